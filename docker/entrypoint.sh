@@ -15,6 +15,7 @@
 #                          that outlives the machine, or a retried job begins anew
 #   BATCH_SIZE             --batch_size, for each GPU
 #   GPUS or MPI_GPUS       ranks of the whole job: --nproc_per_node is this divided by the nodes
+#   METRICS_PORT           serves metrics and health to other machines: --metrics_port, --metrics_address=0.0.0.0
 #   MOUNT, MOUNT_TIMEOUT   a mount point to wait for before anything else (300 seconds), such as /fsx
 #   MOUNT_TYPE             the kind of file system that must be there (lustre): a volume of the container is a mount point even
 #                          where the machine has mounted nothing
@@ -110,7 +111,10 @@ from_variables() {
   if [ -z "$run" ] && [ -n "${SCRATCH_DIR:-}" ]; then run=$SCRATCH_DIR/dtrain-${job%%#*}; run=${run%-}; fi
   if [ -n "$data" ]; then flags+=("--data_dir=$data"); fi
   if [ "$program" = dtrain_data ]; then return; fi
-  if [ -n "$run" ] && [ "$program" = dtrain_main ]; then flags+=("--run_dir=$run"); fi
+  if [ "$program" = dtrain_main ]; then
+    if [ -n "$run" ]; then flags+=("--run_dir=$run"); fi
+    if [ -n "${METRICS_PORT:-}" ]; then flags+=("--metrics_port=$METRICS_PORT" --metrics_address=0.0.0.0); fi
+  fi
   if [ -n "${BATCH_SIZE:-}" ]; then
     whole_number BATCH_SIZE
     flags+=("--batch_size=$BATCH_SIZE")

@@ -6,11 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
-from command import BUILD, MAIN, ROOT, TINY, Background, load_json, run, sha256, wait_until
+from command import BUILD, MAIN, ROOT, TINY, Background, load_json, run, sha256
 from two_hosts import TwoHosts
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -132,23 +131,6 @@ def test_a_stop_reaches_process_1(few_images, run_dir):
         os.kill(container.children()[0], signal.SIGTERM)
         assert container.wait(30).code == 75
     assert (run_dir / "latest").exists()
-
-
-def test_health(tmp_path):
-    health = ROOT / "docker" / "health.sh"
-    with Background("--data_format=synthetic", *TINY, "--epochs=1000", f"--run_dir={tmp_path / 'run'}") as training:
-        training.wait_for_line("step 1/")
-        metrics = tmp_path / "run" / "metrics.jsonl"
-        env = {"RUN_DIR": str(tmp_path / "run"), "HEALTH_SECONDS": "60"}
-        run(program=health, env=env)
-        old = tmp_path / "old"
-        old.mkdir()
-        shutil.copy(metrics, old)
-        os.utime(old / "metrics.jsonl", (time.time() - 100,) * 2)
-        env["RUN_DIR"] = str(old)
-        run(program=health, env=env)  # a resumed run has had no time to write yet
-        env["HEALTH_SECONDS"] = "0"
-        wait_until(lambda: "no line in" in run(program=health, env=env, check=None).stdout, "a run without progress", 20)
 
 
 def test_a_machine_with_a_slow_network_is_found_before_the_start(tmp_path):

@@ -1,6 +1,7 @@
 /* A disk or network file system that misbehaves, preloaded into a program. The calls BAD_CALLS (of open, read, write, fsync,
    rename and close, with commas between them) on a file whose path has BAD_FILE in it take BAD_MILLISECONDS and then, if
-   BAD_ERRNO is given, fail with it; only the first BAD_TIMES of them, if that is given. A close that fails has closed. */
+   BAD_ERRNO is given, fail with it; not the first BAD_AFTER of them, and then only BAD_TIMES, if these are given. A close that
+   fails has closed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +25,8 @@ static int number(const char *variable, int otherwise) {
 static int fault(const char *call, const char *path) {
   const char *file = getenv("BAD_FILE"), *calls = getenv("BAD_CALLS");
   if (file == NULL || calls == NULL || strstr(path, file) == NULL || strstr(calls, call) == NULL) return 0;
-  if (atomic_fetch_add(&met, 1) >= number("BAD_TIMES", 1 << 30)) return 0;
+  const int count = atomic_fetch_add(&met, 1) - number("BAD_AFTER", 0);
+  if (count < 0 || count >= number("BAD_TIMES", 1 << 30)) return 0;
   usleep(1000 * (useconds_t)number("BAD_MILLISECONDS", 0));
   return number("BAD_ERRNO", 0);
 }

@@ -5,8 +5,9 @@ import signal
 
 import pytest
 
-from command import load_json, losses, run, sha256, wait_until
+from command import Background, free_port, load_json, losses, run, sha256, wait_until
 from conftest import STEPS
+from probe import probe
 from ranks import FLAGS, Ranks, stop
 
 TIMEOUT = 4
@@ -32,6 +33,18 @@ def test_a_stopped_rank_is_named_by_all_others(few_images, run_dir, hung):
         assert ranks[hung].wait().code == 4
     error = load_json(run_dir / "error.json")
     assert error["exit_code"] == 4 and f"rank {hung} has not answered for" in error["message"]
+
+
+@pytest.mark.fault(4, "the data's file system hangs, and nobody waits for the only rank", "/healthz says so after --comm_timeout")
+def test_a_loader_that_hangs(few_images, run_dir, bad_disk):
+    port = free_port()
+    hanging = bad_disk(".jpg", BAD_CALLS="open", BAD_MILLISECONDS=300_000, BAD_AFTER=200)
+    with Background(*FLAGS, f"--data_dir={few_images}", "--epochs=1000", "--comm_timeout=2", f"--metrics_port={port}",
+                    f"--run_dir={run_dir}", env=hanging):
+        wait_until(lambda: probe(port)[0] == 200, "the start")
+        wait_until(lambda: probe(port)[0] == 503, "a rank that stands still")
+        status, text = probe(port)
+        assert status == 503 and "waiting for data, for " in text
 
 
 @pytest.mark.fault(5, "a rank stops for a while and goes on", "the straggler is named; the same bits")

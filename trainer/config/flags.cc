@@ -500,7 +500,8 @@ DTRAIN_FLAG(string, profile_steps, report.profile_steps, Anything(), "",
             "FIRST:LAST, counted from 1: write a Chrome trace of these steps to RUN_DIR/profile, and print where "
             "their time goes; empty: off.")
 DTRAIN_FLAG(int64, metrics_port, report.metrics_port, Between(0, 65535), "",
-            "Port of rank 0 that serves Prometheus metrics at /metrics; 0: off.")
+            "Port that serves Prometheus metrics at /metrics (rank 0), and at /healthz, on each machine, whether its ranks "
+            "go on: 200, or 503 if they have stood still for longer than --comm_timeout; 0: off.")
 DTRAIN_FLAG(string, metrics_address, report.metrics_address, Anything(), "",
             "Address that --metrics_port listens on; 0.0.0.0 (with IPv6, ::): all addresses of the machine, for "
             "everyone who can reach it.")

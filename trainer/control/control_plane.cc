@@ -90,7 +90,6 @@ void ControlPlane::LetMainThreadEnd(std::unique_lock<std::mutex>& lock) {
 }
 
 void ControlPlane::Enter(Phase phase) {
-  if (!thread_.joinable()) return;
   const auto now = Clock::now();
   if (IsOwnWork(phase_)) work_nanoseconds_ += std::chrono::nanoseconds(now - phase_start_).count();
   phase_start_ = now;
@@ -101,10 +100,10 @@ void ControlPlane::Enter(Phase phase) {
 }
 
 bool ControlPlane::StopsHere(int64_t steps_done) {
-  if (!thread_.joinable()) return options_.stop_requested();
   step_ = steps_done;
   moves_ = 0;
   const int64_t point = ++point_;
+  if (!thread_.joinable()) return options_.stop_requested();
   if (point < stop_point_) return false;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return committed_ || stop_point_ > point || ended_; });
@@ -220,6 +219,7 @@ void ControlPlane::Handle(const json& message) {
   heard_ = Clock::now();
   if (kind == "tick") {
     first_rank_ = PositionFromJson(message.at("at"));
+    first_saves_ = first_rank_.phase == Phase::kSaving;
   } else if (kind == "propose") {
     HandleProposal(message.at("point"));
   } else if (kind == "end") {
@@ -267,7 +267,7 @@ std::optional<report::Failure> ControlPlane::Watch(Clock::time_point now) {
     socket_.Send(ControlLine({{"kind", "stop"}}));
   }
   // If the server does not read, no further positions are queued.
-  if (!socket_.has_unsent()) socket_.Send(ControlLine({{"kind", "at"}, {"at", ToJson(CurrentPosition())}}));
+  if (!socket_.has_unsent()) socket_.Send(ControlLine({{"kind", "at"}, {"at", ToJson(position())}}));
 
   const auto silent = now - heard_;
   if (silent >= Milliseconds(options_.comm_timeout_seconds)) {
@@ -312,7 +312,7 @@ void ControlPlane::Post(const std::string& line) {
   eventfd_write(wake_descriptor_, 1);
 }
 
-Position ControlPlane::CurrentPosition() const {
+Position ControlPlane::position() const {
   return {.point = point_,
           .moves = moves_,
           .step = step_,

@@ -60,6 +60,11 @@ class ControlPlane {
   // for the other ranks while they agree on a stop.
   bool StopsHere(int64_t steps_done);
 
+  // Where this rank is. Any thread.
+  Position position() const;
+  // Whether this rank saves, or rank 0, for which the others then wait. Any thread.
+  bool awaits_save() const { return phase_ == Phase::kSaving || first_saves_; }
+
   // Reports a bad record, once per record and rank. If all ranks together exceed the budget, they all end with exit
   // code 3. Any thread.
   void NoteBadRecord(const data::BadRecord& record, int64_t dataset_size, const data::QuarantineOptions& options);
@@ -87,7 +92,6 @@ class ControlPlane {
   void LetMainThreadEnd(std::unique_lock<std::mutex>& lock);
   void Post(const std::string& line);
   void SendPosted();
-  Position CurrentPosition() const;
 
   const ControlPlaneOptions options_;
   const std::unique_ptr<ControlServer> server_;
@@ -95,6 +99,7 @@ class ControlPlane {
   // The main thread's position, which only that thread writes; the control plane's thread reads it.
   std::atomic<int64_t> point_ = 0, moves_ = 0, step_ = 0, work_nanoseconds_ = 0;
   std::atomic<Phase> phase_ = Phase::kStarting;
+  std::atomic<bool> first_saves_ = false;     // rank 0 saves, as of its last message
   Clock::time_point phase_start_;             // used by the main thread alone
   std::atomic<int64_t> stop_point_ = kNever;  // the proposed or committed point; written by the control plane's thread
 

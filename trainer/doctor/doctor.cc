@@ -21,7 +21,6 @@
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
 #include "trainer/report/metrics_endpoint.h"
-#include "trainer/report/run_metrics.h"
 
 namespace dtrain::doctor {
 namespace {
@@ -36,10 +35,8 @@ double WallClock() {
 
 Finding TryMetricsPort(const config::ReportConfig& config) {
   return Tried("metrics port", [&] {
-    const auto nothing =
-        std::make_shared<report::RunMetrics>(report::RunFacts{}, [] { return std::vector<report::GpuUse>(); });
     const int port = static_cast<int>(config.metrics_port);
-    const report::MetricsEndpoint tried(config.metrics_address, port, nothing);
+    const report::MetricsEndpoint tried(config.metrics_address, port, {});
     return Ok("metrics port", report::MetricsUrl(config.metrics_address, port) + " can be served");
   });
 }

@@ -1,6 +1,7 @@
 // Only passes calls on to the sinks; these know formats and files.
 #include "trainer/loop/reporter.h"
 
+#include "trainer/errors.h"
 #include "trainer/report/event_command.h"
 #include "trainer/report/log.h"
 
@@ -8,7 +9,7 @@ namespace dtrain::loop {
 
 Reporter::Reporter(const config::ReportConfig& config, int rank, const report::RunFacts& facts,
                    const std::optional<report::RunDirectory>& files,
-                   const report::TensorboardLog::Facts& for_tensorboard)
+                   const report::TensorboardLog::Facts& for_tensorboard, const std::function<report::Health()>& health)
     : files_(files) {
   const report::Terminal terminal = report::StdoutTerminal();
   format_ = report::ParseLogFormat(config.log_format, terminal.is_terminal);
@@ -23,28 +24,39 @@ Reporter::Reporter(const config::ReportConfig& config, int rank, const report::R
       tensorboard_ = std::make_shared<report::TensorboardLog>(files_->root, for_tensorboard);
       sinks_.Add(tensorboard_);
     }
-    ServeMetrics(config, facts);
     if (!config.on_event.empty()) {
       sinks_.Add(std::make_shared<report::EventCommand>(
           config.on_event, report::EventCommand::Facts{files_->root, for_tensorboard.config}));
     }
   }
+  ServeMetrics(config, facts, health);
   sinks_.Add(console_);
 }
 
-void Reporter::ServeMetrics(const config::ReportConfig& config, const report::RunFacts& facts) {
-  if (config.metrics_port == 0 && config.metrics_file.empty()) return;
-  const auto gpus = std::make_shared<report::GpuUseReader>();
-  const auto metrics = std::make_shared<report::RunMetrics>(facts, [gpus] { return gpus->Read(); });
-  sinks_.Add(metrics);
-  if (config.metrics_port != 0) {
-    endpoint_ = std::make_unique<report::MetricsEndpoint>(config.metrics_address, static_cast<int>(config.metrics_port),
-                                                          metrics);
-    report::LogInfo("metrics: " + report::MetricsUrl(config.metrics_address, static_cast<int>(config.metrics_port)));
+void Reporter::ServeMetrics(const config::ReportConfig& config, const report::RunFacts& facts,
+                            const std::function<report::Health()>& health) {
+  const std::string& address = config.metrics_address;
+  const int port = static_cast<int>(config.metrics_port);
+  std::shared_ptr<report::RunMetrics> metrics;
+  if (files_ && (port != 0 || !config.metrics_file.empty())) {
+    const auto gpus = std::make_shared<report::GpuUseReader>();
+    metrics = std::make_shared<report::RunMetrics>(facts, [gpus] { return gpus->Read(); });
+    sinks_.Add(metrics);
   }
-  if (!config.metrics_file.empty()) {
+  if (files_ && !config.metrics_file.empty()) {
     metrics_file_ = std::make_unique<report::MetricsFile>(config.metrics_file, metrics);
   }
+  if (port == 0 || (!metrics && !health)) return;
+  try {
+    endpoint_ =
+        std::make_unique<report::MetricsEndpoint>(address, port, report::MetricsEndpoint::Pages{metrics, health});
+  } catch (const UsageError& error) {
+    // --metrics_address may be an address of rank 0's machine alone, and several "machines" may be one.
+    if (metrics) throw;
+    report::LogWarning(error.what());
+    return;
+  }
+  if (metrics) report::LogInfo("metrics: " + report::MetricsUrl(address, port));
 }
 
 void Reporter::Clear() {

@@ -3,6 +3,7 @@
 // anything.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -20,9 +21,11 @@ namespace dtrain::loop {
 
 class Reporter {
  public:
-  // `files` is empty on ranks other than 0. Throws UsageError if --metrics_port cannot be listened on.
+  // `files` is empty on ranks other than 0. `health`, null but on the first rank of each machine, is served at
+  // --metrics_port. Throws UsageError if rank 0 cannot listen there.
   Reporter(const config::ReportConfig& config, int rank, const report::RunFacts& facts,
-           const std::optional<report::RunDirectory>& files, const report::TensorboardLog::Facts& for_tensorboard = {});
+           const std::optional<report::RunDirectory>& files, const report::TensorboardLog::Facts& for_tensorboard = {},
+           const std::function<report::Health()>& health = nullptr);
 
   void Start(const report::Banner& banner) { console_->Start(banner); }
   void Note(const std::string& text) { console_->Note(text); }
@@ -54,7 +57,8 @@ class Reporter {
   bool wants_final_loss() const { return format_ == report::LogFormat::kTable; }
 
  private:
-  void ServeMetrics(const config::ReportConfig& config, const report::RunFacts& facts);
+  void ServeMetrics(const config::ReportConfig& config, const report::RunFacts& facts,
+                    const std::function<report::Health()>& health);
 
   report::LogFormat format_;
   std::optional<report::RunDirectory> files_;
@@ -63,9 +67,8 @@ class Reporter {
   std::shared_ptr<report::TimesLog> times_;              // rank 0 only
   std::shared_ptr<report::TensorboardLog> tensorboard_;  // rank 0 only, with --tensorboard
   report::LogSinks sinks_;
-  // Rank 0 only, with --metrics_port and --metrics_file.
-  std::unique_ptr<report::MetricsEndpoint> endpoint_;
-  std::unique_ptr<report::MetricsFile> metrics_file_;
+  std::unique_ptr<report::MetricsFile> metrics_file_;  // rank 0 only, with --metrics_file
+  std::unique_ptr<report::MetricsEndpoint> endpoint_;  // the first rank of each machine, with --metrics_port
 };
 
 }  // namespace dtrain::loop

@@ -30,9 +30,9 @@ constexpr uint64_t kMostConfigBytes = uint64_t{1} << 20;
 constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // other ranks wait for this process to end
 
 // Flags that may differ between the ranks of one run.
-constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "node_rank", "run_dir",      "master_addr",
-                                          "master_port", "nproc_per_node", "nnodes",    "max_restarts", "workers",
-                                          "data_dir",    "index_dir",      "run_token"};
+constexpr const char* kOwnToEachRank[] = {
+    "rank",         "local_rank", "node_rank", "run_dir",   "master_addr", "master_port",  "nproc_per_node", "nnodes",
+    "max_restarts", "workers",    "data_dir",  "index_dir", "run_token",   "metrics_port", "metrics_address"};
 
 // Locks the run directory for this job, and removes the failure reports of an earlier attempt.
 void TakeRunDirectory(const report::RunDirectory& files, const config::Config& config,

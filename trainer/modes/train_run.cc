@@ -2,6 +2,8 @@
 #include <ATen/Context.h>
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -9,6 +11,8 @@
 #include "models/layers.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
+#include "trainer/control/clock.h"
+#include "trainer/control/liveness.h"
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
@@ -281,6 +285,16 @@ Beginning BeginRun(const Session& session, const PlannedRun& run, const Learner&
   return beginning;
 }
 
+// Returns what tells whether this machine goes on; null but on its first rank.
+std::function<report::Health()> HealthOf(const Session& session) {
+  if (session.context.launch.local_rank != 0) return nullptr;
+  const auto liveness = std::make_shared<control::Liveness>(session.context.config.ranks.comm_timeout_seconds);
+  return [liveness, control = session.control] {
+    const auto answer = liveness->Ask(control->position(), control->awaits_save(), control::Clock::now());
+    return report::Health{answer.alive, answer.text};
+  };
+}
+
 // Logs where the run begins.
 void Announce(const Session& session, const PlannedRun& run, const Learner& learner, const Beginning& beginning,
               loop::Reporter& reporter) {
@@ -311,7 +325,7 @@ void Train(const RunContext& given) {
       config.report, context.launch.rank,
       {.model = config.model.name, .world_size = context.launch.world_size, .total_steps = run.plan.total_steps},
       context.launch.rank == 0 ? std::optional(files) : std::nullopt,
-      {.config = config::ToJson(config), .hyperparameters = config::TrainingPart(config)});
+      {.config = config::ToJson(config), .hyperparameters = config::TrainingPart(config)}, HealthOf(session));
   Announce(session, run, learner, beginning, reporter);
   const auto read_last_save = [&] { return checkpoints.ReadAgain(run.kept); };
   loop::Trainer trainer({config, run.plan, run.data, *run.batches, *learner.task, communicator, *session.control,

@@ -71,16 +71,21 @@ MHD_Result Answer(MHD_Connection* visitor, unsigned status, const std::string& t
 }
 
 // The server calls this after a request's headers, and again when the whole request was read.
-MHD_Result Serve(void* metrics, MHD_Connection* visitor, const char* path, const char* method, const char* /*version*/,
+MHD_Result Serve(void* what, MHD_Connection* visitor, const char* path, const char* method, const char* /*version*/,
                  const char* /*body*/, size_t* /*body_bytes*/, void** seen) {
   static char once;
   if (std::strcmp(method, MHD_HTTP_METHOD_GET) != 0 && std::strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
     return Answer(visitor, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
   }
   if (std::exchange(*seen, &once) == nullptr) return MHD_YES;
-  if (std::strcmp(path, "/metrics") != 0)
-    return Answer(visitor, MHD_HTTP_NOT_FOUND, "not found: the metrics are at /metrics\n");
-  return Answer(visitor, MHD_HTTP_OK, static_cast<const RunMetrics*>(metrics)->Text());
+  const auto& pages = *static_cast<const MetricsEndpoint::Pages*>(what);
+  if (pages.metrics && std::strcmp(path, "/metrics") == 0) return Answer(visitor, MHD_HTTP_OK, pages.metrics->Text());
+  if (pages.health && std::strcmp(path, "/healthz") == 0) {
+    const Health health = pages.health();
+    return Answer(visitor, health.alive ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, health.text + "\n");
+  }
+  return Answer(visitor, MHD_HTTP_NOT_FOUND,
+                "not found: rank 0's metrics are at /metrics, a machine's health at /healthz\n");
 }
 
 // The server calls this when a connection begins and before it closes one.
@@ -100,16 +105,14 @@ void SayNothing(void* /*nobody*/, const char* /*format*/, va_list /*arguments*/)
 
 }  // namespace
 
-MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, std::shared_ptr<const RunMetrics> metrics)
-    : metrics_(std::move(metrics)) {
+MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, Pages pages) : pages_(std::move(pages)) {
   const auto fail = [&](const std::string& why, int reason) {
-    throw UsageError("--metrics_port: rank 0 cannot listen at " + MetricsUrl(address, port) + ": " + why,
-                     Remedy(reason));
+    throw UsageError("--metrics_port: cannot listen at " + MetricsUrl(address, port) + ": " + why, Remedy(reason));
   };
   const int descriptor = Listen(address, port, &port_);
   if (descriptor < 0) fail(std::strerror(errno), errno);
   server_ = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, nullptr, nullptr,
-                             &Serve, const_cast<RunMetrics*>(metrics_.get()),  // first, because it gets later errors
+                             &Serve, &pages_,  // first, because it gets later errors
                              MHD_OPTION_EXTERNAL_LOGGER, &SayNothing, nullptr, MHD_OPTION_LISTEN_SOCKET, descriptor,
                              MHD_OPTION_NOTIFY_CONNECTION, &ComeOrGo, &visitors_, MHD_OPTION_CONNECTION_LIMIT,
                              kMostVisitors + 1, MHD_OPTION_CONNECTION_TIMEOUT, kPatienceSeconds,

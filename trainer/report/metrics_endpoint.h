@@ -1,9 +1,11 @@
-// Serves a run's metrics to Prometheus at http://ADDRESS:PORT/metrics. One thread of its own serves all connections
-// without blocking, so training is never delayed. It closes a connection that is idle for two seconds, and the oldest
-// one if there are too many, so clients that send a byte now and then keep nobody out.
+// Serves a run's metrics to Prometheus at http://ADDRESS:PORT/metrics, and at /healthz whether its ranks go on, to
+// Kubernetes. One thread of its own serves all connections without blocking, so training is never delayed. It closes a
+// connection that is idle for two seconds, and the oldest one if there are too many, so clients that send a byte now
+// and then keep nobody out.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,11 +15,21 @@ namespace dtrain::report {
 
 class RunMetrics;
 
+struct Health {
+  bool alive;
+  std::string text;  // one line, for people
+};
+
 class MetricsEndpoint {
  public:
+  // What is served. What is null is not found.
+  struct Pages {
+    std::shared_ptr<const RunMetrics> metrics;
+    std::function<Health()> health;  // called on the server's thread; status 503 if it is not alive
+  };
   // `address` is an IPv4 or IPv6 address ("::" accepts both kinds of connections). With `port` 0 the system chooses a
   // free one. Throws UsageError if it cannot listen there.
-  MetricsEndpoint(const std::string& address, int port, std::shared_ptr<const RunMetrics> metrics);
+  MetricsEndpoint(const std::string& address, int port, Pages pages);
   ~MetricsEndpoint();
   MetricsEndpoint(const MetricsEndpoint&) = delete;
   MetricsEndpoint& operator=(const MetricsEndpoint&) = delete;
@@ -25,7 +37,7 @@ class MetricsEndpoint {
   int port() const { return port_; }
 
  private:
-  std::shared_ptr<const RunMetrics> metrics_;
+  Pages pages_;
   int port_ = 0;
   std::deque<int> visitors_;  // sockets of the open connections, the oldest first; only the server's thread uses it
   MHD_Daemon* server_ = nullptr;

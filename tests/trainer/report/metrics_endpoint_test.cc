@@ -20,6 +20,8 @@
 namespace dtrain::report {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -36,6 +38,8 @@ class Visitor {
   ~Visitor() { close(socket_); }
   Visitor(const Visitor&) = delete;
   Visitor& operator=(const Visitor&) = delete;
+
+  int descriptor() const { return socket_; }
 
   void Say(const std::string& text) const { send(socket_, text.data(), text.size(), MSG_NOSIGNAL); }
   // Returns everything that arrives until the other side closes.
@@ -59,7 +63,7 @@ std::string Get(int port, const std::string& what = "/metrics") {
 
 TEST(MetricsEndpoint, ServesWhatIsKnownNow) {
   const auto metrics = IdleMetrics();
-  const MetricsEndpoint endpoint("127.0.0.1", 0, metrics);
+  const MetricsEndpoint endpoint("127.0.0.1", 0, {metrics, nullptr});
   EXPECT_THAT(Get(endpoint.port()), StartsWith("HTTP/1.1 200 OK"));
   metrics->Train({.step = 12});
   EXPECT_THAT(Get(endpoint.port()), HasSubstr("\ndtrain_step_total 12\n"));
@@ -68,8 +72,32 @@ TEST(MetricsEndpoint, ServesWhatIsKnownNow) {
   EXPECT_THAT(Get(endpoint.port(), "/../../etc/passwd"), testing::Not(HasSubstr("root:")));
 }
 
+TEST(MetricsEndpoint, SaysWhetherTheRanksGoOn) {
+  std::atomic<bool> alive = true;
+  const auto health = [&alive] { return Health{alive, "after step 6"}; };
+  const MetricsEndpoint endpoint("127.0.0.1", 0, {nullptr, health});
+  EXPECT_THAT(Get(endpoint.port(), "/healthz"), AllOf(StartsWith("HTTP/1.1 200"), EndsWith("\r\n\r\nafter step 6\n")));
+  alive = false;
+  EXPECT_THAT(Get(endpoint.port(), "/healthz"), AllOf(StartsWith("HTTP/1.1 503"), EndsWith("\r\n\r\nafter step 6\n")));
+  EXPECT_THAT(Get(endpoint.port()), StartsWith("HTTP/1.1 404"));  // only rank 0 has the metrics
+}
+
+// Kubernetes asks again and again, and so may anybody else.
+TEST(MetricsEndpoint, TenThousandConnections) {
+  const MetricsEndpoint endpoint("127.0.0.1", 0, {nullptr, [] { return Health{true, "it lives"}; }});
+  const int before = Visitor(endpoint.port()).descriptor();
+  for (int i = 0; i < 200; ++i) {
+    for (int j = 0; j < 49; ++j) {
+      const Visitor visitor(endpoint.port());
+      if (j % 2 == 0) visitor.Say("GET /healthz HTTP/1.1\r\n");  // and leaves
+    }
+    ASSERT_THAT(Get(endpoint.port(), "/healthz"), EndsWith("it lives\n"));
+  }
+  EXPECT_LE(Visitor(endpoint.port()).descriptor(), before + 70);  // those that left are closed
+}
+
 TEST(MetricsEndpoint, RudeVisitorsKeepNobodyOut) {
-  const MetricsEndpoint endpoint("127.0.0.1", 0, IdleMetrics());
+  const MetricsEndpoint endpoint("127.0.0.1", 0, {IdleMetrics(), nullptr});
   const int port = endpoint.port();
   std::vector<std::unique_ptr<Visitor>> rude;
   for (int i = 0; i < 3; ++i) {
@@ -89,7 +117,7 @@ TEST(MetricsEndpoint, RudeVisitorsKeepNobodyOut) {
 
 // There are more connections than the endpoint serves at a time; it closes the silent ones, and then serves the next.
 TEST(MetricsEndpoint, ACrowdThatSaysNothingGoesByItself) {
-  const MetricsEndpoint endpoint("127.0.0.1", 0, IdleMetrics());
+  const MetricsEndpoint endpoint("127.0.0.1", 0, {IdleMetrics(), nullptr});
   std::vector<std::unique_ptr<Visitor>> mute;
   for (int i = 0; i < 70; ++i) mute.push_back(std::make_unique<Visitor>(endpoint.port()));
   EXPECT_THAT(Get(endpoint.port()), HasSubstr("\ndtrain_step_total 0\n"));
@@ -97,7 +125,7 @@ TEST(MetricsEndpoint, ACrowdThatSaysNothingGoesByItself) {
 
 // There are more connections than the endpoint serves at a time, and each sends a byte before its silence is too long.
 TEST(MetricsEndpoint, ACrowdThatSpeaksSlowlyKeepsNobodyOut) {
-  const MetricsEndpoint endpoint("127.0.0.1", 0, IdleMetrics());
+  const MetricsEndpoint endpoint("127.0.0.1", 0, {IdleMetrics(), nullptr});
   std::vector<std::unique_ptr<Visitor>> slow;
   for (int i = 0; i < 70; ++i) slow.push_back(std::make_unique<Visitor>(endpoint.port()));
   std::atomic<bool> served = false, gave_up = false;
@@ -117,7 +145,7 @@ TEST(MetricsEndpoint, ACrowdThatSpeaksSlowlyKeepsNobodyOut) {
 TEST(MetricsEndpoint, IPv6TakesBothKindsOfVisitors) {
   std::optional<MetricsEndpoint> endpoint;
   try {
-    endpoint.emplace("::", 0, IdleMetrics());
+    endpoint.emplace("::", 0, MetricsEndpoint::Pages{IdleMetrics(), nullptr});
   } catch (const UsageError&) {
     GTEST_SKIP() << "needs IPv6: run it where the kernel has it (/proc/net/if_inet6)";
   }
@@ -126,18 +154,16 @@ TEST(MetricsEndpoint, IPv6TakesBothKindsOfVisitors) {
 
 TEST(MetricsEndpoint, SaysWhyItCannotListen) {
   std::optional<MetricsEndpoint> first;
-  first.emplace("127.0.0.1", 0, IdleMetrics());
+  first.emplace("127.0.0.1", 0, MetricsEndpoint::Pages());
   const int port = first->port();
-  EXPECT_THAT(MessageOf([&] { MetricsEndpoint("127.0.0.1", port, IdleMetrics()); }),
-              HasSubstr("--metrics_port: rank 0 cannot listen at http://127.0.0.1:" + std::to_string(port) +
+  EXPECT_THAT(MessageOf([&] { MetricsEndpoint("127.0.0.1", port, {}); }),
+              HasSubstr("--metrics_port: cannot listen at http://127.0.0.1:" + std::to_string(port) +
                         "/metrics: Address already in use"));
-  EXPECT_THROW(MetricsEndpoint("192.0.2.1", 0, IdleMetrics()), UsageError);
-  EXPECT_THAT(MessageOf([] { MetricsEndpoint("192.0.2.1", 9, IdleMetrics()); }),
-              HasSubstr("Cannot assign requested address"));
-  EXPECT_THAT(MessageOf([] { MetricsEndpoint("2001:db8::1", 9, IdleMetrics()); }),
-              HasSubstr("http://[2001:db8::1]:9/metrics: "));
+  EXPECT_THROW(MetricsEndpoint("192.0.2.1", 0, {}), UsageError);
+  EXPECT_THAT(MessageOf([] { MetricsEndpoint("192.0.2.1", 9, {}); }), HasSubstr("Cannot assign requested address"));
+  EXPECT_THAT(MessageOf([] { MetricsEndpoint("2001:db8::1", 9, {}); }), HasSubstr("http://[2001:db8::1]:9/metrics: "));
   first.reset();
-  EXPECT_NO_THROW(MetricsEndpoint("127.0.0.1", port, IdleMetrics()));  // the next run can use the port at once
+  EXPECT_NO_THROW(MetricsEndpoint("127.0.0.1", port, {}));  // the next run can use the port at once
 }
 
 }  // namespace
