@@ -28,12 +28,14 @@
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/run_settings.h"
 
+const char* const dtrain::kProgramName = "dtrain_bench";
+
 namespace {
 
 using namespace dtrain;
 
 const config::Program kProgram = {
-    .name = "dtrain_bench",
+    .name = kProgramName,
     .purpose =
         "step: measures a training step on synthetic data with the real model and optimizer; on several ranks also\n"
         "      the cost of communication and how much of it the backward pass hides\n"

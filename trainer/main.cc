@@ -34,6 +34,8 @@
 #include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 
+const char* const dtrain::kProgramName = "dtrain_main";
+
 namespace {
 
 using namespace dtrain;
@@ -50,7 +52,8 @@ void RunMode(const modes::RunContext& context) {
 // The flags that are not part of a run's configuration.
 config::Program OwnFlags() {
   const auto kind = config::Kind::kBool;
-  return {.flags = {{"doctor", kind, "false",
+  return {.name = kProgramName,
+          .flags = {{"doctor", kind, "false",
                      "Check the machine, the network and the data, print each finding with its remedy, and exit "
                      "without training."},
                     {"list_models", kind, "false", "List the values of --model, one per line."},

@@ -8,9 +8,9 @@ std::string Version() { return DTRAIN_VERSION; }
 
 std::string Commit() { return DTRAIN_COMMIT; }
 
-std::string VersionAndCommit() {
-  const std::string commit = Commit();
-  return Version() + (commit.empty() ? " (built from an archive, without a commit)" : " (commit " + commit + ")");
+const char* VersionAndCommit() {
+  return sizeof DTRAIN_COMMIT > 1 ? DTRAIN_VERSION " (commit " DTRAIN_COMMIT ")"
+                                  : DTRAIN_VERSION " (built from an archive, without a commit)";
 }
 
 }  // namespace dtrain

@@ -13,6 +13,6 @@ std::string Version();
 std::string Commit();
 
 // "0.1.0 (commit d727a0d00b1c)"
-std::string VersionAndCommit();
+const char* VersionAndCommit();
 
 }  // namespace dtrain

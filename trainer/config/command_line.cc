@@ -109,7 +109,7 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Pr
                                                           FlagsOf(program, result), mistakes, ForeignFlags());
   result.command = parsed.command;
   if (parsed.wants_version) {
-    result.answer = program.name + " " + (program.version.empty() ? DTRAIN_VERSION : program.version) + "\n";
+    result.answer = program.name + " " + (program.version.empty() ? DTRAIN_VERSION : program.version);
   }
   if (parsed.wants_help) {
     result.answer = parsed.help_topic.empty() ? Help(program) : HelpOn(parsed.help_topic);

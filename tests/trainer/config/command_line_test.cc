@@ -131,7 +131,7 @@ TEST(CommandLine, HelpAndVersionAnswer) {
     EXPECT_THAT(ParseCommandLine({flag}).answer, HasSubstr("--batch_size=INT")) << flag;
   }
   EXPECT_THAT(ParseCommandLine({"--unknown", "--help"}).answer, HasSubstr("Usage: dtrain_main"));
-  EXPECT_THAT(ParseCommandLine({"--version"}).answer, testing::MatchesRegex("dtrain_main [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(ParseCommandLine({"--version"}).answer, testing::MatchesRegex("dtrain_main [0-9]+\\.[0-9]+\\.[0-9]+"));
   EXPECT_EQ(ParseCommandLine({}).answer, "");
 }
 
