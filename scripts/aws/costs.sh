@@ -9,8 +9,11 @@ price_of() {  # price_of THING: dollars an hour (a file system: for a GB and a m
   awk -F'\t' -v thing="$1" '$1 == thing {found = $2} END {print found == "" ? "?" : found}' "$prices"
 }
 
-say_price() {  # say_price TYPE
-  say "A $1 costs \$$(price_of "$1") an hour from its start to its end (on demand, us-east-1, $(price_date))"
+say_price() {  # say_price TYPE NODES: what so many cost at most while they run. A cluster's trainings have no end that bounds it.
+  local each all
+  each=$(price_of "$1")
+  all=$(awk -v nodes="$2" -v price="$each" 'BEGIN {print price == "?" ? "?" : sprintf("%.2f", nodes * price)}')
+  say "At most $2 × $1: \$$all an hour, each \$$each from its start to its end (on demand, us-east-1, $(price_date))"
 }
 
 file_system_costs() {  # file_system_costs GIB DEPLOYMENT

@@ -107,8 +107,9 @@ def test_machines_are_started_in_a_reservation_or_where_there_are_some(call_scri
     ({"CAPACITY_RESERVATION_ID": "cr-1", "RESERVATION": r"active\tp5en.48xlarge\tus-east-1a\t4\tdefault"}, "ONDEMAND", 0, False),
     ({"CAPACITY_RESERVATION_ID": "cr-1", "RESERVATION": r"active\tp5en.48xlarge\tus-east-1a\t4\tcapacity-block"}, "CAPACITY_BLOCK", 4, False)])
 def test_slurm_has_machines_of_every_market(call_script, variables, kind, least, placed):
-    _, calls = call_script("parallelcluster/set_up.sh", KEY="mine", SSH_FROM="203.0.113.7/32", MAX_NODES="4", POLL_SECONDS="1",
-                           INSTANCE_TYPE="p5en.48xlarge", **variables)
+    output, calls = call_script("parallelcluster/set_up.sh", KEY="mine", SSH_FROM="203.0.113.7/32", MAX_NODES="4", POLL_SECONDS="1",
+                                INSTANCE_TYPE="p5en.48xlarge", **variables)
+    assert "At most 4 × p5en.48xlarge: $253.18 an hour" in output
     for line in (f"CapacityType: {kind}\n", f"MinCount: {least}\n", f"Enabled: {str(placed).lower()}\n", 'SubnetIds: ["subnet-first"]'):
         assert line in calls, line
     assert ("CapacityReservationId" in calls) == ("RESERVATION" in variables)

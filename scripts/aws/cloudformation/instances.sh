@@ -38,7 +38,7 @@ need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
 network=$(private_subnet)
 read -r subnet zone <<<"$network"
 check_capacity "$type" "$zone" "$count"
-say_price "$type"
+say_price "$type" "$count"
 check_key
 
 # AWS's newest Deep Learning Base AMI. V100s need the closed driver.

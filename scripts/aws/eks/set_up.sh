@@ -41,7 +41,7 @@ GPU_ZONE=${GPU_ZONE:-$ZONE} GPU_GROUP=gpu
 [ "$GPU_ZONE" = "$ZONE" ] || GPU_GROUP=gpu-$GPU_ZONE
 check_capacity "$INSTANCE_TYPE" "$GPU_ZONE" "${NODES:-2}"
 if [ "$market" = capacity-block ]; then export CAPACITY_BLOCK=1; fi
-say_price "$INSTANCE_TYPE"
+say_price "$INSTANCE_TYPE" "${MAX_NODES:-8}"
 aws s3api head-bucket --bucket "$BUCKET" >/dev/null 2>&1 || fail "the bucket $BUCKET is not there or not yours" "set BUCKET to a bucket of yours in $AWS_REGION"
 export NAME ZONE OTHER_ZONE IMAGE INSTANCE_TYPE GPU_ZONE GPU_GROUP
 folder=$aws_folder/eks

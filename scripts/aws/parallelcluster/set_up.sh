@@ -36,7 +36,7 @@ case $market in
   spot) CAPACITY_TYPE=SPOT ;;
   *) CAPACITY_TYPE=ONDEMAND ;;
 esac
-say_price "$INSTANCE_TYPE"
+say_price "$INSTANCE_TYPE" "$MAX_NODES"
 check_key
 
 # The cluster's stack has the cluster's name, and the tag that cluster.yaml gives it.
