@@ -40,8 +40,18 @@ RobertaForMaskedLM::RobertaForMaskedLM(const RobertaOptions& options) : RobertaE
   DrawWeights(*head);
 }
 
+at::Tensor RobertaForMaskedLM::ForWords(const at::Tensor& hidden_RH) {
+  const TextKernels* kernels = KernelsFor(hidden_RH);
+  if (kernels == nullptr) return head_norm_(at::gelu(head_dense_(hidden_RH)));
+  const at::Tensor x_RH =
+      BiasGelu(*kernels, at::linear(hidden_RH, head_dense_->WeightForProducts()), head_dense_->bias);
+  const ResidualNorm norm{
+      .x_bias = {}, .weight = head_norm_->weight, .bias = head_norm_->bias, .epsilon = head_norm_->epsilon()};
+  return NormalisedFirst(*kernels, x_RH, {}, norm, x_RH.scalar_type()).main;
+}
+
 at::Tensor RobertaForMaskedLM::Scores(const at::Tensor& hidden_RH, int64_t columns_multiple) {
-  const at::Tensor x_RH = head_norm_(at::gelu(head_dense_(hidden_RH)));
+  const at::Tensor x_RH = ForWords(hidden_RH);
   const int64_t columns = words_VH().size(0);
   const int64_t missing = (columns_multiple - columns % columns_multiple) % columns_multiple;
   at::Tensor words = is_training() ? half_words_.Rows(columns + missing) : at::Tensor();

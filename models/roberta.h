@@ -29,6 +29,9 @@ class RobertaForMaskedLM : public RobertaEncoder, public HalfWeightUser {
   ForwardCost Cost(int64_t tokens, int64_t length, int64_t scored) const;
 
  private:
+  // Returns what the words' embeddings are multiplied by.
+  at::Tensor ForWords(const at::Tensor& hidden_RH);
+
   Linear head_dense_{nullptr};
   LayerNorm head_norm_{nullptr};
   at::Tensor head_bias_;

@@ -24,10 +24,22 @@ RobertaEmbeddingsImpl::RobertaEmbeddingsImpl(const RobertaOptions& options) : dr
   norm_ = register_module("LayerNorm", LayerNorm(hidden, options.layer_norm_epsilon));
 }
 
-at::Tensor RobertaEmbeddingsImpl::forward(const Sequences& sequences) {
+Forked RobertaEmbeddingsImpl::forward(const Sequences& sequences) {
+  const at::Tensor& words_VH = word_embeddings->weight;
+  const bool has_kernels = kernels_ != nullptr && HasTextKernels(words_VH, words_VH.size(1));
+  if (has_kernels && is_training() && sequences.ids.numel() > 0) {
+    return NormalisedFirst(*kernels_, word_embeddings(sequences.ids), position_embeddings(sequences.positions),
+                           {.x_bias = token_type_embeddings->weight[0],
+                            .weight = norm_->weight,
+                            .bias = norm_->bias,
+                            .epsilon = norm_->epsilon(),
+                            .dropout = dropout_},
+                           ProductType(words_VH));
+  }
   const at::Tensor x =
       word_embeddings(sequences.ids) + token_type_embeddings->weight[0] + position_embeddings(sequences.positions);
-  return at::dropout(norm_(x), dropout_, is_training());
+  const at::Tensor y = at::dropout(norm_(x), dropout_, is_training());
+  return {y, y};
 }
 
 RobertaLayerImpl::RobertaLayerImpl(const RobertaOptions& options)
@@ -64,8 +76,7 @@ Forked RobertaLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences
 }
 
 bool RobertaLayerImpl::UsesKernels(const at::Tensor& x_SH) const {
-  return kernels_ != nullptr && is_training() && x_SH.size(1) <= kernels::kMostColumnsOfRow &&
-         HasTextKernels(x_SH, x_SH.size(1)) && HasTextKernels(x_SH, intermediate_->weight.size(0));
+  return kernels_ != nullptr && is_training() && HasTextKernels(x_SH, intermediate_->weight.size(0));
 }
 
 Forked RobertaLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH,
@@ -79,14 +90,12 @@ Forked RobertaLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, 
 }
 
 Forked RobertaLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences& sequences) {
-  // The first layer's input has the type of the embeddings. It is cast once for both uses.
-  const at::Tensor x = x_SH.main.to(ProductType(x_SH.main));
-  const at::Tensor shortcut = x_SH.shortcut.is_same(x_SH.main) ? x : x_SH.shortcut;
   const at::Tensor weights = half_weights_.Rows();
-  const auto [q_SH, k_SH, v_SH] = ThreeProducts(*kernels_, x, weights.defined() ? weights : at::cat(WeightsOfThree()),
-                                                {query_->bias, key_->bias, value_->bias});
+  const auto [q_SH, k_SH, v_SH] =
+      ThreeProducts(*kernels_, x_SH.main, weights.defined() ? weights : at::cat(WeightsOfThree()),
+                    {query_->bias, key_->bias, value_->bias});
   const at::Tensor context = Attend(q_SH, k_SH, v_SH, heads_, sequences, attention_dropout_);
-  const Forked y_SH = AddNormalised(context, attention_output_, shortcut, attention_norm_);
+  const Forked y_SH = AddNormalised(context, attention_output_, x_SH.shortcut, attention_norm_);
   const at::Tensor inner =
       BiasGelu(*kernels_, at::linear(y_SH.main, intermediate_->WeightForProducts()), intermediate_->bias);
   return AddNormalised(inner, output_, y_SH.shortcut, output_norm_);
@@ -114,8 +123,7 @@ void RobertaEncoder::DrawWeights(torch::nn::Module& part) const {
 }
 
 at::Tensor RobertaEncoder::Encode(const Sequences& sequences) {
-  const at::Tensor embedded_SH = embeddings_(sequences);
-  Forked x_SH{embedded_SH, embedded_SH};
+  Forked x_SH = embeddings_(sequences);
   for (RobertaLayer& layer : layers_) {
     if (options_.checkpoint_activations && is_training()) {
       const Part run = [layer, sequences](const at::Tensor& x) mutable { return layer(Forked{x, x}, sequences).main; };
@@ -134,7 +142,13 @@ at::Tensor RobertaEncoder::EncodeFirst(const Sequences& sequences) {
   return hidden_SH.view({-1, sequences.padded_length, hidden_SH.size(1)}).select(1, 0);
 }
 
+const TextKernels* RobertaEncoder::KernelsFor(const at::Tensor& hidden_RH) const {
+  return is_training() && HasTextKernels(hidden_RH, hidden_RH.size(1)) ? kernels_ : nullptr;
+}
+
 void RobertaEncoder::UseKernels(const TextKernels& kernels) {
+  kernels_ = &kernels;
+  embeddings_->UseKernels(kernels);
   for (RobertaLayer& layer : layers_) layer->UseKernels(kernels);
 }
 

@@ -15,16 +15,22 @@
 
 namespace dtrain::models {
 
+// The sum of three embeddings, normalised. In training steps, all but the look-ups is done by the device's kernels, as in
+// a layer.
 class RobertaEmbeddingsImpl : public torch::nn::Module {
  public:
   explicit RobertaEmbeddingsImpl(const RobertaOptions& options);
-  at::Tensor forward(const Sequences& sequences);  // S×H
+  Forked forward(const Sequences& sequences);  // S×H
+
+  // As RobertaLayerImpl::UseKernels.
+  void UseKernels(const TextKernels& kernels) { kernels_ = &kernels; }
 
   Embedding word_embeddings{nullptr}, position_embeddings{nullptr}, token_type_embeddings{nullptr};
 
  private:
   LayerNorm norm_{nullptr};
   double dropout_;
+  const TextKernels* kernels_ = nullptr;
 };
 TORCH_MODULE(RobertaEmbeddings);
 
@@ -70,7 +76,7 @@ class RobertaEncoder : public torch::nn::Module {
   // The same for the first token of each sequence that is not a filler, <s>: N×H. Never waits for a device.
   at::Tensor EncodeFirst(const Sequences& sequences);
 
-  // Calls RobertaLayerImpl::UseKernels of every layer.
+  // Calls RobertaLayerImpl::UseKernels of every layer, and has the same meaning for embeddings and head.
   void UseKernels(const TextKernels& kernels);
 
   const RobertaOptions& options() const { return options_; }
@@ -85,6 +91,9 @@ class RobertaEncoder : public torch::nn::Module {
 
   const at::Tensor& words_VH() const { return embeddings_->word_embeddings->weight; }
 
+  // Returns the kernels for a step with rows of the encoder's output; null: it takes ATen's operations.
+  const TextKernels* KernelsFor(const at::Tensor& hidden_RH) const;
+
   // Returns the cost of `tokens` tokens in sequences of `length`, without a head.
   ForwardCost EncoderCost(int64_t tokens, int64_t length) const;
 
@@ -92,6 +101,7 @@ class RobertaEncoder : public torch::nn::Module {
   RobertaOptions options_;
   RobertaEmbeddings embeddings_{nullptr};
   std::vector<RobertaLayer> layers_;
+  const TextKernels* kernels_ = nullptr;
 };
 
 }  // namespace dtrain::models

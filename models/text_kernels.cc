@@ -7,7 +7,9 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "models/element_of.h"
 
@@ -43,29 +45,45 @@ struct Sums {
 };
 
 struct NormSettings : torch::CustomClassHolder {
-  NormSettings(const TextKernels& of_device, double eps, double probability)
-      : kernels(of_device), epsilon(eps), drops(probability > 0), dropout(probability) {}
+  NormSettings(const TextKernels& of_device, const ResidualNorm& norm, at::ScalarType of_result,
+               const kernels::NormForm& of_kernels)
+      : kernels(of_device),
+        epsilon(norm.epsilon),
+        type(of_result),
+        form(of_kernels),
+        drops(norm.dropout > 0),
+        drops_x(drops && !form.normalises_first),
+        dropout(norm.dropout) {}
 
   const TextKernels& kernels;
   double epsilon;
-  bool drops;
+  at::ScalarType type;  // of the sum and y
+  kernels::NormForm form;
+  bool drops, drops_x;
   kernels::Dropout dropout;
 };
 
+// Returns where a tensor that may be missing begins, or null.
+template <typename T>
+const T* DataOf(const std::optional<at::Tensor>& tensor) {
+  return tensor ? static_cast<const T*>(tensor->const_data_ptr()) : nullptr;
+}
+
 struct AddNorm : torch::autograd::Function<AddNorm> {
   // The two results share their memory, but not their gradients.
-  static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& x_bias,
-                               const at::Tensor& residual, const at::Tensor& weight, const at::Tensor& bias,
-                               const c10::intrusive_ptr<NormSettings>& settings) {
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& x_bias,
+                               const std::optional<at::Tensor>& residual, const at::Tensor& weight,
+                               const at::Tensor& bias, const c10::intrusive_ptr<NormSettings>& settings) {
     const int64_t rows = x.size(0), columns = x.size(1);
-    const at::Tensor sum = at::empty_like(x), y = at::empty_like(x);
+    const at::Tensor sum = at::empty_like(x, settings->type), y = at::empty_like(sum);
     const at::Tensor statistics = at::empty({2, rows}, weight.options());
     const at::Tensor mean = statistics[0], inverse_std = statistics[1];
     at::Tensor mask;
     if (settings->drops) mask = at::empty({x.numel() / kernels::kWidth}, x.options().dtype(at::kByte));
-    settings->kernels.norm({.x = x.const_data_ptr(),
-                            .residual = residual.const_data_ptr(),
-                            .x_bias = x_bias.const_data_ptr<float>(),
+    settings->kernels.norm({.form = settings->form,
+                            .x = x.const_data_ptr(),
+                            .residual = DataOf<void>(residual),
+                            .x_bias = DataOf<float>(x_bias),
                             .weight = weight.const_data_ptr<float>(),
                             .bias = bias.const_data_ptr<float>(),
                             .sum = sum.mutable_data_ptr(),
@@ -78,9 +96,11 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
                             .epsilon = static_cast<float>(settings->epsilon),
                             .dropout = settings->dropout,
                             .random = settings->drops ? settings->kernels.random() : kernels::RandomState{}},
-                           ElementOf(x));
+                           ElementOf(sum));
     context->save_for_backward({sum, weight, statistics, mask});
     context->saved_data["settings"] = c10::IValue::make_capsule(settings);
+    context->saved_data["x_type"] = x.scalar_type();
+    context->saved_data["adds"] = std::vector<bool>{x_bias.has_value(), residual.has_value()};
     context->set_materialize_grads(false);
     return {y, y.variable_data()};
   }
@@ -95,11 +115,12 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
       if (dy.defined()) dy = Ready(dy.to(sum.scalar_type()));
     }
     const int64_t rows = sum.size(0), columns = sum.size(1);
-    const at::Tensor dresidual = at::empty_like(sum);
-    const at::Tensor dx = settings->drops ? at::empty_like(sum) : dresidual;
+    const at::Tensor dresidual = at::empty_like(sum, context->saved_data["x_type"].toScalarType());
+    const at::Tensor dx = settings->drops_x ? at::empty_like(sum) : dresidual;
     Sums sums(sum, 3 * columns, settings->kernels.norm_parts(rows, columns));
     const auto* mean = statistics.const_data_ptr<float>();
-    settings->kernels.norm_gradient({.dy = gradients[0].const_data_ptr(),
+    settings->kernels.norm_gradient({.form = settings->form,
+                                     .dy = gradients[0].const_data_ptr(),
                                      .more_dy = gradients[1].defined() ? gradients[1].const_data_ptr() : nullptr,
                                      .sum = sum.const_data_ptr(),
                                      .mask = settings->drops ? mask.const_data_ptr<uint8_t>() : nullptr,
@@ -107,14 +128,15 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
                                      .mean = mean,
                                      .inverse_std = mean + rows,
                                      .dresidual = dresidual.mutable_data_ptr(),
-                                     .dx = settings->drops ? dx.mutable_data_ptr() : nullptr,
+                                     .dx = settings->drops_x ? dx.mutable_data_ptr() : nullptr,
                                      .rows = rows,
                                      .columns = columns,
                                      .scale = settings->dropout.scale,
                                      .sums = sums.memory()},
                                     ElementOf(sum));
     const auto of = sums.sums.split(columns);
-    return {dx, of[2], dresidual, of[0], of[1], {}};
+    const std::vector<bool> adds = context->saved_data["adds"].to<std::vector<bool>>();
+    return {dx, adds[0] ? of[2] : at::Tensor(), adds[1] ? dresidual : at::Tensor(), of[0], of[1], {}};
   }
 };
 
@@ -203,6 +225,18 @@ struct Products : torch::autograd::Function<Products> {
   }
 };
 
+// x has the type that the form says, and y gets this one.
+Forked WithForm(const TextKernels& kernels, const kernels::NormForm& form, const at::Tensor& x,
+                const at::Tensor& residual, const ResidualNorm& norm, at::ScalarType type) {
+  TORCH_INTERNAL_ASSERT(x.size(1) <= kernels::kMostColumnsOfRow);
+  std::optional<at::Tensor> x_bias, added;
+  if (norm.x_bias.defined()) x_bias = ReadyVector(norm.x_bias);
+  if (residual.defined()) added = Ready(residual.to(x.scalar_type()));
+  const auto y = AddNorm::apply(Ready(x), x_bias, added, ReadyVector(norm.weight), ReadyVector(norm.bias),
+                                c10::make_intrusive<NormSettings>(kernels, norm, type, form));
+  return {y[0], y[1]};
+}
+
 }  // namespace
 
 at::ScalarType ProductType(const at::Tensor& x) {
@@ -214,16 +248,20 @@ bool HasTextKernels(const at::Tensor& x_SH, int64_t columns) {
   if (x_SH.is_meta()) return false;
   const at::ScalarType type = ProductType(x_SH);
   const bool known = type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
-  return known && x_SH.dim() == 2 && x_SH.numel() > 0 && columns % kernels::kWidth == 0;
+  return known && x_SH.dim() == 2 && x_SH.numel() > 0 && x_SH.size(1) % kernels::kWidth == 0 &&
+         x_SH.size(1) <= kernels::kMostColumnsOfRow && columns % kernels::kWidth == 0;
 }
 
 Forked AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
                      const ResidualNorm& norm) {
-  TORCH_INTERNAL_ASSERT(x_SH.size(1) <= kernels::kMostColumnsOfRow);
-  const auto y = AddNorm::apply(Ready(x_SH), ReadyVector(norm.x_bias), Ready(residual_SH.to(x_SH.scalar_type())),
-                                ReadyVector(norm.weight), ReadyVector(norm.bias),
-                                c10::make_intrusive<NormSettings>(kernels, norm.epsilon, norm.dropout));
-  return {y[0], y[1]};
+  return WithForm(kernels, {}, x_SH, residual_SH, norm, x_SH.scalar_type());
+}
+
+Forked NormalisedFirst(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
+                       const ResidualNorm& norm, at::ScalarType type) {
+  const bool adds_floats = x_SH.scalar_type() != type;
+  return WithForm(kernels, {.normalises_first = true, .adds_floats = adds_floats},
+                  adds_floats ? x_SH.to(at::kFloat) : x_SH, residual_SH, norm, type);
 }
 
 at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::Tensor& bias) {

@@ -32,14 +32,15 @@ struct TextKernels {
   void (*cross_entropy_gradient)(const kernels::CrossEntropyGradientArguments& arguments, kernels::Element element);
 };
 
-// Returns whether the kernels support S×`columns` results of products for this x, under the current autocast: not
-// empty, float32 or a half type, a multiple of eight columns.
+// Returns whether the kernels support this x and S×`columns` results of products for it, under the current autocast:
+// not empty, float32 or a half type, a multiple of eight columns, and rows of x that a block can hold.
 bool HasTextKernels(const at::Tensor& x_SH, int64_t columns);
 
 // Returns the type of products of x under the current autocast.
 at::ScalarType ProductType(const at::Tensor& x);
 
-// The parameters of y = LayerNorm(residual + dropout(x + x_bias)), each (H).
+// The parameters of y = LayerNorm(residual + dropout(x + x_bias)) and y = dropout(LayerNorm(residual + x + x_bias)),
+// each (H).
 struct ResidualNorm {
   at::Tensor x_bias, weight, bias;
   double epsilon = 0, dropout = 0;
@@ -48,6 +49,11 @@ struct ResidualNorm {
 // Returns y for a product x_SH without its bias. y has the type of x.
 Forked AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
                      const ResidualNorm& norm);
+
+// Returns y = dropout(LayerNorm(residual + x + x_bias)) in `type`, a type of the kernels. Residual and x_bias may be
+// undefined: then they are not added.
+Forked NormalisedFirst(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
+                       const ResidualNorm& norm, at::ScalarType type);
 
 // Returns GELU(x + bias) for a product x without its bias.
 at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::Tensor& bias);

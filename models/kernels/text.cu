@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostThreadsOfRow = kMostWarpsOfRow * kLanes;
 // Threads of a processor of the GPU in the kernels whose blocks go on to further rows. A backward kernel's thread has
-// more loads on their way, and its blocks each write partial sums, so there are fewer.
+// more loads on their way, and its blocks each write partial sums, so there are fewer. Likewise where float32 is added.
 constexpr int kForwardThreads = 768, kBackwardThreads = 512;
 constexpr int kColumnBlocks = 3;  // of a processor
 
@@ -45,30 +45,30 @@ __device__ void BlockSum(float (&values)[kCount], WarpSums<kCount>& memory) {
   }
 }
 
-template <typename T>
+template <typename T, typename X, bool kFirst>
 __global__ void __launch_bounds__(kMostThreadsOfRow) AddNorm(const AddNormArguments arguments) {
   __shared__ WarpSums<kRowsAtOnce> of_sums, of_squares;  // each is written again after the other's barrier
   const RowPlace place(blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x));
   const RandomNumbers random(arguments.random);
   for (int64_t first = place.first_row; first < arguments.rows; first += place.row_step) {
-    AddNormRows<T> rows(arguments, place, first);
+    AddNormRows<T, X, kFirst> rows(arguments, place, first);
     RowSums sums, squares;
     rows.Add(random, sums);
     BlockSum(sums, of_sums);
     rows.Centre(sums, squares);
     BlockSum(squares, of_squares);
-    rows.Normalise(squares);
+    rows.Normalise(random, squares);
   }
 }
 
-template <typename T>
+template <typename T, typename X, bool kFirst>
 __global__ void __launch_bounds__(kMostThreadsOfRow) AddNormGradient(const AddNormGradientArguments arguments) {
   __shared__ WarpSums<2 * kRowsAtOnce> memory[2];  // used in turn, so each is written again after the other's barrier
   const RowPlace place(blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x));
   AddNormSums columns;
   int turn = 0;
   for (int64_t first = place.first_row; first < arguments.rows; first += place.row_step) {
-    AddNormGradientRows<T> rows(arguments, place, first);
+    AddNormGradientRows<T, X, kFirst> rows(arguments, place, first);
     RowSums sums, products;
     rows.Load(columns, sums, products);
     float both[2 * kRowsAtOnce];
@@ -154,17 +154,23 @@ int NumColumnParts(int64_t rows, int64_t columns) {
 }
 
 int LaunchAddNorm(const AddNormArguments& arguments, Element element, void* stream) {
-  const auto blocks = static_cast<unsigned>(RowBlocks(arguments.rows, arguments.columns, kForwardThreads));
+  const int threads = arguments.form.normalises_first ? kBackwardThreads : kForwardThreads;
+  const auto blocks = static_cast<unsigned>(RowBlocks(arguments.rows, arguments.columns, threads));
   return ForElement(element, [&](auto type) {
-    AddNorm<decltype(type)><<<blocks, ThreadsOfRow(arguments.columns), 0, StreamOf(stream)>>>(arguments);
+    ForForm<decltype(type)>(arguments.form, [&](auto t, auto x, auto first) {
+      AddNorm<decltype(t), decltype(x), first.value>
+          <<<blocks, ThreadsOfRow(arguments.columns), 0, StreamOf(stream)>>>(arguments);
+    });
   });
 }
 
 int LaunchAddNormGradient(const AddNormGradientArguments& arguments, Element element, void* stream) {
+  const auto blocks = static_cast<unsigned>(arguments.sums.parts);
   return ForElement(element, [&](auto type) {
-    AddNormGradient<decltype(type)>
-        <<<static_cast<unsigned>(arguments.sums.parts), ThreadsOfRow(arguments.columns), 0, StreamOf(stream)>>>(
-            arguments);
+    ForForm<decltype(type)>(arguments.form, [&](auto t, auto x, auto first) {
+      AddNormGradient<decltype(t), decltype(x), first.value>
+          <<<blocks, ThreadsOfRow(arguments.columns), 0, StreamOf(stream)>>>(arguments);
+    });
     StartFinish(arguments.sums, StreamOf(stream));
   });
 }

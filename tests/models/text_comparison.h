@@ -41,29 +41,38 @@ inline std::vector<TextCase> TextCases() {
   return {{1, 8}, {2, 64}, {5, 256}, {37, 264}, {11, 768}, {13, 1024}, {3, 4096}};
 }
 
-inline void CompareAddNorm(const TextCase& c, at::ScalarType type, double dropout, bool two_gradients,
+enum class NormKind { kLayer, kEmbeddings, kFloatEmbeddings, kHead };  // what a norm has around it; as in NormForm
+
+inline void CompareAddNorm(const TextCase& c, at::ScalarType type, NormKind kind, double dropout, bool two_gradients,
                            const TextKernels& of_device, at::Device device) {
-  SCOPED_TRACE(testing::Message() << type << " " << c.rows << "x" << c.columns << " dropout " << dropout
-                                  << " gradients " << 1 + two_gradients);
+  SCOPED_TRACE(testing::Message() << type << " " << c.rows << "x" << c.columns << " kind " << static_cast<int>(kind)
+                                  << " dropout " << dropout << " gradients " << 1 + two_gradients);
   const TextKernels kernels = WithTestRandom(of_device);
+  const at::ScalarType added_type = kind == NormKind::kFloatEmbeddings ? at::kFloat : type;
   const auto values = [&](double scale) {
-    return (at::randn({c.rows, c.columns}) * scale + 0.5).to(type).to(device).requires_grad_();
+    return (at::randn({c.rows, c.columns}) * scale + 0.5).to(added_type).to(device).requires_grad_();
   };
   const auto vector = [&](double offset) {
     return (at::randn({c.columns}) * 0.3 + offset).to(device).requires_grad_();
   };
   const at::Tensor x = values(1), z = values(2), b = vector(0.2), weight = vector(1), bias = vector(0);
-  const std::vector<at::Tensor> inputs = {x, z, b, weight, bias};
+  const bool adds = kind != NormKind::kHead;
+  std::vector<at::Tensor> inputs = {x, weight, bias};
+  if (adds) inputs.insert(inputs.end(), {b, z});
   std::vector<at::Tensor> exact;
   for (const at::Tensor& input : inputs) exact.push_back(Exactly(input));
-  const Forked y = AddNormalised(
-      kernels, x, z, {.x_bias = b, .weight = weight, .bias = bias, .epsilon = kNormEpsilon, .dropout = dropout});
-  at::Tensor added = exact[0] + exact[2];
-  if (dropout > 0) added = added * TestScales(c.rows, c.columns, dropout);
-  const at::Tensor sum = added + exact[1];
+  const ResidualNorm norm{
+      .x_bias = adds ? b : at::Tensor(), .weight = weight, .bias = bias, .epsilon = kNormEpsilon, .dropout = dropout};
+  const Forked y = kind == NormKind::kLayer ? AddNormalised(kernels, x, z, norm)
+                                            : NormalisedFirst(kernels, x, adds ? z : at::Tensor(), norm, type);
+  const at::Tensor scales = dropout > 0 ? TestScales(c.rows, c.columns, dropout) : at::ones({}, at::kDouble);
+  at::Tensor sum = adds ? exact[0] + exact[3] : exact[0];
+  if (kind == NormKind::kLayer) sum = sum * scales;
+  if (adds) sum = sum + exact[4];
   // What the type makes of the sum has the statistics, and passes its gradient on.
   const at::Tensor rounded = sum + (sum.detach().to(type).to(at::kDouble) - sum.detach());
-  const at::Tensor y64 = at::layer_norm(rounded, {c.columns}, exact[3], exact[4], kNormEpsilon);
+  at::Tensor y64 = at::layer_norm(rounded, {c.columns}, exact[1], exact[2], kNormEpsilon);
+  if (kind != NormKind::kLayer) y64 = y64 * scales;
   const double tolerance = ToleranceOf(type);
   EXPECT_EQ(y.main.scalar_type(), type);
   EXPECT_EQ(y.main.data_ptr(), y.shortcut.data_ptr());
@@ -136,7 +145,10 @@ inline void CompareProducts(const TextCase& c, at::ScalarType type, const TextKe
 inline void CompareText(const TextCase& c, at::ScalarType type, const TextKernels& kernels, at::Device device) {
   for (const double dropout : {0.0, 0.1}) {
     for (const bool two_gradients : {false, true}) {
-      CompareAddNorm(c, type, dropout, two_gradients, kernels, device);
+      CompareAddNorm(c, type, NormKind::kLayer, dropout, two_gradients, kernels, device);
+    }
+    for (const NormKind kind : {NormKind::kEmbeddings, NormKind::kFloatEmbeddings, NormKind::kHead}) {
+      CompareAddNorm(c, type, kind, dropout, /*two_gradients=*/dropout > 0, kernels, device);
     }
   }
   CompareGelu(c, type, kernels, device);

@@ -62,32 +62,33 @@ inline void Finish(const kernels::ColumnSums& sums) {
 }
 
 inline void AddNorm(const kernels::AddNormArguments& arguments, kernels::Element element) {
-  ForElement(element, [&](auto type) {
+  const auto run = [&](auto t, auto x, auto first_norm) {
     const kernels::RandomNumbers random(arguments.random);
     for (int64_t block = 0; block < num_parts; ++block) {
       const auto places = RowPlaces(block, num_parts, arguments.columns);
       std::vector<SumsOfThread> sums(places.size()), squares(places.size());
       for (int64_t first = places[0].first_row; first < arguments.rows; first += places[0].row_step) {
-        std::vector<kernels::AddNormRows<decltype(type)>> threads;
+        std::vector<kernels::AddNormRows<decltype(t), decltype(x), first_norm.value>> threads;
         for (const auto& place : places) threads.emplace_back(arguments, place, first);
         for (size_t i = 0; i < threads.size(); ++i) threads[i].Add(random, sums[i].values);
         BlockSum(sums);
         for (size_t i = 0; i < threads.size(); ++i) threads[i].Centre(sums[i].values, squares[i].values);
         BlockSum(squares);
-        for (size_t i = 0; i < threads.size(); ++i) threads[i].Normalise(squares[i].values);
+        for (size_t i = 0; i < threads.size(); ++i) threads[i].Normalise(random, squares[i].values);
       }
     }
-  });
+  };
+  ForElement(element, [&](auto type) { kernels::ForForm<decltype(type)>(arguments.form, run); });
 }
 
 inline void AddNormGradient(const kernels::AddNormGradientArguments& arguments, kernels::Element element) {
-  ForElement(element, [&](auto type) {
+  const auto run = [&](auto t, auto x, auto first_norm) {
     for (int64_t block = 0; block < arguments.sums.parts; ++block) {
       const auto places = RowPlaces(block, arguments.sums.parts, arguments.columns);
       std::vector<SumsOfThread> sums(places.size()), products(places.size());
       std::vector<kernels::AddNormSums> columns(places.size());
       for (int64_t first = places[0].first_row; first < arguments.rows; first += places[0].row_step) {
-        std::vector<kernels::AddNormGradientRows<decltype(type)>> threads;
+        std::vector<kernels::AddNormGradientRows<decltype(t), decltype(x), first_norm.value>> threads;
         for (const auto& place : places) threads.emplace_back(arguments, place, first);
         for (size_t i = 0; i < threads.size(); ++i) threads[i].Load(columns[i], sums[i].values, products[i].values);
         BlockSum(sums);
@@ -96,7 +97,8 @@ inline void AddNormGradient(const kernels::AddNormGradientArguments& arguments, 
       }
       for (size_t i = 0; i < places.size(); ++i) WriteAddNormSums(arguments, places[i], block, columns[i]);
     }
-  });
+  };
+  ForElement(element, [&](auto type) { kernels::ForForm<decltype(type)>(arguments.form, run); });
   Finish(arguments.sums);
 }
 
