@@ -159,7 +159,7 @@ void EfficientNet::Initialize() {
 at::Tensor EfficientNet::Features(const at::Tensor& images_NCHW) {
   Forked y = stem_(images_NCHW);
   for (MbConv& block : blocks_) y = block(y);
-  return at::adaptive_avg_pool2d(head_(y.main).main, {1, 1}).flatten(1);
+  return PixelMeans(head_(y.main).main);
 }
 
 at::Tensor EfficientNet::Classify(const at::Tensor& features_NC) {

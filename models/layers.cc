@@ -173,6 +173,14 @@ at::Tensor BatchNorm2dImpl::Excited(const at::Tensor& x_NCHW, const Excitation& 
   return y * excitation(at::adaptive_avg_pool2d(y, {1, 1}));
 }
 
+at::Tensor PixelMeans(const at::Tensor& x_NCHW) {
+  // The gradient of pooling is N×C×H×W whatever the format of x, and would be copied where memory is at its peak. The
+  // mean is the same.
+  const bool is_last = x_NCHW.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+  if (!x_NCHW.is_cpu() && is_last) return x_NCHW.permute({0, 2, 3, 1}).mean({1, 2});
+  return at::adaptive_avg_pool2d(x_NCHW, {1, 1}).flatten(1);
+}
+
 at::Tensor Silu(const at::Tensor& x) {
   if (x.is_meta()) CountForward({.activation_elements = x.numel()});
   return at::silu(x);

@@ -112,6 +112,9 @@ class BatchNorm2dImpl : public torch::nn::Module {
 };
 TORCH_MODULE(BatchNorm2d);
 
+// Returns the means over the pixels, (N, C). Their gradient has the memory format of x, except on a CPU.
+at::Tensor PixelMeans(const at::Tensor& x_NCHW);
+
 // x · σ(x), elementwise (Elfwing et al. 2017, arXiv:1702.03118).
 at::Tensor Silu(const at::Tensor& x);
 

@@ -33,8 +33,9 @@ struct GradientSums {
   at::Tensor dbias, dweight;  // its two rows
 };
 
-// Runs the last kernel of the backward pass and returns dx. `gradient` is what the sums were found from.
+// Runs the last kernel of the backward pass and returns dx, which is written to `dx` if that is defined. `gradient` is
+// what the sums were found from.
 at::Tensor InputGradient(const at::Tensor& x_NCHW, const Normalisation& norm,
-                         const kernels::GradientArguments& gradient, const GradientSums& sums);
+                         const kernels::GradientArguments& gradient, const GradientSums& sums, at::Tensor dx = {});
 
 }  // namespace dtrain::models

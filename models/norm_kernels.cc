@@ -35,11 +35,12 @@ Output Forward(const at::Tensor& x, const Normalisation& norm, const Following& 
     const kernels::PoolShape shape = ShapeOf(x);
     at::Tensor y = at::empty({x.size(0), x.size(1), kernels::Pooled(shape.height), kernels::Pooled(shape.width)},
                              x.options(), kChannelsLast);
-    at::Tensor maxima = at::empty_like(y), places = at::empty_like(y, bytes);
+    at::Tensor maxima = at::empty_like(y),
+               places = at::empty({y.numel() / kernels::kWidth}, x.options().dtype(at::kInt));
     norm.kernels->pool({.x = x.const_data_ptr(),
                         .y = y.mutable_data_ptr(),
                         .maxima = maxima.mutable_data_ptr(),
-                        .places = places.mutable_data_ptr<uint8_t>(),
+                        .places = reinterpret_cast<kernels::EightPlaces*>(places.mutable_data_ptr<int32_t>()),
                         .norm = PointersOf(norm),
                         .images = x.size(0),
                         .channels = x.size(1),
@@ -77,10 +78,14 @@ struct Gradients {
   at::Tensor dx, dweight, dbias;
 };
 
+bool IsOnlyUser(const at::Tensor& tensor) { return tensor.use_count() == 1 && tensor.storage().use_count() == 1; }
+
 // The backward pass of one normalisation. If `dz` is defined, the gradient before the activation is written there.
-// `maxima` is defined if the activation pools.
+// `maxima` is defined if the activation pools. `dys` are the gradients of y, which the first kernel may have been the
+// last one to read: then their memory is free for others, because the backward pass begins where memory is at its peak.
+// Where nobody else has dy, dx takes its place: each thread reads an element before it writes it.
 Gradients Backward(const at::Tensor& x, const Normalisation& norm, kernels::GradientArguments gradient,
-                   const at::Tensor& dz, const at::Tensor& maxima) {
+                   const at::Tensor& dz, const at::Tensor& maxima, torch::autograd::variable_list& dys) {
   gradient = WithTensor(gradient, x, norm);
   const GradientSums sums(norm);
   kernels::GradientArguments summed = gradient;
@@ -95,12 +100,16 @@ Gradients Backward(const at::Tensor& x, const Normalisation& norm, kernels::Grad
                      .dweight = sums.dweight.mutable_data_ptr<float>(),
                      .dz = dz.defined() ? dz.mutable_data_ptr() : nullptr},
                     ElementOf(x));
+  at::Tensor dx;
   if (dz.defined()) {
     gradient.dy = dz.const_data_ptr();
     gradient.more_dy = nullptr;
     gradient.activation = Activation::kNone;
+    dys.clear();
+  } else if (!maxima.defined() && IsOnlyUser(dys[0])) {
+    dx = dys[0];
   }
-  return {InputGradient(x, norm, gradient, sums), sums.dweight, sums.dbias};
+  return {InputGradient(x, norm, gradient, sums, dx), sums.dweight, sums.dbias};
 }
 
 // Means over all rows: those of this rank, or of all ranks if the normalisation sums over them.
@@ -181,8 +190,9 @@ struct Function : torch::autograd::Function<Function> {
     return {y, y.variable_data()};
   }
 
+  // `gradients` is autograd's own list.
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
+                                                 torch::autograd::variable_list& gradients) {
     const auto kept = c10::static_intrusive_pointer_cast<Kept>(context->saved_data["kept"].toCapsule());
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &z = saved[1], &aside = saved[2];
@@ -195,7 +205,7 @@ struct Function : torch::autograd::Function<Function> {
     const kernels::GradientArguments gradient{.dy = gradients[0].const_data_ptr(),
                                               .more_dy = two ? gradients[1].const_data_ptr() : nullptr,
                                               .x = nullptr,
-                                              .aside = aside.defined() ? aside.const_data_ptr<uint8_t>() : nullptr,
+                                              .aside = aside.defined() ? aside.const_data_ptr() : nullptr,
                                               .norm = {},
                                               .rows = 0,
                                               .channels = 0,
@@ -211,9 +221,9 @@ struct Function : torch::autograd::Function<Function> {
     // A pooled gradient is a quarter of dz: reading it twice costs less.
     const bool is_dy = kept->activation == Activation::kNone && !two;
     if ((kept->adds && !is_dy) || (two && !pools)) dz = at::empty_like(x);
-    const Gradients of_x = Backward(x, kept->norm, gradient, dz, /*maxima=*/saved[3]);
-    if (is_dy) dz = gradients[0];
-    return {of_x.dx, of_x.dweight, of_x.dbias, kept->adds ? dz : at::Tensor(), {}, {}, {}};
+    const at::Tensor of_z = kept->adds && is_dy ? gradients[0] : dz;
+    const Gradients of_x = Backward(x, kept->norm, gradient, dz, /*maxima=*/saved[3], gradients);
+    return {of_x.dx, of_x.dweight, of_x.dbias, kept->adds ? of_z : at::Tensor(), {}, {}, {}};
   }
 };
 
@@ -243,8 +253,8 @@ GradientSums::GradientSums(const Normalisation& norm)
     : both(at::empty({2, norm.weight.size(0)}, norm.weight.options())), dbias(both[0]), dweight(both[1]) {}
 
 at::Tensor InputGradient(const at::Tensor& x_NCHW, const Normalisation& norm,
-                         const kernels::GradientArguments& gradient, const GradientSums& sums) {
-  at::Tensor dx = at::empty_like(x_NCHW);
+                         const kernels::GradientArguments& gradient, const GradientSums& sums, at::Tensor dx) {
+  if (!dx.defined()) dx = at::empty_like(x_NCHW);
   const GradientMeans means(norm, sums, gradient.rows);
   norm.kernels->backward(means.Through(gradient, dx), ElementOf(x_NCHW));
   return dx;

@@ -93,7 +93,7 @@ at::Tensor ResNet::Features(const at::Tensor& images_NCHW) {
   for (auto& stage : stages_) {
     for (auto& block : stage) x = block(x);
   }
-  return at::adaptive_avg_pool2d(x.main, {1, 1}).flatten(1);
+  return PixelMeans(x.main);
 }
 
 Family ResNetFamily() {

@@ -121,7 +121,7 @@ struct PoolShape {
 struct GradientArguments {
   const void *dy, *more_dy;  // more_dy: null, or a second gradient of y, which is added to dy
   const void* x;
-  const uint8_t* aside;  // kRelu: the mask, or null; kReluPool: the places of the maxima
+  const void* aside;  // kRelu: the mask (uint8_t), or null; kReluPool: the places of the maxima (EightPlaces)
   NormOfChannels norm;
   int64_t rows, channels;
   Activation activation;  // kNone for a gradient that has been taken through it
@@ -217,7 +217,7 @@ struct MaskedGradient : PlainGradient<T> {
   const uint8_t* mask;
 
   DTRAIN_HOST_DEVICE MaskedGradient(const GradientArguments& of, int64_t channel)
-      : PlainGradient<T>(of, channel), mask(of.aside) {}
+      : PlainGradient<T>(of, channel), mask(static_cast<const uint8_t*>(of.aside)) {}
 
   DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& /*x*/,
                                      float (&gradient)[kWidth]) const {

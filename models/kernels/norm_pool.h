@@ -1,5 +1,5 @@
 // y = max pooling(ReLU(norm(x))) with 3×3 windows, stride 2, padding 1, the end of a ResNet's first layer, in one pass.
-// For the backward pass, the place of each maximum is kept in a byte, and x there. With these, sums over all pixels
+// For the backward pass, the place of each maximum is kept in four bits, and x there. With these, sums over all pixels
 // become sums over the windows, and each thread collects the gradients of the windows that contain its pixels, always
 // in the same order.
 #pragma once
@@ -8,16 +8,22 @@
 
 namespace dtrain::models::kernels {
 
-constexpr int kWindow = 3, kPoolStride = 2;      // padding 1
-constexpr uint8_t kNowhere = kWindow * kWindow;  // ReLU lets nothing pass in this window
+constexpr int kWindow = 3, kPoolStride = 2;       // padding 1
+constexpr unsigned kNowhere = kWindow * kWindow;  // ReLU lets nothing pass in this window
+
+// The places of eight neighbouring channels' maxima, four bits each: kWindow · row + column of the maximum within its
+// window, or kNowhere.
+using EightPlaces = uint32_t;
+
+inline DTRAIN_HOST_DEVICE unsigned PlaceOf(EightPlaces places, int i) { return places >> 4 * i & 0xFU; }
 
 inline DTRAIN_HOST_DEVICE int Pooled(int size) { return (size + 1) / kPoolStride; }
 
 struct PoolArguments {
   const void* x;
-  void* y;          // images × Pooled(height) × Pooled(width) × channels
-  void* maxima;     // likewise: x where the maximum is, or 0
-  uint8_t* places;  // likewise: kWindow · row + column of the maximum within its window, or kNowhere
+  void* y;       // images × Pooled(height) × Pooled(width) × channels
+  void* maxima;  // likewise: x where the maximum is, or 0
+  EightPlaces* places;
   NormOfChannels norm;
   int64_t images, channels;
   PoolShape pool;
@@ -48,11 +54,11 @@ DTRAIN_HOST_DEVICE void PoolThread(const PoolArguments& arguments, int64_t threa
     const Pixel pixel(row, Pooled(height), Pooled(width));
     float best[kWidth];
     Eight<T> maxima;
-    Eight<uint8_t> places;
+    unsigned places[kWidth];
     for (int i = 0; i < kWidth; ++i) {
       best[i] = 0;  // what ReLU gives where it lets nothing pass
       maxima.values[i] = static_cast<T>(0.0F);
-      places.values[i] = kNowhere;
+      places[i] = kNowhere;
     }
     for (int line = 0; line < kWindow; ++line) {
       const int y = pixel.row * kPoolStride - 1 + line;
@@ -74,33 +80,37 @@ DTRAIN_HOST_DEVICE void PoolThread(const PoolArguments& arguments, int64_t threa
           if (value > best[i] || std::isnan(value)) {
             best[i] = value;
             maxima.values[i] = x_there;
-            places.values[i] = static_cast<uint8_t>(line * kWindow + column);
+            places[i] = static_cast<unsigned>(line * kWindow + column);
           }
         }
       }
     }
     Eight<T> y;
-    for (int i = 0; i < kWidth; ++i) y.values[i] = static_cast<T>(best[i]);
+    EightPlaces packed = 0;
+    for (int i = 0; i < kWidth; ++i) {
+      y.values[i] = static_cast<T>(best[i]);
+      packed |= places[i] << 4 * i;
+    }
     const int64_t at = row * arguments.channels + of.channel;
     StoreEight<T>(arguments.y, at, y);
     StoreEight<T>(arguments.maxima, at, maxima);
-    StoreEight<uint8_t>(arguments.places, at, places);
+    arguments.places[at / kWidth] = packed;
   }
 }
 
 // The gradient at the maxima, for sums over all windows, which are the sums over all pixels. `at` is a place in y.
 template <typename T>
 struct WindowGradient : PlainGradient<T> {
-  const uint8_t* places;
+  const EightPlaces* places;
 
   DTRAIN_HOST_DEVICE WindowGradient(const GradientArguments& of, int64_t channel)
-      : PlainGradient<T>(of, channel), places(of.aside) {}
+      : PlainGradient<T>(of, channel), places(static_cast<const EightPlaces*>(of.aside)) {}
 
   DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& /*x*/,
                                      float (&gradient)[kWidth]) const {
     this->Load(at, gradient);
-    const Eight<uint8_t> places_there = LoadEight<uint8_t>(places, at);
-    for (int i = 0; i < kWidth; ++i) gradient[i] = places_there.values[i] != kNowhere ? gradient[i] : 0.0F;
+    const EightPlaces places_there = places[at / kWidth];
+    for (int i = 0; i < kWidth; ++i) gradient[i] = PlaceOf(places_there, i) != kNowhere ? gradient[i] : 0.0F;
   }
 };
 
@@ -125,7 +135,7 @@ DTRAIN_HOST_DEVICE void PoolBackwardThread(const BackwardArguments& arguments, i
       const int y = corner.row + down, x = corner.column + right;
       if (y >= height || x >= width) continue;
       const int64_t at = ((static_cast<int64_t>(corner.image) * height + y) * width + x) * of.channels + rows.channel;
-      const Eight<uint8_t> places = LoadEight<uint8_t>(of.aside, at);
+      const EightPlaces places = static_cast<const EightPlaces*>(of.aside)[at / kWidth];
       float of_window[kWidth];
       gradient.Load(at, of_window);
       for (int pixel = 0; pixel < kPixels; ++pixel) {
@@ -133,8 +143,9 @@ DTRAIN_HOST_DEVICE void PoolBackwardThread(const BackwardArguments& arguments, i
         const int row = pixel / kPoolStride + 1 - down * kPoolStride;
         const int column = pixel % kPoolStride + 1 - right * kPoolStride;
         if (row < 0 || column < 0) continue;
+        const auto place = static_cast<unsigned>(row * kWindow + column);
         for (int i = 0; i < kWidth; ++i) {
-          dz[pixel][i] += places.values[i] == row * kWindow + column ? of_window[i] : 0.0F;
+          dz[pixel][i] += PlaceOf(places, i) == place ? of_window[i] : 0.0F;
         }
       }
     }

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 
@@ -76,6 +77,17 @@ TEST(Registry, RefusesUnknownNames) {
   EXPECT_THROW(MakeImageModel("resnet51", {}), std::out_of_range);
   const auto names = ModelNames();
   EXPECT_NE(std::find(names.begin(), names.end(), "resnet101"), names.end());
+}
+
+// The meta device stands in for a GPU, where a gradient in another format would be copied.
+TEST(PixelMeans, GradientHasTheFormatOfTheImages) {
+  const auto last = at::MemoryFormat::ChannelsLast;
+  const at::Tensor on_cpu = at::randn({3, 16, 5, 7}).contiguous(last);
+  EXPECT_TRUE(at::equal(PixelMeans(on_cpu), on_cpu.permute({0, 2, 3, 1}).mean({1, 2})));
+  const at::Tensor x = on_cpu.to(at::kMeta).requires_grad_(), means = PixelMeans(x);
+  EXPECT_EQ(means.sizes(), at::IntArrayRef({3, 16}));
+  const at::Tensor dx = torch::autograd::grad({means.sum()}, {x})[0];
+  EXPECT_TRUE(dx.is_contiguous(last));
 }
 
 }  // namespace
