@@ -14,7 +14,7 @@
 #include "trainer/config/alias_table.h"
 #include "trainer/config/aliases.h"
 #include "trainer/config/help.h"
-#include "trainer/config/problem.h"
+#include "trainer/config/problems.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {
@@ -59,16 +59,6 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
                      }});
   }
   return flags;
-}
-
-// Adds the flags whose values are out of range. Without other mistakes they are reported together with the rules
-// between flags (problems.h).
-void AddOutOfRange(const Config& config, std::vector<std::string>& mistakes) {
-  for (const Flag& flag : Flags()) {
-    if (!WasGiven(config, flag.name) || flag.limits.Allow(flag.get(config))) continue;
-    mistakes.push_back(Describe(
-        {{.flag = flag.name, .value = ToText(flag.get(config)), .expected = Expected(flag.kind, flag.limits)}}));
-  }
 }
 
 // Many programs are called as `dtrain_main train …`. The mistake that this adds says how this program is called.
@@ -118,7 +108,8 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Pr
     }
   }
   if (mistakes.empty() || !result.answer.empty()) return result;
-  AddOutOfRange(result.config, mistakes);
+  // Without other mistakes these are reported together with the rules between flags.
+  for (const Problem& problem : OutOfRange(result.config)) mistakes.push_back(Describe({problem}));
   throw UsageError(command_line::TextOf(mistakes), program.name + " --help lists all flags");
 }
 

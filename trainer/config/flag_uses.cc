@@ -113,8 +113,7 @@ void CheckUses(const Config& config, const ModelFacts& models, std::vector<Probl
     const Value value = flag.get(config);
     if (value == flag.get(defaults) || (use != nullptr && Has(use->also_off, ToText(value)))) continue;
     const std::string unused = WhoDoesNotUse(flag, use, config, models);
-    if (!unused.empty())
-      problems.push_back({.flag = flag.name, .value = ToText(value), .hint = "leave it out", .unused = unused});
+    if (!unused.empty()) problems.push_back({.flag = flag.name, .hint = "leave it out", .unused = unused});
   }
 }
 

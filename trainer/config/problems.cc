@@ -26,440 +26,330 @@ namespace {
 using command_line::DidYouMean;
 using List = std::vector<Problem>;
 
-void CheckRanges(const Config& config, List& problems) {
-  for (const Flag& flag : Flags()) {
-    const Value value = flag.get(config);
-    if (flag.limits.Allow(value)) continue;
-    const auto* text = std::get_if<std::string>(&value);
-    const std::string hint = text ? DidYouMean(*text, flag.limits.choices) : "";
-    problems.push_back({.flag = flag.name,
-                        .value = text && text->empty() ? "\"\"" : ToText(value),
-                        .expected = Expected(flag.kind, flag.limits),
-                        .hint = hint});
-  }
-}
+// A rule between flags, or on a value that no range describes.
+struct Rule {
+  const char* flag = "";  // that the user is told to change
+  bool broken = false;
+  std::string expected = {};
+  std::string hint = {};
+};
+using Rules = std::vector<Rule>;
 
-void CheckWeights(const Config& config, List& problems) {
-  const std::string& weights = config.run.weights;
+Rules ModeRules(const Config& config) {
+  const RunConfig& run = config.run;
+  const bool trains = run.mode == "train", predicts = run.mode == "predict", exports = run.mode == "export";
   const bool is_file = !config.model.init_weights.empty();
-  if (weights == "auto" || weights == "last" || (weights == "ema" && is_file))
-    return;  // a file of torch.save may have an average, too
-  if (config.run.mode == "train") {
-    problems.push_back({.flag = "weights",
-                        .value = weights,
-                        .expected = "--mode=eval or predict with it",
-                        .hint = "training always continues from the last state"});
-  } else if (is_file) {
-    problems.push_back({.flag = "weights",
-                        .value = weights,
-                        .expected = "no --init_weights with it",
-                        .hint = "only a run keeps its best weights"});
-  }
+  // A file of torch.save may have an average, too.
+  const bool has_weights = run.weights == "auto" || run.weights == "last" || (run.weights == "ema" && is_file);
+  const bool is_table = run.predictions.ends_with(".csv") || run.predictions.ends_with(".jsonl");
+  const bool is_array = run.features.ends_with(".npy") || run.features.ends_with(".safetensors");
+  const std::string prediction = "--mode=predict reads images or tensors and writes the model's predictions";
+  const std::string exporting = "--mode=export reads weights and writes them for other programs";
+  return {
+      {.flag = "weights",
+       .broken = !has_weights && trains,
+       .expected = "--mode=eval or predict with it",
+       .hint = "training always continues from the last state"},
+      {.flag = "weights",
+       .broken = !has_weights && !trains && is_file,
+       .expected = "no --init_weights with it",
+       .hint = "only a run keeps its best weights"},
+      {.flag = "predictions", .broken = !run.predictions.empty() && !is_table, .expected = "FILE.csv or FILE.jsonl"},
+      {.flag = "predictions",
+       .broken = is_table && run.mode != "eval",
+       .expected = "--mode=eval with it",
+       .hint = "--mode=predict has --output=FILE"},
+      {.flag = "features", .broken = !run.features.empty() && !is_array, .expected = "FILE.npy or FILE.safetensors"},
+      {.flag = "features",
+       .broken = is_array && !predicts,
+       .expected = "--mode=predict with it",
+       .hint = "no other mode computes them"},
+      {.flag = "features",
+       .broken = is_array && predicts && !run.output.empty(),
+       .expected = "no --output with it",
+       .hint = "predict in a command of its own"},
+      {.flag = "input",
+       .broken = predicts && run.input.empty(),
+       .expected = "images, or a safetensors file",
+       .hint = prediction},
+      {.flag = "output",
+       .broken = predicts && run.output.empty() && run.features.empty(),
+       .expected = "FILE.csv or FILE.jsonl, or a safetensors file",
+       .hint = prediction},
+      {.flag = "input",
+       .broken = exports && run.input.empty(),
+       .expected = "a run's folder or a file of weights",
+       .hint = exporting},
+      {.flag = "output",
+       .broken = exports && run.output.empty(),
+       .expected = "FILE.safetensors, FILE.pt or a folder",
+       .hint = exporting},
+      {.flag = "data_dir",
+       .broken = !predicts && !exports && config.data.dir.empty() && config.data.format != "synthetic",
+       .expected = "a folder with data",
+       .hint = "--data_format=synthetic needs none"},
+  };
 }
 
-void CheckPredictions(const Config& config, List& problems) {
-  const std::string& file = config.run.predictions;
-  if (file.empty()) return;
-  if (!file.ends_with(".csv") && !file.ends_with(".jsonl")) {
-    problems.push_back({.flag = "predictions", .value = file, .expected = "FILE.csv or FILE.jsonl"});
-  } else if (config.run.mode != "eval") {
-    problems.push_back({.flag = "predictions",
-                        .value = file,
-                        .expected = "--mode=eval with it",
-                        .hint = "--mode=predict has --output=FILE"});
-  }
+Rules RunRules(const Config& config) {
+  const RunConfig& run = config.run;
+  const std::optional<double> seconds = NumberFrom(run.save_every_seconds);
+  const bool evaluates = run.eval_every_epochs != 0 || run.eval_every_steps != 0;
+  return {
+      {.flag = "resume",
+       .broken = run.resume == "last" && !run.dir.empty(),
+       .expected = "no --run_dir with it",
+       .hint = "last means the newest run in runs/; use auto for this run"},
+      {.flag = "save_every_seconds",
+       .broken = run.save_every_seconds != "auto" && !(seconds && std::isfinite(*seconds) && *seconds >= 0),
+       .expected = "auto, or a finite number, 0 or more"},
+      {.flag = "stop_after_epochs_without_gain",
+       .broken = run.mode == "train" && run.stop_after_epochs_without_gain > 0 && !evaluates,
+       .expected = "--eval_every_epochs or --eval_every_steps above 0 with it",
+       .hint = "the gain is measured by evaluations"},
+  };
 }
 
-void CheckFeatures(const RunConfig& run, List& problems) {
-  if (run.features.empty()) return;
-  if (!run.features.ends_with(".npy") && !run.features.ends_with(".safetensors")) {
-    problems.push_back({"features", run.features, "FILE.npy or FILE.safetensors", ""});
-  } else if (run.mode != "predict") {
-    problems.push_back({"features", run.features, "--mode=predict with it", "no other mode computes them"});
-  } else if (!run.output.empty()) {
-    problems.push_back({"features", run.features, "no --output with it", "predict in a command of its own"});
-  }
-}
-
-void CheckSaves(const RunConfig& run, List& problems) {
-  const std::string& text = run.save_every_seconds;
-  const std::optional<double> seconds = NumberFrom(text);
-  if (text == "auto" || (seconds && std::isfinite(*seconds) && *seconds >= 0)) return;
-  problems.push_back({.flag = "save_every_seconds",
-                      .value = text.empty() ? "\"\"" : text,
-                      .expected = "auto, or a finite number, 0 or more"});
-}
-
-void CheckRun(const Config& config, List& problems) {
-  CheckWeights(config, problems);
-  CheckSaves(config.run, problems);
-  if (config.run.resume == "last" && !config.run.dir.empty()) {
-    problems.push_back({.flag = "resume",
-                        .value = "last",
-                        .expected = "no --run_dir with it",
-                        .hint = "last means the newest run in runs/; use auto for this run"});
-  }
-  CheckPredictions(config, problems);
-  CheckFeatures(config.run, problems);
-  if (config.run.mode == "predict") {
-    const std::string why = "--mode=predict reads images or tensors and writes the model's predictions";
-    if (config.run.input.empty())
-      problems.push_back({.flag = "input", .expected = "images, or a safetensors file", .hint = why});
-    if (config.run.output.empty() && config.run.features.empty()) {
-      problems.push_back({.flag = "output", .expected = "FILE.csv or FILE.jsonl, or a safetensors file", .hint = why});
-    }
-    return;
-  }
-  if (config.run.mode == "export") {
-    const std::string why = "--mode=export reads weights and writes them for other programs";
-    if (config.run.input.empty())
-      problems.push_back({.flag = "input", .expected = "a run's folder or a file of weights", .hint = why});
-    if (config.run.output.empty()) {
-      problems.push_back({.flag = "output", .expected = "FILE.safetensors, FILE.pt or a folder", .hint = why});
-    }
-    return;
-  }
-  if (config.data.dir.empty() && config.data.format != "synthetic") {
-    problems.push_back(
-        {.flag = "data_dir", .expected = "a folder with data", .hint = "--data_format=synthetic needs none"});
-  }
-}
-
-void CheckData(const DataConfig& config, List& problems) {
-  std::vector<std::string> splits = ValSplits(config);
+Rules DataRules(const Config& config) {
+  const DataConfig& data = config.data;
+  std::vector<std::string> splits = ValSplits(data);
   std::sort(splits.begin(), splits.end());
-  if (splits.front().empty() || std::adjacent_find(splits.begin(), splits.end()) != splits.end()) {
-    problems.push_back({.flag = "val_split",
-                        .value = config.val_split.empty() ? "\"\"" : config.val_split,
-                        .expected = "one name, or different names with commas between them",
-                        .hint = "as in valid,test"});
-  }
-  const std::string& text = config.label_offset;
-  const std::optional<int64_t> offset = data::WholeNumber(text);
-  if (text == "auto" || (offset && *offset >= 0 && *offset <= 1'000'000'000)) return;
-  problems.push_back({.flag = "label_offset",
-                      .value = text.empty() ? "\"\"" : text,
-                      .expected = "auto, or a whole number, 0 to 1000000000"});
+  const bool repeats = std::adjacent_find(splits.begin(), splits.end()) != splits.end();
+  const std::optional<int64_t> offset = data::WholeNumber(data.label_offset);
+  const bool cuts_split = data.val_fraction > 0 && config.run.mode == "train";
+  const bool balanced = data.sampling == "balanced";
+  return {
+      {.flag = "val_split",
+       .broken = splits.front().empty() || repeats,
+       .expected = "one name, or different names with commas between them",
+       .hint = "as in valid,test"},
+      {.flag = "label_offset",
+       .broken = data.label_offset != "auto" && !(offset && *offset >= 0 && *offset <= 1'000'000'000),
+       .expected = "auto, or a whole number, 0 to 1000000000"},
+      {.flag = "val_fraction",
+       .broken = cuts_split && WasGiven(config, "val_split"),
+       .expected = "no --val_split with it",
+       .hint = "it makes a validation split from a part of the training split, if there is none"},
+      {.flag = "val_fraction",
+       .broken = cuts_split && data.format == "synthetic",
+       .expected = "other data than --data_format=synthetic",
+       .hint = "synthetic samples are random, so there is nothing to validate"},
+      {.flag = "shuffle",
+       .broken = balanced && data.shuffle != "global",
+       .expected = "global with --sampling=balanced",
+       .hint = "the samples of small classes are repeated all over an epoch"},
+      {.flag = "max_tokens",
+       .broken = balanced && config.text.max_tokens > 0,
+       .expected = "0 with --sampling=balanced",
+       .hint = "batches of a budget are the same in all epochs; --batch_size counts sentences"},
+  };
 }
 
-void CheckImage(const ImageConfig& image, List& problems) {
-  for (const auto& [flag, numbers] : {std::pair{"mean", &image.mean}, std::pair{"std", &image.std}}) {
-    if (numbers->size() == 3) continue;
-    const std::string value = numbers->empty() ? "\"\"" : ToText(*numbers);
-    problems.push_back({.flag = flag,
-                        .value = value,
-                        .expected = "three numbers with commas between them",
-                        .hint = "one each for red, green and blue"});
-  }
-  const std::vector<double>& jitter = image.color_jitter;
-  if ((jitter.size() != 1 && jitter.size() != 3 && jitter.size() != 4) || (jitter.size() == 4 && jitter[3] > 0.5)) {
-    problems.push_back({.flag = "color_jitter",
-                        .value = ToText(jitter),
-                        .expected = "one, three or four numbers, the fourth 0.5 or less",
-                        .hint = "brightness, contrast, saturation and hue"});
-  }
-  for (const auto& [flag, range] :
-       {std::pair{"crop_scale", &image.crop_scale}, std::pair{"crop_ratio", &image.crop_ratio}}) {
-    if (range->size() == 2 && range->front() > 0 && range->front() <= range->back()) continue;
-    problems.push_back({.flag = flag,
-                        .value = range->empty() ? "\"\"" : ToText(*range),
-                        .expected = "two numbers above 0, the first not greater than the second",
-                        .hint = "for example " + ToText(FindFlag(flag)->get(Config()))});
-  }
+bool IsColorJitter(const std::vector<double>& jitter) {
+  return jitter.size() == 1 || jitter.size() == 3 || (jitter.size() == 4 && jitter[3] <= 0.5);
+}
+
+bool IsRange(const std::vector<double>& range) {
+  return range.size() == 2 && range.front() > 0 && range.front() <= range.back();
+}
+
+Rules ImageRules(const Config& config) {
+  const ImageConfig& image = config.image;
+  const std::string three = "three numbers with commas between them", colors = "one each for red, green and blue";
+  const std::string range = "two numbers above 0, the first not greater than the second";
   const std::string needing_crops = FlagsThatNeedCrops(image);
-  if (image.augment == "none" && !needing_crops.empty()) {
-    problems.push_back({.flag = "augment",
-                        .value = "none",
-                        .expected = "basic or more with " + needing_crops,
-                        .hint = "these effects are applied to random crops"});
-  }
   const int64_t side = EvalImageSize(image);
-  if (image.eval_resize > 0 && image.eval_resize < side) {
-    problems.push_back({.flag = "eval_resize",
-                        .value = std::to_string(image.eval_resize),
-                        .expected = (image.eval_size > 0 ? "--eval_image_size (" : "--image_size (") +
-                                    std::to_string(side) + ") or more, or 0",
-                        .hint = "the central crop cannot be larger than the image"});
-  }
+  const bool mixes_up = image.mixup > 0;
+  return {
+      {.flag = "mean", .broken = image.mean.size() != 3, .expected = three, .hint = colors},
+      {.flag = "std", .broken = image.std.size() != 3, .expected = three, .hint = colors},
+      {.flag = "color_jitter",
+       .broken = !IsColorJitter(image.color_jitter),
+       .expected = "one, three or four numbers, the fourth 0.5 or less",
+       .hint = "brightness, contrast, saturation and hue"},
+      {.flag = "crop_scale",
+       .broken = !IsRange(image.crop_scale),
+       .expected = range,
+       .hint = "for example " + ToText(ImageConfig().crop_scale)},
+      {.flag = "crop_ratio",
+       .broken = !IsRange(image.crop_ratio),
+       .expected = range,
+       .hint = "for example " + ToText(ImageConfig().crop_ratio)},
+      {.flag = "augment",
+       .broken = image.augment == "none" && !needing_crops.empty(),
+       .expected = "basic or more with " + needing_crops,
+       .hint = "these effects are applied to random crops"},
+      {.flag = "eval_resize",
+       .broken = image.eval_resize > 0 && image.eval_resize < side,
+       .expected =
+           (image.eval_size > 0 ? "--eval_image_size (" : "--image_size (") + std::to_string(side) + ") or more, or 0",
+       .hint = "the central crop cannot be larger than the image"},
+      {.flag = mixes_up ? "mixup" : "cutmix",
+       .broken = (mixes_up || image.cutmix > 0) && config.run.mode == "train" && config.batch.batch_size == 1,
+       .expected = "--batch_size of 2 or more with it",
+       .hint = "an image is mixed with another one of its batch"},
+  };
 }
 
-void CheckSizeSchedule(const Config& config, List& problems) {
-  const std::string& text = config.image.size_schedule;
-  const auto schedule = data::ParseSizeSchedule(text);
-  if (!schedule) {
-    problems.push_back({.flag = "image_size_schedule",
-                        .value = text,
-                        .expected = "EPOCH:SIZE,..., epochs ascending from 0, sizes 1 to 8192",
-                        .hint = "as in 0:160,6:176,12:192"});
-  } else if (!schedule->empty() && static_cast<double>(schedule->back().epoch) >= config.batch.epochs) {
-    problems.push_back({.flag = "image_size_schedule",
-                        .value = text,
-                        .expected = "epochs below --epochs (" + ToText(Value(config.batch.epochs)) + ")",
-                        .hint = "epoch " + std::to_string(schedule->back().epoch) + " would never be reached"});
-  }
+Rules SizeScheduleRules(const Config& config) {
+  const auto schedule = data::ParseSizeSchedule(config.image.size_schedule);
+  const int64_t last_epoch = schedule && !schedule->empty() ? schedule->back().epoch : -1;
+  return {
+      {.flag = "image_size_schedule",
+       .broken = !schedule,
+       .expected = "EPOCH:SIZE,..., epochs ascending from 0, sizes 1 to 8192",
+       .hint = "as in 0:160,6:176,12:192"},
+      {.flag = "image_size_schedule",
+       .broken = last_epoch >= 0 && static_cast<double>(last_epoch) >= config.batch.epochs,
+       .expected = "epochs below --epochs (" + ToText(config.batch.epochs) + ")",
+       .hint = "epoch " + std::to_string(last_epoch) + " would never be reached"},
+  };
 }
 
-void CheckText(const Config& config, List& problems) {
+Rules TextRules(const Config& config) {
   const TextConfig& text = config.text;
   constexpr int64_t kSmallestVocabulary = 5;  // <s>, <pad>, </s>, <unk> and <mask>
-  if (text.vocab_size > 0 && text.vocab_size < kSmallestVocabulary) {
-    problems.push_back({.flag = "vocab_size",
-                        .value = std::to_string(text.vocab_size),
-                        .expected = std::to_string(kSmallestVocabulary) + " or more, or 0",
-                        .hint = "<s>, <pad>, </s>, <unk> and <mask> are part of every vocabulary"});
-  }
-  if (text.max_tokens > 0 && text.max_tokens < text.tokens_per_sample) {
-    problems.push_back(
-        {.flag = "max_tokens",
-         .value = std::to_string(text.max_tokens),
-         .expected = "--tokens_per_sample (" + std::to_string(text.tokens_per_sample) + ") or more, or 0",
-         .hint = "a batch must have room for at least one block"});
-  }
-  if (text.max_tokens > 0 && config.batch.global_batch_size) {
-    problems.push_back({.flag = "global_batch_size",
-                        .value = std::to_string(*config.batch.global_batch_size),
-                        .expected = "--grad_accum_steps instead, with --max_tokens",
-                        .hint = "with a budget of tokens, the number of blocks differs from batch to batch"});
-  }
-  if (!config.model.config_file.empty() && config.model.name != "roberta") {
-    problems.push_back({.flag = "model_config",
-                        .value = config.model.config_file,
-                        .expected = "--model=roberta with it",
-                        .hint = "--model=" + config.model.name + " defines its own shape"});
-  }
+  return {
+      {.flag = "vocab_size",
+       .broken = text.vocab_size > 0 && text.vocab_size < kSmallestVocabulary,
+       .expected = std::to_string(kSmallestVocabulary) + " or more, or 0",
+       .hint = "<s>, <pad>, </s>, <unk> and <mask> are part of every vocabulary"},
+      {.flag = "max_tokens",
+       .broken = text.max_tokens > 0 && text.max_tokens < text.tokens_per_sample,
+       .expected = "--tokens_per_sample (" + std::to_string(text.tokens_per_sample) + ") or more, or 0",
+       .hint = "a batch must have room for at least one block"},
+      {.flag = "global_batch_size",
+       .broken = text.max_tokens > 0 && config.batch.global_batch_size,
+       .expected = "--grad_accum_steps instead, with --max_tokens",
+       .hint = "with a budget of tokens, the number of blocks differs from batch to batch"},
+      {.flag = "model_config",
+       .broken = !config.model.config_file.empty() && config.model.name != "roberta",
+       .expected = "--model=roberta with it",
+       .hint = "--model=" + config.model.name + " defines its own shape"},
+  };
 }
 
-void CheckModel(const ModelConfig& model, const std::vector<std::string>& names, List& problems) {
-  if (names.empty() || std::find(names.begin(), names.end(), model.name) != names.end()) return;
-  std::string known;
-  for (const std::string& name : names) known += (known.empty() ? "" : " | ") + name;
-  problems.push_back({.flag = "model",
-                      .value = model.name.empty() ? "\"\"" : model.name,
-                      .expected = "one of " + known,
-                      .hint = DidYouMean(model.name, names)});
+Rules OptimizerRules(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  const std::string& name = optimizer.name;
+  return {
+      {.flag = "nesterov",
+       .broken = optimizer.nesterov && optimizer.momentum == 0,
+       .expected = "--momentum above 0 with it",
+       .hint = "use --nonesterov, or --momentum=0.9"},
+      {.flag = "nesterov",
+       .broken = optimizer.nesterov && (name == "lamb" || name == "rmsprop_tf"),
+       .expected = "--optimizer=sgd or lars with it",
+       .hint = name + " does not support it"},
+      {.flag = "lars_clip",
+       .broken = optimizer.lars_clip && name != "lars",
+       .expected = "--optimizer=lars with it",
+       .hint = "only lars gives each layer a rate"},
+      {.flag = "lr",
+       .broken = !optimizer.lr && (name == "lars" || name == "rmsprop_tf"),
+       .expected = "a peak learning rate with --optimizer=" + name,
+       .hint = "no default suits most runs; see the examples in scripts/recipes"},
+      {.flag = "adam_betas",
+       .broken = optimizer.adam_betas.size() != 2,
+       .expected = "two numbers with a comma between them",
+       .hint = "such as 0.9,0.98"},
+  };
 }
 
-void CheckBatch(const Config& config, int world_size, List& problems) {
-  const BatchConfig& batch = config.batch;
-  for (const char* name : {"batch_size", "global_batch_size", "grad_accum_steps", "elastic_shards"}) {
-    const Flag* flag = FindFlag(name);
-    if (!flag->limits.Allow(flag->get(config))) return;
-  }
-  CheckElastic(config, world_size, problems);
-  if (IsElastic(config)) return;
-  if (const auto problem = BatchMistake(batch, world_size)) problems.push_back(*problem);
-}
-
-std::string NumberText(double number) { return ToText(Value(number)); }
-
-void CheckOptimizer(const OptimizerConfig& optimizer, List& problems) {
-  if (optimizer.nesterov && optimizer.momentum == 0) {
-    problems.push_back({.flag = "nesterov",
-                        .value = "true",
-                        .expected = "--momentum above 0 with it",
-                        .hint = "use --nonesterov, or --momentum=0.9"});
-  }
-  if (optimizer.nesterov && (optimizer.name == "lamb" || optimizer.name == "rmsprop_tf")) {
-    problems.push_back({.flag = "nesterov",
-                        .value = "true",
-                        .expected = "--optimizer=sgd or lars with it",
-                        .hint = optimizer.name + " does not support it"});
-  }
-  if (optimizer.lars_clip && optimizer.name != "lars") {
-    problems.push_back({.flag = "lars_clip",
-                        .value = "true",
-                        .expected = "--optimizer=lars with it",
-                        .hint = "only lars gives each layer a rate"});
-  }
-  if (!optimizer.lr && (optimizer.name == "lars" || optimizer.name == "rmsprop_tf")) {
-    problems.push_back({.flag = "lr",
-                        .expected = "a peak learning rate with --optimizer=" + optimizer.name,
-                        .hint = "no default suits most runs; see the examples in scripts/recipes"});
-  }
-  if (optimizer.adam_betas.size() != 2) {
-    const std::string value = optimizer.adam_betas.empty() ? "\"\"" : ToText(optimizer.adam_betas);
-    problems.push_back({.flag = "adam_betas",
-                        .value = value,
-                        .expected = "two numbers with a comma between them",
-                        .hint = "such as 0.9,0.98"});
-  }
-}
-
-void CheckWarmup(const ScheduleConfig& schedule, List& problems) {
-  if (schedule.warmup_epochs > 0 && schedule.warmup_steps) {
-    problems.push_back({.flag = "warmup_steps",
-                        .value = std::to_string(*schedule.warmup_steps),
-                        .expected = "no value with --warmup_epochs=" + NumberText(schedule.warmup_epochs),
-                        .hint = "give the warmup either in epochs or in steps"});
-  } else if (schedule.warmup_steps && schedule.schedule_steps && *schedule.warmup_steps > *schedule.schedule_steps) {
-    problems.push_back({.flag = "warmup_steps",
-                        .value = std::to_string(*schedule.warmup_steps),
-                        .expected = "--schedule_steps (" + std::to_string(*schedule.schedule_steps) + ") or less",
-                        .hint = "the warmup would not end"});
-  }
-}
-
-void CheckDecaySteps(const ScheduleConfig& schedule, List& problems) {
+Rules ScheduleRules(const Config& config) {
+  const ScheduleConfig& schedule = config.schedule;
+  const int64_t warmup = schedule.warmup_steps.value_or(0);
+  const bool warms_up_twice = schedule.warmup_epochs > 0 && schedule.warmup_steps;
   const std::vector<double>& epochs = schedule.decay_epochs;
   const bool ascends = std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>()) == epochs.end();
-  if (epochs.size() == 1 || (epochs.size() > 1 && ascends && schedule.name == "step")) return;
-  problems.push_back({.flag = "lr_decay_epochs",
-                      .value = ToText(epochs),
-                      .expected = "one number, or with --lr_schedule=step several that ascend",
-                      .hint = "as in --lr_decay_epochs=30,60,80"});
-}
-
-// Early stopping is decided by evaluations, so there must be some.
-void CheckEarlyStop(const RunConfig& run, List& problems) {
-  const bool evaluates = run.eval_every_epochs != 0 || run.eval_every_steps != 0;
-  if (run.mode != "train" || !(run.stop_after_epochs_without_gain > 0) || evaluates) return;
-  problems.push_back({.flag = "stop_after_epochs_without_gain",
-                      .value = NumberText(run.stop_after_epochs_without_gain),
-                      .expected = "--eval_every_epochs or --eval_every_steps above 0 with it",
-                      .hint = "the gain is measured by evaluations"});
-}
-
-// A validation split is cut from the training split only if none was named.
-void CheckValFraction(const Config& config, List& problems) {
-  const DataConfig& data = config.data;
-  if (!(data.val_fraction > 0) || config.run.mode != "train") return;
-  if (WasGiven(config, "val_split")) {
-    problems.push_back({.flag = "val_fraction",
-                        .value = NumberText(data.val_fraction),
-                        .expected = "no --val_split with it",
-                        .hint = "it makes a validation split from a part of the training split, if there is none"});
-  }
-  if (data.format == "synthetic") {
-    problems.push_back({.flag = "val_fraction",
-                        .value = NumberText(data.val_fraction),
-                        .expected = "other data than --data_format=synthetic",
-                        .hint = "synthetic samples are random, so there is nothing to validate"});
-  }
-}
-
-// Refuses flags of a moving average that is not kept.
-void CheckAverage(const Config& config, List& problems) {
-  const OptimizerConfig& optimizer = config.optimizer;
-  if (optimizer.ema_decay == 0 && optimizer.ema_start != OptimizerConfig().ema_start) {
-    problems.push_back({.flag = "ema_start",
-                        .value = optimizer.ema_start,
-                        .expected = "--ema_decay with it",
-                        .hint = "without it no average of the weights is kept"});
-  }
-  if (optimizer.ema_decay == 0 && optimizer.ema_every != 1) {
-    problems.push_back({.flag = "ema_every",
-                        .value = std::to_string(optimizer.ema_every),
-                        .expected = "--ema_decay with it",
-                        .hint = "without it no average of the weights is kept"});
-  }
-}
-
-void CheckSpikes(const Config& config, List& problems) {
-  const OptimizerConfig& optimizer = config.optimizer;
-  const auto needs_factor = [&](const char* flag, const std::string& value) {
-    problems.push_back({.flag = flag,
-                        .value = value,
-                        .expected = "--spike_factor with it",
-                        .hint = "without it losses are not watched; 6 is rare in a healthy run"});
+  return {
+      {.flag = "warmup_steps",
+       .broken = warms_up_twice,
+       .expected = "no value with --warmup_epochs=" + ToText(schedule.warmup_epochs),
+       .hint = "give the warmup either in epochs or in steps"},
+      {.flag = "warmup_steps",
+       .broken = !warms_up_twice && schedule.schedule_steps && warmup > *schedule.schedule_steps,
+       .expected = "--schedule_steps (" + std::to_string(schedule.schedule_steps.value_or(0)) + ") or less",
+       .hint = "the warmup would not end"},
+      {.flag = "lr_decay_epochs",
+       .broken = epochs.empty() || (epochs.size() > 1 && (!ascends || schedule.name != "step")),
+       .expected = "one number, or with --lr_schedule=step several that ascend",
+       .hint = "as in --lr_decay_epochs=30,60,80"},
   };
-  if (optimizer.spike_factor == 0 && optimizer.on_spike != "log") needs_factor("on_spike", optimizer.on_spike);
-  const bool has_other_window = optimizer.spike_window != OptimizerConfig().spike_window;
-  if (optimizer.spike_factor == 0 && !WasGiven(config, "spike_factor") && has_other_window) {
-    needs_factor("spike_window", std::to_string(optimizer.spike_window));
-  }
-  if (optimizer.on_spike == "rewind" && !config.report.profile_steps.empty()) {
-    problems.push_back({.flag = "profile_steps",
-                        .value = config.report.profile_steps,
-                        .expected = "no --on_spike=rewind with it",
-                        .hint = "a rewind would pass these steps twice"});
-  }
 }
 
-// A batch of one image has nothing to mix it with.
-void CheckMixing(const Config& config, List& problems) {
-  const char* flag = config.image.mixup > 0 ? "mixup" : config.image.cutmix > 0 ? "cutmix" : nullptr;
-  if (flag == nullptr || config.run.mode != "train" || config.batch.batch_size.value_or(2) != 1) return;
-  problems.push_back({.flag = flag,
-                      .value = NumberText(config.image.mixup > 0 ? config.image.mixup : config.image.cutmix),
-                      .expected = "--batch_size of 2 or more with it",
-                      .hint = "an image is mixed with another one of its batch"});
+// Refuses flags of a moving average that is not kept, and of losses that nobody watches.
+Rules AverageAndSpikeRules(const Config& config) {
+  const OptimizerConfig &optimizer = config.optimizer, defaults;
+  const bool averages = optimizer.ema_decay != 0, watches = optimizer.spike_factor != 0;
+  const std::string no_average = "without it no average of the weights is kept";
+  const std::string not_watched = "without it losses are not watched; 6 is rare in a healthy run";
+  return {
+      {.flag = "ema_start",
+       .broken = !averages && optimizer.ema_start != defaults.ema_start,
+       .expected = "--ema_decay with it",
+       .hint = no_average},
+      {.flag = "ema_every",
+       .broken = !averages && optimizer.ema_every != defaults.ema_every,
+       .expected = "--ema_decay with it",
+       .hint = no_average},
+      {.flag = "on_spike",
+       .broken = !watches && optimizer.on_spike != defaults.on_spike,
+       .expected = "--spike_factor with it",
+       .hint = not_watched},
+      {.flag = "spike_window",
+       .broken = !watches && !WasGiven(config, "spike_factor") && optimizer.spike_window != defaults.spike_window,
+       .expected = "--spike_factor with it",
+       .hint = not_watched},
+      {.flag = "profile_steps",
+       .broken = optimizer.on_spike == "rewind" && !config.report.profile_steps.empty(),
+       .expected = "no --on_spike=rewind with it",
+       .hint = "a rewind would pass these steps twice"},
+  };
 }
 
-void CheckClassWeights(const Config& config, List& problems) {
+Rules ClassWeightRules(const Config& config) {
   const std::string& weights = config.optimizer.class_weights;
-  if (weights == "none") return;
-  if (weights.empty())
-    problems.push_back(
-        {.flag = "class_weights", .value = "\"\"", .expected = "none, inverse, sqrt, effective or a file"});
   const bool mixes = config.image.mixup > 0 || config.image.cutmix > 0;
-  if (config.optimizer.loss == "ce" && !mixes) return;
-  problems.push_back({.flag = "class_weights",
-                      .value = weights,
-                      .expected = "--loss=ce without --mixup and --cutmix",
-                      .hint = "the weights are those of the cross entropy of single classes"});
-}
-
-void CheckSampling(const Config& config, List& problems) {
-  if (config.data.sampling != "balanced") return;
-  if (config.data.shuffle != "global") {
-    problems.push_back({.flag = "shuffle",
-                        .value = config.data.shuffle,
-                        .expected = "global with --sampling=balanced",
-                        .hint = "the samples of small classes are repeated all over an epoch"});
-  }
-  if (config.text.max_tokens > 0) {
-    problems.push_back({"max_tokens", std::to_string(config.text.max_tokens), "0 with --sampling=balanced",
-                        "batches of a budget are the same in all epochs; --batch_size counts sentences"});
-  }
-  const std::string& weights = config.optimizer.class_weights;
-  if (weights != "inverse" && weights != "sqrt" && weights != "effective") return;
-  problems.push_back({.flag = "class_weights",
-                      .value = weights,
-                      .expected = "none or a file with --sampling=balanced",
-                      .hint = "either of them makes up for unequal classes; both would favour the small ones"});
-}
-
-void CheckMemoryEfficientFp16(const Config& config, List& problems) {
-  if (!config.precision.memory_efficient_fp16) return;
-  const auto refuse = [&problems](const std::string& expected, const std::string& why) {
-    problems.push_back({.flag = "memory_efficient_fp16", .value = "true", .expected = expected, .hint = why});
+  const bool from_counts = weights == "inverse" || weights == "sqrt" || weights == "effective";
+  return {
+      {.flag = "class_weights", .broken = weights.empty(), .expected = "none, inverse, sqrt, effective or a file"},
+      {.flag = "class_weights",
+       .broken = weights != "none" && (config.optimizer.loss != "ce" || mixes),
+       .expected = "--loss=ce without --mixup and --cutmix",
+       .hint = "the weights are those of the cross entropy of single classes"},
+      {.flag = "class_weights",
+       .broken = config.data.sampling == "balanced" && from_counts,
+       .expected = "none or a file with --sampling=balanced",
+       .hint = "either of them makes up for unequal classes; both would favour the small ones"},
   };
-  const std::string& precision = config.precision.name;
-  const std::string& optimizer = config.optimizer.name;
+}
+
+Rules PrecisionRules(const Config& config) {
+  const std::string &precision = config.precision.name, &optimizer = config.optimizer.name;
+  const bool saves_memory = config.precision.memory_efficient_fp16;
   const bool is_fp16 = precision == "fp16" || precision == "fp32";  // fp32 is the default if no precision was given
-  if (!is_fp16) refuse("--precision=fp16 with it", "--precision=" + precision + " is given");
-  if (optimizer != "adam" && optimizer != "adamw" && optimizer != "fairseq_adam") {
-    refuse("--optimizer=adam, adamw or fairseq_adam with it", "--optimizer=" + optimizer + " keeps its state in fp32");
-  }
-  if (config.optimizer.ema_decay > 0) {
-    refuse("no --ema_decay with it", "half precision is too coarse for the small updates of an average");
-  }
-}
-
-void CheckPrecision(const PrecisionConfig& precision, List& problems) {
-  if (precision.loss_scale == "dynamic") return;
-  const std::optional<double> scale = NumberFrom(precision.loss_scale);
-  if (scale && *scale > 0 && *scale <= 3e38) return;  // float32 holds it
-  problems.push_back({.flag = "loss_scale",
-                      .value = precision.loss_scale,
-                      .expected = "dynamic, or a number above 0, at most 3e38",
-                      .hint = "for example 1024"});
-}
-
-void CheckRanks(const RanksConfig& ranks, List& problems) {
-  const std::string& text = ranks.nproc_per_node;
-  if (!text.empty() && text != "auto") {
-    const std::optional<int64_t> count = data::WholeNumber(text);
-    if (!count || *count < 1 || *count > 1024) {
-      problems.push_back({.flag = "nproc_per_node", .value = text, .expected = "auto, or a whole number, 1 to 1024"});
-    }
-  }
-  if (ranks.rank && ranks.world_size && *ranks.world_size > 0 && *ranks.rank >= *ranks.world_size) {
-    problems.push_back({.flag = "rank",
-                        .value = std::to_string(*ranks.rank),
-                        .expected = "less than --world_size (" + std::to_string(*ranks.world_size) + ")",
-                        .hint = "ranks count from 0"});
-  }
+  const bool is_adam = optimizer == "adam" || optimizer == "adamw" || optimizer == "fairseq_adam";
+  const std::optional<double> scale = NumberFrom(config.precision.loss_scale);
+  const bool is_scale = scale && *scale > 0 && *scale <= 3e38;  // float32 holds it
+  return {
+      {.flag = "loss_scale",
+       .broken = config.precision.loss_scale != "dynamic" && !is_scale,
+       .expected = "dynamic, or a number above 0, at most 3e38",
+       .hint = "for example 1024"},
+      {.flag = "memory_efficient_fp16",
+       .broken = saves_memory && !is_fp16,
+       .expected = "--precision=fp16 with it",
+       .hint = "--precision=" + precision + " is given"},
+      {.flag = "memory_efficient_fp16",
+       .broken = saves_memory && !is_adam,
+       .expected = "--optimizer=adam, adamw or fairseq_adam with it",
+       .hint = "--optimizer=" + optimizer + " keeps its state in fp32"},
+      {.flag = "memory_efficient_fp16",
+       .broken = saves_memory && config.optimizer.ema_decay > 0,
+       .expected = "no --ema_decay with it",
+       .hint = "half precision is too coarse for the small updates of an average"},
+  };
 }
 
 bool IsIpAddress(const std::string& text) {
@@ -467,19 +357,62 @@ bool IsIpAddress(const std::string& text) {
   return inet_pton(AF_INET, text.c_str(), &address) == 1 || inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
-void CheckReport(const ReportConfig& report, List& problems) {
-  if (!report.profile_steps.empty() && !ParseStepRange(report.profile_steps)) {
-    problems.push_back({.flag = "profile_steps",
-                        .value = report.profile_steps,
-                        .expected = "FIRST:LAST, 1 or more, FIRST not after LAST",
-                        .hint = "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"});
+Rules RankAndReportRules(const Config& config) {
+  const RanksConfig& ranks = config.ranks;
+  const int64_t world_size = ranks.world_size.value_or(0);
+  const bool names_count = !ranks.nproc_per_node.empty() && ranks.nproc_per_node != "auto";
+  const int64_t count = data::WholeNumber(ranks.nproc_per_node).value_or(0);
+  return {
+      {.flag = "nproc_per_node",
+       .broken = names_count && (count < 1 || count > 1024),
+       .expected = "auto, or a whole number, 1 to 1024"},
+      {.flag = "rank",
+       .broken = world_size > 0 && ranks.rank.value_or(0) >= world_size,
+       .expected = "less than --world_size (" + std::to_string(world_size) + ")",
+       .hint = "ranks count from 0"},
+      {.flag = "profile_steps",
+       .broken = !config.report.profile_steps.empty() && !ParseStepRange(config.report.profile_steps),
+       .expected = "FIRST:LAST, 1 or more, FIRST not after LAST",
+       .hint = "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"},
+      {.flag = "metrics_address",
+       .broken = !IsIpAddress(config.report.metrics_address),
+       .expected = "an IPv4 or IPv6 address of this machine",
+       .hint = "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who can reach it"},
+  };
+}
+
+void CheckRules(const Config& config, List& problems) {
+  for (const auto& rules_of :
+       {ModeRules, RunRules, DataRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules, ScheduleRules,
+        AverageAndSpikeRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
+    for (const Rule& rule : rules_of(config)) {
+      if (rule.broken) problems.push_back({.flag = rule.flag, .expected = rule.expected, .hint = rule.hint});
+    }
   }
-  if (!IsIpAddress(report.metrics_address)) {
-    problems.push_back({.flag = "metrics_address",
-                        .value = report.metrics_address,
-                        .expected = "an IPv4 or IPv6 address of this machine",
-                        .hint = "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who can reach it"});
+}
+
+void CheckModel(const ModelConfig& model, const std::vector<std::string>& names, List& problems) {
+  if (names.empty() || std::find(names.begin(), names.end(), model.name) != names.end()) return;
+  std::string known;
+  for (const std::string& name : names) known += (known.empty() ? "" : " | ") + name;
+  problems.push_back({.flag = "model", .expected = "one of " + known, .hint = DidYouMean(model.name, names)});
+}
+
+void CheckBatch(const Config& config, int world_size, List& problems) {
+  for (const char* name : {"batch_size", "global_batch_size", "grad_accum_steps", "elastic_shards"}) {
+    const Flag* flag = FindFlag(name);
+    if (!flag->limits.Allow(flag->get(config))) return;
   }
+  CheckElastic(config, world_size, problems);
+  if (IsElastic(config)) return;
+  if (const auto problem = BatchMistake(config.batch, world_size)) problems.push_back(*problem);
+}
+
+// Returns the flag's value as one would write it; nothing if the flag was not given and has no default.
+std::string ValueOf(const std::string& name, const Config& config) {
+  const Flag& flag = *FindFlag(name);
+  const std::string text = ToText(flag.get(config));
+  return text.empty() && text != ToText(flag.get(Config())) ? "\"\"" : text;
 }
 
 }  // namespace
@@ -502,32 +435,29 @@ std::string FlagsThatNeedCrops(const ImageConfig& image) {
   return flags;
 }
 
-std::vector<Problem> Problems(const Config& config, int world_size, const ModelFacts& models) {
+std::vector<Problem> OutOfRange(const Config& config) {
   List problems;
-  CheckRanges(config, problems);
-  CheckRun(config, problems);
-  CheckData(config.data, problems);
-  CheckImage(config.image, problems);
-  CheckSizeSchedule(config, problems);
-  CheckText(config, problems);
+  for (const Flag& flag : Flags()) {
+    const Value value = flag.get(config);
+    if (flag.limits.Allow(value)) continue;
+    const auto* text = std::get_if<std::string>(&value);
+    problems.push_back({.flag = flag.name,
+                        .value = ValueOf(flag.name, config),
+                        .expected = Expected(flag.kind, flag.limits),
+                        .hint = text ? DidYouMean(*text, flag.limits.choices) : ""});
+  }
+  return problems;
+}
+
+std::vector<Problem> Problems(const Config& config, int world_size, const ModelFacts& models) {
+  List problems = OutOfRange(config);
+  CheckRules(config, problems);
   CheckModel(config.model, models.names, problems);
   CheckBatch(config, world_size, problems);
-  CheckOptimizer(config.optimizer, problems);
-  CheckWarmup(config.schedule, problems);
-  CheckDecaySteps(config.schedule, problems);
-  CheckAverage(config, problems);
-  CheckSpikes(config, problems);
-  CheckEarlyStop(config.run, problems);
-  CheckValFraction(config, problems);
-  CheckMixing(config, problems);
-  CheckClassWeights(config, problems);
-  CheckSampling(config, problems);
-  CheckPrecision(config.precision, problems);
-  CheckMemoryEfficientFp16(config, problems);
-  CheckRanks(config.ranks, problems);
-  CheckReport(config.report, problems);
   CheckUses(config, models, problems);
-
+  for (Problem& problem : problems) {
+    if (problem.value.empty()) problem.value = ValueOf(problem.flag, config);
+  }
   const auto place = [](const Problem& problem) { return FindFlag(problem.flag) - Flags().data(); };
   std::stable_sort(problems.begin(), problems.end(),
                    [&](const Problem& a, const Problem& b) { return place(a) < place(b); });

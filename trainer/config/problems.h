@@ -16,6 +16,9 @@ namespace dtrain::config {
 // ranks that the launcher announced.
 std::vector<Problem> Problems(const Config& config, int world_size, const ModelFacts& models);
 
+// Returns those of single flags: values outside of their ranges, words that are no choice.
+std::vector<Problem> OutOfRange(const Config& config);
+
 // Returns the flags in use that have an effect on randomly cropped images only: "--blur, --random_erasing".
 std::string FlagsThatNeedCrops(const ImageConfig& image);
 
