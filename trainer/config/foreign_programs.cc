@@ -1,6 +1,7 @@
 #include "trainer/config/foreign_programs.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "trainer/config/flags.h"
@@ -15,21 +16,38 @@ const std::vector<const ForeignProgram*>& Programs() {
   return programs;
 }
 
-// Returns the first typed flag, as it was typed, that is one of these signatures; empty if there is none.
-std::string TypedFlag(const std::vector<Argument>& arguments, const std::vector<Signature>& signatures) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string name = arguments[i].place.empty() ? FlagName(arguments[i]) : "";
-    const bool is_one = !name.empty() && std::any_of(signatures.begin(), signatures.end(), [&](const Signature& one) {
-      return one.flag == name && FlagValue(arguments, i).starts_with(one.value);
-    });
-    if (is_one) return arguments[i].text.substr(0, arguments[i].text.find('='));
-  }
-  return {};
-}
-
 const Alias* FindIn(const std::vector<Alias>& rows, std::string_view name) {
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Alias& alias) { return alias.name == name; });
   return row == rows.end() ? nullptr : &*row;
+}
+
+// Whether this program has a row of the name, and neither another program nor a flag of ours has the name.
+bool HasAlone(const ForeignProgram& program, const std::string& name) {
+  if (FindIn(program.rows, name) == nullptr || FindSharedAlias(name) != nullptr || FindFlag(name) != nullptr) {
+    return false;
+  }
+  return std::none_of(Programs().begin(), Programs().end(), [&](const ForeignProgram* other) {
+    return other != &program && FindIn(other->rows, name) != nullptr;
+  });
+}
+
+using IsSignature = std::function<bool(const std::string& name, const std::string& value)>;
+
+IsSignature OneOf(const std::vector<Signature>& signatures) {
+  return [&signatures](const std::string& name, const std::string& value) {
+    return std::any_of(signatures.begin(), signatures.end(),
+                       [&](const Signature& one) { return one.flag == name && value.starts_with(one.value); });
+  };
+}
+
+// Returns the first typed flag, as it was typed, that is a signature; empty if there is none.
+std::string TypedFlag(const std::vector<Argument>& arguments, const IsSignature& is_signature) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string name = arguments[i].place.empty() ? FlagName(arguments[i]) : "";
+    if (name.empty() || !is_signature(name, FlagValue(arguments, i))) continue;
+    return arguments[i].text.substr(0, arguments[i].text.find('='));
+  }
+  return {};
 }
 
 }  // namespace
@@ -40,7 +58,10 @@ Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
   std::string first;
   for (const ForeignProgram* program : Programs()) {
     if (named == program->name) return {program};
-    const std::string flag = TypedFlag(arguments, program->signatures);
+    const IsSignature is_listed = OneOf(program->signatures);
+    const std::string flag = TypedFlag(arguments, [&](const std::string& name, const std::string& value) {
+      return HasAlone(*program, name) || is_listed(name, value);
+    });
     if (flag.empty()) continue;
     if (found.program != nullptr && found.mistake.empty()) {
       found.mistake = first + " is a flag of " + std::string(found.program->called) + ", " + flag + " one of " +
@@ -53,7 +74,7 @@ Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
   if (!found.mistake.empty()) found.program = nullptr;
   if (found.program != nullptr || !found.mistake.empty()) return found;
   for (const ForeignProgram* program : Programs()) {
-    if (!TypedFlag(arguments, program->weak_signatures).empty()) return {program};
+    if (!TypedFlag(arguments, OneOf(program->weak_signatures)).empty()) return {program};
   }
   return {};
 }

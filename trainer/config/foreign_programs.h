@@ -12,16 +12,17 @@
 
 namespace dtrain::config {
 
-// A flag that only one program has, with the beginning of its value.
+// A flag that tells which program a command is for, with the beginning of its value.
 struct Signature {
   std::string_view flag;
   std::string_view value = {};
 };
 
 struct ForeignProgram {
-  std::string_view name;              // the value of --defaults_of
-  std::string_view called;            // for people
-  std::vector<Signature> signatures;  // one of them in a typed command is enough
+  std::string_view name;    // the value of --defaults_of
+  std::string_view called;  // for people
+  // One of them in a typed command is enough. So are the rows whose names no other program has, nor a flag of ours.
+  std::vector<Signature> signatures;
   // Returns flags of ours, "--name=value", where its defaults differ from ours in this command. Those that the command
   // gives are left out afterwards.
   std::vector<std::string> (*defaults)(const ForeignCommand& command);

@@ -339,51 +339,6 @@ const ForeignProgram& TimmProgram() {
     for (const auto& rows : {DataAndModel(), Rates(), Augmentation(), Running()}) {
       timm.rows.insert(timm.rows.end(), rows.begin(), rows.end());
     }
-    for (const std::string_view flag : {"sched",
-                                        "sched_on_updates",
-                                        "opt_eps",
-                                        "opt_betas",
-                                        "lr_base",
-                                        "lr_base_size",
-                                        "lr_base_scale",
-                                        "min_lr",
-                                        "decay_epochs",
-                                        "decay_milestones",
-                                        "decay_rate",
-                                        "dr",
-                                        "warmup_prefix",
-                                        "cooldown_epochs",
-                                        "img_size",
-                                        "input_size",
-                                        "crop_pct",
-                                        "initial_checkpoint",
-                                        "drop",
-                                        "dist_bn",
-                                        "no_ddp_bb",
-                                        "amp_dtype",
-                                        "native_amp",
-                                        "aa",
-                                        "no_aug",
-                                        "reprob",
-                                        "remode",
-                                        "recount",
-                                        "smoothing",
-                                        "bce_loss",
-                                        "aug_repeats",
-                                        "aug_splits",
-                                        "train_interpolation",
-                                        "clip_grad",
-                                        "checkpoint_hist",
-                                        "val_interval",
-                                        "pin_mem",
-                                        "torchcompile",
-                                        "grad_checkpointing",
-                                        "recovery_interval",
-                                        "eval_metric",
-                                        "use_multi_epochs_loader",
-                                        "no_prefetcher"}) {
-      timm.signatures.push_back({flag});
-    }
     for (const std::string_view optimizer : {"momentum", "nesterov", "lamb", "lars", "nlars", "rmsproptf"}) {
       timm.signatures.push_back({"opt", optimizer});
     }
