@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "data/joined.h"
 #include "data/shallow_json.h"
 
 namespace dtrain::command_line {
@@ -41,9 +42,7 @@ std::optional<std::string> FlagText(const nlohmann::json& value) {
   if (value.is_string() && !value.get_ref<const std::string&>().empty()) return value.get<std::string>();
   if (value.is_number() || value.is_boolean()) return value.dump();
   if (!value.is_array()) return std::nullopt;
-  std::string text;
-  for (const nlohmann::json& item : value) text += (text.empty() ? "" : ",") + FlagText(item).value_or("");
-  return text;
+  return Joined(value, ",", [](const nlohmann::json& item) { return FlagText(item).value_or(""); });
 }
 
 class Expander {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/command_line/nearest_name.h"
+#include "data/joined.h"
 
 namespace dtrain::command_line {
 namespace {
@@ -33,8 +34,7 @@ class Parser {
 
  private:
   void TakeCommand() {
-    std::string words;
-    for (const std::string& word : commands_) words += (words.empty() ? "" : " | ") + word;
+    const std::string words = Joined(commands_, " | ");
     if (arguments_.empty() || arguments_[0].text.rfind('-', 0) == 0) {
       mistakes_.push_back("the first argument must be a command: " + words);
       return;

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <filesystem>
 
+#include "data/joined.h"
+
 namespace dtrain::data {
 namespace {
 
@@ -42,9 +44,7 @@ std::string KindOf(std::string_view name) {
 }
 
 std::string Listed(const IgnoredFiles& files) {
-  std::string text;
-  for (const auto& [kind, count] : files) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + kind;
-  return text;
+  return Joined(files, ", ", [](const auto& kind) { return std::to_string(kind.second) + " " + kind.first; });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "data/formats/random_access_file.h"
 #include "data/formats/record_format.h"
 #include "data/formats/split_names.h"
+#include "data/joined.h"
 
 namespace dtrain::data {
 namespace {
@@ -32,8 +33,8 @@ std::optional<std::string> FindSplit(const std::string& data_dir, const std::str
 std::string RequireSplit(const std::string& data_dir, const std::string& split) {
   if (auto found = FindSplit(data_dir, split)) return *found;
   if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir, kImageFolderLayout);
-  std::string tried;
-  for (const std::string& name : SplitNames(split)) tried += (tried.empty() ? "" : ", ") + data_dir + "/" + name;
+  const std::string tried =
+      Joined(SplitNames(split), ", ", [&](const std::string& name) { return data_dir + "/" + name; });
   throw DataError("there is no '" + split + "' split: looked for the folder " + tried,
                   kImageFolderLayout + std::string("; if the class folders are in DATA_DIR itself, train with "
                                                    "--train_split=. --val_fraction=0.1, or dtrain_data --split=."));

@@ -10,6 +10,7 @@
 #include "data/error.h"
 #include "data/formats/ignored_files.h"
 #include "data/formats/split_names.h"
+#include "data/joined.h"
 
 namespace dtrain::data {
 namespace {
@@ -111,8 +112,8 @@ RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& s
   if (!files.names.empty()) return files;
   std::error_code ignored;
   if (!fs::is_directory(data_dir, ignored)) throw DataError("there is no folder " + data_dir);
-  std::string tried;
-  for (const std::string& name : SplitNames(split)) tried += (tried.empty() ? "" : ", ") + Patterns(format, name);
+  const auto patterns = [&](const std::string& name) { return Patterns(format, name); };
+  const std::string tried = Joined(SplitNames(split), ", ", patterns);
   throw DataError("there is no '" + split + "' split in " + data_dir + ": looked for " + tried,
                   "dtrain_data pack writes these files");
 }

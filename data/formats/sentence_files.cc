@@ -6,6 +6,7 @@
 #include "data/error.h"
 #include "data/formats/ignored_files.h"
 #include "data/formats/split_names.h"
+#include "data/joined.h"
 
 namespace dtrain::data {
 namespace {
@@ -86,9 +87,8 @@ SentenceFiles RequireSentenceFiles(const std::string& data_dir, const std::strin
   if (auto found = FindSentenceFiles(data_dir, split)) return *found;
   std::error_code ignored;
   if (!fs::is_directory(data_dir, ignored)) throw DataError("there is no folder " + data_dir);
-  std::string tried;
-  for (const std::string& name : SentenceSplitNames(split)) tried += (tried.empty() ? "" : ", ") + name;
-  throw DataError("there is no '" + split + "' split in " + data_dir + ": looked for the names " + tried,
+  throw DataError("there is no '" + split + "' split in " + data_dir + ": looked for the names " +
+                      Joined(SentenceSplitNames(split)),
                   "a split is a table NAME.tsv, NAME.csv or NAME.jsonl, folders of texts NAME/CLASS/*.txt, or "
                   "fairseq's input0/NAME.bin and .idx");
 }

@@ -9,6 +9,7 @@
 #include "data/error.h"
 #include "data/formats/label_offset.h"
 #include "data/formats/split_names.h"
+#include "data/joined.h"
 #include "data/sha256.h"
 
 namespace dtrain::data {
@@ -54,10 +55,8 @@ std::string RequireTensorFile(const std::string& data_dir, const std::string& sp
                     "put train.safetensors and val.safetensors into a folder and name that with --data_dir");
   }
   if (!IsKind(data_dir, S_IFDIR)) throw DataError("there is no file or folder " + data_dir);
-  std::string tried;
-  for (const std::string& name : SplitNames(split)) {
-    tried += (tried.empty() ? "" : ", ") + data_dir + "/" + name + ".safetensors";
-  }
+  const auto file = [&](const std::string& name) { return data_dir + "/" + name + ".safetensors"; };
+  const std::string tried = Joined(SplitNames(split), ", ", file);
   throw DataError("there is no '" + split + "' split: looked for " + tried,
                   "--data_dir names a safetensors file, or a folder with train.safetensors and val.safetensors");
 }

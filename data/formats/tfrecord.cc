@@ -7,6 +7,7 @@
 #include "data/formats/crc32c.h"
 #include "data/formats/little_endian.h"
 #include "data/formats/tf_example.h"
+#include "data/joined.h"
 
 namespace dtrain::data {
 namespace {
@@ -49,8 +50,7 @@ ImageExample ParseComplete(std::span<const uint8_t> data) {
   ImageExample example = ParseImageExample(data);
   const char* missing = !example.image ? "image/encoded" : !example.label ? "image/class/label" : nullptr;
   if (missing == nullptr) return example;
-  std::string names;
-  for (const std::string& name : example.features) names += (names.empty() ? "" : ", ") + name;
+  const std::string names = Joined(example.features);
   throw DataError(std::string("the tf.Example has no ") + missing + "; it has: " + (names.empty() ? "nothing" : names),
                   "expected image/encoded (bytes) and image/class/label (int64)");
 }

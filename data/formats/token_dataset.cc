@@ -7,6 +7,7 @@
 #include "data/error.h"
 #include "data/formats/little_endian.h"
 #include "data/formats/split_names.h"
+#include "data/joined.h"
 #include "data/sha256.h"
 
 namespace dtrain::data {
@@ -124,11 +125,8 @@ std::optional<std::string> FindTokenFiles(const std::string& data_dir, const std
 
 std::string RequireTokenFiles(const std::string& data_dir, const std::string& split) {
   if (auto found = FindTokenFiles(data_dir, split)) return *found;
-  std::string tried;
-  for (const std::string& name : SplitNames(split)) {
-    const std::string prefix = data_dir + "/" + name;
-    tried += (tried.empty() ? "" : ", ") + prefix + ".bin and .idx";
-  }
+  const auto files = [&](const std::string& name) { return data_dir + "/" + name + ".bin and .idx"; };
+  const std::string tried = Joined(SplitNames(split), ", ", files);
   throw DataError("there is no '" + split + "' split: looked for " + tried,
                   "--data_dir must name a folder written by dtrain_data tokenize or fairseq-preprocess");
 }

@@ -12,6 +12,7 @@
 #include "data/formats/little_endian.h"
 #include "data/formats/safetensors_file.h"
 #include "data/formats/stored_zip.h"
+#include "data/joined.h"
 #include "data/shown.h"
 
 namespace dtrain::data {
@@ -192,8 +193,7 @@ void TorchFile::Choose(const TensorPickle& pickle, WeightSet preferred) {
   if (taken_.empty() && tensors_of(top) > 0) return TakeTensors(pickle, top);
   if (taken_.empty() && dicts.size() == 1) taken_ = dicts.begin()->first;
   if (taken_.empty()) {
-    std::string names;
-    for (const auto& [name, dict] : dicts) names += (names.empty() ? "" : ", ") + Shown(name, kShownKeyBytes);
+    const std::string names = Joined(dicts, ", ", [](const auto& dict) { return Shown(dict.first, kShownKeyBytes); });
     Refuse(dicts.empty() ? "it holds no dict of tensors" : "it holds several: " + names, hint + " of one model");
   }
   for (const auto& [name, dict] : dicts) {

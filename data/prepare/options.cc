@@ -11,6 +11,7 @@
 #include "data/command_line/parser.h"
 #include "data/error.h"
 #include "data/formats/open_source.h"
+#include "data/joined.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
@@ -104,18 +105,12 @@ std::vector<std::string> FormatNames() {
   return names;
 }
 
-std::string OneOf(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "one of " : " | ") + word;
-  return text;
-}
-
 std::vector<Entry> Table(PrepareOptions& o) {
   const std::vector<std::string> formats = FormatNames();
   // clang-format off
   return {
       {"data_dir", kReading, false, "a folder", "Folder with the data; for safetensors also a file.", Text(o.data_dir)},
-      {"data_format", kReading, false, OneOf(formats),
+      {"data_format", kReading, false, "one of " + Joined(formats, " | "),
        "Format of the data; auto: recognised from the contents of --data_dir. [default: auto]", Word(o.data_format, formats)},
       {"split", kReading, false, "a text", "Folder or file prefix of the split to process. [default: train and val, as far as there]",
        Text(o.split)},

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "data/joined.h"
 #include "trainer/config/alias_table.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
@@ -103,7 +104,8 @@ class Rewriter {
                                  " has no equivalent: " + std::string(alias.refused));
     }
     if (!alias.words.empty() && !known && !alias.other_words_pass) {
-      return mistakes_.push_back(argument.place + "--" + name + "=" + value + ": expected " + TheirWords(alias));
+      return mistakes_.push_back(argument.place + "--" + name + "=" + value + ": expected " +
+                                 Joined(alias.words, " | ", &Word::theirs));
     }
     const std::string ours = known ? std::string(word->ours) : value;
     if (!alias.flag.empty() && !(known && ours.empty()))
@@ -184,12 +186,6 @@ class Rewriter {
   std::optional<std::string> NextValue() {
     if (next_ + 1 >= arguments_.size() || arguments_[next_ + 1].text.starts_with("--")) return std::nullopt;
     return arguments_[++next_].text;
-  }
-
-  static std::string TheirWords(const Alias& alias) {
-    std::string words;
-    for (const Word& word : alias.words) words += (words.empty() ? "" : " | ") + std::string(word.theirs);
-    return words;
   }
 
   const std::vector<Argument>& arguments_;

@@ -2,6 +2,7 @@
 
 #include "data/formats/open_source.h"
 #include "data/image/augment_policy.h"
+#include "data/joined.h"
 
 namespace dtrain::config {
 
@@ -49,11 +50,7 @@ std::vector<Choice> AverageStarts() {
           {"none", "0 at the first, then --ema_decay"}};
 }
 
-std::string NamesOf(const std::vector<Choice>& choices) {
-  std::string text;
-  for (const Choice& choice : choices) text += (text.empty() ? "" : " | ") + choice.name;
-  return text;
-}
+std::string NamesOf(const std::vector<Choice>& choices) { return Joined(choices, " | ", &Choice::name); }
 
 std::string Described(const std::vector<Choice>& choices) {
   std::string text;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "data/joined.h"
 #include "trainer/config/flags.h"
 
 namespace dtrain::config {
@@ -26,12 +27,6 @@ bool AllowNumber(const Limits& limits, double number) {
   if (!std::isfinite(number)) return false;
   if (number < limits.minimum || (limits.minimum_excluded && number == limits.minimum)) return false;
   return number < limits.maximum || (!limits.maximum_excluded && number == limits.maximum);
-}
-
-std::string Joined(const std::vector<std::string>& words, const std::string& separator) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
 }
 
 }  // namespace
@@ -80,11 +75,8 @@ std::string ToText(const Value& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
   if (const auto* number = std::get_if<double>(&value)) return Shortest(*number);
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  std::string text;
-  if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
-    for (const double number : *numbers) text += (text.empty() ? "" : ",") + Shortest(number);
-  }
-  return text;
+  const auto* numbers = std::get_if<std::vector<double>>(&value);
+  return numbers == nullptr ? "" : Joined(*numbers, ",", Shortest);
 }
 
 }  // namespace dtrain::config

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <utility>
 
+#include "data/joined.h"
+
 namespace dtrain::config {
 namespace {
 
@@ -81,12 +83,6 @@ std::string Details(const Flag& flag) {
   return details + "]";
 }
 
-std::string Joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : "|") + word;
-  return text;
-}
-
 std::string EntryOf(const Flag& flag) { return Entry(Left(flag.name, flag.kind), flag.help, Details(flag)); }
 
 }  // namespace
@@ -103,13 +99,11 @@ std::string HelpOn(const std::string& topic) {
 }
 
 std::string HelpTopics() {
-  std::string names;
-  for (const auto& [name, title] : kTitles) names += (names.empty() ? "" : " | ") + std::string(name);
-  return names;
+  return Joined(kTitles, " | ", [](const auto& title) { return title.first; });
 }
 
 std::string Help(const Program& program) {
-  const std::string command = program.commands.empty() ? "" : " " + Joined(program.commands);
+  const std::string command = program.commands.empty() ? "" : " " + Joined(program.commands, "|");
   std::string text = "Usage: " + program.name + command + " [--flag=value ...]\n";
   if (!program.purpose.empty()) text += program.purpose + "\n";
   text +=

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "data/command_line/nearest_name.h"
+#include "data/joined.h"
 #include "data/pipeline/size_schedule.h"
 #include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
@@ -393,9 +394,8 @@ void CheckRules(const Config& config, List& problems) {
 
 void CheckModel(const ModelConfig& model, const std::vector<std::string>& names, List& problems) {
   if (names.empty() || std::find(names.begin(), names.end(), model.name) != names.end()) return;
-  std::string known;
-  for (const std::string& name : names) known += (known.empty() ? "" : " | ") + name;
-  problems.push_back({.flag = "model", .expected = "one of " + known, .hint = DidYouMean(model.name, names)});
+  problems.push_back(
+      {.flag = "model", .expected = "one of " + Joined(names, " | "), .hint = DidYouMean(model.name, names)});
 }
 
 void CheckBatch(const Config& config, int world_size, List& problems) {

@@ -1,3 +1,4 @@
+#include "data/joined.h"
 #include "trainer/doctor/checks.h"
 
 #include <netdb.h>
@@ -14,12 +15,6 @@
 
 namespace dtrain::doctor {
 namespace {
-
-std::string Joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 bool IsRankZeros(const launch::Launch& launch) { return launch.rank == 0; }
 

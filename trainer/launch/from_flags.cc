@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "data/joined.h"
 #include "trainer/errors.h"
 #include "trainer/launch/detectors.h"
 

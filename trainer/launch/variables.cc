@@ -1,15 +1,10 @@
 #include "trainer/launch/variables.h"
 
+#include "data/joined.h"
 #include "data/whole_number.h"
 #include "trainer/errors.h"
 
 namespace dtrain::launch {
-
-std::string Joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 void RequireBelow(int value, int limit, const std::string& value_name, const std::string& limit_name,
                   const std::string& seen) {

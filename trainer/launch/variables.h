@@ -11,9 +11,6 @@ namespace dtrain::launch {
 
 constexpr int kMaxRanks = 1'000'000;
 
-// Returns "a, b, c".
-std::string Joined(const std::vector<std::string>& words);
-
 // Throws UsageError that names both and quotes `seen` unless 0 ≤ value < limit.
 void RequireBelow(int value, int limit, const std::string& value_name, const std::string& limit_name,
                   const std::string& seen);

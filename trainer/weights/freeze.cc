@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/joined.h"
 #include "trainer/errors.h"
 #include "trainer/weights/module_state.h"
 
@@ -29,8 +30,8 @@ std::string ModulesNear(const torch::nn::Module& module, const std::string& name
     deepest = child->get();
     where += part + ".";
   }
-  std::string names;
-  for (const auto& child : deepest->named_children()) names += (names.empty() ? "" : ", ") + where + child.key();
+  const auto name_of = [&](const auto& child) { return where + child.key(); };
+  const std::string names = Joined(deepest->named_children(), ", ", name_of);
   return names.empty() ? where.substr(0, where.size() - 1) : names;
 }
 

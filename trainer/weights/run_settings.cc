@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/formats/safetensors_file.h"
+#include "data/joined.h"
 #include "data/outputs.h"
 #include "data/shallow_json.h"
 #include "models/registry.h"
@@ -74,12 +75,6 @@ std::optional<std::string> SettingsIn(const std::string& weights) {
   } catch (const DataError&) {  // see above
   }
   return std::nullopt;
-}
-
-std::string Joined(const std::vector<std::string>& texts) {
-  std::string joined;
-  for (const std::string& text : texts) joined += (joined.empty() ? "" : ", ") + text;
-  return joined;
 }
 
 // The settings that decide which part of its data a run has held out. With other data, all samples are evaluated.

@@ -11,6 +11,7 @@
 
 #include "data/formats/safetensors_file.h"
 #include "data/formats/torch_file.h"
+#include "data/joined.h"
 #include "data/shown.h"
 #include "models/image_weight_names.h"
 #include "models/weight_names.h"
@@ -48,8 +49,7 @@ bool AllBeginWith(std::string_view wrapper, const checkpoint::NamedTensors& weig
 
 void LogTakenSet(const std::string& file, const checkpoint::TorchFileContent& content, const std::string& which) {
   if (content.taken.empty()) return;
-  std::string others;
-  for (const std::string& name : content.not_taken) others += (others.empty() ? "" : ", ") + Shown(name, 80);
+  const std::string others = Joined(content.not_taken, ", ", [](const auto& name) { return Shown(name, 80); });
   const std::string choice = which == "ema" ? "" : "; --weights=ema takes the averaged weights, if there are any";
   report::LogInfo("taking the weights under " + Shown(content.taken, 80) + " of " + file +
                   (others.empty() ? "" : ", not those under " + others + choice));
