@@ -43,37 +43,6 @@ Confusions::Row Confusions::RowOf(size_t label) const {
   return row;
 }
 
-double Confusions::BalancedAccuracy() const {
-  double sum = 0;
-  int64_t classes = 0;
-  for (size_t label = 0; label < names_.size(); ++label) {
-    const Row row = RowOf(label);
-    if (row.samples == 0) continue;
-    sum += row.accuracy();
-    ++classes;
-  }
-  return sum / static_cast<double>(classes);
-}
-
-double Confusions::MacroF1() const {
-  std::vector<int64_t> in_class(names_.size()), taken_for(names_.size());
-  for (size_t label = 0; label < names_.size(); ++label) {
-    for (size_t predicted = 0; predicted < names_.size(); ++predicted) {
-      in_class[label] += At(label, predicted);
-      taken_for[predicted] += At(label, predicted);
-    }
-  }
-  double sum = 0;
-  int64_t classes = 0;
-  for (size_t label = 0; label < names_.size(); ++label) {
-    const int64_t both = in_class[label] + taken_for[label];
-    if (both == 0) continue;
-    sum += 200.0 * static_cast<double>(At(label, label)) / static_cast<double>(both);
-    ++classes;
-  }
-  return sum / static_cast<double>(classes);
-}
-
 std::string Confusions::MatrixCsv() const {
   std::string text = "true class";
   for (const std::string& name : names_) text += "," + CsvField(name);
@@ -124,14 +93,6 @@ std::vector<std::string> Confusions::Lines() const {
     lines.push_back(line);
   }
   return lines;
-}
-
-void AddBalanced(const std::vector<int64_t>& confusions, Metrics& metrics) {
-  if (confusions.empty()) return;
-  const Confusions matrix(confusions, {});
-  metrics.push_back(
-      {.name = "balanced_accuracy", .value = matrix.BalancedAccuracy(), .decimals = 2, .higher_is_better = true});
-  metrics.push_back({.name = "macro_f1", .value = matrix.MacroF1(), .decimals = 2, .higher_is_better = true});
 }
 
 }  // namespace dtrain::report

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "trainer/report/metric.h"
-
 namespace dtrain::report {
 
 // Tasks count confusions for no more classes: nobody reads a larger matrix, and every batch would add to it.
@@ -22,11 +20,6 @@ class Confusions {
   std::string MatrixCsv() const;
   // Returns class_accuracy.csv: class,samples,correct,accuracy (percent),most_taken_for (another class, or empty),times
   std::string AccuracyCsv() const;
-  // Returns the mean of the classes' accuracies in percent, over those that have samples (balanced_accuracy_score of
-  // scikit-learn), and the mean of their F1 scores in percent, over those that have samples or are predicted (f1_score
-  // with average="macro").
-  double BalancedAccuracy() const;
-  double MacroF1() const;
   // Returns a line for each class that has samples, or for the 20 with the lowest accuracy if there are more.
   std::vector<std::string> Lines() const;
 
@@ -43,8 +36,5 @@ class Confusions {
   std::vector<int64_t> counts_;
   std::vector<std::string> names_;  // by label, none empty
 };
-
-// Adds balanced_accuracy and macro_f1, in percent, if confusions were counted (ValPoint::confusions).
-void AddBalanced(const std::vector<int64_t>& confusions, Metrics& metrics);
 
 }  // namespace dtrain::report

@@ -15,6 +15,7 @@
 #include "trainer/optim/precision.h"
 #include "trainer/report/confusions.h"
 #include "trainer/tasks/image_mix.h"
+#include "trainer/tasks/metric_formulas.h"
 #include "trainer/weights/initial_weights.h"
 
 namespace dtrain::tasks {
@@ -240,7 +241,12 @@ report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
   }
   metrics.push_back({"loss", sum[kLossSum] / sum[kSamples], /*decimals=*/4, /*higher_is_better=*/false, "     loss",
                      /*table_decimals=*/2});
-  AddBalanced(ConfusionsOf(sums), metrics);
+  if (NumConfusions() > 0) {
+    const ClassCounts counts = CountsIn(ConfusionsOf(sums));
+    metrics.push_back(
+        {.name = "balanced_accuracy", .value = BalancedAccuracy(counts), .decimals = 2, .higher_is_better = true});
+    metrics.push_back({.name = "macro_f1", .value = MacroF1(counts), .decimals = 2, .higher_is_better = true});
+  }
   return metrics;
 }
 

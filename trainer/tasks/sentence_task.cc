@@ -11,7 +11,7 @@
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/optim/precision.h"
 #include "trainer/report/confusions.h"
-#include "trainer/tasks/sentence_metrics.h"
+#include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/sequence_batch.h"
 
 namespace dtrain::tasks {
@@ -26,9 +26,9 @@ constexpr int64_t kNoIgnoredLabel = -100;
 // puts its predictions at.
 constexpr char kPlaces[] = "places";
 
-ClassCounts CountsIn(const double* sums, int64_t classes) {
-  const auto count = static_cast<size_t>(classes);
-  return {.correct = {sums, count}, .predicted = {sums + count, count}, .actual = {sums + 2 * count, count}};
+ClassCounts CountsFrom(const double* sums, int64_t classes) {
+  const auto part = [&](int64_t number) { return std::vector(sums + number * classes, sums + (number + 1) * classes); };
+  return {.correct = part(0), .predicted = part(1), .actual = part(2)};
 }
 
 }  // namespace
@@ -162,12 +162,15 @@ void TextClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, 
 }
 
 report::Metrics TextClassificationTask::OwnMetrics(const double* own) const {
-  const ClassCounts counts = CountsIn(own + num_confusions_, outputs());
+  const ClassCounts counts = CountsFrom(own + num_confusions_, outputs());
   report::Metrics metrics = {
       {.name = "accuracy", .value = Accuracy(counts), .decimals = 2, .higher_is_better = true},
-      {.name = "f1", .value = MacroF1(counts), .decimals = 4, .higher_is_better = true},
+      {.name = "macro_f1", .value = MacroF1(counts), .decimals = 2, .higher_is_better = true},
       {.name = "matthews", .value = MatthewsCorrelation(counts), .decimals = 4, .higher_is_better = true}};
-  AddBalanced({own, own + num_confusions_}, metrics);
+  if (num_confusions_ > 0) {
+    metrics.push_back(
+        {.name = "balanced_accuracy", .value = BalancedAccuracy(counts), .decimals = 2, .higher_is_better = true});
+  }
   return metrics;
 }
 

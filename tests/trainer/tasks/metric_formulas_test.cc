@@ -1,5 +1,5 @@
 // Expected values are worked out by hand or come from scikit-learn 1.7 and scipy 1.15.
-#include "trainer/tasks/sentence_metrics.h"
+#include "trainer/tasks/metric_formulas.h"
 
 #include <gtest/gtest.h>
 
@@ -12,34 +12,36 @@ namespace {
 using Numbers = std::vector<double>;
 
 // Samples of four classes: 0 0 0 1 1 2, taken for 0 0 1 1 2 1. Class 3 occurs nowhere.
-struct Example {
-  Numbers correct = {2, 1, 0, 0}, predicted = {2, 3, 1, 0}, actual = {3, 2, 1, 0};
-  ClassCounts counts() const { return {correct, predicted, actual}; }
-};
-
-TEST(SentenceMetrics, ClassesThatOccurNowhereDoNotCount) {
-  const Example example;
-  EXPECT_DOUBLE_EQ(Accuracy(example.counts()), 50);
-  EXPECT_DOUBLE_EQ(MacroF1(example.counts()), (0.8 + 0.4 + 0) / 3);
+TEST(MetricFormulas, ClassesThatOccurNowhereDoNotCount) {
+  const ClassCounts counts = CountsIn({2, 1, 0, 0,  //
+                                       0, 1, 1, 0,  //
+                                       0, 1, 0, 0,  //
+                                       0, 0, 0, 0});
+  EXPECT_EQ(counts.correct, (Numbers{2, 1, 0, 0}));
+  EXPECT_EQ(counts.predicted, (Numbers{2, 3, 1, 0}));
+  EXPECT_EQ(counts.actual, (Numbers{3, 2, 1, 0}));
+  EXPECT_DOUBLE_EQ(Accuracy(counts), 50);
+  EXPECT_DOUBLE_EQ(BalancedAccuracy(counts), 100 * (2.0 / 3 + 1.0 / 2 + 0) / 3);
+  EXPECT_DOUBLE_EQ(MacroF1(counts), 100 * (0.8 + 0.4 + 0) / 3);
   // (3·6 − (2·3 + 3·2 + 1·1)) / √((36 − 14)(36 − 14))
-  EXPECT_DOUBLE_EQ(MatthewsCorrelation(example.counts()), 5.0 / 22);
+  EXPECT_DOUBLE_EQ(MatthewsCorrelation(counts), 5.0 / 22);
 }
 
 // A class that is predicted but never right counts as an F1 score of 0, as in scikit-learn.
-TEST(SentenceMetrics, AClassThatIsOnlyPredictedCounts) {
+TEST(MetricFormulas, AClassThatIsOnlyPredictedCounts) {
   const Numbers correct = {3, 0}, predicted = {3, 1}, actual = {4, 0};
-  EXPECT_DOUBLE_EQ(MacroF1({correct, predicted, actual}), 6.0 / 7 / 2);
+  EXPECT_DOUBLE_EQ(MacroF1({correct, predicted, actual}), 100 * 6.0 / 7 / 2);
   EXPECT_EQ(MatthewsCorrelation({correct, predicted, actual}), 0);
 }
 
-TEST(SentenceMetrics, PerfectAndOppositePredictions) {
+TEST(MetricFormulas, PerfectAndOppositePredictions) {
   const Numbers three = {3, 3}, none = {0, 0};
   EXPECT_DOUBLE_EQ(MatthewsCorrelation({three, three, three}), 1);
   EXPECT_DOUBLE_EQ(MatthewsCorrelation({none, three, three}), -1);
   EXPECT_EQ(MacroF1({none, three, three}), 0);
 }
 
-TEST(SentenceMetrics, CorrelationsAreScipys) {
+TEST(MetricFormulas, CorrelationsAreScipys) {
   const Numbers x = {1, 2, 2, 4, 7}, y = {2, 1, 5, 5, 5};
   EXPECT_NEAR(PearsonCorrelation(x, y), 0.6123724356957946, 1e-15);
   // Ranks 1 2.5 2.5 4 5 and 2 1 4 4 4.
@@ -47,7 +49,7 @@ TEST(SentenceMetrics, CorrelationsAreScipys) {
   EXPECT_DOUBLE_EQ(SpearmanCorrelation(x, Numbers{1, 4, 4, 16, 49}), 1);
 }
 
-TEST(SentenceMetrics, WithoutVariationThereIsNoCorrelation) {
+TEST(MetricFormulas, WithoutVariationThereIsNoCorrelation) {
   const Numbers x = {1, 2, 3}, same = {0.1, 0.1, 0.1}, with_nan = {1, NAN, 2};
   EXPECT_TRUE(std::isnan(PearsonCorrelation(x, same)));
   EXPECT_TRUE(std::isnan(SpearmanCorrelation(same, x)));

@@ -1,4 +1,4 @@
-#include "trainer/tasks/sentence_metrics.h"
+#include "trainer/tasks/metric_formulas.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,25 +9,27 @@
 namespace dtrain::tasks {
 namespace {
 
+using Numbers = std::vector<double>;
+
 double Sum(std::span<const double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 double Product(std::span<const double> x, std::span<const double> y) {
   return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
 }
 
-std::vector<double> Centred(std::span<const double> values) {
+Numbers Centred(std::span<const double> values) {
   const double mean = Sum(values) / static_cast<double>(values.size());
-  std::vector<double> centred(values.begin(), values.end());
+  Numbers centred(values.begin(), values.end());
   for (double& value : centred) value -= mean;
   return centred;
 }
 
 // Returns the rank of each value, from 1.
-std::vector<double> Ranks(std::span<const double> values) {
+Numbers Ranks(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [values](size_t a, size_t b) { return values[a] < values[b]; });
-  std::vector<double> ranks(values.size());
+  Numbers ranks(values.size());
   for (size_t first = 0, end = 0; first < order.size(); first = end) {
     while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
     const double mean = 0.5 * static_cast<double>(first + 1 + end);
@@ -42,14 +44,37 @@ bool HasNaN(std::span<const double> values) {
 
 }  // namespace
 
+ClassCounts CountsIn(const std::vector<int64_t>& confusions) {
+  const auto classes = static_cast<size_t>(std::llround(std::sqrt(static_cast<double>(confusions.size()))));
+  ClassCounts counts{Numbers(classes), Numbers(classes), Numbers(classes)};
+  for (size_t cell = 0; cell < confusions.size(); ++cell) {
+    const size_t label = cell / classes, predicted = cell % classes;
+    const auto samples = static_cast<double>(confusions[cell]);
+    counts.actual[label] += samples;
+    counts.predicted[predicted] += samples;
+    if (label == predicted) counts.correct[label] += samples;
+  }
+  return counts;
+}
+
 double Accuracy(const ClassCounts& counts) { return 100 * Sum(counts.correct) / Sum(counts.actual); }
+
+double BalancedAccuracy(const ClassCounts& counts) {
+  double sum = 0, classes = 0;
+  for (size_t label = 0; label < counts.actual.size(); ++label) {
+    if (counts.actual[label] == 0) continue;
+    sum += 100 * counts.correct[label] / counts.actual[label];
+    ++classes;
+  }
+  return sum / classes;
+}
 
 double MacroF1(const ClassCounts& counts) {
   double sum = 0, classes = 0;
   for (size_t label = 0; label < counts.actual.size(); ++label) {
     const double both = counts.predicted[label] + counts.actual[label];
     if (both == 0) continue;
-    sum += 2 * counts.correct[label] / both;
+    sum += 200 * counts.correct[label] / both;
     ++classes;
   }
   return sum / classes;
@@ -68,7 +93,7 @@ double PearsonCorrelation(std::span<const double> x, std::span<const double> y) 
   const bool is_constant = std::equal(x.begin() + (x.empty() ? 0 : 1), x.end(), x.begin()) ||
                            std::equal(y.begin() + (y.empty() ? 0 : 1), y.end(), y.begin());
   if (is_constant) return std::numeric_limits<double>::quiet_NaN();
-  const std::vector<double> a = Centred(x), b = Centred(y);
+  const Numbers a = Centred(x), b = Centred(y);
   return std::clamp(Product(a, b) / std::sqrt(Product(a, a)) / std::sqrt(Product(b, b)), -1.0, 1.0);
 }
 

@@ -1,23 +1,30 @@
-// Measures of how well sentences are classified or rated, as scikit-learn and scipy compute them.
+// Measures of how well samples are classified or rated, as scikit-learn and scipy compute them.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace dtrain::tasks {
 
-// The samples of each class, by label; the spans are of equal length. They are what these measures take of a confusion
+// The samples of each class, by label; the lists are of equal length. They are what these measures take of a confusion
 // matrix.
 struct ClassCounts {
-  std::span<const double> correct;    // samples of the class that were recognised
-  std::span<const double> predicted;  // samples that were taken for the class
-  std::span<const double> actual;     // samples of the class
+  std::vector<double> correct;    // samples of the class that were recognised
+  std::vector<double> predicted;  // samples that were taken for the class
+  std::vector<double> actual;     // samples of the class
 };
+
+// `confusions` has classes² counts, a row for each true class.
+ClassCounts CountsIn(const std::vector<int64_t>& confusions);
 
 // Returns the percentage of samples that were recognised.
 double Accuracy(const ClassCounts& counts);
 
-// Returns the mean of the F1 scores, 0 to 1, of the classes that occur among the samples or the predictions:
+// Returns the mean percentage over the classes that have samples: sklearn.metrics.balanced_accuracy_score.
+double BalancedAccuracy(const ClassCounts& counts);
+
+// Returns the mean of the F1 scores, in percent, of the classes that occur among the samples or the predictions:
 // sklearn.metrics.f1_score(average="macro").
 double MacroF1(const ClassCounts& counts);
 
