@@ -144,6 +144,7 @@ int Step(config::CommandLine& command_line, modes::RunContext& context, const la
   if (config::IsElastic(context.config)) {
     throw UsageError("dtrain_bench step has no shards", "measure --deterministic=elastic with a short run");
   }
+  config::Resolve(context.config, context.launch.world_size);
   const bench::StepBenchOptions options{.warmup = Count(command_line, "warmup", 0),
                                         .steps = Count(command_line, "steps", 1),
                                         .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
@@ -202,7 +203,7 @@ int Main(int argc, char** argv, modes::RunContext& context) {
   if (command_line.command == "loader") return Loader(command_line);
   context.config = command_line.config;
   const launch::Machine machine{device::CountGpus(), static_cast<int>(data::AvailableCores()), launch::OwnAddress()};
-  config::ResolveAmp(context.config, machine.gpus > 0);
+  config::ResolveForDevice(context.config, machine.gpus > 0);
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   if (command_line.command == "step") return Step(command_line, context, machine);
   return command_line.command == "pairs" ? Pairs(command_line, context, machine)

@@ -135,10 +135,9 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
     const std::vector<std::string> more = weights::TakeSettingsOfRun(context.config);
     context.notes.insert(context.notes.end(), more.begin(), more.end());
   }
-  const std::string amp = config::ResolveAmp(context.config, machine.gpus > 0);
-  if (!amp.empty()) context.notes.push_back(amp);
   tasks::ResolveTask(context.config);
-  config::ResolveUnpad(context.config, machine.gpus > 0);
+  const std::string amp = config::ResolveForDevice(context.config, machine.gpus > 0);
+  if (!amp.empty()) context.notes.push_back(amp);
   config::RequireValid(context.config, context.launch.world_size, tasks::ModelFactsOf(context.config.model));
   const std::string tokens = weights::TakeTokensOfModel(context.config);
   if (!tokens.empty()) context.notes.push_back(tokens);

@@ -17,7 +17,6 @@
 #include "trainer/bench/machine.h"
 #include "trainer/bench/roof.h"
 #include "trainer/config/batch_sizes.h"
-#include "trainer/config/resolve.h"
 #include "trainer/device/device.h"
 #include "trainer/loop/step_computation.h"
 #include "trainer/loop/step_graph.h"
@@ -95,8 +94,10 @@ constexpr double kMiB = 1024.0 * 1024.0;
 // When the ranks reduce their gradients.
 enum class Reduction { kOverlapped, kAfterBackward, kNever };
 
-config::BatchSizes OneMicroStep(const config::BatchConfig& batch, int64_t ranks) {
-  const int64_t size = config::ResolveBatch(batch, static_cast<int>(ranks)).batch_size;
+// As many samples as a micro-step has, of the greatest length.
+config::BatchSizes OneMicroStep(const config::Config& config, int64_t ranks) {
+  int64_t size = *config.batch.batch_size;
+  if (config.text.max_tokens > 0) size = std::min(size, config.text.max_tokens / config.text.tokens_per_sample);
   return {.batch_size = size, .global_batch_size = size * ranks, .shards = ranks};
 }
 
@@ -106,9 +107,8 @@ class BenchedStep {
       : communicator_(communicator),
         device_(device),
         seed_(config.batch.seed),
-        sizes_(OneMicroStep(config.batch, communicator.world_size())),
-        learning_rate_(config.optimizer.lr.value_or(config::DefaultLearningRate(
-            config.optimizer, config::ResolveBatch(config.batch, communicator.world_size()).global_batch_size))),
+        sizes_(OneMicroStep(config, communicator.world_size())),
+        learning_rate_(*config.optimizer.lr),
         rate_on_device_(at::full({}, learning_rate_, at::TensorOptions(at::kFloat).device(device))),
         task_(tasks::KindOf(config).MakeTask(config, tasks::KindOf(config).BenchSizes(config), device)),
         computation_(config, sizes_, *task_, communicator),

@@ -16,8 +16,6 @@ constexpr double kCentreCropFraction = 0.875;  // 224 of 256, as ImageNet is eva
 
 constexpr double kSgdRate = 0.1, kSgdBatch = 256, kAdamRate = 1e-3;
 
-bool OnGpu(const Config& config, bool has_gpu) { return has_gpu && config.ranks.backend != "gloo"; }
-
 }  // namespace
 
 double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size) {
@@ -49,16 +47,14 @@ int64_t DefaultEvalResize(int64_t image_size) {
   return std::lround(static_cast<double>(image_size) / kCentreCropFraction);
 }
 
-std::string ResolveAmp(Config& config, bool has_gpu) {
+std::string ResolveForDevice(Config& config, bool has_gpu) {
+  const bool on_gpu = has_gpu && config.ranks.backend != "gloo";
+  const bool has_sentences = config.run.task == "text_classification" || config.run.task == "text_regression";
+  if (has_sentences && !on_gpu && !WasGiven(config, "unpad")) config.text.unpad = true;
   std::string& precision = config.precision.name;
   if (precision != "amp") return "";
-  precision = OnGpu(config, has_gpu) ? "fp16" : "bf16";
-  return precision == "fp16" ? "" : "mixed precision on a CPU is bf16; --precision=fp16 takes fp16 all the same";
-}
-
-void ResolveUnpad(Config& config, bool has_gpu) {
-  const bool has_sentences = config.run.task == "text_classification" || config.run.task == "text_regression";
-  if (has_sentences && !OnGpu(config, has_gpu) && !WasGiven(config, "unpad")) config.text.unpad = true;
+  precision = on_gpu ? "fp16" : "bf16";
+  return on_gpu ? "" : "mixed precision on a CPU is bf16; --precision=fp16 takes fp16 all the same";
 }
 
 void Resolve(Config& config, int world_size) {

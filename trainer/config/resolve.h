@@ -28,13 +28,11 @@ std::string EvalInterpolation(const ImageConfig& image);
 // The short side, in pixels, if --eval_resize was not given.
 int64_t DefaultEvalResize(int64_t image_size);
 
-// Replaces --precision=amp, which other programs' --amp means: fp16 on a GPU, and bf16 on a CPU, where fp16 would spend
-// its first steps on finding a loss scale. Returns a sentence for people on a CPU, otherwise nothing. Called before the
-// checks, which know no amp.
-std::string ResolveAmp(Config& config, bool has_gpu);
-
-// Sets --unpad, unless it was given, for sentences on a CPU, where it is faster. --task is known.
-void ResolveUnpad(Config& config, bool has_gpu);
+// Fills in what depends on the device. --precision=amp, which other programs' --amp means, becomes fp16 on a GPU, and
+// bf16 on a CPU, where fp16 would spend its first steps on finding a loss scale; --unpad, unless it was given, is set
+// for sentences on a CPU, where it is faster. Returns a sentence for people on amp on a CPU, otherwise nothing. Called
+// when --task is known, before the checks, which know no amp.
+std::string ResolveForDevice(Config& config, bool has_gpu);
 
 // Fills in the batch sizes and --elastic_shards, --lr, --eval_resize and --decay_norm_and_bias where they were not
 // given, and the precision that --memory_efficient_fp16 implies. Called once, on a configuration without problems.

@@ -51,12 +51,12 @@ TEST(Resolve, ALearningRateThatWasNotSaidGoesWithOptimizerAndBatch) {
   }
 }
 
-TEST(ResolveAmp, IsTheDevicesHalfPrecision) {
+TEST(ResolveForDevice, AmpIsTheDevicesHalfPrecision) {
   const auto resolved = [](const std::string& given, bool has_gpu, const std::string& backend = "auto") {
     Config config;
     config.precision.name = given;
     config.ranks.backend = backend;
-    const bool says = !ResolveAmp(config, has_gpu).empty();
+    const bool says = !ResolveForDevice(config, has_gpu).empty();
     return config.precision.name + (says ? ", said" : "");
   };
   EXPECT_EQ(resolved("amp", true), "fp16");
@@ -65,12 +65,12 @@ TEST(ResolveAmp, IsTheDevicesHalfPrecision) {
   for (const char* name : {"fp32", "tf32", "fp16", "bf16"}) EXPECT_EQ(resolved(name, false), name);
 }
 
-TEST(ResolveUnpad, IsForSentencesOnACpu) {
+TEST(ResolveForDevice, SentencesOnACpuAreNotPadded) {
   const auto resolved = [](const std::string& task, bool has_gpu, const std::string& backend = "auto") {
     Config config;
     config.run.task = task;
     config.ranks.backend = backend;
-    ResolveUnpad(config, has_gpu);
+    ResolveForDevice(config, has_gpu);
     return config.text.unpad;
   };
   EXPECT_TRUE(resolved("text_classification", false) && resolved("text_regression", true, "gloo"));
