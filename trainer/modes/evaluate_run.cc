@@ -21,7 +21,6 @@
 #include "trainer/tasks/sample_results.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/tasks/val_fraction.h"
 #include "trainer/weights/inference_weights.h"
 
 namespace dtrain::modes {

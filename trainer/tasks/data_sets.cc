@@ -2,9 +2,9 @@
 
 #include "data/image/check_headers.h"
 #include "data/image/exif_orientation.h"
+#include "data/joined.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/class_balance.h"
-#include "trainer/tasks/val_fraction.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -13,6 +13,8 @@ namespace {
 bool IsHeldOut(const DataSplit& val, const DataSplit& train) { return val.name == NameOfHeldOut(train.name); }
 
 }  // namespace
+
+std::string NameOfHeldOut(const std::string& train_split) { return train_split + " (held out)"; }
 
 std::vector<const DataSplit*> ValidationSets(const DataSets& sets) {
   std::vector<const DataSplit*> splits;
@@ -28,9 +30,7 @@ std::vector<const DataSplit*> AllSplits(const DataSets& sets) {
 }
 
 std::string ValFingerprint(const DataSets& sets) {
-  std::string text;
-  for (const DataSplit* split : ValidationSets(sets)) text += (text.empty() ? "" : ",") + split->source->fingerprint();
-  return text;
+  return Joined(ValidationSets(sets), ",", [](const DataSplit* split) { return split->source->fingerprint(); });
 }
 
 void LookThrough(const DataSets& sets, const config::Config& config) {

@@ -40,6 +40,9 @@ struct DataSets : DataSizes {
   data::Classes classes;               // of the training split; in an evaluation, those that val was opened with
 };
 
+// The name of the held-out part of `train_split` (--val_fraction) in messages and records.
+std::string NameOfHeldOut(const std::string& train_split);
+
 // Returns the validation sets, the one that decides first; none if there is no validation.
 std::vector<const DataSplit*> ValidationSets(const DataSets& sets);
 

@@ -12,20 +12,17 @@
 #include "data/formats/synthetic.h"
 #include "data/image/augment_policy.h"
 #include "data/image/image_decoder.h"
-#include "trainer/config/flags.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/val_fraction.h"
+#include "trainer/tasks/open_splits.h"
 
 namespace dtrain::tasks {
 namespace {
 
 constexpr int64_t kImageNetTrainSamples = 1'281'167;
 constexpr int64_t kImageNetClasses = 1000;
-
-enum class Role { kTrain, kVal };
 
 data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
   data::PhotometricOptions options{
@@ -39,9 +36,9 @@ data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
   return options;
 }
 
-data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role, const data::Augment& augment) {
+data::ImageDecoderOptions DecoderOptions(const config::Config& config, SplitPart part, const data::Augment& augment) {
   const config::ImageConfig& image = config.image;
-  const bool trains = role == Role::kTrain;
+  const bool trains = part == SplitPart::kTrain;
   const bool draws = trains && image.interpolation == "random";
   const std::string filter = trains && !draws ? image.interpolation : config::EvalInterpolation(image);
   return {.image_size = trains ? image.size : config::EvalImageSize(image),
@@ -59,8 +56,8 @@ data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role
 }
 
 // --augment, for training only; `by_default` is what `auto` means for this format.
-const data::Augment& AugmentOf(const config::Config& config, Role role, const char* by_default) {
-  if (role == Role::kVal) return data::AugmentNamed("none");
+const data::Augment& AugmentOf(const config::Config& config, SplitPart part, const char* by_default) {
+  if (part != SplitPart::kTrain) return data::AugmentNamed("none");
   return data::AugmentNamed(config.image.augment == "auto" ? by_default : config.image.augment);
 }
 
@@ -69,59 +66,56 @@ std::optional<int64_t> LabelOffset(const config::DataConfig& data) {
   return data.label_offset == "auto" ? std::nullopt : std::optional<int64_t>(std::stoll(data.label_offset));
 }
 
-std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, Role role,
+std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, SplitPart part,
                                                  const data::RecordSource& source) {
   if (source.kind() == data::RecordKind::kTokens) {
     throw UsageError(source.Place(0).file + " holds tokens, but --model=" + config.model.name + " takes images",
                      "choose a model of text, or other data");
   }
   const bool has_pixels = source.kind() == data::RecordKind::kPixels;
-  const data::Augment& augment = AugmentOf(config, role, has_pixels ? "none" : "basic");
+  const data::Augment& augment = AugmentOf(config, part, has_pixels ? "none" : "basic");
   const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
-  if (has_pixels && role == Role::kTrain && !augment.crops && !needing_crops.empty()) {
+  if (has_pixels && part == SplitPart::kTrain && !augment.crops && !needing_crops.empty()) {
     throw UsageError(needing_crops + ": the images of a safetensors file are not augmented by default",
                      "use --augment=basic, which also makes random crops");
   }
-  if (!has_pixels) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment));
+  if (!has_pixels) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, part, augment));
   if (!augment.crops) return std::make_unique<data::RawRowDecoder>(source.rows());
-  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment), source.rows());
+  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, part, augment), source.rows());
 }
 
 // Opens the splits of one data set.
 class Opener {
  public:
-  Opener(const config::Config& config, data::SharedIndexes* indexes)
-      : config_(config),
-        format_(
-            config.data.format == "auto"
-                ? data::DetectFormat(config.data.dir, {config.data.train_split, config::ValSplits(config.data).front()})
-                : config.data.format),
-        indexes_(indexes) {}
+  Opener(const config::Config& config, const data::Classes& known, data::SharedIndexes* indexes)
+      : config_(config), known_(known), format_(FormatOf(config.data)), indexes_(indexes) {}
 
-  bool Has(const std::string& split) const { return data::HasSplit(format_, config_.data.dir, split); }
+  const std::string& format() const { return format_; }
 
-  // `classes`: the classes as far as they are known; may be empty.
-  DataSplit Open(Role role, const std::string& split, const data::Classes& classes = {}) const {
-    auto source = OpenSource(split, classes);
-    auto decoder = MakeDecoder(config_, role, *source);
+  // `sets` are the splits that are open already: their classes are those of the split.
+  DataSplit Open(const std::string& split, SplitPart part, const DataSets& sets) const {
+    if (part == SplitPart::kHeldOut) return {split, nullptr, MakeDecoder(config_, part, *sets.train->source)};
+    const std::vector<const DataSplit*> open = AllSplits(sets);
+    auto source = OpenSource(split, open.empty() ? FirstClasses(split, part) : open.back()->source->classes());
+    auto decoder = MakeDecoder(config_, part, *source);
     return {split, std::move(source), std::move(decoder)};
   }
 
-  // Opens the training split and divides it into a training and a validation part.
-  void OpenInTwo(const data::Classes& classes, DataSets& sets) const {
-    const std::string& split = config_.data.train_split;
-    SplitSources sources = HoldOutValidation(OpenSource(split, classes), config_);
-    auto decoder = MakeDecoder(config_, Role::kTrain, *sources.train);
-    sets.train = {split, std::move(sources.train), std::move(decoder)};
-    decoder = MakeDecoder(config_, Role::kVal, *sources.val);
-    sets.val = {NameOfHeldOut(split), std::move(sources.val), std::move(decoder)};
+ private:
+  // Returns the classes for the first split, as far as they are known.
+  data::Classes FirstClasses(const std::string& split, SplitPart part) const {
+    std::error_code unreadable;
+    const bool is_file = std::filesystem::is_regular_file(config_.data.dir, unreadable);
+    return part == SplitPart::kVal && !is_file ? ClassesForEvaluation(split) : known_;
   }
 
   // Returns the classes for an evaluation with weights that may know only the number of their classes. If the
   // validation split has that many class folders, their order tells which class is which. Otherwise the training split
   // tells, if it is there. Throws DataError if its classes do not fit the weights.
-  data::Classes ClassesFor(const std::string& val_split, const data::Classes& known) const {
-    if (!known.names.empty() || known.label_offset || !Has(config_.data.train_split)) return known;
+  data::Classes ClassesForEvaluation(const std::string& val_split) const {
+    const data::Classes& known = known_;
+    const bool can_ask = data::HasSplit(format_, config_.data.dir, config_.data.train_split);
+    if (!known.names.empty() || known.label_offset || !can_ask) return known;
     if (format_ == "imagefolder" && OpenSource(val_split, {})->num_classes() == known.count) return known;
     data::Classes classes = OpenSource(config_.data.train_split, {})->classes();
     if (known.count == 0 || known.count == classes.count) return classes;
@@ -139,7 +133,6 @@ class Opener {
     return classes;
   }
 
- private:
   std::unique_ptr<data::RecordSource> OpenSource(const std::string& split, const data::Classes& classes) const {
     const data::SourceOptions options{
         .data_dir = config_.data.dir,
@@ -157,56 +150,10 @@ class Opener {
   }
 
   const config::Config& config_;
+  const data::Classes& known_;
   const std::string format_;
   data::SharedIndexes* indexes_;
 };
-
-// Lists the content of a folder, for people who look for a split. Names of folders end with a slash.
-std::string FoundIn(const std::string& folder) {
-  constexpr size_t kShown = 8;
-  std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error);
-       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    std::error_code ignored;
-    if (!name.starts_with(".") && !name.ends_with(".index"))
-      names.push_back(name + (entry->is_directory(ignored) ? "/" : ""));
-  }
-  std::sort(names.begin(), names.end());
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
-  if (names.empty()) return "nothing";
-  return names.size() > kShown ? text + ", … (" + std::to_string(names.size()) + ")" : text;
-}
-
-// Whether there is this validation split. Throws DataError if it is missing although it was named or is to be
-// evaluated. A training run without the split of the default name goes on, with a warning.
-bool HasValidation(const Opener& data_set, const std::string& split, const config::Config& config) {
-  if (data_set.Has(split)) return true;
-  const std::string what =
-      "there is no '" + split + "' split in " + config.data.dir + ", which holds " + FoundIn(config.data.dir);
-  if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
-    throw DataError(what, "name an existing split with --val_split, or make one with --val_fraction=0.1");
-  }
-  std::error_code unreadable;
-  if (!std::filesystem::is_regular_file(config.data.dir, unreadable)) {
-    report::LogWarning(what +
-                       ": the run continues without validation; name another split with --val_split, or make one with "
-                       "--val_fraction=0.1");
-  }
-  return false;
-}
-
-// Opens the first split as the one that decides, and the others as the further ones.
-void OpenValidation(const Opener& data_set, const std::vector<std::string>& splits, const data::Classes& classes,
-                    const config::Config& config, DataSets& sets) {
-  sets.val = data_set.Open(Role::kVal, splits.front(), classes);
-  for (size_t i = 1; i < splits.size(); ++i) {
-    HasValidation(data_set, splits[i], config);
-    sets.further_val.push_back(data_set.Open(Role::kVal, splits[i], sets.val->source->classes()));
-  }
-}
 
 // Labels are those of --num_classes, else of the classes that the weights know, else of ImageNet.
 DataSplit OpenSynthetic(const config::Config& config, const data::Classes& known) {
@@ -249,40 +196,18 @@ void RequireSameRows(const data::RecordSource& train, const data::RecordSource& 
 }  // namespace
 
 std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config) {
-  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, Role::kVal, data::AugmentNamed("none")));
+  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, SplitPart::kVal, data::AugmentNamed("none")));
 }
 
 DataSets OpenImageSets(const config::Config& config, const data::Classes& known, data::SharedIndexes* indexes) {
   DataSets sets;
-  const bool training = config.run.mode == "train";
-  const std::vector<std::string> val_splits = config::ValSplits(config.data);
-  const std::string& val_split = val_splits.front();
   if (config.data.format == "synthetic") {
     sets.train = OpenSynthetic(config, known);
-    if (!training) sets.val = OpenSynthetic(config, known);
-  } else if (training) {
-    const Opener data_set(config, indexes);
-    if (HoldsOut(config, data_set.Has(val_split))) {
-      data_set.OpenInTwo({}, sets);
-    } else {
-      sets.train = data_set.Open(Role::kTrain, config.data.train_split);
-      if (HasValidation(data_set, val_split, config)) {
-        OpenValidation(data_set, val_splits, sets.train->source->classes(), config, sets);
-      }
-    }
+    if (config.run.mode != "train") sets.val = OpenSynthetic(config, known);
   } else {
-    const Opener data_set(config, indexes);
-    std::error_code unreadable;
-    const bool is_file = std::filesystem::is_regular_file(config.data.dir, unreadable);  // the file is the split
-    if (HoldsOut(config, data_set.Has(val_split))) {
-      data_set.OpenInTwo(known, sets);
-      sets.train.reset();  // it was opened only to divide it
-    } else {
-      if (!is_file) HasValidation(data_set, val_split, config);
-      const std::vector<std::string> splits = is_file ? std::vector{config.data.train_split} : val_splits;
-      const data::Classes classes = is_file ? known : data_set.ClassesFor(val_split, known);
-      OpenValidation(data_set, splits, classes, config, sets);
-    }
+    const Opener opener(config, known, indexes);
+    const auto open = [&](const std::string& split, SplitPart part) { return opener.Open(split, part, sets); };
+    OpenSplits(config, opener.format(), open, sets);
   }
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   for (const DataSplit* split : AllSplits(sets)) {

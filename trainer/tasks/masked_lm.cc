@@ -7,18 +7,16 @@
 #include <vector>
 
 #include "data/count_of.h"
-#include "data/formats/open_source.h"
 #include "data/text/text_split.h"
 #include "models/registry.h"
 #include "trainer/config/config.h"
-#include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/export_text.h"
 #include "trainer/tasks/export_tokenizer.h"
 #include "trainer/tasks/masked_lm_task.h"
-#include "trainer/tasks/open_text_splits.h"
+#include "trainer/tasks/open_splits.h"
 #include "trainer/tasks/predict_text.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/freeze.h"
@@ -36,11 +34,9 @@ void RequireShards(const config::Config& config, const std::string& format) {
   }
 }
 
-std::string FormatOf(const config::Config& config) {
+std::string RequireTokens(const config::Config& config) {
   const config::DataConfig& data = config.data;
-  const std::string format = data.format == "auto"
-                                 ? data::DetectFormat(data.dir, {data.train_split, config::ValSplits(data).front()})
-                                 : data.format;
+  const std::string format = FormatOf(data);
   if (format == "tokens" || format == "safetensors") return format;
   throw UsageError("--task=masked_lm learns from tokens, but " +
                        (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has others"),
@@ -80,14 +76,14 @@ DataSets OpenTextSets(const config::Config& given) {
   const std::vector<std::string> folders = TextFolders(given.data.dir);
   config::Config config = given;
   config.data.dir = folders.front();  // has the dictionary and the validation sets
-  const std::string format = FormatOf(config);
+  const std::string format = RequireTokens(config);
   if (folders.size() > 1) RequireShards(given, format);
   const data::TextOptions options = OptionsOf(config, format);
   DataSets sets;
-  const auto open = [&](const std::string& name, bool is_again) -> DataSplit {
+  const auto open = [&](const std::string& name, SplitPart part) -> DataSplit {
     const bool is_sharded = folders.size() > 1 && name == config.data.train_split;
     data::TextSplit text = is_sharded ? data::OpenShards(options, folders, name) : data::OpenText(options, name);
-    if (text.too_long > 0 && !is_again) {
+    if (text.too_long > 0 && part != SplitPart::kHeldOut) {
       report::LogWarning("left out: " + CountOf(text.too_long, "block") + " of " + name +
                          ", longer than --tokens_per_sample=" + std::to_string(options.tokens_per_sample));
     }
@@ -99,7 +95,7 @@ DataSets OpenTextSets(const config::Config& given) {
             text.tokens_per_sample,
             std::move(text.shards)};
   };
-  OpenTextSplits(config, format, open, sets);
+  OpenSplits(config, format, open, sets);
   return sets;
 }
 

@@ -7,13 +7,12 @@
 
 #include "data/count_of.h"
 #include "data/error.h"
-#include "data/formats/open_source.h"
 #include "data/sentences/labels.h"
 #include "data/whole_number.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/open_text_splits.h"
+#include "trainer/tasks/open_splits.h"
 #include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 
@@ -21,11 +20,6 @@ namespace dtrain::tasks {
 namespace {
 
 constexpr char kSentenceFormat[] = "sentences";
-
-std::string FormatOf(const config::DataConfig& data) {
-  return data.format == "auto" ? data::DetectFormat(data.dir, {data.train_split, config::ValSplits(data).front()})
-                               : data.format;
-}
 
 void RequireSentences(const config::Config& config) {
   const config::DataConfig& data = config.data;
@@ -55,8 +49,9 @@ class SentenceOpener {
     options_.classes = known.names;
   }
 
-  DataSplit Open(const std::string& name, bool is_again) {
-    if (is_again) return {name, nullptr, data::DecoderOf(options_), nullptr, options_.tokens_per_sample};
+  DataSplit Open(const std::string& name, SplitPart part) {
+    if (part == SplitPart::kHeldOut)
+      return {name, nullptr, data::DecoderOf(options_), nullptr, options_.tokens_per_sample};
     data::SentenceSplit split = data::OpenSentences(options_, name);
     if (const auto numbers = NumbersBehind(split); !numbers.empty()) {
       options_.classes = numbers;
@@ -139,9 +134,8 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   }
   SentenceOpener opener(std::move(options), known);
   DataSets sets;
-  OpenTextSplits(
-      config, kSentenceFormat,
-      [&opener](const std::string& name, bool is_again) { return opener.Open(name, is_again); }, sets);
+  const auto open = [&](const std::string& name, SplitPart part) { return opener.Open(name, part); };
+  OpenSplits(config, kSentenceFormat, open, sets);
   sets.vocabulary = opener.vocabulary();
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   sets.num_classes = target == data::SentenceTarget::kNumber ? 1 : sets.classes.count;

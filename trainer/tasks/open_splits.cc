@@ -1,0 +1,129 @@
+#include "trainer/tasks/open_splits.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "data/formats/open_source.h"
+#include "data/joined.h"
+#include "data/pipeline/hold_out.h"
+#include "trainer/config/flags.h"
+#include "trainer/config/resolve.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+
+namespace dtrain::tasks {
+namespace {
+namespace fs = std::filesystem;
+
+bool IsFile(const std::string& path) {
+  std::error_code unreadable;
+  return fs::is_regular_file(path, unreadable);
+}
+
+std::string FractionText(const config::Config& config) {
+  return "--val_fraction=" + config::ToText(config.data.val_fraction);
+}
+
+// Whether --val_fraction makes the validation split. `exists`: the data has a split named --val_split. That one is used
+// if the fraction comes from the settings of the run that is evaluated.
+bool HoldsOut(const config::Config& config, bool exists) {
+  if (!(config.data.val_fraction > 0)) return false;
+  if (!exists) return true;
+  if (!config::WasGiven(config, "val_fraction")) return false;
+  throw UsageError(FractionText(config) + " makes a validation split from a part of the training split, but " +
+                       config.data.dir + " has one: '" + config::ValSplits(config.data).front() + "'",
+                   "leave --val_fraction out, or move that split away");
+}
+
+// `train` has the whole training split, `val` its decoder; each gets its part.
+void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
+  const std::shared_ptr<const data::RecordSource> whole = std::move(train.source);
+  data::HeldOut positions = data::HoldOut(*whole, config.data.val_fraction, config.batch.seed);
+  if (positions.val.empty()) {
+    throw UsageError(FractionText(config) + " of the " + std::to_string(whole->size()) + " samples of split " +
+                         config.data.train_split + " is less than one sample",
+                     "raise it; each class needs two samples at least, of which one stays in the training split");
+  }
+  if (config.run.mode == "train") {
+    report::LogInfo("validation: " + std::to_string(positions.val.size()) + " of the " + std::to_string(whole->size()) +
+                    " samples of '" + config.data.train_split + "' (" + FractionText(config) +
+                    "), the same share of each class; training does not use them");
+  }
+  for (size_t i = 0; !train.texts.empty() && i < positions.val.size(); ++i) {
+    val.texts.push_back(train.texts[static_cast<size_t>(positions.val[i])]);
+  }
+  const auto keep = [&whole, of_whole = train.length](DataSplit& split, std::vector<int64_t> of_part) {
+    auto part = std::make_unique<data::Subset>(whole, std::move(of_part));
+    if (of_whole) split.length = [of_whole, at = part.get()](int64_t index) { return of_whole(at->PositionOf(index)); };
+    split.source = std::move(part);
+  };
+  keep(train, std::move(positions.train));
+  keep(val, std::move(positions.val));
+  val.name = NameOfHeldOut(train.name);
+}
+
+// Lists the content of a folder, for people who look for a split. Names of folders end with a slash.
+std::string FoundIn(const std::string& folder) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (!name.starts_with(".") && !name.ends_with(".index"))
+      names.push_back(name + (entry->is_directory(ignored) ? "/" : ""));
+  }
+  if (names.empty()) return "nothing";
+  std::sort(names.begin(), names.end());
+  const std::string more = names.size() > kShown ? ", … (" + std::to_string(names.size()) + ")" : "";
+  names.resize(std::min(kShown, names.size()));
+  return Joined(names) + more;
+}
+
+// Whether there is this validation split. Only a training run without the split of the default name can go on.
+bool HasValidation(const std::string& split, const std::string& format, const config::Config& config) {
+  const std::string& folder = config.data.dir;
+  if (data::HasSplit(format, folder, split)) return true;
+  const std::string what = "there is no '" + split + "' split in " + folder + ", which holds " + FoundIn(folder);
+  if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
+    throw DataError(what, "name an existing split with --val_split, or make one with --val_fraction=0.1");
+  }
+  if (!IsFile(folder)) {
+    report::LogWarning(what +
+                       ": the run goes on without validation; name another split with --val_split, or make one with "
+                       "--val_fraction=0.1");
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string FormatOf(const config::DataConfig& data) {
+  if (data.format != "auto") return data.format;
+  return data::DetectFormat(data.dir, {data.train_split, config::ValSplits(data).front()});
+}
+
+void OpenSplits(const config::Config& config, const std::string& format, const SplitOpener& open, DataSets& sets) {
+  const bool training = config.run.mode == "train";
+  const std::string& train_split = config.data.train_split;
+  const std::vector<std::string> names = config::ValSplits(config.data);
+  const bool holds_out = HoldsOut(config, data::HasSplit(format, config.data.dir, names.front()));
+  if (training || holds_out) sets.train = open(train_split, SplitPart::kTrain);
+  if (holds_out) {
+    sets.val = open(train_split, SplitPart::kHeldOut);
+    KeepParts(*sets.train, *sets.val, config);
+    if (!training) sets.train.reset();
+  } else if (!training && IsFile(config.data.dir)) {  // the file is the split
+    sets.val = open(train_split, SplitPart::kVal);
+  } else if (HasValidation(names.front(), format, config)) {
+    sets.val = open(names.front(), SplitPart::kVal);
+    for (size_t i = 1; i < names.size() && HasValidation(names[i], format, config); ++i) {
+      sets.further_val.push_back(open(names[i], SplitPart::kVal));
+    }
+  }
+}
+
+}  // namespace dtrain::tasks

@@ -1,0 +1,28 @@
+// Decides which splits a mode opens, for all tasks: the training split, and validation sets of their own or a part of
+// the training split (--val_fraction).
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "trainer/config/config.h"
+#include "trainer/tasks/data_sets.h"
+
+namespace dtrain::tasks {
+
+// What a split is opened for. kHeldOut: the validation part of the training split, which has been opened before; only
+// its decoder is needed, and the source may be null.
+enum class SplitPart { kTrain, kVal, kHeldOut };
+
+using SplitOpener = std::function<DataSplit(const std::string& name, SplitPart part)>;
+
+// Returns --data_format, or with auto the format of the files in --data_dir.
+std::string FormatOf(const config::DataConfig& data);
+
+// Opens what TaskKind::OpenData says. The training split is opened first. A training run without the validation split
+// of the default name goes on, with a warning. Throws DataError if a validation split is missing that was named or is
+// to be evaluated, UsageError if there is one beside an explicit --val_fraction, or no sample would be held out, and as
+// `open` does.
+void OpenSplits(const config::Config& config, const std::string& format, const SplitOpener& open, DataSets& sets);
+
+}  // namespace dtrain::tasks
