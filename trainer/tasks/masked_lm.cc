@@ -1,4 +1,6 @@
 // --task=masked_lm.
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -7,8 +9,11 @@
 #include <vector>
 
 #include "data/count_of.h"
+#include "data/outputs.h"
 #include "data/text/text_split.h"
 #include "models/registry.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/config/batch_sizes.h"
 #include "trainer/config/config.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
@@ -17,9 +22,12 @@
 #include "trainer/tasks/export_tokenizer.h"
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/tasks/open_splits.h"
-#include "trainer/tasks/predict_text.h"
+#include "trainer/tasks/predict_output.h"
+#include "trainer/tasks/predict_sentences.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/tasks/token_input.h"
 #include "trainer/weights/freeze.h"
+#include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/roberta_model.h"
 
@@ -99,6 +107,18 @@ DataSets OpenTextSets(const config::Config& given) {
   return sets;
 }
 
+// Writes `logits` (float32 N×T×vocabulary) to --output.
+void WriteLogits(MaskedLmTask& task, const TokenInput& input, const config::Config& config) {
+  const at::NoGradGuard no_grad;
+  const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
+  std::vector<at::Tensor> logits;
+  for (int64_t row = 0; row < input.ids.size(0); row += batch_size) {
+    const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, row, row + batch_size) : all; };
+    logits.push_back(task.Logits(part(input.ids), part(input.attended)).cpu());
+  }
+  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, {{"format", "pt"}});
+}
+
 class MaskedLmKind : public TaskKind {
  public:
   const char* name() const override { return "masked_lm"; }
@@ -158,7 +178,24 @@ class MaskedLmKind : public TaskKind {
     KeepTokenizer(TextFolders(config.data.dir).front(), run_directory);
   }
 
-  void Predict(const config::Config& config, at::Device device) const override { PredictText(config, device); }
+  // For token ids; without a mask every <pad> is padding. Rows without a token have logits of 0, with a warning.
+  void Predict(const config::Config& config, at::Device device) const override {
+    if (!config.run.features.empty()) return PredictTextFeatures(config, device);
+    if (!WantsTensors(config)) {
+      throw UsageError(
+          "--output=" + config.run.output + " is a table, but --task=masked_lm predicts words for each token",
+          "name a safetensors file for the logits");
+    }
+    data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
+    const TokenInput input = ReadTokenInput(config.run.input);
+    const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
+    report::LogInfo("predicting with " + weights.origin);
+    const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
+    RequireKnown(input, weights::RobertaOptionsOf(config, /*vocabulary=*/0, outline), config.run.input);
+    const auto task = MakeInferenceTask(config, weights, /*sizes=*/{}, device);
+    task->module().eval();
+    WriteLogits(dynamic_cast<MaskedLmTask&>(*task), input, config);
+  }
 
   void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override {
     ExportText(std::move(weights), config, to_file);
