@@ -170,8 +170,9 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
 std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split) {
   if (const Format* format = FindFormat(options.format)) return format->open(options, split);
   if (options.format == "sentences") {
-    throw DataError(options.data_dir + " holds sentences with labels, which dtrain_main reads and checks itself",
-                    "dtrain_main --dry_run says what they hold, and what is wrong with them");
+    throw DataError(
+        options.data_dir + " holds sentences with labels, which only the tasks of text read",
+        "dtrain_main --task=text_classification --dry_run says what they hold, and what is wrong with them");
   }
   throw DataError("data of the format " + options.format + " cannot be read here");
 }

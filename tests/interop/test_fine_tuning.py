@@ -10,6 +10,7 @@ import pytest
 
 from beside_torch import FACTOR, predict, torch
 from small_roberta import transformers
+import torchvision
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
@@ -375,3 +376,13 @@ def test_bad_input_is_said_in_one_sentence(work, tmp_path, name):
                   check=code)
     assert all(part in outcome.stderr for part in said), outcome
     assert "terminate called" not in outcome.stderr
+
+
+def test_weights_of_images_for_text_and_the_reverse_are_named(work, tmp_path):
+    torch.save(torchvision.models.resnet18().state_dict(), tmp_path / "images.pth")
+    outcome = run(*TRAINED, f"--init_weights={tmp_path / 'images.pth'}", f"--data_dir={work.classes}",
+                  f"--run_dir={tmp_path / 'run'}", check=2)
+    assert "images.pth has the weights of --model=resnet18, which reads no text" in outcome.stderr
+    outcome = run("--model=resnet18", "--data_format=synthetic", "--image_size=32", "--batch_size=2", "--max_steps=1",
+                  f"--init_weights={work.pretrained}", f"--run_dir={tmp_path / 'run'}", check=2)
+    assert "these are the weights of --model=roberta" in outcome.stderr

@@ -17,7 +17,7 @@ WITHOUT_REFERENCE = {
     # Refusals:
     "test_a_file_that_wants_to_run_code_is_refused", "test_a_name_whose_arithmetic_is_another",
     "test_bad_files_are_refused_with_a_reason", "test_bad_input_is_said_in_one_sentence", "test_damage_is_named",
-    "test_weights_of_another_model_are_named", "test_what_cannot_be_exported_leaves_no_file",
+    "test_weights_of_another_model_are_named", "test_weights_of_images_for_text_and_the_reverse_are_named", "test_what_cannot_be_exported_leaves_no_file",
     "test_what_cannot_be_predicted_is_said", "test_what_does_not_fit_is_refused", "test_what_is_no_text_is_named",
     "test_whole_models_and_programs_are_no_weights"}
 

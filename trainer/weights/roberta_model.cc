@@ -56,11 +56,6 @@ models::RobertaOptions ShapeOf(const config::ModelConfig& model, const WeightsOu
   if (!weights.model_config.empty()) {
     return Understood(weights.model_config, kWeightsConfig, &models::RobertaFromJson);
   }
-  const std::string theirs = models::RecognisedModel(weights.shapes);
-  if (!theirs.empty() && !models::ReadsText(theirs)) {
-    throw UsageError(model.init_weights + " has the weights of --model=" + theirs + ", which reads no text",
-                     "name the weights of a RoBERTa with --init_weights");
-  }
   throw UsageError("--model=" + model.name + " has no shape of its own",
                    "name a Hugging Face config.json with --model_config, or a folder that has one with --init_weights");
 }
@@ -139,7 +134,10 @@ WeightsOutline ReadOutline(const std::string& path) {
   WeightsHeader header = ReadWeightsHeader(place.file);
   WeightsOutline outline{.shapes = std::move(header.shapes), .model_config = header.metadata[kModelConfigKey]};
   if (!place.model_config.empty()) outline.model_config = place.model_config;
-  return outline;
+  const std::string model = models::RecognisedModel(outline.shapes);
+  if (model.empty() || models::ReadsText(model)) return outline;
+  throw UsageError(path + " has the weights of --model=" + model + ", which reads no text",
+                   "name the weights of a RoBERTa with --init_weights");
 }
 
 models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vocabulary,

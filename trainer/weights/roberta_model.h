@@ -31,7 +31,7 @@ struct WeightsOutline {
 
 WeightsOutline OutlineOf(const checkpoint::NamedTensors& weights, const std::string& model_config);
 // Returns the outline of a file, or of a folder written by Hugging Face's save_pretrained, reading only the header.
-// Empty if `path` is empty. Throws as FindWeights and ReadWeightsFile do.
+// Empty if `path` is empty. Throws as FindWeights and ReadWeightsFile do, and UsageError for weights of an image model.
 WeightsOutline ReadOutline(const std::string& path);
 
 // `vocabulary` is the number of token ids of the data, or 0 if unknown. Throws UsageError if the shape or the
@@ -39,9 +39,9 @@ WeightsOutline ReadOutline(const std::string& path);
 models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vocabulary,
                                         const WeightsOutline& weights);
 
-// Lowers --tokens_per_sample, unless it was given, to the number of positions of the model whose shape --model_config
-// or
-// --init_weights tells. Returns a sentence for the log; empty if nothing changed. Throws as RobertaOptionsOf does.
+// Lowers --tokens_per_sample, unless it was given, to the number of positions of the model whose shape is told by
+// --model_config or --init_weights. Returns a sentence for the log; empty if nothing changed. Throws as
+// RobertaOptionsOf does.
 std::string TakeTokensOfModel(config::Config& config);
 
 // Returns the config.json of the model that training would make. Throws as RobertaOptionsOf and ReadOutline do.
