@@ -79,7 +79,8 @@ void PickleMachine::PushName(std::string_view module, std::string_view name) {
 }
 
 // NAME(*arguments)
-void PickleMachine::Call(const PickledValue& name, const PickledValue& arguments) {
+void PickleMachine::Call(const std::vector<PickledValue>& name_and_arguments) {
+  const PickledValue &name = name_and_arguments[0], &arguments = name_and_arguments[1];
   if (name.kind != PickledKind::kName || arguments.kind != PickledKind::kSequence)
     Damaged("it calls something that is not a function");
   const std::vector<PickledValue>& given = pickle_.containers_[arguments.table];

@@ -1,6 +1,7 @@
 #include "data/formats/pickle_machine.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "data/error.h"
@@ -11,55 +12,6 @@ namespace {
 
 constexpr size_t kMostValues = 4'000'000;
 
-// Instructions under the names they have in pickletools.
-enum Instruction : uint8_t {
-  kProto = 0x80,
-  kFrame = 0x95,
-  kStop = '.',
-  kNone = 'N',
-  kNewTrue = 0x88,
-  kNewFalse = 0x89,
-  kBinInt = 'J',
-  kBinInt1 = 'K',
-  kBinInt2 = 'M',
-  kLong1 = 0x8a,
-  kBinFloat = 'G',
-  kBinUnicode = 'X',
-  kShortBinUnicode = 0x8c,
-  kBinUnicode8 = 0x8d,
-  kBinString = 'T',
-  kShortBinString = 'U',
-  kBinBytes = 'B',
-  kShortBinBytes = 'C',
-  kMark = '(',
-  kPop = '0',
-  kPopMark = '1',
-  kDup = '2',
-  kBinPut = 'q',
-  kLongBinPut = 'r',
-  kMemoize = 0x94,
-  kBinGet = 'h',
-  kLongBinGet = 'j',
-  kEmptyList = ']',
-  kEmptyTuple = ')',
-  kEmptyDict = '}',
-  kList = 'l',
-  kTuple = 't',
-  kTuple1 = 0x85,
-  kTuple2 = 0x86,
-  kTuple3 = 0x87,
-  kAppend = 'a',
-  kAppends = 'e',
-  kSetItem = 's',
-  kSetItems = 'u',
-  kGlobal = 'c',
-  kStackGlobal = 0x93,
-  kReduce = 'R',
-  kNewObj = 0x81,
-  kBuild = 'b',
-  kBinPersId = 'Q',
-};
-
 std::string Hexadecimal(uint8_t byte) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   return std::string("0x") + kDigits[byte >> 4] + kDigits[byte & 15];
@@ -68,17 +20,14 @@ std::string Hexadecimal(uint8_t byte) {
 }  // namespace
 
 void PickleMachine::Run() {
-  for (uint8_t instruction = 0; (instruction = Number<uint8_t>()) != kStop;) {
-    if (instruction == kProto) {
-      const auto protocol = Number<uint8_t>();
-      if (protocol < 2 || protocol > 5) Damaged("its protocol is " + std::to_string(protocol));
-    } else if (instruction == kFrame) {
-      Number<uint64_t>();  // the frame's length, which matters only to readers of streams
-    } else if (!PushesConstant(instruction) && !MovesValues(instruction) && !MakesContainer(instruction) &&
-               !MakesObject(instruction)) {
-      Refuse("its pickle has the instruction " + Hexadecimal(instruction) + ", which weights do not need",
+  constexpr uint8_t kStop = '.';
+  for (uint8_t code = 0; (code = Number<uint8_t>()) != kStop;) {
+    const Instruction run = Instructions()[code];
+    if (run == nullptr) {
+      Refuse("its pickle has the instruction " + Hexadecimal(code) + ", which weights do not need",
              "save what model.state_dict() returns, with torch.save or as safetensors");
     }
+    run(*this);
   }
   pickle_.value_ = Pop();
   pickle_.size_ = at_;
@@ -182,7 +131,8 @@ void PickleMachine::Recall(uint32_t place) {
   Push(found->second);
 }
 
-void PickleMachine::AddTo(const PickledValue& target, PickledKind kind, const std::vector<PickledValue>& values) {
+void PickleMachine::AddToTop(PickledKind kind, const std::vector<PickledValue>& values) {
+  const PickledValue target = Top();
   if (target.kind != kind || (kind == PickledKind::kDict && values.size() % 2 != 0))
     Damaged("it adds items that do not fit their container");
   auto& items = pickle_.containers_[target.table];
@@ -194,121 +144,79 @@ void PickleMachine::AddTo(const PickledValue& target, PickledKind kind, const st
 
 // ---- Instructions ----
 
-bool PickleMachine::PushesConstant(uint8_t instruction) {
-  switch (instruction) {
-    case kNone:
-      return Push({}), true;
-    case kNewTrue:
-      return Push({.kind = PickledKind::kBool, .number = 1}), true;
-    case kNewFalse:
-      return Push({.kind = PickledKind::kBool, .number = 0}), true;
-    case kBinInt:
-      return PushInteger(Number<int32_t>()), true;
-    case kBinInt1:
-      return PushInteger(Number<uint8_t>()), true;
-    case kBinInt2:
-      return PushInteger(Number<uint16_t>()), true;
-    case kLong1:
-      return PushLong(Text(Number<uint8_t>())), true;
-    case kBinFloat:
-      return Take(sizeof(double)), Push({.kind = PickledKind::kReal}), true;
-    case kBinUnicode:
-      return PushText(PickledKind::kText, Text(Number<uint32_t>())), true;
-    case kShortBinUnicode:
-      return PushText(PickledKind::kText, Text(Number<uint8_t>())), true;
-    case kBinUnicode8:
-      return PushText(PickledKind::kText, Text(Number<uint64_t>())), true;
-    case kBinString:
-      return PushText(PickledKind::kText, Text(Number<uint32_t>())), true;
-    case kShortBinString:
-      return PushText(PickledKind::kText, Text(Number<uint8_t>())), true;
-    case kBinBytes:
-      return PushText(PickledKind::kBytes, Text(Number<uint32_t>())), true;
-    case kShortBinBytes:
-      return PushText(PickledKind::kBytes, Text(Number<uint8_t>())), true;
-    default:
-      return false;
-  }
+void PickleMachine::RequireProtocol(uint8_t protocol) const {
+  if (protocol < 2 || protocol > 5) Damaged("its protocol is " + std::to_string(protocol));
 }
 
-bool PickleMachine::MovesValues(uint8_t instruction) {
-  switch (instruction) {
-    case kMark:
-      return Count(), marks_.push_back(stack_.size()), true;
-    case kPop:
-      return Pop(), true;
-    case kPopMark:
-      return PopMarked(), true;
-    case kDup:
-      return Push(Top()), true;
-    case kBinPut:
-      return Remember(Number<uint8_t>()), true;
-    case kLongBinPut:
-      return Remember(Number<uint32_t>()), true;
-    case kMemoize:
-      return Remember(static_cast<uint32_t>(memory_.size())), true;
-    case kBinGet:
-      return Recall(Number<uint8_t>()), true;
-    case kLongBinGet:
-      return Recall(Number<uint32_t>()), true;
-    default:
-      return false;
-  }
-}
+const std::array<PickleMachine::Instruction, 256>& PickleMachine::Instructions() {
+  using M = PickleMachine;
+  using Kind = PickledKind;
+  // A row for each instruction, with its name in pickletools.
+  static const std::map<uint8_t, Instruction> rows = {
+      {0x80, [](M& m) { m.RequireProtocol(m.Number<uint8_t>()); }},  // PROTO
+      {0x95, [](M& m) { m.Number<uint64_t>(); }},  // FRAME: its length matters only to readers of streams
 
-bool PickleMachine::MakesContainer(uint8_t instruction) {
-  std::vector<PickledValue> values;
-  switch (instruction) {
-    case kEmptyList:
-    case kEmptyTuple:
-      return PushContainer(PickledKind::kSequence, {}), true;
-    case kEmptyDict:
-      return PushContainer(PickledKind::kDict, {}), true;
-    case kList:
-    case kTuple:
-      return PushContainer(PickledKind::kSequence, PopMarked()), true;
-    case kTuple1:
-      return PushContainer(PickledKind::kSequence, PopSome(1)), true;
-    case kTuple2:
-      return PushContainer(PickledKind::kSequence, PopSome(2)), true;
-    case kTuple3:
-      return PushContainer(PickledKind::kSequence, PopSome(3)), true;
-    case kAppend:
-      return values = PopSome(1), AddTo(Top(), PickledKind::kSequence, values), true;
-    case kAppends:
-      return values = PopMarked(), AddTo(Top(), PickledKind::kSequence, values), true;
-    case kSetItem:
-      return values = PopSome(2), AddTo(Top(), PickledKind::kDict, values), true;
-    case kSetItems:
-      return values = PopMarked(), AddTo(Top(), PickledKind::kDict, values), true;
-    default:
-      return false;
-  }
-}
+      {'N', [](M& m) { m.Push({}); }},                                              // NONE
+      {0x88, [](M& m) { m.Push({.kind = Kind::kBool, .number = 1}); }},             // NEWTRUE
+      {0x89, [](M& m) { m.Push({.kind = Kind::kBool, .number = 0}); }},             // NEWFALSE
+      {'J', [](M& m) { m.PushInteger(m.Number<int32_t>()); }},                      // BININT
+      {'K', [](M& m) { m.PushInteger(m.Number<uint8_t>()); }},                      // BININT1
+      {'M', [](M& m) { m.PushInteger(m.Number<uint16_t>()); }},                     // BININT2
+      {0x8a, [](M& m) { m.PushLong(m.Text(m.Number<uint8_t>())); }},                // LONG1
+      {'G', [](M& m) { m.Take(sizeof(double)), m.Push({.kind = Kind::kReal}); }},   // BINFLOAT
+      {'X', [](M& m) { m.PushText(Kind::kText, m.Text(m.Number<uint32_t>())); }},   // BINUNICODE
+      {0x8c, [](M& m) { m.PushText(Kind::kText, m.Text(m.Number<uint8_t>())); }},   // SHORT_BINUNICODE
+      {0x8d, [](M& m) { m.PushText(Kind::kText, m.Text(m.Number<uint64_t>())); }},  // BINUNICODE8
+      {'T', [](M& m) { m.PushText(Kind::kText, m.Text(m.Number<uint32_t>())); }},   // BINSTRING
+      {'U', [](M& m) { m.PushText(Kind::kText, m.Text(m.Number<uint8_t>())); }},    // SHORT_BINSTRING
+      {'B', [](M& m) { m.PushText(Kind::kBytes, m.Text(m.Number<uint32_t>())); }},  // BINBYTES
+      {'C', [](M& m) { m.PushText(Kind::kBytes, m.Text(m.Number<uint8_t>())); }},   // SHORT_BINBYTES
 
-bool PickleMachine::MakesObject(uint8_t instruction) {
-  switch (instruction) {
-    case kGlobal: {
-      const std::string_view module = Line();
-      return PushName(module, Line()), true;
-    }
-    case kStackGlobal: {
-      const std::vector<PickledValue> names = PopSome(2);
-      return PushName(names[0].text, names[1].text), true;
-    }
-    case kReduce:
-    case kNewObj: {
-      const std::vector<PickledValue> call = PopSome(2);
-      return Call(call[0], call[1]), true;
-    }
-    // Attributes, which are ignored: those of a dict of weights (_metadata), or a program's arguments.
-    case kBuild:
-      return Pop(), Top(), true;
-    case kBinPersId:
-      return PushStorage(Pop()), true;
-    default:
-      return false;
-  }
+      {'(', [](M& m) { m.Count(), m.marks_.push_back(m.stack_.size()); }},        // MARK
+      {'0', [](M& m) { m.Pop(); }},                                               // POP
+      {'1', [](M& m) { m.PopMarked(); }},                                         // POP_MARK
+      {'2', [](M& m) { m.Push(m.Top()); }},                                       // DUP
+      {'q', [](M& m) { m.Remember(m.Number<uint8_t>()); }},                       // BINPUT
+      {'r', [](M& m) { m.Remember(m.Number<uint32_t>()); }},                      // LONG_BINPUT
+      {0x94, [](M& m) { m.Remember(static_cast<uint32_t>(m.memory_.size())); }},  // MEMOIZE
+      {'h', [](M& m) { m.Recall(m.Number<uint8_t>()); }},                         // BINGET
+      {'j', [](M& m) { m.Recall(m.Number<uint32_t>()); }},                        // LONG_BINGET
+
+      {']', [](M& m) { m.PushContainer(Kind::kSequence, {}); }},             // EMPTY_LIST
+      {')', [](M& m) { m.PushContainer(Kind::kSequence, {}); }},             // EMPTY_TUPLE
+      {'}', [](M& m) { m.PushContainer(Kind::kDict, {}); }},                 // EMPTY_DICT
+      {'l', [](M& m) { m.PushContainer(Kind::kSequence, m.PopMarked()); }},  // LIST
+      {'t', [](M& m) { m.PushContainer(Kind::kSequence, m.PopMarked()); }},  // TUPLE
+      {0x85, [](M& m) { m.PushContainer(Kind::kSequence, m.PopSome(1)); }},  // TUPLE1
+      {0x86, [](M& m) { m.PushContainer(Kind::kSequence, m.PopSome(2)); }},  // TUPLE2
+      {0x87, [](M& m) { m.PushContainer(Kind::kSequence, m.PopSome(3)); }},  // TUPLE3
+      {'a', [](M& m) { m.AddToTop(Kind::kSequence, m.PopSome(1)); }},        // APPEND
+      {'e', [](M& m) { m.AddToTop(Kind::kSequence, m.PopMarked()); }},       // APPENDS
+      {'s', [](M& m) { m.AddToTop(Kind::kDict, m.PopSome(2)); }},            // SETITEM
+      {'u', [](M& m) { m.AddToTop(Kind::kDict, m.PopMarked()); }},           // SETITEMS
+
+      {'c',
+       [](M& m) {
+         const auto module = m.Line();
+         m.PushName(module, m.Line());
+       }},  // GLOBAL
+      {0x93,
+       [](M& m) {
+         const auto names = m.PopSome(2);
+         m.PushName(names[0].text, names[1].text);
+       }},                                         // STACK_GLOBAL
+      {'R', [](M& m) { m.Call(m.PopSome(2)); }},   // REDUCE
+      {0x81, [](M& m) { m.Call(m.PopSome(2)); }},  // NEWOBJ
+      // BUILD sets attributes, which are ignored: those of a dict of weights (_metadata), or a program's arguments.
+      {'b', [](M& m) { m.Pop(), m.Top(); }},
+      {'Q', [](M& m) { m.PushStorage(m.Pop()); }},  // BINPERSID
+  };
+  static const auto table = [] {
+    std::array<Instruction, 256> all{};
+    for (const auto& [code, run] : rows) all[code] = run;
+    return all;
+  }();
+  return table;
 }
 
 }  // namespace dtrain::data

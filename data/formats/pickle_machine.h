@@ -1,6 +1,7 @@
 // The stack machine that executes a pickle, limited to the instructions that weights need.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -48,17 +49,16 @@ class PickleMachine {
   std::vector<PickledValue> PopSome(size_t count);
   void Remember(uint32_t place);
   void Recall(uint32_t place);
-  void AddTo(const PickledValue& target, PickledKind kind, const std::vector<PickledValue>& values);
+  void AddToTop(PickledKind kind, const std::vector<PickledValue>& values);
 
-  // Each executes one group of instructions; returns false if `instruction` is not in the group.
-  bool PushesConstant(uint8_t instruction);
-  bool MovesValues(uint8_t instruction);
-  bool MakesContainer(uint8_t instruction);
-  bool MakesObject(uint8_t instruction);
+  // What each instruction does; null for one that weights do not need.
+  using Instruction = void (*)(PickleMachine& machine);
+  static const std::array<Instruction, 256>& Instructions();
+  void RequireProtocol(uint8_t protocol) const;
 
   // Names and the objects they make (pickle_calls.cc).
   void PushName(std::string_view module, std::string_view name);
-  void Call(const PickledValue& name, const PickledValue& arguments);
+  void Call(const std::vector<PickledValue>& name_and_arguments);
   void PushOrderedDict(const std::vector<PickledValue>& given);
   void PushStorage(const PickledValue& id);
   void PushTensor(const std::vector<PickledValue>& given);
