@@ -110,6 +110,14 @@ def test_every_variable_is_named_when_it_is_missing():
     assert "not set: FILE_SYSTEM_DNS, FILE_SYSTEM_ID, FILE_SYSTEM_MOUNT" in done.stderr
 
 
+@pytest.mark.parametrize("name,said", [("trainjob", "At most 2 × p5.48xlarge: $110.08 an hour"), ("pytorchjob", "At most 3 × "),
+                                       ("indexed_job", "At most 2 × "), ("nccl_test", "At most 5 × "), ("prepare_data", ""), ("volume", "")])
+def test_the_cost_of_a_job_is_said_before_it_is_submitted(name, said):
+    done = subprocess.run([EKS / "render.py", EKS / f"{name}.yaml"], capture_output=True, text=True, check=True,
+                          env=os.environ | VARIABLES | {"INSTANCE_TYPE": "p5.48xlarge", "NODES": "5"})
+    assert said in done.stderr if said else not done.stderr
+
+
 def check_probes(container):
     """The program listens where it is asked. A slow start and a save take less than what kills them."""
     port, = (one["containerPort"] for one in container["ports"] if one["name"] == "metrics")

@@ -5,7 +5,8 @@
 
 INSTANCE_TYPE (p4d.24xlarge) decides what pods request: GPUS, EFA_CARDS, POD_CPUS, POD_MEMORY and WHOLE_NODE (all of these and
 huge pages) follow from its line in scripts/aws/instance_types.tsv; MAX_NODES (8), how many there may be; LEAST_GBPS (0), what the network of each must reach. A
-line that ends with `# if VARIABLE` is left out if that variable is not set.
+line that ends with `# if VARIABLE` is left out if that variable is not set. What the instances of jobs cost an hour is said on
+standard error.
 """
 
 import json
@@ -19,6 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from instance_types import instance_type  # noqa: E402
 
 CONDITION = re.compile(r"\s+# if (\w+)$")
+JOB = re.compile(r"^kind: (?:Job|PyTorchJob|TrainJob)$", re.MULTILINE)
+NODES = re.compile(r"^\s+(?:parallelism|maxReplicas|numNodes): (\d+)$", re.MULTILINE)
+PRICES = Path(__file__).resolve().parents[1] / "prices.tsv"
 
 
 def of_instance(name: str) -> dict:
@@ -46,6 +50,19 @@ def render(text: str, variables: dict) -> str:
     return re.sub(r"\$\{(\w+)\}", lambda match: variables[match.group(1)], text)
 
 
+def hourly_cost(manifest: str, instance: str) -> str:
+    """Returns what the instances of a manifest's jobs cost; empty if there is none. A node is taken for each pod."""
+    jobs = [part for part in manifest.split("\n---\n") if JOB.search(part) and ("nvidia.com/gpu" in part or "numNodes" in part)]
+    if not jobs:
+        return ""
+    nodes = sum(max(map(int, NODES.findall(job))) for job in jobs)
+    table = PRICES.read_text(encoding="utf-8")
+    date = re.search(r"as of ([\d-]+)", table).group(1)
+    price = dict(re.findall(r"^(\S+)\t([\d.]+)$", table, re.MULTILINE)).get(instance)
+    dollars = f"${nodes * float(price):.2f}" if price else "a price that prices.tsv does not have"
+    return f"==> At most {nodes} × {instance}: {dollars} an hour while they run (on demand, us-east-1, {date})"
+
+
 def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
@@ -53,7 +70,10 @@ def main() -> None:
         variables = of_instance(os.environ.get("INSTANCE_TYPE") or "p4d.24xlarge") | {"MAX_NODES": "8", "NODES": "2", "GPU_GROUP": "gpu", "LEAST_GBPS": "0"} | dict(os.environ)
         variables.setdefault("GPU_ZONE", variables.get("ZONE", ""))
         variables["QUEUE_GPUS"] = str(int(variables["MAX_NODES"]) * int(variables["GPUS"]))
-        print("\n---\n".join(render(Path(name).read_text(encoding="utf-8"), variables) for name in sys.argv[1:]))
+        manifest = "\n---\n".join(render(Path(name).read_text(encoding="utf-8"), variables) for name in sys.argv[1:])
+        if cost := hourly_cost(manifest, variables["INSTANCE_TYPE"]):
+            print(cost, file=sys.stderr)
+        print(manifest)
     except ValueError as error:
         print(f"error: {error}\n  what to do: export the right values; scripts/aws/eks/set_up.sh --help names them",
               file=sys.stderr)
