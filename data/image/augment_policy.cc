@@ -1,16 +1,16 @@
 // A space gives the largest magnitude of each operator; a policy draws from a space.
 #include "data/image/augment_policy.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <stdexcept>
+#include <string_view>
 
 namespace dtrain::data {
 namespace {
 
-constexpr const char* kNames[] = {"Identity",  "ShearX",     "ShearY",       "TranslateX", "TranslateY",
-                                  "Rotate",    "Brightness", "Color",        "Contrast",   "Sharpness",
-                                  "Posterize", "Solarize",   "AutoContrast", "Equalize",   "Invert"};
 constexpr int kOperatorsToDraw = 14;  // all but Invert, which only AutoAugment has
 constexpr int kBins = 31;             // the number of magnitudes of an operator
 
@@ -23,8 +23,6 @@ struct Space {
 Space Usual(PixelView image) { return {0.3, 150.0 / 331.0 * image.width, 150.0 / 331.0 * image.height, 30, 0.9, 4}; }
 constexpr Space kWide = {0.99, 32, 32, 135, 0.99, 6};
 
-bool HasSign(Operator operation) { return operation >= Operator::kShearX && operation <= Operator::kSharpness; }
-
 // Returns torch.linspace(from, to, bins)[bin] in float32, rounded like ATen's CPU kernel, which works from both ends to
 // the middle. The rounding matters: a translation by 15.999999 pixels instead of 16 is truncated to 15.
 double Linspace(double from, double to, int bin, int bins) {
@@ -34,40 +32,54 @@ double Linspace(double from, double to, int bin, int bins) {
   return std::fma(-step, static_cast<float>(bins - 1 - bin), end);
 }
 
-// Returns the operator's magnitude for `bin`, 0 to bins − 1, without a sign.
-double Magnitude(const Space& space, Operator operation, int bin, int bins) {
-  switch (operation) {
-    case Operator::kShearX:
-    case Operator::kShearY:
-      return Linspace(0, space.shear, bin, bins);
-    case Operator::kTranslateX:
-      return Linspace(0, space.translate_x, bin, bins);
-    case Operator::kTranslateY:
-      return Linspace(0, space.translate_y, bin, bins);
-    case Operator::kRotate:
-      return Linspace(0, space.degrees, bin, bins);
-    case Operator::kBrightness:
-    case Operator::kColor:
-    case Operator::kContrast:
-    case Operator::kSharpness:
-      return Linspace(0, space.factor, bin, bins);
-    case Operator::kPosterize:
-      return 8 - std::nearbyint(space.posterized_bits * static_cast<double>(bin) / (bins - 1));
-    case Operator::kSolarize:
-      return Linspace(255, 0, bin, bins);
-    default:
-      return 0;
-  }
-}
-
 // torchvision passes a shear on as an angle in degrees; the conversions there and back are repeated for equal rounding.
 double ThroughDegrees(double tangent) {
   constexpr double kDegree = std::numbers::pi / 180;
   return std::tan(std::atan(tangent) * (180 / std::numbers::pi) * kDegree);
 }
 
+// An operator. `largest`: of its magnitudes, which have a sign; null if they are of another kind, or it has none.
+struct OperatorRow {
+  std::string_view name;
+  double Space::*largest;
+  void (*apply)(PixelView image, double magnitude, Between between);
+};
+
+// In the order of Operator.
+constexpr OperatorRow kOperators[] = {
+    {"Identity", nullptr, [](PixelView, double, Between) {}},
+    {"ShearX", &Space::shear, [](PixelView i, double m, Between b) { Transform(i, {.b = ThroughDegrees(m)}, b); }},
+    {"ShearY", &Space::shear, [](PixelView i, double m, Between b) { Transform(i, {.d = ThroughDegrees(m)}, b); }},
+    {"TranslateX", &Space::translate_x,
+     [](PixelView i, double m, Between b) { Transform(i, {.c = -std::trunc(m)}, b); }},
+    {"TranslateY", &Space::translate_y,
+     [](PixelView i, double m, Between b) { Transform(i, {.f = -std::trunc(m)}, b); }},
+    {"Rotate", &Space::degrees, [](PixelView i, double m, Between b) { Rotate(i, m, b); }},
+    {"Brightness", &Space::factor, [](PixelView i, double m, Between) { AdjustBrightness(i, 1 + m); }},
+    {"Color", &Space::factor, [](PixelView i, double m, Between) { AdjustSaturation(i, 1 + m); }},
+    {"Contrast", &Space::factor, [](PixelView i, double m, Between) { AdjustContrast(i, 1 + m); }},
+    {"Sharpness", &Space::factor, [](PixelView i, double m, Between) { AdjustSharpness(i, 1 + m); }},
+    {"Posterize", nullptr, [](PixelView i, double m, Between) { Posterize(i, static_cast<int>(m)); }},
+    {"Solarize", nullptr, [](PixelView i, double m, Between) { Solarize(i, m); }},
+    {"AutoContrast", nullptr, [](PixelView i, double, Between) { AutoContrast(i); }},
+    {"Equalize", nullptr, [](PixelView i, double, Between) { Equalize(i); }},
+    {"Invert", nullptr, [](PixelView i, double, Between) { Invert(i); }},
+};
+
+const OperatorRow& RowOf(Operator operation) { return kOperators[static_cast<size_t>(operation)]; }
+
+// Returns the operator's magnitude for `bin`, 0 to bins − 1, without a sign.
+double Magnitude(const Space& space, Operator operation, int bin, int bins) {
+  if (operation == Operator::kSolarize) return Linspace(255, 0, bin, bins);
+  if (operation == Operator::kPosterize) {
+    return 8 - std::nearbyint(space.posterized_bits * static_cast<double>(bin) / (bins - 1));
+  }
+  const auto largest = RowOf(operation).largest;
+  return largest == nullptr ? 0 : Linspace(0, space.*largest, bin, bins);
+}
+
 double Signed(double magnitude, Operator operation, bool negative) {
-  return HasSign(operation) && negative ? -magnitude : magnitude;
+  return RowOf(operation).largest != nullptr && negative ? -magnitude : magnitude;
 }
 
 // One of the two operators of an AutoAugment pair. `magnitude` is a bin of ten, 0 to 9.
@@ -108,45 +120,13 @@ constexpr Step kImageNetPolicy[25][2] = {
 }  // namespace
 
 Operator OperatorFromName(const std::string& name) {
-  for (int i = 0; i <= static_cast<int>(Operator::kInvert); ++i) {
-    if (name == kNames[i]) return static_cast<Operator>(i);
-  }
-  throw std::invalid_argument("there is no augmentation '" + name + "'");
+  const auto* const row = std::ranges::find(kOperators, name, &OperatorRow::name);
+  if (row == std::end(kOperators)) throw std::invalid_argument("there is no augmentation '" + name + "'");
+  return static_cast<Operator>(row - kOperators);
 }
 
 void ApplyOperator(PixelView image, Operator operation, double magnitude, Between between) {
-  switch (operation) {
-    case Operator::kIdentity:
-      return;
-    case Operator::kShearX:
-      return Transform(image, {.b = ThroughDegrees(magnitude)}, between);
-    case Operator::kShearY:
-      return Transform(image, {.d = ThroughDegrees(magnitude)}, between);
-    case Operator::kTranslateX:
-      return Transform(image, {.c = -std::trunc(magnitude)}, between);
-    case Operator::kTranslateY:
-      return Transform(image, {.f = -std::trunc(magnitude)}, between);
-    case Operator::kRotate:
-      return Rotate(image, magnitude, between);
-    case Operator::kBrightness:
-      return AdjustBrightness(image, 1 + magnitude);
-    case Operator::kColor:
-      return AdjustSaturation(image, 1 + magnitude);
-    case Operator::kContrast:
-      return AdjustContrast(image, 1 + magnitude);
-    case Operator::kSharpness:
-      return AdjustSharpness(image, 1 + magnitude);
-    case Operator::kPosterize:
-      return Posterize(image, static_cast<int>(magnitude));
-    case Operator::kSolarize:
-      return Solarize(image, magnitude);
-    case Operator::kAutoContrast:
-      return AutoContrast(image);
-    case Operator::kEqualize:
-      return Equalize(image);
-    case Operator::kInvert:
-      return Invert(image);
-  }
+  RowOf(operation).apply(image, magnitude, between);
 }
 
 Between BetweenFromName(const std::string& name) {
@@ -158,8 +138,8 @@ Between BetweenFromName(const std::string& name) {
 double TrivialMagnitude(Operator operation, int bin) { return Magnitude(kWide, operation, bin, kBins); }
 
 void RandAugment(PixelView image, Between between, RandomGenerator& random) {
-  constexpr int kOperators = 2, kMagnitude = 9;
-  for (int i = 0; i < kOperators; ++i) {
+  constexpr int kTimes = 2, kMagnitude = 9;
+  for (int i = 0; i < kTimes; ++i) {
     const auto operation = static_cast<Operator>(random.Below(kOperatorsToDraw));
     const double magnitude = Magnitude(Usual(image), operation, kMagnitude, kBins);
     ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1), between);
