@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 
 #include "data/error.h"
 #include "data/formats/little_endian.h"
@@ -28,6 +29,28 @@ void Widen(std::span<const uint8_t> bytes, int64_t* tokens) {
   }
 }
 
+struct StoredType {
+  TokenType type;
+  int64_t bytes;  // of a token
+  void (*widen)(std::span<const uint8_t> bytes, int64_t* tokens);
+};
+
+template <typename Stored>
+constexpr StoredType As(TokenType type) {
+  return {type, sizeof(Stored), Widen<Stored>};
+}
+
+constexpr StoredType kTypes[] = {As<uint8_t>(TokenType::kUInt8),   As<int8_t>(TokenType::kInt8),
+                                 As<uint16_t>(TokenType::kUInt16), As<int16_t>(TokenType::kInt16),
+                                 As<uint32_t>(TokenType::kUInt32), As<int32_t>(TokenType::kInt32),
+                                 As<uint64_t>(TokenType::kUInt64), As<int64_t>(TokenType::kInt64)};
+
+// Returns null for a number that is no type.
+const StoredType* Find(TokenType type) {
+  const auto* const found = std::ranges::find(kTypes, type, &StoredType::type);
+  return found == std::end(kTypes) ? nullptr : found;
+}
+
 bool IsTokenFile(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);
@@ -36,21 +59,8 @@ bool IsTokenFile(const std::string& path) {
 }  // namespace
 
 int64_t TokenBytes(TokenType type) {
-  switch (type) {
-    case TokenType::kUInt8:
-    case TokenType::kInt8:
-      return 1;
-    case TokenType::kInt16:
-    case TokenType::kUInt16:
-      return 2;
-    case TokenType::kInt32:
-    case TokenType::kUInt32:
-      return 4;
-    case TokenType::kInt64:
-    case TokenType::kUInt64:
-      return 8;
-  }
-  return 0;
+  const StoredType* stored = Find(type);
+  return stored == nullptr ? 0 : stored->bytes;
 }
 
 TokenType TokenTypeFor(int64_t vocabulary) {
@@ -58,26 +68,7 @@ TokenType TokenTypeFor(int64_t vocabulary) {
   return vocabulary < kShortBelow ? TokenType::kUInt16 : TokenType::kUInt32;
 }
 
-void WidenTokens(TokenType type, std::span<const uint8_t> bytes, int64_t* tokens) {
-  switch (type) {
-    case TokenType::kUInt8:
-      return Widen<uint8_t>(bytes, tokens);
-    case TokenType::kInt8:
-      return Widen<int8_t>(bytes, tokens);
-    case TokenType::kInt16:
-      return Widen<int16_t>(bytes, tokens);
-    case TokenType::kUInt16:
-      return Widen<uint16_t>(bytes, tokens);
-    case TokenType::kInt32:
-      return Widen<int32_t>(bytes, tokens);
-    case TokenType::kUInt32:
-      return Widen<uint32_t>(bytes, tokens);
-    case TokenType::kInt64:
-      return Widen<int64_t>(bytes, tokens);
-    case TokenType::kUInt64:
-      return Widen<uint64_t>(bytes, tokens);
-  }
-}
+void WidenTokens(TokenType type, std::span<const uint8_t> bytes, int64_t* tokens) { Find(type)->widen(bytes, tokens); }
 
 TokenIndexHeader ParseTokenIndexHeader(std::span<const uint8_t> bytes, uint64_t file_bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
