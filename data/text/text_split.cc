@@ -25,46 +25,38 @@ namespace {
 class JoinedSource : public RecordSource {
  public:
   // `parts` are of one kind, without classes, and at least one.
-  explicit JoinedSource(std::vector<std::unique_ptr<RecordSource>> parts);
+  explicit JoinedSource(std::vector<std::unique_ptr<RecordSource>> parts) : parts_(std::move(parts)) {
+    Sha256 hash;
+    for (const auto& part : parts_) {
+      ends_.push_back((ends_.empty() ? 0 : ends_.back()) + part->size());
+      hash.UpdateText(part->fingerprint());
+    }
+    fingerprint_ = hash.Hex();
+  }
 
   int64_t size() const override { return ends_.back(); }
   RecordKind kind() const override { return parts_.front()->kind(); }
-  std::vector<uint8_t> Read(int64_t index) const override;
-  RecordPlace Place(int64_t index) const override;
+  std::vector<uint8_t> Read(int64_t index) const override {
+    const auto [part, inside] = PartOf(index);
+    return parts_[part]->Read(inside);
+  }
+  RecordPlace Place(int64_t index) const override {
+    const auto [part, inside] = PartOf(index);
+    return parts_[part]->Place(inside);
+  }
   std::string fingerprint() const override { return fingerprint_; }
 
   // Returns the part that holds a record, and the record's index in it.
-  std::pair<size_t, int64_t> PartOf(int64_t index) const;
+  std::pair<size_t, int64_t> PartOf(int64_t index) const {
+    const auto part = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin());
+    return {part, index - (part == 0 ? 0 : ends_[part - 1])};
+  }
 
  private:
   std::vector<std::unique_ptr<RecordSource>> parts_;
   std::vector<int64_t> ends_;  // index behind the last record of each part
   std::string fingerprint_;
 };
-
-JoinedSource::JoinedSource(std::vector<std::unique_ptr<RecordSource>> parts) : parts_(std::move(parts)) {
-  Sha256 hash;
-  for (const auto& part : parts_) {
-    ends_.push_back((ends_.empty() ? 0 : ends_.back()) + part->size());
-    hash.UpdateText(part->fingerprint());
-  }
-  fingerprint_ = hash.Hex();
-}
-
-std::vector<uint8_t> JoinedSource::Read(int64_t index) const {
-  const auto [part, inside] = PartOf(index);
-  return parts_[part]->Read(inside);
-}
-
-RecordPlace JoinedSource::Place(int64_t index) const {
-  const auto [part, inside] = PartOf(index);
-  return parts_[part]->Place(inside);
-}
-
-std::pair<size_t, int64_t> JoinedSource::PartOf(int64_t index) const {
-  const auto part = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin());
-  return {part, index - (part == 0 ? 0 : ends_[part - 1])};
-}
 
 namespace fs = std::filesystem;
 
