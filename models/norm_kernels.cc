@@ -199,7 +199,8 @@ struct Function : torch::autograd::Function<Function> {
     if (!gradients[0].defined()) std::swap(gradients[0], gradients[1]);
     if (!gradients[0].defined()) return torch::autograd::variable_list(7);
     for (at::Tensor& dy : gradients) {
-      if (dy.defined()) dy = ForNormKernels(dy.to(x.scalar_type()));
+      // As a view, it would keep the tensor that it is a view of.
+      if (dy.defined()) dy = ForNormKernels(dy.to(x.scalar_type())).variable_data();
     }
     const bool two = gradients[1].defined(), pools = kept->activation == Activation::kReluPool;
     const kernels::GradientArguments gradient{.dy = gradients[0].const_data_ptr(),
