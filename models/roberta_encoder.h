@@ -15,8 +15,8 @@
 
 namespace dtrain::models {
 
-// The sum of three embeddings, normalised. In training steps, all but the look-ups is done by the device's kernels, as in
-// a layer.
+// The sum of three embeddings, normalised. In training steps, all but the look-ups is done by the device's kernels, as
+// in a layer.
 class RobertaEmbeddingsImpl : public torch::nn::Module {
  public:
   explicit RobertaEmbeddingsImpl(const RobertaOptions& options);
