@@ -2,6 +2,7 @@
 // others.
 #pragma once
 
+#include <array>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,6 +22,23 @@ enum class ExitCode : int {
   kPreempted = 75,   // stopped after a clean save; the same command continues the run
 };
 
+// Returns the word for an exit code in messages and reports: "usage", "data", "peer_lost", …
+inline const char* KindOf(ExitCode code) {
+  constexpr std::array<std::pair<ExitCode, const char*>, 9> kKinds = {{{ExitCode::kDone, "done"},
+                                                                       {ExitCode::kUsage, "usage"},
+                                                                       {ExitCode::kData, "data"},
+                                                                       {ExitCode::kPeerLost, "peer_lost"},
+                                                                       {ExitCode::kStorage, "storage"},
+                                                                       {ExitCode::kDiverged, "diverged"},
+                                                                       {ExitCode::kOutOfMemory, "out_of_memory"},
+                                                                       {ExitCode::kInternal, "internal"},
+                                                                       {ExitCode::kPreempted, "preempted"}}};
+  for (const auto& [known, kind] : kKinds) {
+    if (known == code) return kind;
+  }
+  return "internal";
+}
+
 // `what()` says what happened and to which object; `hint()` says what to do about it and may be empty.
 class Error : public std::runtime_error {
  public:
@@ -34,9 +52,13 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
-class DataError : public Error {
+// An error that always has the same exit code.
+template <ExitCode kCode>
+class ErrorOf : public Error {
  public:
-  explicit DataError(const std::string& what, std::string hint = "") : Error(ExitCode::kData, what, std::move(hint)) {}
+  explicit ErrorOf(const std::string& what, std::string hint = "") : Error(kCode, what, std::move(hint)) {}
 };
+
+using DataError = ErrorOf<ExitCode::kData>;
 
 }  // namespace dtrain

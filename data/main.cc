@@ -25,10 +25,10 @@ void Run(const data::PrepareOptions& options) {
   commands.at(options.command)(options);
 }
 
-int Fail(ExitCode code, const char* kind, const std::string& what, const std::string& hint) {
+int Fail(ExitCode code, const std::string& what, const std::string& hint) {
   std::fflush(stdout);
   std::fprintf(
-      stderr, "\ndtrain failed (%s, exit code %d): %s\n", kind, static_cast<int>(code),
+      stderr, "\ndtrain failed (%s, exit code %d): %s\n", KindOf(code), static_cast<int>(code),
       Shown(what, std::string::npos, code == ExitCode::kUsage ? LineFeeds::kKept : LineFeeds::kEscaped).c_str());
   if (!hint.empty()) std::fprintf(stderr, "  what to do: %s\n", Shown(hint).c_str());
   return static_cast<int>(code);
@@ -47,18 +47,13 @@ int main(int argc, char** argv) {
     } else {
       std::puts(line.answer.c_str());
     }
-    if (std::fflush(stdout) != 0) return Fail(ExitCode::kStorage, "storage", "cannot write to stdout", "");
+    if (std::fflush(stdout) != 0) return Fail(ExitCode::kStorage, "cannot write to stdout", "");
     return 0;
   } catch (const Error& error) {
-    static const std::map<ExitCode, const char*> kinds = {{ExitCode::kUsage, "usage"},
-                                                          {ExitCode::kData, "data"},
-                                                          {ExitCode::kStorage, "storage"},
-                                                          {ExitCode::kOutOfMemory, "out_of_memory"}};
-    const auto kind = kinds.find(error.code());
-    return Fail(error.code(), kind == kinds.end() ? "internal" : kind->second, error.what(), error.hint());
+    return Fail(error.code(), error.what(), error.hint());
   } catch (const std::bad_alloc&) {
-    return Fail(ExitCode::kOutOfMemory, "out_of_memory", "out of memory", "use fewer --workers");
+    return Fail(ExitCode::kOutOfMemory, "out of memory", "use fewer --workers");
   } catch (const std::exception& error) {
-    return Fail(ExitCode::kInternal, "internal", error.what(), "this is a bug of dtrain: please report it");
+    return Fail(ExitCode::kInternal, error.what(), "this is a bug of dtrain: please report it");
   }
 }

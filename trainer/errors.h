@@ -5,34 +5,10 @@
 
 namespace dtrain {
 
-class UsageError : public Error {
- public:
-  explicit UsageError(const std::string& what, std::string hint = "")
-      : Error(ExitCode::kUsage, what, std::move(hint)) {}
-};
-
-class PeerLostError : public Error {
- public:
-  explicit PeerLostError(const std::string& what, std::string hint = "")
-      : Error(ExitCode::kPeerLost, what, std::move(hint)) {}
-};
-
-class StorageError : public Error {
- public:
-  explicit StorageError(const std::string& what, std::string hint = "")
-      : Error(ExitCode::kStorage, what, std::move(hint)) {}
-};
-
-class DivergedError : public Error {
- public:
-  explicit DivergedError(const std::string& what, std::string hint = "")
-      : Error(ExitCode::kDiverged, what, std::move(hint)) {}
-};
-
-class Preempted : public Error {
- public:
-  explicit Preempted(const std::string& what, std::string hint = "")
-      : Error(ExitCode::kPreempted, what, std::move(hint)) {}
-};
+using UsageError = ErrorOf<ExitCode::kUsage>;
+using PeerLostError = ErrorOf<ExitCode::kPeerLost>;
+using StorageError = ErrorOf<ExitCode::kStorage>;
+using DivergedError = ErrorOf<ExitCode::kDiverged>;
+using Preempted = ErrorOf<ExitCode::kPreempted>;
 
 }  // namespace dtrain

@@ -1,4 +1,3 @@
-#include "data/joined.h"
 #include "trainer/doctor/checks.h"
 
 #include <netdb.h>
@@ -9,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "data/joined.h"
 #include "trainer/control/line_socket.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/run_token.h"

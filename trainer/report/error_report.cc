@@ -118,30 +118,6 @@ void Try(const Attempt& attempt) noexcept {
 
 }  // namespace
 
-const char* KindOf(ExitCode code) {
-  switch (code) {
-    case ExitCode::kDone:
-      return "done";
-    case ExitCode::kUsage:
-      return "usage";
-    case ExitCode::kData:
-      return "data";
-    case ExitCode::kPeerLost:
-      return "peer_lost";
-    case ExitCode::kStorage:
-      return "storage";
-    case ExitCode::kDiverged:
-      return "diverged";
-    case ExitCode::kOutOfMemory:
-      return "out_of_memory";
-    case ExitCode::kPreempted:
-      return "preempted";
-    case ExitCode::kInternal:
-      break;
-  }
-  return "internal";
-}
-
 void ReportFailure(const Failure& failure, const fs::path& run_directory) noexcept {
   WriteAll(STDERR_FILENO, "\n", failure.code == ExitCode::kPreempted ? 0 : 1);  // ends the line of a bar
   try {

@@ -11,9 +11,6 @@
 
 namespace dtrain::report {
 
-// Returns "usage", "data", "peer_lost", "storage", "diverged", "out_of_memory", "internal", "preempted" or "done".
-const char* KindOf(ExitCode code);
-
 struct Failure {
   ExitCode code = ExitCode::kInternal;
   std::string message;  // what happened, on what
