@@ -56,20 +56,21 @@ def original(model, optimizer, next_epoch, criterion, samples, memory_format):
 @pytest.mark.parametrize("opt, rate, flags", [("sgd", 0.05 * BATCH / 256, ("--lr-base=0.05",)), ("sgd", 0.002, ("--lr=0.002",)),
                                               ("rmsproptf", 0.002, ("--lr=0.002", "--opt-eps=0.5"))])
 def test_timm(data, samples, resnet18, run_dir, opt, rate, flags):
-    """With a rate and without: timm then derives it from the batch."""
+    """With a rate and without: timm then derives it from the batch. A sum that another CPU rounds otherwise may flip a ReLU,
+    which moves later losses by 2e-4; a missing weight decay of 1 does by 1e-2."""
     found = pasted(data, "--model", "resnet18", "--opt", opt, "--sched", "cosine", "--epochs", "20", "--warmup-epochs", "2",
-                   "-b", str(BATCH), "--weight-decay", "0.05", "--no-aug", "--pin-mem", *flags, weights=resnet18, run_dir=run_dir)
+                   "-b", str(BATCH), "--weight-decay", "1", "--no-aug", "--pin-mem", *flags, weights=resnet18, run_dir=run_dir)
 
     def trained(memory_format):
         model = timm.create_model("resnet18", num_classes=CLASSES)
         model.load_state_dict(load_file(resnet18))
         epsilon = {"eps": 0.5} if opt == "rmsproptf" else {}
-        optimizer = timm.optim.create_optimizer_v2(model, opt=opt, lr=rate, weight_decay=0.05, momentum=0.9, **epsilon)
+        optimizer = timm.optim.create_optimizer_v2(model, opt=opt, lr=rate, weight_decay=1, momentum=0.9, **epsilon)
         scheduler, _ = timm.scheduler.create_scheduler_v2(optimizer, sched="cosine", num_epochs=20, warmup_epochs=2,
                                                           warmup_lr=1e-5)
         return original(model, optimizer, scheduler.step, timm.loss.LabelSmoothingCrossEntropy(0.1), samples, memory_format)
 
-    compare(found, in_both_ways(trained), f"timm's {opt} from a pasted command", f"timm {timm.__version__}")
+    compare(found, in_both_ways(trained), f"timm's {opt} from a pasted command", f"timm {timm.__version__}", least=1e-3)
 
 
 @pytest.mark.parametrize("flags", [(), ("--model-ema-warmup",)], ids=["at once", "with its warmup"])
@@ -97,17 +98,18 @@ def test_timms_average(data, samples, resnet18, run_dir, flags):
            "1e-3 of its distance to the weights", distance(ours, theirs) / distance(theirs, last))
 
 
-@pytest.mark.parametrize("opt, rate", [("sgd", 5e-4), ("sgd_nesterov", 5e-4), ("adamw", 5e-5)])
-def test_torchvision(data, samples, resnet18, run_dir, opt, rate):
+@pytest.mark.parametrize("opt, rate, decay", [("sgd", 5e-4, 1), ("sgd_nesterov", 5e-4, 1), ("adamw", 5e-5, 50)])
+def test_torchvision(data, samples, resnet18, run_dir, opt, rate, decay):
+    """Decays without which the losses differ by 7e-4 and more."""
     found = pasted("--data-path", data, "--model", "resnet18", "-b", str(BATCH), "--opt", opt, "--lr", str(rate), "--epochs", "20",
                    "--lr-scheduler", "cosineannealinglr", "--lr-warmup-epochs", "2", "--lr-warmup-method", "linear", "--wd",
-                   "0.05", "--norm-weight-decay", "0", "--bias-weight-decay", "0", "--label-smoothing", "0.1",
+                   str(decay), "--norm-weight-decay", "0", "--bias-weight-decay", "0", "--label-smoothing", "0.1",
                    weights=resnet18, run_dir=run_dir)
 
     def trained(memory_format):
         model = torchvision.models.resnet18(num_classes=CLASSES)
         model.load_state_dict(load_file(resnet18))
-        groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.05},
+        groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": decay},
                   {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0}]
         optimizer = (torch.optim.AdamW(groups, lr=rate) if opt == "adamw" else
                      torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov="nesterov" in opt))
@@ -145,12 +147,12 @@ def test_torchvisions_own_train_py(data, resnet18, run_dir, name):
            "1e-3 of the loss", worst_ratio(losses, [step["loss"] for step in steps]))
 
 
-def compare(found, both, name, reference):
+def compare(found, both, name, reference, least=1e-4):
     expected, other = both
     assert found[0] == pytest.approx(expected[0], rel=1e-6)
-    assert found[1] == pytest.approx(expected[1], rel=allowed_ratio(expected[1], other[1]))
+    assert found[1] == pytest.approx(expected[1], rel=allowed_ratio(expected[1], other[1], least))
     assert len(set(found[0])) == 3  # one rate for each epoch
-    record("Pasted commands", f"{name}, {STEPS} steps", reference, f"1e-4 of the loss or {FACTOR} times its own spread",
+    record("Pasted commands", f"{name}, {STEPS} steps", reference, f"{least:.0e} of the loss or {FACTOR} times its own spread",
            worst_ratio(found[1], expected[1]))
 
 
