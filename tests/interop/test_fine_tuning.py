@@ -139,7 +139,7 @@ def expected_metrics(task: str, logits, targets) -> dict:
     predictions = logits.argmax(1)
     return {"loss": F.cross_entropy(logits, targets).item(),
             "accuracy": 100 * sklearn_metrics.accuracy_score(targets, predictions),
-            "macro_f1": 100 * sklearn_metrics.f1_score(targets, predictions, average="macro"),
+            "f1": sklearn_metrics.f1_score(targets, predictions, average="macro"),
             "matthews": sklearn_metrics.matthews_corrcoef(targets, predictions)}
 
 
@@ -357,7 +357,7 @@ BAD = {
     "a label that training has not": ("classes", "dev.tsv", "a\tb\tperhaps\n", [], 3, ["dev.tsv", "39", "perhaps"]),
     "a number too much": ("classes", "train.tsv", "a\tb\tyes\tmore\n", [], 3, ["train.tsv", "39"]),
     "a score that is none": ("scores", "train.tsv", "a\tb\tgood\n", ["--task=text_regression"], 3, ["train.tsv", "39", "good"]),
-    "a metric of another task": ("classes", "", "", ["--best_metric=pearson"], 2, ["--best_metric=pearson", "accuracy", "macro_f1"]),
+    "a metric of another task": ("classes", "", "", ["--best_metric=pearson"], 2, ["--best_metric=pearson", "accuracy", "f1"]),
     "a column that is not there": ("classes", "", "", ["--label_column=grade"], 3, ["grade", "sentence1"]),
     "weights without a classifier": ("classes", "", "", ["--mode=eval"], 2, ["pretrained", "no classification head"]),
     "more tokens than positions": ("classes", "", "", [f"--tokens_per_sample={LENGTH + 1}"], 2, [f"{LENGTH + 1}", f"{LENGTH}"]),

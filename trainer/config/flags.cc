@@ -163,7 +163,7 @@ DTRAIN_FLAG(double, eval_every_epochs, run.eval_every_epochs, AtLeast(0), "epoch
 DTRAIN_FLAG(int64, eval_every_steps, run.eval_every_steps, AtLeast(0), "steps",
             "Steps between evaluations, in addition to --eval_every_epochs; 0: off.")
 DTRAIN_FLAG(string, best_metric, run.best_metric, Anything(), "",
-            "The metric of the validation that decides which weights are the best, such as macro_f1 for --task="
+            "The metric of the validation that decides which weights are the best, such as f1 for --task="
             "text_classification; auto: the task's own.")
 DTRAIN_FLAG(double, stop_after_epochs_without_gain, run.stop_after_epochs_without_gain, AtLeast(0), "epochs",
             "Early stopping: end the run if the metric that decides (--best_metric) has not improved for this many epochs; 0: "

@@ -72,7 +72,7 @@ class SentenceTask : public Task {
   at::Device device_;
 };
 
-// Metrics: val_loss, val_accuracy and val_macro_f1 (percent) and val_matthews (metric_formulas.h).
+// Metrics: val_loss, val_accuracy (percent), val_f1 (macro) and val_matthews (metric_formulas.h).
 class TextClassificationTask : public SentenceTask {
  public:
   TextClassificationTask(std::shared_ptr<models::RobertaForSequenceClassification> model, const config::Config& config,
