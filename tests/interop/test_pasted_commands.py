@@ -152,7 +152,7 @@ def compare(found, both, name, reference, least=1e-4):
     assert found[0] == pytest.approx(expected[0], rel=1e-6)
     assert found[1] == pytest.approx(expected[1], rel=allowed_ratio(expected[1], other[1], least))
     assert len(set(found[0])) == 3  # one rate for each epoch
-    record("Pasted commands", f"{name}, {STEPS} steps", reference, f"{least:.0e} of the loss or {FACTOR} times its own spread",
+    record("Pasted commands", f"{name}, {STEPS} steps", reference, f"{least:.0e}".replace("e-0", "e-") + f" of the loss or {FACTOR} times its own spread",
            worst_ratio(found[1], expected[1]))
 
 
