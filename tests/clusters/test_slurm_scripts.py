@@ -75,6 +75,19 @@ def test_a_preempted_job_saves_goes_back_into_the_queue_and_is_gone_on_with(clus
     assert load_json(run_dir / "result.json")["world_size"] == 2
 
 
+def test_the_cost_of_a_job_is_said_before_it_starts(cluster, run_dir):
+    def submit(*options, check=True, **variables) -> str:
+        return cluster.command(FOLDER / "submit.sh", *SMALL, f"--output={cluster.folder / 'log-%j'}", *options, FOLDER / "resnet50.sbatch",
+                               *FLAGS, "--max_steps=1", check=check, RUN_DIR=str(run_dir), **variables)
+
+    said, job = submit("--time=1-12:30:00").splitlines()
+    assert "At most 36 hours of p4d.24xlarge (1 × 36.5 h × 1 attempts): $790 at " in said
+    assert cluster.wait_for(job, "COMPLETED", "FAILED")["ExitCode"] == "0:0", cluster.logs()
+    for options, variables, said in ((("--time=300", "--array=1-7:2,9%2"), {"MOST_DOLLARS": "100"}, "(5 jobs × 1 × 5 h"), (("--time=UNLIMITED",), {}, "")):
+        assert said in submit(*options, check=False, **variables)
+        assert not cluster.command("squeue", "-h").strip()
+
+
 def test_a_job_ends_with_the_root_causes_code(cluster, tmp_path, run_dir):
     job = cluster.submit("roberta_large.sbatch", *FLAGS, "--lr=-1", RUN_DIR=str(run_dir))
     assert cluster.wait_for(job, "COMPLETED", "FAILED")["ExitCode"] == "2:0", cluster.logs()

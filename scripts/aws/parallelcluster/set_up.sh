@@ -65,4 +65,4 @@ fi
 is_ready() { case $(stack_status "$NAME") in CREATE_COMPLETE | UPDATE_COMPLETE) ;; *FAILED* | *ROLLBACK*) fail "the cluster $NAME could not be made" \
   "see pcluster get-cluster-stack-events -n $NAME, then scripts/aws/parallelcluster/clean_up.sh" ;; *) return 1 ;; esac; }
 wait_until 3600 "the cluster $NAME" is_ready
-say "Ready: pcluster ssh -n $NAME -r $AWS_REGION -i YOUR-KEY, then sbatch (scripts/aws/parallelcluster/*.sbatch)"
+say "Ready: pcluster ssh -n $NAME -r $AWS_REGION -i YOUR-KEY, then scripts/aws/parallelcluster/submit.sh scripts/aws/parallelcluster/resnet50.sbatch"
