@@ -61,7 +61,7 @@ at::Tensor RobertaForMaskedLM::Scores(const at::Tensor& hidden_RH, int64_t colum
 
 ForwardCost RobertaForMaskedLM::Cost(int64_t tokens, int64_t length, int64_t scored) const {
   const int64_t hidden = options().hidden_size, words = options().vocab_size;
-  ForwardCost cost = EncoderCost(tokens, length);
+  ForwardCost cost = EncoderCost(tokens, length, scored);
   cost.multiply_adds += scored * (hidden * hidden + hidden * words);
   cost.activation_elements += scored * (4 * hidden + 2 * words);
   cost.moved_elements += static_cast<double>(scored * words) * 3;  // the scores are read, read again and written
@@ -83,7 +83,7 @@ at::Tensor RobertaForSequenceClassification::forward(const Sequences& sequences)
 
 ForwardCost RobertaForSequenceClassification::Cost(int64_t count, int64_t length) const {
   const int64_t hidden = options().hidden_size, outputs = out_proj_->weight.size(0);
-  ForwardCost cost = EncoderCost(count * length, length);
+  ForwardCost cost = EncoderCost(count * length, length, count);
   cost.multiply_adds += count * hidden * (hidden + outputs);
   cost.activation_elements += count * (3 * hidden + 2 * outputs);  // inputs of both layers, tanh, logits and softmax
   return cost;

@@ -13,6 +13,11 @@ namespace {
 
 Linear Dense(int64_t in, int64_t out) { return Linear(in, out, InitialWeights::kNotYet); }
 
+// Returns all rows of x if `rows` is undefined.
+at::Tensor Chosen(const at::Tensor& x_SH, const at::Tensor& rows) {
+  return rows.defined() ? x_SH.index_select(0, rows) : x_SH;
+}
+
 }  // namespace
 
 RobertaEmbeddingsImpl::RobertaEmbeddingsImpl(const RobertaOptions& options) : dropout_(options.dropout) {
@@ -63,16 +68,18 @@ RobertaLayerImpl::RobertaLayerImpl(const RobertaOptions& options)
 
 at::Tensor RobertaLayerImpl::Dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
 
-Forked RobertaLayerImpl::forward(const Forked& x_SH, const Sequences& sequences) {
-  return UsesKernels(x_SH.main) ? ForwardWithKernels(x_SH, sequences) : ForwardWithAten(x_SH.main, sequences);
+Forked RobertaLayerImpl::forward(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows) {
+  const bool has_rows = !rows.defined() || rows.numel() > 0;
+  return has_rows && UsesKernels(x_SH.main) ? ForwardWithKernels(x_SH, sequences, rows)
+                                            : ForwardWithAten(x_SH.main, sequences, rows);
 }
 
-Forked RobertaLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences) {
+Forked RobertaLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences, const at::Tensor& rows) {
   const at::Tensor context =
       Attend(query_(x_SH), key_(x_SH), value_(x_SH), heads_, sequences, is_training() ? attention_dropout_ : 0.0);
-  const at::Tensor y_SH = attention_norm_(Dropped(attention_output_(context)) + x_SH);
-  const at::Tensor z_SH = output_norm_(Dropped(output_(at::gelu(intermediate_(y_SH)))) + y_SH);
-  return {z_SH, z_SH};
+  const at::Tensor y_RH = attention_norm_(Dropped(attention_output_(Chosen(context, rows))) + Chosen(x_SH, rows));
+  const at::Tensor z_RH = output_norm_(Dropped(output_(at::gelu(intermediate_(y_RH)))) + y_RH);
+  return {z_RH, z_RH};
 }
 
 bool RobertaLayerImpl::UsesKernels(const at::Tensor& x_SH) const {
@@ -89,16 +96,17 @@ Forked RobertaLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, 
                                 .dropout = dropout_});
 }
 
-Forked RobertaLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences& sequences) {
+Forked RobertaLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows) {
   const at::Tensor weights = half_weights_.Rows();
   const auto [q_SH, k_SH, v_SH] =
       ThreeProducts(*kernels_, x_SH.main, weights.defined() ? weights : at::cat(WeightsOfThree()),
                     {query_->bias, key_->bias, value_->bias});
   const at::Tensor context = Attend(q_SH, k_SH, v_SH, heads_, sequences, attention_dropout_);
-  const Forked y_SH = AddNormalised(context, attention_output_, x_SH.shortcut, attention_norm_);
+  const Forked y_RH =
+      AddNormalised(Chosen(context, rows), attention_output_, Chosen(x_SH.shortcut, rows), attention_norm_);
   const at::Tensor inner =
-      BiasGelu(*kernels_, at::linear(y_SH.main, intermediate_->WeightForProducts()), intermediate_->bias);
-  return AddNormalised(inner, output_, y_SH.shortcut, output_norm_);
+      BiasGelu(*kernels_, at::linear(y_RH.main, intermediate_->WeightForProducts()), intermediate_->bias);
+  return AddNormalised(inner, output_, y_RH.shortcut, output_norm_);
 }
 
 RobertaEncoder::RobertaEncoder(const RobertaOptions& options) : options_(options) {
@@ -122,24 +130,27 @@ void RobertaEncoder::DrawWeights(torch::nn::Module& part) const {
   }
 }
 
-at::Tensor RobertaEncoder::Encode(const Sequences& sequences) {
-  Forked x_SH = embeddings_(sequences);
+at::Tensor RobertaEncoder::Encode(const Sequences& sequences, const at::Tensor& rows) {
+  Forked x = embeddings_(sequences);
   for (RobertaLayer& layer : layers_) {
+    const at::Tensor of_layer = layer.get() == layers_.back().get() ? rows : at::Tensor();
     if (options_.checkpoint_activations && is_training()) {
-      const Part run = [layer, sequences](const at::Tensor& x) mutable { return layer(Forked{x, x}, sequences).main; };
-      const at::Tensor y_SH = Checkpointed(run, x_SH.main, layer->parameters());
-      x_SH = {y_SH, y_SH};
+      const Part run = [layer, sequences, of_layer](const at::Tensor& x_SH) mutable {
+        return layer(Forked{x_SH, x_SH}, sequences, of_layer).main;
+      };
+      const at::Tensor y = Checkpointed(run, x.main, layer->parameters());
+      x = {y, y};
     } else {
-      x_SH = layer(x_SH, sequences);
+      x = layer(x, sequences, of_layer);
     }
   }
-  return x_SH.main;
+  return x.main;
 }
 
 at::Tensor RobertaEncoder::EncodeFirst(const Sequences& sequences) {
-  const at::Tensor hidden_SH = Encode(sequences);
-  if (sequences.packed()) return hidden_SH.index_select(0, sequences.offsets.slice(0, 0, -1 - sequences.fillers));
-  return hidden_SH.view({-1, sequences.padded_length, hidden_SH.size(1)}).select(1, 0);
+  const at::Tensor& ids = sequences.ids;
+  return Encode(sequences, sequences.packed() ? sequences.offsets.slice(0, 0, -1 - sequences.fillers)
+                                              : at::arange(0, ids.numel(), sequences.padded_length, ids.options()));
 }
 
 const TextKernels* RobertaEncoder::KernelsFor(const at::Tensor& hidden_RH) const {
@@ -152,20 +163,23 @@ void RobertaEncoder::UseKernels(const TextKernels& kernels) {
   for (RobertaLayer& layer : layers_) layer->UseKernels(kernels);
 }
 
-ForwardCost RobertaEncoder::EncoderCost(int64_t tokens, int64_t length) const {
+ForwardCost RobertaEncoder::EncoderCost(int64_t tokens, int64_t length, int64_t rows) const {
   const int64_t hidden = options_.hidden_size, inner = options_.intermediate_size, layers = options_.layers;
-  const int64_t dense = 4 * hidden * hidden + 2 * hidden * inner;
-  const int64_t attention = 2 * length * hidden;
+  // A layer until its attention is done, and after that.
+  const int64_t first_products = 3 * hidden * hidden + 2 * length * hidden;
+  const int64_t last_products = hidden * hidden + 2 * hidden * inner;
+  const int64_t last_tokens = tokens * (layers - 1) + rows;
   // The inputs of dense layers, normalisations, attention and GELU. Attention's own weights are computed again.
-  const int64_t kept = 9 * hidden + 2 * inner;
-  const int64_t kept_of_all = options_.checkpoint_activations ? layers * hidden + kept : layers * kept;
-  // Two passes of dropout, residual and LayerNorm (forward they read two and write the sum and the result; backward
-  // they read two gradients and the sum and write one), one of GELU (forward read, write; backward read two, write
-  // one), and the gradients of four products' biases, which read theirs.
-  const int64_t moved = 2 * (4 + 4) * hidden + (2 + 3) * inner + (3 + 1 + 1) * hidden + inner;
-  return {.multiply_adds = tokens * layers * (dense + attention),
-          .activation_elements = tokens * kept_of_all,
-          .moved_elements = static_cast<double>(tokens * layers * moved)};
+  const int64_t first_kept = 5 * hidden, last_kept = 4 * hidden + 2 * inner;
+  const int64_t kept = tokens * layers * first_kept + last_tokens * last_kept;
+  const int64_t checkpointed = tokens * layers * hidden + tokens * (first_kept + last_kept);
+  // The gradients of three products' biases, which read theirs. Two passes of dropout, residual and LayerNorm (forward
+  // they read two and write the sum and the result; backward they read two gradients and the sum and write one), one of
+  // GELU (forward read, write; backward read two, write one), and the gradients of three more biases.
+  const int64_t first_moved = 3 * hidden, last_moved = 2 * (4 + 4) * hidden + (2 + 3) * inner + 2 * hidden + inner;
+  return {.multiply_adds = tokens * layers * first_products + last_tokens * last_products,
+          .activation_elements = options_.checkpoint_activations ? checkpointed : kept,
+          .moved_elements = static_cast<double>(tokens * layers * first_moved + last_tokens * last_moved)};
 }
 
 }  // namespace dtrain::models

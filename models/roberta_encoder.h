@@ -1,5 +1,6 @@
 // RoBERTa's encoder: Liu et al. 2019 (arXiv:1907.11692), the post-LN encoder of BERT. Parameter names and results are
-// those of transformers' RobertaModel without its pooler. Letters in names: N sequences, S tokens, H hidden features.
+// those of transformers' RobertaModel without its pooler. Letters in names: N sequences, S tokens, R chosen ones of
+// them, H hidden features.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -40,8 +41,9 @@ TORCH_MODULE(RobertaEmbeddings);
 class RobertaLayerImpl : public torch::nn::Module, public HalfWeightUser {
  public:
   explicit RobertaLayerImpl(const RobertaOptions& options);
-  // One of the two is the input of products, the other is what their result is added to.
-  Forked forward(const Forked& x_SH, const Sequences& sequences);
+  // One of the two is the input of products, the other is what their result is added to. If `rows` is defined (int64,
+  // R, tokens in the list), the result is that of these tokens, R×H: the others only take part in attention.
+  Forked forward(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows);
 
   // From now on, training steps use these kernels, which must be of the parameters' device and outlive this object.
   void UseKernels(const TextKernels& kernels) { kernels_ = &kernels; }
@@ -52,8 +54,8 @@ class RobertaLayerImpl : public torch::nn::Module, public HalfWeightUser {
   // Those of query, key and value.
   std::vector<at::Tensor> WeightsOfThree() const { return {query_->weight, key_->weight, value_->weight}; }
   bool UsesKernels(const at::Tensor& x_SH) const;
-  Forked ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences);
-  Forked ForwardWithKernels(const Forked& x_SH, const Sequences& sequences);
+  Forked ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences, const at::Tensor& rows);
+  Forked ForwardWithKernels(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows);
   // Returns the layer norm of z + dropout(product's result).
   Forked AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH, LayerNorm& norm) const;
   at::Tensor Dropped(const at::Tensor& x) const;
@@ -71,8 +73,9 @@ TORCH_MODULE(RobertaLayer);
 // A model with the encoder as its part `roberta`. Its subclasses add their heads.
 class RobertaEncoder : public torch::nn::Module {
  public:
-  // Returns the encoder's output for every token: S×H.
-  at::Tensor Encode(const Sequences& sequences);
+  // Returns the encoder's output for every token, S×H, or for those in `rows` (int64, R, places in the list; some may
+  // occur twice) alone, R×H, which saves most of the last layer's work.
+  at::Tensor Encode(const Sequences& sequences, const at::Tensor& rows = {});
   // The same for the first token of each sequence that is not a filler, <s>: N×H. Never waits for a device.
   at::Tensor EncodeFirst(const Sequences& sequences);
 
@@ -94,8 +97,9 @@ class RobertaEncoder : public torch::nn::Module {
   // Returns the kernels for a step with rows of the encoder's output; null: it takes ATen's operations.
   const TextKernels* KernelsFor(const at::Tensor& hidden_RH) const;
 
-  // Returns the cost of `tokens` tokens in sequences of `length`, without a head.
-  ForwardCost EncoderCost(int64_t tokens, int64_t length) const;
+  // Returns the cost of `tokens` tokens in sequences of `length`, of which the encoder's output is that of `rows`,
+  // without a head.
+  ForwardCost EncoderCost(int64_t tokens, int64_t length, int64_t rows) const;
 
  private:
   RobertaOptions options_;

@@ -132,6 +132,23 @@ TEST(Roberta, PackedSequencesComputeWhatPaddedOnesDo) {
   }
 }
 
+TEST(Roberta, ChosenTokensAreThoseOfAll) {
+  RobertaForMaskedLM model(Small());
+  model.eval();
+  const at::Tensor ids = Ids(), rows = at::tensor({20, 3, 0, 3}, at::kLong);
+  const Sequences sequences = Padded(ids, ids.ne(kPadding), kPadding);
+  const at::Tensor expected = model.Encode(sequences).index_select(0, rows), found = model.Encode(sequences, rows);
+  EXPECT_TRUE(found.allclose(expected, 1e-5, 1e-6));
+  const at::Tensor weights = at::randn_like(expected);
+  (expected * weights).sum().backward();
+  const auto expected_gradients = TakeGradients(model);
+  (found * weights).sum().backward();
+  const auto found_gradients = TakeGradients(model);
+  for (size_t i = 0; i < found_gradients.size(); ++i) {
+    EXPECT_TRUE(found_gradients[i].allclose(expected_gradients[i], 1e-4, 1e-5)) << i;
+  }
+}
+
 TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
   const at::Tensor ids = Ids();
   std::vector<std::vector<at::Tensor>> gradients;
@@ -141,7 +158,7 @@ TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
     options.checkpoint_activations = checkpointed;
     at::manual_seed(1);
     RobertaForMaskedLM model(options);  // in training mode, with dropout
-    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kPadding));
+    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kPadding), at::tensor({20, 3, 0}, at::kLong));
     drawn_afterwards.push_back(at::rand({4}));
     at::manual_seed(99);  // draws between the two passes must not matter
     model.Scores(hidden).log_softmax(1).slice(1, 0, 1).sum().backward();
@@ -193,8 +210,8 @@ TEST(Roberta, ColumnsThatFillUpTheVocabularyChangeNothing) {
 TEST(Roberta, ABatchWithoutAScoredRowHasGradientsOfZero) {
   RobertaForMaskedLM model(Small());
   const at::Tensor ids = Ids();
-  const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kPadding));
-  const at::Tensor scores = model.Scores(hidden.index_select(0, at::empty({0}, at::kLong)));
+  const at::Tensor scores =
+      model.Scores(model.Encode(Padded(ids, ids.ne(kPadding), kPadding), at::empty({0}, at::kLong)));
   const at::Tensor loss = at::cross_entropy_loss(scores, at::empty({0}, at::kLong), {}, at::Reduction::Sum);
   EXPECT_EQ(loss.item<double>(), 0);
   loss.backward();

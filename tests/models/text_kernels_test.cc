@@ -129,6 +129,7 @@ TEST(TextKernels, ARobertaIsTheSameWithThem) {
     with.UseKernels(stand_in::kTextKernels);
     const Sequences sequences =
         packed ? Packed(ids, ids.ne(kPadding), kPadding) : Padded(ids, ids.ne(kPadding), kPadding);
+    const at::Tensor rows = packed ? at::Tensor() : at::tensor({20, 3, 0}, at::kLong);
     // Frozen parameters get no gradient, and what is below them none either.
     for (RobertaForMaskedLM* model : {&plain, &with}) {
       auto parameters = model->named_parameters();
@@ -136,7 +137,8 @@ TEST(TextKernels, ARobertaIsTheSameWithThem) {
       parameters["roberta.encoder.layer.1.output.LayerNorm.weight"].set_requires_grad(false);
       parameters["roberta.encoder.layer.0.intermediate.dense.bias"].set_requires_grad(false);
     }
-    const at::Tensor wanted = plain.Scores(plain.Encode(sequences)), result = with.Scores(with.Encode(sequences));
+    const at::Tensor wanted = plain.Scores(plain.Encode(sequences, rows));
+    const at::Tensor result = with.Scores(with.Encode(sequences, rows));
     EXPECT_LE(Distance(result.detach(), wanted.detach()), 1e-5);
     wanted.log_softmax(1).slice(1, 0, 1).sum().backward();
     result.log_softmax(1).slice(1, 0, 1).sum().backward();
@@ -190,7 +192,7 @@ TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
     at::manual_seed(1);
     RobertaForMaskedLM model(options);
     model.UseKernels(stand_in::kTextKernels);
-    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kPadding));
+    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kPadding), at::tensor({20, 3}, at::kLong));
     at::manual_seed(99);  // draws between the two passes must not matter
     model.Scores(hidden).log_softmax(1).slice(1, 0, 1).sum().backward();
     gradients.emplace_back();
@@ -228,7 +230,7 @@ double TrainToCount(uint64_t seed, Training training) {
     {
       std::optional<Autocast> autocast;
       if (training != Training::kFloat32) autocast.emplace();
-      scores = model.Scores(model.Encode(Padded(given, {}, kPadding)).index_select(0, places));
+      scores = model.Scores(model.Encode(Padded(given, {}, kPadding), places));
     }
     const at::Tensor loss = at::cross_entropy_loss(scores.to(at::kFloat), ids.flatten().index_select(0, places));
     adam.zero_grad();

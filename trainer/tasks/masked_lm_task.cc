@@ -68,8 +68,7 @@ std::string MaskedLmTask::WhyNotRecorded() const {
 
 at::Tensor MaskedLmTask::Guess(const MaskedLmBatch& batch) {
   optim::AutocastScope autocast(device_.type(), precision_);
-  const at::Tensor hidden_SH = model_->Encode(batch.sequences);
-  return model_->Scores(hidden_SH.index_select(0, batch.chosen),
+  return model_->Scores(model_->Encode(batch.sequences, batch.chosen),
                         device_.is_cuda() ? models::RobertaForMaskedLM::kColumnsMultiple : 1);
 }
 
