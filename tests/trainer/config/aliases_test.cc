@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/config/foreign_commands.h"
 #include "trainer/config/alias_table.h"
@@ -23,19 +24,19 @@ using testing::IsEmpty;
 
 TEST(Aliases, WhatHappensAnywayIsNeverRefused) {
   ExpectSame(
-      {"--arch=roberta_large", "--encoder-layers=24", "--encoder-embed-dim", "1024", "--encoder-ffn-embed-dim=4096",
-       "--encoder-attention-heads=16", "--tokens-per-sample=256", "--max-positions=256", "--quant-noise-pq=0.0"},
-      {"--arch=roberta_large", "--tokens-per-sample=256"});
-  const std::string own = "--defaults_of=none";
-  ExpectSame({"--aug-splits", "0", "--mixup-prob=1.0", "--recount=1", "--cooldown-epochs=0", "--scale", "0.08", "1.0",
-              "--hflip=0.5", "--remode", "pixel", "--dist-bn", "reduce", own},
-             {own});
+      "--arch=roberta_large --encoder-layers=24 --encoder-embed-dim 1024 --encoder-ffn-embed-dim=4096 "
+      "--encoder-attention-heads=16 --tokens-per-sample=256 --max-positions=256 --quant-noise-pq=0.0",
+      "--arch=roberta_large --tokens-per-sample=256");
+  ExpectSame(
+      "--aug-splits 0 --mixup-prob=1.0 --recount=1 --cooldown-epochs=0 --scale 0.08 1.0 --hflip=0.5 --remode pixel "
+      "--dist-bn reduce --defaults_of=none",
+      "--defaults_of=none");
 }
 
 // A run's configuration has our flags, also those that a program's defaults were.
 TEST(Aliases, AFlagfileHasOurMeaning) {
   const TemporaryFolder folder;
-  const CommandLine first = ParseCommandLine({"--sched=cosine", "--defaults_of=timm"});
+  const CommandLine first = Pasted("--sched=cosine --defaults_of=timm");
   nlohmann::ordered_json json = ToJson(first.config);
   json["start"] = {{"given", first.config.given}};
   const std::string file = folder.Write("config.json", json.dump());
@@ -44,13 +45,12 @@ TEST(Aliases, AFlagfileHasOurMeaning) {
 }
 
 TEST(Aliases, OfTwoProgramsOneMustBeNamed) {
-  EXPECT_THROW(ParseCommandLine({"--sched=cosine", "--data-path=d"}), UsageError);
-  EXPECT_THROW(ParseCommandLine({"--criterion=masked_lm", "--smoothing=0.1"}), UsageError);
-  EXPECT_EQ(ParseCommandLine({"--sched=cosine", "--data-path=d", "--defaults_of=timm"}).config.batch.batch_size, 128);
-  EXPECT_EQ(ParseCommandLine({"--sched=cosine", "--data-path=d", "--defaults_of=torchvision"}).config.batch.batch_size,
-            32);
-  EXPECT_FALSE(ParseCommandLine({"--sched=cosine", "--data-path=d", "--defaults_of=none"}).config.batch.batch_size);
-  EXPECT_EQ(ParseCommandLine({"--defaults_of=timm"}).config.optimizer.label_smoothing, 0.1);
+  EXPECT_THROW(Pasted("--sched=cosine --data-path=d"), UsageError);
+  EXPECT_THROW(Pasted("--criterion=masked_lm --smoothing=0.1"), UsageError);
+  EXPECT_EQ(Pasted("--sched=cosine --data-path=d --defaults_of=timm").config.batch.batch_size, 128);
+  EXPECT_EQ(Pasted("--sched=cosine --data-path=d --defaults_of=torchvision").config.batch.batch_size, 32);
+  EXPECT_FALSE(Pasted("--sched=cosine --data-path=d --defaults_of=none").config.batch.batch_size);
+  EXPECT_EQ(Pasted("--defaults_of=timm").config.optimizer.label_smoothing, 0.1);
 }
 
 TEST(Aliases, EveryRowLeadsToFlagsOfOurs) {
@@ -100,45 +100,36 @@ TEST(Aliases, TheManualListsWhatHasNoEffect) {
 
 // A flag that is given explicitly overrides one that a foreign flag implies.
 TEST(Aliases, OurFlagsWin) {
-  EXPECT_EQ(ParseCommandLine({"--poly_power=2", "--lr-scheduler=polynomial_decay"}).config.schedule.poly_power, 2);
-  EXPECT_FALSE(ParseCommandLine({"--nomask_special_tokens", "--task=masked_lm", "--arch=roberta_base"})
-                   .config.text.mask_special_tokens);
+  EXPECT_EQ(Pasted("--poly_power=2 --lr-scheduler=polynomial_decay").config.schedule.poly_power, 2);
+  EXPECT_FALSE(Pasted("--nomask_special_tokens --task=masked_lm --arch=roberta_base").config.text.mask_special_tokens);
 }
 
 TEST(Aliases, OwnFlagsStayAsTheyAre) {
-  const Arguments own = {"--lr", "-0.5", "--nesterov", "--log_format=table", "--adam_betas=0.8,0.9"};
-  EXPECT_THAT(ParseCommandLine(own).notes, IsEmpty());
-  EXPECT_EQ(ParseCommandLine(own).config.report.log_format, "table");
-  EXPECT_EQ(ParseCommandLine(own).config.optimizer.lr, -0.5);
+  const CommandLine own = Pasted("--lr -0.5 --nesterov --log_format=table --adam_betas=0.8,0.9");
+  EXPECT_THAT(own.notes, IsEmpty());
+  EXPECT_EQ(own.config.report.log_format, "table");
+  EXPECT_EQ(own.config.optimizer.lr, -0.5);
 }
 
 TEST(Aliases, MistakesAreNamed) {
-  const auto mistake = [](const Arguments& arguments) {
-    try {
-      ParseCommandLine(arguments);
-    } catch (const UsageError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
+  const auto mistake = [](const std::string& command) { return MessageOf([&] { Pasted(command); }); };
   EXPECT_THAT(
-      mistake({"--data-path=d", "--sched=cosine"}),
+      mistake("--data-path=d --sched=cosine"),
       HasSubstr("--sched is a flag of timm's train.py, --data-path one of torchvision's train.py: --defaults_of="));
-  EXPECT_THAT(mistake({"--reprob=0.25"}), HasSubstr("--reprob=0.25 cannot be translated: timm erases with noise"));
-  EXPECT_THAT(mistake({"--aa=rand-m9-mstd0.5-inc1"}), HasSubstr("timm's policies have operators"));
-  EXPECT_THAT(mistake({"--scale", "0.5", "1", "--vflip=0.5"}), HasSubstr("--vflip=0.5 has no equivalent"));
-  EXPECT_THAT(mistake({"--lr-scheduler=inverse_sqrt"}),
+  EXPECT_THAT(mistake("--reprob=0.25"), HasSubstr("--reprob=0.25 cannot be translated: timm erases with noise"));
+  EXPECT_THAT(mistake("--aa=rand-m9-mstd0.5-inc1"), HasSubstr("timm's policies have operators"));
+  EXPECT_THAT(mistake("--scale 0.5 1 --vflip=0.5"), HasSubstr("--vflip=0.5 has no equivalent"));
+  EXPECT_THAT(mistake("--lr-scheduler=inverse_sqrt"),
               HasSubstr("--lr_scheduler=inverse_sqrt: expected polynomial_decay | "));
-  EXPECT_THAT(mistake({"--task", "translation", "--arch=roberta_base"}),
-              HasSubstr("--task=translation: expected masked_lm"));
-  EXPECT_THAT(mistake({"--distributed-init-method", "file:///tmp/x"}), HasSubstr("expected tcp://HOST:PORT"));
-  EXPECT_THAT(mistake({"--model-ema"}), HasSubstr("--model_ema has no equivalent: --ema_decay=D --ema_every=STEPS"));
-  EXPECT_THAT(mistake({"--arch=roberta_base", "--encoder-layers=2"}),
+  EXPECT_THAT(mistake("--task translation --arch=roberta_base"), HasSubstr("--task=translation: expected masked_lm"));
+  EXPECT_THAT(mistake("--distributed-init-method file:///tmp/x"), HasSubstr("expected tcp://HOST:PORT"));
+  EXPECT_THAT(mistake("--model-ema"), HasSubstr("--model_ema has no equivalent: --ema_decay=D --ema_every=STEPS"));
+  EXPECT_THAT(mistake("--arch=roberta_base --encoder-layers=2"),
               HasSubstr("--encoder_layers=2 cannot be translated: the shape follows from --arch; --model=roberta"));
-  EXPECT_THAT(mistake({"here", "--sched=cosine", "--data-dir=there"}), HasSubstr("given twice: 'here' and --data_dir"));
-  EXPECT_THAT(mistake({"--max-sentences"}), HasSubstr("--max_sentences: a value is missing"));
-  EXPECT_THAT(mistake({"--max-sentences=many"}), HasSubstr("--max-sentences means --batch_size=many: expected"));
-  EXPECT_THAT(mistake({"--update-freq", "1,2"}), HasSubstr("--update-freq means --grad_accum_steps=1,2: expected"));
+  EXPECT_THAT(mistake("here --sched=cosine --data-dir=there"), HasSubstr("given twice: 'here' and --data_dir"));
+  EXPECT_THAT(mistake("--max-sentences"), HasSubstr("--max_sentences: a value is missing"));
+  EXPECT_THAT(mistake("--max-sentences=many"), HasSubstr("--max-sentences means --batch_size=many: expected"));
+  EXPECT_THAT(mistake("--update-freq 1,2"), HasSubstr("--update-freq means --grad_accum_steps=1,2: expected"));
 }
 
 }  // namespace

@@ -4,18 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
+#include "tests/words.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
 
 namespace dtrain::config {
 
-using Arguments = std::vector<std::string>;
+inline CommandLine Pasted(const std::string& command) { return ParseCommandLine(Words(command)); }
 
 // Expects that a foreign command means the same as `ours`.
-inline void ExpectSame(const Arguments& theirs, const Arguments& ours) {
-  EXPECT_EQ(ToJson(ParseCommandLine(theirs).config), ToJson(ParseCommandLine(ours).config));
+inline void ExpectSame(const std::string& theirs, const std::string& ours) {
+  EXPECT_EQ(ToJson(Pasted(theirs).config), ToJson(Pasted(ours).config));
 }
 
 }  // namespace dtrain::config

@@ -16,130 +16,50 @@ using testing::StartsWith;
 
 // fairseq's flag names a folder; here events always lie in the run directory.
 TEST(TextAliases, TensorboardOfFairseq) {
-  ExpectSame({"--tensorboard-logdir", "logs/tb", "--lr=1"}, {"--tensorboard", "--lr=1"});
-  EXPECT_THAT(ParseCommandLine({"--tensorboard-logdir=logs/tb"}).notes,
+  ExpectSame("--tensorboard-logdir logs/tb --lr=1", "--tensorboard --lr=1");
+  EXPECT_THAT(Pasted("--tensorboard-logdir=logs/tb").notes,
               ElementsAre(HasSubstr("--tensorboard_logdir=logs/tb: events are written to the run directory")));
 }
 
 // What other pages add, and what goes without saying here.
 TEST(TextAliases, MoreOfFairseqTrain) {
   ExpectSame(
-      {"--dataset-impl", "mmap", "--distributed-init-method", "env://", "--mask-multiple-length", "1",
-       "--zero-sharding=none", "--activation-fn=gelu", "--heartbeat-timeout", "-1", "--no-last-checkpoints", "--lr=1"},
-      {"--lr=1"});
-  EXPECT_THROW(ParseCommandLine({"--dataset-impl", "lazy"}), UsageError);
+      "--dataset-impl mmap --distributed-init-method env:// --mask-multiple-length 1 --zero-sharding=none "
+      "--activation-fn=gelu --heartbeat-timeout -1 --no-last-checkpoints --lr=1",
+      "--lr=1");
+  EXPECT_THROW(Pasted("--dataset-impl lazy"), UsageError);
 }
 
 // The AWS walk-through of RoBERTa-large with fairseq.
 TEST(TextAliases, FairseqTrain) {
-  const Arguments theirs = {"--log-format",
-                            "json",
-                            "--log-interval",
-                            "25",
-                            "--seed",
-                            "1",
-                            "--fp16",
-                            "--memory-efficient-fp16",
-                            "--criterion",
-                            "masked_lm",
-                            "--optimizer",
-                            "adam",
-                            "--lr-scheduler",
-                            "polynomial_decay",
-                            "--task",
-                            "masked_lm",
-                            "--num-workers",
-                            "2",
-                            "--max-sentences",
-                            "32",
-                            "--ddp-backend=no_c10d",
-                            "--sample-break-mode",
-                            "complete",
-                            "--tokens-per-sample",
-                            "512",
-                            "--adam-betas",
-                            "(0.9,0.98)",
-                            "--adam-eps",
-                            "1e-06",
-                            "--clip-norm",
-                            "0.0",
-                            "--lr",
-                            "0.0004",
-                            "--warmup-updates",
-                            "500",
-                            "--dropout",
-                            "0.1",
-                            "--attention-dropout",
-                            "0.1",
-                            "--weight-decay",
-                            "0.01",
-                            "--arch",
-                            "roberta_large",
-                            "--max-update",
-                            "1500",
-                            "--total-num-update",
-                            "1500",
-                            "--update-freq",
-                            "4",
-                            "--bucket-cap-mb",
-                            "200",
-                            "--fast-stat-sync",
-                            "--save-dir",
-                            "runs/r",
-                            "--distributed-world-size",
-                            "16",
-                            "--distributed-rank",
-                            "3",
-                            "--distributed-init-method",
-                            "tcp://10.0.0.7:12597"};
-  const Arguments ours = {"--log_format=json",
-                          "--log_interval=25",
-                          "--seed=1",
-                          "--precision=fp16",
-                          "--memory_efficient_fp16",
-                          "--optimizer=fairseq_adam",
-                          "--lr_schedule=poly",
-                          "--poly_power=1",
-                          "--task=masked_lm",
-                          "--data_format=tokens",
-                          "--mask_special_tokens",
-                          "--workers=2",
-                          "--batch_size=32",
-                          "--sample_break=complete",
-                          "--tokens_per_sample=512",
-                          "--adam_betas=0.9,0.98",
-                          "--adam_eps=1e-6",
-                          "--clip_norm=0",
-                          "--lr=0.0004",
-                          "--warmup_steps=500",
-                          "--dropout=0.1",
-                          "--attention_dropout=0.1",
-                          "--weight_decay=0.01",
-                          "--model=roberta_large",
-                          "--max_steps=1500",
-                          "--epochs=1000000",
-                          "--schedule_steps=1500",
-                          "--grad_accum_steps=4",
-                          "--bucket_cap_mb=200",
-                          "--run_dir=runs/r",
-                          "--world_size=16",
-                          "--rank=3",
-                          "--master_addr=10.0.0.7",
-                          "--master_port=12597"};
+  const std::string theirs =
+      "--log-format json --log-interval 25 --seed 1 --fp16 --memory-efficient-fp16 --criterion masked_lm --optimizer "
+      "adam --lr-scheduler polynomial_decay --task masked_lm --num-workers 2 --max-sentences 32 --ddp-backend=no_c10d "
+      "--sample-break-mode complete --tokens-per-sample 512 --adam-betas (0.9,0.98) --adam-eps 1e-06 --clip-norm 0.0 "
+      "--lr 0.0004 --warmup-updates 500 --dropout 0.1 --attention-dropout 0.1 --weight-decay 0.01 --arch roberta_large "
+      "--max-update 1500 --total-num-update 1500 --update-freq 4 --bucket-cap-mb 200 --fast-stat-sync --save-dir "
+      "runs/r --distributed-world-size 16 --distributed-rank 3 --distributed-init-method tcp://10.0.0.7:12597";
+  const std::string ours =
+      "--log_format=json --log_interval=25 --seed=1 --precision=fp16 --memory_efficient_fp16 --optimizer=fairseq_adam "
+      "--lr_schedule=poly --poly_power=1 --task=masked_lm --data_format=tokens --mask_special_tokens --workers=2 "
+      "--batch_size=32 --sample_break=complete --tokens_per_sample=512 --adam_betas=0.9,0.98 --adam_eps=1e-6 "
+      "--clip_norm=0 --lr=0.0004 --warmup_steps=500 --dropout=0.1 --attention_dropout=0.1 --weight_decay=0.01 "
+      "--model=roberta_large --max_steps=1500 --epochs=1000000 --schedule_steps=1500 --grad_accum_steps=4 "
+      "--bucket_cap_mb=200 --run_dir=runs/r --world_size=16 --rank=3 --master_addr=10.0.0.7 --master_port=12597";
   ExpectSame(theirs, ours);
-  EXPECT_THAT(ParseCommandLine(theirs).notes, ElementsAre(StartsWith("--ddp_backend=no_c10d: dtrain chooses"),
-                                                          StartsWith("--fast_stat_sync has no effect")));
+  EXPECT_THAT(Pasted(theirs).notes, ElementsAre(StartsWith("--ddp_backend=no_c10d: dtrain chooses"),
+                                                StartsWith("--fast_stat_sync has no effect")));
 }
 
 // The numbers are read in fairseq 0.12.2; those that are dtrain's defaults, too, are in no list of ours.
 TEST(TextAliases, FairseqsDefaultsStandBehindItsCommands) {
-  const Arguments command = {"--task",       "masked_lm",   "--criterion", "masked_lm",        "--arch",
-                             "roberta_base", "--optimizer", "adam",        "--max-sentences=8"};
+  const std::string command =
+      "--task masked_lm --criterion masked_lm --arch roberta_base --optimizer adam --max-sentences=8";
   ExpectSame(command,
-             {"--task=masked_lm", "--data_format=tokens", "--mask_special_tokens", "--model=roberta_base",
-              "--optimizer=fairseq_adam", "--batch_size=8", "--lr=0.25", "--lr_schedule=constant", "--weight_decay=0",
-              "--epochs=1000000", "--seed=1", "--sample_break=none", "--tokens_per_sample=1024", "--log_interval=100"});
-  const CommandLine parsed = ParseCommandLine(command);
+             "--task=masked_lm --data_format=tokens --mask_special_tokens --model=roberta_base "
+             "--optimizer=fairseq_adam --batch_size=8 --lr=0.25 --lr_schedule=constant --weight_decay=0 "
+             "--epochs=1000000 --seed=1 --sample_break=none --tokens_per_sample=1024 --log_interval=100");
+  const CommandLine parsed = Pasted(command);
   const Config& config = parsed.config;
   EXPECT_EQ(config.optimizer.adam_betas, (std::vector<double>{0.9, 0.999}));
   EXPECT_EQ(config.optimizer.adam_eps, 1e-8);
@@ -154,38 +74,33 @@ TEST(TextAliases, FairseqsDefaultsStandBehindItsCommands) {
 }
 
 TEST(TextAliases, OnlyTypedFlagsOfFairseqBringItsDefaults) {
-  const auto decay_of = [](const Arguments& arguments) {
-    return ParseCommandLine(arguments).config.optimizer.weight_decay;
-  };
-  EXPECT_EQ(decay_of({"--arch", "roberta_large"}), 0);
-  EXPECT_EQ(decay_of({"--arch=roberta_large", "--weight-decay", "0.01"}), 0.01);
-  EXPECT_EQ(decay_of({"--arch=roberta_large", "--defaults_of=none"}), 1e-4);
-  EXPECT_EQ(decay_of({"--model=roberta_large", "--defaults-of", "fairseq"}), 0);
-  for (const Arguments& others : std::vector<Arguments>{{"--arch=resnet50"},
-                                                        {"--model=roberta_large", "--task=masked_lm"},
-                                                        {"--optimizer=adam", "--tokens_per_sample=512"}}) {
+  const auto decay_of = [](const std::string& command) { return Pasted(command).config.optimizer.weight_decay; };
+  EXPECT_EQ(decay_of("--arch roberta_large"), 0);
+  EXPECT_EQ(decay_of("--arch=roberta_large --weight-decay 0.01"), 0.01);
+  EXPECT_EQ(decay_of("--arch=roberta_large --defaults_of=none"), 1e-4);
+  EXPECT_EQ(decay_of("--model=roberta_large --defaults-of fairseq"), 0);
+  for (const char* others :
+       {"--arch=resnet50", "--model=roberta_large --task=masked_lm", "--optimizer=adam --tokens_per_sample=512"}) {
     EXPECT_EQ(decay_of(others), 1e-4);
-    EXPECT_NE(ParseCommandLine(others).config.optimizer.name, "fairseq_adam");
+    EXPECT_NE(Pasted(others).config.optimizer.name, "fairseq_adam");
   }
-  ExpectSame({"--optimizer=sgd", "--update-freq=1", "--defaults_of=fairseq"},
-             {"--momentum=0", "--grad_accum_steps=1", "--defaults_of=fairseq"});
-  EXPECT_THROW(ParseCommandLine({"--criterion=masked_lm", "--optimizer=adafactor"}), UsageError);
+  ExpectSame("--optimizer=sgd --update-freq=1 --defaults_of=fairseq",
+             "--momentum=0 --grad_accum_steps=1 --defaults_of=fairseq");
+  EXPECT_THROW(Pasted("--criterion=masked_lm --optimizer=adafactor"), UsageError);
 }
 
 TEST(TextAliases, FairseqsFolderNeedsNoFlag) {
-  for (const Arguments& theirs :
-       std::vector<Arguments>{{"--fp16", "data-bin/wiki", "--task", "masked_lm"},
-                              {"data-bin/wiki", "--task=masked_lm", "--fp16"},
-                              {"/usr/bin/fairseq-train", "--task", "masked_lm", "--fp16", "data-bin/wiki"}}) {
-    EXPECT_EQ(ParseCommandLine(theirs).config.data.dir, "data-bin/wiki");
+  for (const char* theirs : {"--fp16 data-bin/wiki --task masked_lm", "data-bin/wiki --task=masked_lm --fp16",
+                             "/usr/bin/fairseq-train --task masked_lm --fp16 data-bin/wiki"}) {
+    EXPECT_EQ(Pasted(theirs).config.data.dir, "data-bin/wiki");
   }
-  EXPECT_THROW(ParseCommandLine({"--fp16", "data-bin/wiki"}), UsageError);  // a word without --task or --arch
-  EXPECT_THROW(ParseCommandLine({"one", "two", "--task=masked_lm"}), UsageError);
+  EXPECT_THROW(Pasted("--fp16 data-bin/wiki"), UsageError);  // a word without --task or --arch
+  EXPECT_THROW(Pasted("one two --task=masked_lm"), UsageError);
 }
 
 TEST(TextAliases, FairseqsPatience) {
-  ExpectSame({"--patience", "5"}, {"--stop_after_epochs_without_gain=5"});
-  ExpectSame({"--patience=-1"}, {});  // fairseq's word for never
+  ExpectSame("--patience 5", "--stop_after_epochs_without_gain=5");
+  ExpectSame("--patience=-1", "");  // fairseq's word for never
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/launch/launches.h"
-#include "trainer/errors.h"
 #include "trainer/launch/launch.h"
 
 namespace dtrain::launch {
@@ -27,272 +26,209 @@ config::RanksConfig Nodes(const std::string& nnodes, std::optional<int64_t> node
   return ranks;
 }
 
-Machine WithGpus(int gpus) {
-  Machine machine;
-  machine.gpus = gpus;
-  machine.cores = 6;
-  machine.address = "10.0.0.9";
-  return machine;
-}
-
-std::string TextOf(const config::RanksConfig& ranks, const Environment& environment, int gpus = 0) {
-  try {
-    return Text(DetectLaunch(ranks, environment, WithGpus(gpus)));
-  } catch (const UsageError& error) {
-    return "refused: " + std::string(error.what()) + "\n" + error.hint();
-  }
-}
-
 // ---- Open MPI --------------------
 
 // mpirun 4.1 of Debian 12, the second of two ranks on each of two hosts.
-Environment OpenMpi() {
-  return {{"OMPI_COMM_WORLD_RANK", "3"},
-          {"OMPI_COMM_WORLD_SIZE", "4"},
-          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-          {"OMPI_COMM_WORLD_NODE_RANK", "1"},
-          {"OMPI_MCA_orte_precondition_transports", "c5a2fe9641321626-0c964c4b3be927ea"},
-          {"PMIX_NAMESPACE", "1651638273"},
-          {"OMPI_MCA_orte_hnp_uri", "1651638272.0;tcp://192.168.7.7:47887"}};
-}
+const std::string kOpenMpi =
+    "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 "
+    "OMPI_COMM_WORLD_NODE_RANK=1 OMPI_MCA_orte_precondition_transports=c5a2fe9641321626-0c964c4b3be927ea "
+    "PMIX_NAMESPACE=1651638273 OMPI_MCA_orte_hnp_uri=1651638272.0;tcp://192.168.7.7:47887";
 
 TEST(OpenMpi, PublishesItsAddressWhereNoneIsGiven) {
-  EXPECT_EQ(TextOf({}, OpenMpi()), "openmpi 3/4 1/2 1/2 :0 0");
-  const Launch launch = DetectLaunch({}, OpenMpi(), WithGpus(0));
+  EXPECT_EQ(TextOf({}, kOpenMpi), "openmpi 3/4 1/2 1/2 :0 0");
+  const Launch launch = Detect({}, kOpenMpi);
   EXPECT_FALSE(launch.address_key.empty());
   // Another mpirun has another key, even with the same process ids; the ranks of one mpirun have the same key.
-  EXPECT_EQ(DetectLaunch({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}),
-                         WithGpus(0))
-                .address_key,
+  EXPECT_EQ(Detect({}, kOpenMpi + " OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_LOCAL_RANK=0").address_key,
             launch.address_key);
-  EXPECT_NE(DetectLaunch({}, With(OpenMpi(), {{"OMPI_MCA_orte_precondition_transports", "another"}}), WithGpus(0))
-                .address_key,
-            launch.address_key);
+  EXPECT_NE(Detect({}, kOpenMpi + " OMPI_MCA_orte_precondition_transports=another").address_key, launch.address_key);
   EXPECT_THAT(launch.address_key, testing::Not(HasSubstr("c5a2")));  // the secret does not become a file's name
 }
 
 TEST(OpenMpi, Environments) {
   struct Case {
     config::RanksConfig ranks;
-    Environment changes;
+    std::string changes;
     std::string text;
   };
   const std::vector<Case> cases = {
-      {{}, {{"MASTER_ADDR", "h"}}, "openmpi 3/4 1/2 1/2 h:29500 0"},
-      {{}, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "7"}}, "openmpi 3/4 1/2 1/2 h:7 0"},
-      {Master("flag", 8), {{"MASTER_ADDR", "h"}}, "openmpi 3/4 1/2 1/2 flag:8 0"},
+      {{}, "MASTER_ADDR=h", "openmpi 3/4 1/2 1/2 h:29500 0"},
+      {{}, "MASTER_ADDR=h MASTER_PORT=7", "openmpi 3/4 1/2 1/2 h:7 0"},
+      {Master("flag", 8), "MASTER_ADDR=h", "openmpi 3/4 1/2 1/2 flag:8 0"},
       {Nproc("2"), {}, "openmpi 3/4 1/2 1/2 :0 0"},
       // Round robin over the nodes (--map-by node): rank 2 is the second of node 0.
-      {{}, {{"OMPI_COMM_WORLD_RANK", "2"}}, "openmpi 2/4 1/2 0/2 :0 0"},
-      {{}, {{"OMPI_COMM_WORLD_LOCAL_SIZE", ""}}, "openmpi 3/4 1/4 0/1 :0 0"},
+      {{}, "OMPI_COMM_WORLD_RANK=2", "openmpi 2/4 1/2 0/2 :0 0"},
+      {{}, "OMPI_COMM_WORLD_LOCAL_SIZE=", "openmpi 3/4 1/4 0/1 :0 0"},
       // mpirun starts its daemons with srun, whose variables reach the ranks.
-      {{},
-       {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}},
-       "openmpi 3/4 1/2 1/2 :0 0"},
+      {{}, "SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_LOCALID=0", "openmpi 3/4 1/2 1/2 :0 0"},
       // Many scripts export WORLD_SIZE without a launcher.
-      {{}, {{"WORLD_SIZE", "16"}}, "openmpi 3/4 1/2 1/2 :0 0"},
+      {{}, "WORLD_SIZE=16", "openmpi 3/4 1/2 1/2 :0 0"},
   };
-  for (const Case& c : cases) EXPECT_EQ(TextOf(c.ranks, With(OpenMpi(), c.changes)), c.text);
-  EXPECT_EQ(
-      TextOf({}, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}),
-      "openmpi 0/1 0/1 0/1 127.0.0.1:0 0");
+  for (const Case& c : cases) EXPECT_EQ(TextOf(c.ranks, kOpenMpi + " " + c.changes), c.text);
+  EXPECT_EQ(TextOf({}, "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0"),
+            "openmpi 0/1 0/1 0/1 127.0.0.1:0 0");
 }
 
 TEST(OpenMpi, Refused) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}) {
-    const std::string text = TextOf({}, With(OpenMpi(), {{name, ""}}));
+    const std::string text = TextOf({}, kOpenMpi + " " + name + "=");
     EXPECT_THAT(text, HasSubstr("Open MPI's variables are half set: OMPI_COMM_WORLD_"));
     EXPECT_THAT(text, HasSubstr(std::string(name) + " missing"));
   }
-  EXPECT_THAT(TextOf({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_RANK", "4"}})), HasSubstr("OMPI_COMM_WORLD_RANK (4)"));
-  EXPECT_THAT(TextOf({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_SIZE", "x"}})), HasSubstr("OMPI_COMM_WORLD_SIZE=x"));
-  EXPECT_THAT(TextOf({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "5"}})), HasSubstr("LOCAL_SIZE - 1 (4)"));
-  EXPECT_THAT(TextOf(Nproc("4"), OpenMpi()), HasSubstr("--nproc_per_node=4 contradicts the 2 local ranks"));
-  EXPECT_THAT(TextOf(Nodes("3"), OpenMpi()), HasSubstr("--nnodes=3 contradicts the 2 machines of openmpi"));
+  EXPECT_THAT(TextOf({}, kOpenMpi + " OMPI_COMM_WORLD_RANK=4"), HasSubstr("OMPI_COMM_WORLD_RANK (4)"));
+  EXPECT_THAT(TextOf({}, kOpenMpi + " OMPI_COMM_WORLD_SIZE=x"), HasSubstr("OMPI_COMM_WORLD_SIZE=x"));
+  EXPECT_THAT(TextOf({}, kOpenMpi + " OMPI_COMM_WORLD_LOCAL_SIZE=5"), HasSubstr("LOCAL_SIZE - 1 (4)"));
+  EXPECT_THAT(TextOf(Nproc("4"), kOpenMpi), HasSubstr("--nproc_per_node=4 contradicts the 2 local ranks"));
+  EXPECT_THAT(TextOf(Nodes("3"), kOpenMpi), HasSubstr("--nnodes=3 contradicts the 2 machines of openmpi"));
 }
 
 // mpirun of MPICH 4.0; Intel MPI's sets the same two.
 TEST(OtherMpi, IsRefusedUnlessItsProcessIsAlone) {
-  const Environment mpich = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}};
+  const std::string mpich = "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALNRANKS=2";
   EXPECT_THAT(TextOf({}, mpich), HasSubstr("each of its processes would train alone: PMI_RANK=1, PMI_SIZE=2"));
   EXPECT_THAT(TextOf(Nproc("2"), mpich), HasSubstr("refused"));
-  EXPECT_THAT(TextOf({}, With(mpich, {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}})), HasSubstr("single 0/1"));
-  EXPECT_THAT(TextOf({}, With(OpenMpi(), mpich)), HasSubstr("openmpi 3/4"));
+  EXPECT_THAT(TextOf({}, mpich + " PMI_RANK=0 PMI_SIZE=1"), HasSubstr("single 0/1"));
+  EXPECT_THAT(TextOf({}, kOpenMpi + " " + mpich), HasSubstr("openmpi 3/4"));
 }
 
 // ---- Slurm --------------------
 
 // srun -N2 -n5 of Slurm 22.05: the second task of the second node.
-Environment Slurm() {
-  return {{"SLURM_JOB_ID", "7"},
-          {"SLURM_STEP_ID", "1"},
-          {"SLURM_PROCID", "4"},
-          {"SLURM_LOCALID", "1"},
-          {"SLURM_NODEID", "1"},
-          {"SLURM_STEP_NUM_TASKS", "5"},
-          {"SLURM_NTASKS", "5"},
-          {"SLURM_STEP_NUM_NODES", "2"},
-          {"SLURM_JOB_NUM_NODES", "2"},
-          {"SLURM_STEP_TASKS_PER_NODE", "3,2"},
-          {"SLURM_STEP_NODELIST", "gpu[07,09]"},
-          {"SLURM_JOB_NODELIST", "gpu[07,09]"}};
-}
+const std::string kSlurm =
+    "SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_PROCID=4 SLURM_LOCALID=1 SLURM_NODEID=1 SLURM_STEP_NUM_TASKS=5 "
+    "SLURM_NTASKS=5 SLURM_STEP_NUM_NODES=2 SLURM_JOB_NUM_NODES=2 SLURM_STEP_TASKS_PER_NODE=3,2 "
+    "SLURM_STEP_NODELIST=gpu[07,09] SLURM_JOB_NODELIST=gpu[07,09]";
 
-Environment OneTaskPerNode() {
-  return With(Slurm(), {{"SLURM_PROCID", "1"},
-                        {"SLURM_LOCALID", "0"},
-                        {"SLURM_STEP_NUM_TASKS", "2"},
-                        {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}});
-}
+const std::string kOneTaskPerNode =
+    kSlurm + " SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=1(x2)";
 
 TEST(Slurm, Steps) {
   struct Case {
     config::RanksConfig ranks;
-    Environment environment;
+    std::string environment;
     int gpus;
     std::string text;
   };
   const std::vector<Case> cases = {
-      {{}, Slurm(), 0, "slurm 4/5 1/2 1/2 gpu07:20113 0"},  // the port: of job 7, step 1
-      {{}, With(Slurm(), {{"SLURM_STEP_ID", "2"}}), 0, "slurm 4/5 1/2 1/2 gpu07:20114 0"},
+      {{}, kSlurm, 0, "slurm 4/5 1/2 1/2 gpu07:20113 0"},  // the port: of job 7, step 1
+      {{}, kSlurm + " SLURM_STEP_ID=2", 0, "slurm 4/5 1/2 1/2 gpu07:20114 0"},
       // A step that runs on some of the job's nodes.
       {{},
-       With(Slurm(), {{"SLURM_JOB_NODELIST", "a[1-9]"}, {"SLURM_JOB_NUM_NODES", "9"}, {"SLURM_NTASKS", "99"}}),
+       kSlurm + " SLURM_JOB_NODELIST=a[1-9] SLURM_JOB_NUM_NODES=9 SLURM_NTASKS=99",
        0,
        "slurm 4/5 1/2 1/2 gpu07:20113 0"},
       {{},
-       With(Slurm(), {{"SLURM_STEP_NODELIST", ""}, {"SLURM_STEP_NUM_TASKS", ""}, {"SLURM_STEP_NUM_NODES", ""}}),
+       kSlurm + " SLURM_STEP_NODELIST= SLURM_STEP_NUM_TASKS= SLURM_STEP_NUM_NODES=",
        0,
        "slurm 4/5 1/2 1/2 gpu07:20113 0"},
-      {{}, With(Slurm(), {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}}), 0, "slurm 4/5 1/2 1/2 h:5 0"},
-      {Master("flag", 6), With(Slurm(), {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}}), 0, "slurm 4/5 1/2 1/2 flag:6 0"},
-      {{}, With(Slurm(), {{"WORLD_SIZE", "5"}, {"LOCAL_RANK", "1"}}), 0, "slurm 4/5 1/2 1/2 gpu07:20113 0"},
-      {{}, With(Slurm(), {{"SLURM_STEP_NODELIST", ""}, {"SLURM_JOB_NODELIST", ""}}), 0, "slurm 4/5 1/2 1/2 :0 0"},
+      {{}, kSlurm + " MASTER_ADDR=h MASTER_PORT=5", 0, "slurm 4/5 1/2 1/2 h:5 0"},
+      {Master("flag", 6), kSlurm + " MASTER_ADDR=h MASTER_PORT=5", 0, "slurm 4/5 1/2 1/2 flag:6 0"},
+      {{}, kSlurm + " WORLD_SIZE=5 LOCAL_RANK=1", 0, "slurm 4/5 1/2 1/2 gpu07:20113 0"},
+      {{}, kSlurm + " SLURM_STEP_NODELIST= SLURM_JOB_NODELIST=", 0, "slurm 4/5 1/2 1/2 :0 0"},
       // One task per node counts as a process per machine only if --nproc_per_node is given.
-      {{}, OneTaskPerNode(), 8, "slurm 1/2 0/1 1/2 gpu07:20113 0"},
-      {Nproc("4"), OneTaskPerNode(), 0, "slurm 4/8 0/4 1/2 gpu07:20113 4"},
-      {Nproc("auto"), OneTaskPerNode(), 8, "slurm 8/16 0/8 1/2 gpu07:20113 8"},
-      {Nproc("auto"), OneTaskPerNode(), 0, "slurm 1/2 0/1 1/2 gpu07:20113 0"},
-      {Nproc("2"), Slurm(), 0, "slurm 4/5 1/2 1/2 gpu07:20113 0"},
+      {{}, kOneTaskPerNode, 8, "slurm 1/2 0/1 1/2 gpu07:20113 0"},
+      {Nproc("4"), kOneTaskPerNode, 0, "slurm 4/8 0/4 1/2 gpu07:20113 4"},
+      {Nproc("auto"), kOneTaskPerNode, 8, "slurm 8/16 0/8 1/2 gpu07:20113 8"},
+      {Nproc("auto"), kOneTaskPerNode, 0, "slurm 1/2 0/1 1/2 gpu07:20113 0"},
+      {Nproc("2"), kSlurm, 0, "slurm 4/5 1/2 1/2 gpu07:20113 0"},
       // The shell of sbatch has these without a step; that of salloc is a step with a special number.
-      {{}, With(OneTaskPerNode(), {{"SLURM_STEP_ID", ""}}), 0, "single 0/1 0/1 0/1 127.0.0.1:0 0"},
-      {Nproc("2"), With(OneTaskPerNode(), {{"SLURM_STEP_ID", ""}}), 0, "single 0/2 0/2 0/1 127.0.0.1:0 2"},
-      {{}, With(Slurm(), {{"SLURM_STEP_ID", "4294967290"}}), 0, "single 0/1 0/1 0/1 127.0.0.1:0 0"},
+      {{}, kOneTaskPerNode + " SLURM_STEP_ID=", 0, "single 0/1 0/1 0/1 127.0.0.1:0 0"},
+      {Nproc("2"), kOneTaskPerNode + " SLURM_STEP_ID=", 0, "single 0/2 0/2 0/1 127.0.0.1:0 2"},
+      {{}, kSlurm + " SLURM_STEP_ID=4294967290", 0, "single 0/1 0/1 0/1 127.0.0.1:0 0"},
   };
   for (const Case& c : cases) EXPECT_EQ(TextOf(c.ranks, c.environment, c.gpus), c.text);
-  EXPECT_FALSE(DetectLaunch({}, With(Slurm(), {{"SLURM_STEP_NODELIST", ""}, {"SLURM_JOB_NODELIST", ""}}), WithGpus(0))
-                   .address_key.empty());
+  EXPECT_FALSE(Detect({}, kSlurm + " SLURM_STEP_NODELIST= SLURM_JOB_NODELIST=").address_key.empty());
 }
 
 TEST(Slurm, GpusOfTasks) {
   // With --gpus-per-task each task sees its own GPU as number 0. Without it the second task has no GPU if one is
   // visible.
-  EXPECT_EQ(DetectLaunch({}, With(Slurm(), {{"SLURM_GPUS_PER_TASK", "1"}}), WithGpus(1)).gpu, 0);
-  EXPECT_EQ(DetectLaunch({}, Slurm(), WithGpus(2)).gpu, -1);
-  EXPECT_THAT(TextOf({}, Slurm(), 1), HasSubstr("local rank 1 has no GPU: this machine shows 1"));
-  EXPECT_EQ(TextOf({}, With(Slurm(), {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}), 1), TextOf({}, Slurm(), 2));
+  EXPECT_EQ(Detect({}, kSlurm + " SLURM_GPUS_PER_TASK=1", 1).gpu, 0);
+  EXPECT_EQ(Detect({}, kSlurm, 2).gpu, -1);
+  EXPECT_THAT(TextOf({}, kSlurm, 1), HasSubstr("local rank 1 has no GPU: this machine shows 1"));
+  EXPECT_EQ(TextOf({}, kSlurm + " NCCL_MULTI_RANK_GPU_ENABLE=1", 1), TextOf({}, kSlurm, 2));
 }
 
 TEST(Slurm, ThePortIsOfTheRangeWhateverTheJob) {
   for (const char* job : {"9223372036854775807", "-5", "x", ""}) {
-    EXPECT_THAT(TextOf({}, With(Slurm(), {{"SLURM_JOB_ID", job}})), HasSubstr("gpu07:20001 ")) << job;
+    EXPECT_THAT(TextOf({}, kSlurm + " SLURM_JOB_ID=" + job), HasSubstr("gpu07:20001 ")) << job;
   }
 }
 
 TEST(Slurm, Refused) {
-  EXPECT_THAT(TextOf({}, With(Slurm(), {{"SLURM_LOCALID", ""}})),
+  EXPECT_THAT(TextOf({}, kSlurm + " SLURM_LOCALID="),
               HasSubstr("Slurm's variables are half set: SLURM_JOB_ID=7, SLURM_STEP_ID=1"));
-  EXPECT_THAT(TextOf({}, With(Slurm(), {{"SLURM_STEP_NUM_TASKS", ""}, {"SLURM_NTASKS", ""}})),
-              HasSubstr("SLURM_STEP_NUM_TASKS missing"));
-  EXPECT_THAT(TextOf({}, With(Slurm(), {{"SLURM_NODEID", ""}})), HasSubstr("SLURM_NODEID missing"));
-  EXPECT_THAT(TextOf({}, With(Slurm(), {{"SLURM_PROCID", "5"}})), HasSubstr("SLURM_PROCID (5)"));
-  EXPECT_THAT(TextOf({}, With(Slurm(), {{"SLURM_LOCALID", "2"}})), HasSubstr("SLURM_LOCALID (2)"));
-  EXPECT_THAT(TextOf({}, With(Slurm(), {{"SLURM_STEP_NODELIST", "gpu[1"}})), HasSubstr("'gpu[1' cannot be read"));
-  EXPECT_THAT(TextOf(Nproc("8"), Slurm()), HasSubstr("contradicts the 2 local ranks that srun has started"));
+  EXPECT_THAT(TextOf({}, kSlurm + " SLURM_STEP_NUM_TASKS= SLURM_NTASKS="), HasSubstr("SLURM_STEP_NUM_TASKS missing"));
+  EXPECT_THAT(TextOf({}, kSlurm + " SLURM_NODEID="), HasSubstr("SLURM_NODEID missing"));
+  EXPECT_THAT(TextOf({}, kSlurm + " SLURM_PROCID=5"), HasSubstr("SLURM_PROCID (5)"));
+  EXPECT_THAT(TextOf({}, kSlurm + " SLURM_LOCALID=2"), HasSubstr("SLURM_LOCALID (2)"));
+  EXPECT_THAT(TextOf({}, kSlurm + " SLURM_STEP_NODELIST=gpu[1"), HasSubstr("'gpu[1' cannot be read"));
+  EXPECT_THAT(TextOf(Nproc("8"), kSlurm), HasSubstr("contradicts the 2 local ranks that srun has started"));
 }
 
 // ---- One process per machine --------------------
 
-Environment Kubeflow() {
-  return {{"PET_NNODES", "4"},
-          {"PET_NODE_RANK", "3"},
-          {"PET_NPROC_PER_NODE", "auto"},
-          {"PET_MASTER_ADDR", "job-node-0-0.job"},
-          {"PET_MASTER_PORT", "29400"}};
-}
+const std::string kKubeflow =
+    "PET_NNODES=4 PET_NODE_RANK=3 PET_NPROC_PER_NODE=auto PET_MASTER_ADDR=job-node-0-0.job PET_MASTER_PORT=29400";
 
-Environment PyTorchJob() {
-  return {{"RANK", "1"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "job-master-0"}, {"MASTER_PORT", "23456"}};
-}
+const std::string kPyTorchJob = "RANK=1 WORLD_SIZE=3 MASTER_ADDR=job-master-0 MASTER_PORT=23456";
 
 // The second of two nodes; the first is the main one.
-Environment Batch() {
-  return {{"AWS_BATCH_JOB_ID", "abc#1"},          {"AWS_BATCH_JOB_ATTEMPT", "1"},
-          {"AWS_BATCH_JOB_NODE_INDEX", "1"},      {"AWS_BATCH_JOB_NUM_NODES", "2"},
-          {"AWS_BATCH_JOB_MAIN_NODE_INDEX", "0"}, {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "10.0.0.1"}};
-}
+const std::string kBatch =
+    "AWS_BATCH_JOB_ID=abc#1 AWS_BATCH_JOB_ATTEMPT=1 AWS_BATCH_JOB_NODE_INDEX=1 AWS_BATCH_JOB_NUM_NODES=2 "
+    "AWS_BATCH_JOB_MAIN_NODE_INDEX=0 AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1";
 
-Environment BatchMain() {
-  return With(Batch(), {{"AWS_BATCH_JOB_NODE_INDEX", "0"}, {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", ""}});
-}
+const std::string kBatchMain = kBatch + " AWS_BATCH_JOB_NODE_INDEX=0 AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=";
 
 TEST(NodeLevel, Environments) {
   struct Case {
     config::RanksConfig ranks;
-    Environment environment;
+    std::string environment;
     int gpus;
     std::string text;
   };
   const std::vector<Case> cases = {
       {Nodes("2", 1, "h", "4"), {}, 0, "flags 4/8 0/4 1/2 h:29500 4"},
       {Nodes("2:2", 1, "h", "auto"), {}, 8, "flags 8/16 0/8 1/2 h:29500 8"},
-      {Nodes("1", 0, "", "2"), Kubeflow(), 0, "flags 0/2 0/2 0/1 127.0.0.1:0 2"},
+      {Nodes("1", 0, "", "2"), kKubeflow, 0, "flags 0/2 0/2 0/1 127.0.0.1:0 2"},
 
-      {{}, Kubeflow(), 8, "kubeflow 24/32 0/8 3/4 job-node-0-0.job:29400 8"},
-      {{}, Kubeflow(), 0, "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
-      {{}, With(Kubeflow(), {{"PET_NPROC_PER_NODE", "2"}}), 0, "kubeflow 6/8 0/2 3/4 job-node-0-0.job:29400 2"},
-      {{}, With(Kubeflow(), {{"PET_NPROC_PER_NODE", "cpu"}}), 0, "kubeflow 18/24 0/6 3/4 job-node-0-0.job:29400 6"},
-      {{}, With(Kubeflow(), {{"PET_NPROC_PER_NODE", "gpu"}}), 2, "kubeflow 6/8 0/2 3/4 job-node-0-0.job:29400 2"},
-      {Nproc("3"), Kubeflow(), 8, "kubeflow 9/12 0/3 3/4 job-node-0-0.job:29400 3"},
-      {{}, With(Kubeflow(), {{"PET_NNODES", "4:4"}}), 0, "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
-      {{}, With(Kubeflow(), {{"PET_MASTER_PORT", ""}}), 0, "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29500 0"},
-      {Nodes("2:8"), Kubeflow(), 0, "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
-      {{}, {{"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "2"}}, 0, "kubeflow 0/2 0/2 0/1 127.0.0.1:0 2"},
+      {{}, kKubeflow, 8, "kubeflow 24/32 0/8 3/4 job-node-0-0.job:29400 8"},
+      {{}, kKubeflow, 0, "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
+      {{}, kKubeflow + " PET_NPROC_PER_NODE=2", 0, "kubeflow 6/8 0/2 3/4 job-node-0-0.job:29400 2"},
+      {{}, kKubeflow + " PET_NPROC_PER_NODE=cpu", 0, "kubeflow 18/24 0/6 3/4 job-node-0-0.job:29400 6"},
+      {{}, kKubeflow + " PET_NPROC_PER_NODE=gpu", 2, "kubeflow 6/8 0/2 3/4 job-node-0-0.job:29400 2"},
+      {Nproc("3"), kKubeflow, 8, "kubeflow 9/12 0/3 3/4 job-node-0-0.job:29400 3"},
+      {{}, kKubeflow + " PET_NNODES=4:4", 0, "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
+      {{}, kKubeflow + " PET_MASTER_PORT=", 0, "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29500 0"},
+      {Nodes("2:8"), kKubeflow, 0, "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
+      {{}, "PET_NNODES=1 PET_NPROC_PER_NODE=2", 0, "kubeflow 0/2 0/2 0/1 127.0.0.1:0 2"},
 
-      {{}, PyTorchJob(), 0, "pytorchjob 1/3 0/1 1/3 job-master-0:23456 0"},
-      {{}, PyTorchJob(), 4, "pytorchjob 4/12 0/4 1/3 job-master-0:23456 4"},
-      {Nproc("2"), PyTorchJob(), 0, "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2"},
+      {{}, kPyTorchJob, 0, "pytorchjob 1/3 0/1 1/3 job-master-0:23456 0"},
+      {{}, kPyTorchJob, 4, "pytorchjob 4/12 0/4 1/3 job-master-0:23456 4"},
+      {Nproc("2"), kPyTorchJob, 0, "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2"},
       // Newer operators set PET_* besides, and multiply WORLD_SIZE by the local ranks.
       {{},
-       With(PyTorchJob(),
-            {{"WORLD_SIZE", "6"}, {"PET_NNODES", "3"}, {"PET_NODE_RANK", "1"}, {"PET_NPROC_PER_NODE", "2"}}),
+       kPyTorchJob + " WORLD_SIZE=6 PET_NNODES=3 PET_NODE_RANK=1 PET_NPROC_PER_NODE=2",
        0,
        "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2"},
-      {{},
-       With(PyTorchJob(), {{"PET_NNODES", "3"}, {"PET_NPROC_PER_NODE", "auto"}}),
-       2,
-       "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2"},
+      {{}, kPyTorchJob + " PET_NNODES=3 PET_NPROC_PER_NODE=auto", 2, "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2"},
       // MASTER_ADDR of the first pod is localhost, where the others cannot reach it.
-      {{},
-       With(PyTorchJob(), {{"RANK", "0"}, {"MASTER_ADDR", "localhost"}}),
-       0,
-       "pytorchjob 0/3 0/1 0/3 10.0.0.9:23456 0"},
-      {{}, {{"RANK", "0"}, {"WORLD_SIZE", "1"}}, 0, "pytorchjob 0/1 0/1 0/1 127.0.0.1:0 0"},
+      {{}, kPyTorchJob + " RANK=0 MASTER_ADDR=localhost", 0, "pytorchjob 0/3 0/1 0/3 10.0.0.9:23456 0"},
+      {{}, "RANK=0 WORLD_SIZE=1", 0, "pytorchjob 0/1 0/1 0/1 127.0.0.1:0 0"},
 
-      {{}, Batch(), 0, "aws_batch 1/2 0/1 1/2 10.0.0.1:29500 0"},
-      {{}, Batch(), 8, "aws_batch 8/16 0/8 1/2 10.0.0.1:29500 8"},
-      {{}, BatchMain(), 8, "aws_batch 0/16 0/8 0/2 10.0.0.9:29500 8"},
+      {{}, kBatch, 0, "aws_batch 1/2 0/1 1/2 10.0.0.1:29500 0"},
+      {{}, kBatch, 8, "aws_batch 8/16 0/8 1/2 10.0.0.1:29500 8"},
+      {{}, kBatchMain, 8, "aws_batch 0/16 0/8 0/2 10.0.0.9:29500 8"},
       // The main node has the last index, and becomes node 0.
       {{},
-       With(BatchMain(), {{"AWS_BATCH_JOB_MAIN_NODE_INDEX", "1"}, {"AWS_BATCH_JOB_NODE_INDEX", "1"}}),
+       kBatchMain + " AWS_BATCH_JOB_MAIN_NODE_INDEX=1 AWS_BATCH_JOB_NODE_INDEX=1",
        0,
        "aws_batch 0/2 0/1 0/2 10.0.0.9:29500 0"},
       {{},
-       With(Batch(), {{"AWS_BATCH_JOB_MAIN_NODE_INDEX", "1"}, {"AWS_BATCH_JOB_NODE_INDEX", "0"}}),
+       kBatch + " AWS_BATCH_JOB_MAIN_NODE_INDEX=1 AWS_BATCH_JOB_NODE_INDEX=0",
        0,
        "aws_batch 1/2 0/1 1/2 10.0.0.1:29500 0"},
-      {{}, {{"AWS_BATCH_JOB_ID", "abc"}, {"AWS_BATCH_JOB_ATTEMPT", "1"}}, 0, "single 0/1 0/1 0/1 127.0.0.1:0 0"},
+      {{}, "AWS_BATCH_JOB_ID=abc AWS_BATCH_JOB_ATTEMPT=1", 0, "single 0/1 0/1 0/1 127.0.0.1:0 0"},
   };
   for (const Case& c : cases) EXPECT_EQ(TextOf(c.ranks, c.environment, c.gpus), c.text);
 }
@@ -310,7 +246,7 @@ TEST(NodeLevel, NodesOfExplicitRanks) {
 TEST(NodeLevel, Refused) {
   struct Case {
     config::RanksConfig ranks;
-    Environment environment;
+    std::string environment;
     std::string text;
   };
   const std::vector<Case> cases = {
@@ -321,26 +257,26 @@ TEST(NodeLevel, Refused) {
       {Nodes("1:2", 0, "h"), {}, "--nnodes=1:2: a number of machines that may change needs torchrun"},
       {Nodes("x", 0, "h"), {}, "--nnodes=x: expected a number of machines, or MIN:MAX"},
       {Nodes("3:2", 0, "h"), {}, "--nnodes=3:2: expected"},
-      {{}, With(Kubeflow(), {{"PET_NNODES", "2:4"}}), "PET_NNODES=2:4: a number of machines that may change"},
-      {{}, With(Kubeflow(), {{"PET_NNODES", ""}}), "PET_MASTER_PORT=29400 set, PET_NNODES missing"},
-      {{}, With(Kubeflow(), {{"PET_NODE_RANK", ""}}), "PET_NODE_RANK missing"},
-      {{}, With(Kubeflow(), {{"PET_MASTER_ADDR", ""}}), "PET_MASTER_ADDR missing"},
-      {{}, With(Kubeflow(), {{"PET_NODE_RANK", "4"}}), "PET_NODE_RANK (4)"},
-      {{}, With(Kubeflow(), {{"PET_NPROC_PER_NODE", "some"}}), "PET_NPROC_PER_NODE=some: expected auto, gpu, cpu"},
-      {{}, With(Kubeflow(), {{"PET_NPROC_PER_NODE", "gpu"}}), "PET_NPROC_PER_NODE=gpu, but this machine has no GPU"},
+      {{}, kKubeflow + " PET_NNODES=2:4", "PET_NNODES=2:4: a number of machines that may change"},
+      {{}, kKubeflow + " PET_NNODES=", "PET_MASTER_PORT=29400 set, PET_NNODES missing"},
+      {{}, kKubeflow + " PET_NODE_RANK=", "PET_NODE_RANK missing"},
+      {{}, kKubeflow + " PET_MASTER_ADDR=", "PET_MASTER_ADDR missing"},
+      {{}, kKubeflow + " PET_NODE_RANK=4", "PET_NODE_RANK (4)"},
+      {{}, kKubeflow + " PET_NPROC_PER_NODE=some", "PET_NPROC_PER_NODE=some: expected auto, gpu, cpu"},
+      {{}, kKubeflow + " PET_NPROC_PER_NODE=gpu", "PET_NPROC_PER_NODE=gpu, but this machine has no GPU"},
       {{},
-       With(Kubeflow(), {{"PET_NNODES", "1000000"}, {"PET_NPROC_PER_NODE", "2"}}),
+       kKubeflow + " PET_NNODES=1000000 PET_NPROC_PER_NODE=2",
        "1000000 machines with 2 ranks each are more than 1000000 ranks"},
-      {{}, With(PyTorchJob(), {{"WORLD_SIZE", ""}}), "PyTorchJob's variables are half set: RANK=1"},
-      {{}, With(PyTorchJob(), {{"MASTER_ADDR", ""}}), "MASTER_ADDR missing"},
-      {{}, With(PyTorchJob(), {{"RANK", "3"}}), "RANK (3) is not from 0 to WORLD_SIZE - 1 (2)"},
-      {{}, With(PyTorchJob(), {{"PET_NNODES", "2"}}), "WORLD_SIZE=3 is neither the number of pods, PET_NNODES=2"},
-      {{}, With(Batch(), {{"AWS_BATCH_JOB_NUM_NODES", ""}}), "AWS_BATCH_JOB_NUM_NODES missing"},
+      {{}, kPyTorchJob + " WORLD_SIZE=", "PyTorchJob's variables are half set: RANK=1"},
+      {{}, kPyTorchJob + " MASTER_ADDR=", "MASTER_ADDR missing"},
+      {{}, kPyTorchJob + " RANK=3", "RANK (3) is not from 0 to WORLD_SIZE - 1 (2)"},
+      {{}, kPyTorchJob + " PET_NNODES=2", "WORLD_SIZE=3 is neither the number of pods, PET_NNODES=2"},
+      {{}, kBatch + " AWS_BATCH_JOB_NUM_NODES=", "AWS_BATCH_JOB_NUM_NODES missing"},
       {{},
-       With(Batch(), {{"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", ""}}),
+       kBatch + " AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=",
        "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS missing"},
-      {{}, With(Batch(), {{"AWS_BATCH_JOB_NODE_INDEX", "2"}}), "AWS_BATCH_JOB_NODE_INDEX (2)"},
-      {Nodes("3"), Batch(), "--nnodes=3 contradicts the 2 machines of aws_batch; "},
+      {{}, kBatch + " AWS_BATCH_JOB_NODE_INDEX=2", "AWS_BATCH_JOB_NODE_INDEX (2)"},
+      {Nodes("3"), kBatch, "--nnodes=3 contradicts the 2 machines of aws_batch; "},
   };
   for (const Case& c : cases) {
     const std::string text = TextOf(c.ranks, c.environment);
@@ -352,18 +288,18 @@ TEST(NodeLevel, Refused) {
 
 TEST(Gpus, EachRankNeedsOne) {
   EXPECT_THAT(TextOf(Nproc("4"), {}, 2), HasSubstr("4 local ranks need as many GPUs: this machine shows 2"));
-  EXPECT_THAT(TextOf(Nproc("2"), {{"CUDA_VISIBLE_DEVICES", "0"}}, 1), HasSubstr("(CUDA_VISIBLE_DEVICES=0)"));
-  EXPECT_THAT(TextOf(Nproc("2"), {{"CUDA_VISIBLE_DEVICES", "3,3"}}, 2),
+  EXPECT_THAT(TextOf(Nproc("2"), "CUDA_VISIBLE_DEVICES=0", 1), HasSubstr("(CUDA_VISIBLE_DEVICES=0)"));
+  EXPECT_THAT(TextOf(Nproc("2"), "CUDA_VISIBLE_DEVICES=3,3", 2),
               HasSubstr("two ranks would share one GPU: CUDA_VISIBLE_DEVICES=3,3 names 3 twice"));
   config::RanksConfig cpu = Nproc("4");
   cpu.backend = "gloo";
-  EXPECT_EQ(TextOf(cpu, {{"CUDA_VISIBLE_DEVICES", "3,3"}}, 2), "single 0/4 0/4 0/1 127.0.0.1:0 4");
+  EXPECT_EQ(TextOf(cpu, "CUDA_VISIBLE_DEVICES=3,3", 2), "single 0/4 0/4 0/1 127.0.0.1:0 4");
 }
 
 TEST(Restarts, OfTheSchedulerCount) {
-  EXPECT_EQ(DetectLaunch({}, {{"AWS_BATCH_JOB_ATTEMPT", "1"}}, WithGpus(0)).restart_count, 0);
-  EXPECT_EQ(DetectLaunch({}, {{"AWS_BATCH_JOB_ATTEMPT", "3"}}, WithGpus(0)).restart_count, 2);
-  EXPECT_EQ(DetectLaunch({}, With(Slurm(), {{"SLURM_RESTART_COUNT", "4"}}), WithGpus(0)).restart_count, 4);
+  EXPECT_EQ(Detect({}, "AWS_BATCH_JOB_ATTEMPT=1").restart_count, 0);
+  EXPECT_EQ(Detect({}, "AWS_BATCH_JOB_ATTEMPT=3").restart_count, 2);
+  EXPECT_EQ(Detect({}, kSlurm + " SLURM_RESTART_COUNT=4").restart_count, 4);
 }
 
 }  // namespace

@@ -3,14 +3,11 @@
 
 #include <string>
 
+#include "tests/words.h"
+#include "trainer/errors.h"
 #include "trainer/launch/launch.h"
 
 namespace dtrain::launch {
-
-inline Environment With(Environment environment, const Environment& changes) {
-  for (const auto& [name, value] : changes) environment[name] = value;
-  return environment;
-}
 
 inline config::RanksConfig Nproc(const std::string& nproc) {
   config::RanksConfig ranks;
@@ -18,12 +15,28 @@ inline config::RanksConfig Nproc(const std::string& nproc) {
   return ranks;
 }
 
-// Returns "launcher rank/world local_rank/local_world node/nnodes addr:port spawns".
-inline std::string Text(const Launch& launch) {
+// Detects the launch of `variables`, NAME=VALUE with spaces between them, of which the last of a name counts, on a
+// machine of six cores.
+inline Launch Detect(const config::RanksConfig& ranks, const std::string& variables, int gpus = 0) {
+  Environment environment;
+  for (const std::string& variable : Words(variables)) {
+    const size_t equals = variable.find('=');
+    environment[variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  return DetectLaunch(ranks, environment, {.gpus = gpus, .cores = 6, .address = "10.0.0.9"});
+}
+
+// Returns "launcher rank/world local_rank/local_world node/nnodes addr:port spawns", or "refused: " and why.
+inline std::string TextOf(const config::RanksConfig& ranks, const std::string& variables, int gpus = 0) {
   const auto slash = [](int a, int b) { return std::to_string(a) + "/" + std::to_string(b) + " "; };
-  return launch.launcher + " " + slash(launch.rank, launch.world_size) +
-         slash(launch.local_rank, launch.local_world_size) + slash(launch.node_rank, launch.nnodes) +
-         launch.master_addr + ":" + std::to_string(launch.master_port) + " " + std::to_string(launch.spawns);
+  try {
+    const Launch launch = Detect(ranks, variables, gpus);
+    return launch.launcher + " " + slash(launch.rank, launch.world_size) +
+           slash(launch.local_rank, launch.local_world_size) + slash(launch.node_rank, launch.nnodes) +
+           launch.master_addr + ":" + std::to_string(launch.master_port) + " " + std::to_string(launch.spawns);
+  } catch (const UsageError& error) {
+    return "refused: " + std::string(error.what()) + "\n" + error.hint();
+  }
 }
 
 }  // namespace dtrain::launch
