@@ -28,4 +28,14 @@ inline std::string HintOf(const std::function<void()>& call) {
   return "";
 }
 
+// Returns both, "message | hint", or "no error".
+inline std::string MessageAndHint(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "no error";
+}
+
 }  // namespace dtrain

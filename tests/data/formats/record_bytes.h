@@ -12,6 +12,7 @@
 #include "data/error.h"
 #include "data/formats/readable_bytes.h"
 #include "data/formats/record_format.h"
+#include "tests/message_of.h"
 
 namespace dtrain::data {
 
@@ -39,16 +40,6 @@ inline Records ReadAll(const RecordFormat& format, std::string_view file) {
     offset = record->end;
   }
   return records;
-}
-
-// Returns the message and the hint of the DataError that `call` throws.
-inline std::string MessageAndHint(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const DataError& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
 }
 
 // Reads `file` cut at every length and with a bit flipped in every byte. Each of these must give an error or a result

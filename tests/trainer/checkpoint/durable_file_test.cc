@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 
@@ -36,12 +37,9 @@ TEST(DurableFileTest, DigestsWhatItWrote) {
 }
 
 TEST(DurableFileTest, SaysThatTheDiskIsFull) {
-  try {
-    ThrowSystemError("write", "run/file", ENOSPC);
-  } catch (const StorageError& error) {
-    EXPECT_STREQ(error.what(), "cannot write run/file: No space left on device");
-    EXPECT_THAT(error.hint(), HasSubstr("--keep_checkpoints"));
-  }
+  const auto fail = [] { ThrowSystemError("write", "run/file", ENOSPC); };
+  EXPECT_EQ(MessageOf(fail), "cannot write run/file: No space left on device");
+  EXPECT_THAT(HintOf(fail), HasSubstr("--keep_checkpoints"));
 }
 
 // Ignores SIGXFSZ as both executables do.

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 
@@ -19,13 +20,9 @@ TEST(RunLockTest, TheSecondJobIsRefusedWithTheNameOfTheFirst) {
   TemporaryFolder run;
   RunLock first(run.path());
   EXPECT_EQ(first.warning(), "");
-  try {
-    RunLock second(run.path(), 0.1);
-    FAIL() << "nothing was thrown";
-  } catch (const StorageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("in use by process " + std::to_string(::getpid())));
-    EXPECT_THAT(error.hint(), HasSubstr("--run_dir"));
-  }
+  const auto lock_again = [&] { RunLock second(run.path(), 0.1); };
+  EXPECT_THAT(MessageOf(lock_again), HasSubstr("in use by process " + std::to_string(::getpid())));
+  EXPECT_THAT(HintOf(lock_again), HasSubstr("--run_dir"));
 }
 
 TEST(RunLockTest, TheLockGoesWithItsHolder) {

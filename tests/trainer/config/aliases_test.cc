@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include "tests/message_of.h"
@@ -78,8 +76,7 @@ TEST(Aliases, EveryRowLeadsToFlagsOfOurs) {
 
 // docs/coming-from.md has a table of the flags that have no effect.
 TEST(Aliases, TheManualListsWhatHasNoEffect) {
-  std::ifstream file(TESTDATA_DIR "/../../docs/coming-from.md");
-  const std::string page(std::istreambuf_iterator<char>(file), {});
+  const std::string page = ReadAll(TESTDATA_DIR "/../../docs/coming-from.md");
   const size_t begin = page.find("|---|---|"), end = page.find("\n\n", begin);
   ASSERT_TRUE(begin != std::string::npos && end != std::string::npos);
   std::set<std::string> listed, expected;

@@ -3,10 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "tests/temporary_folder.h"
@@ -259,19 +256,9 @@ TEST(CommandLine, CommandsAndOwnFlags) {
 
 class Flagfile : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("flagfile_test." + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_ / "nested");
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string Write(const std::string& name, const std::string& text) const { return folder_.Write(name, text); }
 
-  // Writes a file and returns its path.
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
-  }
-
-  std::filesystem::path folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(Flagfile, LaterFlagsWin) {
@@ -291,7 +278,7 @@ TEST_F(Flagfile, OneThatNeverEndsIsAMistake) {
     Write(std::to_string(depth) + ".flags", deeper);
   }
   Write("8.flags", "--lr=1\n");
-  const std::string text = Mistakes({"--flagfile=" + (folder_ / "0.flags").string()});
+  const std::string text = Mistakes({"--flagfile=" + folder_.path("0.flags")});
   EXPECT_THAT(text, HasSubstr("more than 100"));
   EXPECT_EQ(text.find('\n'), std::string::npos);  // each mistake is reported once
 }
@@ -322,7 +309,7 @@ TEST_F(Flagfile, MistakesNameFileAndLine) {
 
 TEST_F(Flagfile, MissingFoldersAndLoops) {
   EXPECT_THAT(Mistakes({"--flagfile=/no/such.flags"}), HasSubstr("--flagfile=/no/such.flags: cannot be read (No such"));
-  EXPECT_THAT(Mistakes({"--flagfile=" + folder_.string()}), HasSubstr("is a folder"));
+  EXPECT_THAT(Mistakes({"--flagfile=" + folder_.path().string()}), HasSubstr("is a folder"));
   EXPECT_THAT(Mistakes({"--flagfile"}), HasSubstr("a file name is missing"));
   EXPECT_THAT(Mistakes({"--flagfile="}), HasSubstr("a file name is missing"));
   const std::string nested = Write("nested.flags", "--flagfile=missing.flags\n");

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trainer/errors.h"
+#include "tests/message_of.h"
 
 namespace dtrain::device {
 namespace {
@@ -31,14 +31,8 @@ GpuFacts Refusing(const std::string& error, int driver_version) {
   return facts;
 }
 
-std::string MessageOf(const GpuFacts& facts, const RankPlace& place, const std::string& backend) {
-  try {
-    ChooseGpu(facts, place, backend);
-  } catch (const UsageError& error) {
-    EXPECT_EQ(static_cast<int>(error.code()), 2);
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "chosen";
+std::string WhyNot(const GpuFacts& facts, const RankPlace& place, const std::string& backend) {
+  return MessageAndHint([&] { ChooseGpu(facts, place, backend); });
 }
 
 TEST(ChooseGpu, TheLocalRankCounts) {
@@ -57,10 +51,10 @@ TEST(ChooseGpu, TheCpuWhereThereIsNoGpuOrNoneIsWanted) {
 }
 
 TEST(ChooseGpu, MoreLocalRanksThanGpus) {
-  EXPECT_THAT(MessageOf(Machine(2), {2, 4}, "auto"),
+  EXPECT_THAT(WhyNot(Machine(2), {2, 4}, "auto"),
               AllOf(HasSubstr("local rank 2 of 4 has no GPU"), HasSubstr("2 GPUs"), HasSubstr("--nproc_per_node")));
-  EXPECT_THAT(MessageOf(Machine(1), {1, 2}, "auto"), HasSubstr("1 GPU that"));
-  EXPECT_THAT(MessageOf(Machine(0), {0, 1}, "nccl"), AllOf(HasSubstr("no GPU that"), HasSubstr("--backend=gloo")));
+  EXPECT_THAT(WhyNot(Machine(1), {1, 2}, "auto"), HasSubstr("1 GPU that"));
+  EXPECT_THAT(WhyNot(Machine(0), {0, 1}, "nccl"), AllOf(HasSubstr("no GPU that"), HasSubstr("--backend=gloo")));
 }
 
 TEST(ChooseGpu, ALauncherThatShowsEachRankItsOwnGpu) {
@@ -69,17 +63,17 @@ TEST(ChooseGpu, ALauncherThatShowsEachRankItsOwnGpu) {
 }
 
 TEST(ChooseGpu, ADriverTooOldForCuda) {
-  EXPECT_THAT(MessageOf(Refusing("cudaErrorInsufficientDriver", 12040), {0, 1}, "auto"),
+  EXPECT_THAT(WhyNot(Refusing("cudaErrorInsufficientDriver", 12040), {0, 1}, "auto"),
               AllOf(HasSubstr("CUDA 13.0"), HasSubstr("CUDA 12.4 at most"), HasSubstr("cudaErrorInsufficientDriver"),
                     HasSubstr("update the driver")));
-  EXPECT_THAT(MessageOf(Refusing("cudaErrorInsufficientDriver", 0), {0, 1}, "auto"),
+  EXPECT_THAT(WhyNot(Refusing("cudaErrorInsufficientDriver", 0), {0, 1}, "auto"),
               HasSubstr("no NVIDIA driver answers"));
-  EXPECT_THAT(MessageOf(Refusing("cudaErrorSystemNotReady", 13000), {0, 1}, "auto"),
+  EXPECT_THAT(WhyNot(Refusing("cudaErrorSystemNotReady", 13000), {0, 1}, "auto"),
               AllOf(HasSubstr("CUDA's words (cudaErrorSystemNotReady)"), HasSubstr("nvidia-smi")));
 }
 
 TEST(ChooseGpu, AGpuTooOldForTheBuild) {
-  EXPECT_THAT(MessageOf(Machine(1, 7, 0), {0, 1}, "auto"),
+  EXPECT_THAT(WhyNot(Machine(1, 7, 0), {0, 1}, "auto"),
               AllOf(HasSubstr("GPU 0 (compute capability 7.0) is too old"), HasSubstr(kDefaultArchitectures),
                     HasSubstr("DTRAIN_CUDA_ARCHITECTURES")));
   GpuFacts with_volta = Machine(1, 7, 0);

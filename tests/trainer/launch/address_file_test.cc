@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"
@@ -126,13 +127,9 @@ TEST_F(AddressFileTest, WaitingEndsWhenAStopIsAskedFor) {
 }
 
 TEST_F(AddressFileTest, AFileThatDoesNotComeIsNamed) {
-  try {
-    AddressFile(path()).Await(0.05, NoStop);
-    FAIL();
-  } catch (const PeerLostError& error) {
-    EXPECT_THAT(error.what(), HasSubstr(path().string()));
-    EXPECT_THAT(error.hint(), HasSubstr("--master_addr"));
-  }
+  const auto wait = [this] { AddressFile(path()).Await(0.05, NoStop); };
+  EXPECT_THAT(MessageOf(wait), HasSubstr(path().string()));
+  EXPECT_THAT(HintOf(wait), HasSubstr("--master_addr"));
 }
 
 TEST_F(AddressFileTest, AFolderThatCannotBeWrittenIsNamed) {

@@ -2,15 +2,19 @@
 #include "trainer/loop/training_state.h"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "models/registry.h"
+#include "tests/message_of.h"
 #include "trainer/errors.h"
 
 namespace dtrain::loop {
 namespace {
+
+using testing::HasSubstr;
 
 TEST(Progress, SurvivesJson) {
   Progress progress;
@@ -95,28 +99,17 @@ TEST(RequireSameRun, NamesWhatDiffers) {
   EXPECT_NO_THROW(RequireSameRun(saved, saved, false));
   nlohmann::json other = saved;
   other["seed"] = 2;
-  try {
-    RequireSameRun(saved, other, true);
-    FAIL();
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("seed = 1, but this run has 2"), std::string::npos);
-  }
+  EXPECT_THAT(MessageOf([&] { RequireSameRun(saved, other, true); }), HasSubstr("seed = 1, but this run has 2"));
 }
 
 // The key of an optional flag is missing in one of the two. It must be named before the data that follows from it.
 TEST(RequireSameRun, WhatIsMissingDiffers) {
   const nlohmann::json plain = {{"data_samples", 100}, {"seed", 1}};
   const nlohmann::json held_out = {{"data_samples", 90}, {"seed", 1}, {"val_fraction", 0.1}};
-  const auto message = [](const nlohmann::json& saved, const nlohmann::json& now) -> std::string {
-    try {
-      RequireSameRun(saved, now, /*allow_dataset_change=*/true);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_NE(message(plain, held_out).find("no val_fraction, but this run has 0.1"), std::string::npos);
-  EXPECT_NE(message(held_out, plain).find("val_fraction = 0.1, but this run has none"), std::string::npos);
+  EXPECT_THAT(MessageOf([&] { RequireSameRun(plain, held_out, /*allow_dataset_change=*/true); }),
+              HasSubstr("no val_fraction, but this run has 0.1"));
+  EXPECT_THAT(MessageOf([&] { RequireSameRun(held_out, plain, /*allow_dataset_change=*/true); }),
+              HasSubstr("val_fraction = 0.1, but this run has none"));
 }
 
 TEST(RequireSameRun, LetsTheDataChangeOnlyWhenAsked) {

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <sstream>
 
 #include "tests/temporary_folder.h"
@@ -15,12 +14,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-std::string TextOf(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -38,7 +31,7 @@ TEST(EventCommand, HearsALineForEachEventUpToTheEnd) {
     command.Checkpoint({.step = 1, .path = "runs/a/checkpoints/step-000000001"});
     command.Finish({.train_loss = 0.5, .step = 1});
   }
-  std::istringstream lines(TextOf(heard));
+  std::istringstream lines(ReadAll(heard));
   std::vector<std::string> kinds;
   std::string last;
   for (std::string line; std::getline(lines, line); last = line) {
@@ -60,7 +53,7 @@ TEST(EventCommand, AFullPipeDropsWholeLinesAndCountsThem) {
     EXPECT_LT(SecondsSince(start), 4);
     folder.Write("gate", "");
   }
-  std::istringstream lines(TextOf(heard));
+  std::istringstream lines(ReadAll(heard));
   int64_t whole = 0;
   nlohmann::json last;
   for (std::string line; std::getline(lines, line); ++whole) last = nlohmann::json::parse(line);
