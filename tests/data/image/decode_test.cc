@@ -12,6 +12,7 @@
 
 #include "data/error.h"
 #include "tests/data/image/encode.h"
+#include "tests/message_of.h"
 
 namespace dtrain::data {
 namespace {
@@ -26,12 +27,7 @@ double MeanDifference(const cv::Mat& a, const cv::Mat& b) {
 }
 
 std::string ReasonOf(const std::vector<uint8_t>& bytes) {
-  try {
-    DecodeImage(bytes);
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "no error";
+  return MessageOf([&] { DecodeImage(bytes); });
 }
 
 TEST(DecodeImage, JpegOfEachKindIsClose) {
@@ -42,21 +38,6 @@ TEST(DecodeImage, JpegOfEachKindIsClose) {
     const auto bytes = EncodeJpeg(picture, options);
     EXPECT_EQ(ReadImageSize(bytes), (ImageSize{203, 151}));
     EXPECT_LT(MeanDifference(DecodeImage(bytes), picture), 3.0);
-  }
-}
-
-TEST(DecodeImage, GreyJpegHasThreeEqualChannels) {
-  cv::Mat grey(40, 50, CV_8UC1);
-  for (int y = 0; y < grey.rows; ++y) {
-    for (int x = 0; x < grey.cols; ++x) grey.at<uint8_t>(y, x) = static_cast<uint8_t>(4 * x + y);
-  }
-  const cv::Mat image = DecodeImage(EncodeJpeg(grey, {.quality = 100}));
-  for (int y = 0; y < grey.rows; ++y) {
-    for (int x = 0; x < grey.cols; ++x) {
-      const auto pixel = image.at<cv::Vec3b>(y, x);
-      EXPECT_TRUE(pixel[0] == pixel[1] && pixel[1] == pixel[2]);
-      EXPECT_NEAR(pixel[0], grey.at<uint8_t>(y, x), 3);
-    }
   }
 }
 
@@ -200,7 +181,7 @@ TEST(DecodeImage, AJpegOfThousandsOfScansIsRefused) {
   const auto last = std::find_end(bytes.begin(), bytes.end(), kStartOfScan.begin(), kStartOfScan.end());
   const std::vector<uint8_t> scan(last, bytes.end() - 2);  // up to the end marker
   for (int i = 0; i < 100; ++i) bytes.insert(bytes.end() - 2, scan.begin(), scan.end());
-  EXPECT_EQ(ReasonOf(bytes), "no error");  // another scan of the same bits does no harm
+  EXPECT_EQ(ReasonOf(bytes), "");  // another scan of the same bits does no harm
   for (int i = 0; i < 500; ++i) bytes.insert(bytes.end() - 2, scan.begin(), scan.end());
   EXPECT_THAT(ReasonOf(bytes), HasSubstr("more than 500 scans"));
 }

@@ -70,36 +70,5 @@ TEST(Policies, MagnitudesAreRoundedAsTorchRoundsThem) {
   EXPECT_EQ(TrivialMagnitude(Operator::kSolarize, 0), 255);
 }
 
-TEST(Mix, BetaHasItsMeanAndVariance) {
-  for (const double alpha : {0.2, 1.0, 4.0}) {
-    RandomGenerator random(RandomKey{.seed = 3});
-    double sum = 0, squares = 0;
-    constexpr int kDraws = 20000;
-    for (int i = 0; i < kDraws; ++i) {
-      const double share = DrawSymmetricBeta(alpha, random);
-      ASSERT_TRUE(share >= 0 && share <= 1);
-      sum += share;
-      squares += (share - 0.5) * (share - 0.5);
-    }
-    EXPECT_NEAR(sum / kDraws, 0.5, 0.015) << alpha;
-    EXPECT_NEAR(squares / kDraws, 1 / (4 * (2 * alpha + 1)), 0.006) << alpha;
-  }
-}
-
-TEST(Mix, ShareIsWhatTheBoxLeaves) {
-  RandomGenerator random(RandomKey{.seed = 4});
-  int cut = 0;
-  for (int i = 0; i < 1000; ++i) {
-    const Mix mix = DrawMix({.mixup = 0.2, .cutmix = 1}, {40, 30}, random);
-    if (mix.box == CropBox{}) continue;
-    ++cut;
-    ASSERT_TRUE(mix.box.x >= 0 && mix.box.y >= 0 && mix.box.x + mix.box.width <= 40 &&
-                mix.box.y + mix.box.height <= 30);
-    ASSERT_DOUBLE_EQ(mix.own_share, 1 - mix.box.width * mix.box.height / 1200.0);
-  }
-  EXPECT_NEAR(cut, 500, 70);
-  EXPECT_EQ(DrawMix({.mixup = 0.2}, {40, 30}, random).box, CropBox{});
-}
-
 }  // namespace
 }  // namespace dtrain::data

@@ -17,15 +17,6 @@ TEST(Resize, ToTheSameSizeIsACopy) {
   EXPECT_NE(same.data, picture.data);
 }
 
-TEST(Resize, HalvingWeighsNeighbours) {
-  // Antialiased bilinear at 1/2: a triangle of four samples (1, 3, 3, 1)/8 away from the edges.
-  cv::Mat stripes(1, 8, CV_8UC3);
-  for (int x = 0; x < 8; ++x) stripes.at<cv::Vec3b>(0, x) = cv::Vec3b::all(static_cast<uint8_t>(x == 3 ? 80 : 0));
-  const cv::Mat half = Resize(stripes, 4, 1, Interpolation::kBilinear);
-  EXPECT_EQ(half.at<cv::Vec3b>(0, 1), cv::Vec3b::all(30));
-  EXPECT_EQ(half.at<cv::Vec3b>(0, 2), cv::Vec3b::all(10));
-}
-
 TEST(Resize, StridedRowsAreLikeDenseOnes) {
   const cv::Mat picture = TestPicture(100, 80);
   const cv::Mat part = picture(cv::Rect(13, 7, 60, 50));

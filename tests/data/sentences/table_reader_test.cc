@@ -29,12 +29,6 @@ TEST(TableReader, TsvHasNoQuotes) {
               ElementsAre(Cells{"label", "text"}, Cells{"1", "\"a \"\" b"}, Cells{"", "'c,"}));
 }
 
-TEST(TableReader, CsvIsThatOfRfc4180) {
-  EXPECT_THAT(RowsOf("a,b,c\r\n1,\"x, \"\"y\"\"\",\r\n\"line\n\nline\",\"\",\"\"\"\"\n,a \"b\", c", TableFormat::kCsv),
-              ElementsAre(Cells{"a", "b", "c"}, Cells{"1", "x, \"y\"", ""}, Cells{"line\n\nline", "", "\""},
-                          Cells{"", "a \"b\"", " c"}));
-}
-
 TEST(TableReader, JsonCellsAreFoundByName) {
   EXPECT_THAT(RowsOf("{\"label\": 1, \"text\": \"a\\tb\"}\n{\"other\": [], \"text\": null}\r\n"
                      "{\"text\": true, \"label\": 0.5}\n",

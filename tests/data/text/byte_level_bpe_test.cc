@@ -14,47 +14,6 @@ using testing::HasSubstr;
 // The merged tokens: 256 ab, 257 bc, 258 abc (of ab and c), 259 " a" in the vocabulary's notation.
 const SmallTokenizer kSmall({{"a", "b"}, {"b", "c"}, {"ab", "c"}, {"\xC4\xA0", "a"}});
 
-std::vector<int32_t> Encode(const std::string& text) {
-  const ByteLevelBpe bpe(kSmall.Json(), kSmall.merges);
-  BpeEncoder encoder(bpe);
-  std::vector<int32_t> ids, again;
-  encoder.Encode(text, ids);
-  encoder.Encode(text, again);  // from the cache
-  EXPECT_EQ(ids, again);
-  return ids;
-}
-
-TEST(ByteLevelBpe, MergesThePairThatWasLearnedFirst) {
-  EXPECT_THAT(Encode("abc"), ElementsAre(258));
-  EXPECT_THAT(Encode("xbc abab"), ElementsAre('x', 257, ' ', 256, 256));
-  EXPECT_THAT(Encode("b a"), ElementsAre('b', 259));
-  EXPECT_THAT(Encode(""), ElementsAre());
-  EXPECT_THAT(Encode("\xC3\xA9\n"), ElementsAre(0xC3, 0xA9, '\n'));
-}
-
-// Long pieces and short ones are merged by different functions.
-TEST(ByteLevelBpe, LongAndShortPiecesAreMergedAlike) {
-  for (const size_t letters : {29, 30, 31, 63, 64, 65, 66, 1000}) {
-    std::string text;
-    std::vector<int32_t> expected;
-    while (text.size() + 4 <= letters) {
-      text += "abcx";
-      expected.insert(expected.end(), {258, 'x'});
-    }
-    for (; text.size() < letters; text += 'y') expected.push_back('y');
-    EXPECT_EQ(Encode(text), expected) << letters;
-  }
-}
-
-TEST(ByteLevelBpe, ReplacesAndCountsWhatIsNoUtf8) {
-  const ByteLevelBpe bpe(kSmall.Json(), kSmall.merges);
-  BpeEncoder encoder(bpe);
-  std::vector<int32_t> ids;
-  encoder.Encode("a\xFF\xFE", ids);
-  EXPECT_THAT(ids, ElementsAre('a', 0xEF, 0xBF, 0xBD, 0xEF, 0xBF, 0xBD));
-  EXPECT_EQ(encoder.replaced(), 2);
-}
-
 TEST(ByteLevelBpe, WrongFilesAreNamed) {
   const auto message = [](const std::string& vocabulary, const std::string& merges) {
     return MessageOf([&] { ByteLevelBpe(vocabulary, merges); });

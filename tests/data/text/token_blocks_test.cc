@@ -1,3 +1,4 @@
+// The cuts themselves are compared with fairseq's in tests/interop/test_token_blocks.py.
 #include "data/text/token_blocks.h"
 
 #include <gmock/gmock.h>
@@ -45,31 +46,11 @@ std::vector<Block> BlocksOf(const TokenBlocks& blocks) {
   return all;
 }
 
-TEST(TokenBlocks, NoneCutsTheStreamAnywhere) {
-  const auto blocks = Text({3, 1, 4}).Cut(SampleBreak::kNone, 4);
-  EXPECT_THAT(BlocksOf(blocks), ElementsAre(Block{10, 11, 12}, Block{13, 14, 15}, Block{16, 17}));
-  EXPECT_EQ(blocks.Place(1).offset, 6);
-}
-
-TEST(TokenBlocks, EosTakesALineEach) {
-  const auto blocks = Text({2, 5, 1, 0, 3}).Cut(SampleBreak::kEos, 4);
-  EXPECT_THAT(BlocksOf(blocks), ElementsAre(Block{10, 11}, Block{17}, Block{18, 19, 20}));
-  EXPECT_EQ(blocks.too_long(), 1);
-}
-
 TEST(TokenBlocks, CompleteTakesWholeLinesWhileTheyFit) {
   // At most 5 tokens fit: 2+3, then 1+1; 6 is too long alone and left out; then 4, and 2 at the end.
   const auto blocks = Text({2, 3, 1, 1, 6, 4, 2}).Cut(SampleBreak::kComplete, 6);
   EXPECT_THAT(BlocksOf(blocks),
               ElementsAre(Block{10, 11, 12, 13, 14}, Block{15, 16}, Block{23, 24, 25, 26}, Block{27, 28}));
-  EXPECT_EQ(blocks.too_long(), 1);
-}
-
-TEST(TokenBlocks, CompleteDocEndsWithTheDocument) {
-  // Lines of one token end documents and are in no block; empty documents, also at the start, give no block.
-  const auto blocks = Text({1, 2, 2, 1, 1, 3, 3, 1, 2, 7, 1, 2}).Cut(SampleBreak::kCompleteDoc, 6);
-  EXPECT_THAT(BlocksOf(blocks),
-              ElementsAre(Block{11, 12, 13, 14}, Block{17, 18, 19}, Block{20, 21, 22}, Block{24, 25}, Block{34, 35}));
   EXPECT_EQ(blocks.too_long(), 1);
 }
 

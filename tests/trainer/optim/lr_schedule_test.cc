@@ -1,4 +1,4 @@
-// The expected values were computed by hand from the formulas in the header.
+// The edges of schedules. tests/interop compares their formulas with those of torch, timm and TensorFlow.
 #include "trainer/optim/lr_schedule.h"
 
 #include <gtest/gtest.h>
@@ -10,13 +10,6 @@
 
 namespace dtrain::optim {
 namespace {
-
-struct Case {
-  const char* what;
-  LrScheduleOptions options;
-  int64_t step;
-  double expected;
-};
 
 const LrScheduleOptions kPoly = {
     .name = "poly", .peak = 3.2, .warmup_start = 0.001, .end = 1e-5, .warmup_steps = 10, .total_steps = 110};
@@ -31,33 +24,11 @@ LrScheduleOptions Named(const char* name) {
           .decay_steps = {30}};
 }
 
-LrScheduleOptions LinearCosine() {
-  LrScheduleOptions options = Named("linear_cosine");
-  options.cosine_periods = 1.5;
-  options.cosine_alpha = 0.11;
-  options.cosine_beta = 0.01;
-  return options;
+TEST(LearningRate, BeginsAndEndsAsAsked) {
+  for (const auto& [step, rate] : {std::pair{0, 0.001}, {10, 3.2}, {110, 1e-5}, {200, 1e-5}}) {
+    EXPECT_DOUBLE_EQ(LearningRate(kPoly, step), rate) << step;
+  }
 }
-
-class LearningRates : public testing::TestWithParam<Case> {};
-
-TEST_P(LearningRates, FollowTheFormula) {
-  EXPECT_DOUBLE_EQ(LearningRate(GetParam().options, GetParam().step), GetParam().expected);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, LearningRates,
-    testing::Values(Case{"warmup_start", kPoly, 0, 0.001}, Case{"warmup_middle", kPoly, 5, 0.001 + 3.199 / 2},
-                    Case{"peak", kPoly, 10, 3.2}, Case{"poly_middle", kPoly, 60, 1e-5 + (3.2 - 1e-5) * 0.25},
-                    Case{"poly_end", kPoly, 110, 1e-5}, Case{"past_the_end", kPoly, 200, 1e-5},
-                    Case{"cosine_start", Named("cosine"), 0, 1}, Case{"cosine_middle", Named("cosine"), 50, 0.55},
-                    Case{"cosine_end", Named("cosine"), 100, 0.1},
-                    Case{"linear_cosine_start", LinearCosine(), 0, 1.11 + 0.01},
-                    Case{"linear_cosine_middle", LinearCosine(), 50, 0.61 * 0.5 + 0.01},
-                    Case{"linear_cosine_end", LinearCosine(), 100, 0.01}, Case{"step_before", Named("step"), 29, 1},
-                    Case{"step_at", Named("step"), 30, 0.5}, Case{"step_twice", Named("step"), 60, 0.25},
-                    Case{"exponential", Named("exponential"), 60, 0.25}, Case{"constant", Named("constant"), 99, 1}),
-    [](const auto& tested) { return std::string(tested.param.what); });
 
 TEST(LearningRate, WarmupAsLongAsTheRunEndsBelowThePeak) {
   const LrScheduleOptions options = {.peak = 1, .warmup_steps = 4, .total_steps = 4};
@@ -90,27 +61,6 @@ TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
     }
   }
   EXPECT_GT(tried, 7000);
-}
-
-TEST(LearningRate, DecaysAtSeveralSteps) {
-  LrScheduleOptions options = Named("step");
-  options.decay_steps = {30, 60.5, 80};
-  for (const auto& [step, rate] :
-       {std::pair{0, 1.0}, {29, 1.0}, {30, 0.5}, {60, 0.5}, {61, 0.25}, {80, 0.125}, {1000, 0.125}}) {
-    EXPECT_DOUBLE_EQ(LearningRate(options, step), rate) << step;
-  }
-}
-
-TEST(LearningRate, AScheduleThroughTheWarmupCountsFromTheFirstStep) {
-  LrScheduleOptions options = Named("cosine");
-  options.warmup_steps = 20;
-  options.through_warmup = true;
-  EXPECT_DOUBLE_EQ(LearningRate(options, 10), 0.5);
-  EXPECT_DOUBLE_EQ(LearningRate(options, 50), 0.55);
-  EXPECT_DOUBLE_EQ(LearningRate(options, 100), 0.1);
-  options.name = "step";
-  EXPECT_DOUBLE_EQ(LearningRate(options, 20), 1);
-  EXPECT_DOUBLE_EQ(LearningRate(options, 30), 0.5);
 }
 
 TEST(LearningRate, AnEpochMayHaveOneRate) {
