@@ -32,17 +32,6 @@ TEST(ControlPlane, AllMeetAndLeave) {
   EXPECT_EQ(ranks.ends(), std::vector<std::string>(3, ""));
 }
 
-TEST(ControlPlane, TellsAllRanksTheDifferingKeyAndBothValues) {
-  LoopbackRanks ranks(2);
-  std::vector<std::string> said(2);
-  ranks.Run([&](int rank) {
-    ControlPlane& control = ranks.Start(rank);
-    said[static_cast<size_t>(rank)] =
-        MessageOf([&] { control.WaitForAll(rank == 0 ? R"({"lr":0.1})" : R"({"lr":0.2})"); });
-  });
-  EXPECT_THAT(said, testing::Each(StartsWith("rank 1 disagrees with rank 0: lr is 0.2, not 0.1 (host ")));
-}
-
 // ---- Bad records --------------------
 
 // Ranks 0 and 1 both meet record 7, and rank 1 meets record 9: two different records, one more than the budget.
@@ -74,17 +63,6 @@ TEST(ControlPlane, ALoneRankCountsForItself) {
   EXPECT_EQ(control.bad_records("train"), 0);
 }
 
-TEST(ControlPlane, NamesMissingRanks) {
-  LoopbackRanks ranks(4, {.init_timeout_seconds = 2});  // the other two join long before that
-  std::string said;
-  ranks.RunOnly({0, 2}, [&](int rank) {
-    ControlPlane& control = ranks.Start(rank);
-    const std::string message = MessageOf([&] { control.WaitForAll("{}"); });
-    if (rank == 2) said = message;
-  });
-  EXPECT_THAT(said, HasSubstr("waiting for 2 of 4 ranks: 1, 3 not there; gave up after --init_timeout"));
-}
-
 TEST(ControlPlane, RefusesDuplicatesOtherRunsAndOtherWorldSizes) {
   LoopbackRanks ranks(2);
   ControlPlane& first = ranks.Start(0);
@@ -107,23 +85,6 @@ TEST(ControlPlane, WhoComesAfterTheEndHearsOfIt) {
   ControlPlane& late = ranks.Start(2);
   EXPECT_THAT(MessageOf([&] { late.WaitForAll("{}"); }), HasSubstr("a world size of 4"));
   EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }), HasSubstr("a world size of 4"));
-}
-
-TEST(ControlPlane, StrangersDoNotDisturb) {
-  LoopbackRanks ranks(2);
-  ranks.Run([&](int rank) {
-    std::vector<LineSocket> strangers;
-    for (const std::string garbage : {"GET / HTTP/1.1\r\n\r\n", "{\"kind\":7}", "[]", "{", "\xff\xfe"}) {
-      std::string reason;
-      LineSocket& stranger = strangers.emplace_back(
-          TryConnect("127.0.0.1", ranks.port(), Clock::now() + std::chrono::seconds(5), &reason));
-      stranger.Send(garbage);
-    }
-    ControlPlane& control = ranks.Start(rank);
-    control.WaitForAll("{}");
-    control.Leave();
-  });
-  EXPECT_EQ(ranks.ends(), std::vector<std::string>(2, ""));
 }
 
 // ---- Stopping --------------------

@@ -182,23 +182,6 @@ TEST(HostilePeers, TheConfigurationOfWhoeverComesIsCompared) {
               HasSubstr("rank 2 disagrees with rank 0: model is \"a\\u001b[2J\", not \"b\" (host "));
 }
 
-TEST(ControlServer, OfManyMissingRanksTheLineIsShort) {
-  const int descriptor = ListenOn("127.0.0.1", 0);
-  const int port = PortOf(descriptor);
-  std::string warned;
-  const ControlServer server({.listening_descriptor = descriptor,
-                              .token = "token",
-                              .world_size = 3000,
-                              .init_timeout_seconds = 1,
-                              .warn = [&](const std::string& text) { warned = text; }});
-  Joined first = Join({.locate = [&] { return Endpoint{"127.0.0.1", port, "token"}; }, .world_size = 3000});
-  std::string said;
-  while (said.find("\"end\"") == std::string::npos) said = WaitForLine(first.socket, Soon()).value();
-  // Rank 0 has joined and sends nothing more; on a busy machine it may already count as silent.
-  EXPECT_THAT(said, testing::ContainsRegex(
-                        "waiting for 3000 of 3000 ranks: 1-2999 not there; 0 (still preparing|does not answer)"));
-}
-
 // ---- A false rank 0 --------------------
 
 // Answers one connection as rank 0 would, with `token`, and then sends `lines`.

@@ -134,23 +134,6 @@ TEST(NodeLauncher, RestartsCountOnceTrainingHasBegun) {
   EXPECT_EQ(verdicts.size(), 3u);
 }
 
-TEST(NodeLauncher, ACrashLoopEndsAndNamesTheStep) {
-  AttemptEnd last;
-  int attempts = 0;
-  NodeLauncherOptions options;
-  options.max_restarts = 100;
-  options.on_failure = [&](const AttemptEnd& end) { last = end, ++attempts; };
-  const auto rank = [](const Forked& forked) {
-    forked.state->step = 12;
-    raise(SIGKILL);
-  };
-  EXPECT_EQ(RunRanks(Ranks(1), rank, options).exit_code, 4);
-  EXPECT_EQ(attempts, 4);  // the first, and three restarts
-  EXPECT_FALSE(last.restarts);
-  EXPECT_EQ(last.last_step, 12);
-  EXPECT_THAT(last.verdict, testing::HasSubstr("at step 12"));
-}
-
 // A launcher in a process of its own, whose ranks write a byte to `ready` when they have started.
 class SignalledLauncher {
  public:
@@ -242,14 +225,6 @@ TEST(NodeLauncher, ASecondSignalEndsAllAtOnce) {
   launcher.Signal(SIGTERM);
   const int status = launcher.Status();
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
-  launcher.WaitForTheEndOfAll();
-}
-
-TEST(NodeLauncher, RanksEndWithAKilledLauncher) {
-  SignalledLauncher launcher(&IgnoresRequests);
-  launcher.WaitForBytes(2);
-  launcher.Signal(SIGKILL);
-  launcher.Status();
   launcher.WaitForTheEndOfAll();
 }
 
