@@ -26,13 +26,16 @@ difference of exactly 0.
 
 
 MOST_BYTES = 1 << 20
+KEYS = {"kind", "subject", "reference", "tolerance", "worst"}
 
 
-def read(folder: Path) -> list[dict]:
+def read(folder: Path, is_record) -> list[dict]:
     records = {path: read_object(path, MOST_BYTES) for path in sorted(folder.glob("*.json"))}
     for path, record in records.items():
-        if not {"kind", "subject", "reference", "tolerance", "worst"} <= record.keys():
+        if not is_record(record):
             raise Failure(f"{path} is no record", "remove it, and run the tests again: scripts/test.sh", DATA)
+    if not records:
+        raise Failure(f"there are no records in {folder}", "run the tests first: scripts/test.sh", DATA)
     return list(records.values())
 
 
@@ -54,23 +57,22 @@ def page(records: list[dict]) -> str:
     return "\n".join(parts)
 
 
-def make_page(description: str, records: Path, target: Path, read, page, noun: str) -> int:
-    """The program: writes what `page` makes of the records of a folder, which `read` returns."""
+def make_page(description: str, records: Path, target: Path, is_record, page, noun: str) -> int:
+    """The program: writes what `page` makes of the records of a folder."""
     parser = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=Path, default=records, help="folder of the records that the tests have written")
     parser.add_argument("--output", type=Path, default=target)
     arguments = parser.parse_args()
     output_file(arguments.output, [".md"], [])
-    found = read(arguments.records)
-    if not found:
-        raise Failure(f"there are no records in {arguments.records}", "run the tests first: scripts/test.sh", DATA)
+    found = read(arguments.records, is_record)
     replace(arguments.output, page(found))
     print(f"{len(found)} {noun} → {shown(arguments.output)}")
     return 0
 
 
 def main() -> int:
-    return make_page(__doc__, BUILD / "truth", ROOT / "docs" / "truth.md", read, page, "comparisons")
+    return make_page(
+        __doc__, BUILD / "truth", ROOT / "docs" / "truth.md", lambda record: KEYS <= record.keys(), page, "comparisons")
 
 
 if __name__ == "__main__":

@@ -173,6 +173,15 @@ def load_json(path: Path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def leave_record(page: str, name: str, entry: dict) -> None:
+    """Leaves a record in the build folder, from which a script makes a page of docs."""
+    folder = BUILD / page
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".{name}.tmp"
+    temporary.write_text(json.dumps(entry), encoding="utf-8")
+    temporary.replace(folder / f"{name}.json")
+
+
 def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 

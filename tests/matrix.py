@@ -3,13 +3,11 @@
 scripts/fault_matrix.py makes docs/faults.md. Its number says which row of the page it belongs to."""
 
 import hashlib
-import json
 
 import pytest
 
-from command import BUILD
+from command import leave_record
 
-FOLDER = BUILD / "faults"
 SECONDS, CASES = [], []  # of the test under way
 
 
@@ -24,12 +22,8 @@ def tried(cases: int) -> None:
 
 
 def record(name: str, row: int, fault: str, bound: str) -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    entry = {"row": row, "fault": fault, "bound": bound, "cases": sum(CASES) if CASES else 1,
-             "seconds": max(SECONDS, default=None)}
-    temporary = FOLDER / f".{name}.tmp"
-    temporary.write_text(json.dumps(entry), encoding="utf-8")
-    temporary.replace(FOLDER / f"{name}.json")
+    leave_record("faults", name, {"row": row, "fault": fault, "bound": bound, "cases": sum(CASES) if CASES else 1,
+                                  "seconds": max(SECONDS, default=None)})
 
 
 class Recorder:

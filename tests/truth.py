@@ -4,20 +4,15 @@ leaves a record in the build folder, from which scripts/truth.py makes docs/trut
 import hashlib
 import json
 
-from command import BUILD
-
-FOLDER = BUILD / "truth"
+from command import leave_record
 
 
 def record(kind: str, subject: str, reference: str, tolerance: str, worst: float) -> None:
     """Leaves a record. `kind` is a heading of the page; `worst` is the worst difference found, in the terms of
     `tolerance`."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    entry = {"kind": kind, "subject": subject, "reference": reference, "tolerance": tolerance, "worst": float(worst)}
     name = hashlib.sha256(json.dumps([kind, subject, reference]).encode()).hexdigest()[:16]
-    temporary = FOLDER / f".{name}.tmp"
-    temporary.write_text(json.dumps(entry), encoding="utf-8")
-    temporary.replace(FOLDER / f"{name}.json")
+    leave_record("truth", name, {"kind": kind, "subject": subject, "reference": reference, "tolerance": tolerance,
+                                 "worst": float(worst)})
 
 
 def worst_difference(found, expected) -> float:

@@ -12,6 +12,7 @@ standard error.
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from instance_types import instance_type  # noqa: E402
 CONDITION = re.compile(r"\s+# if (\w+)$")
 JOB = re.compile(r"^kind: (?:Job|PyTorchJob|TrainJob)$", re.MULTILINE)
 NODES = re.compile(r"^\s+(?:parallelism|maxReplicas|numNodes): (\d+)$", re.MULTILINE)
-PRICES = Path(__file__).resolve().parents[1] / "prices.tsv"
+COSTS = Path(__file__).resolve().parents[1] / "costs.sh"
 
 
 def of_instance(name: str) -> dict:
@@ -56,11 +57,9 @@ def hourly_cost(manifest: str, instance: str) -> str:
     if not jobs:
         return ""
     nodes = sum(max(map(int, NODES.findall(job))) for job in jobs)
-    table = PRICES.read_text(encoding="utf-8")
-    date = re.search(r"as of ([\d-]+)", table).group(1)
-    price = dict(re.findall(r"^(\S+)\t([\d.]+)$", table, re.MULTILINE)).get(instance)
-    dollars = f"${nodes * float(price):.2f}" if price else "a price that prices.tsv does not have"
-    return f"==> At most {nodes} × {instance}: {dollars} an hour while they run (on demand, us-east-1, {date})"
+    say = 'say() { printf "==> %s" "$*"; }; . "$0"; say_price "$@"'
+    command = ["bash", "-euc", say, COSTS, instance, str(nodes)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def main() -> None:
