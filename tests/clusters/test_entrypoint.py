@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from command import BUILD, MAIN, ROOT, TINY, Background, load_json, run, sha256
+from command import BUILD, ROOT, TINY, Background, load_json, run, sha256
 from two_hosts import TwoHosts
 
 sys.path.insert(0, str(ROOT / "scripts"))

@@ -2,7 +2,7 @@
 
 import re
 
-from command import BENCH, DATA, MAIN, ROOT, run
+from command import BENCH, DATA, ROOT, run
 from tools import tracked
 
 FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:_[a-z0-9]+)+)\b")

@@ -1,7 +1,6 @@
 """Ranks that are started one by one, as on several machines, so that no launcher cleans up after them."""
 
 import os
-import shutil
 import signal
 import time
 from contextlib import ExitStack
@@ -56,11 +55,6 @@ class Ranks:
         measured(seconds)
         assert seconds < within + margin, found
         return found
-
-
-def only_model(run_dir: Path) -> None:
-    """Deletes the checkpoints, which are large, and keeps the files that a test compares."""
-    shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
 
 
 def is_stopped(pid: int) -> bool:

@@ -126,7 +126,7 @@ def test_a_finished_run_started_again_says_so_and_loses_nothing(images, own):
     flags = (*TINY_RESNET, f"--data_dir={images}", f"--run_dir={own}")
     result, points = load_json(own / "result.json"), metrics(own)
     outcome = run(*flags, "--epochs=1", "--clear_log")
-    assert "this run is finished" in outcome.stderr and "--epochs" in outcome.stderr
+    assert "this run is finished" in outcome.stderr and "--epochs" in outcome.stderr and not outcome.step_lines
     assert (load_json(own / "result.json"), metrics(own)) == (result, points)
     outcome = run(*flags, "--epochs=1.2", "--lr=0.001")
     assert "changed since the checkpoint: epochs 1 → 1.2, lr 0.005 → 0.001" in outcome.stderr

@@ -42,41 +42,12 @@ def test_weights_that_are_a_link_to_themselves(few_images, tmp_path):
 
 # ---- The command line (before a run directory exists) ----------------------------------------------------------------
 
-USAGE = {
-    "no data": (["--model=resnet18"], ["--data_dir"]),
-    "batch of nothing": (["--batch_size=0"], ["--batch_size=0", "1 to 1000000"]),
-    "negative batch": (["--batch_size=-4"], ["--batch_size=-4"]),
-    "sizes that disagree": (["--batch_size=8", "--grad_accum_steps=2", "--global_batch_size=24"],
-                            ["--global_batch_size=24", "16"]),
-    "warmup longer than the schedule": (["--warmup_steps=11", "--schedule_steps=10"], ["--warmup_steps=11", "10"]),
-    "unknown model": (["--model=resnet81"], ["--model=resnet81", "resnet18"]),
-    "unknown flag": (["--batchsize=4"], ["--batchsize: no such flag", "--batch_size"]),
-    "unknown word": (["--lr_schedule=cosin"], ["--lr_schedule=cosin", "cosine"]),
-    "not a number": (["--lr=fast"], ["--lr=fast", "number"]),
-    "no value": (["--epochs"], ["--epochs: a value is missing"]),
-    "not a flag": (["resnet50"], ["'resnet50' is not a flag"]),
-    "predict without files": (["--mode=predict"], ["--input", "--output"]),
-    "flags that are gone": (["--decode=gpu", "--nopad-stem"],
-                            ["--decode is no longer a flag: images are decoded on the CPU", "--nopad_stem is no longer a flag"]),
-    "half of the ranks' flags": (["--rank=0"], ["--world_size"]),
-}
-
-
-@pytest.mark.parametrize("name", USAGE)
-def test_usage(few_images, tmp_path, name):
-    flags, parts = USAGE[name]
-    given = [] if name == "no data" else [f"--data_dir={few_images}"]
-    message = failure(2, *given, *flags, cwd=tmp_path)
-    for part in parts:
-        assert part in message
-    assert not (tmp_path / "runs").exists()
-
-
-def test_all_mistakes_are_listed_at_once(few_images):
+def test_all_mistakes_are_listed_at_once(few_images, tmp_path):
     message = failure(2, f"--data_dir={few_images}", "--batch_size=0", "--lr=-1", "--model=resnet81", "--epochs=0",
-                      "--precision=fp15")
+                      "--precision=fp15", cwd=tmp_path)
     for part in ("--batch_size=0", "--lr=-1", "--model=resnet81", "--epochs=0", "--precision=fp15"):
         assert part in message
+    assert not (tmp_path / "runs").exists()
     message = failure(2, "--batchsize=4", "--learning=1", "--epochs=many")
     for part in ("--batchsize", "--learning", "--epochs=many"):
         assert part in message
@@ -237,12 +208,9 @@ def test_missing_weights(few_images, tmp_path, run_dir):
     assert f"{tmp_path / 'none'} is neither" in message and "--init_weights" in message
 
 
-@pytest.mark.parametrize("damage", ["cut", "no header", "huge header", "text"])
-def test_damaged_weights(few_images, weights, tmp_path, run_dir, damage):
+def test_damaged_weights(few_images, weights, tmp_path, run_dir):
     path = tmp_path / "damaged.safetensors"
-    content = weights.read_bytes()
-    path.write_bytes({"cut": content[:-1], "no header": content[:4], "text": b"no weights at all",
-                      "huge header": (2**62).to_bytes(8, "little") + content[8:]}[damage])
+    path.write_bytes(weights.read_bytes()[:-1])
     assert str(path) in refused_training(3, run_dir, f"--data_dir={few_images}", f"--init_weights={path}")
 
 

@@ -134,12 +134,6 @@ def test_another_dictionary_when_a_run_goes_on(tokens, run_dir):
     assert outcome.code in (2, 3) and "--allow_dataset_change" in outcome.stderr
 
 
-def test_flags_that_mean_nothing_for_text_are_refused(tokens, run_dir):
-    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--label_smoothing=0.1", "--mixup=0.2", check=2)
-    for flag in ("--label_smoothing=0.1", "--mixup=0.2"):
-        assert f"{flag}: not used by --task=masked_lm (it is for image_classification" in outcome.stderr
-
-
 def test_an_evaluation_has_the_masks_of_its_run(tmp_path, run_dir):
     """They follow from --seed, which the run knows."""
     tokens = make_tokens(tmp_path, train=TEXT, valid=TEXT[:600])
@@ -210,12 +204,6 @@ def test_rows_without_a_token_are_counted_and_change_nothing(tmp_path, run_dir, 
     save_file(split, tmp_path / "val.safetensors")
     outcome = run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tmp_path}", check=3)
     assert "has a token to guess" in outcome.stderr
-
-
-def test_steps_without_a_masked_token_are_no_divergence(tokens, run_dir):
-    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--mask_prob=1e-9", "--max_steps=8",
-                  "--max_skipped_steps=3")
-    assert "without a token to guess" in outcome.stderr and "not finite" not in outcome.stderr
 
 
 def test_rows_of_one_token(tmp_path, run_dir):

@@ -28,9 +28,8 @@ def check_table(stdout: str, ranks: int) -> None:
     assert re.fullmatch(r"# Avg bus bandwidth    : \S+", comments[-2])
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
-def test_the_table(ranks):
-    check_table(run(*SMALL, f"--nproc_per_node={ranks}", program=BENCH).stdout, ranks)
+def test_the_table():
+    check_table(run(*SMALL, "--nproc_per_node=3", program=BENCH).stdout, 3)
 
 
 def test_torchrun():

@@ -351,16 +351,6 @@ def test_a_class_that_train_lacks_is_refused(own_images, tmp_path, command):
         assert "not among the training split's 3 classes: red" in failed.stderr
 
 
-def test_a_changed_set_is_not_resumed(own_pack, few_images, run_dir, tmp_path):
-    folder = own_pack("webdataset")
-    flags = (*TINY, f"--data_dir={folder}", f"--run_dir={run_dir}")
-    run(*flags, "--max_steps=2")
-    last = shards(folder)[-1]
-    shutil.copy(last, folder / "train-000002.tar")
-    failed = run(*flags, "--max_steps=4", check=3)
-    assert "--allow_dataset_change" in failed.stderr and failed.code == 3
-
-
 def test_seek_points_keep_every_pixel(few_images, tmp_path):
     """Also those of a progressive file, which becomes a baseline file; other formats are left unchanged."""
     source = shutil.copytree(few_images, tmp_path / "source")

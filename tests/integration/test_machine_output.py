@@ -57,12 +57,6 @@ def test_the_plan_under_torchrun(flags):
     assert {key: found[key] for key in expected} == expected
 
 
-def test_the_plan_derives_batch_sizes(images):
-    found = plan(f"--data_dir={images}", "--batch_size=4", "--global_batch_size=32", "--max_steps=7")
-    assert (found["batch_size"], found["grad_accum_steps"], found["global_batch_size"]) == (4, 8, 32)
-    assert (found["total_steps"], found["steps_per_epoch"]) == (7, 5)
-
-
 def test_a_plan_that_cannot_work(images, tmp_path):
     run("--dry_run", f"--data_dir={images}", "--batch_size=0", check=2)
     run("--dry_run", f"--data_dir={tmp_path / 'none'}", check=3)
@@ -123,38 +117,12 @@ def test_the_plan_as_text(flags):
     assert re.search(r"^model\s+resnet18$", outcome.stdout, re.MULTILINE)
 
 
-def flags_in_help() -> set:
-    return set(re.findall(r"^\s*--(?:\[no\])?(\w+)", run("--help").stdout, re.MULTILINE))
-
-
 def test_print_config_needs_no_data():
     found = json.loads(run("--print_config", "--data_dir=/none", "--lr=0.25", "--nesterov", "--batch-size", "8",
                            "--mean=0.1,0.2,0.3").stdout)
     assert (found["data_dir"], found["lr"], found["nesterov"], found["batch_size"]) == ("/none", 0.25, True, 8)
     assert found["mean"] == [0.1, 0.2, 0.3]
-    assert set(found) <= flags_in_help() and len(found) > 50
-
-
-def test_help_is_grouped_and_complete():
-    outcome = run("--help")
-    assert outcome.stderr == ""
-    groups = [line for line in outcome.lines if re.fullmatch(r"[A-Z][\w ,]*:?", line)]
-    assert len(groups) >= 8, outcome
-    names = flags_in_help()
-    assert {"mode", "data_dir", "image_size", "model", "batch_size", "lr", "lr_schedule", "precision",
-            "nproc_per_node", "run_dir", "log_format"} <= names
-    assert run("--help", "--no_such_flag").code == 0
-
-
-def test_flagfile(images, tmp_path):
-    recipe = tmp_path / "small.flags"
-    recipe.write_text("# a recipe\n--model=resnet34\n--batch_size=5\n\n--epochs=2\n", encoding="utf-8")
-    found = plan(f"--flagfile={recipe}", f"--data_dir={images}", "--epochs=1")
-    assert (found["model"], found["batch_size"], found["total_steps"]) == ("resnet34", 5, 32)  # the later one counts
-    recipe.write_text("--model=resnet34\n--bathc_size=5\n", encoding="utf-8")
-    outcome = run(f"--flagfile={recipe}", f"--data_dir={images}", check=2)
-    assert "small.flags" in outcome.stderr and "--batch_size" in outcome.stderr
-    assert "none.flags" in run(f"--flagfile={tmp_path / 'none.flags'}", check=2).stderr
+    assert len(found) > 50
 
 
 def test_bench_step():

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 from pathlib import Path
@@ -107,22 +106,6 @@ def test_adam_and_the_loss_scale_go_on_as_they_were(few_images, tmp_path, run_di
     assert result_of(tmp_path / "halting") == result_of(run_dir)
 
 
-def test_terminated_then_run_again(undisturbed, few_images, run_dir):
-    """Several ranks: tests/faults/test_stopping.py."""
-    command = (*flags_of(few_images), f"--run_dir={run_dir}", "--save_every_epochs=0")
-    with Background(*command) as training:
-        training.wait_for_line("step 1/")
-        training.process.send_signal(signal.SIGTERM)
-        outcome = training.wait()
-    assert outcome.code == 75, outcome
-    at_step = int(re.search(r"stopped at step (\d+) after a clean save", outcome.stderr).group(1))
-    assert 1 <= at_step < STEPS
-    assert (run_dir / "latest").read_text(encoding="utf-8") == f"checkpoints/step-{at_step:09}\n"
-    assert not (run_dir / "error.json").exists()  # a stop is no failure
-    run(*command)
-    assert result_of(run_dir) == undisturbed()
-
-
 def test_lines_between_two_logged_steps_are_not_lost(few_images, tmp_path):
     """The run stops inside a logging interval, whose first half is in the checkpoint."""
     common = (*flags_of(few_images), "--log_interval=4", "--save_every_epochs=0")
@@ -153,18 +136,6 @@ def test_metrics_are_cut_back_to_the_restored_step(undisturbed, few_images, run_
     run(*command)
     assert result_of(run_dir) == undisturbed()
     assert [point["epoch"] for point in metrics(run_dir, "epoch")] == [1, 2]
-
-
-def test_a_finished_run_is_not_trained_again(few_images, run_dir):
-    command = (*flags_of(few_images), "--max_steps=2", f"--run_dir={run_dir}")
-    first = run(*command)
-    expected, lines = result_of(run_dir), metrics(run_dir)
-    again = run(*command)
-    assert again.last_line == first.last_line
-    assert not again.step_lines
-    assert result_of(run_dir) == expected and metrics(run_dir) == lines
-    result = load_json(run_dir / "result.json")
-    assert (result["step"], result["samples_seen"]) == (2, 32)
 
 
 # ---- Damage ----------------------------------------------------------------------------------------------------------
@@ -230,10 +201,7 @@ def test_a_state_that_says_something_else_is_refused(few_images, own_stopped, ch
 # ---- Another run -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change, word", [
-    ("--seed=5", "seed"), ("--global_batch_size=32", "global_batch_size"), ("--model=resnet34", "model"),
-    ("--shuffle=none", "shuffle"),
-])
+@pytest.mark.parametrize("change, word", [("--model=resnet34", "model"), ("--repeated_augmentation=2", "repeated_augmentation")])
 def test_another_configuration_does_not_go_on(few_images, own_stopped, change, word):
     before = {name: (own_stopped / name).read_bytes() for name in ("config.json", "metrics.jsonl", "latest")}
     outcome = run(*flags_of(few_images), change, f"--run_dir={own_stopped}", check=2)
@@ -282,7 +250,7 @@ def test_a_second_job_on_the_run_directory_is_refused(few_images, run_dir):
 
 def test_growing_images_go_on_bit_for_bit(few_images, tmp_path, run_dir):
     """Sizes change at steps 4 and 6; the run is stopped before, between and after them."""
-    flags = (*flags_of(few_images, 2), "--image_size_schedule=0:24,1:32,2:48", "--image_size=40")
+    flags = (*flags_of(few_images, 2), "--image_size_schedule=0:16,1:24,2:32", "--image_size=24")
     run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
     for _ in range(4):
         run(*flags, f"--run_dir={run_dir}", "--limit_train_steps=2")
@@ -294,9 +262,3 @@ def test_the_plan_shows_growing_images(few_images):
     assert json.loads(outcome.last_line)["image_sizes"] == [
         {"epoch": 0, "size": 24, "first_step": 1}, {"epoch": 1, "size": 32, "first_step": 4},
         {"epoch": 2, "size": 48, "first_step": 6}]
-
-
-@pytest.mark.parametrize("flag", ["--repeated_augmentation=2", "--image_size_schedule=0:32"])
-def test_another_order_or_size_is_another_run(few_images, own_stopped, flag):
-    outcome = run(*flags_of(few_images), flag, f"--run_dir={own_stopped}", check=2)
-    assert f"{flag.split('=')[0].strip('-')} = " in outcome.stderr

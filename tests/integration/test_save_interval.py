@@ -3,7 +3,6 @@
 import json
 import math
 import random
-import subprocess
 import sys
 
 import pytest

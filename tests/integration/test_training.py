@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import re
 import subprocess
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from command import BENCH, MAIN, TINY, TINY_RESNET, final_numbers, load_json, losses, metrics, run, sha256
+from command import BENCH, MAIN, TINY, TINY_RESNET, final_numbers, load_json, losses, metrics, run
 
 TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "top1", "images_per_second", "data_seconds", "step_seconds", "forward_seconds",
               "backward_seconds", "communication_seconds", "update_seconds", "other_seconds", "grad_norm", "time"]
@@ -150,13 +149,6 @@ def test_plain_lines(finished):
     assert [int(re.fullmatch(pattern, line).group(1)) for line in steps] == list(range(1, 21))
 
 
-def test_json_lines_are_the_metrics(few_images, run_dir):
-    outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=3", "--log_format=json", f"--run_dir={run_dir}")
-    points = [json.loads(line) for line in outcome.lines]
-    assert points[:-1] == metrics(run_dir)
-    assert points[-1] == {"kind": "result"} | load_json(run_dir / "result.json")
-
-
 def test_table_adds_the_l2_term(few_images, run_dir):
     decay = 0.01
     outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=3", f"--weight_decay={decay}", "--log_format=table",
@@ -211,36 +203,6 @@ def test_accumulation_is_as_many_ranks_one_after_the_other(few_images, tmp_path)
 
 
 # ---- When a run ends, and what it keeps ------------------------------------------------------------------------------
-
-
-def test_max_steps_ends_the_schedule_too(tensors, run_dir):
-    run(*TINY, f"--data_dir={tensors}", "--batch_size=4", "--max_steps=4", "--lr_schedule=cosine",
-        f"--run_dir={run_dir}")
-    rates = [point["lr"] for point in metrics(run_dir, "train")]
-    assert rates == pytest.approx([0.005 * (1 + math.cos(math.pi * step / 4)) / 2 for step in range(4)], rel=1e-12)
-
-
-def test_limit_train_steps_leaves_the_schedule_alone(tensors, run_dir):
-    run(*TINY, f"--data_dir={tensors}", "--batch_size=4", "--max_steps=10", "--lr_schedule=cosine",
-        "--limit_train_steps=3", f"--run_dir={run_dir}")
-    rates = [point["lr"] for point in metrics(run_dir, "train")]
-    assert rates == pytest.approx([0.005 * (1 + math.cos(math.pi * step / 10)) / 2 for step in range(3)], rel=1e-12)
-    assert load_json(run_dir / "result.json")["step"] == 3
-
-
-def test_clear_log_forgets_the_lines_of_earlier_runs(tensors, run_dir):
-    common = (*TINY, f"--data_dir={tensors}", "--batch_size=4", "--max_steps=4", f"--run_dir={run_dir}")
-    run(*common, "--limit_train_steps=2")
-    run(*common, "--clear_log")
-    assert [point["step"] for point in metrics(run_dir, "train")] == [3, 4]
-
-
-def test_epochs_stream_across_their_ends_or_drop_the_rest(tensors, tmp_path):
-    common = (*TINY, f"--data_dir={tensors}", "--batch_size=8", "--epochs=2")  # 20 samples: 2.5 batches
-    run(*common, f"--run_dir={tmp_path / 'stream'}")
-    run(*common, "--last_batch=drop", f"--run_dir={tmp_path / 'drop'}")
-    assert [step for step, _ in losses(tmp_path / "stream")] == [1, 2, 3, 4, 5]
-    assert [step for step, _ in losses(tmp_path / "drop")] == [1, 2, 3, 4]
 
 
 def test_a_limit_on_evaluation(images, run_dir):

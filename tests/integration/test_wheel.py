@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from command import BUILD, MAIN, ROOT, environment, run
+from command import BUILD, MAIN, ROOT, run
 
 pytest.importorskip("torch", reason="scripts/setup.sh --tests installs it")
 pytest.importorskip("wheel", reason="scripts/setup.sh --tests installs it")

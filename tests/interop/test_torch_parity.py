@@ -6,7 +6,6 @@ import math
 import os
 import socket
 
-import numpy as np
 import pytest
 
 from beside_torch import allowed_ratio, assert_moved_alike, assert_same_steps, in_both_ways, predict, torch
