@@ -7,7 +7,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,63 +15,41 @@
 #include <vector>
 
 #include "data/pipeline/batch.h"
+#include "tests/words.h"
 
 namespace dtrain {
 
 struct AllowedOperators {
-  std::string why;
-  std::set<std::string> names;
+  std::string why, names;
 };
 
 // An operator waits if its result decides a shape (nonzero, masked_select, unique, repeat_interleave, an index that is
 // a mask) or becomes a number on the host (_local_scalar_dense, which item and is_nonzero call; equal).
 inline const std::vector<AllowedOperators>& OperatorsOfSteps() {
   static const std::vector<AllowedOperators> table = {
-      {.why = "the host knows the shape, and nothing is computed",
-       .names = {"_reshape_alias", "as_strided", "empty", "empty_strided", "resize_", "view"}},
-      {.why = "writes what does not depend on a tensor", .names = {"arange", "bernoulli_", "fill_", "zero_"}},
-      {.why = "computes each element from those at the same place",
-       .names = {"abs",  "add",      "add_",  "clamp_max",   "clamp_min",   "div",   "div_",         "eq",      "ge",
-                 "gt",   "isneginf", "lerp_", "logical_and", "logical_not", "lt",    "masked_fill_", "maximum", "mul",
-                 "mul_", "ne",       "neg",   "pow",         "reciprocal",  "rsqrt", "sqrt",         "sqrt_",   "sub",
-                 "sub_", "where"}},
-      {.why = "activations and their gradients",
-       .names = {"gelu", "gelu_backward", "log_sigmoid_forward", "relu_", "sigmoid", "sigmoid_backward", "silu",
-                 "silu_backward", "tanh", "tanh_backward", "threshold_backward"}},
-      {.why = "reduces dimensions that the host knows",
-       .names = {"_log_softmax_backward_data",
-                 "log_softmax",
-                 "_softmax",
-                 "_softmax_backward_data",
-                 "all",
-                 "argmax",
-                 "linalg_vector_norm",
-                 "max_pool2d_with_indices",
-                 "max_pool2d_with_indices_backward",
-                 "mean",
-                 "mse_loss",
-                 "mse_loss_backward",
-                 "native_batch_norm",
-                 "native_batch_norm_backward",
-                 "native_layer_norm",
-                 "native_layer_norm_backward",
-                 "nll_loss_backward",
-                 "nll_loss_forward",
-                 "sum",
-                 "topk",
-                 "var_mean"}},
-      {.why = "the places are numbers, as many as the shape of their tensor says",
-       .names = {"cat", "embedding_dense_backward", "index_add_", "index_copy_", "index_fill_", "index_select", "roll",
-                 "scatter_"}},
-      {.why = "attention on the CPU; a GPU has others, which the tests on a GPU look at",
-       .names = {"_scaled_dot_product_flash_attention_for_cpu",
-                 "_scaled_dot_product_flash_attention_for_cpu_backward"}},
-      {.why = "products", .names = {"addmm", "bmm", "mm"}},
-      {.why = "convolutions in half precision on a CPU without AVX-512; a GPU has others",
-       .names = {"_slow_conv2d_backward", "_slow_conv2d_forward"}},
-      {.why = "the rate, the scale and whether to skip the step are tensors of the device",
-       .names = {"_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_", "_fused_adam_", "_fused_adamw_",
-                 "_fused_sgd_"}},
+      {"the host knows the shape, and nothing is computed",
+       "_reshape_alias as_strided empty empty_strided resize_ view"},
+      {"writes what does not depend on a tensor", "arange bernoulli_ fill_ zero_"},
+      {"computes each element from those at the same place",
+       "abs add add_ clamp_max clamp_min div div_ eq ge gt isneginf lerp_ logical_and logical_not lt masked_fill_ "
+       "maximum mul mul_ ne neg pow reciprocal rsqrt sqrt sqrt_ sub sub_ where"},
+      {"activations and their gradients",
+       "gelu gelu_backward log_sigmoid_forward relu_ sigmoid sigmoid_backward silu silu_backward tanh tanh_backward "
+       "threshold_backward"},
+      {"reduces dimensions that the host knows",
+       "_log_softmax_backward_data log_softmax _softmax _softmax_backward_data all argmax linalg_vector_norm "
+       "max_pool2d_with_indices max_pool2d_with_indices_backward mean mse_loss mse_loss_backward native_batch_norm "
+       "native_batch_norm_backward native_layer_norm native_layer_norm_backward nll_loss_backward nll_loss_forward sum "
+       "topk var_mean"},
+      {"the places are numbers, as many as the shape of their tensor says",
+       "cat embedding_dense_backward index_add_ index_copy_ index_fill_ index_select roll scatter_"},
+      {"attention on the CPU; a GPU has others, which the tests on a GPU look at",
+       "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward"},
+      {"products", "addmm bmm mm"},
+      {"convolutions in half precision on a CPU without AVX-512; a GPU has others",
+       "_slow_conv2d_backward _slow_conv2d_forward"},
+      {"the rate, the scale and whether to skip the step are tensors of the device",
+       "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _fused_adam_ _fused_adamw_ _fused_sgd_"},
   };
   return table;
 }
@@ -127,8 +104,14 @@ class StepOperators {
     if (name.starts_with("c10d::")) return true;  // a collective of NCCL waits in its stream
     constexpr std::string_view kAten = "aten::";
     const std::string of_aten = name.starts_with(kAten) ? name.substr(kAten.size()) : "";
-    const auto& table = OperatorsOfSteps();
-    return std::any_of(table.begin(), table.end(), [&](const auto& row) { return row.names.contains(of_aten); });
+    static const std::set<std::string> allowed = [] {
+      std::set<std::string> all;
+      for (const AllowedOperators& row : OperatorsOfSteps()) {
+        for (const std::string& one : Words(row.names)) all.insert(one);
+      }
+      return all;
+    }();
+    return allowed.contains(of_aten);
   }
 
   void RequireDevice(const std::string& name, const std::vector<c10::Argument>& arguments,

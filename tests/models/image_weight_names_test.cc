@@ -16,26 +16,6 @@ NamedWeights StateOf(const std::string& model) {
   return weights;
 }
 
-TEST(TimmNames, AreThoseOfTimm) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"features.0.0.weight", "conv_stem.weight"},
-      {"features.0.1.running_var", "bn1.running_var"},
-      {"features.1.0.block.0.0.weight", "blocks.0.0.conv_dw.weight"},
-      {"features.1.1.block.1.fc1.bias", "blocks.0.1.se.conv_reduce.bias"},
-      {"features.1.0.block.2.1.num_batches_tracked", "blocks.0.0.bn2.num_batches_tracked"},
-      {"features.2.0.block.0.0.weight", "blocks.1.0.conv_pw.weight"},
-      {"features.7.12.block.2.fc2.weight", "blocks.6.12.se.conv_expand.weight"},
-      {"features.3.1.block.3.1.bias", "blocks.2.1.bn3.bias"},
-      {"features.8.0.weight", "conv_head.weight"},
-      {"features.8.1.bias", "bn2.bias"},
-      {"classifier.1.weight", "classifier.weight"},
-  };
-  for (const auto& [ours, theirs] : cases) {
-    EXPECT_EQ(TimmName(ours), theirs);
-    EXPECT_EQ(TorchvisionName(theirs), ours);
-  }
-}
-
 TEST(TimmNames, OtherNamesHaveNone) {
   for (const char* name : {"", "fc.weight", "features", "features.", "features.x.0.block.0.0.weight", "features.2",
                            "features.99999999999999999999.0.block.0.0.weight", "features.2.0.block.4.0.weight",

@@ -11,6 +11,30 @@
 namespace dtrain::models {
 namespace {
 
+// As in torchvision's table of models: parameters, and billions of multiply-adds at a size in pixels.
+TEST(Registry, ImageModelsHaveTorchvisionsSizes) {
+  struct Size {
+    const char* name;
+    int64_t parameters;
+    double giga_multiply_adds;
+    int64_t image_size = 224;
+  };
+  for (const auto& [name, parameters, giga_multiply_adds, image_size] :
+       {Size{"resnet18", 11'689'512, 1.814}, Size{"resnet34", 21'797'672, 3.664}, Size{"resnet50", 25'557'032, 4.089},
+        Size{"resnet101", 44'549'160, 7.801}, Size{"resnet152", 60'192'808, 11.514},
+        Size{"efficientnet_b0", 5'288'548, 0.386}, Size{"efficientnet_b1", 7'794'184, 0.687, 240},
+        Size{"efficientnet_b3", 12'233'232, 1.827, 300}, Size{"efficientnet_b5", 30'389'784, 10.266, 456},
+        Size{"efficientnet_b7", 66'347'960, 37.746, 600}}) {
+    const auto model = MakeImageModel(name, {});
+    int64_t count = 0;
+    for (const auto& parameter : model->parameters()) count += parameter.numel();
+    EXPECT_EQ(count, parameters) << name;
+    const double tolerance = name[0] == 'r' ? 0.01 : 0.01 * giga_multiply_adds;
+    EXPECT_NEAR(static_cast<double>(model->Cost(image_size).multiply_adds) * 1e-9, giga_multiply_adds, tolerance)
+        << name;
+  }
+}
+
 TEST(Registry, EachNameHasOneModel) {
   const std::vector<std::string> names = ModelNames();
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());

@@ -36,15 +36,6 @@ std::string RawRecord(uint32_t flag, float label, const std::vector<float>& labe
   return record.append((4 - record.size() % 4) % 4, '\0');
 }
 
-TEST(RecordIo, WrittenRecordsAreRead) {
-  const std::string file = Record("12345", 0) + Record("", 999) + Record("1234", 1);
-  EXPECT_EQ(file.size() % 4, 0U);
-  const Records records = ReadAll(RecordIoFormat(), file);
-  EXPECT_THAT(records.labels, ElementsAre(0, 999, 1));
-  EXPECT_THAT(records.images, ElementsAre("12345", "", "1234"));
-  EXPECT_EQ(Record("12345", 3), RawRecord(0, 3, {}, "12345").replace(16, 8, std::string(8, '\0')));
-}
-
 // The first of several labels counts, and the image follows the last one.
 TEST(RecordIo, LabelArrays) {
   const Records records = ReadAll(

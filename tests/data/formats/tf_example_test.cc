@@ -65,15 +65,5 @@ TEST(ImageExample, RefusesWhatIsNone) {
   }
 }
 
-TEST(ImageExample, WrittenOnesAreRead) {
-  const std::string image(300, 'x');
-  const std::string bytes = MakeImageExample(image, 1000, "tench", "n01440764_18.JPEG");
-  const ImageExample example = ParseImageExample(AsBytes(bytes));
-  EXPECT_EQ(TextOf(example.image), image);
-  EXPECT_EQ(example.label, 1000);
-  EXPECT_THAT(example.features,
-              ElementsAre("image/class/label", "image/class/text", "image/filename", "image/encoded"));
-}
-
 }  // namespace
 }  // namespace dtrain::data

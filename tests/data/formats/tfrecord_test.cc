@@ -12,7 +12,6 @@
 namespace dtrain::data {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string Record(const std::string& image, int64_t label) {
@@ -20,16 +19,6 @@ std::string Record(const std::string& image, int64_t label) {
 }
 
 const std::string kThree = Record("first", 1) + Record("second", 2) + Record("third", 3);
-
-// The bytes that tf.io.TFRecordWriter("f").write(b"abc") of TensorFlow 2.20 writes.
-TEST(TfRecord, FrameIsTensorFlows) {
-  const std::string frame = FrameTfRecord("abc");
-  ASSERT_EQ(frame.size(), 19U);
-  EXPECT_EQ(LoadLittleEndian<uint64_t>(frame.data()), 3U);
-  EXPECT_EQ(LoadLittleEndian<uint32_t>(&frame[8]), MaskedCrc32c(frame.data(), 8));
-  EXPECT_EQ(frame.substr(12, 3), "abc");
-  EXPECT_EQ(LoadLittleEndian<uint32_t>(&frame[15]), MaskedCrc32c("abc", 3));
-}
 
 TEST(TfRecord, FrameComesOff) {
   const std::string frame = FrameTfRecord("abc");
@@ -41,13 +30,6 @@ TEST(TfRecord, FrameComesOff) {
   std::string changed = frame;
   changed[13] ^= 1;
   EXPECT_EQ(UnframeTfRecord(changed), std::nullopt);
-}
-
-TEST(TfRecord, RecordsAreReadInOrder) {
-  const Records records = ReadAll(TfRecordFormat(), kThree);
-  EXPECT_THAT(records.labels, ElementsAre(1, 2, 3));
-  EXPECT_THAT(records.images, ElementsAre("first", "second", "third"));
-  EXPECT_THAT(ReadAll(TfRecordFormat(), "").labels, ElementsAre());
 }
 
 TEST(TfRecord, EveryDamageIsNoticed) {

@@ -16,44 +16,9 @@ namespace {
 
 std::vector<uint8_t> JpegWith(int orientation) {
   // A file with this orientation, from which another one takes it.
-  std::vector<uint8_t> original = {0xFF,
-                                   0xD8,
-                                   0xFF,
-                                   0xE1,
-                                   0,
-                                   34,
-                                   'E',
-                                   'x',
-                                   'i',
-                                   'f',
-                                   0,
-                                   0,
-                                   'I',
-                                   'I',
-                                   42,
-                                   0,
-                                   8,
-                                   0,
-                                   0,
-                                   0,
-                                   1,
-                                   0,
-                                   0x12,
-                                   1,
-                                   3,
-                                   0,
-                                   1,
-                                   0,
-                                   0,
-                                   0,
-                                   static_cast<uint8_t>(orientation),
-                                   0,
-                                   0,
-                                   0,
-                                   0,
-                                   0,
-                                   0,
-                                   0};
+  std::vector<uint8_t> original = {0xFF, 0xD8, 0xFF, 0xE1, 0, 34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0,
+                                   0,    1,    0,    0x12, 1, 3,  0,   1,   0,   0,   0, 0, 0,   0,   0,  0, 0, 0, 0};
+  original[30] = static_cast<uint8_t>(orientation);
   return WithOrientationOf(original, EncodeJpeg(TestPicture(64, 48)));
 }
 

@@ -8,7 +8,6 @@
 namespace dtrain::data {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 // The merged tokens: 256 ab, 257 bc, 258 abc (of ab and c), 259 " a" in the vocabulary's notation.

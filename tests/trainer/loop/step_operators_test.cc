@@ -29,7 +29,7 @@
 namespace dtrain::loop {
 namespace {
 
-constexpr struct { int64_t rows = 4, size = 32, classes = 5, words = 50, longest = 12; } kSmallest;
+constexpr struct { int64_t rows = 4, size = 16, classes = 5, words = 50, longest = 12; } kSmallest;
 
 using Rows = std::map<std::string, at::Tensor>;  // all rows of each field
 

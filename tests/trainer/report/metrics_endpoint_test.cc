@@ -1,4 +1,4 @@
-// Clients of all kinds. tests/integration/test_metrics.py tests a training with misbehaving clients.
+// Clients of all kinds. tests/integration/test_metrics.py asks a training.
 #include "trainer/report/metrics_endpoint.h"
 
 #include <arpa/inet.h>

@@ -159,12 +159,6 @@ TEST(ApplyInitialWeights, AClassifierOfTextIsNoMaskedLanguageModel) {
       HasSubstr("it has a classification head and no masked-LM head"));
 }
 
-TEST(ApplyInitialWeights, SaysWhichModelTheWeightsAreOf) {
-  const auto model = models::MakeImageModel("resnet18", {.num_classes = 3});
-  const checkpoint::NamedTensors weights = StateOf(*models::MakeImageModel("resnet34", {.num_classes = 3}));
-  EXPECT_THAT(HintOf([&] { ApplyInitialWeights(weights, Config(true), *model); }), HasSubstr("--model=resnet34"));
-}
-
 TEST(ReadInitialWeights, NamesAreRecognisedAndHeldToWhatIsSaid) {
   const TemporaryFolder folder;
   config::Config config;
