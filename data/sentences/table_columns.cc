@@ -10,6 +10,7 @@
 
 #include "data/error.h"
 #include "data/shown.h"
+#include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
@@ -54,11 +55,13 @@ class Columns {
     return static_cast<size_t>(found - lower_.begin());
   }
 
-  // The column that the user has named.
+  // The column that the user has named, or numbered from 0 if none has this name.
   size_t Named(const std::string& name, const std::string& flag) const {
     const auto& header = table_.header();
     const auto found = std::ranges::find(header, name);
     if (found == header.end()) {
+      const auto number = WholeNumber<size_t>(name);
+      if (number && *number < header.size()) return *number;
       throw DataError(table_.name() + " has no column '" + name + "'; it has " + Listed(header),
                       "name one of these with " + flag);
     }

@@ -43,6 +43,8 @@ TEST(TableColumns, AreThoseThatTheUserNames) {
             "text id, pair sentence1, label label");
   EXPECT_EQ(Chosen(header, {.pair = "sentence2", .label = "label"}), "text sentence1, pair sentence2, label label");
   EXPECT_EQ(Chosen("index\tsentence", {}, false), "text sentence") << "a test set";
+  EXPECT_EQ(Chosen(header, {.text = "2", .label = "4"}), "text sentence2, label score") << "by their numbers";
+  EXPECT_EQ(Chosen("label\t0", {.text = "0"}), "text 0, label label") << "a name counts before a number";
 }
 
 TEST(TableColumns, ThoseThatAreMissingOrDoubtfulAreNamed) {
@@ -58,6 +60,7 @@ TEST(TableColumns, ThoseThatAreMissingOrDoubtfulAreNamed) {
       {"text\tlabel\tscore", {}, "several columns that may hold labels: 'label', 'score'", "--label_column"},
       {"text\ttext_pair\tquestion1\tquestion2\tlabel", {}, "several columns that may hold pairs", "--text_pair_column"},
       {"text\tlabel", {.text = "texts"}, "FILE has no column 'texts'; it has 'text', 'label'", "--text_column"},
+      {"text\tlabel", {.text = "2"}, "FILE has no column '2'", "--text_column"},
       {"text\tlabel", {.pair = "b"}, "FILE has no column 'b'", "--text_pair_column"},
       {"text\tlabel", {.text = "label"}, "no column that is known to hold labels", "--label_column"},
       {"text\ttext\tlabel", {.text = "text"}, "two columns 'text'", ""},
