@@ -153,6 +153,8 @@ def test_data_are_not_replaced_by_their_pack_or_list(trained, own_images, tmp_pa
     assert "belongs to the run" in data(*pack, f"--output={trained}")
     assert "files of another origin" in data(*pack, f"--output={own_images / 'train'}")
     assert not list(own_images.rglob("*.rec")) and not list(own_images.rglob("pack.json*"))
+    for run_dir in (own_images / "train", own_images / "train" / "new"):  # its folders would be classes
+        assert "lies among the data" in refused(*TINY, f"--data_dir={own_images}", "--max_steps=1", f"--run_dir={run_dir}")
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "pack.json.partial.1").touch()  # another machine begins at the same time
     data(*pack, f"--output={tmp_path / 'begun'}", check=0)

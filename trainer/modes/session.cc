@@ -6,10 +6,12 @@
 #include <chrono>
 #include <filesystem>
 
+#include "data/formats/split_names.h"
 #include "data/outputs.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/elastic.h"
+#include "trainer/config/resolve.h"
 #include "trainer/control/build_id.h"
 #include "trainer/control/flight_record.h"
 #include "trainer/device/cuda_plugin.h"
@@ -86,10 +88,29 @@ data::SharedIndexes ShareIndexes(const data::SharedIndexes& mine, distributed::R
   return indexes;
 }
 
+// The folders of a run would be classes of the data from then on.
+void RequireOutsideOfSplits(const std::filesystem::path& run, const config::DataConfig& data) {
+  if (data.dir.empty()) return;
+  std::vector<std::string> splits = config::ValSplits(data);
+  splits.push_back(data.train_split);
+  std::error_code unreadable;
+  for (auto folder = std::filesystem::weakly_canonical(run, unreadable); folder.has_relative_path();
+       folder = folder.parent_path()) {
+    for (const std::string& split : splits) {
+      for (const std::string& name : data::SplitNames(split)) {
+        if (!data::IsSameFile(folder, std::filesystem::path(data.dir) / name)) continue;
+        throw UsageError("--run_dir=" + run.string() + " lies among the data of split " + split,
+                         "choose another --run_dir");
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void RequireOtherRunDirectory(const report::RunDirectory& files, const config::Config& config) {
   if (data::IsRun(files.root)) return;
+  RequireOutsideOfSplits(files.root, config.data);
   const std::string& weights = config.model.init_weights;
   for (const auto& replaced : {files.root, files.model, files.model_best, files.model_ema}) {
     if (weights.empty() || !data::IsSameFile(weights, replaced)) continue;
@@ -134,6 +155,7 @@ Session::Session(const RunContext& run_context)
   context.status->meets_ranks = false;
   context.status->control = control;
   if (training && launch.rank == 0 && run_directory.empty()) {
+    RequireOutsideOfSplits("runs", context.config.data);
     run_directory = report::MakeDefaultRunDirectory("runs", context.config.model.name, std::time(nullptr)).string();
   }
   if (training && launch.rank == 0) {

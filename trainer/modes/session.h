@@ -20,7 +20,7 @@
 namespace dtrain::modes {
 
 // Throws UsageError if the files of a new run would replace the weights that it starts from, or the config.json of a
-// model.
+// model, or if they would lie in a split of the data.
 void RequireOtherRunDirectory(const report::RunDirectory& files, const config::Config& config);
 
 struct Session {
