@@ -71,6 +71,32 @@ std::string Renamed(std::string_view name, std::string_view Names::*from, std::s
          std::to_string(block) + "." + inside;
 }
 
+bool Take(std::string_view& text, std::string_view start) {
+  if (!text.starts_with(start)) return false;
+  text.remove_prefix(start.size());
+  return true;
+}
+
+// A convolution of Hugging Face's is followed by its `normalization`. Returns an empty string for another name.
+std::string NameOfResNet(std::string_view name) {
+  if (Take(name, "classifier.1.")) return "fc." + std::string(name);
+  Take(name, "resnet.");
+  if (Take(name, "embedder.embedder.convolution.")) return "conv1." + std::string(name);
+  if (Take(name, "embedder.embedder.normalization.")) return "bn1." + std::string(name);
+  if (!Take(name, "encoder.stages.")) return "";
+  const int64_t stage = TakeNumber(name);
+  const int64_t block = Take(name, "layers.") ? TakeNumber(name) : -1;
+  if (stage < 0 || block < 0) return "";
+  const std::string place = "layer" + std::to_string(stage + 1) + "." + std::to_string(block) + ".";
+  if (Take(name, "shortcut.convolution.")) return place + "downsample.0." + std::string(name);
+  if (Take(name, "shortcut.normalization.")) return place + "downsample.1." + std::string(name);
+  const int64_t convolution = Take(name, "layer.") ? TakeNumber(name) : -1;
+  if (convolution < 0) return "";
+  const bool is_norm = Take(name, "normalization.");
+  if (!is_norm && !Take(name, "convolution.")) return "";
+  return place + (is_norm ? "bn" : "conv") + std::to_string(convolution + 1) + "." + std::string(name);
+}
+
 NamedWeights AllRenamed(const NamedWeights& weights, double added_variance, std::string (*rename)(std::string_view)) {
   NamedWeights renamed;
   for (const auto& [name, tensor] : weights) {
@@ -99,6 +125,16 @@ NamedWeights FromTimm(const NamedWeights& weights, double epsilon) {
 
 NamedWeights ToTimm(const NamedWeights& weights, double epsilon) {
   return AllRenamed(weights, epsilon - kTimmEpsilon, TimmName);
+}
+
+bool HaveHuggingFaceNames(const NamedWeights& weights) {
+  return std::any_of(weights.begin(), weights.end(), [](const auto& item) {
+    return item.first.starts_with("resnet.embedder.") || item.first.starts_with("embedder.embedder.");
+  });
+}
+
+NamedWeights FromHuggingFace(const NamedWeights& weights) {
+  return HaveHuggingFaceNames(weights) ? AllRenamed(weights, 0, NameOfResNet) : weights;
 }
 
 }  // namespace dtrain::models

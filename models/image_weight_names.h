@@ -1,5 +1,5 @@
 // Converts an EfficientNet's weights between torchvision's names, which are used here, and timm's. A ResNet's names are
-// the same in both.
+// the same in both; those of Hugging Face's ResNets are read.
 #pragma once
 
 #include <string>
@@ -24,5 +24,12 @@ inline constexpr double kTimmEpsilon = 1e-5;
 // an EfficientNet's are returned unchanged.
 NamedWeights FromTimm(const NamedWeights& weights, double epsilon);
 NamedWeights ToTimm(const NamedWeights& weights, double epsilon);
+
+// Returns whether the weights are those of Hugging Face's ResNetForImageClassification, or of its backbone.
+bool HaveHuggingFaceNames(const NamedWeights& weights);
+
+// "resnet.encoder.stages.1.layers.0.layer.2.convolution.weight" → "layer2.0.conv3.weight". Weights with other names are
+// returned unchanged.
+NamedWeights FromHuggingFace(const NamedWeights& weights);
 
 }  // namespace dtrain::models

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/family.h"
+#include "models/image_weight_names.h"
 
 namespace dtrain::models {
 namespace {
@@ -106,7 +107,10 @@ Family ResNetFamily() {
                    .input = Input::kImages,
                    .heads = {{"fc", "fc.weight"}},
                    .options = {"zero_init_residual", "bn_momentum", "bn_eps"},
-                   .models = {}};
+                   .models = {},
+                   .own_names = [](const NamedWeights& weights, const Model&, std::vector<std::string>*) {
+                     return FromHuggingFace(weights);
+                   }};
   for (const auto& [layers, options] : table) {
     const auto make = [own = options](const ImageModelOptions& given) {
       ResNetOptions resnet = own;

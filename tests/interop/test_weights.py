@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
 torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
 timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
+transformers = pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
 
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
@@ -87,6 +88,29 @@ def test_logits_are_timms_under_its_names(tmp_path, images, name):
     found, expected = logits_of(theirs, images), logits_of(ours, images)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     record("Models", name, f"timm {timm.__version__}, weights exported here", "1e-4 of logits of about 1",
+           worst_difference(found, expected))
+
+
+@pytest.mark.parametrize("name, shape", [
+    ("resnet18", {"layer_type": "basic", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512]}),
+    ("resnet50", {}),
+])
+def test_logits_are_those_of_hugging_faces_resnets(tmp_path, images, name, shape):
+    class Logits(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            config = transformers.ResNetConfig(num_labels=CLASSES, **shape)
+            self.inner = transformers.ResNetForImageClassification(config)
+
+        def forward(self, pixels):
+            return self.inner(pixels).logits
+
+    theirs = randomised(Logits())
+    theirs.inner.save_pretrained(tmp_path / "theirs")
+    expected = logits_of(theirs, images)
+    found = predict(name, tmp_path / "theirs", images, tmp_path, "--weights_naming=hf")
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    record("Models", name, f"transformers {transformers.__version__}, its weights read here", "1e-4 of logits of about 1",
            worst_difference(found, expected))
 
 

@@ -49,5 +49,26 @@ TEST(RecognisedModel, IsWhatHasTheWeights) {
   EXPECT_EQ(RecognisedModel({{"fc.weight", at::zeros({2, 3})}, {"features.8.0.weight", at::zeros({})}}), "");
 }
 
+TEST(HuggingFaceNames, AreThoseOfResNetForImageClassification) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"resnet.embedder.embedder.convolution.weight", "conv1.weight"},
+      {"resnet.embedder.embedder.normalization.running_var", "bn1.running_var"},
+      {"resnet.encoder.stages.0.layers.0.shortcut.convolution.weight", "layer1.0.downsample.0.weight"},
+      {"resnet.encoder.stages.1.layers.0.shortcut.normalization.bias", "layer2.0.downsample.1.bias"},
+      {"resnet.encoder.stages.2.layers.10.layer.2.convolution.weight", "layer3.10.conv3.weight"},
+      {"encoder.stages.3.layers.1.layer.0.normalization.weight", "layer4.1.bn1.weight"},  // of a ResNetModel
+      {"classifier.1.weight", "fc.weight"},
+      {"resnet.encoder.stages.0.layers.0.layer.0.other.weight",
+       "resnet.encoder.stages.0.layers.0.layer.0.other.weight"},
+      {"resnet.encoder.stages.0", "resnet.encoder.stages.0"},
+  };
+  NamedWeights weights;
+  for (const auto& [theirs, ours] : cases) weights.emplace_back(theirs, at::zeros({1}));
+  const NamedWeights renamed = FromHuggingFace(weights);
+  for (size_t i = 0; i < renamed.size(); ++i) EXPECT_EQ(renamed[i].first, cases[i].second);
+  const NamedWeights other = {{"classifier.1.weight", at::zeros({1})}};  // torchvision's EfficientNet
+  EXPECT_EQ(FromHuggingFace(other).front().first, "classifier.1.weight");
+}
+
 }  // namespace
 }  // namespace dtrain::models

@@ -178,8 +178,9 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
   if (differences.empty()) return;
   const std::string right = RightModel(weights, config.name);
   if (fitting == 0) {
-    throw UsageError("nothing in " + file + " fits --model=" + config.name + ": " + differences,
-                     right.empty() ? "check --model, and that the file has torchvision's or timm's names" : right);
+    throw UsageError(
+        "nothing in " + file + " fits --model=" + config.name + ": " + differences,
+        right.empty() ? "check --model, and that the file has the names of torchvision, timm or Hugging Face" : right);
   }
   const std::string what = file + " does not fit --model=" + config.name + ": " + differences;
   if (config.strict_weights) {

@@ -60,7 +60,8 @@ data::WeightSet Preferred(const std::string& which) {
 }
 
 // timm's tf_efficientnet models have the same names and shapes as its efficientnet models, but pad asymmetrically and
-// normalise with another ε. Only the file's name, or timm's config.json beside it, tells them apart.
+// normalise with another ε. Only the file's name, or timm's config.json beside it, tells them apart. Hugging Face's
+// EfficientNets pad in the same way.
 void RefuseTensorflowPadding(const std::string& file) {
   constexpr std::string_view kFamily = "tf_efficientnet";
   constexpr uint64_t kMostBytes = 1 << 20;
@@ -70,11 +71,14 @@ void RefuseTensorflowPadding(const std::string& file) {
     const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(config, kMostBytes), nullptr,
                                             /*allow_exceptions=*/false);
     const auto architecture = json.is_object() ? json.value("architecture", nlohmann::json()) : nlohmann::json();
-    found = architecture.is_string() && architecture.get<std::string>().starts_with(kFamily);
+    const bool is_timms = architecture.is_string() && architecture.get<std::string>().starts_with(kFamily);
+    found = is_timms || (json.is_object() && json.value("model_type", nlohmann::json()) == "efficientnet");
   }
   if (!found) return;
-  throw UsageError(file + " is of a tf_efficientnet model, which pads its images and normalises otherwise than ours",
-                   "take the weights of timm's efficientnet_b0 to b7, or torchvision's");
+  throw UsageError(
+      file +
+          " is of a tf_efficientnet model, or Hugging Face's, which pads its images and normalises otherwise than ours",
+      "take the weights of timm's efficientnet_b0 to b7, or torchvision's");
 }
 
 }  // namespace
@@ -161,6 +165,7 @@ std::string NamingIn(const checkpoint::NamedTensors& weights) {
     case models::WeightNaming::kUnknown:
       break;
   }
+  if (models::HaveHuggingFaceNames(weights)) return "hf";
   if (models::HaveTimmNames(weights)) return "timm";
   const auto is_torchvisions = [](const auto& item) { return item.first.starts_with("features."); };
   return std::any_of(weights.begin(), weights.end(), is_torchvisions) ? "torchvision" : "";

@@ -213,17 +213,19 @@ TEST(ReadInitialWeights, AHeaderOf640BytesIsNoPickle) {
 
 TEST(ReadWeightsFile, RefusesTensorflowsPaddingWhereItIsKnown) {
   const TemporaryFolder folder;
-  for (const auto& [name, architecture, is_refused] : {std::tuple{"tf_efficientnet_b0_ns-c0e6a31c.pth", "", true},
-                                                       {"model.safetensors", "tf_efficientnet_b0", true},
-                                                       {"model.safetensors", "efficientnet_b0", false},
-                                                       {"model.safetensors", "", false}}) {
+  for (const auto& [name, config, is_refused] :
+       {std::tuple{"tf_efficientnet_b0_ns-c0e6a31c.pth", "{}", true},
+        {"model.safetensors", R"({"architecture": "tf_efficientnet_b0"})", true},
+        {"model.safetensors", R"({"architecture": "efficientnet_b0"})", false},
+        {"model.safetensors", R"({"model_type": "efficientnet"})", true},  // transformers
+        {"model.safetensors", "", false}}) {
     const std::string file = folder.path(name);
     checkpoint::WriteSafetensors(file, Weights(""), {});
-    WriteAll(folder / "config.json", R"({"architecture": ")" + std::string(architecture) + "\"}");
+    WriteAll(folder / "config.json", config);
     if (is_refused) {
       EXPECT_THAT(MessageOf([&] { ReadWeightsFile(file, "last"); }), HasSubstr("is of a tf_efficientnet model"));
     } else {
-      EXPECT_NO_THROW(ReadWeightsFile(file, "last")) << architecture;
+      EXPECT_NO_THROW(ReadWeightsFile(file, "last")) << config;
     }
   }
 }
