@@ -8,7 +8,7 @@
 The input is what dtrain_main --mode=export takes: a run, a checkpoint, a file or folder of weights. The ONNX file has
 
     images (batch × 3 × height × width, normalised floats)         → logits (batch × classes)
-    input_ids, attention_mask (batch × length, whole numbers)      → logits (batch × length × tokens)
+    input_ids, attention_mask (batch × length, whole numbers)      → logits (batch × length × tokens, or batch × classes)
 
 with any batch and length (the images' size is the run's), in opset 18. Its metadata say how to prepare the input, under
 the names of dtrain_main's flags: model, image_size, eval_resize, interpolation, mean, std and class_names (lists as
@@ -95,7 +95,7 @@ class TextModel(torch.nn.Module):
 def text_model(folder: Path, config: dict):
     import transformers
 
-    model = TextModel(transformers.RobertaForMaskedLM.from_pretrained(folder))
+    model = TextModel(getattr(transformers, config["architectures"][0]).from_pretrained(folder))
     longest = config["max_position_embeddings"] - config["pad_token_id"] - 1
     ids = torch.full((2, min(9, longest)), config["eos_token_id"])  # any ids: the values are not part of the file
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=longest)}

@@ -82,6 +82,21 @@ def test_text(tmp_path):
                            (ids.ne(config["pad_token_id"]), slice(known)))
 
 
+def test_sentences(tmp_path):
+    make_tokens(tmp_path, train=TEXT)
+    run("--model=roberta_tiny", f"--data_dir={tmp_path / 'tokens'}", "--tokens_per_sample=32", "--max_steps=1", f"--run_dir={tmp_path / 'run'}")
+    run("--mode=export", f"--input={tmp_path / 'run'}", f"--output={tmp_path / 'weights'}")
+    (tmp_path / "train.tsv").write_text("text\tlabel\n" + "a word\tno\nsome other words\tyes\n" * 8, encoding="utf-8")
+    run(f"--init_weights={tmp_path / 'weights'}", f"--data_dir={tmp_path}", "--optimizer=adam", "--lr=0.05", "--batch_size=4",
+        "--max_steps=20", f"--run_dir={tmp_path / 'tuned'}")
+    export(tmp_path / "tuned", tmp_path / "model.onnx")
+    assert json.loads(metadata(tmp_path / "model.onnx")["config"])["id2label"] == {"0": "no", "1": "yes"}
+    ids = torch.randint(4, 100, (3, 9), generator=torch.Generator().manual_seed(1))
+    ids[-1, 5:] = 1
+    assert_same_logits(tmp_path / "model.onnx", tmp_path / "tuned", {"input_ids": ids, "attention_mask": ids.ne(1).long()}, tmp_path,
+                       "a classifier of sentences", slice(None))
+
+
 def test_what_cannot_be_exported_leaves_no_file(tmp_path):
     assert "does not end in .onnx" in export(tmp_path / "run", tmp_path / "x.pt", code=2)
     assert "does not exist" in export(tmp_path / "run", tmp_path / "x.onnx", code=2)
