@@ -198,7 +198,9 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   uint64_t header_bytes = 0;
   for (int i = 7; i >= 0; --i) header_bytes = header_bytes << 8 | prefix[i];
   if (IsText(prefix)) {
-    throw DataError(path + " is a text, not a safetensors file", "dtrain_data tokenize turns a text into token files");
+    throw DataError(path + " is a text, not a safetensors file",
+                    "if it should hold tensors, fetch it again (Git LFS: git lfs pull); dtrain_data tokenize turns a "
+                    "text into token files");
   }
   if (header_bytes > kMostHeaderBytes) Refuse(path, "a header of " + std::to_string(header_bytes) + " bytes");
   if (header_bytes > file_.size() - 8) {

@@ -46,9 +46,11 @@ std::string RequireTokens(const config::Config& config) {
   const config::DataConfig& data = config.data;
   const std::string format = FormatOf(data);
   if (format == "tokens" || format == "safetensors") return format;
-  throw UsageError("--task=masked_lm learns from tokens, but " +
-                       (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has others"),
-                   "name a folder of token files (dtrain_data tokenize), or a safetensors file with input_ids");
+  throw UsageError(
+      "--task=masked_lm learns from tokens, but " +
+          (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has others"),
+      "name a folder of token files (dtrain_data tokenize), a safetensors file with input_ids, or sentences with "
+      "labels in train.tsv, .csv or .jsonl");
 }
 
 data::TextOptions OptionsOf(const config::Config& config, const std::string& format) {
