@@ -26,6 +26,7 @@
 #include "trainer/program.h"
 #include "trainer/report/answer.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 
 const char* const dtrain::kProgramName = "dtrain_bench";
@@ -200,6 +201,7 @@ int Main(int argc, char** argv, modes::RunContext& context) {
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
   tasks::ResolveTask(command_line.config);
   weights::TakeImageSizeOfModel(command_line.config);
+  weights::TakeTokensOfModel(command_line.config);
   if (command_line.command == "loader") return Loader(command_line);
   context.config = command_line.config;
   const launch::Machine machine{device::CountGpus(), static_cast<int>(data::AvailableCores()), launch::OwnAddress()};

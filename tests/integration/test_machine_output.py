@@ -125,6 +125,14 @@ def test_print_config_needs_no_data():
     assert len(found) > 50
 
 
+def test_bench_step_takes_the_positions_of_the_model(tmp_path):
+    shape = {"model_type": "roberta", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+             "intermediate_size": 16, "max_position_embeddings": 18}
+    (tmp_path / "config.json").write_text(json.dumps(shape), encoding="utf-8")
+    outcome = run("step", "--model=roberta", f"--model_config={tmp_path / 'config.json'}", "--steps=1", "--warmup=0", "--json", program=BENCH)
+    assert json.loads(outcome.last_line)["tokens_per_sample"] == 16
+
+
 def test_bench_step():
     outcome = run("step", "--model=resnet18", "--image_size=32", "--batch_size=4", "--steps=3", "--warmup=1", "--json",
                   "--num_classes=10", program=BENCH)
