@@ -1,5 +1,6 @@
 #include "trainer/report/points.h"
 
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -19,7 +20,7 @@ void SetIfAny(Json& json, const char* key, int64_t count) {
 
 std::string Fixed(const std::string& key, double value, int decimals) {
   char text[64];
-  std::snprintf(text, sizeof(text), "=%.*f", decimals, value);
+  std::snprintf(text, sizeof(text), "=%.*f", decimals, std::isnan(value) ? std::fabs(value) : value);  // never "-nan"
   return key + text;
 }
 

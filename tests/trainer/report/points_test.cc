@@ -67,7 +67,7 @@ TEST(FinalLineTest, HasFixedDecimals) {
   EXPECT_EQ(FinalLine(result), "val_top1=75.93 val_top5=92.90 val_loss=0.9900");
   result.validation = ValPoint{.metrics = {{"loss", 1.25}, {"perplexity", 3.4903, 2}, {"accuracy", 70, 2}}};
   EXPECT_EQ(FinalLine(result), "val_loss=1.2500 val_perplexity=3.49 val_accuracy=70.00");
-  result.validation = ValPoint{.metrics = {{"top1", 0, 2}, {"loss", std::nan("")}}};
+  result.validation = ValPoint{.metrics = {{"top1", 0, 2}, {"loss", -std::nan("")}}};
   EXPECT_EQ(FinalLine(result), "val_top1=0.00 val_loss=nan");
 }
 
