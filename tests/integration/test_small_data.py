@@ -202,6 +202,12 @@ def unequal(module_dir):
     return folder
 
 
+def test_a_single_class_is_said(unequal, tmp_path):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "a").symlink_to(unequal / "train" / "a")
+    assert "train: all samples are of one class" in run(*TINY_RESNET, f"--data_dir={tmp_path}", "--dry_run").stderr
+
+
 def test_unequal_classes_are_said(unequal, run_dir):
     flags = (*TINY_RESNET, f"--data_dir={unequal}", "--batch_size=8", "--max_steps=2", f"--run_dir={run_dir}")
     said = run(*flags, "--class_weights=inverse").stderr

@@ -102,7 +102,11 @@ std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_
 }
 
 void SayClassBalance(const DataSets& sets) {
-  if (!sets.train || sets.classes.count < 2) return;
+  if (!sets.train || sets.classes.count == 0) return;
+  if (sets.classes.count == 1) {
+    report::LogWarning(sets.train->name + ": all samples are of one class, so that nothing is learned");
+    return;
+  }
   const std::vector<std::string>& names = sets.classes.names;
   const std::vector<int64_t> counts = CountClasses(*sets.train->source, sets.classes.count);
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());

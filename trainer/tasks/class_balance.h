@@ -14,7 +14,8 @@ namespace dtrain::tasks {
 std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_classes);
 
 // Logs the smallest and the largest class if one has twice as many training samples as the other, and warns of classes
-// without training samples, of a single one, and without validation samples. Says nothing of sets without labels.
+// without training samples, of a single one, and without validation samples, and if there is one class only. Says
+// nothing of sets without labels.
 void SayClassBalance(const DataSets& sets);
 
 // Returns the weight of each class in the loss as --class_weights says:
