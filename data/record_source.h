@@ -7,11 +7,36 @@
 #include <string>
 #include <vector>
 
-#include "data/classes.h"
 #include "data/formats/ignored_files.h"
-#include "data/record_kind.h"
 
 namespace dtrain::data {
+
+enum class RecordKind {
+  kEncodedImage,  // the content of a JPEG, PNG, … file
+  kPixels,        // the pixels of an image in the layout of RawRows
+  kTokens,        // a block of token ids
+};
+
+enum class ElementType { kUInt8, kInt32, kInt64, kFloat32 };
+
+// The layout of a record of pixels.
+struct RawRows {
+  ElementType type = ElementType::kUInt8;  // kUInt8 or kFloat32
+  int64_t height = 0, width = 0;           // pixels; three channels, RGB
+  bool planar = false;                     // 3×H×W rather than H×W×3
+
+  int64_t bytes() const { return 3 * height * width * (type == ElementType::kFloat32 ? 4 : 1); }
+  bool operator==(const RawRows&) const = default;
+};
+
+// The meaning of a data set's labels. The training split defines it. The other splits and programs that use the model
+// later receive it, because a part of a data set need not contain every class.
+struct Classes {
+  std::vector<std::string> names = {};       // in label order; empty if classes have only numbers
+  int64_t count = 0;                         // every label is below it; 0 if unknown
+  std::optional<int64_t> label_offset = {};  // the number that the files give the first class; empty if unknown
+  bool operator==(const Classes&) const = default;
+};
 
 // The place where a record begins.
 struct RecordPlace {

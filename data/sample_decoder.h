@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/record_kind.h"
+#include "data/record_source.h"
 
 namespace dtrain::data {
 

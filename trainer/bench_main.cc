@@ -7,7 +7,7 @@
 #include <ATen/Parallel.h>
 
 #include "data/command_line/version.h"
-#include "data/machine/cores.h"
+#include "data/machine/limits.h"
 #include "trainer/bench/collective_bench.h"
 #include "trainer/bench/loader_bench.h"
 #include "trainer/bench/pair_bench.h"

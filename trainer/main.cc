@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "data/command_line/version.h"
-#include "data/machine/cores.h"
+#include "data/machine/limits.h"
 #include "data/unfinished_file.h"
 #include "models/registry.h"
 #include "trainer/config/choices.h"

@@ -27,7 +27,7 @@ std::string Trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-constexpr char kStart[] = "start";  // the key of a run's config.json that no flag has (trainer/config/start_record.h)
+constexpr char kStart[] = "start";  // the key of a run's config.json that no flag has (trainer/config/config_json.h)
 
 bool IsFlagValue(const nlohmann::json& value) {
   const auto is_list_of_values = [&value] {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "data/error.h"
-#include "data/formats/image_folder_index.h"
+#include "data/formats/image_folder.h"
 #include "data/formats/random_access_file.h"
 #include "data/formats/record_format.h"
 

@@ -1,18 +1,142 @@
 #include "data/formats/image_folder.h"
 
+#include <dirent.h>
+#include <sys/stat.h>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "data/error.h"
-#include "data/formats/image_folder_index.h"
+#include "data/formats/in_parallel.h"
 #include "data/formats/random_access_file.h"
 #include "data/formats/record_format.h"
 #include "data/formats/split_names.h"
 #include "data/joined.h"
+#include "data/sha256.h"
 
 namespace dtrain::data {
 namespace {
+
+struct Listing {
+  std::vector<std::string> folders, files;  // names, sorted by byte value (in UTF-8, the order of code points)
+};
+
+Listing List(const std::string& path, IgnoredFiles& ignored) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
+  if (!folder) throw DataError("cannot list " + path + ": " + std::strerror(errno), kImageFolderLayout);
+  Listing listing;
+  errno = 0;
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    errno = 0;
+    if (IsForeignName(name)) {
+      CountIgnored(name, ignored);
+      continue;
+    }
+    const bool unsure = entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK;
+    const bool is_folder = unsure ? IsFolder(path + "/" + name) : entry->d_type == DT_DIR;
+    (is_folder ? listing.folders : listing.files).push_back(name);
+    errno = 0;
+  }
+  if (errno != 0) throw DataError("cannot list " + path + ": " + std::strerror(errno));
+  std::sort(listing.folders.begin(), listing.folders.end());
+  std::sort(listing.files.begin(), listing.files.end());
+  return listing;
+}
+
+int64_t ModifiedNs(const struct stat& status) {
+  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+struct ListedFolder {
+  IndexedFile folder;              // its time was taken before its files were listed
+  std::vector<std::string> files;  // names, sorted
+};
+
+// Collects the folders of one class as os.walk(followlinks=True) does, except that a link to a folder that contains it
+// is not followed.
+class ClassWalk {
+ public:
+  // `ignored` counts the files that are not images. `takes_unread`: images of formats that are not read are none of
+  // these.
+  ClassWalk(std::string split_dir, IgnoredFiles& ignored, bool takes_unread = false)
+      : split_dir_(std::move(split_dir)), ignored_(ignored), takes_unread_(takes_unread) {}
+
+  // Returns the folders in torchvision's order: sorted by their whole path.
+  std::vector<ListedFolder> Folders(const std::string& class_name) {
+    found_.clear();
+    Visit(class_name);
+    std::sort(found_.begin(), found_.end(),
+              [](const ListedFolder& a, const ListedFolder& b) { return a.folder.name < b.folder.name; });
+    return std::move(found_);
+  }
+
+ private:
+  void Visit(const std::string& folder) {
+    const std::string path = split_dir_ + "/" + folder;
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) throw DataError("cannot list " + path + ": " + std::strerror(errno));
+    const std::pair<dev_t, ino_t> identity{status.st_dev, status.st_ino};
+    if (std::find(inside_.begin(), inside_.end(), identity) != inside_.end()) return;
+    inside_.push_back(identity);
+    Listing listing = List(path, ignored_);
+    std::erase_if(listing.files, [this](const std::string& name) {
+      if (HasImageExtension(name) || (takes_unread_ && HasUnreadImageExtension(name))) return false;
+      CountIgnored(name, ignored_);
+      return true;
+    });
+    found_.push_back({{folder, 0, ModifiedNs(status)}, std::move(listing.files)});
+    for (const std::string& child : listing.folders) Visit(folder + "/" + child);
+    inside_.pop_back();
+  }
+
+  std::string split_dir_;
+  IgnoredFiles& ignored_;
+  const bool takes_unread_;
+  std::vector<std::pair<dev_t, ino_t>> inside_;
+  std::vector<ListedFolder> found_;
+};
+
+void AddFolder(const ListedFolder& listed, int32_t label, RecordIndex& index) {
+  const auto folder = static_cast<uint32_t>(index.files.size());
+  index.files.push_back(listed.folder);
+  for (const std::string& file : listed.files) {
+    index.records.push_back({index.names.size(), 0, folder, label});
+    index.names += file + '\0';
+  }
+}
+
+std::string RelativeName(const RecordIndex& index, const IndexEntry& entry) {
+  return index.files[entry.file].name + "/" + &index.names[entry.offset];
+}
+
+// Fills in the sizes of all files (0 for a file that no longer exists) and the fingerprint over them.
+void AddSizes(const std::string& split_dir, RecordIndex& index) {
+  std::vector<int64_t> sizes(index.records.size(), -1);
+  InParallel(sizes.size(), [&](size_t i) {
+    struct stat status {};
+    const std::string path = split_dir + "/" + RelativeName(index, index.records[i]);
+    if (stat(path.c_str(), &status) == 0) sizes[i] = static_cast<int64_t>(status.st_size);
+  });
+  Sha256 hash;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    hash.UpdateText(RelativeName(index, index.records[i]));
+    hash.UpdateInteger(sizes[i]);
+    index.records[i].bytes = static_cast<uint64_t>(std::max<int64_t>(0, sizes[i]));
+  }
+  index.fingerprint = hash.Hex();
+}
+
+bool IsFresh(const std::string& split_dir, const RecordIndex& index) {
+  std::vector<std::string> names;
+  for (const IndexedFile& folder : index.files) names.push_back(folder.name);
+  return StatFiles(split_dir, names) == index.files;
+}
 
 std::string Listed(const std::vector<std::string>& names) {
   constexpr size_t kShown = 5;
@@ -22,6 +146,63 @@ std::string Listed(const std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+bool IsFolder(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ignored) {
+  const std::string top = ".";
+  std::vector<std::string> paths;
+  for (const ListedFolder& listed : ClassWalk(folder, ignored, /*takes_unread=*/true).Folders(top)) {
+    const std::string below = listed.folder.name == top ? "" : listed.folder.name.substr(top.size()) + "/";
+    for (const std::string& file : listed.files) paths.push_back(folder + (below.empty() ? "/" : below) + file);
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+RecordIndex ListImageFolder(const std::string& split_dir) {
+  RecordIndex index{.format = "imagefolder",
+                    .fingerprint = {},
+                    .class_names = {},
+                    .files = {},
+                    .records = {},
+                    .names = {},
+                    .ignored = {}};
+  index.files = StatFiles(split_dir, {"."});
+  Listing split = List(split_dir, index.ignored);
+  for (const std::string& file : split.files) CountIgnored(file, index.ignored);
+  index.class_names = std::move(split.folders);
+  if (index.class_names.empty()) throw DataError("no class folder in " + split_dir, kImageFolderLayout);
+  ClassWalk walk(split_dir, index.ignored);
+  for (size_t label = 0; label < index.class_names.size(); ++label) {
+    for (const ListedFolder& listed : walk.Folders(index.class_names[label])) {
+      AddFolder(listed, static_cast<int32_t>(label), index);
+    }
+  }
+  // A class folder without images remains a class, as the other splits may have some.
+  if (index.records.empty()) {
+    const std::string ignored = ToText(index.ignored);
+    throw DataError("no image in the class folders of " + split_dir + (ignored.empty() ? "" : "; " + ignored),
+                    kImageFolderLayout);
+  }
+  AddSizes(split_dir, index);
+  return index;
+}
+
+RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& index_path, bool rebuild,
+                             const std::function<void(std::string)>& note, bool keep) {
+  if (!rebuild) {
+    std::optional<RecordIndex> old = LoadIndex(index_path);
+    if (old && old->format == "imagefolder" && IsFresh(split_dir, *old)) return std::move(*old);
+  }
+  RecordIndex index = ListImageFolder(split_dir);
+  const std::string problem = keep ? SaveIndex(index_path, index) : "";
+  if (!problem.empty() && note) note(problem);
+  return index;
+}
 
 std::optional<std::string> FindSplit(const std::string& data_dir, const std::string& split) {
   for (const std::string& name : SplitNames(split)) {

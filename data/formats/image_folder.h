@@ -1,15 +1,36 @@
 // One folder per class, one file per image: torchvision's ImageFolder, with the same classes, order and indices.
+// Listing millions of files on a network file system takes minutes, so the list is cached (record_index.h).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "data/formats/ignored_files.h"
 #include "data/formats/record_index.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
+
+bool IsFolder(const std::string& path);
+
+// Lists the folder of a split. Throws DataError if it has no class or a class has no image.
+RecordIndex ListImageFolder(const std::string& split_dir);
+
+// Returns the sorted paths of all images in a folder and its subfolders, and counts all other files in `ignored`.
+// Throws DataError if a folder cannot be listed.
+std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ignored);
+
+// Returns the cached index of a split if none of its folders has changed since, unless `rebuild`; else lists the folder
+// and, if `keep`, caches the index. Overwriting a file in place does not change its folder: `dtrain_data index` lists
+// again. `note` is called with the reason if the index cannot be cached. Throws DataError as ListImageFolder does.
+RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& index_path, bool rebuild,
+                             const std::function<void(std::string)>& note, bool keep = true);
+
+inline constexpr char kImageFolderLayout[] =
+    "the layout is DATA_DIR/train/CLASS/*.jpg and DATA_DIR/val/CLASS/*.jpg (or .png, .webp, .tif, .bmp, .ppm)";
 
 // Returns the folder of a split: `data_dir/split`, for "val" also `validation` and `valid`. Empty if there is none.
 std::optional<std::string> FindSplit(const std::string& data_dir, const std::string& split);
@@ -26,7 +47,7 @@ class ImageFolder : public RecordSource {
   // Lists the folder. Throws DataError if it does not exist, has no class, or has a class without images (as
   // torchvision does).
   explicit ImageFolder(const std::string& split_dir);
-  // Uses an index from IndexImageFolder (image_folder_index.h). If `classes` has names, they give the folders their
+  // Uses an index from IndexImageFolder. If `classes` has names, they give the folders their
   // labels, and a folder with another name throws DataError; if it has only a count, there must be as many folders.
   ImageFolder(const std::string& split_dir, RecordIndex index, const Classes& classes = {});
 

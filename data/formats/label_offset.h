@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "data/classes.h"
+#include "data/record_source.h"
 
 namespace dtrain::data {
 

@@ -7,7 +7,6 @@
 #include "data/error.h"
 #include "data/formats/ignored_files.h"
 #include "data/formats/image_folder.h"
-#include "data/formats/image_folder_index.h"
 #include "data/formats/pack_recipe.h"
 #include "data/formats/packed_records.h"
 #include "data/formats/record_files.h"

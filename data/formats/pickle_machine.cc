@@ -19,6 +19,10 @@ std::string Hexadecimal(uint8_t byte) {
 
 }  // namespace
 
+TensorPickle::TensorPickle(std::span<const uint8_t> bytes, const std::string& path) {
+  PickleMachine(bytes, path, *this).Run();
+}
+
 void PickleMachine::Run() {
   constexpr uint8_t kStop = '.';
   for (uint8_t code = 0; (code = Number<uint8_t>()) != kStop;) {

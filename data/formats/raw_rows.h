@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "data/record_kind.h"
+#include "data/record_source.h"
 #include "data/sample_decoder.h"
 
 namespace dtrain::data {

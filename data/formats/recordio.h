@@ -4,11 +4,14 @@
 // number in the file always begins a frame.
 #pragma once
 
+#include <cstdint>
+#include <istream>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "data/formats/record_format.h"
+#include "data/formats/record_index.h"
 
 namespace dtrain::data {
 
@@ -25,5 +28,15 @@ class RecordIoFormat : public RecordFormat {
 
 // Returns an image with its IRHeader and frame, split into several parts if its data holds the magic number.
 std::string FrameRecordIo(std::span<const uint8_t> image, int64_t label, uint64_t id);
+
+// MXNet's .idx beside a .rec: one "KEY<tab>OFFSET" per line. It only helps to find records in damaged files:
+// dtrain's
+// own index is made from the records themselves, so a missing or outdated .idx does no harm. Returns where the records
+// of `rec_path` (FILE.rec) begin according to FILE.idx, in file order and without labels. Empty if there is no FILE.idx
+// or it does not fit a file of `rec_bytes` bytes. Throws nothing: a FILE.idx that cannot be read is ignored.
+std::vector<IndexEntry> ReadRecordIoIndex(const std::string& rec_path, uint64_t rec_bytes);
+
+// The same, from the text of an .idx.
+std::vector<IndexEntry> ParseRecordIoIndex(std::istream& text, uint64_t rec_bytes);
 
 }  // namespace dtrain::data

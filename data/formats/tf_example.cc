@@ -5,6 +5,7 @@
 #include "data/formats/tf_example.h"
 
 #include "data/error.h"
+#include "data/formats/protobuf_writer.h"
 
 namespace dtrain::data {
 namespace {
@@ -113,28 +114,14 @@ void ParseFeature(Bytes entry, ImageExample& example) {
 
 // ---- Writing ----
 
-void AppendVarint(uint64_t value, std::string& out) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7F) | 0x80);
-  out += static_cast<char>(value);
+// Appends a Feature whose list of values is its field `kind`.
+void AddFeature(std::string_view name, int kind, const ProtobufWriter& values, ProtobufWriter& features) {
+  const ProtobufWriter feature = ProtobufWriter().Message(kind, values);
+  features.Message(1, ProtobufWriter().Bytes(1, name).Message(2, feature));
 }
 
-// Returns a length-delimited field.
-std::string Encoded(uint32_t number, std::string_view content) {
-  std::string out;
-  out.reserve(content.size() + 12);
-  AppendVarint(number << 3 | kLengthDelimited, out);
-  AppendVarint(content.size(), out);
-  return out.append(content);
-}
-
-std::string BytesFeature(std::string_view name, std::string_view value) {
-  return Encoded(1, Encoded(1, name) + Encoded(2, Encoded(1, Encoded(1, value))));
-}
-
-std::string IntegerFeature(std::string_view name, int64_t value) {
-  std::string packed;
-  AppendVarint(static_cast<uint64_t>(value), packed);
-  return Encoded(1, Encoded(1, name) + Encoded(2, Encoded(3, Encoded(1, packed))));
+void AddBytes(std::string_view name, std::string_view value, ProtobufWriter& features) {
+  AddFeature(name, 1, ProtobufWriter().Bytes(1, value), features);
 }
 
 }  // namespace
@@ -152,10 +139,12 @@ ImageExample ParseImageExample(Bytes bytes) {
 
 std::string MakeImageExample(std::string_view image, int64_t label, const std::string& class_name,
                              const std::string& file_name) {
-  std::string features = IntegerFeature("image/class/label", label);
-  if (!class_name.empty()) features += BytesFeature("image/class/text", class_name);
-  if (!file_name.empty()) features += BytesFeature("image/filename", file_name);
-  return Encoded(1, features += BytesFeature("image/encoded", image));
+  ProtobufWriter features;
+  AddFeature("image/class/label", 3, ProtobufWriter().PackedVarint(1, static_cast<uint64_t>(label)), features);
+  if (!class_name.empty()) AddBytes("image/class/text", class_name, features);
+  if (!file_name.empty()) AddBytes("image/filename", file_name, features);
+  AddBytes("image/encoded", image, features);
+  return ProtobufWriter().Message(1, features).bytes();
 }
 
 }  // namespace dtrain::data

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/machine/cores.h"
-#include "data/pipeline/open_batch.h"
+#include "data/machine/limits.h"
+#include "data/pipeline/row_reader.h"
 
 namespace dtrain::data {
 namespace {

@@ -1,14 +1,87 @@
 #include "data/pipeline/row_reader.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+#include <stdexcept>
+#include <utility>
+
 #include "data/error.h"
 #include "data/random.h"
 
 namespace dtrain::data {
 namespace {
 
+at::ScalarType TypeOf(ElementType type) {
+  switch (type) {
+    case ElementType::kUInt8:
+      return at::kByte;
+    case ElementType::kInt32:
+      return at::kInt;
+    case ElementType::kInt64:
+      return at::kLong;
+    case ElementType::kFloat32:
+      return at::kFloat;
+  }
+  throw std::logic_error("unknown element type");
+}
+
 constexpr int kReplacementTries = 16;
 
 }  // namespace
+
+OpenBatch::OpenBatch(Batch batch, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned)
+    : batch_(std::move(batch)), samples_(std::move(samples)), left_out_(samples_.size(), 0), unfinished_(rows()) {
+  const auto options = at::TensorOptions().pinned_memory(pinned);
+  for (const Field& field : fields) {
+    std::vector<int64_t> shape = {rows()};
+    shape.insert(shape.end(), field.row_shape.begin(), field.row_shape.end());
+    const at::Tensor tensor = at::empty(shape, options.dtype(TypeOf(field.type)));
+    int64_t row_bytes = static_cast<int64_t>(tensor.element_size());
+    for (const int64_t dimension : field.row_shape) row_bytes *= dimension;
+    bases_.push_back(static_cast<std::byte*>(tensor.data_ptr()));
+    row_bytes_.push_back(row_bytes);
+    if (field.name == "index") throw std::logic_error("a decoder's field is called index, as the loader's own");
+    if (batch_.tensors.contains(field.name)) throw std::logic_error("two fields are called " + field.name);
+    batch_.tensors[field.name] = tensor;
+  }
+  for (auto& [name, values] : {std::pair{"labels", &labels_}, std::pair{"index", &index_}}) {
+    if (batch_.tensors.contains(name)) continue;
+    const at::Tensor tensor = at::empty({rows()}, options.dtype(at::kLong));
+    *values = tensor.mutable_data_ptr<int64_t>();
+    batch_.tensors[name] = tensor;
+  }
+}
+
+std::vector<std::span<std::byte>> OpenBatch::RowOf(int64_t row) {
+  std::vector<std::span<std::byte>> spans;
+  spans.reserve(bases_.size());
+  for (size_t i = 0; i < bases_.size(); ++i) {
+    spans.emplace_back(bases_[i] + row * row_bytes_[i], static_cast<size_t>(row_bytes_[i]));
+  }
+  return spans;
+}
+
+void OpenBatch::SetLabel(int64_t row, int64_t index, int64_t label) {
+  index_[row] = index;
+  if (labels_ != nullptr) labels_[row] = label;
+}
+
+Batch OpenBatch::Take() {
+  Batch batch = std::move(batch_);
+  std::vector<int64_t> kept;
+  for (size_t row = 0; row < left_out_.size(); ++row) {
+    if (!left_out_[row]) kept.push_back(static_cast<int64_t>(row));
+  }
+  if (kept.size() < left_out_.size()) {
+    const at::Tensor rows = at::tensor(kept, at::kLong);
+    for (auto& [name, tensor] : batch.tensors) {
+      const bool pinned = tensor.is_pinned();
+      tensor = tensor.index_select(0, rows);
+      if (pinned) tensor = tensor.pin_memory();
+    }
+  }
+  return batch;
+}
 
 EncodedSample RowReader::Read(int64_t index) const {
   try {

@@ -5,7 +5,7 @@
 
 #include "data/error.h"
 #include "data/formats/open_source.h"
-#include "data/machine/cores.h"
+#include "data/machine/limits.h"
 #include "data/shown.h"
 
 namespace dtrain::data {

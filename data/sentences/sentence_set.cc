@@ -7,7 +7,7 @@
 #include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
-#include "data/machine/cores.h"
+#include "data/machine/limits.h"
 #include "data/shown.h"
 #include "data/text/text_lines.h"
 

@@ -15,7 +15,6 @@
 #include "data/sha256.h"
 #include "data/text/dictionary.h"
 #include "data/text/token_row_decoder.h"
-#include "data/text/token_tensor_decoder.h"
 #include "data/text/tokenizer.h"
 
 namespace dtrain::data {

@@ -24,7 +24,7 @@ class Share:
 
 
 def quota(membership: str, mount: Path = CGROUPS) -> int | None:
-    """Returns the cores that the control groups of this process grant, or None, as data/machine/cores.cc does."""
+    """Returns the cores that the control groups of this process grant, or None, as data/machine/limits.cc does."""
     least = None
     for line in membership.splitlines():
         _, controllers, group = [*line.split(":", 2), "", "", ""][:3]

@@ -3,7 +3,6 @@
 
 #include <sstream>
 
-#include "data/formats/recordio_index.h"
 #include "tests/fuzz/scan_everything.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "data/formats/record_scan.h"
+#include "data/formats/packed_records.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace dtrain::fuzz {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "data/image/prepare_images.h"
-#include "data/machine/cores.h"
+#include "data/machine/limits.h"
 #include "data/outputs.h"
 #include "data/pipeline/loader.h"
 #include "trainer/bench/machine.h"

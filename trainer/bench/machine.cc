@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "data/machine/cores.h"
+#include "data/machine/limits.h"
 
 namespace dtrain::bench {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "data/count_of.h"
-#include "data/machine/cores.h"
+#include "data/machine/limits.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device_choice.h"
 #include "trainer/device/nccl_environment.h"

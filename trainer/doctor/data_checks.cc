@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/error.h"
-#include "data/pipeline/open_batch.h"
+#include "data/pipeline/row_reader.h"
 #include "trainer/tasks/task_kind.h"
 
 namespace dtrain::doctor {

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "data/count_of.h"
-#include "data/machine/cores.h"
+#include "data/machine/limits.h"
 #include "data/whole_number.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/device/device.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "data/machine/available_memory.h"
+#include "data/machine/limits.h"
 #include "data/pipeline/size_schedule.h"
 #include "data/shown.h"
 #include "trainer/checkpoint/run_lock.h"

@@ -4,11 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/formats/protobuf_writer.h"
 #include "data/formats/tfrecord.h"
-#include "trainer/report/protobuf_writer.h"
 
 namespace dtrain::report {
 namespace {
+
+using data::ProtobufWriter;
 
 constexpr uint64_t kString = 7;     // DataType DT_STRING
 constexpr uint64_t kStart = 1;      // SessionLog.SessionStatus START

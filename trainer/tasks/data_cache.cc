@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "data/machine/available_memory.h"
+#include "data/machine/limits.h"
 #include "data/pipeline/node_cache.h"
 #include "trainer/distributed/distinct_gpus.h"
 #include "trainer/report/log.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/classes.h"
+#include "data/record_source.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace dtrain::weights {

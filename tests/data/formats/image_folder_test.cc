@@ -5,7 +5,6 @@
 
 #include <filesystem>
 
-#include "data/formats/image_folder_index.h"
 #include "tests/data/formats/record_bytes.h"
 #include "tests/temporary_folder.h"
 

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "data/formats/image_folder_index.h"
+#include "data/formats/image_folder.h"
 #include "data/formats/recordio.h"
 #include "tests/data/formats/record_bytes.h"
 #include "tests/temporary_folder.h"

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "data/formats/little_endian.h"
-#include "data/formats/recordio_index.h"
 #include "tests/data/formats/record_bytes.h"
 #include "tests/temporary_folder.h"
 

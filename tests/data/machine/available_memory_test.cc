@@ -1,4 +1,4 @@
-#include "data/machine/available_memory.h"
+#include "data/machine/limits.h"
 
 #include <gtest/gtest.h>
 

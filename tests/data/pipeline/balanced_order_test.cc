@@ -1,4 +1,3 @@
-#include "data/pipeline/balanced_order.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "data/machine/cores.h"
+#include "data/machine/limits.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include "data/formats/little_endian.h"
 
-namespace dtrain::report {
+namespace dtrain::data {
 
 // One message, to which fields are appended. Field numbers are those of the .proto file.
 class ProtobufWriter {
@@ -22,12 +22,12 @@ class ProtobufWriter {
   }
   ProtobufWriter& Double(int field, double value) {
     AppendKey(field, 1);
-    data::AppendLittleEndian(std::bit_cast<uint64_t>(value), bytes_);
+    AppendLittleEndian(std::bit_cast<uint64_t>(value), bytes_);
     return *this;
   }
   ProtobufWriter& Float(int field, float value) {
     AppendKey(field, 5);
-    data::AppendLittleEndian(std::bit_cast<uint32_t>(value), bytes_);
+    AppendLittleEndian(std::bit_cast<uint32_t>(value), bytes_);
     return *this;
   }
   // For string and bytes.
@@ -36,6 +36,12 @@ class ProtobufWriter {
     AppendVarint(value.size());
     bytes_ += value;
     return *this;
+  }
+  // A repeated field with one number.
+  ProtobufWriter& PackedVarint(int field, uint64_t value) {
+    ProtobufWriter packed;
+    packed.AppendVarint(value);
+    return Message(field, packed);
   }
   ProtobufWriter& Message(int field, const ProtobufWriter& message) { return Bytes(field, message.bytes_); }
 
@@ -51,4 +57,4 @@ class ProtobufWriter {
   std::string bytes_;
 };
 
-}  // namespace dtrain::report
+}  // namespace dtrain::data
