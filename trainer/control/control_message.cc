@@ -10,7 +10,7 @@
 
 #include "trainer/control/position.h"
 #include "trainer/errors.h"
-#include "trainer/launch/variables.h"
+#include "trainer/launch/detectors.h"
 
 namespace dtrain::control {
 namespace {

@@ -2,10 +2,58 @@
 
 #include <algorithm>
 
+#include "data/joined.h"
 #include "data/whole_number.h"
 #include "trainer/errors.h"
 
 namespace dtrain::launch {
+
+void RequireBelow(int value, int limit, const std::string& value_name, const std::string& limit_name,
+                  const std::string& seen) {
+  if (value >= 0 && value < limit) return;
+  throw UsageError(value_name + " (" + std::to_string(value) + ") is not from 0 to " + limit_name + " - 1 (" +
+                       std::to_string(limit - 1) + ")",
+                   "seen: " + seen);
+}
+
+std::string Variables::Text(const std::string& name) const {
+  const auto found = environment_.find(name);
+  return found == environment_.end() ? "" : found->second;
+}
+
+std::string Variables::FirstSet(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) {
+    if (Has(name)) return name;
+  }
+  return "";
+}
+
+std::optional<int> Variables::Number(const std::string& name, int minimum, int maximum) const {
+  if (!Has(name)) return std::nullopt;
+  const auto number = data::WholeNumber<int>(Text(name));
+  if (number && *number >= minimum && *number <= maximum) return number;
+  throw UsageError(name + "=" + Text(name) + ": expected a whole number, " + std::to_string(minimum) + " to " +
+                       std::to_string(maximum),
+                   "seen: " + Seen());
+}
+
+void Variables::Require(const std::vector<std::string>& names, const std::string& launcher,
+                        const std::string& hint) const {
+  std::vector<std::string> missing;
+  for (const std::string& name : names) {
+    if (!Has(name)) missing.push_back(name);
+  }
+  if (missing.empty()) return;
+  throw UsageError(launcher + "'s variables are half set: " + Seen() + " set, " + Joined(missing) + " missing", hint);
+}
+
+std::string Variables::Seen() const {
+  std::vector<std::string> seen;
+  for (const std::string& name : names_) {
+    if (Has(name)) seen.push_back(name + "=" + Text(name));
+  }
+  return Joined(seen);
+}
 
 std::optional<int> GivenProcesses(const config::RanksConfig& ranks) {
   const std::string& text = ranks.nproc_per_node;
@@ -71,6 +119,26 @@ Launch NodeLevel(const Facts& facts, const std::string& launcher, int nnodes, in
   if (!given.empty() || nnodes > 1) launch.master_addr = given.empty() ? address : given;
   if (facts.ranks.master_port || nnodes > 1)
     launch.master_port = static_cast<int>(facts.ranks.master_port.value_or(port));
+  return launch;
+}
+
+Launch RankLevel(const Facts& facts, const std::string& launcher, const Variables& variables,
+                 const RankVariables& names) {
+  Launch launch;
+  launch.launcher = launcher;
+  launch.seen = variables.Seen();
+  launch.world_size = *variables.Number(names.world_size, 1, kMaxRanks);
+  launch.rank = *variables.Number(names.rank, 0, kMaxRanks);
+  launch.local_rank = *variables.Number(names.local_rank, 0, kMaxRanks);
+  launch.local_world_size =
+      variables.Number(names.local_world_size, 1, kMaxRanks)
+          .value_or(std::max(AssumedLocalWorldSize(facts, launch.world_size), launch.local_rank + 1));
+  const std::string local_world_size = names.local_world_size;
+  RequireBelow(launch.rank, launch.world_size, names.rank, names.world_size, launch.seen);
+  RequireBelow(launch.local_rank, launch.local_world_size, names.local_rank, local_world_size, launch.seen);
+  RequireBelow(launch.local_world_size - 1, launch.world_size, local_world_size + " - 1", names.world_size,
+               launch.seen);
+  launch.nnodes = (launch.world_size + launch.local_world_size - 1) / launch.local_world_size;
   return launch;
 }
 

@@ -1,14 +1,48 @@
-// What the functions that detect a launcher, one each, have in common: their input, a machine's number of ranks, rank
-// 0's address. launch.cc lists them.
+// What the functions that detect a launcher, one each, have in common: their input, a launcher's variables, a machine's
+// number of ranks, rank 0's address. launch.cc lists them.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/launch/launch.h"
-#include "trainer/launch/variables.h"
 
 namespace dtrain::launch {
+
+constexpr int kMaxRanks = 1'000'000;
+
+// Throws UsageError that names both and quotes `seen` unless 0 ≤ value < limit.
+void RequireBelow(int value, int limit, const std::string& value_name, const std::string& limit_name,
+                  const std::string& seen);
+
+// The variables of one launcher. Error messages quote those that were seen. An empty variable counts as unset, since
+// container tools pass unset ones on that way.
+class Variables {
+ public:
+  // `names` are the variables that Seen quotes. `environment` must outlive this object.
+  Variables(const Environment& environment, std::vector<std::string> names)
+      : environment_(environment), names_(std::move(names)) {}
+
+  std::string Text(const std::string& name) const;  // empty if it is not set
+  bool Has(const std::string& name) const { return !Text(name).empty(); }
+
+  // Returns the first of these names that is set; empty if none is.
+  std::string FirstSet(const std::vector<std::string>& names) const;
+
+  // Returns empty if it is not set. Throws UsageError if it is not a whole number from `minimum` to `maximum`.
+  std::optional<int> Number(const std::string& name, int minimum, int maximum) const;
+
+  // Throws UsageError naming `launcher`, the variables seen and the missing ones unless all of `names` are set.
+  void Require(const std::vector<std::string>& names, const std::string& launcher, const std::string& hint) const;
+
+  // Returns those that are set, for messages: "RANK=0, WORLD_SIZE=2".
+  std::string Seen() const;
+
+ private:
+  const Environment& environment_;
+  std::vector<std::string> names_;
+};
 
 constexpr int kDefaultMasterPort = 29500;
 
@@ -45,6 +79,20 @@ Launch NodeLevel(const Facts& facts, const std::string& launcher, int nnodes, in
 
 // Returns the number of ranks that this process forks, `processes`, or 0 if it can be the only rank itself.
 int Spawns(const config::RanksConfig& ranks, int processes);
+
+// The names of the variables in which a launcher that starts a process for each rank numbers them. The last one may be
+// missing.
+struct RankVariables {
+  const char* rank;
+  const char* world_size;
+  const char* local_rank;
+  const char* local_world_size;
+};
+
+// Returns the launch of such a launcher, with the numbers of those variables and the machines that they make. Throws
+// UsageError if they contradict each other.
+Launch RankLevel(const Facts& facts, const std::string& launcher, const Variables& variables,
+                 const RankVariables& names);
 
 // Throws UsageError if --nproc_per_node is a number and differs from the number of local ranks that `launcher` started.
 void RequireSameProcesses(const Facts& facts, const Launch& launch, const std::string& launcher);

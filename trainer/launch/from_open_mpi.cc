@@ -23,22 +23,10 @@ std::optional<Launch> FromOpenMpi(const Facts& facts) {
   if (variables.FirstSet({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}).empty()) return std::nullopt;
   variables.Require({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}, "Open MPI",
                     "start with mpirun, or unset those that are set");
-  Launch launch;
-  launch.launcher = "openmpi";
-  launch.seen = variables.Seen();
-  launch.world_size = *variables.Number("OMPI_COMM_WORLD_SIZE", 1, kMaxRanks);
-  launch.rank = *variables.Number("OMPI_COMM_WORLD_RANK", 0, kMaxRanks);
-  launch.local_rank = *variables.Number("OMPI_COMM_WORLD_LOCAL_RANK", 0, kMaxRanks);
-  launch.local_world_size =
-      variables.Number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMaxRanks)
-          .value_or(std::max(AssumedLocalWorldSize(facts, launch.world_size), launch.local_rank + 1));
-  RequireBelow(launch.rank, launch.world_size, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", launch.seen);
-  RequireBelow(launch.local_rank, launch.local_world_size, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-               launch.seen);
-  RequireBelow(launch.local_world_size - 1, launch.world_size, "OMPI_COMM_WORLD_LOCAL_SIZE - 1", "OMPI_COMM_WORLD_SIZE",
-               launch.seen);
+  Launch launch = RankLevel(
+      facts, "openmpi", variables,
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
   RequireSameProcesses(facts, launch, "mpirun");
-  launch.nnodes = (launch.world_size + launch.local_world_size - 1) / launch.local_world_size;
   launch.node_rank = NodeOf(launch);
 
   const auto port = variables.Number("MASTER_PORT", 1, 65535);

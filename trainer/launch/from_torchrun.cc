@@ -1,7 +1,5 @@
 // torchrun and programs that imitate it, recognised by RANK and LOCAL_RANK together. With --virtual-local-rank
 // LOCAL_RANK is 0 in every process, and each process sees only its own GPU.
-#include <algorithm>
-
 #include "trainer/errors.h"
 #include "trainer/launch/detectors.h"
 
@@ -35,22 +33,9 @@ std::optional<Launch> FromTorchrun(const Facts& facts) {
   const Variables variables = TorchrunVariables(facts);
   if (!variables.Has("RANK") || !variables.Has("LOCAL_RANK")) return std::nullopt;
   RequireComplete(variables);
-  Launch launch;
-  launch.launcher = "torchrun";
-  launch.seen = variables.Seen();
-  launch.world_size = *variables.Number("WORLD_SIZE", 1, kMaxRanks);
-  launch.rank = *variables.Number("RANK", 0, kMaxRanks);
-  launch.local_rank = *variables.Number("LOCAL_RANK", 0, kMaxRanks);
-  launch.local_world_size =
-      variables.Number("LOCAL_WORLD_SIZE", 1, kMaxRanks)
-          .value_or(std::max(AssumedLocalWorldSize(facts, launch.world_size), launch.local_rank + 1));
-  RequireBelow(launch.rank, launch.world_size, "RANK", "WORLD_SIZE", launch.seen);
-  RequireBelow(launch.local_rank, launch.local_world_size, "LOCAL_RANK", "LOCAL_WORLD_SIZE", launch.seen);
-  RequireBelow(launch.local_world_size - 1, launch.world_size, "LOCAL_WORLD_SIZE - 1", "WORLD_SIZE", launch.seen);
-  const bool even = launch.world_size % launch.local_world_size == 0;
-  const int rounded_up = (launch.world_size + launch.local_world_size - 1) / launch.local_world_size;
+  Launch launch = RankLevel(facts, "torchrun", variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
   const auto groups = variables.Number("GROUP_WORLD_SIZE", 1, kMaxRanks);
-  launch.nnodes = even ? rounded_up : groups.value_or(rounded_up);
+  if (launch.world_size % launch.local_world_size != 0) launch.nnodes = groups.value_or(launch.nnodes);
   launch.node_rank = variables.Number("GROUP_RANK", 0, kMaxRanks).value_or(launch.rank / launch.local_world_size);
   if (groups) RequireBelow(launch.node_rank, *groups, "GROUP_RANK", "GROUP_WORLD_SIZE", launch.seen);
   launch.master_addr = variables.Text("MASTER_ADDR");

@@ -6,7 +6,7 @@
 
 #include "data/whole_number.h"
 #include "trainer/errors.h"
-#include "trainer/launch/variables.h"
+#include "trainer/launch/detectors.h"
 
 namespace dtrain::launch {
 namespace {
