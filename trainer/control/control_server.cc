@@ -16,7 +16,6 @@
 #include "trainer/control/control_handshake.h"
 #include "trainer/control/gathering.h"
 #include "trainer/control/stall_watch.h"
-#include "trainer/control/stop_agreement.h"
 #include "trainer/launch/run_token.h"
 
 namespace dtrain::control {

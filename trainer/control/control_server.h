@@ -16,7 +16,7 @@
 //   launcher → server  death rank reason              after it was admitted as a client of rank -1
 //   server → all    tick at                           rank 0's Position, several times a second
 //                   go                                all ranks are ready: training starts
-//                   propose point | commit point      see stop_agreement.h
+//                   propose point | commit point      see gathering.h
 //                   bye                               all ranks have sent leave
 //                   bad_records split count           the number of different bad records of all ranks together
 //                   end    code message hint rank     all ranks end with this code; `rank` is the root cause or -1

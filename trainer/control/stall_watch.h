@@ -1,8 +1,9 @@
 // Finds the ranks that hold up the others. It knows only the ranks' positions and when they were received, and reads no
-// clock, so tests need none. Rank 0's control server calls it on its thread several times a second.
+// clock, so tests need none.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 namespace dtrain::control {
 
+// Rank 0's control server calls it on its thread several times a second.
 class StallWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -58,6 +60,29 @@ class StallWatch {
   double timeout_seconds_;
   std::vector<Rank> ranks_;
   Time window_start_;  // when the current comparison of speeds began
+};
+
+// Whether this rank goes on, for those who restart a machine that hangs (Kubernetes). All ranks wait for one that
+// hangs, so one rank of each machine can answer for the others.
+class Liveness {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // A rank may stand still for `timeout_seconds` (--comm_timeout), and for kSavingSeconds if that is longer while it
+  // waits for a save.
+  explicit Liveness(double timeout_seconds) : timeout_seconds_(timeout_seconds) {}
+
+  struct Answer {
+    bool alive;
+    std::string text;  // such as "after step 6: forward pass, for 0.2 s"
+  };
+  // The rank is at `position`. Its time there counts from the first call that saw it there.
+  Answer Ask(const Position& position, bool awaits_save, Time now);
+
+ private:
+  double timeout_seconds_;
+  std::optional<Position> seen_;
+  Time since_;
 };
 
 }  // namespace dtrain::control

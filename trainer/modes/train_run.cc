@@ -12,7 +12,7 @@
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
 #include "trainer/control/clock.h"
-#include "trainer/control/liveness.h"
+#include "trainer/control/stall_watch.h"
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"

@@ -1,4 +1,4 @@
-#include "trainer/control/liveness.h"
+#include "trainer/control/stall_watch.h"
 
 #include <gtest/gtest.h>
 
