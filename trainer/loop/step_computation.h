@@ -13,7 +13,6 @@
 #include "trainer/config/config.h"
 #include "trainer/distributed/communicator.h"
 #include "trainer/distributed/data_parallel.h"
-#include "trainer/distributed/shard_step.h"
 #include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/optim/parameter_update.h"
