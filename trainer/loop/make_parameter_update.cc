@@ -58,11 +58,10 @@ std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerCon
                                                       const torch::nn::Module& module,
                                                       const checkpoint::Snapshot* restored) {
   if (config.ema_decay <= 0) return std::nullopt;
-  optim::WeightAverage average(weights::StateOf(module),
-                               optim::WeightAverageOptions{.decay = config.ema_decay,
-                                                           .every = config.ema_every,
-                                                           .start = optim::AverageStartFromName(config.ema_start),
-                                                           .warmup = warmup_steps});
+  optim::WeightAverage average(
+      weights::StateOf(module),
+      optim::WeightAverageOptions{
+          .decay = config.ema_decay, .every = config.ema_every, .start = config.ema_start, .warmup = warmup_steps});
   if (restored == nullptr) return average;
   if (restored->average.empty()) {
     report::LogWarning("the checkpoint has no average of the weights: the average starts from the current weights");

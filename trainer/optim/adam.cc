@@ -6,7 +6,6 @@
 
 #include "models/element_of.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/optim/tensor_lists.h"
 
 namespace dtrain::optim {
 namespace {

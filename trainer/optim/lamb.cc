@@ -1,15 +1,13 @@
 // A skipped step may compute infinities, but everything that is kept is written by SubtractUnless, which skips it.
-#include "trainer/optim/lamb.h"
-
 #include <ATen/ATen.h>
 
-#include "trainer/optim/tensor_lists.h"
+#include "trainer/optim/optimizer.h"
 
 namespace dtrain::optim {
 
-Lamb::Lamb(std::vector<ParameterGroup> groups, const LambOptions& options)
+Lamb::Lamb(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config)
     : Optimizer(std::move(groups)),
-      options_(options),
+      config_(config),
       average_(Zeros()),
       average_of_squares_(Zeros()),
       step_(at::zeros({}, at::TensorOptions(at::kFloat).device(device()))) {}
@@ -31,14 +29,14 @@ void Lamb::StepGroup(size_t i, const Rate& learning_rate, const std::optional<at
   const std::vector<at::Tensor> parameters = group.WithGradient(group.parameters);
   const std::vector<at::Tensor> average = group.WithGradient(average_[i]);
   const std::vector<at::Tensor> squares = group.WithGradient(average_of_squares_[i]);
-  SubtractUnless(found_inf, average, at::_foreach_sub(average, gradients), 1 - options_.beta1);
+  SubtractUnless(found_inf, average, at::_foreach_sub(average, gradients), 1 - config_.adam_betas[0]);
   SubtractUnless(found_inf, squares, at::_foreach_sub(squares, at::_foreach_mul(gradients, gradients)),
-                 1 - options_.beta2);
+                 1 - config_.adam_betas[1]);
 
   std::vector<at::Tensor> updates = at::_foreach_sqrt(squares);
-  at::_foreach_mul_(updates, BiasCorrection(options_.beta2).rsqrt());
-  at::_foreach_add_(updates, options_.epsilon);
-  at::_foreach_mul_(updates, BiasCorrection(options_.beta1));
+  at::_foreach_mul_(updates, BiasCorrection(config_.adam_betas[1]).rsqrt());
+  at::_foreach_add_(updates, config_.adam_eps);
+  at::_foreach_mul_(updates, BiasCorrection(config_.adam_betas[0]));
   updates = at::_foreach_div(average, updates);
   if (group.weight_decay != 0) at::_foreach_add_(updates, parameters, group.weight_decay);
   if (group.adapted) {

@@ -1,14 +1,17 @@
 // The gradients are not changed in place, because they are views of the buckets that are reduced between ranks.
-#include "trainer/optim/lars.h"
-
 #include <ATen/ATen.h>
 
-#include "trainer/optim/tensor_lists.h"
+#include "trainer/optim/optimizer.h"
 
 namespace dtrain::optim {
+namespace {
 
-Lars::Lars(std::vector<ParameterGroup> groups, const LarsOptions& options)
-    : Optimizer(std::move(groups)), options_(options), momentum_(Zeros(options.momentum != 0)) {}
+constexpr double kEpsilon = 1e-8;
+
+}  // namespace
+
+Lars::Lars(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config)
+    : Optimizer(std::move(groups)), config_(config), momentum_(Zeros(config.momentum != 0)) {}
 
 std::vector<at::Tensor> Lars::Adapted(const ParameterGroup& group, const Rate& rate) const {
   const std::vector<at::Tensor> parameters = group.WithGradient(group.parameters);
@@ -18,9 +21,9 @@ std::vector<at::Tensor> Lars::Adapted(const ParameterGroup& group, const Rate& r
   }
   const at::Tensor weights = NormOfEach(parameters), steps = NormOfEach(gradients);
   gradients = at::_foreach_add(gradients, parameters, group.weight_decay);
-  at::Tensor ratios = TrustOrOne(
-      options_.trust_coefficient * weights / (steps + weights * group.weight_decay + options_.epsilon), weights, steps);
-  if (options_.clip) {
+  at::Tensor ratios =
+      TrustOrOne(config_.lars_trust * weights / (steps + weights * group.weight_decay + kEpsilon), weights, steps);
+  if (config_.lars_clip) {
     ratios = std::visit([&](const auto& number) { return (ratios / number).clamp_max(1); }, rate);
   }
   at::_foreach_mul_(gradients, ratios.unbind());
@@ -35,7 +38,7 @@ void Lars::Step(const Rate& learning_rate, const std::optional<at::Tensor>& foun
     std::visit(
         [&](const auto& rate) {
           at::_fused_sgd_(group.WithGradient(group.parameters), Adapted(group, rate), group.WithGradient(momentum_[i]),
-                          /*weight_decay=*/0, options_.momentum, rate, /*dampening=*/0, options_.nesterov,
+                          /*weight_decay=*/0, config_.momentum, rate, /*dampening=*/0, config_.nesterov,
                           /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
         },
         group.OwnRate(learning_rate));

@@ -7,10 +7,7 @@
 
 #include "trainer/config/choices.h"
 #include "trainer/errors.h"
-#include "trainer/optim/lamb.h"
-#include "trainer/optim/lars.h"
 #include "trainer/optim/memory_efficient_adam.h"
-#include "trainer/optim/rmsprop_tf.h"
 
 namespace dtrain::optim {
 
@@ -20,8 +17,9 @@ using Groups = std::vector<ParameterGroup>;
 using Flags = config::OptimizerConfig;
 using Made = std::unique_ptr<Optimizer>;
 
-Made MakeSgd(Groups groups, const Flags& flags) {
-  return std::make_unique<Sgd>(std::move(groups), SgdOptions{.momentum = flags.momentum, .nesterov = flags.nesterov});
+template <typename Kind>
+Made Make(Groups groups, const Flags& flags) {
+  return std::make_unique<Kind>(std::move(groups), flags);
 }
 
 Made MakeAdam(Groups groups, const Flags& flags) {
@@ -35,29 +33,15 @@ Made MakeAdam(Groups groups, const Flags& flags) {
   return std::make_unique<Adam>(std::move(groups), options);
 }
 
-Made MakeLars(Groups groups, const Flags& flags) {
-  return std::make_unique<Lars>(std::move(groups), LarsOptions{.momentum = flags.momentum,
-                                                               .nesterov = flags.nesterov,
-                                                               .trust_coefficient = flags.lars_trust,
-                                                               .clip = flags.lars_clip});
-}
-
-Made MakeLamb(Groups groups, const Flags& flags) {
-  return std::make_unique<Lamb>(
-      std::move(groups),
-      LambOptions{.beta1 = flags.adam_betas.at(0), .beta2 = flags.adam_betas.at(1), .epsilon = flags.adam_eps});
-}
-
-Made MakeRmspropTf(Groups groups, const Flags& flags) {
-  return std::make_unique<RmspropTf>(
-      std::move(groups),
-      RmspropTfOptions{.alpha = flags.rmsprop_alpha, .epsilon = flags.rmsprop_eps, .momentum = flags.momentum});
-}
-
 // By the names of config::Optimizers().
 const std::map<std::string, Made (*)(Groups, const Flags&)> kMakers = {
-    {"sgd", MakeSgd},   {"adam", MakeAdam}, {"adamw", MakeAdam},           {"fairseq_adam", MakeAdam},
-    {"lars", MakeLars}, {"lamb", MakeLamb}, {"rmsprop_tf", MakeRmspropTf},
+    {"sgd", Make<Sgd>},
+    {"adam", MakeAdam},
+    {"adamw", MakeAdam},
+    {"fairseq_adam", MakeAdam},
+    {"lars", Make<Lars>},
+    {"lamb", Make<Lamb>},
+    {"rmsprop_tf", Make<RmspropTf>},
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "models/half_weights.h"
+#include "trainer/config/config.h"
 #include "trainer/optim/kernels/adam.h"
 
 namespace dtrain::optim {
@@ -87,21 +87,16 @@ class Optimizer {
   std::optional<at::Tensor> gradient_factor_;
 };
 
-struct SgdOptions {
-  double momentum = 0.9;
-  bool nesterov = false;
-};
-
 // Stochastic gradient descent as in torch.optim.SGD: g += wd·w; v = m·v + g; w −= lr·(nesterov ? g + m·v : v).
 // State: `<parameter>` is its momentum; no state if momentum is 0.
 class Sgd : public Optimizer {
  public:
-  Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options);
+  Sgd(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
   void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:
-  SgdOptions options_;
+  const config::OptimizerConfig config_;
   std::vector<std::vector<at::Tensor>> momentum_;  // by group
 };
 
@@ -153,5 +148,72 @@ class Adam : public Optimizer {
   std::vector<std::vector<at::Tensor>> average_, average_of_squares_;  // by group
   at::Tensor step_;                                                    // float32 scalar on the parameters' device
 };
+
+// LARS: You, Gitman and Ginsburg 2017 (arXiv:1708.03888), as in timm.optim.Lars, and LARC, as with its trust_clip: g =
+// r·(g + wd·w), then a step of SGD with this g. In an adapted group r = trust·‖w‖ / (‖g‖ + wd·‖w‖ + 1e-8) for each
+// parameter, or 1 if ‖w‖ or ‖g‖ is 0; with --lars_clip (LARC), r = min(1, r/lr), so that no parameter's own rate r
+// exceeds lr. In other groups r = 1, and usually wd = 0. State: `<parameter>` is its momentum; no state if momentum is
+// 0.
+class Lars : public Optimizer {
+ public:
+  Lars(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  std::vector<NamedTensor> State() const override;
+
+ private:
+  // Returns r·(g + wd·w) for the parameters of `group` that have a gradient.
+  std::vector<at::Tensor> Adapted(const ParameterGroup& group, const Rate& rate) const;
+
+  const config::OptimizerConfig config_;
+  std::vector<std::vector<at::Tensor>> momentum_;  // by group
+};
+
+// LAMB: You et al. 2019 (arXiv:1904.00962), as in timm.optim.Lamb but without its clipping, which --clip_norm does: u =
+// Adam's direction + wd·w; in an adapted group, each parameter's u is scaled by ‖w‖ / ‖u‖, unless one of them is 0; w
+// −= lr·u. The state has Adam's names.
+class Lamb : public Optimizer {
+ public:
+  Lamb(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  std::vector<NamedTensor> State() const override;
+
+ private:
+  void StepGroup(size_t i, const Rate& learning_rate, const std::optional<at::Tensor>& found_inf);
+  // Returns 1 − beta^step, a float32 scalar on the device.
+  at::Tensor BiasCorrection(double beta) const;
+
+  const config::OptimizerConfig config_;
+  std::vector<std::vector<at::Tensor>> average_, average_of_squares_;  // by group
+  at::Tensor step_;                                                    // float32 scalar on the parameters' device
+};
+
+// RMSprop as in TensorFlow, which the recipes of EfficientNet and MobileNet assume, and in timm.optim.RMSpropTF: g +=
+// wd·w; s += (1 − α)(g² − s), with s = 1 at first; v = m·v + lr·g/√(s + ε); w −= v. PyTorch's RMSprop differs: its ε is
+// outside of the root, its s is 0 at first, and its v does not contain the learning rate. State:
+// `square_avg.<parameter>`, and `<parameter>`, its momentum, which is left out if momentum is 0.
+class RmspropTf : public Optimizer {
+ public:
+  RmspropTf(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  std::vector<NamedTensor> State() const override;
+
+ private:
+  const config::OptimizerConfig config_;
+  std::vector<std::vector<at::Tensor>> square_average_, momentum_;  // by group
+};
+
+// The following are operations on lists of tensors, of which optimizers without a fused kernel of ATen are made.
+
+// tensors[i] −= rate · differences[i]. If `found_inf` (a float32 scalar on their device) is 1, the tensors do not
+// change, even if `differences` are not finite. The host does not wait for it.
+void SubtractUnless(const std::optional<at::Tensor>& found_inf, at::TensorList tensors, at::TensorList differences,
+                    const Rate& rate);
+
+// Returns a vector on the tensors' device with ‖t‖₂ of each tensor.
+at::Tensor NormOfEach(const std::vector<at::Tensor>& tensors);
+
+// Returns the trust ratios of LARS and LAMB, by which the step of each parameter is scaled: `ratios`, but 1 where a
+// norm of the weights or of the step is 0, because then the ratio is meaningless.
+at::Tensor TrustOrOne(const at::Tensor& ratios, const at::Tensor& weight_norms, const at::Tensor& step_norms);
 
 }  // namespace dtrain::optim

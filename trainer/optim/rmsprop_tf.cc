@@ -1,17 +1,12 @@
 // The momentum already contains the learning rate, so the last operation of a step is a step of SGD with a rate of 1.
-#include "trainer/optim/rmsprop_tf.h"
-
 #include <ATen/ATen.h>
 
-#include "trainer/optim/tensor_lists.h"
+#include "trainer/optim/optimizer.h"
 
 namespace dtrain::optim {
 
-RmspropTf::RmspropTf(std::vector<ParameterGroup> groups, const RmspropTfOptions& options)
-    : Optimizer(std::move(groups)),
-      options_(options),
-      square_average_(Zeros()),
-      momentum_(Zeros(options.momentum != 0)) {
+RmspropTf::RmspropTf(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config)
+    : Optimizer(std::move(groups)), config_(config), square_average_(Zeros()), momentum_(Zeros(config.momentum != 0)) {
   for (const auto& averages : square_average_) at::_foreach_add_(averages, 1);
 }
 
@@ -25,13 +20,13 @@ void RmspropTf::Step(const Rate& learning_rate, const std::optional<at::Tensor>&
     const std::vector<at::Tensor> squares = group.WithGradient(square_average_[i]);
     if (group.weight_decay != 0) gradients = at::_foreach_add(gradients, parameters, group.weight_decay);
     SubtractUnless(found_inf, squares, at::_foreach_sub(squares, at::_foreach_mul(gradients, gradients)),
-                   1 - options_.alpha);
+                   1 - config_.rmsprop_alpha);
 
-    std::vector<at::Tensor> roots = at::_foreach_add(squares, options_.epsilon);
+    std::vector<at::Tensor> roots = at::_foreach_add(squares, config_.rmsprop_eps);
     at::_foreach_sqrt_(roots);
     std::vector<at::Tensor> updates = at::_foreach_div(gradients, roots);
     std::visit([&](const auto& rate) { at::_foreach_mul_(updates, rate); }, group.OwnRate(learning_rate));
-    at::_fused_sgd_(parameters, updates, group.WithGradient(momentum_[i]), /*weight_decay=*/0, options_.momentum,
+    at::_fused_sgd_(parameters, updates, group.WithGradient(momentum_[i]), /*weight_decay=*/0, config_.momentum,
                     /*lr=*/1, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false,
                     /*grad_scale=*/std::nullopt, found_inf);
   }

@@ -5,8 +5,8 @@
 
 namespace dtrain::optim {
 
-Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
-    : Optimizer(std::move(groups)), options_(options), momentum_(Zeros(options.momentum != 0)) {}
+Sgd::Sgd(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config)
+    : Optimizer(std::move(groups)), config_(config), momentum_(Zeros(config.momentum != 0)) {}
 
 void Sgd::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
@@ -17,7 +17,7 @@ void Sgd::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found
     std::visit(
         [&](const auto& rate) {
           at::_fused_sgd_(group.WithGradient(group.parameters), gradients, group.WithGradient(momentum_[i]),
-                          group.weight_decay, options_.momentum, rate, /*dampening=*/0, options_.nesterov,
+                          group.weight_decay, config_.momentum, rate, /*dampening=*/0, config_.nesterov,
                           /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
         },
         group.OwnRate(learning_rate));

@@ -8,27 +8,13 @@
 
 namespace dtrain::optim {
 
-AverageStart AverageStartFromName(const std::string& name) {
-  if (name == "tensorflow") return AverageStart::kTensorFlow;
-  if (name == "timm") return AverageStart::kTimm;
-  if (name == "torchvision") return AverageStart::kTorchvision;
-  if (name == "none") return AverageStart::kNone;
-  throw std::invalid_argument("an average cannot start as '" + name + "'");
-}
-
 double UpdateDecay(const WeightAverageOptions& options, int64_t steps_done) {
   const auto n = static_cast<double>(steps_done / options.every);
-  switch (options.start) {
-    case AverageStart::kTensorFlow:
-      return std::min(options.decay, (1 + n) / (10 + n));
-    case AverageStart::kTimm:
-      return std::min(options.decay, 1 - std::pow(n, -2.0 / 3.0));
-    case AverageStart::kTorchvision:
-      return steps_done - options.every <= options.warmup ? 0 : options.decay;
-    case AverageStart::kNone:
-      return n <= 1 ? 0 : options.decay;
-  }
-  return options.decay;
+  if (options.start == "tensorflow") return std::min(options.decay, (1 + n) / (10 + n));
+  if (options.start == "timm") return std::min(options.decay, 1 - std::pow(n, -2.0 / 3.0));
+  if (options.start == "torchvision") return steps_done - options.every <= options.warmup ? 0 : options.decay;
+  if (options.start == "none") return n <= 1 ? 0 : options.decay;
+  throw std::invalid_argument("an average cannot start as '" + options.start + "'");
 }
 
 WeightAverage::WeightAverage(const std::vector<NamedTensor>& state, const WeightAverageOptions& options)

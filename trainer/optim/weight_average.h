@@ -11,27 +11,22 @@
 
 namespace dtrain::optim {
 
-// What the first updates keep. With a decay of 0.9999 from the start, the initial weights would dominate for tens of
-// epochs.
-enum class AverageStart {
-  kTensorFlow,   // the n-th update (n from 1) keeps at most (1 + n) / (10 + n)
-  kTimm,         // at most 1 - n^(-2/3), as ModelEmaV3 with use_warmup
-  kTorchvision,  // the average is a copy of the weights until the learning rate's warmup has ended
-  kNone,         // the first update copies the weights; so does ModelEmaV3
-};
-
-// Throws std::invalid_argument for a word that is no value of --ema_start.
-AverageStart AverageStartFromName(const std::string& name);
-
 struct WeightAverageOptions {
   double decay = 0.9999;
   int64_t every = 1;  // the number of steps from one update to the next
-  AverageStart start = AverageStart::kTensorFlow;
-  int64_t warmup = 0;  // steps of the learning rate's warmup, for kTorchvision
+  // What the n-th update (n from 1) keeps: with a decay of 0.9999 from the start, the initial weights would dominate
+  // for tens of epochs.
+  //   tensorflow   at most (1 + n) / (10 + n)
+  //   timm         at most 1 - n^(-2/3), as ModelEmaV3 with use_warmup
+  //   torchvision  nothing until the learning rate's warmup has ended
+  //   none         nothing the first time; so does ModelEmaV3
+  std::string start = "tensorflow";
+  int64_t warmup = 0;  // steps of the learning rate's warmup, for torchvision
 };
 
-// Returns the share of the average that the update after `steps_done` steps keeps. With kTorchvision it is 0 also for
-// the first update after one within the warmup, as in torchvision's references.
+// Returns the share of the average that the update after `steps_done` steps keeps. With `torchvision` it is 0 also
+// for the first update after one within the warmup, as in torchvision's references. Throws std::invalid_argument for an
+// unknown start.
 double UpdateDecay(const WeightAverageOptions& options, int64_t steps_done);
 
 class WeightAverage {

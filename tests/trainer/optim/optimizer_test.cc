@@ -6,10 +6,7 @@
 
 #include <limits>
 
-#include "trainer/optim/lamb.h"
-#include "trainer/optim/lars.h"
 #include "trainer/optim/parameter_update.h"
-#include "trainer/optim/rmsprop_tf.h"
 
 namespace dtrain::optim {
 namespace {
@@ -37,11 +34,11 @@ TEST(SplitByRate, OfEveryOptimizerIsASmallerRate) {
   for (int which = 0; which < 5; ++which) {
     Parameters slow = SomeParameters(), plain = SomeParameters();
     const auto make = [which](std::vector<ParameterGroup> groups) -> std::unique_ptr<Optimizer> {
-      if (which == 0) return std::make_unique<Sgd>(std::move(groups), SgdOptions{});
+      if (which == 0) return std::make_unique<Sgd>(std::move(groups), config::OptimizerConfig{});
       if (which == 1) return std::make_unique<Adam>(std::move(groups), AdamOptions{});
-      if (which == 2) return std::make_unique<Lars>(std::move(groups), LarsOptions{});
-      if (which == 3) return std::make_unique<Lamb>(std::move(groups), LambOptions{});
-      return std::make_unique<RmspropTf>(std::move(groups), RmspropTfOptions{});
+      if (which == 2) return std::make_unique<Lars>(std::move(groups), config::OptimizerConfig{});
+      if (which == 3) return std::make_unique<Lamb>(std::move(groups), config::OptimizerConfig{});
+      return std::make_unique<RmspropTf>(std::move(groups), config::OptimizerConfig{});
     };
     const auto ours = make(SplitByRate(GroupByDecay(slow, 0.1, true), [](const auto&) { return 0.25; }));
     const auto theirs = make(GroupByDecay(plain, 0.1, true));
@@ -74,14 +71,14 @@ TEST(SplitByRate, KeepsTheDecayOfEachGroup) {
 
 std::vector<std::unique_ptr<Optimizer>> OneOfEach(const std::vector<NamedTensor>& parameters) {
   std::vector<std::unique_ptr<Optimizer>> optimizers;
-  optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(parameters, 0.1, true), SgdOptions{}));
+  optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
   optimizers.push_back(std::make_unique<Adam>(GroupByDecay(parameters, 0.1, true), AdamOptions{}));
   optimizers.push_back(
       std::make_unique<Adam>(GroupByDecay(parameters, 0.1, true),
                              AdamOptions{.decoupled_weight_decay = true, .epsilon_before_correction = true}));
-  optimizers.push_back(std::make_unique<Lars>(GroupByDecay(parameters, 0.1, true), LarsOptions{}));
-  optimizers.push_back(std::make_unique<Lamb>(GroupByDecay(parameters, 0.1, true), LambOptions{}));
-  optimizers.push_back(std::make_unique<RmspropTf>(GroupByDecay(parameters, 0.1, true), RmspropTfOptions{}));
+  optimizers.push_back(std::make_unique<Lars>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
+  optimizers.push_back(std::make_unique<Lamb>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
+  optimizers.push_back(std::make_unique<RmspropTf>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
   return optimizers;
 }
 
@@ -132,7 +129,7 @@ TEST(Optimizer, ARateOnTheDeviceIsTheSameNumber) {
 TEST(Optimizer, ParametersWithoutGradientStayAsTheyAre) {
   Parameters parameters = SomeParameters();
   auto optimizers = OneOfEach(parameters);
-  optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(parameters, 0.1, false), SgdOptions{}));
+  optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(parameters, 0.1, false), config::OptimizerConfig{}));
   for (auto& optimizer : optimizers) {
     SetGradients(parameters);
     optimizer->Step(0.1);
