@@ -10,7 +10,6 @@
 #include "trainer/config/config.h"
 #include "trainer/report/console.h"
 #include "trainer/report/metrics_endpoint.h"
-#include "trainer/report/metrics_file.h"
 #include "trainer/report/metrics_log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/report/run_metrics.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
 
 namespace dtrain::report {
@@ -15,6 +16,11 @@ std::string CsvField(const std::string& text) {
   std::string quoted = is_formula ? "\"'" : "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
   return quoted + "\"";
+}
+
+std::string ShortestText(double value) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value)).ptr};
 }
 
 }  // namespace dtrain::report

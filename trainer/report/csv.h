@@ -12,4 +12,7 @@ namespace dtrain::report {
 // back by removing one leading '.
 std::string CsvField(const std::string& text);
 
+// Returns the shortest text that reads back as the float which a model has computed.
+std::string ShortestText(double value);
+
 }  // namespace dtrain::report

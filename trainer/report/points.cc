@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 namespace dtrain::report {
+
 namespace {
 
 using Json = nlohmann::ordered_json;  // keeps the documented order of keys; dump() writes NaN as null
@@ -106,6 +107,13 @@ void AddResult(Json& json, const RunResult& result) {
 }
 
 }  // namespace
+
+bool IsBetter(const Metric& candidate, const Metric& known) {
+  if (std::isnan(candidate.value)) return false;
+  if (candidate.name != known.name) return true;
+  if (std::isnan(known.value)) return true;
+  return candidate.higher_is_better ? candidate.value > known.value : candidate.value < known.value;
+}
 
 const char* SpeedKey(SpeedUnit unit) { return unit == SpeedUnit::kImages ? "images_per_second" : "tokens_per_second"; }
 

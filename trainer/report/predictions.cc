@@ -1,8 +1,8 @@
 #include "trainer/report/predictions.h"
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "trainer/report/csv.h"
 
@@ -14,12 +14,8 @@ std::string NameOf(int64_t label, const std::vector<std::string>& names) {
   return label < static_cast<int64_t>(names.size()) ? names[static_cast<size_t>(label)] : "";
 }
 
-// Returns the shortest text that reads back as the float which the model has computed.
-std::string Digits(double probability) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(probability)).ptr;
-  return {buffer, end};
-}
+// ShortestText as a number of JSON. Not a number becomes null.
+double Shortest(double value) { return std::stod(ShortestText(value)); }
 
 }  // namespace
 
@@ -41,7 +37,7 @@ std::string CsvLine(const Prediction& prediction, const std::vector<std::string>
     }
     const Guess& guess = prediction.guesses[rank];
     line += "," + std::to_string(guess.label) + "," + CsvField(NameOf(guess.label, names)) + "," +
-            Digits(guess.probability);
+            ShortestText(guess.probability);
   }
   return line + "," + CsvField(prediction.error) + "\n";
 }
@@ -55,8 +51,67 @@ std::string JsonLine(const Prediction& prediction, const std::vector<std::string
     for (const Guess& guess : prediction.guesses) {
       nlohmann::ordered_json item = {{"class", guess.label}};
       if (const std::string name = NameOf(guess.label, names); !name.empty()) item["name"] = name;
-      item["probability"] = std::stod(Digits(guess.probability));
+      item["probability"] = Shortest(guess.probability);
       line["top"].push_back(item);
+    }
+  }
+  return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+SampleLines::SampleLines(bool is_csv, int64_t guesses, std::vector<std::string> names, bool texts, bool pairs)
+    : is_csv_(is_csv), guesses_(guesses), names_(std::move(names)), texts_(texts), pairs_(pairs) {}
+
+std::string SampleLines::Header() const {
+  if (!is_csv_) return "";
+  std::string line = "file";
+  if (texts_) line += ",text";
+  if (pairs_) line += ",pair";
+  line += ",label,prediction,loss";
+  for (int64_t number = 1; number <= guesses_; ++number) {
+    line += ",class_" + std::to_string(number) + ",probability_" + std::to_string(number);
+  }
+  return line + "\n";
+}
+
+std::string SampleLines::Line(const EvaluatedSample& sample) const {
+  return is_csv_ ? CsvLine(sample) : JsonLine(sample);
+}
+
+std::string SampleLines::NameOf(int64_t label) const {
+  return label >= 0 && label < static_cast<int64_t>(names_.size()) ? names_[static_cast<size_t>(label)]
+                                                                   : std::to_string(label);
+}
+
+std::string SampleLines::CsvLine(const EvaluatedSample& sample) const {
+  std::string line = CsvField(sample.file);
+  if (texts_) line += "," + CsvField(sample.text.value_or(""));
+  if (pairs_) line += "," + CsvField(sample.pair.value_or(""));
+  if (guesses_ == 0) {
+    return line + "," + ShortestText(sample.target) + "," + ShortestText(sample.value) + "," +
+           ShortestText(sample.loss) + "\n";
+  }
+  line += "," + CsvField(NameOf(static_cast<int64_t>(sample.target))) + "," +
+          CsvField(NameOf(sample.guesses.front().label)) + "," + ShortestText(sample.loss);
+  for (const Guess& guess : sample.guesses) {
+    line += "," + CsvField(NameOf(guess.label)) + "," + ShortestText(guess.probability);
+  }
+  return line + "\n";
+}
+
+std::string SampleLines::JsonLine(const EvaluatedSample& sample) const {
+  nlohmann::ordered_json line = {{"file", sample.file}};
+  if (texts_) line["text"] = sample.text.value_or("");
+  if (pairs_) line["pair"] = sample.pair.value_or("");
+  if (guesses_ == 0) {
+    line["label"] = Shortest(sample.target);
+    line["prediction"] = Shortest(sample.value);
+    line["loss"] = Shortest(sample.loss);
+  } else {
+    line["label"] = NameOf(static_cast<int64_t>(sample.target));
+    line["prediction"] = NameOf(sample.guesses.front().label);
+    line["loss"] = Shortest(sample.loss);
+    for (const Guess& guess : sample.guesses) {
+      line["probabilities"][NameOf(guess.label)] = Shortest(guess.probability);
     }
   }
   return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "trainer/checkpoint/durable_file.h"
-#include "trainer/report/sample_lines.h"
+#include "trainer/report/predictions.h"
 
 namespace dtrain::tasks {
 namespace {

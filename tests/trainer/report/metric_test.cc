@@ -1,4 +1,4 @@
-#include "trainer/report/metric.h"
+#include "trainer/report/points.h"
 
 #include <gtest/gtest.h>
 

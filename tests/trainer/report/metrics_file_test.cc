@@ -1,4 +1,4 @@
-#include "trainer/report/metrics_file.h"
+#include "trainer/report/metrics_endpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

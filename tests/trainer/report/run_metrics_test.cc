@@ -7,8 +7,6 @@
 #include <limits>
 #include <optional>
 
-#include "trainer/report/prometheus_text.h"
-
 namespace dtrain::report {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "trainer/report/sample_lines.h"
+#include "trainer/report/predictions.h"
 
 #include <gtest/gtest.h>
 
