@@ -68,7 +68,8 @@ void Reporter::Finish(report::RunResult result, bool keeps_result) {
   if (times_) result.time_split = times_->Split();
   const bool has_result = files_ && keeps_result && std::filesystem::exists(files_->result_json);
   if (files_ && !has_result) report::WriteTextFile(files_->result_json, report::ResultJson(result));
-  sinks_.Finish(result);  // the console is the last sink, so that its line is the last of the run
+  sinks_.Tell(&report::LogSink::Finish,
+              result);  // the console is the last sink, so that its line is the last of the run
 }
 
 }  // namespace dtrain::loop

@@ -31,21 +31,21 @@ class Reporter {
   // --clear_log: empties metrics.jsonl and removes TensorBoard's events.
   void Clear();
   // The run resumes after `step`: drops what earlier attempts have reported about later steps.
-  void Resume(int64_t step, double epochs_done) { sinks_.Resume(step, epochs_done); }
-  void GoBack(int64_t step, double epochs_done) { sinks_.GoBack(step, epochs_done); }
+  void Resume(int64_t step, double epochs_done) { sinks_.Tell(&report::LogSink::Resume, step, epochs_done); }
+  void GoBack(int64_t step, double epochs_done) { sinks_.Tell(&report::LogSink::GoBack, step, epochs_done); }
   // Move the progress bar of the console: after every step, and after every batch of an evaluation.
   void Step(int64_t step, double epoch) { console_->Step(step, epoch); }
   void Evaluating(int64_t done, int64_t total) { console_->Evaluating(done, total); }
-  void Train(const report::TrainPoint& point) { sinks_.Train(point); }
+  void Train(const report::TrainPoint& point) { sinks_.Tell(&report::LogSink::Train, point); }
   void Validation(const report::ValPoint& point) {
-    sinks_.Validation(point);
-    for (const report::ValPoint& further : point.further) sinks_.Validation(further);
+    sinks_.Tell(&report::LogSink::Validation, point);
+    for (const report::ValPoint& further : point.further) sinks_.Tell(&report::LogSink::Validation, further);
   }
-  void Times(const report::RunTimes& times) { sinks_.Times(times); }
-  void Checkpoint(const report::CheckpointPoint& point) { sinks_.Checkpoint(point); }
-  void Spike(const report::SpikePoint& point) { sinks_.Spike(point); }
-  void FirstBatch(const report::Picture& picture) { sinks_.FirstBatch(picture); }
-  void Epoch(const report::EpochPoint& point) { sinks_.Epoch(point); }
+  void Times(const report::RunTimes& times) { sinks_.Tell(&report::LogSink::Times, times); }
+  void Checkpoint(const report::CheckpointPoint& point) { sinks_.Tell(&report::LogSink::Checkpoint, point); }
+  void Spike(const report::SpikePoint& point) { sinks_.Tell(&report::LogSink::Spike, point); }
+  void FirstBatch(const report::Picture& picture) { sinks_.Tell(&report::LogSink::FirstBatch, picture); }
+  void Epoch(const report::EpochPoint& point) { sinks_.Tell(&report::LogSink::Epoch, point); }
   // Whether FirstBatch is shown anywhere; the picture takes a moment to draw.
   bool wants_first_batch() const { return tensorboard_ != nullptr; }
   // Writes result.json and the final line. `keeps_result`: a result.json that exists stays as it is, since the run was

@@ -36,40 +36,15 @@ class LogSink {
   virtual void Finish(const RunResult& /*result*/) {}
 };
 
-// Forwards every call to all sinks, in the order in which they were added.
-class LogSinks : public LogSink {
+// Forwards calls to all sinks, in the order in which they were added.
+class LogSinks {
  public:
   void Add(std::shared_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
 
-  void Resume(int64_t step, double epochs_done) override {
-    for (const auto& sink : sinks_) sink->Resume(step, epochs_done);
-  }
-  void GoBack(int64_t step, double epochs_done) override {
-    for (const auto& sink : sinks_) sink->GoBack(step, epochs_done);
-  }
-  void Train(const TrainPoint& point) override {
-    for (const auto& sink : sinks_) sink->Train(point);
-  }
-  void Validation(const ValPoint& point) override {
-    for (const auto& sink : sinks_) sink->Validation(point);
-  }
-  void Epoch(const EpochPoint& point) override {
-    for (const auto& sink : sinks_) sink->Epoch(point);
-  }
-  void Times(const RunTimes& times) override {
-    for (const auto& sink : sinks_) sink->Times(times);
-  }
-  void Spike(const SpikePoint& point) override {
-    for (const auto& sink : sinks_) sink->Spike(point);
-  }
-  void Checkpoint(const CheckpointPoint& point) override {
-    for (const auto& sink : sinks_) sink->Checkpoint(point);
-  }
-  void FirstBatch(const Picture& picture) override {
-    for (const auto& sink : sinks_) sink->FirstBatch(picture);
-  }
-  void Finish(const RunResult& result) override {
-    for (const auto& sink : sinks_) sink->Finish(result);
+  // Calls a method of each sink: Tell(&LogSink::Train, point).
+  template <typename... Parameters, typename... Arguments>
+  void Tell(void (LogSink::*method)(Parameters...), const Arguments&... arguments) {
+    for (const auto& sink : sinks_) (*sink.*method)(arguments...);
   }
 
  private:

@@ -14,13 +14,13 @@ TEST(LogSinks, AllHearEverythingInTheirOrder) {
   sinks.Add(std::make_shared<FakeLogSink>(&heard, "a "));
   sinks.Add(std::make_shared<LogSink>());  // ignores all calls
   sinks.Add(std::make_shared<FakeLogSink>(&heard, "b "));
-  sinks.Resume(2, 0.5);
-  sinks.Train({.step = 3});
-  sinks.Validation({.step = 4});
-  sinks.Epoch({.epoch = 1});
-  sinks.Times({.step = 6});
-  sinks.FirstBatch({.width = 7, .height = 1, .png = ""});
-  sinks.Finish({.step = 5});
+  sinks.Tell(&LogSink::Resume, 2, 0.5);
+  sinks.Tell(&LogSink::Train, TrainPoint{.step = 3});
+  sinks.Tell(&LogSink::Validation, ValPoint{.step = 4});
+  sinks.Tell(&LogSink::Epoch, EpochPoint{.epoch = 1});
+  sinks.Tell(&LogSink::Times, RunTimes{.step = 6});
+  sinks.Tell(&LogSink::FirstBatch, Picture{.width = 7, .height = 1, .png = ""});
+  sinks.Tell(&LogSink::Finish, RunResult{.step = 5});
   EXPECT_THAT(heard, testing::ElementsAre("a resume 2", "b resume 2", "a train 3", "b train 3", "a val 4", "b val 4",
                                           "a epoch 1", "b epoch 1", "a times 6", "b times 6", "a picture 7",
                                           "b picture 7", "a finish 5", "b finish 5"));
