@@ -90,11 +90,6 @@ bool Plan::ShouldEvaluate(int64_t step) const { return IsDue(step, eval_every_ep
 bool Plan::ShouldSave(int64_t step) const { return IsDue(step, save_every_epochs, save_every_steps); }
 bool Plan::ShouldLog(int64_t step) const { return step == 1 || step == total_steps || step % log_interval == 0; }
 
-Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size) {
-  return MakePlan(config, train_samples, world_size, train_samples,
-                  config::ResolveBatch(config.batch, world_size).global_batch_size);
-}
-
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size, int64_t units,
               int64_t units_per_step, int64_t shards) {
   Plan plan;

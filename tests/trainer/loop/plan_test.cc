@@ -23,12 +23,18 @@ config::Config Basic(int64_t batch_size, double epochs) {
   return config;
 }
 
+// The plan of a training whose units are its samples.
+Plan PlanOf(const config::Config& config, int64_t train_samples, int world_size) {
+  return MakePlan(config, train_samples, world_size, train_samples,
+                  config::ResolveBatch(config.batch, world_size).global_batch_size);
+}
+
 TEST(Plan, CountsTheStepsOfTheAwsRuns) {
   config::Config config = Basic(256, 90);
   config.optimizer.lr = 0.1;
   config.optimizer.lr_base_batch = 256;
   config.schedule.warmup_epochs = 10;
-  const Plan plan = MakePlan(config, kImageNet, 32);
+  const Plan plan = PlanOf(config, kImageNet, 32);
   EXPECT_EQ(plan.batch.global_batch_size, 8192);
   EXPECT_EQ(plan.total_steps, 14'075);
   EXPECT_EQ(plan.schedule.warmup_steps, 1563);
@@ -36,7 +42,7 @@ TEST(Plan, CountsTheStepsOfTheAwsRuns) {
 }
 
 TEST(Plan, AnEpochEndsAtTheFirstStepThatCoversIt) {
-  const Plan plan = MakePlan(Basic(30, 3), 100, 1);  // 3⅓ steps per epoch
+  const Plan plan = PlanOf(Basic(30, 3), 100, 1);  // 3⅓ steps per epoch
   EXPECT_EQ(plan.total_steps, 10);
   std::vector<int64_t> ends;
   for (int64_t step = 0; step <= plan.total_steps; ++step) {
@@ -49,7 +55,7 @@ TEST(Plan, AnEpochEndsAtTheFirstStepThatCoversIt) {
 }
 
 TEST(Plan, AnEpochBeginsAtTheFirstStepThatBeginsInIt) {
-  const Plan plan = MakePlan(Basic(30, 30), 100, 1);  // step 4 begins at sample 90, step 5 at sample 120 of the stream
+  const Plan plan = PlanOf(Basic(30, 30), 100, 1);  // step 4 begins at sample 90, step 5 at sample 120 of the stream
   EXPECT_EQ(plan.FirstStepOf(0), 1);
   EXPECT_EQ(plan.FirstStepOf(1), 5);
   EXPECT_EQ(plan.FirstStepOf(3), 11);  // at sample 300 exactly
@@ -62,7 +68,7 @@ TEST(Plan, AnEpochBeginsAtTheFirstStepThatBeginsInIt) {
 TEST(Plan, DropCutsEachEpoch) {
   config::Config config = Basic(30, 3);
   config.data.last_batch = "drop";
-  const Plan plan = MakePlan(config, 100, 1);
+  const Plan plan = PlanOf(config, 100, 1);
   EXPECT_EQ(plan.steps_per_epoch, 3);
   EXPECT_EQ(plan.total_steps, 9);
   EXPECT_TRUE(plan.EndsEpoch(6));
@@ -71,23 +77,23 @@ TEST(Plan, DropCutsEachEpoch) {
 TEST(Plan, EpochsOrMaxStepsWhicheverComesFirst) {
   config::Config config = Basic(10, 2);
   config.batch.max_steps = 7;
-  EXPECT_EQ(MakePlan(config, 100, 1).total_steps, 7);
+  EXPECT_EQ(PlanOf(config, 100, 1).total_steps, 7);
   config.batch.max_steps = 700;
-  EXPECT_EQ(MakePlan(config, 100, 1).total_steps, 20);
+  EXPECT_EQ(PlanOf(config, 100, 1).total_steps, 20);
 }
 
 TEST(Plan, ScheduleStepsOutliveTheRun) {
   config::Config config = Basic(10, 2);
   config.optimizer.lr = 0.1;
   config.schedule.schedule_steps = 40;
-  const Plan plan = MakePlan(config, 100, 1);
+  const Plan plan = PlanOf(config, 100, 1);
   EXPECT_EQ(plan.total_steps, 20);
   EXPECT_DOUBLE_EQ(plan.LearningRate(20), 0.1 * 0.25);
 }
 
 TEST(Plan, FractionsOfEpochsAreExact) {
-  EXPECT_EQ(MakePlan(Basic(1, 0.3), 1000, 1).total_steps, 300);
-  EXPECT_EQ(MakePlan(Basic(10, 0.7), 100, 1).total_steps, 7);
+  EXPECT_EQ(PlanOf(Basic(1, 0.3), 1000, 1).total_steps, 300);
+  EXPECT_EQ(PlanOf(Basic(10, 0.7), 100, 1).total_steps, 7);
 }
 
 TEST(Plan, StepsAreExactInAnyRun) {
@@ -96,7 +102,7 @@ TEST(Plan, StepsAreExactInAnyRun) {
     for (const int64_t global_batch : {1LL, 3LL, 4LL, 96LL, 8192LL}) {
       if (samples < global_batch) continue;
       for (const int64_t hundredths : {110LL, 230LL, 240LL, 3000LL, 9000LL}) {
-        const Plan plan = MakePlan(Basic(global_batch, static_cast<double>(hundredths) / 100), samples, 1);
+        const Plan plan = PlanOf(Basic(global_batch, static_cast<double>(hundredths) / 100), samples, 1);
         const auto expected = static_cast<int64_t>(Wide{hundredths} * samples / (100 * Wide{global_batch}));
         ASSERT_EQ(plan.total_steps, expected) << samples << " / " << global_batch << ", " << hundredths;
         for (int64_t step = std::max<int64_t>(expected - 3, 0); step <= expected; ++step) {
@@ -115,7 +121,7 @@ TEST(Plan, EverythingIsDueAtTheEnd) {
   config::Config config = Basic(10, 1);
   config.run.eval_every_epochs = 0;
   config.run.save_every_epochs = 0;
-  const Plan plan = MakePlan(config, 95, 1);
+  const Plan plan = PlanOf(config, 95, 1);
   EXPECT_EQ(plan.total_steps, 9);
   EXPECT_FALSE(plan.ShouldEvaluate(8));
   EXPECT_TRUE(plan.ShouldEvaluate(9));
@@ -129,7 +135,7 @@ TEST(Plan, SomethingIsDueEveryFewStepsBesidesTheEpochs) {
   config.run.eval_every_steps = 4;
   config.run.save_every_steps = 6;
   config.run.save_every_epochs = 0;
-  const Plan plan = MakePlan(config, 100, 1);
+  const Plan plan = PlanOf(config, 100, 1);
   std::vector<int64_t> evaluated, saved;
   for (int64_t step = 0; step <= plan.total_steps; ++step) {
     if (plan.ShouldEvaluate(step)) evaluated.push_back(step);
@@ -143,18 +149,18 @@ TEST(Plan, SomethingIsDueEveryFewStepsBesidesTheEpochs) {
 TEST(Plan, LogsTheFirstStepAndEveryInterval) {
   config::Config config = Basic(10, 10);
   config.report.log_interval = 20;
-  const Plan plan = MakePlan(config, 100, 1);
+  const Plan plan = PlanOf(config, 100, 1);
   EXPECT_TRUE(plan.ShouldLog(1));
   EXPECT_FALSE(plan.ShouldLog(2));
   EXPECT_TRUE(plan.ShouldLog(40));
 }
 
-TEST(Plan, RefusesRunsWithoutASingleStep) { EXPECT_THROW(MakePlan(Basic(200, 1), 100, 1), UsageError); }
+TEST(Plan, RefusesRunsWithoutASingleStep) { EXPECT_THROW(PlanOf(Basic(200, 1), 100, 1), UsageError); }
 
 TEST(Plan, MoreEpochsThanCanBeCountedEndAtMaxSteps) {
   config::Config config = Basic(10, 1e300);
   config.batch.max_steps = 7;
-  EXPECT_EQ(MakePlan(config, 100, 1).total_steps, 7);
+  EXPECT_EQ(PlanOf(config, 100, 1).total_steps, 7);
 }
 
 // As in fairseq, where a run is cut by its updates or epochs; its rate is still rising then.
@@ -162,11 +168,11 @@ TEST(Plan, AWarmupMayBeLongerThanTheRun) {
   config::Config config = Basic(10, 2);
   config.optimizer.lr = 0.4;
   config.schedule.warmup_epochs = 2;
-  EXPECT_EQ(MakePlan(config, 100, 1).WarningOfWarmup(), "");
+  EXPECT_EQ(PlanOf(config, 100, 1).WarningOfWarmup(), "");
   config.schedule.warmup_epochs = 8;
   for (const bool through : {false, true}) {
     config.schedule.through_warmup = through;
-    const Plan plan = MakePlan(config, 100, 1);
+    const Plan plan = PlanOf(config, 100, 1);
     EXPECT_DOUBLE_EQ(plan.LearningRate(16), 0.08);
     EXPECT_DOUBLE_EQ(plan.LearningRate(19), 0.095);
     EXPECT_EQ(plan.WarningOfWarmup(),
@@ -178,13 +184,13 @@ TEST(Plan, AWarmupBeyondTheScheduleNamesTheSchedule) {
   config::Config config = Basic(10, 10);
   config.schedule.warmup_epochs = 5;
   config.schedule.schedule_steps = 20;
-  const auto plan = [&] { MakePlan(config, 100, 1); };
+  const auto plan = [&] { PlanOf(config, 100, 1); };
   EXPECT_EQ(MessageOf(plan),
             "--warmup_epochs is a warmup of 50 steps, longer than the schedule of --schedule_steps=20");
 }
 
 TEST(Plan, ALearningRateThatWasNotSaidIsTheDefault) {
-  EXPECT_DOUBLE_EQ(MakePlan(Basic(64, 1), 1000, 2).schedule.peak, 0.1 * 128 / 256);
+  EXPECT_DOUBLE_EQ(PlanOf(Basic(64, 1), 1000, 2).schedule.peak, 0.1 * 128 / 256);
 }
 
 Progress At(int64_t step, int64_t best_step) {
@@ -202,7 +208,7 @@ std::string Why(double patience, double eval_every_epochs, const Progress& progr
   config.batch.epochs = 20;
   config.run.eval_every_epochs = eval_every_epochs;
   config.run.stop_after_epochs_without_gain = patience;
-  return MakePlan(config, 105, 1).WhyStopsEarly(progress);
+  return PlanOf(config, 105, 1).WhyStopsEarly(progress);
 }
 
 TEST(WhyStopsEarly, CountsEvaluationsNotFractionsOfEpochs) {

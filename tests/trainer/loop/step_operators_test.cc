@@ -173,9 +173,10 @@ std::set<std::string> ForbiddenOnRank(const Watched& watched, distributed::Commu
   data.train = tasks::DataSplit{.name = "train",
                                 .source = std::make_unique<RowNumbers>(),
                                 .decoder = std::make_unique<RowDecoder>(RowsFor(config.run.task))};
-  const Plan plan = MakePlan(config, kSmallest.rows, communicator.world_size());
-  Reporter reporter(config.report, /*rank=*/1, {.model = "small", .total_steps = plan.total_steps}, std::nullopt);
   const auto batches = tasks::MakeTrainBatches(*data.train, config, communicator.world_size());
+  const Plan plan =
+      MakePlan(config, kSmallest.rows, communicator.world_size(), batches->units(), batches->units_per_step());
+  Reporter reporter(config.report, /*rank=*/1, {.model = "small", .total_steps = plan.total_steps}, std::nullopt);
   std::set<std::string> forbidden;
   StepGraph graph(std::make_unique<WatchedGraphs>(forbidden), at::kCPU, /*required=*/true);
   const TemporaryFolder folder;

@@ -54,11 +54,11 @@ Trained TrainOneRank(const config::Config& config, distributed::Communicator& co
                      control::ControlPlane& control, const std::filesystem::path& folder,
                      StepGraph* step_graph = nullptr, int64_t poisoned = -1) {
   const tasks::DataSets data = SyntheticData();
-  const Plan plan = MakePlan(config, kSamples, communicator.world_size());
+  const auto batches = tasks::MakeTrainBatches(*data.train, config, communicator.world_size());
+  const Plan plan = MakePlan(config, kSamples, communicator.world_size(), batches->units(), batches->units_per_step());
   FakeTask task;
   task.poisoned = poisoned;
   Reporter reporter(config.report, /*rank=*/1, {.model = "fake", .total_steps = plan.total_steps}, std::nullopt);
-  const auto batches = tasks::MakeTrainBatches(*data.train, config, communicator.world_size());
   const report::RunDirectory files(folder);
   Trainer trainer({config, plan, data, *batches, task, communicator, control, reporter, files, at::kCPU, step_graph,
                    nlohmann::json::object()},
