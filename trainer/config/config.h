@@ -85,7 +85,7 @@ struct BatchConfig {
   std::optional<int64_t> batch_size;  // per device and micro-step
   std::optional<int64_t> global_batch_size;
   std::optional<int64_t> grad_accum_steps;
-  std::optional<int64_t> elastic_shards;  // of the global batch; empty without --deterministic=elastic (elastic.h)
+  std::optional<int64_t> elastic_shards;  // of the global batch; empty without --deterministic=elastic (batch_sizes.h)
   double epochs = 90;
   std::optional<int64_t> max_steps;
   int64_t seed = 0;

@@ -26,4 +26,19 @@ nlohmann::json TrainingPart(const Config& config);
 // Returns the differences between two such parts, for people: "lr 0.02 → 0.005, epochs 2 → 3".
 std::string Changes(const nlohmann::json& before, const nlohmann::json& now);
 
+// How a run was started, which config.json tells beside its flags: the facts that only main knows.
+struct Start {
+  std::string version;               // "0.1.0"
+  std::string commit;                // empty: unknown
+  std::vector<std::string> command;  // argv
+};
+
+// Returns {"version", "commit", "host", "directory", "command", "time", "given"}: the working directory, the command
+// without the run's token, the time now (UTC, ISO 8601), and the names of the flags that were given.
+// --flagfile=config.json sets only these flags again, and the others are derived anew (data/command_line/arguments.h).
+nlohmann::ordered_json StartRecord(const Start& start, const Config& config);
+
+// The key of this record in config.json.
+inline constexpr char kStartKey[] = "start";
+
 }  // namespace dtrain::config

@@ -15,7 +15,6 @@
 #include "data/pipeline/size_schedule.h"
 #include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
-#include "trainer/config/elastic.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/step_range.h"

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "trainer/config/batch_sizes.h"
-#include "trainer/config/elastic.h"
 #include "trainer/config/flags.h"
 
 namespace dtrain::config {

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "trainer/config/elastic.h"
+#include "trainer/config/batch_sizes.h"
 
 namespace dtrain::distributed {
 

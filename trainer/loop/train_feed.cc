@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "trainer/config/elastic.h"
+#include "trainer/config/batch_sizes.h"
 #include "trainer/loop/run_quarantine.h"
 
 namespace dtrain::loop {

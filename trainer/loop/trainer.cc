@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "trainer/errors.h"
-#include "trainer/loop/spike_response.h"
+#include "trainer/loop/spike_log.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/report/log.h"

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "trainer/checkpoint/async_writer.h"
+#include "trainer/loop/evaluation.h"
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"
 #include "trainer/loop/saving.h"
@@ -14,7 +15,6 @@
 #include "trainer/loop/training_health.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/loop/training_step.h"
-#include "trainer/loop/validation.h"
 
 namespace dtrain::loop {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "trainer/config/elastic.h"
+#include "trainer/config/batch_sizes.h"
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"

@@ -5,7 +5,6 @@
 #include "data/count_of.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config_json.h"
-#include "trainer/config/elastic.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"

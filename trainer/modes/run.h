@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trainer/config/config.h"
-#include "trainer/config/start_record.h"
+#include "trainer/config/config_json.h"
 #include "trainer/control/control_plane.h"
 #include "trainer/launch/address_file.h"
 #include "trainer/launch/launch.h"

@@ -12,7 +12,6 @@
 #include "data/sample_decoder.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config.h"
-#include "trainer/config/elastic.h"
 #include "trainer/tasks/data_sets.h"
 
 namespace dtrain::tasks {

@@ -11,7 +11,6 @@
 #include "trainer/config/choices.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/foreign_programs.h"
-#include "trainer/config/start_record.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {

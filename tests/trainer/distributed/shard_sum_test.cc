@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/distributed/ranks_in_threads.h"
-#include "trainer/config/elastic.h"
+#include "trainer/config/batch_sizes.h"
 
 namespace dtrain::distributed {
 namespace {

@@ -1,5 +1,5 @@
 // Tests that parts of a step are told apart and add up, not how long they take.
-#include "trainer/loop/step_timeline.h"
+#include "trainer/loop/step_profiler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
