@@ -3,12 +3,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "trainer/config/config.h"
 
 namespace dtrain::tasks {
 
@@ -23,5 +25,12 @@ using AppendFeatures = std::function<void(const at::Tensor& row_C, const nlohman
 // throws. Throws UsageError if one of both files is an input, a run's, or no regular file, and StorageError.
 void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, std::vector<std::string> inputs,
                    const std::function<void(const AppendFeatures&)>& write);
+
+// Whether --mode=predict writes a safetensors file for programs, whose input are tensors, too: --output names no table
+// for people (FILE.csv or FILE.jsonl), and --features nothing.
+inline bool WantsTensors(const config::Config& config) {
+  const std::filesystem::path extension = std::filesystem::path(config.run.output).extension();
+  return config.run.features.empty() && extension != ".csv" && extension != ".jsonl";
+}
 
 }  // namespace dtrain::tasks

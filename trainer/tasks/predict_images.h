@@ -4,7 +4,7 @@
 #include <c10/core/Device.h>
 
 #include "trainer/config/config.h"
-#include "trainer/tasks/predict_output.h"
+#include "trainer/tasks/feature_file.h"
 
 namespace dtrain::tasks {
 

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -24,7 +23,6 @@
 #include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/feature_file.h"
-#include "trainer/tasks/predict_output.h"
 #include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/sentence_task.h"
 #include "trainer/tasks/task_kind.h"
@@ -37,12 +35,6 @@
 
 namespace dtrain::tasks {
 namespace {
-
-// Returns the shortest text that reads back as this float.
-std::string DigitsOf(float value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
 
 // Runs a trained model on rows of tokens.
 class SentencePredictor {
@@ -117,13 +109,13 @@ class PredictionTable {
   std::string CsvLine(const data::SentenceText& text, const float* number, size_t best) const {
     std::string line = report::CsvField(text.text);
     if (is_pair_) line += "," + report::CsvField(text.pair);
-    line += "," + (labels_.empty() ? DigitsOf(*number) : report::CsvField(labels_[best]));
-    for (size_t label = 0; label < labels_.size(); ++label) line += "," + DigitsOf(number[label]);
+    line += "," + (labels_.empty() ? report::ShortestText(*number) : report::CsvField(labels_[best]));
+    for (size_t label = 0; label < labels_.size(); ++label) line += "," + report::ShortestText(number[label]);
     return line + "\n";
   }
 
   std::string JsonLine(const data::SentenceText& text, const float* number, size_t best) const {
-    const auto json_number = [](float value) { return std::stod(DigitsOf(value)); };
+    const auto json_number = [](float value) { return std::stod(report::ShortestText(value)); };
     nlohmann::ordered_json line = {{"text", text.text}};
     if (is_pair_) line["pair"] = text.pair;
     if (labels_.empty()) {
