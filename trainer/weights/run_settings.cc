@@ -77,18 +77,17 @@ std::optional<std::string> SettingsIn(const std::string& weights) {
   return std::nullopt;
 }
 
-// The settings that decide which part of its data a run has held out. With other data, all samples are evaluated.
-const std::vector<std::string>& HeldOutNames() {
-  static const std::vector<std::string> names = {"val_fraction", "train_split", "seed"};
-  return names;
-}
-
-bool HeldOutOf(const nlohmann::json& saved, const config::Config& config) {
+// The settings that say which sets the run was validated on, and which part of its data it has held out for that. They
+// count for its own data; of other data, --val_split is evaluated, and all of it.
+std::vector<std::string> ValidationNames(const nlohmann::json& saved, const config::Config& config) {
   const auto fraction = saved.find("val_fraction"), data = saved.find("data_dir");
-  if (fraction == saved.end() || !fraction->is_number() || !(fraction->get<double>() > 0)) return false;
-  if (data == saved.end() || !data->is_string() || config::WasGiven(config, "val_split")) return false;
+  if (data == saved.end() || !data->is_string() || config::WasGiven(config, "val_split")) return {};
   std::error_code ignored;
-  return fs::weakly_canonical(data->get<std::string>(), ignored) == fs::weakly_canonical(config.data.dir, ignored);
+  if (fs::weakly_canonical(data->get<std::string>(), ignored) != fs::weakly_canonical(config.data.dir, ignored))
+    return {};
+  const bool holds_out = fraction != saved.end() && fraction->is_number() && fraction->get<double>() > 0;
+  if (!holds_out) return {"val_split"};
+  return {"val_split", "val_fraction", "train_split", "seed"};
 }
 
 // If another image size is given, it counts in evaluation, too, and an eval_resize that was derived from the run's is
@@ -169,8 +168,8 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   }
   ForgetDerivedResize(saved, config);
   std::vector<std::string> different = config::TakeFrom(saved, SettingNames(), config);
-  if (config.run.mode == "eval" && HeldOutOf(saved, config)) {
-    const std::vector<std::string> also = config::TakeFrom(saved, HeldOutNames(), config);
+  if (config.run.mode == "eval") {
+    const std::vector<std::string> also = config::TakeFrom(saved, ValidationNames(saved, config), config);
     different.insert(different.end(), also.begin(), also.end());
   }
   const std::string size = models::ReadsText(config.model.name)
