@@ -17,7 +17,7 @@ constexpr std::string_view kAllOfColor =
 constexpr std::string_view kSaves =
     "--save_every_epochs and --save_every_seconds set when to save, --keep_checkpoints how many to keep";
 constexpr std::string_view kDevices = "the launcher or --nproc_per_node sets the number of devices";
-constexpr std::string_view kGoesOn = "a run resumes from its own checkpoints automatically";
+constexpr std::string_view kResumes = "a run resumes from its own checkpoints automatically";
 
 std::vector<Alias> AwsImageNet() {
   return {
@@ -91,7 +91,7 @@ std::vector<Alias> Shared() {
        .words = {{"cuda*", "", "--require_gpu"}, {"gpu", "", "--require_gpu"}, {"cpu", "", "--backend=gloo"}}},
       {.name = "dist_url",
        .reason = "launchers are recognised automatically; --master_addr and --master_port name rank 0"},
-      {.name = "start_epoch", .words = {{"0", ""}}, .refused = kGoesOn},
+      {.name = "start_epoch", .words = {{"0", ""}}, .refused = kResumes},
       {.name = "pretrained", .takes_value = false, .refused = "--init_weights=FILE starts from weights"},
       {.name = "model_ema", .takes_value = false, .refused = kOwnAverage},
       {.name = "model_ema_decay", .refused = kOwnAverage},
@@ -107,7 +107,7 @@ std::vector<Alias> Torchelastic() {
       {.name = "p", .flag = "log_interval"},
       {.name = "learning_rate", .flag = "lr"},
       {.name = "dist_backend", .flag = "backend"},
-      {.name = "checkpoint_file", .reason = kGoesOn},
+      {.name = "checkpoint_file", .reason = kResumes},
       {.name = "evaluate", .takes_value = false, .implied = {"--mode=eval"}},
       {.name = "e", .takes_value = false, .implied = {"--mode=eval"}},
       {.name = "gpu",
@@ -145,7 +145,7 @@ std::vector<Alias> NvidiaConvNets() {
       {.name = "training_only", .takes_value = false, .implied = {"--eval_every_epochs=0"}},
       {.name = "no_checkpoints", .takes_value = false, .implied = {"--save_every_epochs=0"}},
       {.name = "jit", .reason = "there is no Python code to compile"},
-      {.name = "checkpoint_filename", .reason = kGoesOn},
+      {.name = "checkpoint_filename", .reason = kResumes},
       {.name = "workspace", .flag = "run_dir"},
       {.name = "memory_format", .words = {{"nhwc", "", "--channels_last"}, {"nchw", "", "--nochannels_last"}}},
       {.name = "use_ema", .refused = kOwnAverage},

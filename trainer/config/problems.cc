@@ -17,7 +17,6 @@
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
-#include "trainer/config/step_range.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {

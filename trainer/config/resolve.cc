@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <string_view>
 
+#include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
 
@@ -16,6 +18,15 @@ constexpr double kCentreCropFraction = 0.875;  // 224 of 256, as ImageNet is eva
 constexpr double kSgdRate = 0.1, kSgdBatch = 256, kAdamRate = 1e-3;
 
 }  // namespace
+
+std::optional<StepRange> ParseStepRange(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) return std::nullopt;
+  const std::string_view both = text;
+  const auto first = data::WholeNumber(both.substr(0, colon)), last = data::WholeNumber(both.substr(colon + 1));
+  if (!first || !last || *first < 1 || *last < *first) return std::nullopt;
+  return StepRange{*first, *last};
+}
 
 double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size) {
   if (optimizer.name != "sgd") return kAdamRate;

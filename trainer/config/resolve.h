@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,5 +38,15 @@ std::string ResolveForDevice(Config& config, bool has_gpu);
 // Fills in the batch sizes and --elastic_shards, --lr, --eval_resize and --decay_norm_and_bias where they were not
 // given, and the precision that --memory_efficient_fp16 implies. Called once, on a configuration without problems.
 void Resolve(Config& config, int world_size);
+
+// A range of training steps, such as "10:12"; both ends are included and count from 1.
+struct StepRange {
+  int64_t first = 0;
+  int64_t last = 0;
+  bool operator==(const StepRange&) const = default;
+};
+
+// Returns empty unless `text` is two whole numbers with a colon between them, 1 ≤ first ≤ last.
+std::optional<StepRange> ParseStepRange(const std::string& text);
 
 }  // namespace dtrain::config

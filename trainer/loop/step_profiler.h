@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/step_range.h"
+#include "trainer/config/resolve.h"
 #include "trainer/report/time_parts.h"
 
 namespace dtrain::loop {

@@ -1,4 +1,4 @@
-#include "trainer/config/step_range.h"
+#include "trainer/config/resolve.h"
 
 #include <gtest/gtest.h>
 
