@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "data/count_of.h"
-#include "data/formats/image_files.h"
+#include "data/formats/image_folder.h"
 #include "data/image/exif_orientation.h"
 #include "data/outputs.h"
 #include "data/pipeline/loader.h"

@@ -1,4 +1,4 @@
-#include "data/formats/image_files.h"
+#include "data/formats/image_folder.h"
 
 #include <gmock/gmock.h>
 
