@@ -116,7 +116,7 @@ def test_predictions_are_the_same_at_any_number_of_ranks(trained, data, tmp_path
 
 
 def test_predictions_replace_nothing_else(trained, data, tmp_path):
-    flags = ("--mode=eval", f"--run_dir={trained[0]}", f"--data_dir={data}")
+    flags = ("--mode=eval", f"--run_dir={trained[0]}", f"--data_dir={data}", "--val_split=val")
     for value, words in ((trained[0] / "metrics.jsonl", "belongs to the run in"), (tmp_path / "x.txt", "FILE.csv or FILE.jsonl")):
         assert words in run(*flags, f"--predictions={value}", check=2).stderr
     (data / "list.csv").write_text("mine\n", encoding="utf-8")
