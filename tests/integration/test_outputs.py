@@ -42,8 +42,7 @@ def export(source, target, *flags, check=0):
 @pytest.mark.usefixtures("unchanged")
 def test_a_run_is_not_exported_onto_itself(trained):
     folder = trained.parent
-    for output in ("r", "r/", "r/../r/.", "link", "link/checkpoints", "r/checkpoints/step-000000001", "r/model.safetensors",
-                   "link/model_ema.safetensors", "r/checkpoints/step-000000001/exported.pt"):
+    for output in ("r", "link/checkpoints", "r/model.safetensors"):  # data/outputs_test.cc has more names
         said = refused("--mode=export", f"--input={trained}", f"--output={folder}/{output}")
         assert "belongs to the run in" in said or "is read" in said
 

@@ -128,11 +128,6 @@ def test_frozen_parts_stay_and_a_resumed_run_has_the_same_bits(photos, trained, 
         assert found == expected, kind
 
 
-def test_unknown_modules_are_answered_with_those_there_are(photos):
-    outcome = run(*TINY_RESNET, f"--data_dir={photos}", "--freeze=layer9", "--dry_run", check=2)
-    assert "no module 'layer9'" in outcome.stderr and "conv1, bn1, layer1" in outcome.stderr
-
-
 # ---- The end when nothing is gained ----------------------------------------------------------------------------------
 
 

@@ -50,6 +50,16 @@ def predict(inputs: dict, folder, *flags):
     return load_file(folder / "out.safetensors")["logits"]
 
 
+def randomise_norms(model) -> None:
+    """Gives a model statistics and affine parameters that differ from initial ones."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(module.running_mean, -0.3, 0.3)
+            torch.nn.init.uniform_(module.running_var, 0.5, 1.5)
+            torch.nn.init.uniform_(module.weight, 0.5, 1.2)
+            torch.nn.init.uniform_(module.bias, -0.2, 0.2)
+
+
 def assert_same_steps(points: list[dict], both) -> None:
     """Asserts that the steps agree. `points` are lines of metrics.jsonl, one for each step; `both` are the losses,
     gradient norms and whatever else of the reference's two trainings."""

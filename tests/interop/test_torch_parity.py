@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from beside_torch import allowed_ratio, assert_moved_alike, assert_same_steps, in_both_ways, predict, torch
+from beside_torch import allowed_ratio, assert_moved_alike, assert_same_steps, in_both_ways, predict, randomise_norms, torch
 
 torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
 
@@ -27,15 +27,9 @@ STD = torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1)
 
 
 def new_model(name: str, seed: int = 0):
-    """Makes torchvision's model with statistics and affine parameters that differ from initial ones."""
     torch.manual_seed(seed)
     model = getattr(torchvision.models, name)(num_classes=CLASSES)
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            torch.nn.init.uniform_(module.running_mean, -0.3, 0.3)
-            torch.nn.init.uniform_(module.running_var, 0.5, 1.5)
-            torch.nn.init.uniform_(module.weight, 0.5, 1.2)
-            torch.nn.init.uniform_(module.bias, -0.2, 0.2)
+    randomise_norms(model)
     return model
 
 

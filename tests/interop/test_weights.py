@@ -9,7 +9,6 @@ from collections import OrderedDict
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
 torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
 timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
 transformers = pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
@@ -17,25 +16,19 @@ transformers = pytest.importorskip("transformers", reason="scripts/setup.sh --te
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from beside_torch import allowed_ratio, in_both_ways
+import beside_torch
+from beside_torch import allowed_ratio, in_both_ways, randomise_norms, torch
 from command import load_json, metrics, run
 from truth import record, worst_difference, worst_ratio
 
 CLASSES = 7
 LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
 
-torch.set_num_threads(1)
-
 
 def randomised(model, seed: int = 0):
-    """Gives a model statistics and affine parameters that differ from initial ones, and logits of about 1."""
+    """Gives a model other numbers than initial ones, and logits of about 1."""
     torch.manual_seed(seed)
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            torch.nn.init.uniform_(module.running_mean, -0.3, 0.3)
-            torch.nn.init.uniform_(module.running_var, 0.5, 1.5)
-            torch.nn.init.uniform_(module.weight, 0.5, 1.2)
-            torch.nn.init.uniform_(module.bias, -0.2, 0.2)
+    randomise_norms(model)
     model.eval()
     classifier = [module for module in model.modules() if isinstance(module, torch.nn.Linear)][-1]
     with torch.no_grad():
@@ -44,10 +37,7 @@ def randomised(model, seed: int = 0):
 
 
 def predict(name, weights, images, folder, *flags):
-    save_file({"images": images}, folder / "in.safetensors")
-    run("--mode=predict", f"--model={name}", f"--init_weights={weights}", f"--input={folder / 'in.safetensors'}",
-        f"--output={folder / 'out.safetensors'}", *flags)
-    return load_file(folder / "out.safetensors")["logits"]
+    return beside_torch.predict({"images": images}, folder, f"--model={name}", f"--init_weights={weights}", *flags)
 
 
 def logits_of(model, images):

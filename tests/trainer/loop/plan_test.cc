@@ -8,6 +8,8 @@
 
 #include "data/pipeline/sampler.h"
 #include "tests/message_of.h"
+#include "tests/words.h"
+#include "trainer/config/command_line.h"
 #include "trainer/errors.h"
 #include "trainer/loop/training_state.h"
 
@@ -16,25 +18,16 @@ namespace {
 
 constexpr int64_t kImageNet = 1'281'167;
 
-config::Config Basic(int64_t batch_size, double epochs) {
-  config::Config config;
-  config.batch.batch_size = batch_size;
-  config.batch.epochs = epochs;
-  return config;
-}
-
 // The plan of a training whose units are its samples.
-Plan PlanOf(const config::Config& config, int64_t train_samples, int world_size) {
-  return MakePlan(config, train_samples, world_size, train_samples,
+Plan Planned(const std::string& flags, int64_t samples = 100, int world_size = 1) {
+  const config::Config config = config::ParseCommandLine(Words(flags)).config;
+  return MakePlan(config, samples, world_size, samples,
                   config::ResolveBatch(config.batch, world_size).global_batch_size);
 }
 
 TEST(Plan, CountsTheStepsOfTheAwsRuns) {
-  config::Config config = Basic(256, 90);
-  config.optimizer.lr = 0.1;
-  config.optimizer.lr_base_batch = 256;
-  config.schedule.warmup_epochs = 10;
-  const Plan plan = PlanOf(config, kImageNet, 32);
+  const Plan plan =
+      Planned("--batch_size=256 --epochs=90 --lr=0.1 --lr_base_batch=256 --warmup_epochs=10", kImageNet, 32);
   EXPECT_EQ(plan.batch.global_batch_size, 8192);
   EXPECT_EQ(plan.total_steps, 14'075);
   EXPECT_EQ(plan.schedule.warmup_steps, 1563);
@@ -42,7 +35,7 @@ TEST(Plan, CountsTheStepsOfTheAwsRuns) {
 }
 
 TEST(Plan, AnEpochEndsAtTheFirstStepThatCoversIt) {
-  const Plan plan = PlanOf(Basic(30, 3), 100, 1);  // 3⅓ steps per epoch
+  const Plan plan = Planned("--batch_size=30 --epochs=3");  // 3⅓ steps per epoch
   EXPECT_EQ(plan.total_steps, 10);
   std::vector<int64_t> ends;
   for (int64_t step = 0; step <= plan.total_steps; ++step) {
@@ -55,7 +48,8 @@ TEST(Plan, AnEpochEndsAtTheFirstStepThatCoversIt) {
 }
 
 TEST(Plan, AnEpochBeginsAtTheFirstStepThatBeginsInIt) {
-  const Plan plan = PlanOf(Basic(30, 30), 100, 1);  // step 4 begins at sample 90, step 5 at sample 120 of the stream
+  const Plan plan =
+      Planned("--batch_size=30 --epochs=30");  // step 4 begins at sample 90, step 5 at sample 120 of the stream
   EXPECT_EQ(plan.FirstStepOf(0), 1);
   EXPECT_EQ(plan.FirstStepOf(1), 5);
   EXPECT_EQ(plan.FirstStepOf(3), 11);  // at sample 300 exactly
@@ -66,34 +60,27 @@ TEST(Plan, AnEpochBeginsAtTheFirstStepThatBeginsInIt) {
 }
 
 TEST(Plan, DropCutsEachEpoch) {
-  config::Config config = Basic(30, 3);
-  config.data.last_batch = "drop";
-  const Plan plan = PlanOf(config, 100, 1);
+  const Plan plan = Planned("--batch_size=30 --epochs=3 --last_batch=drop");
   EXPECT_EQ(plan.steps_per_epoch, 3);
   EXPECT_EQ(plan.total_steps, 9);
   EXPECT_TRUE(plan.EndsEpoch(6));
 }
 
 TEST(Plan, EpochsOrMaxStepsWhicheverComesFirst) {
-  config::Config config = Basic(10, 2);
-  config.batch.max_steps = 7;
-  EXPECT_EQ(PlanOf(config, 100, 1).total_steps, 7);
-  config.batch.max_steps = 700;
-  EXPECT_EQ(PlanOf(config, 100, 1).total_steps, 20);
+  EXPECT_EQ(Planned("--batch_size=10 --epochs=2 --max_steps=7").total_steps, 7);
+  EXPECT_EQ(Planned("--batch_size=10 --epochs=2 --max_steps=700").total_steps, 20);
+  EXPECT_EQ(Planned("--batch_size=10 --epochs=1e300 --max_steps=7").total_steps, 7);  // more than can be counted
 }
 
 TEST(Plan, ScheduleStepsOutliveTheRun) {
-  config::Config config = Basic(10, 2);
-  config.optimizer.lr = 0.1;
-  config.schedule.schedule_steps = 40;
-  const Plan plan = PlanOf(config, 100, 1);
+  const Plan plan = Planned("--batch_size=10 --epochs=2 --lr=0.1 --schedule_steps=40");
   EXPECT_EQ(plan.total_steps, 20);
   EXPECT_DOUBLE_EQ(plan.LearningRate(20), 0.1 * 0.25);
 }
 
 TEST(Plan, FractionsOfEpochsAreExact) {
-  EXPECT_EQ(PlanOf(Basic(1, 0.3), 1000, 1).total_steps, 300);
-  EXPECT_EQ(PlanOf(Basic(10, 0.7), 100, 1).total_steps, 7);
+  EXPECT_EQ(Planned("--batch_size=1 --epochs=0.3", 1000).total_steps, 300);
+  EXPECT_EQ(Planned("--batch_size=10 --epochs=0.7").total_steps, 7);
 }
 
 TEST(Plan, StepsAreExactInAnyRun) {
@@ -102,7 +89,10 @@ TEST(Plan, StepsAreExactInAnyRun) {
     for (const int64_t global_batch : {1LL, 3LL, 4LL, 96LL, 8192LL}) {
       if (samples < global_batch) continue;
       for (const int64_t hundredths : {110LL, 230LL, 240LL, 3000LL, 9000LL}) {
-        const Plan plan = PlanOf(Basic(global_batch, static_cast<double>(hundredths) / 100), samples, 1);
+        config::Config config;
+        config.batch.batch_size = global_batch;
+        config.batch.epochs = static_cast<double>(hundredths) / 100;
+        const Plan plan = MakePlan(config, samples, 1, samples, global_batch);
         const auto expected = static_cast<int64_t>(Wide{hundredths} * samples / (100 * Wide{global_batch}));
         ASSERT_EQ(plan.total_steps, expected) << samples << " / " << global_batch << ", " << hundredths;
         for (int64_t step = std::max<int64_t>(expected - 3, 0); step <= expected; ++step) {
@@ -118,10 +108,7 @@ TEST(Plan, StepsAreExactInAnyRun) {
 }
 
 TEST(Plan, EverythingIsDueAtTheEnd) {
-  config::Config config = Basic(10, 1);
-  config.run.eval_every_epochs = 0;
-  config.run.save_every_epochs = 0;
-  const Plan plan = PlanOf(config, 95, 1);
+  const Plan plan = Planned("--batch_size=10 --epochs=1 --eval_every_epochs=0 --save_every_epochs=0", 95);
   EXPECT_EQ(plan.total_steps, 9);
   EXPECT_FALSE(plan.ShouldEvaluate(8));
   EXPECT_TRUE(plan.ShouldEvaluate(9));
@@ -131,11 +118,8 @@ TEST(Plan, EverythingIsDueAtTheEnd) {
 }
 
 TEST(Plan, SomethingIsDueEveryFewStepsBesidesTheEpochs) {
-  config::Config config = Basic(10, 2);
-  config.run.eval_every_steps = 4;
-  config.run.save_every_steps = 6;
-  config.run.save_every_epochs = 0;
-  const Plan plan = PlanOf(config, 100, 1);
+  const Plan plan =
+      Planned("--batch_size=10 --epochs=2 --eval_every_steps=4 --save_every_steps=6 --save_every_epochs=0");
   std::vector<int64_t> evaluated, saved;
   for (int64_t step = 0; step <= plan.total_steps; ++step) {
     if (plan.ShouldEvaluate(step)) evaluated.push_back(step);
@@ -147,32 +131,20 @@ TEST(Plan, SomethingIsDueEveryFewStepsBesidesTheEpochs) {
 }
 
 TEST(Plan, LogsTheFirstStepAndEveryInterval) {
-  config::Config config = Basic(10, 10);
-  config.report.log_interval = 20;
-  const Plan plan = PlanOf(config, 100, 1);
+  const Plan plan = Planned("--batch_size=10 --epochs=10 --log_interval=20");
   EXPECT_TRUE(plan.ShouldLog(1));
   EXPECT_FALSE(plan.ShouldLog(2));
   EXPECT_TRUE(plan.ShouldLog(40));
 }
 
-TEST(Plan, RefusesRunsWithoutASingleStep) { EXPECT_THROW(PlanOf(Basic(200, 1), 100, 1), UsageError); }
-
-TEST(Plan, MoreEpochsThanCanBeCountedEndAtMaxSteps) {
-  config::Config config = Basic(10, 1e300);
-  config.batch.max_steps = 7;
-  EXPECT_EQ(PlanOf(config, 100, 1).total_steps, 7);
-}
+TEST(Plan, RefusesRunsWithoutASingleStep) { EXPECT_THROW(Planned("--batch_size=200 --epochs=1"), UsageError); }
 
 // As in fairseq, where a run is cut by its updates or epochs; its rate is still rising then.
 TEST(Plan, AWarmupMayBeLongerThanTheRun) {
-  config::Config config = Basic(10, 2);
-  config.optimizer.lr = 0.4;
-  config.schedule.warmup_epochs = 2;
-  EXPECT_EQ(PlanOf(config, 100, 1).WarningOfWarmup(), "");
-  config.schedule.warmup_epochs = 8;
-  for (const bool through : {false, true}) {
-    config.schedule.through_warmup = through;
-    const Plan plan = PlanOf(config, 100, 1);
+  const std::string flags = "--batch_size=10 --epochs=2 --lr=0.4 --warmup_epochs=";
+  EXPECT_EQ(Planned(flags + "2").WarningOfWarmup(), "");
+  for (const char* through : {"", " --schedule_through_warmup"}) {
+    const Plan plan = Planned(flags + "8" + through);
     EXPECT_DOUBLE_EQ(plan.LearningRate(16), 0.08);
     EXPECT_DOUBLE_EQ(plan.LearningRate(19), 0.095);
     EXPECT_EQ(plan.WarningOfWarmup(),
@@ -181,16 +153,13 @@ TEST(Plan, AWarmupMayBeLongerThanTheRun) {
 }
 
 TEST(Plan, AWarmupBeyondTheScheduleNamesTheSchedule) {
-  config::Config config = Basic(10, 10);
-  config.schedule.warmup_epochs = 5;
-  config.schedule.schedule_steps = 20;
-  const auto plan = [&] { PlanOf(config, 100, 1); };
+  const auto plan = [] { Planned("--batch_size=10 --epochs=10 --warmup_epochs=5 --schedule_steps=20"); };
   EXPECT_EQ(MessageOf(plan),
             "--warmup_epochs is a warmup of 50 steps, longer than the schedule of --schedule_steps=20");
 }
 
 TEST(Plan, ALearningRateThatWasNotSaidIsTheDefault) {
-  EXPECT_DOUBLE_EQ(PlanOf(Basic(64, 1), 1000, 2).schedule.peak, 0.1 * 128 / 256);
+  EXPECT_DOUBLE_EQ(Planned("--batch_size=64 --epochs=1", 1000, 2).schedule.peak, 0.1 * 128 / 256);
 }
 
 Progress At(int64_t step, int64_t best_step) {
@@ -203,12 +172,10 @@ Progress At(int64_t step, int64_t best_step) {
 
 // 105 samples in batches of 10: an epoch has 10.5 steps, so epochs end at steps 11, 21, 32, 42, 53 …
 std::string Why(double patience, double eval_every_epochs, const Progress& progress) {
-  config::Config config;
-  config.batch.batch_size = 10;
-  config.batch.epochs = 20;
-  config.run.eval_every_epochs = eval_every_epochs;
-  config.run.stop_after_epochs_without_gain = patience;
-  return PlanOf(config, 105, 1).WhyStopsEarly(progress);
+  return Planned("--batch_size=10 --epochs=20 --eval_every_epochs=" + std::to_string(eval_every_epochs) +
+                     " --stop_after_epochs_without_gain=" + std::to_string(patience),
+                 105)
+      .WhyStopsEarly(progress);
 }
 
 TEST(WhyStopsEarly, CountsEvaluationsNotFractionsOfEpochs) {
