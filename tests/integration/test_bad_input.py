@@ -203,11 +203,6 @@ def weights(few_images, module_dir):
     return module_dir / "weights" / "model.safetensors"
 
 
-def test_missing_weights(few_images, tmp_path, run_dir):
-    message = refused_training(2, run_dir, f"--data_dir={few_images}", f"--init_weights={tmp_path / 'none'}")
-    assert f"{tmp_path / 'none'} is neither" in message and "--init_weights" in message
-
-
 def test_damaged_weights(few_images, weights, tmp_path, run_dir):
     path = tmp_path / "damaged.safetensors"
     path.write_bytes(weights.read_bytes()[:-1])

@@ -243,7 +243,8 @@ def test_damage_is_listed_and_training_goes_on(own_pack, run_dir, name):
     assert (line["file"], line["offset"]) == (str(bad), 0) and line["reason"]
     lines = inspect(folder, "--split=train")
     assert "error" in lines[0] and all("sha256" in good for good in lines[1:])
-
+    if name != "recordio":  # a training takes the damage of all formats in the same way
+        return
     flags = (*TINY, f"--data_dir={folder}", f"--run_dir={run_dir}", "--max_steps=1", "--shuffle=none")
     run(*flags, "--max_bad_records=0.1")
     (line,) = map(json.loads, (run_dir / "quarantine.jsonl").read_text().splitlines())
