@@ -142,7 +142,10 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   const std::string tokens = weights::TakeTokensOfModel(context.config);
   if (!tokens.empty()) context.notes.push_back(tokens);
   config::Resolve(context.config, context.launch.world_size);
-  if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
+  if (context.config.run.print_config) {
+    context.config.run.print_config = false;  // what is printed is a file of flags for --flagfile
+    return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
+  }
   RequireGpu(context.config.ranks, machine.gpus);
   if (context.config.run.dry_run) return modes::DryRun(context), report::PrintAnswer(""), 0;
   // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.

@@ -117,6 +117,13 @@ def test_the_plan_as_text(flags):
     assert re.search(r"^model\s+resnet18$", outcome.stdout, re.MULTILINE)
 
 
+def test_what_print_config_prints_is_a_file_of_flags(tmp_path):
+    flags = ("--data_format=synthetic", "--model=resnet18", "--lr=0.25", "--image_size=32")
+    (tmp_path / "config.json").write_text(run(*flags, "--print_config").stdout, encoding="utf-8")
+    plan = run(*flags, "--dry_run").stdout
+    assert "lr_peak            0.25" in plan and run(f"--flagfile={tmp_path / 'config.json'}", "--dry_run").stdout == plan
+
+
 def test_print_config_needs_no_data():
     found = json.loads(run("--print_config", "--data_dir=/none", "--lr=0.25", "--nesterov", "--batch-size", "8",
                            "--mean=0.1,0.2,0.3").stdout)
