@@ -75,6 +75,7 @@ bool HasImageExtension(std::string_view name) { return Holds(kRead, ExtensionOf(
 bool HasUnreadImageExtension(std::string_view name) { return Holds(kNotRead, ExtensionOf(name)); }
 
 void CountIgnored(std::string_view name, IgnoredFiles& ignored) {
+  if (name.ends_with(".imagefolder.index")) return;
   const std::string kind = KindOf(name);
   ++ignored[ignored.contains(kind) || ignored.size() < kMostKinds ? kind : kOthers];
 }

@@ -33,7 +33,7 @@ bool HasImageExtension(std::string_view name);
 // Whether the name has the extension of an image format that is known but not read (.heic .avif .gif …).
 bool HasUnreadImageExtension(std::string_view name);
 
-// Adds a skipped file or folder to the counts.
+// Adds a skipped file or folder to the counts, unless it is our own index, which lies among the classes of a split ".".
 void CountIgnored(std::string_view name, IgnoredFiles& ignored);
 
 // Returns "ignored: 2 *.gif, 1 *.heic (images of kinds that are not read: convert them, as with magick mogrify

@@ -38,7 +38,8 @@ TEST(ImageFolder, OrderIsTorchvisions) {
 TEST(ImageFolder, OtherProgramsFilesAreSkippedAndCounted) {
   const TemporaryFolder folder;
   for (const char* name : {"a/1.jpg", "a/._1.jpg", "a/.DS_Store", "a/Thumbs.db", "a/2.GIF", "a/3.heic", "a/notes.txt",
-                           ".ipynb_checkpoints/1.jpg", "__MACOSX/a/1.jpg", "a/.git/1.jpg", "a/sub/2.jpg", "LICENSE"}) {
+                           ".ipynb_checkpoints/1.jpg", "__MACOSX/a/1.jpg", "a/.git/1.jpg", "a/sub/2.jpg", "LICENSE",
+                           "..imagefolder.index"}) {
     folder.Write(name, "x");
   }
   const ImageFolder source(folder.path());
