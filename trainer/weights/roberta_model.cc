@@ -17,7 +17,7 @@
 namespace dtrain::weights {
 namespace {
 
-constexpr char kWeightsConfig[] = "the weights' model_config";
+constexpr char kWeightsConfig[] = "the weights' config.json";
 
 // Returns what `understand` finds in a config.json. `source` is the origin of the text, for messages.
 template <typename Result>

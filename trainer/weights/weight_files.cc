@@ -108,6 +108,7 @@ WeightsPlace FindWeights(const std::string& path) {
   const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
   // A run directory's config.json has no model_type; it holds flags.
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) throw UsageError(config.string() + " is not JSON", "fetch it again, or take it away");
   if (json.is_object() && json.contains("model_type")) place.model_config = text;
   return place;
 }

@@ -211,6 +211,13 @@ TEST(ReadInitialWeights, AHeaderOf640BytesIsNoPickle) {
   EXPECT_EQ(ReadInitialWeights(config).metadata.at("a").size(), 500);
 }
 
+TEST(FindWeights, ADamagedConfigIsNotOverlooked) {
+  const TemporaryFolder folder;
+  checkpoint::WriteSafetensors(folder.path("model.safetensors"), Weights(""), {});
+  folder.Write("config.json", R"({"model_type": "roberta",)");
+  EXPECT_THAT(MessageOf([&] { FindWeights(folder.path()); }), HasSubstr("config.json is not JSON"));
+}
+
 TEST(ReadWeightsFile, RefusesTensorflowsPaddingWhereItIsKnown) {
   const TemporaryFolder folder;
   for (const auto& [name, config, is_refused] :
