@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <opencv2/core.hpp>
 #include <string>
 
@@ -21,24 +20,8 @@ using testing::HasSubstr;
 
 std::vector<uint8_t> BytesOf(std::string_view text) { return {text.begin(), text.end()}; }
 
-double MeanDifference(const cv::Mat& a, const cv::Mat& b) {
-  if (a.size() != b.size()) return 1e9;
-  return cv::norm(a, b, cv::NORM_L1) / static_cast<double>(3 * a.total());
-}
-
 std::string ReasonOf(const std::vector<uint8_t>& bytes) {
   return MessageOf([&] { DecodeImage(bytes); });
-}
-
-TEST(DecodeImage, JpegOfEachKindIsClose) {
-  const cv::Mat picture = TestPicture(203, 151);
-  for (const JpegOptions& options :
-       {JpegOptions{.quality = 97}, JpegOptions{.quality = 97, .subsample = false},
-        JpegOptions{.quality = 97, .progressive = true}, JpegOptions{.quality = 97, .restart_rows = 1}}) {
-    const auto bytes = EncodeJpeg(picture, options);
-    EXPECT_EQ(ReadImageSize(bytes), (ImageSize{203, 151}));
-    EXPECT_LT(MeanDifference(DecodeImage(bytes), picture), 3.0);
-  }
 }
 
 TEST(DecodeImage, CmykIsTakenAsInverted) {
@@ -201,23 +184,6 @@ TEST(DecodeImage, FlippedBytesNeverDoHarm) {
           // both an error and an image are fine
         }
       }
-    }
-  }
-}
-
-TEST(DecodeRegion, IsExactlyThePartOfTheWhole) {
-  for (const JpegOptions& options :
-       {JpegOptions{}, JpegOptions{.subsample = false}, JpegOptions{.progressive = true}}) {
-    const auto bytes = EncodeJpeg(TestPicture(203, 151), options);
-    const cv::Mat whole = DecodeImage(bytes);
-    for (const CropBox box : {CropBox{0, 0, 203, 151}, CropBox{16, 16, 32, 32}, CropBox{17, 31, 100, 50},
-                              CropBox{1, 1, 1, 1}, CropBox{202, 150, 1, 1}, CropBox{0, 140, 203, 11},
-                              CropBox{150, 0, 53, 151}, CropBox{48, 33, 64, 64}, CropBox{15, 15, 18, 18}}) {
-      const cv::Mat part = DecodeRegion(bytes, box, {box.width, box.height});
-      const cv::Mat wanted = whole(cv::Rect(box.x, box.y, box.width, box.height));
-      ASSERT_EQ(part.size(), wanted.size());
-      EXPECT_EQ(cv::norm(part, wanted, cv::NORM_INF), 0)
-          << box.x << "," << box.y << " " << box.width << "×" << box.height;
     }
   }
 }

@@ -64,15 +64,6 @@ TEST(InverseDct, IsTheDefinition) {
   }
 }
 
-TEST(JpegCrop, WithoutResizingItIsTheDecodedPart) {
-  for (const auto& [x, y, size] : {std::tuple{0, 0, 64}, {13, 21, 64}, {141, 87, 59}, {7, 3, 16}, {100, 50, 1}}) {
-    const auto bytes = EncodeJpeg(TestPicture(200, 146), {.subsample = false});
-    const auto row = Crop(bytes, {x, y, size, size}, size);
-    ASSERT_FALSE(row.empty());
-    EXPECT_LE(GreatestDifference(row, DecodeImage(bytes)(cv::Rect(x, y, size, size)).clone()), 2) << x << ' ' << y;
-  }
-}
-
 TEST(JpegCrop, GreyAndMirrored) {
   cv::Mat grey;
   cv::extractChannel(TestPicture(90, 70), grey, 1);
