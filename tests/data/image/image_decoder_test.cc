@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "data/error.h"
-#include "data/image/decode.h"
 #include "tests/data/image/encode.h"
 
 namespace dtrain::data {
@@ -38,25 +37,6 @@ TEST(ImageDecoder, TrainingTakesTheSizeOfTheSampleAndEvaluationItsOwn) {
   }
   const ImageDecoder evaluation({.image_size = 64});
   EXPECT_EQ(Decoded(evaluation, bytes, {.size = 96}), Decoded(evaluation, bytes));
-}
-
-TEST(ImageDecoder, EvaluationIsResizeThenCentreCrop) {
-  const auto bytes = EncodeJpeg(TestPicture(500, 375));
-  const auto row = Decoded(ImageDecoder({.image_size = 224, .eval_resize = 256}), bytes);
-  const cv::Mat wanted = Resize(DecodeImage(bytes), 341, 256, Interpolation::kBilinear)(cv::Rect(58, 16, 224, 224));
-  for (int y = 0; y < 224; ++y) {
-    for (int x = 0; x < 224; ++x) ASSERT_EQ(Pixel(row, 224, y, x), wanted.at<cv::Vec3b>(y, x));
-  }
-  EXPECT_EQ(Decoded(ImageDecoder({.image_size = 224}), bytes), row);  // 224 / 0.875 = 256
-}
-
-TEST(ImageDecoder, SmallImagesArePaddedWithBlack) {
-  const auto bytes = EncodeJpeg(TestPicture(40, 40), {.quality = 95});
-  const auto row = Decoded(ImageDecoder({.image_size = 64, .eval_resize = 40}), bytes);
-  EXPECT_EQ(Pixel(row, 64, 0, 0), cv::Vec3b(0, 0, 0));
-  EXPECT_EQ(Pixel(row, 64, 63, 30), cv::Vec3b(0, 0, 0));
-  EXPECT_EQ(Pixel(row, 64, 12, 12), DecodeImage(bytes).at<cv::Vec3b>(0, 0));
-  EXPECT_EQ(Pixel(row, 64, 51, 51), DecodeImage(bytes).at<cv::Vec3b>(39, 39));
 }
 
 TEST(ImageDecoder, TrainingDependsOnSeedEpochAndIndexAlone) {
