@@ -145,6 +145,7 @@ int Step(config::CommandLine& command_line, modes::RunContext& context, const la
   if (config::IsElastic(context.config)) {
     throw UsageError("dtrain_bench step has no shards", "measure --deterministic=elastic with a short run");
   }
+  weights::TakeTokensOfModel(context.config);
   config::Resolve(context.config, context.launch.world_size);
   const bench::StepBenchOptions options{.warmup = Count(command_line, "warmup", 0),
                                         .steps = Count(command_line, "steps", 1),
@@ -201,7 +202,6 @@ int Main(int argc, char** argv, modes::RunContext& context) {
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
   tasks::ResolveTask(command_line.config);
   weights::TakeImageSizeOfModel(command_line.config);
-  weights::TakeTokensOfModel(command_line.config);
   if (command_line.command == "loader") return Loader(command_line);
   context.config = command_line.config;
   const launch::Machine machine{device::CountGpus(), static_cast<int>(data::AvailableCores()), launch::OwnAddress()};
