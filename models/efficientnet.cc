@@ -46,6 +46,35 @@ at::Tensor DropSamples(const at::Tensor& x_NCHW, double probability) {
   return kept > 0 ? mask_N111.div_(kept) : mask_N111;
 }
 
+NamedWeights OwnNames(const NamedWeights& weights, const Model& model, std::vector<std::string>*) {
+  return FromTimm(FromHuggingFace(weights), model.norm_epsilon - model.timm_norm_epsilon);
+}
+
+// Returns a member of the family without its name.
+Model Member(const EfficientNetOptions& options, int64_t image_size) {
+  char description[64];
+  std::snprintf(description, sizeof description, "EfficientNet of width %.1f and depth %.1f", options.width,
+                options.depth);
+  const auto make = [options](const ImageModelOptions& given) {
+    EfficientNetOptions scaled = options;
+    scaled.num_classes = given.num_classes;
+    scaled.dropout = given.dropout.value_or(options.dropout);
+    scaled.drop_path = given.drop_path.value_or(options.drop_path);
+    return std::make_shared<EfficientNet>(scaled);
+  };
+  const auto fits = [options](const WeightShapes& weights) {
+    const auto head = weights.find("features.8.0.weight");
+    return head != weights.end() && !head->second.empty() && head->second[0] == HeadChannels(options) &&
+           HaveBlocks(weights, "features.", BlocksPerStage(options));
+  };
+  return {.name = {},
+          .description = description,
+          .image_size = image_size,
+          .norm_epsilon = options.norm.epsilon,
+          .make = make,
+          .fits = fits};
+}
+
 }  // namespace
 
 std::vector<int64_t> BlocksPerStage(const EfficientNetOptions& options) {
@@ -89,7 +118,12 @@ MbConvImpl::MbConvImpl(const Options& options) : options_(options) {
     expand_ = ConvNorm(Conv2dOptions{options.in_channels, expanded, 1}, options.norm, silu);
     block->push_back(expand_);
   }
-  filter_ = ConvNorm(Conv2dOptions{expanded, expanded, options.kernel_size, options.stride, /*groups=*/expanded},
+  filter_ = ConvNorm(Conv2dOptions{.in_channels = expanded,
+                                   .out_channels = expanded,
+                                   .kernel_size = options.kernel_size,
+                                   .stride = options.stride,
+                                   .groups = expanded,
+                                   .pads_as_tensorflow = options.pads_as_tensorflow},
                      options.norm, silu);
   weigh_ = SqueezeExcitation(expanded, std::max<int64_t>(1, options.in_channels / kSqueeze));
   project_ = ConvNorm(Conv2dOptions{expanded, options.out_channels, 1}, options.norm, Activation::kNone);
@@ -112,7 +146,12 @@ EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(option
   const auto silu = Activation::kSilu;
   torch::nn::ModuleList features;
   int64_t channels = Channels(kStages[0].in_channels, options.width);
-  stem_ = ConvNorm(Conv2dOptions{3, channels, 3, 2}, options.norm, silu);
+  stem_ = ConvNorm(Conv2dOptions{.in_channels = 3,
+                                 .out_channels = channels,
+                                 .kernel_size = 3,
+                                 .stride = 2,
+                                 .pads_as_tensorflow = options.pads_as_tensorflow},
+                   options.norm, silu);
   features->push_back(stem_);
 
   const std::vector<int64_t> blocks_per_stage = BlocksPerStage(options);
@@ -127,7 +166,8 @@ EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(option
                                              .in_channels = channels,
                                              .out_channels = Channels(stage.out_channels, options.width),
                                              .drop_path = options.drop_path * depth,
-                                             .norm = options.norm});
+                                             .norm = options.norm,
+                                             .pads_as_tensorflow = options.pads_as_tensorflow});
       channels = Channels(stage.out_channels, options.width);
       blocks->push_back(block);
       blocks_.push_back(block);
@@ -187,32 +227,25 @@ Family EfficientNetFamily() {
                    .heads = {{"classifier.1", "classifier.1.weight"}},
                    .options = {"dropout", "drop_path", "bn_momentum", "bn_eps"},
                    .models = {},
-                   .own_names = [](const NamedWeights& weights, const Model& model,
-                                   std::vector<std::string>*) { return FromTimm(weights, model.norm_epsilon); },
-                   .timm_names = [](const NamedWeights& weights,
-                                    const Model& model) { return ToTimm(weights, model.norm_epsilon); }};
-  for (const auto& [options, image_size] : table) {
-    char description[64];
-    std::snprintf(description, sizeof description, "EfficientNet of width %.1f and depth %.1f", options.width,
-                  options.depth);
-    const auto make = [own = options](const ImageModelOptions& given) {
-      EfficientNetOptions scaled = own;
-      scaled.num_classes = given.num_classes;
-      scaled.dropout = given.dropout.value_or(own.dropout);
-      scaled.drop_path = given.drop_path.value_or(own.drop_path);
-      return std::make_shared<EfficientNet>(scaled);
-    };
-    const auto fits = [own = options](const WeightShapes& weights) {
-      const auto head = weights.find("features.8.0.weight");
-      return head != weights.end() && !head->second.empty() && head->second[0] == HeadChannels(own) &&
-             HaveBlocks(weights, "features.", BlocksPerStage(own));
-    };
-    family.models.push_back({.name = "efficientnet_b" + std::to_string(family.models.size()),
-                             .description = description,
-                             .image_size = image_size,
-                             .norm_epsilon = options.norm.epsilon,
-                             .make = make,
-                             .fits = fits});
+                   .own_names = OwnNames,
+                   .timm_names = [](const NamedWeights& weights, const Model& model) {
+                     return ToTimm(weights, model.norm_epsilon - model.timm_norm_epsilon);
+                   }};
+  for (size_t i = 0; i < std::size(table); ++i) {
+    Model model = Member(table[i].options, table[i].image_size);
+    model.name = "efficientnet_b" + std::to_string(i);
+    family.models.push_back(model);
+  }
+  for (size_t i = 0; i < std::size(table); ++i) {
+    EfficientNetOptions options = table[i].options;
+    options.norm = {.epsilon = 1e-3};
+    options.pads_as_tensorflow = true;
+    Model model = Member(options, table[i].image_size);
+    model.name = "tf_efficientnet_b" + std::to_string(i);
+    model.description += ", padded as in TensorFlow";
+    model.timm_norm_epsilon = options.norm.epsilon;
+    model.pads_as_tensorflow = true;
+    family.models.push_back(model);
   }
   return family;
 }

@@ -1,5 +1,6 @@
 // EfficientNet-B0…B7: Tan and Le 2019 (arXiv:1905.11946). Parameter names, logits, BatchNorm's ε and momentum, and the
-// distribution of initial weights are torchvision's.
+// distribution of initial weights are torchvision's. Those of tf_efficientnet_b0…b7 are timm's: with TensorFlow's
+// padding and ε, as the authors' models and Hugging Face's have them.
 #pragma once
 
 #include <torch/nn/modules/container/modulelist.h>
@@ -18,6 +19,7 @@ struct EfficientNetOptions {
   double dropout = 0.2;    // before the classifier
   double drop_path = 0.2;  // stochastic depth (arXiv:1603.09382), by row: block i of n drops drop_path · i / n
   BatchNormOptions norm = {};
+  bool pads_as_tensorflow = false;  // as Conv2dOptions
   int64_t num_classes = 1000;
 };
 
@@ -61,6 +63,7 @@ class MbConvImpl : public torch::nn::Module {
     int64_t expansion, kernel_size, stride, in_channels, out_channels;
     double drop_path;  // probability that a training sample skips the block
     BatchNormOptions norm;
+    bool pads_as_tensorflow;
   };
   explicit MbConvImpl(const Options& options);
   Forked forward(const Forked& x_NCHW);

@@ -24,6 +24,9 @@ struct Model {
   // Of image models only: the side of the images for which it was made, in pixels, and the ε of its BatchNorm.
   int64_t image_size = 224;
   double norm_epsilon = 1e-5;
+  double timm_norm_epsilon = 1e-5;  // of timm's model with this name
+  // Whether it pads as TensorFlow does (Conv2dOptions), which its weights do not show.
+  bool pads_as_tensorflow = false;
   // Makes an image model whose weights are drawn from torch's default generator. Empty for text models, whose shape is
   // not known by name alone.
   std::function<std::shared_ptr<ImageModel>(const ImageModelOptions&)> make = {};

@@ -1,5 +1,5 @@
-// torchvision numbers the parts of a block, timm names them. A number's meaning depends on whether the block expands
-// its channels; only the blocks of the first stage do not.
+// torchvision numbers the parts of a block, timm and Hugging Face name them. A number's meaning depends on whether the
+// block expands its channels; only the blocks of the first stage do not.
 #include "models/image_weight_names.h"
 
 #include <ATen/ATen.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 
 namespace dtrain::models {
 namespace {
@@ -14,26 +15,37 @@ namespace {
 constexpr std::string_view kTheirStages = "blocks.", kOurStages = "features.";
 
 struct Names {
-  std::string_view ours, theirs;
+  std::string_view ours, timms, hugging_faces;
 };
 
 // Beginnings of names outside the blocks.
-constexpr std::array kOutsideBlocks = {
-    Names{"features.0.0.", "conv_stem."}, Names{"features.0.1.", "bn1."},        Names{"features.8.0.", "conv_head."},
-    Names{"features.8.1.", "bn2."},       Names{"classifier.1.", "classifier."},
-};
+constexpr auto kOutsideBlocks = std::to_array<Names>({
+    {"features.0.0.", "conv_stem.", "embeddings.convolution."},
+    {"features.0.1.", "bn1.", "embeddings.batchnorm."},
+    {"features.8.0.", "conv_head.", "encoder.top_conv."},
+    {"features.8.1.", "bn2.", "encoder.top_bn."},
+    {"classifier.1.", "classifier.", "classifier."},
+});
 
 // Beginnings of names inside a block: in the first stage, and in the others.
-constexpr std::array kWithoutExpansion = {
-    Names{"block.0.0.", "conv_dw."},          Names{"block.0.1.", "bn1."},     Names{"block.1.fc1.", "se.conv_reduce."},
-    Names{"block.1.fc2.", "se.conv_expand."}, Names{"block.2.0.", "conv_pw."}, Names{"block.2.1.", "bn2."},
-};
-constexpr std::array kWithExpansion = {
-    Names{"block.0.0.", "conv_pw."},          Names{"block.0.1.", "bn1."},
-    Names{"block.1.0.", "conv_dw."},          Names{"block.1.1.", "bn2."},
-    Names{"block.2.fc1.", "se.conv_reduce."}, Names{"block.2.fc2.", "se.conv_expand."},
-    Names{"block.3.0.", "conv_pwl."},         Names{"block.3.1.", "bn3."},
-};
+constexpr auto kWithoutExpansion = std::to_array<Names>({
+    {"block.0.0.", "conv_dw.", "depthwise_conv.depthwise_conv."},
+    {"block.0.1.", "bn1.", "depthwise_conv.depthwise_norm."},
+    {"block.1.fc1.", "se.conv_reduce.", "squeeze_excite.reduce."},
+    {"block.1.fc2.", "se.conv_expand.", "squeeze_excite.expand."},
+    {"block.2.0.", "conv_pw.", "projection.project_conv."},
+    {"block.2.1.", "bn2.", "projection.project_bn."},
+});
+constexpr auto kWithExpansion = std::to_array<Names>({
+    {"block.0.0.", "conv_pw.", "expansion.expand_conv."},
+    {"block.0.1.", "bn1.", "expansion.expand_bn."},
+    {"block.1.0.", "conv_dw.", "depthwise_conv.depthwise_conv."},
+    {"block.1.1.", "bn2.", "depthwise_conv.depthwise_norm."},
+    {"block.2.fc1.", "se.conv_reduce.", "squeeze_excite.reduce."},
+    {"block.2.fc2.", "se.conv_expand.", "squeeze_excite.expand."},
+    {"block.3.0.", "conv_pwl.", "projection.project_conv."},
+    {"block.3.1.", "bn3.", "projection.project_bn."},
+});
 
 template <typename Table>
 std::string Exchanged(std::string_view name, const Table& table, std::string_view Names::*from,
@@ -54,6 +66,12 @@ int64_t TakeNumber(std::string_view& text) {
   return number;
 }
 
+// Returns the name inside a block of one of timm's stages, which torchvision counts from 1.
+std::string InsideBlock(std::string_view name, int64_t stage, std::string_view Names::*from,
+                        std::string_view Names::*to) {
+  return stage == 0 ? Exchanged(name, kWithoutExpansion, from, to) : Exchanged(name, kWithExpansion, from, to);
+}
+
 // torchvision counts the stem as stage 0, timm does not.
 std::string Renamed(std::string_view name, std::string_view Names::*from, std::string_view Names::*to) {
   if (const std::string outside = Exchanged(name, kOutsideBlocks, from, to); !outside.empty()) return outside;
@@ -64,8 +82,7 @@ std::string Renamed(std::string_view name, std::string_view Names::*from, std::s
   const int64_t stage = TakeNumber(name) - (is_ours ? 1 : 0);
   const int64_t block = TakeNumber(name);
   if (stage < 0 || block < 0) return "";
-  const std::string inside =
-      stage == 0 ? Exchanged(name, kWithoutExpansion, from, to) : Exchanged(name, kWithExpansion, from, to);
+  const std::string inside = InsideBlock(name, stage, from, to);
   if (inside.empty()) return "";
   return std::string(is_ours ? kTheirStages : kOurStages) + std::to_string(stage + (is_ours ? 0 : 1)) + "." +
          std::to_string(block) + "." + inside;
@@ -97,7 +114,47 @@ std::string NameOfResNet(std::string_view name) {
   return place + (is_norm ? "bn" : "conv") + std::to_string(convolution + 1) + "." + std::string(name);
 }
 
-NamedWeights AllRenamed(const NamedWeights& weights, double added_variance, std::string (*rename)(std::string_view)) {
+// Hugging Face's EfficientNets count their blocks through. A stage's blocks have equally many output channels.
+class EfficientNetNames {
+ public:
+  explicit EfficientNetNames(const NamedWeights& weights) {
+    for (const auto& [name, tensor] : weights) {
+      std::string_view inside = name;
+      const int64_t block = TakeBlock(inside);
+      if (block >= 0 && inside == "projection.project_conv.weight" && tensor.dim() > 0)
+        channels_[block] = tensor.size(0);
+    }
+  }
+
+  // Returns an empty string for another name.
+  std::string operator()(std::string_view name) const {
+    const int64_t number = TakeBlock(name);
+    if (number < 0) return Exchanged(name, kOutsideBlocks, &Names::hugging_faces, &Names::ours);
+    int64_t stage = -1, block = 0, channels = 0;
+    for (const auto& [other, of_other] : channels_) {
+      block = of_other == channels ? block + 1 : 0;
+      if (block == 0) ++stage;
+      channels = of_other;
+      if (other == number) break;
+    }
+    const std::string inside = InsideBlock(name, stage, &Names::hugging_faces, &Names::ours);
+    return inside.empty()
+               ? ""
+               : std::string(kOurStages) + std::to_string(stage + 1) + "." + std::to_string(block) + "." + inside;
+  }
+
+ private:
+  // Removes the beginning of a name. Returns the block's number; -1: the name is outside the blocks.
+  static int64_t TakeBlock(std::string_view& name) {
+    Take(name, "efficientnet.");
+    return Take(name, "encoder.blocks.") ? TakeNumber(name) : -1;
+  }
+
+  std::map<int64_t, int64_t> channels_;  // by block
+};
+
+template <typename Rename>
+NamedWeights AllRenamed(const NamedWeights& weights, double added_variance, const Rename& rename) {
   NamedWeights renamed;
   for (const auto& [name, tensor] : weights) {
     const std::string other = rename(name);
@@ -109,32 +166,46 @@ NamedWeights AllRenamed(const NamedWeights& weights, double added_variance, std:
 
 }  // namespace
 
-std::string TimmName(std::string_view torchvision) { return Renamed(torchvision, &Names::ours, &Names::theirs); }
+std::string TimmName(std::string_view torchvision) { return Renamed(torchvision, &Names::ours, &Names::timms); }
 
-std::string TorchvisionName(std::string_view timm) { return Renamed(timm, &Names::theirs, &Names::ours); }
+std::string TorchvisionName(std::string_view timm) { return Renamed(timm, &Names::timms, &Names::ours); }
 
 bool HaveTimmNames(const NamedWeights& weights) {
   return std::any_of(weights.begin(), weights.end(),
                      [](const auto& item) { return item.first.starts_with("conv_stem."); });
 }
 
-NamedWeights FromTimm(const NamedWeights& weights, double epsilon) {
+NamedWeights FromTimm(const NamedWeights& weights, double more_epsilon) {
   if (!HaveTimmNames(weights)) return weights;  // a ResNet has a bn1, too, with another meaning
-  return AllRenamed(weights, kTimmEpsilon - epsilon, TorchvisionName);
+  return AllRenamed(weights, -more_epsilon, TorchvisionName);
 }
 
-NamedWeights ToTimm(const NamedWeights& weights, double epsilon) {
-  return AllRenamed(weights, epsilon - kTimmEpsilon, TimmName);
+NamedWeights ToTimm(const NamedWeights& weights, double more_epsilon) {
+  return AllRenamed(weights, more_epsilon, TimmName);
 }
 
-bool HaveHuggingFaceNames(const NamedWeights& weights) {
-  return std::any_of(weights.begin(), weights.end(), [](const auto& item) {
-    return item.first.starts_with("resnet.embedder.") || item.first.starts_with("embedder.embedder.");
-  });
+HuggingFaceNames HuggingFaceNamesOf(const NamedWeights& weights) {
+  for (const auto& [name, tensor] : weights) {
+    if (name.starts_with("resnet.embedder.") || name.starts_with("embedder.embedder.")) {
+      return HuggingFaceNames::kResNet;
+    }
+    if (name.starts_with("efficientnet.embeddings.") || name.starts_with("embeddings.convolution.")) {
+      return HuggingFaceNames::kEfficientNet;
+    }
+  }
+  return HuggingFaceNames::kNone;
 }
 
 NamedWeights FromHuggingFace(const NamedWeights& weights) {
-  return HaveHuggingFaceNames(weights) ? AllRenamed(weights, 0, NameOfResNet) : weights;
+  switch (HuggingFaceNamesOf(weights)) {
+    case HuggingFaceNames::kResNet:
+      return AllRenamed(weights, 0, NameOfResNet);
+    case HuggingFaceNames::kEfficientNet:
+      return AllRenamed(weights, 0, EfficientNetNames(weights));
+    case HuggingFaceNames::kNone:
+      break;
+  }
+  return weights;
 }
 
 }  // namespace dtrain::models

@@ -1,5 +1,5 @@
 // Converts an EfficientNet's weights between torchvision's names, which are used here, and timm's. A ResNet's names are
-// the same in both; those of Hugging Face's ResNets are read.
+// the same in both. Hugging Face's names are read for both families.
 #pragma once
 
 #include <string>
@@ -17,19 +17,19 @@ std::string TorchvisionName(std::string_view timm);
 // Returns whether the weights are an EfficientNet's with timm's names.
 bool HaveTimmNames(const NamedWeights& weights);
 
-inline constexpr double kTimmEpsilon = 1e-5;
+// `more_epsilon` is by how much BatchNorm's ε is larger in the model here than in timm's, as in torchvision's B5 to B7.
+// It is moved into the variances, so that logits do not change. Weights that are not an EfficientNet's are returned
+// unchanged.
+NamedWeights FromTimm(const NamedWeights& weights, double more_epsilon);
+NamedWeights ToTimm(const NamedWeights& weights, double more_epsilon);
 
-// The BatchNorm of timm's EfficientNets has ε = 1e-5, that of torchvision's B5 to B7 another. The difference to
-// `epsilon`, the ε of the model here, is moved into the variances, so that logits do not change. Weights that are not
-// an EfficientNet's are returned unchanged.
-NamedWeights FromTimm(const NamedWeights& weights, double epsilon);
-NamedWeights ToTimm(const NamedWeights& weights, double epsilon);
+// Whose names, ResNetForImageClassification's or EfficientNetForImageClassification's, or those of their backbones.
+enum class HuggingFaceNames { kNone, kResNet, kEfficientNet };
+HuggingFaceNames HuggingFaceNamesOf(const NamedWeights& weights);
 
-// Returns whether the weights are those of Hugging Face's ResNetForImageClassification, or of its backbone.
-bool HaveHuggingFaceNames(const NamedWeights& weights);
-
-// "resnet.encoder.stages.1.layers.0.layer.2.convolution.weight" → "layer2.0.conv3.weight". Weights with other names are
-// returned unchanged.
+// "resnet.encoder.stages.1.layers.0.layer.2.convolution.weight" → "layer2.0.conv3.weight",
+// "efficientnet.encoder.blocks.1.projection.project_conv.weight" → "features.2.0.block.3.0.weight". Weights with other
+// names are returned unchanged.
 NamedWeights FromHuggingFace(const NamedWeights& weights);
 
 }  // namespace dtrain::models

@@ -5,7 +5,9 @@
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "models/forward_cost.h"
 
@@ -29,6 +31,16 @@ void CountMoves(const at::Tensor& x, double moves) {
   if (x.is_meta()) CountForward({.moved_elements = moves * static_cast<double>(x.numel())});
 }
 
+at::Tensor PaddedAsTensorflow(const at::Tensor& x_NCHW, const Conv2dOptions& options) {
+  std::vector<int64_t> padding;
+  for (const int64_t size : {x_NCHW.size(3), x_NCHW.size(2)}) {
+    const int64_t outputs = (size + options.stride - 1) / options.stride;
+    const int64_t all = std::max<int64_t>(0, (outputs - 1) * options.stride + options.kernel_size - size);
+    padding.insert(padding.end(), {all / 2, all - all / 2});
+  }
+  return at::constant_pad_nd(x_NCHW, padding);
+}
+
 }  // namespace
 
 Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options) {
@@ -50,6 +62,11 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
       CountMoves(y_NCHW, kDepthwiseMoves);
     }
     return y_NCHW;
+  }
+  if (options.pads_as_tensorflow && options.stride > 1) {
+    constexpr int64_t kNoPadding = 0;
+    return at::conv2d(PaddedAsTensorflow(x_NCHW, options), WeightForProducts(), bias, options.stride, kNoPadding,
+                      /*dilation=*/1, options.groups);
   }
   if (is_depthwise && !options.bias) {
     const bool has_kernel = HasDeviceDepthwiseKernel(x_NCHW, weight, options.stride);

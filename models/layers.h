@@ -30,6 +30,8 @@ struct Conv2dOptions {
   int64_t stride = 1;
   int64_t groups = 1;
   bool bias = false;
+  // TensorFlow's "same" padding: where the stride leaves part of ⌊k/2⌋ unread, the rest is at the right and the bottom.
+  bool pads_as_tensorflow = false;
 };
 
 // Convolution with a square kernel, padded by ⌊k/2⌋. `weight` (out, in / groups, k, k) and the optional `bias` (out)

@@ -95,15 +95,17 @@ std::string RecognisedModel(const WeightShapes& weights) {
 
 std::string RecognisedModel(const NamedWeights& weights) { return RecognisedModel(ShapesOf(weights)); }
 
-const Model* RecognisedImageModel(const NamedWeights& weights) {
+const Model* RecognisedImageModel(const NamedWeights& weights, const std::string& preferred) {
+  const Model* found = nullptr;
   for (const Family& family : Families()) {
     if (family.input != Input::kImages) continue;
     for (const Model& model : family.models) {
+      if (found != nullptr && model.name != preferred) continue;
       const NamedWeights own = family.own_names == nullptr ? weights : family.own_names(weights, model, nullptr);
-      if (model.fits(ShapesOf(own))) return &model;
+      if (model.fits(ShapesOf(own))) found = &model;
     }
   }
-  return nullptr;
+  return found;
 }
 
 int64_t NativeImageSize(const std::string& model) { return ModelOf(model).image_size; }

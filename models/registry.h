@@ -43,9 +43,9 @@ const Head& HeadIn(const std::string& model, const torch::nn::Module& module);
 std::string ClassifierName(const std::string& model);
 std::string ClassifierWeightName(const std::string& model);
 
-// Returns the image model that has weights of these shapes under the names of any program that its family knows; null
-// if none has.
-const Model* RecognisedImageModel(const NamedWeights& weights);
+// Returns the image model that has weights of these shapes under the names of any program that its family knows:
+// `preferred` if it is one of several. Null if none has.
+const Model* RecognisedImageModel(const NamedWeights& weights, const std::string& preferred);
 
 // Returns the model that has weights of these names (those here; of RoBERTa, in any naming) and shapes, for any number
 // of classes, or an empty string if no model here does. A RoBERTa of any shape is `roberta`.

@@ -102,13 +102,33 @@ def text_model(folder: Path, config: dict):
     return model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, sizes, {"config": config}
 
 
+def pad_as_tensorflow(model) -> None:
+    """Gives a torchvision EfficientNet the padding and the ε of timm's tf_efficientnet models."""
+    def pad(conv, inputs):
+        padding = []
+        for size, kernel, stride in zip(inputs[0].shape[:1:-1], conv.kernel_size[::-1], conv.stride[::-1]):
+            together = max(0, (-(-size // stride) - 1) * stride + kernel - size)
+            padding += [together // 2, together - together // 2]
+        return (torch.nn.functional.pad(inputs[0], padding),)
+
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.eps = 1e-3
+        if isinstance(module, torch.nn.Conv2d) and module.stride != (1, 1):
+            module.padding = (0, 0)
+            module.register_forward_pre_hook(pad)
+
+
 def image_model(exporter: Exporter, folder: Path, config: dict):
     import torchvision
 
     settings = parse_json(exporter.run(f"--output={folder / 'weights.safetensors'}", "--print_config", quiet=True))
     exporter.run(f"--output={folder / 'weights.safetensors'}", quiet=True)
-    model = torchvision.models.get_model(config["architecture"], weights=None, num_classes=config["num_classes"])
+    name = config["architecture"]
+    model = torchvision.models.get_model(name.removeprefix("tf_"), weights=None, num_classes=config["num_classes"])
     model.load_state_dict(load_file(folder / "weights.safetensors"))
+    if name.startswith("tf_"):
+        pad_as_tensorflow(model)
     if settings["bn_eps"] is not None:  # dtrain_main's flag; the weights do not tell
         for norm in (one for one in model.modules() if isinstance(one, torch.nn.BatchNorm2d)):
             norm.eps = settings["bn_eps"]

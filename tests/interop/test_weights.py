@@ -104,6 +104,41 @@ def test_logits_are_those_of_hugging_faces_resnets(tmp_path, images, name, shape
            worst_difference(found, expected))
 
 
+class HuggingFaces(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = transformers.EfficientNetForImageClassification(transformers.EfficientNetConfig(
+            width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280, num_labels=CLASSES))
+
+    def forward(self, pixels):
+        return self.inner(pixels).logits
+
+
+@pytest.mark.parametrize("whose", ["transformers", "timm"])
+def test_models_with_tensorflows_padding(tmp_path, images, whose):
+    name = "tf_efficientnet_b0"
+    theirs = randomised(timm.create_model(name, num_classes=CLASSES) if whose == "timm" else HuggingFaces())
+    folder = tmp_path / name
+    if whose == "timm":
+        images = images[..., :50, :57].contiguous()  # odd sizes, too, which Hugging Face's pad only right for the model's own size
+        folder.mkdir()
+        save_file(theirs.state_dict(), folder / "model.safetensors")
+        (folder / "config.json").write_text(json.dumps({"architecture": name}), encoding="utf-8")
+    else:
+        theirs.inner.save_pretrained(folder)
+    expected = logits_of(theirs, images)
+    found = predict(name, folder, images, tmp_path)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    record("Models", name, f"{whose}, its weights read here", "1e-4 of logits of about 1", worst_difference(found, expected))
+
+    refused = run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'x'}", "--model=efficientnet_b0", check=2)
+    assert f"use --model={name}" in refused.stderr
+    run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'again'}", f"--model={name}")
+    assert load_json(tmp_path / "again" / "config.json")["architecture"] == name
+    again = timm.create_model(name, num_classes=CLASSES, checkpoint_path=str(tmp_path / "again" / "model.safetensors"))
+    torch.testing.assert_close(logits_of(again, images), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_a_folder_for_timm(tmp_path, few_images, run_dir, images):
     run("--model=efficientnet_b0", "--image_size=64", "--batch_size=8", "--max_steps=1", "--mean=0.5,0.4,0.3",
         f"--data_dir={few_images}", f"--run_dir={run_dir}", "--eval_every_epochs=0")

@@ -31,7 +31,15 @@ constexpr auto kModels = std::to_array<ModelDefaults>({{"efficientnet_b0", 224, 
                                                        {"efficientnet_b4", 320, 0.875},
                                                        {"efficientnet_b5", 448, 1.0},  // squashed there, cropped here
                                                        {"efficientnet_b6", 528, 0.942},
-                                                       {"efficientnet_b7", 600, 0.949}});
+                                                       {"efficientnet_b7", 600, 0.949},
+                                                       {"tf_efficientnet_b0", 224, 0.875},
+                                                       {"tf_efficientnet_b1", 240, 0.882},
+                                                       {"tf_efficientnet_b2", 260, 0.890},
+                                                       {"tf_efficientnet_b3", 300, 0.904},
+                                                       {"tf_efficientnet_b4", 380, 0.922},
+                                                       {"tf_efficientnet_b5", 456, 0.934},
+                                                       {"tf_efficientnet_b6", 528, 0.942},
+                                                       {"tf_efficientnet_b7", 600, 0.949}});
 
 std::string ModelOf(const ForeignCommand& command) { return command.Value({"model"}, "resnet50"); }
 
@@ -67,8 +75,8 @@ void AddModel(const ForeignCommand& command, std::vector<std::string>& flags) {
   flags.push_back("--eval_resize=" + Text(std::floor(size / defaults.crop_pct)));
   if (model == "efficientnet_b1") flags.insert(flags.end(), {"--mean=0.5,0.5,0.5", "--std=0.5,0.5,0.5"});
   if (model.starts_with("resnet")) flags.push_back("--zero_init_residual=true");
-  if (!model.starts_with("efficientnet")) return;
-  flags.insert(flags.end(), {"--dropout=0", "--drop_path=0", "--bn_eps=1e-05", "--bn_momentum=0.1"});
+  if (model.find("efficientnet") != std::string::npos) flags.insert(flags.end(), {"--dropout=0", "--drop_path=0"});
+  if (model.starts_with("efficientnet")) flags.insert(flags.end(), {"--bn_eps=1e-05", "--bn_momentum=0.1"});
 }
 
 std::vector<std::string> DefaultsOfTimm(const ForeignCommand& command) {

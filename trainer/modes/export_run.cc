@@ -20,7 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Reads the weights of a run directory, a checkpoint, a file, or a Hugging Face folder.
-weights::TrainedWeights ReadExported(const std::string& path, const std::string& which) {
+weights::TrainedWeights ReadExported(const config::Config& config) {
+  const std::string &path = config.run.input, &which = config.run.weights;
   std::error_code unreadable;
   const auto is_file = [&](const fs::path& place) { return fs::is_regular_file(place, unreadable); };
   const fs::path folder = path;
@@ -28,6 +29,7 @@ weights::TrainedWeights ReadExported(const std::string& path, const std::string&
   if (is_file(folder) || is_folder_of_weights) {
     const weights::WeightsPlace place = weights::FindWeights(path);
     checkpoint::SafetensorsContent content = weights::ReadWeightsFile(place.file, which);
+    weights::RequirePadding(place.file, content.tensors, config.model.name);
     const std::string& kept = content.metadata[weights::kModelConfigKey];
     return {std::move(content.tensors), weights::ClassesFrom(content.metadata, place.file), place.file,
             place.model_config.empty() ? kept : place.model_config, /*held_out=*/""};
@@ -70,7 +72,7 @@ void Export(const RunContext& context) {
   for (const std::string& note : context.notes) report::LogInfo(note);
   const bool is_file = NamesFile(config.run.output);
   RequireOtherOutput(config, is_file);
-  weights::TrainedWeights weights = ReadExported(config.run.input, config.run.weights);
+  weights::TrainedWeights weights = ReadExported(config);
   report::LogInfo((config.run.dry_run ? "would export " : "exporting ") + weights.origin + " to " + config.run.output);
   weights::TakeOffWrappers(weights.tensors);
   const tasks::TaskKind& kind = tasks::KindOfWeights(weights, config);

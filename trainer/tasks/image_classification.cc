@@ -31,16 +31,16 @@ std::string ImageNaming(const std::string& said, bool to_file) {
   return to_file ? "torchvision" : "timm";
 }
 
-// Returns the model that the weights are of, and gives them the names that they have here. Null for a model that is
-// unknown here, whose weights keep their names.
+// Returns the model that the weights are of, --model if they can be, and gives them the names that they have here. Null
+// for a model that is unknown here, whose weights keep their names.
 const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const std::string& naming,
-                                        const std::string& input) {
-  const models::Model* model = models::RecognisedImageModel(tensors);
+                                        const config::Config& config) {
+  const models::Model* model = models::RecognisedImageModel(tensors, config.model.name);
   if (model != nullptr) {
     const auto own_names = models::FamilyOf(model->name).own_names;
     if (own_names != nullptr) tensors = own_names(tensors, *model, nullptr);
   } else if (naming == "timm" || weights::NamingIn(tensors) == "timm") {
-    throw UsageError(input + " does not hold the weights of a known model",
+    throw UsageError(config.run.input + " does not hold the weights of a known model",
                      "only the weights of ResNets and EfficientNets can be renamed");
   }
   return model;
@@ -71,7 +71,7 @@ nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes,
 void ExportImages(weights::TrainedWeights weights, const config::Config& config, bool to_file) {
   const std::filesystem::path path = config.run.output;
   const std::string naming = ImageNaming(config.model.weights_naming, to_file);
-  const models::Model* model = RecogniseAndRename(weights.tensors, naming, config.run.input);
+  const models::Model* model = RecogniseAndRename(weights.tensors, naming, config);
   checkpoint::NamedTensors tensors =
       weights::InStateDictOrder(weights.tensors);  // timm's order is that of torchvision's names
   const auto timm_names = model == nullptr ? nullptr : models::FamilyOf(model->name).timm_names;

@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -14,6 +15,7 @@
 #include "data/joined.h"
 #include "data/shown.h"
 #include "models/image_weight_names.h"
+#include "models/registry.h"
 #include "models/weight_names.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
@@ -59,26 +61,21 @@ data::WeightSet Preferred(const std::string& which) {
   return which == "ema" ? data::WeightSet::kAverage : data::WeightSet::kRaw;
 }
 
-// timm's tf_efficientnet models have the same names and shapes as its efficientnet models, but pad asymmetrically and
-// normalise with another ε. Only the file's name, or timm's config.json beside it, tells them apart. Hugging Face's
-// EfficientNets pad in the same way.
-void RefuseTensorflowPadding(const std::string& file) {
-  constexpr std::string_view kFamily = "tf_efficientnet";
+// Returns whether weights are of a model that pads as TensorFlow does; empty if nothing tells. Neither names nor shapes
+// do, but for Hugging Face's names.
+std::optional<bool> PadsAsTensorflow(const std::string& file, const checkpoint::NamedTensors& weights) {
+  constexpr std::string_view kTensorflows = "tf_efficientnet", kOthers = "efficientnet";
   constexpr uint64_t kMostBytes = 1 << 20;
+  if (models::HuggingFaceNamesOf(weights) == models::HuggingFaceNames::kEfficientNet) return true;
+  if (fs::path(file).filename().string().find(kTensorflows) != std::string::npos) return true;
   const fs::path config = fs::path(file).parent_path() / "config.json";
-  bool found = fs::path(file).filename().string().find(kFamily) != std::string::npos;
-  if (!found && IsFile(config)) {
-    const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(config, kMostBytes), nullptr,
-                                            /*allow_exceptions=*/false);
-    const auto architecture = json.is_object() ? json.value("architecture", nlohmann::json()) : nlohmann::json();
-    const bool is_timms = architecture.is_string() && architecture.get<std::string>().starts_with(kFamily);
-    found = is_timms || (json.is_object() && json.value("model_type", nlohmann::json()) == "efficientnet");
-  }
-  if (!found) return;
-  throw UsageError(
-      file +
-          " is of a tf_efficientnet model, or Hugging Face's, which pads its images and normalises otherwise than ours",
-      "take the weights of timm's efficientnet_b0 to b7, or torchvision's");
+  if (!IsFile(config)) return {};
+  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(config, kMostBytes), nullptr,
+                                          /*allow_exceptions=*/false);
+  const auto timms = json.is_object() ? json.value("architecture", nlohmann::json()) : nlohmann::json();
+  const std::string name = timms.is_string() ? timms.get<std::string>() : "";
+  if (name.starts_with(kTensorflows)) return true;
+  return name.starts_with(kOthers) ? std::optional(false) : std::nullopt;
 }
 
 }  // namespace
@@ -114,7 +111,6 @@ WeightsPlace FindWeights(const std::string& path) {
 }
 
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which) {
-  RefuseTensorflowPadding(file);
   if (data::TorchFile::Recognises(file)) {
     checkpoint::TorchFileContent content = checkpoint::ReadTorchFile(file, Preferred(which));
     LogTakenSet(file, content, which);
@@ -125,6 +121,20 @@ checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const st
                      "leave it out, or name a file that holds the averaged weights");
   }
   return checkpoint::ReadSafetensors(file);
+}
+
+void RequirePadding(const std::string& file, const checkpoint::NamedTensors& weights, const std::string& model) {
+  constexpr std::string_view kTensorflows = "tf_";
+  const models::Model* given = models::FindModel(model);
+  const std::optional<bool> pads = PadsAsTensorflow(file, weights);
+  if (given == nullptr || !pads || *pads == given->pads_as_tensorflow) return;
+  const std::string other = *pads ? std::string(kTensorflows) + model : model.substr(kTensorflows.size());
+  throw UsageError(file + (*pads ? " is of a tf_efficientnet model, which pads images as TensorFlow does; --model=" +
+                                       model + " does not"
+                                 : " is of an efficientnet model, which does not pad images as TensorFlow does; "
+                                   "--model=" +
+                                       model + " does"),
+                   "use --model=" + (models::FindModel(other) != nullptr ? other : "tf_efficientnet_b0 (to b7)"));
 }
 
 WeightsHeader ReadWeightsHeader(const std::string& file) {
@@ -166,7 +176,7 @@ std::string NamingIn(const checkpoint::NamedTensors& weights) {
     case models::WeightNaming::kUnknown:
       break;
   }
-  if (models::HaveHuggingFaceNames(weights)) return "hf";
+  if (models::HuggingFaceNamesOf(weights) != models::HuggingFaceNames::kNone) return "hf";
   if (models::HaveTimmNames(weights)) return "timm";
   const auto is_torchvisions = [](const auto& item) { return item.first.starts_with("features."); };
   return std::any_of(weights.begin(), weights.end(), is_torchvisions) ? "torchvision" : "";

@@ -24,9 +24,12 @@ WeightsPlace FindWeights(const std::string& path);
 
 // Reads a whole file. If it has several sets of weights, as torch.save writes them during training, `which` == "ema"
 // prefers the averaged one, and the log says which was taken. Throws DataError if the file is damaged or calls for
-// more than tensors, UsageError if `which` is ema and the format has no averaged set, or if the file's name or the
-// config.json beside it says that it is of a tf_efficientnet model.
+// more than tensors, UsageError if `which` is ema and the format has no averaged set.
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which);
+
+// Throws UsageError if the weights of a file are not for `model`, since one of the two pads images as TensorFlow does
+// (models::Model) and the other does not, as far as their names, the file's or the config.json beside it tell.
+void RequirePadding(const std::string& file, const checkpoint::NamedTensors& weights, const std::string& model);
 
 // The shapes in a file by name, and its metadata, if any. ReadWeightsHeader reads no tensors.
 struct WeightsHeader {

@@ -218,23 +218,24 @@ TEST(FindWeights, ADamagedConfigIsNotOverlooked) {
   EXPECT_THAT(MessageOf([&] { FindWeights(folder.path()); }), HasSubstr("config.json is not JSON"));
 }
 
-TEST(ReadWeightsFile, RefusesTensorflowsPaddingWhereItIsKnown) {
+TEST(RequirePadding, IsThatOfTheModelWhereItIsKnown) {
   const TemporaryFolder folder;
-  for (const auto& [name, config, is_refused] :
-       {std::tuple{"tf_efficientnet_b0_ns-c0e6a31c.pth", "{}", true},
-        {"model.safetensors", R"({"architecture": "tf_efficientnet_b0"})", true},
-        {"model.safetensors", R"({"architecture": "efficientnet_b0"})", false},
-        {"model.safetensors", R"({"model_type": "efficientnet"})", true},  // transformers
-        {"model.safetensors", "", false}}) {
-    const std::string file = folder.path(name);
-    checkpoint::WriteSafetensors(file, Weights(""), {});
+  const auto message = [&](const std::string& name, const std::string& config, const std::string& model) {
     WriteAll(folder / "config.json", config);
-    if (is_refused) {
-      EXPECT_THAT(MessageOf([&] { ReadWeightsFile(file, "last"); }), HasSubstr("is of a tf_efficientnet model"));
-    } else {
-      EXPECT_NO_THROW(ReadWeightsFile(file, "last")) << config;
-    }
+    return MessageOf([&] { RequirePadding(folder.path(name), Weights(""), model); });
+  };
+  const std::string tensorflows = R"({"architecture": "tf_efficientnet_b0"})",
+                    timms = R"({"architecture": "efficientnet_b0"})";
+  for (const auto& [name, config] : {std::pair<std::string, std::string>{"tf_efficientnet_b0_ns-c0e6a31c.pth", "{}"},
+                                     {"model.safetensors", tensorflows}}) {
+    EXPECT_THAT(message(name, config, "efficientnet_b0"), HasSubstr("is of a tf_efficientnet model"));
+    EXPECT_EQ(message(name, config, "tf_efficientnet_b0"), "");
   }
+  EXPECT_THAT(message("model.safetensors", timms, "tf_efficientnet_b0"), HasSubstr("is of an efficientnet model"));
+  for (const char* model : {"efficientnet_b0", "resnet18", "roberta"}) {
+    EXPECT_EQ(message("model.safetensors", timms, model), "");
+  }
+  EXPECT_EQ(message("model.safetensors", "", "tf_efficientnet_b0"), "");
 }
 
 }  // namespace
