@@ -106,6 +106,18 @@ TEST(Sequences, ListsOfAboutAsManyTokensAreFilledUpToOneLength) {
   }
 }
 
+// Whether two results that the model has computed in two ways have the same gradients.
+void ExpectSameGradients(torch::nn::Module& model, const at::Tensor& found, const at::Tensor& expected) {
+  const at::Tensor weights = at::randn_like(expected);
+  (expected * weights).sum().backward();
+  const auto expected_gradients = TakeGradients(model);
+  (found * weights).sum().backward();
+  const auto found_gradients = TakeGradients(model);
+  for (size_t i = 0; i < found_gradients.size(); ++i) {
+    EXPECT_TRUE(found_gradients[i].allclose(expected_gradients[i], 1e-3, 1e-4)) << i;
+  }
+}
+
 // A sequence's output depends neither on other sequences nor on the padding. Gradients agree, too.
 TEST(Roberta, PackedSequencesComputeWhatPaddedOnesDo) {
   RobertaForMaskedLM model(Small());
@@ -122,14 +134,7 @@ TEST(Roberta, PackedSequencesComputeWhatPaddedOnesDo) {
     EXPECT_TRUE(model.Encode(Padded(one, {}, kPadding))
                     .allclose(found.slice(0, begin, begin + packed.lengths[row]), 1e-4, 1e-5));
   }
-  const at::Tensor weights = at::randn_like(expected);
-  (expected * weights).sum().backward();
-  const auto expected_gradients = TakeGradients(model);
-  (found * weights).sum().backward();
-  const auto found_gradients = TakeGradients(model);
-  for (size_t i = 0; i < found_gradients.size(); ++i) {
-    EXPECT_TRUE(found_gradients[i].allclose(expected_gradients[i], 1e-3, 1e-4)) << i;
-  }
+  ExpectSameGradients(model, found, expected);
 }
 
 TEST(Roberta, ChosenTokensAreThoseOfAll) {
@@ -139,14 +144,7 @@ TEST(Roberta, ChosenTokensAreThoseOfAll) {
   const Sequences sequences = Padded(ids, ids.ne(kPadding), kPadding);
   const at::Tensor expected = model.Encode(sequences).index_select(0, rows), found = model.Encode(sequences, rows);
   EXPECT_TRUE(found.allclose(expected, 1e-5, 1e-6));
-  const at::Tensor weights = at::randn_like(expected);
-  (expected * weights).sum().backward();
-  const auto expected_gradients = TakeGradients(model);
-  (found * weights).sum().backward();
-  const auto found_gradients = TakeGradients(model);
-  for (size_t i = 0; i < found_gradients.size(); ++i) {
-    EXPECT_TRUE(found_gradients[i].allclose(expected_gradients[i], 1e-4, 1e-5)) << i;
-  }
+  ExpectSameGradients(model, found, expected);
 }
 
 TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
