@@ -68,12 +68,12 @@ std::string ListAskedFor(const config::CommandLine& command_line) {
   const auto is_asked = [&](const char* flag) { return command_line.extra.at(flag) == "true"; };
   std::vector<Choice> models;
   for (const std::string& name : models::ModelNames()) models.push_back({name, models::Description(name)});
-  std::vector<Choice> tasks = config::Tasks();
+  std::vector<Choice> tasks = config::TaskChoices();
   tasks.erase(tasks.begin());  // auto
   std::string list;
   if (is_asked("list_models")) list += config::Lines(models);
   if (is_asked("list_tasks")) list += config::Lines(tasks);
-  if (is_asked("list_optimizers")) list += config::Lines(config::Optimizers());
+  if (is_asked("list_optimizers")) list += config::Lines(config::OptimizerChoices());
   if (is_asked("list_schedules")) list += config::Lines(config::Schedules());
   return list.substr(0, list.find_last_not_of('\n') + 1);
 }

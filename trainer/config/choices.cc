@@ -1,5 +1,7 @@
 #include "trainer/config/choices.h"
 
+#include <algorithm>
+
 #include "data/formats/open_source.h"
 #include "data/image/augment_policy.h"
 #include "data/joined.h"
@@ -20,14 +22,80 @@ std::vector<Choice> Augmentations() {
   return list;
 }
 
-std::vector<Choice> Optimizers() {
-  return {{"sgd", "stochastic gradient descent: --momentum, --nesterov"},
-          {"adam", "Adam, whose weight decay is part of the gradient: --adam_betas, --adam_eps"},
-          {"adamw", "Adam with decoupled weight decay: --adam_betas, --adam_eps"},
-          {"fairseq_adam", "fairseq's adam: adamw with epsilon added before the bias correction"},
-          {"lars", "SGD with layer-wise rates, for large batches: --momentum, --lars_trust"},
-          {"lamb", "AdamW with layer-wise rates, for large batches: --adam_betas, --adam_eps"},
-          {"rmsprop_tf", "TensorFlow's RMSProp, for EfficientNets: --rmsprop_alpha, --rmsprop_eps, --momentum"}};
+const std::vector<TaskFacts>& Tasks() {
+  static const std::vector<TaskFacts> tasks = {
+      {"image_classification", "one of several classes for each image", kImages | kLabels | kClasses},
+      {"masked_lm", "the masked words of texts", kText | kMaskedWords},
+      {"text_classification", "one of several classes for each sentence or pair of sentences",
+       kText | kSentences | kLabels | kClasses},
+      {"text_regression", "a number for each sentence or pair of sentences", kText | kSentences | kLabels}};
+  return tasks;
+}
+
+bool TaskHas(const std::string& task, unsigned any_of) {
+  const auto found = std::ranges::find(Tasks(), task, &TaskFacts::name);
+  return found != Tasks().end() && (found->has & any_of) != 0;
+}
+
+std::vector<Choice> TaskChoices() {
+  std::vector<Choice> list = {{"auto", "what the model and the data mean"}};
+  for (const TaskFacts& task : Tasks()) list.push_back({task.name, task.description});
+  return list;
+}
+
+const std::vector<OptimizerFacts>& Optimizers() {
+  constexpr double kSgdRate = 0.1, kSgdBatch = 256, kAdamRate = 1e-3;
+  static const std::vector<OptimizerFacts> optimizers = {
+      {.name = "sgd",
+       .description = "stochastic gradient descent",
+       .flags = {"momentum", "nesterov"},
+       .rate = kSgdRate,
+       .batch_of_rate = kSgdBatch},
+      {.name = "adam",
+       .description = "Adam, whose weight decay is part of the gradient",
+       .flags = {"adam_betas", "adam_eps"},
+       .rate = kAdamRate,
+       .has_half_state = true},
+      {.name = "adamw",
+       .description = "Adam with decoupled weight decay",
+       .flags = {"adam_betas", "adam_eps"},
+       .rate = kAdamRate,
+       .has_half_state = true},
+      {.name = "fairseq_adam",
+       .description = "fairseq's adam: adamw with epsilon added before the bias correction",
+       .flags = {"adam_betas", "adam_eps"},
+       .rate = kAdamRate,
+       .has_half_state = true},
+      {.name = "lars",
+       .description = "SGD with layer-wise rates, for large batches",
+       .flags = {"momentum", "nesterov", "lars_trust", "lars_clip"},
+       .adapts_layers = true},
+      {.name = "lamb",
+       .description = "AdamW with layer-wise rates, for large batches",
+       .flags = {"adam_betas", "adam_eps"},
+       .rate = kAdamRate,
+       .adapts_layers = true},
+      {.name = "rmsprop_tf",
+       .description = "TensorFlow's RMSProp, for EfficientNets",
+       .flags = {"momentum", "rmsprop_alpha", "rmsprop_eps"}}};
+  return optimizers;
+}
+
+const OptimizerFacts& FactsOf(const OptimizerConfig& optimizer) {
+  static const OptimizerFacts kUnknown;  // whose name is a problem of its own
+  const auto found = std::ranges::find(Optimizers(), optimizer.name, &OptimizerFacts::name);
+  return found == Optimizers().end() ? kUnknown : *found;
+}
+
+bool OptimizerFacts::Takes(std::string_view flag) const { return std::ranges::find(flags, flag) != flags.end(); }
+
+std::vector<Choice> OptimizerChoices() {
+  std::vector<Choice> list;
+  for (const OptimizerFacts& one : Optimizers()) {
+    const auto flag = [](std::string_view name) { return "--" + std::string(name); };
+    list.push_back({one.name, one.description + ": " + Joined(one.flags, ", ", flag)});
+  }
+  return list;
 }
 
 std::vector<Choice> Schedules() {

@@ -2,10 +2,13 @@
 // flag's help and check, --list_…, and the table that makes the thing read it.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/choice.h"
+#include "trainer/config/config.h"
 
 namespace dtrain::config {
 
@@ -13,10 +16,36 @@ namespace dtrain::config {
 std::vector<Choice> DataFormats();
 std::vector<Choice> Augmentations();
 
-// flag_uses.cc lists the tasks, with the flags that each uses; trainer/tasks/task_kind.cc makes them.
-std::vector<Choice> Tasks();
+// What a task reads and learns. The rows of flags (flags.cc) say which of these use the flag.
+enum TaskTrait : unsigned { kImages = 1, kText = 2, kMaskedWords = 4, kSentences = 8, kLabels = 16, kClasses = 32 };
+
+struct TaskFacts {
+  std::string name, description;
+  unsigned has;  // TaskTraits
+};
+// trainer/tasks/task_kind.cc makes the tasks.
+const std::vector<TaskFacts>& Tasks();
+// Whether `task` has one of these TaskTraits. False for auto and unknown names.
+bool TaskHas(const std::string& task, unsigned any_of);
+std::vector<Choice> TaskChoices();  // and auto
+
+// What the checks, the defaults and the descriptions know of an optimizer.
+struct OptimizerFacts {
+  std::string name, description = {};
+  std::vector<std::string_view> flags = {};  // that it reads, of those that not all optimizers read
+  std::optional<double> rate = {};           // --lr where it is not given; empty: it must be given
+  double batch_of_rate = 0;                  // the global batch that `rate` is for; 0: any
+  bool adapts_layers = false;   // scales each layer's step by a norm: --decay_norm_and_bias is off unless it is given
+  bool has_half_state = false;  // works with --memory_efficient_fp16
+
+  bool Takes(std::string_view flag) const;
+};
 // trainer/optim/make_optimizer.cc makes the optimizers.
-std::vector<Choice> Optimizers();
+const std::vector<OptimizerFacts>& Optimizers();
+// Returns the facts of --optimizer; those of an unknown one have no name.
+const OptimizerFacts& FactsOf(const OptimizerConfig& optimizer);
+std::vector<Choice> OptimizerChoices();
+
 // trainer/optim/lr_schedule.cc computes the schedules.
 std::vector<Choice> Schedules();
 // trainer/tasks/image_task.cc computes the losses.

@@ -3,20 +3,16 @@
 
 #include <unistd.h>
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {
 namespace {
-
-constexpr std::string_view kSecretFlag = "run_token";  // not for files that others may read
 
 struct JsonOf {
   nlohmann::ordered_json operator()(std::monostate) const { return nullptr; }
@@ -40,17 +36,10 @@ std::optional<std::string> TextOf(const nlohmann::json& value) {
   return text;
 }
 
-// The flags that say where the data lies and how it is read.
-constexpr std::array<std::string_view, 8> kNotOfTraining = {
-    "data_dir", "index_dir",       "workers",     "prefetch_batches",
-    "cache",    "max_bad_records", "strict_data", "allow_dataset_change"};
-
-bool IsOfTraining(const Flag& flag) {
-  if (flag.section == "run" || flag.section == "ranks" || flag.section == "report") return false;
-  return std::find(kNotOfTraining.begin(), kNotOfTraining.end(), flag.name) == kNotOfTraining.end();
+bool IsSecret(const std::string& name) {
+  const Flag* flag = FindFlag(name);
+  return flag != nullptr && flag->traits.secret;
 }
-
-constexpr char kSecret[] = "run_token";
 
 // Replaces the value of "--run-token=x" and "--run_token x" by "…".
 std::vector<std::string> WithoutSecret(const std::vector<std::string>& command) {
@@ -60,7 +49,7 @@ std::vector<std::string> WithoutSecret(const std::vector<std::string>& command) 
     std::string name = word.substr(0, word.find('='));
     name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
     std::replace(name.begin(), name.end(), '-', '_');
-    const bool is_secret = word.starts_with('-') && name == kSecret;
+    const bool is_secret = word.starts_with('-') && IsSecret(name);
     if (follows) {
       shown.emplace_back("…");
     } else if (is_secret && word.find('=') != std::string::npos) {
@@ -87,7 +76,7 @@ std::string Now() {
 nlohmann::ordered_json ToJson(const Config& config) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const Flag& flag : Flags()) {
-    json[flag.name] = flag.name == kSecretFlag ? "" : std::visit(JsonOf(), flag.get(config));
+    json[flag.name] = flag.traits.secret ? "" : std::visit(JsonOf(), flag.get(config));
   }
   return json;
 }
@@ -117,7 +106,7 @@ std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector
 nlohmann::json TrainingPart(const Config& config) {
   nlohmann::json part = ToJson(config);
   for (const Flag& flag : Flags()) {
-    if (!IsOfTraining(flag)) part.erase(flag.name);
+    if (!flag.traits.of_training) part.erase(flag.name);
   }
   return part;
 }
@@ -142,7 +131,7 @@ nlohmann::ordered_json StartRecord(const Start& start, const Config& config) {
   gethostname(host, sizeof host - 1);
   std::error_code ignored;
   std::set<std::string> given(config.given.begin(), config.given.end());
-  given.erase(kSecret);
+  std::erase_if(given, IsSecret);
   return {{"version", start.version},
           {"commit", start.commit},
           {"host", host},

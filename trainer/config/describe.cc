@@ -1,5 +1,6 @@
 #include "trainer/config/describe.h"
 
+#include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
 
 namespace dtrain::config {
@@ -50,22 +51,19 @@ std::string DescribeAugmentation(const ImageConfig& image, const std::string& by
 }
 
 std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
-  const std::string& name = optimizer.name;
-  const bool is_adam = name.starts_with("adam") || name == "fairseq_adam" || name == "lamb";
+  const OptimizerFacts& facts = FactsOf(optimizer);
   Sentence sentence;
-  sentence.Add(name);
-  if (is_adam) {
-    sentence.Add("betas " + ToText(optimizer.adam_betas));
-    sentence.Add("eps " + NumberText(optimizer.adam_eps));
-  } else {
+  sentence.Add(optimizer.name);
+  if (facts.Takes("adam_betas")) sentence.Add("betas " + ToText(optimizer.adam_betas));
+  if (facts.Takes("adam_eps")) sentence.Add("eps " + NumberText(optimizer.adam_eps));
+  if (facts.Takes("momentum")) {
     sentence.Add("momentum " + NumberText(optimizer.momentum) + (optimizer.nesterov ? " (Nesterov)" : ""));
   }
-  if (name == "lars")
+  if (facts.Takes("lars_trust")) {
     sentence.Add("trust " + NumberText(optimizer.lars_trust) + (optimizer.lars_clip ? " (clipped)" : ""));
-  if (name == "rmsprop_tf") {
-    sentence.Add("alpha " + NumberText(optimizer.rmsprop_alpha));
-    sentence.Add("eps " + NumberText(optimizer.rmsprop_eps));
   }
+  if (facts.Takes("rmsprop_alpha")) sentence.Add("alpha " + NumberText(optimizer.rmsprop_alpha));
+  if (facts.Takes("rmsprop_eps")) sentence.Add("eps " + NumberText(optimizer.rmsprop_eps));
   sentence.Add("weight decay " + NumberText(optimizer.weight_decay) +
                (optimizer.decay_norm_and_bias ? "" : " (none on norms and biases)"));
   if (optimizer.backbone_lr_factor != 1) {

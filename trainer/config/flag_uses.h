@@ -1,6 +1,5 @@
-// Which tasks there are, and which use a flag. A flag that would have no effect is a mistake of the command: the user
-// would think that it had one. The table is in flag_uses.cc; flags that are for every task are not in it. The options
-// of a family of models are listed with the family.
+// A flag that would have no effect is a mistake of the command: the user would think that it had one. Which tasks use a
+// flag is in its row (flags.cc), which families of models with the family.
 #pragma once
 
 #include <string>
@@ -11,15 +10,6 @@
 #include "trainer/config/problem.h"
 
 namespace dtrain::config {
-
-struct FlagUse {
-  std::string_view name;                        // of the flag, or of a section whose other flags have no row
-  std::vector<std::string_view> tasks = {};     // values of --task; empty: all
-  std::vector<std::string_view> also_off = {};  // values besides the default that change nothing where it is not used
-};
-
-// Returns the row of the flag, else that of its section; null if there is none.
-const FlagUse* UseOf(const Flag& flag);
 
 // The options of a family of models: flags that have no effect on a model of a family that does not list them.
 struct FamilyOptions {

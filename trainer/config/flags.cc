@@ -22,6 +22,9 @@ std::vector<Flag>& MutableFlags() {
 
 bool Add(Flag flag, const char* member) {
   flag.section = std::string(member).substr(0, std::string(member).find('.'));
+  const auto section = std::ranges::find(Sections(), flag.section, &Section::name);
+  if (flag.traits.used_by == 0) flag.traits.used_by = section->used_by;
+  flag.traits.of_training &= section->of_training;
   if (!flag.limits.descriptions.empty()) flag.help += " " + flag.limits.descriptions + ".";
   MutableFlags().push_back(std::move(flag));
   return true;
@@ -100,21 +103,22 @@ bool Store(std::vector<double>& field, const std::string& flag) {
 }  // namespace dtrain::config
 
 // `member` is the field's path in Config.
-#define DTRAIN_FLAG(type, name, member, limits, unit, text)                                  \
-  DEFINE_##type(name, dtrain::config::GflagsDefault(dtrain::config::Config().member), text); \
-  namespace dtrain::config {                                                                 \
-  [[maybe_unused]] static const bool added_##name =                                          \
-      Add({#name, "", KindOf<decltype(Config().member)>(), limits, unit, text,               \
-           [](const Config& config) { return ToValue(config.member); },                      \
-           [](Config& config) { return Store(config.member, FLAGS_##name); }},               \
-          #member);                                                                          \
+#define DTRAIN_FLAG(type, name, member, limits, unit, text, ...)                                        \
+  DEFINE_##type(name, dtrain::config::GflagsDefault(dtrain::config::Config().member), text);            \
+  namespace dtrain::config {                                                                            \
+  [[maybe_unused]] static const bool added_##name =                                                     \
+      Add({#name, "", KindOf<decltype(Config().member)>(), limits, unit, text,                          \
+           [](const Config& config) { return ToValue(config.member); },                                 \
+           [](Config& config) { return Store(config.member, FLAGS_##name); }, FlagTraits{__VA_ARGS__}}, \
+          #member);                                                                                     \
   }
 
 // clang-format off
-// type, name, field, limits, unit, help
+// type, name, field, limits, unit, help, what else is known of it (FlagTraits)
 DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict | export"), "",
             "Whether to train, to evaluate, to predict or to export weights.")
-DTRAIN_FLAG(string, task, run.task, OneOf(Tasks()), "", "What the model learns, or has learned.")
+DTRAIN_FLAG(string, task, run.task, OneOf(TaskChoices()), "", "What the model learns, or has learned.",
+            .kept_with_weights = true)
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "With --mode=predict: folders of images or image files, separated by commas; or a safetensors file with "
             "the tensor images (normalised, N x 3 x H x W) or input_ids (N x T); or texts in FILE.tsv, FILE.csv, "
@@ -126,7 +130,8 @@ DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "folder that Hugging Face's from_pretrained (text) or timm (images) can load.")
 DTRAIN_FLAG(string, predictions, run.predictions, Anything(), "",
             "With --mode=eval: FILE.csv or FILE.jsonl for the label, the prediction, the probabilities and the loss of "
-            "each evaluated image or sentence, of several sets in FILE-SET.csv. scripts/report.py shows the worst mistakes in it.")
+            "each evaluated image or sentence, of several sets in FILE-SET.csv. scripts/report.py shows the worst mistakes in it.",
+            .used_by = kLabels)
 DTRAIN_FLAG(string, features, run.features, Anything(), "",
             "With --mode=predict, in place of --output: FILE.npy or FILE.safetensors for what the classifier sees of each "
             "image (N x C), or the encoder's output for the first token, <s>, of each text (N x H), float32; FILE.jsonl names "
@@ -138,7 +143,7 @@ DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvisi
             "typed; none: dtrain's.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
-            "Folder for this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.")
+            "Folder for this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.", .own_to_each_rank = true)
 DTRAIN_FLAG(string, resume, run.resume, Anything(), "",
             "Where to resume from: auto (the newest valid checkpoint in --run_dir, if any), none (start anew; the "
             "files of an earlier run in --run_dir are moved aside), last (the newest run in runs/), or the path of a "
@@ -173,7 +178,8 @@ DTRAIN_FLAG(int64, limit_train_steps, run.limit_train_steps, AtLeast(0), "steps"
 DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
             "Evaluate as many samples only as this many global batches hold, spread evenly over the split; 0: all.")
 
-DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder with the data; for safetensors also a file.")
+DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder with the data; for safetensors also a file.",
+            .own_to_each_rank = true, .of_training = false)
 DTRAIN_FLAG(string, data_format, data.format, OneOf(DataFormats()), "", "Format of the data.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "",
@@ -182,55 +188,66 @@ DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "",
 DTRAIN_FLAG(double, val_fraction, data.val_fraction, Below(1), "fraction of the samples",
             "If there is no validation split: the fraction of the training split, in each class alike, to validate "
             "on instead of training on it. The same --seed selects the same samples on any number of ranks. 0: no "
-            "validation.")
+            "validation.", .same_on_resume = true)
 DTRAIN_FLAG(int64, workers, data.workers, Between(0, 1024), "threads",
-            "Decoding threads per rank; 0: one per core that the rank may use.")
+            "Decoding threads per rank; 0: one per core that the rank may use.",
+            .own_to_each_rank = true, .of_training = false)
 DTRAIN_FLAG(int64, prefetch_batches, data.prefetch_batches, Between(1, 1024), "batches",
-            "Number of batches to prepare ahead of the training step.")
+            "Number of batches to prepare ahead of the training step.", .of_training = false)
 DTRAIN_FLAG(string, shuffle, data.shuffle, OneOf("global | shard | none"), "",
             "Order of the training samples. global: all are shuffled; shard: chunks of neighbouring samples are "
-            "shuffled, for storage that reads neighbours faster; none: file order.")
+            "shuffled, for storage that reads neighbours faster; none: file order.", .same_on_resume = true)
 DTRAIN_FLAG(string, sampling, data.sampling, OneOf("natural | balanced"), "",
             "natural: each training sample once an epoch; balanced: each class equally often, so that samples of small "
-            "classes are repeated, with an augmentation of their own each time.")
+            "classes are repeated, with an augmentation of their own each time.",
+            .used_by = kClasses, .same_on_resume = true)
 DTRAIN_FLAG(string, cache, data.cache, OneOf("none | ram"), "",
             "ram: keep the encoded samples in memory after the first read, shared by all ranks of a machine, as far "
-            "as memory allows.")
+            "as memory allows.", .of_training = false)
 DTRAIN_FLAG(string, last_batch, data.last_batch, OneOf("stream | drop"), "",
-            "stream: a batch may span the end of an epoch; drop: each epoch is cut to whole batches.")
+            "stream: a batch may span the end of an epoch; drop: each epoch is cut to whole batches.",
+            .same_on_resume = true)
 DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fraction of the records",
-            "Greatest share of unreadable records of a split that the run tolerates before it fails.")
-DTRAIN_FLAG(bool, strict_data, data.strict, Anything(), "", "Fail at the first unreadable record.")
+            "Greatest share of unreadable records of a split that the run tolerates before it fails.",
+            .of_training = false)
+DTRAIN_FLAG(bool, strict_data, data.strict, Anything(), "", "Fail at the first unreadable record.",
+            .of_training = false)
 DTRAIN_FLAG(bool, allow_dataset_change, data.allow_dataset_change, Anything(), "",
-            "Resume even if the data set differs from the one that the checkpoint was trained on.")
+            "Resume even if the data set differs from the one that the checkpoint was trained on.",
+            .of_training = false)
 DTRAIN_FLAG(string, label_offset, data.label_offset, Anything(), "",
-            "Label of the first class in the data: a number, or auto (1 if the labels are exactly 1 to C, else 0).")
+            "Label of the first class in the data: a number, or auto (1 if the labels are exactly 1 to C, else 0).",
+            .used_by = kImages)
 DTRAIN_FLAG(string, index_dir, data.index_dir, Anything(), "",
-            "Folder for index files of the data; empty: beside the data.")
+            "Folder for index files of the data; empty: beside the data.",
+            .own_to_each_rank = true, .of_training = false)
 
 DTRAIN_FLAG(int64, image_size, image.size, Between(1, 8192), "pixels",
-            "Side of the square images that the model sees; not given: the model's native size.")
+            "Side of the square images that the model sees; not given: the model's native size.",
+            .kept_with_weights = true)
 DTRAIN_FLAG(int64, eval_image_size, image.eval_size, Between(0, 8192), "pixels",
-            "The same in evaluation, prediction and export; 0: --image_size.")
+            "The same in evaluation, prediction and export; 0: --image_size.", .kept_with_weights = true)
 DTRAIN_FLAG(string, image_size_schedule, image.size_schedule, Anything(), "",
             "EPOCH:SIZE,...: sizes of training images in pixels, each in force from the start of its epoch, as in "
-            "0:160,6:176,12:192; empty: --image_size throughout. Evaluation uses --eval_image_size.")
+            "0:160,6:176,12:192; empty: --image_size throughout. Evaluation uses --eval_image_size.",
+            .same_on_resume = true)
 DTRAIN_FLAG(int64, eval_resize, image.eval_resize, Between(0, 16384), "pixels",
             "In evaluation, resize the short side of images to this before the central crop; 0: the evaluated size / "
-            "0.875.")
+            "0.875.", .also_off = {"256"}, .kept_with_weights = true)
 DTRAIN_FLAG(string, interpolation, image.interpolation, OneOf("bilinear | bicubic | random"), "",
             "Filter for resizing images, always antialiased; random: each training image draws one of the two, and "
-            "evaluation takes bicubic.")
+            "evaluation takes bicubic.", .kept_with_weights = true)
 DTRAIN_FLAG(string, eval_interpolation, image.eval_interpolation, OneOf("auto | bilinear | bicubic"), "",
-            "Filter for resizing images in evaluation; auto: that of --interpolation.")
+            "Filter for resizing images in evaluation; auto: that of --interpolation.", .kept_with_weights = true)
 DTRAIN_FLAG(bool, exif_orientation, image.exif_orientation, Anything(), "",
             "Turn photographs upright as their EXIF orientation says. Without it they stay as they are stored, as with "
-            "torchvision.")
+            "torchvision.", .kept_with_weights = true)
 DTRAIN_FLAG(string, mean, image.mean, Anything(), "",
-            "Mean of each colour channel (R,G,B), which is subtracted from images scaled to 0 to 1.")
+            "Mean of each colour channel (R,G,B), which is subtracted from images scaled to 0 to 1.",
+            .kept_with_weights = true)
 DTRAIN_FLAG(string, std, image.std, MoreThan(0), "",
             "Standard deviation of each colour channel (R,G,B), by which images are divided after --mean is "
-            "subtracted.")
+            "subtracted.", .kept_with_weights = true)
 DTRAIN_FLAG(string, augment, image.augment, OneOf(Augmentations()), "", "Augmentation of training images.")
 DTRAIN_FLAG(string, augment_interpolation, image.augment_interpolation, OneOf("nearest | bilinear"), "",
             "Interpolation for the shears, translations and rotations of randaugment, trivialaugment and "
@@ -242,7 +259,7 @@ DTRAIN_FLAG(string, crop_ratio, image.crop_ratio, MoreThan(0), "",
 DTRAIN_FLAG(double, hflip, image.hflip, Between(0, 1), "probability", "Probability that a random crop is mirrored.")
 DTRAIN_FLAG(int64, repeated_augmentation, image.repeated_augmentation, Between(1, 64), "copies",
             "Number of differently augmented copies of each sample in a global batch, spread over the ranks. The "
-            "length of an epoch does not change.")
+            "length of an epoch does not change.", .same_on_resume = true)
 DTRAIN_FLAG(string, color_jitter, image.color_jitter, AtLeast(0), "",
             "Strength of random colour changes: one number for brightness, contrast and saturation, or three "
             "numbers, or four with hue (up to 0.5); 0: off.")
@@ -259,37 +276,42 @@ DTRAIN_FLAG(double, cutmix, image.cutmix, AtLeast(0), "alpha",
 
 DTRAIN_FLAG(int64, tokens_per_sample, text.tokens_per_sample, Between(2, 1 << 20), "tokens",
             "Greatest length of a block of text, including the <s> in front; longer blocks are left out. The default is "
-            "lower if the model has fewer positions.")
+            "lower if the model has fewer positions.", .same_on_resume = true, .kept_with_weights = true)
 DTRAIN_FLAG(int64, max_tokens, text.max_tokens, AtLeast(0), "tokens",
             "Greatest size of a batch on one device: its blocks times the longest of them. If --batch_size is given, "
-            "both limits hold. 0: --batch_size alone decides.")
+            "both limits hold. 0: --batch_size alone decides.", .same_on_resume = true)
 DTRAIN_FLAG(string, sample_break, text.sample_break, OneOf("complete | complete_doc | eos | none"), "",
             "How text is cut into blocks. complete: as many whole lines as fit; complete_doc: the same, within one "
-            "document; eos: one line per block; none: pieces of the stream, regardless of lines.")
+            "document; eos: one line per block; none: pieces of the stream, regardless of lines.",
+            .used_by = kMaskedWords, .same_on_resume = true, .kept_with_weights = true)
 DTRAIN_FLAG(double, mask_prob, text.mask_prob, Inside(0, 1), "fraction of the tokens",
-            "Share of a block's tokens that the model has to guess.")
+            "Share of a block's tokens that the model has to guess.", .used_by = kMaskedWords, .kept_with_weights = true)
 DTRAIN_FLAG(bool, mask_whole_words, text.mask_whole_words, Anything(), "",
-            "Mask whole words instead of tokens. Needs the tokenizer's files beside the data.")
+            "Mask whole words instead of tokens. Needs the tokenizer's files beside the data.",
+            .used_by = kMaskedWords, .kept_with_weights = true)
 DTRAIN_FLAG(bool, mask_special_tokens, text.mask_special_tokens, Anything(), "",
-            "Allow <s> and </s> to be masked, as fairseq does.")
+            "Allow <s> and </s> to be masked, as fairseq does.", .used_by = kMaskedWords, .kept_with_weights = true)
 DTRAIN_FLAG(int64, vocab_size, text.vocab_size, Between(0, 1 << 24), "tokens",
             "Size of the vocabulary, at least 5; 0: from the dictionary of the data (including <mask>), "
-            "--model_config or --init_weights.")
+            "--model_config or --init_weights.", .kept_with_weights = true)
 DTRAIN_FLAG(bool, unpad, text.unpad, Anything(), "",
             "Compute on real tokens only, without padding: the same loss, faster if texts differ in length. On a CPU it is on "
             "for sentences unless --nounpad is given.")
 DTRAIN_FLAG(string, text_column, text.text_column, Anything(), "",
-            "Column of the text in files of sentences, by its name or its number from 0; empty: found by its name.")
+            "Column of the text in files of sentences, by its name or its number from 0; empty: found by its name.",
+            .used_by = kSentences, .kept_with_weights = true)
 DTRAIN_FLAG(string, text_pair_column, text.pair_column, Anything(), "",
-            "Column of the second text of each pair, likewise; empty: found by its name, or there is none.")
+            "Column of the second text of each pair, likewise; empty: found by its name, or there is none.",
+            .used_by = kSentences, .kept_with_weights = true)
 DTRAIN_FLAG(string, label_column, text.label_column, Anything(), "",
-            "Column of the label, likewise; empty: found by its name.")
+            "Column of the label, likewise; empty: found by its name.", .used_by = kSentences, .kept_with_weights = true)
 
-DTRAIN_FLAG(string, model, model.name, Anything(), "", "Model architecture; --list_models lists them.")
+DTRAIN_FLAG(string, model, model.name, Anything(), "", "Model architecture; --list_models lists them.",
+            .same_on_resume = true, .kept_with_weights = true)
 DTRAIN_FLAG(string, model_config, model.config_file, Anything(), "",
             "With --model=roberta: a Hugging Face config.json that defines its shape.")
 DTRAIN_FLAG(int64, num_classes, model.num_classes, Between(0, 10'000'000), "classes",
-            "Number of outputs of the classifier; 0: as many as the data has classes.")
+            "Number of outputs of the classifier; 0: as many as the data has classes.", .used_by = kImages)
 DTRAIN_FLAG(string, init_weights, model.init_weights, Anything(), "",
             "File of weights to start from: safetensors, or a .pt or .pth file of torch.save (no code in it is run), "
             "with the names of torchvision, timm, Hugging Face or fairseq. If its classes differ from the data's, "
@@ -301,22 +323,25 @@ DTRAIN_FLAG(bool, strict_weights, model.strict_weights, Anything(), "",
             "Refuse --init_weights if tensors are missing, extra or of the wrong shape.")
 DTRAIN_FLAG(string, freeze, model.freeze, Anything(), "",
             "Modules that are not trained, separated by commas, as in conv1,bn1,layer1 (with everything in them); "
-            "backbone: everything but the classifier. Their batch normalisation keeps its running statistics, too.")
+            "backbone: everything but the classifier. Their batch normalisation keeps its running statistics, too.",
+            .same_on_resume = true)
 DTRAIN_FLAG(bool, zero_init_residual, model.zero_init_residual, Anything(), "",
             "Initialise each residual block to the identity.")
 DTRAIN_FLAG(bool, channels_last, model.channels_last, Anything(), "",
-            "Use the NHWC memory format: the same numbers, faster convolutions.")
+            "Use the NHWC memory format: the same numbers, faster convolutions.",
+            .used_by = kImages, .also_off = {"false"})
 
-DTRAIN_FLAG(double, dropout, model.dropout, Below(1), "probability", "Dropout probability; not given: the model's own.")
+DTRAIN_FLAG(double, dropout, model.dropout, Below(1), "probability", "Dropout probability; not given: the model's own.",
+            .also_off = {"0"})
 DTRAIN_FLAG(double, attention_dropout, model.attention_dropout, Below(1), "probability",
-            "Dropout probability of the attention weights; not given: the model's own.")
+            "Dropout probability of the attention weights; not given: the model's own.", .also_off = {"0"})
 DTRAIN_FLAG(double, drop_path, model.drop_path, Below(1), "probability",
             "EfficientNet: probability that a sample skips a residual block (stochastic depth), rising linearly with "
-            "depth from 0 to this value; not given: 0.2.")
+            "depth from 0 to this value; not given: 0.2.", .also_off = {"0"})
 DTRAIN_FLAG(double, bn_momentum, model.bn_momentum, Between(0, 1), "",
             "Batch normalisation: weight of the newest batch in the running statistics; not given: the model's own.")
 DTRAIN_FLAG(double, bn_eps, model.bn_eps, MoreThan(0), "",
-            "Batch normalisation: number added to the variance; not given: the model's own.")
+            "Batch normalisation: number added to the variance; not given: the model's own.", .kept_with_weights = true)
 DTRAIN_FLAG(bool, activation_checkpointing, model.activation_checkpointing, Anything(), "",
             "Text: save memory by computing each layer's activations again in the backward pass.")
 
@@ -329,15 +354,17 @@ DTRAIN_FLAG(int64, grad_accum_steps, batch.grad_accum_steps, Between(1, 1'000'00
             "Micro-steps per optimizer step; not given: derived from --global_batch_size, or 1.")
 DTRAIN_FLAG(int64, elastic_shards, batch.elastic_shards, Between(1, 65'536), "shards",
             "With --deterministic=elastic: the shards of the global batch, each computed by one rank; at least as many "
-            "as ranks, and the same throughout the run. Not given: half of the global batch, at most 8.")
+            "as ranks, and the same throughout the run. Not given: half of the global batch, at most 8.",
+            .same_on_resume = true)
 DTRAIN_FLAG(double, epochs, batch.epochs, MoreThan(0), "epochs",
             "Number of passes over the training data; may be fractional.")
 DTRAIN_FLAG(int64, max_steps, batch.max_steps, AtLeast(1), "steps",
             "Number of optimizer steps; the run ends at this or at --epochs, whichever comes first.")
 DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "",
-            "Seed of the initial weights, the order of samples and the augmentation.")
+            "Seed of the initial weights, the order of samples and the augmentation.",
+            .same_on_resume = true, .kept_with_weights = true)
 
-DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf(Optimizers()), "", "Optimizer.")
+DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf(OptimizerChoices()), "", "Optimizer.", .same_on_resume = true)
 DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "",
             "Peak learning rate; not given: 0.1 per 256 samples of the global batch for sgd, 0.001 for adam, adamw, "
             "fairseq_adam and lamb. lars and rmsprop_tf require it.")
@@ -383,12 +410,12 @@ DTRAIN_FLAG(string, on_spike, optimizer.on_spike, OneOf("log | skip | rewind"), 
             "With --spike_factor. log: a spike changes nothing; skip: its step is not applied; rewind: the run goes back "
             "to its last checkpoint and leaves out the batches from there up to the spike, as PaLM's training did.")
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
-            "Share of the target that is spread evenly over all classes.")
-DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(Losses()), "", "Loss for images.")
+            "Share of the target that is spread evenly over all classes.", .used_by = kClasses)
+DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(Losses()), "", "Loss for images.", .used_by = kImages)
 DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
             "Weights of the classes in the training loss, for data with unequal classes: none, inverse (1 / samples), "
             "sqrt (1 / root of samples), effective (their effective number, arXiv:1901.05555), or a file with a line "
-            "NAME,WEIGHT for each class.")
+            "NAME,WEIGHT for each class.", .used_by = kClasses)
 DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
             "Keep an exponential moving average of the weights and evaluate it, too. This is the share of the "
             "average that each update keeps; --ema_start says how early ones begin. 0: no average.")
@@ -440,25 +467,30 @@ DTRAIN_FLAG(int64, loss_scale_window, precision.loss_scale_window, AtLeast(1), "
             "text 2^14 / (ranks x grad_accum_steps) as in fairseq.")
 DTRAIN_FLAG(bool, memory_efficient_fp16, precision.memory_efficient_fp16, Anything(), "",
             "Text, with fp16 and Adam: keep weights, gradients and moments in half precision, too; updates are "
-            "computed in fp32.")
+            "computed in fp32.", .used_by = kText)
 
 DTRAIN_FLAG(string, nproc_per_node, ranks.nproc_per_node, Anything(), "ranks",
-            "Number of local ranks to start; auto: one per GPU, or one without GPUs; empty: one.")
+            "Number of local ranks to start; auto: one per GPU, or one without GPUs; empty: one.",
+            .own_to_each_rank = true)
 DTRAIN_FLAG(string, nnodes, ranks.nnodes, Anything(), "machines",
             "Number of machines of the run. With --node_rank, ranks are started on this one; else the number is "
-            "checked against what the launcher started.")
+            "checked against what the launcher started.", .own_to_each_rank = true)
 DTRAIN_FLAG(int64, node_rank, ranks.node_rank, Between(0, 999'999), "",
-            "Index of this machine, from 0 to nnodes - 1; starts its local ranks here. Needs --master_addr.")
+            "Index of this machine, from 0 to nnodes - 1; starts its local ranks here. Needs --master_addr.",
+            .own_to_each_rank = true)
 DTRAIN_FLAG(int64, max_restarts, ranks.max_restarts, Between(0, 1'000'000), "restarts",
-            "How often the local ranks that this process started are restarted after a failure.")
+            "How often the local ranks that this process started are restarted after a failure.",
+            .own_to_each_rank = true)
 DTRAIN_FLAG(int64, rank, ranks.rank, Between(0, 999'999), "",
-            "Index of this process in the run, from 0; needs --world_size.")
+            "Index of this process in the run, from 0; needs --world_size.", .own_to_each_rank = true)
 DTRAIN_FLAG(int64, world_size, ranks.world_size, Between(1, 1'000'000), "ranks",
             "Number of processes of the run; more than 1 needs --master_addr and --master_port.")
 DTRAIN_FLAG(int64, local_rank, ranks.local_rank, Between(0, 999'999), "",
-            "Index of this process on its machine, from 0, which selects its GPU.")
-DTRAIN_FLAG(string, master_addr, ranks.master_addr, Anything(), "", "Host name or address of rank 0.")
-DTRAIN_FLAG(int64, master_port, ranks.master_port, Between(1, 65535), "", "Port that rank 0 listens on.")
+            "Index of this process on its machine, from 0, which selects its GPU.", .own_to_each_rank = true)
+DTRAIN_FLAG(string, master_addr, ranks.master_addr, Anything(), "", "Host name or address of rank 0.",
+            .own_to_each_rank = true)
+DTRAIN_FLAG(int64, master_port, ranks.master_port, Between(1, 65535), "", "Port that rank 0 listens on.",
+            .own_to_each_rank = true)
 DTRAIN_FLAG(string, backend, ranks.backend, OneOf("auto | nccl | gloo"), "",
             "Library for communication between ranks; auto: nccl on GPUs, gloo on CPUs.")
 DTRAIN_FLAG(bool, require_gpu, ranks.require_gpu, Anything(), "",
@@ -467,7 +499,8 @@ DTRAIN_FLAG(double, bucket_cap_mb, ranks.bucket_cap_mb, MoreThan(0), "MiB",
             "Size of the gradient buckets, which are reduced while the backward pass runs.")
 DTRAIN_FLAG(string, grad_compression, ranks.grad_compression, OneOf("none | fp16 | bf16"), "",
             "Type in which gradients are sent between ranks. fp16 and bf16 halve the bytes and lose digits.")
-DTRAIN_FLAG(bool, sync_bn, ranks.sync_bn, Anything(), "", "Batch normalisation over the batches of all ranks together.")
+DTRAIN_FLAG(bool, sync_bn, ranks.sync_bn, Anything(), "", "Batch normalisation over the batches of all ranks together.",
+            .used_by = kImages)
 DTRAIN_FLAG(string, deterministic, ranks.deterministic, OneOf("off | run | elastic"), "",
             "run: the same run gives the same bits on GPUs, too, resumed or not. Slower, since algorithms are not "
             "chosen by measured speed. elastic: and on any number of ranks, which may change during the run; needs "
@@ -481,7 +514,7 @@ DTRAIN_FLAG(string, cuda_graphs, ranks.cuda_graphs, OneOf("off | on | auto"), ""
             "auto: such steps are not recorded.")
 DTRAIN_FLAG(string, run_token, ranks.run_token, Anything(), "",
             "Secret that all ranks of the run share; a process without it cannot join. Other users can see command "
-            "lines, so prefer the environment variable DTRAIN_RUN_TOKEN.")
+            "lines, so prefer the environment variable DTRAIN_RUN_TOKEN.", .own_to_each_rank = true, .secret = true)
 DTRAIN_FLAG(double, init_timeout, ranks.init_timeout_seconds, MoreThan(0), "seconds",
             "How long ranks wait for each other at the start.")
 DTRAIN_FLAG(double, comm_timeout, ranks.comm_timeout_seconds, MoreThan(0), "seconds",
@@ -501,10 +534,11 @@ DTRAIN_FLAG(string, profile_steps, report.profile_steps, Anything(), "",
             "their time goes; empty: off.")
 DTRAIN_FLAG(int64, metrics_port, report.metrics_port, Between(0, 65535), "",
             "Port that serves Prometheus metrics at /metrics (rank 0), and at /healthz, on each machine, whether its ranks "
-            "go on: 200, or 503 if they have stood still for longer than --comm_timeout; 0: off.")
+            "go on: 200, or 503 if they have stood still for longer than --comm_timeout; 0: off.",
+            .own_to_each_rank = true)
 DTRAIN_FLAG(string, metrics_address, report.metrics_address, Anything(), "",
             "Address that --metrics_port listens on; 0.0.0.0 (with IPv6, ::): all addresses of the machine, for "
-            "everyone who can reach it.")
+            "everyone who can reach it.", .own_to_each_rank = true)
 DTRAIN_FLAG(string, metrics_file, report.metrics_file, Anything(), "",
             "Write the Prometheus metrics to this file every ten seconds, for node-exporter's textfile collector "
             "(NAME.prom); empty: off.")
@@ -515,7 +549,31 @@ DTRAIN_FLAG(string, on_event, report.on_event, Anything(), "",
 
 namespace dtrain::config {
 
+const std::vector<Section>& Sections() {
+  static const std::vector<Section> sections = {
+      {.name = "run", .title = "What to run, and where", .of_training = false},
+      {.name = "data", .title = "Data"},
+      {.name = "image", .title = "Images", .used_by = kImages},
+      {.name = "text", .title = "Text", .used_by = kText},
+      {.name = "model", .title = "Model"},
+      {.name = "batch", .title = "Batches and length"},
+      {.name = "optimizer", .title = "Optimizer"},
+      {.name = "schedule", .title = "Learning rate schedule"},
+      {.name = "precision", .title = "Precision"},
+      {.name = "ranks", .title = "Ranks", .of_training = false},
+      {.name = "report", .title = "Report", .of_training = false}};
+  return sections;
+}
+
 const std::vector<Flag>& Flags() { return MutableFlags(); }
+
+std::vector<std::string> FlagsWith(bool FlagTraits::*trait) {
+  std::vector<std::string> names;
+  for (const Flag& flag : Flags()) {
+    if (flag.traits.*trait) names.push_back(flag.name);
+  }
+  return names;
+}
 
 bool WasGiven(const Config& config, const std::string& name) {
   return std::find(config.given.begin(), config.given.end(), name) != config.given.end();

@@ -1,5 +1,7 @@
-// The table of flags: one entry ties a name to its field in Config, its range, its unit and its help. Parsing, --help,
-// the range checks and config.json all read this table, so they cannot drift apart.
+// The table of flags: one entry has everything that is known of a flag, its name, its field in Config, its range, unit
+// and help, and which tasks, resumes, ranks and files of weights ask for it. Parsing, --help, the checks, config.json,
+// checkpoints and the handshake of the ranks all read this table; there is no other list of flags by name, except that
+// of a family of models (models/family.h).
 #pragma once
 
 #include <cstdint>
@@ -7,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -34,6 +37,17 @@ struct Limits {
   std::string Text() const;
 };
 
+// What only some flags are.
+struct FlagTraits {
+  unsigned used_by = 0;  // tasks that have one of these TaskTraits (choices.h); 0: as its section
+  std::vector<std::string_view> also_off = {};  // values besides the default that change nothing where it is not used
+  bool same_on_resume = false;                  // a checkpoint that was made with another value is refused
+  bool kept_with_weights = false;  // files of weights have it, and --mode=eval, predict and export take it from them
+  bool own_to_each_rank = false;   // the ranks of a run may have different values
+  bool of_training = true;         // it can change the numbers of a training; false in a section where none does
+  bool secret = false;             // its value is for no file and no log
+};
+
 struct Flag {
   std::string name;
   std::string section;  // the member of Config that it belongs to: "data", "optimizer", …
@@ -44,10 +58,24 @@ struct Flag {
   std::function<Value(const Config&)> get;
   // Copies the value that gflags parsed last into the field. Returns false if a list of numbers holds anything else.
   std::function<bool(Config&)> store;
+  FlagTraits traits = {};
 };
+
+// A member of Config, with what is the same for all of its flags.
+struct Section {
+  std::string_view name, title;
+  unsigned used_by = 0;  // 0: all tasks
+  bool of_training = true;
+};
+
+// Returns all sections, in the order of the help.
+const std::vector<Section>& Sections();
 
 // Returns all flags, in the order of the help.
 const std::vector<Flag>& Flags();
+
+// Returns the names of the flags that have a trait: FlagsWith(&FlagTraits::same_on_resume).
+std::vector<std::string> FlagsWith(bool FlagTraits::*trait);
 
 // Returns the flag `name` (with underscores), or null.
 const Flag* FindFlag(const std::string& name);

@@ -14,26 +14,6 @@ namespace {
 constexpr size_t kColumns = 100;
 constexpr size_t kTextColumn = 28;
 
-// The sections in the order of the table, with their titles.
-constexpr std::array<std::pair<const char*, const char*>, 11> kTitles = {{{"run", "What to run, and where"},
-                                                                          {"data", "Data"},
-                                                                          {"image", "Images"},
-                                                                          {"text", "Text"},
-                                                                          {"model", "Model"},
-                                                                          {"batch", "Batches and length"},
-                                                                          {"optimizer", "Optimizer"},
-                                                                          {"schedule", "Learning rate schedule"},
-                                                                          {"precision", "Precision"},
-                                                                          {"ranks", "Ranks"},
-                                                                          {"report", "Report"}}};
-
-std::string Title(const std::string& section) {
-  for (const auto& [name, title] : kTitles) {
-    if (section == name) return title;
-  }
-  return section;
-}
-
 // Formats an entry: `left` in the left column, `text` wrapped beside it (below it if `left` is too long), then
 // `details`, which are broken only if they do not fit on a line.
 std::string Entry(const std::string& left, const std::string& text, const std::string& details = "") {
@@ -88,19 +68,17 @@ std::string EntryOf(const Flag& flag) { return Entry(Left(flag.name, flag.kind),
 }  // namespace
 
 std::string HelpOn(const std::string& topic) {
-  const bool is_section =
-      std::any_of(kTitles.begin(), kTitles.end(), [&](const auto& title) { return title.first == topic; });
-  std::string text;
+  const auto section = std::ranges::find(Sections(), topic, &Section::name);
+  const bool is_section = section != Sections().end();
+  std::string text = is_section ? std::string(section->title) + "\n" : "";
   for (const Flag& flag : Flags()) {
     const bool shown = is_section ? flag.section == topic : flag.name.find(topic) != std::string::npos;
     if (shown) text += EntryOf(flag);
   }
-  return is_section ? Title(topic) + "\n" + text : text;
+  return text;
 }
 
-std::string HelpTopics() {
-  return Joined(kTitles, " | ", [](const auto& title) { return title.first; });
-}
+std::string HelpTopics() { return Joined(Sections(), " | ", &Section::name); }
 
 std::string Help(const Program& program) {
   const std::string command = program.commands.empty() ? "" : " " + Joined(program.commands, "|");
@@ -120,11 +98,11 @@ std::string Help(const Program& program) {
     const std::string value = flag.default_value.empty() ? "empty" : flag.default_value;
     text += Entry(Left(flag.name, flag.kind), flag.help, "[default: " + value + "]");
   }
-  std::string section;
-  for (const Flag& flag : Flags()) {
-    if (flag.section != section) text += "\n" + Title(flag.section) + "\n";
-    section = flag.section;
-    text += EntryOf(flag);
+  for (const Section& section : Sections()) {
+    text += "\n" + std::string(section.title) + "\n";
+    for (const Flag& flag : Flags()) {
+      if (flag.section == section.name) text += EntryOf(flag);
+    }
   }
   return text;
 }

@@ -15,6 +15,7 @@
 #include "data/pipeline/size_schedule.h"
 #include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
+#include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
@@ -228,25 +229,34 @@ Rules TextRules(const Config& config) {
   };
 }
 
+std::string OptimizersWith(std::string_view flag) {
+  std::vector<std::string> names;
+  for (const OptimizerFacts& one : Optimizers()) {
+    if (one.Takes(flag)) names.push_back(one.name);
+  }
+  return Joined(names, " or ");
+}
+
 Rules OptimizerRules(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer;
-  const std::string& name = optimizer.name;
+  const OptimizerFacts& facts = FactsOf(optimizer);
+  const bool is_known = !facts.name.empty();
   return {
       {.flag = "nesterov",
        .broken = optimizer.nesterov && optimizer.momentum == 0,
        .expected = "--momentum above 0 with it",
        .hint = "use --nonesterov, or --momentum=0.9"},
       {.flag = "nesterov",
-       .broken = optimizer.nesterov && (name == "lamb" || name == "rmsprop_tf"),
-       .expected = "--optimizer=sgd or lars with it",
-       .hint = name + " does not support it"},
+       .broken = optimizer.nesterov && is_known && !facts.Takes("nesterov"),
+       .expected = "--optimizer=" + OptimizersWith("nesterov") + " with it",
+       .hint = optimizer.name + " does not support it"},
       {.flag = "lars_clip",
-       .broken = optimizer.lars_clip && name != "lars",
-       .expected = "--optimizer=lars with it",
+       .broken = optimizer.lars_clip && is_known && !facts.Takes("lars_clip"),
+       .expected = "--optimizer=" + OptimizersWith("lars_clip") + " with it",
        .hint = "only lars gives each layer a rate"},
       {.flag = "lr",
-       .broken = !optimizer.lr && (name == "lars" || name == "rmsprop_tf"),
-       .expected = "a peak learning rate with --optimizer=" + name,
+       .broken = !optimizer.lr && is_known && !facts.rate,
+       .expected = "a peak learning rate with --optimizer=" + optimizer.name,
        .hint = "no default suits most runs; see the examples in scripts/recipes"},
       {.flag = "adam_betas",
        .broken = optimizer.adam_betas.size() != 2,
@@ -328,7 +338,6 @@ Rules PrecisionRules(const Config& config) {
   const std::string &precision = config.precision.name, &optimizer = config.optimizer.name;
   const bool saves_memory = config.precision.memory_efficient_fp16;
   const bool is_fp16 = precision == "fp16" || precision == "fp32";  // fp32 is the default if no precision was given
-  const bool is_adam = optimizer == "adam" || optimizer == "adamw" || optimizer == "fairseq_adam";
   const std::optional<double> scale = NumberFrom(config.precision.loss_scale);
   const bool is_scale = scale && *scale > 0 && *scale <= 3e38;  // float32 holds it
   return {
@@ -341,7 +350,7 @@ Rules PrecisionRules(const Config& config) {
        .expected = "--precision=fp16 with it",
        .hint = "--precision=" + precision + " is given"},
       {.flag = "memory_efficient_fp16",
-       .broken = saves_memory && !is_adam,
+       .broken = saves_memory && !FactsOf(config.optimizer).has_half_state,
        .expected = "--optimizer=adam, adamw or fairseq_adam with it",
        .hint = "--optimizer=" + optimizer + " keeps its state in fp32"},
       {.flag = "memory_efficient_fp16",

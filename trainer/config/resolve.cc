@@ -8,14 +8,13 @@
 
 #include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
+#include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
 
 namespace dtrain::config {
 namespace {
 
 constexpr double kCentreCropFraction = 0.875;  // 224 of 256, as ImageNet is evaluated
-
-constexpr double kSgdRate = 0.1, kSgdBatch = 256, kAdamRate = 1e-3;
 
 }  // namespace
 
@@ -29,8 +28,10 @@ std::optional<StepRange> ParseStepRange(const std::string& text) {
 }
 
 double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size) {
-  if (optimizer.name != "sgd") return kAdamRate;
-  return optimizer.lr_base_batch > 0 ? kSgdRate : kSgdRate * static_cast<double>(global_batch_size) / kSgdBatch;
+  const OptimizerFacts& facts = FactsOf(optimizer);
+  const double rate = facts.rate.value_or(0);
+  if (facts.batch_of_rate == 0 || optimizer.lr_base_batch > 0) return rate;
+  return rate * static_cast<double>(global_batch_size) / facts.batch_of_rate;
 }
 
 double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size) {
@@ -59,8 +60,7 @@ int64_t DefaultEvalResize(int64_t image_size) {
 
 std::string ResolveForDevice(Config& config, bool has_gpu) {
   const bool on_gpu = has_gpu && config.ranks.backend != "gloo";
-  const bool has_sentences = config.run.task == "text_classification" || config.run.task == "text_regression";
-  if (has_sentences && !on_gpu && !WasGiven(config, "unpad")) config.text.unpad = true;
+  if (TaskHas(config.run.task, kSentences) && !on_gpu && !WasGiven(config, "unpad")) config.text.unpad = true;
   std::string& precision = config.precision.name;
   if (precision != "amp") return "";
   precision = on_gpu ? "fp16" : "bf16";
@@ -78,8 +78,8 @@ void Resolve(Config& config, int world_size) {
   config.batch.grad_accum_steps = sizes.grad_accum_steps;
   config.batch.global_batch_size = sizes.global_batch_size;
   OptimizerConfig& optimizer = config.optimizer;
-  const bool by_layer = optimizer.name == "lars" || optimizer.name == "lamb";
-  if (by_layer && !WasGiven(config, "decay_norm_and_bias")) optimizer.decay_norm_and_bias = false;
+  if (FactsOf(optimizer).adapts_layers && !WasGiven(config, "decay_norm_and_bias"))
+    optimizer.decay_norm_and_bias = false;
   if (!optimizer.lr) optimizer.lr = DefaultLearningRate(optimizer, sizes.global_batch_size);
   if (config.precision.memory_efficient_fp16) config.precision.name = "fp16";
   if (config.image.eval_resize == 0) config.image.eval_resize = DefaultEvalResize(EvalImageSize(config.image));

@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "trainer/config/config_json.h"
+#include "trainer/config/flags.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/task_kind.h"
 
@@ -96,6 +98,13 @@ class SavedObject {
   const nlohmann::json& json_;
   std::string name_;
 };
+
+// Returns what holds for a checkpoint of before a flag was compared: its default. Null for what is no such flag.
+nlohmann::json ValueIfAbsent(const std::string& key) {
+  const config::Flag* flag = config::FindFlag(key);
+  if (flag == nullptr || !flag->traits.same_on_resume) return {};
+  return config::ToJson(config::Config()).at(key);
+}
 
 std::string ValueOf(const std::string& key, const nlohmann::json& value) {
   return value.is_null() ? "no " + key : key + " = " + value.dump();
@@ -207,22 +216,16 @@ Progress ProgressFromJson(const nlohmann::json& json) {
 }
 
 nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const tasks::DataSets& data) {
-  nlohmann::json identity = {{kTaskKey, tasks::KindOf(config).name()},
-                             {"model", config.model.name},
-                             {"num_classes", data.num_classes},
-                             {"optimizer", config.optimizer.name},
-                             {"seed", config.batch.seed},
-                             {"global_batch_size", plan.batch.global_batch_size},
-                             {"shuffle", config.data.shuffle},
-                             {"last_batch", config.data.last_batch},
-                             {"repeated_augmentation", config.image.repeated_augmentation},
-                             {"image_size_schedule", config.image.size_schedule},
-                             {"data_samples", plan.train_samples},
-                             {"data_fingerprint", data.train->source->fingerprint()}};
-  if (config.data.val_fraction > 0) identity["val_fraction"] = config.data.val_fraction;
-  if (config.data.sampling != "natural") identity["sampling"] = config.data.sampling;
-  if (!config.model.freeze.empty()) identity["freeze"] = config.model.freeze;
-  if (config.batch.elastic_shards) identity[kShardsKey] = *config.batch.elastic_shards;
+  const nlohmann::json settings = config::ToJson(config);
+  nlohmann::json identity;
+  for (const std::string& flag : config::FlagsWith(&config::FlagTraits::same_on_resume)) {
+    identity[flag] = settings.at(flag);
+  }
+  identity.update({{kTaskKey, tasks::KindOf(config).name()},
+                   {"num_classes", data.num_classes},
+                   {"global_batch_size", plan.batch.global_batch_size},
+                   {"data_samples", plan.train_samples},
+                   {"data_fingerprint", data.train->source->fingerprint()}});
   identity.update(tasks::KindOf(config).Identity(config, data));
   return identity;
 }
@@ -236,7 +239,8 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
   for (const auto& item : keys.items()) (item.key().rfind("data_", 0) == 0 ? of_data : names).push_back(item.key());
   names.insert(names.end(), of_data.begin(), of_data.end());
   for (const std::string& key : names) {
-    const nlohmann::json before = saved.value(key, nlohmann::json()), value = now.value(key, nlohmann::json());
+    const nlohmann::json absent = ValueIfAbsent(key);
+    const nlohmann::json before = saved.value(key, absent), value = now.value(key, absent);
     if (before == value) continue;
     if (key == kTaskKey && before.is_null()) continue;  // of a version in which the model decided
     if (key == kShardsKey && (before.is_null() || value.is_null())) {

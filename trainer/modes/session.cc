@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config_json.h"
+#include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/control/build_id.h"
 #include "trainer/control/flight_record.h"
@@ -30,11 +31,6 @@ namespace {
 
 constexpr uint64_t kMostConfigBytes = uint64_t{1} << 20;
 constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // other ranks wait for this process to end
-
-// Flags that may differ between the ranks of one run.
-constexpr const char* kOwnToEachRank[] = {
-    "rank",         "local_rank", "node_rank", "run_dir",   "master_addr", "master_port",  "nproc_per_node", "nnodes",
-    "max_restarts", "workers",    "data_dir",  "index_dir", "run_token",   "metrics_port", "metrics_address"};
 
 // Locks the run directory for this job, and removes the failure reports of an earlier attempt.
 void TakeRunDirectory(const report::RunDirectory& files, const config::Config& config,
@@ -204,7 +200,7 @@ void Session::Connect(const nlohmann::json& identity) {
     return;
   }
   nlohmann::json common = config::ToJson(context.config);
-  for (const char* key : kOwnToEachRank) common.erase(key);
+  for (const std::string& flag : config::FlagsWith(&config::FlagTraits::own_to_each_rank)) common.erase(flag);
   common.update(identity);
   common["build"] = control::BuildId();
   rendezvous->WaitForAll(common.dump());

@@ -50,7 +50,8 @@ std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
                                          const std::vector<NamedTensor>& parameters, const RateFactor& rate_factor) {
   const auto make = kMakers.find(config.name);
   if (make == kMakers.end()) {
-    throw UsageError("--optimizer=" + config.name + " is unknown", "one of " + config::NamesOf(config::Optimizers()));
+    throw UsageError("--optimizer=" + config.name + " is unknown",
+                     "one of " + config::NamesOf(config::OptimizerChoices()));
   }
   Groups groups = GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias);
   if (rate_factor) groups = SplitByRate(groups, rate_factor);

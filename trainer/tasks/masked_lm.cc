@@ -166,10 +166,7 @@ class MaskedLmKind : public TaskKind {
     nlohmann::json shape = models::ToJson(
         weights::RobertaOptionsOf(config, data.vocabulary, weights::ReadOutline(config.model.init_weights)));
     models::EraseDropouts(shape);
-    return {{weights::kModelShapeKey, shape},
-            {"tokens_per_sample", config.text.tokens_per_sample},
-            {"max_tokens", config.text.max_tokens},
-            {"sample_break", config.text.sample_break}};
+    return {{weights::kModelShapeKey, shape}};
   }
 
   void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override {

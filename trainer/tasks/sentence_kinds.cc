@@ -54,9 +54,7 @@ class SentenceKind : public TaskKind {
   nlohmann::json Identity(const config::Config& config, const DataSets& data) const override {
     nlohmann::json shape = ConfigJson(config, data);
     models::EraseDropouts(shape);
-    return {{weights::kModelShapeKey, shape},
-            {"tokens_per_sample", config.text.tokens_per_sample},
-            {"max_tokens", config.text.max_tokens}};
+    return {{weights::kModelShapeKey, shape}};
   }
 
   void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override {

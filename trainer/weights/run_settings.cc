@@ -22,31 +22,6 @@ namespace fs = std::filesystem;
 constexpr char kSettings[] = "settings";  // key of the metadata
 constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 20;
 
-const std::vector<std::string>& SettingNames() {
-  static const std::vector<std::string> names = {"model",
-                                                 "task",
-                                                 "image_size",
-                                                 "eval_resize",
-                                                 "interpolation",
-                                                 "mean",
-                                                 "eval_image_size",
-                                                 "eval_interpolation",
-                                                 "exif_orientation",
-                                                 "std",
-                                                 "tokens_per_sample",
-                                                 "sample_break",
-                                                 "mask_prob",
-                                                 "seed",
-                                                 "mask_whole_words",
-                                                 "vocab_size",
-                                                 "mask_special_tokens",
-                                                 "bn_eps",
-                                                 "text_column",
-                                                 "text_pair_column",
-                                                 "label_column"};
-  return names;
-}
-
 nlohmann::json ParseSettings(const std::string& text, const std::string& where) {
   try {
     nlohmann::json json = ParseShallow(text);
@@ -136,7 +111,7 @@ fs::path RunOf(const fs::path& run_or_checkpoint) {
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config) {
   const nlohmann::ordered_json all = config::ToJson(config);
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();
-  for (const std::string& name : SettingNames()) settings[name] = all[name];
+  for (const std::string& name : config::FlagsWith(&config::FlagTraits::kept_with_weights)) settings[name] = all[name];
   metadata[kSettings] = settings.dump();
 }
 
@@ -167,7 +142,8 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
     saved = ParseSettings(*settings, where);
   }
   ForgetDerivedResize(saved, config);
-  std::vector<std::string> different = config::TakeFrom(saved, SettingNames(), config);
+  std::vector<std::string> different =
+      config::TakeFrom(saved, config::FlagsWith(&config::FlagTraits::kept_with_weights), config);
   if (config.run.mode == "eval") {
     const std::vector<std::string> also = config::TakeFrom(saved, ValidationNames(saved, config), config);
     different.insert(different.end(), also.begin(), also.end());

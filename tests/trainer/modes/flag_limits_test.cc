@@ -19,8 +19,8 @@
 
 #include "tests/data/safetensors_bytes.h"
 #include "tests/data/text/write_tokens.h"
+#include "trainer/config/choices.h"
 #include "trainer/config/command_line.h"
-#include "trainer/config/flag_uses.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
@@ -219,9 +219,7 @@ bool IsLong() {
 }
 
 bool IsForText(const Flag& flag) {
-  const config::FlagUse* use = config::UseOf(flag);
-  const bool has_task = use == nullptr || use->tasks.empty() ||
-                        std::find(use->tasks.begin(), use->tasks.end(), "masked_lm") != use->tasks.end();
+  const bool has_task = flag.traits.used_by == 0 || config::TaskHas("masked_lm", flag.traits.used_by);
   return has_task && !flag.name.starts_with("bn_") && flag.name != "drop_path";
 }
 

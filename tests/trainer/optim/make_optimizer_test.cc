@@ -70,7 +70,7 @@ TEST(MakeOptimizer, SaysWhatItKeeps) {
                                                               {"rmsprop_tf", 2, 0}}) {
     EXPECT_EQ(OptimizerStateBytes(ConfigOf(name, true), parameters), copies * weights + 4 * scalars) << name;
   }
-  for (const Choice& choice : config::Optimizers()) {
+  for (const config::OptimizerFacts& choice : config::Optimizers()) {
     EXPECT_NO_THROW(MakeOptimizer(ConfigOf(choice.name, true), parameters)) << choice.name;
   }
   config::OptimizerConfig without_momentum = ConfigOf("sgd", true);
