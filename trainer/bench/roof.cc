@@ -33,10 +33,6 @@ double SecondsOf(const std::function<at::Tensor()>& work, int64_t times) {
 
 }  // namespace
 
-at::ScalarType ProductType(const std::string& precision) {
-  return precision == "bf16" ? at::kBFloat16 : precision == "fp16" ? at::kHalf : at::kFloat;
-}
-
 DeviceLimits MeasureLimits(at::Device device, at::ScalarType type, const LimitTrials& trials) {
   const at::NoGradGuard no_grad;
   DeviceLimits limits;
@@ -58,7 +54,7 @@ DeviceLimits MeasureLimits(at::Device device, at::ScalarType type, const LimitTr
 }
 
 StepWork WorkOfStep(const models::ForwardCost& cost_of_sample, const StepScale& scale) {
-  const auto element = static_cast<double>(c10::elementSize(ProductType(scale.precision)));
+  const auto element = static_cast<double>(c10::elementSize(scale.products));
   const double half = element < kFloatBytes ? element : 0;
   const double of_gradients = kFloatBytes + (half > 0 ? half + kFloatBytes : 0);
   const auto samples = static_cast<double>(scale.samples), weights = static_cast<double>(scale.weights);

@@ -37,18 +37,15 @@ struct StepWork {
 
 // What decides the work of a step besides its model's cost.
 struct StepScale {
-  int64_t samples = 0;          // of this rank
-  int64_t weights = 0;          // parameters that learn
-  int64_t optimizer_bytes = 0;  // its state
-  std::string precision = "fp32";
+  int64_t samples = 0;                   // of this rank
+  int64_t weights = 0;                   // parameters that learn
+  int64_t optimizer_bytes = 0;           // its state
+  at::ScalarType products = at::kFloat;  // in which it multiplies
 };
 
 // The optimizer reads and writes the weights (float32) and its state, and reads the gradients; with a half type it also
 // writes copies of the weights in that type, and float32 gradients are made of those in it.
 StepWork WorkOfStep(const models::ForwardCost& cost_of_sample, const StepScale& scale);
-
-// Returns the type of the products with this --precision.
-at::ScalarType ProductType(const std::string& precision);
 
 // Returns floor_milliseconds, floor_products_milliseconds, floor_bytes, floor_bytes_milliseconds, the limits,
 // share_of_floor (1 would be a step that takes no longer), and `roof`, a sentence with all of that.

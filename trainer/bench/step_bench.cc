@@ -123,8 +123,8 @@ class BenchedStep {
   // Of the last step: of all ranks, if it was one with an exchange. These wait for the device.
   double units() const { return Sum(loop::kUnits); }
   double loss() const { return Sum(loop::kLossSum) / Sum(loop::kWeight); }
-  StepWork Work(const std::string& precision) const {
-    StepScale scale{.samples = sizes_.batch_size, .precision = precision};
+  StepWork Work(const optim::Precision& precision) const {
+    StepScale scale{.samples = sizes_.batch_size, .products = precision.products};
     for (const at::Tensor& weight : computation_.data_parallel().parameters()) scale.weights += weight.numel();
     for (const auto& [name, tensor] : computation_.update().State()) {
       scale.optimizer_bytes += static_cast<int64_t>(tensor.nbytes());
@@ -252,9 +252,10 @@ nlohmann::ordered_json Describe(const config::Config& config, const BenchedStep&
 }
 
 // Says so if the device's memory is too full to measure its limits.
-nlohmann::ordered_json RoofOf(const StepWork& work, const std::string& precision, at::Device device, double seconds) {
+nlohmann::ordered_json RoofOf(const StepWork& work, const optim::Precision& precision, at::Device device,
+                              double seconds) {
   try {
-    return DescribeRoof(work, MeasureLimits(device, ProductType(precision)), seconds);
+    return DescribeRoof(work, MeasureLimits(device, precision.products), seconds);
   } catch (const c10::OutOfMemoryError&) {
     return {{"roof", "not measured: the GPU's memory is too full"}};
   }
@@ -273,7 +274,7 @@ nlohmann::ordered_json BenchStep(const modes::RunContext& context, const StepBen
   const int64_t timed = StepsToTime(step, options);
   const double seconds = step.Time(timed, Reduction::kOverlapped);
 
-  const std::string& precision = context.config.precision.name;
+  const optim::Precision& precision = optim::PrecisionNamed(context.config.precision.name);
   const StepWork work = step.Work(precision);
   nlohmann::ordered_json result = Describe(context.config, step, timed, *session.communicator, session.device);
   result.update({{"batch_size", step.batch_size()},

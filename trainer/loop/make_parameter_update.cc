@@ -20,7 +20,7 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
   if (const auto scale = config::NumberFrom(precision.loss_scale)) {
     return optim::LossScaler({.dynamic = false, .initial = *scale}, device);
   }
-  if (precision.name != "fp16") return std::nullopt;
+  if (!optim::PrecisionNamed(precision.name).scales_loss) return std::nullopt;
   const int64_t window = precision.loss_scale_window.value_or(tasks::KindOf(config).LossScaleWindow(config));
   return optim::LossScaler({.growth_interval = window}, device);
 }
@@ -48,7 +48,7 @@ optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const t
                                            at::Device device) {
   const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(module);
   auto optimizer = optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, parameters));
-  models::HalfWeights half_weights(module, optim::ProductType(config.precision.name));
+  models::HalfWeights half_weights(module, optim::PrecisionNamed(config.precision.name).products);
   optim::UseAdamKernel(*optimizer, device::AdamKernelOn(device), half_weights);
   return optim::ParameterUpdate(std::move(optimizer), MakeLossScaler(config, device), config.optimizer.clip_norm,
                                 device, std::move(half_weights));

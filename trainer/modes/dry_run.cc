@@ -23,6 +23,7 @@
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
 #include "trainer/optim/make_optimizer.h"
+#include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/class_balance.h"
@@ -58,8 +59,7 @@ double MemoryEstimate(const config::Config& config, tasks::Task& task, const loo
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
   constexpr double kSumsOfShards = 4;  // see distributed::ShardSum
   const double sums = plan.batch.elastic ? kSumsOfShards * gradients : 0;
-  const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";
-  const double element = half ? 2 : 4;
+  const auto element = static_cast<double>(c10::elementSize(optim::PrecisionNamed(config.precision.name).products));
   return state + average + sums +
          element * static_cast<double>(task.CostOfSample().activation_elements) *
              static_cast<double>(plan.batch.batch_size);

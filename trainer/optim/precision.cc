@@ -4,23 +4,32 @@
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
 namespace dtrain::optim {
+
+const Precision& PrecisionNamed(const std::string& name) {
+  static const std::array<Precision, 4> all = {Precision{.name = "fp32"},
+                                               {.name = "tf32", .tf32 = true},
+                                               {.name = "fp16", .products = at::kHalf, .scales_loss = true},
+                                               {.name = "bf16", .products = at::kBFloat16}};
+  const auto found = std::ranges::find(all, name, &Precision::name);
+  if (found == all.end()) throw std::out_of_range("no precision is called '" + name + "'");
+  return *found;
+}
 
 void AllowTf32(bool allowed) {
   at::globalContext().setAllowTF32CuBLAS(allowed);
   at::globalContext().setAllowTF32CuDNN(allowed);
 }
 
-at::ScalarType ProductType(const std::string& precision) {
-  if (precision == "fp16") return at::kHalf;
-  return precision == "bf16" ? at::kBFloat16 : at::kFloat;
-}
-
-AutocastScope::AutocastScope(c10::DeviceType device, const std::string& precision)
+AutocastScope::AutocastScope(c10::DeviceType device, const Precision& precision)
     : device_(device), was_enabled_(at::autocast::is_autocast_enabled(device)) {
-  const at::ScalarType type = ProductType(precision);
-  at::autocast::set_autocast_enabled(device, type != at::kFloat);
-  if (type != at::kFloat) at::autocast::set_autocast_dtype(device, type);
+  const bool casts = precision.products != at::kFloat;
+  at::autocast::set_autocast_enabled(device, casts);
+  if (casts) at::autocast::set_autocast_dtype(device, precision.products);
   at::autocast::increment_nesting();
 }
 

@@ -6,20 +6,30 @@
 #include <c10/core/ScalarType.h>
 
 #include <string>
+#include <string_view>
 
 namespace dtrain::optim {
 
+// A value of --precision, by which it is known everywhere.
+struct Precision {
+  std::string_view name;
+  at::ScalarType products = at::kFloat;  // the type in which matrices are multiplied; other than kFloat by autocast
+  bool tf32 = false;                     // see AllowTf32
+  bool scales_loss = false;              // small gradients would be 0 without a loss scale
+};
+
+// Throws std::out_of_range for a name that --precision does not have. amp is none: config::ResolveForDevice chooses.
+const Precision& PrecisionNamed(const std::string& name);
+
 // Sets for the whole process whether GPUs may round the inputs of float32 products to TF32 (10 bits of mantissa).
-// Allowed with --precision=tf32 only: with fp32 convolutions do not use TF32, either, unlike PyTorch's default.
+// With fp32 convolutions do not use TF32, either, unlike PyTorch's default.
 void AllowTf32(bool allowed);
 
-// Returns the type in which this precision multiplies: float32 for fp32 and tf32.
-at::ScalarType ProductType(const std::string& precision);
-
-// While alive, enables autocast on `device` for this thread if `precision` is fp16 or bf16, and disables it otherwise.
+// While alive, enables autocast on `device` for this thread if `precision` multiplies in half precision, and disables
+// it otherwise.
 class AutocastScope {
  public:
-  AutocastScope(c10::DeviceType device, const std::string& precision);
+  AutocastScope(c10::DeviceType device, const Precision& precision);
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;

@@ -12,7 +12,6 @@
 #include "models/layers.h"
 #include "models/registry.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/optim/precision.h"
 #include "trainer/report/confusions.h"
 #include "trainer/tasks/image_mix.h"
 #include "trainer/tasks/metric_formulas.h"
@@ -47,8 +46,8 @@ const std::map<std::string, Criterion> kCriteria = {{"ce", CrossEntropySum}, {"b
 
 // On a GPU the normalising kernel already writes the type that autocast would cast to next, which gives the same bits
 // with one pass less. On the CPU autocast casts.
-at::ScalarType PreparedType(at::Device device, const std::string& precision) {
-  return device.is_cpu() ? at::kFloat : optim::ProductType(precision);
+at::ScalarType PreparedType(at::Device device, const optim::Precision& precision) {
+  return device.is_cpu() ? at::kFloat : precision.products;
 }
 
 // Makes new tensors, because `contiguous` would leave 1×1 kernels as they are: these count as both formats. Yet their
@@ -101,7 +100,7 @@ std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& confi
 
 ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device)
     : model_(std::move(model)),
-      precision_(config.precision.name),
+      precision_(optim::PrecisionNamed(config.precision.name)),
       criterion_(kCriteria.at(config.optimizer.loss)),
       label_smoothing_(config.optimizer.label_smoothing),
       largest_size_(LargestSize(config.image)),
@@ -111,7 +110,7 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
       mix_{config.image.mixup, config.image.cutmix},
       seed_(config.batch.seed),
       elastic_shards_(config.batch.elastic_shards) {
-  optim::AllowTf32(precision_ == "tf32");
+  optim::AllowTf32(precision_.tf32);
 }
 
 at::Tensor ImageTask::Normalised(const at::Tensor& images) const {

@@ -12,6 +12,7 @@
 #include "data/image/prepare_images.h"
 #include "models/image_model.h"
 #include "trainer/config/config.h"
+#include "trainer/optim/precision.h"
 #include "trainer/tasks/task.h"
 #include "trainer/weights/inference_weights.h"
 
@@ -78,7 +79,7 @@ class ImageTask : public Task {
   LossSums LossOfMixed(const data::Batch& batch, const at::Tensor& labels);
 
   std::shared_ptr<models::ImageModel> model_;
-  std::string precision_;
+  const optim::Precision& precision_;
   Criterion criterion_;
   double label_smoothing_;
   int64_t largest_size_;  // pixels

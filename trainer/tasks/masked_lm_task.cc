@@ -13,7 +13,6 @@
 #include "data/text/token_rows.h"
 #include "models/cross_entropy.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/optim/precision.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -76,14 +75,14 @@ MaskedLmBatch TextOf(const data::Batch& prepared) {
 MaskedLmTask::MaskedLmTask(std::shared_ptr<models::RobertaForMaskedLM> model, const config::Config& config,
                            at::Device device)
     : model_(std::move(model)),
-      precision_(config.precision.name),
+      precision_(optim::PrecisionNamed(config.precision.name)),
       longest_(config.text.tokens_per_sample),
       layout_(LayoutOn(device, config.text.unpad, longest_)),
       mask_prob_(config.text.mask_prob),
       expected_share_(ExpectedTokensOfSample(config) * config.text.mask_prob),
       device_(device),
       kernels_(device::TextKernelsOn(device)) {
-  optim::AllowTf32(precision_ == "tf32");
+  optim::AllowTf32(precision_.tf32);
   if (kernels_ != nullptr) model_->UseKernels(*kernels_);
 }
 

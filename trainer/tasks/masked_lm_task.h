@@ -8,6 +8,7 @@
 #include "data/pipeline/batch.h"
 #include "models/roberta.h"
 #include "trainer/config/config.h"
+#include "trainer/optim/precision.h"
 #include "trainer/tasks/sequence_batch.h"
 #include "trainer/tasks/task.h"
 
@@ -68,7 +69,7 @@ class MaskedLmTask : public Task {
   at::Tensor Guess(const MaskedLmBatch& batch);
 
   std::shared_ptr<models::RobertaForMaskedLM> model_;
-  std::string precision_;
+  const optim::Precision& precision_;
   int64_t longest_;  // --tokens_per_sample
   TokenLayout layout_;
   double mask_prob_;

@@ -228,7 +228,8 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
   const auto model = weights::MakeSequenceClassifier(any_head, config.batch.seed, device);
   weights::ApplyInitialWeights(WithHeadOf(*model, weights.tensors), config.model, *model);
   model->eval();
-  optim::AllowTf32(config.precision.name == "tf32");
+  const optim::Precision& precision = optim::PrecisionNamed(config.precision.name);
+  optim::AllowTf32(precision.tf32);
   const at::NoGradGuard no_grad;
   const data::SentenceSplit split = OpenTexts(config, any_head.encoder);
   WriteFeatures(config.run.features, split.source->size(), any_head.encoder.hidden_size,
@@ -236,7 +237,7 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
                   ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
                     const int64_t padding = any_head.encoder.padding_id;
                     const models::Sequences sequences = models::Padded(ids_NT, ids_NT.ne(padding), padding).To(device);
-                    optim::AutocastScope autocast(device.type(), config.precision.name);
+                    optim::AutocastScope autocast(device.type(), precision);
                     const at::Tensor features_NH = model->EncodeFirst(sequences).to(at::kFloat).cpu();
                     for (int64_t row = first; row < end; ++row) {
                       const data::SentenceText& text = split.texts[static_cast<size_t>(row)];

@@ -9,7 +9,6 @@
 #include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/optim/precision.h"
 #include "trainer/report/confusions.h"
 #include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/sequence_batch.h"
@@ -36,11 +35,11 @@ ClassCounts CountsFrom(const double* sums, int64_t classes) {
 SentenceTask::SentenceTask(std::shared_ptr<models::RobertaForSequenceClassification> model,
                            const config::Config& config, at::Device device)
     : model_(std::move(model)),
-      precision_(config.precision.name),
+      precision_(optim::PrecisionNamed(config.precision.name)),
       longest_(config.text.tokens_per_sample),
       layout_(LayoutOn(device, config.text.unpad, longest_)),
       device_(device) {
-  optim::AllowTf32(precision_ == "tf32");
+  optim::AllowTf32(precision_.tf32);
   if (const auto* kernels = device::TextKernelsOn(device)) model_->UseKernels(*kernels);
 }
 

@@ -10,6 +10,7 @@
 #include "data/sentences/sentence_rows.h"
 #include "models/roberta.h"
 #include "trainer/config/config.h"
+#include "trainer/optim/precision.h"
 #include "trainer/tasks/sequence_batch.h"
 #include "trainer/tasks/task.h"
 
@@ -65,7 +66,7 @@ class SentenceTask : public Task {
 
  private:
   std::shared_ptr<models::RobertaForSequenceClassification> model_;
-  std::string precision_;
+  const optim::Precision& precision_;
   int64_t longest_;  // --tokens_per_sample
   TokenLayout layout_;
   OutputsObserver observer_;
