@@ -2,6 +2,7 @@
 // others.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <string>
@@ -22,21 +23,33 @@ enum class ExitCode : int {
   kPreempted = 75,   // stopped after a clean save; the same command continues the run
 };
 
-// Returns the word for an exit code in messages and reports: "usage", "data", "peer_lost", …
+// What is known of an exit code.
+struct ExitCodeFacts {
+  ExitCode code;
+  const char* kind;          // the word for it in messages and reports
+  bool would_recur = false;  // the same command ends so again: it is not restarted
+};
+
+inline constexpr std::array kExitCodes = {ExitCodeFacts{ExitCode::kDone, "done"},
+                                          ExitCodeFacts{ExitCode::kUsage, "usage", /*would_recur=*/true},
+                                          ExitCodeFacts{ExitCode::kData, "data", /*would_recur=*/true},
+                                          ExitCodeFacts{ExitCode::kPeerLost, "peer_lost"},
+                                          ExitCodeFacts{ExitCode::kStorage, "storage"},
+                                          ExitCodeFacts{ExitCode::kDiverged, "diverged", /*would_recur=*/true},
+                                          ExitCodeFacts{ExitCode::kOutOfMemory, "out_of_memory"},
+                                          ExitCodeFacts{ExitCode::kInternal, "internal"},
+                                          ExitCodeFacts{ExitCode::kPreempted, "preempted"}};
+
+// Returns null for a number that is none of these.
+inline const ExitCodeFacts* FindExitCode(int code) {
+  const auto found =
+      std::ranges::find_if(kExitCodes, [code](const auto& known) { return static_cast<int>(known.code) == code; });
+  return found == kExitCodes.end() ? nullptr : &*found;
+}
+
 inline const char* KindOf(ExitCode code) {
-  constexpr std::array<std::pair<ExitCode, const char*>, 9> kKinds = {{{ExitCode::kDone, "done"},
-                                                                       {ExitCode::kUsage, "usage"},
-                                                                       {ExitCode::kData, "data"},
-                                                                       {ExitCode::kPeerLost, "peer_lost"},
-                                                                       {ExitCode::kStorage, "storage"},
-                                                                       {ExitCode::kDiverged, "diverged"},
-                                                                       {ExitCode::kOutOfMemory, "out_of_memory"},
-                                                                       {ExitCode::kInternal, "internal"},
-                                                                       {ExitCode::kPreempted, "preempted"}}};
-  for (const auto& [known, kind] : kKinds) {
-    if (known == code) return kind;
-  }
-  return "internal";
+  const ExitCodeFacts* facts = FindExitCode(static_cast<int>(code));
+  return facts != nullptr ? facts->kind : "internal";
 }
 
 // `what()` says what happened and to which object; `hint()` says what to do about it and may be empty.

@@ -140,7 +140,7 @@ void CompareModels(const std::string& name, const std::string& precision) {
   const auto distance = [&](models::ImageModel& model) {
     at::Tensor logits;
     {
-      const optim::AutocastScope autocast(gpu.type(), precision);
+      const optim::AutocastScope autocast(gpu.type(), optim::PrecisionNamed(precision));
       logits = model.forward(images).to(at::kFloat);
     }
     logits.square().sum().backward();

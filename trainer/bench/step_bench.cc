@@ -21,6 +21,7 @@
 #include "trainer/loop/step_computation.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/modes/session.h"
+#include "trainer/optim/precision.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/tasks/task_seed.h"
 #include "trainer/weights/module_state.h"

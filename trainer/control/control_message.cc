@@ -126,23 +126,7 @@ bool IsReal(const json& value, double least, double most) {
   return std::isfinite(number) && number >= least && number <= most;
 }
 
-bool IsExitCode(const json& value) {
-  if (!IsInteger(value, 1, 255)) return false;
-  switch (static_cast<ExitCode>(value.get<int>())) {
-    case ExitCode::kUsage:
-    case ExitCode::kData:
-    case ExitCode::kPeerLost:
-    case ExitCode::kStorage:
-    case ExitCode::kDiverged:
-    case ExitCode::kOutOfMemory:
-    case ExitCode::kInternal:
-    case ExitCode::kPreempted:
-      return true;
-    case ExitCode::kDone:
-      break;
-  }
-  return false;
-}
+bool IsExitCode(const json& value) { return IsInteger(value, 1, 255) && FindExitCode(value.get<int>()) != nullptr; }
 
 // Whether `value` is what ToJson(Position) writes.
 bool IsPosition(const json& value) {

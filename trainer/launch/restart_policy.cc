@@ -8,10 +8,8 @@ namespace {
 constexpr int kMostWithoutProgress = 3;
 
 bool WouldComeAgain(int exit_code) {
-  for (const ExitCode code : {ExitCode::kUsage, ExitCode::kData, ExitCode::kDiverged}) {
-    if (exit_code == static_cast<int>(code)) return true;
-  }
-  return false;
+  const ExitCodeFacts* facts = FindExitCode(exit_code);
+  return facts != nullptr && facts->would_recur;
 }
 
 std::string At(int64_t step) { return step < 0 ? "before training began" : "at step " + std::to_string(step); }

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kSgdBytes = 28, kAdamwBytes = 36;  // of a weight, with a half type
 
-StepWork OfImages(models::ImageModel& model, int64_t images, int64_t state_bytes_of_weight, const char* precision) {
-  StepScale scale{.samples = images, .precision = precision};
+StepWork OfImages(models::ImageModel& model, int64_t images, int64_t state_bytes_of_weight, at::ScalarType products) {
+  StepScale scale{.samples = images, .products = products};
   for (const at::Tensor& weight : model.parameters()) scale.weights += weight.numel();
   scale.optimizer_bytes = state_bytes_of_weight * scale.weights;
   return WorkOfStep(model.Cost(224), scale);
@@ -27,11 +27,11 @@ TEST(Roof, BytesAreThoseCountedByHand) {
   const double resnet = 3.29 * 8.19 + 5.52 * 11.125 + 1.51 * 4 + 0.80 * 6.6;
   const double efficientnet = 6.74 * 8 + (3.79 + 2.31) * 3 + 2.31 * 6 + 0.21 * 4;
   const auto resnet50 = models::MakeImageModel("resnet50", {}), b0 = models::MakeImageModel("efficientnet_b0", {});
-  const StepWork half = OfImages(*resnet50, 256, 4, "bf16"), floats = OfImages(*resnet50, 32, 8, "fp32");
+  const StepWork half = OfImages(*resnet50, 256, 4, at::kBFloat16), floats = OfImages(*resnet50, 32, 8, at::kFloat);
   EXPECT_NEAR(half.bytes, 1e6 * (2 * 256 * resnet + 25.56 * kSgdBytes), 0.01 * half.bytes);
   EXPECT_NEAR(half.flops, 6 * 4.09e9 * 256, 0.01 * half.flops);
   EXPECT_NEAR(floats.bytes, 1e6 * (4 * 32 * resnet + 25.56 * (8 + 16 + 4)), 0.01 * floats.bytes);
-  const StepWork work = OfImages(*b0, 64, 4, "fp16");
+  const StepWork work = OfImages(*b0, 64, 4, at::kHalf);
   EXPECT_NEAR(work.bytes, 1e6 * (2 * 64 * efficientnet + 5.29 * kSgdBytes), 0.01 * work.bytes);
 }
 
@@ -43,7 +43,7 @@ TEST(Roof, TextCountsItsPasses) {
   const double elements = (512.0 * 3 * 3 + (512.0 * 2 + 76) * 42) * 64 + 76.0 * 1000 * 3;
   EXPECT_NEAR(cost.moved_elements, elements, 1e-3 * elements);
   const StepWork work =
-      WorkOfStep(cost, {.samples = 32, .weights = 1000, .optimizer_bytes = 8000, .precision = "bf16"});
+      WorkOfStep(cost, {.samples = 32, .weights = 1000, .optimizer_bytes = 8000, .products = at::kBFloat16});
   EXPECT_NEAR(work.bytes, 2 * 32 * elements + 1000 * kAdamwBytes, 1e-3 * work.bytes);
 }
 

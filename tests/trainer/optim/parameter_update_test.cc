@@ -63,7 +63,7 @@ TEST(ParameterUpdate, WritesTheHalfCopiesOfWeights) {
     const auto expect_right = [&] {
       const at::NoGradGuard no_grad;
       layer->bias.zero_();
-      const AutocastScope autocast(at::kCPU, "bf16");
+      const AutocastScope autocast(at::kCPU, PrecisionNamed("bf16"));
       EXPECT_TRUE(at::equal(layer(at::eye(4)).t(), layer->weight.to(at::kBFloat16)));
     };
     for (const double gradient : {0.5, kInfinity, 2.0}) {
