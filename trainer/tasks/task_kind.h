@@ -1,6 +1,6 @@
 // What a value of --task means. The training loop knows only a Task (task.h); everything before and around the loop
 // asks the kind: which data, which model, what is kept beside the weights, and what the modes do. One object for each
-// kind, in one table. The flags that a kind uses are in trainer/config/flag_uses.cc.
+// kind, in one table. Its row in trainer/config/choices.cc has what flags and their checks know of it.
 #pragma once
 
 #include <c10/core/Device.h>
