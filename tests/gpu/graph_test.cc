@@ -155,7 +155,7 @@ class Trainee {
 };
 
 at::Device Gpu() {
-  distributed::ChooseAlgorithms({.deterministic = true});
+  distributed::ChooseAlgorithms(/*deterministic=*/true);
   return device::DeviceOf(launch::Launch{}, "nccl");
 }
 

@@ -1,6 +1,5 @@
 """An interrupted run resumes as if nothing had happened: the same weights and losses, bit for bit."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command import Background, TINY, load_json, losses, metrics, run, sha256, wait_until
+from command import Background, TINY, change_state, load_json, losses, metrics, run, sha256, wait_until
 from conftest import picture
 
 STEPS = 7  # 3 epochs of 2.5 steps; the ends of the epochs are at steps 3, 5 and (after the last) 8
@@ -173,19 +172,6 @@ def test_nothing_is_trained_when_every_checkpoint_is_damaged(few_images, own_sto
     assert [step for step, _ in losses(own_stopped)] == [1]
 
 
-def change_state(checkpoint: Path, change) -> None:
-    """Changes the state like somebody who knows the format: all sums are right."""
-    state = load_json(checkpoint / "state.json")
-    change(state)
-    content = json.dumps(state).encode()
-    (checkpoint / "state.json").write_bytes(content)
-    manifest = load_json(checkpoint / "manifest.json")
-    manifest["files"]["state.json"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    del manifest["sha256"]
-    manifest["sha256"] = hashlib.sha256(json.dumps(manifest, indent=2).encode()).hexdigest()
-    (checkpoint / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="ascii")
-
-
 @pytest.mark.parametrize("change, word", [
     (lambda state: state["progress"].update(step=-2**63), "progress.step"),
     (lambda state: state["progress"].update(step=3), "step 3"),
@@ -243,6 +229,24 @@ def test_a_second_job_on_the_run_directory_is_refused(few_images, run_dir):
     assert ended.code == 75, ended
     steps = [step for step, _ in losses(run_dir)]
     assert steps == list(range(1, len(steps) + 1))
+
+
+@pytest.mark.parametrize("batches", [0, 3])
+def test_batches_that_an_earlier_version_left_out(undisturbed, few_images, own_stopped, batches):
+    """--on_spike=rewind, which is gone, left out batches: if it did, the next steps would take other samples."""
+    def left_out(state):
+        state["config"].update(on_spike="rewind", spike_window=100)
+        state["progress"].update(rewinds=[{"step": 2, "batches": batches}], losses={"count": 4, "mean": 1, "variance": 1})
+
+    change_state(own_stopped / "checkpoints" / "step-000000004", left_out)
+    command = (*flags_of(few_images), f"--run_dir={own_stopped}")
+    if batches == 0:
+        run(*command)
+        assert result_of(own_stopped) == undisturbed()
+        return
+    for more in ("--dry_run", "--seed=0"):
+        assert "has left out 3 of its batches with --on_spike=rewind" in run(*command, more, check=2).stderr
+    assert "this run is finished" in run(*command, "--max_steps=4").stderr
 
 
 # ---- What changes from epoch to epoch ----------------------------------------------------------------------------------

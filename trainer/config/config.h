@@ -111,8 +111,7 @@ struct OptimizerConfig {
   double clip_norm = 0;             // 0: no clipping
   int64_t max_skipped_steps = 30;
   double spike_factor = 0;             // standard deviations; 0: losses are not watched
-  int64_t spike_window = 100;          // steps
-  std::string on_spike = "log";        // log | skip | rewind
+  std::string on_spike = "log";        // log | skip
   std::string loss = "ce";             // ce | bce
   std::string class_weights = "none";  // none | inverse | sqrt | effective | the path of a file
   double label_smoothing = 0;
@@ -160,8 +159,7 @@ struct RanksConfig {
   std::string grad_compression = "none";  // none | fp16 | bf16
   bool sync_bn = false;
   std::string deterministic = "off";  // off | run | elastic
-  int64_t cudnn_benchmark_limit = 0;
-  std::string cuda_graphs = "auto";  // off | on | auto
+  std::string cuda_graphs = "auto";   // off | on | auto
   std::string run_token;
   double init_timeout_seconds = 300;
   double comm_timeout_seconds = 600;

@@ -401,14 +401,10 @@ DTRAIN_FLAG(double, clip_norm, optimizer.clip_norm, AtLeast(0), "",
 DTRAIN_FLAG(int64, max_skipped_steps, optimizer.max_skipped_steps, AtLeast(1), "steps",
             "Fail after this many consecutive steps were skipped because their gradients were not finite.")
 DTRAIN_FLAG(double, spike_factor, optimizer.spike_factor, AtLeast(0), "standard deviations",
-            "A training loss that exceeds its running mean by more than this many of its standard deviations is a "
-            "spike: it is logged, and spikes.jsonl lists its samples; 0: off. 6 is rare in a healthy run.")
-DTRAIN_FLAG(int64, spike_window, optimizer.spike_window, AtLeast(2), "steps",
-            "With --spike_factor: steps over which the running mean and deviation are taken, exponentially; no loss "
-            "is a spike before so many steps.")
-DTRAIN_FLAG(string, on_spike, optimizer.on_spike, OneOf("log | skip | rewind"), "",
-            "With --spike_factor. log: a spike changes nothing; skip: its step is not applied; rewind: the run goes back "
-            "to its last checkpoint and leaves out the batches from there up to the spike, as PaLM's training did.")
+            "A training loss that exceeds its running mean by more than this many of its standard deviations, both of "
+            "about 100 steps, is a spike: it is logged, and spikes.jsonl lists its samples; 0: off. 6 is rare in a healthy run.")
+DTRAIN_FLAG(string, on_spike, optimizer.on_spike, OneOf("log | skip"), "",
+            "With --spike_factor. log: a spike changes nothing; skip: its step is not applied.")
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
             "Share of the target that is spread evenly over all classes.", .used_by = kClasses)
 DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(Losses()), "", "Loss for images.", .used_by = kImages)
@@ -505,9 +501,6 @@ DTRAIN_FLAG(string, deterministic, ranks.deterministic, OneOf("off | run | elast
             "run: the same run gives the same bits on GPUs, too, resumed or not. Slower, since algorithms are not "
             "chosen by measured speed. elastic: and on any number of ranks, which may change during the run; needs "
             "--global_batch_size.")
-DTRAIN_FLAG(int64, cudnn_benchmark_limit, ranks.cudnn_benchmark_limit, Between(0, 1000), "algorithms",
-            "Number of algorithms that cuDNN times for each convolution to find the fastest; 0: it takes its own first "
-            "choice. On an H100, ResNet-50 and EfficientNet-B0 trained no faster with 1, and started 3 seconds later.")
 DTRAIN_FLAG(string, cuda_graphs, ranks.cuda_graphs, OneOf("off | on | auto"), "",
             "Whether the training step is recorded once and then started as a whole, with the same bits. on: it is an "
             "error if that is not possible (on a CPU, with --activation_checkpointing or --deterministic=elastic); "

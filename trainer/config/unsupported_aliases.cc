@@ -90,10 +90,18 @@ constexpr auto kRows = std::to_array<Row>({
 });
 
 constexpr std::array kRemoved = {
+    RemovedFlag{"cudnn_benchmark_limit", true,
+                "cuDNN's own first choice of an algorithm was as fast on an H100, and starts sooner; leave it out"},
     RemovedFlag{"decode", true,
                 "images are decoded on the CPU, which was faster in training than nvJPEG on the GPU; leave it out"},
     RemovedFlag{"fused_norm", false, "GPUs always normalise this way now; leave it out"},
+    RemovedFlag{"on_spike", true,
+                "--on_spike=skip does not apply the step of a spike; to leave more out, stop the run and resume it "
+                "from an earlier checkpoint (--resume=PATH) with a lower --lr",
+                "rewind"},
     RemovedFlag{"pad_stem", false, "a stem padded to four channels was no faster on an H100; leave it out"},
+    RemovedFlag{"spike_window", true,
+                "mean and deviation of the loss are always those of about 100 steps; leave it out"},
     RemovedFlag{"static_graph", false, "every parameter takes part in every step now; leave it out"},
 };
 
@@ -109,9 +117,9 @@ const std::vector<Alias>& UnsupportedAliases() {
   return table;
 }
 
-const RemovedFlag* FindRemoved(std::string_view name) {
-  const auto row = std::find_if(kRemoved.begin(), kRemoved.end(), [name](const RemovedFlag& flag) {
-    if (flag.name == name) return true;
+const RemovedFlag* FindRemoved(std::string_view name, std::string_view value) {
+  const auto row = std::find_if(kRemoved.begin(), kRemoved.end(), [&](const RemovedFlag& flag) {
+    if (flag.name == name) return flag.value.empty() || flag.value == value;
     const bool is_negated = !flag.takes_value && name.starts_with("no") && name.ends_with(flag.name);
     return is_negated && (name.size() == flag.name.size() + 2 || name.substr(2).starts_with('_'));
   });

@@ -20,6 +20,7 @@ Reporter::Reporter(const config::ReportConfig& config, int rank, const report::R
     times_ = std::make_shared<report::TimesLog>(files_->times_jsonl);
     sinks_.Add(metrics_);
     sinks_.Add(times_);
+    sinks_.Add(std::make_shared<report::SpikeLog>(files_->spikes_jsonl));
     if (config.tensorboard) {
       tensorboard_ = std::make_shared<report::TensorboardLog>(files_->root, for_tensorboard);
       sinks_.Add(tensorboard_);

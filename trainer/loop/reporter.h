@@ -32,7 +32,6 @@ class Reporter {
   void Clear();
   // The run resumes after `step`: drops what earlier attempts have reported about later steps.
   void Resume(int64_t step, double epochs_done) { sinks_.Tell(&report::LogSink::Resume, step, epochs_done); }
-  void GoBack(int64_t step, double epochs_done) { sinks_.Tell(&report::LogSink::GoBack, step, epochs_done); }
   // Move the progress bar of the console: after every step, and after every batch of an evaluation.
   void Step(int64_t step, double epoch) { console_->Step(step, epoch); }
   void Evaluating(int64_t done, int64_t total) { console_->Evaluating(done, total); }

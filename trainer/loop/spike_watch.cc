@@ -16,7 +16,7 @@ enum WatchState { kLosses, kMean, kVariance, kStepsSeen, kSpikes, kNumWatchState
 }  // namespace
 
 SpikeWatch::SpikeWatch(const config::OptimizerConfig& config, const LossStatistics& losses, at::Device device)
-    : factor_(config.spike_factor), window_(config.spike_window) {
+    : factor_(config.spike_factor) {
   const std::vector<double> state = {static_cast<double>(losses.count), losses.mean, losses.variance, 0, 0};
   state_ = at::tensor(state, at::kDouble).to(device);
   spikes_ = at::zeros({kMostKept, 4}, state_.options());
@@ -27,7 +27,7 @@ at::Tensor SpikeWatch::Step(const at::Tensor& sums) {
   const at::Tensor loss = sums[kLossSum].to(at::kDouble) / sums[kWeight].to(at::kDouble);  // 0 / 0 is not finite
   const at::Tensor count = state_[kLosses], mean = state_[kMean], variance = state_[kVariance];
   const at::Tensor counts = loss.isfinite(), deviation = variance.sqrt(), bound = mean + factor_ * deviation;
-  const at::Tensor is_spike = counts.logical_and(count >= window_).logical_and(loss > bound);
+  const at::Tensor is_spike = counts.logical_and(count >= kWindow).logical_and(loss > bound);
 
   const at::Tensor slot = state_.slice(0, kSpikes, kSpikes + 1).to(at::kLong).clamp_max(kMostKept - 1);
   const at::Tensor kept = spikes_.index_select(0, slot), steps = state_[kStepsSeen] + 1;
@@ -35,7 +35,7 @@ at::Tensor SpikeWatch::Step(const at::Tensor& sums) {
   spikes_.index_copy_(0, slot, at::where(is_spike.logical_and(state_[kSpikes] < kMostKept), row, kept));
 
   const at::Tensor distance = at::where(is_spike, bound, loss) - mean;
-  const at::Tensor share = (count + 1).clamp_max(static_cast<double>(window_)).reciprocal();
+  const at::Tensor share = (count + 1).clamp_max(static_cast<double>(kWindow)).reciprocal();
   const at::Tensor next_mean = mean + share * distance;
   const at::Tensor next_variance = (1 - share) * (variance + share * distance.square());
   state_.copy_(at::stack({count + counts, at::where(counts, next_mean, mean),
@@ -57,8 +57,6 @@ std::vector<Spike> SpikeWatch::Take(int64_t step) {
   state_[kSpikes].zero_();
   return spikes;
 }
-
-bool SpikeWatch::HasSpikes() const { return state_[kSpikes].item<double>() > 0; }
 
 LossStatistics SpikeWatch::Losses() const {
   const at::Tensor state = state_.cpu();

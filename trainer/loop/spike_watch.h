@@ -19,15 +19,16 @@ struct Spike {
   double mean = 0, deviation = 0;  // of the losses before
 };
 
-// With window W and factor k, the n-th loss x is a spike if n > W and x > mean + k · deviation. Then mean += a · d and
-// variance = (1 - a) · (variance + a · d²), where d = x - mean and a = 1 / min(n, W): these are the mean and variance
-// of all losses so far, and after W of them exponential ones. A spike counts there as the bound that it exceeds, so
-// that a lasting change of the loss is soon no spike any more. Losses that are not finite, and steps with nothing to
-// learn, do not count.
+// With W = kWindow and factor k, the n-th loss x is a spike if n > W and x > mean + k · deviation. Then mean += a · d
+// and variance = (1 - a) · (variance + a · d²), where d = x - mean and a = 1 / min(n, W): these are the mean and
+// variance of all losses so far, and after W of them exponential ones. A spike counts there as the bound that it
+// exceeds, so that a lasting change of the loss is soon no spike any more. Losses that are not finite, and steps with
+// nothing to learn, do not count.
 class SpikeWatch {
  public:
   // The spikes that are kept for Take. Further ones keep their effect on a step, but are not reported.
   static constexpr int64_t kMostKept = 32;
+  static constexpr int64_t kWindow = 100;  // steps
 
   SpikeWatch(const config::OptimizerConfig& config, const LossStatistics& losses, at::Device device);
 
@@ -38,12 +39,10 @@ class SpikeWatch {
   // These wait for the device.
   // Returns the spikes since the last call, in order, and forgets them. `step`: the number of steps done.
   std::vector<Spike> Take(int64_t step);
-  bool HasSpikes() const;
   LossStatistics Losses() const;
 
  private:
   const double factor_;
-  const int64_t window_;
   at::Tensor state_;   // float64 on the device, indexed by an enum of the source
   at::Tensor spikes_;  // float64 kMostKept×4 on the device: steps of this object, loss, mean, deviation
 };

@@ -16,8 +16,8 @@ class TrainFeed {
  public:
   explicit TrainFeed(const TrainerParts& parts);
 
-  // Begins loading, with the batches of the step after `steps_done`. `left_out`: Progress::left_out_batches.
-  void Start(int64_t steps_done, int64_t left_out = 0);
+  // Begins loading, with the batches of the step after `steps_done`.
+  void Start(int64_t steps_done);
   void Stop();
 
   // Returns the batch of the next micro-step once it is loaded; work that the device gets from now on waits for its

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "trainer/errors.h"
-#include "trainer/loop/spike_log.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/report/log.h"
@@ -19,6 +18,23 @@ using report::Phase;
 constexpr double kSecondsBetweenTimes = 10;  // the first step that ends later reports them
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Returns the spike with the samples of its step, over all ranks.
+report::SpikePoint PointOf(const Spike& spike, const TrainerParts& parts) {
+  constexpr int64_t kMostSamples = 256;
+  const std::vector<int64_t> samples = parts.train_batches.SamplesOfStep(spike.step);
+  report::SpikePoint point{.step = spike.step,
+                           .loss = spike.loss,
+                           .mean = spike.mean,
+                           .deviation = spike.deviation,
+                           .action = parts.config.optimizer.on_spike,
+                           .samples_of_step = static_cast<int64_t>(samples.size())};
+  for (int64_t i = 0; i < std::min(point.samples_of_step, kMostSamples); ++i) {
+    const int64_t index = samples[static_cast<size_t>(i)];
+    point.samples.push_back({index, parts.data.train->source->Place(index)});
+  }
+  return point;
+}
 
 }  // namespace
 
@@ -52,13 +68,12 @@ report::RunResult Trainer::Run() {
   interval_.Start();
   phases_.Enter(Phase::kOther);
   ReportTimes();
-  if (Rewinds() && progress_.step == 0) Save();  // there must be a checkpoint to go back to
   if (EvaluationWasMissed()) {
     EvaluateNow();
     if (StopsEarly()) Save();
   }
   const bool is_over = progress_.step >= last_step || StopsEarly();
-  if (!is_over) feed_.Start(progress_.step, progress_.left_out_batches());
+  if (!is_over) feed_.Start(progress_.step);
   for (bool last = is_over; !last;) {
     profiler_.Before(progress_.step + 1);
     TrainStep();
@@ -67,11 +82,8 @@ report::RunResult Trainer::Run() {
     StopsAreOrderly();
     const bool stop = parts_.control.StopsHere(progress_.step);
     last = progress_.step == last_step;
-    if (ReadsSpikes(stop, last) && GoesBackAfterSpikes()) {
-      if (stop) SaveAndStop();
-      last = false;
-      continue;
-    }
+    // On a GPU this waits for the device, which logging and saving do anyway.
+    if (parts_.device.is_cpu() || plan.ShouldLog(progress_.step)) ReportSpikes();
     parts_.reporter.Step(progress_.step, plan.EpochAt(progress_.step));
     if (plan.ShouldLog(progress_.step)) LogStep();
     if (SecondsSince(last_times_) > kSecondsBetweenTimes) ReportTimes();
@@ -79,9 +91,7 @@ report::RunResult Trainer::Run() {
     if (stop && !last) SaveAndStop();
     if (last || plan.ShouldEvaluate(progress_.step)) EvaluateNow();
     last = last || StopsEarly();
-    // A rank that saves by time does not save a state that the run is about to leave.
-    const bool by_time = saving_.IsDueByTime() && !(Rewinds() && step_.spikes()->HasSpikes());
-    if (last || by_time || plan.ShouldSave(progress_.step)) Save();
+    if (last || saving_.IsDueByTime() || plan.ShouldSave(progress_.step)) Save();
   }
   feed_.Stop();
   saving_.Finish();
@@ -109,50 +119,6 @@ void Trainer::SaveAndStop() {
                       (parts_.config.run.resume == "none" ? " --resume=auto" : "") + " to go on");
 }
 
-// On a GPU, reading them waits for the device, so it is done only in steps that wait anyway.
-bool Trainer::ReadsSpikes(bool stop, bool last) const {
-  const Plan& plan = parts_.plan;
-  const int64_t step = progress_.step;
-  return step_.spikes() != nullptr && (stop || last || parts_.device.is_cpu() || plan.ShouldLog(step) ||
-                                       plan.ShouldEvaluate(step) || plan.ShouldSave(step));
-}
-
-bool Trainer::GoesBackAfterSpikes() {
-  for (const Spike& spike : step_.spikes()->Take(progress_.step)) {
-    if (Rewinds()) {
-      GoBack(spike);
-      return true;
-    }
-    ReportSpike(parts_, progress_, spike, parts_.config.optimizer.on_spike);
-  }
-  return false;
-}
-
-// The batches from the checkpoint up to that of the spike are left out. The file of spikes remembers this until the
-// next checkpoint does.
-void Trainer::GoBack(const Spike& spike) {
-  feed_.Stop();
-  saving_.Finish();
-  ReportTimes();
-  phases_.Enter(Phase::kSaving);  // the other ranks wait for the first one, which reads
-  LastSave last = parts_.read_last_save();
-  const Rewind rewind = RewindAfter(spike, last.progress.step);
-  last.progress.rewinds = progress_.rewinds;
-  if (!AddRewind(rewind, last.progress.rewinds)) {
-    ReportSpike(parts_, progress_, spike, "stop");
-    ThrowTooManyRewinds(spike, rewind.step);
-  }
-  ReportSpike(parts_, progress_, spike, "rewind", rewind);
-
-  if (parts_.step_graph != nullptr) parts_.step_graph->Forget();
-  interval_.Restart();
-  Restore(last.progress, last.snapshot ? &*last.snapshot : nullptr);
-  parts_.reporter.GoBack(progress_.step, parts_.plan.EpochAt(progress_.step));
-  if (reported_step_ != nullptr) *reported_step_ = progress_.step;
-  ReportTimes();
-  feed_.Start(progress_.step, progress_.left_out_batches());
-}
-
 void Trainer::TrainStep() {
   step_.Run(progress_.step + 1);
   ++progress_.step;
@@ -173,6 +139,13 @@ void Trainer::LogStep() {
     nothing_to_learn_.Line(progress_.step, point.text ? point.text->empty_samples : 0, point.empty_steps);
   }
   if (!std::isnan(point.loss)) RequireFinite(point.loss, progress_.step);
+}
+
+void Trainer::ReportSpikes() {
+  if (step_.spikes() == nullptr) return;
+  for (const Spike& spike : step_.spikes()->Take(progress_.step)) {
+    if (parts_.communicator.rank() == 0) parts_.reporter.Spike(PointOf(spike, parts_));
+  }
 }
 
 void Trainer::ReportTimes() {
@@ -229,10 +202,8 @@ void Trainer::NoteBest(const report::ValPoint& point) {
 void Trainer::Save() {
   phases_.Enter(Phase::kSaving);  // KeepIn waits for the device
   interval_.KeepIn(progress_);
-  if (step_.spikes() != nullptr) {
-    if (!Rewinds()) GoesBackAfterSpikes();  // the saved state has their effect, so they would not be reported later
-    progress_.losses = step_.spikes()->Losses();
-  }
+  ReportSpikes();  // the saved state has their effect, so they would not be reported later
+  if (step_.spikes() != nullptr) progress_.losses = step_.spikes()->Losses();
   RequireFinite(progress_.interval_loss_sum, progress_.step);
   progress_.bucket_layout = step_.bucket_layout();
   saving_.Save(progress_, step_.update(), step_.average());
@@ -248,7 +219,7 @@ report::RunResult Trainer::Result(Clock::time_point start) const {
   result.step = progress_.step;
   result.epoch = parts_.plan.EpochAt(progress_.step);
   result.seconds = SecondsSince(start);
-  result.samples_seen = SamplesSeen(parts_.train_batches, progress_);
+  result.samples_seen = parts_.train_batches.SamplesTaken(progress_.step);
   result.world_size = parts_.communicator.world_size();
   result.speed_unit = parts_.task.speed_unit();
   result.speed = interval_.units_of_run() / (result.seconds - evaluation_seconds_);

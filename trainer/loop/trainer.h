@@ -8,7 +8,6 @@
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"
 #include "trainer/loop/saving.h"
-#include "trainer/loop/spike_watch.h"
 #include "trainer/loop/step_profiler.h"
 #include "trainer/loop/train_feed.h"
 #include "trainer/loop/trainer_parts.h"
@@ -30,9 +29,8 @@ class Trainer {
   void Restore(const Progress& progress, const checkpoint::Snapshot* restored);
 
   // A collective. Trains to the end of the plan, or until training stops early (Plan::WhyStopsEarly). Throws Preempted
-  // after a clean save if any rank was asked to stop, DivergedError if the loss is no longer finite, too many steps in
-  // a row were skipped or the loss spikes after too many rewinds, DataError, StorageError, and the errors of
-  // Communicator if a peer is lost.
+  // after a clean save if any rank was asked to stop, DivergedError if the loss is no longer finite or too many steps
+  // in a row were skipped, DataError, StorageError, and the errors of Communicator if a peer is lost.
   report::RunResult Run();
 
   // From now on Run stores the number of steps done in `*step`, for the report of a failure.
@@ -43,13 +41,9 @@ class Trainer {
   bool EvaluationWasMissed() const;
   bool StopsEarly() const { return !parts_.plan.WhyStopsEarly(progress_).empty(); }
   [[noreturn]] void SaveAndStop();
-  // Reports the spikes of the loss since the last call. Returns whether the run has gone back to its last checkpoint.
-  bool GoesBackAfterSpikes();
-  void GoBack(const Spike& spike);
-  bool ReadsSpikes(bool stop, bool last) const;
-  bool Rewinds() const { return step_.spikes() != nullptr && parts_.config.optimizer.on_spike == "rewind"; }
   void TrainStep();
   void LogStep();
+  void ReportSpikes();
   void ReportTimes();
   void WarnOfWaiting(const report::TrainPoint& point);
   void FinishEpoch();

@@ -3,9 +3,7 @@
 
 #include <c10/core/Device.h>
 
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "data/pipeline/device_feed.h"
 #include "trainer/checkpoint/store.h"
@@ -23,12 +21,6 @@
 
 namespace dtrain::loop {
 
-// The last checkpoint, as a run resumes from it.
-struct LastSave {
-  Progress progress;                             // the same on all ranks
-  std::optional<checkpoint::Snapshot> snapshot;  // on rank 0
-};
-
 // Everything referred to must outlive the trainer.
 struct TrainerParts {
   const config::Config& config;
@@ -41,9 +33,8 @@ struct TrainerParts {
   Reporter& reporter;
   const report::RunDirectory& files;
   at::Device device;
-  StepGraph* step_graph;                          // null: steps run unrecorded
-  nlohmann::json kept;                            // stored in every checkpoint's state.json beside the progress
-  std::function<LastSave()> read_last_save = {};  // a collective, for --on_spike=rewind
+  StepGraph* step_graph;  // null: steps run unrecorded
+  nlohmann::json kept;    // stored in every checkpoint's state.json beside the progress
 };
 
 }  // namespace dtrain::loop

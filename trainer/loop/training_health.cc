@@ -84,25 +84,6 @@ std::string NothingToMeasure(const std::string& split) {
   return "none of the evaluated samples of " + split + " has a token to guess";
 }
 
-void WarnOfSpike(const Spike& spike, const std::optional<Rewind>& rewind, const std::string& listed) {
-  char numbers[160];
-  std::snprintf(numbers, sizeof(numbers),
-                "the loss of step %lld, %.4g, is a spike: the mean before was %.4g, the deviation %.2g",
-                static_cast<long long>(spike.step), spike.loss, spike.mean, spike.deviation);
-  const std::string back = rewind ? "; the run goes back to step " + std::to_string(rewind->step) + " and leaves out " +
-                                        std::to_string(rewind->batches) + (rewind->batches == 1 ? " batch" : " batches")
-                                  : "";
-  report::LogWarning(numbers + back + "; its samples are listed in " + listed);
-}
-
-void ThrowTooManyRewinds(const Spike& spike, int64_t checkpoint) {
-  throw DivergedError(
-      "the loss of step " + std::to_string(spike.step) + " is a spike again, after " + std::to_string(kMostRewinds) +
-          " rewinds to the checkpoint of step " + std::to_string(checkpoint),
-      "lower --lr, lengthen the warmup, or set --clip_norm; or raise --spike_factor; spikes.jsonl lists "
-      "the samples");
-}
-
 void RequireFinite(double loss, int64_t step) {
   if (std::isfinite(loss)) return;
   throw DivergedError("the loss is not finite by step " + std::to_string(step), kAgainstDivergence);

@@ -5,8 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "trainer/loop/spike_watch.h"
-#include "trainer/loop/training_state.h"
 #include "trainer/report/points.h"
 
 namespace dtrain::loop {
@@ -49,14 +47,6 @@ class NothingToLearn {
 void WarnOfUnmeasured(const report::TextCounts& counts, const std::string& split);
 // Returns the latter as a sentence.
 std::string NothingToMeasure(const std::string& split);
-
-// Warns of a spike, which the file `listed` describes. `rewind` is what follows it, if it is a rewind.
-void WarnOfSpike(const Spike& spike, const std::optional<Rewind>& rewind, const std::string& listed);
-
-// The number of times that a run goes back to one checkpoint.
-inline constexpr int64_t kMostRewinds = 3;
-// Throws DivergedError: the loss has spiked once more after so many rewinds to the checkpoint of a step.
-[[noreturn]] void ThrowTooManyRewinds(const Spike& spike, int64_t checkpoint);
 
 // Throws DivergedError if `loss` is not finite after `step` steps.
 void RequireFinite(double loss, int64_t step);

@@ -156,29 +156,6 @@ distributed::BucketLayout BucketLayoutFromJson(const nlohmann::json& buckets, co
 
 }  // namespace
 
-int64_t Progress::left_out_batches() const {
-  int64_t batches = 0;
-  for (const Rewind& rewind : rewinds) batches += rewind.batches;
-  return batches;
-}
-
-nlohmann::json ToJson(const std::vector<Rewind>& rewinds) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const Rewind& rewind : rewinds) json.push_back({{"step", rewind.step}, {"batches", rewind.batches}});
-  return json;
-}
-
-std::vector<Rewind> RewindsFromJson(const nlohmann::json& json) {
-  const std::string name = "progress.rewinds";
-  if (!json.is_array()) SavedObject::Refuse(name, "a list");
-  std::vector<Rewind> rewinds;
-  for (const nlohmann::json& item : json) {
-    const SavedObject rewind(item, name);
-    rewinds.push_back({.step = rewind.Count("step"), .batches = rewind.Count("batches")});
-  }
-  return rewinds;
-}
-
 nlohmann::json ToJson(const Progress& progress) {
   nlohmann::json json = {{"step", progress.step},
                          {"interval_loss_sum", progress.interval_loss_sum},
@@ -192,7 +169,6 @@ nlohmann::json ToJson(const Progress& progress) {
   if (losses.count > 0) {
     json["losses"] = {{"count", losses.count}, {"mean", losses.mean}, {"variance", losses.variance}};
   }
-  if (!progress.rewinds.empty()) json["rewinds"] = ToJson(progress.rewinds);
   return json;
 }
 
@@ -211,7 +187,11 @@ Progress ProgressFromJson(const nlohmann::json& json) {
     const SavedObject losses(saved.At("losses"), saved.Named("losses"));
     progress.losses = {losses.Count("count"), losses.Number("mean"), losses.Number("variance")};
   }
-  if (json.contains("rewinds")) progress.rewinds = RewindsFromJson(saved.At("rewinds"));
+  if (json.contains("rewinds")) {
+    for (const nlohmann::json& rewind : saved.Array("rewinds")) {
+      progress.left_out_batches += SavedObject(rewind, saved.Named("rewinds")).Count("batches");
+    }
+  }
   return progress;
 }
 

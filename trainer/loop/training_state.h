@@ -22,12 +22,6 @@ struct LossStatistics {
   double mean = 0, variance = 0;
 };
 
-// The run went back to the checkpoint of `step` (--on_spike=rewind), and its next batch is `batches` later.
-struct Rewind {
-  int64_t step = 0, batches = 0;
-  bool operator==(const Rewind&) const = default;
-};
-
 // The state of a run that changes with every step. The state of random generators is not part of it: all random numbers
 // are functions of the seed and the sample, or of the seed and the step (task_seed.h).
 struct Progress {
@@ -40,16 +34,10 @@ struct Progress {
   std::optional<report::ValPoint> best;        // the best evaluation, by its first metric
   distributed::BucketLayout bucket_layout;     // empty before the first step
   LossStatistics losses;                       // of all steps, with --spike_factor
-  std::vector<Rewind> rewinds;                 // their steps ascend
-
-  // The global batches that rewinds have left out so far: the step after `step` takes batch `step` + left_out (from 0).
-  int64_t left_out_batches() const;
+  int64_t left_out_batches = 0;                // by --on_spike=rewind of earlier versions; read, never written
 };
 
 nlohmann::json ToJson(const Progress& progress);
-nlohmann::json ToJson(const std::vector<Rewind>& rewinds);
-// Throws as ProgressFromJson does.
-std::vector<Rewind> RewindsFromJson(const nlohmann::json& json);
 // Throws StorageError naming the value that is missing or of a wrong type. A right checksum does not exclude that.
 Progress ProgressFromJson(const nlohmann::json& json);
 

@@ -24,7 +24,7 @@ class TrainingStep {
   TrainingStep(const TrainerParts& parts, TrainFeed& feed, Phases& phases, LogInterval& interval);
   ~TrainingStep();
 
-  // A collective, called before the first step and when a run goes back: see Trainer::Restore.
+  // A collective, called once, before the first step: see Trainer::Restore.
   void Restore(const Progress& progress, const checkpoint::Snapshot* restored);
 
   // A collective. Computes step `step`, counted from 1, and adds its sums to the interval. Throws DivergedError if too

@@ -240,8 +240,9 @@ void DryRun(const RunContext& given) {
     }
     const bool trains = config.run.mode == "train";
     if (!state.is_null()) {
-      ProgressOf(state, KeptState(config, loop::RunIdentity(config, plan, sets), sets, *given.config.batch.batch_size),
-                 config.data.allow_dataset_change);
+      const nlohmann::json identity = loop::RunIdentity(config, plan, sets);
+      const nlohmann::json kept = KeptState(config, identity, sets, *given.config.batch.batch_size);
+      RequireNoneLeftOut(ProgressOf(state, kept, config.data.allow_dataset_change), plan);
     }
     const double estimate = MemoryEstimate(config, *task, plan);
     if (trains) needed = estimate;

@@ -16,8 +16,6 @@
 namespace dtrain::modes {
 namespace {
 
-constexpr char kLaterRewinds[] = "later_rewinds";
-
 void WarnOfInvalid(const std::filesystem::path& directory, const std::string& reason) {
   report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the previous one");
 }
@@ -91,10 +89,6 @@ nlohmann::json KeptState(const config::Config& config, const nlohmann::json& ide
   return kept;
 }
 
-void AddRewinds(const std::vector<loop::Rewind>& rewinds, nlohmann::json& state) {
-  if (state.is_object() && !rewinds.empty()) state[kLaterRewinds] = ToJson(rewinds);
-}
-
 loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change) {
   const auto part = [&state](const char* key) {
     return state.is_object() ? state.value(key, nlohmann::json()) : state;
@@ -102,12 +96,16 @@ loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kep
   weights::RequireSameNames(weights::ClassesFromJson(part("classes"), "the checkpoint"),
                             weights::ClassesFromJson(kept.at("classes"), "this run"));
   loop::RequireSameRun(part("run"), kept.at("run"), allow_dataset_change);
-  loop::Progress progress = loop::ProgressFromJson(part("progress"));
-  if (state.contains(kLaterRewinds)) {
-    std::erase_if(progress.rewinds, [&](const loop::Rewind& rewind) { return rewind.step == progress.step; });
-    for (const loop::Rewind& rewind : loop::RewindsFromJson(part(kLaterRewinds))) progress.rewinds.push_back(rewind);
-  }
-  return progress;
+  return loop::ProgressFromJson(part("progress"));
+}
+
+void RequireNoneLeftOut(const loop::Progress& progress, const loop::Plan& plan) {
+  const bool is_over = progress.step >= plan.total_steps || !plan.WhyStopsEarly(progress).empty();
+  if (progress.left_out_batches == 0 || is_over) return;
+  throw UsageError("the run has left out " + std::to_string(progress.left_out_batches) +
+                       " of its batches with --on_spike=rewind, which is gone: its next steps would take other samples",
+                   "go on with the version that began it; or begin another run with its weights "
+                   "(--init_weights=RUN_DIR/model.safetensors)");
 }
 
 }  // namespace dtrain::modes

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config.h"
@@ -30,12 +29,12 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
 nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const tasks::DataSets& data,
                          int64_t asked_batch_size);
 
-// Stores the rewinds to the checkpoint that its state.json does not know of, because they came after it (SpikeLog), for
-// ProgressOf.
-void AddRewinds(const std::vector<loop::Rewind>& rewinds, nlohmann::json& state);
-
 // Returns the progress in a checkpoint's state.json. Throws if the checkpoint belongs to another run than `kept`
 // (see RequireSameRun) or is damaged.
 loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change);
+
+// Throws UsageError if an earlier version has left out batches of the run, which has steps to do: they would be taken
+// from other batches than there.
+void RequireNoneLeftOut(const loop::Progress& progress, const loop::Plan& plan);
 
 }  // namespace dtrain::modes

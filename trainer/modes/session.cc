@@ -136,8 +136,7 @@ Session::Session(const RunContext& run_context)
   } else {
     device::UseShareOfCores(launch);
   }
-  distributed::ChooseAlgorithms({.deterministic = context.config.ranks.deterministic != "off",
-                                 .cudnn_benchmark_limit = context.config.ranks.cudnn_benchmark_limit});
+  distributed::ChooseAlgorithms(/*deterministic=*/context.config.ranks.deterministic != "off");
   const bool training = context.config.run.mode == "train";
   // With --backend=nccl even a single rank uses NCCL, so that the code for several ranks can be tried on one GPU.
   if (launch.world_size > 1 || context.config.ranks.backend == "nccl") {

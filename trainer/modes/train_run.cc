@@ -17,7 +17,6 @@
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
-#include "trainer/loop/spike_log.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
@@ -41,14 +40,16 @@ namespace {
 class RunCheckpoints {
  public:
   // A collective. Finds the checkpoint with which the run goes on, and gives `config` its batch sizes.
-  RunCheckpoints(const Session& session, config::Config& config) : rendezvous_(session.rendezvous.get()) {
+  RunCheckpoints(const Session& session, config::Config& config) {
     if (session.context.launch.rank == 0) {
-      first_.emplace(report::RunDirectory(session.run_directory));
+      first_.emplace(session.run_directory);
       first_->store.RemoveLeftovers();
       first_->found = FindCheckpoint(config.run.resume, session.restarted, first_->store);
-      if (first_->found) AddRewinds(first_->spikes.RewindsTo(first_->found->step), first_->found->state);
     }
-    state_ = ShareState("state");
+    const nlohmann::json state = first_ && first_->found ? first_->found->state : nlohmann::json();
+    state_ = session.rendezvous == nullptr
+                 ? state
+                 : nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", state.dump()));
     const std::string adapted = KeepGlobalBatch(state_, session.context.launch.world_size, config);
     if (first_ && !adapted.empty()) report::LogInfo(adapted);
   }
@@ -84,9 +85,7 @@ class RunCheckpoints {
   // The checkpoint belongs to this run, and the run has gone back to it: drops what came after it.
   void DropLater() {
     if (!first_) return;
-    const int64_t step = first_->found ? first_->found->step : -1;
-    first_->store.SetAsideNewerThan(step);
-    first_->spikes.Resume(step);
+    first_->store.SetAsideNewerThan(first_->found ? first_->found->step : -1);
   }
 
   // Returns the tensors, once; empty on the other ranks and in a fresh run.
@@ -94,34 +93,17 @@ class RunCheckpoints {
     return first_ ? std::exchange(first_->found, std::nullopt) : std::nullopt;
   }
 
-  // A collective. Goes back to the last checkpoint that this run has saved.
-  loop::LastSave ReadAgain(const nlohmann::json& kept) {
-    if (first_) first_->found = FindCheckpoint("auto", /*restarted=*/false, first_->store);
-    const nlohmann::json saved = ShareState("state after rewind " + std::to_string(++rewinds_));
-    DropLater();
-    return {ProgressOf(saved, kept, /*allow_dataset_change=*/true), TakeSnapshot()};
-  }
-
  private:
   struct FirstRank {
-    explicit FirstRank(const report::RunDirectory& files) : store(files.root), spikes(files.spikes_jsonl) {}
+    explicit FirstRank(const std::filesystem::path& run_directory) : store(run_directory) {}
 
     checkpoint::Store store;
-    loop::SpikeLog spikes;
     std::optional<checkpoint::Snapshot> found;
     std::unique_ptr<checkpoint::AsyncWriter> writer;
   };
 
-  // `key` is another one each time.
-  nlohmann::json ShareState(const std::string& key) const {
-    const nlohmann::json state = first_ && first_->found ? first_->found->state : nlohmann::json();
-    return rendezvous_ == nullptr ? state : nlohmann::json::parse(rendezvous_->ShareFromFirst(key, state.dump()));
-  }
-
-  distributed::Rendezvous* rendezvous_;  // null: one rank
-  std::optional<FirstRank> first_;       // empty on the other ranks
-  nlohmann::json state_;                 // state.json of the checkpoint, on every rank; null if there is none
-  int64_t rewinds_ = 0;
+  std::optional<FirstRank> first_;  // empty on the other ranks
+  nlohmann::json state_;            // state.json of the checkpoint, on every rank; null if there is none
 };
 
 // Returns the metadata of the run's files of weights.
@@ -261,6 +243,7 @@ Beginning BeginRun(const Session& session, const PlannedRun& run, const Learner&
   const config::Config& config = session.context.config;
   Beginning beginning;
   beginning.progress = checkpoints.ProgressOfRun(run.kept, config.data.allow_dataset_change);
+  RequireNoneLeftOut(beginning.progress, run.plan);
   const int64_t step = beginning.progress.step;
   beginning.stopped_early = run.plan.WhyStopsEarly(beginning.progress);
   beginning.finished = step >= run.plan.total_steps || !beginning.stopped_early.empty();
@@ -327,9 +310,8 @@ void Train(const RunContext& given) {
       context.launch.rank == 0 ? std::optional(files) : std::nullopt,
       {.config = config::ToJson(config), .hyperparameters = config::TrainingPart(config)}, HealthOf(session));
   Announce(session, run, learner, beginning, reporter);
-  const auto read_last_save = [&] { return checkpoints.ReadAgain(run.kept); };
   loop::Trainer trainer({config, run.plan, run.data, *run.batches, *learner.task, communicator, *session.control,
-                         reporter, files, session.device, learner.step_graph.get(), run.kept, read_last_save},
+                         reporter, files, session.device, learner.step_graph.get(), run.kept},
                         checkpoints.writer());
   {
     const std::optional<checkpoint::Snapshot> snapshot = checkpoints.TakeSnapshot();

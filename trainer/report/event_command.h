@@ -32,7 +32,6 @@ class EventCommand : public LogSink {
   EventCommand& operator=(const EventCommand&) = delete;
 
   void Resume(int64_t step, double epochs_done) override;
-  void GoBack(int64_t /*step*/, double /*epochs_done*/) override {}  // Spike has told it
   void Spike(const SpikePoint& point) override { Send(JsonLine(point)); }
   void Train(const TrainPoint& point) override { Send(JsonLine(point)); }
   void Validation(const ValPoint& point) override { Send(JsonLine(point)); }

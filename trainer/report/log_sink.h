@@ -19,8 +19,6 @@ class LogSink {
   // Called once, before all others. The run continues after `step` steps and `epochs_done` (fractional) epochs, both 0
   // for a new run. Everything reported earlier about later steps is void.
   virtual void Resume(int64_t /*step*/, double /*epochs_done*/) {}
-  // The run goes back to its checkpoint of `step`, likewise (--on_spike=rewind).
-  virtual void GoBack(int64_t step, double epochs_done) { Resume(step, epochs_done); }
   virtual void Train(const TrainPoint& /*point*/) {}
   // Called for each validation set (ValPoint::split), the one that decides first.
   virtual void Validation(const ValPoint& /*point*/) {}

@@ -1,10 +1,11 @@
-// metrics.jsonl: the history of a run, one JSON object per line.
+// The histories of a run, one JSON object per line: metrics.jsonl, and spikes.jsonl.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "trainer/report/append_file.h"
 #include "trainer/report/log_sink.h"
@@ -32,6 +33,24 @@ class MetricsLog : public LogSink {
 
   std::filesystem::path path_;
   std::optional<AppendFile> file_;
+};
+
+// spikes.jsonl: the training losses that stood out (--spike_factor), each with the samples of its step, so that one can
+// look at them. The file does not exist before the first. For rank 0 only. Methods throw StorageError if they fail.
+class SpikeLog : public LogSink {
+ public:
+  static constexpr int64_t kMostLines = 200;
+
+  explicit SpikeLog(std::filesystem::path path) : path_(std::move(path)) {}
+
+  // As MetricsLog does.
+  void Resume(int64_t step, double epochs_done) override;
+  // Appends a line and warns of the spike. Does neither if there are kMostLines.
+  void Spike(const SpikePoint& point) override;
+
+ private:
+  std::filesystem::path path_;
+  int64_t lines_ = 0;
 };
 
 }  // namespace dtrain::report

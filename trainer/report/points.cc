@@ -151,10 +151,20 @@ std::string JsonLine(const EpochPoint& point) {
 }
 
 std::string JsonLine(const SpikePoint& point) {
-  Json json = {{"kind", "spike"},    {"step", point.step},           {"loss", point.loss},
-               {"mean", point.mean}, {"deviation", point.deviation}, {"action", point.action}};
-  if (point.checkpoint) json["checkpoint"] = *point.checkpoint;
-  return json.dump();
+  Json json = {{"kind", "spike"},
+               {"step", point.step},
+               {"loss", point.loss},
+               {"mean", point.mean},
+               {"deviation", point.deviation},
+               {"action", point.action},
+               {"samples_of_step", point.samples_of_step},
+               {"samples", Json::array()}};
+  for (const PlacedSample& sample : point.samples) {
+    Json placed = {{"index", sample.index}, {"file", sample.place.file}};
+    if (sample.place.offset) placed["offset"] = *sample.place.offset;
+    json["samples"].push_back(std::move(placed));
+  }
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 std::string JsonLine(const CheckpointPoint& point) {

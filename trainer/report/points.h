@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/record_source.h"
 #include "trainer/report/time_parts.h"
 
 namespace dtrain::report {
@@ -122,12 +123,19 @@ struct CheckpointPoint {
   std::string path;  // of its folder
 };
 
+// A sample, and where it lies in the data.
+struct PlacedSample {
+  int64_t index = 0;
+  data::RecordPlace place;
+};
+
 // A training loss that stood out (--spike_factor).
 struct SpikePoint {
   int64_t step = 0;
-  double loss = 0, mean = 0, deviation = 0;          // the last two of the losses before
-  std::string action;                                // log, skip, rewind; stop if there were too many rewinds
-  std::optional<int64_t> checkpoint = std::nullopt;  // the step to which the run goes back
+  double loss = 0, mean = 0, deviation = 0;  // the last two of the losses before
+  std::string action;                        // of --on_spike
+  int64_t samples_of_step = 0;               // of the global batch
+  std::vector<PlacedSample> samples = {};    // the first of them
 };
 
 // The time that one start of the program has spent, from the start of the process to the end of a step.
@@ -138,7 +146,7 @@ struct RunTimes {
 
 // The time that all starts of the program have spent on a run.
 struct TimeSplit {
-  int64_t attempts = 0;     // starts of the program, and rewinds (--on_spike)
+  int64_t attempts = 0;     // starts of the program
   TimeParts kept = {};      // the time that was not lost
   double lost_seconds = 0;  // work that no checkpoint kept and that a later attempt did again
 };
@@ -173,7 +181,7 @@ struct RunResult {
 std::string JsonLine(const TrainPoint& point);
 std::string JsonLine(const ValPoint& point);
 std::string JsonLine(const EpochPoint& point);
-// The same for --on_event; metrics.jsonl has no such lines.
+// The same for spikes.jsonl and --on_event; metrics.jsonl has no such lines.
 std::string JsonLine(const SpikePoint& point);
 std::string JsonLine(const CheckpointPoint& point);
 

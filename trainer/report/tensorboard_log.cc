@@ -70,11 +70,6 @@ void TensorboardLog::Resume(int64_t step, double /*epochs_done*/) {
   CutBack(step);
 }
 
-void TensorboardLog::GoBack(int64_t step, double epochs_done) {
-  file_.reset();  // the next event begins another file
-  Resume(step, epochs_done);
-}
-
 // TensorBoard expects the second in the file's name; it is raised so that the name sorts after those of earlier files.
 void TensorboardLog::Begin() {
   auto second = static_cast<long long>(SecondsSince1970());

@@ -28,7 +28,6 @@ class TensorboardLog : public LogSink {
 
   // Removes the events of later steps from existing files.
   void Resume(int64_t step, double epochs_done) override;
-  void GoBack(int64_t step, double epochs_done) override;
   void FirstBatch(const Picture& picture) override;
   void Train(const TrainPoint& point) override;
   void Validation(const ValPoint& point) override;

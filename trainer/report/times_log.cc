@@ -70,15 +70,9 @@ TimesLog::TimesLog(std::filesystem::path path) : path_(std::move(path)), file_(p
 void TimesLog::Times(const RunTimes& times) {
   nlohmann::ordered_json line = {{"attempt", attempt_}, {"step", times.step}};
   for (const auto& [part, key] : kKeys) {
-    if (const double seconds = (times.parts - before_attempt_)[part]; seconds > 0) line[key] = seconds;
+    if (const double seconds = times.parts[part]; seconds > 0) line[key] = seconds;
   }
-  last_ = times.parts;
   file_.Append(line.dump() + "\n");
-}
-
-void TimesLog::GoBack(int64_t /*step*/, double /*epochs_done*/) {
-  ++attempt_;
-  before_attempt_ = last_;
 }
 
 TimeSplit TimesLog::Split() const { return SplitOf(checkpoint::ReadTextFile(path_, kMostTimeBytes)); }

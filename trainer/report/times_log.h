@@ -23,8 +23,6 @@ class TimesLog : public LogSink {
   // Appends a line with the totals of this attempt so far: {"attempt":1,"step":40,"startup_seconds":…,…}. Parts that
   // took no time are left out.
   void Times(const RunTimes& times) override;
-  // Begins an attempt, so that the time since the checkpoint counts as lost.
-  void GoBack(int64_t step, double epochs_done) override;
 
   // Returns the split over all attempts in the file.
   TimeSplit Split() const;
@@ -32,7 +30,6 @@ class TimesLog : public LogSink {
  private:
   std::filesystem::path path_;
   int64_t attempt_ = 1;
-  TimeParts last_, before_attempt_;  // of this start of the program: the last times, and those when the attempt began
   AppendFile file_;
 };
 

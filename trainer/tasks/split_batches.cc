@@ -94,6 +94,17 @@ data::BatchProvider SplitBatches::BatchesOf(config::ShardRange shards, int64_t s
   };
 }
 
+std::vector<int64_t> SplitBatches::SamplesOfStep(int64_t step) const {
+  std::vector<int64_t> samples;
+  data::StepPart part = {.step = step - 1, .micro_steps = sizes().grad_accum_steps};
+  for (part.shard = 0; part.shard < sizes().shards; ++part.shard) {
+    for (part.micro_step = 0; part.micro_step < part.micro_steps; ++part.micro_step) {
+      for (const data::SampleRef& sample : SamplesOf(part)) samples.push_back(sample.index);
+    }
+  }
+  return samples;
+}
+
 std::optional<int64_t> SplitBatches::evaluated_units() const {
   constexpr int64_t kMostSteps = 1'000'000'000;  // more is no limit, and the product must not overflow
   if (limit_val_steps_ < 1 || limit_val_steps_ > kMostSteps) return std::nullopt;

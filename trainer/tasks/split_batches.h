@@ -29,6 +29,9 @@ class SplitBatches {
   // Training: returns, for each number from 0 up to the end of step `steps`, a batch of the rank that has these shards:
   // for each step its shards, for each shard its micro-steps. Valid as long as this object; thread-safe.
   data::BatchProvider BatchesOf(config::ShardRange shards, int64_t steps) const;
+  // Training: returns the samples of the global batch of a step, counted from 1. A sample that cannot be read is
+  // listed, not the one that takes its place.
+  std::vector<int64_t> SamplesOfStep(int64_t step) const;
   const config::BatchSizes& sizes() const { return sizes_; }
 
   // Evaluation: the batches of one shard. Over all shards each sample occurs once, or with --limit_val_steps only as

@@ -145,7 +145,7 @@ TEST(CommandLine, AFlagOfAnotherToolIsAnsweredWithOurs) {
 
 TEST(CommandLine, ARemovedFlagSaysWhyItWentButARunsConfigurationMayHaveIt) {
   const TemporaryFolder folder;
-  for (const std::string name : {"decode", "fused_norm", "pad_stem"}) {
+  for (const std::string name : {"decode", "fused_norm", "pad_stem", "spike_window"}) {
     ASSERT_NE(FindRemoved(name), nullptr);
     const std::string why = name + " is no longer a flag: " + std::string(FindRemoved(name)->why);
     EXPECT_TRUE(FindFlag(name) == nullptr && FindAlias(name, nullptr) == nullptr && !ForeignFlags().contains(name))
@@ -160,6 +160,13 @@ TEST(CommandLine, ARemovedFlagSaysWhyItWentButARunsConfigurationMayHaveIt) {
   }
   EXPECT_THAT(Mistakes({"--nofused_norm"}), HasSubstr("--nofused_norm is no longer a flag"));
   EXPECT_THAT(Mistakes({"--no-fused-norm"}), HasSubstr("--no_fused_norm is no longer a flag"));
+  for (const std::vector<std::string>& typed :
+       {std::vector<std::string>{"--on_spike=rewind"}, {"--on-spike", "rewind"}}) {
+    EXPECT_THAT(Mistakes(typed), HasSubstr("--on_spike=rewind is no longer a choice: --on_spike=skip does not apply"));
+  }
+  const std::string old = folder.Write("config.json", R"({"spike_factor": 6, "on_spike": "rewind"})");
+  EXPECT_EQ(ParseCommandLine({"--flagfile=" + old}).config.optimizer.on_spike, "log");
+  EXPECT_EQ(ParseCommandLine({"--spike_factor=6", "--on_spike", "skip"}).config.optimizer.on_spike, "skip");
 }
 
 TEST(CommandLine, EveryChoiceHasASentence) {

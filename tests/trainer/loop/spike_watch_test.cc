@@ -17,10 +17,11 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kWeightOfStep = 4;
 
-config::OptimizerConfig WatchedBy(double factor, int64_t window) {
+constexpr int64_t kWindow = SpikeWatch::kWindow;
+
+config::OptimizerConfig WatchedBy(double factor) {
   config::OptimizerConfig config;
   config.spike_factor = factor;
-  config.spike_window = window;
   return config;
 }
 
@@ -33,9 +34,12 @@ bool Look(SpikeWatch& watch, double loss, double weight = kWeightOfStep) {
 }
 
 TEST(SpikeWatch, FindsWhatIsBeyondTheBound) {
-  constexpr int64_t kWindow = 4;
-  SpikeWatch watch(WatchedBy(3, kWindow), {}, at::kCPU);
-  const std::vector<double> losses = {4, 2, 3, 2, 2.5, 2, 80, 2, 1.5, 100, 2, 300, 2};
+  SpikeWatch watch(WatchedBy(3), {}, at::kCPU);
+  std::vector<double> losses;
+  for (int64_t step = 1; step <= kWindow + 30; ++step) losses.push_back(2 + 0.25 * static_cast<double>(step % 5));
+  losses[kWindow - 1] = 100;  // beyond the bound, but too early
+  losses[kWindow + 6] = losses[kWindow + 9] = 80;
+  losses[kWindow + 11] = 300;
   double mean = 0, variance = 0;
   std::vector<int64_t> expected, found;
   for (size_t i = 0; i < losses.size(); ++i) {
@@ -51,7 +55,7 @@ TEST(SpikeWatch, FindsWhatIsBeyondTheBound) {
     EXPECT_NEAR(watch.Losses().mean, mean, 1e-12 * mean);
     EXPECT_NEAR(watch.Losses().variance, variance, 1e-12 * variance + 1e-20);
   }
-  EXPECT_EQ(expected, (std::vector<int64_t>{7, 10, 12}));
+  EXPECT_EQ(expected, (std::vector<int64_t>{kWindow + 7, kWindow + 10, kWindow + 12}));
   const std::vector<Spike> spikes = watch.Take(static_cast<int64_t>(losses.size()) + 100);
   for (const Spike& spike : spikes) found.push_back(spike.step - 100);
   EXPECT_EQ(found, expected);
@@ -60,19 +64,18 @@ TEST(SpikeWatch, FindsWhatIsBeyondTheBound) {
 }
 
 TEST(SpikeWatch, ForgetsWhatWasTaken) {
-  SpikeWatch watch(WatchedBy(2, 2), {.count = 9, .mean = 1, .variance = 0.25}, at::kCPU);
-  EXPECT_FALSE(watch.HasSpikes());
+  SpikeWatch watch(WatchedBy(2), {.count = kWindow, .mean = 1, .variance = 0.25}, at::kCPU);
+  EXPECT_TRUE(watch.Take(6).empty());
   EXPECT_TRUE(Look(watch, 2.5));
-  EXPECT_TRUE(watch.HasSpikes());
   EXPECT_EQ(watch.Take(7).size(), 1U);
-  EXPECT_FALSE(watch.HasSpikes());
+  EXPECT_TRUE(watch.Take(7).empty());
   EXPECT_FALSE(Look(watch, 1));
   EXPECT_TRUE(Look(watch, 1e6));
   EXPECT_EQ(watch.Take(9).front().step, 9);
 }
 
 TEST(SpikeWatch, WithoutALossNothingChanges) {
-  SpikeWatch watch(WatchedBy(2, 2), {.count = 5, .mean = 1, .variance = 0.25}, at::kCPU);
+  SpikeWatch watch(WatchedBy(2), {.count = 5, .mean = 1, .variance = 0.25}, at::kCPU);
   for (const auto& [loss, weight] : {std::pair{kNaN, 4.0}, {HUGE_VAL, 4.0}, {-HUGE_VAL, 4.0}, {0.0, 0.0}}) {
     EXPECT_FALSE(Look(watch, loss, weight));
   }
@@ -82,7 +85,7 @@ TEST(SpikeWatch, WithoutALossNothingChanges) {
 }
 
 TEST(SpikeWatch, ALastingChangeIsSoonNoSpike) {
-  SpikeWatch watch(WatchedBy(6, 100), {.count = 1000, .mean = 2, .variance = 0.01}, at::kCPU);
+  SpikeWatch watch(WatchedBy(6), {.count = 1000, .mean = 2, .variance = 0.01}, at::kCPU);
   int spikes = 0;
   for (int step = 0; step < 1000; ++step) spikes += Look(watch, 8) ? 1 : 0;
   EXPECT_GT(spikes, 3);
@@ -90,7 +93,7 @@ TEST(SpikeWatch, ALastingChangeIsSoonNoSpike) {
 }
 
 TEST(SpikeWatch, MoreThanCanBeKeptAreCountedAsOne) {
-  SpikeWatch watch(WatchedBy(1, 2), {.count = 10, .mean = 0, .variance = 1}, at::kCPU);
+  SpikeWatch watch(WatchedBy(1), {.count = kWindow, .mean = 0, .variance = 1}, at::kCPU);
   double loss = 2;
   for (int64_t i = 0; i < SpikeWatch::kMostKept + 3; ++i, loss *= 4) ASSERT_TRUE(Look(watch, loss));
   const auto spikes = watch.Take(SpikeWatch::kMostKept + 3);
@@ -100,12 +103,13 @@ TEST(SpikeWatch, MoreThanCanBeKeptAreCountedAsOne) {
 
 TEST(SpikeWatch, ARestoredOneGoesOnTheSameToTheBit) {
   const std::vector<double> losses = {3, 2.125, 2.5, 9, 2.25, 2.0625, 40, 1.875};
-  SpikeWatch whole(WatchedBy(2.5, 3), {}, at::kCPU), before(WatchedBy(2.5, 3), {}, at::kCPU);
+  const LossStatistics earlier = {.count = kWindow - 2, .mean = 2, .variance = 0.25};
+  SpikeWatch whole(WatchedBy(2.5), earlier, at::kCPU), before(WatchedBy(2.5), earlier, at::kCPU);
   for (size_t i = 0; i < 4; ++i) {
     Look(whole, losses[i]);
     Look(before, losses[i]);
   }
-  SpikeWatch after(WatchedBy(2.5, 3), before.Losses(), at::kCPU);
+  SpikeWatch after(WatchedBy(2.5), before.Losses(), at::kCPU);
   for (size_t i = 4; i < losses.size(); ++i) EXPECT_EQ(Look(whole, losses[i]), Look(after, losses[i]));
   EXPECT_EQ(whole.Losses().count, after.Losses().count);
   EXPECT_EQ(whole.Losses().mean, after.Losses().mean);

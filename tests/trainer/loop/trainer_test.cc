@@ -63,7 +63,7 @@ Trained TrainOneRank(const config::Config& config, distributed::Communicator& co
   Trainer trainer({config, plan, data, *batches, task, communicator, control, reporter, files, at::kCPU, step_graph,
                    nlohmann::json::object()},
                   /*writer=*/nullptr);
-  trainer.Restore({}, nullptr);
+  trainer.Restore({.losses = {.count = SpikeWatch::kWindow, .mean = 0.5, .variance = 0.01}}, nullptr);
   trainer.Run();
   return {task.module().parameters()[0].detach().clone(), task.draws};
 }
@@ -126,7 +126,6 @@ TEST(Trainer, AStepWhoseLossIsASpikeIsSkipped) {
   for (const auto& [world_size, accumulation] : {std::pair{1, 1}, {1, 4}, {3, 2}}) {
     config::Config config = ConfigOf(accumulation, 0.05);
     config.optimizer.spike_factor = 50;
-    config.optimizer.spike_window = 2;
     config.optimizer.on_spike = "skip";
     for (const Trained& rank : TrainRanks(config, world_size, /*poisoned=*/27)) {
       EXPECT_TRUE(at::allclose(rank.weight.to(at::kDouble), expected, 1e-5, 1e-6))
@@ -141,7 +140,6 @@ TEST(Trainer, ALossThatIsWatchedChangesNoBits) {
     config::Config config = ConfigOf(2, 0.05);
     const at::Tensor expected = TrainRanks(config, 2).front().weight;
     config.optimizer.spike_factor = 50;
-    config.optimizer.spike_window = 2;
     config.optimizer.on_spike = action;
     EXPECT_TRUE(at::equal(TrainRanks(config, 2).front().weight, expected)) << action;
   }

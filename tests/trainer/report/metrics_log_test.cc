@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "tests/temporary_folder.h"
@@ -74,6 +75,46 @@ TEST(MetricsLogTest, ClearEmptiesIt) {
   EXPECT_EQ(ReadAll(run / "metrics.jsonl"), "");
   log.Train(TrainAt(2));
   EXPECT_EQ(ReadAll(run / "metrics.jsonl"), JsonLine(TrainAt(2)) + "\n");
+}
+
+SpikePoint SpikeAt(int64_t step) {
+  return {.step = step,
+          .loss = 9,
+          .mean = 2,
+          .deviation = 0.5,
+          .action = "skip",
+          .samples_of_step = 2,
+          .samples = {{7, {.file = "a\xff.jpg"}}, {8, {.file = "b.rec", .offset = 64}}}};
+}
+
+TEST(SpikeLogTest, NamesTheSamplesAndIsCutBackToTheRestoredStep) {
+  TemporaryFolder run;
+  SpikeLog log(run / "spikes.jsonl");
+  log.Resume(5, 1);
+  EXPECT_FALSE(std::filesystem::exists(run / "spikes.jsonl"));
+  log.Spike(SpikeAt(12));
+  log.Spike(SpikeAt(14));
+  const std::string first = JsonLine(SpikeAt(12)) + "\n";
+  EXPECT_EQ(ReadAll(run / "spikes.jsonl"), first + JsonLine(SpikeAt(14)) + "\n");
+  EXPECT_NE(
+      first.find("\"action\":\"skip\",\"samples_of_step\":2,\"samples\":[{\"index\":7,\"file\":\"a\xEF\xBF\xBD.jpg\"},"
+                 R"({"index":8,"file":"b.rec","offset":64}]})"),
+      std::string::npos)
+      << first;
+  SpikeLog(run / "spikes.jsonl").Resume(13, 1);
+  EXPECT_EQ(ReadAll(run / "spikes.jsonl"), first);
+}
+
+TEST(SpikeLogTest, HasSoManyLinesAtMost) {
+  TemporaryFolder run;
+  SpikeLog log(run / "spikes.jsonl");
+  for (int64_t step = 1; step <= SpikeLog::kMostLines + 2; ++step) log.Spike(SpikeAt(step));
+  std::string whole = ReadAll(run / "spikes.jsonl");
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), '\n'), SpikeLog::kMostLines);
+  SpikeLog again(run / "spikes.jsonl");
+  again.Resume(SpikeLog::kMostLines, 1);
+  again.Spike(SpikeAt(SpikeLog::kMostLines + 3));
+  EXPECT_EQ(ReadAll(run / "spikes.jsonl"), whole);
 }
 
 TEST(MetricsLogTest, AFullDiskIsAStorageError) {

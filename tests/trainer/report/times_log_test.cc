@@ -52,25 +52,5 @@ TEST(TimesLogTest, EachStartIsAnAttempt) {
   EXPECT_EQ(second.Split().kept[Phase::kData], 0.5);
 }
 
-TEST(TimesLogTest, WhatARewindLeavesIsLost) {
-  TemporaryFolder run;
-  TimesLog log(run / "times.jsonl");
-  RunTimes times{.step = 4};
-  times.parts[Phase::kForward] = 8;
-  log.Times(times);
-  times = {.step = 7};
-  times.parts[Phase::kForward] = 14;
-  log.Times(times);
-  log.GoBack(4, 0);
-  times.step = 4;
-  log.Times(times);
-  times = {.step = 7};
-  times.parts[Phase::kForward] = 21;
-  log.Times(times);
-  EXPECT_EQ(log.Split().attempts, 2);
-  EXPECT_EQ(log.Split().lost_seconds, 6);
-  EXPECT_EQ(log.Split().kept[Phase::kForward], 15);
-}
-
 }  // namespace
 }  // namespace dtrain::report
