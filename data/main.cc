@@ -10,9 +10,9 @@
 
 #include "data/command_line/version.h"
 #include "data/error.h"
+#include "data/partial_file.h"
 #include "data/prepare/commands.h"
 #include "data/shown.h"
-#include "data/unfinished_file.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/ignored_files.h"
+#include "data/folder_names.h"
 
 namespace dtrain::data {
 

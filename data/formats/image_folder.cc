@@ -1,22 +1,17 @@
 #include "data/formats/image_folder.h"
 
-#include <dirent.h>
-#include <sys/stat.h>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
-#include "data/formats/random_access_file.h"
 #include "data/formats/record_format.h"
-#include "data/formats/split_names.h"
+#include "data/image/codecs.h"
 #include "data/joined.h"
 #include "data/sha256.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -25,32 +20,24 @@ struct Listing {
   std::vector<std::string> folders, files;  // names, sorted by byte value (in UTF-8, the order of code points)
 };
 
-Listing List(const std::string& path, IgnoredFiles& ignored) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
-  if (!folder) throw DataError("cannot list " + path + ": " + std::strerror(errno), kImageFolderLayout);
+Listing ListData(const std::string& path, IgnoredFiles& ignored) {
   Listing listing;
-  errno = 0;
-  while (const dirent* entry = readdir(folder.get())) {
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
-    errno = 0;
+  List(path, [&](const std::string& name, PathKind kind) {
     if (IsForeignName(name)) {
       CountIgnored(name, ignored);
-      continue;
+    } else {
+      (kind == PathKind::kFolder ? listing.folders : listing.files).push_back(name);
     }
-    const bool unsure = entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK;
-    const bool is_folder = unsure ? IsFolder(path + "/" + name) : entry->d_type == DT_DIR;
-    (is_folder ? listing.folders : listing.files).push_back(name);
-    errno = 0;
-  }
-  if (errno != 0) throw DataError("cannot list " + path + ": " + std::strerror(errno));
+    return true;
+  });
   std::sort(listing.folders.begin(), listing.folders.end());
   std::sort(listing.files.begin(), listing.files.end());
   return listing;
 }
 
-int64_t ModifiedNs(const struct stat& status) {
-  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+std::string Layout() {
+  return "the layout is DATA_DIR/train/CLASS/*.jpg and DATA_DIR/val/CLASS/*.jpg (images are read from " +
+         ImageExtensions() + ")";
 }
 
 struct ListedFolder {
@@ -79,18 +66,17 @@ class ClassWalk {
  private:
   void Visit(const std::string& folder) {
     const std::string path = split_dir_ + "/" + folder;
-    struct stat status {};
-    if (stat(path.c_str(), &status) != 0) throw DataError("cannot list " + path + ": " + std::strerror(errno));
-    const std::pair<dev_t, ino_t> identity{status.st_dev, status.st_ino};
-    if (std::find(inside_.begin(), inside_.end(), identity) != inside_.end()) return;
-    inside_.push_back(identity);
-    Listing listing = List(path, ignored_);
+    const PathStatus status = Stat(path);
+    if (!status.problem.empty()) throw DataError("cannot list " + path + ": " + status.problem);
+    if (std::find(inside_.begin(), inside_.end(), status.identity) != inside_.end()) return;
+    inside_.push_back(status.identity);
+    Listing listing = ListData(path, ignored_);
     std::erase_if(listing.files, [this](const std::string& name) {
-      if (HasImageExtension(name) || (takes_unread_ && HasUnreadImageExtension(name))) return false;
+      if (IsImage(name) || (takes_unread_ && IsUnreadImage(name))) return false;
       CountIgnored(name, ignored_);
       return true;
     });
-    found_.push_back({{folder, 0, ModifiedNs(status)}, std::move(listing.files)});
+    found_.push_back({{folder, 0, status.modified_ns}, std::move(listing.files)});
     for (const std::string& child : listing.folders) Visit(folder + "/" + child);
     inside_.pop_back();
   }
@@ -98,7 +84,7 @@ class ClassWalk {
   std::string split_dir_;
   IgnoredFiles& ignored_;
   const bool takes_unread_;
-  std::vector<std::pair<dev_t, ino_t>> inside_;
+  std::vector<std::pair<uint64_t, uint64_t>> inside_;  // identities of folders
   std::vector<ListedFolder> found_;
 };
 
@@ -119,9 +105,8 @@ std::string RelativeName(const RecordIndex& index, const IndexEntry& entry) {
 void AddSizes(const std::string& split_dir, RecordIndex& index) {
   std::vector<int64_t> sizes(index.records.size(), -1);
   InParallel(sizes.size(), [&](size_t i) {
-    struct stat status {};
-    const std::string path = split_dir + "/" + RelativeName(index, index.records[i]);
-    if (stat(path.c_str(), &status) == 0) sizes[i] = static_cast<int64_t>(status.st_size);
+    const PathStatus status = Stat(split_dir + "/" + RelativeName(index, index.records[i]));
+    if (status.problem.empty()) sizes[i] = static_cast<int64_t>(status.bytes);
   });
   Sha256 hash;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -147,11 +132,6 @@ std::string Listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-bool IsFolder(const std::string& path) {
-  struct stat status {};
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ignored) {
   const std::string top = ".";
   std::vector<std::string> paths;
@@ -172,10 +152,10 @@ RecordIndex ListImageFolder(const std::string& split_dir) {
                     .names = {},
                     .ignored = {}};
   index.files = StatFiles(split_dir, {"."});
-  Listing split = List(split_dir, index.ignored);
+  Listing split = ListData(split_dir, index.ignored);
   for (const std::string& file : split.files) CountIgnored(file, index.ignored);
   index.class_names = std::move(split.folders);
-  if (index.class_names.empty()) throw DataError("no class folder in " + split_dir, kImageFolderLayout);
+  if (index.class_names.empty()) throw DataError("no class folder in " + split_dir, Layout());
   ClassWalk walk(split_dir, index.ignored);
   for (size_t label = 0; label < index.class_names.size(); ++label) {
     for (const ListedFolder& listed : walk.Folders(index.class_names[label])) {
@@ -186,7 +166,7 @@ RecordIndex ListImageFolder(const std::string& split_dir) {
   if (index.records.empty()) {
     const std::string ignored = ToText(index.ignored);
     throw DataError("no image in the class folders of " + split_dir + (ignored.empty() ? "" : "; " + ignored),
-                    kImageFolderLayout);
+                    Layout());
   }
   AddSizes(split_dir, index);
   return index;
@@ -213,12 +193,13 @@ std::optional<std::string> FindSplit(const std::string& data_dir, const std::str
 
 std::string RequireSplit(const std::string& data_dir, const std::string& split) {
   if (auto found = FindSplit(data_dir, split)) return *found;
-  if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir, kImageFolderLayout);
+  if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir, Layout());
   const std::string tried =
       Joined(SplitNames(split), ", ", [&](const std::string& name) { return data_dir + "/" + name; });
   throw DataError("there is no '" + split + "' split: looked for the folder " + tried,
-                  kImageFolderLayout + std::string("; if the class folders are in DATA_DIR itself, train with "
-                                                   "--train_split=. --val_fraction=0.1, or dtrain_data --split=."));
+                  Layout() +
+                      "; if the class folders are in DATA_DIR itself, train with "
+                      "--train_split=. --val_fraction=0.1, or dtrain_data --split=.");
 }
 
 ImageFolder::ImageFolder(const std::string& split_dir) : ImageFolder(split_dir, ListImageFolder(split_dir)) {}
@@ -267,11 +248,11 @@ RecordPlace ImageFolder::Place(int64_t index) const {
 
 ImageFiles::ImageFiles(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
-    struct stat status {};
-    if (stat(path.c_str(), &status) != 0) {
-      throw DataError("cannot read " + path + ": " + std::strerror(errno), "name folders of images, or images");
+    const PathStatus status = Stat(path);
+    if (!status.problem.empty()) {
+      throw DataError("cannot read " + path + ": " + status.problem, "name folders of images, or images");
     }
-    if (S_ISDIR(status.st_mode)) {
+    if (status.kind == PathKind::kFolder) {
       const std::vector<std::string> found = ListImages(path, ignored_);
       files_.insert(files_.end(), found.begin(), found.end());
     } else {
@@ -282,7 +263,7 @@ ImageFiles::ImageFiles(const std::vector<std::string>& paths) {
   const std::string others = ToText(ignored_);
   throw DataError(
       "there is no image in " + (paths.empty() ? "" : paths.front()) + (others.empty() ? "" : "; " + others),
-      "images are read from .jpg, .png, .webp, .tif, .bmp and .ppm");
+      "images are read from " + ImageExtensions());
 }
 
 std::vector<uint8_t> ImageFiles::Read(int64_t index) const {

@@ -8,13 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/ignored_files.h"
+#include "data/folder_names.h"
 #include "data/formats/record_index.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
-
-bool IsFolder(const std::string& path);
 
 // Lists the folder of a split. Throws DataError if it has no class or a class has no image.
 RecordIndex ListImageFolder(const std::string& split_dir);
@@ -29,9 +27,6 @@ std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ign
 RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& index_path, bool rebuild,
                              const std::function<void(std::string)>& note, bool keep = true);
 
-inline constexpr char kImageFolderLayout[] =
-    "the layout is DATA_DIR/train/CLASS/*.jpg and DATA_DIR/val/CLASS/*.jpg (or .png, .webp, .tif, .bmp, .ppm)";
-
 // Returns the folder of a split: `data_dir/split`, for "val" also `validation` and `valid`. Empty if there is none.
 std::optional<std::string> FindSplit(const std::string& data_dir, const std::string& split);
 
@@ -39,7 +34,7 @@ std::optional<std::string> FindSplit(const std::string& data_dir, const std::str
 std::string RequireSplit(const std::string& data_dir, const std::string& split);
 
 // The records are the files in SPLIT_DIR/CLASS/**/ with the extension of an image; names that are never data are
-// skipped (ignored_files.h). The classes are the sorted folder names. Within a class, folders are sorted by path and
+// skipped (folder_names.h). The classes are the sorted folder names. Within a class, folders are sorted by path and
 // their files by name. Links to folders are followed, except into a folder that contains the link. Files are listed
 // once and opened at each Read.
 class ImageFolder : public RecordSource {

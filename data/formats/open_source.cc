@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "data/error.h"
-#include "data/formats/ignored_files.h"
+#include "data/folder_names.h"
 #include "data/formats/image_folder.h"
-#include "data/formats/pack_recipe.h"
 #include "data/formats/packed_records.h"
 #include "data/formats/record_files.h"
 #include "data/formats/record_format.h"
 #include "data/formats/sentence_files.h"
 #include "data/formats/tensor_file.h"
 #include "data/formats/token_dataset.h"
-#include "data/formats/token_tensor_file.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -79,6 +79,27 @@ std::unique_ptr<RecordSource> OpenTensors(const SourceOptions& options, const st
   const std::string path = RequireTensorFile(options.data_dir, split);
   if (HoldsTokenRows(path)) return std::make_unique<TokenTensorFile>(path);
   return std::make_unique<TensorFile>(path, options.label_offset, options.classes);
+}
+
+// Returns the label that a pack gives the first class of a split; empty if `data_dir` is not a pack of this format with
+// this split.
+std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::string& format,
+                                        const std::string& split) {
+  const auto recipe =
+      nlohmann::json::parse(TextBeside(data_dir + "/" + kPackRecipe), nullptr, /*allow_exceptions=*/false);
+  if (!recipe.is_object()) return std::nullopt;
+  // Values are compared in place: copying one would recurse into whatever is nested in it.
+  const auto is = [&recipe](const char* key, const auto& value) {
+    const auto found = recipe.find(key);
+    return found != recipe.end() && found->is_primitive() && *found == value;
+  };
+  const auto splits = recipe.find("splits");
+  const bool has_split = splits != recipe.end() && splits->is_object() && splits->contains(split);
+  if (!has_split || !is("format", format)) return std::nullopt;
+  for (const int64_t first : {0, 1}) {
+    if (is("first_label", first)) return first;
+  }
+  return std::nullopt;
 }
 
 std::unique_ptr<RecordSource> OpenRecords(const RecordFormat& format, const SourceOptions& options,

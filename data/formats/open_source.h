@@ -35,6 +35,10 @@ struct SourceOptions {
   SharedIndexes* indexes = nullptr;
 };
 
+// The file that dtrain_data pack writes beside its output. Readers of the records take their first label from it
+// instead of guessing.
+inline constexpr char kPackRecipe[] = "pack.json";
+
 // Returns the formats that OpenSource opens, with a description each.
 std::vector<Choice> Formats();
 

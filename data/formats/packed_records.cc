@@ -8,9 +8,8 @@
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/label_offset.h"
-#include "data/formats/recordio.h"
-#include "data/formats/text_beside.h"
 #include "data/sha256.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -144,7 +143,7 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
     const RandomAccessFile file(path);
     const auto entries = known.find(files.names[i]);
     std::vector<IndexEntry> starts = entries != known.end() ? entries->second : std::vector<IndexEntry>();
-    if (starts.empty() && format.name() == "recordio") starts = ReadRecordIoIndex(path, file.size());
+    if (starts.empty()) starts = format.KnownRecords(path, file.size());
     scanned[i] = ScanRecords(format, file, path, starts);
     if (!scanned[i].empty()) return;
     throw DataError("no record in " + path + (file.size() == 0 ? ": it is empty" : ""),

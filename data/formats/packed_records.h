@@ -1,4 +1,4 @@
-// Records in shards (TFRecord, RecordIO, WebDataset) as a RecordSource, read through an index.
+// Records in shards (record_format.h) as a RecordSource, read through an index.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/random_access_file.h"
 #include "data/formats/record_files.h"
 #include "data/formats/record_format.h"
 #include "data/formats/record_index.h"
 #include "data/record_source.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 

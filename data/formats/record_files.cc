@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <string_view>
 
 #include "data/error.h"
-#include "data/formats/ignored_files.h"
-#include "data/formats/split_names.h"
+#include "data/folder_names.h"
 #include "data/joined.h"
 
 namespace dtrain::data {
 namespace {
-
-namespace fs = std::filesystem;
 
 bool AllDigits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -47,7 +43,7 @@ bool HasFormat(std::string_view name, const RecordFormat& format) {
          (format.is_numbered() && ParseShardNumber(name).has_value());
 }
 
-// Whether the name is the prefix, alone or followed by anything but a letter: train-00000, train_480_q90, train.rec.
+// Whether the name is the prefix, alone or followed by anything but a letter: train-00000, train_480_q90, train.tar.
 bool HasPrefix(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return false;
   const std::string_view rest = name.substr(prefix.size());
@@ -84,7 +80,8 @@ void RequireAllShards(const std::string& data_dir, const std::vector<std::string
 }
 
 std::string Patterns(const RecordFormat& format, const std::string& split) {
-  return (format.is_numbered() ? split + "-00000-of-00010 …, " : "") + split + "*" + format.extensions().front();
+  return (format.is_numbered() ? format.FileName(split, 0, 10) + " …, " : "") + split + "*" +
+         format.extensions().front();
 }
 
 }  // namespace
@@ -110,8 +107,7 @@ RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& spli
 RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format) {
   RecordFiles files = FindRecordFiles(data_dir, split, format);
   if (!files.names.empty()) return files;
-  std::error_code ignored;
-  if (!fs::is_directory(data_dir, ignored)) throw DataError("there is no folder " + data_dir);
+  if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir);
   const auto patterns = [&](const std::string& name) { return Patterns(format, name); };
   const std::string tried = Joined(SplitNames(split), ", ", patterns);
   throw DataError("there is no '" + split + "' split in " + data_dir + ": looked for " + tried,

@@ -1,5 +1,5 @@
-// Finds the record files of a split: `train-00000-of-00010` (TFRecord), `train-00000.rec` (RecordIO),
-// `train-000000.tar` (WebDataset), or files of these formats in a folder `train/`.
+// Finds the record files of a split, its shards: `train-00000-of-00010`, `train-000000.tar` and the like, or files of
+// the format in a folder `train/`.
 #pragma once
 
 #include <string>

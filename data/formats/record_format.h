@@ -1,14 +1,18 @@
-// The interface of one format of record files: where a record ends, what its label is, and which of its bytes are the
-// image. Indexing, reading and resynchronising are written once on top of it.
+// The interface of one format of record files: where a record ends, what its label is, which of its bytes are the
+// image, and how records and their files are written and named. Indexing, reading, resynchronising and packing are
+// written once on top of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "data/error.h"
-#include "data/formats/readable_bytes.h"
+#include "data/formats/record_index.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 
@@ -36,6 +40,26 @@ struct ScannedRecord {
   int64_t label = 0;  // as stored, counted from 0 or from 1
 };
 
+// A record to be written.
+struct PackedImage {
+  std::span<const uint8_t> bytes;
+  int64_t label = 0;       // from 0
+  int64_t index = 0;       // position in the split; becomes the record's id or key
+  std::string class_name;  // may be empty
+  std::string file_name;   // may be empty
+};
+
+// Where a record was written.
+struct PlacedRecord {
+  int64_t index = 0;    // of the PackedImage
+  uint64_t offset = 0;  // bytes
+};
+
+// A small file beside one of records.
+struct SideFile {
+  std::string path, content;
+};
+
 // Stateless; safe to call from many threads.
 class RecordFormat {
  public:
@@ -60,6 +84,35 @@ class RecordFormat {
   // Returns the bytes of the image, given all bytes of a record. Makes all checks that the format allows and throws as
   // Scan does.
   virtual std::vector<uint8_t> Image(std::vector<uint8_t> record) const = 0;
+
+  // Returns where the records of a file begin according to an index of the format's own beside it, in file order and
+  // without labels; empty if there is none that fits. It only helps to find records in damaged files, because dtrain's
+  // index is made from the records themselves; so a missing or outdated one does no harm, and nothing is thrown.
+  virtual std::vector<IndexEntry> KnownRecords(const std::string& /*path*/, uint64_t /*bytes*/) const { return {}; }
+
+  // --- Writing ---
+
+  // The label of the first class.
+  virtual int64_t first_label() const { return 0; }
+  // Returns the name of file `number` of `count` of a split, without its folder.
+  virtual std::string FileName(const std::string& split, int64_t number, int64_t /*count*/) const {
+    return split + "-" + WithZeros(number, 5) + extensions().front();
+  }
+  // Returns the bytes of a record, whose label counts from first_label().
+  virtual std::string Frame(const PackedImage& image) const = 0;
+  // Returns what ends a file.
+  virtual std::string FileEnd() const { return ""; }
+  // Returns the index of the format's own for a file, if other readers need one.
+  virtual std::optional<SideFile> MakeIndex(const std::string& /*path*/, std::span<const PlacedRecord>) const {
+    return std::nullopt;
+  }
+
+ protected:
+  // "00003"
+  static std::string WithZeros(int64_t number, size_t digits) {
+    const std::string text = std::to_string(number);
+    return std::string(digits - std::min(digits, text.size()), '0') + text;
+  }
 };
 
 // Returns all formats. The objects live until the process ends.

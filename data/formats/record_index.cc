@@ -1,23 +1,19 @@
 #include "data/formats/record_index.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/careful_open.h"
 #include "data/error.h"
 #include "data/formats/crc32c.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/little_endian.h"
-#include "data/formats/random_access_file.h"
+#include "data/partial_file.h"
 #include "data/sha256.h"
-#include "data/unfinished_file.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -87,16 +83,6 @@ bool IsConsistent(const RecordIndex& index) {
   });
 }
 
-bool WriteAll(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
 }  // namespace
 
 std::string SerializeIndex(const RecordIndex& index) {
@@ -160,8 +146,7 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
 }
 
 std::optional<RecordIndex> LoadIndex(const std::string& path) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) return std::nullopt;
+  if (!Exists(path)) return std::nullopt;
   try {
     std::string magic(kIndexMagic.size(), '\0');
     RandomAccessFile(path).Read(0, magic.size(), magic.data());
@@ -174,19 +159,17 @@ std::optional<RecordIndex> LoadIndex(const std::string& path) {
 }
 
 std::string SaveIndex(const std::string& path, const RecordIndex& index) {
+  if (!IsWritable(path)) return "cannot write " + path + ": data are only read there";
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  const std::string temporary = path + ".tmp." + std::to_string(getpid());
-  const UnfinishedFile unfinished(temporary);
-  const int descriptor = CreateAnew(temporary);
-  if (descriptor < 0) return "cannot write " + path + ": " + std::strerror(errno);
-  bool good = WriteAll(descriptor, SerializeIndex(index)) && fsync(descriptor) == 0;
-  good = close(descriptor) == 0 && good;
-  good = good && rename(temporary.c_str(), path.c_str()) == 0;
-  if (good) return "";
-  const int error = errno;
-  unlink(temporary.c_str());
-  return "cannot write " + path + ": " + std::strerror(error);
+  try {
+    PartialFile file(path, ".tmp." + std::to_string(getpid()));
+    file.Append(SerializeIndex(index));
+    file.Publish();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 std::string IndexPath(const std::string& data_dir, const std::string& index_dir, const std::string& split,
@@ -202,14 +185,8 @@ std::string IndexPath(const std::string& data_dir, const std::string& index_dir,
 std::vector<IndexedFile> StatFiles(const std::string& folder, const std::vector<std::string>& names) {
   std::vector<IndexedFile> files(names.size());
   InParallel(names.size(), [&](size_t i) {
-    struct stat status {};
-    files[i].name = names[i];
-    if (stat((folder + "/" + names[i]).c_str(), &status) != 0) {
-      files[i].bytes = -1;
-      return;
-    }
-    files[i].bytes = S_ISDIR(status.st_mode) ? 0 : status.st_size;
-    files[i].modified_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+    const PathStatus status = Stat(folder + "/" + names[i]);
+    files[i] = {names[i], status.problem.empty() ? static_cast<int64_t>(status.bytes) : -1, status.modified_ns};
   });
   return files;
 }

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/ignored_files.h"
+#include "data/folder_names.h"
 
 namespace dtrain::data {
 

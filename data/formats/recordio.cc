@@ -8,7 +8,7 @@
 
 #include "data/error.h"
 #include "data/formats/little_endian.h"
-#include "data/formats/text_beside.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -107,6 +107,9 @@ uint64_t DataBytes(const std::vector<Part>& parts) {
   return bytes;
 }
 
+// FILE.idx for FILE.rec.
+std::string IndexBeside(const std::string& path) { return path.substr(0, path.size() - 4) + ".idx"; }
+
 bool IsRecord(const RecordFormat& format, const ReadableBytes& file, uint64_t offset) {
   try {
     return format.Scan(file, offset).has_value();
@@ -158,13 +161,13 @@ std::vector<uint8_t> RecordIoFormat::Image(std::vector<uint8_t> record) const {
   return record;
 }
 
-std::string FrameRecordIo(std::span<const uint8_t> image, int64_t label, uint64_t id) {
+std::string RecordIoFormat::Frame(const PackedImage& image) const {
   std::string data;
   AppendLittleEndian<uint32_t>(0, data);  // no label array
-  AppendLittleEndian(static_cast<float>(label), data);
-  AppendLittleEndian(id, data);
+  AppendLittleEndian(static_cast<float>(image.label + first_label()), data);
+  AppendLittleEndian(static_cast<uint64_t>(image.index), data);
   AppendLittleEndian<uint64_t>(0, data);
-  data.append(reinterpret_cast<const char*>(image.data()), image.size());
+  data.append(reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size());
 
   std::string out;
   const auto append = [&](Continuation continuation, size_t begin, size_t end) {
@@ -183,11 +186,20 @@ std::string FrameRecordIo(std::span<const uint8_t> image, int64_t label, uint64_
   return out;
 }
 
-std::vector<IndexEntry> ReadRecordIoIndex(const std::string& rec_path, uint64_t rec_bytes) {
+std::optional<SideFile> RecordIoFormat::MakeIndex(const std::string& path,
+                                                  std::span<const PlacedRecord> records) const {
+  std::string lines;
+  for (const PlacedRecord& record : records) {
+    lines += std::to_string(record.index) + "\t" + std::to_string(record.offset) + "\n";
+  }
+  return SideFile{IndexBeside(path), lines};
+}
+
+std::vector<IndexEntry> RecordIoFormat::KnownRecords(const std::string& path, uint64_t bytes) const {
   constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // enough for tens of millions of records
   try {
-    std::istringstream text(TextBeside(rec_path.substr(0, rec_path.size() - 4) + ".idx", kMostBytes));
-    return ParseRecordIoIndex(text, rec_bytes);
+    std::istringstream text(TextBeside(IndexBeside(path), kMostBytes));
+    return ParseRecordIoIndex(text, bytes);
   } catch (const DataError&) {  // the records are then found without it
     return {};
   }

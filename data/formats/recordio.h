@@ -6,12 +6,10 @@
 
 #include <cstdint>
 #include <istream>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "data/formats/record_format.h"
-#include "data/formats/record_index.h"
 
 namespace dtrain::data {
 
@@ -24,19 +22,14 @@ class RecordIoFormat : public RecordFormat {
   std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override;
   uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override;
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override;
+  std::vector<IndexEntry> KnownRecords(const std::string& path, uint64_t bytes) const override;  // MXNet's .idx
+
+  // Splits a record into several parts if its data holds the magic number.
+  std::string Frame(const PackedImage& image) const override;
+  std::optional<SideFile> MakeIndex(const std::string& path, std::span<const PlacedRecord> records) const override;
 };
 
-// Returns an image with its IRHeader and frame, split into several parts if its data holds the magic number.
-std::string FrameRecordIo(std::span<const uint8_t> image, int64_t label, uint64_t id);
-
-// MXNet's .idx beside a .rec: one "KEY<tab>OFFSET" per line. It only helps to find records in damaged files:
-// dtrain's
-// own index is made from the records themselves, so a missing or outdated .idx does no harm. Returns where the records
-// of `rec_path` (FILE.rec) begin according to FILE.idx, in file order and without labels. Empty if there is no FILE.idx
-// or it does not fit a file of `rec_bytes` bytes. Throws nothing: a FILE.idx that cannot be read is ignored.
-std::vector<IndexEntry> ReadRecordIoIndex(const std::string& rec_path, uint64_t rec_bytes);
-
-// The same, from the text of an .idx.
+// Parses MXNet's .idx beside a .rec of `rec_bytes` bytes: one "KEY<tab>OFFSET" per line.
 std::vector<IndexEntry> ParseRecordIoIndex(std::istream& text, uint64_t rec_bytes);
 
 }  // namespace dtrain::data

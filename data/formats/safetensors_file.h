@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/random_access_file.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 

@@ -1,34 +1,27 @@
 #include "data/formats/sentence_files.h"
 
 #include <array>
-#include <filesystem>
 
 #include "data/error.h"
-#include "data/formats/ignored_files.h"
-#include "data/formats/split_names.h"
+#include "data/folder_names.h"
+#include "data/image/codecs.h"
 #include "data/joined.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::array<const char*, 3> kTableEndings = {".tsv", ".csv", ".jsonl"};
-
-bool IsRegularFile(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
 
 // Adds what is there under one name.
 void AddFiles(const std::string& data_dir, const std::string& name, std::vector<SentenceFiles>& found) {
   for (const char* ending : kTableEndings) {
     const std::string path = data_dir + "/" + name + ending;
-    if (IsRegularFile(path)) found.push_back({SentenceLayout::kTable, name, path});
+    if (IsFile(path)) found.push_back({SentenceLayout::kTable, name, path});
   }
   const std::string folder = data_dir + "/" + name, input = data_dir + "/input0/" + name;
   if (HasTextFolders(folder)) found.push_back({SentenceLayout::kClassFolders, name, folder});
-  if (IsRegularFile(input + ".bin") && IsRegularFile(input + ".idx")) {
+  if (IsFile(input + ".bin") && IsFile(input + ".idx")) {
     found.push_back({SentenceLayout::kBinarised, name, data_dir});
   }
 }
@@ -42,13 +35,14 @@ enum class Kind { kNothing, kTexts, kImages };
 // The first image decides, so that a large folder is not read to its end.
 Kind KindIn(const std::string& class_folder) {
   Kind kind = Kind::kNothing;
-  std::error_code error;
-  for (fs::directory_iterator entry(class_folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (IsForeignName(name)) continue;
-    if (HasImageExtension(name)) return Kind::kImages;
-    if (name.ends_with(".txt")) kind = Kind::kTexts;
+  try {
+    List(class_folder, [&kind](const std::string& name, PathKind) {
+      if (IsForeignName(name)) return true;
+      if (name.ends_with(".txt")) kind = Kind::kTexts;
+      if (IsImage(name)) kind = Kind::kImages;
+      return kind != Kind::kImages;
+    });
+  } catch (const DataError&) {  // whoever reads the folder reports it
   }
   return kind;
 }
@@ -85,8 +79,7 @@ std::optional<SentenceFiles> FindSentenceFiles(const std::string& data_dir, cons
 
 SentenceFiles RequireSentenceFiles(const std::string& data_dir, const std::string& split) {
   if (auto found = FindSentenceFiles(data_dir, split)) return *found;
-  std::error_code ignored;
-  if (!fs::is_directory(data_dir, ignored)) throw DataError("there is no folder " + data_dir);
+  if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir);
   throw DataError("there is no '" + split + "' split in " + data_dir + ": looked for the names " +
                       Joined(SentenceSplitNames(split)),
                   "a split is a table NAME.tsv, NAME.csv or NAME.jsonl, folders of texts NAME/CLASS/*.txt, or "

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "data/formats/readable_bytes.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 

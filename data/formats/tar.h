@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "data/formats/readable_bytes.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 

@@ -24,7 +24,7 @@ enum class PickledKind : uint8_t {
   kBytes,     // text; also integers of more than 64 bits, as little-endian bytes
   kSequence,  // a list or a tuple; table
   kDict,      // a dict or an OrderedDict; table
-  kName,      // one of the known module names (pickle_calls.cc); text
+  kName,      // one of the known module names; text
   kStorage,   // table
   kTensor,    // table
   kObject,    // a known object without weights: a device, a program's arguments

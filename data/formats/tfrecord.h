@@ -1,9 +1,12 @@
 // TensorFlow's record files. A record is a uint64 length, the masked CRC-32C of the length, the data, and the masked
 // CRC-32C of the data. The data is a tf.Example with `image/encoded` and `image/class/label`, as written by
-// TensorFlow's ImageNet scripts.
+// TensorFlow's ImageNet scripts. It is read with a small protobuf reader: libprotobuf would be a large dependency for
+// three messages, and would allocate whatever size a hostile length gives.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +25,12 @@ class TfRecordFormat : public RecordFormat {
   // Finds 12 bytes whose CRC fits the length, followed by data that fits its CRC.
   uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override;
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override;
+
+  int64_t first_label() const override { return 1; }  // as in TensorFlow's ImageNet scripts
+  std::string FileName(const std::string& split, int64_t number, int64_t count) const override {
+    return split + "-" + WithZeros(number, 5) + "-of-" + WithZeros(count, 5);
+  }
+  std::string Frame(const PackedImage& image) const override;
 };
 
 // Returns the data with its lengths and CRCs, as one record.
@@ -31,5 +40,18 @@ constexpr size_t kTfRecordFrameBytes = 16;  // bytes of a record besides its dat
 
 // Returns the data of the record at the front of `bytes`; empty if no complete and intact record is there.
 std::optional<std::string_view> UnframeTfRecord(std::string_view bytes);
+
+struct ImageExample {
+  std::optional<std::span<const uint8_t>> image;  // image/encoded; points into the parsed bytes
+  std::optional<int64_t> label;                   // image/class/label, as stored
+  std::vector<std::string> features;              // all names, in file order
+};
+
+// Throws DataError if the bytes are not a tf.Example. Allocates memory only for the names.
+ImageExample ParseImageExample(std::span<const uint8_t> bytes);
+
+// Returns a tf.Example with image/encoded and image/class/label and, unless empty, image/class/text and image/filename.
+std::string MakeImageExample(std::string_view image, int64_t label, const std::string& class_name,
+                             const std::string& file_name);
 
 }  // namespace dtrain::data

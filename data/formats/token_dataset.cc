@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "data/error.h"
+#include "data/folder_names.h"
 #include "data/formats/little_endian.h"
-#include "data/formats/split_names.h"
 #include "data/joined.h"
 #include "data/sha256.h"
 
@@ -49,11 +49,6 @@ constexpr StoredType kTypes[] = {As<uint8_t>(TokenType::kUInt8),   As<int8_t>(To
 const StoredType* Find(TokenType type) {
   const auto* const found = std::ranges::find(kTypes, type, &StoredType::type);
   return found == std::end(kTypes) ? nullptr : found;
-}
-
-bool IsTokenFile(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
 }
 
 }  // namespace
@@ -109,7 +104,7 @@ std::string MakeTokenIndexHeader(const TokenIndexHeader& header) {
 std::optional<std::string> FindTokenFiles(const std::string& data_dir, const std::string& split) {
   for (const std::string& name : SplitNames(split)) {
     const std::string prefix = data_dir + "/" + name;
-    if (IsTokenFile(prefix + ".idx") && IsTokenFile(prefix + ".bin")) return prefix;
+    if (IsFile(prefix + ".idx") && IsFile(prefix + ".bin")) return prefix;
   }
   return std::nullopt;
 }

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/random_access_file.h"
 #include "data/record_source.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 

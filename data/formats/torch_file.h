@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/random_access_file.h"
 #include "data/formats/tensor_pickle.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 

@@ -9,13 +9,12 @@
 #include <string_view>
 
 #include "data/formats/tar.h"
+#include "data/image/codecs.h"
 
 namespace dtrain::data {
 namespace {
 
 constexpr uint64_t kMostLabelBytes = uint64_t{1} << 20;
-constexpr std::array<std::string_view, 9> kImageExtensions = {"jpg", "jpeg", "png", "webp", "bmp",
-                                                              "tif", "tiff", "ppm", "pgm"};
 
 struct MemberName {
   std::string key, extension;  // the extension is in lower case; both are empty if the name belongs to no sample
@@ -39,8 +38,7 @@ struct Sample {
   bool complete() const { return image && (cls || json); }
 
   void Add(const TarMember& member, const std::string& extension) {
-    const bool is_image =
-        std::find(kImageExtensions.begin(), kImageExtensions.end(), extension) != kImageExtensions.end();
+    const bool is_image = IsImage("." + extension) && extension.find('.') == std::string::npos;
     auto& place = is_image ? image : extension == "cls" ? cls : json;
     if (!is_image && extension != "cls" && extension != "json") return;
     if (place) throw DataError("sample " + key + " has two members ." + extension);
@@ -99,7 +97,7 @@ int64_t ParseJson(const Sample& sample, const std::string& text) {
 
 int64_t LabelOf(const ReadableBytes& archive, const Sample& sample) {
   if (!sample.image) {
-    throw DataError("sample " + sample.key + " has no image", "expected KEY.jpg, .jpeg, .png, .webp, .tif or .bmp");
+    throw DataError("sample " + sample.key + " has no image", "expected KEY with one of " + ImageExtensions());
   }
   if (sample.cls) return ParseClass(sample, ReadText(archive, *sample.cls));
   if (sample.json) return ParseJson(sample, ReadText(archive, *sample.json));
@@ -140,10 +138,16 @@ std::vector<uint8_t> WebDatasetFormat::Image(std::vector<uint8_t> record) const 
   return record;
 }
 
-std::string FrameWebDataset(std::span<const uint8_t> image, int64_t label, const std::string& key,
-                            const std::string& extension) {
-  const std::string_view content(reinterpret_cast<const char*>(image.data()), image.size());
-  return MakeTarMember(key + "." + extension, content) + MakeTarMember(key + ".cls", std::to_string(label));
+std::string WebDatasetFormat::Frame(const PackedImage& image) const {
+  const std::string_view content(reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size());
+  const Codec* codec = FindCodec(image.bytes);
+  const std::string key = WithZeros(image.index, 9);
+  return MakeTarMember(
+             key + std::string(codec == nullptr || codec->size == nullptr ? ".jpg" : codec->extensions.front()),
+             content) +
+         MakeTarMember(key + ".cls", std::to_string(image.label + first_label()));
 }
+
+std::string WebDatasetFormat::FileEnd() const { return MakeTarEnd(); }
 
 }  // namespace dtrain::data

@@ -1,8 +1,7 @@
-// WebDataset: a tar in which neighbouring members with the same name up to the first dot form one sample: KEY.jpg
-// (.jpeg, .png, …) with its label in KEY.cls (a number as text) or KEY.json (`label` or `cls`).
+// WebDataset: a tar in which neighbouring members with the same name up to the first dot form one sample: an image,
+// such as KEY.jpg, with its label in KEY.cls (a number as text) or KEY.json (`label` or `cls`).
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,10 +17,12 @@ class WebDatasetFormat : public RecordFormat {
   std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override;
   uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override;
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override;
-};
 
-// Returns the tar members of one sample. `key` has no dot and at most 90 bytes; `extension` comes without a dot.
-std::string FrameWebDataset(std::span<const uint8_t> image, int64_t label, const std::string& key,
-                            const std::string& extension);
+  std::string FileName(const std::string& split, int64_t number, int64_t /*count*/) const override {
+    return split + "-" + WithZeros(number, 6) + ".tar";
+  }
+  std::string Frame(const PackedImage& image) const override;  // the key is the index
+  std::string FileEnd() const override;
+};
 
 }  // namespace dtrain::data

@@ -5,8 +5,8 @@
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
-#include "data/formats/random_access_file.h"
-#include "data/image/decode.h"
+#include "data/image/codecs.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {

@@ -1,10 +1,16 @@
-// The codecs behind decode.h, a pair of functions for each format. XxxSize returns the header's size unchecked;
-// DecodeXxx is called only after that size has been checked.
+// Image formats: decodes their files to 8-bit RGB, with the pixels of Pillow's convert("RGB"). The format is recognised
+// by content, not by file name. As in torchvision's loader, EXIF orientation is ignored and alpha is dropped; 16-bit
+// samples keep their high byte. A format is a row of the table in codecs.cc.
+//
+// Nothing is allocated for an image before its header has been checked. An image of more than 178,956,970 pixels (where
+// Pillow reports a decompression bomb) or with a side above 65,500 is refused.
 #pragma once
 
 #include <cstdint>
 #include <opencv2/core/mat.hpp>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/image/crop.h"
@@ -15,27 +21,54 @@ using Bytes = std::span<const uint8_t>;
 
 constexpr int kLongestSide = 65'500;  // pixels; a longer side is refused
 
-// The decoders return CV_8UC3 in RGB order. All functions throw DataError.
-ImageSize JpegSize(Bytes bytes);
-cv::Mat DecodeJpeg(Bytes bytes);
-// Decodes the box only. The result has 1/2, 1/4 or 1/8 of its size if it is still at least twice as large as the target
-// then and its edges fall on (nearly) whole pixels.
-cv::Mat DecodeJpegRegion(Bytes bytes, const CropBox& box, ImageSize target);
+// The functions of a format never read beyond `bytes` or abort, whatever the bytes are. All but `orientation` throw
+// DataError with the reason.
+struct Codec {
+  std::string_view name;                     // for messages
+  std::vector<std::string_view> extensions;  // of file names, in lower case, with the dot; the usual one first
+  std::vector<std::string_view> beginnings;  // of the bytes; ? is any byte
+  ImageSize (*size)(Bytes) = nullptr;        // the header's size unchecked; null: the format is not read
+  cv::Mat (*decode)(Bytes) = nullptr;        // CV_8UC3, RGB; only called once the size has been checked
+  cv::Mat (*decode_region)(Bytes, const CropBox&, ImageSize target) = nullptr;  // null: what is decoded is cropped
+  void (*require_holds)(ImageSize, size_t bytes) = nullptr;                     // null: any size may be of any file
+  int (*orientation)(Bytes) = nullptr;  // that of the EXIF data (exif_orientation.h); null: there is none
+  bool exif_is_last = false;            // behind the pixels, so that the beginning of a file does not tell
+};
 
-ImageSize PngSize(Bytes bytes);
-cv::Mat DecodePng(Bytes bytes);
+// Returns the format of the bytes, also one that is not read; null if it is not known.
+const Codec* FindCodec(Bytes bytes);
 
-ImageSize WebpSize(Bytes bytes);
-cv::Mat DecodeWebp(Bytes bytes);
+// Returns the extension of a file name in lower case, with its dot; empty if there is none.
+std::string ExtensionOf(std::string_view name);
 
-ImageSize TiffSize(Bytes bytes);
-cv::Mat DecodeTiff(Bytes bytes);
+// Whether a file of this name is of a format that is read, or of one that is known and not read (.heic, .gif …).
+bool IsImage(std::string_view name);
+bool IsUnreadImage(std::string_view name);
 
-ImageSize BmpSize(Bytes bytes);
-cv::Mat DecodeBmp(Bytes bytes);
+// The usual extensions of all formats that are read, for messages: ".jpg, .png, …".
+std::string ImageExtensions();
 
-ImageSize PnmSize(Bytes bytes);  // binary PGM and PPM (P5, P6)
-cv::Mat DecodePnm(Bytes bytes);
+inline constexpr char kConvertImages[] = "magick mogrify -format jpg FILES";
+
+// The functions below throw DataError with the reason if the image is empty, truncated, of an unknown or unsupported
+// format (GIF, 12-bit JPEG, …) or too large.
+
+// Throws DataError if the size is empty or too large.
+void RequireSaneSize(ImageSize size);
+
+// Throws DataError if a JPEG of `bytes` bytes is too short for so many pixels, so that no memory is allocated for them.
+void RequireJpegHolds(ImageSize size, size_t bytes);
+
+// Reads the header only.
+ImageSize ReadImageSize(Bytes bytes);
+
+// Returns the whole image: CV_8UC3, RGB, continuous.
+cv::Mat DecodeImage(Bytes bytes);
+
+// Returns the pixels of `box` (inside the image, not empty), which the caller is going to resize to `target`: CV_8UC3,
+// RGB, rows may be strided. Other parts of a JPEG are skipped where possible, and if the box is several times larger
+// than the target, the result may have 1/2, 1/4 or 1/8 of the box's size.
+cv::Mat DecodeRegion(Bytes bytes, const CropBox& box, ImageSize target);
 
 // `pixels`: 8-bit RGB, height × width × 3, row by row. Returns the bytes of the file. Throws DataError if libpng
 // refuses the size.

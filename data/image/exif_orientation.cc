@@ -10,8 +10,8 @@
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
-#include "data/formats/random_access_file.h"
 #include "data/image/codecs.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -61,21 +61,6 @@ int OrientationInTiff(Bytes tiff) {
   return kUpright;
 }
 
-int OrientationInJpeg(Bytes bytes) {
-  constexpr uint8_t kApp1 = 0xE1, kScan = 0xDA;
-  for (uint64_t at = 2; at + 4 <= bytes.size() && bytes[at] == 0xFF && bytes[at + 1] != kScan;) {
-    if (bytes[at + 1] == 0xFF) {  // a fill byte
-      ++at;
-      continue;
-    }
-    const uint64_t length = *Number(bytes, at + 2, 2, /*big_endian=*/true);
-    const Bytes segment = Part(bytes, at + 4, length < 2 ? 0 : length - 2);
-    if (bytes[at + 1] == kApp1 && BeginsWith(segment, kExif)) return OrientationInTiff(segment.subspan(kExif.size()));
-    at += 2 + std::max<uint64_t>(length, 2);
-  }
-  return kUpright;
-}
-
 // PNG and WebP are lists of chunks: in PNG a length, a name, the content and a checksum, in WebP a name, a length, and
 // the content, filled up to an even length.
 int OrientationInChunks(Bytes bytes, bool is_png) {
@@ -98,7 +83,8 @@ int OrientationOf(const RecordSource& source, int64_t index, bool is_file) {
     const RandomAccessFile file(source.Place(index).file);
     std::vector<uint8_t> bytes(std::min(file.size(), kExifBytes));
     file.Read(0, bytes.size(), bytes.data());
-    return BeginsWith(bytes, "RIFF") ? ExifOrientation(source.Read(index)) : ExifOrientation(bytes);
+    const Codec* codec = FindCodec(bytes);
+    return codec != nullptr && codec->exif_is_last ? ExifOrientation(source.Read(index)) : ExifOrientation(bytes);
   } catch (const DataError&) {  // whoever reads the image reports it
     return kUpright;
   }
@@ -106,11 +92,29 @@ int OrientationOf(const RecordSource& source, int64_t index, bool is_file) {
 
 }  // namespace
 
-int ExifOrientation(std::span<const uint8_t> bytes) {
-  if (BeginsWith(bytes, "\xFF\xD8")) return OrientationInJpeg(bytes);
-  if (BeginsWith(bytes, "\x89PNG\r\n\x1A\n")) return OrientationInChunks(bytes, /*is_png=*/true);
-  if (BeginsWith(bytes, "RIFF")) return OrientationInChunks(bytes, /*is_png=*/false);
+// Columns of the table of formats (codecs.cc).
+
+int JpegOrientation(Bytes bytes) {
+  constexpr uint8_t kApp1 = 0xE1, kScan = 0xDA;
+  for (uint64_t at = 2; at + 4 <= bytes.size() && bytes[at] == 0xFF && bytes[at + 1] != kScan;) {
+    if (bytes[at + 1] == 0xFF) {  // a fill byte
+      ++at;
+      continue;
+    }
+    const uint64_t length = *Number(bytes, at + 2, 2, /*big_endian=*/true);
+    const Bytes segment = Part(bytes, at + 4, length < 2 ? 0 : length - 2);
+    if (bytes[at + 1] == kApp1 && BeginsWith(segment, kExif)) return OrientationInTiff(segment.subspan(kExif.size()));
+    at += 2 + std::max<uint64_t>(length, 2);
+  }
   return kUpright;
+}
+
+int PngOrientation(Bytes bytes) { return OrientationInChunks(bytes, /*is_png=*/true); }
+int WebpOrientation(Bytes bytes) { return OrientationInChunks(bytes, /*is_png=*/false); }
+
+int ExifOrientation(Bytes bytes) {
+  const Codec* codec = FindCodec(bytes);
+  return codec != nullptr && codec->orientation != nullptr ? codec->orientation(bytes) : kUpright;
 }
 
 ImageSize UprightSize(ImageSize stored, int orientation) {

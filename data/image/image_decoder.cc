@@ -6,7 +6,7 @@
 #include <string>
 
 #include "data/error.h"
-#include "data/image/decode.h"
+#include "data/image/codecs.h"
 #include "data/image/exif_orientation.h"
 #include "data/image/jpeg/baseline_header.h"
 #include "data/image/jpeg/entropy_tables.h"

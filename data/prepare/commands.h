@@ -1,7 +1,13 @@
-// The commands of dtrain_data. All print their result on stdout and their progress on stderr, and throw dtrain::Error.
+// The commands of dtrain_data, and what they share. All print their result on stdout and their progress on stderr, and
+// throw dtrain::Error.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "data/prepare/options.h"
+#include "data/record_source.h"
 
 namespace dtrain::data {
 
@@ -12,5 +18,24 @@ void Encode(const PrepareOptions& options);    // DataError if a line of stdin i
 void Inspect(const PrepareOptions& options);
 void Verify(const PrepareOptions& options);  // DataError if a record is bad
 void Warm(const PrepareOptions& options);    // DataError if a file cannot be read
+
+struct OpenSplit {
+  std::string name;  // train, val, or the value of --split
+  std::unique_ptr<RecordSource> source;
+};
+
+// Returns the format that --data_format names, or else recognises it.
+std::string FormatOf(const PrepareOptions& options);
+
+// Returns the names of the splits to process: --split, or train and val as far as they exist, or train, since opening
+// it reports what is missing.
+std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::string& format);
+
+// Opens them. Labels have the meaning that the training split gives them, even if it is not opened; if it does not
+// exist, that of `classes`, else that of the first split. Throws DataError.
+std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index, const Classes& classes = {});
+
+// Returns --workers, or the number of cores that this process may use.
+size_t Threads(const PrepareOptions& options);
 
 }  // namespace dtrain::data

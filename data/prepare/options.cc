@@ -11,6 +11,7 @@
 #include "data/command_line/parser.h"
 #include "data/error.h"
 #include "data/formats/open_source.h"
+#include "data/formats/record_format.h"
 #include "data/joined.h"
 #include "data/whole_number.h"
 
@@ -105,6 +106,13 @@ std::vector<std::string> FormatNames() {
   return names;
 }
 
+// The values of --output_format.
+std::vector<std::string> WrittenFormats() {
+  std::vector<std::string> names;
+  for (const RecordFormat* format : RecordFormats()) names.push_back(format->name());
+  return names;
+}
+
 std::vector<Entry> Table(PrepareOptions& o) {
   const std::vector<std::string> formats = FormatNames();
   // clang-format off
@@ -132,8 +140,8 @@ std::vector<Entry> Table(PrepareOptions& o) {
        "Folder of a RoBERTa model with vocab.json and merges.txt, whose token ids are used; replaces --encoder_json and "
        "--vocab_bpe.", Text(o.tokenizer)},
       {"dict", "tokenize", false, "a file", "Dictionary file (dict.txt) to use. [default: one is counted]", Text(o.dict)},
-      {"output_format", "pack", false, "one of tfrecord | recordio | webdataset", "Format to write: tfrecord, recordio or webdataset.",
-       Word(o.output_format, {"tfrecord", "recordio", "webdataset"})},
+      {"output_format", "pack", false, "one of " + Joined(WrittenFormats(), " | "), "Format to write: " + Joined(WrittenFormats()) + ".",
+       Word(o.output_format, WrittenFormats())},
       {"short_side", "pack", false, "a whole number, 0 to 16384",
        "Resize images whose short side is longer to this (antialiased) and store them as JPEG; 0: copy images byte for "
        "byte. [default: 0; pixels]", Integer(o.short_side, 0, 16384)},
@@ -207,7 +215,7 @@ void CheckTogether(const PrepareOptions& options, std::vector<std::string>& mist
   if (options.command != "pack") return;
   if (options.output.empty()) mistakes.push_back("--output is not set: expected a folder to write to");
   if (options.output_format.empty()) {
-    mistakes.push_back("--output_format is not set: expected one of tfrecord | recordio | webdataset");
+    mistakes.push_back("--output_format is not set: expected one of " + Joined(WrittenFormats(), " | "));
   }
 }
 

@@ -26,7 +26,7 @@ struct PrepareOptions {
   std::string dict;       // tokenize: a dict.txt; empty: make one from the text
 
   std::string output;           // pack, verify: a folder; tokenize: the token files without .bin and .idx
-  std::string output_format;    // pack: tfrecord | recordio | webdataset
+  std::string output_format;    // pack: one of RecordFormats()
   int64_t short_side = 0;       // pack: pixels; 0: bytes are kept as they are
   int64_t quality = 0;          // pack: quality of written JPEGs; 0: 95, and pixels become PNG
   bool seek_points = false;     // pack: JPEGs are rewritten so that crops decode fastest

@@ -9,23 +9,20 @@
 #include <nlohmann/json.hpp>
 
 #include "data/error.h"
+#include "data/formats/crc32c.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/label_offset.h"
 #include "data/formats/open_source.h"
-#include "data/formats/pack_recipe.h"
 #include "data/formats/packed_records.h"
-#include "data/formats/text_beside.h"
 #include "data/outputs.h"
+#include "data/partial_file.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
-#include "data/prepare/jpeg_writer.h"
 #include "data/prepare/packed_image.h"
-#include "data/prepare/partial_file.h"
-#include "data/prepare/shard_writer.h"
-#include "data/prepare/splits.h"
 #include "data/progress.h"
 #include "data/sha256.h"
 #include "data/shown.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -54,7 +51,7 @@ std::string JoinLines(const std::vector<std::string>& lines) {
 // calls are never mixed.
 nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<OpenSplit>& splits) {
   nlohmann::ordered_json recipe = {{"format", options.output_format},
-                                   {"first_label", FirstLabel(options.output_format)},
+                                   {"first_label", FindRecordFormat(options.output_format)->first_label()},
                                    {"short_side", options.short_side}};
   const bool encodes_pixels = FormatOf(options) == "safetensors" && options.quality > 0;
   if (options.short_side > 0 || encodes_pixels) recipe["quality"] = QualityOf(options);
@@ -80,12 +77,8 @@ void WriteTextFile(const std::string& path, const std::string& text) {
 
 // Whether there is a recipe, also one that another machine is only writing.
 bool HoldsPack(const std::string& folder) {
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    if (entry->path().filename().string().starts_with(kPackRecipe)) return true;
-  }
-  return false;
+  return std::ranges::any_of(ContentOf(folder).files,
+                             [](const std::string& name) { return name.starts_with(kPackRecipe); });
 }
 
 // Splits may be packed by separate calls, whose recipes must agree on what both contain.
@@ -112,11 +105,68 @@ void TakeOutputFolder(const std::string& folder, nlohmann::ordered_json recipe) 
   WriteTextFile(path, recipe.dump(2) + "\n");
 }
 
+// Writes one shard under a temporary name, reads it back, and only then gives it its own name. So a shard that exists
+// is complete.
+class ShardWriter {
+ public:
+  // `path` is the shard's final name. All methods throw Error (exit code 5) if they cannot write.
+  ShardWriter(const RecordFormat& format, const std::string& path) : format_(format), path_(path), file_(path) {}
+
+  void Add(const PackedImage& image) {
+    places_.push_back({image.index, file_.bytes()});
+    written_.push_back({Crc32c(image.bytes.data(), image.bytes.size()), image.label + format_.first_label()});
+    file_.Append(format_.Frame(image));
+  }
+
+  // Ends the shard, reads each record back and compares it, and renames the file. Also throws DataError if the records
+  // that it reads back cannot be parsed.
+  void Finish() {
+    file_.Append(format_.FileEnd());
+    file_.Sync();
+    ReadBack();
+    if (const auto index = format_.MakeIndex(path_, places_)) PublishFile(index->path, index->content);
+    file_.Publish();
+  }
+
+ private:
+  struct Written {
+    uint32_t crc = 0;  // CRC-32C of the image
+    int64_t stored_label = 0;
+  };
+
+  void ReadBack() const {
+    const RandomAccessFile file(file_.partial_path());
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const uint64_t offset = places_[i].offset;
+      const auto record = format_.Scan(file, offset);
+      bool same = record && record->begin == offset && record->label == written_[i].stored_label;
+      if (same) {
+        std::vector<uint8_t> bytes(record->end - record->begin);
+        file.Read(record->begin, bytes.size(), bytes.data());
+        const std::vector<uint8_t> image = format_.Image(std::move(bytes));
+        same = Crc32c(image.data(), image.size()) == written_[i].crc;
+      }
+      if (same) continue;
+      throw Error(ExitCode::kStorage,
+                  "cannot write " + path_ + ": what is read back at byte " + std::to_string(offset) +
+                      " is not what was written",
+                  "choose another --output, then run the same command again");
+    }
+  }
+
+  const RecordFormat& format_;
+  const std::string path_;
+  PartialFile file_;
+  std::vector<PlacedRecord> places_;
+  std::vector<Written> written_;  // likewise
+};
+
 class SplitPacker {
  public:
   SplitPacker(const PrepareOptions& options, const OpenSplit& split)
       : options_(options),
         split_(split),
+        format_(*FindRecordFormat(options.output_format)),
         has_pixels_(split.source->kind() == RecordKind::kPixels),
         shards_(ShardCount(options, split.source->size())),
         quarantine_(split.source->size(), {.split = split.name,
@@ -128,7 +178,7 @@ class SplitPacker {
                                                           Shown(ToText(bad.place)).c_str(), Shown(bad.reason).c_str());
                                            }}) {
     for (int64_t shard = options.part - 1; shard < shards_; shard += options.parts) {
-      if (fs::exists(PathOf(shard))) continue;
+      if (Exists(PathOf(shard))) continue;
       missing_.push_back(shard);
       records_ += BeginOf(shard + 1) - BeginOf(shard);
     }
@@ -145,7 +195,7 @@ class SplitPacker {
   int64_t left_out() const { return quarantine_.count(); }
   int64_t missing() const {  // shards of all parts that do not exist yet
     int64_t count = 0;
-    for (int64_t shard = 0; shard < shards_; ++shard) count += fs::exists(PathOf(shard)) ? 0 : 1;
+    for (int64_t shard = 0; shard < shards_; ++shard) count += Exists(PathOf(shard)) ? 0 : 1;
     return count;
   }
 
@@ -157,12 +207,12 @@ class SplitPacker {
   }
 
   std::string PathOf(int64_t shard) const {
-    return options_.output + "/" + ShardName(options_.output_format, split_.name, shard, shards_);
+    return options_.output + "/" + format_.FileName(split_.name, shard, shards_);
   }
   int64_t BeginOf(int64_t shard) const { return shard * split_.source->size() / shards_; }
 
   void WriteShard(int64_t shard, Progress& progress) {
-    ShardWriter writer(*FindRecordFormat(options_.output_format), PathOf(shard));
+    ShardWriter writer(format_, PathOf(shard));
     for (int64_t index = BeginOf(shard); index < BeginOf(shard + 1); ++index) {
       const std::vector<uint8_t> image = ReadImage(index);
       if (!image.empty()) writer.Add(Describe(index, image));
@@ -200,6 +250,7 @@ class SplitPacker {
 
   const PrepareOptions& options_;
   const OpenSplit& split_;
+  const RecordFormat& format_;
   const bool has_pixels_;
   const int64_t shards_;
   Quarantine quarantine_;
@@ -232,7 +283,7 @@ void KeepClassNames(const std::string& output, const std::vector<std::string>& n
 // Makes the index of a complete split.
 void IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
   Classes classes = split.source->classes();
-  classes.label_offset = FirstLabel(options.output_format);
+  classes.label_offset = FindRecordFormat(options.output_format)->first_label();
   OpenSource({.data_dir = options.output,
               .format = options.output_format,
               .classes = std::move(classes),

@@ -1,10 +1,15 @@
 #include "data/prepare/text_encoding.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "data/error.h"
-#include "data/prepare/in_order.h"
 #include "data/progress.h"
 #include "data/text/text_lines.h"
 
@@ -12,6 +17,62 @@ namespace dtrain::data {
 namespace {
 
 constexpr uint64_t kPieceBytes = 1 << 20;
+
+// Calls make(thread, i) for each i in [0, count) on `threads` new threads, numbered from 0, and take(result) on the
+// calling thread for each result, in the order of i. At most 4 results per thread wait to be taken. The first exception
+// of a call is rethrown after all threads have ended.
+template <typename Make, typename Take>
+void InOrder(size_t count, size_t threads, const Make& make, const Take& take) {
+  using Result = decltype(make(size_t{0}, size_t{0}));
+  constexpr size_t kWaitingPerThread = 4;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<size_t, Result> made;
+  size_t next = 0, taken = 0;
+  std::exception_ptr error;
+  const auto fail = [&] {
+    const std::lock_guard lock(mutex);
+    if (!error) error = std::current_exception();
+    changed.notify_all();
+  };
+  const auto work = [&](size_t thread) {
+    try {
+      while (true) {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return error || next >= count || next < taken + kWaitingPerThread * threads; });
+        if (error || next >= count) return;
+        const size_t i = next++;
+        lock.unlock();
+        Result result = make(thread, i);
+        lock.lock();
+        made.emplace(i, std::move(result));
+        changed.notify_all();
+      }
+    } catch (...) {
+      fail();
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    try {
+      for (size_t thread = 0; thread < threads; ++thread) workers.emplace_back(work, thread);
+      for (; taken < count;) {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return error || made.contains(taken); });
+        if (error) break;
+        Result result = std::move(made.extract(taken).mapped());
+        lock.unlock();
+        take(std::move(result));
+        lock.lock();
+        ++taken;
+        changed.notify_all();
+      }
+    } catch (...) {
+      fail();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
 
 // Appends tokens in their stored type.
 void AppendTokens(TokenType type, const std::vector<uint32_t>& tokens, std::string& bytes) {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/random_access_file.h"
 #include "data/formats/token_dataset.h"
-#include "data/prepare/partial_file.h"
+#include "data/partial_file.h"
+#include "data/storage.h"
 #include "data/text/tokenizer.h"
 
 namespace dtrain::data {

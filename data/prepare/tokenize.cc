@@ -5,26 +5,34 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/error.h"
 #include "data/formats/little_endian.h"
-#include "data/formats/random_access_file.h"
 #include "data/formats/token_dataset.h"
 #include "data/outputs.h"
+#include "data/partial_file.h"
 #include "data/prepare/commands.h"
-#include "data/prepare/partial_file.h"
-#include "data/prepare/splits.h"
 #include "data/prepare/text_encoding.h"
-#include "data/prepare/tokenizer_choice.h"
 #include "data/shown.h"
+#include "data/storage.h"
+#include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The tokenizer that the command line names.
+TokenizerFiles ChosenTokenizer(const PrepareOptions& options) {
+  if (options.tokenizer.empty()) return {.vocabulary = options.encoder_json, .merges = options.vocab_bpe};
+  return {
+      .vocabulary = options.tokenizer + "/vocab.json", .merges = options.tokenizer + "/merges.txt", .keeps_ids = true};
+}
 
 void PublishIndex(const std::string& path, TokenType type, const std::vector<int32_t>& sizes) {
   PartialFile file(path);
@@ -61,9 +69,8 @@ std::string Content(const std::string& path) {
 
 // Copies a tokenizer's file beside the data, for the model that is exported in the end.
 void LeaveFile(const std::string& from, const std::string& to) {
-  std::error_code ignored;
   const std::string content = Content(from);
-  if (!fs::exists(to, ignored)) return PublishFile(to, content);
+  if (!Exists(to)) return PublishFile(to, content);
   if (Content(to) != content)
     RefuseFolder(to, "differs from " + from, "write into another folder with --output=FOLDER/NAME");
 }
@@ -80,8 +87,7 @@ bool SameSymbols(const Dictionary& a, const Dictionary& b) {
 
 // Throws unless the dict.txt in the folder, if there is one, gives the ids the same meaning.
 void RequireSameDictionary(const std::string& path, const Dictionary& dictionary) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored) || SameSymbols(Dictionary::Load(path), dictionary)) return;
+  if (!Exists(path) || SameSymbols(Dictionary::Load(path), dictionary)) return;
   RefuseFolder(path, "is a different dictionary from the one of these tokens",
                "give --dict=" + path + " to use it, or write into another folder");
 }
@@ -93,9 +99,8 @@ void RequireNoOtherDictionary(const std::string& path, const std::string& prefix
     const std::vector<int64_t> no_counts(static_cast<size_t>(tokenizer.bpe().vocabulary()), 0);
     return RequireSameDictionary(path, tokenizer.CountedDictionary(no_counts));  // symbols do not depend on counts
   }
-  std::error_code ignored;
-  const bool is_made_again = fs::exists(prefix + ".bin", ignored) || fs::exists(prefix + ".idx", ignored);
-  if (is_made_again || !fs::exists(path, ignored)) return;
+  const bool is_made_again = Exists(prefix + ".bin") || Exists(prefix + ".idx");
+  if (is_made_again || !Exists(path)) return;
   RefuseFolder(path, "is the dictionary of another text",
                "give --dict=" + path + " to use it, or write into another folder");
 }
@@ -131,13 +136,17 @@ int64_t Unknown(const Totals& totals, const Numbering& numbering) {
   return unknown;
 }
 
+void WarnOfReplaced(int64_t pieces) {
+  if (pieces == 0) return;
+  std::fprintf(stderr, "warning: %lld pieces of invalid UTF-8 were replaced by U+FFFD\n",
+               static_cast<long long>(pieces));
+}
+
 void Report(const std::string& prefix, const Totals& totals, int64_t unknown) {
   std::printf("%s: %lld lines, %lld tokens, %.3g%% replaced by <unk>\n", Shown(prefix).c_str(),
               static_cast<long long>(totals.sizes.size()), static_cast<long long>(totals.tokens),
               100 * static_cast<double>(unknown) / static_cast<double>(totals.tokens));
-  if (totals.replaced == 0) return;
-  std::fprintf(stderr, "warning: %lld pieces of invalid UTF-8 were replaced by U+FFFD\n",
-               static_cast<long long>(totals.replaced));
+  WarnOfReplaced(totals.replaced);
 }
 
 }  // namespace
@@ -153,7 +162,7 @@ void Tokenize(const PrepareOptions& options) {
   RequireOtherFiles(options, files, dict_path);
   std::error_code ignored, error;
   fs::create_directories(folder, error);
-  if (!fs::is_directory(folder, ignored)) {
+  if (!IsFolder(folder)) {
     throw Error(ExitCode::kStorage,
                 "cannot make the folder " + folder + ": " + (error ? error.message() : "there is a file"),
                 "choose another --output");
@@ -188,6 +197,33 @@ void Tokenize(const PrepareOptions& options) {
   if (!IsSameFile(options.dict, dict_path)) PublishFile(dict_path, dictionary->ToText());
   PublishIndex(prefix + ".idx", numbering.type, totals.sizes);
   Report(prefix, totals, Unknown(totals, numbering));
+}
+
+// dtrain_data encode: runs the tokenizer alone, for use by other programs.
+void Encode(const PrepareOptions& options) {
+  const Tokenizer tokenizer(ChosenTokenizer(options));
+  BpeEncoder encoder(tokenizer.bpe());
+  std::ios::sync_with_stdio(false);
+  std::string line;
+  std::vector<int32_t> ids;
+  int64_t replaced = 0;
+  for (int64_t number = 1; std::getline(std::cin, line); ++number) {
+    if (!IsUtf8(line)) line = ReplaceInvalidUtf8(line, replaced);
+    const auto text = nlohmann::json::parse(line, nullptr, false);
+    if (!text.is_string()) {
+      throw DataError("stdin, line " + std::to_string(number) + " is not a JSON string",
+                      "write one JSON string per line: in double quotes, with JSON's escapes");
+    }
+    ids.clear();
+    encoder.Encode(text.get_ref<const std::string&>(), ids);
+    std::string answer = "[";
+    for (const int32_t id : ids) answer += (answer.size() > 1 ? "," : "") + std::to_string(id);
+    std::cout << answer << "]\n";
+    if (std::cin.rdbuf()->in_avail() <= 0)
+      std::cout.flush();  // a program that writes single lines waits for each answer
+  }
+  if (!std::cout.flush()) throw Error(ExitCode::kStorage, "cannot write to stdout", "");
+  WarnOfReplaced(replaced);
 }
 
 }  // namespace dtrain::data

@@ -1,5 +1,6 @@
-// dtrain_data warm: reads every byte once. File systems that load lazily (FSx for Lustre from S3) are slow only at the
-// first read, and many concurrent reads hide that.
+// The commands that make the start of a run of many ranks fast: dtrain_data index rebuilds the indexes; dtrain_data
+// warm reads every byte once. File systems that load lazily (FSx for Lustre from S3) are slow only at the first read,
+// and many concurrent reads hide that.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -7,14 +8,13 @@
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/open_source.h"
-#include "data/formats/random_access_file.h"
 #include "data/formats/record_files.h"
 #include "data/formats/tensor_file.h"
 #include "data/formats/token_dataset.h"
 #include "data/prepare/commands.h"
-#include "data/prepare/splits.h"
 #include "data/progress.h"
 #include "data/shown.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -72,16 +72,23 @@ uint64_t Touch(const Block& block) {
 
 }  // namespace
 
+void MakeIndexes(const PrepareOptions& options) {
+  const std::string format = FormatOf(options);
+  if (format == "safetensors" || format == "tokens") {
+    throw Error(ExitCode::kUsage, "data of the format " + format + " needs no index file: it has an index of its own",
+                "leave this step out");
+  }
+  for (const OpenSplit& split : OpenSplits(options, true)) {
+    std::printf("%s: %s, %lld records, %lld classes, fingerprint %s\n", Shown(split.name).c_str(), format.c_str(),
+                static_cast<long long>(split.source->size()), static_cast<long long>(split.source->num_classes()),
+                split.source->fingerprint().c_str());
+  }
+}
+
 void Warm(const PrepareOptions& options) {
   const std::string format = FormatOf(options);
-  std::vector<std::string> splits = {options.split};
-  if (options.split.empty()) {
-    splits = {"train", "val"};
-    std::erase_if(splits, [&](const std::string& split) { return !HasSplit(format, options.data_dir, split); });
-    if (splits.empty()) splits = {"train"};  // opening it reports what is missing
-  }
   std::vector<Block> blocks;
-  for (const std::string& split : splits) {
+  for (const std::string& split : SplitsOf(options, format)) {
     for (Block& block : BlocksOf(options, format, split)) blocks.push_back(std::move(block));
   }
   std::atomic<int64_t> failed{0};

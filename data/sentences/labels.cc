@@ -6,8 +6,8 @@
 #include <set>
 
 #include "data/error.h"
-#include "data/formats/text_beside.h"
 #include "data/shown.h"
+#include "data/storage.h"
 #include "data/text/text_lines.h"
 #include "data/whole_number.h"
 

@@ -1,27 +1,19 @@
 // fairseq's folders for sentence tasks (read_sentences.h), as fairseq-preprocess and its GLUE script write them: input0
 // and input1 hold the tokens of the two texts, label a class as one token or, for regression, a text file of numbers.
-#include <filesystem>
 #include <memory>
 
 #include "data/error.h"
-#include "data/formats/random_access_file.h"
 #include "data/formats/token_dataset.h"
 #include "data/sentences/read_sentences.h"
+#include "data/storage.h"
 #include "data/text/dictionary.h"
 #include "data/text/text_lines.h"
 
 namespace dtrain::data {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr uint64_t kMostLabelBytes = uint64_t{1} << 30;
 constexpr char kWrittenBy[] = "write the folders again with fairseq-preprocess, all with the same number of lines";
-
-bool Exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 // The items of one of the folders.
 class Items {
@@ -136,10 +128,9 @@ BinarisedRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& o
   if (labels.size() >= 0) RequireSameSize(first, LabelPrefix(files), labels.size());
 
   SentenceCollector collector(options, nullptr, is_pair);
-  std::error_code ignored;
   const std::string path = first.prefix() + ".bin";
-  const uint32_t file = collector.AddFile(path, fs::file_size(path, ignored));
-  if (second) collector.AddFile(second->prefix() + ".bin", fs::file_size(second->prefix() + ".bin", ignored));
+  const uint32_t file = collector.AddFile(path, Stat(path).bytes);
+  if (second) collector.AddFile(second->prefix() + ".bin", Stat(second->prefix() + ".bin").bytes);
   for (int64_t row = 0; row < first.size(); ++row) {
     const std::vector<uint32_t> a = first.Read(row, vocabulary);
     const std::vector<uint32_t> b = second ? second->Read(row, vocabulary) : std::vector<uint32_t>();

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/formats/ignored_files.h"
+#include "data/folder_names.h"
 #include "data/formats/in_parallel.h"
-#include "data/formats/random_access_file.h"
 #include "data/sentences/read_sentences.h"
 #include "data/sentences/table_reader.h"
+#include "data/storage.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -18,7 +18,7 @@ constexpr char kUnlabelledFolder[] = "unsup";
 
 FolderContent ReadableContent(const std::string& folder) {
   FolderContent content = ContentOf(folder);
-  if (content.error) throw DataError("cannot list " + folder + ": " + content.error.message());
+  if (!content.problem.empty()) throw DataError(content.problem);
   return content;
 }
 

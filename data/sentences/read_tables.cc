@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/formats/random_access_file.h"
 #include "data/sentences/read_sentences.h"
 #include "data/sentences/table_columns.h"
+#include "data/storage.h"
 #include "data/text/text_lines.h"
 
 namespace dtrain::data {

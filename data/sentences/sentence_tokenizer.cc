@@ -6,10 +6,9 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/formats/random_access_file.h"
-#include "data/formats/text_beside.h"
 #include "data/sha256.h"
 #include "data/shallow_json.h"
+#include "data/storage.h"
 #include "data/text/dictionary.h"
 
 namespace dtrain::data {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/formats/random_access_file.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/formats/random_access_file.h"
 #include "data/sha256.h"
+#include "data/storage.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {

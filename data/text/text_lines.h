@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/formats/readable_bytes.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 

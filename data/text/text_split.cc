@@ -13,6 +13,7 @@
 #include "data/formats/tensor_file.h"
 #include "data/record_source.h"
 #include "data/sha256.h"
+#include "data/storage.h"
 #include "data/text/dictionary.h"
 #include "data/text/token_row_decoder.h"
 #include "data/text/tokenizer.h"
@@ -57,12 +58,9 @@ class JoinedSource : public RecordSource {
   std::string fingerprint_;
 };
 
-namespace fs = std::filesystem;
-
 std::string FolderOf(const std::string& data_dir) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(data_dir, ignored)) return data_dir;
-  const std::string folder = fs::path(data_dir).parent_path().string();
+  if (!IsFile(data_dir)) return data_dir;
+  const std::string folder = std::filesystem::path(data_dir).parent_path().string();
   return folder.empty() ? "." : folder;
 }
 
@@ -169,10 +167,7 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
 
 }  // namespace
 
-bool HasDictionary(const std::string& data_dir) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(DictionaryPath(data_dir), ignored));
-}
+bool HasDictionary(const std::string& data_dir) { return Exists(DictionaryPath(data_dir)); }
 
 TextSplit OpenShards(const TextOptions& options, const std::vector<std::string>& folders, const std::string& split) {
   TextSplit all;

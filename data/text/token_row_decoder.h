@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "data/formats/tensor_file.h"
 #include "data/formats/token_dataset.h"
-#include "data/formats/token_tensor_file.h"
 #include "data/sample_decoder.h"
 #include "data/text/masking.h"
 

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 
 #include "data/error.h"
-#include "data/formats/random_access_file.h"
+#include "data/storage.h"
 #include "data/text/tokenizer_json.h"
 #include "data/whole_number.h"
 
@@ -14,11 +13,6 @@ namespace dtrain::data {
 namespace {
 
 constexpr uint64_t kMostTokenizerBytes = 256 << 20;
-
-bool IsFile(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
 
 TokenizerParts PartsOf(const std::string& tokenizer_json) {
   const std::vector<uint8_t> bytes = ReadWholeFile(tokenizer_json, kMostTokenizerBytes);

@@ -15,14 +15,14 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/random_access_file.h"
 #include "data/image/augment_policy.h"
-#include "data/image/decode.h"
+#include "data/image/codecs.h"
 #include "data/image/exif_orientation.h"
 #include "data/image/image_decoder.h"
 #include "data/image/mix.h"
 #include "data/image/photometric.h"
 #include "data/random.h"
+#include "data/storage.h"
 
 namespace {
 

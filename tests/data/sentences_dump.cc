@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/random_access_file.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/sentences/sentence_split.h"
 #include "data/sentences/table_reader.h"
+#include "data/storage.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // An image of any format, decoded as for validation, and its EXIF data.
 #include "data/error.h"
-#include "data/image/decode.h"
+#include "data/image/codecs.h"
 #include "data/image/exif_orientation.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -9,9 +9,9 @@
 #include "data/error.h"
 #include "data/formats/crc32c.h"
 #include "data/formats/little_endian.h"
-#include "data/image/decode.h"
+#include "data/image/codecs.h"
 #include "data/image/jpeg/jpeg_crop.h"
-#include "data/prepare/jpeg_writer.h"
+#include "data/prepare/packed_image.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // The protobuf inside a TFRecord.
-#include "data/formats/tf_example.h"
+#include "data/formats/tfrecord.h"
 
 #include "data/error.h"
 #include "tests/fuzz/fuzz_input.h"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "data/formats/raw_rows.h"
-#include "data/formats/synthetic.h"
 #include "data/image/prepare_images.h"
 #include "data/pipeline/device_feed.h"
 #include "models/layers.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "data/careful_open.h"
-#include "data/unfinished_file.h"
+#include "data/partial_file.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {

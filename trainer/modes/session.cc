@@ -6,7 +6,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "data/formats/split_names.h"
+#include "data/folder_names.h"
 #include "data/outputs.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/batch_sizes.h"

@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <vector>
 
 #include "data/count_of.h"
 #include "data/formats/open_source.h"
 #include "data/formats/raw_rows.h"
-#include "data/formats/synthetic.h"
 #include "data/image/augment_policy.h"
 #include "data/image/image_decoder.h"
 #include "trainer/config/problems.h"
@@ -104,9 +102,7 @@ class Opener {
  private:
   // Returns the classes for the first split, as far as they are known.
   data::Classes FirstClasses(const std::string& split, SplitPart part) const {
-    std::error_code unreadable;
-    const bool is_file = std::filesystem::is_regular_file(config_.data.dir, unreadable);
-    return part == SplitPart::kVal && !is_file ? ClassesForEvaluation(split) : known_;
+    return part == SplitPart::kVal && !IsOneFile(config_.data) ? ClassesForEvaluation(split) : known_;
   }
 
   // Returns the classes for an evaluation with weights that may know only the number of their classes. If the

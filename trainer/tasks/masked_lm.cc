@@ -10,6 +10,7 @@
 
 #include "data/count_of.h"
 #include "data/outputs.h"
+#include "data/storage.h"
 #include "data/text/text_split.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -73,8 +74,7 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
 // Returns the folders of --data_dir=a:b:c, with which epochs take turns as in fairseq. A path that exists is one
 // folder.
 std::vector<std::string> TextFolders(const std::string& data_dir) {
-  std::error_code unreadable;
-  const bool is_one = data_dir.find(':') == std::string::npos || std::filesystem::exists(data_dir, unreadable);
+  const bool is_one = data_dir.find(':') == std::string::npos || data::Exists(data_dir);
   std::vector<std::string> folders;
   std::istringstream parts(is_one ? "" : data_dir);
   for (std::string part; std::getline(parts, part, ':');) folders.push_back(part);

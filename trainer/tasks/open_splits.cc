@@ -1,13 +1,13 @@
 #include "trainer/tasks/open_splits.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <utility>
 
 #include "data/formats/open_source.h"
 #include "data/joined.h"
 #include "data/pipeline/hold_out.h"
+#include "data/storage.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
@@ -15,12 +15,6 @@
 
 namespace dtrain::tasks {
 namespace {
-namespace fs = std::filesystem;
-
-bool IsFile(const std::string& path) {
-  std::error_code unreadable;
-  return fs::is_regular_file(path, unreadable);
-}
 
 std::string FractionText(const config::Config& config) {
   return "--val_fraction=" + config::ToText(config.data.val_fraction);
@@ -68,13 +62,13 @@ void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
 std::string FoundIn(const std::string& folder) {
   constexpr size_t kShown = 8;
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    std::error_code ignored;
-    if (!name.starts_with(".") && !name.ends_with(".index"))
-      names.push_back(name + (entry->is_directory(ignored) ? "/" : ""));
+  try {
+    data::List(folder, [&names](const std::string& name, data::PathKind kind) {
+      const bool is_shown = !name.starts_with(".") && !name.ends_with(".index");
+      if (is_shown) names.push_back(name + (kind == data::PathKind::kFolder ? "/" : ""));
+      return true;
+    });
+  } catch (const DataError&) {  // nothing can be seen there
   }
   if (names.empty()) return "nothing";
   std::sort(names.begin(), names.end());
@@ -91,7 +85,7 @@ bool HasValidation(const std::string& split, const std::string& format, const co
   if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
     throw DataError(what, "name an existing split with --val_split, or make one with --val_fraction=0.1");
   }
-  if (!IsFile(folder)) {
+  if (!IsOneFile(config.data)) {
     report::LogWarning(what +
                        ": the run goes on without validation; name another split with --val_split, or make one with "
                        "--val_fraction=0.1");
@@ -100,6 +94,8 @@ bool HasValidation(const std::string& split, const std::string& format, const co
 }
 
 }  // namespace
+
+bool IsOneFile(const config::DataConfig& data) { return data::IsFile(data.dir); }
 
 std::string FormatOf(const config::DataConfig& data) {
   if (data.format != "auto") return data.format;
@@ -116,7 +112,7 @@ void OpenSplits(const config::Config& config, const std::string& format, const S
     sets.val = open(train_split, SplitPart::kHeldOut);
     KeepParts(*sets.train, *sets.val, config);
     if (!training) sets.train.reset();
-  } else if (!training && IsFile(config.data.dir)) {  // the file is the split
+  } else if (!training && IsOneFile(config.data)) {
     sets.val = open(train_split, SplitPart::kVal);
   } else if (HasValidation(names.front(), format, config)) {
     sets.val = open(names.front(), SplitPart::kVal);

@@ -16,6 +16,9 @@ enum class SplitPart { kTrain, kVal, kHeldOut };
 
 using SplitOpener = std::function<DataSplit(const std::string& name, SplitPart part)>;
 
+// Whether --data_dir names one file, which serves every split but a validation split.
+bool IsOneFile(const config::DataConfig& data);
+
 // Returns --data_format, or with auto the format of the files in --data_dir.
 std::string FormatOf(const config::DataConfig& data);
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -19,6 +18,7 @@
 #include "data/outputs.h"
 #include "data/pipeline/loader.h"
 #include "data/progress.h"
+#include "data/storage.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
@@ -34,12 +34,10 @@
 
 namespace dtrain::tasks {
 namespace {
-namespace fs = std::filesystem;
 
 // Splits --input at its commas, unless the whole text is the path of something that exists.
 std::vector<std::string> InputPaths(const std::string& input) {
-  std::error_code unreadable;
-  if (fs::exists(input, unreadable)) return {input};
+  if (data::Exists(input)) return {input};
   std::vector<std::string> paths;
   std::istringstream parts(input);
   for (std::string part; std::getline(parts, part, ',');) {
@@ -84,8 +82,7 @@ std::vector<report::Guess> GuessesOf(const at::Tensor& probabilities_C) {
 
 // Returns the tensor `images` of the file, float32 N×3×H×W. Throws UsageError if there is no file, else DataError.
 at::Tensor ReadImages(const std::string& path) {
-  std::error_code unreadable;
-  if (!std::filesystem::is_regular_file(path, unreadable)) {
+  if (!data::IsFile(path)) {
     throw UsageError("--input=" + path + " is not a file",
                      "name a safetensors file with the tensor images; for images, --output=FILE.csv or FILE.jsonl");
   }

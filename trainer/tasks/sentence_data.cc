@@ -1,13 +1,13 @@
 #include "trainer/tasks/sentence_data.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "data/count_of.h"
 #include "data/error.h"
 #include "data/sentences/labels.h"
+#include "data/storage.h"
 #include "data/whole_number.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
@@ -35,8 +35,7 @@ void RequireSentences(const config::Config& config) {
 std::vector<std::string> TokenizerPaths(const config::Config& config) {
   const std::string run = weights::RunOf(weights::NamedRun(config)).string();
   const std::string binarised = config.data.dir + "/input0";  // where fairseq's binarised data has its dictionary
-  std::error_code unreadable;
-  const std::string data = std::filesystem::is_directory(binarised, unreadable) ? binarised : config.data.dir;
+  const std::string data = data::IsFolder(binarised) ? binarised : config.data.dir;
   if (config.run.mode == "train") return {config.model.init_weights, data, run, config.run.dir};
   return {config.model.init_weights, run, data};
 }

@@ -2,8 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <filesystem>
-
+#include "data/storage.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
@@ -16,8 +15,7 @@ bool IsWhole(const at::Tensor& tensor) { return at::isIntegralType(tensor.scalar
 }  // namespace
 
 TokenInput ReadTokenInput(const std::string& path) {
-  std::error_code unreadable;
-  if (!std::filesystem::is_regular_file(path, unreadable)) {
+  if (!data::IsFile(path)) {
     throw UsageError("--input=" + path + " is not a file", "name a safetensors file with the tensor input_ids");
   }
   TokenInput input;

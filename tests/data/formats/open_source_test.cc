@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "data/formats/image_folder.h"
-#include "data/formats/recordio.h"
+#include "data/formats/record_format.h"
 #include "tests/data/formats/record_bytes.h"
 #include "tests/temporary_folder.h"
 
@@ -16,6 +16,10 @@ namespace dtrain::data {
 namespace {
 
 using testing::HasSubstr;
+
+std::string Record(int64_t label) {
+  return FindRecordFormat("recordio")->Frame({.bytes = AsBytes("x"), .label = label});
+}
 
 TEST(DetectFormat, LooksAtTheFirstSplitThatIsThere) {
   for (const auto& [file, format] : {std::pair{"train/a/1.jpg", "imagefolder"},
@@ -62,7 +66,7 @@ TEST(DetectFormat, RefusesToChoose) {
 // The labels of a part without the first and the last class could count from 0 or from 1.
 TEST(OpenSource, APackSaysWhatItsFirstLabelIs) {
   const TemporaryFolder folder;
-  folder.Write("val.rec", FrameRecordIo(AsBytes("x"), 1, 0) + FrameRecordIo(AsBytes("x"), 2, 1));
+  folder.Write("val.rec", Record(1) + Record(2));
   folder.Write("classes.txt", "a\nb\nc\n");
   const auto label = [&](const Classes& classes = {}, std::optional<int64_t> said = {}) {
     const SourceOptions options{
@@ -89,7 +93,7 @@ TEST(OpenSource, APackSaysWhatItsFirstLabelIs) {
 TEST(OpenSource, NoPipeBesideDataIsWaitedForAndNothingEndlessIsRead) {
   for (const char* name : {"classes.txt", "pack.json"}) {
     const TemporaryFolder folder;
-    folder.Write("train.rec", FrameRecordIo(AsBytes("x"), 0, 0));
+    folder.Write("train.rec", Record(0));
     const auto open = [&] { OpenSource({.data_dir = folder.path(), .format = "recordio"}, "train"); };
     ASSERT_EQ(mkfifo(folder.path(name).c_str(), 0600), 0);
     EXPECT_THAT(MessageAndHint(open), HasSubstr("not a regular file")) << name;

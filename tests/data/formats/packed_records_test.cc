@@ -7,10 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "data/formats/recordio.h"
-#include "data/formats/tf_example.h"
-#include "data/formats/tfrecord.h"
-#include "data/formats/webdataset.h"
 #include "tests/data/formats/record_bytes.h"
 #include "tests/temporary_folder.h"
 
@@ -23,9 +19,8 @@ using testing::HasSubstr;
 // Frames one of ten records, "image 0" to "image 9" with labels 0 to 9.
 std::string Frame(const std::string& format, int i) {
   const std::string image = "image " + std::to_string(i);
-  if (format == "tfrecord") return FrameTfRecord(MakeImageExample(image, i, "", ""));
-  if (format == "recordio") return FrameRecordIo(AsBytes(image), i, 0);
-  return FrameWebDataset(AsBytes(image), i, std::to_string(i), "jpg");
+  const RecordFormat& found = *FindRecordFormat(format);
+  return found.Frame({.bytes = AsBytes(image), .label = i - found.first_label(), .index = i});
 }
 
 struct Shards {
@@ -34,7 +29,7 @@ struct Shards {
       begins[i] = content[i / 5].size();
       content[i / 5] += Frame(format, i);
     }
-    const std::string extension = format == "tfrecord" ? ".tfrecord" : format == "recordio" ? ".rec" : ".tar";
+    const std::string extension = FindRecordFormat(format)->extensions().front();
     for (int i = 0; i < 2; ++i) {
       names[i] = "train-" + std::to_string(i) + extension;
       Write(i);
@@ -170,6 +165,29 @@ TEST(PackedRecords, ARecordWithALengthThatIsTooSmallIsCaughtByTheIndex) {
   shards.Write(0);
   EXPECT_THAT(Images(shards.Open()), ElementsAre("image 0", "image 1", "bad", "image 3", "image 4", "image 5",
                                                  "image 6", "image 7", "image 8", "image 9"));
+}
+
+// What a format writes, it finds and reads: the names of its files, its records, and its own index, if it has one.
+TEST(RecordFormats, ReadWhatTheyWrite) {
+  for (const RecordFormat* format : RecordFormats()) {
+    const TemporaryFolder folder;
+    for (int64_t file = 0; file < 3; ++file) {
+      const std::string name = format->FileName("train", file, 3), first = Frame(format->name(), 3 * file);
+      folder.Write(name, first + Frame(format->name(), 3 * file + 1) + format->FileEnd());
+      const std::vector<PlacedRecord> records = {{3 * file, 0}, {3 * file + 1, first.size()}};
+      const auto index = format->MakeIndex(folder.path(name), records);
+      if (index) folder.Write(std::filesystem::path(index->path).filename().string(), index->content);
+      const auto known = format->KnownRecords(folder.path(name), 2 * first.size());
+      EXPECT_EQ(known.size(), index ? 2U : 0U) << format->name();
+    }
+    const RecordFiles files = RequireRecordFiles(folder.path(), "train", *format);
+    ASSERT_EQ(files.names.size(), 3U) << format->name();
+    const PackedRecords source(*format, folder.path(),
+                               IndexRecordFiles(*format, folder.path(), files, folder.path("index"), false, {}), 0);
+    EXPECT_EQ(source.size(), 6);
+    EXPECT_EQ(ToString(source.Read(5)), "image 7") << format->name();
+    EXPECT_EQ(source.Label(5), 7) << format->name();
+  }
 }
 
 TEST(PackedRecords, ClassesThatAreNotNamedAreFound) {

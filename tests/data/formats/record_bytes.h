@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "data/error.h"
-#include "data/formats/readable_bytes.h"
 #include "data/formats/record_format.h"
+#include "data/storage.h"
 #include "tests/message_of.h"
 
 namespace dtrain::data {

@@ -18,7 +18,9 @@ using testing::HasSubstr;
 
 const std::string kMagic("\x0A\x23\xD7\xCE", 4);
 
-std::string Record(const std::string& image, int64_t label) { return FrameRecordIo(AsBytes(image), label, 0); }
+std::string Record(const std::string& image, int64_t label) {
+  return RecordIoFormat().Frame({.bytes = AsBytes(image), .label = label});
+}
 
 // Builds a record by hand: frame, IRHeader, labels, image.
 std::string RawRecord(uint32_t flag, float label, const std::vector<float>& labels, const std::string& image) {
@@ -95,15 +97,16 @@ TEST(RecordIo, HostileBytesDoNoHarm) {
 TEST(RecordIoIndex, HelpsOnlyWhereItFits) {
   const TemporaryFolder folder;
   const std::string rec = folder.path("a.rec");
-  EXPECT_TRUE(ReadRecordIoIndex(rec, 100).empty());
+  EXPECT_TRUE(RecordIoFormat().KnownRecords(rec, 100).empty());
   folder.Write("a.idx", "1\t40\n0\t0\n");
-  EXPECT_THAT(ReadRecordIoIndex(rec, 100), ElementsAre(IndexEntry{0, 40, 0, -1}, IndexEntry{40, 60, 0, -1}));
-  EXPECT_TRUE(ReadRecordIoIndex(rec, 40).empty()) << "older than its file";
+  EXPECT_THAT(RecordIoFormat().KnownRecords(rec, 100),
+              ElementsAre(IndexEntry{0, 40, 0, -1}, IndexEntry{40, 60, 0, -1}));
+  EXPECT_TRUE(RecordIoFormat().KnownRecords(rec, 40).empty()) << "older than its file";
   folder.Write("a.idx", "no index");
-  EXPECT_TRUE(ReadRecordIoIndex(rec, 100).empty());
+  EXPECT_TRUE(RecordIoFormat().KnownRecords(rec, 100).empty());
   std::filesystem::remove(folder.path("a.idx"));
   ASSERT_EQ(mkfifo(folder.path("a.idx").c_str(), 0600), 0);
-  EXPECT_TRUE(ReadRecordIoIndex(rec, 100).empty()) << "a pipe is not waited for";
+  EXPECT_TRUE(RecordIoFormat().KnownRecords(rec, 100).empty()) << "a pipe is not waited for";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "data/formats/tf_example.h"
+#include "data/formats/tfrecord.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 
 #include "data/formats/crc32c.h"
 #include "data/formats/little_endian.h"
-#include "data/formats/tf_example.h"
 #include "tests/data/formats/record_bytes.h"
 #include "tests/fault_record.h"
 

@@ -21,7 +21,8 @@ TEST(WebDataset, NeighboursWithOneKeyAreASample) {
       MakeTarMember("README", "no sample") + Sample("a/1", "first", "5") +
       MakeTarMember("a/2.JSON", R"({"label": 6, "more": [1]})") + MakeTarMember("a/2.seg.png", "mask") +
       MakeTarMember("a/2.png", "second") + MakeTarMember("a.b/3.jpeg", "third") + MakeTarMember("a.b/3.cls", " 7\n") +
-      MakeTarMember(".hidden", "x") + FrameWebDataset(AsBytes("fourth"), 8, "000000004", "jpg") + MakeTarEnd();
+      MakeTarMember(".hidden", "x") + WebDatasetFormat().Frame({.bytes = AsBytes("fourth"), .label = 8, .index = 4}) +
+      MakeTarEnd();
   const Records records = ReadAll(WebDatasetFormat(), archive);
   EXPECT_THAT(records.labels, ElementsAre(5, 6, 7, 8));
   EXPECT_THAT(records.images, ElementsAre("first", "second", "third", "fourth"));

@@ -27,33 +27,12 @@ cv::Mat TestPicture(int width, int height) {
 }
 
 std::vector<uint8_t> EncodeJpeg(const cv::Mat& image, const JpegOptions& options) {
-  jpeg_compress_struct jpeg{};
-  jpeg_error_mgr errors{};
-  jpeg.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&jpeg);
-  unsigned char* buffer = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&jpeg, &buffer, &size);
-  jpeg.image_width = static_cast<JDIMENSION>(image.cols);
-  jpeg.image_height = static_cast<JDIMENSION>(image.rows);
-  jpeg.input_components = image.channels();
-  jpeg.in_color_space = image.channels() == 1 ? JCS_GRAYSCALE : image.channels() == 3 ? JCS_RGB : JCS_CMYK;
-  jpeg_set_defaults(&jpeg);
-  if (options.adobe_cmyk) jpeg_set_colorspace(&jpeg, JCS_YCCK);
-  jpeg_set_quality(&jpeg, options.quality, TRUE);
-  if (!options.subsample) jpeg.comp_info[0].h_samp_factor = jpeg.comp_info[0].v_samp_factor = 1;
-  if (options.progressive) jpeg_simple_progression(&jpeg);
-  jpeg.restart_in_rows = options.restart_rows;
-  jpeg_start_compress(&jpeg, TRUE);
-  while (jpeg.next_scanline < jpeg.image_height) {
-    auto* row = const_cast<JSAMPROW>(image.ptr<uint8_t>(static_cast<int>(jpeg.next_scanline)));
-    jpeg_write_scanlines(&jpeg, &row, 1);
-  }
-  jpeg_finish_compress(&jpeg);
-  jpeg_destroy_compress(&jpeg);
-  std::vector<uint8_t> bytes(buffer, buffer + size);
-  std::free(buffer);
-  return bytes;
+  JpegVariant variant{.colours = options.adobe_cmyk ? "ycck" : "ycc",
+                      .quality = options.quality,
+                      .progressive = options.progressive,
+                      .restart_rows = options.restart_rows};
+  if (options.subsample && image.channels() == 3) variant.across[0] = variant.down[0] = 2;
+  return EncodeJpegVariant(image, variant);
 }
 
 std::vector<uint8_t> EncodeJpegVariant(const cv::Mat& image, const JpegVariant& variant) {
@@ -84,6 +63,7 @@ std::vector<uint8_t> EncodeJpegVariant(const cv::Mat& image, const JpegVariant& 
     jpeg.arith_code = static_cast<boolean>(variant.arithmetic);
     if (variant.progressive) jpeg_simple_progression(&jpeg);
     jpeg.restart_interval = static_cast<unsigned>(variant.restart_units);
+    jpeg.restart_in_rows = variant.restart_rows;
     jpeg_start_compress(&jpeg, TRUE);
     while (jpeg.next_scanline < jpeg.image_height) {
       auto* row = const_cast<JSAMPROW>(image.ptr<uint8_t>(static_cast<int>(jpeg.next_scanline)));

@@ -29,7 +29,8 @@ struct JpegVariant {
   std::array<int, 4> across = {1, 1, 1, 1}, down = {1, 1, 1, 1};
   int quality = 90;
   bool progressive = false, optimised = false, arithmetic = false;
-  int restart_units = 0;
+  int restart_units = 0;  // MCUs between two restart markers; 0: no markers, or every so many rows of MCUs
+  int restart_rows = 0;
 };
 
 // Encodes CV_8UC1 (grey), CV_8UC3 (RGB) or CV_8UC4 (CMYK). Returns nothing if libjpeg does not write such files.

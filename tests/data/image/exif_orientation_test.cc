@@ -7,7 +7,7 @@
 #include <opencv2/core.hpp>
 
 #include "data/formats/image_folder.h"
-#include "data/image/decode.h"
+#include "data/image/codecs.h"
 #include "tests/data/image/encode.h"
 #include "tests/temporary_folder.h"
 

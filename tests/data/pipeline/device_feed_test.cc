@@ -11,7 +11,6 @@
 
 #include "data/error.h"
 #include "data/formats/raw_rows.h"
-#include "data/formats/synthetic.h"
 
 namespace dtrain::data {
 namespace {

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "data/formats/raw_rows.h"
-#include "data/formats/synthetic.h"
 #include "data/pipeline/sampler.h"
 #include "tests/data/pipeline/numbered_records.h"
 

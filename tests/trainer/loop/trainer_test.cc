@@ -8,7 +8,6 @@
 #include <set>
 
 #include "data/formats/raw_rows.h"
-#include "data/formats/synthetic.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/distributed/ranks_in_threads.h"
 #include "tests/trainer/loop/fake_graph.h"

@@ -8,7 +8,7 @@
 #include <numbers>
 #include <opencv2/core.hpp>
 
-#include "data/image/decode.h"
+#include "data/image/codecs.h"
 #include "data/image/jpeg/huffman.h"
 #include "data/image/jpeg/idct.h"
 #include "data/image/jpeg/seek_points.h"

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "data/error.h"
-#include "data/image/decode.h"
+#include "data/image/codecs.h"
 #include "data/image/jpeg/baseline_header.h"
 #include "data/image/jpeg/jpeg_crop.h"
 #include "data/image/jpeg/seek_points.h"

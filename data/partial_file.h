@@ -1,13 +1,30 @@
-// Writes a file that exists completely or not at all: it has another name until it is finished.
+// Files that exist completely or not at all: a file that is being written has a temporary name. If a signal ends the
+// process, files under such names are removed: nothing else would do it, since they are hidden or unknown to the user.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "data/unfinished_file.h"
-
 namespace dtrain::data {
+
+// From now on SIGTERM, SIGINT and SIGHUP remove all unfinished files before they end the process as ever. Signals that
+// the parent process has set to be ignored stay ignored. Called once, by programs that do not handle these signals
+// themselves.
+void RemoveUnfinishedFilesOnSignals();
+
+// While it exists, the file is unfinished. Any thread. Of more than 1,024 at a time, the others are not removed.
+class UnfinishedFile {
+ public:
+  explicit UnfinishedFile(std::string path);
+  ~UnfinishedFile();
+  UnfinishedFile(const UnfinishedFile&) = delete;
+  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
+
+ private:
+  const std::string path_;
+  int slot_ = -1;
+};
 
 // All methods throw Error (exit code 5).
 class PartialFile {

@@ -1,4 +1,4 @@
-#include "data/image/decode.h"
+#include "data/image/codecs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,6 +86,20 @@ TEST(DecodeImage, PnmAndBmp) {
   for (size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_THROW(DecodeImage(std::span(bytes).first(length)), DataError) << length;
   }
+}
+
+TEST(Codecs, AreKnownByNameAndByContent) {
+  EXPECT_EQ(ImageExtensions(), ".jpg, .png, .webp, .tif, .bmp, .ppm, .pgm");
+  for (const char* name : {"a.jpg", "a.b.JPEG", "a.tiff", ".png"}) EXPECT_TRUE(IsImage(name)) << name;
+  for (const char* name : {"a.heic", "a.GIF", "a.nef"}) EXPECT_TRUE(IsUnreadImage(name) && !IsImage(name)) << name;
+  for (const char* name : {"jpg", "a.jpgx", "a.", ""}) EXPECT_FALSE(IsUnreadImage(name) || IsImage(name)) << name;
+  EXPECT_EQ(FindCodec(BytesOf("P5 1 1"))->extensions.front(), ".pgm");
+  EXPECT_EQ(FindCodec(BytesOf("RIFF1234WEBP"))->name, "WebP");
+  EXPECT_EQ(FindCodec(BytesOf("RIFF1234WAVE")), nullptr);
+  EXPECT_THAT(ReasonOf(BytesOf(std::string_view("\0\0\0\x1c"
+                                                "ftypavif",
+                                                12))),
+              HasSubstr("AVIF images are not read"));
 }
 
 TEST(DecodeImage, TellsWhyNot) {

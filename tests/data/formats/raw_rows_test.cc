@@ -1,4 +1,4 @@
-#include "data/formats/synthetic.h"
+#include "data/formats/raw_rows.h"
 
 #include <gtest/gtest.h>
 

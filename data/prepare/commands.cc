@@ -1,4 +1,4 @@
-#include "data/prepare/splits.h"
+#include "data/prepare/commands.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -9,13 +9,6 @@
 #include "data/shown.h"
 
 namespace dtrain::data {
-
-std::string FormatOf(const PrepareOptions& options) {
-  if (options.data_format != "auto") return options.data_format;
-  if (!options.split.empty()) return DetectFormat(options.data_dir, {options.split});
-  return DetectFormat(options.data_dir, {"train", "val"});
-}
-
 namespace {
 
 Classes TrainingClasses(SourceOptions options) {
@@ -24,6 +17,19 @@ Classes TrainingClasses(SourceOptions options) {
 }
 
 }  // namespace
+
+std::string FormatOf(const PrepareOptions& options) {
+  if (options.data_format != "auto") return options.data_format;
+  if (!options.split.empty()) return DetectFormat(options.data_dir, {options.split});
+  return DetectFormat(options.data_dir, {"train", "val"});
+}
+
+std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::string& format) {
+  if (!options.split.empty()) return {options.split};
+  std::vector<std::string> names = {"train", "val"};
+  std::erase_if(names, [&](const std::string& name) { return !HasSplit(format, options.data_dir, name); });
+  return names.empty() ? std::vector<std::string>{"train"} : names;
+}
 
 std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index, const Classes& classes) {
   SourceOptions source{.data_dir = options.data_dir,
@@ -35,16 +41,10 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
                          std::fprintf(stderr, "warning: %s; to keep the index elsewhere, use --index_dir=DIR\n",
                                       Shown(problem).c_str());
                        }};
-  std::vector<std::string> names = {options.split};
-  if (options.split.empty()) {
-    names = {"train", "val"};
-    std::erase_if(names, [&](const std::string& name) { return !HasSplit(source.format, options.data_dir, name); });
-    if (names.empty()) names = {"train"};  // opening it reports what is missing
-  }
   const bool has_train = HasSplit(source.format, options.data_dir, "train");
   if (!has_train) source.classes = classes;
   std::vector<OpenSplit> splits;
-  for (const std::string& name : names) {
+  for (const std::string& name : SplitsOf(options, source.format)) {
     if (splits.empty() && name != "train" && has_train) source.classes = TrainingClasses(source);
     splits.push_back({name, OpenSource(source, name)});
     const std::string ignored = ToText(splits.back().source->ignored());
