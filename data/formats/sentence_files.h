@@ -20,7 +20,7 @@ struct SentenceFiles {
   std::string path;   // the table, the split's folder, or the folder of the data
 };
 
-// The names to try for a split: those of split_names.h, and for val also GLUE's dev and dev_matched.
+// The names to try for a split: those of folder_names.h, and for val also GLUE's dev and dev_matched.
 std::vector<std::string> SentenceSplitNames(const std::string& split);
 
 // Whether the folder of a split holds class folders of texts: *.txt and no images.

@@ -34,25 +34,12 @@ constexpr int64_t kMostPixels = 178'956'970;
 constexpr int64_t kMostJpegPixelsPerByte = 1024;  // one bit for each 8×8 block gives 512; doubled for unusual files
 
 const std::vector<Codec>& Codecs() {
+  // clang-format off
   static const std::vector<Codec> codecs = {
-      {"JPEG",
-       {".jpg", ".jpeg"},
-       {"\xFF\xD8\xFF"},
-       JpegSize,
-       DecodeJpeg,
-       DecodeJpegRegion,
-       RequireJpegHolds,
-       JpegOrientation},
-      {"PNG", {".png"}, {"\x89PNG\r\n\x1A\n"}, PngSize, DecodePng, nullptr, nullptr, PngOrientation},
-      {"WebP",
-       {".webp"},
-       {"RIFF????WEBP"},
-       WebpSize,
-       DecodeWebp,
-       nullptr,
-       nullptr,
-       WebpOrientation,
-       /*exif_is_last=*/true},
+      {"JPEG", {".jpg", ".jpeg"}, {"\xFF\xD8\xFF"}, JpegSize, DecodeJpeg, JpegOrientation, /*exif_is_last=*/false,
+       DecodeJpegRegion, RequireJpegHolds},
+      {"PNG", {".png"}, {"\x89PNG\r\n\x1A\n"}, PngSize, DecodePng, PngOrientation},
+      {"WebP", {".webp"}, {"RIFF????WEBP"}, WebpSize, DecodeWebp, WebpOrientation, /*exif_is_last=*/true},
       {"TIFF", {".tif", ".tiff"}, {"II*\0"sv, "MM\0*"sv}, TiffSize, DecodeTiff},
       {"BMP", {".bmp"}, {"BM"}, BmpSize, DecodeBmp},
       {"binary PPM", {".ppm"}, {"P6"}, PnmSize, DecodePnm},
@@ -63,6 +50,7 @@ const std::vector<Codec>& Codecs() {
       {"HEIC", {".heic", ".heif"}, {"????ftyphe", "????ftypmif1", "????ftypmsf1"}},
       {"other", {".jxl", ".jp2", ".svg", ".tga", ".psd", ".ico", ".raw", ".dng", ".cr2", ".nef"}, {}},
   };
+  // clang-format on
   return codecs;
 }
 

@@ -29,10 +29,10 @@ struct Codec {
   std::vector<std::string_view> beginnings;  // of the bytes; ? is any byte
   ImageSize (*size)(Bytes) = nullptr;        // the header's size unchecked; null: the format is not read
   cv::Mat (*decode)(Bytes) = nullptr;        // CV_8UC3, RGB; only called once the size has been checked
+  int (*orientation)(Bytes) = nullptr;       // that of the EXIF data (exif_orientation.h); null: there is none
+  bool exif_is_last = false;                 // behind the pixels, so that the beginning of a file does not tell
   cv::Mat (*decode_region)(Bytes, const CropBox&, ImageSize target) = nullptr;  // null: what is decoded is cropped
   void (*require_holds)(ImageSize, size_t bytes) = nullptr;                     // null: any size may be of any file
-  int (*orientation)(Bytes) = nullptr;  // that of the EXIF data (exif_orientation.h); null: there is none
-  bool exif_is_last = false;            // behind the pixels, so that the beginning of a file does not tell
 };
 
 // Returns the format of the bytes, also one that is not read; null if it is not known.
