@@ -14,6 +14,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command import BUILD, ROOT, TINY, run
@@ -156,6 +157,32 @@ def test_a_format(programs, few_images, tmp_path):
     assert "lengths" in run("--help=data_format", program=programs / "dtrain_main").stdout
     assert "40" in checked.stdout, checked
     plan = plan_of(programs, *TINY, f"--data_dir={tmp_path}")
+    assert (plan["train_samples"], plan["val_samples"]) == (40, 8)
+    packed = f"--data_dir={tmp_path / 'packed'}"
+    run("pack", f"--data_dir={tmp_path}", f"--output={tmp_path / 'packed'}", "--output_format=lengths", program=programs / "dtrain_data")
+    lines = [run("inspect", folder, program=programs / "dtrain_data").stdout for folder in (f"--data_dir={tmp_path}", packed)]
+    assert lines[0] == lines[1]
+
+
+@long_only
+def test_a_codec(programs, tmp_path):
+    pixels = np.arange(2 * 3 * 4, dtype=">u2").reshape(2, 3, 4) * 256
+    for label in "ab":
+        (tmp_path / "train" / label).mkdir(parents=True)
+        (tmp_path / "train" / label / "1.ff").write_bytes(b"farbfeld" + struct.pack(">II", 3, 2) + pixels.tobytes())
+    lines = run("inspect", "--decode", f"--data_dir={tmp_path}", program=programs / "dtrain_data").stdout.splitlines()
+    assert [json.loads(line)["mean_rgb"] for line in lines] == 2 * [[10, 11, 12]]
+    assert "known format (JPEG" not in str(lines)
+
+
+@long_only
+def test_a_storage(programs, few_images, run_dir):
+    below = few_images.relative_to("/")
+    flags = (f"--data_dir=data://{below}", f"--index_dir={run_dir}")
+    there = run("inspect", "--decode", *flags, env={"DATA_ROOT": "/"}, program=programs / "dtrain_data").stdout
+    assert there == run("inspect", "--decode", f"--data_dir={few_images}", program=programs / "dtrain_data").stdout
+    plan = json.loads(run("--dry_run", "--log_format=json", *TINY, *flags, env={"DATA_ROOT": "/"},
+                          program=programs / "dtrain_main").stdout.splitlines()[-1])
     assert (plan["train_samples"], plan["val_samples"]) == (40, 8)
 
 

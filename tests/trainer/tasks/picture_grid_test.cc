@@ -11,7 +11,7 @@ namespace dtrain::tasks {
 namespace {
 
 cv::Mat Decoded(const report::Picture& picture) {
-  return data::DecodePng({reinterpret_cast<const uint8_t*>(picture.png.data()), picture.png.size()});
+  return data::DecodeImage({reinterpret_cast<const uint8_t*>(picture.png.data()), picture.png.size()});
 }
 
 TEST(PictureGrid, PutsImagesInRows) {
