@@ -115,8 +115,10 @@ class Parser {
                           " bytes; expected " + std::to_string(kMostValueBytes) + " at most");
       return;
     }
-    if (!flag.take(*value))
-      mistakes_.push_back(place + "--" + flag.name + "=" + *value + ": expected " + flag.expected);
+    if (flag.take(*value)) return;
+    const std::string why = flag.why_malformed ? flag.why_malformed(*value) : "";
+    mistakes_.push_back(place + "--" + flag.name + "=" + *value + ": " + (why.empty() ? "" : why + "; ") + "expected " +
+                        flag.expected);
   }
 
   const Flag* Find(const std::string& name) const {

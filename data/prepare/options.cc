@@ -76,7 +76,8 @@ Take Fraction(double& field) {
   return [&field](const std::string& value) {
     char* end = nullptr;
     field = std::strtod(value.c_str(), &end);
-    return !value.empty() && *end == '\0' && field >= 0 && field <= 1;
+    const bool is_decimal = value.find_first_of("xX") == std::string::npos;
+    return !value.empty() && *end == '\0' && is_decimal && field >= 0 && field <= 1;
   };
 }
 

@@ -93,7 +93,7 @@ def image_recipe(name: str, devices: int, batch: int, steps: int, warmup: int, p
 
 IMAGE_TABLE = [
     image_recipe("resnet50_90ep", 64, 256, 7037, 781, 6.4, AWS, settings=AWS_SETTINGS),
-    image_recipe("resnet50_160gpu", 160, 256, 2815, 312, 16, AWS, settings=AWS_SETTINGS),
+    image_recipe("resnet50_160gpu", 160, 256, 2815, 312, 16, AWS + " (none on norms and biases)", settings=AWS_SETTINGS | {"end_lr": 1e-5}),
     image_recipe("resnet50_32gpu", 32, 256, 14075, 1560, 3.2, AWS,
                  settings=AWS_SETTINGS | {"end_lr": 1e-5, "log_format": "table"}),
     image_recipe("resnet50_256gpu", 256, 256, 1759, 190, 3.7,
@@ -104,7 +104,8 @@ IMAGE_TABLE = [
     image_recipe("resnet50_torchvision_v1", 8, 32, 450410, 0, 0.1, PLAIN, "step", precision="fp32",
                  settings={"lr_decay_epochs": [30.0], "lr_decay_factor": 0.1}),
     image_recipe("resnet50_nvidia", 8, 256, 56301, 5004, 2.048,
-                 "sgd, momentum 0.875, " + DECAY_OF_WEIGHTS.format("3.0517578125e-05") + SMOOTHED, "cosine"),
+                 "sgd, momentum 0.875, " + DECAY_OF_WEIGHTS.format("3.0517578125e-05") + SMOOTHED, "cosine",
+                 settings={"lr_per_epoch": True, "warmup_from_one": True}),
     image_recipe("resnet50_torchvision_v2", 8, 128, 750683, 6255, 0.5,
                  "sgd, momentum 0.9, " + DECAY_OF_WEIGHTS.format("2e-05") + SMOOTHED + ", EMA 0.998908", "cosine",
                  "crop and flip, trivialaugment (bilinear), random erasing 0.1, mixup 0.2, cutmix 1, repeated 4",
@@ -136,7 +137,7 @@ PUBLISHED = {
     "resnet50_90ep": ("64 V100 (8 p3.16xlarge, 25 Gbit/s) of 256", "75.75 % top-1 in 47 min with MXNet and parameter servers",
                       "(44k images/s, 92 % of linear)", "75.54 % in 50 min with TensorFlow and Horovod", "(41k images/s, 90 %)"),
     "resnet50_160gpu": ("20 p3.16xlarge", "about 100k images/s, GPUs 90 to 100 % in use, linear from 8 to 160",
-                        "is not in the post"),
+                        "is not in the post", "0.1 for 256 images of the global batch, 16 here"),
     "resnet50_32gpu": ("32 V100", "75.72 % top-1, 92.91 % top-5 in 6,004 s", "3,012 images/s on 4 GPUs, 5,874 on 8"),
     "resnet50_256gpu": ("256 V100", "75.09 % top-1, 92.47 % top-5 in 860 s, 143k images/s with CUDA 9 (171k with CUDA 10)"),
     "resnet50_torchvision_v1": ("76.13 % top-1",),
@@ -238,6 +239,16 @@ def test_the_rates_are_those_of_the_log():
     rates = dict(plan["learning_rates"])
     assert [f"{rates[step]:.5f}" for step in (1550, 1600, 1650, 1700, 1750)] == ["0.04059", "0.02190", "0.00987", "0.00313",
                                                                                  "0.00026"]
+
+
+def test_the_recipe_of_160_gpus_is_the_command_of_the_post():
+    """With the defaults of AWS' script, but for how often it logs, and mixed precision, which is bf16 without a GPU."""
+    command = "--num_epochs 90 -b 256 --lr_decay_mode poly --warmup_epochs 10 --precision=fp16 --log_interval=20"
+    of_command, of_recipe = (json.loads(run(*flags, "--data_dir=anywhere", "--rank=0", "--world_size=160", "--master_addr=localhost",
+                                            "--master_port=29500", "--print_config").stdout)
+                             for flags in (command.split(), [f"--flagfile={RECIPES / 'resnet50_160gpu.flags'}"]))
+    different = {name for name in of_recipe if of_recipe[name] != of_command[name]}
+    assert different == set()
 
 
 def test_every_recipe_is_in_a_table():

@@ -2,6 +2,7 @@
 schedulers, with their defaults where the command is silent."""
 
 import json
+import math
 import sys
 
 import pytest
@@ -53,19 +54,22 @@ def original(model, optimizer, next_epoch, criterion, samples, memory_format):
     return rates, losses
 
 
-@pytest.mark.parametrize("opt, rate, flags", [("sgd", 0.05 * BATCH / 256, ("--lr-base=0.05",)), ("sgd", 0.002, ("--lr=0.002",)),
-                                              ("rmsproptf", 0.002, ("--lr=0.002", "--opt-eps=0.5"))])
-def test_timm(data, samples, resnet18, run_dir, opt, rate, flags):
+@pytest.mark.parametrize("opt, rate, decay, flags", [
+    ("sgd", 0.05 * BATCH / 256, 1, ("--lr=0", "--lr-base=0.05")),
+    ("rmsproptf", 0.002, 1, ("--lr=0.002", "--opt-eps=0.5")), ("lamb", 1e-3, 0, ("--lr=1e-3", "--clip-grad=5")),
+    ("nlars", 1e-3, 0, ("--lr=1e-3",))])
+def test_timm(data, samples, resnet18, run_dir, opt, rate, decay, flags):
     """With a rate and without: timm then derives it from the batch. A sum that another CPU rounds otherwise may flip a ReLU,
-    which moves later losses by 2e-4; a missing weight decay of 1 does by 1e-2."""
+    which moves later losses by 2e-4; a missing weight decay of 1 does by 1e-2. LAMB clips at 1 whatever --clip-grad says, and
+    neither LAMB nor LARS adapts layers that do not decay."""
     found = pasted(data, "--model", "resnet18", "--opt", opt, "--sched", "cosine", "--epochs", "20", "--warmup-epochs", "2",
-                   "-b", str(BATCH), "--weight-decay", "1", "--no-aug", "--pin-mem", *flags, weights=resnet18, run_dir=run_dir)
+                   "-b", str(BATCH), "--weight-decay", str(decay), "--no-aug", "--pin-mem", *flags, weights=resnet18, run_dir=run_dir)
 
     def trained(memory_format):
         model = timm.create_model("resnet18", num_classes=CLASSES)
         model.load_state_dict(load_file(resnet18))
         epsilon = {"eps": 0.5} if opt == "rmsproptf" else {}
-        optimizer = timm.optim.create_optimizer_v2(model, opt=opt, lr=rate, weight_decay=1, momentum=0.9, **epsilon)
+        optimizer = timm.optim.create_optimizer_v2(model, opt=opt, lr=rate, weight_decay=decay, momentum=0.9, **epsilon)
         scheduler, _ = timm.scheduler.create_scheduler_v2(optimizer, sched="cosine", num_epochs=20, warmup_epochs=2,
                                                           warmup_lr=1e-5)
         return original(model, optimizer, scheduler.step, timm.loss.LabelSmoothingCrossEntropy(0.1), samples, memory_format)
@@ -212,6 +216,94 @@ def test_rates_of_torchvision(data, name, make):
     assert found == pytest.approx(expected, rel=1e-9)
     record("Pasted commands", f"torchvision's schedule {name}", f"torch {torch.__version__}", "1e-9 of the rate",
            worst_ratio(found, expected))
+
+
+def test_torchvisions_rates_end_with_its_epochs(data):
+    """Where an epoch has no whole number of steps (6.4 here), its rate is that of the epoch's number all the same."""
+    plan = run("--dry_run", "--log_format=json", "--data-path", data, "-b=10", "--model=resnet18", f"--epochs={EPOCHS}", "--lr-warmup-epochs=2",
+               "--lr-warmup-method=linear", "--lr-scheduler=cosineannealinglr")
+    schedules, optimizer = torch.optim.lr_scheduler, torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    scheduler = schedules.SequentialLR(optimizer, [schedules.LinearLR(optimizer, start_factor=0.01, total_iters=2),
+                                                   schedules.CosineAnnealingLR(optimizer, T_max=EPOCHS - 2)], milestones=[2])
+    of_epoch = []
+    for _ in range(EPOCHS):
+        of_epoch.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    found = json.loads(plan.last_line)["learning_rates"]
+    expected = [of_epoch[int(step * 10 / SAMPLES)] for step, _ in found]
+    assert [rate for _, rate in found] == pytest.approx(expected, rel=1e-9)
+    record("Pasted commands", "torchvision's schedule in broken epochs", f"torch {torch.__version__}", "1e-9 of the rate",
+           worst_ratio([rate for _, rate in found], expected))
+
+
+# Programs that are in no package: what their sources compute, of the number of updates done.
+
+
+def of_nvidia(schedule):
+    """lr_step_policy, lr_linear_policy and lr_cosine_policy of optimizers.py, with --warmup 5 and 90 epochs."""
+    def rate(step):
+        epoch = step // STEPS_OF_EPOCH
+        part = (epoch - 5) / 85
+        after = {"step": 0.1 ** sum(epoch >= milestone for milestone in (30, 60, 80)), "linear": 1 - part,
+                 "cosine": 0.01 + 0.99 * (1 + math.cos(math.pi * part)) / 2}
+        return 0.4 * ((epoch + 1) / 5 if epoch < 5 else after[schedule])
+    return rate
+
+
+def of_aws(mode):
+    """get_lr and warmup_decay of train_imagenet_resnet_hvd.py, with 5 epochs of warmup and 90 in all. The update at
+    a milestone, which has the rate before it there and that after it here, is left out."""
+    def rate(step):
+        warmup, total = 5 * STEPS_OF_EPOCH, 90 * STEPS_OF_EPOCH
+        if step < warmup:
+            return 0.001 + (0.4 - 0.001) * step / warmup
+        if mode == "poly":
+            return 1e-5 + (0.4 - 1e-5) * (1 - (step - warmup) / (total - warmup)) ** 2
+        milestones = [milestone * STEPS_OF_EPOCH for milestone in (30, 60, 80)]
+        return None if step in milestones else 0.4 * 0.1 ** sum(step > milestone for milestone in milestones)
+    return rate
+
+
+def of_horovod(step):
+    """adjust_learning_rate of pytorch_imagenet_resnet50.py, on 4 devices."""
+    epoch, batch = divmod(step, STEPS_OF_EPOCH // 4)
+    if epoch < 5:
+        epoch += (batch + 1) / (STEPS_OF_EPOCH // 4)
+        return 0.1 * 4 * (1 / 4 * (epoch * (4 - 1) / 5 + 1))
+    return 0.1 * 4 * 0.1 ** sum(epoch >= milestone for milestone in (30, 60, 80))
+
+
+def of_fairseq(schedule):
+    """Trainer._build_optimizer calls step_update(0), so that the first update has the rate of no update. With 100 updates
+    of warmup, of 600."""
+    def rate(updates):
+        if schedule == "fixed":
+            return 0.4 * min(1, (updates + 1) / 100)
+        return 0.4 * updates / 100 if updates <= 100 else 0.01 + (0.4 - 0.01) * max(0, 1 - (updates - 100) / 500)
+    return rate
+
+
+OTHERS = {
+    **{f"NVIDIA's schedule {name}": (f"{{data}} --data-backend=pytorch --warmup 5 --lr 0.4 {flags}", of_nvidia(name)) for name, flags in
+       [("step", ""), ("linear", "--lr-schedule linear"), ("cosine", "--lr-schedule cosine --end-lr 4e-3")]},
+    "AWS' schedule poly": ("--data_dir={data} --num_epochs 90 --lr 0.4 --warmup_epochs 5", of_aws("poly")),
+    "AWS' schedule steps": ("--data_dir={data} --num_epochs 90 --lr_decay_mode steps --lr 0.4 --warmup_epochs 5", of_aws("steps")),
+    "Horovod's schedule": ("--data_dir={data} --base-lr 0.1 --rank=0 --world_size=4 --master_addr=localhost --master_port=29500", of_horovod),
+    "fairseq's schedule polynomial_decay": ("{data} --warmup-updates 100 --lr 0.4 --end-learning-rate 0.01 --lr-scheduler polynomial_decay "
+                                            "--total-num-update 600 --optimizer sgd", of_fairseq("poly")),
+    "fairseq's schedule fixed": ("{data} --warmup-updates 100 --lr 0.4 --optimizer sgd", of_fairseq("fixed"))}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_rates_of_programs_without_a_package(data, name):
+    command, reference = OTHERS[name]
+    plan = run("--dry_run", "--log_format=json", f"--batch-size={BATCH}", "--model=resnet18", "--epochs=90", *command.format(data=data).split())
+    pairs = [(rate, reference(step)) for step, rate in json.loads(plan.last_line)["learning_rates"] if reference(step) is not None]
+    found, expected = zip(*pairs)
+    assert len(found) > 150 and found == pytest.approx(expected, rel=1e-9, abs=1e-15)
+    record("Pasted commands", name, "what its source computes", "1e-9 of the rate",
+           worst_ratio(*zip(*[pair for pair in pairs if pair[1] > 0])))
 
 
 # ---- What evaluation sees --------------------------------------------------------------------------------------------

@@ -48,8 +48,7 @@ std::vector<std::string> ImpliedFlags(const Word& word);
 
 // The flags of fairseq.
 const std::vector<Alias>& TextAliases();
-// The flags of the AWS ImageNet scripts (Horovod, TensorFlow), torchelastic's example, NVIDIA's ConvNets, and those
-// that torchvision's references and timm share with each other. A flag that several of them share has one row.
+// The flags that several programs for images share, and those of PyTorch's ImageNet example.
 const std::vector<Alias>& ImageAliases();
 
 // The flags of all of them that have no equivalent, with the value that changes nothing: other values are refused.

@@ -36,14 +36,14 @@ BatchSizes DeriveElastic(const BatchConfig& batch) {
 }
 
 // The limits also keep the products below from overflowing.
-constexpr int64_t kMostSamples = 1'000'000, kMostMicroSteps = 1'000'000;
+constexpr int64_t kMostSamples = 1'000'000, kMostMicroSteps = 1'000'000, kMostInAll = 1'000'000'000;
 
 bool InRange(const BatchConfig& batch, int world_size) {
   const auto in = [](const std::optional<int64_t>& size, int64_t limit) {
     return !size || (*size > 0 && *size <= limit);
   };
   return world_size > 0 && world_size <= 1'000'000 && in(batch.batch_size, kMostSamples) &&
-         in(batch.grad_accum_steps, kMostMicroSteps) && in(batch.global_batch_size, 1'000'000'000);
+         in(batch.grad_accum_steps, kMostMicroSteps) && in(batch.global_batch_size, kMostInAll);
 }
 
 std::string Times(const std::optional<int64_t>& size, const std::string& name) {
@@ -117,6 +117,12 @@ std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size) {
                    .hint = "see the ranges in --help"};
   }
   const BatchSizes sizes = Derive(batch, world_size);
+  if (sizes.global_batch_size > kMostInAll) {
+    return Problem{.flag = "global_batch_size",
+                   .value = std::to_string(sizes.global_batch_size),
+                   .expected = std::to_string(kMostInAll) + " at most",
+                   .hint = "lower --batch_size or --grad_accum_steps"};
+  }
   if (sizes.batch_size > kMostSamples || sizes.grad_accum_steps > kMostMicroSteps) {
     return Problem{
         .flag = "global_batch_size",

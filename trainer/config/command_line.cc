@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <optional>
 
 #include "data/command_line/arguments.h"
@@ -32,9 +31,7 @@ std::optional<std::string> ExtraValue(Kind kind, const std::string& value) {
     const auto result = std::from_chars(value.data(), end, number);
     if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
   } else if (kind == Kind::kNumber) {
-    char* stop = nullptr;
-    std::strtod(value.c_str(), &stop);
-    if (value.empty() || *stop != '\0') return std::nullopt;
+    if (!NumberFrom(value)) return std::nullopt;
   }
   return value;
 }
@@ -51,12 +48,18 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
                      }});
   }
   for (const Flag& flag : Flags()) {
-    flags.push_back({flag.name, flag.kind == Kind::kBool, Expected(flag.kind, flag.limits),
-                     [&flag, &result](const std::string& value) {
-                       result.config.given.push_back(flag.name);
-                       return !gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty() &&
-                              flag.store(result.config);
-                     }});
+    const bool is_number = flag.kind == Kind::kInteger || flag.kind == Kind::kNumber;
+    flags.push_back({.name = flag.name,
+                     .is_boolean = flag.kind == Kind::kBool,
+                     .expected = Expected(flag.kind, flag.limits),
+                     .take =
+                         [&flag, &result, is_number](const std::string& value) {
+                           result.config.given.push_back(flag.name);
+                           if (is_number && !WhyNoNumber(value).empty()) return false;
+                           return !gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty() &&
+                                  flag.store(result.config);
+                         },
+                     .why_malformed = WhyNoNumber});
   }
   return flags;
 }

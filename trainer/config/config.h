@@ -126,6 +126,7 @@ struct ScheduleConfig {
   double warmup_epochs = 0;
   std::optional<int64_t> warmup_steps;
   double warmup_start_lr = 0;
+  bool warmup_from_one = false;  // the warmup's first step (or epoch) is already one above warmup_start_lr
   double poly_power = 2;
   double cosine_periods = 0.5, cosine_alpha = 0, cosine_beta = 0.001;  // of linear_cosine
   double end_lr = 0;
@@ -174,7 +175,7 @@ struct RunConfig {
   std::string features;     // likewise
   bool dry_run = false;
   bool print_config = false;
-  std::string defaults_of = "auto";  // auto | timm | torchvision | fairseq | none
+  std::string defaults_of = "auto";  // auto | the name of a ForeignProgram | none
   std::string dir;
   std::string resume = "auto";   // auto | none | last | the path of a checkpoint or a run directory
   std::string weights = "auto";  // auto | last | best | ema; for evaluating, predicting and exporting

@@ -12,6 +12,9 @@ std::vector<std::string> DefaultsOfFairseq(const ForeignCommand& command) {
   std::vector<std::string> flags = {
       "--lr=0.25", "--lr_schedule=constant", "--weight_decay=0",         "--epochs=1000000",
       "--seed=1",  "--sample_break=none",    "--tokens_per_sample=1024", "--log_interval=100"};
+  // The fixed schedule's warmup, unlike that of polynomial_decay, does not begin with a rate of 0.
+  const bool is_fixed = command.Value({"lr_scheduler"}, "fixed") == "fixed";
+  if (is_fixed && command.Has({"warmup_updates"})) flags.push_back("--warmup_from_one=true");
   if (!command.Value({"arch", "a", "model"}, "roberta").starts_with("roberta")) {
     std::erase_if(
         flags, [](const std::string& flag) { return FindFlag(flag.substr(2, flag.find('=') - 2))->section == "text"; });
@@ -36,6 +39,14 @@ Translation MultipleOfRows(const std::string& value, const ForeignCommand& comma
   const std::string difference = "batches of --max-tokens have as many rows as fit";
   if (value == "8") return {.note = difference + ", fairseq cuts them to a multiple of 8"};
   return {.refused = difference + "; --required-batch-size-multiple=1 is the same"};
+}
+
+// fairseq's schedule ends with its updates, even if --max-epoch ends the run before.
+Translation MaxUpdate(const std::string& value, const ForeignCommand& command) {
+  if (NumberFrom(value) == 0.0) return {};  // no limit
+  if (!command.Has({"max_epoch", "epochs"})) return {{"--max_steps=" + value, "--epochs=1000000"}};
+  if (command.Has({"total_num_update"})) return {{"--max_steps=" + value}};
+  return {{"--max_steps=" + value, "--schedule_steps=" + value}};
 }
 
 }  // namespace
@@ -64,6 +75,7 @@ const ForeignProgram& FairseqProgram() {
                           {"adamw", "adamw"},
                           {"fairseq_adam", "fairseq_adam"}}},
                {.name = "batch_size", .translate = CutToMultiple},
+               {.name = "max_update", .translate = MaxUpdate},
                {.name = "max_sentences", .translate = CutToMultiple},
                {.name = "required_batch_size_multiple", .translate = MultipleOfRows}}};
   return program;

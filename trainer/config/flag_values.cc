@@ -1,5 +1,6 @@
 // Checks limits and formats values. It is apart from flags.cc so that that file stays a plain list.
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
@@ -63,10 +64,19 @@ std::string Expected(Kind kind, const Limits& limits) {
   return kinds[static_cast<size_t>(kind)] + (range.empty() ? "" : ", " + range);
 }
 
+std::string WhyNoNumber(const std::string& text) {
+  char* end = nullptr;
+  errno = 0;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return {};
+  if (text.find_first_of("xX") != std::string::npos) return "it is in hexadecimal";
+  return errno == ERANGE && std::abs(number) < 1 ? "it is too small to be told from 0" : "";
+}
+
 std::optional<double> NumberFrom(const std::string& text) {
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') return std::nullopt;
+  if (text.empty() || *end != '\0' || !WhyNoNumber(text).empty()) return std::nullopt;
   return number;
 }
 

@@ -138,7 +138,7 @@ DTRAIN_FLAG(string, features, run.features, Anything(), "",
             "the rows.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
-DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | none"), "",
+DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | none"), "",
             "Whose defaults count where the command is silent. auto: those of the program that alone has a flag that was "
             "typed; none: dtrain's.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
@@ -432,6 +432,9 @@ DTRAIN_FLAG(bool, lr_per_epoch, schedule.per_epoch, Anything(), "",
             "The rate changes at the start of each epoch only, not at every step.")
 DTRAIN_FLAG(double, warmup_start_lr, schedule.warmup_start_lr, AtLeast(0), "",
             "Absolute learning rate of the first step of the warmup.")
+DTRAIN_FLAG(bool, warmup_from_one, schedule.warmup_from_one, Anything(), "",
+            "The warmup's first step (with --lr_per_epoch: its first epoch) is one step above --warmup_start_lr, and its "
+            "last one has the peak, as in NVIDIA's and Horovod's programs.")
 DTRAIN_FLAG(double, poly_power, schedule.poly_power, MoreThan(0), "", "Exponent of the poly schedule.")
 DTRAIN_FLAG(double, cosine_periods, schedule.cosine_periods, MoreThan(0), "",
             "linear_cosine: periods of its cosine from the end of the warmup to the end of the schedule.")

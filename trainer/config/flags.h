@@ -93,6 +93,10 @@ std::string Expected(Kind kind, const Limits& limits);
 // Returns the number that the whole of `text` spells; empty if it is anything else.
 std::optional<double> NumberFrom(const std::string& text);
 
+// Returns a reason for people if `text` is a number in another language than ours: hexadecimal, which gflags and C
+// would take, or so near 0 that it would lose digits; else nothing.
+std::string WhyNoNumber(const std::string& text);
+
 // Returns the text that one would write after --flag=; an empty string for monostate.
 std::string ToText(const Value& value);
 

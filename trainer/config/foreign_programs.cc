@@ -11,11 +11,6 @@ namespace {
 
 using command_line::Argument;
 
-const std::vector<const ForeignProgram*>& Programs() {
-  static const std::vector<const ForeignProgram*> programs = {&TimmProgram(), &TorchvisionProgram(), &FairseqProgram()};
-  return programs;
-}
-
 const Alias* FindIn(const std::vector<Alias>& rows, std::string_view name) {
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Alias& alias) { return alias.name == name; });
   return row == rows.end() ? nullptr : &*row;
@@ -26,7 +21,7 @@ bool HasAlone(const ForeignProgram& program, const std::string& name) {
   if (FindIn(program.rows, name) == nullptr || FindSharedAlias(name) != nullptr || FindFlag(name) != nullptr) {
     return false;
   }
-  return std::none_of(Programs().begin(), Programs().end(), [&](const ForeignProgram* other) {
+  return std::none_of(ForeignPrograms().begin(), ForeignPrograms().end(), [&](const ForeignProgram* other) {
     return other != &program && FindIn(other->rows, name) != nullptr;
   });
 }
@@ -52,11 +47,17 @@ std::string TypedFlag(const std::vector<Argument>& arguments, const IsSignature&
 
 }  // namespace
 
+const std::vector<const ForeignProgram*>& ForeignPrograms() {
+  static const std::vector<const ForeignProgram*> programs = {
+      &TimmProgram(), &TorchvisionProgram(), &FairseqProgram(), &NvidiaProgram(), &AwsProgram(), &HorovodProgram()};
+  return programs;
+}
+
 Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
   const std::string named = ForeignCommand(arguments).Value({"defaults_of"}, "auto");
   Recognised found;
   std::string first;
-  for (const ForeignProgram* program : Programs()) {
+  for (const ForeignProgram* program : ForeignPrograms()) {
     if (named == program->name) return {program};
     const IsSignature is_listed = OneOf(program->signatures);
     const std::string flag = TypedFlag(arguments, [&](const std::string& name, const std::string& value) {
@@ -65,15 +66,15 @@ Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
     if (flag.empty()) continue;
     if (found.program != nullptr && found.mistake.empty()) {
       found.mistake = first + " is a flag of " + std::string(found.program->called) + ", " + flag + " one of " +
-                      std::string(program->called) +
-                      ": --defaults_of=timm|torchvision|fairseq|none says whose defaults count";
+                      std::string(program->called) + ": --defaults_of=NAME says whose defaults count, " +
+                      FindFlag("defaults_of")->limits.Text();
     }
     if (found.program == nullptr) first = flag, found.program = program;
   }
   if (named != "auto") return {};
   if (!found.mistake.empty()) found.program = nullptr;
   if (found.program != nullptr || !found.mistake.empty()) return found;
-  for (const ForeignProgram* program : Programs()) {
+  for (const ForeignProgram* program : ForeignPrograms()) {
     if (!TypedFlag(arguments, OneOf(program->weak_signatures)).empty()) return {program};
   }
   return {};
@@ -85,7 +86,7 @@ const Alias* FindAlias(std::string_view name, const ForeignProgram* program) {
   }
   if (const Alias* shared = FindSharedAlias(name)) return shared;
   if (FindFlag(std::string(name)) != nullptr) return nullptr;
-  for (const ForeignProgram* other : Programs()) {
+  for (const ForeignProgram* other : ForeignPrograms()) {
     const Alias* row = FindIn(other->rows, name);
     if (row != nullptr) return row;
   }

@@ -33,6 +33,11 @@ struct ForeignProgram {
 const ForeignProgram& FairseqProgram();
 const ForeignProgram& TimmProgram();
 const ForeignProgram& TorchvisionProgram();
+const ForeignProgram& NvidiaProgram();
+const ForeignProgram& AwsProgram();
+const ForeignProgram& HorovodProgram();
+// Returns all of them.
+const std::vector<const ForeignProgram*>& ForeignPrograms();
 
 struct Recognised {
   const ForeignProgram* program = nullptr;  // whose defaults count; may be null

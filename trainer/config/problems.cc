@@ -119,6 +119,10 @@ Rules DataRules(const Config& config) {
   const bool cuts_split = data.val_fraction > 0 && config.run.mode == "train";
   const bool balanced = data.sampling == "balanced";
   return {
+      {.flag = "train_split",
+       .broken = data.train_split.empty(),
+       .expected = "the name of a split",
+       .hint = "as in train"},
       {.flag = "val_split",
        .broken = splits.front().empty() || repeats,
        .expected = "one name, or different names with commas between them",

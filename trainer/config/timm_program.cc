@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "data/joined.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -57,6 +58,12 @@ double ImageSizeOf(const ForeignCommand& command) {
 
 bool HasPolicy(const ForeignCommand& command) { return !command.Value({"aa", "augment"}, "").empty(); }
 
+bool Mixes(const ForeignCommand& command) {
+  return command.Number({"mixup"}, 0) > 0 || command.Number({"cutmix"}, 0) > 0;
+}
+
+std::string OptimizerOf(const ForeignCommand& command) { return command.Value({"opt"}, "sgd"); }
+
 bool HasRate(const ForeignCommand& command) { return command.Number({"lr"}, 0) != 0; }
 
 void AddRate(const ForeignCommand& command, std::vector<std::string>& flags) {
@@ -87,6 +94,7 @@ std::vector<std::string> DefaultsOfTimm(const ForeignCommand& command) {
                              "--warmup_start_lr=1e-05"});
   if (!command.Has({"warmup_steps"})) flags.push_back("--warmup_epochs=5");
   if (!command.Has({"opt", "optimizer"})) flags.push_back("--nesterov=true");
+  if (OptimizerOf(command) == "lamb") flags.insert(flags.end(), {"--adam_eps=1e-06", "--clip_norm=1"});
   flags.insert(flags.end(), {"--weight_decay=2e-05", "--decay_norm_and_bias=false"});
   const bool augments = !command.Has({"no_aug"});
   if (augments && !HasPolicy(command)) flags.push_back("--color_jitter=0.4");
@@ -119,6 +127,9 @@ Translation Schedule(const std::string& value, const ForeignCommand& command) {
     return {{"--lr_schedule=step", "--lr_decay_factor=" + rate,
              "--lr_decay_epochs=" + command.Value({"decay_epochs"}, "90")}};
   }
+  if (value == "multistep" && command.Has({"sched_on_updates"})) {
+    return {.refused = "with --sched-on-updates timm's rate falls one update before each milestone; leave that out"};
+  }
   if (value == "multistep") {
     return {{"--lr_schedule=step", "--lr_decay_factor=" + rate,
              "--lr_decay_epochs=" + EpochsBefore(command.Numbers({"decay_milestones"}, "90,180,270"))}};
@@ -143,6 +154,12 @@ Translation WarmupBefore(const std::string&, const ForeignCommand& command) {
   return translation;
 }
 
+// 0 is none.
+Translation RateItself(const std::string& value, const ForeignCommand& command) {
+  if (!HasRate(command)) return {};
+  return {{"--lr=" + value}};
+}
+
 Translation RateOfBase(const std::string& value, const ForeignCommand& command) {
   if (HasRate(command)) return {};
   return {{"--lr=" + value}};
@@ -156,6 +173,49 @@ Translation BatchOfBase(const std::string& value, const ForeignCommand& command)
 Translation ScaleOfBase(const std::string& value, const ForeignCommand& command) {
   if (HasRate(command) || value.empty()) return {};
   return {{"--lr_scaling=" + value}};
+}
+
+// timm's LARS and LAMB adapt nothing that does not decay, which leaves SGD and Adam.
+Translation Optimizer(const std::string& value, const ForeignCommand& command) {
+  struct Known {
+    std::string_view name;
+    std::vector<std::string> flags, without_decay = {};
+  };
+  static const std::vector<Known> known = {
+      {"sgd", {"--optimizer=sgd", "--nesterov=true"}},
+      {"nesterov", {"--optimizer=sgd", "--nesterov=true"}},
+      {"momentum", {"--optimizer=sgd"}},
+      {"adam", {"--optimizer=adam"}},
+      {"adamw", {"--optimizer=adamw"}},
+      {"lamb", {"--optimizer=lamb"}, {"--optimizer=adam"}},
+      {"lars", {"--optimizer=lars"}, {"--optimizer=sgd"}},
+      {"nlars", {"--optimizer=lars", "--nesterov=true"}, {"--optimizer=sgd", "--nesterov=true"}},
+      {"rmsproptf", {"--optimizer=rmsprop_tf"}}};
+  const auto found = std::find_if(known.begin(), known.end(), [&](const Known& one) { return one.name == value; });
+  if (found == known.end()) return {.refused = "expected " + Joined(known, " | ", &Known::name)};
+  const bool decays = NumberFrom(command.Value({"weight_decay"}, "2e-5")) != 0.0;
+  if (decays || found->without_decay.empty()) return {found->flags};
+  return {.flags = found->without_decay, .note = "timm scales no layer's step without weight decay"};
+}
+
+// LAMB clips the gradients at 1 in any case.
+Translation Clip(const std::string& value, const ForeignCommand& command) {
+  const auto norm = NumberFrom(value);
+  if (norm == 0.0) return {.refused = "timm's gradients are then all 0; leave it out"};
+  const bool is_lamb = OptimizerOf(command) == "lamb" && norm && *norm > 1;
+  return {{"--clip_norm=" + (is_lamb ? "1" : value)}};
+}
+
+Translation Accumulation(const std::string& value, const ForeignCommand&) {
+  if (const auto steps = NumberFrom(value); steps && *steps <= 1) return {{"--grad_accum_steps=1"}};
+  return {.flags = {"--grad_accum_steps=" + value},
+          .note = "an epoch ends with its last whole step; timm takes one more of the batches that remain"};
+}
+
+// timm smooths, or mixes, the targets of its binary cross entropy; without either it takes the cross entropy.
+Translation BinaryLoss(const std::string&, const ForeignCommand& command) {
+  if (Mixes(command) || command.Number({"smoothing"}, 0.1) != 0) return {{"--loss=bce"}};
+  return {.flags = {"--loss=ce"}, .note = "timm takes the cross entropy without smoothing and mixing"};
 }
 
 Translation Amp(const std::string&, const ForeignCommand& command) {
@@ -276,22 +336,14 @@ std::vector<Alias> DataAndModel() {
 
 std::vector<Alias> Rates() {
   return {
-      {.name = "opt",
-       .flag = "optimizer",
-       .words = {{"sgd", "sgd", "--nesterov"},
-                 {"nesterov", "sgd", "--nesterov"},
-                 {"momentum", "sgd"},
-                 {"adam", "adam"},
-                 {"adamw", "adamw"},
-                 {"lamb", "lamb", "--adam_eps=1e-6 --clip_norm=1"},
-                 {"lars", "lars"},
-                 {"nlars", "lars", "--nesterov"},
-                 {"rmsproptf", "rmsprop_tf"}}},
+      {.name = "opt", .translate = Optimizer},
       {.name = "opt_eps", .translate = Epsilon},
       {.name = "opt_betas", .flag = "adam_betas", .takes_numbers = true},
-      {.name = "clip_grad", .flag = "clip_norm"},
+      {.name = "clip_grad", .translate = Clip},
+      {.name = "grad_accum_steps", .translate = Accumulation},
       {.name = "sched", .translate = Schedule},
       {.name = "sched_on_updates", .takes_value = false, .implied = {"--nolr_per_epoch"}},
+      {.name = "lr", .translate = RateItself},
       {.name = "lr_base", .translate = RateOfBase},
       {.name = "lr_base_size", .translate = BatchOfBase},
       {.name = "lr_base_scale", .translate = ScaleOfBase},
@@ -315,7 +367,7 @@ std::vector<Alias> Augmentation() {
       {.name = "remode", .translate = ErasingMode},
       {.name = "recount", .words = {{"1", ""}}, .refused = "only one rectangle is erased"},
       {.name = "smoothing", .flag = "label_smoothing"},
-      {.name = "bce_loss", .takes_value = false, .implied = {"--loss=bce"}},
+      {.name = "bce_loss", .takes_value = false, .translate = BinaryLoss},
       {.name = "aug_repeats", .flag = "repeated_augmentation", .words = {{"0", "1"}}, .other_words_pass = true},
       {.name = "aug_splits", .words = {{"0", ""}}, .refused = "there are no augmented copies with a loss of their own"},
       {.name = "train_interpolation",

@@ -85,8 +85,6 @@ constexpr auto kRows = std::to_array<Row>({
     {"cdr_t_mul", "2"},
     {"cdr_m_mul", "0.1"},
     {"cdr_alpha", "0"},
-    // Horovod's pytorch_imagenet_resnet50.py
-    {"gradient_predivide_factor", "1"},
 });
 
 constexpr std::array kRemoved = {
@@ -186,10 +184,6 @@ const std::map<std::string, std::string>& ForeignFlags() {
       {"fast_dev_run", "--limit_train_steps=1"},
       {"sync_batchnorm", "--sync_bn"},
       {"ckpt_path", "--resume"},
-      {"base_lr", "--lr, with --lr_base_batch"},
-      {"train_dir", "--data_dir, with --train_split"},
-      {"val_dir", "--data_dir, with --val_split"},
-      {"checkpoint_format", "--run_dir"},
       // timm, torchvision and NVIDIA's scripts, for flags that the table of aliases lacks
       {"dataset", "--data_format"},
       {"dataset_dir", "--data_dir"},

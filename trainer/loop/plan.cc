@@ -20,8 +20,21 @@ constexpr double kMostSteps = 1e15;  // more than any run takes; --epochs may be
 
 int64_t Floor(double value) { return static_cast<int64_t>(optim::WholePart(std::min(value, kMostSteps))); }
 
-int64_t WarmupSteps(const config::ScheduleConfig& schedule, const Plan& plan) {
-  return schedule.warmup_steps.value_or(Floor(schedule.warmup_epochs * plan.steps_per_epoch));
+// The place in the schedule at which so many epochs end. It may lie within a step where the rate changes by epoch.
+double EndOf(double epochs, const config::ScheduleConfig& schedule, const Plan& plan) {
+  const double steps = std::min(epochs * plan.steps_per_epoch, kMostSteps);
+  return schedule.per_epoch ? steps : optim::WholePart(steps);
+}
+
+double EndOfWarmup(const config::ScheduleConfig& schedule, const Plan& plan) {
+  if (schedule.warmup_steps) return static_cast<double>(*schedule.warmup_steps);
+  return EndOf(schedule.warmup_epochs, schedule, plan);
+}
+
+double EndOfSchedule(const config::Config& config, const Plan& plan) {
+  if (config.schedule.schedule_steps) return static_cast<double>(*config.schedule.schedule_steps);
+  const double end = EndOf(config.batch.epochs, config.schedule, plan);
+  return config.batch.max_steps ? std::min(end, static_cast<double>(*config.batch.max_steps)) : end;
 }
 
 void RequireSteps(const Plan& plan, double epochs) {
@@ -33,7 +46,7 @@ void RequireSteps(const Plan& plan, double epochs) {
 }
 
 void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan) {
-  const int64_t warmup = plan.schedule.warmup_steps;
+  const int64_t warmup = plan.WarmupSteps();
   if (!schedule.schedule_steps || warmup <= *schedule.schedule_steps) return;
   const std::string flag = schedule.warmup_steps ? "--warmup_steps" : "--warmup_epochs";
   throw UsageError(flag + " is a warmup of " + CountOf(warmup, "step") +
@@ -43,12 +56,13 @@ void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan)
 
 }  // namespace
 
+int64_t Plan::WarmupSteps() const { return Floor(schedule.warmup_steps); }
+
 std::string Plan::WarningOfWarmup() const {
-  if (schedule.warmup_steps <= total_steps) return {};
-  return "the run of " + CountOf(total_steps, "step") + " ends in the warmup of " +
-         std::to_string(schedule.warmup_steps) + ": its learning rate reaches " +
-         config::ToText(config::Value(LearningRate(total_steps - 1))) + " of a peak of " +
-         config::ToText(config::Value(schedule.peak));
+  if (WarmupSteps() <= total_steps) return {};
+  return "the run of " + CountOf(total_steps, "step") + " ends in the warmup of " + std::to_string(WarmupSteps()) +
+         ": its learning rate reaches " + config::ToText(config::Value(LearningRate(total_steps - 1))) +
+         " of a peak of " + config::ToText(config::Value(schedule.peak));
 }
 
 int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
@@ -106,8 +120,9 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
       .peak = config.optimizer.lr.value_or(config::DefaultLearningRate(config.optimizer, plan.batch.global_batch_size)),
       .warmup_start = config.schedule.warmup_start_lr,
       .end = config.schedule.end_lr,
-      .warmup_steps = WarmupSteps(config.schedule, plan),
-      .total_steps = config.schedule.schedule_steps.value_or(plan.total_steps),
+      .warmup_steps = EndOfWarmup(config.schedule, plan),
+      .total_steps = EndOfSchedule(config, plan),
+      .warmup_from_one = config.schedule.warmup_from_one,
       .poly_power = config.schedule.poly_power,
       .cosine_periods = config.schedule.cosine_periods,
       .cosine_alpha = config.schedule.cosine_alpha,

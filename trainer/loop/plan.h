@@ -31,6 +31,7 @@ struct Plan {
 
   // `step` is the number of steps done, from 0, in these three.
   double EpochAt(int64_t step) const { return static_cast<double>(step) / steps_per_epoch; }
+  int64_t WarmupSteps() const;
   int64_t EpochsDone(int64_t step) const;
   double LearningRate(int64_t step) const { return optim::LearningRate(schedule, step); }
 

@@ -223,7 +223,7 @@ void DryRun(const RunContext& given) {
     if (config.batch.elastic_shards) json["elastic_shards"] = *config.batch.elastic_shards;
     json["steps_per_epoch"] = Number(plan.steps_per_epoch);
     json["total_steps"] = plan.total_steps;
-    json["warmup_steps"] = plan.schedule.warmup_steps;
+    json["warmup_steps"] = plan.WarmupSteps();
     json["lr_peak"] = plan.schedule.peak;
     json["lr_schedule"] = config.schedule.name;
     json["optimizer"] = config::DescribeOptimizer(config.optimizer);

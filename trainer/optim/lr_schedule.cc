@@ -22,12 +22,13 @@ double DecaysDone(const std::vector<double>& decay_steps, double steps) {
 double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
   const auto done = static_cast<double>(steps_done);
   const double s = o.epoch_steps > 0 ? WholePart(done / o.epoch_steps) * o.epoch_steps : done;
-  const auto warmup = static_cast<double>(o.warmup_steps);
-  if (s < warmup) return o.warmup_start + (o.peak - o.warmup_start) * s / warmup;
-
-  const double before = o.through_warmup ? 0 : warmup;
+  if (s < o.warmup_steps) {
+    const double first = !o.warmup_from_one ? 0 : o.epoch_steps > 0 ? o.epoch_steps : 1;
+    return o.warmup_start + (o.peak - o.warmup_start) * std::min(1.0, (s + first) / o.warmup_steps);
+  }
+  const double before = o.through_warmup ? 0 : o.warmup_steps;
   const double after = s - before;
-  const double length = static_cast<double>(o.total_steps) - before;
+  const double length = o.total_steps - before;
   const double progress = length > 0 ? std::min(1.0, after / length) : 1.0;
   if (o.name == "poly") return o.end + (o.peak - o.end) * std::pow(1 - progress, o.poly_power);
   if (o.name == "cosine") return o.end + (o.peak - o.end) * (1 + std::cos(std::numbers::pi * progress)) / 2;

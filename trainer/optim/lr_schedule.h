@@ -11,9 +11,10 @@ struct LrScheduleOptions {
   std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | constant
   double peak = 0.1;
   double warmup_start = 0;
-  double end = 0;            // the final rate of poly and cosine
-  int64_t warmup_steps = 0;  // W
-  int64_t total_steps = 1;   // T, the step at which poly and cosine reach `end`
+  double end = 0;  // the final rate of poly and cosine
+  // W, and T, at which poly and cosine reach `end`; whole numbers unless there are epoch_steps.
+  double warmup_steps = 0, total_steps = 1;
+  bool warmup_from_one = false;  // see below
   double poly_power = 2;
   double cosine_periods = 0.5, cosine_alpha = 0, cosine_beta = 0.001;  // of linear_cosine
   double decay_factor = 0.1;                                           // of step and exponential
@@ -24,7 +25,7 @@ struct LrScheduleOptions {
 };
 
 // Returns the learning rate of the step that follows s = `steps_done` steps:
-//   s < W: start + (peak − start)·s/W;   otherwise, with a = s − W and p = min(1, a/(T − W)):
+//   s < W: start + (peak − start)·min(1, (s + first)/W);   otherwise, with a = s − W and p = min(1, a/(T − W)):
 //   poly         end + (peak − end)·(1 − p)^power
 //   cosine       end + (peak − end)·(1 + cos πp)/2
 //   linear_cosine  peak·((α + 1 − p)·(1 + cos 2π·periods·p)/2 + β), as in TensorFlow's linear_cosine_decay
@@ -34,8 +35,8 @@ struct LrScheduleOptions {
 // These are the schedules of torch.optim.lr_scheduler in a SequentialLR after a LinearLR, as torchvision's references
 // use them. With `through_warmup`, a = s and p = s/T, as in timm.scheduler without warmup_prefix and in TensorFlow.
 // With `epoch_steps`, which may be fractional, s is the place at which the epoch of the next step began, as where
-// schedulers are stepped once an epoch.
-// Throws std::invalid_argument for an unknown name.
+// schedulers are stepped once an epoch. `first` is 0; with `warmup_from_one` it is 1, or epoch_steps, as in NVIDIA's
+// and Horovod's programs. Throws std::invalid_argument for an unknown name.
 double LearningRate(const LrScheduleOptions& options, int64_t steps_done);
 
 }  // namespace dtrain::optim

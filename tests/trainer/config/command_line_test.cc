@@ -46,7 +46,7 @@ TEST(CommandLine, Spellings) {
        std::vector<Arguments>{{"--batch_size=8", "--lr=0.5", "--nesterov"},
                               {"--batch-size", "8", "--lr", "0.5", "--nesterov=true"},
                               {"-batch_size=8", "-lr", "5e-1", "--nesterov=1"},
-                              {"--lr=7", "--nonesterov", "--batch-size=0x8", "--lr=.5", "--nesterov=yes"}}) {
+                              {"--lr=7", "--nonesterov", "--batch-size=8", "--lr=.5", "--nesterov=yes"}}) {
     const Config config = Parsed(arguments);
     EXPECT_EQ(config.batch.batch_size, 8);
     EXPECT_EQ(config.optimizer.lr, 0.5);
@@ -84,6 +84,13 @@ TEST(CommandLine, MalformedValues) {
   EXPECT_THAT(Mistakes({"--batch_size=1.5"}), HasSubstr("expected a whole number"));
   EXPECT_THAT(Mistakes({"--batch_size="}), HasSubstr("expected a whole number"));
   EXPECT_THAT(Mistakes({"--max_steps=99999999999999999999"}), HasSubstr("expected a whole number"));
+  EXPECT_EQ(Mistakes({"--batch_size=0x10"}),
+            "--batch_size=0x10: it is in hexadecimal; expected a whole number, 1 to 1000000");
+  EXPECT_THAT(Mistakes({"--lr=0x1p-3"}), HasSubstr("it is in hexadecimal"));
+  EXPECT_THAT(Mistakes({"--mean=0x1,1,1"}), HasSubstr("expected finite numbers"));
+  for (const char* tiny : {"--mixup=1e-308", "--mixup=1e-400"}) {
+    EXPECT_THAT(Mistakes({tiny}), HasSubstr(": it is too small to be told from 0; expected")) << tiny;
+  }
   EXPECT_THAT(Mistakes({"--lr", "0,1"}), HasSubstr("--lr=0,1: expected a finite number"));
   EXPECT_EQ(Mistakes({"--nesterov=maybe"}), "--nesterov=maybe: expected true or false");
   EXPECT_THAT(Mistakes({"--mean=a,b,c"}), HasSubstr("--mean=a,b,c: expected finite numbers with commas between them"));

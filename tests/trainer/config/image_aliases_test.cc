@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/foreign_commands.h"
+#include "trainer/errors.h"
 
 namespace dtrain::config {
 namespace {
@@ -12,12 +13,28 @@ namespace {
 using testing::ElementsAre;
 using testing::StartsWith;
 
+// What the last version of AWS's script does where a command is silent.
+std::string WithDefaultsOfAws(const std::string& ours) {
+  return "--batch_size=256 --lr=0.1 --lr_base_batch=256 --warmup_start_lr=0.001 --nesterov --nodecay_norm_and_bias "
+         "--precision=amp --zero_init_residual --loss_scale=1024 --bn_eps=1e-4 --mean=0.47451,0.45098,0.392157 "
+         "--std=0.27451,0.266667,0.278431 --eval_resize=280 --log_interval=50 --lr_schedule=poly --end_lr=1e-5 " +
+         ours;
+}
+
+// The first command is AWS Batch's.
 TEST(ImageAliases, AwsImageNetScripts) {
-  ExpectSame(
-      "-b 256 --num_epochs 90 --lr_decay_mode poly --warmup_epochs 10 --clear_log --log_dir results --mom=0.9 "
-      "--wd=5e-5",
-      "--batch_size=256 --epochs=90 --lr_schedule=poly --poly_power=2 --end_lr=1e-5 --warmup_epochs=10 --clear_log "
-      "--run_dir=results --momentum=0.9 --weight_decay=5e-5");
+  ExpectSame("--data_dir d --num_epochs 90 -b 128 --lr_decay_mode poly --warmup_epochs 10 --clear_log",
+             WithDefaultsOfAws("--data_dir=d --epochs=90 --batch_size=128 --warmup_epochs=10 --clear_log"));
+  EXPECT_THAT(
+      Pasted("--mom=0.9").notes,
+      ElementsAre(StartsWith("as AWS's train_imagenet_resnet_hvd.py: batch_size 256, lr 0.1, lr_base_batch 256")));
+  ExpectSame("--mom=0.8 --wd=5e-5 --nofp16 --noadv_bn_init --log_dir results --num_batches=7",
+             WithDefaultsOfAws("--momentum=0.8 --weight_decay=5e-5 --precision=fp32 --nozero_init_residual "
+                               "--run_dir=results --max_steps=7 --epochs=1000000"));
+  ExpectSame("--lr_decay_mode steps --lr_decay_steps 30 --warmup_epochs=5",  // a command of 2018
+             WithDefaultsOfAws("--lr=6.4 --lr_base_batch=0 --precision=fp32 --nozero_init_residual --end_lr=0 "
+                               "--lr_schedule=step --lr_decay_epochs=30,1000000 --schedule_through_warmup "
+                               "--warmup_epochs=5"));
   ExpectSame("--synthetic", "--data_format=synthetic");
 }
 
@@ -37,18 +54,33 @@ TEST(ImageAliases, TorchvisionsReference) {
 }
 
 // The command of the AWS walk-through of 256 GPUs.
-TEST(ImageAliases, HorovodsScriptOfTheWalkThrough) {
+TEST(ImageAliases, TheScriptOfTheWalkThrough) {
   ExpectSame(
       "-m resnet50 --fp16 --num_epochs 90 --warmup_epochs 5 --adv_bn_init --display_every 100 --loss_scale 256. "
       "--data_dir imagenet_data --lr 3.7 --log_dir results --hue 0.13 --mom 0.977 --wdecay 0.0005 --batch_size 256 "
       "--adv_conv_init --lr_decay_mode linear_cosine --eval_interval 10 --leta 0.012 --save_checkpoints_steps 190",
-      "--model=resnet50 --precision=fp16 --epochs=90 --warmup_epochs=5 --zero_init_residual --log_interval=100 "
-      "--loss_scale=256. --data_dir=imagenet_data --lr=3.7 --run_dir=results --momentum=0.977 --weight_decay=0.0005 "
-      "--batch_size=256 --lr_schedule=linear_cosine --cosine_periods=0.47 --cosine_beta=1e-5 --lars_trust=0.012 "
-      "--eval_every_epochs=10");
+      WithDefaultsOfAws("--model=resnet50 --precision=fp16 --epochs=90 --warmup_epochs=5 --log_interval=100 "
+                        "--loss_scale=256. --data_dir=imagenet_data --lr=3.7 --lr_base_batch=0 --run_dir=results "
+                        "--momentum=0.977 --weight_decay=0.0005 --lr_schedule=linear_cosine --end_lr=0 "
+                        "--cosine_periods=0.47 --cosine_beta=1e-5 --lars_trust=0.012 --eval_every_epochs=10"));
   ExpectSame("--use_larc --lc_periods=0.4 --increased_aug",
-             "--optimizer=lars --lars_clip --lars_trust=0.013 --decay_norm_and_bias --lr=3.7 --cosine_periods=0.4 "
-             "--color_jitter=0,0.4,0.4,0.065");
+             WithDefaultsOfAws("--optimizer=lars --lars_clip --lars_trust=0.013 --decay_norm_and_bias --lr=3.7 "
+                               "--lr_base_batch=0 --cosine_periods=0.4 --color_jitter=0,0.4,0.4,0.065"));
+}
+
+TEST(ImageAliases, HorovodsExample) {
+  const std::string ours =
+      "--warmup_epochs=5 --warmup_from_one --lr_schedule=step --lr_decay_epochs=30,60,80 --schedule_through_warmup "
+      "--weight_decay=5e-5 --seed=42 ";
+  ExpectSame("--train-dir imagenet/train/ --val-dir imagenet/validation --checkpoint-format=x",
+             ours +
+                 "--lr=0.0125 --lr_base_batch=32 --warmup_start_lr=0.0125 --data_dir=imagenet --train_split=train "
+                 "--val_split=validation");
+  ExpectSame("--base-lr 0.1 --batches-per-allreduce=2 --batch-size 64 --fp16-allreduce --warmup-epochs=0",
+             ours +
+                 "--lr=0.1 --lr_base_batch=64 --warmup_start_lr=0.2 --grad_accum_steps=2 --batch_size=64 "
+                 "--grad_compression=fp16 --warmup_epochs=0");
+  EXPECT_THROW(Pasted("--train-dir=a/train --val-dir=b/val"), UsageError);
 }
 
 TEST(ImageAliases, TorchelasticsExample) {
@@ -58,15 +90,36 @@ TEST(ImageAliases, TorchelasticsExample) {
   ExpectSame("imagenet -a resnet18", "--model=resnet18 --data_dir=imagenet");
 }
 
+// What NVIDIA's main.py does where a command is silent.
+std::string WithDefaultsOfNvidia(const std::string& ours) {
+  return "--batch_size=256 --lr=0.1 --lr_per_epoch --warmup_from_one --nodecay_norm_and_bias --log_interval=10 "
+         "--lr_schedule=step --lr_decay_epochs=30,60,80 --schedule_through_warmup --eval_resize=256 " +
+         ours;
+}
+
 TEST(ImageAliases, NvidiasConvNets) {
+  ExpectSame("imagenet --data-backend dali-gpu --warmup 5 --lr 2.048 --amp --dynamic-loss-scale --last_bn_0_init True",
+             WithDefaultsOfNvidia("--data_dir=imagenet --warmup_epochs=5 --lr=2.048 --precision=amp "
+                                  "--loss_scale=dynamic --loss_scale_window=100 --zero_init_residual"));
+  const std::string not_step = "--lr_decay_epochs=30 --noschedule_through_warmup ";
   ExpectSame(
-      "imagenet --arch efficientnet-b0 --data-backend dali-gpu --optimizer-batch-size 4096 -b 128 --lr-schedule linear "
-      "--warmup 16 --bn-weight-decay --static-loss-scale 128 --amp --memory-format nhwc --workspace results "
-      "--raport-file raport.json --augmentation autoaugment",
-      "--data_dir=imagenet --model=efficientnet_b0 --global_batch_size=4096 --batch_size=128 --lr_schedule=poly "
-      "--poly_power=1 --warmup_epochs=16 --decay_norm_and_bias --loss_scale=128 --precision=amp --channels_last "
-      "--run_dir=results --augment=autoaugment");
-  ExpectSame("--mode=convergence --precision=AMP", "--mode=train --precision=amp");
+      "imagenet --arch efficientnet-b0 --data-backend pytorch --optimizer-batch-size 4096 -b 128 --lr-schedule linear "
+      "--end-lr=0.1 --warmup 16 --bn-weight-decay --static-loss-scale 128 --amp --memory-format nhwc --workspace "
+      "results "
+      "--raport-file raport.json --augmentation autoaugment --survival_prob 0.75",
+      WithDefaultsOfNvidia(
+          not_step +
+          "--data_dir=imagenet --model=efficientnet_b0 --global_batch_size=4096 --batch_size=128 --lr_schedule=poly "
+          "--poly_power=1 --warmup_epochs=16 --decay_norm_and_bias --loss_scale=128 --precision=amp --channels_last "
+          "--run_dir=results --augment=autoaugment --last_batch=drop --bn_momentum=0.01 --bn_eps=1e-3 "
+          "--drop_path=0.25"));
+  ExpectSame(
+      "--arch efficientnet-b4 --lr-schedule cosine --end-lr=0.1 --static-loss-scale=128",  // without --amp
+      WithDefaultsOfNvidia(not_step + "--model=efficientnet_b4 --lr_schedule=cosine --end_lr=0.1 --image_size=380 "
+                                      "--eval_resize=412 --bn_momentum=0.01 --bn_eps=1e-3 --drop_path=0.2"));
+  ExpectSame("--mode=convergence --precision=AMP",
+             WithDefaultsOfNvidia("--mode=train --precision=amp --loss_scale=128"));
+  EXPECT_THROW(Pasted("--data-backend=dali-gpu --optimizer=rmsprop"), UsageError);
 }
 
 // What timm's train.py does where a command is silent, for a ResNet.
@@ -116,8 +169,28 @@ TEST(ImageAliases, Timm) {
              WithDefaultsOfTimm(""));  // no average
   ExpectSame("--sched=multistep --decay-milestones 30 60",
              WithDefaultsOfTimm("--lr_schedule=step --lr_decay_epochs=29,59"));
-  ExpectSame("--sched=poly --lr-base=0.2 --lr-base-size 512 --sched-on-updates",
+  ExpectSame("--sched=poly --lr=0 --lr-base=0.2 --lr-base-size 512 --sched-on-updates",
              WithDefaultsOfTimm("--lr_schedule=poly --poly_power=0.1 --lr=0.2 --lr_base_batch=512 --nolr_per_epoch"));
+}
+
+// What depends on other flags in timm's train.py and optimizers.
+TEST(ImageAliases, FlagsOfTimmThatCountTogether) {
+  const std::string adaptive = "--nonesterov --lr_scaling=sqrt --adam_eps=1e-6 ";
+  ExpectSame("--opt lamb --clip-grad 5", WithDefaultsOfTimm(adaptive + "--optimizer=lamb --clip_norm=1"));
+  ExpectSame("--clip-grad 0.5 --opt lamb", WithDefaultsOfTimm(adaptive + "--optimizer=lamb --clip_norm=0.5"));
+  ExpectSame("--opt lamb --weight-decay 0",
+             WithDefaultsOfTimm(adaptive + "--optimizer=adam --clip_norm=1 --weight_decay=0"));
+  ExpectSame("--opt lars --weight-decay 0.0", WithDefaultsOfTimm("--nonesterov --optimizer=sgd --weight_decay=0"));
+  ExpectSame("--opt nlars --weight-decay 0", WithDefaultsOfTimm("--optimizer=sgd --weight_decay=0"));
+  ExpectSame("--sched=cosine --bce-loss --smoothing 0", WithDefaultsOfTimm("--label_smoothing=0 --loss=ce"));
+  ExpectSame("--sched=cosine --bce-loss --smoothing 0 --cutmix=1",
+             WithDefaultsOfTimm("--label_smoothing=0 --loss=bce --cutmix=1"));
+  EXPECT_THAT(Pasted("--sched=cosine --grad-accum-steps=2").notes,
+              testing::Contains(StartsWith("--grad_accum_steps=2: an epoch ends with its last whole step")));
+  for (const char* refused :
+       {"--sched=multistep --sched-on-updates", "--sched=cosine --clip-grad=0", "--opt=novograd"}) {
+    EXPECT_THROW(Pasted(std::string(refused) + " --defaults_of=timm"), UsageError) << refused;
+  }
 }
 
 TEST(ImageAliases, TorchvisionsDefaultsStandBehindItsCommands) {

@@ -165,6 +165,7 @@ TEST(Problems, RulesBetweenFlags) {
       {"--on_spike=skip", 1, "--on_spike=skip: expected --spike_factor with it"},
       {"--stop_after_epochs_without_gain=3 --eval_every_epochs=0", 1,
        "--eval_every_epochs or --eval_every_steps above 0 with it"},
+      {"--train_split=", 1, "--train_split=\"\": expected the name of a split"},
       {"--val_fraction=0.1 --val_split=test", 1, "--val_fraction=0.1: expected no --val_split with it"},
       {"--val_fraction=0.1 --val_split=test --mode=eval", 1, ""},
       {"--val_fraction=0.1 --data_format=synthetic", 1, "other data than --data_format=synthetic"},

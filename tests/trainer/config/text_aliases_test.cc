@@ -73,6 +73,16 @@ TEST(TextAliases, FairseqsDefaultsStandBehindItsCommands) {
               ElementsAre(StartsWith("as fairseq-train: lr 0.25, lr_schedule constant, weight_decay 0, ")));
 }
 
+// fairseq's two schedules warm up in different ways, and the end of one does not depend on --max-epoch.
+TEST(TextAliases, FairseqsSchedules) {
+  const auto schedule_of = [](const std::string& command) { return Pasted(command).config.schedule; };
+  EXPECT_TRUE(schedule_of("--warmup-updates=5").warmup_from_one);
+  EXPECT_FALSE(schedule_of("--warmup-updates=5 --lr-scheduler=polynomial_decay").warmup_from_one);
+  EXPECT_EQ(schedule_of("--max-update=9 --max-epoch=2").schedule_steps, 9);
+  EXPECT_EQ(schedule_of("--max-update=9 --max-epoch=2 --total-num-update=7").schedule_steps, 7);
+  EXPECT_EQ(schedule_of("--max-update=9").schedule_steps, std::nullopt);
+}
+
 TEST(TextAliases, OnlyTypedFlagsOfFairseqBringItsDefaults) {
   const auto decay_of = [](const std::string& command) { return Pasted(command).config.optimizer.weight_decay; };
   EXPECT_EQ(decay_of("--arch roberta_large"), 0);

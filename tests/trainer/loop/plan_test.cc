@@ -30,7 +30,7 @@ TEST(Plan, CountsTheStepsOfTheAwsRuns) {
       Planned("--batch_size=256 --epochs=90 --lr=0.1 --lr_base_batch=256 --warmup_epochs=10", kImageNet, 32);
   EXPECT_EQ(plan.batch.global_batch_size, 8192);
   EXPECT_EQ(plan.total_steps, 14'075);
-  EXPECT_EQ(plan.schedule.warmup_steps, 1563);
+  EXPECT_EQ(plan.WarmupSteps(), 1563);
   EXPECT_DOUBLE_EQ(plan.schedule.peak, 3.2);
 }
 
@@ -76,6 +76,18 @@ TEST(Plan, ScheduleStepsOutliveTheRun) {
   const Plan plan = Planned("--batch_size=10 --epochs=2 --lr=0.1 --schedule_steps=40");
   EXPECT_EQ(plan.total_steps, 20);
   EXPECT_DOUBLE_EQ(plan.LearningRate(20), 0.1 * 0.25);
+}
+
+// Rates that change by epoch end with the last epoch, not with the last whole step: here 33⅓ steps, 3⅓ in an epoch.
+TEST(Plan, ARateForEachEpochEndsWithTheEpochs) {
+  const std::string flags = "--batch_size=30 --lr=1 --lr_schedule=poly --poly_power=1 --lr_per_epoch --epochs=10";
+  const Plan plan = Planned(flags + " --warmup_epochs=1");
+  EXPECT_EQ(plan.total_steps, 33);
+  EXPECT_EQ(plan.WarmupSteps(), 3);
+  for (const int epoch : {1, 2, 9}) {
+    EXPECT_DOUBLE_EQ(plan.LearningRate(plan.FirstStepOf(epoch) - 1), (10.0 - epoch) / 9) << epoch;
+  }
+  EXPECT_NEAR(Planned(flags + " --max_steps=20").LearningRate(14), 1 - 4 / 6.0, 1e-12);  // in epoch 5 of 6
 }
 
 TEST(Plan, FractionsOfEpochsAreExact) {

@@ -82,6 +82,21 @@ TEST(LearningRate, AnEpochMayHaveOneRate) {
   }
 }
 
+// NVIDIA's warmup of W epochs has the rates 1/W … W/W of the peak, and then its schedule begins; Horovod's by step.
+TEST(LearningRate, AWarmupMayBeginWithOnePart) {
+  LrScheduleOptions options = Named("cosine");
+  options.warmup_from_one = true;
+  options.warmup_steps = 4;
+  for (const auto& [step, rate] : {std::pair{0, 0.25}, {2, 0.75}, {3, 1.0}, {4, 1.0}}) {
+    EXPECT_DOUBLE_EQ(LearningRate(options, step), rate) << step;
+  }
+  options.epoch_steps = 7.5;
+  options.warmup_steps = 15;
+  for (const auto& [step, rate] : {std::pair{0, 0.5}, {7, 0.5}, {8, 1.0}, {15, 1.0}}) {
+    EXPECT_DOUBLE_EQ(LearningRate(options, step), rate) << step;
+  }
+}
+
 TEST(LearningRate, AnUnknownScheduleIsNoConstantOne) {
   for (const Choice& schedule : config::Schedules()) {
     EXPECT_GT(LearningRate({.name = schedule.name, .peak = 1, .total_steps = 9}, 1), 0) << schedule.name;
