@@ -46,6 +46,44 @@ at::Tensor DropSamples(const at::Tensor& x_NCHW, double probability) {
   return kept > 0 ? mask_N111.div_(kept) : mask_N111;
 }
 
+constexpr char kConfigFields[] = R"({
+  "model_type": ["efficientnet"], "num_channels": [3], "depth_divisor": [8],
+  "kernel_sizes": [[3, 3, 5, 3, 5, 5, 3]], "strides": [[1, 2, 2, 2, 1, 2, 1]], "expand_ratios": [[1, 6, 6, 6, 6, 6, 6]],
+  "in_channels": [[32, 16, 24, 40, 80, 112, 192]], "out_channels": [[16, 24, 40, 80, 112, 192, 320]],
+  "num_block_repeats": [[1, 2, 2, 3, 3, 4, 1]], "squeeze_expansion_ratio": [0.25],
+  "hidden_act": ["swish", "silu"], "pooling_type": ["mean"], "batch_norm_eps": [0.001],
+  "problem_type": [null, "single_label_classification"],
+  "image_size": null, "num_hidden_layers": null, "initializer_range": null, "batch_norm_momentum": null,
+  "dropout_rate": null, "drop_connect_rate": null
+})";
+
+// Returns the blocks that halve an odd number of rows of an image, which TensorFlow pads on both sides, and Hugging
+// Face if the block is in its list `depthwise_padding`.
+std::vector<int64_t> OddBlocks(const EfficientNetOptions& options, int64_t side) {
+  std::vector<int64_t> odd;
+  int64_t rows = (side + 1) / 2, block = 0;
+  for (const Stage& stage : kStages) {
+    if (stage.stride == 2 && rows % 2 != 0) odd.push_back(block);
+    rows = (rows + stage.stride - 1) / stage.stride;
+    block += Blocks(stage.blocks, options.depth);
+  }
+  return odd;
+}
+
+std::string ConfigFieldsOf(const EfficientNetOptions& options, int64_t image_size) {
+  std::string padding;
+  for (const int64_t block : OddBlocks(options, image_size)) {
+    padding += (padding.empty() ? "" : ", ") + std::to_string(block);
+  }
+  char fields[200];
+  std::snprintf(
+      fields, sizeof fields,
+      R"({"width_coefficient": [%.1f], "depth_coefficient": [%.1f], "hidden_dim": [%lld], "depthwise_padding": )"
+      R"([[%s]]})",
+      options.width, options.depth, static_cast<long long>(HeadChannels(options)), padding.c_str());
+  return fields;
+}
+
 NamedWeights OwnNames(const NamedWeights& weights, const Model& model, std::vector<std::string>*) {
   return FromTimm(FromHuggingFace(weights), model.norm_epsilon - model.timm_norm_epsilon);
 }
@@ -227,6 +265,7 @@ Family EfficientNetFamily() {
                    .heads = {{"classifier.1", "classifier.1.weight"}},
                    .options = {"dropout", "drop_path", "bn_momentum", "bn_eps"},
                    .models = {},
+                   .config_fields = kConfigFields,
                    .own_names = OwnNames,
                    .timm_names = [](const NamedWeights& weights, const Model& model) {
                      return ToTimm(weights, model.norm_epsilon - model.timm_norm_epsilon);
@@ -245,6 +284,11 @@ Family EfficientNetFamily() {
     model.description += ", padded as in TensorFlow";
     model.timm_norm_epsilon = options.norm.epsilon;
     model.pads_as_tensorflow = true;
+    // The first convolution is padded for even sizes.
+    model.pads_as_hugging_face = [options, native = table[i].image_size](int64_t side) {
+      return side % 2 == 0 && OddBlocks(options, side) == OddBlocks(options, native);
+    };
+    model.config_fields = ConfigFieldsOf(options, table[i].image_size);
     family.models.push_back(model);
   }
   return family;

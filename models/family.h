@@ -27,6 +27,11 @@ struct Model {
   double timm_norm_epsilon = 1e-5;  // of timm's model with this name
   // Whether it pads as TensorFlow does (Conv2dOptions), which its weights do not show.
   bool pads_as_tensorflow = false;
+  // Whether Hugging Face's model, which pads each layer for the size that it was made for, pads images of this side as
+  // this one does. Empty: every size.
+  std::function<bool(int64_t side)> pads_as_hugging_face = {};
+  // Rows of Family::config_fields by which Hugging Face tells the models of the family apart.
+  std::string config_fields = "{}";
   // Makes an image model whose weights are drawn from torch's default generator. Empty for text models, whose shape is
   // not known by name alone.
   std::function<std::shared_ptr<ImageModel>(const ImageModelOptions&)> make = {};
@@ -47,6 +52,9 @@ struct Family {
   std::vector<Head> heads;           // a model has one of them, by its task; one classifies
   std::vector<std::string> options;  // the flags beyond the common ones that its models take
   std::vector<Model> models;
+  // The fields in Hugging Face's config.json of these models, beyond those of every model: a JSON object with a row for
+  // each field, as data/known_fields.h describes them. A config.json with other fields, or other values, is refused.
+  const char* config_fields = "{}";
 
   // Converts weights under other programs' names to those here. Names of what no model here has are appended to
   // `left_out`. Throws std::invalid_argument if the weights cannot be used. Null: there are no other names.

@@ -184,8 +184,8 @@ NamedWeights ToTimm(const NamedWeights& weights, double more_epsilon) {
   return AllRenamed(weights, more_epsilon, TimmName);
 }
 
-HuggingFaceNames HuggingFaceNamesOf(const NamedWeights& weights) {
-  for (const auto& [name, tensor] : weights) {
+HuggingFaceNames HuggingFaceNamesOf(const WeightShapes& weights) {
+  for (const auto& [name, shape] : weights) {
     if (name.starts_with("resnet.embedder.") || name.starts_with("embedder.embedder.")) {
       return HuggingFaceNames::kResNet;
     }
@@ -197,7 +197,7 @@ HuggingFaceNames HuggingFaceNamesOf(const NamedWeights& weights) {
 }
 
 NamedWeights FromHuggingFace(const NamedWeights& weights) {
-  switch (HuggingFaceNamesOf(weights)) {
+  switch (HuggingFaceNamesOf(ShapesOf(weights))) {
     case HuggingFaceNames::kResNet:
       return AllRenamed(weights, 0, NameOfResNet);
     case HuggingFaceNames::kEfficientNet:

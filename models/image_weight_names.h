@@ -25,7 +25,7 @@ NamedWeights ToTimm(const NamedWeights& weights, double more_epsilon);
 
 // Whose names, ResNetForImageClassification's or EfficientNetForImageClassification's, or those of their backbones.
 enum class HuggingFaceNames { kNone, kResNet, kEfficientNet };
-HuggingFaceNames HuggingFaceNamesOf(const NamedWeights& weights);
+HuggingFaceNames HuggingFaceNamesOf(const WeightShapes& weights);
 
 // "resnet.encoder.stages.1.layers.0.layer.2.convolution.weight" → "layer2.0.conv3.weight",
 // "efficientnet.encoder.blocks.1.projection.project_conv.weight" → "features.2.0.block.3.0.weight". Weights with other

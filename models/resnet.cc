@@ -15,6 +15,24 @@ namespace {
 constexpr int64_t kStemChannels = 64;
 constexpr int64_t kBottleneckExpansion = 4;
 
+constexpr char kConfigFields[] = R"({
+  "model_type": ["resnet"], "num_channels": [3], "embedding_size": [64], "hidden_act": ["relu"],
+  "downsample_in_first_stage": [false], "downsample_in_bottleneck": [false],
+  "problem_type": [null, "single_label_classification"],
+  "stage_names": null, "out_features": null, "out_indices": null
+})";
+
+std::string ConfigFieldsOf(const ResNetOptions& options) {
+  std::string depths, sizes;
+  for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
+    const int64_t channels = (kStemChannels << stage) * (options.bottleneck ? kBottleneckExpansion : 1);
+    depths += (stage > 0 ? ", " : "") + std::to_string(options.blocks[stage]);
+    sizes += (stage > 0 ? ", " : "") + std::to_string(channels);
+  }
+  return std::string(R"({"layer_type": [")") + (options.bottleneck ? "bottleneck" : "basic") + R"("], "depths": [[)" +
+         depths + R"(]], "hidden_sizes": [[)" + sizes + "]]}";
+}
+
 void DrawWeights(Conv2d& conv) { torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU); }
 
 }  // namespace
@@ -108,6 +126,7 @@ Family ResNetFamily() {
                    .heads = {{"fc", "fc.weight"}},
                    .options = {"zero_init_residual", "bn_momentum", "bn_eps"},
                    .models = {},
+                   .config_fields = kConfigFields,
                    .own_names = [](const NamedWeights& weights, const Model&, std::vector<std::string>*) {
                      return FromHuggingFace(weights);
                    }};
@@ -124,6 +143,7 @@ Family ResNetFamily() {
     };
     family.models.push_back({.name = std::string("resnet") + layers,
                              .description = std::string("ResNet of ") + layers + " layers",
+                             .config_fields = ConfigFieldsOf(options),
                              .make = make,
                              .fits = fits});
   }

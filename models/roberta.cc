@@ -96,6 +96,7 @@ Family RobertaFamily() {
       .heads = {{"lm_head"}, {"classifier", "classifier.out_proj.weight"}},
       .options = {"model_config", "dropout", "attention_dropout", "activation_checkpointing", "layer_decay"},
       .models = {},
+      .config_fields = kRobertaConfigFields,
       .own_names = [](const NamedWeights& weights, const Model&,
                       std::vector<std::string>* left_out) { return RobertaWeightsFrom(weights, left_out); },
       .layer_of = LayerOf,

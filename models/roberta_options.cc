@@ -44,12 +44,6 @@ void Number(const nlohmann::json& config, const char* key, double maximum, doubl
   }
 }
 
-// Refuses any value of a key but the only one that is implemented.
-void Only(const nlohmann::json& config, const char* key, const nlohmann::json& value) {
-  const auto found = config.find(key);
-  if (found != config.end() && !found->is_null() && *found != value) Refuse(key, *found, value.dump());
-}
-
 constexpr char kClassifier[] = "RobertaForSequenceClassification";
 constexpr char kRegression[] = "regression", kClassification[] = "single_label_classification";
 
@@ -81,6 +75,19 @@ std::vector<std::string> LabelsOf(const nlohmann::json& id2label) {
 
 }  // namespace
 
+// The functions below read those of the second paragraph. The last ones change nothing here.
+const char* const kRobertaConfigFields = R"({
+  "model_type": ["roberta"], "hidden_act": ["gelu"], "position_embedding_type": ["absolute"],
+  "tie_word_embeddings": [true],
+
+  "vocab_size": null, "hidden_size": null, "num_hidden_layers": null, "num_attention_heads": null,
+  "intermediate_size": null, "pad_token_id": null, "max_position_embeddings": null, "type_vocab_size": null,
+  "layer_norm_eps": null, "initializer_range": null, "hidden_dropout_prob": null, "attention_probs_dropout_prob": null,
+  "classifier_dropout": null, "problem_type": null,
+
+  "use_cache": null, "gradient_checkpointing": null, "output_past": null
+})";
+
 const std::vector<std::string>& RobertaNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
@@ -99,16 +106,11 @@ std::optional<RobertaOptions> RobertaNamed(const std::string& name) {
 
 RobertaOptions RobertaFromJson(const nlohmann::json& config) {
   if (!config.is_object()) throw std::invalid_argument("it is not a JSON object");
-  Only(config, "model_type", "roberta");
-  Only(config, "hidden_act", "gelu");
-  Only(config, "position_embedding_type", "absolute");
-  Only(config, "tie_word_embeddings", true);
-  Only(config, "is_decoder", false);
-  Only(config, "add_cross_attention", false);
   constexpr int64_t kMost = 1 << 24;
   RobertaOptions options;
-  options.max_positions = 512;  // RobertaConfig's own default; published models say 514
+  options.max_positions = 512;  // these are RobertaConfig's own; published models say 514, 1 and 1e-5
   options.token_types = 2;
+  options.layer_norm_epsilon = 1e-12;
   Whole(config, "vocab_size", 5, kMost, options.vocab_size);
   Whole(config, "hidden_size", 1, kMost, options.hidden_size);
   Whole(config, "num_hidden_layers", 1, 10'000, options.layers);

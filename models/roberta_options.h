@@ -33,9 +33,11 @@ const std::vector<std::string>& RobertaNames();
 // Returns the shape of a name in RobertaNames(), and empty for other names.
 std::optional<RobertaOptions> RobertaNamed(const std::string& name);
 
-// Reads a config.json. Throws std::invalid_argument that names what is out of range or not supported (another
-// activation, relative positions, an untied head, another kind of model). Missing keys have the defaults of
-// transformers.
+// The fields of a config.json, as Family::config_fields.
+extern const char* const kRobertaConfigFields;
+
+// Reads a config.json with these fields. Throws std::invalid_argument that names what is out of range. Missing keys
+// have the defaults of transformers.
 RobertaOptions RobertaFromJson(const nlohmann::json& config);
 
 // Returns the config.json that transformers' RobertaForMaskedLM reads back as this model.

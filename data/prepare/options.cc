@@ -138,8 +138,8 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"encoder_json", "tokenize encode", false, "a file", "File encoder.json with GPT-2's vocabulary.", Text(o.encoder_json)},
       {"vocab_bpe", "tokenize encode", false, "a file", "File vocab.bpe with GPT-2's merges.", Text(o.vocab_bpe)},
       {"tokenizer", "tokenize encode", false, "a folder",
-       "Folder of a RoBERTa model with vocab.json and merges.txt, whose token ids are used; replaces --encoder_json and "
-       "--vocab_bpe.", Text(o.tokenizer)},
+       "Folder of a RoBERTa model with tokenizer.json, or vocab.json and merges.txt, whose token ids are used; replaces "
+       "--encoder_json and --vocab_bpe.", Text(o.tokenizer)},
       {"dict", "tokenize", false, "a file", "Dictionary file (dict.txt) to use. [default: one is counted]", Text(o.dict)},
       {"output_format", "pack", false, "one of " + Joined(WrittenFormats(), " | "), "Format to write: " + Joined(WrittenFormats()) + ".",
        Word(o.output_format, WrittenFormats())},

@@ -22,8 +22,8 @@ struct PrepareOptions {
   std::vector<std::string> inputs;  // tokenize: text files
   std::string encoder_json;         // tokenize, encode: GPT-2's encoder.json
   std::string vocab_bpe;            // tokenize, encode: GPT-2's vocab.bpe
-  std::string tokenizer;  // tokenize, encode: a folder with vocab.json and merges.txt, instead of the two above
-  std::string dict;       // tokenize: a dict.txt; empty: make one from the text
+  std::string tokenizer;            // tokenize, encode: a folder of Hugging Face's, instead of the two above
+  std::string dict;                 // tokenize: a dict.txt; empty: make one from the text
 
   std::string output;           // pack, verify: a folder; tokenize: the token files without .bin and .idx
   std::string output_format;    // pack: one of RecordFormats()

@@ -30,8 +30,9 @@ namespace fs = std::filesystem;
 // The tokenizer that the command line names.
 TokenizerFiles ChosenTokenizer(const PrepareOptions& options) {
   if (options.tokenizer.empty()) return {.vocabulary = options.encoder_json, .merges = options.vocab_bpe};
-  return {
-      .vocabulary = options.tokenizer + "/vocab.json", .merges = options.tokenizer + "/merges.txt", .keeps_ids = true};
+  if (const auto files = FindHuggingFaceTokenizer(options.tokenizer)) return *files;
+  throw DataError("there is no tokenizer in --tokenizer=" + options.tokenizer,
+                  "name a folder with tokenizer.json, or with vocab.json and merges.txt");
 }
 
 void PublishIndex(const std::string& path, TokenType type, const std::vector<int32_t>& sizes) {
@@ -68,16 +69,16 @@ std::string Content(const std::string& path) {
 }
 
 // Copies a tokenizer's file beside the data, for the model that is exported in the end.
-void LeaveFile(const std::string& from, const std::string& to) {
-  const std::string content = Content(from);
+void LeaveFile(const std::string& content, const std::string& to) {
   if (!Exists(to)) return PublishFile(to, content);
   if (Content(to) != content)
-    RefuseFolder(to, "differs from " + from, "write into another folder with --output=FOLDER/NAME");
+    RefuseFolder(to, "is of another tokenizer", "write into another folder with --output=FOLDER/NAME");
 }
 
 void LeaveTokenizer(const TokenizerFiles& files, const std::string& folder) {
-  LeaveFile(files.vocabulary, folder + (files.keeps_ids ? "/vocab.json" : "/encoder.json"));
-  LeaveFile(files.merges, folder + (files.keeps_ids ? "/merges.txt" : "/vocab.bpe"));
+  const TokenizerParts parts = PartsOf(files);
+  LeaveFile(parts.vocabulary, folder + (files.keeps_ids ? "/vocab.json" : "/encoder.json"));
+  LeaveFile(parts.merges, folder + (files.keeps_ids ? "/merges.txt" : "/vocab.bpe"));
 }
 
 bool SameSymbols(const Dictionary& a, const Dictionary& b) {
@@ -108,7 +109,7 @@ void RequireNoOtherDictionary(const std::string& path, const std::string& prefix
 // Checks all files that are written, before the first one is read at length. A dictionary may stand where it is used.
 void RequireOtherFiles(const PrepareOptions& options, const TokenizerFiles& files, const std::string& dict_path) {
   std::vector<std::string> read = options.inputs;
-  read.insert(read.end(), {files.vocabulary, files.merges});
+  for (const std::string& path : files.paths()) read.push_back(path);
   if (!IsSameFile(options.dict, dict_path)) RequireOtherFile(dict_path, read);
   read.push_back(options.dict);
   for (const char* ending : {".bin", ".idx", ".ids"}) RequireOtherFile(options.output + ending, read);

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "data/error.h"
 #include "data/sha256.h"
-#include "data/shallow_json.h"
 #include "data/storage.h"
 #include "data/text/dictionary.h"
 
@@ -19,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMostFileBytes = 256 << 20;
 constexpr int64_t kSentenceSpecials = 2, kPairSpecials = 4;
 constexpr char kTokenizerNames[] =
-    "encoder.json with vocab.bpe and dict.txt, vocab.json with merges.txt, or tokenizer.json";
+    "encoder.json with vocab.bpe and dict.txt, tokenizer.json, or vocab.json with merges.txt";
 
 size_t RoomFor(int64_t most, int64_t specials) {
   if (most > specials) return static_cast<size_t>(most - specials);
@@ -34,23 +32,9 @@ TokenizerFiles RequireTokenizer(const std::string& folder) {
   throw DataError("there is no tokenizer in " + folder + ": looked for " + kTokenizerNames);
 }
 
-// A folder may say in another file that its tokenizer does more than its own files say.
-void RequireNoPrefixSpace(const std::string& folder) {
-  const std::string path = folder + "/tokenizer_config.json";
-  try {
-    const nlohmann::json config = ParseShallow(TextBeside(path));
-    if (!config.is_object() || config.value("add_prefix_space", nlohmann::json()) != true) return;
-  } catch (const nlohmann::json::exception&) {  // there is none, or nothing in it concerns us
-    return;
-  }
-  throw DataError(path + ": the tokenizer puts a space before each text (add_prefix_space)",
-                  "expected the tokenizer of a RoBERTa model, which does not");
-}
-
 // Returns the path if it is a folder, else the folder that holds it.
 std::string FolderOf(const std::string& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return path;
+  if (IsFolder(path)) return path;
   const std::string folder = fs::path(path).parent_path().string();
   return folder.empty() ? "." : folder;
 }
@@ -90,9 +74,11 @@ bool AppendPairRow(std::span<const uint32_t> a, std::span<const uint32_t> b, int
 SentenceTokenizer::SentenceTokenizer(const std::string& folder)
     : folder_(folder), tokenizer_(RequireTokenizer(folder)), vocabulary_(tokenizer_.bpe().vocabulary()) {
   std::vector<std::string> paths = RequireTokenizer(folder).paths();
-  if (tokenizer_.keeps_ids()) {
-    RequireNoPrefixSpace(folder);
-  } else {
+  if (!tokenizer_.marks_sentences()) {
+    throw DataError(paths.front() + ": its post_processor does not put <s> and </s> around sentences as RoBERTa's does",
+                    "name the tokenizer of a RoBERTa model, or vocab.json and merges.txt without tokenizer.json");
+  }
+  if (!tokenizer_.keeps_ids()) {
     UseDictionary();
     paths.push_back(DictionaryIn(folder));
   }
@@ -106,8 +92,7 @@ SentenceTokenizer::SentenceTokenizer(const std::string& folder)
 
 void SentenceTokenizer::UseDictionary() {
   const std::string path = DictionaryIn(folder_);
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
+  if (!Exists(path)) {
     throw DataError("there is no " + path + ", which gives the tokens of encoder.json the ids of the model",
                     "copy the dict.txt that came with the weights there");
   }

@@ -6,7 +6,6 @@
 
 #include "data/error.h"
 #include "data/storage.h"
-#include "data/text/tokenizer_json.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
@@ -14,18 +13,15 @@ namespace {
 
 constexpr uint64_t kMostTokenizerBytes = 256 << 20;
 
-TokenizerParts PartsOf(const std::string& tokenizer_json) {
-  const std::vector<uint8_t> bytes = ReadWholeFile(tokenizer_json, kMostTokenizerBytes);
-  try {
-    return ParseTokenizerJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  } catch (const DataError& error) {
-    throw DataError(tokenizer_json + ": " + error.what(), error.hint());
-  }
+std::string Content(const std::string& path) {
+  const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostTokenizerBytes);
+  return {bytes.begin(), bytes.end()};
 }
 
-ByteLevelBpe LoadBpe(const TokenizerFiles& files) {
+ByteLevelBpe LoadBpe(const TokenizerFiles& files, bool& marks_sentences) {
   if (!files.merges.empty()) return ByteLevelBpe::Load(files.vocabulary, files.merges);
-  const TokenizerParts parts = PartsOf(files.vocabulary);
+  const TokenizerParts parts = PartsOf(files);
+  marks_sentences = parts.marks_sentences;
   try {
     return {parts.vocabulary, parts.merges};
   } catch (const DataError& error) {
@@ -41,15 +37,19 @@ std::string HoleName(int64_t id) {
 
 }  // namespace
 
-std::optional<TokenizerFiles> FindTokenizer(const std::string& folder) {
-  const TokenizerFiles gpt2{.vocabulary = folder + "/encoder.json", .merges = folder + "/vocab.bpe"};
-  const TokenizerFiles roberta{
-      .vocabulary = folder + "/vocab.json", .merges = folder + "/merges.txt", .keeps_ids = true};
-  const TokenizerFiles in_one{.vocabulary = folder + "/tokenizer.json", .merges = "", .keeps_ids = true};
-  for (const TokenizerFiles& files : {gpt2, roberta, in_one}) {
+std::optional<TokenizerFiles> FindHuggingFaceTokenizer(const std::string& folder) {
+  const TokenizerFiles in_one{.vocabulary = folder + "/tokenizer.json", .keeps_ids = true};
+  const TokenizerFiles two{.vocabulary = folder + "/vocab.json", .merges = folder + "/merges.txt", .keeps_ids = true};
+  for (const TokenizerFiles& files : {in_one, two}) {
     if (std::ranges::all_of(files.paths(), IsFile)) return files;
   }
   return std::nullopt;
+}
+
+std::optional<TokenizerFiles> FindTokenizer(const std::string& folder) {
+  const TokenizerFiles gpt2{.vocabulary = folder + "/encoder.json", .merges = folder + "/vocab.bpe"};
+  if (std::ranges::all_of(gpt2.paths(), IsFile)) return gpt2;
+  return FindHuggingFaceTokenizer(folder);
 }
 
 std::vector<std::string> TokenizerFiles::paths() const {
@@ -57,14 +57,19 @@ std::vector<std::string> TokenizerFiles::paths() const {
   return {vocabulary, merges};
 }
 
-std::string MergesOf(const TokenizerFiles& files) {
-  if (files.merges.empty()) return PartsOf(files.vocabulary).merges;
-  const std::vector<uint8_t> bytes = ReadWholeFile(files.merges, kMostTokenizerBytes);
-  return {bytes.begin(), bytes.end()};
+TokenizerParts PartsOf(const TokenizerFiles& files) {
+  if (!files.merges.empty()) return {.vocabulary = Content(files.vocabulary), .merges = Content(files.merges)};
+  try {
+    return ParseTokenizerJson(Content(files.vocabulary));
+  } catch (const DataError& error) {
+    throw DataError(files.vocabulary + ": " + error.what(), error.hint());
+  }
 }
 
-Tokenizer::Tokenizer(const TokenizerFiles& files) : bpe_(LoadBpe(files)), keeps_ids_(files.keeps_ids) {
+Tokenizer::Tokenizer(const TokenizerFiles& files)
+    : bpe_(LoadBpe(files, marks_sentences_)), keeps_ids_(files.keeps_ids) {
   if (!keeps_ids_) return;
+  RequireKnownSettings(std::filesystem::path(files.vocabulary).parent_path().string(), bpe_);
   try {
     RequireKeepableIds();
   } catch (const DataError& error) {

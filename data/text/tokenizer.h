@@ -9,11 +9,12 @@
 
 #include "data/text/byte_level_bpe.h"
 #include "data/text/dictionary.h"
+#include "data/text/tokenizer_json.h"
 
 namespace dtrain::data {
 
 struct TokenizerFiles {
-  std::string vocabulary, merges;  // paths; without merges, the vocabulary is a tokenizer.json, which holds both
+  std::string vocabulary, merges = {};  // paths; without merges, the vocabulary is a tokenizer.json, which holds both
   // True if tokens keep the ids of the vocabulary (vocab.json); false if the decimal ids are symbols to which a
   // dictionary gives new ids (encoder.json).
   bool keeps_ids = false;
@@ -21,22 +22,27 @@ struct TokenizerFiles {
   std::vector<std::string> paths() const;  // one or two
 };
 
-// Returns the text of the merges, as merges.txt has it. Throws DataError.
-std::string MergesOf(const TokenizerFiles& files);
+// Returns the contents of the files, or the parts of tokenizer.json. Throws DataError.
+TokenizerParts PartsOf(const TokenizerFiles& files);
 
-// Returns the tokenizer files in a folder: encoder.json and vocab.bpe, else vocab.json and merges.txt, else
-// tokenizer.json. Empty if there are none.
+// Returns the files of Hugging Face's tokenizer in a folder: tokenizer.json, which transformers prefers, too, else
+// vocab.json and merges.txt. Empty if there are none.
+std::optional<TokenizerFiles> FindHuggingFaceTokenizer(const std::string& folder);
+
+// Returns the tokenizer files in a folder: encoder.json and vocab.bpe, else Hugging Face's. Empty if there are none.
 std::optional<TokenizerFiles> FindTokenizer(const std::string& folder);
 
 class Tokenizer {
  public:
-  // Throws what ByteLevelBpe::Load and ParseTokenizerJson throw, and DataError if keeps_ids is set and the special
-  // tokens do not have fairseq's ids (<s> 0, <pad> 1, </s> 2, <unk> 3) or there is no <mask>. The ids of <mask> differ:
-  // it is the last token of published models, and often the fifth of tokenizers that users train.
+  // Throws what ByteLevelBpe::Load and ParseTokenizerJson throw. If keeps_ids is set, throws what RequireKnownSettings
+  // throws, and DataError if the special tokens do not have fairseq's ids (<s> 0, <pad> 1, </s> 2, <unk> 3) or there is
+  // no <mask>. The ids of <mask> differ: it is the last token of published models, and often the fifth of tokenizers
+  // that users train.
   explicit Tokenizer(const TokenizerFiles& files);
 
   const ByteLevelBpe& bpe() const { return bpe_; }
   bool keeps_ids() const { return keeps_ids_; }
+  bool marks_sentences() const { return marks_sentences_; }  // as TokenizerParts
 
   // Returns the symbol of token `id` in a dictionary.
   std::string Symbol(int64_t id) const;
@@ -59,6 +65,7 @@ class Tokenizer {
   // because readers of a dictionary without it append it.
   bool DictionaryLeavesOut(int64_t id) const;
 
+  bool marks_sentences_ = true;
   ByteLevelBpe bpe_;
   const bool keeps_ids_;
 };

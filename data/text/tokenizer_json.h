@@ -1,20 +1,27 @@
-// Hugging Face's tokenizer.json: a tokenizer in one file. Only those that tokenize as RoBERTa's are read; whatever
-// would give other tokens is refused rather than ignored.
+// The files of Hugging Face that describe a tokenizer: tokenizer.json, which holds it whole, and those beside the
+// vocabulary that change it. Only tokenizers like RoBERTa's are read; what would give other tokens is refused.
 #pragma once
 
 #include <string>
 #include <string_view>
+
+#include "data/text/byte_level_bpe.h"
 
 namespace dtrain::data {
 
 // The two parts as ByteLevelBpe takes them: the contents of vocab.json and of merges.txt.
 struct TokenizerParts {
   std::string vocabulary, merges;
+  bool marks_sentences = true;  // whether it puts <s> and </s> around sentences and pairs as RoBERTa's does
 };
 
-// Parses the content of a file. Throws DataError, which does not name the file, if it is not byte-level BPE, changes
-// texts before it (a normalizer, add_prefix_space), or finds tokens in texts other than by merging (added tokens,
+// Parses the content of a tokenizer.json. Throws DataError, which does not name the file, if it is not byte-level BPE,
+// has a field that is not known (data/known_fields.h), or finds tokens in texts other than by merging (added tokens,
 // except <s>, <pad>, </s>, <unk> and <mask>, which never occur in texts here).
 TokenizerParts ParseTokenizerJson(std::string_view text);
+
+// Checks tokenizer_config.json, special_tokens_map.json and added_tokens.json, as far as they are in the folder, by the
+// same rules. Throws DataError.
+void RequireKnownSettings(const std::string& folder, const ByteLevelBpe& tokenizer);
 
 }  // namespace dtrain::data

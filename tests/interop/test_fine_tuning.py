@@ -359,6 +359,7 @@ BAD = {
     "a metric of another task": ("", ["--best_metric=pearson"], 2, ["--best_metric=pearson", "accuracy", "f1"]),
     "a column that is not there": ("", ["--label_column=grade"], 3, ["grade", "sentence1"]),
     "weights without a classifier": ("", ["--mode=eval"], 2, ["pretrained", "no classification head"]),
+    "another vocabulary than the weights": ("", ["--vocab_size=5"], 2, ["--vocab_size=5", "300 tokens"]),
     "more tokens than positions": ("", [f"--tokens_per_sample={LENGTH + 1}"], 2, [f"{LENGTH + 1}", f"{LENGTH}"]),
 }
 
@@ -382,4 +383,4 @@ def test_weights_of_images_for_text_and_the_reverse_are_named(work, tmp_path):
     assert "images.pth has the weights of --model=resnet18, which reads no text" in outcome.stderr
     outcome = run("--model=resnet18", "--data_format=synthetic", "--image_size=32", "--batch_size=2", "--max_steps=1",
                   f"--init_weights={work.pretrained}", f"--run_dir={tmp_path / 'run'}", check=2)
-    assert "these are the weights of --model=roberta" in outcome.stderr
+    assert 'model_type is "roberta", expected "resnet"' in outcome.stderr

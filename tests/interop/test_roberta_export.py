@@ -8,7 +8,7 @@ import pytest
 
 from beside_torch import predict, torch
 from small_roberta import folder, loaded, new_model, transformers  # noqa: F401, folder is a fixture
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from command import DATA, run
 from text_data import TEXT, make_tokens
@@ -117,15 +117,21 @@ def test_a_run_directory_is_evaluated_and_goes_on(trained, tmp_path):
 
 
 def test_a_name_whose_arithmetic_is_another(folder, tmp_path):
-    """Neither heads nor an epsilon show in the shapes of weights."""
+    """Neither heads nor an epsilon show in the shapes of weights; sizes must be theirs."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    for change in ({"num_attention_heads": 2}, {"layer_norm_eps": 1e-12}):
+    for change in ({"num_attention_heads": 2}, {"layer_norm_eps": 1e-12}, {"vocab_size": 61}, {"max_position_embeddings": 17}):
         (tmp_path / "config.json").write_text(json.dumps(config | change), encoding="utf-8")
         save_file({"input_ids": torch.tensor([[0, 5, 2]])}, tmp_path / "in.safetensors")
         outcome = run("--mode=predict", "--model=roberta", f"--model_config={tmp_path / 'config.json'}",
                       f"--init_weights={folder}", f"--input={tmp_path / 'in.safetensors'}",
                       f"--output={tmp_path / 'out.safetensors'}", check=2)
         assert next(iter(change)) in outcome.stderr
+    tensors = load_file(folder / "model.safetensors")
+    tensors["roberta.embeddings.word_embeddings.weight"] = tensors["roberta.embeddings.word_embeddings.weight"].int()
+    save_file(tensors, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    outcome = run("--mode=export", f"--input={tmp_path}", f"--output={tmp_path / 'x'}", check=2)
+    assert "word_embeddings.weight" in outcome.stderr and "Int" in outcome.stderr
 
 
 def test_other_folders_of_weights(tmp_path):

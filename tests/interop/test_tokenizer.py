@@ -107,8 +107,21 @@ def test_a_roberta_folder_keeps_its_ids(peer, tmp_path):
     (tmp_path / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
     (tmp_path / "merges.txt").write_bytes((FILES / "vocab.bpe").read_bytes())
     texts = ["A folder of Hugging Face's.", " naïve 日本語 <mask>", ""]
-    assert encode(texts, f"--tokenizer={tmp_path}") == [[id + 4 for id in row] for row in peer(texts)]
-    record("Tokenizers", "vocab.json and merges.txt of a RoBERTa", "Hugging Face's tokenizers", "the same ids", 0)
+    expected = [[id + 4 for id in row] for row in peer(texts)]
+    assert encode(texts, f"--tokenizer={tmp_path}") == expected
+    two = {name: (tmp_path / name).read_text(encoding="utf-8") for name in ("vocab.json", "merges.txt")}
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    whole = Tokenizer(models.BPE(ids, [tuple(line.split(" ")) for line in two["merges.txt"].splitlines()[1:]]))
+    whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    for name in two:
+        (tmp_path / name).unlink()
+    whole.save(str(tmp_path / "tokenizer.json"))
+    assert encode(texts, f"--tokenizer={tmp_path}") == expected
+    (tmp_path / "text.txt").write_text("\n".join(texts[:2]) + "\n", encoding="utf-8")
+    subprocess.run([DATA, "tokenize", f"--tokenizer={tmp_path}", f"--input={tmp_path / 'text.txt'}", f"--output={tmp_path / 'data/train'}"], check=True)
+    assert json.loads((tmp_path / "data/vocab.json").read_text(encoding="utf-8")) == ids
+    assert encode(texts, f"--tokenizer={tmp_path / 'data'}") == expected
+    record("Tokenizers", "vocab.json and merges.txt of a RoBERTa, or tokenizer.json", "Hugging Face's tokenizers", "the same ids", 0)
 
 
 def test_what_is_no_text_is_named(tmp_path):

@@ -22,6 +22,7 @@ from command import load_json, metrics, run
 from truth import record, worst_difference, worst_ratio
 
 CLASSES = 7
+SYNTHETIC = ("--data_format=synthetic", "--image_size=32", "--batch_size=2", "--max_steps=1")
 LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
 
 
@@ -137,6 +138,9 @@ def test_models_with_tensorflows_padding(tmp_path, images, whose):
     assert load_json(tmp_path / "again" / "config.json")["architecture"] == name
     again = timm.create_model(name, num_classes=CLASSES, checkpoint_path=str(tmp_path / "again" / "model.safetensors"))
     torch.testing.assert_close(logits_of(again, images), expected, rtol=1e-4, atol=1e-4)
+    run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'again.safetensors'}", f"--model={name}")  # whose metadata tells
+    assert f"use --model={name}" in run("--model=efficientnet_b0", f"--init_weights={tmp_path / 'again.safetensors'}", *SYNTHETIC,
+                                        f"--run_dir={tmp_path / 'run'}", check=2).stderr
 
 
 def test_a_folder_for_timm(tmp_path, few_images, run_dir, images):
@@ -154,6 +158,14 @@ def test_a_folder_for_timm(tmp_path, few_images, run_dir, images):
     assert trained["label_names"] == ["blue", "green", "red", "stripes"]
     assert trained["input_size"] == [3, 64, 64] and trained["mean"] == [0.5, 0.4, 0.3]
     assert torch.equal(predict("efficientnet_b0", tmp_path / "timm", images, tmp_path), found)  # and back
+
+    other = "--model=tf_efficientnet_b0"
+    for flags in (["--mode=eval", f"--run_dir={run_dir}", f"--data_dir={few_images}"],
+                  ["--mode=predict", f"--run_dir={run_dir}", f"--input={few_images}", f"--output={tmp_path / 'x.csv'}"],
+                  ["--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'x'}"],
+                  [f"--init_weights={run_dir / 'model.safetensors'}", *SYNTHETIC, f"--run_dir={tmp_path / 'again'}"],
+                  [f"--init_weights={run_dir}", *SYNTHETIC, f"--run_dir={tmp_path / 'again'}"]):
+        assert "use --model=efficientnet_b0" in run(other, *flags, check=2).stderr
 
 
 # ---- What training scripts save ----------------------------------------------------------------------------------------

@@ -5,11 +5,14 @@
 #include <vector>
 
 #include "data/outputs.h"
+#include "models/registry.h"
+#include "models/weight_names.h"
 #include "trainer/errors.h"
 #include "trainer/modes/run.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/export_files.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/roberta_model.h"
@@ -18,6 +21,14 @@
 namespace dtrain::modes {
 namespace {
 namespace fs = std::filesystem;
+
+// Returns the model that weights are of: --model, if they can be; empty for a model that is unknown here.
+std::string ModelOf(const checkpoint::NamedTensors& tensors, const std::string& said) {
+  const bool is_text = models::NamingOf(tensors) != models::WeightNaming::kUnknown;
+  if (is_text) return models::ReadsText(said) ? said : "roberta";
+  const models::Model* model = models::RecognisedImageModel(tensors, said);
+  return model == nullptr ? "" : model->name;
+}
 
 // Reads the weights of a run directory, a checkpoint, a file, or a Hugging Face folder.
 weights::TrainedWeights ReadExported(const config::Config& config) {
@@ -29,7 +40,9 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
   if (is_file(folder) || is_folder_of_weights) {
     const weights::WeightsPlace place = weights::FindWeights(path);
     checkpoint::SafetensorsContent content = weights::ReadWeightsFile(place.file, which);
-    weights::RequirePadding(place.file, content.tensors, config.model.name);
+    weights::TakeOffWrappers(content.tensors);
+    const std::string model = ModelOf(content.tensors, config.model.name);
+    if (!model.empty()) weights::RequireSameNetwork(place, content, model);
     const std::string& kept = content.metadata[weights::kModelConfigKey];
     return {std::move(content.tensors), weights::ClassesFrom(content.metadata, place.file), place.file,
             place.model_config.empty() ? kept : place.model_config, /*held_out=*/""};
@@ -74,7 +87,6 @@ void Export(const RunContext& context) {
   RequireOtherOutput(config, is_file);
   weights::TrainedWeights weights = ReadExported(config);
   report::LogInfo((config.run.dry_run ? "would export " : "exporting ") + weights.origin + " to " + config.run.output);
-  weights::TakeOffWrappers(weights.tensors);
   const tasks::TaskKind& kind = tasks::KindOfWeights(weights, config);
   kind.Export(std::move(weights), config, is_file);
 }

@@ -32,7 +32,8 @@ bool IsComplete(const fs::path& folder) {
 std::vector<fs::path> FilesOf(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const std::string& path : data::FindTokenizer(folder.string())->paths()) files.emplace_back(path);
-  for (const char* name : {kDictionary, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}) {
+  for (const char* name : {kDictionary, "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json",
+                           "special_tokens_map.json", "added_tokens.json"}) {
     const fs::path path = folder / name;
     const bool is_new = std::find(files.begin(), files.end(), path) == files.end();
     if (is_new && fs::is_regular_file(path)) files.push_back(path);
@@ -143,7 +144,7 @@ ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models
   return {.known = dictionary.vocabulary(),
           .all = static_cast<int64_t>(names.size()),
           .files = {{"vocab.json", vocabulary.dump() + "\n"},
-                    {"merges.txt", data::MergesOf(files)},
+                    {"merges.txt", data::PartsOf(files).merges},
                     {"special_tokens_map.json", special.dump(2) + "\n"},
                     {"tokenizer_config.json", settings.dump(2) + "\n"}}};
 }

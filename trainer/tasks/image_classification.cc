@@ -19,6 +19,7 @@
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
+#include "trainer/weights/run_settings.h"
 #include "trainer/weights/state_dict_order.h"
 #include "trainer/weights/weight_files.h"
 
@@ -80,6 +81,7 @@ void ExportImages(weights::TrainedWeights weights, const config::Config& config,
   if (config.run.dry_run) return ProbeExport(path, to_file);
   checkpoint::Metadata metadata = {{"format", "pt"}};
   weights::AddTo(metadata, weights.classes);
+  if (model != nullptr && model->name == config.model.name) weights::AddSettings(metadata, config);
   if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, "");
   if (to_file) return checkpoint::WriteSafetensors(path, tensors, metadata);
   BeginExportFolder(path, TimmConfig(model->name, weights::NumClassesOf(weights.tensors, model->name), weights.classes,

@@ -10,11 +10,13 @@
 #include "data/formats/raw_rows.h"
 #include "data/image/augment_policy.h"
 #include "data/image/image_decoder.h"
+#include "data/pipeline/size_schedule.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/open_splits.h"
+#include "trainer/weights/foreign_network.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -189,6 +191,24 @@ void RequireSameRows(const data::RecordSource& train, const data::RecordSource& 
                   "float32 images are used unchanged, uint8 images are normalised: use one kind for both");
 }
 
+// Checks the sizes in which the network will see images.
+void RequireSizes(const config::Config& config, const DataSets& sets) {
+  const auto require = [&config](const DataSplit& split, int64_t size) {
+    const data::Field images = split.decoder->fields(size).front();
+    const size_t rows = images.type == data::ElementType::kUInt8 ? 0 : 1;  // H×W×3 or 3×H×W
+    weights::RequireImageSize(config, images.row_shape[rows], images.row_shape[rows + 1]);
+  };
+  const data::SizeSchedule schedule = *data::ParseSizeSchedule(config.image.size_schedule);
+  for (const data::SizeChange& change : schedule) {
+    if (sets.train) require(*sets.train, change.size);
+  }
+  constexpr int64_t kOwnSize = 0;
+  for (const DataSplit* split : AllSplits(sets)) {
+    const bool is_scheduled = sets.train && split == &*sets.train && !schedule.empty();
+    if (!is_scheduled) require(*split, kOwnSize);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config) {
@@ -205,6 +225,7 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
     const auto open = [&](const std::string& split, SplitPart part) { return opener.Open(split, part, sets); };
     OpenSplits(config, opener.format(), open, sets);
   }
+  RequireSizes(config, sets);
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   for (const DataSplit* split : AllSplits(sets)) {
     if (sets.train) RequireSameRows(*sets.train->source, *split->source);

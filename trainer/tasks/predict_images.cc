@@ -22,6 +22,7 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
+#include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/report/predictions.h"
@@ -29,6 +30,7 @@
 #include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
 
@@ -213,6 +215,8 @@ class Predictor {
 }  // namespace
 
 void PredictImages(const config::Config& config, at::Device device) {
+  const int64_t side = config::EvalImageSize(config.image);
+  weights::RequireImageSize(config, side, side);
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   Predictor predictor(config, device, weights);
@@ -230,6 +234,7 @@ void PredictImages(const config::Config& config, at::Device device) {
 void PredictPixels(const config::Config& config, at::Device device) {
   data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
   const at::Tensor images = ReadImages(config.run.input);
+  weights::RequireImageSize(config, images.size(2), images.size(3));
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   const auto model = MakeTrainedModel(config, weights, device);

@@ -14,6 +14,7 @@
 #include "models/weight_names.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
+#include "trainer/weights/foreign_network.h"
 #include "trainer/weights/module_state.h"
 #include "trainer/weights/roberta_model.h"
 #include "trainer/weights/weight_files.h"
@@ -97,7 +98,7 @@ checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config) 
   const std::string taken = TakeOffWrappers(content.tensors);
   if (!taken.empty()) report::LogInfo("the names in " + place.file + " begin with " + taken + ", which is removed");
   RequireNaming(content.tensors, config.model.weights_naming, place.file);
-  RequirePadding(place.file, content.tensors, config.model.name);
+  RequireSameNetwork(place, content, config.model.name);
   content.tensors = WithOwnNames(content.tensors, config.model, place.file);
   if (!place.model_config.empty()) content.metadata[kModelConfigKey] = place.model_config;
   return content;

@@ -12,18 +12,22 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
+#include "trainer/weights/foreign_network.h"
 #include "trainer/weights/weight_files.h"
 
 namespace dtrain::weights {
 namespace {
 
+constexpr char kModel[] = "roberta";  // of any shape
 constexpr char kWeightsConfig[] = "the weights' config.json";
 
 // Returns what `understand` finds in a config.json. `source` is the origin of the text, for messages.
 template <typename Result>
 Result Understood(const std::string& text, const std::string& source, Result (*understand)(const nlohmann::json&)) {
   try {
-    return understand(ParseShallow(text));
+    const nlohmann::json config = ParseShallow(text);
+    RequireKnownConfig(config, source, kModel);
+    return understand(config);
   } catch (const nlohmann::json::exception& error) {
     throw UsageError(source + " is not JSON: " + error.what(), "name a Hugging Face config.json");
   } catch (const std::invalid_argument& error) {
@@ -83,18 +87,19 @@ std::optional<double> HeadDropout(const config::ModelConfig& model, const Weight
   return Understood(weights.model_config, kWeightsConfig, &models::ClassifierDropoutFromJson);
 }
 
-// What the shapes of weights do not show: with other values of these they would compute something else, unnoticed.
-void RequireSameArithmetic(const models::RobertaOptions& options, const std::string& weights_config) {
-  if (weights_config.empty()) return;
-  const auto said = ParseShallow(weights_config);
-  const auto ours = models::ToJson(options);
-  if (!said.is_object()) return;
-  for (const char* key : {"num_attention_heads", "layer_norm_eps", "hidden_act", "pad_token_id"}) {
-    const auto theirs = said.find(key);
-    if (theirs == said.end() || *theirs == nlohmann::json(ours.at(key))) continue;
-    throw UsageError("the weights are of a model with " + std::string(key) + " " + theirs->dump() + ", the model has " +
-                         ours.at(key).dump(),
-                     "--model=roberta without --model_config takes the shape that the weights come with");
+// A config.json must be of the model: the shapes of weights show the sizes in it, and nothing else shows the rest, with
+// other values of which they would compute something else, unnoticed.
+void RequireAgreement(const models::RobertaOptions& options, const std::string& config_json,
+                      const std::string& source) {
+  if (config_json.empty()) return;
+  const auto said = nlohmann::json(models::ToJson(Understood(config_json, source, &models::RobertaFromJson)));
+  const auto ours = nlohmann::json(models::ToJson(options));
+  for (const char* key : {"num_attention_heads", "layer_norm_eps", "pad_token_id", "vocab_size",
+                          "max_position_embeddings", "type_vocab_size"}) {
+    if (said.at(key) == ours.at(key)) continue;
+    throw UsageError(source + " says " + key + " " + said.at(key).dump() + ", but the model has " + ours.at(key).dump(),
+                     "--model=roberta without --model_config takes the shape that the weights come with; their sizes "
+                     "must be those in the config.json beside them");
   }
 }
 
@@ -111,6 +116,12 @@ void RequireFits(const models::RobertaOptions& options, const config::Config& co
                          std::to_string(options.vocab_size),
                      "the model's vocabulary must be that of the data: check --model_config, --init_weights and "
                      "--vocab_size");
+  }
+  const int64_t asked = config.text.vocab_size;
+  if (config::WasGiven(config, "vocab_size") && asked != options.vocab_size && asked != vocabulary) {
+    throw UsageError("--vocab_size=" + std::to_string(asked) + " is not the size of the model's vocabulary, " +
+                         std::to_string(options.vocab_size) + " tokens",
+                     "leave it out: weights, config.json or tokenizer tell");
   }
   if (HasBlocks(config.run) && config.text.tokens_per_sample > options.longest_sequence()) {
     throw UsageError("--tokens_per_sample=" + std::to_string(config.text.tokens_per_sample) +
@@ -143,7 +154,6 @@ WeightsOutline ReadOutline(const std::string& path) {
 models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vocabulary,
                                         const WeightsOutline& weights) {
   models::RobertaOptions options = ShapeOf(config.model, weights);
-  RequireSameArithmetic(options, weights.model_config);
   const bool shape_is_whole = !config.model.config_file.empty();
   if (const int64_t words = RowsOf(weights, "word_embeddings.weight", "embed_tokens.weight")) {
     options.vocab_size = words;
@@ -156,6 +166,8 @@ models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vo
     options.vocab_size = vocabulary;
     options.max_positions = config.text.tokens_per_sample + options.padding_id + 1;
   }
+  RequireAgreement(options, weights.model_config, kWeightsConfig);
+  if (shape_is_whole) RequireAgreement(options, ReadConfigFile(config.model.config_file), config.model.config_file);
   RequireFits(options, config, vocabulary);
   if (config.run.mode == "export" && !weights.model_config.empty()) TakeDropouts(weights.model_config, options);
   options.dropout = config.model.dropout.value_or(options.dropout);

@@ -14,12 +14,12 @@
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/weights/foreign_network.h"
 
 namespace dtrain::weights {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr char kSettings[] = "settings";  // key of the metadata
 constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 20;
 
 nlohmann::json ParseSettings(const std::string& text, const std::string& where) {
@@ -144,6 +144,8 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   ForgetDerivedResize(saved, config);
   std::vector<std::string> different =
       config::TakeFrom(saved, config::FlagsWith(&config::FlagTraits::kept_with_weights), config);
+  const nlohmann::json trained = saved.value("model", nlohmann::json());
+  if (trained.is_string()) RequireSamePadding(where, trained, config.model.name);
   if (config.run.mode == "eval") {
     const std::vector<std::string> also = config::TakeFrom(saved, ValidationNames(saved, config), config);
     different.insert(different.end(), also.begin(), also.end());

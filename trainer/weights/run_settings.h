@@ -11,6 +11,9 @@
 
 namespace dtrain::weights {
 
+// The key of a weights file's metadata that holds the settings.
+inline constexpr char kSettings[] = "settings";
+
 // With --resume=last and no --run_dir, sets --run_dir to the newest run in runs/, and --resume to auto. If there is no
 // run, throws UsageError on rank 0; the other ranks learn the directory from rank 0.
 void FindLastRun(config::Config& config, int rank);

@@ -6,16 +6,15 @@
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 #include <system_error>
 
 #include "data/formats/safetensors_file.h"
 #include "data/formats/torch_file.h"
 #include "data/joined.h"
+#include "data/shallow_json.h"
 #include "data/shown.h"
 #include "models/image_weight_names.h"
-#include "models/registry.h"
 #include "models/weight_names.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
@@ -61,21 +60,21 @@ data::WeightSet Preferred(const std::string& which) {
   return which == "ema" ? data::WeightSet::kAverage : data::WeightSet::kRaw;
 }
 
-// Returns whether weights are of a model that pads as TensorFlow does; empty if nothing tells. Neither names nor shapes
-// do, but for Hugging Face's names.
-std::optional<bool> PadsAsTensorflow(const std::string& file, const checkpoint::NamedTensors& weights) {
-  constexpr std::string_view kTensorflows = "tf_efficientnet", kOthers = "efficientnet";
+// A run directory's config.json has neither of the fields by which those of transformers and timm are known; it holds
+// flags.
+WeightsPlace WithConfig(const fs::path& file) {
   constexpr uint64_t kMostBytes = 1 << 20;
-  if (models::HuggingFaceNamesOf(weights) == models::HuggingFaceNames::kEfficientNet) return true;
-  if (fs::path(file).filename().string().find(kTensorflows) != std::string::npos) return true;
-  const fs::path config = fs::path(file).parent_path() / "config.json";
-  if (!IsFile(config)) return {};
-  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(config, kMostBytes), nullptr,
-                                          /*allow_exceptions=*/false);
-  const auto timms = json.is_object() ? json.value("architecture", nlohmann::json()) : nlohmann::json();
-  const std::string name = timms.is_string() ? timms.get<std::string>() : "";
-  if (name.starts_with(kTensorflows)) return true;
-  return name.starts_with(kOthers) ? std::optional(false) : std::nullopt;
+  const fs::path config = file.parent_path() / "config.json";
+  WeightsPlace place{.file = file.string(), .config_file = config.string()};
+  if (!IsFile(config)) return place;
+  const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
+  try {
+    const nlohmann::json json = ParseShallow(text);
+    if (json.contains("model_type") || json.contains("architecture")) place.model_config = text;
+  } catch (const nlohmann::json::exception&) {
+    throw UsageError(config.string() + " is not JSON", "fetch it again, or take it away");
+  }
+  return place;
 }
 
 }  // namespace
@@ -86,28 +85,18 @@ bool HoldsWeights(const std::string& folder) {
 }
 
 WeightsPlace FindWeights(const std::string& path) {
-  if (IsFile(path)) return {.file = path};
-  const fs::path folder = path, config = folder / "config.json";
+  if (IsFile(path)) return WithConfig(path);
+  const fs::path folder = path;
   const auto holds = [&folder](const char* name) { return IsFile(folder / name); };
   const auto* const name = std::ranges::find_if(kWeightsFiles, holds);
-  if (name == kWeightsFiles.end()) {
-    if (const auto* const index = std::ranges::find_if(kIndexesOfParts, holds); index != kIndexesOfParts.end()) {
-      throw UsageError(path + " has its weights in several files (" + *index + "), but only one file can be read",
-                       "write them as one: model.save_pretrained(FOLDER, max_shard_size=\"100GB\")");
-    }
-    throw UsageError(path + " is neither a file of weights nor a folder with model.safetensors or pytorch_model.bin",
-                     "name a safetensors file, a file of torch.save, or a folder written by save_pretrained, with "
-                     "--init_weights or --input");
+  if (name != kWeightsFiles.end()) return WithConfig(folder / *name);
+  if (const auto* const index = std::ranges::find_if(kIndexesOfParts, holds); index != kIndexesOfParts.end()) {
+    throw UsageError(path + " has its weights in several files (" + *index + "), but only one file can be read",
+                     "write them as one: model.save_pretrained(FOLDER, max_shard_size=\"100GB\")");
   }
-  WeightsPlace place{.file = (folder / *name).string()};
-  constexpr uint64_t kMostBytes = 1 << 20;
-  if (!IsFile(config)) return place;
-  const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
-  // A run directory's config.json has no model_type; it holds flags.
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) throw UsageError(config.string() + " is not JSON", "fetch it again, or take it away");
-  if (json.is_object() && json.contains("model_type")) place.model_config = text;
-  return place;
+  throw UsageError(path + " is neither a file of weights nor a folder with model.safetensors or pytorch_model.bin",
+                   "name a safetensors file, a file of torch.save, or a folder written by save_pretrained, with "
+                   "--init_weights or --input");
 }
 
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which) {
@@ -121,20 +110,6 @@ checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const st
                      "leave it out, or name a file that holds the averaged weights");
   }
   return checkpoint::ReadSafetensors(file);
-}
-
-void RequirePadding(const std::string& file, const checkpoint::NamedTensors& weights, const std::string& model) {
-  constexpr std::string_view kTensorflows = "tf_";
-  const models::Model* given = models::FindModel(model);
-  const std::optional<bool> pads = PadsAsTensorflow(file, weights);
-  if (given == nullptr || !pads || *pads == given->pads_as_tensorflow) return;
-  const std::string other = *pads ? std::string(kTensorflows) + model : model.substr(kTensorflows.size());
-  throw UsageError(file + (*pads ? " is of a tf_efficientnet model, which pads images as TensorFlow does; --model=" +
-                                       model + " does not"
-                                 : " is of an efficientnet model, which does not pad images as TensorFlow does; "
-                                   "--model=" +
-                                       model + " does"),
-                   "use --model=" + (models::FindModel(other) != nullptr ? other : "tf_efficientnet_b0 (to b7)"));
 }
 
 WeightsHeader ReadWeightsHeader(const std::string& file) {
@@ -176,7 +151,7 @@ std::string NamingIn(const checkpoint::NamedTensors& weights) {
     case models::WeightNaming::kUnknown:
       break;
   }
-  if (models::HuggingFaceNamesOf(weights) != models::HuggingFaceNames::kNone) return "hf";
+  if (models::HuggingFaceNamesOf(models::ShapesOf(weights)) != models::HuggingFaceNames::kNone) return "hf";
   if (models::HaveTimmNames(weights)) return "timm";
   const auto is_torchvisions = [](const auto& item) { return item.first.starts_with("features."); };
   return std::any_of(weights.begin(), weights.end(), is_torchvisions) ? "torchvision" : "";

@@ -13,23 +13,21 @@ namespace dtrain::weights {
 // The file of weights that a path names.
 struct WeightsPlace {
   std::string file;
-  std::string model_config = {};  // the content of the folder's config.json; empty if there is none of a model
+  std::string config_file = {};   // the config.json beside it, if there is one
+  std::string model_config = {};  // its content; empty if there is none of transformers or timm
 };
 
 // Whether save_pretrained has left weights in `folder`, in one file or in several.
 bool HoldsWeights(const std::string& folder);
 
-// Finds the weights at `path`: a file, or a folder of Hugging Face's save_pretrained, else throws UsageError.
+// Finds the weights at `path`: a file, or a folder of Hugging Face's save_pretrained, else throws UsageError, also if
+// the config.json beside the weights is damaged.
 WeightsPlace FindWeights(const std::string& path);
 
 // Reads a whole file. If it has several sets of weights, as torch.save writes them during training, `which` == "ema"
 // prefers the averaged one, and the log says which was taken. Throws DataError if the file is damaged or calls for
 // more than tensors, UsageError if `which` is ema and the format has no averaged set.
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which);
-
-// Throws UsageError if the weights of a file are not for `model`, since one of the two pads images as TensorFlow does
-// (models::Model) and the other does not, as far as their names, the file's or the config.json beside it tell.
-void RequirePadding(const std::string& file, const checkpoint::NamedTensors& weights, const std::string& model);
 
 // The shapes in a file by name, and its metadata, if any. ReadWeightsHeader reads no tensors.
 struct WeightsHeader {

@@ -80,15 +80,36 @@ TEST(SentenceTokenizer, ReadsAllKindsOfFiles) {
   EXPECT_NE(one.fingerprint(), two.fingerprint());
 }
 
-TEST(SentenceTokenizer, RefusesASpaceBeforeEachText) {
-  const TemporaryFolder folder;
-  folder.Write("tokenizer.json", SmallTokenizerJson().dump());
-  for (const char* config : {"", "[", "[1]", R"({"add_prefix_space": false})"}) {
-    folder.Write("tokenizer_config.json", config);
-    EXPECT_EQ(SentenceTokenizer(folder.path()).vocabulary(), 262) << config;
+TEST(SentenceTokenizer, RefusesSettingsThatGiveOtherRows) {
+  struct Case {
+    const char *file, *text, *message;  // "": accepted
+  };
+  const Case cases[] = {
+      {"tokenizer_config.json", "", ""},
+      {"tokenizer_config.json", R"({"add_prefix_space": false, "mask_token": {"content": "<mask>", "lstrip": true},
+                                    "added_tokens_decoder": {"261": {"content": "<mask>"}}})",
+       ""},
+      {"special_tokens_map.json", R"({"cls_token": "<s>", "sep_token": {"content": "</s>"}})", ""},
+      {"added_tokens.json", R"({"<mask>": 261})", ""},
+      {"tokenizer_config.json", "[", "it is not JSON"},
+      {"tokenizer_config.json", "[1]", "[1] is not a JSON object"},
+      {"tokenizer_config.json", R"({"add_prefix_space": true})", "add_prefix_space is true, expected false"},
+      {"tokenizer_config.json", R"({"truncation_side": "left"})", "truncation_side is \"left\""},
+      {"tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})", "tokenizer_class is \"BertTokenizer\""},
+      {"tokenizer_config.json", R"({"auto_map": {}})", "the field auto_map is not known"},
+      {"tokenizer_config.json", R"({"added_tokens_decoder": {"7": {"content": "film"}}})", "added token 'film'"},
+      {"tokenizer_config.json", R"({"added_tokens_decoder": {"7": {"content": "<mask>"}}})",
+       "the id 7, the vocabulary"},
+      {"special_tokens_map.json", R"({"cls_token": {"content": "[CLS]"}})", "cls_token is \"[CLS]\""},
+      {"added_tokens.json", R"({"film": 262})", "added token 'film'"}};
+  for (const Case& one : cases) {
+    const TemporaryFolder folder;
+    folder.Write("tokenizer.json", SmallTokenizerJson().dump());
+    folder.Write(one.file, one.text);
+    const std::string message = MessageOf([&] { SentenceTokenizer(folder.path()); });
+    EXPECT_THAT(message, HasSubstr(one.message)) << one.text;
+    EXPECT_EQ(message.starts_with(folder.path(one.file)), *one.message != 0) << one.text << message;
   }
-  folder.Write("tokenizer_config.json", R"({"add_prefix_space": true})");
-  EXPECT_THAT(MessageOf([&] { SentenceTokenizer(folder.path()); }), HasSubstr("add_prefix_space"));
 }
 
 TEST(SentenceTokenizer, IsFoundBesideTheWeights) {
@@ -107,19 +128,21 @@ TEST(SentenceTokenizer, RefusesATokenizerJsonThatGivesOtherTokens) {
   struct Case {
     const char *place, *value, *message;
   };
-  const Case cases[] = {
-      {"/model/type", R"("WordPiece")", "its model is WordPiece instead of BPE"},
-      {"/model/ignore_merges", "true", "its model has ignore_merges"},
-      {"/model/vocab", "[]", "its model has no vocab"},
-      {"/model/merges", "[[\"a\"]]", "one of its merges is not a pair"},
-      {"/model/merges", R"(["a z q"])", "expected two tokens"},
-      {"/normalizer", R"({"type": "Lowercase"})", "its normalizer is Lowercase"},
-      {"/pre_tokenizer", R"({"type": "Metaspace"})", "its pre_tokenizer is Metaspace instead of ByteLevel"},
-      {"/pre_tokenizer/add_prefix_space", "true", "add_prefix_space"},
-      {"/added_tokens/0/content", R"("[NAME]")", "the added token '[NAME]'"},
-      {"/added_tokens/0/id", "7", "two ids for the token <s>"},
-      {"/model/vocab/<unk>", "5", "two tokens with the id 5"},
-      {"", "[1]", "its pre_tokenizer is of an unknown type"}};
+  const Case cases[] = {{"/model/type", R"("WordPiece")", R"(model.type is "WordPiece", expected "BPE")"},
+                        {"/model/ignore_merges", "true", "model.ignore_merges is true"},
+                        {"/model/vocab", "[]", "its model has no vocab"},
+                        {"/model/merges", "[[\"a\"]]", "one of its merges is not a pair"},
+                        {"/model/merges", R"(["a z q"])", "expected two tokens"},
+                        {"/normalizer", R"({"type": "Lowercase"})", R"(normalizer is {"type":"Lowercase"})"},
+                        {"/pre_tokenizer", R"({"type": "Metaspace"})", R"(pre_tokenizer.type is "Metaspace")"},
+                        {"/pre_tokenizer/add_prefix_space", "true", "pre_tokenizer.add_prefix_space is true"},
+                        {"/truncation", R"({"direction": "Left"})", "truncation.direction is"},
+                        {"/post_processor/type", R"("ByteLevel")", "its post_processor does not put <s>"},
+                        {"/added_tokens/0/content", R"("[NAME]")", "the added token '[NAME]'"},
+                        {"/added_tokens/0/id", "7", "two ids for the token <s>"},
+                        {"/model/vocab/<unk>", "5", "two tokens with the id 5"},
+                        {"/pre_tokenizer", "null", "it has no pre_tokenizer"},
+                        {"", "[1]", "[1] is not a JSON object"}};
   for (const Case& one : cases) {
     const TemporaryFolder folder;
     nlohmann::json tokenizer = SmallTokenizerJson();

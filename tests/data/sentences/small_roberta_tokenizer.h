@@ -28,6 +28,7 @@ inline nlohmann::json SmallTokenizerJson() {
           {"added_tokens", {{{"id", 0}, {"content", "<s>"}}, {{"id", 261}, {"content", "<mask>"}}}},
           {"normalizer", nullptr},
           {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+          {"post_processor", {{"type", "RobertaProcessing"}, {"sep", {"</s>", 2}}, {"cls", {"<s>", 0}}}},
           {"model",
            {{"type", "BPE"},
             {"dropout", nullptr},

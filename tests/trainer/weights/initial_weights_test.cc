@@ -218,25 +218,5 @@ TEST(FindWeights, ADamagedConfigIsNotOverlooked) {
   EXPECT_THAT(MessageOf([&] { FindWeights(folder.path()); }), HasSubstr("config.json is not JSON"));
 }
 
-TEST(RequirePadding, IsThatOfTheModelWhereItIsKnown) {
-  const TemporaryFolder folder;
-  const auto message = [&](const std::string& name, const std::string& config, const std::string& model) {
-    WriteAll(folder / "config.json", config);
-    return MessageOf([&] { RequirePadding(folder.path(name), Weights(""), model); });
-  };
-  const std::string tensorflows = R"({"architecture": "tf_efficientnet_b0"})",
-                    timms = R"({"architecture": "efficientnet_b0"})";
-  for (const auto& [name, config] : {std::pair<std::string, std::string>{"tf_efficientnet_b0_ns-c0e6a31c.pth", "{}"},
-                                     {"model.safetensors", tensorflows}}) {
-    EXPECT_THAT(message(name, config, "efficientnet_b0"), HasSubstr("is of a tf_efficientnet model"));
-    EXPECT_EQ(message(name, config, "tf_efficientnet_b0"), "");
-  }
-  EXPECT_THAT(message("model.safetensors", timms, "tf_efficientnet_b0"), HasSubstr("is of an efficientnet model"));
-  for (const char* model : {"efficientnet_b0", "resnet18", "roberta"}) {
-    EXPECT_EQ(message("model.safetensors", timms, model), "");
-  }
-  EXPECT_EQ(message("model.safetensors", "", "tf_efficientnet_b0"), "");
-}
-
 }  // namespace
 }  // namespace dtrain::weights

@@ -1,0 +1,144 @@
+#include "trainer/weights/foreign_network.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "data/known_fields.h"
+#include "data/shallow_json.h"
+#include "data/shown.h"
+#include "models/image_weight_names.h"
+#include "models/registry.h"
+#include "trainer/config/flags.h"
+#include "trainer/errors.h"
+#include "trainer/weights/run_settings.h"
+
+namespace dtrain::weights {
+namespace {
+
+// The fields that transformers writes for every model.
+constexpr char kFieldsOfTransformers[] = R"({
+  "is_decoder": [false], "is_encoder_decoder": [false], "add_cross_attention": [false], "tie_encoder_decoder": [false],
+  "cross_attention_hidden_size": [null], "pruned_heads": [null, {}],
+
+  "architectures": null, "transformers_version": null, "torch_dtype": null, "dtype": null, "_name_or_path": null,
+  "name_or_path": null, "_commit_hash": null, "exported_by": null, "id2label": null, "label2id": null,
+  "num_labels": null, "_num_labels": null, "problem_type": null, "finetuning_task": null,
+  "task_specific_params": null, "tokenizer_class": null, "prefix": null, "language": null, "tie_word_embeddings": null,
+  "attn_implementation": null, "_attn_implementation": null, "_attn_implementation_autoset": null,
+  "chunk_size_feed_forward": null, "return_dict": null, "output_hidden_states": null, "output_attentions": null,
+  "torchscript": null, "use_bfloat16": null, "tf_legacy_loss": null, "bos_token_id": null, "pad_token_id": null,
+  "eos_token_id": null, "eos_token_ids": null, "sep_token_id": null, "decoder_start_token_id": null,
+
+  "max_length": null, "min_length": null, "do_sample": null, "early_stopping": null, "num_beams": null,
+  "num_beam_groups": null, "temperature": null, "top_k": null, "top_p": null, "typical_p": null,
+  "diversity_penalty": null, "repetition_penalty": null, "length_penalty": null, "no_repeat_ngram_size": null,
+  "encoder_no_repeat_ngram_size": null, "bad_words_ids": null, "num_return_sequences": null, "output_scores": null,
+  "return_dict_in_generate": null, "forced_bos_token_id": null, "forced_eos_token_id": null,
+  "remove_invalid_values": null, "exponential_decay_length_penalty": null, "suppress_tokens": null,
+  "begin_suppress_tokens": null
+})";
+
+constexpr char kModelType[] = "model_type", kArchitecture[] = "architecture";  // of transformers, of timm
+
+// Beside the architecture; the last paragraph is of older files.
+constexpr char kFieldsOfTimm[] = R"({
+  "global_pool": ["avg"], "model_args": [null, {}],
+  "num_classes": null, "num_features": null, "pretrained_cfg": null, "exported_by": null,
+
+  "label_names": null, "label_descriptions": null, "input_size": null, "fixed_input_size": null,
+  "test_input_size": null, "pool_size": null, "crop_pct": null, "crop_mode": null, "test_crop_pct": null,
+  "interpolation": null, "mean": null, "std": null, "first_conv": null, "classifier": null, "url": null, "tag": null,
+  "hf_hub_id": null, "custom_load": null, "license": null
+})";
+
+constexpr std::string_view kTensorflows = "tf_efficientnet", kOthers = "efficientnet";
+
+std::string ModelIn(const checkpoint::Metadata& metadata) {
+  const auto found = metadata.find(kSettings);
+  if (found == metadata.end()) return "";
+  const auto settings = nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  const auto model = settings.is_object() ? settings.value("model", nlohmann::json()) : nlohmann::json();
+  return model.is_string() ? model.get<std::string>() : "";
+}
+
+// Other types are of files whose weights another program has quantised, or are damaged.
+void RequireFloats(const std::string& file, const checkpoint::NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.is_floating_point() || !(name.ends_with(".weight") || name.ends_with(".bias"))) continue;
+    throw UsageError(Shown(name, 200) + " in " + file + " is of the type " + c10::toString(tensor.scalar_type()) +
+                         ", which is no floating-point number",
+                     "name a file whose weights are float32, float16, bfloat16 or float64");
+  }
+}
+
+}  // namespace
+
+void RequireKnownConfig(const nlohmann::json& config, const std::string& source, const std::string& model) {
+  const bool is_timms = config.is_object() && config.contains(kArchitecture);
+  auto fields = nlohmann::json::parse(is_timms ? kFieldsOfTimm : kFieldsOfTransformers);
+  if (is_timms) {
+    fields[kArchitecture] = {model};
+  } else {
+    fields.update(nlohmann::json::parse(models::FamilyOf(model).config_fields));
+    fields.update(nlohmann::json::parse(models::FindModel(model)->config_fields));
+  }
+  try {
+    const bool is_typed = config.is_object() && config.contains(kModelType);  // which says more than a field of another
+    if (is_typed) RequireKnownFields({{kModelType, config[kModelType]}}, fields);
+    RequireKnownFields(config, fields);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(source + ": " + error.what(),
+                     "it describes another network than --model=" + model +
+                         ": check --model, or take a field that changes nothing out of the file");
+  }
+}
+
+void RequireSamePadding(const std::string& where, const std::string& trained, const std::string& model) {
+  const models::Model* given = models::FindModel(model);
+  const bool pads = trained.starts_with(kTensorflows);
+  const bool is_known = pads || trained.starts_with(kOthers);
+  if (given == nullptr || !is_known || pads == given->pads_as_tensorflow) return;
+  const bool is_other = model.starts_with(kOthers) || given->pads_as_tensorflow;
+  const std::string other = pads ? "tf_" + model : model.substr(kTensorflows.size() - kOthers.size());
+  throw UsageError(where + " is of " + (pads ? "a " : "an ") + std::string(pads ? kTensorflows : kOthers) +
+                       " model, which " + (pads ? "pads" : "does not pad") +
+                       " images as TensorFlow does; --model=" + model + (pads ? " does not" : " does"),
+                   "use --model=" + (is_other ? other : std::string(kTensorflows) + "_b0 (to b7)"));
+}
+
+void RequireSameNetwork(const WeightsPlace& place, const checkpoint::SafetensorsContent& content,
+                        const std::string& model) {
+  RequireFloats(place.file, content.tensors);
+  const auto config = place.model_config.empty() ? nlohmann::json() : ParseShallow(place.model_config);
+  const auto architecture = config.is_object() ? config.value(kArchitecture, nlohmann::json()) : nlohmann::json();
+  const bool is_hugging_faces =
+      models::HuggingFaceNamesOf(models::ShapesOf(content.tensors)) == models::HuggingFaceNames::kEfficientNet;
+  const std::string name = std::filesystem::path(place.file).filename().string();
+  const std::string told[] = {
+      ModelIn(content.metadata), architecture.is_string() ? architecture.get<std::string>() : "",
+      is_hugging_faces || name.find(kTensorflows) != std::string::npos ? kTensorflows.data() : ""};
+  for (const std::string& trained : told) RequireSamePadding(place.file, trained, model);
+  if (!config.is_null()) RequireKnownConfig(config, place.config_file, model);
+}
+
+void RequireImageSize(const config::Config& config, int64_t height, int64_t width) {
+  const models::Model& model = *models::FindModel(config.model.name);
+  const std::string& weights = config.model.init_weights;
+  std::error_code unreadable;
+  if (!model.pads_as_hugging_face || weights.empty() || !std::filesystem::exists(weights, unreadable)) return;
+  if (model.pads_as_hugging_face(height) && model.pads_as_hugging_face(width)) return;
+  const WeightsHeader header = ReadWeightsHeader(FindWeights(weights).file);
+  if (models::HuggingFaceNamesOf(header.shapes) != models::HuggingFaceNames::kEfficientNet) return;
+  const std::string native = std::to_string(model.image_size);
+  throw UsageError("Hugging Face's model in " + weights + " pads images as for " + native + " pixels, those of " +
+                       std::to_string(width) + "×" + std::to_string(height) + " other than --model=" + model.name,
+                   "use --image_size=" + native +
+                       "; or take timm's model, which pads every size as TensorFlow does, from what --mode=export "
+                       "makes of these weights");
+}
+
+}  // namespace dtrain::weights

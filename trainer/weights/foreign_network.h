@@ -1,0 +1,32 @@
+// Whether weights that come from outside are of the very network that is here. Names and shapes do not tell paddings,
+// strides, activations and ε, so what comes with the weights is asked.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/config/config.h"
+#include "trainer/weights/weight_files.h"
+
+namespace dtrain::weights {
+
+// Throws UsageError unless the fields of a config.json of Hugging Face or timm are those of the network `model`
+// (models::Family::config_fields). `source` is the origin of the config.json, for messages.
+void RequireKnownConfig(const nlohmann::json& config, const std::string& source, const std::string& model);
+
+// Throws UsageError if weights, without wrappers, are not of the network `model`, as far as their names and types, the
+// model that the file's metadata names, the config.json beside it and its name tell.
+void RequireSameNetwork(const WeightsPlace& place, const checkpoint::SafetensorsContent& content,
+                        const std::string& model);
+
+// Throws UsageError if `trained`, the name of the model that weights are of, pads images other than `model` does, and
+// both are EfficientNets. `where` is the origin of the weights.
+void RequireSamePadding(const std::string& where, const std::string& trained, const std::string& model);
+
+// Throws UsageError if --init_weights is a model of Hugging Face's that pads images of this size other than --model
+// does.
+void RequireImageSize(const config::Config& config, int64_t height, int64_t width);
+
+}  // namespace dtrain::weights
