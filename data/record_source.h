@@ -29,12 +29,13 @@ struct RawRows {
   bool operator==(const RawRows&) const = default;
 };
 
-// The meaning of a data set's labels. The training split defines it. The other splits and programs that use the model
-// later receive it, because a part of a data set need not contain every class.
+// The meaning of a data set's labels, and what they are labels of. The training split defines it. The other splits and
+// programs that use the model later receive it, because a part of a data set need not contain every class.
 struct Classes {
   std::vector<std::string> names = {};       // in label order; empty if classes have only numbers
   int64_t count = 0;                         // every label is below it; 0 if unknown
   std::optional<int64_t> label_offset = {};  // the number that the files give the first class; empty if unknown
+  std::optional<bool> pairs = {};            // whether each sample is two texts; empty if unknown, or no text
   bool operator==(const Classes&) const = default;
 };
 
@@ -87,7 +88,7 @@ class RecordSource {
   virtual std::optional<int64_t> label_offset() const { return std::nullopt; }
 
   // The meaning of the labels, for other splits of the same set (SourceOptions::classes) and for users of the model.
-  Classes classes() const { return {class_names(), num_classes(), label_offset()}; }
+  Classes classes() const { return {.names = class_names(), .count = num_classes(), .label_offset = label_offset()}; }
 
   // The files beside the records that are not data, counted by kind.
   virtual IgnoredFiles ignored() const { return {}; }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "data/class_name.h"
 #include "data/error.h"
 #include "data/folder_names.h"
 #include "data/formats/image_folder.h"
@@ -188,7 +189,11 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
 }
 
 std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split) {
-  if (const Format* format = FindFormat(options.format)) return format->open(options, split);
+  if (const Format* format = FindFormat(options.format)) {
+    auto source = format->open(options, split);
+    RequireClassNames(source->class_names(), options.data_dir);
+    return source;
+  }
   if (options.format == "sentences") {
     throw DataError(
         options.data_dir + " holds sentences with labels, which only the tasks of text read",

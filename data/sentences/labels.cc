@@ -37,13 +37,39 @@ void RequireKnown(const std::vector<SeenLabel>& seen, const std::vector<std::str
   }
 }
 
+// The same as DecimalNumber, and infinities and nan.
+std::optional<double> AnyNumber(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+bool HasFraction(const std::string& label) {
+  const auto number = DecimalNumber(label);
+  return number && *number != std::floor(*number);
+}
+
+// Throws DataError if labels are numbers to predict, but for some.
+void RequireNoBadNumbers(const std::vector<SeenLabel>& seen) {
+  const auto name = &SeenLabel::name;
+  const auto is_decimal = [](const std::string& label) { return DecimalNumber(label).has_value(); };
+  const auto fraction = std::ranges::find_if(seen, HasFraction, name);
+  const auto decimal = fraction != seen.end() ? fraction : std::ranges::find_if(seen, is_decimal, name);
+  const auto other = std::ranges::find_if_not(seen, is_decimal, name);
+  if (decimal == seen.end() || other == seen.end()) return;
+  if (fraction == seen.end() && !std::ranges::all_of(seen, [](const auto& label) { return AnyNumber(label.name); }))
+    return;
+  throw DataError(other->place + ": the label " + Quoted(other->name) + " is no decimal number, but " +
+                      Quoted(decimal->name) + " in " + decimal->place + " is one",
+                  "correct it, or leave the row out; if both are names of classes, list all of them in classes.txt "
+                  "beside the data, one per line");
+}
+
 }  // namespace
 
 std::optional<double> DecimalNumber(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
-  return number;
+  const auto number = AnyNumber(text);
+  return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
 std::vector<std::string> SortedClasses(std::vector<std::string> names) {
@@ -64,10 +90,7 @@ bool AreDecimals(const std::vector<std::string>& labels) {
 }
 
 bool HaveFractions(const std::vector<std::string>& labels) {
-  return AreDecimals(labels) && std::ranges::any_of(labels, [](const std::string& label) {
-           const double number = *DecimalNumber(label);
-           return number != std::floor(number);
-         });
+  return AreDecimals(labels) && std::ranges::any_of(labels, HasFraction);
 }
 
 std::vector<std::string> ListedClasses(const std::string& folder) {
@@ -103,6 +126,7 @@ std::vector<std::string> ClassesOf(const std::vector<SeenLabel>& seen, const Kno
     throw DataError(decimal->place + ": the label " + Quoted(decimal->name) + " is a decimal number, not a class",
                     "use --task=text_regression, or write classes as whole numbers or names");
   }
+  RequireNoBadNumbers(seen);
   names = SortedClasses(std::move(names));
   return SortedClasses(known.preferred_order) == names ? known.preferred_order : names;
 }

@@ -82,6 +82,10 @@ SentenceSet ReadClassFolders(const std::string& split_dir, const SentenceOptions
   const FolderContent content = ReadableContent(split_dir);
   Count(content.files, other);
   Count(content.others, other);
+  if (content.folders == std::vector<std::string>{kUnlabelledFolder}) {
+    throw DataError(split_dir + " has no class folder: the texts in " + kUnlabelledFolder + " have no label",
+                    "put texts with a label into a folder for each class: " + split_dir + "/CLASS/*.txt");
+  }
   for (const std::string& name : content.folders) {
     const std::string folder = split_dir + "/" + name;
     const std::vector<std::string> files = TextsIn(folder, other);

@@ -1,10 +1,12 @@
 // Tables of sentences (read_sentences.h). Rows are tokenized some thousands at a time, so that the texts of a table are
 // in memory once, as the bytes of the file.
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <utility>
 
 #include "data/error.h"
+#include "data/machine/limits.h"
 #include "data/sentences/read_sentences.h"
 #include "data/sentences/table_columns.h"
 #include "data/storage.h"
@@ -16,11 +18,21 @@ namespace {
 constexpr size_t kRowsAtOnce = 8192;
 constexpr char kNoLabel[] = "-";
 
+std::vector<uint8_t> ReadIntoMemory(const std::string& path) {
+  std::error_code said_by_reading;
+  const uint64_t bytes = std::filesystem::file_size(path, said_by_reading);
+  const auto room = static_cast<uint64_t>(AvailableMemory());
+  if (said_by_reading || bytes <= room) return ReadWholeFile(path);
+  throw DataError(path + " has " + std::to_string(bytes >> 20) + " MiB, but only " + std::to_string(room >> 20) +
+                      " MiB of memory are available, and tables are read as a whole",
+                  "check that the file is what it should be; a smaller table, or a machine with more memory");
+}
+
 // A table with its bytes and the columns that are read.
 class OpenTable {
  public:
   OpenTable(const std::string& path, const SentenceOptions& options)
-      : bytes_(ReadWholeFile(path)),
+      : bytes_(ReadIntoMemory(path)),
         reader_(path, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}, FormatOf(path)),
         columns_(ChooseColumns(reader_, NamesFor(path, options), options.target != SentenceTarget::kNone)) {}
 

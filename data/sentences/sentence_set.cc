@@ -67,9 +67,13 @@ void SentenceCollector::AddLabel(const std::string& label, const std::string& wh
   if (target_ == SentenceTarget::kNumber) {
     const auto number = DecimalNumber(label);
     const auto target = static_cast<float>(number.value_or(0));
-    if (!number || !std::isfinite(target)) {
+    if (!number) {
       throw DataError(where + ": the label '" + Shown(label, 60) + "' is not a decimal number",
                       "use --task=text_classification for classes");
+    }
+    if (!std::isfinite(target * target)) {
+      throw DataError(where + ": the label " + Shown(label, 60) + " is too large: its square has no float32",
+                      "divide all labels by the same number");
     }
     set_.targets.push_back(target);
     return;

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "data/class_name.h"
 #include "data/error.h"
 #include "data/formats/little_endian.h"
 #include "data/formats/sentence_files.h"
@@ -147,6 +149,11 @@ std::vector<std::string> ClassesOf(const SentenceSet& set, const SentenceOptions
   return ClassesOf(set.seen, known);
 }
 
+std::optional<float> OnlyOne(const std::vector<float>& targets) {
+  const bool is_one = std::ranges::adjacent_find(targets, std::not_equal_to<>()) == targets.end();
+  return is_one && !targets.empty() ? std::optional(targets.front()) : std::nullopt;
+}
+
 SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
   SentenceSplit split{.source = nullptr,
                       .decoder = DecoderOf(options),
@@ -155,11 +162,13 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
                       .vocabulary = rows.vocabulary,
                       .is_pair = rows.set.is_pair,
                       .truncated = rows.set.truncated,
+                      .only_target = OnlyOne(rows.set.targets),
                       .left_out = rows.set.left_out,
                       .columns = rows.set.columns,
                       .tokenizer = rows.tokenizer,
                       .texts = std::exchange(rows.set.texts, {})};
   std::vector<std::string> classes = ClassesOf(rows.set, options);
+  RequireClassNames(classes, rows.set.files.front().path);
   auto source = std::make_unique<SentenceSource>(std::move(rows.set), std::move(classes), rows.meaning);
   split.length = [rows_of = source.get()](int64_t index) { return rows_of->length(index); };
   split.source = std::move(source);

@@ -50,7 +50,8 @@ struct SentenceSplit {
   int64_t tokens_per_sample = 0;                 // longest row that is possible
   int64_t vocabulary = 0;                        // every token is below it
   bool is_pair = false;
-  int64_t truncated = 0;  // rows that were too long
+  int64_t truncated = 0;             // rows that were too long
+  std::optional<float> only_target;  // the target of all rows, if it is the same
   int64_t left_out = 0;   // rows and files without a label: `-` as gold_label, aclImdb's unsup, damaged rows of QQP
   std::string columns;    // what was read, for a log: "text sentence1, pair sentence2, label gold_label"
   std::string tokenizer;  // the tokenizer's folder; empty for fairseq's binarised data

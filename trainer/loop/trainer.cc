@@ -91,6 +91,7 @@ report::RunResult Trainer::Run() {
     if (stop && !last) SaveAndStop();
     if (last || plan.ShouldEvaluate(progress_.step)) EvaluateNow();
     last = last || StopsEarly();
+    if (last) RequireGoodEnd(End());
     if (last || saving_.IsDueByTime() || plan.ShouldSave(progress_.step)) Save();
   }
   feed_.Stop();
@@ -138,7 +139,7 @@ void Trainer::LogStep() {
     skipped_steps_.Line(progress_.step, point.skipped_steps, point.loss_scale);
     nothing_to_learn_.Line(progress_.step, point.text ? point.text->empty_samples : 0, point.empty_steps);
   }
-  if (!std::isnan(point.loss)) RequireFinite(point.loss, progress_.step);
+  last_line_is_lost_ = std::isnan(point.loss) && point.skipped_steps > 0;
 }
 
 void Trainer::ReportSpikes() {
@@ -194,6 +195,7 @@ void Trainer::EvaluateNow() {
 }
 
 void Trainer::NoteBest(const report::ValPoint& point) {
+  if (!HasFiniteLoss(point)) return;
   if (progress_.best && !report::IsBetter(point.decisive(), progress_.best->decisive())) return;
   progress_.best = point;
   saving_.SaveBest(progress_.step, AverageDecides(parts_.config.optimizer) ? step_.average() : nullptr);
@@ -204,10 +206,18 @@ void Trainer::Save() {
   interval_.KeepIn(progress_);
   ReportSpikes();  // the saved state has their effect, so they would not be reported later
   if (step_.spikes() != nullptr) progress_.losses = step_.spikes()->Losses();
-  RequireFinite(progress_.interval_loss_sum, progress_.step);
   progress_.bucket_layout = step_.bucket_layout();
   saving_.Save(progress_, step_.update(), step_.average());
   ReportTimes();
+}
+
+// With --limit_train_steps a run may end in a row of skipped steps, as it goes on later.
+RunEnd Trainer::End() const {
+  const bool is_over = progress_.step == parts_.plan.total_steps || StopsEarly();
+  return {.step = progress_.step,
+          .skipped_in_a_row = is_over ? step_.update().skipped_in_a_row() : 0,
+          .most_skipped = parts_.config.optimizer.max_skipped_steps,
+          .loss_is_finite = validation_ ? HasFiniteLoss(*progress_.validation) : !last_line_is_lost_};
 }
 
 report::RunResult Trainer::Result(Clock::time_point start) const {

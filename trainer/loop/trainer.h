@@ -29,8 +29,8 @@ class Trainer {
   void Restore(const Progress& progress, const checkpoint::Snapshot* restored);
 
   // A collective. Trains to the end of the plan, or until training stops early (Plan::WhyStopsEarly). Throws Preempted
-  // after a clean save if any rank was asked to stop, DivergedError if the loss is no longer finite or too many steps
-  // in a row were skipped, DataError, StorageError, and the errors of Communicator if a peer is lost.
+  // after a clean save if any rank was asked to stop, DivergedError if too many steps in a row were skipped or the run
+  // does not end well (RequireGoodEnd), DataError, StorageError, and the errors of Communicator if a peer is lost.
   report::RunResult Run();
 
   // From now on Run stores the number of steps done in `*step`, for the report of a failure.
@@ -50,6 +50,7 @@ class Trainer {
   void EvaluateNow();
   void Save();
   void NoteBest(const report::ValPoint& point);
+  RunEnd End() const;
   report::RunResult Result(std::chrono::steady_clock::time_point start) const;
 
   const TrainerParts parts_;
@@ -64,6 +65,8 @@ class Trainer {
   TrainingStep step_;
   double evaluation_seconds_ = 0;  // in this run of the program
   bool warned_of_waiting_ = false;
+  bool last_line_is_lost_ =
+      false;  // no step of the last logged line had a finite loss, although one had something to learn
   SkippedSteps skipped_steps_;
   NothingToLearn nothing_to_learn_;
   std::chrono::steady_clock::time_point epoch_start_, last_times_;

@@ -1,5 +1,6 @@
 #include "trainer/loop/training_health.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -84,16 +85,25 @@ std::string NothingToMeasure(const std::string& split) {
   return "none of the evaluated samples of " + split + " has a token to guess";
 }
 
-void RequireFinite(double loss, int64_t step) {
-  if (std::isfinite(loss)) return;
-  throw DivergedError("the loss is not finite by step " + std::to_string(step), kAgainstDivergence);
-}
-
 void RequireUpdates(int64_t skipped_in_a_row, int64_t limit, int64_t step) {
   if (skipped_in_a_row < limit) return;
   throw DivergedError("gradients were not finite in " + CountOf(skipped_in_a_row, "step") + " in a row, up to step " +
                           std::to_string(step),
                       kAgainstDivergence);
+}
+
+bool HasFiniteLoss(const report::ValPoint& point) {
+  if (point.text && point.text->guessed == 0) return true;  // there was nothing to measure
+  const auto is_finite = [](const report::Metric& metric) {
+    return !metric.name.ends_with("loss") || std::isfinite(metric.value);
+  };
+  return std::ranges::all_of(point.metrics, is_finite) && std::ranges::all_of(point.further, HasFiniteLoss);
+}
+
+void RequireGoodEnd(const RunEnd& end) {
+  const std::string steps = CountOf(end.step, "step");
+  if (!end.loss_is_finite) throw DivergedError("after " + steps + " the loss is not finite", kAgainstDivergence);
+  RequireUpdates(end.skipped_in_a_row, std::min(end.most_skipped, std::max<int64_t>(1, end.step / 2)), end.step);
 }
 
 }  // namespace dtrain::loop

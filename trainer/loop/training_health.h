@@ -48,10 +48,23 @@ void WarnOfUnmeasured(const report::TextCounts& counts, const std::string& split
 // Returns the latter as a sentence.
 std::string NothingToMeasure(const std::string& split);
 
-// Throws DivergedError if `loss` is not finite after `step` steps.
-void RequireFinite(double loss, int64_t step);
 
 // Throws DivergedError if `skipped_in_a_row`, the number of the last steps that were all skipped, is `limit` or more.
 void RequireUpdates(int64_t skipped_in_a_row, int64_t limit, int64_t step);
+
+// Whether the losses of an evaluation are finite, or there was nothing to measure.
+bool HasFiniteLoss(const report::ValPoint& point);
+
+// What tells of a run at its end whether it has learned.
+struct RunEnd {
+  int64_t step = 0;
+  int64_t skipped_in_a_row = 0;  // the number of the last steps that were all skipped
+  int64_t most_skipped = 0;      // --max_skipped_steps
+  bool loss_is_finite = true;    // the one that the run reports: of its validation, without one of its last steps
+};
+
+// Throws DivergedError if that loss is not finite, or if too many of the last steps were skipped: most_skipped, and in
+// a run of fewer than twice as many steps half of them.
+void RequireGoodEnd(const RunEnd& end);
 
 }  // namespace dtrain::loop

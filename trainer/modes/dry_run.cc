@@ -189,8 +189,7 @@ void DryRun(const RunContext& given) {
     task = kind.MakeTask(config, sets, at::kCPU);
     task->UseClassWeights(tasks::ClassWeights(config.optimizer.class_weights, sets));
     if (!config.model.init_weights.empty()) {
-      weights::ApplyInitialWeights(weights::ReadInitialWeights(config).tensors, config.model, task->module(),
-                                   weights::Classifier::kMayBeginAnew);
+      weights::BeginWithInitialWeights(config, sets.classes, task->module());
     }
   } else {
     const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);

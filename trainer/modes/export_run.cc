@@ -43,9 +43,10 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
     weights::TakeOffWrappers(content.tensors);
     const std::string model = ModelOf(content.tensors, config.model.name);
     if (!model.empty()) weights::RequireSameNetwork(place, content, model);
-    const std::string& kept = content.metadata[weights::kModelConfigKey];
-    return {std::move(content.tensors), weights::ClassesFrom(content.metadata, place.file), place.file,
-            place.model_config.empty() ? kept : place.model_config, /*held_out=*/""};
+    std::string& model_config = content.metadata[weights::kModelConfigKey];
+    if (!place.model_config.empty()) model_config = place.model_config;
+    return {std::move(content.tensors), weights::ClassesFrom(content.metadata, place.file), place.file, model_config,
+            /*held_out=*/""};
   }
   if (!fs::exists(folder, unreadable)) {
     throw UsageError("--input=" + path + " does not exist", "name a run's folder, a checkpoint or a file of weights");

@@ -257,8 +257,7 @@ Beginning BeginRun(const Session& session, const PlannedRun& run, const Learner&
   session.control->Enter(control::Phase::kStarting);
   const bool takes_weights = !config.model.init_weights.empty();
   if (step == 0 && takes_weights) {
-    weights::ApplyInitialWeights(weights::ReadInitialWeights(config).tensors, config.model, learner.task->module(),
-                                 weights::Classifier::kMayBeginAnew);
+    weights::BeginWithInitialWeights(config, run.data.classes, learner.task->module());
   }
   if (!beginning.finished && !run.plan.WarningOfWarmup().empty()) report::LogWarning(run.plan.WarningOfWarmup());
   if (step == 0 && !config.model.freeze.empty() && !takes_weights) {

@@ -98,8 +98,9 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
   }
   const checkpoint::NamedTensors tensors = Renamed(exported, naming);
   if (path.extension() == ".safetensors") {
-    return checkpoint::WriteSafetensors(path, tensors,
-                                        {{"format", "pt"}, {weights::kModelConfigKey, exported.ConfigJson().dump()}});
+    checkpoint::Metadata metadata = {{"format", "pt"}, {weights::kModelConfigKey, exported.ConfigJson().dump()}};
+    if (head != nullptr) weights::AddTo(metadata, weights.classes);
+    return checkpoint::WriteSafetensors(path, tensors, metadata);
   }
   const bool fairseq = naming == "fairseq";
   checkpoint::WriteTorchFile(path, fairseq ? tensors : models::WithTiedDecoder(tensors), fairseq ? "model" : "");

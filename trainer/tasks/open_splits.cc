@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "data/formats/open_source.h"
+#include "data/formats/sentence_files.h"
 #include "data/joined.h"
 #include "data/pipeline/hold_out.h"
 #include "data/storage.h"
@@ -77,10 +78,30 @@ std::string FoundIn(const std::string& folder) {
   return Joined(names) + more;
 }
 
+// Throws DataError if what lies there under the name of a split is neither a file nor a folder: a pipe, or a link to
+// what does not exist.
+void RequireReadable(const std::string& split, const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string stem = entry->path().filename().string();
+    const auto is_its_name = [&stem](const std::string& name) {
+      return stem == name || stem.starts_with(name + ".") || stem.starts_with(name + "-");
+    };
+    std::error_code ignored;
+    if (entry->is_regular_file(ignored) || entry->is_directory(ignored)) continue;
+    if (!std::ranges::any_of(data::SentenceSplitNames(split), is_its_name)) continue;
+    throw DataError(entry->path().string() + " is neither a file nor a folder, but " +
+                        (entry->is_symlink(ignored) ? "a link to nothing" : "a pipe or a device"),
+                    "put the '" + split + "' split itself there, or take this away");
+  }
+}
+
 // Whether there is this validation split. Only a training run without the split of the default name can go on.
 bool HasValidation(const std::string& split, const std::string& format, const config::Config& config) {
   const std::string& folder = config.data.dir;
   if (data::HasSplit(format, folder, split)) return true;
+  RequireReadable(split, folder);
   const std::string what = "there is no '" + split + "' split in " + folder + ", which holds " + FoundIn(folder);
   if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
     throw DataError(what, "name an existing split with --val_split, or make one with --val_fraction=0.1");

@@ -29,6 +29,7 @@
 #include "trainer/tasks/feature_file.h"
 #include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"
+#include "trainer/tasks/likeliest_classes.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
@@ -70,15 +71,19 @@ class Reasons {
 // What is known of a file: the model's result, on the host, or why it could not be read.
 struct FileResult {
   std::string file;
-  at::Tensor values_C = {};  // probabilities of the classes, or features
+  at::Tensor values_C = {};  // logits of the classes, or features
   std::string error = {};
 };
 
-std::vector<report::Guess> GuessesOf(const at::Tensor& probabilities_C) {
+std::vector<report::Guess> GuessesOf(const at::Tensor& logits_C) {
   std::vector<report::Guess> guesses;
-  if (!probabilities_C.defined()) return guesses;
-  const auto [best, labels] = probabilities_C.topk(std::min(report::kGuesses, probabilities_C.size(0)));
-  for (int64_t i = 0; i < labels.size(0); ++i) guesses.push_back({labels[i].item<int64_t>(), best[i].item<double>()});
+  if (!logits_C.defined()) return guesses;
+  const at::Tensor probabilities_C = at::softmax(logits_C, 0);
+  const at::Tensor labels = LikeliestClasses(logits_C.unsqueeze(0), report::kGuesses)[0];
+  for (int64_t i = 0; i < labels.size(0); ++i) {
+    const auto label = labels[i].item<int64_t>();
+    guesses.push_back({label, probabilities_C[label].item<double>()});
+  }
   return guesses;
 }
 
@@ -186,8 +191,7 @@ class Predictor {
   void GiveResults(const data::Batch& batch, const Consumer& consume) {
     if (batch.size() == 0) return;
     const at::Tensor& images = batch["images"];
-    const at::Tensor values_NC =
-        (config_.run.features.empty() ? at::softmax(task_.Logits(images), 1) : task_.Features(images)).cpu();
+    const at::Tensor values_NC = (config_.run.features.empty() ? task_.Logits(images) : task_.Features(images)).cpu();
     for (int64_t row = 0; row < batch.size(); ++row) {
       const int64_t index = batch["index"][row].item<int64_t>();
       GiveUnreadable(index, consume);

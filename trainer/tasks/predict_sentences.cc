@@ -23,6 +23,7 @@
 #include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/feature_file.h"
+#include "trainer/tasks/likeliest_classes.h"
 #include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/sentence_task.h"
 #include "trainer/tasks/task_kind.h"
@@ -101,7 +102,7 @@ class PredictionTable {
   std::string Line(const data::SentenceText& text, const at::Tensor& logits_C) const {
     const at::Tensor numbers = labels_.empty() ? logits_C : at::softmax(logits_C, 0);
     const auto* number = numbers.const_data_ptr<float>();
-    const auto best = static_cast<size_t>(std::max_element(number, number + numbers.numel()) - number);
+    const auto best = static_cast<size_t>(LikeliestClasses(logits_C.unsqueeze(0), 1).item<int64_t>());
     return is_csv_ ? CsvLine(text, number, best) : JsonLine(text, number, best);
   }
 
@@ -139,11 +140,16 @@ std::vector<std::string> LabelsOf(const config::Config& config, const weights::T
   return classes.names.empty() ? models::NumberedLabels(classes.count) : classes.names;
 }
 
-// Opens the texts in --input for a model.
-data::SentenceSplit OpenTexts(const config::Config& config, const models::RobertaOptions& model) {
+// Opens the texts in --input for a model that was trained on `pairs` or on single texts, if that matters and is known.
+data::SentenceSplit OpenTexts(const config::Config& config, const models::RobertaOptions& model,
+                              std::optional<bool> pairs = std::nullopt) {
   data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNone);
   options.tokens_per_sample = std::min(options.tokens_per_sample, model.longest_sequence());
+  if (pairs == false) options.is_pair = false;
   data::SentenceSplit split = data::OpenUnlabelled(options, config.run.input);
+  if (pairs == true && !split.is_pair) {
+    report::LogWarning(config.run.input + " has single texts, but the model was trained on pairs");
+  }
   if (split.vocabulary > model.vocab_size) {
     throw DataError("the tokenizer in " + split.tokenizer + " has " + std::to_string(split.vocabulary) +
                         " tokens, more than the model's " + std::to_string(model.vocab_size),
@@ -172,7 +178,8 @@ void PrintCount(const config::Config& config, int64_t rows) {
 
 void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
-  const data::SentenceSplit split = OpenTexts(config, predictor.options());
+  const data::SentenceSplit split =
+      OpenTexts(config, predictor.options(), KindOf(config).ClassesOf(config, weights).pairs);
   const bool is_csv = config.run.output.ends_with(".csv");
   const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights));
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {

@@ -7,6 +7,7 @@
 
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/report/predictions.h"
+#include "trainer/tasks/likeliest_classes.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -34,10 +35,10 @@ void SampleResults::Add(const SampleOutputs& outputs) {
     rows.select(1, kLoss).copy_((values - targets).square());
     rows.select(1, kFirstGuess).copy_(values);
   } else {
-    const auto [probabilities, labels] = at::softmax(logits_NC, 1).topk(guesses_, 1);
+    const at::Tensor labels = LikeliestClasses(logits_NC, guesses_);
     rows.select(1, kLoss).copy_(at::cross_entropy_loss(logits_NC, targets, {}, at::Reduction::None));
     rows.slice(1, kFirstGuess, rows.size(1), 2).copy_(labels);
-    rows.slice(1, kFirstGuess + 1, rows.size(1), 2).copy_(probabilities);
+    rows.slice(1, kFirstGuess + 1, rows.size(1), 2).copy_(at::softmax(logits_NC, 1).gather(1, labels));
   }
   table_.index_copy_(0, outputs.index.to(table_.device(), at::kLong, /*non_blocking=*/true), rows);
 }

@@ -46,6 +46,7 @@ class SentenceOpener {
   SentenceOpener(data::SentenceOptions options, const data::Classes& known)
       : options_(std::move(options)), outputs_(known.count) {
     options_.classes = known.names;
+    options_.is_pair = known.pairs;
   }
 
   DataSplit Open(const std::string& name, SplitPart part) {
@@ -57,6 +58,7 @@ class SentenceOpener {
       split = data::OpenSentences(options_, name);
     }
     WarnOfCutRows(split, name);
+    if (split.only_target) SayThatNothingVaries(*split.only_target, name, part);
     report::LogInfo(name + ": " + split.columns);
     options_.is_pair = split.is_pair;
     options_.classes = split.source->class_names();
@@ -72,6 +74,7 @@ class SentenceOpener {
   }
 
   int64_t vocabulary() const { return vocabulary_; }
+  std::optional<bool> is_pair() const { return options_.is_pair; }
 
  private:
   // If weights know their classes only by number, and this split writes its labels as such numbers, returns the labels
@@ -86,6 +89,14 @@ class SentenceOpener {
     std::vector<std::string> names;
     for (int64_t label = 0; are_numbers && label < outputs_; ++label) names.push_back(std::to_string(label));
     return names == seen ? std::vector<std::string>() : names;
+  }
+
+  static void SayThatNothingVaries(float target, const std::string& name, SplitPart part) {
+    const std::string what = "all targets of " + name + " are " + report::ShortestText(target);
+    if (part == SplitPart::kTrain) {
+      throw DataError(what + ", so that nothing is learned", "check the column of the targets (--label_column)");
+    }
+    report::LogWarning(what + ": its pearson and spearman are no numbers");
   }
 
   void RequireAsManyClasses(const std::string& name) const {
@@ -137,6 +148,7 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   OpenSplits(config, kSentenceFormat, open, sets);
   sets.vocabulary = opener.vocabulary();
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
+  sets.classes.pairs = opener.is_pair();
   sets.num_classes = target == data::SentenceTarget::kNumber ? 1 : sets.classes.count;
   return sets;
 }

@@ -30,6 +30,10 @@ class SentenceKind : public TaskKind {
     return OpenSentenceSets(config, target, known);
   }
 
+  data::Classes ClassesOf(const config::Config& /*config*/, const weights::TrainedWeights& weights) const override {
+    return {.pairs = weights.classes.pairs};
+  }
+
   std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
                                  at::Device device) const override {
     const auto options =
@@ -108,11 +112,13 @@ class TextClassificationKind : public SentenceKind {
  public:
   const char* name() const override { return "text_classification"; }
 
-  data::Classes ClassesOf(const config::Config& /*config*/, const weights::TrainedWeights& weights) const override {
+  data::Classes ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const override {
     const std::vector<std::string> labels = HeadIn(weights).labels;
     const auto count = static_cast<int64_t>(labels.size());
-    if (labels == models::NumberedLabels(count)) return {.count = count};
-    return {.names = labels, .count = count};
+    data::Classes classes = SentenceKind::ClassesOf(config, weights);
+    classes.count = count;
+    if (labels != models::NumberedLabels(count)) classes.names = labels;
+    return classes;
   }
 
   void RequireLearnable(const config::Config& /*config*/, const config::BatchSizes& /*batch*/,

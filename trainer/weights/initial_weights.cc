@@ -66,10 +66,34 @@ std::vector<int64_t> SizesOf(const checkpoint::NamedTensors& tensors, const std:
   return found == tensors.end() ? std::vector<int64_t>() : found->second.sizes().vec();
 }
 
-// Returns the names of the classifier's tensors if `weights` lack it because they were made for another task, or have
-// one that differs from that of the model in the number of classes; otherwise nothing.
-std::vector<std::string> OtherClassifier(const checkpoint::NamedTensors& weights, const models::Family& family,
-                                         const models::Head& head, const checkpoint::NamedTensors& state) {
+// Returns the rows of a classifier of the classes `given` in the order of the classes `own`; empty if these are others.
+std::vector<int64_t> RowsByName(const std::vector<std::string>& given, const std::vector<std::string>& own) {
+  std::map<std::string, int64_t> row_of;
+  for (const std::string& name : given) row_of.emplace(name, static_cast<int64_t>(row_of.size()));
+  std::vector<int64_t> rows;
+  for (const std::string& name : own) {
+    const auto found = row_of.find(name);
+    if (found == row_of.end() || own.size() != given.size()) return {};
+    rows.push_back(found->second);
+  }
+  return rows;
+}
+
+// Puts the rows of the last layer into another order. It may have more rows than classes are known.
+void PutInOrder(std::vector<int64_t> rows, const models::Head& head, checkpoint::NamedTensors& weights) {
+  const std::string layer = head.output_weight.substr(0, head.output_weight.rfind('.') + 1);
+  for (auto& [name, tensor] : weights) {
+    if (!name.starts_with(layer)) continue;
+    for (auto row = static_cast<int64_t>(rows.size()); row < tensor.size(0); ++row) rows.push_back(row);
+    tensor = tensor.index_select(0, at::tensor(rows));
+  }
+}
+
+// Makes the classifier in `weights` one of this data's classes, as far as both are known by name. Returns the names of
+// its tensors if it cannot be: `weights` lack it because they were made for another task, or its classes are others.
+std::vector<std::string> FitClassifier(const KnownHeads& classes, const models::Family& family,
+                                       const models::Head& head, const checkpoint::NamedTensors& state,
+                                       checkpoint::NamedTensors& weights) {
   if (head.output_weight.empty()) return {};
   const bool has_other_tasks = family.heads.size() > 1;
   if (has_other_tasks && NamesIn(weights, head).empty()) {
@@ -77,10 +101,22 @@ std::vector<std::string> OtherClassifier(const checkpoint::NamedTensors& weights
     return NamesIn(state, head);
   }
   const std::vector<int64_t> given = SizesOf(weights, head.output_weight), own = SizesOf(state, head.output_weight);
-  if (given.size() != 2 || own.size() != 2 || given[1] != own[1] || given[0] == own[0]) return {};
-  report::LogInfo("the given weights have " + std::to_string(given[0]) + " classes, but this run has " +
-                  std::to_string(own[0]) + ": " + head.module + " starts from random values");
-  return NamesIn(state, head);
+  if (given.size() != 2 || own.size() != 2 || given[1] != own[1]) return {};
+  const std::string anew = ": " + head.module + " starts from random values";
+  if (given[0] != own[0]) {
+    report::LogInfo("the given weights have " + std::to_string(given[0]) + " classes, but this run has " +
+                    std::to_string(own[0]) + anew);
+    return NamesIn(state, head);
+  }
+  const data::Classes &before = classes.of_weights, &now = classes.of_data;
+  if (before.names.empty() || now.names.empty() || before.names == now.names) return {};
+  const std::vector<int64_t> rows = RowsByName(before.names, now.names);
+  const std::string differ =
+      "the given weights have the classes " + Describe(before) + "; this data has " + Describe(now);
+  report::LogInfo(differ + (rows.empty() ? anew : ": the rows of " + head.module + " are put into its order"));
+  if (rows.empty()) return NamesIn(state, head);
+  PutInOrder(rows, head, weights);
+  return {};
 }
 
 // Returns a hint that names the model of these weights, or an empty string if it is unknown or is `model`.
@@ -141,15 +177,16 @@ int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string&
 }
 
 void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const config::ModelConfig& config,
-                         torch::nn::Module& module, Classifier classifier) {
+                         torch::nn::Module& module, const std::optional<KnownHeads>& classes) {
   at::NoGradGuard no_grad;
   const std::string file = config.init_weights.empty() ? "the checkpoint" : config.init_weights;
   const models::Family& family = models::FamilyOf(config.name);
   const models::Head& head = models::HeadIn(config.name, module);
-  const checkpoint::NamedTensors state = StateOf(module), weights = WithOneHead(all_weights, config, head.module, file);
-  std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
+  const checkpoint::NamedTensors state = StateOf(module);
+  checkpoint::NamedTensors weights = WithOneHead(all_weights, config, head.module, file);
   std::vector<std::string> anew;
-  if (classifier == Classifier::kMayBeginAnew) anew = OtherClassifier(weights, family, head, state);
+  if (classes) anew = FitClassifier(*classes, family, head, state, weights);
+  std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
   for (const std::string& name : anew) unused.erase(name);
   std::vector<std::string> missing, other_shape, superfluous;
   int64_t fitting = 0;
@@ -191,6 +228,12 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
                                : right);
   }
   report::LogWarning(what);
+}
+
+void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, torch::nn::Module& module) {
+  const checkpoint::SafetensorsContent given = ReadInitialWeights(config);
+  const data::Classes known = ClassesFrom(given.metadata, config.model.init_weights);
+  ApplyInitialWeights(given.tensors, config.model, module, KnownHeads{known, classes});
 }
 
 }  // namespace dtrain::weights

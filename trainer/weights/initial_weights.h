@@ -4,9 +4,11 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
+#include "trainer/weights/known_classes.h"
 
 namespace dtrain::weights {
 
@@ -27,16 +29,24 @@ checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, co
 // Returns the rows of the classifier in `weights`, or 0 if they have no classifier of `model`.
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model);
 
-// Whether the model may have another number of classes than its initial weights.
-enum class Classifier { kMustFit, kMayBeginAnew };
+// What is known of the classes where a training begins with given weights.
+struct KnownHeads {
+  data::Classes of_weights, of_data;
+};
 
 // Copies `weights` into the parameters and buffers of the same names. Heads of other tasks are left out (logged), but
 // throws UsageError if they stand in place of one that cannot begin anew. If tensors are missing, superfluous or of
 // another shape, throws UsageError listing them with --strict_weights, else names them in a warning and leaves those of
 // the model as they are. Always throws UsageError if no tensor fits. `num_batches_tracked` may be missing, because
-// older files lack it. With kMayBeginAnew, a classifier that is missing because the weights are of another task, or is
-// for another number of classes, keeps its random weights (logged).
+// older files lack it.
+//
+// With `classes`, for training: if weights and data name the same classes, the classifier's rows follow the names. It
+// keeps its random weights if it is missing because the weights are of another task, if it is for another number of
+// classes, or if these have other names. All of this is logged.
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
-                         torch::nn::Module& module, Classifier classifier = Classifier::kMustFit);
+                         torch::nn::Module& module, const std::optional<KnownHeads>& classes = std::nullopt);
+
+// Begins a training with the weights of --init_weights, as ReadInitialWeights and ApplyInitialWeights say.
+void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, torch::nn::Module& module);
 
 }  // namespace dtrain::weights

@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <utility>
 
+#include "data/shallow_json.h"
+#include "models/roberta_options.h"
 #include "trainer/errors.h"
+#include "trainer/weights/roberta_model.h"
 
 namespace dtrain::weights {
 namespace {
 
 constexpr size_t kListedClasses = 5;
-constexpr std::array<const char*, 3> kKeys = {"class_names", "num_classes", "label_offset"};
-
-std::string Dump(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+constexpr std::array<const char*, 4> kKeys = {"class_names", "num_classes", "label_offset", "text_pairs"};
 
 std::string NameOrNone(const std::vector<std::string>& names, size_t label) {
   return label < names.size() ? "'" + names[label] + "'" : "none";
@@ -26,11 +27,27 @@ std::optional<int64_t> WholeNumber(const nlohmann::json& json) {
   return json.get<int64_t>();
 }
 
+// Returns the names of Hugging Face's id2label; empty if there is none, or if it does not tell the classes apart: by
+// numbers (LABEL_0), or with a name twice, as ImageNet has two cranes.
+std::vector<std::string> LabelsIn(const std::string& model_config) {
+  std::vector<std::string> names;
+  try {
+    const nlohmann::json labels = ParseShallow(model_config).at("id2label");
+    for (size_t label = 0; label < labels.size(); ++label) names.push_back(labels.at(std::to_string(label)));
+  } catch (const nlohmann::json::exception&) {  // what the model needs is reported by those who need it
+    return {};
+  }
+  const bool are_distinct = std::set<std::string>(names.begin(), names.end()).size() == names.size();
+  const bool are_names = names != models::NumberedLabels(static_cast<int64_t>(names.size()));
+  return are_distinct && are_names ? names : std::vector<std::string>();
+}
+
 }  // namespace
 
 nlohmann::json ToJson(const data::Classes& classes) {
   nlohmann::json json = {{"class_names", classes.names}, {"num_classes", classes.count}, {"label_offset", nullptr}};
   if (classes.label_offset) json["label_offset"] = *classes.label_offset;
+  if (classes.pairs) json["text_pairs"] = *classes.pairs;
   return json;
 }
 
@@ -41,6 +58,8 @@ data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& whe
     classes.names = json.at("class_names").get<std::vector<std::string>>();
     classes.count = WholeNumber(json.at("num_classes")).value_or(0);
     classes.label_offset = WholeNumber(json.at("label_offset"));
+    const nlohmann::json pairs = json.value("text_pairs", nlohmann::json());  // newer than the others
+    if (!pairs.is_null()) classes.pairs = pairs.get<bool>();
     const bool fits = classes.names.empty() || classes.count == static_cast<int64_t>(classes.names.size());
     if (fits && classes.count >= 0) return classes;
   } catch (const nlohmann::json::exception&) {  // reported below
@@ -51,12 +70,17 @@ data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& whe
 void AddTo(checkpoint::Metadata& metadata, const data::Classes& classes) {
   const nlohmann::json json = ToJson(classes);
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_null()) metadata[key] = Dump(value);
+    if (!value.is_null()) metadata[key] = value.dump();
   }
 }
 
 data::Classes ClassesFrom(const checkpoint::Metadata& metadata, const std::string& where) {
-  if (!metadata.contains(kKeys[0])) return {};  // the file of another program
+  if (!metadata.contains(kKeys[0])) {  // the file of another program
+    const auto config = metadata.find(kModelConfigKey);
+    std::vector<std::string> names = config == metadata.end() ? std::vector<std::string>() : LabelsIn(config->second);
+    const auto count = static_cast<int64_t>(names.size());
+    return {.names = std::move(names), .count = count};
+  }
   nlohmann::json json;
   for (const char* key : kKeys) {
     const auto found = metadata.find(key);
@@ -65,13 +89,9 @@ data::Classes ClassesFrom(const checkpoint::Metadata& metadata, const std::strin
   return ClassesFromJson(json, where);
 }
 
-std::vector<std::string> AsKept(const std::vector<std::string>& names) {
-  return nlohmann::json::parse(Dump(names)).get<std::vector<std::string>>();
-}
-
 void RequireSameNames(const data::Classes& checkpoint, const data::Classes& now) {
   if (checkpoint.names.empty() || now.names.empty()) return;
-  const std::vector<std::string> before = AsKept(checkpoint.names), after = AsKept(now.names);
+  const std::vector<std::string>&before = checkpoint.names, &after = now.names;
   if (before == after) return;
   const auto label = static_cast<size_t>(std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first -
                                          before.begin());

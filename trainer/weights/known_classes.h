@@ -15,13 +15,11 @@ nlohmann::json ToJson(const data::Classes& classes);
 // Returns unknown classes for null. Throws StorageError naming `where` (a file or checkpoint) for other JSON.
 data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& where);
 
-// Add and read the metadata of a safetensors file: class_names (a JSON list), num_classes and label_offset if known.
-// ClassesFrom returns unknown classes for files of other programs, and throws StorageError if the metadata is damaged.
+// Add and read the metadata of a safetensors file: class_names (a JSON list), num_classes, label_offset and text_pairs
+// if known. For files of other programs ClassesFrom takes the names in the id2label of their model's config, if it has
+// them; it throws StorageError if the metadata is damaged.
 void AddTo(checkpoint::Metadata& metadata, const data::Classes& classes);
 data::Classes ClassesFrom(const checkpoint::Metadata& metadata, const std::string& where);
-
-// Returns the names as they are after storing: invalid UTF-8 is replaced.
-std::vector<std::string> AsKept(const std::vector<std::string>& names);
 
 // Throws DataError if the names of both are known and differ.
 void RequireSameNames(const data::Classes& checkpoint, const data::Classes& now);

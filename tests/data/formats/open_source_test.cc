@@ -10,6 +10,7 @@
 #include "data/formats/image_folder.h"
 #include "data/formats/record_format.h"
 #include "tests/data/formats/record_bytes.h"
+#include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace dtrain::data {
@@ -134,6 +135,16 @@ TEST(ImageFolderIndex, IsListedAnewWhenAFolderHasChanged) {
   folder.Write("train/c/5.jpg", "x");
   SetTime(folder, "train", 3);
   EXPECT_EQ(SizeOf(folder), 5) << "a new class";
+}
+
+TEST(OpenSource, NamesOfClassesAreUtf8) {
+  const TemporaryFolder folder;
+  folder.Write("train/\xff\xfe/1.jpg", "x");
+  const SourceOptions options{.data_dir = folder.path(), .format = "imagefolder"};
+  for (int from_index = 0; from_index < 2; ++from_index) {
+    EXPECT_THAT(MessageOf([&] { OpenSource(options, "train"); }),
+                HasSubstr("the name of the class '\\xff\\xfe' is not UTF-8"));
+  }
 }
 
 TEST(ImageFolderIndex, GivesTheSameSourceAsAListing) {

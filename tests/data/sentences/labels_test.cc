@@ -60,6 +60,15 @@ TEST(Labels, UnknownOnesAreNamed) {
   EXPECT_THAT(HintOf(decimals), HasSubstr("--task=text_regression"));
 }
 
+TEST(Labels, OfNumbersToPredictAreNoClassesBecauseSomeAreBad) {
+  for (const Names& labels : {Names{"3.8", "nan", "2.5"}, {"1", "n/a", "0.5"}, {"1", "inf", "2"}}) {
+    EXPECT_THAT(MessageOf([&] { ClassesOf(Seen(labels), {}); }),
+                HasSubstr("FILE line 3: the label '" + labels[1] + "' is no decimal number, but '"));
+    EXPECT_EQ(ClassesOf(Seen(labels), {.listed = labels}), labels);
+  }
+  EXPECT_THAT(ClassesOf(Seen({"nan", "none"}), {}), ElementsAre("nan", "none"));
+}
+
 TEST(Labels, AreListedInAFile) {
   const TemporaryFolder folder;
   EXPECT_THAT(ListedClasses(folder.path()), ElementsAre());

@@ -121,6 +121,11 @@ TEST_F(Sentences, NumbersAreTargets) {
   EXPECT_EQ(Decode(train, {.index = 1}).target, 5.0F);
   EXPECT_EQ(train.decoder->fields(4)[2].name, kSentenceTargets);
   EXPECT_THAT(MessageOfOpening("val", options), HasSubstr("val.tsv line 2: the label 'high' is not a decimal number"));
+  EXPECT_FALSE(train.only_target);
+  folder_.Write("val.tsv", "sentence1\tsentence2\tscore\na\tb\t0.5\nc\td\t.5\n");
+  EXPECT_EQ(OpenSentences(options, "val").only_target, 0.5F);
+  folder_.Write("val.tsv", "sentence1\tsentence2\tscore\na\tb\t1e38\n");
+  EXPECT_THAT(MessageOfOpening("val", options), HasSubstr("val.tsv line 2: the label 1e38 is too large"));
 }
 
 TEST_F(Sentences, ClassFoldersHoldATextPerFile) {
@@ -138,6 +143,12 @@ TEST_F(Sentences, ClassFoldersHoldATextPerFile) {
   EXPECT_EQ(train.source->Location(2), folder_.path("train/pos/0_9.txt"));
   folder_.Write("train/pos/1_9.txt", " \n");
   EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("train/pos/1_9.txt: the text is empty"));
+  folder_.Write("train/pos/1_9.txt", "ab");
+  std::filesystem::rename(folder_ / "train/pos", folder_ / "train/p\xff");
+  EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("the name of the class 'p\\xff' is not UTF-8"));
+  folder_.Write("val/unsup/0_0.txt", "z");
+  EXPECT_THAT(MessageOfOpening("val", Options()),
+              HasSubstr("val has no class folder: the texts in unsup have no label"));
 }
 
 TEST_F(Sentences, FairseqsFoldersAreRead) {
@@ -200,6 +211,8 @@ TEST_F(Sentences, WhatIsWrongIsNamedWithItsLine) {
   SentenceOptions short_rows = Options();
   short_rows.tokens_per_sample = 2;
   EXPECT_THAT(MessageOfOpening("train", short_rows), HasSubstr("have no room beside"));
+  std::filesystem::resize_file(folder_ / "train.tsv", uintmax_t{1} << 40);  // sparse
+  EXPECT_THAT(MessageOfOpening("train", known), HasSubstr("train.tsv has 1048576 MiB, but only "));
 }
 
 TEST_F(Sentences, AFileWithoutLabelsIsRead) {

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "tests/message_of.h"
+
 namespace dtrain::loop {
 namespace {
 
@@ -53,6 +57,31 @@ TEST(WarnOfWaiting, SpeaksOfWhatIsLoaded) {
                                                               testing::Not(HasSubstr("image"))));
   EXPECT_THAT(said(WaitsFor::kImageThreads), HasSubstr("pack the images resized"));
   EXPECT_THAT(said(WaitsFor::kCachedStorage), testing::Not(HasSubstr("--cache")));
+}
+
+TEST(RequireGoodEnd, ARunThatEndsWithoutHavingLearnedHasDiverged) {
+  const auto message = [](const RunEnd& end) { return MessageOf([&] { RequireGoodEnd(end); }); };
+  EXPECT_EQ(message({.step = 1000, .skipped_in_a_row = 29, .most_skipped = 30}), "") << "a row may begin before an end";
+  EXPECT_THAT(message({.step = 10, .skipped_in_a_row = 9, .most_skipped = 30}),
+              HasSubstr("not finite in 9 steps in a row"));
+  EXPECT_EQ(message({.step = 10, .skipped_in_a_row = 4, .most_skipped = 30}), "");
+  EXPECT_THAT(message({.step = 1, .skipped_in_a_row = 1, .most_skipped = 30}), HasSubstr("1 step in a row"));
+  EXPECT_THAT(message({.step = 7, .most_skipped = 30, .loss_is_finite = false}),
+              HasSubstr("after 7 steps the loss is not"));
+}
+
+TEST(HasFiniteLoss, LeavesOutWhatWasNotMeasured) {
+  const double nan = std::nan("");
+  const auto point = [](double loss, double pearson) {
+    return report::ValPoint{.metrics = {{.name = "loss", .value = loss}, {.name = "pearson", .value = pearson}}};
+  };
+  EXPECT_TRUE(HasFiniteLoss(point(1, nan)));
+  report::ValPoint lost = point(nan, 1), both = point(1, 1);
+  EXPECT_FALSE(HasFiniteLoss(lost));
+  both.further = {lost};
+  EXPECT_FALSE(HasFiniteLoss(both));
+  lost.text = report::TextCounts{.guessed = 0};
+  EXPECT_TRUE(HasFiniteLoss(lost));
 }
 
 }  // namespace

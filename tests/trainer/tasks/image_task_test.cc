@@ -10,6 +10,7 @@
 #include "data/pipeline/device_feed.h"
 #include "tests/step_operators.h"
 #include "trainer/config/choices.h"
+#include "trainer/tasks/likeliest_classes.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -78,6 +79,18 @@ TEST(ImageTask, CountsWhichClassIsTakenForWhich) {
   ImageTask plain = TaskOf(ConfigOf());
   EXPECT_EQ(plain.num_evaluation_sums(), 4);
   EXPECT_TRUE(plain.ConfusionsOf(at::zeros({4}, at::kDouble)).empty());
+}
+
+// Where all classes are equally likely, the first one is taken: by metrics, and for the files of predictions.
+TEST(ImageTask, OfEqualClassesTheFirstIsTaken) {
+  ImageTask task = TaskOf(ConfigOf());
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& parameter : task.module().parameters()) parameter.zero_();
+  task.CountConfusions();
+  const std::vector<int64_t> confusions = task.ConfusionsOf(task.EvaluationSums(task.RandomBatch(kImages)));
+  for (size_t cell = 0; cell < confusions.size(); ++cell) EXPECT_TRUE(confusions[cell] == 0 || cell % kClasses == 0);
+  const at::Tensor logits = at::tensor({1.0, 3.0, 2.0, 3.0, 3.0, 1.0}).unsqueeze(0);
+  EXPECT_TRUE(LikeliestClasses(logits, 5).equal(at::tensor(std::vector<int64_t>{1, 3, 4, 2, 0}).unsqueeze(0)));
 }
 
 TEST(ImageTask, TrainingCountsItsHits) {

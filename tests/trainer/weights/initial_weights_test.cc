@@ -19,6 +19,7 @@ namespace dtrain::weights {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 struct Small : torch::nn::Module {
@@ -100,15 +101,43 @@ TEST(ApplyInitialWeights, AClassifierOfOtherClassesBeginsAnew) {
   checkpoint::NamedTensors weights = StateOf(*models::MakeImageModel("resnet18", {.num_classes = 7}));
   const at::Tensor before = model->named_parameters()["fc.weight"].detach().clone();
   EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, Config(true), *model); }), HasSubstr("fc.weight [7, 512]"));
-  ApplyInitialWeights(weights, Config(true), *model, Classifier::kMayBeginAnew);
+  ApplyInitialWeights(weights, Config(true), *model, KnownHeads());
   EXPECT_TRUE(before.equal(model->named_parameters()["fc.weight"]));
   EXPECT_TRUE(weights[0].second.equal(StateOf(*model)[0].second));
   // A classifier of another width is an error, because it belongs to another model.
   for (auto& [name, tensor] : weights) {
     if (name == "fc.weight") tensor = at::zeros({7, 5});
   }
-  EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, Config(true), *model, Classifier::kMayBeginAnew); }),
+  EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, Config(true), *model, KnownHeads()); }),
               HasSubstr("fc.weight"));
+}
+
+TEST(ApplyInitialWeights, TheRowsOfAClassifierFollowTheNames) {
+  const auto given = models::MakeImageModel("resnet18", {.num_classes = 3});
+  const at::Tensor weight = given->named_parameters()["fc.weight"], bias = given->named_parameters()["fc.bias"];
+  const auto taken = [&](const std::vector<std::string>& before, const std::vector<std::string>& now) {
+    const auto model = models::MakeImageModel("resnet18", {.num_classes = 3});
+    const KnownHeads classes = {{.names = before, .count = 3}, {.names = now, .count = 3}};
+    ApplyInitialWeights(StateOf(*given), Config(/*strict=*/true), *model, classes);
+    const at::Tensor row = model->named_parameters()["fc.weight"], value = model->named_parameters()["fc.bias"];
+    std::vector<int64_t> rows;  // those of `given` that the model has, -1: others
+    for (int64_t i = 0; i < 3; ++i) {
+      rows.push_back(-1);
+      for (int64_t j = 0; j < 3; ++j) {
+        if (row[i].equal(weight[j]) && value[i].equal(bias[j])) rows.back() = j;
+      }
+    }
+    return rows;
+  };
+  EXPECT_THAT(taken({"a", "b", "c"}, {"a", "b", "c"}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(taken({"a", "b", "c"}, {"c", "a", "b"}), ElementsAre(2, 0, 1));
+  EXPECT_THAT(taken({"a", "b"}, {"b", "a"}), ElementsAre(1, 0, 2)) << "with --num_classes=3";
+  EXPECT_THAT(taken({}, {"c", "a", "b"}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(taken({"a", "b", "c"}, {}), ElementsAre(0, 1, 2));
+  for (const std::vector<std::string>& others :
+       {{"a", "b", "d"}, std::vector<std::string>{"a", "b"}, {"a", "a", "b"}}) {
+    EXPECT_THAT(taken({"a", "b", "c"}, others), ElementsAre(-1, -1, -1));
+  }
 }
 
 constexpr models::RobertaOptions kText = {
@@ -130,13 +159,13 @@ TEST(ApplyInitialWeights, AClassifierOfTextBeginsAnew) {
     EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(StateOf(*given), TextConfig(), two); }),
                 HasSubstr("classifier.out_proj.weight"));
     const at::Tensor dense = parameters["classifier.dense.weight"].detach().clone();
-    ApplyInitialWeights(StateOf(*given), TextConfig(), two, Classifier::kMayBeginAnew);
+    ApplyInitialWeights(StateOf(*given), TextConfig(), two, KnownHeads());
     EXPECT_TRUE(parameters["classifier.dense.weight"].equal(dense));
     EXPECT_TRUE(parameters["roberta.embeddings.word_embeddings.weight"].equal(
         given->named_parameters()["roberta.embeddings.word_embeddings.weight"]));
   }
   models::RobertaForSequenceClassification same(kText, 3, 0);
-  ApplyInitialWeights(StateOf(three), TextConfig(), same, Classifier::kMayBeginAnew);
+  ApplyInitialWeights(StateOf(three), TextConfig(), same, KnownHeads());
   EXPECT_TRUE(
       same.named_parameters()["classifier.dense.weight"].equal(three.named_parameters()["classifier.dense.weight"]));
 }
@@ -146,17 +175,15 @@ TEST(ApplyInitialWeights, NothingButTheClassifierOfTextMayBeMissing) {
   for (const char* name : {"classifier.dense.bias", "roberta.embeddings.LayerNorm.weight"}) {
     checkpoint::NamedTensors weights = StateOf(model);
     std::erase_if(weights, [&](const auto& item) { return item.first == name; });
-    EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, TextConfig(), model, Classifier::kMayBeginAnew); }),
-                HasSubstr(name));
+    EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, TextConfig(), model, KnownHeads()); }), HasSubstr(name));
   }
 }
 
 TEST(ApplyInitialWeights, AClassifierOfTextIsNoMaskedLanguageModel) {
   const models::RobertaForSequenceClassification classifier(kText, 3, 0);
   models::RobertaForMaskedLM model(kText);
-  EXPECT_THAT(
-      MessageOf([&] { ApplyInitialWeights(StateOf(classifier), TextConfig(), model, Classifier::kMayBeginAnew); }),
-      HasSubstr("it has a classification head and no masked-LM head"));
+  EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(StateOf(classifier), TextConfig(), model, KnownHeads()); }),
+              HasSubstr("it has a classification head and no masked-LM head"));
 }
 
 TEST(ReadInitialWeights, NamesAreRecognisedAndHeldToWhatIsSaid) {
