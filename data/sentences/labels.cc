@@ -57,7 +57,8 @@ void RequireNoBadNumbers(const std::vector<SeenLabel>& seen) {
   const auto decimal = fraction != seen.end() ? fraction : std::ranges::find_if(seen, is_decimal, name);
   const auto other = std::ranges::find_if_not(seen, is_decimal, name);
   if (decimal == seen.end() || other == seen.end()) return;
-  if (fraction == seen.end() && !std::ranges::all_of(seen, [](const auto& label) { return AnyNumber(label.name); }))
+  if (fraction == seen.end() &&
+      !std::ranges::all_of(seen, [](const auto& label) { return AnyNumber(label.name).has_value(); }))
     return;
   throw DataError(other->place + ": the label " + Quoted(other->name) + " is no decimal number, but " +
                       Quoted(decimal->name) + " in " + decimal->place + " is one",

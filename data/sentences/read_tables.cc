@@ -1,7 +1,6 @@
 // Tables of sentences (read_sentences.h). Rows are tokenized some thousands at a time, so that the texts of a table are
 // in memory once, as the bytes of the file.
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -19,10 +18,8 @@ constexpr size_t kRowsAtOnce = 8192;
 constexpr char kNoLabel[] = "-";
 
 std::vector<uint8_t> ReadIntoMemory(const std::string& path) {
-  std::error_code said_by_reading;
-  const uint64_t bytes = std::filesystem::file_size(path, said_by_reading);
-  const auto room = static_cast<uint64_t>(AvailableMemory());
-  if (said_by_reading || bytes <= room) return ReadWholeFile(path);
+  const uint64_t bytes = Stat(path).bytes, room = static_cast<uint64_t>(AvailableMemory());
+  if (bytes <= room) return ReadWholeFile(path);
   throw DataError(path + " has " + std::to_string(bytes >> 20) + " MiB, but only " + std::to_string(room >> 20) +
                       " MiB of memory are available, and tables are read as a whole",
                   "check that the file is what it should be; a smaller table, or a machine with more memory");

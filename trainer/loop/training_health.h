@@ -48,7 +48,6 @@ void WarnOfUnmeasured(const report::TextCounts& counts, const std::string& split
 // Returns the latter as a sentence.
 std::string NothingToMeasure(const std::string& split);
 
-
 // Throws DivergedError if `skipped_in_a_row`, the number of the last steps that were all skipped, is `limit` or more.
 void RequireUpdates(int64_t skipped_in_a_row, int64_t limit, int64_t step);
 
