@@ -102,13 +102,14 @@ TEST(RequireSameRun, NamesWhatDiffers) {
 }
 
 // The key of an optional flag is missing in one of the two. It must be named before the data that follows from it.
-TEST(RequireSameRun, WhatIsMissingDiffers) {
+TEST(RequireSameRun, AFlagThatIsMissingHasItsDefault) {
   const nlohmann::json plain = {{"data_samples", 100}, {"seed", 1}};
   const nlohmann::json held_out = {{"data_samples", 90}, {"seed", 1}, {"val_fraction", 0.1}};
   EXPECT_THAT(MessageOf([&] { RequireSameRun(plain, held_out, /*allow_dataset_change=*/true); }),
-              HasSubstr("no val_fraction, but this run has 0.1"));
+              HasSubstr("val_fraction = 0.0, but this run has 0.1"));
   EXPECT_THAT(MessageOf([&] { RequireSameRun(held_out, plain, /*allow_dataset_change=*/true); }),
-              HasSubstr("val_fraction = 0.1, but this run has none"));
+              HasSubstr("val_fraction = 0.1, but this run has 0.0"));
+  EXPECT_NO_THROW(RequireSameRun(plain, {{"data_samples", 100}, {"seed", 1}, {"freeze", ""}}, false));
 }
 
 TEST(RequireSameRun, LetsTheDataChangeOnlyWhenAsked) {
