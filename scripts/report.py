@@ -18,6 +18,7 @@ Exit codes: 0 done · 2 usage, or no run in the folders · 3 a run that cannot b
 """
 
 import argparse
+import gc
 import io
 import re
 import sys
@@ -127,4 +128,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # what Matplotlib has made is not looked through again while millions of lines are read
     sys.exit(exit_code(main))

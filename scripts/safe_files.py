@@ -30,7 +30,7 @@ PREEMPTED = 75
 
 DEEPEST = 64         # levels of JSON, deeper than anything that dtrain writes
 LONGEST_NUMBER = 20  # digits of a whole number of JSON; a longer one is read as a float, which may be infinite
-CHUNK = 1 << 16
+CHUNK = 1 << 20
 LONGEST_MESSAGE = 300  # bytes about arguments
 
 # Characters that Shown() of data/shown.cc escapes; bytes that are no UTF-8 are lone surrogates in Python.

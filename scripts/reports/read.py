@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import fcntl
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -25,17 +26,31 @@ CHECKPOINT = re.compile(rb"\s*(?:checkpoints/)?step-(\d{1,15})\s*")
 NAME_RUNS = "name folders that dtrain_main --run_dir=… has written, or folders of such"
 
 
-def lines(path: Path) -> Iterator[bytes]:
-    """Returns the lines of a file, without those that are longer than any that dtrain writes."""
+def lines(path: Path) -> Iterator[list[bytes]]:
+    """Returns the lines of a file, many at a time, without those that are longer than any that dtrain writes."""
     rest, too_long = b"", False
     for chunk in chunks(path, MOST_BYTES):
         *whole, rest = (rest + chunk).split(b"\n")
         if too_long and whole:
             whole, too_long = whole[1:], False
-        yield from whole
+        yield whole
         if too_long or len(rest) > MOST_BYTES_OF_A_LINE:
             rest, too_long = b"", True
-    yield rest
+    yield [rest]
+
+
+def parse_points(some: list[bytes]) -> list[dict]:
+    """Returns the objects among the lines: parsed together if all are JSON, which takes a third of the time."""
+    some = [line for line in some if b'"kind"' in line and len(line) <= MOST_BYTES_OF_A_LINE]
+    found = []
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(b"[" + b",".join(some) + b"]")
+    if len(found) != len(some):
+        found = []
+        for line in some:
+            with contextlib.suppress(ValueError):  # an incomplete last line
+                found.append(parse_json(line))
+    return [point for point in found if isinstance(point, dict)]
 
 
 def read_run(folder: Path, most_rows: int = MOST_ROWS) -> Run:
@@ -46,18 +61,14 @@ def read_run(folder: Path, most_rows: int = MOST_ROWS) -> Run:
         raise Failure(f"{folder} is no run directory: it {what}", NAME_RUNS)
     run = Run(folder, Path(os.path.realpath(folder)).name, Points(most_rows), Points(most_rows), Points(most_rows))
     kinds = {"train": run.train, "val": run.val, "epoch": run.epochs}
-    for line in lines(log):
-        if b'"kind"' not in line:
-            continue
-        try:
-            point = parse_json(line)
-        except ValueError:  # an incomplete last line
-            continue
-        kind = point.get("kind") if isinstance(point, dict) else None
-        if isinstance(kind, str) and kind in kinds and "split" not in point:  # the set that decides, of several
-            kinds[kind].add(point)
-    for points in kinds.values():
-        points.end_row()
+    for some in lines(log):
+        found = {kind: [] for kind in kinds}
+        for point in parse_points(some):
+            kind = point.pop("kind", None)
+            if isinstance(kind, str) and kind in kinds and "split" not in point:  # the set that decides, of several
+                found[kind].append(point)
+        for kind, points in found.items():
+            kinds[kind].add(points)
     if not any(map(len, kinds.values())):
         raise Failure(f"{folder} has nothing to show: {METRICS} has no point of a training yet", NAME_RUNS)
     run.config, run.result, run.error = (read_object(folder / f"{name}.json", MOST_BYTES_OF_AN_OBJECT)
