@@ -81,20 +81,16 @@ std::string FoundIn(const std::string& folder) {
 // Throws DataError if what lies there under the name of a split is neither a file nor a folder: a pipe, or a link to
 // what does not exist.
 void RequireReadable(const std::string& split, const std::string& folder) {
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const std::string stem = entry->path().filename().string();
-    const auto is_its_name = [&stem](const std::string& name) {
-      return stem == name || stem.starts_with(name + ".") || stem.starts_with(name + "-");
+  if (!data::IsFolder(folder)) return;
+  data::List(folder, [&](const std::string& entry, data::PathKind kind) {
+    const auto is_its_name = [&entry](const std::string& name) {
+      return entry == name || entry.starts_with(name + ".") || entry.starts_with(name + "-");
     };
-    std::error_code ignored;
-    if (entry->is_regular_file(ignored) || entry->is_directory(ignored)) continue;
-    if (!std::ranges::any_of(data::SentenceSplitNames(split), is_its_name)) continue;
-    throw DataError(entry->path().string() + " is neither a file nor a folder, but " +
-                        (entry->is_symlink(ignored) ? "a link to nothing" : "a pipe or a device"),
+    if (kind != data::PathKind::kOther) return true;
+    if (!std::ranges::any_of(data::SentenceSplitNames(split), is_its_name)) return true;
+    throw DataError(folder + "/" + entry + " is neither a file nor a folder, but a pipe, a device or a link to nothing",
                     "put the '" + split + "' split itself there, or take this away");
-  }
+  });
 }
 
 // Whether there is this validation split. Only a training run without the split of the default name can go on.

@@ -11,6 +11,7 @@
 #include "data/whole_number.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
+#include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/open_splits.h"
 #include "trainer/weights/roberta_model.h"
