@@ -77,7 +77,7 @@ say "Bundling $build"
 mkdir -p "$(dirname "$target")"
 staging=$(mktemp -d "$(dirname "$target")/.bundle.XXXXXX")
 trap 'rm -rf "$staging"' EXIT
-mkdir "$staging/bin" "$staging/libexec" "$staging/lib" "$staging/licenses" "$staging/scripts"
+mkdir "$staging/bin" "$staging/libexec" "$staging/lib" "$staging/licenses" "$staging/scripts" "$staging/scripts/dev"
 
 torch_lib=$(ldd "$build/bin/dtrain_main" | awk '$1 == "libtorch_cpu.so" {print $3}')
 [ -e "$torch_lib" ] || fail "the LibTorch that $build/bin/dtrain_main was linked with has been moved or deleted."
@@ -100,8 +100,9 @@ for program in "${programs[@]}"; do
   "$(cmake_tool cmake)" -DFILE="$staging/libexec/$name" -P "$root/cmake/RemoveRunPath.cmake"
   case $name in *.so) ;; *) install -m 755 "$root/scripts/bundle_launcher.sh" "$staging/bin/$name" ;; esac
 done
-cp -r "$root"/scripts/{export_onnx.py,gpu_check.sh,gpu_check,guard_node.sh,recipes,report.py,reports,requirements.txt} \
-  "$root"/scripts/{safe_files.py,save_interval.py,sweep.py,sweeps,with_notices.sh} "$staging/scripts/"
+cp -r "$root"/scripts/{export_onnx.py,guard_node.sh,recipes,report.py,reports,requirements.txt} \
+  "$root"/scripts/{safe_files.py,sweep.py,sweeps,with_notices.sh} "$staging/scripts/"
+cp -r "$root"/scripts/dev/{gpu_check.sh,gpu_check} "$staging/scripts/dev/"
 find "$staging/scripts" -name __pycache__ -prune -exec rm -r {} +
 {
   echo "dtrain $("$build/bin/dtrain_main" --version 2>/dev/null | awk '{print $2; exit}')" \

@@ -4,7 +4,7 @@
 #   scripts/test.sh            every test of the release build
 #   scripts/test.sh --long     also the long ones (DTRAIN_LONG_TESTS=1), the unit tests under AddressSanitizer and
 #                              UndefinedBehaviorSanitizer (preset dev) and under ThreadSanitizer (tsan), libFuzzer for
-#                              DTRAIN_FUZZ_SECONDS (60) a parser (scripts/fuzz.sh), and the comparisons with the
+#                              DTRAIN_FUZZ_SECONDS (60) a parser (scripts/dev/fuzz.sh), and the comparisons with the
 #                              instructions of older CPUs. Longest are 1,000 kills of ranks at random moments, an
 #                              hour or two; DTRAIN_KILLS=100 makes it fewer
 set -euo pipefail
@@ -51,7 +51,7 @@ if [ "$long" = yes ]; then
     { scripts/build.sh --preset=$preset && run_tests $preset -L unit; } || status=$?
     other_runs+="$preset (sanitizers): $summary"$'\n'
   done
-  scripts/fuzz.sh || status=$?
+  scripts/dev/fuzz.sh || status=$?
 fi
 run_tests release || status=$?
 say "All done in $(elapsed $SECONDS)"

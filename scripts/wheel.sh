@@ -24,7 +24,7 @@ mkdir "$staging/wheel" "$staging/wheel/dtrain"
 bundle=$staging/wheel/dtrain/bundle
 
 # The tests of GPUs belong to bundles only.
-rm -rf "$bundle"/{bin,libexec}/gpu_test "$bundle"/scripts/gpu_check*
+rm -rf "$bundle"/{bin,libexec}/gpu_test "$bundle"/scripts/dev
 version=$(sed -n '1s/^dtrain \([0-9.]*\).*/\1/p' "$bundle/BUNDLE.txt")
 [ -n "$version" ] || fail "$bundle/BUNDLE.txt does not give the version."
 

@@ -1,6 +1,6 @@
 """The fault matrix: which fault is survived, how often that was tried, and how long it took at most. A test with
 `@pytest.mark.fault(NUMBER, "the fault", "the bound")` that passes leaves a record in the build folder, from which
-scripts/fault_matrix.py makes docs/faults.md. Its number says which row of the page it belongs to."""
+scripts/dev/fault_matrix.py makes docs/faults.md. Its number says which row of the page it belongs to."""
 
 import hashlib
 

@@ -1,5 +1,5 @@
 """Records of the comparisons with other programs: what is compared with what, and the worst difference. Each comparison
-leaves a record in the build folder, from which scripts/truth.py makes docs/truth.md."""
+leaves a record in the build folder, from which scripts/dev/truth.py makes docs/truth.md."""
 
 import hashlib
 import json

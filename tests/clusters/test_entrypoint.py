@@ -5,16 +5,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 
 import pytest
 
 from command import BUILD, ROOT, TINY, Background, load_json, run, sha256
+from limited_network import LimitedNetwork, Unavailable
 from two_hosts import TwoHosts
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from scaling.limited_network import LimitedNetwork, Unavailable  # noqa: E402
 
 ENTRY = ROOT / "docker" / "entrypoint.sh"
 PROGRAMS = {"PATH": f"{BUILD.resolve() / 'bin'}:{os.environ['PATH']}"}

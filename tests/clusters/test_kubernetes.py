@@ -138,8 +138,8 @@ def test_pods_have_what_efa_needs(documents):
 
 
 def test_data_are_read_where_they_are_uploaded(documents):
-    readme = (EKS.parent / "README.md").read_text(encoding="utf-8")
-    prefix = re.search(r"aws s3 sync imagenet \"s3://\S+?/(data/\w+)/\"", readme).group(1)
+    page = (ROOT / "docs" / "aws.md").read_text(encoding="utf-8")
+    prefix = re.search(r"aws s3 sync imagenet \"s3://\S+?/(data/\w+)/\"", page).group(1)
     text = json.dumps(documents)
     assert f"--data_dir=/fsx/{prefix} " in text and f'"value": "/fsx/{prefix}"' in text
 

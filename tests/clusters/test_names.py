@@ -31,7 +31,7 @@ def test_flags_that_are_named_exist():
 
 def test_each_step_of_the_posts_has_its_files_and_says_how_it_was_tried():
     folder = ROOT / "scripts" / "aws"
-    text = (folder / "README.md").read_text(encoding="utf-8").split("## The walk-throughs")[1].split("\n## ")[0]
+    text = (ROOT / "docs" / "aws.md").read_text(encoding="utf-8").split("## The walk-throughs")[1].split("\n## ")[0]
     posts = re.split(r"\n\*\*\([a-e]\) ", text)[1:]
     assert len(posts) == 5
     for post in posts:

@@ -1,5 +1,5 @@
 // Runs every input of the corpus once through its target, in a build without libFuzzer, so that repaired findings stay
-// repaired. scripts/fuzz.sh looks for more.
+// repaired. scripts/dev/fuzz.sh looks for more.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -99,7 +99,7 @@ def test_python_on_the_path_is_asked_where_torch_is(bundle):
     assert '"data_format": "synthetic"' in done.stdout
 
 
-@pytest.mark.parametrize("script", ["export_onnx.py", "report.py", "save_interval.py", "sweep.py"])
+@pytest.mark.parametrize("script", ["export_onnx.py", "report.py", "sweep.py"])
 def test_the_scripts_for_people_run(bundle, script):
     done = subprocess.run([sys.executable, bundle / "scripts" / script, "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "usage" in done.stdout.lower(), done.stderr

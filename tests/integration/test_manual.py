@@ -30,7 +30,7 @@ def test_the_front_door_is_short():
 
 
 def test_flags_and_man_pages_are_current():
-    done = subprocess.run([sys.executable, ROOT / "scripts" / "make_reference.py", "--check"], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "dev" / "make_reference.py", "--check"], capture_output=True, text=True,
                           env=environment({"DTRAIN_BUILD_DIR": str(BUILD)}), check=False)
     assert done.returncode == 0, done.stderr
 

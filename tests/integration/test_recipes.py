@@ -291,13 +291,6 @@ def test_a_recipe_for_more_devices_without_accumulation_is_refused():
     assert "--global_batch_size=16384" in outcome.stderr and "leave one of the three out" in outcome.stderr
 
 
-def test_schedules_are_drawn(tmp_path):
-    """The script asks the program for the rates and draws them."""
-    run(ROOT / "scripts" / "draw_schedules.py", f"--output={tmp_path / 'schedules.svg'}", f"--program={MAIN}",
-        RECIPES / "resnet50_mlperf.flags", "--", "--model=resnet18", program=sys.executable)
-    assert "<svg" in (tmp_path / "schedules.svg").read_text(encoding="utf-8")
-
-
 @pytest.mark.skipif(os.environ.get("DTRAIN_LONG_TESTS") != "1", reason="minutes: set DTRAIN_LONG_TESTS=1")
 @pytest.mark.parametrize("recipe", IMAGE_TABLE, ids=lambda recipe: recipe.name)
 def test_a_short_proxy_learns_the_digits(recipe, digits, run_dir):

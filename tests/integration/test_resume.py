@@ -105,6 +105,15 @@ def test_adam_and_the_loss_scale_go_on_as_they_were(few_images, tmp_path, run_di
     assert result_of(tmp_path / "halting") == result_of(run_dir)
 
 
+def test_a_run_chooses_its_interval_by_itself(few_images, run_dir):
+    """With a fault every few milliseconds it saves whenever the last save is on the disk, once it knows what a save costs: here
+    from those by epochs, for the first one by time would be after half a minute."""
+    run(*TINY, f"--data_dir={few_images}", "--max_steps=16", "--save_every_epochs=2", "--keep_checkpoints=100",
+        f"--run_dir={run_dir}", "--save_every_seconds=auto", "--expected_hours_between_faults=1e-9")
+    steps = {int(path.name.removeprefix("step-")) for path in (run_dir / "checkpoints").iterdir()}
+    assert {5, 10, 15, 16} < steps and min(steps) == 5
+
+
 def test_lines_between_two_logged_steps_are_not_lost(few_images, tmp_path):
     """The run stops inside a logging interval, whose first half is in the checkpoint."""
     common = (*flags_of(few_images), "--log_interval=4", "--save_every_epochs=0")

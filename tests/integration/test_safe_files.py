@@ -117,20 +117,10 @@ def test_the_digits_replace_only_digits(tmp_path):
         shutil.rmtree(own)
 
 
-def test_a_drawing_of_schedules_replaces_no_recipe(tmp_path):
-    for name, code in (("recipe.flags", 2), ("recipe.svg", 2)):
-        (tmp_path / name).write_text("--epochs=2\n", encoding="utf-8")
-        run(ROOT / "scripts" / "draw_schedules.py", tmp_path / name, f"--output={tmp_path / name}", program=sys.executable, check=code)
-        assert (tmp_path / name).read_text(encoding="utf-8") == "--epochs=2\n"
-    outcome = run(ROOT / "scripts" / "draw_schedules.py", tmp_path / "recipe.flags", f"--output={tmp_path / 'x.svg'}",
-                  f"--program={tmp_path / 'none'}", program=sys.executable, check=2)
-    assert "cannot be run" in outcome.stderr and "Traceback" not in outcome.stderr
-
-
 @pytest.mark.parametrize("script, page", [("truth.py", "truth.md"), ("fault_matrix.py", "faults.md")])
 def test_pages_have_no_broken_records(tmp_path, script, page):
     (tmp_path / "a.json").write_text('{"kind": "Models"}', encoding="utf-8")
-    outcome = run(ROOT / "scripts" / script, f"--records={tmp_path}", f"--output={tmp_path / page}", program=sys.executable,
+    outcome = run(ROOT / "scripts" / "dev" / script, f"--records={tmp_path}", f"--output={tmp_path / page}", program=sys.executable,
                   check=3)
     assert "is no record" in outcome.stderr and not (tmp_path / page).exists()
 

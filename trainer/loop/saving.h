@@ -21,8 +21,8 @@ double DalyInterval(double stall, double written, double between_faults);
 
 // --save_every_seconds: the time between the beginnings of two saves, given or chosen with auto. Auto takes Daly's
 // interval, which saves more often the more often there are faults, and less often the longer a save stops the
-// training; how long a restart takes does not matter for it. scripts/save_interval.py shows what is to be gained. J. T.
-// Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006).
+// training; how long a restart takes does not matter for it. J. T. Daly, A higher order estimate of the optimum
+// checkpoint interval for restart dumps, FGCS 22 (2006).
 class SaveInterval {
  public:
   explicit SaveInterval(const config::RunConfig& config);

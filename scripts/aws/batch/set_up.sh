@@ -21,7 +21,7 @@ type=${INSTANCE_TYPE:-p4d.24xlarge}
 nodes=${NODES:-2}
 case $type in
   p3* | p2* | g3*) fail "Batch's images do not support $type any more" \
-    "take p4d.24xlarge or newer; for V100s ParallelCluster with an image of your own (scripts/aws/README.md)" ;;
+    "take p4d.24xlarge or newer; for V100s ParallelCluster with an image of your own (docs/aws.md)" ;;
 esac
 [[ $nodes =~ ^[1-9][0-9]{0,2}$ ]] || fail "NODES is '$nodes'" "give a number from 1 to 999"
 [[ ${BUDGET:-0} =~ ^[0-9]+$ ]] || fail "BUDGET is '$BUDGET'" "give whole dollars a month; 0 removes the budget"

@@ -15,9 +15,8 @@ SaveInterval IntervalOf(const std::string& seconds, double hours = 24) {
   return SaveInterval(config);
 }
 
-// The values of scripts/save_interval.py.
 TEST(DalyInterval, IsThatOfThePaper) {
-  EXPECT_NEAR(DalyInterval(5, 0, 1000), 96.6944, 1e-4);
+  EXPECT_NEAR(DalyInterval(5, 0, 1000), 100 * (1 + 0.05 / 3 + 0.0025 / 9) - 5, 1e-9);  // 96.6944
   EXPECT_DOUBLE_EQ(DalyInterval(5, 300, 1000), 300);  // no save begins before the last one is written
   EXPECT_DOUBLE_EQ(DalyInterval(3000, 0, 1000), 1000);
 }

@@ -2,7 +2,7 @@
 """Makes data/text/unicode_classes.inc, which says which code points are letters, numbers and white space in GPT-2's
 pre-tokenisation.
 
-    pip install unicodedata2==16.0.0 && scripts/make_unicode_classes.py > data/text/unicode_classes.inc
+    pip install unicodedata2==16.0.0 && scripts/dev/make_unicode_classes.py > data/text/unicode_classes.inc
 
 The version of Unicode is that of Hugging Face's `tokenizers` (whose regular expressions are Oniguruma's), because a
 letter that is newer than the version is split otherwise. tests/interop/test_tokenizer.py compares every code point.
@@ -21,7 +21,7 @@ def class_of(code_point: int) -> str:
 
 
 def main() -> None:
-    print(f"// Unicode {unicodedata2.unidata_version}, made by scripts/make_unicode_classes.py: first, last, class.")
+    print(f"// Unicode {unicodedata2.unidata_version}, made by scripts/dev/make_unicode_classes.py: first, last, class.")
     print("// clang-format off")
     first = 0
     for code_point in range(1, 0x110001):

@@ -2,14 +2,14 @@
 # Fuzzes all parsers with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer (preset fuzz, with clang), from
 # the corpus in tests/fuzz/corpus on; exits with 1 if anything is found.
 #
-#   scripts/fuzz.sh [--seconds=60] [TARGET…]      e.g. scripts/fuzz.sh --seconds=600 jpeg tfrecord
+#   scripts/dev/fuzz.sh [--seconds=60] [TARGET…]      e.g. scripts/dev/fuzz.sh --seconds=600 jpeg tfrecord
 #
 # What is found lies in build/fuzz/findings/: once repaired, it belongs into tests/fuzz/corpus/TARGET/ under the name of
 # its cause, where every test run replays it. What else was learned stays in build/fuzz/corpus/ for the next time.
 # Environment: DTRAIN_FUZZ_SECONDS=N like --seconds.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
-source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../environment.sh"
 
 seconds=${DTRAIN_FUZZ_SECONDS:-60}
 targets=()

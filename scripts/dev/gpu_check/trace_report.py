@@ -112,7 +112,7 @@ def check(arguments, machine: Machine, case: Case, label: str, *flags: str) -> d
     """Profiles steps that are fed with decoded images or with tokens from a file. The trace is kept, compressed, beside
     the report."""
     run_dir = machine.folder / f"profile-{label}"
-    data = (inputs.make_tokens(machine, case.workload, padded=False) if case.workload.text
+    data = (inputs.make_tokens(machine, case.workload) if case.workload.text
             else inputs.make_images(machine, arguments.smoke))
     machine.train(run_dir, *case.flags(), f"--data_dir={data}", f"--max_steps={LAST + 2}", "--epochs=1000000",
                   f"--log_interval={LAST + 1}", f"--profile_steps={FIRST}:{LAST}", *flags)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes docs/flags.md and the man pages docs/man/*.1 from the programs' --help. Run it after a flag was added or changed:
 
-    scripts/make_reference.py            writes them
-    scripts/make_reference.py --check    names those that are not current and exits with 1, as a test does
+    scripts/dev/make_reference.py            writes them
+    scripts/dev/make_reference.py --check    names those that are not current and exits with 1, as a test does
 
 The programs are those of $DTRAIN_BUILD_DIR (default: build/release). Needs nothing but Python.
 """
@@ -15,13 +15,14 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from safe_files import Failure, exit_code, replace
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+from safe_files import Failure, exit_code, replace  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
 PROGRAMS = {"dtrain_main": "trains, evaluates, predicts and exports models", "dtrain_data": "prepares and checks data sets",
             "dtrain_bench": "measures training steps, data loading and the network"}
-MADE = "Made by scripts/make_reference.py from --help: edit the help texts in the programs instead."
+MADE = "Made by scripts/dev/make_reference.py from --help: edit the help texts in the programs instead."
 SECONDS_TO_ANSWER = 120
 
 
@@ -128,7 +129,7 @@ def main() -> int:
     stale = [path for path, content in files.items() if not path.exists() or path.read_text(encoding="utf-8") != content]
     for path in stale:
         if arguments.check:
-            print(f"{path.relative_to(ROOT)} is not current: run scripts/make_reference.py", file=sys.stderr)
+            print(f"{path.relative_to(ROOT)} is not current: run scripts/dev/make_reference.py", file=sys.stderr)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace(path, files[path])

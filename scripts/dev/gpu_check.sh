@@ -4,7 +4,7 @@
 # fast images are decoded. Needs a bundle (or a build) and python3 with torch and torchvision (and transformers, for
 # text); torch.compile needs a C compiler; no network.
 #
-#   scripts/gpu_check.sh [--out=gpu_check.json] [--parts=first,speed,text,parity,decode,faults] [--device=cpu --smoke]
+#   scripts/dev/gpu_check.sh [--out=gpu_check.json] [--parts=first,speed,text,parity,faults] [--device=cpu --smoke]
 #
 # What matters most is in the first ten minutes (--parts=first and --parts=speed), everything in thirty.
 # Prints one table and writes one JSON file. Exit code 1 if something that was checked is not as it should be.

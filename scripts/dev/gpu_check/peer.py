@@ -93,7 +93,7 @@ class Training:
         if self.text:
             with torch.device(device):
                 self.model = roberta(request["model"], request["tokens_per_sample"], request["vocab_size"]).train()
-            self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=fused)
+            self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
         else:
             import torchvision
 

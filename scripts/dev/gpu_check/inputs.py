@@ -7,8 +7,6 @@ import torch
 from programs import Machine, write_safetensors
 from workloads import Workload
 
-PAD = 1
-
 
 def make_images(machine: Machine, smoke: bool) -> Path:
     """Makes JPEGs of the size of ImageNet's in 10 classes: smooth shapes with noise, which compress like
@@ -31,17 +29,15 @@ def make_images(machine: Machine, smoke: bool) -> Path:
     return folder
 
 
-def make_tokens(machine: Machine, workload: Workload, padded: bool) -> Path:
-    """Makes rows of random tokens. With `padded` they have all lengths, so that half of their places are padding."""
+def make_tokens(machine: Machine, workload: Workload) -> Path:
+    """Makes rows of random tokens."""
     length = workload.tokens_per_sample
     count = 4096 if length > 100 else 8
-    folder = machine.folder / f"tokens-{length}-{'padded' if padded else 'full'}"
+    folder = machine.folder / f"tokens-{length}"
     if folder.exists():
         return folder
     folder.mkdir()
     torch.manual_seed(0)
-    lengths = torch.randint(2, length + 1, (count, 1)) if padded else torch.full((count, 1), length)
-    attended = torch.arange(length).unsqueeze(0) < lengths
-    ids = torch.randint(4, workload.vocab_size - 1, (count, length)).masked_fill(~attended, PAD)
-    write_safetensors(folder / "train.safetensors", {"input_ids": ids, "attention_mask": attended.to(torch.uint8)})
+    ids = torch.randint(4, workload.vocab_size - 1, (count, length))
+    write_safetensors(folder / "train.safetensors", {"input_ids": ids})
     return folder

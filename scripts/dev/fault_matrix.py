@@ -2,14 +2,13 @@
 """Makes docs/faults.md: the faults that a run survives, how often each was tried, and how long it took at most. It is made
 of the records that the tests leave in the build folder (tests/matrix.py, tests/fault_record.h).
 
-    scripts/test.sh && scripts/fault_matrix.py     after `scripts/test.sh --long` the page has the numbers of the long mode
-    scripts/fault_matrix.py --records=DIR --output=FILE
+    scripts/test.sh && scripts/dev/fault_matrix.py    after `scripts/test.sh --long` the page has the numbers of the long mode
+    scripts/dev/fault_matrix.py --records=DIR --output=FILE
 """
 
 import sys
 
-from safe_files import exit_code
-from truth import BUILD, ROOT, cell, make_page
+from truth import BUILD, ROOT, cell, exit_code, make_page
 
 ROWS = {1: "A rank is killed", 2: "Killed while it saves", 3: "Asked to stop", 4: "A rank hangs", 5: "A short stall",
         6: "The network is cut", 7: "The launcher is killed", 8: "Strangers at the port", 9: "A wrong number of ranks",
@@ -21,7 +20,7 @@ ROWS = {1: "A rank is killed", 2: "Killed while it saves", 3: "Asked to stop", 4
 HEAD = """# What a run survives
 
 Each line is a fault that tests cause: what must happen, how many times it did when this page was made, and the longest time
-that it took then, where the bound is a time. `scripts/fault_matrix.py` makes the page from the records of the tests; a test
+that it took then, where the bound is a time. `scripts/dev/fault_matrix.py` makes the page from the records of the tests; a test
 that fails leaves none. "The same bits" are those of the weights and losses of a run that nothing disturbed.
 
 | | fault | what must happen | cases | seconds at most |

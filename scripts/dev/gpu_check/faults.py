@@ -1,15 +1,13 @@
 """Checks what must work when features are used together, and what happens when something fails: each option for several
-ranks with the one rank that a GPU has, a kill, a full GPU, a step that is not finite, a recipe to
-its accuracy."""
+ranks with the one rank that a GPU has, a kill, a full GPU, a step that is not finite."""
 
 import ctypes
 import hashlib
 import math
-import shutil
 
 from inputs import make_tokens
 from processes import Failed, LeftOut
-from programs import Machine, find_test, metrics
+from programs import Machine, metrics
 from rows import Row
 from workloads import RESNET50, TINY_TEXT, Case
 
@@ -29,7 +27,7 @@ CHANGES_THE_RUN = {"--grad_accum_steps=2", "--clip_norm=0.5"}
 def common_flags(machine: Machine, precision: str = "bf16") -> list[str]:
     if machine.smoke:  # a text model is the smallest to save
         case = Case(TINY_TEXT, 2, "fp32")
-        return [*case.flags(), f"--data_dir={make_tokens(machine, TINY_TEXT, padded=False)}", "--log_interval=1"]
+        return [*case.flags(), f"--data_dir={make_tokens(machine, TINY_TEXT)}", "--log_interval=1"]
     return [*Case(RESNET50, 64, precision).flags(), "--data_format=synthetic", "--log_interval=1"]
 
 
@@ -134,26 +132,6 @@ def not_finite(arguments, machine: Machine) -> dict:
     return {"text": "exit code 6 after three skipped steps", "words": ended.words()[-500:]}
 
 
-def digits(arguments, machine: Machine) -> dict:
-    recipe = next((folder / "scripts" / "recipes" / "resnet50_digits.flags" for folder in
-                   (arguments.bin.parent, arguments.bin.parents[2]) if (folder / "scripts" / "recipes").exists()), None)
-    if arguments.smoke or recipe is None or not (arguments.digits / "train").exists():
-        raise LeftOut(f"no digits in {arguments.digits} (scripts/prepare_digits.py; --digits), or --smoke")
-    run_dir = machine.folder / "digits"
-    machine.train(run_dir, f"--flagfile={recipe}", f"--data_dir={arguments.digits}", "--workers=8")
-    top1 = metrics(run_dir, "val")[-1]["top1"]
-    return {"ok": top1 >= 95.5, "top1": top1, "text": f"{top1:.2f} % of 1,000 digits (96.4 to 97.3 on CPUs)"}
-
-
-def sanitized(machine: Machine) -> dict:
-    tool = shutil.which("compute-sanitizer")
-    if tool is None or not machine.on_gpu:
-        raise LeftOut("no compute-sanitizer on the PATH" if tool is None else "no GPU")
-    machine.run(tool, "--error-exitcode=9", "--launch-timeout=120", str(find_test(machine.bin)),
-                "--gtest_filter=NormaliseImages.*:NormKernels.*")
-    return {"text": "no bad memory accesses in the kernels of data/ and models/"}
-
-
 def rows(arguments, machine: Machine):
     def seconds(needed: float) -> float:
         return 0 if arguments.smoke else needed
@@ -167,5 +145,3 @@ def rows(arguments, machine: Machine):
     yield Row("elastic, ranks: 1, 2 and 3", seconds(30), lambda: elastic(arguments, machine))
     yield Row("out of memory", seconds(45), lambda: full_gpu(arguments, machine))
     yield Row("steps that are not finite", seconds(15), lambda: not_finite(arguments, machine))
-    yield Row("compute-sanitizer", seconds(60), lambda: sanitized(machine))
-    yield Row("digits recipe", seconds(90), lambda: digits(arguments, machine))

@@ -2,8 +2,8 @@
 """Makes docs/truth.md: what is compared with what, how closely, and the worst difference that was found. It is made of
 the records that the tests of tests/interop leave in the build folder (tests/truth.py).
 
-    scripts/test.sh && scripts/truth.py            after `scripts/test.sh --long` the page has every model
-    scripts/truth.py --records=DIR --output=FILE
+    scripts/test.sh && scripts/dev/truth.py            after `scripts/test.sh --long` the page has every model
+    scripts/dev/truth.py --records=DIR --output=FILE
 """
 
 import argparse
@@ -11,16 +11,17 @@ import os
 import sys
 from pathlib import Path
 
-from safe_files import DATA, Failure, Parser, exit_code, output_file, read_object, replace, shown
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+from safe_files import DATA, Failure, Parser, exit_code, output_file, read_object, replace, shown  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
 KINDS = ["Models", "Trainings", "Optimizers", "Schedules", "Losses", "Transforms", "Augmentation", "Tokenizers",
          "Blocks of text", "Files"]
 HEAD = """# The page of truth
 
 Each line is a comparison that a test makes: with what, how far the two may be apart, and the worst that was found when
-this page was made. `scripts/truth.py` makes it from the records of the tests in `tests/interop`; "the same" is a
+this page was made. `scripts/dev/truth.py` makes it from the records of the tests in `tests/interop`; "the same" is a
 difference of exactly 0.
 """
 

@@ -16,7 +16,7 @@ import programs
 from rows import Report, line_of
 
 # Most minutes of each part; --minutes limits all of them together.
-PARTS = {"first": 5, "speed": 9, "text": 7, "parity": 2, "decode": 2, "faults": 5}
+PARTS = {"first": 5, "speed": 9, "text": 7, "parity": 2, "faults": 5}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -30,8 +30,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="use tiny sizes, to try this script only; the numbers mean nothing")
     parser.add_argument("--precisions", default="bf16,fp32,fp16", help="precisions of the part parity; default: bf16,fp32,fp16")
     parser.add_argument("--rounds", type=int, default=0, help="rounds per measurement; default: 2")
-    parser.add_argument("--digits", type=Path, default=programs.HERE.parents[2] / "demo" / "digits",
-                        help="folder that scripts/prepare_digits.py made; without it the recipe is left out")
     arguments = parser.parse_args()
     arguments.precisions = arguments.precisions.split(",")
     arguments.rounds = arguments.rounds or (1 if arguments.smoke else 2)
@@ -83,14 +81,13 @@ def main() -> int:
     if problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
-    import decode
     import faults
     import first
     import parity  # imported late, because they load torchvision, too
     import speed
     import text
 
-    parts = {"first": first.rows, "speed": speed.rows, "text": text.rows, "parity": parity.rows, "decode": decode.rows,
+    parts = {"first": first.rows, "speed": speed.rows, "text": text.rows, "parity": parity.rows,
              "faults": faults.rows}
     report = Report(arguments.out, {"machine": describe_machine(arguments.device), "command": " ".join(sys.argv),
                                     "smoke": arguments.smoke})

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the speed of dtrain's loader with DALI (CPU), FFCV and torchvision, in one run on the same files.
 
-    .venv/bin/python scripts/peers/loader_compare.py [--images=600 --seconds=4 --rounds=3] [--threads=1,2] [--json]
+    .venv/bin/python scripts/dev/peers/loader_compare.py [--images=600 --seconds=4 --rounds=3] [--threads=1,2]
 
 All make the same: JPEG photographs (photos.py) → random-resized-crop to 224, antialiased, and flip → batches of 64,
 once as uint8 NHWC and once as normalised float32. dtrain-packed and dali-packed read the same photographs from what
@@ -28,7 +28,7 @@ from pathlib import Path
 
 from photos import QUALITY, make_photos
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 BENCH = ROOT / "build" / "release" / "bin" / "dtrain_bench"
 DATA = BENCH.with_name("dtrain_data")
 PEERS = ROOT / "build" / "peers"
@@ -48,8 +48,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--threads", default="1,2", help="numbers of threads, e.g. 1,2")
     parser.add_argument("--pixels", default="uint8,float32")
     parser.add_argument("--peers", default=",".join(NAMES))
-    parser.add_argument("--environment", type=Path, default=PEERS, help="Python environment of the peers")
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--round", nargs=3, metavar=("PEER", "THREADS", "PIXELS"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -182,8 +180,7 @@ def run_round(arguments, peer: str, threads: int, pixels: str) -> dict:
         data = packed_photos(arguments) if peer == "dtrain-packed" else arguments.data
         speed = dtrain_round(data, threads, pixels, 10)["images_per_second"]
         return dtrain_round(data, threads, pixels, max(10, int(speed * arguments.seconds / BATCH)))
-    python = arguments.environment / "bin" / "python"
-    command = [python, __file__, "--round", peer, str(threads), pixels, f"--data={arguments.data}",
+    command = [PEERS / "bin" / "python", __file__, "--round", peer, str(threads), pixels, f"--data={arguments.data}",
                f"--images={arguments.images}", f"--seconds={arguments.seconds}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=held_to(threads),
@@ -195,10 +192,10 @@ def run_round(arguments, peer: str, threads: int, pixels: str) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def make_environment(environment: Path, peers: list[str]) -> None:
-    python = environment / "bin" / "python"
+def make_environment(peers: list[str]) -> None:
+    python = PEERS / "bin" / "python"
     if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
         own = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
                              capture_output=True, text=True, check=True).stdout.strip()
         (Path(own) / "dtrain.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
@@ -208,15 +205,15 @@ def make_environment(environment: Path, peers: list[str]) -> None:
         found = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
         if users and not found:
             pip = subprocess.run([python, "-m", "pip", "install", "--quiet", package], check=False,
-                                 env={**os.environ, **(opencv_for_ffcv(environment) if peer == "ffcv" else {})})
+                                 env={**os.environ, **(opencv_for_ffcv() if peer == "ffcv" else {})})
             if pip.returncode != 0:
                 print(f"{peer} could not be installed (see above) and is left out", file=sys.stderr)
                 peers[:] = [name for name in peers if name not in users]
 
 
-def opencv_for_ffcv(environment: Path) -> dict[str, str]:
+def opencv_for_ffcv() -> dict[str, str]:
     """FFCV asks pkg-config for all of OpenCV and includes all of it, but uses only core and imgproc."""
-    folder = environment / "opencv"
+    folder = PEERS / "opencv"
     (folder / "opencv2").mkdir(parents=True, exist_ok=True)
     (folder / "opencv2" / "opencv.hpp").write_text(
         "#pragma once\n#include <opencv2/core.hpp>\n#include <opencv2/imgproc.hpp>\n", encoding="utf-8")
@@ -272,14 +269,11 @@ def main() -> None:
         sys.exit(f"error: {BENCH} does not exist. Build it: scripts/build.sh --target=dtrain_bench")
     peers = arguments.peers.split(",")
     make_photos(arguments.data, arguments.images)
-    make_environment(arguments.environment, peers)
-    results = measure(arguments, peers)
-    print_table(results)
+    make_environment(peers)
+    print_table(measure(arguments, peers))
     machine = dtrain_round(arguments.data, 1, "uint8", 1)
     print(f"\n{machine['cpu']}, {len(os.sched_getaffinity(0))} cores; Python {platform.python_version()}")
-    print(shlex.join(["scripts/peers/loader_compare.py", *sys.argv[1:]]))
-    if arguments.json:
-        print(json.dumps(results))
+    print(shlex.join(["scripts/dev/peers/loader_compare.py", *sys.argv[1:]]))
 
 
 if __name__ == "__main__":

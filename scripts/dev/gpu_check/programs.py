@@ -32,7 +32,7 @@ class Ended:
 
 def default_folder() -> Path:
     """Returns the folder of the bundle that contains this file, or of the release build in a checkout."""
-    home = HERE.parents[2]
+    home = HERE.parents[3]
     return home / "bin" if (home / "BUNDLE.txt").exists() else home / "build" / "release" / "bin"
 
 

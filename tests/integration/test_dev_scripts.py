@@ -1,0 +1,66 @@
+"""The measuring scripts of scripts/dev run: on tiny sizes, on this machine, and on what they must refuse."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from command import BENCH, MAIN, ROOT, load_json, run
+
+DEV = ROOT / "scripts" / "dev"
+
+
+def script(name, *flags, **options):
+    return run(DEV / name, *flags, program=sys.executable, **options)
+
+
+def gpu_check(tmp_path, *flags, **options):
+    report = tmp_path / "report.json"
+    outcome = run(DEV / "gpu_check" / "main.py", "--device=cpu", "--smoke", f"--out={report}", *flags, program=sys.executable,
+                  **options)
+    return outcome, {(row["part"], row["name"]): row for row in load_json(report)["rows"]}
+
+
+def test_gpu_check_in_small(tmp_path):
+    """On the CPU; its other parts train and time in the same way."""
+    pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
+    parts = "first,speed,text,parity,faults" if os.environ.get("DTRAIN_LONG_TESTS") == "1" else "speed,parity,faults"
+    outcome, rows = gpu_check(tmp_path, f"--bin={MAIN.parent}", "--precisions=fp32", f"--parts={parts}", timeout=600)
+    assert all(row.get("ok") or row["left_out"] for row in rows.values()), outcome
+    assert "SMOKE" in outcome.stdout and "ratio" in outcome.stdout
+    trained = rows["parity", "fp32"]
+    assert len(trained["dtrain_losses"]) == len(trained["torch_losses"]) == len(set(trained["dtrain_losses"])) == 4
+    assert 0 <= trained["difference"] <= trained["allowed"] < 1e-3
+    assert rows["speed", "tiny images fp32 4 JPEGs"]["images_per_second"].keys() == {"dtrain", "eager"}
+    if "first" in parts:
+        trace = rows["first", "trace, tiny images fp32 4"]
+        assert trace["steps"] == 3 and any("conv" in entry["name"] for entry in trace["top"])
+    assert rows["faults", "killed and resumed"]["text"] == "the same bits"
+    assert rows["faults", "out of memory"]["left_out"] == "no GPU"
+
+
+def test_gpu_check_quotes_a_program_that_fails(tmp_path):
+    pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
+    program = tmp_path / "dtrain_main"
+    program.write_text("#!/bin/sh\necho it broke >&2; exit 7\n", encoding="utf-8")
+    program.chmod(0o755)
+    outcome, rows = gpu_check(tmp_path, f"--bin={tmp_path}", "--parts=faults", check=1)
+    assert "ended with 7: it broke" in rows["faults", "steps that are not finite"]["text"] and "NOT OK" in outcome.stdout
+
+
+def test_scaling_is_predicted(tmp_path):
+    step, collective = tmp_path / "step", tmp_path / "collective"
+    step.write_text(run("step", "--model=resnet18", "--image_size=32", "--batch_size=4", "--steps=1", "--warmup=1",
+                        "--num_classes=10", "--json", program=BENCH).stdout, encoding="utf-8")
+    collective.write_text(run("collective", "--operation=all_reduce", "--min_bytes=1024", "--max_bytes=1048576", "--steps=2",
+                              "--json", "--nproc_per_node=2", program=BENCH).stdout, encoding="utf-8")
+    outcome = script("scaling_model.py", f"--step={step}", "--bandwidth_gbyte=0.1", "--latency_us=10", "--ranks=1,4", "--json")
+    one, four = json.loads(outcome.last_line)["predictions"]
+    assert (one["efficiency_percent"], one["communication_milliseconds"]) == (pytest.approx(100), 0)
+    # 44.7 MB through 0.1 GB/s, 2 · 3/4 times.
+    assert four["communication_milliseconds"] == pytest.approx(671, rel=0.01)
+    assert four["step_milliseconds"] > 600
+    found = json.loads(script("scaling_model.py", f"--step={step}", f"--collective={collective}", "--json").last_line)
+    assert 1e6 < found["bandwidth"] < 1e12 and 0 <= found["latency"] < 1
+    assert "is not what" in script("scaling_model.py", f"--step={collective}", "--bandwidth_gbyte=1", check=3).stderr
