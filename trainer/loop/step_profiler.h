@@ -54,7 +54,8 @@ class StepTimeline {
 // `first` to `last`.
 std::vector<std::string> StepTable(const report::TimeParts& seconds, int64_t first, int64_t last, bool recorded);
 
-// In the trace each step is marked "train_step N". chrome://tracing and Perfetto open it; scripts/dev/gpu_check reads it.
+// In the trace each step is marked "train_step N". chrome://tracing and Perfetto open it; scripts/dev/gpu_check reads
+// it.
 class StepProfiler {
  public:
   using Print = std::function<void(const std::string& line)>;
