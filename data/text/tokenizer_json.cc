@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/storage.h"
 #include "data/known_fields.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
+#include "data/storage.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
