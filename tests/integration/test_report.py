@@ -190,7 +190,7 @@ def test_axes(tmp_path):
     assert charts.loss(compare(calm, axes="log")).axes[0].get_yscale() == "log"
     decades = Points(100)
     for step in range(60):
-        decades.add({"step": step, "epoch": step / 10, "loss": 10 ** (-step / 10)})
+        decades.add([{"step": step, "epoch": step / 10, "loss": 10 ** (-step / 10)}])
     calm.train = decades
     assert charts.loss(compare(calm)).axes[0].get_yscale() == "log"
 
