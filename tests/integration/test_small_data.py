@@ -84,7 +84,7 @@ def test_an_evaluated_checkpoint_stays_as_it_was(photos, trained):
 
 def test_another_part_is_another_run(photos, trained):
     for flags, message in ((["--val_fraction=0.3"], "val_fraction = 0.25, but this run has 0.3"),
-                           (["--val_fraction=0"], "val_fraction = 0.25, but this run has none"),
+                           (["--val_fraction=0"], "val_fraction = 0.25, but this run has 0.0"),
                            (["--freeze=conv1"], "freeze = \"conv1,bn1,layer1\", but this run has \"conv1\"")):
         outcome = run(*flags_of(photos), *flags, f"--run_dir={trained[0]}", check=2)
         assert message in outcome.stderr, outcome

@@ -245,13 +245,14 @@ Rules OptimizerRules(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer;
   const OptimizerFacts& facts = FactsOf(optimizer);
   const bool is_known = !facts.name.empty();
+  const bool is_plain_adam = facts.has_half_state;  // recipes of sgd are tried with it by changing --optimizer alone
   return {
       {.flag = "nesterov",
        .broken = optimizer.nesterov && optimizer.momentum == 0,
        .expected = "--momentum above 0 with it",
        .hint = "use --nonesterov, or --momentum=0.9"},
       {.flag = "nesterov",
-       .broken = optimizer.nesterov && is_known && !facts.Takes("nesterov"),
+       .broken = optimizer.nesterov && is_known && !facts.Takes("nesterov") && !is_plain_adam,
        .expected = "--optimizer=" + OptimizersWith("nesterov") + " with it",
        .hint = optimizer.name + " does not support it"},
       {.flag = "lars_clip",

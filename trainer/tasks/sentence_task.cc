@@ -10,7 +10,6 @@
 #include "data/text/dictionary.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/report/confusions.h"
-#include "trainer/tasks/likeliest_classes.h"
 #include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/sequence_batch.h"
 
@@ -152,7 +151,7 @@ void TextClassificationTask::CountConfusions() {
 
 void TextClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, const data::Batch& batch) const {
   const int64_t classes = outputs();
-  const at::Tensor labels = batch[data::kSentenceLabels], predicted = LikeliestClasses(logits_NC, 1).select(1, 0);
+  const at::Tensor labels = batch[data::kSentenceLabels], predicted = logits_NC.argmax(1);
   const at::Tensor ones = at::ones_like(labels, own.options());
   if (num_confusions_ > 0) own.slice(0, 0, num_confusions_).index_add_(0, labels * classes + predicted, ones);
   const auto counts = [&](int64_t part) { return own.slice(0, num_confusions_ + part * classes).slice(0, 0, classes); };

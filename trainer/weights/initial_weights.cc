@@ -68,14 +68,11 @@ std::vector<int64_t> SizesOf(const checkpoint::NamedTensors& tensors, const std:
 
 // Returns the rows of a classifier of the classes `given` in the order of the classes `own`; empty if these are others.
 std::vector<int64_t> RowsByName(const std::vector<std::string>& given, const std::vector<std::string>& own) {
+  if (!std::ranges::is_permutation(given, own)) return {};
   std::map<std::string, int64_t> row_of;
   for (const std::string& name : given) row_of.emplace(name, static_cast<int64_t>(row_of.size()));
   std::vector<int64_t> rows;
-  for (const std::string& name : own) {
-    const auto found = row_of.find(name);
-    if (found == row_of.end() || own.size() != given.size()) return {};
-    rows.push_back(found->second);
-  }
+  for (const std::string& name : own) rows.push_back(row_of.at(name));
   return rows;
 }
 
