@@ -40,7 +40,7 @@ inline const std::vector<AllowedOperators>& OperatorsOfSteps() {
        "_log_softmax_backward_data log_softmax _softmax _softmax_backward_data all argmax linalg_vector_norm "
        "max_pool2d_with_indices max_pool2d_with_indices_backward mean mse_loss mse_loss_backward native_batch_norm "
        "native_batch_norm_backward native_layer_norm native_layer_norm_backward nll_loss_backward nll_loss_forward sum "
-       "topk var_mean"},
+       "sort topk var_mean"},
       {"the places are numbers, as many as the shape of their tensor says",
        "cat embedding_dense_backward index_add_ index_copy_ index_fill_ index_select roll scatter_"},
       {"attention on the CPU; a GPU has others, which the tests on a GPU look at",

@@ -101,10 +101,11 @@ bool HasFiniteLoss(const report::ValPoint& point) {
 }
 
 void RequireGoodEnd(const RunEnd& end) {
+  constexpr int64_t kStepsOfFirstScale = 4;  // a dynamic loss scale may need as many to come down
   const std::string steps = CountOf(end.step, "step");
   if (!end.loss_is_finite) throw DivergedError("after " + steps + " the loss is not finite", kAgainstDivergence);
-  RequireUpdates(end.skipped_in_a_row,
-                 std::min(end.most_skipped, std::max(std::min<int64_t>(2, end.step), end.step / 2)), end.step);
+  RequireUpdates(end.skipped_in_a_row, std::min(end.most_skipped, std::max(kStepsOfFirstScale, end.step / 2)),
+                 end.step);
 }
 
 }  // namespace dtrain::loop

@@ -14,6 +14,7 @@
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/report/confusions.h"
 #include "trainer/tasks/image_mix.h"
+#include "trainer/tasks/likeliest_classes.h"
 #include "trainer/tasks/metric_formulas.h"
 #include "trainer/weights/initial_weights.h"
 
@@ -211,7 +212,7 @@ at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
   const at::Tensor logits = Logits(batch["images"]);
   if (observer_) observer_({batch["index"], logits, labels});
   const int64_t k = std::min<int64_t>(kTop5Classes, logits.size(1));
-  const at::Tensor best = std::get<1>(logits.topk(k, 1));
+  const at::Tensor best = LikeliestClasses(logits, k);
   const at::Tensor hits = best.eq(labels.unsqueeze(1));
   const int64_t confusions = NumConfusions();
   const at::Tensor all = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));

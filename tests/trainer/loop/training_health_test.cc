@@ -65,7 +65,7 @@ TEST(RequireGoodEnd, ARunThatEndsWithoutHavingLearnedHasDiverged) {
   EXPECT_THAT(message({.step = 10, .skipped_in_a_row = 9, .most_skipped = 30}),
               HasSubstr("not finite in 9 steps in a row"));
   EXPECT_EQ(message({.step = 10, .skipped_in_a_row = 4, .most_skipped = 30}), "");
-  EXPECT_THAT(message({.step = 1, .skipped_in_a_row = 1, .most_skipped = 30}), HasSubstr("1 step in a row"));
+  EXPECT_EQ(message({.step = 2, .skipped_in_a_row = 2, .most_skipped = 30}), "") << "a loss scale comes down";
   EXPECT_THAT(message({.step = 7, .most_skipped = 30, .loss_is_finite = false}),
               HasSubstr("after 7 steps the loss is not"));
 }
