@@ -1,5 +1,5 @@
-// What the functions that detect a launcher, one each, have in common: their input, a launcher's variables, a machine's
-// number of ranks, rank 0's address. launch.cc lists them.
+// What the functions that detect a launcher (launchers.cc) have in common: their input, a launcher's variables, a
+// machine's number of ranks, rank 0's address.
 #pragma once
 
 #include <optional>
@@ -52,6 +52,9 @@ struct Facts {
   const Environment& environment;
   const Machine& machine;
 };
+
+// Returns what the first of the launchers that recognises its variables says. Throws UsageError as DetectLaunch does.
+Launch FirstMatch(const Facts& facts);
 
 // Returns the number of --nproc_per_node; empty if it was not given or is auto. Throws UsageError for anything else.
 std::optional<int> GivenProcesses(const config::RanksConfig& ranks);

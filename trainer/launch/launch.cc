@@ -1,6 +1,5 @@
-// Detects the launcher with an ordered list of functions, one per launcher; the first that matches wins. The most
-// specific come first, because outer launchers leak their variables into the processes that they start. Nothing here
-// asks the system, so tests try every launcher with made-up environments.
+// The first launcher that matches (launchers.cc) wins; what holds for all of them is checked here. Nothing asks the
+// system, so tests try every launcher with made-up environments.
 #include "trainer/launch/launch.h"
 
 #include <unistd.h>
@@ -15,31 +14,7 @@
 #include "trainer/launch/run_token.h"
 
 namespace dtrain::launch {
-
-// One function for each launcher, in a file of its own: it returns a Launch if it recognises its variables, empty if
-// not, and throws UsageError if they are set up wrongly.
-using Detector = std::optional<Launch> (*)(const Facts&);
-
-std::optional<Launch> FromFlags(const Facts& facts);
-std::optional<Launch> FromTorchrun(const Facts& facts);
-std::optional<Launch> FromOpenMpi(const Facts& facts);
-std::optional<Launch> FromSlurmStep(const Facts& facts);
-std::optional<Launch> FromKubeflowTrainer(const Facts& facts);
-std::optional<Launch> FromPods(const Facts& facts);  // PyTorchJob, Volcano
-std::optional<Launch> FromAwsBatch(const Facts& facts);
-std::optional<Launch> FromOtherMpi(const Facts& facts);     // MPICH, Intel MPI: throws or is empty
-std::optional<Launch> HalfSetTorchrun(const Facts& facts);  // for remnants of torchrun's variables: throws or is empty
-
 namespace {
-
-std::optional<Launch> ThisMachine(const Facts& facts) {
-  const int processes = facts.ranks.nproc_per_node.empty() ? 1 : ProcessesPerNode(facts, "", "");
-  return NodeLevel(facts, "single", 1, 0, processes, "127.0.0.1", 0);
-}
-
-// A new launcher needs one more function here, in front of those whose variables it leaves set.
-constexpr Detector kDetectors[] = {FromFlags, FromTorchrun, FromOpenMpi,  FromSlurmStep,   FromKubeflowTrainer,
-                                   FromPods,  FromAwsBatch, FromOtherMpi, HalfSetTorchrun, ThisMachine};
 
 // --nnodes alone starts nothing. It is the number of machines on which the user expects the launcher to have started.
 void RequireExpectedNodes(const Facts& facts, const Launch& launch) {
@@ -109,15 +84,12 @@ Environment ReadEnvironment() {
 
 Launch DetectLaunch(const config::RanksConfig& ranks, const Environment& environment, const Machine& machine) {
   const Facts facts{ranks, environment, machine};
-  std::optional<Launch> launch;
-  for (const Detector detect : kDetectors) {
-    if ((launch = detect(facts))) break;
-  }
-  RequireExpectedNodes(facts, *launch);
-  RequireAGpuEach(facts, *launch);
-  launch->restart_count += RequeueCount(environment);
-  launch->token = GivenToken(ranks, environment);
-  return *launch;
+  Launch launch = FirstMatch(facts);
+  RequireExpectedNodes(facts, launch);
+  RequireAGpuEach(facts, launch);
+  launch.restart_count += RequeueCount(environment);
+  launch.token = GivenToken(ranks, environment);
+  return launch;
 }
 
 }  // namespace dtrain::launch
