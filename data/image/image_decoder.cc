@@ -9,7 +9,7 @@
 #include "data/image/codecs.h"
 #include "data/image/exif_orientation.h"
 #include "data/image/jpeg/baseline_header.h"
-#include "data/image/jpeg/entropy_tables.h"
+#include "data/image/jpeg/huffman.h"
 #include "data/image/jpeg/jpeg_crop.h"
 #include "data/random.h"
 

@@ -1,4 +1,4 @@
-// The headers of a plain baseline JPEG, with all that the fast decoder (baseline_jpeg.h) needs to know. Every other
+// The headers of a plain baseline JPEG, with all that the fast decoder (jpeg_crop.h) needs to know. Every other
 // JPEG (progressive, arithmetic, CMYK, several scans, unusual sampling, anything damaged) is left to libjpeg-turbo.
 #pragma once
 

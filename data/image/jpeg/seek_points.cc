@@ -5,7 +5,7 @@
 
 #include "data/formats/crc32c.h"
 #include "data/image/jpeg/baseline_header.h"
-#include "data/image/jpeg/entropy_tables.h"
+#include "data/image/jpeg/huffman.h"
 #include "data/image/jpeg/scan_pieces.h"
 
 namespace dtrain::data {
