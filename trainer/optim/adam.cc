@@ -10,9 +10,8 @@
 namespace dtrain::optim {
 namespace {
 
-void RunAtensKernel(const AdamOptions& options, const AdamTensors& tensors, const at::Tensor& step,
-                    const Rate& learning_rate, double weight_decay, const std::optional<at::Tensor>& found_inf) {
-  const std::vector<at::Tensor> steps(tensors.parameters.size(), step);
+void RunAtensKernel(const AdamStep& step) {
+  const std::vector<at::Tensor> counts(step.parameters.size(), step.count);
   std::visit(
       [&]<typename Number>(const Number& rate) {
         // Chooses the overload that takes this type of rate.
@@ -20,13 +19,13 @@ void RunAtensKernel(const AdamOptions& options, const AdamTensors& tensors, cons
         using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
                                 at::TensorList, RateArgument, double, double, double, double, bool, bool,
                                 const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
-        const auto kernel = options.decoupled_weight_decay ? static_cast<Kernel>(&at::_fused_adamw_)
-                                                           : static_cast<Kernel>(&at::_fused_adam_);
-        kernel(tensors.parameters, tensors.gradients, tensors.average, tensors.average_of_squares,
-               /*max_exp_avg_sqs=*/{}, steps, rate, options.beta1, options.beta2, weight_decay, options.epsilon,
-               /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, found_inf);
+        const auto kernel = step.options.decoupled_weight_decay ? static_cast<Kernel>(&at::_fused_adamw_)
+                                                                : static_cast<Kernel>(&at::_fused_adam_);
+        kernel(step.parameters, step.gradients, step.average, step.average_of_squares, /*max_exp_avg_sqs=*/{}, counts,
+               rate, step.options.beta1, step.options.beta2, step.weight_decay, step.options.epsilon,
+               /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, step.found_inf);
       },
-      learning_rate);
+      step.rate);
 }
 
 // A gradient may have another order of its elements than its parameter.
@@ -35,82 +34,74 @@ at::Tensor InOrderOf(const at::Tensor& parameter, const at::Tensor& gradient) {
   return at::empty_like(parameter).copy_(gradient);
 }
 
-kernels::AdamArguments ArgumentsOf(const AdamOptions& options, double weight_decay) {
+// The result points into `step` and `rate`.
+kernels::AdamArguments ArgumentsOf(const AdamStep& step, const at::Tensor& rate) {
   kernels::AdamArguments arguments{};
-  arguments.beta1 = static_cast<float>(options.beta1);
-  arguments.beta2 = static_cast<float>(options.beta2);
-  arguments.weight_decay = static_cast<float>(weight_decay);
-  arguments.epsilon = static_cast<float>(options.epsilon);
-  arguments.decoupled_weight_decay = options.decoupled_weight_decay;
+  arguments.beta1 = static_cast<float>(step.options.beta1);
+  arguments.beta2 = static_cast<float>(step.options.beta2);
+  arguments.weight_decay = static_cast<float>(step.weight_decay);
+  arguments.epsilon = static_cast<float>(step.options.epsilon);
+  arguments.decoupled_weight_decay = step.options.decoupled_weight_decay;
+  arguments.rate = rate.const_data_ptr<float>();
+  arguments.step = step.count.const_data_ptr<float>();
+  if (step.gradient_factor.defined()) arguments.factor = step.gradient_factor.const_data_ptr<float>();
+  arguments.found_inf = step.found_inf ? step.found_inf->const_data_ptr<float>() : nullptr;
   return arguments;
 }
 
-void RunOwnKernel(const AdamOptions& options, const AdamTensors& tensors, const at::Tensor& step,
-                  const Rate& learning_rate, double weight_decay, const std::optional<at::Tensor>& found_inf,
-                  AdamKernel kernel) {
-  const auto* number = std::get_if<double>(&learning_rate);
-  const at::Tensor rate = number != nullptr ? at::full_like(step, *number) : std::get<at::Tensor>(learning_rate);
-  kernels::AdamArguments arguments = ArgumentsOf(options, weight_decay);
-  arguments.rate = rate.const_data_ptr<float>();
-  arguments.step = step.const_data_ptr<float>();
-  if (tensors.gradient_factor.defined()) arguments.factor = tensors.gradient_factor.const_data_ptr<float>();
-  arguments.found_inf = found_inf ? found_inf->const_data_ptr<float>() : nullptr;
+void RunOwnKernel(const AdamStep& step) {
+  const auto* number = std::get_if<double>(&step.rate);
+  const at::Tensor rate = number != nullptr ? at::full_like(step.count, *number) : std::get<at::Tensor>(step.rate);
+  kernels::AdamArguments arguments = ArgumentsOf(step, rate);
   auto type = models::kernels::Element::kFloat;
   std::vector<at::Tensor> gradients;  // live until the launch
-  for (size_t i = 0; i < tensors.parameters.size(); ++i) {
-    const at::Tensor& parameter = tensors.parameters[i];
-    const at::Tensor& copy = tensors.copies[i];
-    gradients.push_back(InOrderOf(parameter, tensors.gradients[i]));
+  for (size_t i = 0; i < step.parameters.size(); ++i) {
+    const at::Tensor& parameter = step.parameters[i];
+    const at::Tensor& copy = step.copies[i];
+    gradients.push_back(InOrderOf(parameter, step.gradients[i]));
     if (copy.defined()) type = models::ElementOf(copy);
     const int place = arguments.count++;
     arguments.weights[place] = {.weight = parameter.mutable_data_ptr<float>(),
-                                .average = tensors.average[i].mutable_data_ptr<float>(),
-                                .average_of_squares = tensors.average_of_squares[i].mutable_data_ptr<float>(),
+                                .average = step.average[i].mutable_data_ptr<float>(),
+                                .average_of_squares = step.average_of_squares[i].mutable_data_ptr<float>(),
                                 .gradient = gradients.back().const_data_ptr<float>(),
                                 .copy = copy.defined() ? copy.mutable_data_ptr() : nullptr,
                                 .elements = parameter.numel()};
     arguments.first_block[place + 1] = arguments.first_block[place] + kernels::BlocksOf(parameter.numel());
-    if (arguments.count < kernels::kMostWeights && i + 1 < tensors.parameters.size()) continue;
-    kernel(arguments, type);
+    if (arguments.count < kernels::kMostWeights && i + 1 < step.parameters.size()) continue;
+    step.kernel(arguments, type);
     arguments.count = 0;
   }
 }
 
-void RunKernel(const AdamOptions& options, const AdamTensors& tensors, const at::Tensor& step,
-               const Rate& learning_rate, double weight_decay, const std::optional<at::Tensor>& found_inf,
-               AdamKernel kernel) {
-  if (kernel == nullptr) return RunAtensKernel(options, tensors, step, learning_rate, weight_decay, found_inf);
-  RunOwnKernel(options, tensors, step, learning_rate, weight_decay, found_inf, kernel);
-}
-
 // Returns lr·√(1 − β2ᵗ)/(1 − β1ᵗ), computed in double, because 1 − 0.999 loses three digits.
-at::Tensor CorrectedRate(const AdamOptions& options, const at::Tensor& step, const Rate& learning_rate) {
-  const at::Tensor t = step.to(at::kDouble);
-  const at::Tensor factor = (1 - at::pow(options.beta2, t)).sqrt() / (1 - at::pow(options.beta1, t));
-  return std::visit([&](const auto& rate) { return (factor * rate).to(at::kFloat); }, learning_rate);
+at::Tensor CorrectedRate(const AdamStep& step) {
+  const at::Tensor t = step.count.to(at::kDouble);
+  const at::Tensor factor = (1 - at::pow(step.options.beta2, t)).sqrt() / (1 - at::pow(step.options.beta1, t));
+  return std::visit([&](const auto& rate) { return (factor * rate).to(at::kFloat); }, step.rate);
 }
 
 // w −= lr·wd·w. A factor of 1 − lr·wd would lose two of the few digits that float32 has for it.
-void Decay(at::TensorList parameters, const Rate& learning_rate, double weight_decay,
-           const std::optional<at::Tensor>& found_inf) {
-  const Rate rate = std::visit([&](const auto& number) { return Rate(number * weight_decay); }, learning_rate);
-  SubtractUnless(found_inf, parameters, parameters, rate);
+void Decay(const AdamStep& step) {
+  const Rate rate = std::visit([&](const auto& number) { return Rate(number * step.weight_decay); }, step.rate);
+  SubtractUnless(step.found_inf, step.parameters, step.parameters, rate);
+}
+
+// The kernel corrects √v before it adds ε. At an infinite step its corrections are 1, so those of this step are put
+// into the rate; the weights decay before, because the decay takes the rate as it is.
+void CorrectBeforeKernel(AdamStep& step) {
+  if (step.weight_decay != 0) Decay(step);
+  step.rate = CorrectedRate(step);
+  step.count = at::full_like(step.count, std::numeric_limits<double>::infinity());
+  step.weight_decay = 0;
 }
 
 }  // namespace
 
-// The kernel corrects √v before it adds ε. At an infinite step its corrections are 1, so those of this step are put
-// into the rate; the weights decay before, because the decay takes the rate as it is.
-void FusedAdam(const AdamOptions& options, const AdamTensors& tensors, const at::Tensor& step,
-               const Rate& learning_rate, double weight_decay, const std::optional<at::Tensor>& found_inf,
-               AdamKernel kernel) {
-  if (!options.epsilon_before_correction) {
-    return RunKernel(options, tensors, step, learning_rate, weight_decay, found_inf, kernel);
-  }
-  if (weight_decay != 0) Decay(tensors.parameters, learning_rate, weight_decay, found_inf);
-  const at::Tensor never = at::full_like(step, std::numeric_limits<double>::infinity());
-  RunKernel(options, tensors, never, CorrectedRate(options, step, learning_rate), /*weight_decay=*/0, found_inf,
-            kernel);
+void FusedAdam(AdamStep step) {
+  if (step.options.epsilon_before_correction) CorrectBeforeKernel(step);
+  if (step.kernel == nullptr) return RunAtensKernel(step);
+  RunOwnKernel(step);
 }
 
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
@@ -128,11 +119,19 @@ void Adam::Step(const Rate& learning_rate, const std::optional<at::Tensor>& foun
     const ParameterGroup& group = groups_[i];
     const std::vector<at::Tensor> gradients = group.Gradients();
     if (gradients.empty()) continue;
-    AdamTensors tensors{group.WithGradient(group.parameters), gradients, group.WithGradient(average_[i]),
-                        group.WithGradient(average_of_squares_[i])};
-    if (kernel_ != nullptr) tensors.copies = group.WithGradient(copies_[i]);
-    if (kernel_ != nullptr && gradient_factor_) tensors.gradient_factor = *gradient_factor_;
-    FusedAdam(options_, tensors, step_, group.OwnRate(learning_rate), group.weight_decay, found_inf, kernel_);
+    AdamStep step{.options = options_,
+                  .parameters = group.WithGradient(group.parameters),
+                  .gradients = gradients,
+                  .average = group.WithGradient(average_[i]),
+                  .average_of_squares = group.WithGradient(average_of_squares_[i]),
+                  .count = step_,
+                  .rate = group.OwnRate(learning_rate),
+                  .weight_decay = group.weight_decay,
+                  .found_inf = found_inf,
+                  .kernel = kernel_};
+    if (kernel_ != nullptr) step.copies = group.WithGradient(copies_[i]);
+    if (kernel_ != nullptr && gradient_factor_) step.gradient_factor = *gradient_factor_;
+    FusedAdam(std::move(step));
   }
 }
 

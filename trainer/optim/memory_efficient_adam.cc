@@ -103,8 +103,15 @@ void MemoryEfficientAdam::StepPart(size_t group_index, size_t begin, size_t end,
   }
   if (!gradients.empty()) {
     if (gradient_factor_) at::_foreach_mul_(gradients, *gradient_factor_);
-    FusedAdam(options_, {moved, gradients, moved_average, moved_square}, step_, group.OwnRate(learning_rate),
-              group.weight_decay, found_inf);
+    FusedAdam({.options = options_,
+               .parameters = moved,
+               .gradients = gradients,
+               .average = moved_average,
+               .average_of_squares = moved_square,
+               .count = step_,
+               .rate = group.OwnRate(learning_rate),
+               .weight_decay = group.weight_decay,
+               .found_inf = found_inf});
   }
   at::_foreach_sqrt_(square);
   at::_foreach_div_(average, next[0]);

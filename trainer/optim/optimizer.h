@@ -112,19 +112,20 @@ struct AdamOptions {
 // throws if it cannot be started. `copies` is the type of the copies, kFloat if there are none.
 using AdamKernel = void (*)(const kernels::AdamArguments& arguments, models::kernels::Element copies);
 
-// The lists have the same length.
-struct AdamTensors {
+// A step of one group of parameters; the lists have the same length.
+struct AdamStep {
+  AdamOptions options;
   std::vector<at::Tensor> parameters, gradients, average, average_of_squares;
-  // For a kernel of the device:
+  at::Tensor count;  // float32 scalar: the steps done, this one included
+  Rate rate;
+  double weight_decay = 0;
+  std::optional<at::Tensor> found_inf = {};
+  AdamKernel kernel = nullptr;          // null: ATen's fused kernel, which knows neither of these:
   std::vector<at::Tensor> copies = {};  // undefined where there is none
   at::Tensor gradient_factor = {};      // float32 scalar, or undefined
 };
 
-// Runs one step of `kernel`, or of ATen's fused kernel if it is null. `step` (a float32 scalar) already counts this
-// step.
-void FusedAdam(const AdamOptions& options, const AdamTensors& tensors, const at::Tensor& step,
-               const Rate& learning_rate, double weight_decay, const std::optional<at::Tensor>& found_inf,
-               AdamKernel kernel = nullptr);
+void FusedAdam(AdamStep step);
 
 // Adam (Kingma and Ba 2014, arXiv:1412.6980) as in torch.optim.Adam and AdamW; with both options, as in fairseq's
 // `adam`: w −= lr·wd·w; then w −= lr·√(1 − β2ᵗ)/(1 − β1ᵗ) · m/(√v + ε).
