@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "data/image/timm_augment.h"
+
 namespace dtrain::data {
 namespace {
 
@@ -137,27 +139,27 @@ Between BetweenFromName(const std::string& name) {
 
 double TrivialMagnitude(Operator operation, int bin) { return Magnitude(kWide, operation, bin, kBins); }
 
-void RandAugment(PixelView image, Between between, RandomGenerator& random) {
+void RandAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random) {
   constexpr int kTimes = 2, kMagnitude = 9;
   for (int i = 0; i < kTimes; ++i) {
     const auto operation = static_cast<Operator>(random.Below(kOperatorsToDraw));
     const double magnitude = Magnitude(Usual(image), operation, kMagnitude, kBins);
-    ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1), between);
+    ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1), settings.between);
   }
 }
 
-void TrivialAugment(PixelView image, Between between, RandomGenerator& random) {
+void TrivialAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random) {
   const auto operation = static_cast<Operator>(random.Below(kOperatorsToDraw));
   const double magnitude = TrivialMagnitude(operation, static_cast<int>(random.Below(kBins)));
-  ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1), between);
+  ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1), settings.between);
 }
 
-void AutoAugment(PixelView image, Between between, RandomGenerator& random) {
+void AutoAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random) {
   for (const Step& step : kImageNetPolicy[random.Below(25)]) {
     const bool applies = random.UniformFloat() < step.probability, negative = random.Below(2) == 1;
     if (!applies) continue;
     const double magnitude = Magnitude(Usual(image), step.operation, step.magnitude, 10);
-    ApplyOperator(image, step.operation, Signed(magnitude, step.operation, negative), between);
+    ApplyOperator(image, step.operation, Signed(magnitude, step.operation, negative), settings.between);
   }
 }
 
@@ -172,11 +174,9 @@ const std::vector<Augment>& Augments() {
   return table;
 }
 
-const Augment& AugmentNamed(std::string_view name) {
-  for (const Augment& augment : Augments()) {
-    if (name == augment.name) return augment;
-  }
-  throw std::invalid_argument("there is no augmentation '" + std::string(name) + "'");
+Augment AugmentNamed(const std::string& name) {
+  const auto row = std::ranges::find(Augments(), name, &Augment::name);
+  return row == Augments().end() ? TimmAugment(name) : *row;
 }
 
 }  // namespace dtrain::data

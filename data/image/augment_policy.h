@@ -2,6 +2,7 @@
 // AutoAugment's policy for ImageNet (arXiv:1805.09501), with torchvision's operators, ranges and defaults.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,25 +38,35 @@ Operator OperatorFromName(const std::string& name);
 // posterizing keeps, or the threshold of solarizing. The other operators ignore it.
 void ApplyOperator(PixelView image, Operator operation, double magnitude, Between between);
 
+// What a policy is told beside the image: how its operators find values between pixels, and, of timm's policies, among
+// which ways each of them draws one, and what lies outside of the image.
+struct PolicySettings {
+  Between between = Between::kNearest;
+  std::vector<Between> drawn_between = {Between::kBilinear, Between::kBicubic};
+  Colour outside = {124, 116, 104};
+};
+
 // Shears, translations and rotations interpolate by `between`. torchvision's classes default to the nearest pixel, but
 // its training recipe passes bilinear.
-void RandAugment(PixelView image, Between between, RandomGenerator& random);     // two operators, magnitude 9 of 30
-void TrivialAugment(PixelView image, Between between, RandomGenerator& random);  // one operator, any magnitude
-void AutoAugment(PixelView image, Between between, RandomGenerator& random);     // one of 25 pairs
+void RandAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random);  // two, magnitude 9 of 30
+void TrivialAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random);  // one, any magnitude
+void AutoAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random);     // one of 25 pairs
 
 // What --augment names, besides auto.
 struct Augment {
-  const char* name;
-  const char* description;
+  std::string name;
+  std::string description;
   bool crops = true;  // torchvision's RandomResizedCrop and RandomHorizontalFlip; if not, the centre crop of evaluation
-  void (*policy)(PixelView image, Between between, RandomGenerator& random) = nullptr;  // applied to the crop
+  std::function<void(PixelView image, const PolicySettings& settings, RandomGenerator& random)> policy =
+      nullptr;  // applied to the crop
 };
 
 // A new policy is a row of this table.
 const std::vector<Augment>& Augments();
 
-// Throws std::invalid_argument for a name that is not in the table.
-const Augment& AugmentNamed(std::string_view name);
+// Returns the row of that name, or timm's policy of that configuration (timm_augment.h). Throws std::invalid_argument
+// for any other name.
+Augment AugmentNamed(const std::string& name);
 
 // Returns TrivialAugment's magnitude for `bin`, 0 to 30, without a sign, in ApplyOperator's unit.
 double TrivialMagnitude(Operator operation, int bin);

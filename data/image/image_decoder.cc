@@ -86,7 +86,7 @@ void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sampl
 void ImageDecoder::ChangePixels(const SampleRef& sample, uint8_t* row) const {
   const PixelView image{row, SideOf(sample.size), SideOf(sample.size)};
   RandomGenerator policy(KeyOf(sample, RandomStream::kPolicy));
-  if (options_.augment.policy != nullptr) options_.augment.policy(image, options_.augment_between, policy);
+  if (options_.augment.policy) options_.augment.policy(image, options_.policy, policy);
   RandomGenerator photometric(KeyOf(sample, RandomStream::kPhotometric));
   ApplyPhotometric(image, options_.photometric, photometric);
 }

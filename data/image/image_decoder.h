@@ -23,10 +23,10 @@ struct ImageDecoderOptions {
   Interpolation interpolation = Interpolation::kBilinear;
   bool draws_interpolation = false;  // each random crop draws one of the two instead
   Augment augment = AugmentNamed("none");
-  RandomCropOptions crop = {};                  // if `augment` crops
-  Between augment_between = Between::kNearest;  // of the policy
-  PhotometricOptions photometric = {};          // of crops only
-  bool exif_orientation = false;                // turns images upright first (exif_orientation.h)
+  RandomCropOptions crop = {};          // if `augment` crops
+  PolicySettings policy = {};           // of `augment`
+  PhotometricOptions photometric = {};  // of crops only
+  bool exif_orientation = false;        // turns images upright first (exif_orientation.h)
   int64_t seed = 0;
 };
 

@@ -34,9 +34,24 @@ double DrawSymmetricBeta(double alpha, RandomGenerator& random) {
   return 1 / (1 + std::exp(second - first));
 }
 
+std::vector<double> DrawShares(double alpha, int count, RandomGenerator& random) {
+  std::vector<double> shares(static_cast<size_t>(count));
+  for (double& share : shares) share = LogGamma(alpha, random);
+  const double largest = *std::ranges::max_element(shares);
+  double sum = 0;
+  for (double& share : shares) sum += share = std::exp(share - largest);
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
 Mix DrawMix(const MixOptions& options, ImageSize image, RandomGenerator& random) {
-  const bool cut = options.cutmix > 0 && (options.mixup <= 0 || random.Below(2) == 1);
   Mix mix;
+  if (options.probability < 1 && random.Uniform(0, 1) >= options.probability) return mix;
+  // Even chances are drawn as they always were, so that runs repeat their draws.
+  const auto switches = [&] {
+    return options.switch_probability == 0.5 ? random.Below(2) == 1 : random.Uniform(0, 1) < options.switch_probability;
+  };
+  const bool cut = options.cutmix > 0 && (options.mixup <= 0 || switches());
   mix.own_share = DrawSymmetricBeta(cut ? options.cutmix : options.mixup, random);
   if (!cut) return mix;
   mix.box = CutBox(mix.own_share, image, random);

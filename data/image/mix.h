@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "data/image/crop.h"
 #include "data/random.h"
@@ -10,8 +11,10 @@
 namespace dtrain::data {
 
 struct MixOptions {
-  double mixup = 0;   // α of the Beta distribution; 0: off
-  double cutmix = 0;  // likewise; if both are set, each batch draws one of them, as in torchvision's recipes
+  double mixup = 0;        // α of the Beta distribution; 0: off
+  double cutmix = 0;       // likewise; if both are set, each batch draws one of them, as in torchvision's recipes
+  double probability = 1;  // that a batch is mixed at all
+  double switch_probability = 0.5;  // that CutMix is drawn of the two
   bool enabled() const { return mixup > 0 || cutmix > 0; }
 };
 
@@ -28,5 +31,8 @@ Mix DrawMix(const MixOptions& options, ImageSize image, RandomGenerator& random)
 // Draws from Beta(α, α) by two gamma draws (Marsaglia and Tsang, "A simple method for generating gamma variables",
 // 2000).
 double DrawSymmetricBeta(double alpha, RandomGenerator& random);
+
+// Draws `count` numbers whose sum is 1 from Dirichlet(α, …, α).
+std::vector<double> DrawShares(double alpha, int count, RandomGenerator& random);
 
 }  // namespace dtrain::data

@@ -16,7 +16,7 @@ constexpr double kEigenvectors[3][3] = {
     {-0.5675, 0.7192, 0.4009}, {-0.5808, -0.0045, -0.8140}, {-0.5836, -0.6948, 0.4203}};  // [channel][component]
 
 constexpr double kLeastSigma = 0.1, kGreatestSigma = 2.0;
-constexpr double kLeastErased = 0.02, kMostErased = 0.33, kLeastRatio = 0.3, kGreatestRatio = 3.3;
+constexpr double kLeastErased = 0.02, kLeastRatio = 0.3;
 
 void ColorJitter(PixelView image, const std::array<double, 4>& strength, RandomGenerator& random) {
   int order[] = {0, 1, 2, 3};
@@ -33,10 +33,24 @@ void ColorJitter(PixelView image, const std::array<double, 4>& strength, RandomG
   }
 }
 
-void Erase(PixelView image, const CropBox& box, const std::array<uint8_t, 3>& colour) {
+Colour DrawnColour(const ErasingOptions& options, bool is_mean, RandomGenerator& random) {
+  Colour colour;
+  for (size_t c = 0; c < 3; ++c) {
+    const double value = options.mean[c] + (is_mean ? 0 : options.deviation[c] * random.Normal());
+    colour[c] = static_cast<uint8_t>(std::clamp(std::lround(value), 0L, 255L));
+  }
+  return colour;
+}
+
+void Erase(PixelView image, const CropBox& box, const ErasingOptions& options, RandomGenerator& random) {
+  using Fill = ErasingOptions::Fill;
+  Colour colour = DrawnColour(options, options.fill == Fill::kMean, random);
   for (int y = box.y; y < box.y + box.height; ++y) {
     uint8_t* pixel = image.pixels + 3 * (static_cast<ptrdiff_t>(y) * image.width + box.x);
-    for (int x = 0; x < box.width; ++x, pixel += 3) std::copy(colour.begin(), colour.end(), pixel);
+    for (int x = 0; x < box.width; ++x, pixel += 3) {
+      if (options.fill == Fill::kNoise) colour = DrawnColour(options, false, random);
+      std::copy(colour.begin(), colour.end(), pixel);
+    }
   }
 }
 
@@ -44,11 +58,11 @@ int ToNearest(double value) { return static_cast<int>(std::nearbyint(value)); }
 
 }  // namespace
 
-CropBox RandomErasingBox(ImageSize image, RandomGenerator& random) {
+CropBox RandomErasingBox(ImageSize image, const ErasingOptions& options, int64_t count, RandomGenerator& random) {
   const double area = static_cast<double>(image.width) * image.height;
   for (int attempt = 0; attempt < 10; ++attempt) {
-    const double erased = area * random.Uniform(kLeastErased, kMostErased);
-    const double ratio = std::exp(random.Uniform(std::log(kLeastRatio), std::log(kGreatestRatio)));
+    const double erased = area * random.Uniform(kLeastErased, options.most_area) / static_cast<double>(count);
+    const double ratio = std::exp(random.Uniform(std::log(kLeastRatio), std::log(options.most_ratio)));
     const int height = ToNearest(std::sqrt(erased * ratio)), width = ToNearest(std::sqrt(erased / ratio));
     if (height >= image.height || width >= image.width) continue;
     const auto y = static_cast<int>(random.Below(image.height - height + 1));
@@ -80,8 +94,12 @@ void ApplyPhotometric(PixelView image, const PhotometricOptions& options, Random
     const int size = std::max(3, image.width / 10 | 1);
     GaussianBlur(image, size, random.Uniform(kLeastSigma, kGreatestSigma));
   }
-  if (options.random_erasing > 0 && random.Uniform(0, 1) < options.random_erasing) {
-    Erase(image, RandomErasingBox({image.width, image.height}, random), options.erased);
+  const ErasingOptions& erasing = options.erasing;
+  if (erasing.probability > 0 && random.Uniform(0, 1) < erasing.probability) {
+    const int64_t count = erasing.most == 1 ? 1 : 1 + random.Below(erasing.most);
+    for (int64_t i = 0; i < count; ++i) {
+      Erase(image, RandomErasingBox({image.width, image.height}, erasing, count, random), erasing, random);
+    }
   }
 }
 

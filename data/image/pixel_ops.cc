@@ -97,7 +97,7 @@ int Reflected(int i, int length) {
   return i < length ? i : period - i;
 }
 
-void TransformNearest(PixelView image, const AffineMap& map) {
+void TransformNearest(PixelView image, const AffineMap& map, const Colour& outside) {
   // Fixed point with 16 fractional bits, as in Pillow.
   const auto fixed = [](double value) { return static_cast<int64_t>(std::floor(value * 65536.0 + 0.5)); };
   const std::vector<uint8_t> source(image.pixels, image.pixels + Bytes(image));
@@ -109,7 +109,7 @@ void TransformNearest(PixelView image, const AffineMap& map) {
     for (int x = 0; x < image.width; ++x, fixed_x += a, fixed_y += d, to += 3) {
       const int64_t from_x = fixed_x >> 16, from_y = fixed_y >> 16;
       if (from_x < 0 || from_x >= image.width || from_y < 0 || from_y >= image.height) {
-        std::fill_n(to, 3, uint8_t{0});
+        std::copy_n(outside.data(), 3, to);
       } else {
         std::copy_n(source.data() + 3 * (from_y * image.width + from_x), 3, to);
       }
@@ -117,31 +117,53 @@ void TransformNearest(PixelView image, const AffineMap& map) {
   }
 }
 
-// Within half a pixel of the edge, a neighbour outside the image is replaced by the nearest one inside.
-void TransformBilinear(PixelView image, const AffineMap& map) {
-  const std::vector<uint8_t> source(image.pixels, image.pixels + Bytes(image));
-  const auto at = [&](int x, int y) {
-    x = std::clamp(x, 0, image.width - 1);
-    y = std::clamp(y, 0, image.height - 1);
-    return source.data() + 3 * (ptrdiff_t{y} * image.width + x);
+double Bilinear(double before, double after, double part) { return before + (after - before) * part; }
+
+double Bicubic(const double values[4], double part) {
+  const double slope = values[2] - values[0];
+  const double square = 2 * (values[0] - values[1]) + values[2] - values[3];
+  const double cube = values[1] - values[0] + values[3] - values[2];
+  return values[1] + part * (slope + part * (square + part * cube));
+}
+
+// Returns the value of a channel at (x + right, y + below), of pixel centres. Neighbours outside the image are replaced
+// by the nearest ones inside.
+template <bool cubic>
+double Interpolated(const uint8_t* channel, PixelView image, int x, int y, double right, double below) {
+  const auto at = [&](int column, int row) -> double {
+    column = std::clamp(column, 0, image.width - 1);
+    row = std::clamp(row, 0, image.height - 1);
+    return channel[3 * (ptrdiff_t{row} * image.width + column)];
   };
+  if constexpr (!cubic) {
+    return Bilinear(Bilinear(at(x, y), at(x + 1, y), right), Bilinear(at(x, y + 1), at(x + 1, y + 1), right), below);
+  } else {
+    double lines[4];
+    for (int i = 0; i < 4; ++i) {
+      const int row = y - 1 + i;
+      const double values[4] = {at(x - 1, row), at(x, row), at(x + 1, row), at(x + 2, row)};
+      lines[i] = Bicubic(values, right);
+    }
+    return Bicubic(lines, below);
+  }
+}
+
+template <bool cubic>
+void TransformBetween(PixelView image, const AffineMap& map, const Colour& outside) {
+  const std::vector<uint8_t> source(image.pixels, image.pixels + Bytes(image));
   uint8_t* to = image.pixels;
   for (int row = 0; row < image.height; ++row) {
     for (int column = 0; column < image.width; ++column, to += 3) {
       const double from_x = map.a * (column + 0.5) + map.b * (row + 0.5) + map.c;
       const double from_y = map.d * (column + 0.5) + map.e * (row + 0.5) + map.f;
       if (from_x < 0 || from_x >= image.width || from_y < 0 || from_y >= image.height) {
-        std::fill_n(to, 3, uint8_t{0});
+        std::copy_n(outside.data(), 3, to);
         continue;
       }
       const int x = static_cast<int>(std::floor(from_x - 0.5)), y = static_cast<int>(std::floor(from_y - 0.5));
-      const double right = from_x - 0.5 - x, below = from_y - 0.5 - y;
-      const uint8_t *upper = at(x, y), *lower = at(x, y + 1);
-      const uint8_t *upper_next = at(x + 1, y), *lower_next = at(x + 1, y + 1);
-      for (int c = 0; c < 3; ++c) {
-        const double above = upper[c] + (upper_next[c] - upper[c]) * right;
-        const double under = lower[c] + (lower_next[c] - lower[c]) * right;
-        to[c] = static_cast<uint8_t>(above + (under - above) * below);
+      for (ptrdiff_t c = 0; c < 3; ++c) {
+        const double value = Interpolated<cubic>(source.data() + c, image, x, y, from_x - 0.5 - x, from_y - 0.5 - y);
+        to[c] = static_cast<uint8_t>(std::clamp(value, 0.0, 255.0));
       }
     }
   }
@@ -195,6 +217,11 @@ void Solarize(PixelView image, double threshold) {
                 [threshold](int value) { return static_cast<uint8_t>(value < threshold ? value : 255 - value); });
 }
 
+void SolarizeAdd(PixelView image, int added) {
+  ApplyToValues(
+      image, [added](int value) { return static_cast<uint8_t>(value < 128 ? std::min(255, value + added) : value); });
+}
+
 void AutoContrast(PixelView image) {
   const auto histograms = Histograms(image);
   std::array<Table, 3> tables;
@@ -233,11 +260,13 @@ void Invert(PixelView image) {
   ApplyToValues(image, [](int value) { return static_cast<uint8_t>(255 - value); });
 }
 
-void Transform(PixelView image, const AffineMap& map, Between between) {
-  (between == Between::kNearest ? TransformNearest : TransformBilinear)(image, map);
+void Transform(PixelView image, const AffineMap& map, Between between, const Colour& outside) {
+  constexpr decltype(&TransformNearest) kTransforms[] = {TransformNearest, TransformBetween<false>,
+                                                         TransformBetween<true>};
+  kTransforms[static_cast<size_t>(between)](image, map, outside);
 }
 
-void Rotate(PixelView image, double degrees, Between between) {
+void Rotate(PixelView image, double degrees, Between between, const Colour& outside) {
   // Pillow rounds the matrix to 15 decimals, so that quarter turns move whole pixels.
   const auto rounded = [](double value) { return std::nearbyint(value * 1e15) / 1e15; };
   const double angle = -degrees * std::numbers::pi / 180;
@@ -245,7 +274,7 @@ void Rotate(PixelView image, double degrees, Between between) {
   const double x = image.width / 2.0, y = image.height / 2.0;
   const AffineMap map{
       .a = cosine, .b = sine, .c = x - cosine * x - sine * y, .d = -sine, .e = cosine, .f = y + sine * x - cosine * y};
-  Transform(image, map, between);
+  Transform(image, map, between, outside);
 }
 
 void GaussianBlur(PixelView image, int size, double sigma) {

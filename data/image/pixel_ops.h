@@ -3,6 +3,7 @@
 // augment_policy.h and photometric.h draw.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace dtrain::data {
@@ -26,21 +27,25 @@ void AdjustHue(PixelView image, double turns);
 
 void Posterize(PixelView image, int bits);         // keeps the highest `bits` bits of each value
 void Solarize(PixelView image, double threshold);  // inverts values that are at least `threshold`
+void SolarizeAdd(PixelView image, int added);      // adds to values below 128
 void AutoContrast(PixelView image);                // stretches each channel to 0…255
 void Equalize(PixelView image);                    // flattens each channel's histogram
 void Invert(PixelView image);
 
-// How to find a value between pixels: the nearest pixel, or the bilinear mean of the four neighbours, truncated to a
-// byte.
-enum class Between { kNearest, kBilinear };
+using Colour = std::array<uint8_t, 3>;
+
+// How to find a value between pixels: the nearest pixel, the bilinear mean of the four neighbours, or the bicubic one
+// of sixteen (a = −1), truncated to a byte.
+enum class Between { kNearest, kBilinear, kBicubic };
 
 // The result's pixel (x, y) is the source's at (a·x + b·y + c, d·x + e·y + f). Coordinates are pixels from the upper
-// left corner of the image, so that pixel centres lie at halves. Places outside the image are black.
+// left corner of the image, so that pixel centres lie at halves. Places outside the image get the colour `outside`.
 struct AffineMap {
   double a = 1, b = 0, c = 0, d = 0, e = 1, f = 0;
 };
-void Transform(PixelView image, const AffineMap& map, Between between);
-void Rotate(PixelView image, double degrees, Between between);  // counter-clockwise, about the centre
+void Transform(PixelView image, const AffineMap& map, Between between, const Colour& outside = {});
+// Counter-clockwise, about the centre.
+void Rotate(PixelView image, double degrees, Between between, const Colour& outside = {});
 
 // torchvision's gaussian_blur: a kernel of `size` (odd) by `size`, edges reflected, results rounded to whole values.
 void GaussianBlur(PixelView image, int size, double sigma);

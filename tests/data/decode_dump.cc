@@ -5,10 +5,13 @@
 //   decode_dump upright OUTPUT FILE                     the same, turned as its EXIF orientation says
 //   decode_dump crop X Y WIDTH HEIGHT SIZE OUTPUT FILE  a region resized to SIZE, as in training
 //   decode_dump op NAME MAGNITUDE OUTPUT FILE           the whole image after an augmentation
+//   decode_dump timm NAME LEVEL BETWEEN OUTPUT FILE     the same with timm's operator, against its direction if LEVEL <
+//   0 decode_dump policy TEXT COUNT OUTPUT FILE           COUNT copies of a square image after --augment=TEXT
 //   decode_dump mix MIXUP CUTMIX WIDTH HEIGHT SEED COUNT    no pixels: prints the draws of rank 0 for COUNT batches,
 //   one
 //                                                           per line: own share, x, y, width and height of the box
 //   decode_dump centre SIZE RESIZE bilinear|bicubic OUTPUT FILE…    as in evaluation
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -21,6 +24,7 @@
 #include "data/image/image_decoder.h"
 #include "data/image/mix.h"
 #include "data/image/photometric.h"
+#include "data/image/timm_augment.h"
 #include "data/random.h"
 #include "data/storage.h"
 
@@ -99,6 +103,31 @@ void DumpOperator(const std::vector<std::string>& arguments) {
   WriteImage(arguments.at(2), image);
 }
 
+void DumpTimmOperator(const std::vector<std::string>& arguments) {
+  const double level = std::stod(arguments.at(1));
+  const cv::Mat image = dtrain::data::DecodeImage(dtrain::data::ReadWholeFile(arguments.at(4)));
+  using dtrain::data::Between;
+  dtrain::data::ApplyTimmOperator(
+      {image.data, image.cols, image.rows}, arguments.at(0), std::abs(level), std::signbit(level),
+      arguments.at(2) == "bicubic" ? Between::kBicubic : Between::kBilinear, {124, 116, 104});
+  WriteImage(arguments.at(3), image);
+}
+
+void DumpPolicy(const std::vector<std::string>& arguments) {
+  const dtrain::data::Augment augment = dtrain::data::AugmentNamed(arguments.at(0));
+  const cv::Mat image = dtrain::data::DecodeImage(dtrain::data::ReadWholeFile(arguments.at(3)));
+  std::vector<uint8_t> pixels;
+  const size_t count = std::stoul(arguments.at(1));
+  for (size_t i = 0; i < count; ++i) {
+    cv::Mat copy = image.clone();
+    dtrain::data::RandomGenerator random(
+        {.sample = static_cast<int64_t>(i), .stream = dtrain::data::RandomStream::kPolicy});
+    augment.policy({copy.data, copy.cols, copy.rows}, {}, random);
+    pixels.insert(pixels.end(), copy.data, copy.data + copy.total() * 3);
+  }
+  Write(arguments.at(2), count, image.rows, image.cols, pixels);
+}
+
 void PrintMixes(const std::vector<std::string>& arguments) {
   const dtrain::data::MixOptions options{std::stod(arguments.at(0)), std::stod(arguments.at(1))};
   const dtrain::data::ImageSize size{std::stoi(arguments.at(2)), std::stoi(arguments.at(3))};
@@ -130,8 +159,13 @@ int main(int argc, char** argv) {
       PrintMixes(arguments);
     } else if (kind == "op") {
       DumpOperator(arguments);
+    } else if (kind == "timm") {
+      DumpTimmOperator(arguments);
+    } else if (kind == "policy") {
+      DumpPolicy(arguments);
     } else {
-      std::fprintf(stderr, "decode_dump full|upright|crop|op|mix|centre …: see the head of decode_dump.cc\n");
+      std::fprintf(stderr,
+                   "decode_dump full|upright|crop|op|timm|policy|mix|centre …: see the head of decode_dump.cc\n");
       return 2;
     }
   } catch (const std::exception& error) {

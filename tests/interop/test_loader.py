@@ -1,13 +1,16 @@
-"""Compares the loader's crops with Pillow's, and augmentation with torchvision's, operator by operator."""
+"""Compares the loader's crops with Pillow's, and augmentation with torchvision's and timm's, operator by operator."""
 
 import json
+import random
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 from PIL import Image
 from safetensors.numpy import load_file
+from timm.data import auto_augment
 from torchvision.transforms.autoaugment import _apply_op
 from torchvision.transforms.functional import InterpolationMode, adjust_hue, gaussian_blur
 
@@ -152,6 +155,50 @@ def test_bilinear_geometry_is_torchvisions(tmp_path, name, magnitude, size):
     assert (wrong.max(axis=-1) > 1).mean() <= 0.001 and (wrong > 0).mean() <= 0.001
     record("Augmentation", f"{name} {magnitude:g} of {size[0]}x{size[1]}, bilinear", "torchvision's AutoAugment operators",
            "0.001 of the values", (wrong > 0).mean())
+
+
+TIMMS = [("AutoContrast", 5), ("Equalize", 5), ("Invert", 5), ("Rotate", 9), ("Rotate", -3.5), ("Posterize", 7), ("Posterize", 0),
+         ("PosterizeIncreasing", 9), ("PosterizeOriginal", 6), ("PosterizeOriginal", 10), ("Solarize", 4),
+         ("SolarizeIncreasing", 9), ("SolarizeIncreasing", 0), ("SolarizeAdd", 9.3), ("Color", 9), ("ColorIncreasing", -9),
+         ("Contrast", 1), ("ContrastIncreasing", 12), ("Brightness", 9), ("BrightnessIncreasing", -9.5), ("Sharpness", 9),
+         ("SharpnessIncreasing", -9), ("ShearX", 9), ("ShearY", -9), ("TranslateXRel", 4.7), ("TranslateYRel", -9)]
+
+
+@pytest.mark.parametrize("between", ["bilinear", "bicubic"])
+def test_operators_are_timms(tmp_path, between, monkeypatch):
+    image = photo(97, 97, seed=64)
+    image.save(tmp_path / "in.png")
+    for name, level in TIMMS:
+        subprocess.run([DUMP, "timm", name, str(level), between, tmp_path / "out", tmp_path / "in.png"], check=True)
+        ours = load_file(tmp_path / "out")["images"][0].astype(int)
+        monkeypatch.setattr(auto_augment, "_randomly_negate", lambda value, negative=level < 0: -value if negative else value)
+        hparams = {"img_mean": (124, 116, 104), "interpolation": getattr(Image.Resampling, between.upper()), "magnitude_max": 20}
+        theirs = auto_augment.AugmentOp(name, prob=1.0, magnitude=abs(level), hparams=hparams)(image)
+        wrong = np.abs(ours - np.asarray(theirs, int))
+        record("Augmentation", f"{name} {level:g}, {between}", "timm's auto_augment", "mean 0.02 of 255 levels", wrong.mean())
+        assert wrong.mean() <= 0.02, (name, level)
+
+
+POLICIES = ["rand-m9-mstd0.5-inc1", "rand-m7-n3-p0.8", "rand-mstd101-tweights", "rand-m15-mmax20-n1", "original-mstd0.5", "v0",
+            "v0r", "originalr", "augmix-m5-w4-d2", "augmix"]
+
+
+@pytest.mark.parametrize("text", POLICIES)
+def test_policies_draw_as_timms(tmp_path, text):
+    """How much images change on average, and how that is distributed, is timm's: 600 draws of each."""
+    image = photo(24, 24, seed=65)
+    image.save(tmp_path / "in.png")
+    subprocess.run([DUMP, "policy", text, "600", tmp_path / "out", tmp_path / "in.png"], check=True)
+    make = {"rand": auto_augment.rand_augment_transform, "augmix": auto_augment.augment_and_mix_transform}.get(
+        text.split("-")[0], auto_augment.auto_augment_transform)
+    translation = {"translate_pct": 0.3} if text.startswith("augmix") else {}
+    transform = make(text, {"translate_const": 10, "img_mean": (124, 116, 104), **translation})
+    random.seed(1)
+    np.random.seed(1)
+    theirs = np.stack([np.asarray(transform(image), int) for _ in range(600)])
+    change = [np.abs(images - np.asarray(image, int)).mean(axis=(1, 2, 3)) for images in
+              (load_file(tmp_path / "out")["images"].astype(int), theirs)]
+    assert scipy.stats.ks_2samp(*change).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("turns", [-0.5, -0.1, 0.03, 0.5])

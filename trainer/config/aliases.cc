@@ -52,7 +52,16 @@ class Rewriter {
   }
 
  private:
-  void TakeFlag(const Argument& argument) {
+  // -j8 is -j 8: a number may follow a flag of one letter without a space.
+  Argument Spread(const Argument& argument) const {
+    const std::string& text = argument.text;
+    const bool is_short = text.size() > 2 && text[1] != '-' && text.find('=') == std::string::npos;
+    if (!is_short || !NumberFrom(text.substr(2)) || FindAlias(text.substr(1, 1), program_) == nullptr) return argument;
+    return {text.substr(0, 2) + "=" + text.substr(2), argument.place};
+  }
+
+  void TakeFlag(const Argument& given) {
+    const Argument argument = Spread(given);
     const size_t equals = argument.text.find('=');
     const std::string name = FlagName(argument);
     std::optional<std::string> value;
@@ -120,7 +129,8 @@ class Rewriter {
       for (const std::string& flag : ImpliedFlags(*word)) implied_.push_back({flag, argument.place});
     }
     if (known && !word->reason.empty()) {
-      result_.notes.push_back("--" + name + "=" + value + ": " + std::string(word->reason));
+      const std::string shown = value.empty() ? "" : "=" + value;
+      result_.notes.push_back("--" + name + shown + ": " + std::string(word->reason));
     }
     if (!alias.reason.empty()) result_.notes.push_back("--" + name + " has no effect: " + std::string(alias.reason));
   }

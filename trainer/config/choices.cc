@@ -1,9 +1,11 @@
 #include "trainer/config/choices.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "data/formats/open_source.h"
 #include "data/image/augment_policy.h"
+#include "data/image/timm_augment.h"
 #include "data/joined.h"
 
 namespace dtrain::config {
@@ -20,6 +22,24 @@ std::vector<Choice> Augmentations() {
   std::vector<Choice> list = {{"auto", "basic for image files, none for tensors"}};
   for (const data::Augment& augment : data::Augments()) list.push_back({augment.name, augment.description});
   return list;
+}
+
+std::string WhyNotTimms(const std::string& text) {
+  try {
+    data::TimmAugment(text);
+    return {};
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+
+bool IsTimmAugmentation(const std::string& text) { return WhyNotTimms(text).empty(); }
+
+std::vector<Choice> Erasings() {
+  return {{"torchvision", "the mean colour, as torchvision's RandomErasing"},
+          {"const", "the same, with the areas and shapes of timm's RandomErasing"},
+          {"rand", "timm's: a colour drawn from a normal distribution after normalisation"},
+          {"pixel", "timm's: such a colour for each pixel, cut off at black and white"}};
 }
 
 const std::vector<TaskFacts>& Tasks() {

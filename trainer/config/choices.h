@@ -15,6 +15,10 @@ namespace dtrain::config {
 // The formats and the augmentations that data/ lists, and the values that only the trainer knows.
 std::vector<Choice> DataFormats();
 std::vector<Choice> Augmentations();
+// Returns what is wrong with `text` as one of timm's augmentations; empty: nothing.
+std::string WhyNotTimms(const std::string& text);
+bool IsTimmAugmentation(const std::string& text);
+std::vector<Choice> Erasings();
 
 // What a task reads and learns. The rows of flags (flags.cc) say which of these use the flag.
 enum TaskTrait : unsigned { kImages = 1, kText = 2, kMaskedWords = 4, kSentences = 8, kLabels = 16, kClasses = 32 };

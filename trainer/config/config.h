@@ -40,7 +40,8 @@ struct ImageConfig {
   bool exif_orientation = false;
   std::vector<double> mean = {0.485, 0.456, 0.406};
   std::vector<double> std = {0.229, 0.224, 0.225};
-  // auto | none | basic | randaugment | trivialaugment | autoaugment; auto: basic for image files, none for tensors
+  // auto | none | basic | randaugment | trivialaugment | autoaugment, or one of timm's (data/image/timm_augment.h);
+  // auto: basic for image files, none for tensors
   std::string augment = "auto";
   std::string augment_interpolation = "nearest";            // nearest | bilinear; of shears, translations and rotations
   std::vector<double> crop_scale = {0.08, 1};               // least and greatest part of the area
@@ -51,7 +52,10 @@ struct ImageConfig {
   double pca_lighting = 0;                                  // standard deviation
   double blur = 0;                                          // probability
   double random_erasing = 0;                                // probability
+  std::string erasing = "torchvision";                      // torchvision | const | rand | pixel
+  int64_t erasing_count = 1;                                // rectangles of an image, at most
   double mixup = 0, cutmix = 0;                             // alpha; 0: off
+  double mix_prob = 1, mix_switch_prob = 0.5;               // of a batch to be mixed at all, and then by CutMix
 };
 
 struct TextConfig {
@@ -110,14 +114,17 @@ struct OptimizerConfig {
   bool decay_norm_and_bias = true;  // if not given: false with lars and lamb
   double clip_norm = 0;             // 0: no clipping
   int64_t max_skipped_steps = 30;
-  double spike_factor = 0;             // standard deviations; 0: losses are not watched
-  std::string on_spike = "log";        // log | skip
-  std::string loss = "ce";             // ce | bce
+  double spike_factor = 0;       // standard deviations; 0: losses are not watched
+  std::string on_spike = "log";  // log | skip
+  std::string loss = "ce";       // ce | bce
+  std::optional<double> bce_threshold;
+  bool bce_sum = false;
   std::string class_weights = "none";  // none | inverse | sqrt | effective | the path of a file
   double label_smoothing = 0;
   double ema_decay = 0;                  // 0: no average
   int64_t ema_every = 1;                 // steps between two updates of the average
   std::string ema_start = "tensorflow";  // tensorflow | timm | torchvision | none
+  std::string ema_scaling = "none";      // none | torchvision
   std::string best_of = "auto";          // auto | raw
 };
 

@@ -36,7 +36,8 @@ bool Limits::Allow(const Value& value) const {
   if (const auto* number = std::get_if<int64_t>(&value)) return AllowNumber(*this, static_cast<double>(*number));
   if (const auto* number = std::get_if<double>(&value)) return AllowNumber(*this, *number);
   if (const auto* text = std::get_if<std::string>(&value)) {
-    return choices.empty() || std::find(choices.begin(), choices.end(), *text) != choices.end();
+    return choices.empty() || std::find(choices.begin(), choices.end(), *text) != choices.end() ||
+           (also != nullptr && also(*text));
   }
   if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
     return std::all_of(numbers->begin(), numbers->end(), [this](double number) { return AllowNumber(*this, number); });
@@ -45,7 +46,7 @@ bool Limits::Allow(const Value& value) const {
 }
 
 std::string Limits::Text() const {
-  if (!choices.empty()) return "one of " + Joined(choices, " | ");
+  if (!choices.empty()) return "one of " + Joined(choices, " | ") + (also == nullptr ? "" : ", or " + also_text);
   const bool low = std::isfinite(minimum);
   const bool high = std::isfinite(maximum);
   if (low && high) {

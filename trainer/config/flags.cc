@@ -44,6 +44,12 @@ Limits OneOf(const std::vector<Choice>& choices) {
   for (const Choice& choice : choices) limits.choices.push_back(choice.name);
   return limits;
 }
+Limits OneOf(const std::vector<Choice>& choices, bool (*also)(const std::string& text), const std::string& also_text) {
+  Limits limits = OneOf(choices);
+  limits.also = also;
+  limits.also_text = also_text;
+  return limits;
+}
 Limits OneOf(const std::string& words) {
   Limits limits;
   std::istringstream stream(words);
@@ -138,7 +144,7 @@ DTRAIN_FLAG(string, features, run.features, Anything(), "",
             "the rows.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
-DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | none"), "",
+DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | transformers | none"), "",
             "Whose defaults count where the command is silent. auto: those of the program that alone has a flag that was "
             "typed; none: dtrain's.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
@@ -248,7 +254,10 @@ DTRAIN_FLAG(string, mean, image.mean, Anything(), "",
 DTRAIN_FLAG(string, std, image.std, MoreThan(0), "",
             "Standard deviation of each colour channel (R,G,B), by which images are divided after --mean is "
             "subtracted.", .kept_with_weights = true)
-DTRAIN_FLAG(string, augment, image.augment, OneOf(Augmentations()), "", "Augmentation of training images.")
+DTRAIN_FLAG(string, augment, image.augment, OneOf(Augmentations(), IsTimmAugmentation, "timm's rand, augmix, original, "
+            "originalr, v0 or v0r with its settings"), "",
+            "Augmentation of training images. timm's have its operators and settings: rand-m9-n2-mstd0.5-inc1, "
+            "augmix-m5-w4, original-mstd0.5.")
 DTRAIN_FLAG(string, augment_interpolation, image.augment_interpolation, OneOf("nearest | bilinear"), "",
             "Interpolation for the shears, translations and rotations of randaugment, trivialaugment and "
             "autoaugment. torchvision's classes default to nearest; its training recipes use bilinear.")
@@ -267,12 +276,20 @@ DTRAIN_FLAG(double, pca_lighting, image.pca_lighting, AtLeast(0), "standard devi
             "Strength of AlexNet's lighting noise; usually 0.1; 0: off.")
 DTRAIN_FLAG(double, blur, image.blur, Between(0, 1), "probability", "Probability of a Gaussian blur of sigma 0.1 to 2.")
 DTRAIN_FLAG(double, random_erasing, image.random_erasing, Between(0, 1), "probability",
-            "Probability that a rectangle of 2 to 33 % of the image is replaced by the mean colour.")
+            "Probability that a rectangle of 2 to 33 % of the image is erased.")
+DTRAIN_FLAG(string, erasing, image.erasing, OneOf(Erasings()), "",
+            "What --random_erasing puts into a rectangle.", .also_off = {"const", "rand", "pixel"})
+DTRAIN_FLAG(int64, erasing_count, image.erasing_count, Between(1, 64), "rectangles",
+            "The most that --random_erasing erases of an image; their number is drawn, and they share the area.")
 DTRAIN_FLAG(double, mixup, image.mixup, AtLeast(0), "alpha",
             "Blend each image with another one of its batch, by a share drawn from Beta(alpha, alpha); 0: off.")
 DTRAIN_FLAG(double, cutmix, image.cutmix, AtLeast(0), "alpha",
             "Replace a part of each image by that of another one of its batch, with an area drawn from Beta(alpha, "
             "alpha); 0: off. With --mixup, each batch draws one of the two.")
+DTRAIN_FLAG(double, mix_prob, image.mix_prob, Between(0, 1), "probability",
+            "Probability that --mixup or --cutmix mixes a batch.")
+DTRAIN_FLAG(double, mix_switch_prob, image.mix_switch_prob, Between(0, 1), "probability",
+            "Probability that CutMix mixes it, with both of them.")
 
 DTRAIN_FLAG(int64, tokens_per_sample, text.tokens_per_sample, Between(2, 1 << 20), "tokens",
             "Greatest length of a block of text, including the <s> in front; longer blocks are left out. The default is "
@@ -408,6 +425,11 @@ DTRAIN_FLAG(string, on_spike, optimizer.on_spike, OneOf("log | skip"), "",
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
             "Share of the target that is spread evenly over all classes.", .used_by = kClasses)
 DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(Losses()), "", "Loss for images.", .used_by = kImages)
+DTRAIN_FLAG(double, bce_threshold, optimizer.bce_threshold, Below(1), "",
+            "With --loss=bce: targets above it, smoothed and mixed, become 1 and others 0, as by timm's "
+            "--bce-target-thresh; not given: they stay.", .used_by = kImages)
+DTRAIN_FLAG(bool, bce_sum, optimizer.bce_sum, Anything(), "",
+            "With --loss=bce: the sum over the classes in place of their mean.", .used_by = kImages)
 DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
             "Weights of the classes in the training loss, for data with unequal classes: none, inverse (1 / samples), "
             "sqrt (1 / root of samples), effective (their effective number, arXiv:1901.05555), or a file with a line "
@@ -419,6 +441,9 @@ DTRAIN_FLAG(int64, ema_every, optimizer.ema_every, AtLeast(1), "steps",
             "Steps between two updates of the average of --ema_decay.")
 DTRAIN_FLAG(string, ema_start, optimizer.ema_start, OneOf(AverageStarts()), "",
             "What the n-th update of the average keeps, at most --ema_decay.")
+DTRAIN_FLAG(string, ema_scaling, optimizer.ema_scaling, OneOf("none | torchvision"), "",
+            "torchvision: what an update takes of the weights, 1 - ema_decay, is multiplied by global batch x ema_every / "
+            "epochs, as by its references' --model-ema.")
 DTRAIN_FLAG(string, best_of, optimizer.best_of, OneOf("auto | raw"), "",
             "Which weights can be the best ones (model_best.safetensors). auto: those of the average of --ema_decay, by "
             "its metrics, if there is one; raw: the weights themselves.")

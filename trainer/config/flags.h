@@ -29,7 +29,9 @@ struct Limits {
   bool minimum_excluded = false;
   bool maximum_excluded = false;
   std::vector<std::string> choices = {};
-  std::string descriptions = {};  // of the choices, for the help
+  std::string descriptions = {};                    // of the choices, for the help
+  bool (*also)(const std::string& text) = nullptr;  // whether a text that is none of the choices is allowed, too
+  std::string also_text = {};                       // what it allows, for people
 
   // Never allows NaN and infinities. Checks texts against the choices only.
   bool Allow(const Value& value) const;

@@ -36,6 +36,7 @@ const ForeignProgram& TorchvisionProgram();
 const ForeignProgram& NvidiaProgram();
 const ForeignProgram& AwsProgram();
 const ForeignProgram& HorovodProgram();
+const ForeignProgram& TransformersProgram();
 // Returns all of them.
 const std::vector<const ForeignProgram*>& ForeignPrograms();
 

@@ -306,11 +306,26 @@ Rules AverageAndSpikeRules(const Config& config) {
        .broken = !averages && optimizer.ema_every != defaults.ema_every,
        .expected = "--ema_decay with it",
        .hint = no_average},
+      {.flag = "ema_scaling",
+       .broken = !averages && optimizer.ema_scaling != defaults.ema_scaling,
+       .expected = "--ema_decay with it",
+       .hint = no_average},
       {.flag = "on_spike",
        .broken = !watches && optimizer.on_spike != defaults.on_spike,
        .expected = "--spike_factor with it",
        .hint = "without it losses are not watched; 6 is rare in a healthy run"},
   };
+}
+
+Rules BinaryLossRules(const OptimizerConfig& optimizer) {
+  const bool is_binary = optimizer.loss == "bce";
+  const std::string hint = "the cross entropy has no questions of single classes";
+  return {
+      {.flag = "bce_threshold",
+       .broken = !is_binary && optimizer.bce_threshold.has_value(),
+       .expected = "--loss=bce with it",
+       .hint = hint},
+      {.flag = "bce_sum", .broken = !is_binary && optimizer.bce_sum, .expected = "--loss=bce with it", .hint = hint}};
 }
 
 Rules ClassWeightRules(const Config& config) {

@@ -40,6 +40,12 @@ double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch
   return optimizer.lr_scaling == "sqrt" ? std::sqrt(quotient) : quotient;
 }
 
+double EmaDecay(const OptimizerConfig& optimizer, double epochs, int64_t global_batch_size) {
+  if (optimizer.ema_scaling != "torchvision" || optimizer.ema_decay == 0) return optimizer.ema_decay;
+  const double factor = static_cast<double>(global_batch_size * optimizer.ema_every) / epochs;
+  return 1 - std::min(1.0, (1 - optimizer.ema_decay) * factor);
+}
+
 std::vector<std::string> ValSplits(const DataConfig& data) {
   std::vector<std::string> names;
   std::istringstream parts(data.val_split + ",");

@@ -17,6 +17,9 @@ double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batc
 // The factor by which --lr is multiplied for this global batch, from --lr_base_batch and --lr_scaling; 1 without them.
 double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size);
 
+// Returns the decay of the average of the weights, after --ema_scaling; 0: there is none.
+double EmaDecay(const OptimizerConfig& optimizer, double epochs, int64_t global_batch_size);
+
 // The names in --val_split. The first one decides.
 std::vector<std::string> ValSplits(const DataConfig& data);
 

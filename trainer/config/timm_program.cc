@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "data/joined.h"
+#include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -214,8 +215,15 @@ Translation Accumulation(const std::string& value, const ForeignCommand&) {
 
 // timm smooths, or mixes, the targets of its binary cross entropy; without either it takes the cross entropy.
 Translation BinaryLoss(const std::string&, const ForeignCommand& command) {
-  if (Mixes(command) || command.Number({"smoothing"}, 0.1) != 0) return {{"--loss=bce"}};
-  return {.flags = {"--loss=ce"}, .note = "timm takes the cross entropy without smoothing and mixing"};
+  if (!Mixes(command) && command.Number({"smoothing"}, 0.1) == 0) {
+    return {.flags = {"--loss=ce"}, .note = "timm takes the cross entropy without smoothing and mixing"};
+  }
+  Translation translation{{"--loss=bce"}};
+  if (const auto threshold = command.Find({"bce_target_thresh"})) {
+    translation.flags.push_back("--bce_threshold=" + *threshold);
+  }
+  if (command.Has({"bce_sum"})) translation.flags.push_back("--bce_sum=true");
+  return translation;
 }
 
 Translation Amp(const std::string&, const ForeignCommand& command) {
@@ -224,11 +232,10 @@ Translation Amp(const std::string&, const ForeignCommand& command) {
   return {{type == "float16" ? "--precision=amp" : "--precision=bf16"}};
 }
 
-Translation Policy(const std::string& value, const ForeignCommand&) {
-  if (value.empty()) return {};
-  return {.refused =
-              "timm's policies have operators and magnitudes of their own; --augment=randaugment (2 operators of "
-              "magnitude 9), autoaugment and trivialaugment are torchvision's"};
+Translation Policy(const std::string& value, const ForeignCommand& command) {
+  if (value.empty() || command.Has({"no_aug"})) return {};
+  if (std::string why = WhyNotTimms(value); !why.empty()) return {.refused = std::move(why)};
+  return {{"--augment=" + value}};
 }
 
 // timm leaves it out where a policy changes colours.
@@ -238,16 +245,8 @@ Translation ColorJitter(const std::string& value, const ForeignCommand& command)
 }
 
 Translation Erasing(const std::string& value, const ForeignCommand& command) {
-  if (NumberFrom(value) == 0.0) return {};
-  if (command.Value({"remode"}, "pixel") == "const") return {{"--random_erasing=" + value}};
-  return {.refused =
-              "timm erases with noise (--remode pixel), here erased pixels become the mean colour, as with "
-              "--remode const: add that if it will do"};
-}
-
-Translation ErasingMode(const std::string& value, const ForeignCommand& command) {
-  if (value == "const" || command.Number({"reprob"}, 0) == 0) return {};
-  return {.refused = "erased pixels become the mean colour, as with --remode const"};
+  if (NumberFrom(value) == 0.0 || command.Has({"no_aug"})) return {};
+  return {{"--random_erasing=" + value, "--erasing=" + command.Value({"remode"}, "pixel")}};
 }
 
 // Without augmentation there are no random crops.
@@ -364,10 +363,14 @@ std::vector<Alias> Augmentation() {
       {.name = "color_jitter", .translate = ColorJitter},
       {.name = "no_aug", .takes_value = false, .implied = {"--augment=none"}},
       {.name = "reprob", .translate = Erasing},
-      {.name = "remode", .translate = ErasingMode},
-      {.name = "recount", .words = {{"1", ""}}, .refused = "only one rectangle is erased"},
+      {.name = "remode", .translate = OfAnother},
+      {.name = "recount", .flag = "erasing_count"},
       {.name = "smoothing", .flag = "label_smoothing"},
       {.name = "bce_loss", .takes_value = false, .translate = BinaryLoss},
+      {.name = "bce_sum", .takes_value = false, .translate = OfAnother},
+      {.name = "bce_target_thresh", .translate = OfAnother},
+      {.name = "mixup_prob", .flag = "mix_prob"},
+      {.name = "mixup_switch_prob", .flag = "mix_switch_prob"},
       {.name = "aug_repeats", .flag = "repeated_augmentation", .words = {{"0", "1"}}, .other_words_pass = true},
       {.name = "aug_splits", .words = {{"0", ""}}, .refused = "there are no augmented copies with a loss of their own"},
       {.name = "train_interpolation",

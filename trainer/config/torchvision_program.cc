@@ -7,9 +7,6 @@ namespace dtrain::config {
 namespace {
 
 constexpr std::string_view kOwnTransforms = "dtrain has its own transforms";
-constexpr std::string_view kAverageOfTorchvision =
-    "--ema_decay=D --ema_every=STEPS --ema_start=torchvision is theirs, with D = 1 - (1 - decay) x STEPS x global "
-    "batch / epochs";
 
 bool IsSchedule(const ForeignCommand& command, const std::string& name) {
   return command.Value({"lr_scheduler"}, "steplr") == name;
@@ -87,6 +84,16 @@ Translation DecayOfBiases(const std::string& value, const ForeignCommand& comman
               "biases and norms have the same decay here; --norm-weight-decay 0 --bias-weight-decay 0 is possible"};
 }
 
+// Theirs updates the average at the first step of each epoch, and so on from there; ours at each multiple of the steps.
+Translation Average(const std::string&, const ForeignCommand& command) {
+  return {{"--ema_decay=" + command.Value({"model_ema_decay"}, "0.99998"),
+           "--ema_every=" + command.Value({"model_ema_steps"}, "32"), "--ema_start=torchvision",
+           "--ema_scaling=torchvision"}};
+}
+
+// Without --model-ema they have no effect, with it they are part of its translation.
+Translation OfTheAverage(const std::string&, const ForeignCommand&) { return {}; }
+
 }  // namespace
 
 const ForeignProgram& TorchvisionProgram() {
@@ -136,9 +143,9 @@ const ForeignProgram& TorchvisionProgram() {
                           {"PIL", "", "", kOwnTransforms},
                           {"tensor", "", "", kOwnTransforms}},
                 .other_words_pass = true},
-               {.name = "model_ema", .takes_value = false, .refused = kAverageOfTorchvision},
-               {.name = "model_ema_steps", .words = {{"32", ""}}, .refused = kAverageOfTorchvision},
-               {.name = "model_ema_decay", .words = {{"0.99998", ""}}, .refused = kAverageOfTorchvision}}};
+               {.name = "model_ema", .takes_value = false, .translate = Average},
+               {.name = "model_ema_steps", .translate = OfTheAverage},
+               {.name = "model_ema_decay", .translate = OfTheAverage}}};
   return program;
 }
 

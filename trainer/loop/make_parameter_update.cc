@@ -54,14 +54,14 @@ optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const t
                                 device, std::move(half_weights));
 }
 
-std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config, int64_t warmup_steps,
+std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config, const Plan& plan,
                                                       const torch::nn::Module& module,
                                                       const checkpoint::Snapshot* restored) {
   if (config.ema_decay <= 0) return std::nullopt;
   optim::WeightAverage average(
       weights::StateOf(module),
       optim::WeightAverageOptions{
-          .decay = config.ema_decay, .every = config.ema_every, .start = config.ema_start, .warmup = warmup_steps});
+          .decay = plan.ema_decay, .every = config.ema_every, .start = config.ema_start, .warmup = plan.WarmupSteps()});
   if (restored == nullptr) return average;
   if (restored->average.empty()) {
     report::LogWarning("the checkpoint has no average of the weights: the average starts from the current weights");

@@ -8,6 +8,7 @@
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config.h"
 #include "trainer/distributed/data_parallel.h"
+#include "trainer/loop/plan.h"
 #include "trainer/optim/parameter_update.h"
 #include "trainer/optim/weight_average.h"
 
@@ -21,7 +22,7 @@ optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const t
 
 // Returns the average of the weights that `restored` holds. It starts from the current weights if `restored` is null or
 // holds no average (which logs a warning). Returns empty without --ema_decay.
-std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config, int64_t warmup_steps,
+std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config, const Plan& plan,
                                                       const torch::nn::Module& module,
                                                       const checkpoint::Snapshot* restored);
 

@@ -22,6 +22,7 @@ struct Plan {
   double steps_per_epoch = 0;
   int64_t total_steps = 0;
   optim::LrScheduleOptions schedule;
+  double ema_decay = 0;  // with --ema_scaling; 0: no average
 
   // An interval of 0 is none; evaluations and checkpoints are due at the end of the run in any case.
   double eval_every_epochs = 0, save_every_epochs = 0;

@@ -34,7 +34,7 @@ void TrainingStep::Restore(const Progress& progress, const checkpoint::Snapshot*
     weights::CopyInto(weights::StateOf(module), restored->model);
     weights::CopyInto(update.State(), restored->optimizer);
   }
-  average_ = MakeWeightAverage(parts_.config.optimizer, parts_.plan.WarmupSteps(), module, restored);
+  average_ = MakeWeightAverage(parts_.config.optimizer, parts_.plan, module, restored);
   std::vector<at::Tensor> replicated;
   for (const auto& [name, tensor] : weights::StateOf(module)) replicated.push_back(tensor.detach());
   for (const auto& [name, tensor] : update.State()) replicated.push_back(tensor);

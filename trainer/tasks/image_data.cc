@@ -24,16 +24,38 @@ namespace {
 constexpr int64_t kImageNetTrainSamples = 1'281'167;
 constexpr int64_t kImageNetClasses = 1000;
 
+data::ErasingOptions ErasingOf(const config::ImageConfig& image) {
+  using Fill = data::ErasingOptions::Fill;
+  data::ErasingOptions options{.probability = image.random_erasing, .most = image.erasing_count};
+  for (size_t c = 0; c < 3; ++c) {
+    options.mean[c] = 255 * image.mean[c];
+    options.deviation[c] = 255 * image.std[c];
+  }
+  if (image.erasing == "torchvision") return options;
+  options.most_area = 1.0 / 3;
+  options.most_ratio = 1 / 0.3;
+  options.fill = image.erasing == "pixel" ? Fill::kNoise : image.erasing == "rand" ? Fill::kColour : Fill::kMean;
+  return options;
+}
+
 data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
-  data::PhotometricOptions options{
-      .pca_lighting = image.pca_lighting, .blur = image.blur, .random_erasing = image.random_erasing};
+  data::PhotometricOptions options{.pca_lighting = image.pca_lighting, .blur = image.blur, .erasing = ErasingOf(image)};
   const std::vector<double>& jitter = image.color_jitter;
   for (size_t i = 0; i < 3; ++i) options.color_jitter[i] = jitter[jitter.size() == 1 ? 0 : i];
   if (jitter.size() == 4) options.color_jitter[3] = jitter[3];
-  for (size_t c = 0; c < 3; ++c) {
-    options.erased[c] = static_cast<uint8_t>(std::lround(255 * std::clamp(image.mean[c], 0.0, 1.0)));
-  }
   return options;
+}
+
+// timm's policies take the filters of the random crop.
+data::PolicySettings PolicySettingsOf(const config::ImageConfig& image) {
+  using data::Between;
+  data::PolicySettings settings{.between = data::BetweenFromName(image.augment_interpolation)};
+  if (image.interpolation == "bilinear") settings.drawn_between = {Between::kBilinear};
+  if (image.interpolation == "bicubic") settings.drawn_between = {Between::kBicubic};
+  for (size_t c = 0; c < 3; ++c) {
+    settings.outside[c] = static_cast<uint8_t>(std::lround(255 * std::clamp(image.mean[c], 0.0, 1.0)));
+  }
+  return settings;
 }
 
 data::ImageDecoderOptions DecoderOptions(const config::Config& config, SplitPart part, const data::Augment& augment) {
@@ -49,14 +71,14 @@ data::ImageDecoderOptions DecoderOptions(const config::Config& config, SplitPart
           .crop = {.scale = {image.crop_scale[0], image.crop_scale[1]},
                    .ratio = {image.crop_ratio[0], image.crop_ratio[1]},
                    .flip = image.hflip},
-          .augment_between = data::BetweenFromName(image.augment_interpolation),
+          .policy = PolicySettingsOf(image),
           .photometric = PhotometricOf(image),
           .exif_orientation = image.exif_orientation,
           .seed = config.batch.seed};
 }
 
 // --augment, for training only; `by_default` is what `auto` means for this format.
-const data::Augment& AugmentOf(const config::Config& config, SplitPart part, const char* by_default) {
+data::Augment AugmentOf(const config::Config& config, SplitPart part, const char* by_default) {
   if (part != SplitPart::kTrain) return data::AugmentNamed("none");
   return data::AugmentNamed(config.image.augment == "auto" ? by_default : config.image.augment);
 }
@@ -73,7 +95,7 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, S
                      "choose a model of text, or other data");
   }
   const bool has_pixels = source.kind() == data::RecordKind::kPixels;
-  const data::Augment& augment = AugmentOf(config, part, has_pixels ? "none" : "basic");
+  const data::Augment augment = AugmentOf(config, part, has_pixels ? "none" : "basic");
   const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
   if (has_pixels && part == SplitPart::kTrain && !augment.crops && !needing_crops.empty()) {
     throw UsageError(needing_crops + ": the images of a safetensors file are not augmented by default",

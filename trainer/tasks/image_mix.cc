@@ -53,9 +53,9 @@ at::Tensor MixedImages(const at::Tensor& images, const data::Batch& batch, const
   return mixed;
 }
 
-at::Tensor MixedLoss(const at::Tensor& own, const at::Tensor& other, const data::Batch& batch) {
+std::pair<at::Tensor, at::Tensor> LabelShares(const data::Batch& batch) {
   const at::Tensor& shares = batch[kMixShares];
-  return own * shares[kOwnLabel] + other * shares[kOtherLabel];
+  return {shares[kOwnLabel], shares[kOtherLabel]};
 }
 
 }  // namespace dtrain::tasks

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <utility>
+
 #include "data/image/mix.h"
 #include "data/pipeline/batch.h"
 
@@ -16,8 +18,7 @@ void AddMix(data::Batch& batch, const data::Mix& mix);
 // same type and memory format. AddMix was called for `batch`; `options` are those with which its mix was drawn.
 at::Tensor MixedImages(const at::Tensor& images, const data::Batch& batch, const data::MixOptions& options);
 
-// Returns the loss of mixed labels, where `own` is the loss of the images' own labels and `other` that of the labels of
-// the images before them. Correct for criteria that are linear in the target.
-at::Tensor MixedLoss(const at::Tensor& own, const at::Tensor& other, const data::Batch& batch);
+// Returns the shares of the images' own labels and of those of the images before them, float32 scalars on the device.
+std::pair<at::Tensor, at::Tensor> LabelShares(const data::Batch& batch);
 
 }  // namespace dtrain::tasks

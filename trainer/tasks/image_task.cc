@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "data/image/prepare_images.h"
 #include "data/pipeline/device_feed.h"
@@ -32,18 +33,34 @@ at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, d
   return at::cross_entropy_loss(logits, labels, weights, at::Reduction::Sum, kIgnoreNone, label_smoothing);
 }
 
+// The cross entropy is linear in the target, so the loss of mixed labels is the weighted sum of two losses.
+at::Tensor CrossEntropyOf(const at::Tensor& logits, const MixedLabels& mixed, const CriterionOptions& options) {
+  const auto loss = [&](const at::Tensor& labels) {
+    return CrossEntropySum(logits, labels, options.label_smoothing, options.class_weights);
+  };
+  if (!mixed.own_share.defined()) return loss(mixed.labels);
+  return loss(mixed.labels) * mixed.own_share + loss(mixed.labels.roll(1)) * mixed.other_share;
+}
+
 // Each class is a binary question. Its target is smoothed as in the cross entropy, and the loss of a sample is the mean
-// over the classes (timm.loss.BinaryCrossEntropy).
-at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
-                                 const at::Tensor& /*weights*/) {
+// over the classes, or their sum (timm.loss.BinaryCrossEntropy).
+at::Tensor BinaryCrossEntropyOf(const at::Tensor& logits, const MixedLabels& mixed, const CriterionOptions& options) {
   const auto classes = static_cast<double>(logits.size(1));
-  const double off = label_smoothing / classes;
-  const at::Tensor targets = at::full_like(logits, off).scatter_(1, labels.unsqueeze(1), 1 - label_smoothing + off);
-  return at::binary_cross_entropy_with_logits(logits, targets, {}, {}, at::Reduction::Sum) / classes;
+  const double off = options.label_smoothing / classes;
+  const auto targets_of = [&](const at::Tensor& labels) {
+    return at::full_like(logits, off).scatter_(1, labels.unsqueeze(1), 1 - options.label_smoothing + off);
+  };
+  at::Tensor targets = targets_of(mixed.labels);
+  if (mixed.own_share.defined()) {
+    targets = targets * mixed.own_share + targets_of(mixed.labels.roll(1)) * mixed.other_share;
+  }
+  if (options.bce_threshold) targets = targets.gt(*options.bce_threshold).to(logits.scalar_type());
+  const at::Tensor sum = at::binary_cross_entropy_with_logits(logits, targets, {}, {}, at::Reduction::Sum);
+  return options.sums_classes ? sum : sum / classes;
 }
 
 // By the names of config::Losses().
-const std::map<std::string, Criterion> kCriteria = {{"ce", CrossEntropySum}, {"bce", BinaryCrossEntropySum}};
+const std::map<std::string, Criterion> kCriteria = {{"ce", CrossEntropyOf}, {"bce", BinaryCrossEntropyOf}};
 
 // On a GPU the normalising kernel already writes the type that autocast would cast to next, which gives the same bits
 // with one pass less. On the CPU autocast casts.
@@ -103,12 +120,14 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
     : model_(std::move(model)),
       precision_(optim::PrecisionNamed(config.precision.name)),
       criterion_(kCriteria.at(config.optimizer.loss)),
-      label_smoothing_(config.optimizer.label_smoothing),
+      criterion_options_{.label_smoothing = config.optimizer.label_smoothing,
+                         .bce_threshold = config.optimizer.bce_threshold,
+                         .sums_classes = config.optimizer.bce_sum},
       largest_size_(LargestSize(config.image)),
       device_(device),
       preparation_{config.image.mean, config.image.std, config.model.channels_last, PreparedType(device, precision_)},
       normalisation_(device::NormalisationOn(device)),
-      mix_{config.image.mixup, config.image.cutmix},
+      mix_{config.image.mixup, config.image.cutmix, config.image.mix_prob, config.image.mix_switch_prob},
       seed_(config.batch.seed),
       elastic_shards_(config.batch.elastic_shards) {
   optim::AllowTf32(precision_.tf32);
@@ -132,17 +151,19 @@ at::Tensor ImageTask::Features(const at::Tensor& images) {
 }
 
 LossSums ImageTask::Loss(const data::Batch& batch) {
-  const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
-  if (mix_.enabled()) return LossOfMixed(batch, labels);
-  const at::Tensor logits = Logits(batch["images"]);
-  LossSums sums = SumsOf(CriterionSum(logits, labels), batch.size());
-  if (class_weights_.defined()) sums.weight = class_weights_.index_select(0, labels).sum();
-  sums.hits = logits.detach().argmax(1).eq(labels).sum();
+  MixedLabels labels{batch["labels"].to(device_, /*non_blocking=*/true)};
+  at::Tensor images = Normalised(batch["images"]);
+  if (mix_.enabled()) {
+    images = MixedImages(images, batch, mix_);
+    std::tie(labels.own_share, labels.other_share) = LabelShares(batch);
+  }
+  const at::Tensor logits = LogitsOfNormalised(images);
+  LossSums sums = SumsOf(criterion_(logits, labels, criterion_options_), batch.size());
+  if (mix_.enabled()) return sums;
+  const at::Tensor& weights = criterion_options_.class_weights;
+  if (weights.defined()) sums.weight = weights.index_select(0, labels.labels).sum();
+  sums.hits = logits.detach().argmax(1).eq(labels.labels).sum();
   return sums;
-}
-
-at::Tensor ImageTask::CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const {
-  return criterion_(logits, labels, label_smoothing_, class_weights_);
 }
 
 LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
@@ -151,7 +172,7 @@ LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
 }
 
 void ImageTask::UseClassWeights(const std::vector<double>& weights) {
-  if (!weights.empty()) class_weights_ = at::tensor(weights, at::kFloat).to(device_);
+  if (!weights.empty()) criterion_options_.class_weights = at::tensor(weights, at::kFloat).to(device_);
 }
 
 // The draws depend on the part of the step, not on the rank that computes it.
@@ -166,14 +187,6 @@ data::Batch ImageTask::Prepared(data::Batch batch) const {
   data::RandomGenerator random(key);
   AddMix(batch, data::DrawMix(mix_, SizeOf(batch["images"]), random));
   return batch;
-}
-
-// Both criteria are linear in the target, so the loss of mixed labels is the weighted sum of two losses.
-LossSums ImageTask::LossOfMixed(const data::Batch& batch, const at::Tensor& labels) {
-  const at::Tensor logits = LogitsOfNormalised(MixedImages(Normalised(batch["images"]), batch, mix_));
-  const at::Tensor own = CriterionSum(logits, labels);
-  const at::Tensor other = CriterionSum(logits, labels.roll(1));
-  return SumsOf(MixedLoss(own, other, batch), batch.size());
 }
 
 data::Batch ImageTask::RandomBatch(int64_t samples) const {
@@ -251,7 +264,7 @@ report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
 }
 
 report::Metrics ImageTask::TrainingMetrics(double hits, double weight) const {
-  if (mix_.enabled() || class_weights_.defined()) return {};
+  if (mix_.enabled() || criterion_options_.class_weights.defined()) return {};
   return {{.name = "top1", .value = 100 * hits / weight, .decimals = 2, .higher_is_better = true}};
 }
 

@@ -26,10 +26,22 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
 std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& config,
                                                      const weights::TrainedWeights& weights, at::Device device);
 
-// Returns the loss of a training batch, summed over its samples. Linear in the target, for mixed labels. `weights` of
-// the classes may be undefined.
-using Criterion = at::Tensor (*)(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
-                                 const at::Tensor& weights);
+// What a training criterion knows beside logits and labels.
+struct CriterionOptions {
+  double label_smoothing = 0;
+  std::optional<double> bce_threshold = {};
+  bool sums_classes = false;
+  at::Tensor class_weights = {};  // float32, one for each class, on the device; undefined: all are 1
+};
+
+// The labels of mixed images are `labels` and those of the images before them, each with its share (a float32 scalar on
+// the device, undefined if they are not mixed).
+struct MixedLabels {
+  at::Tensor labels, own_share = {}, other_share = {};
+};
+
+// Returns the loss of a training batch, summed over its samples.
+using Criterion = at::Tensor (*)(const at::Tensor& logits, const MixedLabels& labels, const CriterionOptions& options);
 
 class ImageTask : public Task {
  public:
@@ -41,7 +53,7 @@ class ImageTask : public Task {
   data::Batch Prepared(data::Batch batch) const override;
   LossSums Loss(const data::Batch& batch) override;
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
-  bool weight_varies() const override { return class_weights_.defined(); }
+  bool weight_varies() const override { return criterion_options_.class_weights.defined(); }
   void UseClassWeights(const std::vector<double>& weights) override;
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kImages; }
   std::string WhyNotRecorded() const override { return ""; }
@@ -71,17 +83,14 @@ class ImageTask : public Task {
   // Returns images in the form that the network takes.
   at::Tensor Normalised(const at::Tensor& images) const;
   at::Tensor LogitsOfNormalised(const at::Tensor& images);
-  // The training criterion, summed over the batch.
-  at::Tensor CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const;
   LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
   int64_t NumClasses() const;
   int64_t NumConfusions() const;  // classes², or 0 if they are not counted
-  LossSums LossOfMixed(const data::Batch& batch, const at::Tensor& labels);
 
   std::shared_ptr<models::ImageModel> model_;
   const optim::Precision& precision_;
   Criterion criterion_;
-  double label_smoothing_;
+  CriterionOptions criterion_options_;
   int64_t largest_size_;  // pixels
   at::Device device_;
   data::ImagePreparation preparation_;
@@ -91,7 +100,6 @@ class ImageTask : public Task {
   std::optional<int64_t> elastic_shards_;
   bool counts_confusions_ = false;
   OutputsObserver observer_;
-  at::Tensor class_weights_;  // float32, one for each class, on the device; undefined: all are 1
 };
 
 }  // namespace dtrain::tasks

@@ -20,7 +20,7 @@ TEST(RandomErasing, BoxesAreInsideAndOfTheRightArea) {
   double area = 0;
   constexpr int kDraws = 4000;
   for (int i = 0; i < kDraws; ++i) {
-    const CropBox box = RandomErasingBox({224, 224}, random);
+    const CropBox box = RandomErasingBox({224, 224}, {}, 1, random);
     ASSERT_TRUE(box.x >= 0 && box.y >= 0 && box.x + box.width <= 224 && box.y + box.height <= 224);
     area += static_cast<double>(box.width) * box.height / (224 * 224);
   }
@@ -40,21 +40,21 @@ TEST(Photometric, ErasesWithTheMeanAsOftenAsAsked) {
   int erased = 0;
   for (int i = 0; i < 1000; ++i) {
     std::vector<uint8_t> pixels(3 * 32 * 32, 0);
-    ApplyPhotometric({pixels.data(), 32, 32}, {.random_erasing = 0.25, .erased = {9, 8, 7}}, random);
+    ApplyPhotometric({pixels.data(), 32, 32}, {.erasing = {.probability = 0.25, .mean = {9, 8, 7}}}, random);
     erased += std::count(pixels.begin(), pixels.end(), 8) > 0 ? 1 : 0;
   }
   EXPECT_NEAR(erased, 250, 45);
 }
 
 TEST(Policies, DrawManyDifferentOperators) {
-  using Policy = void (*)(PixelView, Between, RandomGenerator&);
+  using Policy = void (*)(PixelView, const PolicySettings&, RandomGenerator&);
   for (const Policy policy : {Policy{RandAugment}, Policy{TrivialAugment}, Policy{AutoAugment}}) {
     std::set<std::vector<uint8_t>> results;
     for (int64_t i = 0; i < 200; ++i) {
       std::vector<uint8_t> pixels(3 * 16 * 16);
       for (size_t p = 0; p < pixels.size(); ++p) pixels[p] = static_cast<uint8_t>(p * 53);
       RandomGenerator random(RandomKey{.sample = i});
-      policy({pixels.data(), 16, 16}, Between::kBilinear, random);
+      policy({pixels.data(), 16, 16}, {.between = Between::kBilinear}, random);
       results.insert(pixels);
     }
     EXPECT_GT(results.size(), 20U);

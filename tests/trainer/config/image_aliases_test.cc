@@ -43,12 +43,14 @@ TEST(ImageAliases, TorchvisionsReference) {
       "--data-path=imagenet --model=resnet50 --batch-size=128 --lr=0.5 --lr-scheduler=cosineannealinglr "
       "--lr-warmup-epochs=5 --lr-warmup-method=linear --auto-augment=ta_wide --epochs=600 --random-erase=0.1 "
       "--label-smoothing=0.1 --mixup-alpha=0.2 --cutmix-alpha=1.0 --weight-decay=2e-5 --norm-weight-decay=0.0 "
-      "--train-crop-size=176 --val-resize-size=232 --ra-sampler --ra-reps=4 --amp -j 8 --opt=sgd",
+      "--train-crop-size=176 --val-resize-size=232 --ra-sampler --ra-reps=4 --amp -j8 --opt=sgd "
+      "--model-ema",
       "--data_dir=imagenet --model=resnet50 --batch_size=128 --lr=0.5 --lr_schedule=cosine --warmup_epochs=5 "
       "--augment=trivialaugment --augment_interpolation=bilinear --epochs=600 --random_erasing=0.1 "
       "--label_smoothing=0.1 --mixup=0.2 --cutmix=1 --weight_decay=2e-5 --nodecay_norm_and_bias "
       "--warmup_start_lr=0.005 --lr_per_epoch --lr_decay_epochs=30 --image_size=176 --eval_image_size=224 "
-      "--eval_resize=232 --log_interval=10 --repeated_augmentation=4 --precision=amp --workers=8 --optimizer=sgd");
+      "--eval_resize=232 --log_interval=10 --repeated_augmentation=4 --precision=amp --workers=8 --optimizer=sgd "
+      "--ema_decay=0.99998 --ema_every=32 --ema_start=torchvision --ema_scaling=torchvision");
   ExpectSame("--lr-warmup-decay=0.01 --lr 0.5 --val-crop-size=192 --defaults_of=none",
              "--warmup_start_lr=0.005 --lr=0.5 --eval_image_size=192 --defaults_of=none");
 }
@@ -155,12 +157,17 @@ TEST(ImageAliases, Timm) {
       "--sched step --decay-epochs 2.4 --decay-rate .97 --min-lr 1e-5 --reprob 0.2 --remode const --smoothing 0.2 "
       "--native-amp --drop 0.2 --clip-grad 1 --warmup-prefix --warmup-epochs 3 --epochs 10 --torchcompile inductor "
       "imagenet",
-      WithDefaultsOfTimm("--lr_schedule=step --lr_decay_epochs=2.4 --lr_decay_factor=0.97 --end_lr=1e-5 "
-                         "--random_erasing=0.2 --label_smoothing=0.2 --precision=amp --dropout=0.2 --clip_norm=1 "
-                         "--noschedule_through_warmup --warmup_epochs=3 --epochs=13 --data_dir=imagenet"));
+      WithDefaultsOfTimm(
+          "--lr_schedule=step --lr_decay_epochs=2.4 --lr_decay_factor=0.97 --end_lr=1e-5 "
+          "--random_erasing=0.2 --erasing=const --label_smoothing=0.2 --precision=amp --dropout=0.2 --clip_norm=1 "
+          "--noschedule_through_warmup --warmup_epochs=3 --epochs=13 --data_dir=imagenet"));
   ExpectSame("--opt-eps 1e-3 --opt rmsproptf --crop-pct=0.875 --opt-betas 0.8 0.99",
              WithDefaultsOfTimm(
                  "--rmsprop_eps=1e-3 --optimizer=rmsprop_tf --nonesterov --eval_resize=256 --adam_betas=0.8,0.99"));
+  ExpectSame(
+      "--sched=cosine --aa rand-m7-mstd0.5-inc1 --reprob 0.25 --recount 3 --bce-loss --bce-target-thresh 0.2",
+      WithDefaultsOfTimm("--augment=rand-m7-mstd0.5-inc1 --random_erasing=0.25 --erasing=pixel --erasing_count=3 "
+                         "--color_jitter=0 --loss=bce --bce_threshold=0.2"));
   ExpectSame("--sched=cosine --scale 0.35 1 --ratio 1 1 --hflip 0 --model-ema",
              WithDefaultsOfTimm("--crop_scale=0.35,1 --crop_ratio=1,1 --hflip=0 --ema_decay=0.9998 --ema_start=none"));
   ExpectSame("--sched=cosine --model-ema --model-ema-decay=0.999 --model-ema-warmup --model-ema-force-cpu",

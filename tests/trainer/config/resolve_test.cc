@@ -65,6 +65,17 @@ TEST(ResolveForDevice, AmpIsTheDevicesHalfPrecision) {
   for (const char* name : {"fp32", "tf32", "fp16", "bf16"}) EXPECT_EQ(resolved(name, false), name);
 }
 
+// torchvision's own command: 8 x 128 images, 600 epochs (references/classification/train.py, `adjust`).
+TEST(EmaDecay, IsScaledAsByTorchvision) {
+  OptimizerConfig optimizer{.ema_decay = 0.99998, .ema_every = 32};
+  EXPECT_EQ(EmaDecay(optimizer, 600, 1024), 0.99998);
+  optimizer.ema_scaling = "torchvision";
+  EXPECT_NEAR(EmaDecay(optimizer, 600, 1024), 1 - 2e-5 * 1024 * 32 / 600, 1e-12);
+  EXPECT_EQ(EmaDecay(optimizer, 1, 1 << 20), 0);
+  optimizer.ema_decay = 0;
+  EXPECT_EQ(EmaDecay(optimizer, 600, 1024), 0);  // there is no average
+}
+
 TEST(ResolveForDevice, SentencesOnACpuAreNotPadded) {
   const auto resolved = [](const std::string& task, bool has_gpu, const std::string& backend = "auto") {
     Config config;
