@@ -25,7 +25,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from safe_files import DISK, Failure, Parser, exit_code, replace, shown, why
+from safe_files import DISK, Failure, Parser, exit_code, has_mark, replace, shown, why
 
 try:
     from matplotlib import pyplot as plt
@@ -88,7 +88,10 @@ def prepare_output(folder: Path) -> None:
     """Makes the folder. Refuses one with files that no report has written, such as a run directory."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        others = sorted(entry.name for entry in folder.iterdir() if not OURS.fullmatch(entry.name))
+        entries = list(folder.iterdir())
+        others = sorted(entry.name for entry in entries if not OURS.fullmatch(entry.name))
+        if any(not entry.is_symlink() for entry in entries) and not has_mark(folder / "report.html", page.MARK.encode()):
+            others = others or sorted(entry.name for entry in entries)
     except FileExistsError:
         raise Failure(f"--output={folder} is no folder", "name a new folder") from None
     except OSError as error:

@@ -13,6 +13,7 @@ from reports.points import finite
 from reports.run import NO_METRICS, Run, smaller_is_better
 from safe_files import shown
 
+MARK = '<p class="when">dtrain, '  # by which a page is known again, and may be replaced
 MOST_BYTES_OF_A_CELL, MOST_BYTES_OF_A_MESSAGE = 80, 4000
 MOST_FLAGS, MOST_METRICS, MOST_NOTES, MOST_ROWS_OF_CLASSES = 12, 12, 10, 40
 
