@@ -38,6 +38,8 @@ TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, int64_t 
 
 }  // namespace
 
+bool HasText(const SentenceText& text) { return !Stripped(text.text).empty() || !Stripped(text.pair).empty(); }
+
 SentenceCollector::SentenceCollector(const SentenceOptions& options, const SentenceTokenizer* tokenizer, bool is_pair)
     : target_(options.target),
       most_tokens_(options.tokens_per_sample),
@@ -57,7 +59,7 @@ std::string SentenceCollector::WhereIs(const RawSentence& row) const {
 }
 
 void SentenceCollector::NoteEmpty(const RawSentence& row) {
-  if (!Stripped(row.text.text).empty() || !Stripped(row.text.pair).empty()) return;
+  if (HasText(row.text)) return;
   if (empty_++ == 0) first_empty_ = WhereIs(row);
 }
 
@@ -120,10 +122,11 @@ void SentenceCollector::AddTokens(std::span<const uint32_t> a, std::span<const u
 }
 
 SentenceSet SentenceCollector::Take() {
-  if (empty_ > 0) {
+  const int64_t allowed = target_ == SentenceTarget::kNone ? std::max<int64_t>(0, set_.size() - 1) : 0;
+  if (empty_ > allowed) {
     throw DataError(
         first_empty_ + ": the text is empty" + (empty_ > 1 ? " (" + CountOf(empty_, "row") + " have no text)" : ""),
-        "remove rows without text: there is nothing to learn from them");
+        "remove rows without text: they say nothing");
   }
   if (set_.ends.empty()) throw DataError(set_.files.front().path + " has no rows");
   return std::move(set_);

@@ -66,7 +66,7 @@ class SentenceCollector {
                  SentenceSet::Place place, const std::string& where);
   void LeaveOut(int64_t rows) { set_.left_out += rows; }
 
-  // Returns the rows. Throws DataError if there are none, or if some have no text.
+  // Returns the rows. Throws DataError if there are none, or if some, for a prediction all, have no text.
   SentenceSet Take();
 
  private:

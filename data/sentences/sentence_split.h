@@ -43,6 +43,9 @@ struct SentenceText {
   std::string text, pair;  // `pair` is empty if there is none
 };
 
+// Whether there is more than blanks in it.
+bool HasText(const SentenceText& text);
+
 struct SentenceSplit {
   std::unique_ptr<RecordSource> source;          // class_names() are the classes in label order; empty unless kClass
   std::unique_ptr<SampleDecoder> decoder;        // fills the fields of sentence_rows.h
@@ -68,8 +71,8 @@ std::unique_ptr<SampleDecoder> DecoderOf(const SentenceOptions& options);
 // room for the special tokens.
 SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split);
 
-// Opens one file without labels: a table, or FILE.txt with a text in each line. Keeps the texts. data_dir and target
-// are ignored.
+// Opens one file without labels: a table, or FILE.txt with a text in each line. Keeps the texts, of which some, but not
+// all, may be blank. data_dir and target are ignored.
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file);
 
 // Whether all labels of a split are decimal numbers of which some are not whole. Reads the labels only. Throws

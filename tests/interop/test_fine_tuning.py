@@ -190,9 +190,9 @@ def test_features_are_the_first_hidden_states(work, tmp_path, head):
     folder = getattr(work, head)
     outcome = run("--mode=predict", f"--init_weights={folder}", f"--input={work.classes / 'dev.tsv'}", "--batch_size=5",
                   f"--tokens_per_sample={LENGTH}", f"--features={tmp_path / 'x.safetensors'}")
-    assert outcome.last_line == f"predicted={ROWS}"
+    assert outcome.last_line == f"predicted={ROWS} unreadable=0"
     names = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert names == [{"text": row["sentence1"], "pair": row["sentence2"]} for row in work.rows]
+    assert names == [{"row": number, "text": row["sentence1"], "pair": row["sentence2"]} for number, row in enumerate(work.rows)]
     model = transformers.RobertaModel.from_pretrained(folder, add_pooling_layer=False).eval()
     with torch.no_grad():
         expected = model(**work.inputs()).last_hidden_state[:, 0]

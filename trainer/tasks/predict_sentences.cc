@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "data/count_of.h"
 #include "data/formats/little_endian.h"
-#include "data/outputs.h"
 #include "data/pipeline/device_feed.h"
 #include "data/progress.h"
 #include "data/sentences/sentence_rows.h"
@@ -84,6 +84,8 @@ at::Tensor TokensOf(const data::SentenceSplit& split, int64_t first, int64_t end
   return ids;
 }
 
+constexpr char kNoText[] = "the text is empty";
+
 // The lines of the table.
 class PredictionTable {
  public:
@@ -95,24 +97,30 @@ class PredictionTable {
     if (!is_csv_) return "";
     std::string line = is_pair_ ? "text,pair,prediction" : "text,prediction";
     for (const std::string& label : labels_) line += "," + report::CsvField("probability_" + label);
-    return line + "\n";
+    return line + ",error\n";
   }
 
   // `logits_C` is float32 on the host.
   std::string Line(const data::SentenceText& text, const at::Tensor& logits_C) const {
     const at::Tensor numbers = labels_.empty() ? logits_C : at::softmax(logits_C, 0);
     const auto* number = numbers.const_data_ptr<float>();
+    if (!data::HasText(text)) return ErrorLine(text);
     const auto best = static_cast<size_t>(LikeliestClasses(logits_C.unsqueeze(0), 1).item<int64_t>());
     return is_csv_ ? CsvLine(text, number, best) : JsonLine(text, number, best);
   }
 
  private:
+  std::string ErrorLine(const data::SentenceText& text) const {
+    if (!is_csv_) return nlohmann::ordered_json{{"text", text.text}, {"error", kNoText}}.dump() + "\n";
+    return report::CsvField(text.text) + std::string(labels_.size() + (is_pair_ ? 3 : 2), ',') + kNoText + "\n";
+  }
+
   std::string CsvLine(const data::SentenceText& text, const float* number, size_t best) const {
     std::string line = report::CsvField(text.text);
     if (is_pair_) line += "," + report::CsvField(text.pair);
     line += "," + (labels_.empty() ? report::ShortestText(*number) : report::CsvField(labels_[best]));
     for (size_t label = 0; label < labels_.size(); ++label) line += "," + report::ShortestText(number[label]);
-    return line + "\n";
+    return line + ",\n";
   }
 
   std::string JsonLine(const data::SentenceText& text, const float* number, size_t best) const {
@@ -171,9 +179,13 @@ void ForBatches(const data::SentenceSplit& split, const config::Config& config,
   }
 }
 
-void PrintCount(const config::Config& config, int64_t rows) {
-  std::printf(config.report.log_format == "json" ? "{\"predicted\":%lld}\n" : "predicted=%lld\n",
-              static_cast<long long>(rows));
+void PrintCount(const config::Config& config, const data::SentenceSplit& split) {
+  const auto rows = static_cast<int64_t>(split.texts.size());
+  const int64_t predicted = std::ranges::count_if(split.texts, data::HasText);
+  if (predicted < rows) report::LogWarning(CountOf(rows - predicted, "text") + " of --input: " + kNoText);
+  const char* summary = config.report.log_format == "json" ? "{\"predicted\":%lld,\"unreadable\":%lld}\n"
+                                                           : "predicted=%lld unreadable=%lld\n";
+  std::printf(summary, static_cast<long long>(predicted), static_cast<long long>(rows - predicted));
 }
 
 void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
@@ -191,7 +203,7 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
       }
     });
   });
-  PrintCount(config, split.source->size());
+  PrintCount(config, split);
 }
 
 // Returns the weights of the encoder, and the head that `model` has. Features are what the encoder computes, whatever
@@ -218,7 +230,7 @@ void PredictTokens(const config::Config& config, const weights::TrainedWeights& 
     logits.push_back(predictor.Logits(input.ids.slice(0, first, end), attended.slice(0, first, end)));
   }
   const at::Tensor all = at::cat(logits).masked_fill_(attended.any(1).logical_not().unsqueeze(1), 0);
-  checkpoint::Metadata metadata = {{"format", "pt"}};
+  checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
   weights::AddTo(metadata, KindOf(config).ClassesOf(config, weights));
   checkpoint::WriteSafetensors(config.run.output, {{"logits", all}}, metadata);
 }
@@ -240,7 +252,7 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
   const at::NoGradGuard no_grad;
   const data::SentenceSplit split = OpenTexts(config, any_head.encoder);
   WriteFeatures(config.run.features, split.source->size(), any_head.encoder.hidden_size,
-                {config.run.input, config.model.init_weights}, [&](const AppendFeatures& append) {
+                [&](const AppendFeatures& append) {
                   ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
                     const int64_t padding = any_head.encoder.padding_id;
                     const models::Sequences sequences = models::Padded(ids_NT, ids_NT.ne(padding), padding).To(device);
@@ -250,16 +262,17 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
                       const data::SentenceText& text = split.texts[static_cast<size_t>(row)];
                       nlohmann::ordered_json name = {{"text", text.text}};
                       if (split.is_pair) name["pair"] = text.pair;
-                      append(features_NH[row - first], name);
+                      const bool has_text = data::HasText(text);
+                      if (!has_text) name["error"] = kNoText;
+                      append(has_text ? features_NH[row - first] : at::Tensor(), name);
                     }
                   });
                 });
-  PrintCount(config, split.source->size());
+  PrintCount(config, split);
 }
 
 void PredictSentences(const config::Config& config, at::Device device) {
   if (!config.run.features.empty()) return PredictTextFeatures(config, device);
-  data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   WantsTensors(config) ? PredictTokens(config, weights, device) : PredictTable(config, weights, device);

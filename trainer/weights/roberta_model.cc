@@ -29,7 +29,7 @@ Result Understood(const std::string& text, const std::string& source, Result (*u
     RequireKnownConfig(config, source, kModel);
     return understand(config);
   } catch (const nlohmann::json::exception& error) {
-    throw UsageError(source + " is not JSON: " + error.what(), "name a Hugging Face config.json");
+    throw UsageError(source + WhyNotJson(error), "name a Hugging Face config.json");
   } catch (const std::invalid_argument& error) {
     throw UsageError(source + ": " + error.what(), "name the config.json of a RoBERTa");
   }
@@ -118,7 +118,7 @@ void RequireFits(const models::RobertaOptions& options, const config::Config& co
                      "--vocab_size");
   }
   const int64_t asked = config.text.vocab_size;
-  if (config::WasGiven(config, "vocab_size") && asked != options.vocab_size && asked != vocabulary) {
+  if (asked > 0 && config::WasGiven(config, "vocab_size") && asked != options.vocab_size && asked != vocabulary) {
     throw UsageError("--vocab_size=" + std::to_string(asked) + " is not the size of the model's vocabulary, " +
                          std::to_string(options.vocab_size) + " tokens",
                      "leave it out: weights, config.json or tokenizer tell");

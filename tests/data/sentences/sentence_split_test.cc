@@ -12,6 +12,8 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
+using testing::Truly;
 
 using Names = std::vector<std::string>;
 
@@ -204,6 +206,10 @@ TEST_F(Sentences, WhatIsWrongIsNamedWithItsLine) {
     folder_.Write("val.tsv", one.content);
     EXPECT_THAT(MessageOfOpening("val", known), HasSubstr(one.message));
   }
+  folder_.Write("lines/train.csv", "text,label\nx,\"a\nb\"\ny,c\n");
+  SentenceOptions lines = Options();
+  lines.data_dir = folder_.path("lines");
+  EXPECT_THAT(MessageOfOpening("train", lines), HasSubstr("the name of the class 'a\\nb' has a line break"));
   folder_.Write("val.csv", train);
   EXPECT_THAT(MessageOfOpening("val", known), HasSubstr("holds the split 'val' twice"));
   EXPECT_THAT(MessageOfOpening("train", known), HasSubstr("there is no 'train' split"));
@@ -228,6 +234,10 @@ TEST_F(Sentences, AFileWithoutLabelsIsRead) {
   pairs.is_pair = true;
   EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, lines); }), HasSubstr("in.txt has single texts"));
   EXPECT_EQ(OpenUnlabelled(pairs, folder_.Write("in.csv", "id,text,text_pair\n1,a,b\n")).texts[0].pair, "b");
+  const SentenceSplit gaps = OpenUnlabelled(Options(), folder_.Write("gaps.txt", "\none\n \t\ntwo\n"));
+  EXPECT_THAT(gaps.texts, ElementsAre(Not(Truly(HasText)), Truly(HasText), Not(Truly(HasText)), Truly(HasText)));
+  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(Options(), folder_.Write("gaps.csv", "id,text\n1,\n2, \n")); }),
+              HasSubstr("gaps.csv line 2: the text is empty (2 rows have no text)"));
   EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, folder_.Write("in.json", "")); }),
               HasSubstr("is not a table of texts"));
 }
