@@ -26,6 +26,7 @@
 #include "trainer/launch/node_launcher.h"
 #include "trainer/launcher_report.h"
 #include "trainer/loop/stop_signal.h"
+#include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
 #include "trainer/program.h"
 #include "trainer/report/answer.h"
@@ -147,6 +148,7 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
     return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
   }
   RequireGpu(context.config.ranks, machine.gpus);
+  if (context.launch.rank == 0 && !doctor) modes::RequireOutputs(context.config);
   if (context.config.run.dry_run) return modes::DryRun(context), report::PrintAnswer(""), 0;
   // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
   const std::string& mode = context.config.run.mode;

@@ -19,6 +19,18 @@ void Inspect(const PrepareOptions& options);
 void Verify(const PrepareOptions& options);  // DataError if a record is bad
 void Warm(const PrepareOptions& options);    // DataError if a file cannot be read
 
+// Passes all places where the command is going to write through data::RequireOutputs, whose Error it throws.
+void RequireOutputs(const PrepareOptions& options);
+
+// Whether an earlier call of pack has filled the folder, or another machine is beginning to.
+bool HoldsPack(const std::string& folder);
+
+// Returns the list in which verify names bad records.
+std::string QuarantineList(const PrepareOptions& options);
+
+// Returns the dict.txt in the folder of the token files PREFIX.bin and PREFIX.idx.
+std::string DictionaryBeside(const std::string& prefix);
+
 struct OpenSplit {
   std::string name;  // train, val, or the value of --split
   std::unique_ptr<RecordSource> source;

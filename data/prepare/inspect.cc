@@ -16,7 +16,6 @@
 #include "data/formats/in_parallel.h"
 #include "data/formats/token_dataset.h"
 #include "data/image/codecs.h"
-#include "data/outputs.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
 #include "data/progress.h"
@@ -118,19 +117,6 @@ int64_t VerifySplit(const OpenSplit& split, const Check& check_record, size_t th
   return quarantine.count();
 }
 
-// Returns the files that hold the records, but not single images: these are named as images, and the list is not.
-std::vector<std::string> RecordFilesOf(const std::vector<OpenSplit>& splits, const PrepareOptions& options) {
-  std::vector<std::string> files = {options.data_dir};
-  if (FormatOf(options) == "imagefolder") return files;
-  for (const OpenSplit& split : splits) {
-    for (int64_t i = 0; i < split.source->size(); ++i) {
-      std::string file = split.source->Place(i).file;
-      if (file != files.back()) files.push_back(std::move(file));
-    }
-  }
-  return files;
-}
-
 }  // namespace
 
 void Inspect(const PrepareOptions& options) {
@@ -155,14 +141,10 @@ void Inspect(const PrepareOptions& options) {
 }
 
 void Verify(const PrepareOptions& options) {
-  const std::string folder = !options.output.empty()      ? options.output
-                             : !options.index_dir.empty() ? options.index_dir
-                                                          : options.data_dir;
   const std::vector<OpenSplit> splits = OpenSplits(options, false);
   std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  const std::string list = folder + "/quarantine.jsonl";
-  RequireOtherFile(list, RecordFilesOf(splits, options));
+  const std::string list = QuarantineList(options);
+  std::filesystem::create_directories(std::filesystem::path(list).parent_path(), ignored);
   const int descriptor = CreateAnew(list);  // the list holds the bad records of this pass alone
   if (descriptor < 0)
     throw Error(ExitCode::kStorage, "cannot write " + list, "choose another folder with --output=DIR");

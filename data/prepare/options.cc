@@ -13,6 +13,7 @@
 #include "data/formats/open_source.h"
 #include "data/formats/record_format.h"
 #include "data/joined.h"
+#include "data/outputs.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
@@ -35,6 +36,7 @@ struct Entry {
   std::string expected, help;
   Take take;
   bool takes_many = false;
+  PathUse path = PathUse::kNone;
 };
 
 constexpr char kReading[] = "pack index inspect verify warm";  // commands that read a data set
@@ -118,12 +120,12 @@ std::vector<Entry> Table(PrepareOptions& o) {
   const std::vector<std::string> formats = FormatNames();
   // clang-format off
   return {
-      {"data_dir", kReading, false, "a folder", "Folder with the data; for safetensors also a file.", Text(o.data_dir)},
+      {"data_dir", kReading, false, "a folder", "Folder with the data; for safetensors also a file.", Text(o.data_dir), false, PathUse::kRead},
       {"data_format", kReading, false, "one of " + Joined(formats, " | "),
        "Format of the data; auto: recognised from the contents of --data_dir. [default: auto]", Word(o.data_format, formats)},
       {"split", kReading, false, "a text", "Folder or file prefix of the split to process. [default: train and val, as far as there]",
        Text(o.split)},
-      {"index_dir", kReading, false, "a folder", "Folder for index files. [default: beside the data]", Text(o.index_dir)},
+      {"index_dir", kReading, false, "a folder", "Folder for index files. [default: beside the data]", Text(o.index_dir), false, PathUse::kWritten},
       {"label_offset", kReading, false, "auto, or a whole number, 0 to 1000000000",
        "Label of the first class in the data: a number, or auto (1 if the labels are exactly 1 to C, else 0). "
        "[default: auto]", LabelOffset(o.label_offset)},
@@ -132,15 +134,15 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"output", "pack verify tokenize", false, "a folder, or with tokenize the name of files",
        "pack: folder to write to. verify: folder for quarantine.jsonl [default: --index_dir, or --data_dir]. tokenize: "
        "PREFIX of the files PREFIX.bin and PREFIX.idx; dict.txt and the tokenizer's files are written beside them.",
-       Text(o.output)},
+       Text(o.output), false, PathUse::kWritten},
       {"input", "tokenize", false, "a text file", "One or more text files; a blank line ends a document.",
-       Texts(o.inputs), true},
-      {"encoder_json", "tokenize encode", false, "a file", "File encoder.json with GPT-2's vocabulary.", Text(o.encoder_json)},
-      {"vocab_bpe", "tokenize encode", false, "a file", "File vocab.bpe with GPT-2's merges.", Text(o.vocab_bpe)},
+       Texts(o.inputs), true, PathUse::kRead},
+      {"encoder_json", "tokenize encode", false, "a file", "File encoder.json with GPT-2's vocabulary.", Text(o.encoder_json), false, PathUse::kRead},
+      {"vocab_bpe", "tokenize encode", false, "a file", "File vocab.bpe with GPT-2's merges.", Text(o.vocab_bpe), false, PathUse::kRead},
       {"tokenizer", "tokenize encode", false, "a folder",
        "Folder of a RoBERTa model with tokenizer.json, or vocab.json and merges.txt, whose token ids are used; replaces "
-       "--encoder_json and --vocab_bpe.", Text(o.tokenizer)},
-      {"dict", "tokenize", false, "a file", "Dictionary file (dict.txt) to use. [default: one is counted]", Text(o.dict)},
+       "--encoder_json and --vocab_bpe.", Text(o.tokenizer), false, PathUse::kRead},
+      {"dict", "tokenize", false, "a file", "Dictionary file (dict.txt) to use. [default: one is counted]", Text(o.dict), false, PathUse::kRead},
       {"output_format", "pack", false, "one of " + Joined(WrittenFormats(), " | "), "Format to write: " + Joined(WrittenFormats()) + ".",
        Word(o.output_format, WrittenFormats())},
       {"short_side", "pack", false, "a whole number, 0 to 16384",
@@ -186,7 +188,11 @@ std::string Help(const std::vector<Entry>& table, const std::string& command) {
     const std::string left = (entry.is_boolean ? "  --[no]" : "  --") + entry.name;
     text += left + std::string(left.size() < 22 ? 22 - left.size() : 1, ' ');
     if (!entry.commands.empty() && command.empty()) text += entry.commands + ": ";
-    text += entry.help + "\n";
+    text += entry.help;
+    if (entry.path == PathUse::kWritten) {
+      text.ends_with(']') ? text.replace(text.size() - 1, 1, "; written]") : text += " [written]";
+    }
+    text += "\n";
   }
   return text;
 }
@@ -228,8 +234,10 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
   std::set<std::string> given;
   std::vector<command_line::Flag> flags;
   for (const Entry& entry : table) {
-    const auto take = [&given, &entry](const std::string& value) {
+    const auto take = [&given, &entry, &result](const std::string& value) {
       given.insert(entry.name);
+      if (entry.path == PathUse::kRead) result.options.read.push_back(value);
+      if (entry.path == PathUse::kWritten) result.options.written[entry.name] = value;
       return entry.take(value);
     };
     flags.push_back({entry.name, entry.is_boolean, entry.expected, take, entry.takes_many});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct PrepareOptions {
   bool seek_points = false;     // pack: JPEGs are rewritten so that crops decode fastest
   int64_t shards = 0;           // pack: number of shards of each split; 0: one for every 2,048 records
   int64_t part = 1, parts = 1;  // pack: this machine's share
+
+  std::vector<std::string> read;               // the values of all flags that name what is read
+  std::map<std::string, std::string> written;  // flags that name what is written, and their values
 
   bool decode = false;  // inspect
   int64_t limit = 0;    // inspect: records of each split; 0: all

@@ -20,6 +20,7 @@ struct ExtraFlag {
   Kind kind = Kind::kText;
   std::string default_value;
   std::string help;
+  data::PathUse path = data::PathUse::kNone;
 };
 
 // The parts of an executable's command line beyond the flags of Config.

@@ -30,6 +30,8 @@ bool Add(Flag flag, const char* member) {
   return true;
 }
 
+constexpr auto kRead = data::PathUse::kRead, kWritten = data::PathUse::kWritten;
+
 // The limits that a flag can have.
 Limits Anything() { return {}; }
 Limits AtLeast(double minimum) { return {.minimum = minimum}; }
@@ -122,20 +124,23 @@ DTRAIN_FLAG(string, task, run.task, OneOf(TaskChoices()), "", "What the model le
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "With --mode=predict: folders of images or image files, separated by commas; or a safetensors file with "
             "the tensor images (normalised, N x 3 x H x W) or input_ids (N x T); or texts in FILE.tsv, FILE.csv, "
-            "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, a checkpoint or a file of weights.")
+            "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, a checkpoint or a file of weights.",
+            .path = kRead)
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "With --mode=predict: FILE.csv or FILE.jsonl for the five most likely classes of each image, or the "
             "prediction for each text; or a safetensors file for the tensor logits. With --mode=eval: a folder for confusion_matrix.csv "
             "and class_accuracy.csv; empty: the run's folder. With --mode=export: FILE.safetensors, FILE.pt, or a "
-            "folder that Hugging Face's from_pretrained (text) or timm (images) can load.")
+            "folder that Hugging Face's from_pretrained (text) or timm (images) can load.",
+            .path = kWritten)
 DTRAIN_FLAG(string, predictions, run.predictions, Anything(), "",
             "With --mode=eval: FILE.csv or FILE.jsonl for the label, the prediction, the probabilities and the loss of "
             "each evaluated image or sentence, of several sets in FILE-SET.csv. scripts/report.py shows the worst mistakes in it.",
-            .used_by = kLabels)
+            .used_by = kLabels, .path = kWritten)
 DTRAIN_FLAG(string, features, run.features, Anything(), "",
             "With --mode=predict, in place of --output: FILE.npy or FILE.safetensors for what the classifier sees of each "
             "image (N x C), or the encoder's output for the first token, <s>, of each text (N x H), float32; FILE.jsonl names "
-            "the rows.")
+            "the rows.",
+            .path = kWritten)
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
 DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | none"), "",
@@ -143,11 +148,12 @@ DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvisi
             "typed; none: dtrain's.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
-            "Folder for this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.", .own_to_each_rank = true)
+            "Folder for this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.", .own_to_each_rank = true, .path = kWritten)
 DTRAIN_FLAG(string, resume, run.resume, Anything(), "",
             "Where to resume from: auto (the newest valid checkpoint in --run_dir, if any), none (start anew; the "
             "files of an earlier run in --run_dir are moved aside), last (the newest run in runs/), or the path of a "
-            "checkpoint or a run.")
+            "checkpoint or a run.",
+            .path = kRead)
 DTRAIN_FLAG(string, weights, run.weights, OneOf("auto | last | best | ema"), "",
             "With --mode=eval, predict and export: which of the run's weights to use; auto: the best if the run has "
             "validated, else the last. ema also works with a torch.save file that holds an average beside the "
@@ -179,7 +185,7 @@ DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
             "Evaluate as many samples only as this many global batches hold, spread evenly over the split; 0: all.")
 
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder with the data; for safetensors also a file.",
-            .own_to_each_rank = true, .of_training = false)
+            .own_to_each_rank = true, .of_training = false, .path = kRead)
 DTRAIN_FLAG(string, data_format, data.format, OneOf(DataFormats()), "", "Format of the data.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "",
@@ -220,7 +226,7 @@ DTRAIN_FLAG(string, label_offset, data.label_offset, Anything(), "",
             .used_by = kImages)
 DTRAIN_FLAG(string, index_dir, data.index_dir, Anything(), "",
             "Folder for index files of the data; empty: beside the data.",
-            .own_to_each_rank = true, .of_training = false)
+            .own_to_each_rank = true, .of_training = false, .path = kWritten)
 
 DTRAIN_FLAG(int64, image_size, image.size, Between(1, 8192), "pixels",
             "Side of the square images that the model sees; not given: the model's native size.",
@@ -309,13 +315,15 @@ DTRAIN_FLAG(string, label_column, text.label_column, Anything(), "",
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Model architecture; --list_models lists them.",
             .same_on_resume = true, .kept_with_weights = true)
 DTRAIN_FLAG(string, model_config, model.config_file, Anything(), "",
-            "With --model=roberta: a Hugging Face config.json that defines its shape.")
+            "With --model=roberta: a Hugging Face config.json that defines its shape.",
+            .path = kRead)
 DTRAIN_FLAG(int64, num_classes, model.num_classes, Between(0, 10'000'000), "classes",
             "Number of outputs of the classifier; 0: as many as the data has classes.", .used_by = kImages)
 DTRAIN_FLAG(string, init_weights, model.init_weights, Anything(), "",
             "File of weights to start from: safetensors, or a .pt or .pth file of torch.save (no code in it is run), "
             "with the names of torchvision, timm, Hugging Face or fairseq. If its classes differ from the data's, "
-            "the classifier starts from random weights.")
+            "the classifier starts from random weights.",
+            .path = kRead)
 DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvision | timm | hf | fairseq"), "",
             "Naming scheme for exported weights. With --init_weights, whose scheme is recognised: fail unless it is "
             "this one.")
@@ -411,7 +419,7 @@ DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(Losses()), "", "Loss for images.
 DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
             "Weights of the classes in the training loss, for data with unequal classes: none, inverse (1 / samples), "
             "sqrt (1 / root of samples), effective (their effective number, arXiv:1901.05555), or a file with a line "
-            "NAME,WEIGHT for each class.", .used_by = kClasses)
+            "NAME,WEIGHT for each class.", .used_by = kClasses, .path = kRead)
 DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
             "Keep an exponential moving average of the weights and evaluate it, too. This is the share of the "
             "average that each update keeps; --ema_start says how early ones begin. 0: no average.")
@@ -537,7 +545,8 @@ DTRAIN_FLAG(string, metrics_address, report.metrics_address, Anything(), "",
             "everyone who can reach it.", .own_to_each_rank = true)
 DTRAIN_FLAG(string, metrics_file, report.metrics_file, Anything(), "",
             "Write the Prometheus metrics to this file every ten seconds, for node-exporter's textfile collector "
-            "(NAME.prom); empty: off.")
+            "(NAME.prom); empty: off.",
+            .path = kWritten)
 DTRAIN_FLAG(string, on_event, report.on_event, Anything(), "",
             "A command that rank 0 starts once; it reads a line of JSON from its standard input for each start, logged "
             "step, validation, checkpoint and end. Training never waits for it. Empty: none.")

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kColumns = 100;
 constexpr size_t kTextColumn = 28;
+constexpr char kWrittenWord[] = "; written";
 
 // Formats an entry: `left` in the left column, `text` wrapped beside it (below it if `left` is too long), then
 // `details`, which are broken only if they do not fit on a line.
@@ -60,6 +61,7 @@ std::string Details(const Flag& flag) {
   const std::string range = flag.limits.Text();
   if (!flag.unit.empty()) details += "; " + flag.unit;
   if (!range.empty()) details += (flag.unit.empty() ? "; " : ", ") + range;
+  if (flag.traits.path == data::PathUse::kWritten) details += kWrittenWord;
   return details + "]";
 }
 
@@ -96,7 +98,8 @@ std::string Help(const Program& program) {
   if (!program.flags.empty()) text += "\n" + program.name + "\n";
   for (const ExtraFlag& flag : program.flags) {
     const std::string value = flag.default_value.empty() ? "empty" : flag.default_value;
-    text += Entry(Left(flag.name, flag.kind), flag.help, "[default: " + value + "]");
+    text += Entry(Left(flag.name, flag.kind), flag.help,
+                  "[default: " + value + (flag.path == data::PathUse::kWritten ? kWrittenWord : "") + "]");
   }
   for (const Section& section : Sections()) {
     text += "\n" + std::string(section.title) + "\n";

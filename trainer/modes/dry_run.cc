@@ -17,7 +17,6 @@
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/step_graph.h"
-#include "trainer/modes/outputs.h"
 #include "trainer/modes/require_learnable.h"
 #include "trainer/modes/resume.h"
 #include "trainer/modes/run.h"
@@ -141,7 +140,6 @@ nlohmann::json TryRunDirectory(const config::Config& config) {
   const bool is_named = !config.run.dir.empty();
   const report::RunDirectory files(is_named ? std::filesystem::path(config.run.dir)
                                             : std::filesystem::path("runs") / config.model.name);
-  RequireOtherRunDirectory(files, config);
   report::ProbeRunDirectory(files);
   std::error_code unreadable;
   std::optional<checkpoint::RunLock> lock;
@@ -167,11 +165,7 @@ void DryRun(const RunContext& given) {
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
   for (const std::string& note : context.notes) report::LogInfo(note);
   nlohmann::json state;
-  if (context.launch.rank == 0) {
-    if (config.run.mode == "train") state = TryRunDirectory(config);
-    if (config.run.mode == "eval") RequireOutputsOfEvaluation(config);
-    if (config.run.mode == "predict") RequireOutputsOfPrediction(config);
-  }
+  if (context.launch.rank == 0 && config.run.mode == "train") state = TryRunDirectory(config);
   const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
   if (!adapted.empty()) report::LogInfo(adapted);
   nlohmann::ordered_json json = LaunchAsJson(context.launch);

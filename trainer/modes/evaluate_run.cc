@@ -183,7 +183,6 @@ void EvaluateOnly(const RunContext& context) {
   const auto start = std::chrono::steady_clock::now();
   const bool is_first = context.launch.rank == 0;
   Session session(context);
-  if (is_first) RequireOutputsOfEvaluation(config);
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   const tasks::DataSets data = session.OpenData(tasks::KindOf(config).ClassesOf(config, weights));
   if (is_first) Announce(config, weights, data, context.launch.world_size);

@@ -1,5 +1,4 @@
 // --mode=export: writes weights under the names and in the files of other programs. No model is run.
-#include <cctype>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -8,9 +7,9 @@
 #include "models/registry.h"
 #include "models/weight_names.h"
 #include "trainer/errors.h"
+#include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/export_files.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
@@ -54,27 +53,6 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
   return weights::ReadRunWeights(folder, which);
 }
 
-// Whether --output names a file of weights, not a folder. Throws UsageError if it ends like a file of another kind.
-bool NamesFile(const fs::path& path) {
-  const std::string ending = path.extension().string();
-  if (ending == ".safetensors" || ending == ".pt" || ending == ".pth") return true;
-  std::error_code unreadable;
-  const bool begins_with_letter = ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1])) != 0;
-  if (!begins_with_letter || fs::is_directory(path, unreadable)) return false;
-  throw UsageError("--output=" + path.string() + " ends like a file, but " + ending + " files cannot be written",
-                   ending == ".onnx"
-                       ? "scripts/export_onnx.py writes it (docs/weights.md)"
-                       : "end the name in .safetensors, .pt or .pth; for a folder of this name, end it in /");
-}
-
-void RequireOtherOutput(const config::Config& config, bool is_file) {
-  std::vector<std::string> read = {config.run.input, config.data.dir};
-  if (weights::HoldsWeights(config.run.input)) read.push_back(weights::FindWeights(config.run.input).file);
-  if (is_file) return data::RequireOtherFile(config.run.output, read);
-  data::RequireOwnFolder(config.run.output, read, tasks::HoldsExport);
-  data::RequireOtherFile((fs::path(config.run.output) / "model.safetensors").string(), read);
-}
-
 }  // namespace
 
 void Export(const RunContext& context) {
@@ -84,8 +62,7 @@ void Export(const RunContext& context) {
   }
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
   for (const std::string& note : context.notes) report::LogInfo(note);
-  const bool is_file = NamesFile(config.run.output);
-  RequireOtherOutput(config, is_file);
+  const bool is_file = ExportsFile(config.run.output);
   weights::TrainedWeights weights = ReadExported(config);
   report::LogInfo((config.run.dry_run ? "would export " : "exporting ") + weights.origin + " to " + config.run.output);
   const tasks::TaskKind& kind = tasks::KindOfWeights(weights, config);

@@ -4,15 +4,8 @@
 
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
-#include "trainer/report/run_directory.h"
 
 namespace dtrain::tasks {
-namespace {
-
-// Every exported config.json has this key, which other programs skip.
-constexpr char kExportedBy[] = "exported_by";
-
-}  // namespace
 
 void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_json config_json) {
   std::error_code error;
@@ -20,10 +13,6 @@ void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_js
   if (error) throw StorageError("cannot make the folder " + folder.string() + ": " + error.message());
   config_json[kExportedBy] = "dtrain";
   checkpoint::WriteAtomically(folder / "config.json", config_json.dump(2) + "\n");
-}
-
-void ProbeExport(const std::filesystem::path& output, bool is_file) {
-  is_file ? report::ProbeFile(output) : report::ProbeRunDirectory(report::RunDirectory(output));
 }
 
 bool HoldsExport(const std::string& folder) {

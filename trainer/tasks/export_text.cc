@@ -91,19 +91,21 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
   const std::string naming = TextNaming(config.model.weights_naming);
   ExportedText exported = NamedText(weights, config, head);
   if (!to_file && naming != "hf") RefuseFolder(path);
-  if (config.run.dry_run) return ProbeExport(path, to_file);
+  if (config.run.dry_run) return;
   if (!to_file) {
     WriteTextFolder(exported, config, path);
     path /= "model.safetensors";
   }
   const checkpoint::NamedTensors tensors = Renamed(exported, naming);
   if (path.extension() == ".safetensors") {
-    checkpoint::Metadata metadata = {{"format", "pt"}, {weights::kModelConfigKey, exported.ConfigJson().dump()}};
+    checkpoint::Metadata metadata = {
+        {"format", "pt"}, {kExportedBy, "dtrain"}, {weights::kModelConfigKey, exported.ConfigJson().dump()}};
     if (head != nullptr) weights::AddTo(metadata, weights.classes);
     return checkpoint::WriteSafetensors(path, tensors, metadata);
   }
   const bool fairseq = naming == "fairseq";
-  checkpoint::WriteTorchFile(path, fairseq ? tensors : models::WithTiedDecoder(tensors), fairseq ? "model" : "");
+  checkpoint::WriteTorchFile(path, fairseq ? tensors : models::WithTiedDecoder(tensors), kExportedBy,
+                             fairseq ? "model" : "");
 }
 
 }  // namespace dtrain::tasks

@@ -78,11 +78,11 @@ void ExportImages(weights::TrainedWeights weights, const config::Config& config,
   const auto timm_names = model == nullptr ? nullptr : models::FamilyOf(model->name).timm_names;
   if (naming == "timm" && timm_names != nullptr) tensors = timm_names(tensors, *model);
   if (!to_file && naming != "timm") RefuseFolder(path);
-  if (config.run.dry_run) return ProbeExport(path, to_file);
-  checkpoint::Metadata metadata = {{"format", "pt"}};
+  if (config.run.dry_run) return;
+  checkpoint::Metadata metadata = {{"format", "pt"}, {kExportedBy, "dtrain"}};
   weights::AddTo(metadata, weights.classes);
   if (model != nullptr && model->name == config.model.name) weights::AddSettings(metadata, config);
-  if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, "");
+  if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, kExportedBy);
   if (to_file) return checkpoint::WriteSafetensors(path, tensors, metadata);
   BeginExportFolder(path, TimmConfig(model->name, weights::NumClassesOf(weights.tensors, model->name), weights.classes,
                                      config.image));

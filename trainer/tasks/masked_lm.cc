@@ -118,7 +118,8 @@ void WriteLogits(MaskedLmTask& task, const TokenInput& input, const config::Conf
     const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, row, row + batch_size) : all; };
     logits.push_back(task.Logits(part(input.ids), part(input.attended)).cpu());
   }
-  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, {{"format", "pt"}});
+  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}},
+                               {{"format", "pt"}, {kPredictedBy, "dtrain"}});
 }
 
 class MaskedLmKind : public TaskKind {
@@ -185,7 +186,6 @@ class MaskedLmKind : public TaskKind {
           "--output=" + config.run.output + " is a table, but --task=masked_lm predicts words for each token",
           "name a safetensors file for the logits");
     }
-    data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
     const TokenInput input = ReadTokenInput(config.run.input);
     const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
     report::LogInfo("predicting with " + weights.origin);

@@ -15,7 +15,6 @@
 #include "data/count_of.h"
 #include "data/formats/image_folder.h"
 #include "data/image/exif_orientation.h"
-#include "data/outputs.h"
 #include "data/pipeline/loader.h"
 #include "data/progress.h"
 #include "data/storage.h"
@@ -117,12 +116,11 @@ class Predictor {
     if (!turned.empty()) report::LogWarning(turned);
   }
 
-  // Writes --output or --features. Throws UsageError if that would replace one of the images, and DataError if none of
-  // them can be read.
+  // Writes --output or --features. Throws DataError if none of the images can be read.
   void Write() {
     const std::string& features = config_.run.features;
     if (features.empty()) return WriteTable(config_.run.output);
-    WriteFeatures(features, files_.size(), task_.NumFeatures(), FilesRead(), [this](const AppendFeatures& append) {
+    WriteFeatures(features, files_.size(), task_.NumFeatures(), [this](const AppendFeatures& append) {
       Run([&append](const FileResult& result) {
         nlohmann::ordered_json name = {{"file", result.file}};
         if (!result.error.empty()) name["error"] = result.error;
@@ -137,14 +135,7 @@ class Predictor {
  private:
   using Consumer = std::function<void(const FileResult&)>;
 
-  std::vector<std::string> FilesRead() const {
-    std::vector<std::string> read = {config_.model.init_weights};
-    for (int64_t i = 0; i < files_.size(); ++i) read.push_back(files_.Place(i).file);
-    return read;
-  }
-
   void WriteTable(const std::string& path) {
-    data::RequireOtherFile(path, FilesRead());
     const bool is_csv = path.ends_with(".csv");
     checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& table) {
       if (is_csv) table.Append(report::CsvHeader());
@@ -236,7 +227,6 @@ void PredictImages(const config::Config& config, at::Device device) {
 }
 
 void PredictPixels(const config::Config& config, at::Device device) {
-  data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
   const at::Tensor images = ReadImages(config.run.input);
   weights::RequireImageSize(config, images.size(2), images.size(3));
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
@@ -250,7 +240,7 @@ void PredictPixels(const config::Config& config, at::Device device) {
   for (const at::Tensor& chunk : images.split(config::ResolveBatch(config.batch, 1).batch_size)) {
     logits.push_back(task.Logits(chunk).cpu());
   }
-  checkpoint::Metadata metadata = {{"format", "pt"}};
+  checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
   weights::AddTo(metadata, weights.classes);
   checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, metadata);
 }

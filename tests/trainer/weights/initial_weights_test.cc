@@ -220,7 +220,7 @@ TEST(ReadInitialWeights, ReadsWhatTorchSaveWrites) {
   const at::Tensor shared = at::arange(6, at::kBFloat16).reshape({2, 3});
   checkpoint::WriteTorchFile(config.model.init_weights,
                              {{"module.a", shared}, {"module.b", shared}, {"module.c", at::ones({}, at::kLong)}},
-                             "model");
+                             "mark", "model");
   const auto weights = ReadInitialWeights(config).tensors;
   ASSERT_EQ(weights.size(), 3);
   EXPECT_EQ(weights[0].first, "a");
