@@ -55,6 +55,9 @@ struct Family {
   // The fields in Hugging Face's config.json of these models, beyond those of every model: a JSON object with a row for
   // each field, as data/known_fields.h describes them. A config.json with other fields, or other values, is refused.
   const char* config_fields = "{}";
+  // Whether its networks take LibTorch's max pooling, whose gradient LibTorch lists as nondeterministic although its
+  // kernels add in a fixed order (2.11, DilatedMaxPool2d.cu).
+  bool pools_maxima = false;
 
   // Converts weights under other programs' names to those here. Names of what no model here has are appended to
   // `left_out`. Throws std::invalid_argument if the weights cannot be used. Null: there are no other names.

@@ -127,6 +127,7 @@ Family ResNetFamily() {
                    .options = {"zero_init_residual", "bn_momentum", "bn_eps"},
                    .models = {},
                    .config_fields = kConfigFields,
+                   .pools_maxima = true,
                    .own_names = [](const NamedWeights& weights, const Model&, std::vector<std::string>*) {
                      return FromHuggingFace(weights);
                    }};

@@ -8,6 +8,7 @@
 
 #include "data/folder_names.h"
 #include "data/outputs.h"
+#include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config_json.h"
@@ -136,7 +137,9 @@ Session::Session(const RunContext& run_context)
   } else {
     device::UseShareOfCores(launch);
   }
-  distributed::ChooseAlgorithms(/*deterministic=*/context.config.ranks.deterministic != "off");
+  const models::Family* family = models::FindFamily(context.config.model.name);
+  distributed::ChooseAlgorithms(/*deterministic=*/context.config.ranks.deterministic != "off",
+                                /*tolerates_others=*/family == nullptr || family->pools_maxima);
   const bool training = context.config.run.mode == "train";
   // With --backend=nccl even a single rank uses NCCL, so that the code for several ranks can be tried on one GPU.
   if (launch.world_size > 1 || context.config.ranks.backend == "nccl") {

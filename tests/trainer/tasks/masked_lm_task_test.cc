@@ -7,6 +7,7 @@
 #include "data/pipeline/device_feed.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
+#include "models/registry.h"
 #include "tests/small_masked_lm.h"
 #include "tests/step_operators.h"
 
@@ -27,6 +28,7 @@ TEST(MaskedLmTask, AStepDoesNotWaitForTheDevice) {
       const at::NoGradGuard no_grad;
       task.EvaluationSums(batch);
       EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << unpad;
+      EXPECT_EQ(operators.PoolsMaxima(), models::FamilyOf("roberta").pools_maxima);
     }
   }
 }
