@@ -6,13 +6,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <latch>
-#include <thread>
 #include <vector>
 
 #include "data/count_of.h"
 #include "data/machine/limits.h"
+#include "data/machine/thread.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device_choice.h"
 #include "trainer/device/nccl_environment.h"
@@ -24,6 +26,17 @@ namespace {
 bool SeesItsOwnGpuOnly() {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible != nullptr && *visible != '\0' && std::string(visible).find(',') == std::string::npos;
+}
+
+std::atomic<int> rank_gpu = 0;
+
+// CUDA gives a thread that has chosen no GPU the first one, and makes half a GiB of state there for this process. That
+// happens wherever a thread allocates pinned memory or waits for a copy.
+void TakeRankGpu() {
+  try {
+    LoadCudaPlugin().set_device(rank_gpu);
+  } catch (const std::exception&) {  // a GPU that is lost says so where it is used
+  }
 }
 
 }  // namespace
@@ -38,6 +51,8 @@ RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend
   const auto index = ChooseGpu(facts, PlaceOf(launch), backend);
   if (!index) return {at::kCPU, "", ""};
   LoadCudaPlugin().set_device(*index);
+  rank_gpu = *index;
+  data::first_in_threads = &TakeRankGpu;
   const Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
   return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(*index)), gpu.name, gpu.pci_id};
 }
@@ -75,7 +90,7 @@ double LeastFreeGigabytes(at::Device device) {
 
 void RequireThreads(int count) {
   std::latch all_started(count);
-  std::vector<std::jthread> threads;
+  std::vector<data::Thread> threads;
   for (int i = 0; i < count; ++i) {
     try {
       threads.emplace_back([&all_started] { all_started.wait(); });
