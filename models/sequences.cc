@@ -3,6 +3,7 @@
 #include "models/sequences.h"
 
 #include <ATen/ATen.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 
 #include <algorithm>
 #include <optional>
@@ -61,16 +62,22 @@ at::Tensor AttendOneByOne(const at::Tensor& q_SH, const at::Tensor& k_SH, const 
   return at::cat(outputs);
 }
 
-// Flash attention supports half types and heads of 8·n features, up to 256; memory-efficient attention takes the rest.
+}  // namespace
+
+bool TakesFlashAttention(at::ScalarType type, int64_t features, int capability) {
+  constexpr int kAmpere = 8;
+  constexpr int64_t kMostFeatures = 256;
+  const bool is_half = type == at::kHalf || type == at::kBFloat16;
+  return is_half && features % 8 == 0 && features <= kMostFeatures && capability >= kAmpere;
+}
+
 at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
-                             const Sequences& sequences, double dropout) {
+                             const Sequences& sequences, double dropout, bool flash) {
   const int64_t features = q_SH.size(1) / heads;
   const int64_t longest = sequences.most_tokens;
   const auto by_head = [&](const at::Tensor& x_SH) { return x_SH.view({-1, heads, features}); };
   const at::Tensor q = by_head(q_SH), k = by_head(k_SH), v = by_head(v_SH);
-  const bool is_half = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
-  constexpr int64_t kMostFeatures = 256;
-  if (is_half && features % 8 == 0 && features <= kMostFeatures) {
+  if (flash) {
     return std::get<0>(at::_flash_attention_forward(q, k, v, sequences.offsets, sequences.offsets, longest, longest,
                                                     dropout, /*is_causal=*/false, /*return_debug_mask=*/false))
         .flatten(1);
@@ -82,8 +89,6 @@ at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, con
       .squeeze(0)
       .flatten(1);
 }
-
-}  // namespace
 
 Sequences Sequences::To(at::Device device) const {
   Sequences moved = *this;
@@ -144,7 +149,10 @@ at::Tensor Attend(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tens
                   const Sequences& sequences, double dropout) {
   if (!sequences.packed()) return AttendPadded(q_SH, k_SH, v_SH, heads, sequences, dropout);
   if (q_SH.is_cpu()) return AttendOneByOne(q_SH, k_SH, v_SH, heads, sequences.lengths, dropout);
-  return AttendPackedOnGpu(q_SH, k_SH, v_SH, heads, sequences, dropout);
+  // LibTorch asks this of the capability, too, and answers without CUDA's headers.
+  const bool is_ampere = at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();
+  const bool flash = TakesFlashAttention(q_SH.scalar_type(), q_SH.size(1) / heads, is_ampere ? 8 : 7);
+  return AttendPackedOnGpu(q_SH, k_SH, v_SH, heads, sequences, dropout, flash);
 }
 
 }  // namespace dtrain::models

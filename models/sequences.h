@@ -48,6 +48,15 @@ void FillUp(Sequences& packed, int64_t most_tokens, int64_t padding_id);
 // size apart.
 int64_t FilledLength(int64_t tokens, int64_t most_tokens);
 
+// Returns whether LibTorch's flash attention takes packed sequences of this type, with heads of so many features, on a
+// GPU of this compute capability (its major version). Its memory-efficient attention takes all that we have, with the
+// same results but for rounding.
+bool TakesFlashAttention(at::ScalarType type, int64_t features, int capability);
+
+// Attend for packed sequences on a GPU.
+at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
+                             const Sequences& sequences, double dropout, bool flash);
+
 // Returns softmax(q·kᵀ / √d)·v for each head of d features and each sequence separately; q, k, v and the result are
 // S×H. Draws from the device's generator if dropout > 0.
 at::Tensor Attend(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,

@@ -45,20 +45,19 @@ RankPlace PlaceOf(const launch::Launch& launch) {
   return {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly(), RanksMayShareGpus()};
 }
 
-RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend) {
+RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend, const std::string& precision) {
   const bool look = backend != "gloo" && CountGpus() > 0;
   const GpuFacts facts = look ? LoadCudaPlugin().probe() : GpuFacts{};
-  const auto index = ChooseGpu(facts, PlaceOf(launch), backend);
-  if (!index) return {at::kCPU, "", ""};
+  const auto index = ChooseGpu(facts, PlaceOf(launch), backend, precision);
+  if (!index) return {at::kCPU, {}};
   LoadCudaPlugin().set_device(*index);
   rank_gpu = *index;
   data::first_in_threads = &TakeRankGpu;
-  const Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
-  return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(*index)), gpu.name, gpu.pci_id};
+  return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(*index)), facts.gpus[static_cast<size_t>(*index)]};
 }
 
-at::Device DeviceOf(const launch::Launch& launch, const std::string& backend) {
-  return ChooseDevice(launch, backend).device;
+at::Device DeviceOf(const launch::Launch& launch, const std::string& backend, const std::string& precision) {
+  return ChooseDevice(launch, backend, precision).device;
 }
 
 std::string Describe(at::Device device) {

@@ -14,6 +14,7 @@ struct Gpu {
   int major = 0;     // of the compute capability: 9 of 9.0
   int minor = 0;
   std::string pci_id;  // "0000:17:00.0"
+  std::string uuid;    // of this GPU, or of the part of one that the process sees as a GPU (MIG); hexadecimal digits
 };
 
 struct GpuFacts {
@@ -35,8 +36,15 @@ struct RankPlace {
 
 // Returns an index into facts.gpus. Returns empty, which means the CPU, if `backend` (auto | nccl | gloo) is gloo, or
 // is auto and there is no GPU. Throws UsageError, which names versions, GPUs and what to do, if there are more local
-// ranks than GPUs, the driver is too old for this CUDA, the GPU is too old for this build, or CUDA fails otherwise.
-std::optional<int> ChooseGpu(const GpuFacts& facts, const RankPlace& place, const std::string& backend);
+// ranks than GPUs, the driver is too old for this CUDA, the GPU is too old for this build or for `precision` (a value
+// of --precision), or CUDA fails otherwise.
+std::optional<int> ChooseGpu(const GpuFacts& facts, const RankPlace& place, const std::string& backend,
+                             const std::string& precision = "fp32");
+
+// Returns the number of GPUs that this process may use: of those that the driver counts (of the device files, if there
+// is no answer), no more than `visible`, the value of CUDA_VISIBLE_DEVICES or null, names. The driver of WSL2 has GPUs
+// without device files.
+int CountUsableGpus(std::optional<int> of_driver, int device_files, const char* visible);
 
 // Whether code compiled for `architectures` runs on a GPU of this compute capability. Machine code (an entry without
 // "-virtual") runs on the same major version from its minor version on; portable code (an entry without "-real") runs
@@ -48,10 +56,12 @@ struct RankGpu {
   int rank = 0;
   std::string host;     // the machine's name for people
   std::string machine;  // identifies the machine; see MachineId
-  std::string pci_id;   // empty for the CPU
+  std::string pci_id;   // these two are empty for the CPU
+  std::string uuid;
 };
 
-// Returns a text that names two ranks which compute on the same GPU, or an empty string if there are no two.
+// Returns a text that names two ranks which compute on the same GPU or the same part of one, or an empty string if
+// there are no two.
 std::string SharedGpu(const std::vector<RankGpu>& ranks);
 
 }  // namespace dtrain::device

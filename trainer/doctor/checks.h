@@ -81,12 +81,12 @@ DiskFacts MeasureDisk(const std::filesystem::path& run_directory);
 
 struct DeviceFiles {
   bool built_with_cuda = false;  // libdtrain_cuda.so exists
-  bool in_dev = false;           // /dev/nvidia0 exists
+  bool in_dev = false;           // there is one (/dev/nvidia0, WSL2's /dev/dxg)
 };
 
 // Names the device that the rank computes on, or the reason why it cannot.
 Finding JudgeDevice(const device::GpuFacts& facts, const device::RankPlace& place, const std::string& backend,
-                    const DeviceFiles& files);
+                    const DeviceFiles& files, const std::string& precision = "fp32");
 
 // `version` is that of ncclGetVersion (22907 is 2.29.7); 0: the library was not found.
 Finding JudgeNccl(int version);
@@ -101,7 +101,7 @@ Finding JudgeEfa(const EfaFacts& facts, int nnodes);
 
 // These look at the machine. LookAtDevice initialises CUDA if there is a GPU, and sets `*on_gpu` to whether the rank
 // computes on one.
-Finding LookAtDevice(const launch::Launch& launch, const std::string& backend, bool* on_gpu);
+Finding LookAtDevice(const launch::Launch& launch, const config::Config& config, bool* on_gpu);
 Finding LookAtNccl();
 Finding LookAtEfa(int nnodes);
 

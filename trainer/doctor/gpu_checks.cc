@@ -46,10 +46,10 @@ bool CanLoad(const char* library) {
 }  // namespace
 
 Finding JudgeDevice(const device::GpuFacts& facts, const device::RankPlace& place, const std::string& backend,
-                    const DeviceFiles& files) {
+                    const DeviceFiles& files, const std::string& precision) {
   constexpr const char* kCheck = "device";
   return Tried(kCheck, [&] {
-    const auto index = device::ChooseGpu(facts, place, backend);
+    const auto index = device::ChooseGpu(facts, place, backend, precision);
     if (index) {
       const device::Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
       return Ok(kCheck, gpu.name + " at " + gpu.pci_id + ", one of " + std::to_string(facts.gpus.size()) +
@@ -97,15 +97,17 @@ Finding JudgeEfa(const EfaFacts& facts, int nnodes) {
   return Ok(kCheck, adapters + "; provider and NCCL's plugin are there");
 }
 
-Finding LookAtDevice(const launch::Launch& launch, const std::string& backend, bool* on_gpu) {
+Finding LookAtDevice(const launch::Launch& launch, const config::Config& config, bool* on_gpu) {
+  const std::string& backend = config.ranks.backend;
   *on_gpu = false;
   return Tried("device", [&] {
     std::error_code none;
-    const DeviceFiles files{.built_with_cuda = device::HasCudaPlugin(),
-                            .in_dev = std::filesystem::exists("/dev/nvidia0", none)};
+    const DeviceFiles files{
+        .built_with_cuda = device::HasCudaPlugin(),
+        .in_dev = std::filesystem::exists("/dev/nvidia0", none) || std::filesystem::exists("/dev/dxg", none)};
     const bool look = backend != "gloo" && device::CountGpus() > 0;
     const device::GpuFacts facts = look ? device::LoadCudaPlugin().probe() : device::GpuFacts{};
-    const Finding finding = JudgeDevice(facts, device::PlaceOf(launch), backend, files);
+    const Finding finding = JudgeDevice(facts, device::PlaceOf(launch), backend, files, config.precision.name);
     *on_gpu = finding.verdict != Verdict::kFailed && !facts.gpus.empty();
     return finding;
   });

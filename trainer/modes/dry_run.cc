@@ -175,7 +175,7 @@ void DryRun(const RunContext& given) {
   const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
   if (!adapted.empty()) report::LogInfo(adapted);
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
-  const at::Device device = device::DeviceOf(context.launch, config.ranks.backend);
+  const at::Device device = device::DeviceOf(context.launch, config.ranks.backend, config.precision.name);
   json["device"] = device.str();
   json["model"] = config.model.name;
   const tasks::TaskKind& kind = tasks::KindOf(config);

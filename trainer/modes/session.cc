@@ -127,7 +127,8 @@ void RequireOtherRunDirectory(const report::RunDirectory& files, const config::C
 
 Session::Session(const RunContext& run_context)
     : context(run_context),
-      place(device::ChooseDevice(run_context.launch, run_context.config.ranks.backend)),
+      place(device::ChooseDevice(run_context.launch, run_context.config.ranks.backend,
+                                 run_context.config.precision.name)),
       device(place.device),
       run_directory(run_context.config.run.dir),
       restarted(run_context.launch.restart_count > 0) {
@@ -209,7 +210,7 @@ void Session::Connect(const nlohmann::json& identity) {
   if (context.address_file != nullptr) context.address_file->Remove();
   if (device.is_cuda()) {
     if (!device::RanksMayShareGpus()) {
-      distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());
+      distributed::RequireDistinctGpus(*rendezvous, place.gpu, distributed::MachineId());
     }
     const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();
     const bool on_one_machine = context.launch.local_world_size == context.launch.world_size;
