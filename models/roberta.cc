@@ -36,7 +36,7 @@ RobertaForMaskedLM::RobertaForMaskedLM(const RobertaOptions& options) : RobertaE
   head_dense_ = Linear(options.hidden_size, options.hidden_size, InitialWeights::kNotYet);
   head_norm_ = LayerNorm(options.hidden_size, options.layer_norm_epsilon);
   const auto head = register_module("lm_head", Group({{"dense", head_dense_.ptr()}, {"layer_norm", head_norm_.ptr()}}));
-  head_bias_ = head->register_parameter("bias", at::zeros(options.vocab_size));
+  head_bias_ = head->register_parameter("bias", at::zeros(options.vocab_size, DeviceOfNewWeights()));
   DrawWeights(*head);
 }
 

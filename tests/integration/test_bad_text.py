@@ -9,7 +9,7 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from command import DATA, load_json, metrics, run, sha256
+from command import DATA, MAIN, load_json, metrics, run, sha256
 from text_data import TEXT, make_tokens, write_tokenizer
 
 TINY_TEXT = ("--model=roberta_tiny", "--tokens_per_sample=32", "--batch_size=8", "--max_steps=2", "--optimizer=adam",
@@ -183,3 +183,17 @@ def test_rows_of_one_token(tmp_path, run_dir):
     save_file({"input_ids": numpy.arange(4, 36).reshape(32, 1)}, tmp_path / "train.safetensors")
     outcome = run(*TINY_TEXT, f"--data_dir={tmp_path}", f"--run_dir={run_dir}", "--vocab_size=40")
     assert outcome.last_line.startswith("train_loss=")
+
+
+@pytest.mark.parametrize("field, most", [("vocab_size", 1 << 24), ("hidden_size", 1 << 24), ("intermediate_size", 1 << 24),
+                                         ("num_hidden_layers", 10_000), ("max_position_embeddings", 1 << 24),
+                                         ("type_vocab_size", 1 << 24)])
+def test_a_shape_of_any_size_is_judged_before_it_is_made(made_tokens, tmp_path, run_dir, field, most):
+    """A size that memory may or may not hold: the plan or the estimate comes without an attempt (4 GiB of addresses)."""
+    shape = {"model_type": "roberta", "vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 2,
+             "num_attention_heads": 2, "intermediate_size": 512, "max_position_embeddings": 512, field: most}
+    (tmp_path / "config.json").write_text(json.dumps(shape), encoding="utf-8")
+    outcome = run(f"--as={4 << 30}", MAIN, "--model=roberta", f"--model_config={tmp_path / 'config.json'}",
+                  f"--data_dir={made_tokens}", "--max_steps=2", f"--run_dir={run_dir}", "--dry_run", program="prlimit",
+                  check=None)
+    assert outcome.code == 0 or (outcome.code == 7 and "GiB of memory" in outcome.stderr), outcome

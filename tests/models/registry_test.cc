@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 #include <stdexcept>
 
+#include "models/layers.h"
 #include "models/roberta.h"
 
 namespace dtrain::models {
@@ -32,6 +34,29 @@ TEST(Registry, ImageModelsHaveTorchvisionsSizes) {
     const double tolerance = name[0] == 'r' ? 0.01 : 0.01 * giga_multiply_adds;
     EXPECT_NEAR(static_cast<double>(model->Cost(image_size).multiply_adds) * 1e-9, giga_multiply_adds, tolerance)
         << name;
+  }
+}
+
+// Of the first model of each family.
+TEST(Registry, AModelsShapesAreKnownWithoutItsWeights) {
+  for (const Family& family : Families()) {
+    const auto make = [&]() -> std::shared_ptr<torch::nn::Module> {
+      if (family.input == Input::kText) return std::make_shared<RobertaForMaskedLM>(*RobertaNamed("roberta_tiny"));
+      return MakeImageModel(family.models.front().name, {});
+    };
+    const auto model = make();
+    std::shared_ptr<torch::nn::Module> shapes;
+    {
+      const ShapesAlone alone;
+      shapes = make();
+    }
+    const auto tensors = model->named_parameters().pairs(), without = shapes->named_parameters().pairs();
+    ASSERT_EQ(without.size(), tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_TRUE(tensors[i].second.is_cpu() && without[i].second.is_meta()) << without[i].first;
+      EXPECT_EQ(without[i].second.sizes(), tensors[i].second.sizes()) << without[i].first;
+    }
+    for (const at::Tensor& buffer : shapes->buffers()) EXPECT_TRUE(buffer.is_meta());
   }
 }
 

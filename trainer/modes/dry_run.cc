@@ -10,6 +10,7 @@
 #include "data/machine/limits.h"
 #include "data/pipeline/size_schedule.h"
 #include "data/shown.h"
+#include "models/layers.h"
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/config/describe.h"
 #include "trainer/device/cuda_plugin.h"
@@ -186,7 +187,10 @@ void DryRun(const RunContext& given) {
   std::unique_ptr<tasks::Task> task;
   if (config.run.mode == "train") {
     sets = kind.OpenData(config, /*known=*/{}, /*indexes=*/nullptr);
-    task = kind.MakeTask(config, sets, at::kCPU);
+    {
+      const models::ShapesAlone shapes;  // a dry run computes nothing
+      task = kind.MakeTask(config, sets, at::kMeta);
+    }
     task->UseClassWeights(tasks::ClassWeights(config.optimizer.class_weights, sets));
     if (!config.model.init_weights.empty()) {
       weights::BeginWithInitialWeights(config, sets.classes, task->module());

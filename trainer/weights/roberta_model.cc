@@ -12,6 +12,7 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
+#include "trainer/weights/fitting_model.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/weight_files.h"
 
@@ -221,8 +222,10 @@ std::optional<models::ClassifierOptions> ClassifierIn(const WeightsOutline& weig
 std::shared_ptr<models::RobertaForSequenceClassification> MakeSequenceClassifier(const SequenceClassifier& options,
                                                                                  int64_t seed, at::Device device) {
   torch::manual_seed(static_cast<uint64_t>(seed));
-  auto model = std::make_shared<models::RobertaForSequenceClassification>(options.encoder, options.head.outputs(),
-                                                                          options.head.dropout_with(options.encoder));
+  auto model = MadeIfItFits([&options] {
+    return std::make_shared<models::RobertaForSequenceClassification>(options.encoder, options.head.outputs(),
+                                                                      options.head.dropout_with(options.encoder));
+  });
   model->to(device);
   return model;
 }
@@ -230,7 +233,7 @@ std::shared_ptr<models::RobertaForSequenceClassification> MakeSequenceClassifier
 std::shared_ptr<models::RobertaForMaskedLM> MakeRoberta(const models::RobertaOptions& options, int64_t seed,
                                                         at::Device device) {
   torch::manual_seed(static_cast<uint64_t>(seed));
-  auto model = std::make_shared<models::RobertaForMaskedLM>(options);
+  auto model = MadeIfItFits([&options] { return std::make_shared<models::RobertaForMaskedLM>(options); });
   model->to(device);
   return model;
 }
