@@ -167,6 +167,13 @@ TEST_F(Sentences, FairseqsFoldersAreRead) {
   options.class_order = {"neutral", "entailment"};
   EXPECT_THAT(LabelsOf(OpenSentences(options, "train")), ElementsAre(0, 1));
 
+  folder_.Write("input1/dict.txt", "8 2\n7 3\n");
+  EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("input1/dict.txt has other tokens than that of input0"));
+  folder_.Write("input1/dict.txt", "7 9\n8 9\n");
+  folder_.Write("label/dict.txt", "madeupword 0\nneutral 1\nmadeupword0001 0\n");  // the first one is a class
+  EXPECT_EQ(OpenSentences(Options(), "train").source->class_names(), (Names{"madeupword", "neutral"}));
+  folder_.Write("label/dict.txt", "entailment 3\nneutral 1\n");
+
   WriteTokens(folder_, "label/train", {{5, 2}, {4, 2}, {4, 2}});
   EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("input0/train.bin has 2 items, but"));
   WriteTokens(folder_, "label/train", {{5, 2}, {6, 2}});
