@@ -265,8 +265,12 @@ def layers_above(name: str) -> int:
 
 @pytest.mark.parametrize("task, flag", [("text_classification", ""), ("text_classification", "--layer_decay=0.9"),
                                         ("text_classification", "--class_weights=inverse"), ("text_regression", "")])
-def test_ten_steps_are_those_of_huggingface(work, run_dir, task, flag):
+def test_ten_steps_are_those_of_huggingface(work, tmp_path, run_dir, task, flag):
+    """Without a flag, the classes have another order in the data than in the weights."""
     folder, data, targets = work.of(task)
+    if task == "text_classification" and not flag:
+        data = shutil.copytree(data, tmp_path / "data")
+        (data / "classes.txt").write_text("\n".join(LABELS[1:] + LABELS[:1]) + "\n", encoding="utf-8")
     run(*TRAINED, f"--init_weights={folder}", f"--data_dir={data}", f"--run_dir={run_dir}", *filter(None, [flag]))
     losses = [point["loss"] for point in metrics(run_dir, "train")]
     more = (0.9 if "decay" in flag else 1, 1 / torch.bincount(targets).double() if "weights" in flag else None)
