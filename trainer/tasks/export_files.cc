@@ -5,6 +5,7 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -27,11 +28,10 @@ void ProbeExport(const std::filesystem::path& output, bool is_file) {
 }
 
 bool HoldsExport(const std::string& folder) {
-  constexpr uint64_t kMostBytes = 1 << 20;
   const std::filesystem::path file = std::filesystem::path(folder) / "config.json";
   std::error_code unreadable;
   if (!std::filesystem::is_regular_file(file, unreadable)) return false;
-  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(file, kMostBytes), nullptr,
+  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(file, weights::kMostConfigBytes), nullptr,
                                           /*allow_exceptions=*/false);
   return json.is_object() && json.contains(kExportedBy);
 }

@@ -36,12 +36,11 @@ Result Understood(const std::string& text, const std::string& source, Result (*u
 }
 
 std::string ReadConfigFile(const std::string& path) {
-  constexpr uint64_t kMostBytes = 1 << 20;
   std::error_code unreadable;  // for example, a link to itself
   if (!std::filesystem::is_regular_file(path, unreadable)) {
     throw UsageError("--model_config=" + path + " is not a file", "name a Hugging Face config.json");
   }
-  return checkpoint::ReadTextFile(path, kMostBytes);
+  return checkpoint::ReadTextFile(path, kMostConfigBytes);
 }
 
 // Returns the rows of the matrix whose name ends like this in either naming, or 0 if there is none.
