@@ -93,26 +93,26 @@ Sequences Sequences::To(at::Device device) const {
   return moved;
 }
 
-at::Tensor PositionsOf(const at::Tensor& ids_NT, int64_t padding_id) {
-  const at::Tensor is_token = ids_NT.ne(padding_id);
-  return is_token.cumsum(1) * is_token + padding_id;
+at::Tensor PositionsOf(const at::Tensor& ids_NT, const TextShape& shape) {
+  const at::Tensor is_token = ids_NT.ne(shape.padding_id);
+  return (is_token.cumsum(1) * is_token + (shape.first_position - 1)).clamp_min_(0);
 }
 
-Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id) {
+Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape) {
   Sequences sequences;
   sequences.ids = ids_NT.flatten();
-  sequences.positions = PositionsOf(ids_NT, padding_id).flatten();
+  sequences.positions = PositionsOf(ids_NT, shape).flatten();
   sequences.padded_length = ids_NT.size(1);
   sequences.attended = attended_NT;
   return sequences;
 }
 
-Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id, at::Tensor* kept) {
+Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape, at::Tensor* kept) {
   const at::Tensor attended = attended_NT.defined() ? attended_NT : at::ones_like(ids_NT, at::kBool);
   const at::Tensor places = attended.flatten().nonzero().squeeze(1);
   Sequences sequences;
   sequences.ids = ids_NT.flatten().index_select(0, places);
-  sequences.positions = PositionsOf(ids_NT, padding_id).flatten().index_select(0, places);
+  sequences.positions = PositionsOf(ids_NT, shape).flatten().index_select(0, places);
   const at::Tensor all_lengths = attended.sum(1);
   const at::Tensor lengths = all_lengths.index_select(0, all_lengths.nonzero().squeeze(1));
   sequences.lengths.assign(lengths.const_data_ptr<int64_t>(), lengths.const_data_ptr<int64_t>() + lengths.numel());
@@ -122,17 +122,23 @@ Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_
   return sequences;
 }
 
+at::Tensor FirstTokens(const Sequences& sequences) {
+  const at::Tensor& ids = sequences.ids;
+  if (!sequences.packed()) return at::arange(0, ids.numel(), sequences.padded_length, ids.options());
+  return sequences.offsets.slice(0, 0, -1 - sequences.fillers);
+}
+
 int64_t FilledLength(int64_t tokens, int64_t most_tokens) {
   const int64_t granularity = GranularityOf(tokens);
   return RoundUp(tokens + FillersOf(granularity, most_tokens), granularity);
 }
 
-void FillUp(Sequences& packed, int64_t most_tokens, int64_t padding_id) {
+void FillUp(Sequences& packed, int64_t most_tokens, const TextShape& shape) {
   packed.most_tokens = std::max<int64_t>(2, most_tokens);
   const int64_t tokens = packed.ids.numel(), missing = FilledLength(tokens, packed.most_tokens) - tokens;
-  const at::Tensor padding = at::full({missing}, padding_id, at::kLong);
+  const at::Tensor padding = at::full({missing}, shape.padding_id, at::kLong);
   packed.ids = at::cat({packed.ids, padding});
-  packed.positions = at::cat({packed.positions, padding});
+  packed.positions = at::cat({packed.positions, PositionsOf(padding.unsqueeze(0), shape)[0]});
   packed.fillers = FillersOf(GranularityOf(tokens), packed.most_tokens);
   for (int64_t i = 0; i < packed.fillers; ++i) {
     packed.lengths.push_back(missing / packed.fillers + (i < missing % packed.fillers ? 1 : 0));

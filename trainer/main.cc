@@ -31,8 +31,8 @@
 #include "trainer/report/answer.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/text_model.h"
 
 const char* const dtrain::kProgramName = "dtrain_main";
 

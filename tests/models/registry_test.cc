@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
@@ -58,19 +60,55 @@ TEST(Registry, WhatDiffersBetweenFamilies) {
   EXPECT_EQ(Description("roberta_base"), "RoBERTa of 12 layers, 768 wide, with 12 heads, for text");
   EXPECT_EQ(FindModel("efficientnet_b4")->norm_epsilon, 1e-5);
   EXPECT_EQ(FindModel("efficientnet_b5")->norm_epsilon, 1e-3);
-  EXPECT_TRUE(Takes("resnet18", "zero_init_residual"));
-  EXPECT_FALSE(Takes("resnet18", "drop_path"));
-  EXPECT_TRUE(Takes("roberta", "attention_dropout"));
   EXPECT_EQ(ClassifierWeightName("efficientnet_b0"), "classifier.1.weight");
   EXPECT_EQ(ClassifierName("efficientnet_b0"), "classifier.1");
   EXPECT_EQ(ClassifierWeightName("roberta"), "classifier.out_proj.weight");
+  EXPECT_EQ(WordHeadName("roberta_base"), "lm_head");
+  EXPECT_EQ(TextModelOfType("roberta"), "roberta");
+  EXPECT_EQ(TextModelOfType("resnet"), "");
 }
 
 TEST(Registry, AHeadIsFoundInItsModel) {
-  const RobertaOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
+  const EncoderOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
   EXPECT_EQ(HeadIn("roberta", RobertaForMaskedLM(small)).module, "lm_head");
   EXPECT_EQ(HeadIn("roberta", RobertaForSequenceClassification(small, 2, 0)).module, "classifier");
   EXPECT_EQ(HeadIn("efficientnet_b0", *MakeImageModel("efficientnet_b0", {})).module, "classifier.1");
+}
+
+// What the trainer takes for granted.
+TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
+  const ClassifierOptions three = {.labels = {"a", "b", "c"}};
+  for (const Family& family : Families()) {
+    if (family.input != Input::kText) continue;
+    const TextFamily& text = family.text;
+    const auto smallest = std::ranges::find_if(family.models, [](const Model& model) { return model.text != nullptr; });
+    ASSERT_NE(smallest, family.models.end());
+    EXPECT_FALSE(family.models.front().text);
+    TextOptions options = smallest->text({});
+    options.shape.vocab_size = 30;
+    options.shape.longest_sequence = 8;
+    for (const ClassifierOptions* head : std::initializer_list<const ClassifierOptions*>{nullptr, &three}) {
+      SCOPED_TRACE(family.name + (head == nullptr ? ", words" : ", classes"));
+      const auto model = options.Make(head);
+      EXPECT_EQ(model->outputs(), head == nullptr ? 0 : 3);
+      const std::string own_head = HeadIn(smallest->name, *model).module + ".";
+      WeightShapes shapes;
+      for (const auto& item : model->named_parameters()) {
+        EXPECT_TRUE(item.key().starts_with(text.backbone + ".") || item.key().starts_with(own_head)) << item.key();
+        shapes[item.key()] = item.value().sizes().vec();
+      }
+      EXPECT_TRUE(smallest->fits(shapes));
+      EXPECT_EQ(text.classifier_outputs(shapes), model->outputs());
+      EXPECT_TRUE(shapes.contains(text.word_rows.front()));
+      for (const std::string& name : text.word_rows)
+        EXPECT_TRUE(!shapes.contains(name) || shapes[name][0] == 30) << name;
+      const nlohmann::json config = options.ToJson(head);
+      EXPECT_EQ(TextModelOfType(config.at("model_type")), family.models.front().name);
+      EXPECT_EQ(text.from_json(config, shapes).ToJson(head).dump(), options.ToJson(head).dump());
+      EXPECT_EQ(ClassifierFromJson(config, text.classifier).has_value(), head != nullptr);
+      for (const char* field : text.unseen_fields) EXPECT_TRUE(config.contains(field)) << field;
+    }
+  }
 }
 
 TEST(Registry, ARobertaIsRecognisedInAnyNaming) {

@@ -66,9 +66,12 @@ struct TextConfig {
   std::string text_column, pair_column, label_column;  // of sentences; empty: found by their names
 };
 
+// What --model is for a task of text if nothing says more; its shape is told by --model_config or by weights.
+inline constexpr char kTextModel[] = "roberta";
+
 struct ModelConfig {
   std::string name = "resnet50";
-  std::string config_file;  // a Hugging Face config.json, for `roberta`
+  std::string config_file;  // a Hugging Face config.json, for a model of text
   int64_t num_classes = 0;  // 0: as many as the data has
   std::string init_weights;
   std::string weights_naming = "auto";  // auto | torchvision | timm | hf | fairseq

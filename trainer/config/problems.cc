@@ -226,10 +226,6 @@ Rules TextRules(const Config& config) {
        .broken = text.max_tokens > 0 && config.batch.global_batch_size,
        .expected = "--grad_accum_steps instead, with --max_tokens",
        .hint = "with a budget of tokens, the number of blocks differs from batch to batch"},
-      {.flag = "model_config",
-       .broken = !config.model.config_file.empty() && config.model.name != "roberta",
-       .expected = "--model=roberta with it",
-       .hint = "--model=" + config.model.name + " defines its own shape"},
   };
 }
 
@@ -395,8 +391,14 @@ void CheckRules(const Config& config, List& problems) {
   }
 }
 
-void CheckModel(const ModelConfig& model, const std::vector<std::string>& names, List& problems) {
-  if (names.empty() || std::find(names.begin(), names.end(), model.name) != names.end()) return;
+void CheckModel(const ModelConfig& model, const ModelFacts& facts, List& problems) {
+  const std::vector<std::string>&names = facts.names, &of_any_shape = facts.of_any_shape;
+  if (!model.config_file.empty() && std::ranges::find(of_any_shape, model.name) == of_any_shape.end()) {
+    problems.push_back({.flag = "model_config",
+                        .expected = "--model=" + Joined(of_any_shape, " or ") + " with it",
+                        .hint = "--model=" + model.name + " defines its own shape"});
+  }
+  if (names.empty() || std::ranges::find(names, model.name) != names.end()) return;
   problems.push_back(
       {.flag = "model", .expected = "one of " + Joined(names, " | "), .hint = DidYouMean(model.name, names)});
 }
@@ -455,7 +457,7 @@ std::vector<Problem> OutOfRange(const Config& config) {
 std::vector<Problem> Problems(const Config& config, int world_size, const ModelFacts& models) {
   List problems = OutOfRange(config);
   CheckRules(config, problems);
-  CheckModel(config.model, models.names, problems);
+  CheckModel(config.model, models, problems);
   CheckBatch(config, world_size, problems);
   CheckUses(config, models, problems);
   for (Problem& problem : problems) {

@@ -6,7 +6,6 @@
 
 #include "data/outputs.h"
 #include "models/registry.h"
-#include "models/weight_names.h"
 #include "trainer/errors.h"
 #include "trainer/modes/run.h"
 #include "trainer/report/log.h"
@@ -15,7 +14,7 @@
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/text_model.h"
 #include "trainer/weights/weight_files.h"
 
 namespace dtrain::modes {
@@ -23,9 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // Returns the model that weights are of: --model, if they can be; empty for a model that is unknown here.
-std::string ModelOf(const checkpoint::NamedTensors& tensors, const std::string& said) {
-  const bool is_text = models::NamingOf(tensors) != models::WeightNaming::kUnknown;
-  if (is_text) return models::ReadsText(said) ? said : "roberta";
+std::string ModelOf(const checkpoint::NamedTensors& tensors, const std::string& model_config, const std::string& said) {
+  const std::string text = tasks::TextModelOf(tensors, model_config, said);
+  if (!text.empty()) return text;
   const models::Model* model = models::RecognisedImageModel(tensors, said);
   return model == nullptr ? "" : model->name;
 }
@@ -41,10 +40,10 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
     const weights::WeightsPlace place = weights::FindWeights(path);
     checkpoint::SafetensorsContent content = weights::ReadWeightsFile(place.file, which);
     weights::TakeOffWrappers(content.tensors);
-    const std::string model = ModelOf(content.tensors, config.model.name);
-    if (!model.empty()) weights::RequireSameNetwork(place, content, model);
     std::string& model_config = content.metadata[weights::kModelConfigKey];
     if (!place.model_config.empty()) model_config = place.model_config;
+    const std::string model = ModelOf(content.tensors, model_config, config.model.name);
+    if (!model.empty()) weights::RequireSameNetwork(place, content, model);
     return {std::move(content.tensors), weights::ClassesFrom(content.metadata, place.file), place.file, model_config,
             /*held_out=*/""};
   }
@@ -78,7 +77,7 @@ void RequireOtherOutput(const config::Config& config, bool is_file) {
 }  // namespace
 
 void Export(const RunContext& context) {
-  const config::Config& config = context.config;
+  config::Config config = context.config;
   if (context.launch.world_size > 1) {
     throw UsageError("--mode=export runs on one rank", "leave out --nproc_per_node and the launcher");
   }
@@ -88,6 +87,8 @@ void Export(const RunContext& context) {
   RequireOtherOutput(config, is_file);
   weights::TrainedWeights weights = ReadExported(config);
   report::LogInfo((config.run.dry_run ? "would export " : "exporting ") + weights.origin + " to " + config.run.output);
+  const std::string text = tasks::TextModelOf(weights.tensors, weights.model_config, config.model.name);
+  if (!text.empty()) config.model.name = text;
   const tasks::TaskKind& kind = tasks::KindOfWeights(weights, config);
   kind.Export(std::move(weights), config, is_file);
 }

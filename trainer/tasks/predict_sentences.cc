@@ -15,6 +15,7 @@
 #include "data/progress.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
+#include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
@@ -32,7 +33,7 @@
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/module_state.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -42,13 +43,11 @@ class SentencePredictor {
  public:
   SentencePredictor(const config::Config& config, const weights::TrainedWeights& weights, at::Device device)
       : task_(KindOf(config).MakeInferenceTask(config, weights, /*sizes=*/{}, device)),
-        options_(weights::RobertaOptionsOf(config, /*vocabulary=*/0,
-                                           weights::OutlineOf(weights.tensors, weights.model_config))),
         batch_size_(config::ResolveBatch(config.batch, 1).batch_size) {
     task_->module().eval();
   }
 
-  const models::RobertaOptions& options() const { return options_; }
+  const models::TextShape& shape() const { return sentences().shape(); }
   int64_t batch_size() const { return batch_size_; }
 
   // `ids_NT` is int64, `attended_NT` bool. Returns logits, float32 N×outputs on the host.
@@ -58,13 +57,14 @@ class SentencePredictor {
     rows.tensors = {{data::kInputIds, ids_NT},
                     {data::kAttentionMask, attended_NT.to(at::kByte)},
                     {"index", at::arange(ids_NT.size(0))}};
-    auto& task = dynamic_cast<SentenceTask&>(*task_);
+    SentenceTask& task = sentences();
     return task.Logits(data::CopyToDevice(task.Prepared(std::move(rows)), task.device())).cpu();
   }
 
  private:
+  SentenceTask& sentences() const { return dynamic_cast<SentenceTask&>(*task_); }
+
   const std::unique_ptr<Task> task_;
-  const models::RobertaOptions options_;
   const int64_t batch_size_;
 };
 
@@ -141,10 +141,10 @@ std::vector<std::string> LabelsOf(const config::Config& config, const weights::T
 }
 
 // Opens the texts in --input for a model that was trained on `pairs` or on single texts, if that matters and is known.
-data::SentenceSplit OpenTexts(const config::Config& config, const models::RobertaOptions& model,
+data::SentenceSplit OpenTexts(const config::Config& config, const models::TextShape& model,
                               std::optional<bool> pairs = std::nullopt) {
   data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNone);
-  options.tokens_per_sample = std::min(options.tokens_per_sample, model.longest_sequence());
+  options.tokens_per_sample = std::min(options.tokens_per_sample, model.longest_sequence);
   if (pairs == false) options.is_pair = false;
   data::SentenceSplit split = data::OpenUnlabelled(options, config.run.input);
   if (pairs == true && !split.is_pair) {
@@ -179,7 +179,7 @@ void PrintCount(const config::Config& config, int64_t rows) {
 void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
   const data::SentenceSplit split =
-      OpenTexts(config, predictor.options(), KindOf(config).ClassesOf(config, weights).pairs);
+      OpenTexts(config, predictor.shape(), KindOf(config).ClassesOf(config, weights).pairs);
   const bool is_csv = config.run.output.ends_with(".csv");
   const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights));
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
@@ -194,15 +194,16 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
   PrintCount(config, split.source->size());
 }
 
-// Returns the weights of the encoder, and the head that `model` has. Features are what the encoder computes, whatever
-// head it was trained with.
-checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const checkpoint::NamedTensors& weights) {
+// Returns the weights of the encoder, the module `backbone`, and the head that `model` has. Features are what the
+// encoder computes, whatever head it was trained with.
+checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const std::string& backbone,
+                                    const checkpoint::NamedTensors& weights) {
   checkpoint::NamedTensors all;
   for (const auto& item : weights) {
-    if (item.first.starts_with("roberta.")) all.push_back(item);
+    if (item.first.starts_with(backbone + ".")) all.push_back(item);
   }
   for (const auto& item : weights::StateOf(model)) {
-    if (!item.first.starts_with("roberta.")) all.push_back(item);
+    if (!item.first.starts_with(backbone + ".")) all.push_back(item);
   }
   return all;
 }
@@ -210,8 +211,8 @@ checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const checkp
 void PredictTokens(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   const TokenInput input = ReadTokenInput(config.run.input);
   SentencePredictor predictor(config, weights, device);
-  RequireKnown(input, predictor.options(), config.run.input);
-  const at::Tensor attended = input.attended.defined() ? input.attended : input.ids.ne(predictor.options().padding_id);
+  RequireKnown(input, predictor.shape(), config.run.input);
+  const at::Tensor attended = input.attended.defined() ? input.attended : input.ids.ne(predictor.shape().padding_id);
   std::vector<at::Tensor> logits;
   for (int64_t first = 0; first < input.ids.size(0); first += predictor.batch_size()) {
     const int64_t end = first + predictor.batch_size();
@@ -228,22 +229,23 @@ void PredictTokens(const config::Config& config, const weights::TrainedWeights& 
 void PredictTextFeatures(const config::Config& config, at::Device device) {
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("computing features with " + weights.origin);
-  const weights::SequenceClassifier any_head = {
-      .encoder = weights::RobertaOptionsOf(config, /*vocabulary=*/0,
-                                           weights::OutlineOf(weights.tensors, weights.model_config)),
-      .head = {.labels = models::NumberedLabels(1)}};
-  const auto model = weights::MakeSequenceClassifier(any_head, config.batch.seed, device);
-  weights::ApplyInitialWeights(WithHeadOf(*model, weights.tensors), config.model, *model);
+  const models::ClassifierOptions any_head = {.labels = models::NumberedLabels(1)};
+  const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
+  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*vocabulary=*/0, outline), &any_head,
+                                            config.batch.seed, device);
+  const models::TextShape& shape = model->shape();
+  const std::string& backbone = models::FamilyOf(config.model.name).text.backbone;
+  weights::ApplyInitialWeights(WithHeadOf(*model, backbone, weights.tensors), config.model, *model);
   model->eval();
   const optim::Precision& precision = optim::PrecisionNamed(config.precision.name);
   optim::AllowTf32(precision.tf32);
   const at::NoGradGuard no_grad;
-  const data::SentenceSplit split = OpenTexts(config, any_head.encoder);
-  WriteFeatures(config.run.features, split.source->size(), any_head.encoder.hidden_size,
+  const data::SentenceSplit split = OpenTexts(config, shape);
+  WriteFeatures(config.run.features, split.source->size(), shape.hidden_size,
                 {config.run.input, config.model.init_weights}, [&](const AppendFeatures& append) {
                   ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
-                    const int64_t padding = any_head.encoder.padding_id;
-                    const models::Sequences sequences = models::Padded(ids_NT, ids_NT.ne(padding), padding).To(device);
+                    const at::Tensor attended_NT = ids_NT.ne(shape.padding_id);
+                    const models::Sequences sequences = models::Padded(ids_NT, attended_NT, shape).To(device);
                     optim::AutocastScope autocast(device.type(), precision);
                     const at::Tensor features_NH = model->EncodeFirst(sequences).to(at::kFloat).cpu();
                     for (int64_t row = first; row < end; ++row) {

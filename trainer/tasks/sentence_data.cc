@@ -14,8 +14,8 @@
 #include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/open_splits.h"
-#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -139,7 +139,8 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   RequireSentences(config);
   data::SentenceOptions options = SentenceOptionsOf(config, target);
   if (config.run.mode == "train" && !config.model.init_weights.empty()) {
-    if (const auto classifier = weights::ClassifierIn(weights::ReadOutline(config.model.init_weights))) {
+    if (const auto classifier =
+            weights::ClassifierIn(weights::ReadOutline(config.model.init_weights), config.model.name)) {
       options.class_order = classifier->labels;
     }
   }

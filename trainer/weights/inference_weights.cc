@@ -10,8 +10,8 @@
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/weights/initial_weights.h"
-#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::weights {
 namespace {

@@ -145,7 +145,7 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   std::vector<std::string> different =
       config::TakeFrom(saved, config::FlagsWith(&config::FlagTraits::kept_with_weights), config);
   const nlohmann::json trained = saved.value("model", nlohmann::json());
-  if (trained.is_string()) RequireSamePadding(where, trained, config.model.name);
+  if (trained.is_string()) RequireSameModel(where, trained, config.model.name);
   if (config.run.mode == "eval") {
     const std::vector<std::string> also = config::TakeFrom(saved, ValidationNames(saved, config), config);
     different.insert(different.end(), also.begin(), also.end());

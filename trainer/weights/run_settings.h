@@ -28,7 +28,7 @@ std::filesystem::path RunOf(const std::filesystem::path& run_or_checkpoint);
 // Adds the settings to a weights file's metadata, from where TakeSettingsOfRun reads them.
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 
-// Sets --image_size, unless it was given, to the size that the model was designed for: 224, or an EfficientNet's own.
+// Sets --image_size, unless it was given, to the size that the model was designed for: 224, or its own.
 void TakeImageSizeOfModel(config::Config& config);
 
 // For --mode=eval, predict and export: takes the settings of the model and of its data that were not given on the

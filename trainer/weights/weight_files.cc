@@ -14,8 +14,6 @@
 #include "data/joined.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
-#include "models/image_weight_names.h"
-#include "models/weight_names.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/errors.h"
@@ -140,21 +138,6 @@ std::string TakeOffWrappers(checkpoint::NamedTensors& weights) {
     }
   }
   return taken;
-}
-
-std::string NamingIn(const checkpoint::NamedTensors& weights) {
-  switch (models::NamingOf(weights)) {
-    case models::WeightNaming::kHuggingFace:
-      return "hf";
-    case models::WeightNaming::kFairseq:
-      return "fairseq";
-    case models::WeightNaming::kUnknown:
-      break;
-  }
-  if (models::HuggingFaceNamesOf(models::ShapesOf(weights)) != models::HuggingFaceNames::kNone) return "hf";
-  if (models::HaveTimmNames(weights)) return "timm";
-  const auto is_torchvisions = [](const auto& item) { return item.first.starts_with("features."); };
-  return std::any_of(weights.begin(), weights.end(), is_torchvisions) ? "torchvision" : "";
 }
 
 }  // namespace dtrain::weights

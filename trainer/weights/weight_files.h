@@ -40,8 +40,4 @@ WeightsHeader ReadWeightsHeader(const std::string& file);
 // them), and the counter that averaging adds. Returns the prefixes.
 std::string TakeOffWrappers(checkpoint::NamedTensors& weights);
 
-// Returns whose names the weights have: torchvision, timm, hf or fairseq. Empty if the names are unknown, or the same
-// for all (a ResNet's).
-std::string NamingIn(const checkpoint::NamedTensors& weights);
-
 }  // namespace dtrain::weights

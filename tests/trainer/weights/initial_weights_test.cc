@@ -140,7 +140,7 @@ TEST(ApplyInitialWeights, TheRowsOfAClassifierFollowTheNames) {
   }
 }
 
-constexpr models::RobertaOptions kText = {
+constexpr models::EncoderOptions kText = {
     .vocab_size = 9, .hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8, .max_positions = 6};
 
 config::ModelConfig TextConfig() {
