@@ -63,8 +63,8 @@ def png(figure) -> bytes:
     return content.getvalue()
 
 
-def draw(comparison: drawing.Comparison) -> tuple[list[tuple[str, str, bytes]], list[page.Html]]:
-    """Returns (file name, what it shows, PNG) for all data that the runs have, and the tables of classes."""
+def draw(comparison: drawing.Comparison) -> tuple[list[tuple[str, str, bytes]], list[tuple[str, list[classes.Row]]]]:
+    """Returns (file name, what it shows, PNG) for all data that the runs have, and the classes of the runs that have any."""
     pictures = [(name, words, png(figure)) for name, words, chart in charts.CHARTS if (figure := chart(comparison)) is not None]
     tables = []
     for place, run in enumerate(comparison.runs):
@@ -73,14 +73,19 @@ def draw(comparison: drawing.Comparison) -> tuple[list[tuple[str, str, bytes]], 
         if rows:
             name = "confusion" if len(comparison.runs) == 1 else f"confusion_{place + 1}"
             pictures.append((name, f"confusion matrix of {run.name}", png(classes.confusion(matrix, run.name))))
-            tables.append(page.table_of_classes(run.name, rows))
+            tables.append((run.name, rows))
     return pictures, tables
 
 
-def show_mistakes(path: Path) -> list[page.Html]:
+def counted(rows: list[classes.Row]) -> set[tuple[str, int, int]]:
+    return {(row.name, row.samples, row.correct) for row in rows}
+
+
+def show_mistakes(path: Path, known: list[list[classes.Row]]) -> list[page.Html]:
+    """Shows the classes only if they are not those of an evaluation that is on the page already."""
     found = mistakes.read_mistakes(path)
     pictures = [mistakes.picture(one.file) if not one.texts else None for one in found.worst]
-    table = [page.table_of_classes(path.name, found.classes)] if found.classes else []
+    table = [page.table_of_classes(path.name, found.classes)] if found.classes and counted(found.classes) not in map(counted, known) else []
     return [*table, page.gallery(found, str(path), pictures)]
 
 
@@ -118,9 +123,10 @@ def main() -> int:
     if len(problems) > page.MOST_NOTES:
         print(f"left out: {len(problems) - page.MOST_NOTES} others", file=sys.stderr)
     comparison = drawing.Comparison(runs, flags.differing(runs), arguments.axes)
-    pictures, tables = draw(comparison)
+    pictures, of_runs = draw(comparison)
+    tables = [page.table_of_classes(name, rows) for name, rows in of_runs]
     if arguments.predictions:
-        tables += show_mistakes(arguments.predictions)
+        tables += show_mistakes(arguments.predictions, [rows for _, rows in of_runs])
     text = page.page(comparison, pictures, tables, [str(problem) for problem in problems], datetime.now())
     write(arguments.output, pictures, text)
     print(f"{shown(arguments.output / 'report.html')} ({len(runs)} runs, {len(pictures)} pictures)")
