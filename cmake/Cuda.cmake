@@ -1,5 +1,5 @@
 # LibTorch's CUDA half and nvcc, for libdtrain_cuda.so only. With AUTO it is built if there is a CUDA toolkit that fits
-# this LibTorch.
+# this LibTorch: the machine's, or else the compiler that scripts/setup.sh took from PyPI into .venv.
 include(CudaVersions)
 set(DTRAIN_CUDA AUTO CACHE STRING "Build for GPUs too: AUTO, ON or OFF")
 set_property(CACHE DTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -20,6 +20,11 @@ set(DTRAIN_WITH_CUDA OFF)
 if(DTRAIN_CUDA STREQUAL "OFF")
   message(STATUS "CUDA: OFF (DTRAIN_CUDA=OFF)")
 else()
+  find_program(DTRAIN_NVCC nvcc HINTS ${CMAKE_CUDA_COMPILER} ${CUDAToolkit_ROOT} ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda
+               PATH_SUFFIXES bin)
+  if(NOT DTRAIN_NVCC AND NOT CMAKE_CUDA_COMPILER)
+    file(GLOB CUDAToolkit_ROOT "${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13")
+  endif()
   find_package(CUDAToolkit QUIET)
   file(GLOB nccl_folders "${torch_dir}/../nvidia/nccl")
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${nccl_folders} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
