@@ -204,7 +204,9 @@ int Main(int argc, char** argv, modes::RunContext& context) {
   weights::TakeImageSizeOfModel(command_line.config);
   if (command_line.command == "loader") return Loader(command_line);
   context.config = command_line.config;
-  const launch::Machine machine{device::CountGpus(), static_cast<int>(data::AvailableCores()), launch::OwnAddress()};
+  const launch::Machine machine{device::CountGpus(),
+                                device::WhyNoGpu(device::SeeGpus(), context.config.ranks.backend).what,
+                                static_cast<int>(data::AvailableCores()), launch::OwnAddress()};
   config::ResolveForDevice(context.config, machine.gpus > 0);
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   if (command_line.command == "step") return Step(command_line, context, machine);

@@ -190,6 +190,7 @@ struct RunConfig {
   double stop_after_epochs_without_gain = 0;  // 0: never
   int64_t limit_train_steps = 0;              // 0: no limit
   int64_t limit_val_steps = 0;                // 0: no limit
+  std::optional<double> max_hours;            // 0: no limit; empty: what the launcher tells
 };
 
 struct ReportConfig {

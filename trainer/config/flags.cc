@@ -178,6 +178,11 @@ DTRAIN_FLAG(int64, limit_train_steps, run.limit_train_steps, AtLeast(0), "steps"
 DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
             "Evaluate as many samples only as this many global batches hold, spread evenly over the split; 0: all.")
 
+DTRAIN_FLAG(double, max_hours, run.max_hours, AtLeast(0), "hours",
+            "Save and exit with 75, as after a signal, this long after the start; for jobs with a limit that nothing tells the "
+            "program. Not given: three minutes before the end that Slurm tells (SLURM_JOB_END_TIME); 0: never.",
+            .own_to_each_rank = true)
+
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder with the data; for safetensors also a file.",
             .own_to_each_rank = true, .of_training = false)
 DTRAIN_FLAG(string, data_format, data.format, OneOf(DataFormats()), "", "Format of the data.")

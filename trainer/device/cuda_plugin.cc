@@ -51,6 +51,12 @@ bool HasCudaPlugin() {
   return std::filesystem::exists(LibraryPath(), ignored);
 }
 
+GpuSigns SeeGpus() {
+  std::error_code ignored;
+  const bool lent = std::filesystem::exists("/usr/lib/wsl/lib/libcuda.so.1", ignored);
+  return {.in_machine = lent || CountDeviceFiles() > 0, .built_with_cuda = HasCudaPlugin()};
+}
+
 int CountGpus() {
   if (!HasCudaPlugin()) return 0;
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");

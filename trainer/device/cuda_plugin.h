@@ -58,6 +58,9 @@ const CudaPlugin& LoadCudaPlugin();
 // Whether the library is there. It is not if it was not built.
 bool HasCudaPlugin();
 
+// Returns what can be seen of this machine's GPUs.
+GpuSigns SeeGpus();
+
 // Returns the number of GPUs that this process may use: the device files of this machine, but no more than
 // CUDA_VISIBLE_DEVICES names. 0 without the library. Does not call CUDA, because a process that has initialised CUDA
 // cannot fork any more.

@@ -44,6 +44,21 @@ std::string Capability(const Gpu& gpu) { return std::to_string(gpu.major) + "." 
 
 }  // namespace
 
+NoGpu WhyNoGpu(const GpuSigns& signs, const std::string& backend) {
+  if (backend == "gloo") return {"--backend=gloo computes on the CPU", "leave it out"};
+  if (!signs.in_machine) {
+    return {"this machine has no GPU that can be used", "see what nvidia-smi and dtrain_main --doctor say"};
+  }
+  if (!signs.built_with_cuda) {
+    return {"this machine has a GPU, but this build does not support GPUs",
+            "run scripts/setup.sh and scripts/build.sh again: with NVIDIA's driver 580 or newer they build for GPUs; "
+            "or use "
+            "a build with CUDA"};
+  }
+  return {"this machine has a GPU that this process may not use",
+          "check CUDA_VISIBLE_DEVICES, and the container's --gpus"};
+}
+
 bool CanRunOn(const std::string& architectures, int major, int minor) {
   const int capability = 10 * major + minor;
   std::istringstream entries(architectures);

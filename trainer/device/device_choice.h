@@ -25,6 +25,18 @@ struct GpuFacts {
   std::string architectures;  // the architectures that the kernels were compiled for: "75-real,80-real,90"
 };
 
+// What can be seen of GPUs without CUDA.
+struct GpuSigns {
+  bool in_machine = false;       // the driver has made a device file, or WSL2 lends the GPU of Windows
+  bool built_with_cuda = false;  // libdtrain_cuda.so is there
+};
+
+// Why a process does not compute on a GPU, and what would change it. All who say so use these words.
+struct NoGpu {
+  std::string what, remedy;
+};
+NoGpu WhyNoGpu(const GpuSigns& signs, const std::string& backend);
+
 struct RankPlace {
   int local_rank = 0;
   int local_world_size = 1;

@@ -79,14 +79,9 @@ DiskFacts MeasureDisk(const std::filesystem::path& run_directory);
 
 // --- GPU with its driver and LibTorch's CUDA, NCCL, and its network between machines (EFA) ---
 
-struct DeviceFiles {
-  bool built_with_cuda = false;  // libdtrain_cuda.so exists
-  bool in_dev = false;           // /dev/nvidia0 exists
-};
-
 // Names the device that the rank computes on, or the reason why it cannot.
 Finding JudgeDevice(const device::GpuFacts& facts, const device::RankPlace& place, const std::string& backend,
-                    const DeviceFiles& files);
+                    const device::GpuSigns& signs);
 
 // `version` is that of ncclGetVersion (22907 is 2.29.7); 0: the library was not found.
 Finding JudgeNccl(int version);

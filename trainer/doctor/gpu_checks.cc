@@ -46,7 +46,7 @@ bool CanLoad(const char* library) {
 }  // namespace
 
 Finding JudgeDevice(const device::GpuFacts& facts, const device::RankPlace& place, const std::string& backend,
-                    const DeviceFiles& files) {
+                    const device::GpuSigns& signs) {
   constexpr const char* kCheck = "device";
   return Tried(kCheck, [&] {
     const auto index = device::ChooseGpu(facts, place, backend);
@@ -56,15 +56,9 @@ Finding JudgeDevice(const device::GpuFacts& facts, const device::RankPlace& plac
                             "; the driver is for CUDA " + CudaVersion(facts.driver_version) + ", LibTorch for " +
                             CudaVersion(facts.runtime_version));
     }
-    if (files.in_dev && !files.built_with_cuda) {
-      return Warning(kCheck, "the CPU; this machine has a GPU, but this build does not support GPUs",
-                     "build where nvcc is (scripts/build.sh), or use a build with CUDA");
-    }
-    if (files.in_dev && backend != "gloo") {
-      return Warning(kCheck, "the CPU; this machine has a GPU that this process may not use",
-                     "check CUDA_VISIBLE_DEVICES, and the container's --gpus");
-    }
-    return Ok(kCheck, "the CPU");
+    if (!signs.in_machine || backend == "gloo") return Ok(kCheck, "the CPU");
+    const device::NoGpu why = device::WhyNoGpu(signs, backend);
+    return Warning(kCheck, "the CPU; " + why.what, why.remedy);
   });
 }
 
@@ -100,12 +94,9 @@ Finding JudgeEfa(const EfaFacts& facts, int nnodes) {
 Finding LookAtDevice(const launch::Launch& launch, const std::string& backend, bool* on_gpu) {
   *on_gpu = false;
   return Tried("device", [&] {
-    std::error_code none;
-    const DeviceFiles files{.built_with_cuda = device::HasCudaPlugin(),
-                            .in_dev = std::filesystem::exists("/dev/nvidia0", none)};
     const bool look = backend != "gloo" && device::CountGpus() > 0;
     const device::GpuFacts facts = look ? device::LoadCudaPlugin().probe() : device::GpuFacts{};
-    const Finding finding = JudgeDevice(facts, device::PlaceOf(launch), backend, files);
+    const Finding finding = JudgeDevice(facts, device::PlaceOf(launch), backend, device::SeeGpus());
     *on_gpu = finding.verdict != Verdict::kFailed && !facts.gpus.empty();
     return finding;
   });
