@@ -198,7 +198,7 @@ int Pairs(config::CommandLine& command_line, modes::RunContext& context, const l
 }
 
 int Main(int argc, char** argv, modes::RunContext& context) {
-  config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram);
+  config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram, &context.config);
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
   tasks::ResolveTask(command_line.config);
   weights::TakeImageSizeOfModel(command_line.config);
@@ -224,6 +224,7 @@ int main(int argc, char** argv) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
+    failure.as_json = context.config.report.log_format == "json";
     if (status.control) failure = status.control->SettleFailure(failure);
     report::ReportFailure(failure, "");
     return static_cast<int>(failure.code);

@@ -198,6 +198,7 @@ int main(int argc, char** argv) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
+    failure.as_json = context.config.report.log_format == "json";
     if (status.rank->step >= 0) failure.step = status.rank->step;
     // Before the other ranks hear of it and end, too.
     if (failure.code != ExitCode::kPeerLost) status.rank->exit_code = static_cast<int>(failure.code);

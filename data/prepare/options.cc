@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "data/command_line/nearest_name.h"
 #include "data/command_line/parser.h"
@@ -180,7 +182,8 @@ std::string Help(const std::vector<Entry>& table, const std::string& command) {
   }
   text +=
       "\nWrite --flag=value or --flag value; for booleans, --flag or --noflag. In names, - and _ are the same.\n"
-      "--flagfile=FILE reads flags from FILE, one per line; --help shows this text, --version the version.\n\n";
+      "--flagfile=FILE reads flags from FILE, one per line; --help shows this text (--help=json for programs), "
+      "--version the version.\n\n";
   for (const Entry& entry : table) {
     if (!command.empty() && !BelongsTo(entry, command)) continue;
     const std::string left = (entry.is_boolean ? "  --[no]" : "  --") + entry.name;
@@ -189,6 +192,32 @@ std::string Help(const std::vector<Entry>& table, const std::string& command) {
     text += entry.help + "\n";
   }
   return text;
+}
+
+// Returns --help=json: the same keys as of the other programs, made from the sentences of the table.
+std::string HelpJson(const std::vector<Entry>& table, const std::string& version) {
+  nlohmann::ordered_json json = {{"program", "dtrain_data"}, {"version", version}};
+  for (const auto& [name, purpose] : kCommands) json["commands"].push_back(name);
+  for (const Entry& entry : table) {
+    const auto begins = [&entry](const char* words) { return entry.expected.starts_with(words); };
+    const char* type = entry.is_boolean           ? "boolean"
+                       : begins("a whole number") ? "integer"
+                       : begins("a number")       ? "number"
+                                                  : "text";
+    nlohmann::ordered_json flag = {
+        {"name", entry.name}, {"type", type}, {"expected", entry.expected}, {"help", entry.help}};
+    if (const size_t at = entry.help.find("[default: "); at != std::string::npos) {
+      flag["default"] = entry.help.substr(at + 10, entry.help.find_first_of(":;,]", at + 10) - at - 10);
+    }
+    std::istringstream commands(entry.commands);
+    for (std::string command; commands >> command;) flag["commands"].push_back(command);
+    std::istringstream choices(begins("one of ") ? entry.expected.substr(7) : "");
+    for (std::string choice; choices >> choice;) {
+      if (choice != "|") flag["choices"].push_back(choice);
+    }
+    json["flags"].push_back(flag);
+  }
+  return json.dump();
 }
 
 void CheckTokenizer(const PrepareOptions& options, std::vector<std::string>& mistakes) {
@@ -239,7 +268,9 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
   auto expanded = command_line::ExpandFlagfiles(arguments, mistakes);
   const auto parsed = command_line::Parse(std::move(expanded), commands, flags, mistakes);
   if (parsed.wants_version) result.answer = "dtrain_data " + version;
-  if (parsed.wants_help) result.answer = Help(table, parsed.command);
+  if (parsed.wants_help) {
+    result.answer = parsed.help_topic == "json" ? HelpJson(table, version) : Help(table, parsed.command);
+  }
   if (!result.answer.empty()) return result;
 
   result.options.command = parsed.command;

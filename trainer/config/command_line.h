@@ -39,11 +39,13 @@ struct CommandLine {
   std::string answer;                        // of --help or --version, to print before exiting with 0; else empty
 };
 
-// `arguments` are without the program's name. Throws one UsageError that names every mistake. May be called repeatedly,
-// since gflags is left as it was.
-CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Program& program = {});
+// `arguments` are without the program's name. Throws one UsageError that names every mistake; `understood`, if not
+// null, has the other flags then. May be called repeatedly, since gflags is left as it was.
+CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Program& program = {},
+                             Config* understood = nullptr);
 
 // The same for the arguments of main; skips argv[0].
-CommandLine ParseCommandLine(int argc, const char* const* argv, const Program& program = {});
+CommandLine ParseCommandLine(int argc, const char* const* argv, const Program& program = {},
+                             Config* understood = nullptr);
 
 }  // namespace dtrain::config
