@@ -240,7 +240,7 @@ void DryRun(const RunContext& given) {
     const bool trains = config.run.mode == "train";
     if (!state.is_null()) {
       const nlohmann::json identity = loop::RunIdentity(config, plan, sets);
-      const nlohmann::json kept = KeptState(config, identity, sets, *given.config.batch.batch_size);
+      const nlohmann::json kept = KeptState(given, config, identity, sets, *given.config.batch.batch_size);
       RequireNoneLeftOut(ProgressOf(state, kept, config.data.allow_dataset_change), plan);
     }
     const double estimate = MemoryEstimate(config, *task, plan);

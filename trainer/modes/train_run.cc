@@ -127,6 +127,7 @@ void WriteRunFiles(const report::RunDirectory& files, const RunContext& context,
                    int64_t first_step) {
   nlohmann::ordered_json json = config::ToJson(context.config);
   json[config::kStartKey] = config::StartRecord(context.start, context.config);
+  json[config::kStartKey]["world_size"] = context.launch.world_size;
   report::WriteConfig(files, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", first_step);
   if (!classes.names.empty()) report::WriteTextFile(files.classes, weights::ClassesText(classes.names));
 }
@@ -193,7 +194,7 @@ PlannedRun PlanRun(const Session& session, int64_t asked_batch_size, RunCheckpoi
   const loop::Plan plan = loop::MakePlan(config, data.train->source->size(), world, batches->units(),
                                          batches->units_per_step(), tasks::NumShards(*data.train));
   RequireLearnable(config, plan, data);
-  nlohmann::json kept = KeptState(config, loop::RunIdentity(config, plan, data), data, asked_batch_size);
+  nlohmann::json kept = KeptState(session.context, config, loop::RunIdentity(config, plan, data), data, asked_batch_size);
   checkpoints.StartWriter(config.run.keep_checkpoints, MetadataOf(config, data));
   return {std::move(data), std::move(batches), plan, std::move(kept)};
 }
