@@ -1,10 +1,13 @@
 #include "models/registry.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include <set>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "models/roberta.h"
 
@@ -77,6 +80,39 @@ TEST(Registry, ARobertaIsRecognisedInAnyNaming) {
   EXPECT_EQ(RecognisedModel(WeightShapes{{"module.roberta.embeddings.word_embeddings.weight", {5, 8}}}), "roberta");
   EXPECT_EQ(RecognisedModel(WeightShapes{{"decoder.sentence_encoder.embed_tokens.weight", {5, 8}}}), "roberta");
   EXPECT_EQ(RecognisedModel(WeightShapes{{"embed_tokens.weight", {5, 8}}}), "");
+}
+
+// Whoever adds a model forgets neither to draw a weight, nor to refuse the weights of the others.
+TEST(Registry, EveryWeightIsDrawnAndFitsItsModelAlone) {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);  // fills memory that nobody fills with NaN
+  ASSERT_TRUE(at::empty({1}).isnan().item<bool>());
+  const auto shapes_of = [](const std::string& name, const torch::nn::Module& model) {
+    NamedWeights weights;
+    for (const auto& list : {model.named_parameters(), model.named_buffers()}) {
+      for (const auto& item : list) {
+        EXPECT_TRUE(item.value().isfinite().all().item<bool>()) << name << " does not draw " << item.key();
+        weights.emplace_back(item.key(), item.value());
+      }
+    }
+    return ShapesOf(weights);
+  };
+  const RobertaOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
+  std::vector<std::pair<std::string, WeightShapes>> known = {
+      {"roberta", shapes_of("roberta", *RobertaForMaskedLM(small))},
+      {"roberta", shapes_of("roberta", *RobertaForSequenceClassification(small, 2, 0))},
+      {"none", {}},
+      {"none", {{"fc.weight", {10, 512}}, {"fc.bias", {10}}}},
+      {"none", {{"conv_proj.weight", {768, 3, 16, 16}}, {"heads.head.weight", {1000, 768}}}}};
+  for (const std::string& name : ModelNames()) {
+    if (FindModel(name)->make) known.emplace_back(name, shapes_of(name, *MakeImageModel(name, {})));
+  }
+  at::globalContext().setDeterministicAlgorithms(false, false);
+  for (const auto& [owner, weights] : known) {
+    for (const std::string& name : ModelNames()) {
+      const bool is_own = name == owner || (owner == "roberta" && ReadsText(name));
+      EXPECT_EQ(FindModel(name)->fits(weights), is_own) << "weights of " << owner << " for " << name;
+    }
+  }
 }
 
 }  // namespace
