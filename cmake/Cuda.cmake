@@ -25,6 +25,8 @@ else()
   if(NOT DTRAIN_NVCC AND NOT CMAKE_CUDA_COMPILER)
     file(GLOB CUDAToolkit_ROOT "${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13")
   endif()
+  # Nothing here uses this library, but CMake 3.25.1, Debian 12's, fails if a toolkit lacks it, as those of CUDA 13 do.
+  add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
   find_package(CUDAToolkit QUIET)
   file(GLOB nccl_folders "${torch_dir}/../nvidia/nccl")
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${nccl_folders} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)

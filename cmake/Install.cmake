@@ -6,7 +6,7 @@ install(CODE "
   file(MAKE_DIRECTORY \"\${root}/bin\" \"\${root}/lib\")
   execute_process(COMMAND \${CMAKE_COMMAND} -E env \"DTRAIN_BUILD_DIR=${CMAKE_BINARY_DIR}\"
                           \"${CMAKE_SOURCE_DIR}/scripts/bundle.sh\" \"\${root}/lib/dtrain\" COMMAND_ERROR_IS_FATAL ANY)
-  execute_process(COMMAND "${CMAKE_SOURCE_DIR}/scripts/completions.py" "${CMAKE_BINARY_DIR}/bin" "\${root}/share"
+  execute_process(COMMAND \"${CMAKE_SOURCE_DIR}/scripts/completions.py\" \"${CMAKE_BINARY_DIR}/bin\" \"\${root}/share\"
                   COMMAND_ERROR_IS_FATAL ANY)
   foreach(program dtrain_main dtrain_data dtrain_bench)
     file(CREATE_LINK \"../lib/dtrain/bin/\${program}\" \"\${root}/bin/\${program}\" SYMBOLIC)

@@ -50,7 +50,7 @@ NoGpu WhyNoGpu(const GpuSigns& signs, const std::string& backend) {
     return {"this machine has no GPU that can be used", "see what nvidia-smi and dtrain_main --doctor say"};
   }
   if (!signs.built_with_cuda) {
-    return {"this machine has a GPU, but this build does not support GPUs",
+    return {"this build does not support the GPU that this machine has",
             "run scripts/setup.sh and scripts/build.sh again: with NVIDIA's driver 580 or newer they build for GPUs; "
             "or use "
             "a build with CUDA"};

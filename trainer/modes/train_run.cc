@@ -194,7 +194,8 @@ PlannedRun PlanRun(const Session& session, int64_t asked_batch_size, RunCheckpoi
   const loop::Plan plan = loop::MakePlan(config, data.train->source->size(), world, batches->units(),
                                          batches->units_per_step(), tasks::NumShards(*data.train));
   RequireLearnable(config, plan, data);
-  nlohmann::json kept = KeptState(session.context, config, loop::RunIdentity(config, plan, data), data, asked_batch_size);
+  nlohmann::json kept =
+      KeptState(session.context, config, loop::RunIdentity(config, plan, data), data, asked_batch_size);
   checkpoints.StartWriter(config.run.keep_checkpoints, MetadataOf(config, data));
   return {std::move(data), std::move(batches), plan, std::move(kept)};
 }

@@ -151,7 +151,7 @@ TEST(JudgeDevice, DriverBuildAndGpu) {
               Fails(ExitCode::kUsage, "local rank 1 of 2 has no GPU"));
   EXPECT_THAT(JudgeDevice({}, {}, "auto", {}), IsOk());
   EXPECT_THAT(JudgeDevice({}, {}, "auto", {.in_machine = true, .built_with_cuda = false}),
-              Warns("this build does not support GPUs"));
+              Warns("this build does not support the GPU"));
   EXPECT_THAT(JudgeDevice({}, {}, "auto", files), Warns("may not use"));
   EXPECT_THAT(JudgeDevice({}, {}, "gloo", files), IsOk());
 }
