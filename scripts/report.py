@@ -9,8 +9,8 @@ DIR/report.html is one file that fetches nothing: mail it, print it. The same pi
 has a column for each flag that was given and differs, and the state of each run; if the runs differ in one flag (and
 their seeds), their best validations are drawn against it. Runs of one model on different numbers of devices are drawn as
 scaling curves, too (throughput, efficiency, time of an epoch, and, where result.json splits the time of the run, the
-shares of start-up and communication). The confusion_matrix.csv that --mode=eval has left in a run directory becomes a
-picture, and a table of the classes with their counts and the 95 % intervals of their accuracy. --predictions=FILE adds
+shares of start-up and communication). The confusion_matrix.csv of each set that --mode=eval has evaluated (RUN/eval-SPLIT)
+becomes a picture, and a table of the classes with their counts and the 95 % intervals of their accuracy. --predictions=FILE adds
 these for the samples in a file of --mode=eval --predictions=FILE, and the worst mistakes with their pictures or texts.
 Needs scripts/requirements.txt.
 
@@ -37,7 +37,7 @@ except ModuleNotFoundError as error:
     sys.exit(2)
 
 DOTS_PER_INCH = 160
-MOST_MATRICES = 16  # runs whose classes are drawn
+MOST_MATRICES = 16  # sets whose classes are drawn
 PICTURES = "|".join(name for name, _, _ in charts.CHARTS)
 OURS = re.compile(rf"\.?(?:report\.html|(?:{PICTURES}|confusion(?:_\d+)?)\.png)(?:\.[\w.-]+-\d+)?")  # the drafts of a killed one, too
 
@@ -67,13 +67,15 @@ def draw(comparison: drawing.Comparison) -> tuple[list[tuple[str, str, bytes]], 
     """Returns (file name, what it shows, PNG) for all data that the runs have, and the tables of classes."""
     pictures = [(name, words, png(figure)) for name, words, chart in charts.CHARTS if (figure := chart(comparison)) is not None]
     tables = []
-    for place, run in enumerate(comparison.runs):
-        matrix = classes.read_matrix(run.folder) if len(tables) < MOST_MATRICES else None
+    found = [(f"{run.name}, {split}" if split else run.name, folder) for run in comparison.runs
+             for split, folder in classes.evaluations(run.folder)]
+    for title, folder in found:
+        matrix = classes.read_matrix(folder) if len(tables) < MOST_MATRICES else None
         rows = classes.class_rows(matrix) if matrix else []
         if rows:
-            name = "confusion" if len(comparison.runs) == 1 else f"confusion_{place + 1}"
-            pictures.append((name, f"confusion matrix of {run.name}", png(classes.confusion(matrix, run.name))))
-            tables.append(page.table_of_classes(run.name, rows))
+            name = "confusion" if len(comparison.runs) == 1 and not tables else f"confusion_{len(tables) + 1}"
+            pictures.append((name, f"confusion matrix of {title}", png(classes.confusion(matrix, title))))
+            tables.append(page.table_of_classes(title, rows))
     return pictures, tables
 
 

@@ -206,7 +206,8 @@ def wall_time(comparison: Comparison):
 
 # File name, words for people who cannot see the picture, the function.
 CHARTS = (
-    ("loss", "loss over time", loss),
+    ("loss", "loss over time; that of training is measured while the model learns, on augmented samples, so that it may lie above "
+             "the validation's", loss),
     ("metric", "validation over time", metric),
     ("metric_over_flag", "best validation by the flag in which the runs differ", metric_over_flag),
     ("learning_rate", "learning rate over time", learning_rate),

@@ -5,7 +5,7 @@ from base64 import b64encode
 from datetime import datetime
 from html import escape
 
-from reports.classes import Row
+from reports.classes import Row, whole_accuracy
 from reports.drawing import Comparison, as_shown, colour, mark
 from reports.flags import IN_THE_TABLE, words
 from reports.mistakes import Mistake, Mistakes
@@ -149,18 +149,17 @@ def notes(comparison: Comparison, left_out: list[str]) -> list[Html]:
 
 
 def table_of_classes(run_name: str, rows: list[Row]) -> Html:
-    samples, correct = sum(row.samples for row in rows), sum(row.correct for row in rows)
     mean = sum(row.accuracy for row in rows) / len(rows)
-    words_of_all = (f"{100 * correct / samples:.2f} % of {samples:,} samples are right; the mean of {len(rows):,} classes is "
-                    f"{100 * mean:.2f} %. ")
+    words_of_all = f"Right: {shown(whole_accuracy(rows))}. The mean of {len(rows):,} classes is {100 * mean:.2f} %. "
     listed = rows[:MOST_ROWS_OF_CLASSES]
     if len(listed) < len(rows):
         words_of_all += f"The {len(listed)} classes with the lowest accuracy:"
     cells = [(shown(row.name, MOST_BYTES_OF_A_CELL), f"{row.samples:,}", f"{row.correct:,}", f"{100 * row.accuracy:.2f} %",
               f"{100 * row.low:.1f} – {100 * row.high:.1f} %",
+              f"{100 * row.precision:.2f} %" if row.precision is not None else "–", f"{100 * row.f1:.2f} %",
               f"{shown(row.rival, MOST_BYTES_OF_A_CELL)} ({row.times:,})" if row.times else "–") for row in listed]
     return Html(element("h2", f"Classes of {shown(run_name, MOST_BYTES_OF_A_CELL)}") + element("p", words_of_all)
-                + table(["class", "samples", "right", "accuracy", "95 % interval (Wilson)", "most often taken for"],
+                + table(["class", "samples", "right", "recall", "95 % interval (Wilson)", "precision", "F1", "most often taken for"],
                         [element("tr", *(element("td", one) for one in of_row)) for of_row in cells]))
 
 

@@ -219,6 +219,11 @@ def test_classes_with_their_intervals(tmp_path):
     rows = classes.class_rows(classes.read_matrix(tmp_path))
     assert [(row.name, row.correct, row.samples, row.rival, row.times) for row in rows] == [
         ("=cat", 8, 10, "dog, old", 2), ("rat", 96, 100, "=cat", 3), ("dog, old", 1, 1, "=cat", 0)]
+    assert (rows[0].precision, rows[0].f1, rows[1].precision) == (8 / 11, 16 / 21, 1)
+    assert classes.whole_accuracy(rows).startswith("94.59 % of 111 samples, 95 % interval 88.7 to 97.5 %; always guessing rat")
+    (tmp_path / "eval-val").mkdir()
+    (tmp_path / "eval-link").symlink_to(tmp_path / "eval-val")
+    assert classes.evaluations(tmp_path) == [("val", tmp_path / "eval-val"), ("", tmp_path)]
     proportion = pytest.importorskip("scipy.stats").binomtest
     for row in rows:
         interval = proportion(row.correct, row.samples).proportion_ci(method="wilson")
