@@ -36,6 +36,8 @@ struct SentenceSet {
   bool is_pair = false;
   int64_t truncated = 0, left_out = 0;
   std::string columns;                            // for a log
+  std::vector<std::string> groups = {};           // by row; the cells of the column of groups
+  std::vector<std::string> kept_columns = {};     // names of SentenceText::kept
   IgnoredFiles ignored;                           // other files in class folders
   std::optional<std::vector<std::string>> names;  // the classes in label order, if the files say them
 
@@ -71,12 +73,12 @@ class SentenceCollector {
 
  private:
   void AddLabel(const std::string& label, const std::string& where);
-  void NoteEmpty(const RawSentence& row);
+  void NoteEmpty(RawSentence& row);
   std::string WhereIs(const RawSentence& row) const;
 
   const SentenceTarget target_;
   const int64_t most_tokens_;
-  const bool keeps_texts_;
+  const bool keeps_texts_, keeps_going_;
   const SentenceTokenizer* const tokenizer_;
   std::vector<SentenceTokenizer::Encoder> encoders_;  // one per thread
   std::map<std::string, int32_t, std::less<>> label_numbers_;
