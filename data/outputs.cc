@@ -90,7 +90,7 @@ bool IsResultOfRun(const std::string& name) {
       "config.json", "attempts",    "classes.txt",          "metrics.jsonl",          "times.jsonl",
       "result.json", "checkpoints", "model.safetensors",    "model_best.safetensors", "model_ema.safetensors",
       "latest",      "profile",     "confusion_matrix.csv", "class_accuracy.csv",     "spikes.jsonl"};
-  constexpr std::array<std::string_view, 3> kBeginnings = {"quarantine.", "error.", "events.out.tfevents."};
+  constexpr std::array<std::string_view, 4> kBeginnings = {"quarantine.", "error.", "events.out.tfevents.", "eval-"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
          std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](auto start) { return name.starts_with(start); });
 }

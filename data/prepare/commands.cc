@@ -26,9 +26,12 @@ std::string FormatOf(const PrepareOptions& options) {
 
 std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::string& format) {
   if (!options.split.empty()) return {options.split};
+  const bool verifies = options.command == "verify";
   std::vector<std::string> names = {"train", "val"};
+  if (verifies) names.push_back("test");
   std::erase_if(names, [&](const std::string& name) { return !HasSplit(format, options.data_dir, name); });
-  return names.empty() ? std::vector<std::string>{"train"} : names;
+  if (!names.empty()) return names;
+  return {verifies && format == "imagefolder" ? "." : "train"};
 }
 
 std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index, const Classes& classes) {
@@ -37,6 +40,7 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
                        .index_dir = options.index_dir,
                        .label_offset = options.label_offset,
                        .rebuild_index = rebuild_index,
+                       .keep_index = options.command != "verify" || !options.index_dir.empty(),
                        .note = [](const std::string& problem) {
                          std::fprintf(stderr, "warning: %s; to keep the index elsewhere, use --index_dir=DIR\n",
                                       Shown(problem).c_str());

@@ -27,8 +27,8 @@ struct OpenSplit {
 // Returns the format that --data_format names, or else recognises it.
 std::string FormatOf(const PrepareOptions& options);
 
-// Returns the names of the splits to process: --split, or train and val as far as they exist, or train, since opening
-// it reports what is missing.
+// Returns the names of the splits to process: --split, or train and val as far as they exist (verify: test, too, or "."
+// if folders of images have none of these), or train, since opening it reports what is missing.
 std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::string& format);
 
 // Opens them. Labels have the meaning that the training split gives them, even if it is not opened; if it does not

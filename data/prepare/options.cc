@@ -26,7 +26,7 @@ const std::map<std::string, const char*> kCommands = {
     {"tokenize", "converts raw text to token files and a dictionary in fairseq-preprocess's formats"},
     {"encode", "reads one JSON string per line from stdin, prints its token ids as one JSON array per line"},
     {"inspect", "prints one JSON object per record: index, label, class, bytes, sha256"},
-    {"verify", "reads and decodes every record, lists bad ones in quarantine.jsonl; exit code 3 if there are any"},
+    {"verify", "reads and decodes every record, and lists bad ones; exit code 3 if there are any"},
     {"warm", "reads all data once with many threads, to fill the caches of the storage"}};
 
 struct Entry {
@@ -72,12 +72,12 @@ Take Integer(int64_t& field, int64_t lowest, int64_t highest) {
   return [=, &field](const std::string& value) { return ParseInteger(value, lowest, highest, field); };
 }
 
-Take Fraction(double& field) {
+Take Fraction(std::optional<double>& field) {
   return [&field](const std::string& value) {
     char* end = nullptr;
     field = std::strtod(value.c_str(), &end);
     const bool is_decimal = value.find_first_of("xX") == std::string::npos;
-    return !value.empty() && *end == '\0' && is_decimal && field >= 0 && field <= 1;
+    return !value.empty() && *end == '\0' && is_decimal && *field >= 0 && *field <= 1;
   };
 }
 
@@ -121,7 +121,8 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"data_dir", kReading, false, "a folder", "Folder with the data; for safetensors also a file.", Text(o.data_dir)},
       {"data_format", kReading, false, "one of " + Joined(formats, " | "),
        "Format of the data; auto: recognised from the contents of --data_dir. [default: auto]", Word(o.data_format, formats)},
-      {"split", kReading, false, "a text", "Folder or file prefix of the split to process. [default: train and val, as far as there]",
+      {"split", kReading, false, "a text", "Folder or file prefix of the split to process. [default: train and val, as far as there; for verify also test, or the "
+       "folders of classes in --data_dir itself]",
        Text(o.split)},
       {"index_dir", kReading, false, "a folder", "Folder for index files. [default: beside the data]", Text(o.index_dir)},
       {"label_offset", kReading, false, "auto, or a whole number, 0 to 1000000000",
@@ -130,7 +131,8 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"workers", "", false, "a whole number, 0 to 1024",
        "Number of threads. [default: 0: the cores of this machine; for warm 64]", Integer(o.workers, 0, 1024)},
       {"output", "pack verify tokenize", false, "a folder, or with tokenize the name of files",
-       "pack: folder to write to. verify: folder for quarantine.jsonl [default: --index_dir, or --data_dir]. tokenize: "
+       "pack: folder to write to. verify: folder for quarantine.jsonl [default: --index_dir, or --data_dir; for folders of "
+       "images, none]. tokenize: "
        "PREFIX of the files PREFIX.bin and PREFIX.idx; dict.txt and the tokenizer's files are written beside them.",
        Text(o.output)},
       {"input", "tokenize", false, "a text file", "One or more text files; a blank line ends a document.",
@@ -156,9 +158,13 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"part", "pack", false, "I/N with I from 1 to N",
        "I/N: write only the I-th of N parts. Run the same command with 1/N to N/N on N machines. [default: 1/1]", Part(o)},
       {"max_bad_records", "pack", false, "a number, 0 to 1",
-       "Greatest fraction of unreadable records that is left out before packing fails. [default: 0.0001]",
+       "Greatest fraction of unreadable records that is left out before packing fails. [default: 0.0001, and a few of a small "
+       "set: 10, or one in 20]",
        Fraction(o.max_bad_records)},
       {"strict_data", "pack", true, "true or false", "Fail at the first unreadable record.", Boolean(o.strict_data)},
+      {"move_bad_to", "verify", false, "a folder",
+       "Move bad image files into this folder, outside of the data, under split and class. For whoever has photos of which "
+       "some are broken.", Text(o.move_bad_to)},
       {"decode", "inspect", true, "true or false", "Decode images and add width, height and mean_rgb, or error.", Boolean(o.decode)},
       {"limit", "inspect", false, "a whole number, 0 or more", "Number of records per split; 0: all. [default: 0]",
        Integer(o.limit, 0, INT64_MAX)},

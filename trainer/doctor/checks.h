@@ -117,7 +117,7 @@ struct ReadFacts {
   double read_seconds = 0;     // of all good records together
   double decode_seconds = 0;   // likewise
 };
-// `most_bad` is the fraction of bad records that is allowed: --max_bad_records, or 0 with --strict_data.
+// `most_bad` is the fraction of bad records that is allowed.
 Finding JudgeReading(const ReadFacts& facts, double most_bad);
 
 // Reads and decodes up to 256 evenly spaced records on this thread, for 10 seconds at most.
