@@ -31,6 +31,7 @@
 #include "trainer/report/answer.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/weights/named_weights.h"
 #include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 
@@ -131,6 +132,9 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   weights::FindLastRun(context.config, context.launch.rank);
   weights::TakeImageSizeOfModel(context.config);
   context.notes = command_line.notes;
+  if (const std::string found = weights::FindNamedWeights(context.config); !found.empty()) {
+    context.notes.push_back(found);
+  }
   if (context.config.run.mode != "train") {
     const std::vector<std::string> more = weights::TakeSettingsOfRun(context.config);
     context.notes.insert(context.notes.end(), more.begin(), more.end());

@@ -140,7 +140,7 @@ def expected_metrics(task: str, logits, targets) -> dict:
     predictions = logits.argmax(1)
     return {"loss": F.cross_entropy(logits, targets).item(),
             "accuracy": 100 * sklearn_metrics.accuracy_score(targets, predictions),
-            "f1": sklearn_metrics.f1_score(targets, predictions, average="macro"),
+            "f1": 100 * sklearn_metrics.f1_score(targets, predictions, average="macro"),
             "matthews": sklearn_metrics.matthews_corrcoef(targets, predictions)}
 
 

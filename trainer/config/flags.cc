@@ -136,6 +136,9 @@ DTRAIN_FLAG(string, features, run.features, Anything(), "",
             "With --mode=predict, in place of --output: FILE.npy or FILE.safetensors for what the classifier sees of each "
             "image (N x C), or the encoder's output for the first token, <s>, of each text (N x H), float32; FILE.jsonl names "
             "the rows.")
+DTRAIN_FLAG(bool, csv_bom, run.csv_bom, Anything(), "",
+            "Begin the CSV files of --output and --predictions with a byte order mark. For whoever opens them with Excel, which "
+            "takes them for Windows-1252 otherwise; other programs need none.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
 DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | none"), "",
@@ -187,8 +190,19 @@ DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "",
             "one decides which weights are the best.")
 DTRAIN_FLAG(double, val_fraction, data.val_fraction, Below(1), "fraction of the samples",
             "If there is no validation split: the fraction of the training split, in each class alike, to validate "
-            "on instead of training on it. The same --seed selects the same samples on any number of ranks. 0: no "
-            "validation.", .same_on_resume = true)
+            "on instead of training on it; --split_seed selects which. 0: no validation.", .same_on_resume = true)
+DTRAIN_FLAG(int64, split_seed, data.split_seed, AtLeast(0), "",
+            "Selects the samples of --val_fraction, on any number of ranks; --seed does not, so that runs with other seeds "
+            "are compared on the same samples. For whoever asks how much the choice of these samples matters.",
+            .same_on_resume = true)
+DTRAIN_FLAG(string, val_fold, data.val_fold, Anything(), "",
+            "I/K: hold out the I-th of K parts of the training split instead of --val_fraction, as scripts/cross_validate.py "
+            "does in turn; each sample is in one part. For whoever has too few samples to give any away.",
+            .same_on_resume = true)
+DTRAIN_FLAG(string, group_pattern, data.group_pattern, Anything(), "",
+            "A regular expression for the names of image files (CLASS/FILE): files whose first bracketed part, or whole match, "
+            "is equal are held out together, as in '(patient[0-9]+)'. For whoever has several photographs of one thing.",
+            .used_by = kImages, .same_on_resume = true)
 DTRAIN_FLAG(int64, workers, data.workers, Between(0, 1024), "threads",
             "Decoding threads per rank; 0: one per core that the rank may use.",
             .own_to_each_rank = true, .of_training = false)
@@ -208,8 +222,8 @@ DTRAIN_FLAG(string, last_batch, data.last_batch, OneOf("stream | drop"), "",
             "stream: a batch may span the end of an epoch; drop: each epoch is cut to whole batches.",
             .same_on_resume = true)
 DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fraction of the records",
-            "Greatest share of unreadable records of a split that the run tolerates before it fails.",
-            .of_training = false)
+            "Greatest share of unreadable records of a split that the run tolerates before it fails. Not given: 1 in 10,000, and "
+            "in a small set a few (10; of fewer than 200 one in 20).", .of_training = false)
 DTRAIN_FLAG(bool, strict_data, data.strict, Anything(), "", "Fail at the first unreadable record.",
             .of_training = false)
 DTRAIN_FLAG(bool, allow_dataset_change, data.allow_dataset_change, Anything(), "",
@@ -240,8 +254,9 @@ DTRAIN_FLAG(string, interpolation, image.interpolation, OneOf("bilinear | bicubi
 DTRAIN_FLAG(string, eval_interpolation, image.eval_interpolation, OneOf("auto | bilinear | bicubic"), "",
             "Filter for resizing images in evaluation; auto: that of --interpolation.", .kept_with_weights = true)
 DTRAIN_FLAG(bool, exif_orientation, image.exif_orientation, Anything(), "",
-            "Turn photographs upright as their EXIF orientation says. Without it they stay as they are stored, as with "
-            "torchvision.", .kept_with_weights = true)
+            "Turn photographs upright as their EXIF orientation says. --noexif_orientation: use them as they are stored, "
+            "as torchvision's reader does. A run keeps what it began with; other programs' commands (--defaults_of) bring "
+            "--noexif_orientation.", .also_off = {"false"}, .kept_with_weights = true)
 DTRAIN_FLAG(string, mean, image.mean, Anything(), "",
             "Mean of each colour channel (R,G,B), which is subtracted from images scaled to 0 to 1.",
             .kept_with_weights = true)
@@ -305,6 +320,15 @@ DTRAIN_FLAG(string, text_pair_column, text.pair_column, Anything(), "",
             .used_by = kSentences, .kept_with_weights = true)
 DTRAIN_FLAG(string, label_column, text.label_column, Anything(), "",
             "Column of the label, likewise; empty: found by its name.", .used_by = kSentences, .kept_with_weights = true)
+DTRAIN_FLAG(string, group_column, text.group_column, Anything(), "",
+            "Column, by its name or its number: rows that have the same there are held out together. For whoever has several "
+            "texts of one author or about one thing.", .used_by = kSentences, .same_on_resume = true)
+DTRAIN_FLAG(string, csv_delimiter, text.csv_delimiter, OneOf("auto | comma | semicolon | tab"), "",
+            "What separates the cells of .csv files; auto: what their first line has most of. For whoever has a table whose "
+            "names of columns contain such characters.", .used_by = kSentences, .of_training = false)
+DTRAIN_FLAG(string, keep_columns, text.keep_columns, Anything(), "",
+            "With --mode=predict: which other columns of the table --output has, too: all, none, or names with commas between "
+            "them. For whoever predicts for a table with large columns.", .used_by = kSentences, .of_training = false)
 
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Model architecture; --list_models lists them.",
             .same_on_resume = true, .kept_with_weights = true)
@@ -519,7 +543,7 @@ DTRAIN_FLAG(double, comm_timeout, ranks.comm_timeout_seconds, MoreThan(0), "seco
 DTRAIN_FLAG(string, log_format, report.log_format, OneOf("auto | bar | table | json"), "",
             "Format of the console output; auto and bar: a progress bar on a terminal, plain lines elsewhere.")
 DTRAIN_FLAG(int64, log_interval, report.log_interval, AtLeast(1), "steps",
-            "Steps between two lines of the console and of metrics.jsonl.")
+            "Steps between two lines of the console and of metrics.jsonl; not given: fewer if an epoch has fewer.")
 DTRAIN_FLAG(bool, clear_log, report.clear_log, Anything(), "",
             "Empty metrics.jsonl at the start, unless the run was restarted after a failure.")
 DTRAIN_FLAG(bool, tensorboard, report.tensorboard, Anything(), "",

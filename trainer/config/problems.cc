@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "data/command_line/nearest_name.h"
 #include "data/joined.h"
@@ -34,6 +37,10 @@ struct Rule {
   std::string hint = {};
 };
 using Rules = std::vector<Rule>;
+
+bool HasEnding(const std::string& name, std::initializer_list<std::string_view> endings) {
+  return std::ranges::any_of(endings, [&name](std::string_view ending) { return name.ends_with(ending); });
+}
 
 Rules ModeRules(const Config& config) {
   const RunConfig& run = config.run;
@@ -74,6 +81,10 @@ Rules ModeRules(const Config& config) {
        .hint = prediction},
       {.flag = "output",
        .broken = predicts && run.output.empty() && run.features.empty(),
+       .expected = "FILE.csv or FILE.jsonl, or a safetensors file",
+       .hint = prediction},
+      {.flag = "output",
+       .broken = predicts && !run.output.empty() && !HasEnding(run.output, {".csv", ".jsonl", ".safetensors"}),
        .expected = "FILE.csv or FILE.jsonl, or a safetensors file",
        .hint = prediction},
       {.flag = "input",
@@ -138,6 +149,15 @@ Rules DataRules(const Config& config) {
        .broken = cuts_split && data.format == "synthetic",
        .expected = "other data than --data_format=synthetic",
        .hint = "synthetic samples are random, so there is nothing to validate"},
+      {.flag = "val_fold",
+       .broken = !data.val_fold.empty() && !ParseFold(data.val_fold),
+       .expected = "I/K with I from 1 to K, and K from 2 to 1000",
+       .hint = "as in 1/5"},
+      {.flag = "val_fold",
+       .broken = !data.val_fold.empty() &&
+                 (data.val_fraction > 0 || WasGiven(config, "val_split") || data.format == "synthetic"),
+       .expected = "neither --val_fraction nor --val_split nor synthetic data with it",
+       .hint = "it makes a validation split from a part of the training split"},
       {.flag = "shuffle",
        .broken = balanced && data.shuffle != "global",
        .expected = "global with --sampling=balanced",
@@ -438,6 +458,18 @@ std::string FlagsThatNeedCrops(const ImageConfig& image) {
   return flags;
 }
 
+namespace {
+
+// Leaves out tasks of texts where one of images was meant, and the other way round.
+std::vector<std::string> OfSameData(const std::string& text, std::vector<std::string> choices) {
+  for (const auto& [meant, other] : {std::pair("image_", "text_"), std::pair("text_", "image_")}) {
+    if (text.starts_with(meant)) std::erase_if(choices, [&](const std::string& one) { return one.starts_with(other); });
+  }
+  return choices;
+}
+
+}  // namespace
+
 std::vector<Problem> OutOfRange(const Config& config) {
   List problems;
   for (const Flag& flag : Flags()) {
@@ -447,7 +479,7 @@ std::vector<Problem> OutOfRange(const Config& config) {
     problems.push_back({.flag = flag.name,
                         .value = ValueOf(flag.name, config),
                         .expected = Expected(flag.kind, flag.limits),
-                        .hint = text ? DidYouMean(*text, flag.limits.choices) : ""});
+                        .hint = text ? DidYouMean(*text, OfSameData(*text, flag.limits.choices)) : ""});
   }
   return problems;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/config/config.h"
@@ -19,6 +20,9 @@ double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch
 
 // The names in --val_split. The first one decides.
 std::vector<std::string> ValSplits(const DataConfig& data);
+
+// Returns I and K of --val_fold=I/K; empty unless 1 ≤ I ≤ K and K is 2 to 1000.
+std::optional<std::pair<int64_t, int64_t>> ParseFold(const std::string& text);
 
 // The side of the images that the model is evaluated with, in pixels.
 int64_t EvalImageSize(const ImageConfig& image);

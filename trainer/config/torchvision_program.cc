@@ -1,5 +1,7 @@
 // torchvision's defaults are those of references/classification/train.py as of release 0.26. What is not listed is the
 // same here (momentum 0.9, decay 1e-4, 90 epochs, the filter), or cannot change a number.
+#include <algorithm>
+
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -87,6 +89,13 @@ Translation DecayOfBiases(const std::string& value, const ForeignCommand& comman
               "biases and norms have the same decay here; --norm-weight-decay 0 --bias-weight-decay 0 is possible"};
 }
 
+// Theirs are names of weights, ours the choice among a run's.
+Translation Weights(const std::string& value, const ForeignCommand& /*command*/) {
+  const auto& ours = FindFlag("weights")->limits.choices;
+  const bool is_ours = std::find(ours.begin(), ours.end(), value) != ours.end();
+  return {{(is_ours ? "--weights=" : "--init_weights=") + value}};
+}
+
 }  // namespace
 
 const ForeignProgram& TorchvisionProgram() {
@@ -95,9 +104,11 @@ const ForeignProgram& TorchvisionProgram() {
       .called = "torchvision's train.py",
       .signatures = {{"lr_scheduler", "steplr"},
                      {"lr_scheduler", "cosineannealinglr"},
-                     {"lr_scheduler", "exponentiallr"}},
+                     {"lr_scheduler", "exponentiallr"},
+                     {"weights", "IMAGENET1K"}},
       .defaults = DefaultsOfTorchvision,
       .rows = {{.name = "data_path", .flag = "data_dir"},
+               {.name = "weights", .translate = Weights},
                {.name = "opt",
                 .flag = "optimizer",
                 .words = {{"sgd", "sgd"}, {"sgd_nesterov", "sgd", "--nesterov"}, {"adamw", "adamw"}}},

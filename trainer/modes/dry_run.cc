@@ -17,6 +17,7 @@
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/step_graph.h"
+#include "trainer/modes/disk_space.h"
 #include "trainer/modes/outputs.h"
 #include "trainer/modes/require_learnable.h"
 #include "trainer/modes/resume.h"
@@ -63,19 +64,6 @@ double MemoryEstimate(const config::Config& config, tasks::Task& task, const loo
   return state + average + sums +
          element * static_cast<double>(task.CostOfSample().activation_elements) *
              static_cast<double>(plan.batch.batch_size);
-}
-
-// Estimates the bytes that a run needs on the disk: --keep_checkpoints checkpoints and one more while it is written,
-// the last and the best weights, and their average.
-double DiskEstimate(const config::Config& config, tasks::Task& task, bool validates) {
-  const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
-  double weights = 0;
-  for (const auto& [name, parameter] : parameters) weights += static_cast<double>(parameter.nbytes());
-  const double average = config.optimizer.ema_decay > 0 ? weights : 0;
-  const double checkpoint =
-      weights + average + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
-  const double best = validates ? weights : 0;
-  return static_cast<double>(config.run.keep_checkpoints + 1) * checkpoint + weights + average + best;
 }
 
 // Shows a whole number without decimals.
@@ -172,6 +160,7 @@ void DryRun(const RunContext& given) {
     if (config.run.mode == "eval") RequireOutputsOfEvaluation(config);
     if (config.run.mode == "predict") RequireOutputsOfPrediction(config);
   }
+  KeepSamples(state, context.config);
   const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
   if (!adapted.empty()) report::LogInfo(adapted);
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
@@ -181,6 +170,7 @@ void DryRun(const RunContext& given) {
   const tasks::TaskKind& kind = tasks::KindOf(config);
   json["task"] = kind.name();
   double needed = 0;  // bytes of memory of a rank
+  DiskNeeds disk;
 
   tasks::DataSets sets;
   std::unique_ptr<tasks::Task> task;
@@ -246,7 +236,8 @@ void DryRun(const RunContext& given) {
     const double estimate = MemoryEstimate(config, *task, plan);
     if (trains) needed = estimate;
     json["memory_gib"] = std::round(estimate / kGiB * 100) / 100;
-    json["disk_gib"] = std::round(DiskEstimate(config, *task, sets.val.has_value()) / kGiB * 100) / 100;
+    disk = DiskNeedsOf(config, *task, sets.val.has_value());
+    json["disk_gib"] = std::round(disk.whole / kGiB * 100) / 100;
   }
   if (config.report.log_format == "json") {
     std::printf("%s\n", json.dump().c_str());
@@ -254,6 +245,8 @@ void DryRun(const RunContext& given) {
     PrintAsText(json);
   }
   RequireMemory(needed, context.launch, device);
+  const std::string& folder = config.run.dir;
+  if (config.run.mode == "train" && context.launch.rank == 0) RequireDisk(folder.empty() ? "." : folder, disk);
 }
 
 }  // namespace dtrain::modes

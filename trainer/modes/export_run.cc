@@ -45,8 +45,12 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
     if (!model.empty()) weights::RequireSameNetwork(place, content, model);
     std::string& model_config = content.metadata[weights::kModelConfigKey];
     if (!place.model_config.empty()) model_config = place.model_config;
-    return {std::move(content.tensors), weights::ClassesFrom(content.metadata, place.file), place.file, model_config,
-            /*held_out=*/""};
+    return {std::move(content.tensors),
+            weights::ClassesFrom(content.metadata, place.file),
+            place.file,
+            model_config,
+            /*held_out=*/"",
+            /*trained_on=*/""};
   }
   if (!fs::exists(folder, unreadable)) {
     throw UsageError("--input=" + path + " does not exist", "name a run's folder, a checkpoint or a file of weights");

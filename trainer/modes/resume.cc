@@ -12,6 +12,7 @@
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
+#include "trainer/weights/run_settings.h"
 
 namespace dtrain::modes {
 namespace {
@@ -48,6 +49,16 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
   return checkpoint::Load(*found);
 }
 
+void KeepSamples(nlohmann::json& state, config::Config& config) {
+  const auto take = [&](const char* part, const std::string& flag) {
+    if (!state.is_object() || !state.contains(part) || !state[part].is_object()) return;
+    weights::AddWhatEarlierVersionsDid(state[part]);
+    config::TakeFrom(state[part], {flag}, config);
+  };
+  take("run", "split_seed");
+  take("config", "exif_orientation");
+}
+
 std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Config& config) {
   config::BatchConfig& batch = config.batch;
   const auto number = [&state](const char* part, const char* key) -> int64_t {
@@ -82,7 +93,8 @@ nlohmann::json KeptState(const config::Config& config, const nlohmann::json& ide
                          {"config", config::TrainingPart(config)},
                          {"asked", {{"batch_size", asked_batch_size}}},
                          {"classes", weights::ToJson(data.classes)}};
-  if (config.data.val_fraction > 0) kept[weights::kHeldOutKey] = data.val->source->fingerprint();
+  kept[weights::kTrainedOnKey] = data.train->whole_fingerprint();
+  if (data.val && !data.val->whole.empty()) kept[weights::kHeldOutKey] = data.val->source->fingerprint();
   checkpoint::Metadata of_task;
   tasks::KindOf(config).AddMetadata(of_task, config, data);
   kept.update(of_task);

@@ -18,6 +18,10 @@ namespace dtrain::modes {
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
                                                    const checkpoint::Store& store);
 
+// A run keeps its held-out samples, and photographs as it began to use them: takes --split_seed and --exif_orientation,
+// unless they were given, from the run whose state.json is given. Adds them to a state of a version without them.
+void KeepSamples(nlohmann::json& state, config::Config& config);
+
 // Changes the batch sizes of `config` to those with which `world` ranks compute the global batch of the run whose
 // state.json is given. Does so only where the command says as much as the one that began the run: the same batch size
 // per rank, neither --global_batch_size nor --grad_accum_steps. An elastic run keeps its number of shards, likewise.

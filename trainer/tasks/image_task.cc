@@ -245,7 +245,7 @@ report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
     const ClassCounts counts = CountsIn(ConfusionsOf(sums));
     metrics.push_back(
         {.name = "balanced_accuracy", .value = BalancedAccuracy(counts), .decimals = 2, .higher_is_better = true});
-    metrics.push_back({.name = "macro_f1", .value = MacroF1(counts), .decimals = 2, .higher_is_better = true});
+    metrics.push_back({.name = "f1", .value = MacroF1(counts), .decimals = 2, .higher_is_better = true});
   }
   return metrics;
 }

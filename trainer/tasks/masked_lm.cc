@@ -38,7 +38,7 @@ namespace {
 void RequireShards(const config::Config& config, const std::string& format) {
   const std::string what = "--data_dir=" + config.data.dir + " names several folders, ";
   if (format != "tokens") throw UsageError(what + "and only token files may be spread over some", "name one folder");
-  if (config.data.last_batch == "drop" || config.data.val_fraction > 0) {
+  if (config.data.last_batch == "drop" || config.data.val_fraction > 0 || !config.data.val_fold.empty()) {
     throw UsageError(what + "which goes with neither --last_batch=drop nor --val_fraction", "leave them out");
   }
 }

@@ -24,6 +24,7 @@
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
+#include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/report/predictions.h"
 #include "trainer/tasks/feature_file.h"
@@ -147,6 +148,7 @@ class Predictor {
     data::RequireOtherFile(path, FilesRead());
     const bool is_csv = path.ends_with(".csv");
     checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& table) {
+      if (is_csv && config_.run.csv_bom) table.Append(report::kByteOrderMark);
       if (is_csv) table.Append(report::CsvHeader());
       Run([&](const FileResult& result) {
         const report::Prediction line{result.file, GuessesOf(result.values_C), result.error};

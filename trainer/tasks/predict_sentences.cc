@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "data/count_of.h"
 #include "data/formats/little_endian.h"
 #include "data/outputs.h"
 #include "data/pipeline/device_feed.h"
@@ -84,17 +85,26 @@ at::Tensor TokensOf(const data::SentenceSplit& split, int64_t first, int64_t end
   return ids;
 }
 
-// The lines of the table.
+// The lines of the table. A row that could not be read has an error in place of a prediction; columns of the input that
+// were kept come last, under their names there, or with input_ in front where the table has a column of that name.
 class PredictionTable {
  public:
   // `labels` are empty for a regression.
-  PredictionTable(bool is_csv, bool is_pair, std::vector<std::string> labels)
-      : is_csv_(is_csv), is_pair_(is_pair), labels_(std::move(labels)) {}
+  PredictionTable(bool is_csv, bool is_pair, std::vector<std::string> labels, const std::vector<std::string>& kept)
+      : is_csv_(is_csv), is_pair_(is_pair), labels_(std::move(labels)) {
+    std::vector<std::string> own = {"text", "pair", "prediction", "probabilities", "error"};
+    for (const std::string& label : labels_) own.push_back("probability_" + label);
+    for (const std::string& name : kept) {
+      kept_.push_back((std::ranges::find(own, name) != own.end() ? "input_" : "") + name);
+    }
+  }
 
   std::string Header() const {
     if (!is_csv_) return "";
     std::string line = is_pair_ ? "text,pair,prediction" : "text,prediction";
     for (const std::string& label : labels_) line += "," + report::CsvField("probability_" + label);
+    line += ",error";
+    for (const std::string& name : kept_) line += "," + report::CsvField(name);
     return line + "\n";
   }
 
@@ -108,10 +118,15 @@ class PredictionTable {
 
  private:
   std::string CsvLine(const data::SentenceText& text, const float* number, size_t best) const {
+    const bool is_read = text.error.empty();
     std::string line = report::CsvField(text.text);
     if (is_pair_) line += "," + report::CsvField(text.pair);
-    line += "," + (labels_.empty() ? report::ShortestText(*number) : report::CsvField(labels_[best]));
-    for (size_t label = 0; label < labels_.size(); ++label) line += "," + report::ShortestText(number[label]);
+    line += ",";
+    if (is_read) line += labels_.empty() ? report::ShortestText(*number) : report::CsvField(labels_[best]);
+    for (size_t label = 0; label < labels_.size(); ++label)
+      line += "," + (is_read ? report::ShortestText(number[label]) : "");
+    line += "," + report::CsvField(text.error);
+    for (const std::string& cell : text.kept) line += "," + report::CsvField(cell);
     return line + "\n";
   }
 
@@ -119,7 +134,9 @@ class PredictionTable {
     const auto json_number = [](float value) { return std::stod(report::ShortestText(value)); };
     nlohmann::ordered_json line = {{"text", text.text}};
     if (is_pair_) line["pair"] = text.pair;
-    if (labels_.empty()) {
+    if (!text.error.empty()) {
+      line["error"] = text.error;
+    } else if (labels_.empty()) {
       line["prediction"] = json_number(*number);
     } else {
       line["prediction"] = labels_[best];
@@ -127,11 +144,13 @@ class PredictionTable {
         line["probabilities"][labels_[label]] = json_number(number[label]);
       }
     }
+    for (size_t column = 0; column < text.kept.size(); ++column) line[kept_[column]] = text.kept[column];
     return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   }
 
   const bool is_csv_, is_pair_;
   const std::vector<std::string> labels_;
+  std::vector<std::string> kept_;  // the names of these columns here
 };
 
 // The names of the classes, or LABEL_0, LABEL_1, … if they are unknown; none for a regression.
@@ -140,13 +159,22 @@ std::vector<std::string> LabelsOf(const config::Config& config, const weights::T
   return classes.names.empty() ? models::NumberedLabels(classes.count) : classes.names;
 }
 
+int64_t CountUnreadable(const data::SentenceSplit& split) {
+  return std::ranges::count_if(split.texts, [](const auto& text) { return !text.error.empty(); });
+}
+
 // Opens the texts in --input for a model that was trained on `pairs` or on single texts, if that matters and is known.
 data::SentenceSplit OpenTexts(const config::Config& config, const models::RobertaOptions& model,
                               std::optional<bool> pairs = std::nullopt) {
   data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNone);
   options.tokens_per_sample = std::min(options.tokens_per_sample, model.longest_sequence());
+  options.kept_columns = config.run.features.empty() ? config.text.keep_columns : "none";
   if (pairs == false) options.is_pair = false;
   data::SentenceSplit split = data::OpenUnlabelled(options, config.run.input);
+  if (CountUnreadable(split) == split.source->size()) {
+    throw DataError("no row of --input=" + config.run.input + " can be read; the first: " + split.texts.front().error,
+                    "check the file and its columns (--text_column, --csv_delimiter)");
+  }
   if (pairs == true && !split.is_pair) {
     report::LogWarning(config.run.input + " has single texts, but the model was trained on pairs");
   }
@@ -171,9 +199,14 @@ void ForBatches(const data::SentenceSplit& split, const config::Config& config,
   }
 }
 
-void PrintCount(const config::Config& config, int64_t rows) {
-  std::printf(config.report.log_format == "json" ? "{\"predicted\":%lld}\n" : "predicted=%lld\n",
-              static_cast<long long>(rows));
+// Says how many rows were predicted and, as for images, how many could not be read.
+void PrintCount(const config::Config& config, const data::SentenceSplit& split) {
+  const int64_t rows = split.source->size(), bad = CountUnreadable(split);
+  if (bad > 0) report::LogWarning(CountOf(bad, "row") + " could not be read; the reasons are in the rows' errors");
+  const bool is_json = config.report.log_format == "json";
+  std::string line = (is_json ? "{\"predicted\":" : "predicted=") + std::to_string(rows - bad);
+  if (bad > 0) line += (is_json ? ",\"unreadable\":" : " unreadable=") + std::to_string(bad);
+  std::printf("%s%s\n", line.c_str(), is_json ? "}" : "");
 }
 
 void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
@@ -181,8 +214,9 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
   const data::SentenceSplit split =
       OpenTexts(config, predictor.options(), KindOf(config).ClassesOf(config, weights).pairs);
   const bool is_csv = config.run.output.ends_with(".csv");
-  const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights));
+  const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights), split.kept_columns);
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
+    if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
     file.Append(table.Header());
     ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
       const at::Tensor logits = predictor.Logits(ids_NT, ids_NT.ne(int64_t{data::kPadToken}));
@@ -191,7 +225,7 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
       }
     });
   });
-  PrintCount(config, split.source->size());
+  PrintCount(config, split);
 }
 
 // Returns the weights of the encoder, and the head that `model` has. Features are what the encoder computes, whatever
@@ -250,11 +284,12 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
                       const data::SentenceText& text = split.texts[static_cast<size_t>(row)];
                       nlohmann::ordered_json name = {{"text", text.text}};
                       if (split.is_pair) name["pair"] = text.pair;
-                      append(features_NH[row - first], name);
+                      if (!text.error.empty()) name["error"] = text.error;
+                      append(text.error.empty() ? features_NH[row - first] : at::Tensor(), name);
                     }
                   });
                 });
-  PrintCount(config, split.source->size());
+  PrintCount(config, split);
 }
 
 void PredictSentences(const config::Config& config, at::Device device) {

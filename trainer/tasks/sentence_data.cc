@@ -33,6 +33,10 @@ void RequireSentences(const config::Config& config) {
                        "sentences");
 }
 
+char DelimiterOf(const std::string& name) {
+  return name == "comma" ? ',' : name == "semicolon" ? ';' : name == "tab" ? '\t' : '\0';
+}
+
 std::vector<std::string> TokenizerPaths(const config::Config& config) {
   const std::string run = weights::RunOf(weights::NamedRun(config)).string();
   const std::string binarised = config.data.dir + "/input0";  // where fairseq's binarised data has its dictionary
@@ -71,7 +75,9 @@ class SentenceOpener {
             std::move(split.length),
             split.tokens_per_sample,
             /*shards=*/{},
-            std::move(split.texts)};
+            std::move(split.texts),
+            /*whole=*/"",
+            std::move(split.groups)};
   }
 
   int64_t vocabulary() const { return vocabulary_; }
@@ -123,7 +129,9 @@ data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::Sent
           .target = target,
           .tokens_per_sample = config.text.tokens_per_sample,
           .tokenizer_paths = TokenizerPaths(config),
-          .keep_texts = !config.run.predictions.empty()};
+          .keep_texts = !config.run.predictions.empty(),
+          .group_column = config.text.group_column,
+          .csv_delimiter = DelimiterOf(config.text.csv_delimiter)};
 }
 
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {

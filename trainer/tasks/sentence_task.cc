@@ -162,15 +162,13 @@ void TextClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, 
 
 report::Metrics TextClassificationTask::OwnMetrics(const double* own) const {
   const ClassCounts counts = CountsFrom(own + num_confusions_, outputs());
-  const double macro_f1 = MacroF1(counts);
   report::Metrics metrics = {
       {.name = "accuracy", .value = Accuracy(counts), .decimals = 2, .higher_is_better = true},
-      {.name = "f1", .value = macro_f1 / 100, .decimals = 4, .higher_is_better = true},  // a part of one, as GLUE's
+      {.name = "f1", .value = MacroF1(counts), .decimals = 2, .higher_is_better = true},
       {.name = "matthews", .value = MatthewsCorrelation(counts), .decimals = 4, .higher_is_better = true}};
   if (num_confusions_ > 0) {
     metrics.push_back(
         {.name = "balanced_accuracy", .value = BalancedAccuracy(counts), .decimals = 2, .higher_is_better = true});
-    metrics.push_back({.name = "macro_f1", .value = macro_f1, .decimals = 2, .higher_is_better = true});
   }
   return metrics;
 }

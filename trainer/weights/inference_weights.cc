@@ -23,8 +23,12 @@ TrainedWeights FromFile(const std::string& path, checkpoint::SafetensorsContent 
     return found == content.metadata.end() ? std::string() : found->second;
   };
   const std::string step = known("step");
-  return {std::move(content.tensors), ClassesFrom(content.metadata, path),
-          step.empty() ? path : path + " of step " + step, known(kModelConfigKey), known(kHeldOutKey)};
+  return {std::move(content.tensors),
+          ClassesFrom(content.metadata, path),
+          step.empty() ? path : path + " of step " + step,
+          known(kModelConfigKey),
+          known(kHeldOutKey),
+          known(kTrainedOnKey)};
 }
 
 TrainedWeights FromCheckpoint(const fs::path& path) {
@@ -45,7 +49,8 @@ TrainedWeights FromCheckpoint(const fs::path& path) {
   if (model_config.empty() && run.is_object() && run.contains(kModelShapeKey)) {
     model_config = run[kModelShapeKey].dump();  // of a version that did not keep the dropouts
   }
-  return {std::move(snapshot.model), ClassesFromJson(part("classes"), where), where, model_config, text(kHeldOutKey)};
+  return {std::move(snapshot.model), ClassesFromJson(part("classes"), where), where, model_config, text(kHeldOutKey),
+          text(kTrainedOnKey)};
 }
 
 }  // namespace

@@ -60,9 +60,11 @@ std::vector<std::string> ValidationNames(const nlohmann::json& saved, const conf
   std::error_code ignored;
   if (fs::weakly_canonical(data->get<std::string>(), ignored) != fs::weakly_canonical(config.data.dir, ignored))
     return {};
+  const bool has_fold = saved.contains("val_fold") && saved["val_fold"] != "";
   const bool holds_out = fraction != saved.end() && fraction->is_number() && fraction->get<double>() > 0;
-  if (!holds_out) return {"val_split"};
-  return {"val_split", "val_fraction", "train_split", "seed"};
+  if (!holds_out && !has_fold) return {"val_split"};
+  return {"val_split",     "val_fraction", "val_fold",   "group_column",
+          "group_pattern", "train_split",  "split_seed", "seed"};
 }
 
 // If another image size is given, it counts in evaluation, too, and an eval_resize that was derived from the run's is
@@ -79,6 +81,11 @@ void ForgetDerivedResize(nlohmann::json& saved, const config::Config& config) {
 }
 
 }  // namespace
+
+void AddWhatEarlierVersionsDid(nlohmann::json& settings) {
+  if (!settings.contains("split_seed") && settings.contains("seed")) settings["split_seed"] = settings["seed"];
+  if (!settings.contains("exif_orientation")) settings["exif_orientation"] = false;
+}
 
 void FindLastRun(config::Config& config, int rank) {
   if (config.run.resume != "last" || !config.run.dir.empty()) return;
@@ -141,12 +148,14 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
     if (!settings) return {};
     saved = ParseSettings(*settings, where);
   }
+  AddWhatEarlierVersionsDid(saved);
   ForgetDerivedResize(saved, config);
   std::vector<std::string> different =
       config::TakeFrom(saved, config::FlagsWith(&config::FlagTraits::kept_with_weights), config);
   const nlohmann::json trained = saved.value("model", nlohmann::json());
   if (trained.is_string()) RequireSamePadding(where, trained, config.model.name);
   if (config.run.mode == "eval") {
+    config::TakeFrom(saved, {"max_bad_records"}, config);
     const std::vector<std::string> also = config::TakeFrom(saved, ValidationNames(saved, config), config);
     different.insert(different.end(), also.begin(), also.end());
   }
