@@ -1,11 +1,8 @@
 # LibTorch's CUDA half and nvcc, for libdtrain_cuda.so only. With AUTO it is built if there is a CUDA toolkit that fits
-# this LibTorch.
+# this LibTorch: the machine's, or else the compiler that scripts/setup.sh took from PyPI into .venv.
 include(CudaVersions)
 set(DTRAIN_CUDA AUTO CACHE STRING "Build for GPUs too: AUTO, ON or OFF")
 set_property(CACHE DTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)
-# Machine code for each of these GPUs. The last one is portable, too, for GPUs that are newer than all of them.
-set(DTRAIN_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90" CACHE STRING
-    "GPUs to compile kernels for, as CMAKE_CUDA_ARCHITECTURES; 70-real (V100) with CUDA 12")
 
 # Stops with an error if DTRAIN_CUDA=ON, and builds without CUDA otherwise.
 macro(dtrain_no_cuda)
@@ -20,7 +17,17 @@ set(DTRAIN_WITH_CUDA OFF)
 if(DTRAIN_CUDA STREQUAL "OFF")
   message(STATUS "CUDA: OFF (DTRAIN_CUDA=OFF)")
 else()
+  find_program(DTRAIN_NVCC nvcc HINTS ${CMAKE_CUDA_COMPILER} ${CUDAToolkit_ROOT} ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda
+               PATH_SUFFIXES bin)
+  if(NOT DTRAIN_NVCC AND NOT CMAKE_CUDA_COMPILER)
+    file(GLOB CUDAToolkit_ROOT "${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu13")
+  endif()
+  # Nothing here uses this library, but CMake 3.25.1, Debian 12's, fails if a toolkit lacks it, as those of CUDA 13 do.
+  add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
   find_package(CUDAToolkit QUIET)
+  dtrain_cuda_architectures(default_architectures "${CUDAToolkit_VERSION}")
+  set(DTRAIN_CUDA_ARCHITECTURES "${default_architectures}" CACHE STRING
+      "GPUs to compile kernels for, as CMAKE_CUDA_ARCHITECTURES; 70-real (V100) with CUDA 12")
   file(GLOB nccl_folders "${torch_dir}/../nvidia/nccl")
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${nccl_folders} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
   dtrain_torch_cuda(torch_cuda "${torch_dir}")
@@ -49,6 +56,9 @@ if(DTRAIN_WITH_CUDA)
   endif()
   enable_language(CUDA)
   set(CMAKE_CUDA_FLAGS_RELEASE "-O2 -DNDEBUG")
+  if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13)  # a fifth of the size; CUDA 12's older drivers could not read it
+    string(APPEND CMAKE_CUDA_FLAGS_RELEASE " --compress-mode=size")
+  endif()
   add_library(LibTorch::cuda INTERFACE IMPORTED)
   target_include_directories(LibTorch::cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${NCCL_INCLUDE_DIR})
   target_compile_definitions(LibTorch::cuda INTERFACE USE_C10D_NCCL)

@@ -28,6 +28,16 @@ function(dtrain_cuda_problem result torch_cuda toolkit architectures)
   set(${result} "${problem}" PARENT_SCOPE)
 endfunction()
 
+# dtrain_cuda_architectures(RESULT TOOLKIT): returns the GPUs that kernels are compiled for by default: machine code for
+# each that nvcc of this version knows, and portable code of one of them for those that it does not know.
+function(dtrain_cuda_architectures result toolkit)
+  set(architectures "75-real;80-real;86-real;89-real;90")
+  if(toolkit VERSION_GREATER_EQUAL 12.8)
+    string(APPEND architectures ";100-real;120-real")
+  endif()
+  set(${result} "${architectures}" PARENT_SCOPE)
+endfunction()
+
 # dtrain_torch_cuda(RESULT TORCH_DIR): returns the major version of CUDA that this LibTorch's library asks the loader
 # for, or nothing if it was built without CUDA. The wheel and the official archive write the version down in different
 # places, but both have this one.

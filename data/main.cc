@@ -22,6 +22,7 @@ void Run(const data::PrepareOptions& options) {
   static const std::map<std::string, void (*)(const data::PrepareOptions&)> commands = {
       {"pack", data::Pack},       {"index", data::MakeIndexes}, {"tokenize", data::Tokenize}, {"encode", data::Encode},
       {"inspect", data::Inspect}, {"verify", data::Verify},     {"warm", data::Warm}};
+  data::RequireOutputs(options);
   commands.at(options.command)(options);
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -66,6 +68,44 @@ void RequireOutsideOfRuns(const std::string& output) {
   }
 }
 
+void RequireFile(const std::string& file, const Output& output, const std::vector<std::string>& inputs) {
+  for (const fs::path& replaced : ReplacedBy(file)) {
+    if (!Exists(replaced)) continue;
+    for (const std::string& input : inputs) {
+      if (IsSameFile(replaced, input)) Refuse("writing " + file + " would replace " + input + ", which is read");
+    }
+  }
+  std::error_code unreadable;
+  const fs::file_status status = fs::status(file, unreadable);
+  const std::string folder = Real(fs::absolute(file).parent_path()).string();
+  const bool is_of_system = !output.in_folder && (folder == "/dev" || folder.starts_with("/proc/"));
+  if ((fs::exists(status) && !fs::is_regular_file(status)) || is_of_system) {
+    Refuse(file + " is no regular file, so it cannot be replaced");
+  }
+  RequireOutsideOfRuns(file);
+  if (!fs::exists(status) || fs::file_size(file, unreadable) == 0 || HasMark(file, output.marks)) return;
+  throw Error(ExitCode::kUsage, file + " exists, and this command did not write it: it would be lost",
+              "choose another place to write to, or move the file away");
+}
+
+void RequireFolder(const Output& output, const std::vector<std::string>& inputs) {
+  const std::string& path = output.path;
+  std::error_code error;  // a folder that cannot be listed cannot be written, which its caller reports
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_directory(status)) Refuse(path + " is no folder");
+  if (!output.is_own_folder) return;
+  for (const std::string& input : inputs) {
+    if (IsSameFile(path, input)) Refuse(path + " is read: nothing can be written into it");
+  }
+  RequireOutsideOfRuns(path);
+  for (fs::directory_iterator entry(path, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(".") || name == "lost+found") continue;
+    if (output.is_own_folder(path)) return;
+    Refuse("the folder " + path + " has files of another origin, such as " + name);
+  }
+}
+
 }  // namespace
 
 bool IsSameFile(const std::string& a, const std::string& b) {
@@ -73,6 +113,19 @@ bool IsSameFile(const std::string& a, const std::string& b) {
   struct stat second {};
   return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 && first.st_dev == second.st_dev &&
          first.st_ino == second.st_ino;
+}
+
+bool HasMark(const std::string& file, const std::vector<Mark>& marks) {
+  constexpr std::streamsize kMostBytes = 1 << 20;
+  std::error_code unreadable;
+  if (!fs::is_regular_file(file, unreadable)) return false;
+  std::string start(kMostBytes, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(start.data(), kMostBytes);
+  start.resize(static_cast<size_t>(stream.gcount()));
+  return std::ranges::any_of(marks, [&](const Mark& mark) {
+    return start.starts_with(mark.begins) && start.find(mark.has) != std::string::npos;
+  });
 }
 
 bool IsCheckpoint(const std::string& folder) {
@@ -90,42 +143,25 @@ bool IsResultOfRun(const std::string& name) {
       "config.json", "attempts",    "classes.txt",          "metrics.jsonl",          "times.jsonl",
       "result.json", "checkpoints", "model.safetensors",    "model_best.safetensors", "model_ema.safetensors",
       "latest",      "profile",     "confusion_matrix.csv", "class_accuracy.csv",     "spikes.jsonl"};
-  constexpr std::array<std::string_view, 3> kBeginnings = {"quarantine.", "error.", "events.out.tfevents."};
+  constexpr std::array<std::string_view, 4> kBeginnings = {"quarantine.", "error.", "events.out.tfevents.", "eval-"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
          std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](auto start) { return name.starts_with(start); });
 }
 
-void RequireOtherFile(const std::string& output, const std::vector<std::string>& inputs) {
-  for (const fs::path& replaced : ReplacedBy(output)) {
-    if (!Exists(replaced)) continue;
-    for (const std::string& input : inputs) {
-      if (!input.empty() && IsSameFile(replaced, input)) {
-        Refuse("writing " + output + " would replace " + input + ", which is read");
-      }
-    }
-  }
-  std::error_code unreadable;
-  const fs::file_status status = fs::status(output, unreadable);
-  const std::string folder = Real(fs::absolute(output).parent_path()).string();
-  if ((fs::exists(status) && !fs::is_regular_file(status)) || folder == "/dev" || folder.starts_with("/proc/")) {
-    Refuse(output + " is no regular file, so it cannot be replaced");
-  }
-  RequireOutsideOfRuns(output);
-}
+std::vector<std::string> Output::Files() const { return in_folder || !files.empty() ? files : std::vector{path}; }
 
-void RequireOwnFolder(const std::string& output, const std::vector<std::string>& inputs,
-                      const std::function<bool(const std::string& folder)>& is_own) {
-  for (const std::string& input : inputs) {
-    if (!input.empty() && IsSameFile(output, input)) Refuse(output + " is read: nothing can be written into it");
-  }
-  RequireOutsideOfRuns(output);
-  std::error_code error;  // a folder that cannot be listed cannot be written, which its caller reports
-  for (fs::directory_iterator entry(output, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with(".") || name == "lost+found") continue;
-    if (is_own(output)) return;
-    Refuse("the folder " + output + " has files of another origin, such as " + name);
+void RequireOutputs(const std::vector<Output>& outputs, const std::vector<std::string>& inputs) {
+  std::set<fs::path> written;
+  for (const Output& output : outputs) {
+    try {
+      if (output.in_folder) RequireFolder(output, inputs);
+      for (const std::string& file : output.Files()) {
+        RequireFile(file, output, inputs);
+        if (!written.insert(Real(fs::absolute(file))).second) Refuse(file + " is written for another flag, too");
+      }
+    } catch (const Error& error) {
+      throw Error(error.code(), output.flag + ": " + error.what(), error.hint());
+    }
   }
 }
 

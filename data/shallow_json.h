@@ -18,4 +18,12 @@ inline nlohmann::json ParseShallow(const std::string& text) {
   });
 }
 
+// Returns what is wrong, for messages that begin with the file's name.
+inline std::string WhyNotJson(const nlohmann::json::exception& error) {
+  if (const auto* found = dynamic_cast<const nlohmann::json::parse_error*>(&error)) {
+    return " is not JSON (at byte " + std::to_string(found->byte) + ")";
+  }
+  return " is not JSON of the kind that was expected";
+}
+
 }  // namespace dtrain

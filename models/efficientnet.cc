@@ -38,6 +38,17 @@ int64_t Blocks(int64_t base, double depth) {
   return static_cast<int64_t>(std::ceil(static_cast<double>(base) * depth));
 }
 
+std::vector<int64_t> BlocksPerStage(const EfficientNetOptions& options) {
+  std::vector<int64_t> blocks;
+  for (const Stage& stage : kStages) blocks.push_back(Blocks(stage.blocks, options.depth));
+  return blocks;
+}
+
+// Returns the number of the inputs of the classifier.
+int64_t HeadChannels(const EfficientNetOptions& options) {
+  return kHeadExpansion * Channels(std::rbegin(kStages)->out_channels, options.width);
+}
+
 // Returns a factor for each sample, which sets it to zero with this probability and scales it up otherwise, so that the
 // mean stays the same.
 at::Tensor DropSamples(const at::Tensor& x_NCHW, double probability) {
@@ -84,6 +95,38 @@ std::string ConfigFieldsOf(const EfficientNetOptions& options, int64_t image_siz
   return fields;
 }
 
+constexpr std::string_view kTensorflows = "tf_efficientnet", kOthers = "efficientnet";
+
+bool IsTensorflows(std::string_view model) { return model.starts_with(kTensorflows); }
+
+// Family::naming_of.
+std::string NamingOfEfficientNet(const WeightShapes& weights) {
+  if (HuggingFaceNamesOf(weights) == HuggingFaceNames::kEfficientNet) return "hf";
+  const auto begins = [&weights](const std::string& start) {
+    const auto found = weights.lower_bound(start);
+    return found != weights.end() && found->first.starts_with(start);
+  };
+  return begins("conv_stem.") ? "timm" : begins("features.") ? "torchvision" : "";
+}
+
+// Family::trained_as. Hugging Face's are the authors' models.
+std::string TrainedAs(const WeightShapes& weights, std::string_view file_name) {
+  const bool is_hugging_faces = HuggingFaceNamesOf(weights) == HuggingFaceNames::kEfficientNet;
+  return std::string(is_hugging_faces || file_name.find(kTensorflows) != std::string_view::npos ? kTensorflows : "");
+}
+
+// Family::unlike. Weights do not show whether a model pads images as TensorFlow does (Conv2dOptions).
+std::optional<Unlike> PadsUnlike(std::string_view trained, const Model& model) {
+  const bool pads = IsTensorflows(trained), is_known = pads || trained.starts_with(kOthers);
+  if (!is_known || pads == IsTensorflows(model.name)) return std::nullopt;
+  const bool is_member = pads ? model.name.starts_with(kOthers) : true;
+  const std::string other = pads ? "tf_" + model.name : model.name.substr(kTensorflows.size() - kOthers.size());
+  return Unlike{(pads ? "a " : "an ") + std::string(pads ? kTensorflows : kOthers) + " model, which " +
+                    (pads ? "pads" : "does not pad") + " images as TensorFlow does; --model=" + model.name +
+                    (pads ? " does not" : " does"),
+                is_member ? other : std::string(kTensorflows) + "_b0 (to b7)"};
+}
+
 NamedWeights OwnNames(const NamedWeights& weights, const Model& model, std::vector<std::string>*) {
   return FromTimm(FromHuggingFace(weights), model.norm_epsilon - model.timm_norm_epsilon);
 }
@@ -114,16 +157,6 @@ Model Member(const EfficientNetOptions& options, int64_t image_size) {
 }
 
 }  // namespace
-
-std::vector<int64_t> BlocksPerStage(const EfficientNetOptions& options) {
-  std::vector<int64_t> blocks;
-  for (const Stage& stage : kStages) blocks.push_back(Blocks(stage.blocks, options.depth));
-  return blocks;
-}
-
-int64_t HeadChannels(const EfficientNetOptions& options) {
-  return kHeadExpansion * Channels(std::rbegin(kStages)->out_channels, options.width);
-}
 
 ConvNormImpl::ConvNormImpl(const Conv2dOptions& conv, const BatchNormOptions& norm, Activation activation)
     : activation_(activation) {
@@ -260,16 +293,21 @@ Family EfficientNetFamily() {
       {{.width = 1.8, .depth = 2.6, .dropout = 0.5, .norm = kSlow}, 528},
       {{.width = 2.0, .depth = 3.1, .dropout = 0.5, .norm = kSlow}, 600},
   };
-  Family family = {.name = "EfficientNets",
-                   .input = Input::kImages,
-                   .heads = {{"classifier.1", "classifier.1.weight"}},
-                   .options = {"dropout", "drop_path", "bn_momentum", "bn_eps"},
-                   .models = {},
-                   .config_fields = kConfigFields,
-                   .own_names = OwnNames,
-                   .timm_names = [](const NamedWeights& weights, const Model& model) {
-                     return ToTimm(weights, model.norm_epsilon - model.timm_norm_epsilon);
-                   }};
+  Family family = {
+      .name = "EfficientNets",
+      .input = Input::kImages,
+      .heads = {{"classifier.1", "classifier.1.weight"}},
+      .options = {"dropout", "drop_path", "bn_momentum", "bn_eps"},
+      .models = {},
+      .config_fields = kConfigFields,
+      .name_order = {"features", "classifier"},
+      .naming_of = NamingOfEfficientNet,
+      .own_names = OwnNames,
+      .timm_names = [](const NamedWeights& weights,
+                       const Model& model) { return ToTimm(weights, model.norm_epsilon - model.timm_norm_epsilon); },
+      .norm_stride = 32,
+      .trained_as = TrainedAs,
+      .unlike = PadsUnlike};
   for (size_t i = 0; i < std::size(table); ++i) {
     Model model = Member(table[i].options, table[i].image_size);
     model.name = "efficientnet_b" + std::to_string(i);
@@ -283,7 +321,6 @@ Family EfficientNetFamily() {
     model.name = "tf_efficientnet_b" + std::to_string(i);
     model.description += ", padded as in TensorFlow";
     model.timm_norm_epsilon = options.norm.epsilon;
-    model.pads_as_tensorflow = true;
     // The first convolution is padded for even sizes.
     model.pads_as_hugging_face = [options, native = table[i].image_size](int64_t side) {
       return side % 2 == 0 && OddBlocks(options, side) == OddBlocks(options, native);

@@ -23,10 +23,6 @@ struct EfficientNetOptions {
   int64_t num_classes = 1000;
 };
 
-// The numbers that distinguish the members of the family.
-std::vector<int64_t> BlocksPerStage(const EfficientNetOptions& options);
-int64_t HeadChannels(const EfficientNetOptions& options);  // inputs of the classifier
-
 // Convolution, BatchNorm and an optional SiLU.
 class ConvNormImpl : public torch::nn::Module {
  public:

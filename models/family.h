@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/image_model.h"
+#include "models/text_options.h"
 #include "models/weight_names.h"
 
 namespace dtrain::models {
@@ -25,16 +26,16 @@ struct Model {
   int64_t image_size = 224;
   double norm_epsilon = 1e-5;
   double timm_norm_epsilon = 1e-5;  // of timm's model with this name
-  // Whether it pads as TensorFlow does (Conv2dOptions), which its weights do not show.
-  bool pads_as_tensorflow = false;
   // Whether Hugging Face's model, which pads each layer for the size that it was made for, pads images of this side as
   // this one does. Empty: every size.
   std::function<bool(int64_t side)> pads_as_hugging_face = {};
   // Rows of Family::config_fields by which Hugging Face tells the models of the family apart.
   std::string config_fields = "{}";
-  // Makes an image model whose weights are drawn from torch's default generator. Empty for text models, whose shape is
-  // not known by name alone.
+  // Makes an image model whose weights are drawn from torch's default generator. Empty for text models.
   std::function<std::shared_ptr<ImageModel>(const ImageModelOptions&)> make = {};
+  // Returns the shape of a text model, with the sizes that weights of these shapes have, if there are any. Empty for
+  // image models, and for a text model of any shape, which TextFamily::from_json reads.
+  std::function<TextOptions(const WeightShapes&)> text = {};
 
   // Returns whether weights with these names and shapes are the model's, for any number of classes.
   std::function<bool(const WeightShapes&)> fits;
@@ -46,16 +47,49 @@ struct Head {
   std::string output_weight = {};  // the name of its last weight (classes, features); empty if the data has no classes
 };
 
+// How a model computes something else with the same weights.
+struct Unlike {
+  std::string how;      // "a … model, which …; --model=… does not"
+  std::string instead;  // the model that computes the same
+};
+
+// What only families of text have.
+struct TextFamily {
+  std::string model_type = {};                  // in a config.json
+  std::string backbone = {};                    // the module that is no head: base_model_prefix of transformers
+  std::string classifier = {};                  // transformers' class with the head that classifies
+  std::string tokenizer = {};                   // transformers' class for the byte-level BPE that is exported
+  std::vector<std::string> word_rows = {};      // names of the tensors with a row for each word
+  std::vector<const char*> unseen_fields = {};  // of a config.json, which shapes of weights do not show
+  // Reads a config.json; weights of these shapes have the last word on sizes. Throws std::invalid_argument that names
+  // what is out of range.
+  TextOptions (*from_json)(const nlohmann::json& config, const WeightShapes& weights) = nullptr;
+  // Returns the number of outputs of the head that classifies, in any naming; 0 if there is none.
+  int64_t (*classifier_outputs)(const WeightShapes& weights) = nullptr;
+  // Adds the tensors that are others under two names, for a state_dict as transformers has it. Null: there are none.
+  NamedWeights (*with_tied_decoder)(NamedWeights weights) = nullptr;
+  // Converts weights under the names here to fairseq's. Null: it has no such model.
+  NamedWeights (*fairseq_names)(const NamedWeights& weights, const TextShape& shape) = nullptr;
+};
+
 struct Family {
   std::string name;  // for people
   Input input;
   std::vector<Head> heads;           // a model has one of them, by its task; one classifies
   std::vector<std::string> options;  // the flags beyond the common ones that its models take
-  std::vector<Model> models;
+  std::vector<Model> models;         // of text, the first one has any shape
   // The fields in Hugging Face's config.json of these models, beyond those of every model: a JSON object with a row for
   // each field, as data/known_fields.h describes them. A config.json with other fields, or other values, is refused.
   const char* config_fields = "{}";
+  // Whether its networks take LibTorch's max pooling, whose gradient LibTorch lists as nondeterministic although its
+  // kernels add in a fixed order (2.11, DilatedMaxPool2d.cu).
+  bool pools_maxima = false;
+  // Parts of names of weights, here and in other programs, in the order in which their state_dicts list the modules.
+  std::vector<std::string_view> name_order = {};
 
+  // Returns whose names weights have, a value of --weights_naming; empty if they are no model's of the family, or the
+  // same for all. Null: there are no other names.
+  std::string (*naming_of)(const WeightShapes& weights) = nullptr;
   // Converts weights under other programs' names to those here. Names of what no model here has are appended to
   // `left_out`. Throws std::invalid_argument if the weights cannot be used. Null: there are no other names.
   NamedWeights (*own_names)(const NamedWeights& weights, const Model& model,
@@ -63,12 +97,24 @@ struct Family {
   // Converts weights under the names here to timm's. Null: timm's are the same.
   NamedWeights (*timm_names)(const NamedWeights& weights, const Model& model) = nullptr;
   // Returns the place of a parameter from the bottom: 0 for the embeddings, n + 1 for layer n; empty for the head.
-  // Null:
-  // --layer_decay is not for this family.
+  // Null: --layer_decay is not for this family.
   std::optional<int64_t> (*layer_of)(std::string_view parameter) = nullptr;
   // Leaves heads other than the one named out of weights with names as here. Throws std::invalid_argument if they are
-  // of another task. Null: there is one head only.
+  // of another task. Null: by their names alone.
   NamedWeights (*for_head)(NamedWeights weights, std::string_view head, std::vector<std::string>* left_out) = nullptr;
+  // Returns whether a matrix is never decayed where norms and biases are not, such as position embeddings. Null: none.
+  bool (*is_never_decayed)(std::string_view parameter) = nullptr;
+
+  // Of images: the last batch normalisations see 1/norm_stride of the image's side; 0: there are none.
+  int64_t norm_stride = 0;
+  // Returns the model, or the beginning of its name, as which weights were trained, as far as their names or that of
+  // their file tell; else an empty string. Null: names and shapes tell all.
+  std::string (*trained_as)(const WeightShapes& weights, std::string_view file_name) = nullptr;
+  // Returns how the model `trained`, named as here or in timm, is unlike `model`; empty if it is not, or no member of
+  // the family. Null: names and shapes tell all.
+  std::optional<Unlike> (*unlike)(std::string_view trained, const Model& model) = nullptr;
+
+  TextFamily text = {};
 };
 
 // For Model::fits: whether the weights have the modules STAGES1.0 to STAGES1.(blocks[0] - 1), STAGES2.0 … and no more.

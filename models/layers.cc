@@ -14,6 +14,8 @@
 namespace dtrain::models {
 namespace {
 
+thread_local int shapes_alone = 0;  // how many live
+
 at::Tensor ShapeOf(at::IntArrayRef sizes) { return at::empty(sizes, at::TensorOptions(at::kMeta)); }
 
 // How often the elements of a normalised activation are read or written in one step: by the statistics, forward, by the
@@ -43,10 +45,16 @@ at::Tensor PaddedAsTensorflow(const at::Tensor& x_NCHW, const Conv2dOptions& opt
 
 }  // namespace
 
+ShapesAlone::ShapesAlone() { ++shapes_alone; }
+ShapesAlone::~ShapesAlone() { --shapes_alone; }
+
+at::Device DeviceOfNewWeights() { return shapes_alone > 0 ? at::kMeta : at::kCPU; }
+
 Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options) {
   weight = register_parameter("weight", at::empty({options.out_channels, options.in_channels / options.groups,
-                                                   options.kernel_size, options.kernel_size}));
-  if (options.bias) bias = register_parameter("bias", at::empty(options.out_channels));
+                                                   options.kernel_size, options.kernel_size},
+                                                  DeviceOfNewWeights()));
+  if (options.bias) bias = register_parameter("bias", at::empty(options.out_channels, DeviceOfNewWeights()));
 }
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
@@ -82,11 +90,12 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
 }
 
 BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {
-  weight = register_parameter("weight", at::ones(channels));
-  bias = register_parameter("bias", at::zeros(channels));
-  running_mean = register_buffer("running_mean", at::zeros(channels));
-  running_var = register_buffer("running_var", at::ones(channels));
-  num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
+  weight = register_parameter("weight", at::ones(channels, DeviceOfNewWeights()));
+  bias = register_parameter("bias", at::zeros(channels, DeviceOfNewWeights()));
+  running_mean = register_buffer("running_mean", at::zeros(channels, DeviceOfNewWeights()));
+  running_var = register_buffer("running_var", at::ones(channels, DeviceOfNewWeights()));
+  num_batches_tracked =
+      register_buffer("num_batches_tracked", at::zeros({}, at::TensorOptions(at::kLong).device(DeviceOfNewWeights())));
 }
 
 void BatchNorm2dImpl::UseKernels(const NormKernels& kernels) {
@@ -204,8 +213,8 @@ at::Tensor Silu(const at::Tensor& x) {
 }
 
 LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial) {
-  weight = register_parameter("weight", at::empty({out_features, in_features}));
-  bias = register_parameter("bias", at::zeros(out_features));
+  weight = register_parameter("weight", at::empty({out_features, in_features}, DeviceOfNewWeights()));
+  bias = register_parameter("bias", at::zeros(out_features, DeviceOfNewWeights()));
   if (initial == InitialWeights::kNotYet) return;
   const double bound = 1 / std::sqrt(static_cast<double>(in_features));
   torch::nn::init::uniform_(weight, -bound, bound);
@@ -221,8 +230,8 @@ at::Tensor LinearImpl::forward(const at::Tensor& x) {
 }
 
 LayerNormImpl::LayerNormImpl(int64_t features, double epsilon) : epsilon_(epsilon) {
-  weight = register_parameter("weight", at::ones(features));
-  bias = register_parameter("bias", at::zeros(features));
+  weight = register_parameter("weight", at::ones(features, DeviceOfNewWeights()));
+  bias = register_parameter("bias", at::zeros(features, DeviceOfNewWeights()));
 }
 
 at::Tensor LayerNormImpl::forward(const at::Tensor& x) {
@@ -230,7 +239,7 @@ at::Tensor LayerNormImpl::forward(const at::Tensor& x) {
 }
 
 EmbeddingImpl::EmbeddingImpl(int64_t rows, int64_t features, int64_t padding_row) : padding_row_(padding_row) {
-  weight = register_parameter("weight", at::empty({rows, features}));
+  weight = register_parameter("weight", at::empty({rows, features}, DeviceOfNewWeights()));
 }
 
 at::Tensor EmbeddingImpl::forward(const at::Tensor& ids) { return at::embedding(weight, ids, padding_row_); }

@@ -23,6 +23,19 @@
 
 namespace dtrain::models {
 
+// While one lives, what this thread makes of layers has shapes, but neither memory nor values: its weights are of the
+// meta device. So a model's size is known before there is room for it.
+class ShapesAlone {
+ public:
+  ShapesAlone();
+  ~ShapesAlone();
+  ShapesAlone(const ShapesAlone&) = delete;
+  ShapesAlone& operator=(const ShapesAlone&) = delete;
+};
+
+// Where layers make their weights: on the CPU, or, while there is a ShapesAlone, on the meta device.
+at::Device DeviceOfNewWeights();
+
 struct Conv2dOptions {
   int64_t in_channels;
   int64_t out_channels;

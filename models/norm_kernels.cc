@@ -136,10 +136,11 @@ struct GradientMeans {
   float per_row;
 };
 
-// The backward pass of ReLU(norm(x) + z_norm(z)).
+// The backward pass of ReLU(norm(x) + z_norm(z)). `dys`: as in Backward.
 std::pair<Gradients, Gradients> PairBackward(const at::Tensor& x, const Normalisation& norm, const at::Tensor& z,
-                                             const Normalisation& z_norm, const kernels::GradientArguments& gradient) {
-  at::Tensor du = at::empty_like(x), dx = at::empty_like(x), dz = at::empty_like(z);
+                                             const Normalisation& z_norm, const kernels::GradientArguments& gradient,
+                                             torch::autograd::variable_list& dys) {
+  at::Tensor du = at::empty_like(x);
   const GradientSums sums(norm), z_sums(z_norm);
   PartialSums partial(norm, RowsOf(x)), z_partial(z_norm, RowsOf(z));
   norm.kernels->pair_sum({.of_x = {.of = WithTensor(gradient, x, norm),
@@ -153,6 +154,8 @@ std::pair<Gradients, Gradients> PairBackward(const at::Tensor& x, const Normalis
                           .z_dbias = z_sums.dbias.mutable_data_ptr<float>(),
                           .z_dweight = z_sums.dweight.mutable_data_ptr<float>()},
                          ElementOf(x));
+  dys.clear();
+  at::Tensor dx = at::empty_like(x), dz = at::empty_like(z);
   kernels::GradientArguments plain{};
   plain.dy = du.const_data_ptr();
   plain.activation = Activation::kNone;
@@ -215,7 +218,7 @@ struct Function : torch::autograd::Function<Function> {
                                               .scale = ScaleOf(kept->factors_NC, x),
                                               .dmeans = nullptr};
     if (kept->normalises_z) {
-      const auto [of_x, of_z] = PairBackward(x, kept->norm, z, kept->z_norm, gradient);
+      const auto [of_x, of_z] = PairBackward(x, kept->norm, z, kept->z_norm, gradient, gradients);
       return {of_x.dx, of_x.dweight, of_x.dbias, of_z.dx, of_z.dweight, of_z.dbias, {}};
     }
     at::Tensor dz;

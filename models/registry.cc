@@ -18,15 +18,29 @@ const Model& ModelOf(const std::string& name) {
   throw std::out_of_range("there is no model '" + name + "'");
 }
 
-// Each family has one head that classifies.
-const Head& ClassifierOf(const std::string& model) {
-  return *std::ranges::find_if(FamilyOf(model).heads, [](const Head& head) { return !head.output_weight.empty(); });
+// Each family has one head that classifies, and those of text one that guesses words.
+const Head& HeadThat(bool classifies, const std::string& model) {
+  return *std::ranges::find_if(FamilyOf(model).heads,
+                               [=](const Head& head) { return classifies != head.output_weight.empty(); });
+}
+
+// Returns the number of blocks PREFIX0., PREFIX1. …
+int64_t CountBlocks(const WeightShapes& weights, const std::string& prefix) {
+  for (int64_t count = 0;; ++count) {
+    const std::string block = prefix + std::to_string(count) + ".";
+    const auto first = weights.lower_bound(block);
+    if (first == weights.end() || !first->first.starts_with(block)) return count;
+  }
 }
 
 }  // namespace
 
 const std::vector<Family>& Families() {
-  static const std::vector<Family> table = {EfficientNetFamily(), ResNetFamily(), RobertaFamily()};
+  static const std::vector<Family> table = {
+      EfficientNetFamily(),
+      ResNetFamily(),
+      RobertaFamily(),
+  };
   return table;
 }
 
@@ -66,9 +80,11 @@ bool ReadsText(const std::string& name) {
   return family != nullptr && family->input == Input::kText;
 }
 
-bool Takes(const std::string& model, std::string_view option) {
-  const std::vector<std::string>& options = FamilyOf(model).options;
-  return std::ranges::find(options, option) != options.end();
+std::string TextModelOfType(const std::string& model_type) {
+  for (const Family& family : Families()) {
+    if (family.input == Input::kText && family.text.model_type == model_type) return family.models.front().name;
+  }
+  return "";
 }
 
 const Head& HeadIn(const std::string& model, const torch::nn::Module& module) {
@@ -81,9 +97,13 @@ const Head& HeadIn(const std::string& model, const torch::nn::Module& module) {
   return family.heads.front();
 }
 
-std::string ClassifierName(const std::string& model) { return ClassifierOf(model).module; }
+std::string WordHeadName(const std::string& model) { return HeadThat(/*classifies=*/false, model).module; }
 
-std::string ClassifierWeightName(const std::string& model) { return ClassifierOf(model).output_weight; }
+std::string ClassifierName(const std::string& model) { return HeadThat(/*classifies=*/true, model).module; }
+
+std::string ClassifierWeightName(const std::string& model) {
+  return HeadThat(/*classifies=*/true, model).output_weight;
+}
 
 std::string RecognisedModel(const WeightShapes& weights) {
   for (const Family& family : Families()) {
@@ -108,7 +128,20 @@ const Model* RecognisedImageModel(const NamedWeights& weights, const std::string
   return found;
 }
 
-int64_t NativeImageSize(const std::string& model) { return ModelOf(model).image_size; }
+bool HaveBlocks(const WeightShapes& weights, const std::string& stages, const std::vector<int64_t>& blocks) {
+  for (size_t stage = 0; stage < blocks.size(); ++stage) {
+    if (CountBlocks(weights, stages + std::to_string(stage + 1) + ".") != blocks[stage]) return false;
+  }
+  return true;
+}
+
+std::string NamingIn(const WeightShapes& weights) {
+  for (const Family& family : Families()) {
+    const std::string naming = family.naming_of == nullptr ? "" : family.naming_of(weights);
+    if (!naming.empty()) return naming;
+  }
+  return "";
+}
 
 std::shared_ptr<ImageModel> MakeImageModel(const std::string& name, const ImageModelOptions& options) {
   const Model& model = ModelOf(name);

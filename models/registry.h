@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "models/family.h"
@@ -33,11 +32,14 @@ std::string Description(const std::string& model);
 // Returns whether the name is one of a model that reads text. Unknown names are not.
 bool ReadsText(const std::string& name);
 
-// Returns whether a model uses the option, one of those in Family::options.
-bool Takes(const std::string& model, std::string_view option);
+// Returns the text model of any shape whose config.json has this model_type; empty if there is none.
+std::string TextModelOfType(const std::string& model_type);
 
 // Returns the one of the family's heads that `module`, a `model`, has.
 const Head& HeadIn(const std::string& model, const torch::nn::Module& module);
+
+// Returns the name of the head that guesses words: `lm_head`.
+std::string WordHeadName(const std::string& model);
 
 // Return the names of the head that classifies, and of its last weight (classes, features): `fc` and `fc.weight`.
 std::string ClassifierName(const std::string& model);
@@ -47,13 +49,14 @@ std::string ClassifierWeightName(const std::string& model);
 // `preferred` if it is one of several. Null if none has.
 const Model* RecognisedImageModel(const NamedWeights& weights, const std::string& preferred);
 
-// Returns the model that has weights of these names (those here; of RoBERTa, in any naming) and shapes, for any number
-// of classes, or an empty string if no model here does. A RoBERTa of any shape is `roberta`.
+// Returns the model that has weights of these names (of text in any naming, else those here) and shapes, for any number
+// of classes, or an empty string if no model here does. For text, it is the one of any shape.
 std::string RecognisedModel(const WeightShapes& weights);
 std::string RecognisedModel(const NamedWeights& weights);
 
-// Returns the side, in pixels, of the images for which a model was made.
-int64_t NativeImageSize(const std::string& model);
+// Returns whose names the weights have: torchvision, timm, hf or fairseq. Empty if the names are unknown, or the same
+// for all (a ResNet's).
+std::string NamingIn(const WeightShapes& weights);
 
 // Makes a model whose weights are drawn from torch's default generator. Throws std::out_of_range if the name is no
 // image model's.

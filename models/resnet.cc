@@ -127,9 +127,15 @@ Family ResNetFamily() {
                    .options = {"zero_init_residual", "bn_momentum", "bn_eps"},
                    .models = {},
                    .config_fields = kConfigFields,
-                   .own_names = [](const NamedWeights& weights, const Model&, std::vector<std::string>*) {
-                     return FromHuggingFace(weights);
-                   }};
+                   .pools_maxima = true,
+                   .name_order = {"conv1", "bn1", "conv2", "bn2", "conv3", "bn3", "downsample", "layer1", "layer2",
+                                  "layer3", "layer4", "fc"},
+                   .naming_of = [](const WeightShapes& weights) -> std::string {
+                     return HuggingFaceNamesOf(weights) == HuggingFaceNames::kResNet ? "hf" : "";
+                   },
+                   .own_names = [](const NamedWeights& weights, const Model&,
+                                   std::vector<std::string>*) { return FromHuggingFace(weights); },
+                   .norm_stride = 32};
   for (const auto& [layers, options] : table) {
     const auto make = [own = options](const ImageModelOptions& given) {
       ResNetOptions resnet = own;

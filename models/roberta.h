@@ -4,29 +4,24 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
 
-#include "models/roberta_encoder.h"
+#include "models/bert_encoder.h"
 
 namespace dtrain::models {
 
 // Guesses words.
-class RobertaForMaskedLM : public RobertaEncoder, public HalfWeightUser {
+class RobertaForMaskedLM : public BertEncoder, public HalfWeightUser {
  public:
   // Draws initial weights from torch's default generator: normal, but biases and the rows of padding are 0.
-  explicit RobertaForMaskedLM(const RobertaOptions& options);
+  explicit RobertaForMaskedLM(const EncoderOptions& options);
 
-  // Returns logits for rows of the encoder's output: R×H → R×V. If V is no multiple of `columns_multiple`, columns of
-  // −∞ fill it up, which change neither a softmax nor its gradients: GPUs multiply matrices of even sizes several times
-  // as fast (V is 50,265 for RoBERTa). kColumnsMultiple is a multiple of it.
-  at::Tensor Scores(const at::Tensor& hidden_RH, int64_t columns_multiple = 1);
-
-  // The number of columns of a product's result that GPUs are fast at, for types of two bytes.
-  static constexpr int64_t kColumnsMultiple = 64;
+  at::Tensor Scores(const at::Tensor& hidden_RH, int64_t columns_multiple = 1) override;
+  ForwardCost Cost(int64_t tokens, int64_t length, int64_t rows) const override;
 
   void UseHalfWeights(HalfWeights& copies) override { half_words_ = copies.CopyOf({words_VH()}, kColumnsMultiple); }
-
-  // Returns the cost of `tokens` tokens in sequences of `length`, of which `scored` go through the head.
-  ForwardCost Cost(int64_t tokens, int64_t length, int64_t scored) const;
 
  private:
   // Returns what the words' embeddings are multiplied by.
@@ -39,23 +34,29 @@ class RobertaForMaskedLM : public RobertaEncoder, public HalfWeightUser {
 };
 
 // Classifies sequences, or gives each a number (one output), by its first token, <s>.
-class RobertaForSequenceClassification : public RobertaEncoder {
+class RobertaForSequenceClassification : public BertEncoder {
  public:
   // `classifier_dropout` is applied before both layers of the head. Draws initial weights as RobertaForMaskedLM does.
-  RobertaForSequenceClassification(const RobertaOptions& options, int64_t outputs, double classifier_dropout);
+  RobertaForSequenceClassification(const EncoderOptions& options, int64_t outputs, double classifier_dropout);
 
-  // Returns logits, N×outputs, with the type of the encoder's output or, under autocast, of products. Never waits for a
-  // device.
-  at::Tensor forward(const Sequences& sequences);
-
-  int64_t outputs() const { return out_proj_->weight.size(0); }
-
-  // Returns the cost of `count` sequences of `length` tokens each.
-  ForwardCost Cost(int64_t count, int64_t length) const;
+  at::Tensor Classify(const at::Tensor& hidden_RH) override;
+  int64_t outputs() const override { return out_proj_->weight.size(0); }
+  ForwardCost Cost(int64_t tokens, int64_t length, int64_t rows) const override;
 
  private:
   double classifier_dropout_;
   Linear dense_{nullptr}, out_proj_{nullptr};
 };
+
+// Returns the shape of roberta_tiny, roberta_base and roberta_large, and empty for other names.
+std::optional<EncoderOptions> RobertaNamed(const std::string& name);
+
+// Reads a config.json with the fields of the family. Throws std::invalid_argument that names what is out of range.
+// Missing keys have the defaults of transformers.
+EncoderOptions RobertaFromJson(const nlohmann::json& config);
+
+// Returns the config.json that transformers' RobertaForMaskedLM reads back as this model; with a classifier, its
+// RobertaForSequenceClassification.
+nlohmann::ordered_json ToJson(const EncoderOptions& options, const ClassifierOptions* classifier = nullptr);
 
 }  // namespace dtrain::models

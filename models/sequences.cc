@@ -3,6 +3,7 @@
 #include "models/sequences.h"
 
 #include <ATen/ATen.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 
 #include <algorithm>
 #include <optional>
@@ -61,16 +62,22 @@ at::Tensor AttendOneByOne(const at::Tensor& q_SH, const at::Tensor& k_SH, const 
   return at::cat(outputs);
 }
 
-// Flash attention supports half types and heads of 8·n features, up to 256; memory-efficient attention takes the rest.
+}  // namespace
+
+bool TakesFlashAttention(at::ScalarType type, int64_t features, int capability) {
+  constexpr int kAmpere = 8;
+  constexpr int64_t kMostFeatures = 256;
+  const bool is_half = type == at::kHalf || type == at::kBFloat16;
+  return is_half && features % 8 == 0 && features <= kMostFeatures && capability >= kAmpere;
+}
+
 at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
-                             const Sequences& sequences, double dropout) {
+                             const Sequences& sequences, double dropout, bool flash) {
   const int64_t features = q_SH.size(1) / heads;
   const int64_t longest = sequences.most_tokens;
   const auto by_head = [&](const at::Tensor& x_SH) { return x_SH.view({-1, heads, features}); };
   const at::Tensor q = by_head(q_SH), k = by_head(k_SH), v = by_head(v_SH);
-  const bool is_half = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
-  constexpr int64_t kMostFeatures = 256;
-  if (is_half && features % 8 == 0 && features <= kMostFeatures) {
+  if (flash) {
     return std::get<0>(at::_flash_attention_forward(q, k, v, sequences.offsets, sequences.offsets, longest, longest,
                                                     dropout, /*is_causal=*/false, /*return_debug_mask=*/false))
         .flatten(1);
@@ -83,8 +90,6 @@ at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, con
       .flatten(1);
 }
 
-}  // namespace
-
 Sequences Sequences::To(at::Device device) const {
   Sequences moved = *this;
   for (at::Tensor* tensor : {&moved.ids, &moved.positions, &moved.attended, &moved.offsets}) {
@@ -93,26 +98,26 @@ Sequences Sequences::To(at::Device device) const {
   return moved;
 }
 
-at::Tensor PositionsOf(const at::Tensor& ids_NT, int64_t padding_id) {
-  const at::Tensor is_token = ids_NT.ne(padding_id);
-  return is_token.cumsum(1) * is_token + padding_id;
+at::Tensor PositionsOf(const at::Tensor& ids_NT, const TextShape& shape) {
+  const at::Tensor is_token = ids_NT.ne(shape.padding_id);
+  return (is_token.cumsum(1) * is_token + (shape.first_position - 1)).clamp_min_(0);
 }
 
-Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id) {
+Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape) {
   Sequences sequences;
   sequences.ids = ids_NT.flatten();
-  sequences.positions = PositionsOf(ids_NT, padding_id).flatten();
+  sequences.positions = PositionsOf(ids_NT, shape).flatten();
   sequences.padded_length = ids_NT.size(1);
   sequences.attended = attended_NT;
   return sequences;
 }
 
-Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id, at::Tensor* kept) {
+Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape, at::Tensor* kept) {
   const at::Tensor attended = attended_NT.defined() ? attended_NT : at::ones_like(ids_NT, at::kBool);
   const at::Tensor places = attended.flatten().nonzero().squeeze(1);
   Sequences sequences;
   sequences.ids = ids_NT.flatten().index_select(0, places);
-  sequences.positions = PositionsOf(ids_NT, padding_id).flatten().index_select(0, places);
+  sequences.positions = PositionsOf(ids_NT, shape).flatten().index_select(0, places);
   const at::Tensor all_lengths = attended.sum(1);
   const at::Tensor lengths = all_lengths.index_select(0, all_lengths.nonzero().squeeze(1));
   sequences.lengths.assign(lengths.const_data_ptr<int64_t>(), lengths.const_data_ptr<int64_t>() + lengths.numel());
@@ -122,17 +127,23 @@ Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_
   return sequences;
 }
 
+at::Tensor FirstTokens(const Sequences& sequences) {
+  const at::Tensor& ids = sequences.ids;
+  if (!sequences.packed()) return at::arange(0, ids.numel(), sequences.padded_length, ids.options());
+  return sequences.offsets.slice(0, 0, -1 - sequences.fillers);
+}
+
 int64_t FilledLength(int64_t tokens, int64_t most_tokens) {
   const int64_t granularity = GranularityOf(tokens);
   return RoundUp(tokens + FillersOf(granularity, most_tokens), granularity);
 }
 
-void FillUp(Sequences& packed, int64_t most_tokens, int64_t padding_id) {
+void FillUp(Sequences& packed, int64_t most_tokens, const TextShape& shape) {
   packed.most_tokens = std::max<int64_t>(2, most_tokens);
   const int64_t tokens = packed.ids.numel(), missing = FilledLength(tokens, packed.most_tokens) - tokens;
-  const at::Tensor padding = at::full({missing}, padding_id, at::kLong);
+  const at::Tensor padding = at::full({missing}, shape.padding_id, at::kLong);
   packed.ids = at::cat({packed.ids, padding});
-  packed.positions = at::cat({packed.positions, padding});
+  packed.positions = at::cat({packed.positions, PositionsOf(padding.unsqueeze(0), shape)[0]});
   packed.fillers = FillersOf(GranularityOf(tokens), packed.most_tokens);
   for (int64_t i = 0; i < packed.fillers; ++i) {
     packed.lengths.push_back(missing / packed.fillers + (i < missing % packed.fillers ? 1 : 0));
@@ -144,7 +155,10 @@ at::Tensor Attend(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tens
                   const Sequences& sequences, double dropout) {
   if (!sequences.packed()) return AttendPadded(q_SH, k_SH, v_SH, heads, sequences, dropout);
   if (q_SH.is_cpu()) return AttendOneByOne(q_SH, k_SH, v_SH, heads, sequences.lengths, dropout);
-  return AttendPackedOnGpu(q_SH, k_SH, v_SH, heads, sequences, dropout);
+  // LibTorch asks this of the capability, too, and answers without CUDA's headers.
+  const bool is_ampere = at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();
+  const bool flash = TakesFlashAttention(q_SH.scalar_type(), q_SH.size(1) / heads, is_ampere ? 8 : 7);
+  return AttendPackedOnGpu(q_SH, k_SH, v_SH, heads, sequences, dropout, flash);
 }
 
 }  // namespace dtrain::models

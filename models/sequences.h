@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/text_options.h"
+
 namespace dtrain::models {
 
 // If padded, the list has N·T places, and `attended` says which of them hold tokens. If packed, the list has no padding
@@ -27,26 +29,39 @@ struct Sequences {
   Sequences To(at::Device device) const;
 };
 
-// Returns RoBERTa's positions, N×T: tokens that are not padding count from padding_id + 1, padding has padding_id.
-at::Tensor PositionsOf(const at::Tensor& ids_NT, int64_t padding_id);
+// Returns the positions, N×T: tokens that are not padding count from first_position, padding has the one before it, or
+// 0.
+at::Tensor PositionsOf(const at::Tensor& ids_NT, const TextShape& shape);
 
 // Makes padded sequences of int64 ids. `attended_NT` is bool, or undefined if all places hold tokens.
-Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id);
+Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape);
 
 // Makes packed sequences of tensors on the host. If `kept` is not null, it receives the places in N·T that the packed
 // list holds, in order (int64).
-Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id,
+Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape,
                  at::Tensor* kept = nullptr);
 
 // Appends sequences of padding to packed ones on the host, so that the list has FilledLength(S, most_tokens) tokens and
 // steps of about as many tokens have the same shapes. No sequence is longer than `most_tokens`, which becomes
 // Sequences::most_tokens. What the model computes for other sequences, and its gradients if the loss does not depend on
 // the fillers, are as without them.
-void FillUp(Sequences& packed, int64_t most_tokens, int64_t padding_id);
+void FillUp(Sequences& packed, int64_t most_tokens, const TextShape& shape);
+
+// Returns the place of the first token of each sequence that is not a filler, on the device.
+at::Tensor FirstTokens(const Sequences& sequences);
 
 // Returns the length of a list of `tokens` tokens when it is filled up. The lengths that occur are 1/16 to 1/8 of their
 // size apart.
 int64_t FilledLength(int64_t tokens, int64_t most_tokens);
+
+// Returns whether LibTorch's flash attention takes packed sequences of this type, with heads of so many features, on a
+// GPU of this compute capability (its major version). Its memory-efficient attention takes all that we have, with the
+// same results but for rounding.
+bool TakesFlashAttention(at::ScalarType type, int64_t features, int capability);
+
+// Attend for packed sequences on a GPU.
+at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
+                             const Sequences& sequences, double dropout, bool flash);
 
 // Returns softmax(q·kᵀ / √d)·v for each head of d features and each sequence separately; q, k, v and the result are
 // S×H. Draws from the device's generator if dropout > 0.

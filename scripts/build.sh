@@ -74,6 +74,6 @@ jobs=$(parallel_jobs)
 began=$SECONDS
 say "Building ($preset, $jobs at a time; log: $log)"
 configure
-note "configured in $(elapsed $((SECONDS - began)))"
+note "configured in $(elapsed $((SECONDS - began))); $(sed -n 's/^-- \(CUDA: [A-Z]*\).*/\1/p' "$log" | tail -n 1)"
 compile
 say "Built in $(elapsed $((SECONDS - began))): build/$preset/bin"

@@ -7,6 +7,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
 torch_version=2.11.0
 cmake_needed=3.25
+driver_needed=580  # NVIDIA's first for CUDA 13, for which PyPI's LibTorch is built
 if [ -n "${DTRAIN_TORCH_DIR:-}" ]; then DTRAIN_TORCH_DIR=$(realpath -m "$DTRAIN_TORCH_DIR"); fi
 
 say() { printf '==> %s\n' "$*"; }
@@ -54,11 +55,32 @@ named_torch_dir() {
   fi
 }
 
-# Succeeds if LibTorch should have CUDA: DTRAIN_CUDA=ON|OFF decides; if it is not set, a machine with nvcc gets CUDA.
+# Prints the library of NVIDIA's driver, which programs of CUDA open, or nothing. WSL2 has it in a folder of its own.
+driver_library() {
+  local folders folder
+  IFS=: read -ra folders <<<"${LD_LIBRARY_PATH:-}:/usr/lib/wsl/lib"
+  for folder in "${folders[@]}"; do
+    if [ -n "$folder" ] && [ -e "$folder/libcuda.so.1" ]; then printf '%s\n' "$folder/libcuda.so.1" && return; fi
+  done
+  PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | awk '$1 == "libcuda.so.1" && !found++ {print $NF}' || true
+}
+
+# driver_version LIBRARY: prints the driver's version, which the library is named after, or nothing, as in WSL2.
+driver_version() { realpath "$1" 2>/dev/null | sed -n 's/.*\.so\.\([0-9]*\.[0-9.]*\)$/\1/p'; }
+
+# Succeeds if the machine has nvcc, which is then the compiler for GPUs.
+has_nvcc() { command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; }
+
+# Succeeds if LibTorch should have CUDA: DTRAIN_CUDA=ON|OFF decides; if it is not set, a machine with nvcc, or with
+# NVIDIA's driver in a version that is new enough, gets CUDA.
 wants_cuda() {
   case "${DTRAIN_CUDA:-auto}" in
     ON | on | 1) return 0 ;;
     OFF | off | 0) return 1 ;;
   esac
-  command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]
+  if has_nvcc; then return 0; fi
+  local driver version
+  driver=$(driver_library)
+  version=$(driver_version "$driver")
+  [ -n "$driver" ] && version_at_least "${version:-$driver_needed}" "$driver_needed"
 }

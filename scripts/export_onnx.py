@@ -43,6 +43,7 @@ except ModuleNotFoundError as error:
 ROOT = Path(__file__).resolve().parents[1]
 BUILT = [folder / "bin" / "dtrain_main" for folder in (ROOT / "build" / "release", ROOT)]  # in the sources, and in a bundle
 OPSET = 18
+MARK = "exported_by"  # the key in the file's metadata by which it is known again, and may be replaced
 IMAGE_SETTINGS = ("image_size", "eval_resize", "interpolation", "mean", "std")
 
 
@@ -148,6 +149,7 @@ def onnx_file(model: torch.nn.Module, inputs: dict, sizes: dict, metadata: dict)
                                     dynamic_shapes=tuple(sizes for _ in inputs), opset_version=OPSET, dynamo=True, verbose=False)
     for node in program.model.graph:
         node.metadata_props.clear()  # traces of PyTorch's code, with the names of this machine's folders
+    program.model.metadata_props[MARK] = "dtrain"
     program.model.metadata_props.update({name: one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)
                                          for name, one in metadata.items()})
     return program.model_proto.SerializeToString()
@@ -155,7 +157,7 @@ def onnx_file(model: torch.nn.Module, inputs: dict, sizes: dict, metadata: dict)
 
 def main() -> int:
     arguments = parse_arguments()
-    output_file(arguments.output, [".onnx"], [arguments.input])
+    output_file(arguments.output, [".onnx"], [arguments.input], MARK.encode())
     exporter = Exporter(arguments)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -9,8 +9,8 @@ DIR/report.html is one file that fetches nothing: mail it, print it. The same pi
 has a column for each flag that was given and differs, and the state of each run; if the runs differ in one flag (and
 their seeds), their best validations are drawn against it. Runs of one model on different numbers of devices are drawn as
 scaling curves, too (throughput, efficiency, time of an epoch, and, where result.json splits the time of the run, the
-shares of start-up and communication). The confusion_matrix.csv that --mode=eval has left in a run directory becomes a
-picture, and a table of the classes with their counts and the 95 % intervals of their accuracy. --predictions=FILE adds
+shares of start-up and communication). The confusion_matrix.csv of each set that --mode=eval has evaluated (RUN/eval-SPLIT)
+becomes a picture, and a table of the classes with their counts and the 95 % intervals of their accuracy. --predictions=FILE adds
 these for the samples in a file of --mode=eval --predictions=FILE, and the worst mistakes with their pictures or texts.
 Needs scripts/requirements.txt.
 
@@ -25,7 +25,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from safe_files import DISK, Failure, Parser, exit_code, replace, shown, why
+from safe_files import DISK, Failure, Parser, exit_code, has_mark, replace, shown, why
 
 try:
     from matplotlib import pyplot as plt
@@ -37,7 +37,7 @@ except ModuleNotFoundError as error:
     sys.exit(2)
 
 DOTS_PER_INCH = 160
-MOST_MATRICES = 16  # runs whose classes are drawn
+MOST_MATRICES = 16  # sets whose classes are drawn
 PICTURES = "|".join(name for name, _, _ in charts.CHARTS)
 OURS = re.compile(rf"\.?(?:report\.html|(?:{PICTURES}|confusion(?:_\d+)?)\.png)(?:\.[\w.-]+-\d+)?")  # the drafts of a killed one, too
 
@@ -63,24 +63,31 @@ def png(figure) -> bytes:
     return content.getvalue()
 
 
-def draw(comparison: drawing.Comparison) -> tuple[list[tuple[str, str, bytes]], list[page.Html]]:
-    """Returns (file name, what it shows, PNG) for all data that the runs have, and the tables of classes."""
+def draw(comparison: drawing.Comparison) -> tuple[list[tuple[str, str, bytes]], list[tuple[str, list[classes.Row]]]]:
+    """Returns (file name, what it shows, PNG) for all data that the runs have, and the classes of the runs that have any."""
     pictures = [(name, words, png(figure)) for name, words, chart in charts.CHARTS if (figure := chart(comparison)) is not None]
     tables = []
-    for place, run in enumerate(comparison.runs):
-        matrix = classes.read_matrix(run.folder) if len(tables) < MOST_MATRICES else None
+    found = [(f"{run.name}, {split}" if split else run.name, folder) for run in comparison.runs
+             for split, folder in classes.evaluations(run.folder)]
+    for title, folder in found:
+        matrix = classes.read_matrix(folder) if len(tables) < MOST_MATRICES else None
         rows = classes.class_rows(matrix) if matrix else []
         if rows:
-            name = "confusion" if len(comparison.runs) == 1 else f"confusion_{place + 1}"
-            pictures.append((name, f"confusion matrix of {run.name}", png(classes.confusion(matrix, run.name))))
-            tables.append(page.table_of_classes(run.name, rows))
+            name = "confusion" if len(comparison.runs) == 1 and not tables else f"confusion_{len(tables) + 1}"
+            pictures.append((name, f"confusion matrix of {title}", png(classes.confusion(matrix, title))))
+            tables.append((title, rows))
     return pictures, tables
 
 
-def show_mistakes(path: Path) -> list[page.Html]:
+def counted(rows: list[classes.Row]) -> set[tuple[str, int, int]]:
+    return {(row.name, row.samples, row.correct) for row in rows}
+
+
+def show_mistakes(path: Path, known: list[list[classes.Row]]) -> list[page.Html]:
+    """Shows the classes only if they are not those of an evaluation that is on the page already."""
     found = mistakes.read_mistakes(path)
     pictures = [mistakes.picture(one.file) if not one.texts else None for one in found.worst]
-    table = [page.table_of_classes(path.name, found.classes)] if found.classes else []
+    table = [page.table_of_classes(path.name, found.classes)] if found.classes and counted(found.classes) not in map(counted, known) else []
     return [*table, page.gallery(found, str(path), pictures)]
 
 
@@ -88,7 +95,10 @@ def prepare_output(folder: Path) -> None:
     """Makes the folder. Refuses one with files that no report has written, such as a run directory."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        others = sorted(entry.name for entry in folder.iterdir() if not OURS.fullmatch(entry.name))
+        entries = list(folder.iterdir())
+        others = sorted(entry.name for entry in entries if not OURS.fullmatch(entry.name))
+        if any(not entry.is_symlink() for entry in entries) and not has_mark(folder / "report.html", page.MARK.encode()):
+            others = others or sorted(entry.name for entry in entries)
     except FileExistsError:
         raise Failure(f"--output={folder} is no folder", "name a new folder") from None
     except OSError as error:
@@ -118,9 +128,10 @@ def main() -> int:
     if len(problems) > page.MOST_NOTES:
         print(f"left out: {len(problems) - page.MOST_NOTES} others", file=sys.stderr)
     comparison = drawing.Comparison(runs, flags.differing(runs), arguments.axes)
-    pictures, tables = draw(comparison)
+    pictures, of_runs = draw(comparison)
+    tables = [page.table_of_classes(name, rows) for name, rows in of_runs]
     if arguments.predictions:
-        tables += show_mistakes(arguments.predictions)
+        tables += show_mistakes(arguments.predictions, [rows for _, rows in of_runs])
     text = page.page(comparison, pictures, tables, [str(problem) for problem in problems], datetime.now())
     write(arguments.output, pictures, text)
     print(f"{shown(arguments.output / 'report.html')} ({len(runs)} runs, {len(pictures)} pictures)")

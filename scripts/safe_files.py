@@ -176,9 +176,20 @@ def is_number(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def output_file(path: Path, endings: list[str], inputs: list[Path]) -> None:
+def has_mark(path: Path, mark: bytes) -> bool:
+    """Says whether a regular file is empty, or an earlier call of the script wrote it: `mark` is in its first or last MiB."""
+    try:
+        with open(open_regular(path), "rb") as file:
+            start, size = file.read(CHUNK), os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - CHUNK))
+            return not start or mark in start or mark in file.read(CHUNK)
+    except OSError:
+        return False
+
+
+def output_file(path: Path, endings: list[str], inputs: list[Path], mark: bytes) -> None:
     """Raises Failure if a file that is to be written (with replace()) must not be: it has another ending than those of the
-    script, is an input, no regular file, or in no folder. A link is replaced itself."""
+    script, is an input, no regular file, in no folder, or a file without the script's mark. A link is replaced itself."""
     if path.suffix.lower() not in endings:
         raise Failure(f"{path} does not end in {' or '.join(endings)}", "name another file to write")
     if not path.parent.is_dir():
@@ -190,6 +201,8 @@ def output_file(path: Path, endings: list[str], inputs: list[Path]) -> None:
     for one in inputs:
         if one.exists() and path.samefile(one):
             raise Failure(f"{path} is an input", "name another file to write")
+    if not has_mark(path, mark):
+        raise Failure(f"{path} exists, and this script did not write it", "name another file to write, or move it away")
 
 
 def replace(path: Path, content: str | bytes) -> None:

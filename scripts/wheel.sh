@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes a Python wheel of the bundle (scripts/bundle.sh): `pip install FILE.whl` brings torch 2.11 and puts dtrain_main,
-# dtrain_data and dtrain_bench on the PATH, for torchrun --no-python, too. The programs are what they are elsewhere: Python only
-# starts them, to say where torch is. The wheel's tag names the glibc that they need.
+# dtrain_data, dtrain_bench, dtrain_report, dtrain_sweep and dtrain_events on the PATH, for torchrun --no-python, too. The
+# programs are what they are elsewhere: Python only starts them, to say where torch is, whose CUDA they use if they were built
+# for GPUs. The wheel's tag names the glibc that they need.
 #
 #   scripts/wheel.sh [--preset=release] [DIR]      default: build/PRESET/wheel
 #
@@ -36,27 +37,13 @@ platform=manylinux_${glibc/./_}_$(uname -m)
 
 printf '"""The programs of dtrain; there is nothing to import. They are on the PATH: dtrain_main --help."""\n\n__version__ = "%s"\n' \
   "$version" >"$staging/wheel/dtrain/__init__.py"
+cp "$root/scripts/wheel_commands.py" "$staging/wheel/dtrain/__main__.py"
 
-scripts=$staging/wheel/dtrain-$version.data/scripts
-mkdir -p "$scripts"
-for program in dtrain_main dtrain_data dtrain_bench; do
-  # pip replaces the first line by the Python for which it installs.
-  cat >"$scripts/$program" <<'PYTHON'
-#!python
-"""Becomes the program of this name: asks Python where its torch is, without importing it."""
-import os
-import sys
-from importlib.util import find_spec
-
-program = os.path.basename(__file__)
-torch = find_spec("torch")
-if torch is not None:
-    os.environ.setdefault("DTRAIN_TORCH_DIR", torch.submodule_search_locations[0])
-path = os.path.join(find_spec("dtrain").submodule_search_locations[0], "bundle", "bin", program)
-os.execv(path, [path, *sys.argv[1:]])
-PYTHON
-  chmod 755 "$scripts/$program"
-done
+# Below the environment's folder: manual pages, and completions for bash and zsh.
+share=$staging/wheel/dtrain-$version.data/data/share
+mkdir -p "$share/man/man1"
+cp "$root"/docs/man/*.1 "$share/man/man1/"
+"$python" "$root/scripts/completions.py" "$DTRAIN_BUILD_DIR/bin" "$share"
 
 info=$staging/wheel/dtrain-$version.dist-info
 mkdir -p "$info/licenses"
@@ -68,6 +55,10 @@ Root-Is-Purelib: false
 Tag: py3-none-$platform
 WHEEL
 {
+  echo "[console_scripts]"
+  printf '%s = dtrain.__main__:main\n' dtrain_main dtrain_data dtrain_bench dtrain_report dtrain_sweep dtrain_events
+} >"$info/entry_points.txt"
+{
   cat <<METADATA
 Metadata-Version: 2.4
 Name: dtrain
@@ -78,6 +69,8 @@ License-File: LICENSE
 License-File: notices.md
 Requires-Python: >=3.10
 Requires-Dist: torch==${torch_version%.*}.*
+Provides-Extra: scripts
+$(sed -n 's/^\([A-Za-z]*==.*\)/Requires-Dist: \1; extra == "scripts"/p' "$root/scripts/requirements.txt" | grep -v wheel==)
 Description-Content-Type: text/markdown
 
 METADATA

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks which files may include which, and where flags and logging may appear. CTest runs it: check_includes.py ROOT.
+"""Checks which files may include which, and where flags, logging and threads may appear. CTest runs it: check_includes.py ROOT.
 
     check_includes.py ROOT         prints each violation as FILE:LINE with what to do; exit code 1 if there is one
     check_includes.py --self-test  plants one violation of each rule, and checks that it is caught
@@ -69,6 +69,10 @@ TRAINER_FOLDERS["doctor"] = TRAINER_FOLDERS["modes"] | {"modes"}
 TRAINER_FOLDERS["bench"] = TRAINER_FOLDERS["modes"] | {"modes"}
 RUN_FOLDERS = ("tasks", "loop", "modes", "doctor", "bench")
 
+# A thread that is not a data::Thread forgets what each must do first. (this_thread is no thread of its own.)
+THREAD = re.compile(r"\bstd::(jthread|thread\b(?!::)|async)\b|\bpthread_create\b|\bthrd_create\b")
+THREAD_HOME = "data/machine/thread.h"
+
 MAINS = {"trainer/main.cc", "trainer/bench_main.cc"}
 FLAGS_HOME = "trainer/config/flags.cc"
 GLOG_HOME = "trainer/report/log.cc"  # glog is set up through flags of its own
@@ -114,6 +118,8 @@ def check_file(file: str, text: str) -> Iterator[Violation]:
                 yield Violation(file, number, message)
         elif re.search(r"\bFLAGS_\w", re.sub(r'"(\\.|[^"\\])*"', "", line)) and file not in (FLAGS_HOME, GLOG_HOME):
             yield Violation(file, number, f"reads a FLAGS_ variable: only {FLAGS_HOME} does; use Config")
+        elif THREAD.search(line) and file != THREAD_HOME:
+            yield Violation(file, number, f"starts a thread by itself: make it a data::Thread ({THREAD_HOME})")
 
 
 def check_tree(root: Path) -> tuple[list[Violation], int]:
@@ -150,6 +156,9 @@ PLANTED = [
     ("trainer/surprise/new.cc", '#include "trainer/config/config.h"'),
     ("trainer/errors.cc", '#include "trainer/loop/trainer.h"'),
     ("trainer/optim/sgd.cc", "const double lr = FLAGS_lr;"),
+    ("data/pipeline/loader.cc", "std::vector<std::thread> threads_;"),
+    ("trainer/report/console.cc", "auto later = std::async(work);"),
+    ("trainer/launch/launch.cc", "const std::jthread thread([] {});"),
 ]
 INNOCENT = [
     ("trainer/main.cc", '#include "trainer/loop/trainer.h"'),
@@ -160,6 +169,8 @@ INNOCENT = [
     ("trainer/optim/adam.h", '/* #include "trainer/loop/trainer.h"\n*/'),
     ("trainer/optim/lars.cc", 'Fail("FLAGS_lr is a name");'),
     ("data/pipeline/loader.cc", "#include <ATen/ATen.h>"),
+    ("data/machine/thread.h", "class Thread : public std::jthread {"),
+    ("data/machine/limits.cc", "cores = std::thread::hardware_concurrency();"),
     ("data/formats/tfrecord.cc", '#include "data/record_source.h"'),
     ("trainer/distributed/process_group.cc", "#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>"),
 ]

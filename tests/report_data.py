@@ -118,6 +118,8 @@ class Page(HTMLParser):
     def rows(self) -> list[dict[str, str]]:
         """Returns the table of the runs: text by heading."""
         heads, *rows = self.tables[0]
+        if any(row[0] == "state" for row in rows):  # the runs beside each other
+            heads, *rows = zip(*self.tables[0], strict=True)
         return [dict(zip(heads, row, strict=True)) for row in rows]
 
     def has(self, *texts) -> bool:

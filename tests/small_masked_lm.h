@@ -4,15 +4,17 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/pipeline/batch.h"
 #include "data/text/dictionary.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
+#include "models/roberta.h"
 #include "trainer/tasks/masked_lm_task.h"
-#include "trainer/weights/roberta_model.h"
 
 namespace dtrain::tasks {
 
@@ -25,7 +27,7 @@ struct SmallMaskedLm {
     config.text.tokens_per_sample = longest;
     config.text.unpad = unpad;
     config.precision.name = precision;
-    const models::RobertaOptions options{.vocab_size = words,
+    const models::EncoderOptions options{.vocab_size = words,
                                          .hidden_size = width,
                                          .layers = 2,
                                          .heads = 2,
@@ -33,7 +35,10 @@ struct SmallMaskedLm {
                                          .max_positions = longest + 2,
                                          .dropout = dropout,
                                          .attention_dropout = dropout};
-    return {weights::MakeRoberta(options, /*seed=*/3, device), config, device};
+    at::manual_seed(3);
+    auto model = std::make_shared<models::RobertaForMaskedLM>(options);
+    model->to(device);
+    return {std::move(model), config, device};
   }
 
   // Makes rows of these lengths. A third of the tokens is to be predicted.

@@ -24,7 +24,9 @@ struct AllowedOperators {
 };
 
 // An operator waits if its result decides a shape (nonzero, masked_select, unique, repeat_interleave, an index that is
-// a mask) or becomes a number on the host (_local_scalar_dense, which item and is_nonzero call; equal).
+// a mask) or becomes a number on the host (_local_scalar_dense, which item and is_nonzero call; equal). A GPU refuses,
+// with --deterministic, what torch.use_deterministic_algorithms lists as raising an error; of that, only the gradient
+// of max pooling is here (models::Family::pools_maxima).
 inline const std::vector<AllowedOperators>& OperatorsOfSteps() {
   static const std::vector<AllowedOperators> table = {
       {"the host knows the shape, and nothing is computed",
@@ -72,6 +74,8 @@ class StepOperators {
   // Returns a sentence for each thing that was called and must not be.
   const std::set<std::string>& forbidden() const { return forbidden_; }
 
+  bool PoolsMaxima() const { return pools_maxima_; }
+
  private:
   static StepOperators*& OfThread() {
     thread_local StepOperators* of_thread = nullptr;
@@ -92,6 +96,7 @@ class StepOperators {
       ++depth_in_kernel_;
       return;
     }
+    pools_maxima_ |= name->name == "aten::max_pool2d_with_indices_backward";
     const bool is_allowed = IsAllowed(name->name);
     if (is_allowed || c10::Dispatcher::singleton().findOp(*name)->hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
       depth_in_kernel_ = 1;
@@ -149,6 +154,7 @@ class StepOperators {
   std::map<const void*, std::string> host_;  // names by storage
   int64_t depth_in_kernel_ = 0;              // 0: outside of all kernels
   std::set<std::string> forbidden_;
+  bool pools_maxima_ = false;
   at::CallbackHandle handle_ = at::INVALID_CALLBACK_HANDLE;
 };
 

@@ -23,11 +23,12 @@
 #include "trainer/launch/address_file.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
+#include "trainer/modes/outputs.h"
 #include "trainer/program.h"
 #include "trainer/report/answer.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/text_model.h"
 
 const char* const dtrain::kProgramName = "dtrain_bench";
 
@@ -55,7 +56,8 @@ const config::Program kProgram = {
               {"pixels", config::Kind::kText, "uint8",
                "loader: type of the pixels: uint8, or float32 (normalised, as models take them)."},
               {"dump", config::Kind::kText, "",
-               "loader: safetensors file to write the first batch and its crops to; empty: none."},
+               "loader: safetensors file to write the first batch and its crops to; empty: none.",
+               data::PathUse::kWritten},
               {"min_bytes", config::Kind::kText, "8", "collective: smallest size, in bytes or as in 64K, 8M, 1G."},
               {"max_bytes", config::Kind::kText, "32M",
                "collective: largest size; each size is twice the previous one. pairs: the size."},
@@ -63,7 +65,8 @@ const config::Program kProgram = {
                "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all for all of them."},
               {"least_gbyte", config::Kind::kNumber, "0",
                "pairs: GB/s in each direction that machines must reach; 0: a machine is slow only beside the others."},
-              {"slow_file", config::Kind::kText, "", "pairs: file that a slow machine writes; empty: none."}},
+              {"slow_file", config::Kind::kText, "", "pairs: file that a slow machine writes; empty: none.",
+               data::PathUse::kWritten}},
     .version = VersionAndCommit()};
 
 // Leaves out lists, which are for programs.
@@ -108,6 +111,23 @@ nlohmann::ordered_json BenchLoader(config::CommandLine& command_line) {
                                                   .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
                                                   .as_float = pixels == "float32",
                                                   .dump = command_line.extra["dump"]});
+}
+
+// A file for a flag without marks must be new or empty.
+void RequireOutputs(const config::CommandLine& command_line) {
+  const std::map<std::string, std::vector<data::Mark>> marks = {{"dump", {{"", bench::kDumpedBy}}},
+                                                                {"slow_file", {{bench::kSlowFileBeginning}}}};
+  std::vector<data::Output> outputs;
+  for (const config::ExtraFlag& flag : kProgram.flags) {
+    const std::string& path = command_line.extra.at(flag.name);
+    if (flag.path != data::PathUse::kWritten || path.empty()) continue;
+    const auto known = marks.find(flag.name);
+    outputs.push_back({.flag = "--" + flag.name, .path = path});
+    if (known != marks.end()) outputs.back().marks = known->second;
+  }
+  config::Config config = command_line.config;
+  config.run.mode = "eval";  // which reads data, as measurements do
+  data::RequireOutputs(outputs, modes::InputsOf(config, outputs));
 }
 
 void Report(const nlohmann::ordered_json& result, bool as_json) {
@@ -198,13 +218,16 @@ int Pairs(config::CommandLine& command_line, modes::RunContext& context, const l
 }
 
 int Main(int argc, char** argv, modes::RunContext& context) {
-  config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram);
+  config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram, &context.config);
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
+  RequireOutputs(command_line);
   tasks::ResolveTask(command_line.config);
   weights::TakeImageSizeOfModel(command_line.config);
   if (command_line.command == "loader") return Loader(command_line);
   context.config = command_line.config;
-  const launch::Machine machine{device::CountGpus(), static_cast<int>(data::AvailableCores()), launch::OwnAddress()};
+  const launch::Machine machine{device::CountGpus(),
+                                device::WhyNoGpu(device::SeeGpus(), context.config.ranks.backend).what,
+                                static_cast<int>(data::AvailableCores()), launch::OwnAddress()};
   config::ResolveForDevice(context.config, machine.gpus > 0);
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   if (command_line.command == "step") return Step(command_line, context, machine);
@@ -222,6 +245,7 @@ int main(int argc, char** argv) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
+    failure.as_json = context.config.report.log_format == "json";
     if (status.control) failure = status.control->SettleFailure(failure);
     report::ReportFailure(failure, "");
     return static_cast<int>(failure.code);

@@ -24,15 +24,19 @@
 #include "trainer/launch/address_file.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
+#include "trainer/launch/time_limit.h"
 #include "trainer/launcher_report.h"
 #include "trainer/loop/stop_signal.h"
+#include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
 #include "trainer/program.h"
 #include "trainer/report/answer.h"
+#include "trainer/report/progress_bar.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/named_weights.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/text_model.h"
 
 const char* const dtrain::kProgramName = "dtrain_main";
 
@@ -108,29 +112,47 @@ std::optional<int> ForkRanks(modes::RunContext& context, bool doctor) {
   return std::nullopt;
 }
 
-void RequireGpu(const config::RanksConfig& ranks, int gpus) {
+void RequireGpu(const config::RanksConfig& ranks, int gpus, const device::NoGpu& no_gpu) {
   if (!ranks.require_gpu || (gpus > 0 && ranks.backend != "gloo")) return;
-  const std::string asked = "a GPU is required (--require_gpu, --device=cuda, --nproc_per_node=gpu), but ";
-  throw UsageError(
-      asked + (gpus > 0 ? "--backend=gloo computes on the CPU" : "this machine has no GPU that can be used"),
-      "see what nvidia-smi and dtrain_main --doctor say, or leave it out to compute on the CPU");
+  throw UsageError("a GPU is required (--require_gpu, --device=cuda, --nproc_per_node=gpu), but " + no_gpu.what,
+                   no_gpu.remedy + "; or do not require one, to compute on the CPU");
+}
+
+// Signals and the job's limit stop the run in an orderly way.
+void CatchStops(modes::RunContext& context) {
+  loop::CatchStopSignals();
+  const auto limit = launch::FindTimeLimit(context.config.run.max_hours, launch::ReadEnvironment(), std::time(nullptr));
+  if (!limit) return;
+  loop::StopAfter(std::chrono::duration<double>(limit->seconds));
+  context.notes.push_back("the run saves and stops with 75 after " + report::FormatDuration(limit->seconds) + " (" +
+                          limit->reason + ")");
 }
 
 // Does everything up to the exit code, in the parent and in every rank.
 int Main(int argc, char** argv, modes::RunContext& context, std::string& examined) {
-  const config::CommandLine command_line = config::ParseCommandLine(argc, argv, OwnFlags());
+  const config::CommandLine command_line = config::ParseCommandLine(argc, argv, OwnFlags(), &context.config);
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
   if (const std::string list = ListAskedFor(command_line); !list.empty()) return report::PrintAnswer(list), 0;
   context.start = {Version(), Commit(), std::vector<std::string>(argv, argv + argc)};
   context.config = command_line.config;
   const bool doctor = command_line.extra.at("doctor") == "true";
   if (doctor) examined = "launcher";
-  const launch::Machine machine{device::CountGpus(), static_cast<int>(data::AvailableCores()), launch::OwnAddress()};
+  const device::GpuSigns signs = device::SeeGpus();
+  const device::NoGpu no_gpu = device::WhyNoGpu(signs, context.config.ranks.backend);
+  const launch::Machine machine{device::CountGpus(), no_gpu.what, static_cast<int>(data::AvailableCores()),
+                                launch::OwnAddress()};
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   if (doctor) examined = "configuration";
   weights::FindLastRun(context.config, context.launch.rank);
   weights::TakeImageSizeOfModel(context.config);
   context.notes = command_line.notes;
+  const bool wants_gpu = context.config.ranks.backend != "gloo";
+  if (wants_gpu && signs.in_machine && !signs.built_with_cuda) {
+    context.notes.push_back("on the CPU: " + no_gpu.what + "; " + no_gpu.remedy);
+  }
+  if (const std::string found = weights::FindNamedWeights(context.config); !found.empty()) {
+    context.notes.push_back(found);
+  }
   if (context.config.run.mode != "train") {
     const std::vector<std::string> more = weights::TakeSettingsOfRun(context.config);
     context.notes.insert(context.notes.end(), more.begin(), more.end());
@@ -146,11 +168,12 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
     context.config.run.print_config = false;  // what is printed is a file of flags for --flagfile
     return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
   }
-  RequireGpu(context.config.ranks, machine.gpus);
+  RequireGpu(context.config.ranks, machine.gpus, no_gpu);
+  if (context.launch.rank == 0 && !doctor) modes::RequireOutputs(context.config);
   if (context.config.run.dry_run) return modes::DryRun(context), report::PrintAnswer(""), 0;
   // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
   const std::string& mode = context.config.run.mode;
-  if (!doctor && (mode == "train" || mode == "eval")) loop::CatchStopSignals();
+  if (!doctor && (mode == "train" || mode == "eval")) CatchStops(context);
   if (mode == "predict" || mode == "export") data::RemoveUnfinishedFilesOnSignals();
   if (context.launch.launcher == "torchrun") launch::EndWithParent();
   if (context.launch.spawns > 0) {
@@ -181,6 +204,7 @@ int main(int argc, char** argv) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
+    failure.as_json = context.config.report.log_format == "json";
     if (status.rank->step >= 0) failure.step = status.rank->step;
     // Before the other ranks hear of it and end, too.
     if (failure.code != ExitCode::kPeerLost) status.rank->exit_code = static_cast<int>(failure.code);

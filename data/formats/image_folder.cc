@@ -40,6 +40,32 @@ std::string Layout() {
          ImageExtensions() + ")";
 }
 
+// What to do about images that lie in no folders of classes, perhaps beside a table of their labels.
+std::string HowToSort(const std::string& split_dir) {
+  for (const char* ending : {".csv", ".tsv"}) {
+    const std::string table = split_dir + ending;
+    if (!IsFile(table)) continue;
+    return "labels of images are not read from a table: if " + table + " has them, put each image into " + split_dir +
+           "/CLASS/ (docs/data.md has the lines); if it holds texts with labels, give --data_format=sentences";
+  }
+  return Layout();
+}
+
+// Whether a file is an image of a format that is read, whatever its name says: phones and messengers rename pictures.
+// Not TIFF, which the raw data of cameras look like.
+bool IsReadByContent(const std::string& path) {
+  constexpr uint64_t kSignatureBytes = 16;
+  try {
+    const RandomAccessFile file(path);
+    std::vector<uint8_t> bytes(std::min(file.size(), kSignatureBytes));
+    file.Read(0, bytes.size(), bytes.data());
+    const Codec* codec = FindCodec(bytes);
+    return codec != nullptr && codec->size != nullptr && codec->name != std::string_view("TIFF");
+  } catch (const DataError&) {  // counted as a file that is not read
+    return false;
+  }
+}
+
 struct ListedFolder {
   IndexedFile folder;              // its time was taken before its files were listed
   std::vector<std::string> files;  // names, sorted
@@ -71,8 +97,8 @@ class ClassWalk {
     if (std::find(inside_.begin(), inside_.end(), status.identity) != inside_.end()) return;
     inside_.push_back(status.identity);
     Listing listing = ListData(path, ignored_);
-    std::erase_if(listing.files, [this](const std::string& name) {
-      if (IsImage(name) || (takes_unread_ && IsUnreadImage(name))) return false;
+    std::erase_if(listing.files, [this, &path](const std::string& name) {
+      if (IsImage(name) || (IsUnreadImage(name) && (takes_unread_ || IsReadByContent(path + "/" + name)))) return false;
       CountIgnored(name, ignored_);
       return true;
     });
@@ -155,7 +181,7 @@ RecordIndex ListImageFolder(const std::string& split_dir) {
   Listing split = ListData(split_dir, index.ignored);
   for (const std::string& file : split.files) CountIgnored(file, index.ignored);
   index.class_names = std::move(split.folders);
-  if (index.class_names.empty()) throw DataError("no class folder in " + split_dir, Layout());
+  if (index.class_names.empty()) throw DataError("no class folder in " + split_dir, HowToSort(split_dir));
   ClassWalk walk(split_dir, index.ignored);
   for (size_t label = 0; label < index.class_names.size(); ++label) {
     for (const ListedFolder& listed : walk.Folders(index.class_names[label])) {
@@ -185,6 +211,7 @@ RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& in
 }
 
 std::optional<std::string> FindSplit(const std::string& data_dir, const std::string& split) {
+  if (split == "." && IsFolder(data_dir)) return data_dir;  // people know "photos/cat", not "photos/./cat"
   for (const std::string& name : SplitNames(split)) {
     if (IsFolder(data_dir + "/" + name)) return data_dir + "/" + name;
   }

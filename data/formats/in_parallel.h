@@ -8,8 +8,9 @@
 #include <exception>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <vector>
+
+#include "data/machine/thread.h"
 
 namespace dtrain::data {
 
@@ -33,7 +34,7 @@ void InParallel(size_t count, const Work& work, size_t items_per_thread = 512, s
     }
   };
   {
-    std::vector<std::jthread> threads;
+    std::vector<Thread> threads;
     try {
       for (size_t i = 1; i < std::min(most_threads, count / items_per_thread); ++i) threads.emplace_back(run);
     } catch (const std::system_error&) {  // the threads that could be started do all the work

@@ -68,7 +68,7 @@ RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, c
 
 std::unique_ptr<RecordSource> OpenImageFolder(const SourceOptions& options, const std::string& split) {
   const std::string split_dir = RequireSplit(options.data_dir, split);
-  const std::string name = std::filesystem::path(split_dir).filename().string();
+  const std::string name = split == "." ? "." : std::filesystem::path(split_dir).filename().string();
   const std::string index_path = IndexPath(options.data_dir, options.index_dir, name, options.format);
   RecordIndex index = SentOrMade(options, split, split_dir, [&](const Note& note) {
     return IndexImageFolder(split_dir, index_path, options.rebuild_index, note, options.keep_index);

@@ -1,6 +1,7 @@
 #include "data/formats/sentence_files.h"
 
-#include <array>
+#include <string>
+#include <utility>
 
 #include "data/error.h"
 #include "data/folder_names.h"
@@ -11,13 +12,17 @@
 namespace dtrain::data {
 namespace {
 
-constexpr std::array<const char*, 3> kTableEndings = {".tsv", ".csv", ".jsonl"};
+constexpr std::pair<const char*, const char*> kTableEndings[] = {
+    {".tsv", ".TSV"}, {".csv", ".CSV"}, {".jsonl", ".JSONL"}};
 
 // Adds what is there under one name.
 void AddFiles(const std::string& data_dir, const std::string& name, std::vector<SentenceFiles>& found) {
-  for (const char* ending : kTableEndings) {
-    const std::string path = data_dir + "/" + name + ending;
-    if (IsFile(path)) found.push_back({SentenceLayout::kTable, name, path});
+  for (const auto& [ending, upper] : kTableEndings) {
+    for (const std::string& path : {data_dir + "/" + name + ending, data_dir + "/" + name + upper}) {
+      if (!IsFile(path)) continue;
+      found.push_back({SentenceLayout::kTable, name, path});
+      break;  // one file has both names where case does not matter
+    }
   }
   const std::string folder = data_dir + "/" + name, input = data_dir + "/input0/" + name;
   if (HasTextFolders(folder)) found.push_back({SentenceLayout::kClassFolders, name, folder});

@@ -23,12 +23,19 @@ at::Tensor Copied(const at::Tensor& tensor, at::Device device) {
   return copy;
 }
 
+// One for the process, which has one device: LibTorch's streams are 32, which come again in turn, and each keeps memory
+// of its own. An evaluation's copies would sooner or later be made on the stream of the steps.
+c10::Stream CopyStream(at::Device device) {
+  static const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+  return stream;
+}
+
 // The device's memory comes from the caching allocator, which is told of both streams: it reuses a batch's memory only
 // after the step that reads it is done. Likewise, pinned host memory is reused only after the copy is done.
 class SideStreamTransport : public BatchTransport {
  public:
   explicit SideStreamTransport(at::Device device)
-      : device_(device), guard_(device.type()), side_(guard_.getStreamFromGlobalPool(device)), copied_(device.type()) {}
+      : device_(device), guard_(device.type()), side_(CopyStream(device)), copied_(device.type()) {}
 
   Batch Start(Batch host) override {
     const c10::StreamGuard on_side_stream(side_);

@@ -1,9 +1,12 @@
-// Visits the records class by class, in random order within a class, and takes one whenever the number of records taken
-// lags behind `fraction` of those visited. So the share of every class, and of the whole, is exact to about one record.
+// Visits the groups of records (each record alone, if there are none) class by class, in random order within a class,
+// and takes one whenever the number of records taken lags behind `fraction` of those visited; of folds, the smallest
+// one takes it. So the share of every class, and of the whole, is exact to about one group.
 #include "data/pipeline/hold_out.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "data/random.h"
@@ -20,18 +23,44 @@ std::string FingerprintOf(const RecordSource& whole, const std::vector<int64_t>&
   return Sha256Of(text);
 }
 
+// Returns the positions of each group, in the random order of their first ones.
+std::vector<std::vector<int64_t>> GroupsOf(const RecordSource& whole, const HoldOutOptions& options) {
+  std::vector<std::vector<int64_t>> groups;
+  std::map<std::string_view, size_t> number_of;
+  for (const int64_t position : Permutation(whole.size(), options.seed, kNoEpoch)) {
+    size_t number = groups.size();
+    const std::string_view name = options.groups.empty() ? "" : options.groups[static_cast<size_t>(position)];
+    if (!name.empty()) number = number_of.try_emplace(name, number).first->second;
+    if (number == groups.size()) groups.emplace_back();
+    groups[number].push_back(position);
+  }
+  return groups;
+}
+
 }  // namespace
 
-HeldOut HoldOut(const RecordSource& whole, double fraction, int64_t seed) {
-  std::vector<int64_t> order = Permutation(whole.size(), seed, kNoEpoch);
-  std::stable_sort(order.begin(), order.end(),
-                   [&whole](int64_t a, int64_t b) { return whole.Label(a) < whole.Label(b); });
+HeldOut HoldOut(const RecordSource& whole, const HoldOutOptions& options) {
   HeldOut parts;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const auto due = std::lround(fraction * static_cast<double>(i + 1));
-    const bool first_of_class = i == 0 || whole.Label(order[i - 1]) != whole.Label(order[i]);
-    const bool held_out = !first_of_class && static_cast<int64_t>(parts.val.size()) < due;
-    (held_out ? parts.val : parts.train).push_back(order[i]);
+  std::vector<std::vector<int64_t>> groups = GroupsOf(whole, options);
+  std::stable_sort(groups.begin(), groups.end(),
+                   [&whole](const auto& a, const auto& b) { return whole.Label(a.front()) < whole.Label(b.front()); });
+  std::vector<int64_t> sizes(static_cast<size_t>(options.folds));
+  size_t visited = 0;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const std::vector<int64_t>& group = groups[i];
+    bool held_out = false;
+    if (options.folds > 0) {
+      const auto smallest = std::ranges::min_element(sizes);
+      *smallest += static_cast<int64_t>(group.size());
+      held_out = smallest - sizes.begin() == options.fold - 1;
+    } else {
+      visited += group.size();
+      const auto due = std::lround(options.fraction * static_cast<double>(visited));
+      const bool first_of_class = i == 0 || whole.Label(groups[i - 1].front()) != whole.Label(group.front());
+      held_out = !first_of_class && static_cast<int64_t>(parts.val.size()) < due;
+    }
+    std::vector<int64_t>& part = held_out ? parts.val : parts.train;
+    part.insert(part.end(), group.begin(), group.end());
   }
   std::sort(parts.train.begin(), parts.train.end());
   std::sort(parts.val.begin(), parts.val.end());

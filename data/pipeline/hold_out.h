@@ -15,10 +15,19 @@ struct HeldOut {
   std::vector<int64_t> train, val;  // positions in the whole, ascending; together they are all positions
 };
 
-// Holds out `fraction` (between 0 and 1, exclusive) of the records, rounded, and of each class as near to that share as
-// whole numbers allow. At least one record of each class stays in `train`. The result depends only on the labels and on
-// `seed`.
-HeldOut HoldOut(const RecordSource& whole, double fraction, int64_t seed);
+struct HoldOutOptions {
+  double fraction = 0;  // between 0 and 1, exclusive; not used with folds
+  int64_t seed = 0;
+  int64_t fold = 0, folds = 0;  // from 1; of the folds, each record is in one; 0: a fraction instead
+  // By position in the whole: records of one group, such as the photographs of one patient, are all in one part.
+  // Records without a name, or all if the list is empty, are alone.
+  std::vector<std::string> groups = {};
+};
+
+// Holds out `fraction` of the records, rounded, or one of `folds` equal parts, and of each class as near to that share
+// as whole groups allow. With a fraction, at least one group of each class stays in `train`. The result depends only on
+// the labels and the options.
+HeldOut HoldOut(const RecordSource& whole, const HoldOutOptions& options);
 
 // The records of `whole` at `positions`, in that order.
 class Subset : public RecordSource {

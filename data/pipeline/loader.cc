@@ -11,11 +11,11 @@
 #include <exception>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "data/error.h"
 #include "data/machine/limits.h"
+#include "data/machine/thread.h"
 #include "data/pipeline/row_reader.h"
 
 namespace dtrain::data {
@@ -134,7 +134,6 @@ class Loader::Pipeline {
     }
     work_to_read_.notify_all();
     work_to_decode_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
     threads_.clear();
   }
 
@@ -288,7 +287,7 @@ class Loader::Pipeline {
   bool opening_ = false, provider_ended_ = false;
   std::exception_ptr failure_;  // the exception that Next() has thrown
   std::atomic<bool> stopping_{false};
-  std::vector<std::thread> threads_;
+  std::vector<Thread> threads_;
 };
 
 Loader::Loader(const RecordSource& source, const SampleDecoder& decoder, BatchProvider batches, LoaderOptions options,

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -22,9 +23,13 @@ constexpr size_t kMostEarlierBytes = size_t{256} << 20;  // about a million bad 
 }  // namespace
 
 int64_t BadRecordBudget(int64_t dataset_size, const QuarantineOptions& options) {
+  constexpr double kUsual = 1e-4;
+  constexpr int64_t kFew = 10, kPart = 20;
   if (options.strict) return 0;
   // The subtraction keeps a product that should be a whole number from being rounded up because of its last bit.
-  return static_cast<int64_t>(std::ceil(options.max_bad_records * static_cast<double>(dataset_size) - 1e-9));
+  const double share = options.max_bad_records.value_or(kUsual) * static_cast<double>(dataset_size);
+  const auto budget = static_cast<int64_t>(std::ceil(share - 1e-9));
+  return options.max_bad_records ? budget : std::max(budget, std::min(kFew, (dataset_size + kPart - 1) / kPart));
 }
 
 std::string JsonLine(const BadRecord& record) {

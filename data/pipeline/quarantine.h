@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_set>
 
@@ -20,9 +21,9 @@ struct BadRecord {
 };
 
 struct QuarantineOptions {
-  std::string split = "train";    // for messages and the file
-  double max_bad_records = 1e-4;  // a fraction; the budget is ⌈max_bad_records · dataset_size⌉
-  bool strict = false;            // budget 0: the first bad record is an error
+  std::string split = "train";                 // for messages and the file
+  std::optional<double> max_bad_records = {};  // a fraction; the budget is ⌈max_bad_records · dataset_size⌉
+  bool strict = false;                         // budget 0: the first bad record is an error
   // JSON lines are appended to this file, which is created for the first one; empty: no file. A line that an earlier
   // attempt of the run wrote is not written again.
   std::string path = {};
@@ -30,7 +31,8 @@ struct QuarantineOptions {
   std::function<void(const BadRecord&)> on_bad_record = {};
 };
 
-// Returns the number of bad records that a set of this size may have.
+// Returns the number of bad records that a set of this size may have. Without a fraction it is one in 10,000, and in a
+// small set a few, because people's photos always have some: 10, or a twentieth of fewer than 200, rounded up.
 int64_t BadRecordBudget(int64_t dataset_size, const QuarantineOptions& options);
 
 // There is one per split and process. Safe to call from many threads.

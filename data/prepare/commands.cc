@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
 
 #include "data/error.h"
 #include "data/formats/open_source.h"
 #include "data/machine/limits.h"
+#include "data/outputs.h"
 #include "data/shown.h"
 
 namespace dtrain::data {
@@ -16,7 +19,57 @@ Classes TrainingClasses(SourceOptions options) {
   return OpenSource(options, "train")->classes();
 }
 
+// The token files PREFIX.bin have no mark, so they are known by their index. What a dictionary holds is compared later.
+std::vector<Output> TokenOutputs(const PrepareOptions& options) {
+  const std::string &prefix = options.output, dictionary = DictionaryBeside(prefix);
+  const std::vector<Mark> of_index = {{"MMIDIDX"}};
+  const auto of_tokens = HasMark(prefix + ".idx", of_index) ? std::vector<Mark>{{}} : std::vector<Mark>();
+  std::vector<Output> outputs = {
+      {.flag = "--output", .path = prefix, .marks = of_index, .files = {prefix + ".idx"}},
+      {.flag = "--output", .path = prefix, .marks = of_tokens, .files = {prefix + ".bin", prefix + ".ids"}}};
+  if (!IsSameFile(options.dict, dictionary)) {
+    outputs.push_back({.flag = "--output", .path = prefix, .marks = {{}}, .files = {dictionary}});
+  }
+  return outputs;
+}
+
+std::vector<Output> MainOutputs(const PrepareOptions& options) {
+  if (options.command == "tokenize") return TokenOutputs(options);
+  Output output{.flag = "--output", .path = options.output, .in_folder = true};
+  if (options.command == "pack") output.is_own_folder = HoldsPack;
+  if (options.command == "verify") {
+    output.files = {QuarantineList(options)};
+    output.path = std::filesystem::path(output.files[0]).parent_path().string();
+    output.marks = {{"{\"split\":"}};
+  }
+  return {output};
+}
+
 }  // namespace
+
+void RequireOutputs(const PrepareOptions& options) {
+  std::vector<Output> outputs;
+  for (const auto& [flag, path] : options.written) {
+    // A file for a flag that is not named here must be new or empty.
+    if (flag != "output") outputs.push_back({.flag = "--" + flag, .path = path, .in_folder = flag == "index_dir"});
+  }
+  if (options.command == "verify" || !options.output.empty()) {
+    std::ranges::move(MainOutputs(options), std::back_inserter(outputs));
+  }
+  RequireOutputs(outputs, options.read);
+}
+
+std::string QuarantineList(const PrepareOptions& options) {
+  const std::string& folder = !options.output.empty()      ? options.output
+                              : !options.index_dir.empty() ? options.index_dir
+                                                           : options.data_dir;
+  return folder + "/quarantine.jsonl";
+}
+
+std::string DictionaryBeside(const std::string& prefix) {
+  const std::string folder = std::filesystem::path(prefix).parent_path().string();
+  return (folder.empty() ? "." : folder) + "/dict.txt";
+}
 
 std::string FormatOf(const PrepareOptions& options) {
   if (options.data_format != "auto") return options.data_format;
@@ -26,9 +79,12 @@ std::string FormatOf(const PrepareOptions& options) {
 
 std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::string& format) {
   if (!options.split.empty()) return {options.split};
+  const bool verifies = options.command == "verify";
   std::vector<std::string> names = {"train", "val"};
+  if (verifies) names.push_back("test");
   std::erase_if(names, [&](const std::string& name) { return !HasSplit(format, options.data_dir, name); });
-  return names.empty() ? std::vector<std::string>{"train"} : names;
+  if (!names.empty()) return names;
+  return {verifies && format == "imagefolder" ? "." : "train"};
 }
 
 std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index, const Classes& classes) {
@@ -37,6 +93,7 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
                        .index_dir = options.index_dir,
                        .label_offset = options.label_offset,
                        .rebuild_index = rebuild_index,
+                       .keep_index = options.command != "verify" || !options.index_dir.empty(),
                        .note = [](const std::string& problem) {
                          std::fprintf(stderr, "warning: %s; to keep the index elsewhere, use --index_dir=DIR\n",
                                       Shown(problem).c_str());

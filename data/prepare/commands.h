@@ -19,6 +19,18 @@ void Inspect(const PrepareOptions& options);
 void Verify(const PrepareOptions& options);  // DataError if a record is bad
 void Warm(const PrepareOptions& options);    // DataError if a file cannot be read
 
+// Passes all places where the command is going to write through data::RequireOutputs, whose Error it throws.
+void RequireOutputs(const PrepareOptions& options);
+
+// Whether an earlier call of pack has filled the folder, or another machine is beginning to.
+bool HoldsPack(const std::string& folder);
+
+// Returns the list in which verify names bad records.
+std::string QuarantineList(const PrepareOptions& options);
+
+// Returns the dict.txt in the folder of the token files PREFIX.bin and PREFIX.idx.
+std::string DictionaryBeside(const std::string& prefix);
+
 struct OpenSplit {
   std::string name;  // train, val, or the value of --split
   std::unique_ptr<RecordSource> source;
@@ -27,8 +39,8 @@ struct OpenSplit {
 // Returns the format that --data_format names, or else recognises it.
 std::string FormatOf(const PrepareOptions& options);
 
-// Returns the names of the splits to process: --split, or train and val as far as they exist, or train, since opening
-// it reports what is missing.
+// Returns the names of the splits to process: --split, or train and val as far as they exist (verify: test, too, or "."
+// if folders of images have none of these), or train, since opening it reports what is missing.
 std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::string& format);
 
 // Opens them. Labels have the meaning that the training split gives them, even if it is not opened; if it does not

@@ -2,12 +2,14 @@
 // same for all formats; dtrain_data verify reads and decodes it, so that bad records are found before a run reads them.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <opencv2/core.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,7 +18,6 @@
 #include "data/formats/in_parallel.h"
 #include "data/formats/token_dataset.h"
 #include "data/image/codecs.h"
-#include "data/outputs.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
 #include "data/progress.h"
@@ -30,6 +31,7 @@ namespace {
 constexpr int64_t kRecordsAtOnce = 512;  // lines are made in parallel, then printed in order
 
 using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
 
 void AddImage(const std::vector<uint8_t>& bytes, Json& line) {
   const cv::Mat image = DecodeImage(bytes);
@@ -97,10 +99,14 @@ Check CheckOf(const RecordSource& source, const std::string& data_dir) {
   return [](const auto& /*record*/) {};  // rows of numbers need no decoding
 }
 
-// Returns the number of bad records, which it appends to `list`.
-int64_t VerifySplit(const OpenSplit& split, const Check& check_record, size_t threads, const std::string& list) {
+// Returns the bad records, which it appends to the file `list`, unless that is empty, and prints.
+std::vector<BadRecord> VerifySplit(const OpenSplit& split, const Check& check_record, size_t threads,
+                                   const std::string& list) {
   const RecordSource& source = *split.source;
-  Quarantine quarantine(source.size(), {.split = split.name, .max_bad_records = 1, .path = list});
+  std::vector<BadRecord> bad;
+  const auto note = [&bad](const BadRecord& record) { bad.push_back(record); };
+  Quarantine quarantine(source.size(),
+                        {.split = split.name, .max_bad_records = 1, .path = list, .on_bad_record = note});
   Progress progress("verify " + split.name, "records", source.size());
   const auto check = [&](size_t i) {
     const auto index = static_cast<int64_t>(i);
@@ -115,20 +121,65 @@ int64_t VerifySplit(const OpenSplit& split, const Check& check_record, size_t th
     progress.Add(1, static_cast<int64_t>(bytes));
   };
   InParallel(static_cast<size_t>(source.size()), check, 1, threads);
-  return quarantine.count();
+  std::ranges::sort(bad, {}, &BadRecord::index);
+  for (const BadRecord& record : bad) {
+    std::printf("%s: %s\n", Shown(ToText(record.place)).c_str(), Shown(record.reason).c_str());
+  }
+  return bad;
 }
 
-// Returns the files that hold the records, but not single images: these are named as images, and the list is not.
-std::vector<std::string> RecordFilesOf(const std::vector<OpenSplit>& splits, const PrepareOptions& options) {
-  std::vector<std::string> files = {options.data_dir};
-  if (FormatOf(options) == "imagefolder") return files;
-  for (const OpenSplit& split : splits) {
-    for (int64_t i = 0; i < split.source->size(); ++i) {
-      std::string file = split.source->Place(i).file;
-      if (file != files.back()) files.push_back(std::move(file));
-    }
+// Empties the list of bad records and returns its path. Folders of images have none unless a folder was named for it,
+// since nothing is to be left among people's photos.
+std::string PrepareList(const PrepareOptions& options, bool are_files) {
+  if (are_files && options.output.empty() && options.index_dir.empty()) return "";
+  std::string list = QuarantineList(options);
+  std::error_code ignored;
+  fs::create_directories(fs::path(list).parent_path(), ignored);
+  const int descriptor = CreateAnew(list);  // the list holds the bad records of this pass alone
+  if (descriptor < 0)
+    throw Error(ExitCode::kStorage, "cannot write " + list, "choose another folder with --output=DIR");
+  close(descriptor);
+  return list;
+}
+
+void RequirePlaceForBad(const PrepareOptions& options, bool are_files) {
+  const std::string& folder = options.move_bad_to;
+  if (!are_files) {
+    throw Error(ExitCode::kUsage, "--move_bad_to moves image files, but " + options.data_dir + " has records in files",
+                "leave it out: training leaves bad records out by itself");
   }
-  return files;
+  std::error_code unreadable;
+  const fs::path data = fs::weakly_canonical(options.data_dir, unreadable);
+  for (fs::path part = fs::weakly_canonical(folder, unreadable); part.has_relative_path(); part = part.parent_path()) {
+    if (part != data) continue;
+    throw Error(ExitCode::kUsage, "--move_bad_to=" + folder + " lies in the data: its files would be read again",
+                "name a folder outside of " + options.data_dir);
+  }
+}
+
+// Moves a file, also onto another disk. Throws Error (exit code 5); never replaces a file.
+void Move(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::create_directories(to.parent_path(), error);
+  if (!error && fs::exists(fs::symlink_status(to, error))) error = std::make_error_code(std::errc::file_exists);
+  if (!error || error == std::errc::no_such_file_or_directory) fs::rename(from, to, error);
+  if (error == std::errc::cross_device_link) {
+    error.clear();
+    if (fs::copy_file(from, to, error)) fs::remove(from, error);
+  }
+  if (!error) return;
+  throw Error(ExitCode::kStorage, "cannot move " + from.string() + " to " + to.string() + ": " + error.message(),
+              "name another folder with --move_bad_to");
+}
+
+void MoveBad(const std::vector<BadRecord>& bad, const PrepareOptions& options) {
+  for (const BadRecord& record : bad) {
+    const fs::path file = record.place.file;
+    const fs::path to =
+        options.move_bad_to / file.lexically_normal().lexically_relative(fs::path(options.data_dir).lexically_normal());
+    Move(file, to);
+    std::printf("moved %s to %s\n", Shown(file.string()).c_str(), Shown(to.string()).c_str());
+  }
 }
 
 }  // namespace
@@ -155,30 +206,28 @@ void Inspect(const PrepareOptions& options) {
 }
 
 void Verify(const PrepareOptions& options) {
-  const std::string folder = !options.output.empty()      ? options.output
-                             : !options.index_dir.empty() ? options.index_dir
-                                                          : options.data_dir;
+  const bool are_files = FormatOf(options) == "imagefolder";
   const std::vector<OpenSplit> splits = OpenSplits(options, false);
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  const std::string list = folder + "/quarantine.jsonl";
-  RequireOtherFile(list, RecordFilesOf(splits, options));
-  const int descriptor = CreateAnew(list);  // the list holds the bad records of this pass alone
-  if (descriptor < 0)
-    throw Error(ExitCode::kStorage, "cannot write " + list, "choose another folder with --output=DIR");
-  close(descriptor);
-
+  const std::string list = PrepareList(options, are_files);
+  if (!options.move_bad_to.empty()) RequirePlaceForBad(options, are_files);
   int64_t bad = 0;
   for (const OpenSplit& split : splits) {
-    const int64_t count = VerifySplit(split, CheckOf(*split.source, options.data_dir), Threads(options), list);
-    std::printf("%s: %lld records, %lld bad\n", Shown(split.name).c_str(), static_cast<long long>(split.source->size()),
-                static_cast<long long>(count));
-    bad += count;
+    const auto found = VerifySplit(split, CheckOf(*split.source, options.data_dir), Threads(options), list);
+    std::printf("%s: %lld records, %zu bad\n", Shown(split.name == "." ? options.data_dir : split.name).c_str(),
+                static_cast<long long>(split.source->size()), found.size());
+    if (!options.move_bad_to.empty()) {
+      MoveBad(found, options);
+    } else {
+      bad += static_cast<int64_t>(found.size());
+    }
   }
   std::fflush(stdout);
   if (bad == 0) return;
-  throw DataError(std::to_string(bad) + (bad == 1 ? " bad record" : " bad records") + ", listed in " + list,
-                  "repair or replace the files named there; training leaves out as many as --max_bad_records allows");
+  throw DataError(std::to_string(bad) + (bad == 1 ? " bad record" : " bad records") + ", listed " +
+                      (list.empty() ? "above" : "in " + list),
+                  std::string("repair or replace the files named there") +
+                      (are_files ? ", or move them away with --move_bad_to=DIR" : "") +
+                      "; training leaves out as many as --max_bad_records allows");
 }
 
 }  // namespace dtrain::data

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "data/command_line/nearest_name.h"
 #include "data/command_line/parser.h"
@@ -13,6 +15,7 @@
 #include "data/formats/open_source.h"
 #include "data/formats/record_format.h"
 #include "data/joined.h"
+#include "data/outputs.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
@@ -26,7 +29,7 @@ const std::map<std::string, const char*> kCommands = {
     {"tokenize", "converts raw text to token files and a dictionary in fairseq-preprocess's formats"},
     {"encode", "reads one JSON string per line from stdin, prints its token ids as one JSON array per line"},
     {"inspect", "prints one JSON object per record: index, label, class, bytes, sha256"},
-    {"verify", "reads and decodes every record, lists bad ones in quarantine.jsonl; exit code 3 if there are any"},
+    {"verify", "reads and decodes every record, and lists bad ones; exit code 3 if there are any"},
     {"warm", "reads all data once with many threads, to fill the caches of the storage"}};
 
 struct Entry {
@@ -35,6 +38,7 @@ struct Entry {
   std::string expected, help;
   Take take;
   bool takes_many = false;
+  PathUse path = PathUse::kNone;
 };
 
 constexpr char kReading[] = "pack index inspect verify warm";  // commands that read a data set
@@ -72,12 +76,12 @@ Take Integer(int64_t& field, int64_t lowest, int64_t highest) {
   return [=, &field](const std::string& value) { return ParseInteger(value, lowest, highest, field); };
 }
 
-Take Fraction(double& field) {
+Take Fraction(std::optional<double>& field) {
   return [&field](const std::string& value) {
     char* end = nullptr;
     field = std::strtod(value.c_str(), &end);
     const bool is_decimal = value.find_first_of("xX") == std::string::npos;
-    return !value.empty() && *end == '\0' && is_decimal && field >= 0 && field <= 1;
+    return !value.empty() && *end == '\0' && is_decimal && *field >= 0 && *field <= 1;
   };
 }
 
@@ -118,29 +122,31 @@ std::vector<Entry> Table(PrepareOptions& o) {
   const std::vector<std::string> formats = FormatNames();
   // clang-format off
   return {
-      {"data_dir", kReading, false, "a folder", "Folder with the data; for safetensors also a file.", Text(o.data_dir)},
+      {"data_dir", kReading, false, "a folder", "Folder with the data; for safetensors also a file.", Text(o.data_dir), false, PathUse::kRead},
       {"data_format", kReading, false, "one of " + Joined(formats, " | "),
        "Format of the data; auto: recognised from the contents of --data_dir. [default: auto]", Word(o.data_format, formats)},
-      {"split", kReading, false, "a text", "Folder or file prefix of the split to process. [default: train and val, as far as there]",
+      {"split", kReading, false, "a text", "Folder or file prefix of the split to process. [default: train and val, as far as there; for verify also test, or the "
+       "folders of classes in --data_dir itself]",
        Text(o.split)},
-      {"index_dir", kReading, false, "a folder", "Folder for index files. [default: beside the data]", Text(o.index_dir)},
+      {"index_dir", kReading, false, "a folder", "Folder for index files. [default: beside the data]", Text(o.index_dir), false, PathUse::kWritten},
       {"label_offset", kReading, false, "auto, or a whole number, 0 to 1000000000",
        "Label of the first class in the data: a number, or auto (1 if the labels are exactly 1 to C, else 0). "
        "[default: auto]", LabelOffset(o.label_offset)},
       {"workers", "", false, "a whole number, 0 to 1024",
        "Number of threads. [default: 0: the cores of this machine; for warm 64]", Integer(o.workers, 0, 1024)},
       {"output", "pack verify tokenize", false, "a folder, or with tokenize the name of files",
-       "pack: folder to write to. verify: folder for quarantine.jsonl [default: --index_dir, or --data_dir]. tokenize: "
+       "pack: folder to write to. verify: folder for quarantine.jsonl [default: --index_dir, or --data_dir; for folders of "
+       "images, none]. tokenize: "
        "PREFIX of the files PREFIX.bin and PREFIX.idx; dict.txt and the tokenizer's files are written beside them.",
-       Text(o.output)},
+       Text(o.output), false, PathUse::kWritten},
       {"input", "tokenize", false, "a text file", "One or more text files; a blank line ends a document.",
-       Texts(o.inputs), true},
-      {"encoder_json", "tokenize encode", false, "a file", "File encoder.json with GPT-2's vocabulary.", Text(o.encoder_json)},
-      {"vocab_bpe", "tokenize encode", false, "a file", "File vocab.bpe with GPT-2's merges.", Text(o.vocab_bpe)},
+       Texts(o.inputs), true, PathUse::kRead},
+      {"encoder_json", "tokenize encode", false, "a file", "File encoder.json with GPT-2's vocabulary.", Text(o.encoder_json), false, PathUse::kRead},
+      {"vocab_bpe", "tokenize encode", false, "a file", "File vocab.bpe with GPT-2's merges.", Text(o.vocab_bpe), false, PathUse::kRead},
       {"tokenizer", "tokenize encode", false, "a folder",
        "Folder of a RoBERTa model with tokenizer.json, or vocab.json and merges.txt, whose token ids are used; replaces "
-       "--encoder_json and --vocab_bpe.", Text(o.tokenizer)},
-      {"dict", "tokenize", false, "a file", "Dictionary file (dict.txt) to use. [default: one is counted]", Text(o.dict)},
+       "--encoder_json and --vocab_bpe.", Text(o.tokenizer), false, PathUse::kRead},
+      {"dict", "tokenize", false, "a file", "Dictionary file (dict.txt) to use. [default: one is counted]", Text(o.dict), false, PathUse::kRead},
       {"output_format", "pack", false, "one of " + Joined(WrittenFormats(), " | "), "Format to write: " + Joined(WrittenFormats()) + ".",
        Word(o.output_format, WrittenFormats())},
       {"short_side", "pack", false, "a whole number, 0 to 16384",
@@ -156,9 +162,13 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"part", "pack", false, "I/N with I from 1 to N",
        "I/N: write only the I-th of N parts. Run the same command with 1/N to N/N on N machines. [default: 1/1]", Part(o)},
       {"max_bad_records", "pack", false, "a number, 0 to 1",
-       "Greatest fraction of unreadable records that is left out before packing fails. [default: 0.0001]",
+       "Greatest fraction of unreadable records that is left out before packing fails. [default: 0.0001, and a few of a small "
+       "set: 10, or one in 20]",
        Fraction(o.max_bad_records)},
       {"strict_data", "pack", true, "true or false", "Fail at the first unreadable record.", Boolean(o.strict_data)},
+      {"move_bad_to", "verify", false, "a folder",
+       "Move bad image files into this folder, outside of the data, under split and class. For whoever has photos of which "
+       "some are broken.", Text(o.move_bad_to)},
       {"decode", "inspect", true, "true or false", "Decode images and add width, height and mean_rgb, or error.", Boolean(o.decode)},
       {"limit", "inspect", false, "a whole number, 0 or more", "Number of records per split; 0: all. [default: 0]",
        Integer(o.limit, 0, INT64_MAX)},
@@ -180,15 +190,46 @@ std::string Help(const std::vector<Entry>& table, const std::string& command) {
   }
   text +=
       "\nWrite --flag=value or --flag value; for booleans, --flag or --noflag. In names, - and _ are the same.\n"
-      "--flagfile=FILE reads flags from FILE, one per line; --help shows this text, --version the version.\n\n";
+      "--flagfile=FILE reads flags from FILE, one per line; --help shows this text (--help=json for programs), "
+      "--version the version.\n\n";
   for (const Entry& entry : table) {
     if (!command.empty() && !BelongsTo(entry, command)) continue;
     const std::string left = (entry.is_boolean ? "  --[no]" : "  --") + entry.name;
     text += left + std::string(left.size() < 22 ? 22 - left.size() : 1, ' ');
     if (!entry.commands.empty() && command.empty()) text += entry.commands + ": ";
-    text += entry.help + "\n";
+    text += entry.help;
+    if (entry.path == PathUse::kWritten) {
+      text.ends_with(']') ? text.replace(text.size() - 1, 1, "; written]") : text += " [written]";
+    }
+    text += "\n";
   }
   return text;
+}
+
+// Returns --help=json: the same keys as of the other programs, made from the sentences of the table.
+std::string HelpJson(const std::vector<Entry>& table, const std::string& version) {
+  nlohmann::ordered_json json = {{"program", "dtrain_data"}, {"version", version}};
+  for (const auto& [name, purpose] : kCommands) json["commands"].push_back(name);
+  for (const Entry& entry : table) {
+    const auto begins = [&entry](const char* words) { return entry.expected.starts_with(words); };
+    const char* type = entry.is_boolean           ? "boolean"
+                       : begins("a whole number") ? "integer"
+                       : begins("a number")       ? "number"
+                                                  : "text";
+    nlohmann::ordered_json flag = {
+        {"name", entry.name}, {"type", type}, {"expected", entry.expected}, {"help", entry.help}};
+    if (const size_t at = entry.help.find("[default: "); at != std::string::npos) {
+      flag["default"] = entry.help.substr(at + 10, entry.help.find_first_of(":;,]", at + 10) - at - 10);
+    }
+    std::istringstream commands(entry.commands);
+    for (std::string command; commands >> command;) flag["commands"].push_back(command);
+    std::istringstream choices(begins("one of ") ? entry.expected.substr(7) : "");
+    for (std::string choice; choices >> choice;) {
+      if (choice != "|") flag["choices"].push_back(choice);
+    }
+    json["flags"].push_back(flag);
+  }
+  return json.dump();
 }
 
 void CheckTokenizer(const PrepareOptions& options, std::vector<std::string>& mistakes) {
@@ -228,8 +269,10 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
   std::set<std::string> given;
   std::vector<command_line::Flag> flags;
   for (const Entry& entry : table) {
-    const auto take = [&given, &entry](const std::string& value) {
+    const auto take = [&given, &entry, &result](const std::string& value) {
       given.insert(entry.name);
+      if (entry.path == PathUse::kRead) result.options.read.push_back(value);
+      if (entry.path == PathUse::kWritten) result.options.written[entry.name] = value;
       return entry.take(value);
     };
     flags.push_back({entry.name, entry.is_boolean, entry.expected, take, entry.takes_many});
@@ -239,7 +282,9 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
   auto expanded = command_line::ExpandFlagfiles(arguments, mistakes);
   const auto parsed = command_line::Parse(std::move(expanded), commands, flags, mistakes);
   if (parsed.wants_version) result.answer = "dtrain_data " + version;
-  if (parsed.wants_help) result.answer = Help(table, parsed.command);
+  if (parsed.wants_help) {
+    result.answer = parsed.help_topic == "json" ? HelpJson(table, version) : Help(table, parsed.command);
+  }
   if (!result.answer.empty()) return result;
 
   result.options.command = parsed.command;

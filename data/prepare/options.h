@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,11 +13,11 @@ struct PrepareOptions {
   std::string command;  // pack | index | tokenize | encode | inspect | verify | warm
   std::string data_dir;
   std::string data_format = "auto";
-  std::string split;      // empty: train and val, as far as they exist
+  std::string split;      // empty: SplitsOf
   std::string index_dir;  // empty: beside the data
   std::optional<int64_t> label_offset;
   int64_t workers = 0;  // threads; 0: the command's default
-  double max_bad_records = 1e-4;
+  std::optional<double> max_bad_records;
   bool strict_data = false;
 
   std::vector<std::string> inputs;  // tokenize: text files
@@ -25,6 +26,7 @@ struct PrepareOptions {
   std::string tokenizer;            // tokenize, encode: a folder of Hugging Face's, instead of the two above
   std::string dict;                 // tokenize: a dict.txt; empty: make one from the text
 
+  std::string move_bad_to;      // verify: a folder
   std::string output;           // pack, verify: a folder; tokenize: the token files without .bin and .idx
   std::string output_format;    // pack: one of RecordFormats()
   int64_t short_side = 0;       // pack: pixels; 0: bytes are kept as they are
@@ -32,6 +34,9 @@ struct PrepareOptions {
   bool seek_points = false;     // pack: JPEGs are rewritten so that crops decode fastest
   int64_t shards = 0;           // pack: number of shards of each split; 0: one for every 2,048 records
   int64_t part = 1, parts = 1;  // pack: this machine's share
+
+  std::vector<std::string> read;               // the values of all flags that name what is read
+  std::map<std::string, std::string> written;  // flags that name what is written, and their values
 
   bool decode = false;  // inspect
   int64_t limit = 0;    // inspect: records of each split; 0: all

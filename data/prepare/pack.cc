@@ -14,7 +14,6 @@
 #include "data/formats/label_offset.h"
 #include "data/formats/open_source.h"
 #include "data/formats/packed_records.h"
-#include "data/outputs.h"
 #include "data/partial_file.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
@@ -73,12 +72,6 @@ void WriteTextFile(const std::string& path, const std::string& text) {
   PartialFile file(path, ".partial." + std::to_string(getpid()));
   file.Append(text);
   file.Publish();
-}
-
-// Whether there is a recipe, also one that another machine is only writing.
-bool HoldsPack(const std::string& folder) {
-  return std::ranges::any_of(ContentOf(folder).files,
-                             [](const std::string& name) { return name.starts_with(kPackRecipe); });
 }
 
 // Splits may be packed by separate calls, whose recipes must agree on what both contain.
@@ -265,10 +258,6 @@ Classes ClassesOf(const std::string& output) {
 
 void KeepClassNames(const std::string& output, const std::vector<std::string>& names) {
   if (names.empty()) return;
-  for (const std::string& name : names) {
-    if (name.find_first_of("\r\n") == std::string::npos) continue;
-    throw DataError("the name of a class has a line break: '" + name + "'", "rename its folder");
-  }
   const std::vector<std::string> there = ReadClassNames(output);
   if (there == names) return;
   const std::string path = output + "/" + kClassFile;
@@ -293,8 +282,12 @@ void IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
 
 }  // namespace
 
+bool HoldsPack(const std::string& folder) {
+  return std::ranges::any_of(ContentOf(folder).files,
+                             [](const std::string& name) { return name.starts_with(kPackRecipe); });
+}
+
 void Pack(const PrepareOptions& options) {
-  RequireOwnFolder(options.output, {options.data_dir}, HoldsPack);
   const std::vector<OpenSplit> splits = OpenSplits(options, false, ClassesOf(options.output));
   for (const OpenSplit& split : splits) {
     if (split.source->kind() == RecordKind::kPixels) RequirePixels(split.source->rows());

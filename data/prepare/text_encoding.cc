@@ -6,10 +6,10 @@
 #include <exception>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "data/error.h"
+#include "data/machine/thread.h"
 #include "data/progress.h"
 #include "data/text/text_lines.h"
 
@@ -53,9 +53,9 @@ void InOrder(size_t count, size_t threads, const Make& make, const Take& take) {
     }
   };
   {
-    std::vector<std::jthread> workers;
+    std::vector<Thread> workers;
     try {
-      for (size_t thread = 0; thread < threads; ++thread) workers.emplace_back(work, thread);
+      for (size_t thread = 0; thread < threads; ++thread) workers.emplace_back([&work, thread] { work(thread); });
       for (; taken < count;) {
         std::unique_lock lock(mutex);
         changed.wait(lock, [&] { return error || made.contains(taken); });

@@ -53,11 +53,6 @@ void PublishIndex(const std::string& path, TokenType type, const std::vector<int
   file.Publish();
 }
 
-std::string FolderOf(const std::string& prefix) {
-  const std::string folder = fs::path(prefix).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
 std::string Content(const std::string& path) {
   constexpr uint64_t kMostBytes = 256 << 20;
   const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostBytes);
@@ -106,15 +101,6 @@ void RequireNoOtherDictionary(const std::string& path, const std::string& prefix
                "give --dict=" + path + " to use it, or write into another folder");
 }
 
-// Checks all files that are written, before the first one is read at length. A dictionary may stand where it is used.
-void RequireOtherFiles(const PrepareOptions& options, const TokenizerFiles& files, const std::string& dict_path) {
-  std::vector<std::string> read = options.inputs;
-  for (const std::string& path : files.paths()) read.push_back(path);
-  if (!IsSameFile(options.dict, dict_path)) RequireOtherFile(dict_path, read);
-  read.push_back(options.dict);
-  for (const char* ending : {".bin", ".idx", ".ids"}) RequireOtherFile(options.output + ending, read);
-}
-
 Numbering NumberingOf(const Tokenizer& tokenizer, const Dictionary& dictionary) {
   return {.ids = tokenizer.IdsIn(dictionary),
           .end = static_cast<uint32_t>(kEndToken),
@@ -159,8 +145,7 @@ void Tokenize(const PrepareOptions& options) {
   if (!options.dict.empty()) dictionary = Dictionary::Load(options.dict);
   const TextFiles text(options.inputs);
   const std::string& prefix = options.output;
-  const std::string folder = FolderOf(prefix), dict_path = folder + "/dict.txt";
-  RequireOtherFiles(options, files, dict_path);
+  const std::string dict_path = DictionaryBeside(prefix), folder = fs::path(dict_path).parent_path().string();
   std::error_code ignored, error;
   fs::create_directories(folder, error);
   if (!IsFolder(folder)) {

@@ -66,6 +66,37 @@ void RequireNoBadNumbers(const std::vector<SeenLabel>& seen) {
                   "beside the data, one per line");
 }
 
+// Throws DataError if labels look like what this program reads otherwise: numbers with a decimal comma, which would
+// each become a class, or several labels in one cell.
+void RequireNoCommas(const std::vector<SeenLabel>& seen) {
+  std::set<std::string_view> names;
+  for (const SeenLabel& label : seen) names.insert(label.name);
+  bool are_numbers = true;
+  const SeenLabel* comma = nullptr;
+  for (const SeenLabel& label : seen) {
+    std::string with_point = label.name;
+    const size_t at = with_point.find(',');
+    if (at != std::string::npos) with_point[at] = '.';
+    are_numbers = are_numbers && DecimalNumber(with_point).has_value();
+    if (at != std::string::npos && comma == nullptr) comma = &label;
+    std::string_view rest = label.name;
+    bool joins = at != std::string::npos;
+    while (joins && !rest.empty()) {
+      const size_t end = std::min(rest.find(','), rest.size());
+      joins = names.contains(Stripped(rest.substr(0, end)));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    if (!joins) continue;
+    throw DataError(label.place + ": the label " + Quoted(label.name) + " joins several, which other rows have alone",
+                    "this task learns one label a row; if it is a class of its own, list all classes in classes.txt "
+                    "beside the data, one per line");
+  }
+  if (!are_numbers || comma == nullptr) return;
+  throw DataError(comma->place + ": the label " + Quoted(comma->name) + " looks like a number with a decimal comma",
+                  "write numbers with a point (3.5); if labels are classes, list them in classes.txt beside the data, "
+                  "one per line");
+}
+
 }  // namespace
 
 std::optional<double> DecimalNumber(std::string_view text) {
@@ -128,6 +159,7 @@ std::vector<std::string> ClassesOf(const std::vector<SeenLabel>& seen, const Kno
                     "use --task=text_regression, or write classes as whole numbers or names");
   }
   RequireNoBadNumbers(seen);
+  RequireNoCommas(seen);
   names = SortedClasses(std::move(names));
   return SortedClasses(known.preferred_order) == names ? known.preferred_order : names;
 }

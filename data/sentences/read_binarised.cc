@@ -1,6 +1,7 @@
 // fairseq's folders for sentence tasks (read_sentences.h), as fairseq-preprocess and its GLUE script write them: input0
 // and input1 hold the tokens of the two texts, label a class as one token or, for regression, a text file of numbers.
 #include <memory>
+#include <span>
 
 #include "data/error.h"
 #include "data/formats/token_dataset.h"
@@ -46,14 +47,14 @@ class Items {
 
 std::string LabelPrefix(const SentenceFiles& files) { return files.path + "/label/" + files.split; }
 
-// A madeupword0000 that fairseq-preprocess adds is no class.
+// A madeupword0000 that fairseq-preprocess adds at the end is no class.
 bool IsFiller(const Dictionary::Entry& entry) { return entry.count == 0 && entry.symbol.starts_with("madeupword"); }
 
 std::vector<std::string> ClassNames(const Dictionary& dictionary) {
   std::vector<std::string> names;
-  for (const Dictionary::Entry& entry : dictionary.entries()) {
-    if (!IsFiller(entry)) names.push_back(entry.symbol);
-  }
+  auto entries = std::span(dictionary.entries());
+  while (!entries.empty() && IsFiller(entries.back())) entries = entries.first(entries.size() - 1);
+  for (const Dictionary::Entry& entry : entries) names.push_back(entry.symbol);
   return names;
 }
 
@@ -100,6 +101,13 @@ void RequireSameSize(const Items& inputs, const std::string& other, int64_t size
                   kWrittenBy);
 }
 
+// All tokens have the ids of input0's dictionary, which is the model's.
+void RequireSameTokens(const std::string& path, const Dictionary& dictionary) {
+  if (!Exists(path) || Dictionary::Load(path).fingerprint() == dictionary.fingerprint()) return;
+  throw DataError(path + " has other tokens than that of input0, so that ids of its texts mean others",
+                  "write the folders again with fairseq-preprocess, both with the model's dictionary (--srcdict)");
+}
+
 }  // namespace
 
 bool HasNumberLabels(const SentenceFiles& files) {
@@ -119,6 +127,7 @@ BinarisedRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& o
   if (is_pair) {
     second = std::make_unique<Items>(files.path + "/input1/" + files.split);
     RequireSameSize(first, second->prefix() + ".bin", second->size());
+    RequireSameTokens(files.path + "/input1/dict.txt", dictionary);
   }
   if (options.is_pair.value_or(is_pair) != is_pair) {
     throw DataError(files.path + (is_pair ? " has input1, hence pairs" : " has no input1, hence single texts") +

@@ -1,6 +1,7 @@
 // Tables of sentences (read_sentences.h). Rows are tokenized some thousands at a time, so that the texts of a table are
 // in memory once, as the bytes of the file.
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -30,7 +31,8 @@ class OpenTable {
  public:
   OpenTable(const std::string& path, const SentenceOptions& options)
       : bytes_(ReadIntoMemory(path)),
-        reader_(path, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}, FormatOf(path)),
+        reader_(path, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}, FormatOf(path),
+                options.csv_delimiter),
         columns_(ChooseColumns(reader_, NamesFor(path, options), options.target != SentenceTarget::kNone)) {}
 
   TableReader& reader() { return reader_; }
@@ -73,18 +75,32 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   std::vector<size_t> selected = {columns.text};
   if (columns.pair) selected.push_back(*columns.pair);
   if (columns.label) selected.push_back(*columns.label);
-  table.reader().Select(selected);
+  const bool has_groups = !options.group_column.empty() && columns.label;
+  const size_t read = selected.size();
+  const std::vector<size_t> kept =
+      ColumnsToKeep(table.reader(), has_groups ? options.group_column : options.kept_columns,
+                    has_groups ? std::vector<size_t>() : selected);
+  selected.insert(selected.end(), kept.begin(), kept.end());
+  table.reader().Select(selected, read);
+  if (options.keeps_going) table.reader().KeepGoing();
 
   SentenceCollector collector(options, &tokenizer, columns.pair.has_value());
   const uint32_t file = collector.AddFile(path, table.bytes());
   std::vector<RawSentence> rows;
+  std::vector<std::string> groups;
   TableRow row;
   while (table.reader().Next(row)) {
     RawSentence raw{.text = {std::move(row.cells[0]), columns.pair ? std::move(row.cells[1]) : ""},
-                    .label = columns.label ? std::move(row.cells.back()) : "",
+                    .label = columns.label ? std::move(row.cells[read - 1]) : "",
                     .place = {file, static_cast<int64_t>(row.offset)},
                     .line = row.line};
+    if (has_groups) groups.push_back(std::move(row.cells[read]));
+    raw.text.error = row.error;
+    if (!has_groups)
+      raw.text.kept.assign(std::make_move_iterator(row.cells.begin() + static_cast<ptrdiff_t>(read)),
+                           std::make_move_iterator(row.cells.end()));
     if (table.IsUnlabelled(raw.label)) {
+      if (has_groups) groups.pop_back();
       collector.LeaveOut(1);
       continue;
     }
@@ -95,6 +111,8 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   collector.LeaveOut(table.reader().left_out());
   SentenceSet set = collector.Take();
   set.columns = names;
+  set.groups = std::move(groups);
+  for (const size_t column : kept) set.kept_columns.push_back(table.reader().header()[column]);
   return set;
 }
 

@@ -42,6 +42,7 @@ SentenceCollector::SentenceCollector(const SentenceOptions& options, const Sente
     : target_(options.target),
       most_tokens_(options.tokens_per_sample),
       keeps_texts_(options.keep_texts),
+      keeps_going_(options.keeps_going),
       tokenizer_(tokenizer) {
   set_.is_pair = is_pair;
 }
@@ -56,8 +57,10 @@ std::string SentenceCollector::WhereIs(const RawSentence& row) const {
   return row.line > 0 ? path + " line " + std::to_string(row.line) : path;
 }
 
-void SentenceCollector::NoteEmpty(const RawSentence& row) {
+void SentenceCollector::NoteEmpty(RawSentence& row) {
   if (!Stripped(row.text.text).empty() || !Stripped(row.text.pair).empty()) return;
+  if (keeps_going_ && row.text.error.empty()) row.text.error = WhereIs(row) + ": the text is empty";
+  if (keeps_going_) return;
   if (empty_++ == 0) first_empty_ = WhereIs(row);
 }
 
@@ -69,7 +72,8 @@ void SentenceCollector::AddLabel(const std::string& label, const std::string& wh
     const auto target = static_cast<float>(number.value_or(0));
     if (!number) {
       throw DataError(where + ": the label '" + Shown(label, 60) + "' is not a decimal number",
-                      "use --task=text_classification for classes");
+                      label.find(',') != std::string::npos ? "write numbers with a point, such as 3.5"
+                                                           : "use --task=text_classification for classes");
     }
     if (!std::isfinite(target * target)) {
       throw DataError(where + ": the label " + Shown(label, 60) + " is too large: its square has no float32",
@@ -123,7 +127,7 @@ SentenceSet SentenceCollector::Take() {
   if (empty_ > 0) {
     throw DataError(
         first_empty_ + ": the text is empty" + (empty_ > 1 ? " (" + CountOf(empty_, "row") + " have no text)" : ""),
-        "remove rows without text: there is nothing to learn from them");
+        "remove rows without text: they say nothing");
   }
   if (set_.ends.empty()) throw DataError(set_.files.front().path + " has no rows");
   return std::move(set_);

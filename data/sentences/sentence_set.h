@@ -36,6 +36,8 @@ struct SentenceSet {
   bool is_pair = false;
   int64_t truncated = 0, left_out = 0;
   std::string columns;                            // for a log
+  std::vector<std::string> groups = {};           // by row; the cells of the column of groups
+  std::vector<std::string> kept_columns = {};     // names of SentenceText::kept
   IgnoredFiles ignored;                           // other files in class folders
   std::optional<std::vector<std::string>> names;  // the classes in label order, if the files say them
 
@@ -66,17 +68,17 @@ class SentenceCollector {
                  SentenceSet::Place place, const std::string& where);
   void LeaveOut(int64_t rows) { set_.left_out += rows; }
 
-  // Returns the rows. Throws DataError if there are none, or if some have no text.
+  // Returns the rows. Throws DataError if there are none, or if some have no text and the set does not keep going.
   SentenceSet Take();
 
  private:
   void AddLabel(const std::string& label, const std::string& where);
-  void NoteEmpty(const RawSentence& row);
+  void NoteEmpty(RawSentence& row);
   std::string WhereIs(const RawSentence& row) const;
 
   const SentenceTarget target_;
   const int64_t most_tokens_;
-  const bool keeps_texts_;
+  const bool keeps_texts_, keeps_going_;
   const SentenceTokenizer* const tokenizer_;
   std::vector<SentenceTokenizer::Encoder> encoders_;  // one per thread
   std::map<std::string, int32_t, std::less<>> label_numbers_;

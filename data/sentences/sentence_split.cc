@@ -166,7 +166,9 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
                       .left_out = rows.set.left_out,
                       .columns = rows.set.columns,
                       .tokenizer = rows.tokenizer,
-                      .texts = std::exchange(rows.set.texts, {})};
+                      .texts = std::exchange(rows.set.texts, {}),
+                      .kept_columns = std::exchange(rows.set.kept_columns, {}),
+                      .groups = std::exchange(rows.set.groups, {})};
   std::vector<std::string> classes = ClassesOf(rows.set, options);
   RequireClassNames(classes, rows.set.files.front().path);
   auto source = std::make_unique<SentenceSource>(std::move(rows.set), std::move(classes), rows.meaning);
@@ -191,7 +193,7 @@ SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& s
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file) {
   SentenceOptions unlabelled = options;
   unlabelled.target = SentenceTarget::kNone;
-  unlabelled.keep_texts = true;
+  unlabelled.keep_texts = unlabelled.keeps_going = true;
   return SplitOf(EncodedRows({.layout = SentenceLayout::kTable, .split = "", .path = file}, unlabelled), unlabelled);
 }
 

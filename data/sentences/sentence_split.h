@@ -37,10 +37,19 @@ struct SentenceOptions {
   int64_t tokens_per_sample = 512;                // longer rows are truncated
   std::vector<std::string> tokenizer_paths = {};  // where the tokenizer may lie (FindSentenceTokenizer)
   bool keep_texts = false;
+  std::string group_column = {};  // empty: none
+  char csv_delimiter = 0;         // 0: found in the header
+
+  // For prediction: a row that cannot be read, or has no text, is kept with its error instead of being one.
+  // `kept_columns` of a table are passed on: all, none, or names with commas between them.
+  bool keeps_going = false;
+  std::string kept_columns = "none";
 };
 
 struct SentenceText {
-  std::string text, pair;  // `pair` is empty if there is none
+  std::string text, pair;              // `pair` is empty if there is none
+  std::vector<std::string> kept = {};  // the cells of SentenceSplit::kept_columns
+  std::string error = {};              // why there is no text; else empty
 };
 
 struct SentenceSplit {
@@ -55,7 +64,9 @@ struct SentenceSplit {
   int64_t left_out = 0;   // rows and files without a label: `-` as gold_label, aclImdb's unsup, damaged rows of QQP
   std::string columns;    // what was read, for a log: "text sentence1, pair sentence2, label gold_label"
   std::string tokenizer;  // the tokenizer's folder; empty for fairseq's binarised data
-  std::vector<SentenceText> texts;  // by index; only with keep_texts, never for binarised data
+  std::vector<SentenceText> texts;             // by index; only with keep_texts, never for binarised data
+  std::vector<std::string> kept_columns = {};  // their names; only for prediction
+  std::vector<std::string> groups = {};        // by index: the cells of group_column
 };
 
 // Returns a decoder as that of the split.
@@ -68,8 +79,8 @@ std::unique_ptr<SampleDecoder> DecoderOf(const SentenceOptions& options);
 // room for the special tokens.
 SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split);
 
-// Opens one file without labels: a table, or FILE.txt with a text in each line. Keeps the texts. data_dir and target
-// are ignored.
+// Opens one file without labels: a table, or FILE.txt with a text in each line. Keeps the texts, and the rows that have
+// none, with their errors. data_dir and target are ignored.
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file);
 
 // Whether all labels of a split are decimal numbers of which some are not whole. Reads the labels only. Throws

@@ -75,8 +75,10 @@ SentenceTokenizer::SentenceTokenizer(const std::string& folder)
     : folder_(folder), tokenizer_(RequireTokenizer(folder)), vocabulary_(tokenizer_.bpe().vocabulary()) {
   std::vector<std::string> paths = RequireTokenizer(folder).paths();
   if (!tokenizer_.marks_sentences()) {
-    throw DataError(paths.front() + ": its post_processor does not put <s> and </s> around sentences as RoBERTa's does",
-                    "name the tokenizer of a RoBERTa model, or vocab.json and merges.txt without tokenizer.json");
+    throw DataError(
+        paths.front() +
+            ": its post_processor does not put <s> and </s> around sentences and pairs (<s> a </s></s> b </s>)",
+        "name a tokenizer that does, or vocab.json and merges.txt without tokenizer.json");
   }
   if (!tokenizer_.keeps_ids()) {
     UseDictionary();

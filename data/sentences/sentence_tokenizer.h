@@ -1,4 +1,4 @@
-// Turns sentences and pairs into rows of tokens as transformers' RobertaTokenizerFast does, with the ids of the model.
+// Turns sentences and pairs into rows of tokens as transformers' fast tokenizers do, with the ids of the model.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <span>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -150,6 +151,21 @@ TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wa
                     "name different ones with --text_column, --text_pair_column and --label_column");
   }
   return chosen;
+}
+
+std::vector<size_t> ColumnsToKeep(const TableReader& table, const std::string& which, const std::vector<size_t>& read) {
+  std::vector<size_t> kept;
+  if (which == "none") return kept;
+  if (which == "all") {
+    for (size_t column = 0; column < table.header().size(); ++column) kept.push_back(column);
+  } else {
+    std::istringstream names(which);
+    for (std::string name; std::getline(names, name, ',');) {
+      kept.push_back(Columns(table).Named(name, "--keep_columns"));
+    }
+  }
+  std::erase_if(kept, [&read](size_t column) { return std::ranges::find(read, column) != read.end(); });
+  return kept;
 }
 
 std::string ToText(const TableColumns& columns, const TableReader& table) {

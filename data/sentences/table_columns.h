@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/sentences/table_reader.h"
 
@@ -24,6 +25,10 @@ struct TableColumns {
 // header, some rows of QQP are damaged. The label column is looked for only if `wants_label`. Throws DataError if a
 // column is missing, or if several could be meant.
 TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wants_label);
+
+// Returns the positions of the columns that `which` names (all, none, or names with commas between them), but not those
+// in `read`. Throws DataError for a name that the table does not have.
+std::vector<size_t> ColumnsToKeep(const TableReader& table, const std::string& which, const std::vector<size_t>& read);
 
 // "text sentence1, pair sentence2, label gold_label"
 std::string ToText(const TableColumns& columns, const TableReader& table);

@@ -1,6 +1,8 @@
 #include "data/sentences/table_reader.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -14,6 +16,27 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr size_t kMostLineBytes = 16 * kMostCellBytes;  // of JSON
+
+// What to do about a text that is not UTF-8; `text` begins the file.
+std::string HowToConvert(const std::string& name, std::string_view text) {
+  const bool is_utf16 = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+  return std::string("convert the file to UTF-8: iconv -f ") + (is_utf16 ? "UTF-16" : "WINDOWS-1252") + " -t UTF-8 " +
+         name + " > NEW" + (is_utf16 ? "" : " (if a spreadsheet of Western Europe or America wrote it)");
+}
+
+// Returns what separates the cells of CSV: what its header has most of, outside of quotes.
+char DelimiterOf(std::string_view text) {
+  constexpr std::string_view kDelimiters = ",;\t";
+  std::array<int64_t, kDelimiters.size()> counts{};
+  bool quoted = false;
+  for (const char c : text.substr(0, std::min(text.size(), kMostCellBytes))) {
+    if (c == '"') quoted = !quoted;
+    if (c == '\n' && !quoted) break;
+    const size_t place = kDelimiters.find(c);
+    if (place != std::string_view::npos && !quoted) ++counts[place];
+  }
+  return kDelimiters[static_cast<size_t>(std::ranges::max_element(counts) - counts.begin())];
+}
 
 std::string_view Trimmed(std::string_view text) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
@@ -37,7 +60,9 @@ nlohmann::json ParseObject(std::string_view line) {
 
 }  // namespace
 
-std::optional<TableFormat> TableFormatOf(const std::string& path) {
+std::optional<TableFormat> TableFormatOf(const std::string& file) {
+  std::string path = file;
+  std::ranges::transform(path, path.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (path.ends_with(".tsv")) return TableFormat::kTsv;
   if (path.ends_with(".csv")) return TableFormat::kCsv;
   if (path.ends_with(".jsonl")) return TableFormat::kJsonLines;
@@ -45,8 +70,12 @@ std::optional<TableFormat> TableFormatOf(const std::string& path) {
   return std::nullopt;
 }
 
-TableReader::TableReader(std::string name, std::string_view text, TableFormat format)
-    : name_(std::move(name)), text_(Trimmed(text)), format_(format), rest_(text_) {
+TableReader::TableReader(std::string name, std::string_view text, TableFormat format, char delimiter)
+    : name_(std::move(name)),
+      text_(Trimmed(text)),
+      format_(format),
+      delimiter_(delimiter != 0 ? delimiter : DelimiterOf(text_)),
+      rest_(text_) {
   if (text_.empty()) throw DataError(name_ + " is empty");
   if (format_ == TableFormat::kLines) {
     header_ = {"text"};
@@ -60,7 +89,7 @@ TableReader::TableReader(std::string name, std::string_view text, TableFormat fo
     return;
   }
   for (const std::string_view cell : TakeCells()) {
-    if (!IsUtf8(cell)) Fail(1, "the names of the columns are not UTF-8", "convert the file to UTF-8");
+    if (!IsUtf8(cell)) Fail(1, "the names of the columns are not UTF-8", HowToConvert(name_, text_));
     header_.emplace_back(cell);
   }
 }
@@ -80,29 +109,53 @@ void TableReader::Fail(int64_t line, const std::string& what, const std::string&
 }
 
 bool TableReader::Next(TableRow& row) {
+  row.error.clear();
+  row.cells.clear();
+  if (!keeps_going_) return Read(row);
+  const std::string_view before = rest_;
+  try {
+    return Read(row);
+  } catch (const DataError& error) {
+    row.error = error.what();
+    if (row.cells.size() != selected_.size()) row.cells.assign(selected_.size(), "");
+    std::fill_n(row.cells.begin(), std::min(unread_, row.cells.size()), "");
+    if (!has_taken_row_) {
+      rest_ = before;
+      next_line_ = line_;
+      TakeLine();
+    }
+    return true;
+  }
+}
+
+bool TableReader::Read(TableRow& row) {
   while (!rest_.empty()) {
     row.line = line_ = next_line_;
     row.offset = static_cast<uint64_t>(rest_.data() - text_.data());
+    has_taken_row_ = false;
     if (format_ == TableFormat::kJsonLines) {
       FillFromObject(TakeLine(), row);
       return true;
     }
     const std::vector<std::string_view> cells = TakeCells();
+    has_taken_row_ = true;
     if (cells.size() == header_.size()) {
       row.cells.clear();
-      for (const size_t column : selected_) {
-        CheckCell(cells[column], column);
-        row.cells.emplace_back(cells[column]);
-      }
+      for (const size_t column : selected_) row.cells.emplace_back(cells[column]);
+      for (size_t place = 0; place < selected_.size(); ++place) CheckCell(row.cells[place], place);
       return true;
     }
-    if (!leaves_out_ragged_) {
+    if (!leaves_out_ragged_ || keeps_going_) {
       Fail(line_,
            CountOf(static_cast<int64_t>(cells.size()), "cell") + ", but the header has " +
                std::to_string(header_.size()),
            format_ == TableFormat::kTsv
                ? "tabs and line ends cannot be part of a cell of a .tsv file: use .csv or .jsonl"
-               : "cells with commas or line ends must be in double quotes");
+               : std::string("cells with ") +
+                     (delimiter_ == ','   ? "commas"
+                      : delimiter_ == ';' ? "semicolons"
+                                          : "tabs") +
+                     " or line ends must be in double quotes; --csv_delimiter says what separates cells");
     }
     ++left_out_;
   }
@@ -140,7 +193,7 @@ std::vector<std::string_view> TableReader::TakeTsvCells() {
 std::vector<std::string_view> TableReader::TakeCsvCells() {
   unquoted_.clear();
   std::vector<std::string_view> cells = {TakeCsvCell()};
-  while (rest_.starts_with(',')) {
+  while (rest_.starts_with(delimiter_)) {
     rest_.remove_prefix(1);
     cells.push_back(TakeCsvCell());
   }
@@ -149,10 +202,11 @@ std::vector<std::string_view> TableReader::TakeCsvCells() {
   return cells;
 }
 
-// Takes a cell, up to the comma or the line end behind it.
+// Takes a cell, up to the delimiter or the line end behind it.
 std::string_view TableReader::TakeCsvCell() {
   if (!rest_.starts_with('"')) {
-    const size_t end = std::min(rest_.find_first_of(",\n"), rest_.size());
+    const char ends[] = {delimiter_, '\n'};
+    const size_t end = std::min(rest_.find_first_of(std::string_view(ends, sizeof ends)), rest_.size());
     Require(end <= kMostCellBytes);
     const bool ends_row = end == rest_.size() || rest_[end] == '\n';
     const std::string_view cell = rest_.substr(0, end);
@@ -184,7 +238,7 @@ std::string_view TableReader::TakeQuoted() {
   next_line_ += std::count(quoted.begin(), quoted.end(), '\n');
   rest_.remove_prefix(end + 1);
   if (rest_.starts_with("\r\n")) rest_.remove_prefix(1);
-  if (!rest_.empty() && rest_.front() != ',' && rest_.front() != '\n') {
+  if (!rest_.empty() && rest_.front() != delimiter_ && rest_.front() != '\n') {
     Fail(line_, "a cell goes on after its closing double quote", "double quotes within a cell are written twice");
   }
   return quoted;
@@ -192,25 +246,28 @@ std::string_view TableReader::TakeQuoted() {
 
 void TableReader::FillFromObject(std::string_view line, TableRow& row) const {
   if (line.size() > kMostLineBytes) Fail(line_, "the line is longer than 16 MiB");
-  if (!IsUtf8(line)) Fail(line_, "the line is not UTF-8", "convert the file to UTF-8");
+  if (!IsUtf8(line)) Fail(line_, "the line is not UTF-8", HowToConvert(name_, text_));
   const nlohmann::json object = ParseObject(line);
   if (!object.is_object()) Fail(line_, "this is not a JSON object", "a .jsonl file holds one object in each line");
   row.cells.clear();
-  for (const size_t column : selected_) {
+  for (size_t place = 0; place < selected_.size(); ++place) {
+    const std::string& name = header_[selected_[place]];
     std::string& cell = row.cells.emplace_back();
-    const auto found = object.find(header_[column]);
+    const auto found = object.find(name);
     if (found == object.end() || found->is_null()) continue;
-    if (found->is_structured()) Fail(line_, "'" + header_[column] + "' is not a text or a number");
+    if (found->is_structured() && place < unread_) Fail(line_, "'" + name + "' is not a text or a number");
     cell = found->is_string() ? found->get<std::string>() : found->dump();
-    CheckCell(cell, column);
+    CheckCell(cell, place);
   }
 }
 
-void TableReader::CheckCell(std::string_view cell, size_t column) const {
+void TableReader::CheckCell(std::string_view cell, size_t place) const {
   Require(cell.size() <= kMostCellBytes);
-  if (!IsUtf8(cell)) Fail(line_, "'" + header_[column] + "' is not UTF-8", "convert the file to UTF-8");
+  if (place >= unread_) return;
+  const std::string& name = header_[selected_[place]];
+  if (!IsUtf8(cell)) Fail(line_, "'" + name + "' is not UTF-8", HowToConvert(name_, text_));
   if (cell.find('\0') != std::string_view::npos) {
-    Fail(line_, "'" + header_[column] + "' holds a NUL character",
+    Fail(line_, "'" + name + "' holds a NUL character",
          "remove it: texts have none, so the file is probably damaged or in UTF-16");
   }
 }

@@ -80,7 +80,7 @@ Tokenizer::Tokenizer(const TokenizerFiles& files)
 
 void Tokenizer::RequireKeepableIds() const {
   constexpr const char* kHint =
-      "a RoBERTa model's vocab.json has <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask>; "
+      "a model's vocab.json has <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask>; "
       "GPT-2's goes by --encoder_json and --vocab_bpe";
   const std::map<std::string, int64_t> wanted = {
       {"<s>", kBeginToken}, {"<pad>", kPadToken}, {"</s>", kEndToken}, {"<unk>", kUnknownToken}};

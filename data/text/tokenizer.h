@@ -1,5 +1,5 @@
 // A tokenizer and the names of its tokens in a dictionary: either GPT-2's, whose tokens fairseq renumbers, or that of a
-// RoBERTa model from Hugging Face, whose ids already are fairseq's.
+// model from Hugging Face, whose ids already are fairseq's.
 #pragma once
 
 #include <cstdint>

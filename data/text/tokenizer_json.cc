@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kWanted[] = "expected the byte-level BPE tokenizer of a RoBERTa model";
+constexpr char kWanted[] = "expected a byte-level BPE tokenizer with <s>, <pad>, </s>, <unk> and <mask>";
 constexpr std::array<std::string_view, 5> kSpecialTokenNames = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"};
 
 constexpr char kTokenizerFields[] = R"({

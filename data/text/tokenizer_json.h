@@ -1,5 +1,5 @@
 // The files of Hugging Face that describe a tokenizer: tokenizer.json, which holds it whole, and those beside the
-// vocabulary that change it. Only tokenizers like RoBERTa's are read; what would give other tokens is refused.
+// vocabulary that change it. Only byte-level BPE with <s> and </s> is read; what would give other tokens is refused.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace dtrain::data {
 // The two parts as ByteLevelBpe takes them: the contents of vocab.json and of merges.txt.
 struct TokenizerParts {
   std::string vocabulary, merges;
-  bool marks_sentences = true;  // whether it puts <s> and </s> around sentences and pairs as RoBERTa's does
+  bool marks_sentences = true;  // whether it puts <s> and </s> around sentences and pairs: <s> a </s></s> b </s>
 };
 
 // Parses the content of a tokenizer.json. Throws DataError, which does not name the file, if it is not byte-level BPE,

@@ -64,9 +64,10 @@ def make_page(description: str, records: Path, target: Path, is_record, page, no
     parser.add_argument("--records", type=Path, default=records, help="folder of the records that the tests have written")
     parser.add_argument("--output", type=Path, default=target)
     arguments = parser.parse_args()
-    output_file(arguments.output, [".md"], [])
     found = read(arguments.records, is_record)
-    replace(arguments.output, page(found))
+    text = page(found)
+    output_file(arguments.output, [".md"], [], text.partition("\n")[0].encode())
+    replace(arguments.output, text)
     print(f"{len(found)} {noun} → {shown(arguments.output)}")
     return 0
 

@@ -18,6 +18,7 @@ PART_COLOURS = {"data": "#e69f00", "data_wait": "#e69f00", "computing": "#0072b2
 DARK = ("lost", "computing", "compute", "backward")
 MOST_BARS, MOST_PARTS = 40, 16
 LOG_OF_RUNS_FROM = 20  # ratio from which runs with other learning rates need a logarithmic axis
+FEW_POINTS = 30
 FEWEST_VALUES = 3  # of a flag, from which the metric is drawn against it
 
 
@@ -135,8 +136,10 @@ def of_training(comparison: Comparison, runs: list[Run], key: str, title: str, n
             continue
         if noisy:
             noisy_line(plot, steps, values, place, run.name)
-        else:
-            plot.plot(steps, values, color=colour(place), linestyle=dashes(place), label=label(run.name))
+        else:  # few points, each marked, tell a cosine from the lines between them; rates that step are drawn in steps
+            plot.plot(steps, values, color=colour(place), linestyle=dashes(place), label=label(run.name),
+                      marker="o" if len(values) <= FEW_POINTS else None, markersize=3.5,
+                      drawstyle="steps-post" if run.config.get("lr_schedule") == "step" else "default")
         curves[place] = values
     plot.set_ylim(bottom=0)
     plot.yaxis.set_major_formatter(FuncFormatter(plainly))
@@ -206,7 +209,8 @@ def wall_time(comparison: Comparison):
 
 # File name, words for people who cannot see the picture, the function.
 CHARTS = (
-    ("loss", "loss over time", loss),
+    ("loss", "loss over time; that of training is measured while the model learns, on augmented samples, so that it may lie above "
+             "the validation's", loss),
     ("metric", "validation over time", metric),
     ("metric_over_flag", "best validation by the flag in which the runs differ", metric_over_flag),
     ("learning_rate", "learning rate over time", learning_rate),

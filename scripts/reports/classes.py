@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from safe_files import Failure, read_bounded
 
 CONFUSION = "confusion_matrix.csv"
 MOST_CLASSES = 2000
+MOST_SETS = 8        # evaluated sets of a run
 MOST_BYTES = 64 << 20
 MOST_COUNT = 2**53
 MOST_NUMBERS = 20    # most classes of a confusion matrix with its counts written into it
@@ -37,10 +39,19 @@ class Row:
     high: float
     rival: str  # the other class that its samples were most often taken for
     times: int
+    taken: int  # the samples of any class that were taken for it
 
     @property
     def accuracy(self) -> float:
         return self.correct / self.samples
+
+    @property
+    def precision(self) -> float | None:
+        return self.correct / self.taken if self.taken else None
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.correct / (self.samples + self.taken)
 
 
 def read_matrix(folder: Path) -> Matrix | None:
@@ -70,13 +81,31 @@ def wilson(correct: int, samples: int) -> tuple[float, float]:
 
 def class_rows(matrix: Matrix) -> list[Row]:
     """Returns the classes that have samples, the one with the lowest accuracy first."""
-    samples, correct = matrix.counts.sum(axis=1), np.diagonal(matrix.counts)
+    samples, correct, taken = matrix.counts.sum(axis=1), np.diagonal(matrix.counts), matrix.counts.sum(axis=0)
     others = matrix.counts - np.diag(correct)
     rivals = others.argmax(axis=1)
     rows = [Row(name, int(samples[place]), int(correct[place]), *wilson(int(correct[place]), int(samples[place])),
-                matrix.names[rivals[place]], int(others[place, rivals[place]]))
+                matrix.names[rivals[place]], int(others[place, rivals[place]]), int(taken[place]))
             for place, name in enumerate(matrix.names) if samples[place] > 0]
     return sorted(rows, key=lambda row: row.accuracy)
+
+
+def whole_accuracy(rows: list[Row]) -> str:
+    """Returns a sentence: the accuracy, its 95 % interval, and what guessing the most frequent class would give."""
+    samples, correct, most = sum(row.samples for row in rows), sum(row.correct for row in rows), max(rows, key=lambda row: row.samples)
+    low, high = wilson(correct, samples)
+    return (f"{100 * correct / samples:.2f} % of {samples:,} samples, 95 % interval {100 * low:.1f} to {100 * high:.1f} %; "
+            f"always guessing {most.name}, the most frequent class: {100 * most.samples / samples:.2f} %")
+
+
+def evaluations(run: Path) -> list[tuple[str, Path]]:
+    """Returns the evaluated sets of a run with their folders, RUN/eval-SPLIT, and "" with the run's own, where earlier
+    versions and --output=RUN have put the files."""
+    try:
+        folders = sorted(entry.name for entry in os.scandir(run) if entry.name.startswith("eval-") and entry.is_dir(follow_symlinks=False))
+    except OSError:
+        folders = []
+    return [(name.removeprefix("eval-"), run / name) for name in folders[:MOST_SETS]] + [("", run)]
 
 
 def confusion(matrix: Matrix, name: str):

@@ -57,6 +57,7 @@ def rows_of_csv(path: Path) -> Iterator[dict]:
     """A ' before a text is no part of it (trainer/report/csv.h)."""
     rows = csv.reader(lines(path))
     names = next(rows, [])
+    names[:1] = [name.removeprefix("\ufeff") for name in names[:1]]  # --csv_bom
     for row in rows:
         one = {name: value.removeprefix("'") for name, value in zip(names, row, strict=False)}
         one["probability"] = one.get("probability_1")
@@ -110,7 +111,8 @@ def read_mistakes(path: Path) -> Mistakes:
     found.worst = sorted(worst, reverse=True)
     for label, (right, samples) in counts.items():
         rival, times = max(taken_for.get(label, {"": 0}).items(), key=lambda one: one[1])
-        found.classes.append(Row(label, samples, right, *wilson(right, samples), rival, times))
+        taken = right + sum(rivals.get(label, 0) for rivals in taken_for.values())
+        found.classes.append(Row(label, samples, right, *wilson(right, samples), rival, times, taken))
     found.classes.sort(key=lambda row: row.accuracy)
     return found
 

@@ -5,7 +5,7 @@ from base64 import b64encode
 from datetime import datetime
 from html import escape
 
-from reports.classes import Row
+from reports.classes import Row, whole_accuracy
 from reports.drawing import Comparison, as_shown, colour, mark
 from reports.flags import IN_THE_TABLE, words
 from reports.mistakes import Mistake, Mistakes
@@ -13,7 +13,9 @@ from reports.points import finite
 from reports.run import NO_METRICS, Run, smaller_is_better
 from safe_files import shown
 
+MARK = '<p class="when">dtrain, '  # by which a page is known again, and may be replaced
 MOST_BYTES_OF_A_CELL, MOST_BYTES_OF_A_MESSAGE = 80, 4000
+MOST_RUNS_BESIDE = 6  # of so many runs, the table has a column for each: it fits the page
 MOST_FLAGS, MOST_METRICS, MOST_NOTES, MOST_ROWS_OF_CLASSES = 12, 12, 10, 40
 
 STYLE = """
@@ -25,7 +27,9 @@ p.when, p.note { color: #666; margin-top: 0; } p.message { white-space: pre-line
 div.table { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.87em; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.35em 0.75em; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child, .text { text-align: left; } th { border-bottom: 2px solid #888; }
+th:first-child, td:first-child, .text { text-align: left; } td { max-width: 22em; overflow-wrap: anywhere; }
+table.runs th, table.beside td { white-space: normal; } table.runs :is(th, td):first-child { position: sticky; left: 0; background: #fff; }
+td.best { font-weight: 600; } th { border-bottom: 2px solid #888; }
 tr.best td { font-weight: 600; }
 div.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 1em 1.5em; align-items: start; }
 div.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(170px, 1fr)); gap: 1em; font-size: 0.85em; overflow-wrap: anywhere; }
@@ -119,25 +123,44 @@ def best_run(runs: list[Run]) -> Run | None:
     return (min if smaller_is_better(judged) else max)(found, key=lambda one: one[0])[1]
 
 
-def table(heads: list[str], rows: list[Html]) -> Html:
-    head = element("tr", *(element("th", shown(head.replace("_", " ") if not head.startswith("--") else head, MOST_BYTES_OF_A_CELL))
-                           for head in heads))
-    return element("div", element("table", element("thead", head), element("tbody", *rows)), class_="table")
+def heading(name: str) -> str:
+    return shown(name if name.startswith("--") else name.replace("_", " "), MOST_BYTES_OF_A_CELL)
+
+
+def table(heads: list, rows: list[Html], kind: str = "") -> Html:
+    """Returns a table under headings that are text or, if they are lists, the parts of one."""
+    head = element("tr", *(element("th", *(head if isinstance(head, list) else [heading(head)])) for head in heads))
+    return element("div", element("table", element("thead", head), element("tbody", *rows), class_=kind), class_="table")
 
 
 def table_of_runs(comparison: Comparison) -> Html:
-    found, best = columns(comparison), best_run(comparison.runs)
-    rows = []
-    for place, run in enumerate(comparison.runs):
-        name = [element("span", f"{mark(place)} ", style=f"color: {colour(place)}"), shown(run.name, MOST_BYTES_OF_A_CELL)]
-        cells = [element("td", *name), *(element("td", of_runs[place]) for of_runs in found.values())]
-        rows.append(element("tr", *cells, class_="best" if run is best else None))
-    return table(["run", *found], rows)
+    """Returns the runs beside each other, or, if they are many, a row for each."""
+    found, runs, best = columns(comparison), comparison.runs, best_run(comparison.runs)
+    names = [[element("span", f"{mark(place)} ", style=f"color: {colour(place)}"), shown(run.name, MOST_BYTES_OF_A_CELL)]
+             for place, run in enumerate(runs)]
+    if len(runs) <= MOST_RUNS_BESIDE:
+        rows = [element("tr", element("td", heading(name)), *(element("td", of_run, class_="best" if run is best else None)
+                                                              for run, of_run in zip(runs, of_runs, strict=True)))
+                for name, of_runs in found.items()]
+        return table(["run", *names], rows, "runs beside")
+    rows = [element("tr", element("td", *names[place]), *(element("td", of_runs[place]) for of_runs in found.values()),
+                    class_="best" if run is best else None) for place, run in enumerate(runs)]
+    return table(["run", *found], rows, "runs")
+
+
+def same_numbers(runs: list[Run]) -> list[str]:
+    """Returns a sentence for each set of runs that have logged the same losses: in a picture one hides the others."""
+    groups: dict[bytes, list[str]] = {}
+    for run in runs:
+        losses = [points.column("loss").tobytes() for points in (run.train, run.val)]
+        groups.setdefault(b"|".join(losses), []).append(shown(run.name, MOST_BYTES_OF_A_CELL))
+    return [f"{', '.join(names[:-1])} and {names[-1]} have logged the same losses: their lines hide each other."
+            for names in groups.values() if len(names) > 1]
 
 
 def notes(comparison: Comparison, left_out: list[str]) -> list[Html]:
     """Returns what is not on the page, and why."""
-    said = list(left_out[:MOST_NOTES])
+    said = [*same_numbers(comparison.runs)[:MOST_NOTES], *left_out[:MOST_NOTES]]
     if len(left_out) > MOST_NOTES:
         said.append(f"and {len(left_out) - MOST_NOTES} others are left out")
     more = [name for name in comparison.flags if name not in IN_THE_TABLE][MOST_FLAGS:]
@@ -149,18 +172,17 @@ def notes(comparison: Comparison, left_out: list[str]) -> list[Html]:
 
 
 def table_of_classes(run_name: str, rows: list[Row]) -> Html:
-    samples, correct = sum(row.samples for row in rows), sum(row.correct for row in rows)
     mean = sum(row.accuracy for row in rows) / len(rows)
-    words_of_all = (f"{100 * correct / samples:.2f} % of {samples:,} samples are right; the mean of {len(rows):,} classes is "
-                    f"{100 * mean:.2f} %. ")
+    words_of_all = f"Right: {shown(whole_accuracy(rows))}. The mean of {len(rows):,} classes is {100 * mean:.2f} %. "
     listed = rows[:MOST_ROWS_OF_CLASSES]
     if len(listed) < len(rows):
         words_of_all += f"The {len(listed)} classes with the lowest accuracy:"
     cells = [(shown(row.name, MOST_BYTES_OF_A_CELL), f"{row.samples:,}", f"{row.correct:,}", f"{100 * row.accuracy:.2f} %",
               f"{100 * row.low:.1f} – {100 * row.high:.1f} %",
+              f"{100 * row.precision:.2f} %" if row.precision is not None else "–", f"{100 * row.f1:.2f} %",
               f"{shown(row.rival, MOST_BYTES_OF_A_CELL)} ({row.times:,})" if row.times else "–") for row in listed]
     return Html(element("h2", f"Classes of {shown(run_name, MOST_BYTES_OF_A_CELL)}") + element("p", words_of_all)
-                + table(["class", "samples", "right", "accuracy", "95 % interval (Wilson)", "most often taken for"],
+                + table(["class", "samples", "right", "recall", "95 % interval (Wilson)", "precision", "F1", "most often taken for"],
                         [element("tr", *(element("td", one) for one in of_row)) for of_row in cells]))
 
 

@@ -4,12 +4,13 @@ import contextlib
 import csv
 import fcntl
 import json
+import math
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from reports.points import Points
+from reports.points import Points, finite
 from reports.run import Run, name_apart
 from safe_files import DATA, Failure, chunks, open_regular, parse_json, read_bounded, read_object, why
 
@@ -20,6 +21,7 @@ MOST_BYTES_OF_AN_OBJECT = 1 << 20
 MOST_RUNS = 512
 MOST_ENTRIES = 100_000       # of a folder that is searched for runs
 ROWS_OF_ALL_RUNS = 1 << 18
+COMPUTING = ("forward_seconds", "backward_seconds", "update_seconds")
 MOST_ROWS = 8192             # of a run: some for each pixel
 TRIAL = re.compile(r"trial-\d+")
 CHECKPOINT = re.compile(rb"\s*(?:checkpoints/)?step-(\d{1,15})\s*")
@@ -73,8 +75,32 @@ def read_run(folder: Path, most_rows: int = MOST_ROWS) -> Run:
         raise Failure(f"{folder} has nothing to show: {METRICS} has no point of a training yet", NAME_RUNS)
     run.config, run.result, run.error = (read_object(folder / f"{name}.json", MOST_BYTES_OF_AN_OBJECT)
                                          for name in ("config", "result", "error"))
+    if "time_split" not in run.result:
+        run.times = time_split(folder / "times.jsonl")
     run.running, run.checkpoint = is_locked(folder / "lock"), checkpoint(folder / "latest")
     return run
+
+
+def time_split(path: Path) -> dict[str, float]:
+    """Returns the time_split that result.json would have, of a run that was stopped (trainer/report/times_log.h)."""
+    attempts: dict[float, list[dict]] = {}
+    with contextlib.suppress(Failure):
+        for some in lines(path):
+            for line in some:
+                with contextlib.suppress(ValueError):
+                    point = parse_json(line)
+                    if isinstance(point, dict) and finite(point.get("attempt")) is not None:
+                        attempts.setdefault(point["attempt"], []).append({key: finite(value) or 0.0 for key, value in point.items()})
+    split: dict[str, float] = {}
+    kept_step = math.inf  # the earliest step from which a later attempt continued
+    for _, told in sorted(attempts.items(), reverse=True):
+        kept = next((point for point in reversed(told) if point.get("step", 0) <= kept_step), {})
+        kept_step = min(kept_step, told[0].get("step", 0))
+        for name in {name for name in (*kept, *told[-1]) if name.endswith("_seconds")}:
+            part = "compute_seconds" if name in COMPUTING else name
+            split[part] = split.get(part, 0) + kept.get(name, 0)
+            split["lost_seconds"] = split.get("lost_seconds", 0) + told[-1].get(name, 0) - kept.get(name, 0)
+    return split
 
 
 def is_locked(path: Path) -> bool:

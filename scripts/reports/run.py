@@ -26,6 +26,7 @@ class Run:
     error: dict = field(default_factory=dict)
     running: bool = False
     checkpoint: int | None = None  # the step of the newest one
+    times: dict = field(default_factory=dict)  # seconds by part of all attempts, of a run that has no result to say them
     outcome: str = ""              # what a sweep says about a trial that has neither a result nor an error
 
     @property
@@ -76,7 +77,9 @@ class Run:
 
     @property
     def devices(self) -> int | None:
-        count = finite(self.result.get("world_size")) or finite(self.config.get("world_size"))
+        start = self.config.get("start")  # of the last attempt, finished or not
+        told = [self.result.get("world_size"), start.get("world_size") if isinstance(start, dict) else None]
+        count = next(filter(None, map(finite, told)), None)
         return int(count) if count and 1 <= count <= MOST_DEVICES else None
 
     def speed(self) -> float | None:
@@ -104,10 +107,10 @@ class Run:
         return dict(sorted(parts.items(), key=lambda one: order.get(one[0], len(order))))
 
     def wall_time(self) -> dict[str, float]:
-        """Returns how the time of all attempts was spent, in seconds. Empty if result.json does not say."""
+        """Returns how the time of all attempts was spent, in seconds. Empty if no file says."""
         split = self.result.get("time_split")
         if not isinstance(split, dict):
-            return {}
+            split = self.times
         return {name.removesuffix("_seconds"): max(0.0, finite(seconds)) for name, seconds in split.items()
                 if name.endswith("_seconds") and name != "total_seconds" and finite(seconds) is not None}
 

@@ -37,8 +37,10 @@ def parse_arguments(arguments: list[str], description: str = "") -> tuple[argpar
     parser.add_argument("--space", required=True, metavar="FILE.yaml",
                         help="file that says which flags vary and which metric to optimise; or its text")
     parser.add_argument("--trials", type=positive, required=True, help="number of trials of the whole sweep, over all workers and calls")
-    parser.add_argument("--sampler", choices=["grid", "random", "tpe"], default="tpe",
+    parser.add_argument("--sampler", choices=["grid", "random", "tpe"],
                         help="grid: every combination in order; random: drawn at random; tpe (default): near the best trials so far")
+    parser.add_argument("--average_over", type=name, metavar="FLAG",
+                        help="choose the best by the mean over the values of this flag, such as seed; implies --sampler=grid")
     parser.add_argument("--jobs", type=positive, default=1,
                         help="trials to run at a time on this machine; cores and GPUs are divided among them")
     parser.add_argument("--at_most", type=positive, help="most trials that this call runs, such as one for a task of an array job")
@@ -49,4 +51,7 @@ def parse_arguments(arguments: list[str], description: str = "") -> tuple[argpar
     parser.add_argument("--program", type=name, help="path of dtrain_main, which is asked for its flags, if the command does not name it")
     options = parser.parse_args(before)
     options.output = Path(options.output)
+    if options.average_over:
+        options.average_over = options.average_over.lstrip("-").replace("-", "_")
+    options.sampler = options.sampler or ("grid" if options.average_over else "tpe")
     return options, arguments[len(before) + 1:]

@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import math
+import statistics
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
@@ -28,13 +30,61 @@ LARGEST = 1e100  # of the values in a picture: an axis computes with their squar
 WIDEST_INCHES = 200  # a picture of PNG has less than 2^16 pixels
 
 
-def write_best(folder: Path, best: FrozenTrial, space: Space, command: Command) -> dict:
+@dataclass(frozen=True)
+class Average:
+    """The finished trials that differ in one flag only, such as the seed."""
+    params: dict
+    trials: list[FrozenTrial]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(one.value for one in self.trials)
+
+    @property
+    def spread(self) -> float | None:
+        """Returns the standard deviation of the values."""
+        return statistics.stdev(one.value for one in self.trials) if len(self.trials) > 1 else None
+
+    def typical(self) -> FrozenTrial:
+        return min(self.trials, key=lambda one: abs(one.value - self.mean))
+
+    def text(self, metric: str) -> str:
+        spread = f" ± {self.spread:.2g}" if self.spread is not None else ""
+        params = " ".join(f"{name}={as_flag_value(value)}" for name, value in self.params.items())
+        return f"{metric} {self.mean:.6g}{spread} over {len(self.trials)} trials: {params}"
+
+
+def averages(trials: list[FrozenTrial], space: Space, flag: str) -> list[Average]:
+    """Returns the best by its mean first. Where other values of the flags have finished more trials, those with fewer, of
+    which some diverged, come last."""
+    groups: dict[tuple, Average] = {}
+    for one in trials:
+        if one.state == TrialState.COMPLETE:
+            params = {name: one.params[name] for name in space.distributions if name != flag}
+            groups.setdefault(tuple(map(as_flag_value, params.values())), Average(params, [])).trials.append(one)
+    return sorted(groups.values(), key=lambda one: (-len(one.trials), -one.mean if space.maximize else one.mean))
+
+
+def write_averages(folder: Path, found: list[Average], space: Space) -> None:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([*found[0].params, f"mean {space.metric}", "standard deviation", "trials"])
+    for one in found:
+        table.writerow([*(cell(as_flag_value(value)) if isinstance(value, str) else as_flag_value(value) for value in one.params.values()),
+                        one.mean, "" if one.spread is None else one.spread, len(one.trials)])
+    replace(folder / "averages.csv", text.getvalue())
+
+
+def write_best(folder: Path, best: FrozenTrial, space: Space, command: Command, averages: list[Average] = ()) -> dict:
     """The command gives the same value again: it has the values of the flags as they were passed, and the environment."""
     environment, cores = environment_of(best), best.user_attrs.get("cores")
     cores = cores if isinstance(cores, list) and all(isinstance(one, int) for one in cores) else []
     found = {"value": best.value, "metric": space.metric, "params": {name: as_passed(one) for name, one in best.params.items()},
              "trial": best.number, "run_dir": str(folder / f"trial-{best.number:04}"), "environment": environment,
              "command": command.text(best.params, environment, cores)}
+    if averages:
+        found |= {"mean": averages[0].mean, "standard_deviation": averages[0].spread,
+                  "trials": [one.number for one in averages[0].trials]}
     replace(folder / "best.json", json.dumps(found, indent=2) + "\n")
     return found
 

@@ -22,7 +22,7 @@ warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # for co
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 STARTUP_TRIALS = 4  # nothing is pruned before these have ended, and no trial at its first validation
 SEEDS = 1 << 32
-SUMMARIES = ("best.json", "trials.csv", "history.png", "parallel_coordinates.png", "trial-0000", "trial-0000.log")
+SUMMARIES = ("best.json", "trials.csv", "averages.csv", "history.png", "parallel_coordinates.png", "trial-0000", "trial-0000.log")
 MARKER = "study.lock"
 
 

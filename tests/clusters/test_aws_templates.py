@@ -125,6 +125,8 @@ def test_job_definition(kind, devices, vcpus):
     assert [rule["onExitCode"] for rule in rules if rule["action"] == "EXIT"] == ["2", "3", "6", "7"] and len(rules) <= 5
     for parameter in job["parameters"]:  # Batch is documented to replace whole words
         assert f"Ref::{parameter}" in container["command"]
+    # The training ends before Batch ends it, so that it is retried.
+    assert container["command"][-2] == "--max_hours" and 3600 * float(container["command"][-1]) <= job["timeout"]["attemptDurationSeconds"] - 300
     # As the API's own model describes it.
     code = ("import json, sys, botocore.session, botocore.validate as v; "
             "model = botocore.session.get_session().get_service_model('batch').operation_model('RegisterJobDefinition'); "

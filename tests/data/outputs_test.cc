@@ -14,6 +14,7 @@ namespace dtrain::data {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr char kOfARun[] = "belongs to the run in";
@@ -37,11 +38,13 @@ class Outputs : public testing::Test {
   }
 
   std::string WhyNotFile(const std::string& output, const std::string& input = "") const {
-    return MessageOf([&] { RequireOtherFile(folder_.path(output), {folder_.path(input), "", "missing"}); });
+    const Output file{.flag = "--flag", .path = folder_.path(output), .marks = {{"mark"}, {"", "mine"}}};
+    return MessageOf([&] { RequireOutputs({file}, {folder_.path(input), "", "missing"}); });
   }
   std::string WhyNotFolder(const std::string& output, const std::string& input = "missing") const {
     const auto is_own = [](const std::string& folder) { return fs::exists(fs::path(folder) / "mark"); };
-    return MessageOf([&] { RequireOwnFolder(folder_.path(output), {folder_.path(input)}, is_own); });
+    const Output own{.flag = "--flag", .path = folder_.path(output), .in_folder = true, .is_own_folder = is_own};
+    return MessageOf([&] { RequireOutputs({own}, {folder_.path(input)}); });
   }
 
   const TemporaryFolder folder_;
@@ -55,7 +58,7 @@ TEST_F(Outputs, AnInputIsKnownUnderEveryName) {
   }
   EXPECT_THAT(WhyNotFile("a.csv", ".a.csv.tmp"), HasSubstr("which is read"));  // temporary names of outputs
   EXPECT_THAT(WhyNotFile("b.csv", "b.csv.partial"), HasSubstr("which is read"));
-  for (const char* output : {"new.bin", "data.bin", "new/new.bin", "loop"}) EXPECT_EQ(WhyNotFile(output), "") << output;
+  for (const char* output : {"new.bin", "new/new.bin", "loop"}) EXPECT_EQ(WhyNotFile(output), "") << output;
 }
 
 TEST_F(Outputs, ARunKeepsItsFiles) {
@@ -64,9 +67,7 @@ TEST_F(Outputs, ARunKeepsItsFiles) {
                              "r/result.json", "r/checkpoints/step-3/new.csv", "link/checkpoints/step-3/new.csv"}) {
     EXPECT_THAT(WhyNotFile(output), HasSubstr(kOfARun)) << output;
   }
-  for (const char* output : {"r/own.csv", "r/new.csv", "r/exported/model.safetensors"}) {
-    EXPECT_EQ(WhyNotFile(output), "") << output;
-  }
+  for (const char* output : {"r/new.csv", "r/exported/model.safetensors"}) EXPECT_EQ(WhyNotFile(output), "") << output;
   for (const char* output : {"r", "r/", "r/.", "r/../r/.", "link", "link/", "r/checkpoints", "r/checkpoints/step-3",
                              "r/checkpoints/../../link", "r/attempts"}) {
     EXPECT_THAT(WhyNotFolder(output), HasSubstr(kOfARun)) << output;
@@ -77,8 +78,26 @@ TEST_F(Outputs, ARunKeepsItsFiles) {
 TEST_F(Outputs, OnlyFilesAreReplaced) {
   EXPECT_THAT(WhyNotFile("pipe"), HasSubstr("no regular file"));
   for (const char* output : {"/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}) {
-    EXPECT_THAT(MessageOf([&] { RequireOtherFile(output, {}); }), HasSubstr("no regular file")) << output;
+    EXPECT_THAT(MessageOf([&] { RequireOutputs({{.flag = "--flag", .path = output}}, {}); }),
+                HasSubstr("no regular file"))
+        << output;
   }
+}
+
+TEST_F(Outputs, AFileIsNewEmptyOrKnownByItsMark) {
+  fs::create_symlink("pipe", folder_ / "to_pipe");
+  folder_.Write("empty.csv", "");
+  folder_.Write("marked.csv", "mark, and more");
+  folder_.Write("mine.csv", "is mine");
+  for (const char* output : {"empty.csv", "marked.csv", "mine.csv"}) EXPECT_EQ(WhyNotFile(output), "") << output;
+  for (const char* output : {"r/own.csv", "data.bin", "link.bin", "hard.bin"}) {
+    EXPECT_THAT(WhyNotFile(output), AllOf(HasSubstr("--flag: "), HasSubstr("did not write it"))) << output;
+  }
+  EXPECT_THAT(WhyNotFile("to_pipe"), HasSubstr("no regular file"));
+  const Output in_folder{.flag = "--flag", .path = folder_.path("data.bin"), .in_folder = true};
+  EXPECT_THAT(MessageOf([&] { RequireOutputs({in_folder}, {}); }), HasSubstr("is no folder"));
+  const Output file{.flag = "--flag", .path = folder_.path("new.csv")};
+  EXPECT_THAT(MessageOf([&] { RequireOutputs({file, file}, {}); }), HasSubstr("for another flag, too"));
 }
 
 TEST_F(Outputs, AFolderIsNewOrOwn) {

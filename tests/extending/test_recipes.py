@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from command import BUILD, ROOT, TINY, run
+from text_data import TEXT, make_tokens
 
 HERE = Path(__file__).parent
 PATCHES = {path.stem: path for path in HERE.glob("*.patch")}
@@ -68,7 +69,7 @@ def extended(tmp_path_factory):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("corpus", "__pycache__"))
     for file in ("CMakeLists.txt", "CMakePresets.json"):
         shutil.copy(ROOT / file, copy / file)
-    for patch in PATCHES.values():
+    for _, patch in sorted(PATCHES.items()):
         done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch", "-i", patch], cwd=copy, capture_output=True, text=True,
                               check=False)
         assert done.returncode == 0, f"{patch.name} does not fit the sources any more\n{done.stdout}{done.stderr}"
@@ -191,6 +192,20 @@ def test_a_storage(programs, few_images, run_dir):
                                    ["--loss=focal"], ["--augment=negative"]], ids=lambda flags: flags[0])
 def test_an_example_that_trains(programs, images, run_dir, flags):
     assert trained(programs, run_dir, f"--data_dir={images}", *flags)["val_loss"] < 10
+
+
+@long_only
+def test_a_text_family(programs, run_dir, tmp_path):
+    make_tokens(tmp_path, train=TEXT, val=TEXT)
+    program = {"program": programs / "dtrain_main"}
+    short = ("--tokens_per_sample=16", "--batch_size=4", "--optimizer=adam", "--lr=0.001", "--max_steps=4")
+    run("--model=mini_bert_2", f"--data_dir={tmp_path / 'tokens'}", *short, f"--run_dir={run_dir}", **program)
+    assert json.loads((run_dir / "result.json").read_text(encoding="utf-8"))["val_perplexity"] > 1
+    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'exported'}", **program)
+    (tmp_path / "train.tsv").write_text("sentence\tlabel\n" + 4 * "the cat sat\t1\nthe dog ran\t0\n", encoding="utf-8")
+    run(f"--init_weights={tmp_path / 'exported'}", f"--data_dir={tmp_path}", *short, f"--run_dir={tmp_path / 'fine'}", **program)
+    settings = json.loads((tmp_path / "fine" / "config.json").read_text(encoding="utf-8"))
+    assert (settings["model"], settings["task"]) == ("mini_bert", "text_classification")
 
 
 @long_only

@@ -127,3 +127,16 @@ def test_a_disk_that_fills_empties_and_fills(few_images, tmp_path):
         found = sha256(run_dir / "model.safetensors"), losses(run_dir)
     run(*flags, f"--run_dir={tmp_path / 'alone'}", f"--max_steps={steps}", "--save_every_epochs=0")
     assert found == (sha256(tmp_path / "alone" / "model.safetensors"), losses(tmp_path / "alone"))
+
+
+def test_a_disk_without_room_for_a_checkpoint_is_refused(few_images, tmp_path):
+    """A checkpoint of this model takes 32 MB."""
+    flags = (*TINY, f"--data_dir={few_images}", "--max_steps=1", "--save_every_epochs=0")
+    with SmallDisk(tmp_path / "disk", 24) as disk:
+        for more in (["--dry_run"], []):
+            said = run(*flags, f"--run_dir={disk.folder / 'run'}", *more, check=5).stderr
+            assert "but a checkpoint takes about 3" in said and "none could be saved" in said
+    with SmallDisk(tmp_path / "larger", 100) as disk:
+        said = run(*flags, f"--run_dir={disk.folder / 'run'}", "--dry_run").stderr
+        assert "but the run will write about" in said and "lower --keep_checkpoints" in said
+        run(*flags, f"--run_dir={disk.folder / 'run'}", "--keep_checkpoints=1")

@@ -41,6 +41,19 @@ def test_during_training(few_images, undisturbed, run_dir, asked, number):
     assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
 
 
+@pytest.mark.parametrize("slurm", [False, True])
+def test_the_end_of_the_time(few_images, run_dir, slurm):
+    """Slurm's end is ten seconds away: the run stops in the middle of that."""
+    limit = [] if slurm else ["--max_hours=0.001"]
+    env = {"SLURM_JOB_END_TIME": str(int(time.time()) + 10)} if slurm else {}
+    flags = (*FLAGS, f"--data_dir={few_images}", "--epochs=100000", "--save_every_epochs=0", f"--run_dir={run_dir}")
+    ended = run(*flags, *limit, env=env, check=75)
+    step = stopped_at({0: ended})
+    assert "saves and stops with 75 after" in ended.stderr and not (run_dir / "error.json").exists()
+    again = run(*flags, "--limit_train_steps=1", "--max_hours=0", env=env)
+    assert f"step-{step:09}" in again.stderr, again
+
+
 @pytest.mark.fault(3, "SIGTERM during an evaluation", "exit 75")
 def test_during_evaluation(slow_to_evaluate, run_dir):
     """The evaluation is broken off, and repeated when the run resumes. The numbers are those of an undisturbed run."""

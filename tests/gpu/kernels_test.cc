@@ -1,6 +1,7 @@
 // Compares the kernel that prepares images with the CPU's bits, those of batch normalisation with ATen, and tests
 // batches that are copied on a side stream.
 #include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "data/formats/raw_rows.h"
 #include "data/image/prepare_images.h"
+#include "data/machine/thread.h"
 #include "data/pipeline/device_feed.h"
 #include "models/layers.h"
 #include "models/registry.h"
@@ -211,6 +213,26 @@ TEST(DeviceFeed, BatchesArriveWholeWhileTheOneBeforeIsComputedOn) {
   }
   ASSERT_EQ(sums.size(), static_cast<size_t>(kBatches));
   for (size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i].item<int64_t>(), wanted[i]) << "batch " << i;
+}
+
+// LibTorch's pool has 32 streams, which it gives out in turn.
+TEST(DeviceFeed, AllCopiesAreMadeOnOneStream) {
+  const at::Device gpu = Gpu();
+  const c10::impl::VirtualGuardImpl guard(at::kCUDA);
+  data::MakeTransport(gpu);
+  const c10::Stream first = guard.getStreamFromGlobalPool(gpu);
+  for (int i = 0; i < 31; ++i) data::MakeTransport(gpu);
+  EXPECT_NE(guard.getStreamFromGlobalPool(gpu), first);
+}
+
+// With one GPU, this is true in any case.
+TEST(Threads, WorkOnTheRanksGpu) {
+  launch::Launch launch;
+  if (device::CountGpus() > 1) launch.local_rank = 1;
+  launch.local_world_size = launch.local_rank + 1;
+  const at::Device gpu = device::DeviceOf(launch, "nccl");
+  data::Thread([gpu] { EXPECT_EQ(c10::impl::VirtualGuardImpl(at::kCUDA).getDevice(), gpu); }).join();
+  Gpu();
 }
 
 }  // namespace

@@ -16,11 +16,12 @@ constexpr double kTimeoutSeconds = 60;
 TEST(Nccl, OneRankReducesItsOwnGradients) {
   const launch::Launch launch;
   const device::RankDevice place = device::ChooseDevice(launch, "nccl");
-  EXPECT_FALSE(place.name.empty());
-  EXPECT_FALSE(place.pci_id.empty());
+  EXPECT_FALSE(place.gpu.name.empty());
+  EXPECT_FALSE(place.gpu.pci_id.empty());
+  EXPECT_EQ(place.gpu.uuid.size(), 32U);
   Rendezvous rendezvous({.launch = launch, .init_timeout_seconds = kTimeoutSeconds}, {});
   rendezvous.WaitForAll("{}");
-  RequireDistinctGpus(rendezvous, place.pci_id, MachineId());
+  RequireDistinctGpus(rendezvous, place.gpu, MachineId());
   device::Apply(device::NcclEnvironment("", kTimeoutSeconds, /*on_one_machine=*/true));
   Communicator communicator(rendezvous, place.device, kTimeoutSeconds);
   ASSERT_FALSE(communicator.is_alone());

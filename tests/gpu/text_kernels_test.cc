@@ -73,7 +73,7 @@ TEST(TextKernels, DropoutFollowsTheGenerator) {
 TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
   const at::Device gpu = Gpu();
   const models::Sequences sequences =
-      models::Padded(at::randint(4, 50, {6, 33}, at::kLong), {}, /*padding_id=*/1).To(gpu);
+      models::Padded(at::randint(4, 50, {6, 33}, at::kLong), {}, {.padding_id = 1, .first_position = 2}).To(gpu);
   std::vector<std::vector<at::Tensor>> gradients;
   for (const bool checkpointed : {false, true}) {
     at::manual_seed(1);

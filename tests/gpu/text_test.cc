@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "data/pipeline/device_feed.h"
+#include "models/sequences.h"
 #include "tests/small_masked_lm.h"
 #include "trainer/device/device.h"
 #include "trainer/tasks/sample_results.h"
@@ -43,6 +44,31 @@ TEST(MaskedLm, StepsAreThoseOfTheCpu) {
         const double norm = wanted.gradients[i].norm().item<double>();
         EXPECT_LE((result.gradients[i] - wanted.gradients[i]).norm().item<double>(), tolerance * norm + 1e-4) << i;
       }
+    }
+  }
+}
+
+// Before Ampere packed sequences in half precision take the other kernel.
+TEST(Attend, BothKernelsForPackedSequencesAgree) {
+  const at::Device gpu = device::DeviceOf(launch::Launch{}, "nccl");
+  constexpr int64_t kHeads = 2, kHidden = 128;
+  at::manual_seed(8);
+  const at::Tensor ids = at::ones({3, 40}, at::kLong);
+  const at::Tensor attended = at::arange(40).unsqueeze(0).lt(at::tensor({40, 3, 17}).unsqueeze(1));
+  const models::Sequences sequences = models::Packed(ids, attended, /*padding_id=*/1).To(gpu);
+  const at::Tensor values = at::randn({3, 60, kHidden}), gradient = at::randn({60, kHidden}).to(gpu);
+  for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
+    std::vector<at::Tensor> results[2];
+    for (const bool flash : {false, true}) {
+      std::vector<at::Tensor> qkv;
+      for (int64_t i = 0; i < 3; ++i) qkv.push_back(values[i].to(gpu).to(type).requires_grad_());
+      const at::Tensor y = models::AttendPackedOnGpu(qkv[0], qkv[1], qkv[2], kHeads, sequences, /*dropout=*/0, flash);
+      y.backward(gradient.to(type));
+      results[flash] = {y.detach(), qkv[0].grad(), qkv[1].grad(), qkv[2].grad()};
+    }
+    for (size_t i = 0; i < results[0].size(); ++i) {
+      const at::Tensor wanted = results[1][i].to(at::kFloat);
+      EXPECT_LE((results[0][i].to(at::kFloat) - wanted).norm().item<double>(), 2e-2 * wanted.norm().item<double>());
     }
   }
 }

@@ -28,10 +28,18 @@ def evaluate(data, *flags, **options):
     return run("--mode=eval", f"--data_dir={data}", *flags, **options)
 
 
-def test_an_evaluation_needs_no_more_than_the_run(images, trained):
+def test_an_evaluation_needs_no_more_than_the_run(images, trained, tmp_path):
     folder, last_line = trained
-    for flags in ([f"--run_dir={folder}"], [f"--input={folder}"], [f"--resume={folder / 'checkpoints' / 'step-000000010'}"],
-                  [f"--init_weights={folder / 'model.safetensors'}"], [f"--run_dir={folder}", "--weights=best"]):
+    checkpoint, exported = folder / "checkpoints" / "step-000000010", tmp_path / "exported"
+    run("--mode=export", f"--input={folder}", "--weights=last", f"--output={exported}")
+    for weights in (folder, folder / "model.safetensors", checkpoint, checkpoint / "model.safetensors", exported):
+        outcome = evaluate(images, f"--init_weights={weights}")
+        assert outcome.last_line.startswith(last_line), outcome
+        assert "--model=resnet18 --image_size=32" in outcome.stderr
+    run("--mode=export", f"--input={exported}", f"--output={tmp_path / 'again'}")
+    assert (tmp_path / "again" / "config.json").read_bytes() == (exported / "config.json").read_bytes()
+    for flags in ([f"--run_dir={folder}"], [f"--input={folder}"], [f"--resume={checkpoint}"],
+                  [f"--run_dir={folder}", "--weights=best"]):
         outcome = evaluate(images, *flags)
         assert outcome.last_line.startswith(last_line), (flags, outcome)
         assert "--model=resnet18 --image_size=32" in outcome.stderr

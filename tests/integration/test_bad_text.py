@@ -1,5 +1,7 @@
 """Text that training must not accept: each kind is named, with its exit code, and nothing is trained on it."""
 
+import csv
+import io
 import json
 import os
 import shutil
@@ -9,8 +11,8 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from command import DATA, load_json, metrics, run, sha256
-from text_data import TEXT, make_tokens, write_tokenizer
+from command import DATA, MAIN, load_json, metrics, run, sha256
+from text_data import TEXT, make_tokens, write_roberta_tokenizer, write_tokenizer
 
 TINY_TEXT = ("--model=roberta_tiny", "--tokens_per_sample=32", "--batch_size=8", "--max_steps=2", "--optimizer=adam",
              "--lr=0.001", "--save_every_epochs=0")
@@ -183,3 +185,66 @@ def test_rows_of_one_token(tmp_path, run_dir):
     save_file({"input_ids": numpy.arange(4, 36).reshape(32, 1)}, tmp_path / "train.safetensors")
     outcome = run(*TINY_TEXT, f"--data_dir={tmp_path}", f"--run_dir={run_dir}", "--vocab_size=40")
     assert outcome.last_line.startswith("train_loss=")
+
+
+SENTENCES = ("--model=roberta_tiny", "--task=text_classification", "--tokens_per_sample=16", "--batch_size=2", "--optimizer=adam")
+
+
+@pytest.fixture(scope="module")
+def reviews(module_dir):
+    folder = module_dir / "reviews"
+    folder.mkdir()
+    write_roberta_tokenizer(folder)
+    for split in ("train", "val"):
+        (folder / f"{split}.tsv").write_text("text\tlabel\nthe cat\tx\nthe dog\ty\nthe mat\tx\nthe log\ty\n", encoding="utf-8")
+    return folder
+
+
+def test_a_blank_text_is_a_row_that_says_so(reviews, tmp_path):
+    run(*SENTENCES, f"--data_dir={reviews}", "--lr=0.001", "--max_steps=1", f"--run_dir={tmp_path / 'run'}")
+    (tmp_path / "in.txt").write_text("the cat\n\n \nthe dog\n", encoding="utf-8")
+    predict = ("--mode=predict", f"--run_dir={tmp_path / 'run'}", f"--data_dir={reviews}", f"--input={tmp_path / 'in.txt'}")
+    for name in ("out.csv", "out.jsonl", "out.npy"):
+        outcome = run(*predict, f"--{'features' if name == 'out.npy' else 'output'}={tmp_path / 'new' / name}", check=5)
+        assert "--run_dir" not in outcome.stderr.split("what to do: ")[1] and "/new/" in outcome.stderr
+        outcome = run(*predict, f"--{'features' if name == 'out.npy' else 'output'}={tmp_path / name}")
+        assert outcome.last_line == "predicted=2 unreadable=2" and "2 texts of --input: the text is empty" in outcome.stderr
+        if name == "out.npy":
+            assert numpy.isnan(numpy.load(tmp_path / name)).all(axis=1).tolist() == [False, True, True, False]
+        text = (tmp_path / name.replace("npy", "jsonl")).read_text(encoding="utf-8")
+        rows = list(csv.DictReader(io.StringIO(text))) if name == "out.csv" else list(map(json.loads, text.splitlines()))
+        assert [row["text"] for row in rows] == ["the cat", "", " ", "the dog"]
+        assert [row.get("error") or "" for row in rows] == ["", "the text is empty", "the text is empty", ""]
+        (tmp_path / name).unlink()
+        (tmp_path / "out.jsonl").unlink(missing_ok=True)
+
+
+def test_what_is_no_file_is_no_missing_split(reviews, tmp_path):
+    folder = shutil.copytree(reviews, tmp_path / "data")
+    (folder / "val.tsv").unlink()
+    os.mkfifo(folder / "val.tsv")
+    outcome = run(*SENTENCES, f"--data_dir={folder}", "--lr=0.001", "--max_steps=1", f"--run_dir={tmp_path / 'run'}", check=3)
+    assert "val.tsv is neither a file nor a folder" in outcome.stderr
+
+
+def test_a_short_run_that_has_learned_nothing_is_no_success(reviews, run_dir):
+    outcome = run(*SENTENCES, f"--data_dir={reviews}", "--lr=1e30", "--max_steps=10", f"--run_dir={run_dir}", check=6)
+    assert "after 10 steps the loss is not finite" in outcome.stderr
+
+
+def test_the_vocabulary_may_be_asked_of_the_tokenizer(reviews, run_dir):
+    run(*SENTENCES, f"--data_dir={reviews}", "--lr=0.001", "--max_steps=1", "--dry_run", "--vocab_size=0", f"--run_dir={run_dir}")
+
+
+@pytest.mark.parametrize("field, most", [("vocab_size", 1 << 24), ("hidden_size", 1 << 24), ("intermediate_size", 1 << 24),
+                                         ("num_hidden_layers", 10_000), ("max_position_embeddings", 1 << 24),
+                                         ("type_vocab_size", 1 << 24)])
+def test_a_shape_of_any_size_is_judged_before_it_is_made(made_tokens, tmp_path, run_dir, field, most):
+    """A size that memory may or may not hold: the plan or the estimate comes without an attempt (4 GiB of addresses)."""
+    shape = {"model_type": "roberta", "vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 2,
+             "num_attention_heads": 2, "intermediate_size": 512, "max_position_embeddings": 512, field: most}
+    (tmp_path / "config.json").write_text(json.dumps(shape), encoding="utf-8")
+    outcome = run(f"--as={4 << 30}", MAIN, "--model=roberta", f"--model_config={tmp_path / 'config.json'}",
+                  f"--data_dir={made_tokens}", "--max_steps=2", f"--run_dir={run_dir}", "--dry_run", program="prlimit",
+                  check=None)
+    assert outcome.code == 0 or (outcome.code == 7 and "GiB of memory" in outcome.stderr), outcome

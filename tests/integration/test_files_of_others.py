@@ -95,7 +95,7 @@ def test_names_are_no_formulas(own_images, tmp_path, run_dir):
     run("--mode=predict", f"--run_dir={run_dir}", "--input==1+1/000.jpg", f"--output={tmp_path / 'p.csv'}",
         cwd=own_images / "val")
     tables = {}
-    for path in (run_dir / "confusion_matrix.csv", run_dir / "class_accuracy.csv", tmp_path / "p.csv"):
+    for path in (run_dir / "eval-val" / "confusion_matrix.csv", run_dir / "eval-val" / "class_accuracy.csv", tmp_path / "p.csv"):
         with path.open(newline="", encoding="utf-8") as file:
             tables[path.name] = list(csv.reader(file))
         assert not [cell for row in tables[path.name] for cell in row if cell.startswith(("=", "+", "-", "@"))]

@@ -35,10 +35,10 @@ def samples(text: str) -> dict:
 
 @pytest.fixture(scope="module")
 def driver(module_dir) -> dict:
-    """The environment of a machine with GPUs: a substitute for NVML under its name."""
+    """The environment of a machine with GPUs, which is to compute on the CPU: a substitute for NVML under its name."""
     module_dir.mkdir(exist_ok=True)
     (module_dir / "libnvidia-ml.so.1").symlink_to((BUILD / "tests/trainer/report/libfake_nvml.so").resolve())
-    return {"LD_LIBRARY_PATH": str(module_dir)}
+    return {"LD_LIBRARY_PATH": str(module_dir), "CUDA_VISIBLE_DEVICES": ""}
 
 
 @pytest.fixture(scope="module")

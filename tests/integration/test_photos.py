@@ -2,12 +2,13 @@
 
 import csv
 import io
+import json
 import tarfile
 
 import pytest
 from PIL import Image
 
-from command import DATA, TINY, TINY_RESNET, run
+from command import DATA, TINY, TINY_RESNET, load_json, run
 
 # What makes a stored image of an upright one, by the orientation that undoes it.
 TURNS = {2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -44,7 +45,7 @@ def predicted(run_dir, photos, output, *flags) -> tuple[list[dict], str]:
 
 
 def test_a_run_that_turns_them_predicts_so(few_images, photos, run_dir, tmp_path):
-    said = run(*TINY_RESNET, f"--data_dir={few_images}", "--max_steps=3", "--exif_orientation", f"--run_dir={run_dir}").stderr
+    said = run(*TINY_RESNET, f"--data_dir={few_images}", "--max_steps=3", f"--run_dir={run_dir}").stderr
     assert "EXIF" not in said
     rows, said = predicted(run_dir, photos, tmp_path / "upright.csv")
     assert len({row["probability_1"] for row in rows[:8]}) == 1 and "EXIF" not in said
@@ -54,6 +55,22 @@ def test_a_run_that_turns_them_predicts_so(few_images, photos, run_dir, tmp_path
     assert "--input: 7 of 11 images have an EXIF orientation" in said
     said = run("--mode=predict", f"--run_dir={run_dir}", f"--input={photos / 'y.HEIC'}", f"--output={tmp_path / 'none.csv'}", check=3).stderr
     assert "(1 file tried); the first is" in said and "y.HEIC: HEIC images are not read; convert them" in said
+
+
+def test_a_run_keeps_what_it_began_with(few_images, photos, run_dir, tmp_path):
+    """A run of a version that did not turn photographs has no such setting, or false."""
+    flags = (*TINY_RESNET, f"--data_dir={few_images}", f"--run_dir={run_dir}")
+    run(*flags, "--max_steps=1", "--noexif_orientation")
+    run(*flags, "--max_steps=2")
+    config = load_json(run_dir / "config.json")
+    assert config["exif_orientation"] is False
+    for known in (config, {name: value for name, value in config.items() if name != "exif_orientation"}):
+        (run_dir / "config.json").write_text(json.dumps(known), encoding="utf-8")
+        rows, _ = predicted(run_dir, photos, tmp_path / "stored.csv")
+        assert len({row["probability_1"] for row in rows[:8]}) > 4
+    theirs = json.loads(run("--opt=sgd", "--sched=cosine", f"--data_dir={few_images}", "--print_config").stdout)  # timm's
+    ours = json.loads(run(f"--data_dir={few_images}", "--print_config").stdout)
+    assert (theirs["exif_orientation"], ours["exif_orientation"]) == (False, True)
 
 
 def test_a_training_says_once_that_it_leaves_them(own_images, run_dir, tmp_path):
@@ -68,6 +85,6 @@ def test_a_training_says_once_that_it_leaves_them(own_images, run_dir, tmp_path)
     assert sorted(image.getexif().get(0x0112, 1) for image in images)[-8:] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert {image.size for image in images if image.getexif().get(0x0112, 1) > 4} == {(30, 36)}
     for data in (own_images, packed):
-        said = run(*TINY, f"--data_dir={data}", "--max_steps=1", f"--run_dir={run_dir}", "--resume=none").stderr
+        said = run(*TINY, f"--data_dir={data}", "--max_steps=1", f"--run_dir={run_dir}", "--resume=none", "--noexif_orientation").stderr
         assert said.count("EXIF") == 1 and "train: 7 of 40 images have an EXIF orientation" in said
-        run(*TINY, f"--data_dir={data}", "--max_steps=1", f"--run_dir={run_dir}", "--resume=none", "--exif_orientation")
+        run(*TINY, f"--data_dir={data}", "--max_steps=1", f"--run_dir={run_dir}", "--resume=none")

@@ -152,6 +152,51 @@ def test_a_limited_evaluation_says_on_how_many_samples(draw, tmp_path):
     assert not any("samples" in name for name in rows[0] if name.startswith("last val"))
 
 
+def test_few_runs_stand_beside_each_other(draw, tmp_path):
+    """No column is out of sight, whatever the number of flags and metrics; runs with the same numbers are named."""
+    runs = [made_up_run(tmp_path / f"run-{number}", steps=30, lr=number) for number in range(7)]
+    assert draw(*runs[:6], f"--output={tmp_path / 'few'}")[0] == 0
+    page = Page(tmp_path / "few")
+    assert [head.split()[-1] for head in page.tables[0][0]] == ["run", *(run.name for run in runs[:6])]
+    assert [row["--lr"] for row in page.rows()] == [str(number) for number in range(6)]
+    assert page.has("run-4 and run-5 have logged the same losses")
+    assert draw(*runs, f"--output={tmp_path / 'many'}")[0] == 0
+    assert [row[0].split()[-1] for row in Page(tmp_path / "many").tables[0][1:]] == [run.name for run in runs]
+
+
+def test_a_stopped_run_has_devices_and_time(tmp_path):
+    """The time of a run without a result is that of times.jsonl: the second attempt went on from step 10 of 20."""
+    folder = made_up_run(tmp_path / "run", steps=30, finished=False)
+    told = [{"attempt": 1, "step": 0, "startup_seconds": 3}, {"attempt": 1, "step": 10, "startup_seconds": 3, "forward_seconds": 5},
+            {"attempt": 1, "step": 20, "startup_seconds": 3, "forward_seconds": 9},
+            {"attempt": 2, "step": 10, "startup_seconds": 2}, {"attempt": 2, "step": 30, "startup_seconds": 2, "backward_seconds": 10}]
+    (folder / "times.jsonl").write_text("".join(json.dumps(line) + "\n" for line in told) + '{"attempt": 2, "st', encoding="utf-8")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"start": {"world_size": 4}}), encoding="utf-8")
+    stopped = read_run(folder)
+    assert stopped.devices == 4 and stopped.state() == "stopped"
+    assert stopped.wall_time() == {"startup": 5, "compute": 15, "lost": 4}
+    assert charts.wall_time(compare(stopped)) is not None
+
+
+def test_the_classes_of_an_evaluation_are_shown_once(draw, tmp_path):
+    folder = made_up_run(tmp_path / "run", steps=30)
+    (folder / "confusion_matrix.csv").write_text("true class,a,b\na,2,1\nb,0,1\n", encoding="utf-8")
+    rows = "".join(f"x.jpg,{label},{prediction},1,0.9\n" for label, prediction in ("aa", "aa", "ab", "bb"))
+    (tmp_path / "p.csv").write_text("file,label,prediction,loss,probability_1\n" + rows, encoding="utf-8")
+    for times in (1, 2):
+        assert draw(folder, f"--predictions={tmp_path / 'p.csv'}", f"--output={tmp_path / 'report'}")[0] == 0
+        assert sum(table[0][0] == "class" for table in Page(tmp_path / "report").tables) == times
+        (tmp_path / "p.csv").write_text("file,label,prediction,loss,probability_1\n" + rows + "y.jpg,b,b,1,0.9\n", encoding="utf-8")
+
+
+def test_few_points_are_marked(tmp_path):
+    few = read_run(made_up_run(tmp_path / "few", steps=5, lr_schedule="step"))
+    many = read_run(made_up_run(tmp_path / "many", steps=100))
+    line, other = charts.learning_rate(compare(few, many)).axes[0].lines
+    assert (line.get_marker(), line.get_drawstyle()) == ("o", "steps-post") and (other.get_marker(), other.get_drawstyle()) == ("None", "default")
+
+
 def test_a_run_under_way(tmp_path):
     folder = made_up_run(tmp_path / "run", steps=3)
     (folder / "result.json").write_text('{"step": 2}')
@@ -219,6 +264,11 @@ def test_classes_with_their_intervals(tmp_path):
     rows = classes.class_rows(classes.read_matrix(tmp_path))
     assert [(row.name, row.correct, row.samples, row.rival, row.times) for row in rows] == [
         ("=cat", 8, 10, "dog, old", 2), ("rat", 96, 100, "=cat", 3), ("dog, old", 1, 1, "=cat", 0)]
+    assert (rows[0].precision, rows[0].f1, rows[1].precision) == (8 / 11, 16 / 21, 1)
+    assert classes.whole_accuracy(rows).startswith("94.59 % of 111 samples, 95 % interval 88.7 to 97.5 %; always guessing rat")
+    (tmp_path / "eval-val").mkdir()
+    (tmp_path / "eval-link").symlink_to(tmp_path / "eval-val")
+    assert classes.evaluations(tmp_path) == [("val", tmp_path / "eval-val"), ("", tmp_path)]
     proportion = pytest.importorskip("scipy.stats").binomtest
     for row in rows:
         interval = proportion(row.correct, row.samples).proportion_ci(method="wilson")

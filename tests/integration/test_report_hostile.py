@@ -117,6 +117,11 @@ def test_nothing_is_written_through_a_link_or_over_a_run(draw, tmp_path):
     code, _, said = draw(folder, f"--output={folder / '..' / 'run'}")
     assert code == 2 and "config.json" in said and sorted(path.name for path in folder.iterdir()) == before
     assert draw(folder, f"--output={victim}")[0] == 2
+    for name in ("report.html", "loss.png"):
+        theirs = tmp_path / f"with {name}" / name
+        theirs.parent.mkdir()
+        theirs.write_text("precious")
+        assert draw(folder, f"--output={theirs.parent}")[0] == 2 and theirs.read_text() == "precious"
     assert draw(folder, "--output=/proc/report")[0] == 5
 
 

@@ -92,10 +92,16 @@ def test_what_may_be_written(tmp_path):
                         (tmp_path / "folder.svg", "no regular file"), (tmp_path / "none" / "a.svg", "is no folder"),
                         (tmp_path / "a.json", "does not end in .svg")):
         with pytest.raises(Failure, match=words):
-            safe_files.output_file(path, [".svg"], [tmp_path / "missing", precious])
+            safe_files.output_file(path, [".svg"], [tmp_path / "missing", precious], b"mine")
     for path in (link, tmp_path / "new.svg", tmp_path / "NEW.SVG"):
-        safe_files.output_file(path, [".svg"], [precious])
-    safe_files.output_file(precious, [".svg"], [])
+        safe_files.output_file(path, [".svg"], [precious], b"mine")
+    own, empty = tmp_path / "own.svg", tmp_path / "empty.svg"
+    own.write_bytes(bytes(safe_files.CHUNK) + b"mark" + bytes(5))
+    empty.touch()
+    for path in (own, empty):
+        safe_files.output_file(path, [".svg"], [], b"mark")
+    with pytest.raises(Failure, match="did not write it"):
+        safe_files.output_file(own, [".svg"], [], b"another mark")
 
 
 @pytest.mark.parametrize("text", ["", "x", "nan", "inf", "-1", "1e9"])

@@ -238,3 +238,27 @@ def test_without_its_packages_it_says_so(tmp_path):
     done = subprocess.run([sys.executable, "-S", SWEEP], capture_output=True, text=True, check=False,
                           env={"PATH": os.environ["PATH"]})
     assert done.returncode == 2 and "pip install -r" in done.stderr
+
+
+def test_the_best_mean_over_seeds_wins(sweep, tmp_path, monkeypatch):
+    """The best single value is of lr 2, whose other seed is bad; one seed of lr 3 diverges."""
+    program = tmp_path / "dtrain_main"
+    program.write_text("""#!/bin/sh
+for flag; do case $flag in --run_dir=*) run=${flag#*=};; --lr=*) lr=${flag#*=};; --seed=*) seed=${flag#*=};; esac; done
+case " $* " in *" --help "*|*" --dry_run "*|*" --print_config "*) exec "$DTRAIN" "$@" ;; esac
+mkdir -p "$run"
+case $lr,$seed in 1,*) top1=50.$seed;; 2,0) top1=60;; 3,0) top1=90;; 3,1) exit 6;; *) top1=10;; esac
+echo "{\\"val_top1\\": $top1}" > "$run/result.json"
+""", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("DTRAIN", str(MAIN))
+    space = space_file(tmp_path, "metric: val_top1\nflags:\n  lr: [2, 1, 3]\n  seed: [0, 1]\n")
+    words = arguments(tmp_path / "a", space, "--average_over=seed", trials=100, command=[program, "--data_format=synthetic"])
+    code, said, _ = sweep(*words)
+    assert code == 0 and "val_top1 50.05 ± 0.071 over 2 trials: lr=1" in said
+    best = load_json(tmp_path / "a" / "best.json")
+    assert best["params"]["lr"] == 1 and best["mean"] == pytest.approx(50.05) and len(best["trials"]) == 2
+    with open(tmp_path / "a" / "averages.csv", newline="", encoding="utf-8") as file:
+        assert [(row["lr"], row["trials"]) for row in csv.DictReader(file)] == [("1", "2"), ("2", "2"), ("3", "1")]
+    refused = arguments(tmp_path / "b", space, "--average_over=momentum", command=[program, "--data_format=synthetic"])
+    assert sweep(*refused)[0] == 2

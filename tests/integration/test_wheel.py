@@ -4,11 +4,14 @@ tests a whole installation, torch included, in a root of another release, and un
 import os
 import subprocess
 import sys
+import sysconfig
 import zipfile
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
-from command import BUILD, MAIN, ROOT, run
+from command import BUILD, MAIN, ROOT, TINY_RESNET, run
 
 pytest.importorskip("torch", reason="scripts/setup.sh --tests installs it")
 pytest.importorskip("wheel", reason="scripts/setup.sh --tests installs it")
@@ -29,16 +32,72 @@ def test_it_says_what_it_is_and_needs(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata = archive.read(f"dtrain-{version}.dist-info/METADATA").decode().split("\n\n")[0].splitlines()
-    assert [line for line in metadata if line.startswith("Requires-Dist")] == ["Requires-Dist: torch==2.11.*"]
+    needed = [line for line in metadata if line.startswith("Requires-Dist")]
+    assert [line for line in needed if "extra ==" not in line] == ["Requires-Dist: torch==2.11.*"]
+    assert any(line.startswith("Requires-Dist: matplotlib==") and line.endswith('; extra == "scripts"') for line in needed)
     assert {f"dtrain-{version}.dist-info/licenses/LICENSE", f"dtrain-{version}.dist-info/licenses/notices.md"} <= set(names)
     assert not [name for name in names if name.endswith("gpu_test")]
 
 
-def test_its_commands_are_the_programs(wheel, tmp_path):
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--disable-pip-version-check",
-                    f"--prefix={tmp_path}", wheel], check=True)
-    packages, = tmp_path.glob("lib/python*/site-packages")
-    env = {"PYTHONPATH": str(packages)}
+@pytest.fixture(scope="module")
+def fresh(wheel, tmp_path_factory):
+    """A bare environment with nothing but the wheel, and links to the torch and its CUDA that the tests have from PyPI."""
+    folder = tmp_path_factory.mktemp("fresh")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    python = folder / "venv" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "pip", "-q", "--python", python, "install", "--no-deps", "--no-index",
+                    "--disable-pip-version-check", wheel], check=True)
+    packages, = (folder / "venv").glob("lib/python*/site-packages")
+    theirs = Path(find_spec("torch").submodule_search_locations[0]).parent
+    for name in ("torch", "nvidia"):
+        (packages / name).symlink_to(theirs / name)
+    return folder / "venv"
+
+
+def test_its_commands_are_the_programs(fresh, tmp_path):
+    bin_folder = fresh / "bin"
     for program in ("dtrain_main", "dtrain_data", "dtrain_bench"):
-        assert run("--version", program=tmp_path / "bin" / program, env=env).stdout.startswith(program)
-    assert "exit code 3" in run("--data_dir=/nonexistent", program=tmp_path / "bin" / "dtrain_main", env=env, check=3).stderr
+        assert run("--version", program=bin_folder / program).stdout.startswith(program)
+        assert "\\-\\-flagfile" in (fresh / "share/man/man1" / f"{program}.1").read_text(encoding="utf-8")
+    assert run("-m", "dtrain", "--version", program=bin_folder / "python").stdout.startswith("dtrain_main")
+    assert "exit code 3" in run("--data_dir=/nonexistent", program=bin_folder / "dtrain_main", check=3).stderr
+    flags = (*TINY_RESNET, "--data_format=synthetic", "--num_classes=4", "--max_steps=2", f"--run_dir={tmp_path / 'run'}")
+    run(*flags, program=bin_folder / "dtrain_main")
+    # What scripts need is an extra of the wheel; here it is lent.
+    assert "pip install" in run(tmp_path / "run", program=bin_folder / "dtrain_report", check=2).stderr
+    env = {"PYTHONPATH": sysconfig.get_path("purelib")}
+    run(tmp_path / "run", f"--output={tmp_path / 'report'}", program=bin_folder / "dtrain_report", env=env)
+    assert list((tmp_path / "report").glob("*.html"))
+    assert "--trials" in run("--help", program=bin_folder / "dtrain_sweep", env=env).stdout
+    assert "--project" in run("wandb", "--help", program=bin_folder / "dtrain_events").stdout
+    run("comet", program=bin_folder / "dtrain_events", check=2)
+
+
+def test_its_kernels_take_the_cuda_of_torch(fresh):
+    """A wheel with libdtrain_cuda.so has none of CUDA's libraries: those that torch loads are enough."""
+    library, = fresh.glob("lib/python*/site-packages/dtrain/bundle/libexec/libdtrain_cuda.so") or [None]
+    assert (library is not None) == (BUILD / "bin" / "libdtrain_cuda.so").exists()
+    if library is not None:
+        load = f"import ctypes, torch; ctypes.CDLL({str(library)!r}, mode=ctypes.RTLD_GLOBAL | 2).dtrain_cuda_plugin"
+        run("-c", load, program=fresh / "bin" / "python", env={"LD_LIBRARY_PATH": "", "PYTHONPATH": sysconfig.get_path("purelib")})
+
+
+COMPLETE = """
+source "$0"
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+previous=${COMP_WORDS[COMP_CWORD-1]}
+compopt() { :; }
+"_$1" "$1" "${COMP_WORDS[COMP_CWORD]}" "$previous"
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.parametrize("words, expected", [
+    (["dtrain_main", "--max_ho"], ["--max_hours="]), (["dtrain_main", "--mode", "=", "ev"], ["eval"]), (["dtrain_main", "--nest"], ["--nesterov"]),
+    (["dtrain_main", "--mode", "="], ["train", "eval", "predict", "export"]), (["dtrain_bench", "co"], ["collective"]),
+    (["dtrain_data", "pack", "--output_fo"], ["--output_format="])])
+def test_bash_completes(fresh, words, expected):
+    done = subprocess.run(["bash", "-c", COMPLETE, fresh / "share/bash-completion/completions" / words[0], *words], capture_output=True, text=True,
+                          check=True)
+    assert done.stdout.split() == expected, done.stderr
+    assert f"#compdef {words[0]}\n" in (fresh / "share/zsh/site-functions" / f"_{words[0]}").read_text(encoding="utf-8")

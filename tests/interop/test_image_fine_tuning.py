@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from command import ROOT, final_numbers, metrics, run
 from gentle_training import BATCH, CLASSES, SAMPLES, resnet18, samples  # noqa: F401
+from small_roberta import transformers
 from truth import record, worst_ratio
 
 NEW_CLASSES, STEPS, EPOCHS = 4, 12, 20
@@ -96,3 +97,41 @@ def test_the_recipe_is_pythons(data, samples, resnet18, module_dir):
     assert found["val_loss"] == pytest.approx(loss, abs=1e-4)
     record("Models", f"evaluation at {EVAL_SIZE} pixels after training at {SIZE}", PEER, "1e-4 of the loss",
            abs(found["val_loss"] - loss))
+
+
+def test_the_classifier_follows_the_names(module_dir, tmp_path):
+    """The weights have the classes of the folders in another order: steps are those of the reference with the rows that
+    belong to the names. The weights are Hugging Face's folder, and the file that is exported of it."""
+    names, steps = ["pear", "apple", "fig", "lime"], 3
+    torch.manual_seed(3)
+    model = transformers.ResNetForImageClassification(transformers.ResNetConfig(
+        layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512], id2label=dict(enumerate(names)),
+        label2id={name: label for label, name in enumerate(names)}))
+    model.save_pretrained(tmp_path / "hf")
+    run("--mode=export", "--model=resnet18", f"--input={tmp_path / 'hf'}", f"--output={tmp_path / 'exported.safetensors'}")
+    pixels = np.random.default_rng(1).integers(0, 256, (2 * NEW_CLASSES, SIZE, SIZE, 3), np.uint8)
+    for number, image in enumerate(pixels):
+        folder = tmp_path / "data" / "train" / sorted(names)[number // 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{number}.png")
+    images = (torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
+    labels = torch.tensor([names.index(sorted(names)[number // 2]) for number in range(2 * NEW_CLASSES)])
+    optimizer = torch.optim.SGD(model.train().parameters(), lr=0.01)
+    expected = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(images).logits, labels)
+        loss.backward()
+        optimizer.step()
+        expected.append(loss.item())
+    for weights in ("hf", "exported.safetensors"):
+        run_dir = tmp_path / f"run of {weights}"
+        outcome = run("--model=resnet18", f"--init_weights={tmp_path / weights}", f"--data_dir={tmp_path / 'data'}", "--shuffle=none",
+                      "--augment=none", f"--image_size={SIZE}", f"--eval_resize={SIZE}", f"--batch_size={2 * NEW_CLASSES}", "--lr=0.01",
+                      "--lr_schedule=constant", "--momentum=0", "--weight_decay=0", "--log_interval=1", f"--max_steps={steps}",
+                      "--epochs=100", f"--run_dir={run_dir}")
+        assert "the rows of fc are put into its order" in outcome.stderr
+        found = [point["loss"] for point in metrics(run_dir, "train")]
+        assert found == pytest.approx(expected, rel=1e-4)
+        record("Trainings", f"resnet18 from {'a folder' if weights == 'hf' else 'a file'} with its classes in another order, {steps} steps",
+               f"transformers {transformers.__version__}", "1e-4 of the loss", worst_ratio(found, expected))

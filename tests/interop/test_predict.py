@@ -124,7 +124,7 @@ def test_features_are_what_the_classifier_sees(trained, tmp_path, name):
     other = ("--mode=predict", f"--run_dir={trained}", f"--input={tmp_path / 'photos'}", f"--features={tmp_path / 'photos' / '0.npy'}")
     assert "no --output with it" in run(*other, "--output=x.csv", check=2).stderr
     (tmp_path / "photos" / "0.jsonl").symlink_to("0.png")
-    assert "which is read" in run(*other, check=2).stderr
+    assert "did not write it" in run(*other, check=2).stderr
 
 
 def test_what_cannot_be_predicted_is_said(trained, folder, tmp_path):

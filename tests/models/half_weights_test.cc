@@ -72,7 +72,7 @@ TEST(HalfWeights, ImagesHaveTheBitsOfAutocast) {
 }
 
 TEST(HalfWeights, TextHasTheBitsOfAutocast) {
-  const RobertaOptions options{.vocab_size = 50,
+  const EncoderOptions options{.vocab_size = 50,
                                .hidden_size = 32,
                                .layers = 2,
                                .heads = 2,
@@ -88,7 +88,7 @@ TEST(HalfWeights, TextHasTheBitsOfAutocast) {
       std::vector<std::shared_ptr<RobertaForMaskedLM>> models;
       for (int i = 0; i < 2; ++i) {
         at::manual_seed(2);
-        RobertaOptions own = options;
+        EncoderOptions own = options;
         own.checkpoint_activations = checkpointed;
         models.push_back(std::make_shared<RobertaForMaskedLM>(own));
         if (kernels) models[i]->UseKernels(stand_in::kTextKernels);
@@ -97,7 +97,7 @@ TEST(HalfWeights, TextHasTheBitsOfAutocast) {
       ExpectSameSteps(models[0], models[1], [&](torch::nn::Module& model) {
         auto& roberta = dynamic_cast<RobertaForMaskedLM&>(model);
         const int64_t multiple = kernels ? RobertaForMaskedLM::kColumnsMultiple : 1;
-        const at::Tensor scores = roberta.Scores(roberta.Encode(Padded(ids, {}, 1)), multiple);
+        const at::Tensor scores = roberta.Scores(roberta.Encode(Padded(ids, {}, roberta.shape())), multiple);
         EXPECT_EQ(scores.size(1), kernels ? 64 : 50);
         return scores.to(at::kFloat).log_softmax(1).slice(1, 0, 7).square().sum();
       });

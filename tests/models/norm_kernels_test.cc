@@ -117,6 +117,24 @@ TEST(NormKernels, TheOrderOfBlocksChangesNoBit) {
   for (size_t i = 0; i < results[0].size(); ++i) EXPECT_TRUE(at::equal(results[0][i], results[1][i])) << i;
 }
 
+// The backward pass begins where memory is at its peak.
+TEST(NormKernels, TheGradientOfASumOfTwoNormsIsFreeAfterTheFirstKernel) {
+  static c10::weak_intrusive_ptr<c10::StorageImpl> gradient(c10::intrusive_ptr<c10::StorageImpl>{});
+  static bool is_free = false;
+  NormKernels kernels = stand_in::kKernels;
+  kernels.pair_backward = [](const kernels::PairBackwardArguments& arguments, kernels::Element element) {
+    is_free = gradient.expired();
+    stand_in::kKernels.pair_backward(arguments, element);
+  };
+  const at::Tensor x = at::randn({2, 8, 4, 4}).contiguous(kLast).requires_grad_();
+  const Norm norm(8, kernels), z_norm(8, kernels);
+  const Normalisation of_x = norm.On(x), of_z = z_norm.On(x);
+  const at::Tensor y = Normalised(x, of_x, {.activation = Activation::kRelu, .z_NCHW = x, .z_norm = &of_z}).main;
+  y.register_hook([](const at::Tensor& dy) { gradient = dy.storage().getWeakStorageImpl(); });
+  y.pow(2).sum().backward();
+  EXPECT_TRUE(is_free);
+}
+
 TEST(NormKernels, ANaNIsSeen) {
   for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kSilu, Activation::kReluPool}) {
     at::Tensor x = at::randn({2, 8, 4, 4}).contiguous(kLast);

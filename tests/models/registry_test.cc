@@ -1,11 +1,18 @@
 #include "models/registry.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
+#include "models/layers.h"
 #include "models/roberta.h"
 
 namespace dtrain::models {
@@ -35,6 +42,29 @@ TEST(Registry, ImageModelsHaveTorchvisionsSizes) {
   }
 }
 
+// Of the first model of each family.
+TEST(Registry, AModelsShapesAreKnownWithoutItsWeights) {
+  for (const Family& family : Families()) {
+    const auto make = [&]() -> std::shared_ptr<torch::nn::Module> {
+      if (family.input == Input::kText) return std::make_shared<RobertaForMaskedLM>(*RobertaNamed("roberta_tiny"));
+      return MakeImageModel(family.models.front().name, {});
+    };
+    const auto model = make();
+    std::shared_ptr<torch::nn::Module> shapes;
+    {
+      const ShapesAlone alone;
+      shapes = make();
+    }
+    const auto tensors = model->named_parameters().pairs(), without = shapes->named_parameters().pairs();
+    ASSERT_EQ(without.size(), tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_TRUE(tensors[i].second.is_cpu() && without[i].second.is_meta()) << without[i].first;
+      EXPECT_EQ(without[i].second.sizes(), tensors[i].second.sizes()) << without[i].first;
+    }
+    for (const at::Tensor& buffer : shapes->buffers()) EXPECT_TRUE(buffer.is_meta());
+  }
+}
+
 TEST(Registry, EachNameHasOneModel) {
   const std::vector<std::string> names = ModelNames();
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
@@ -58,25 +88,94 @@ TEST(Registry, WhatDiffersBetweenFamilies) {
   EXPECT_EQ(Description("roberta_base"), "RoBERTa of 12 layers, 768 wide, with 12 heads, for text");
   EXPECT_EQ(FindModel("efficientnet_b4")->norm_epsilon, 1e-5);
   EXPECT_EQ(FindModel("efficientnet_b5")->norm_epsilon, 1e-3);
-  EXPECT_TRUE(Takes("resnet18", "zero_init_residual"));
-  EXPECT_FALSE(Takes("resnet18", "drop_path"));
-  EXPECT_TRUE(Takes("roberta", "attention_dropout"));
   EXPECT_EQ(ClassifierWeightName("efficientnet_b0"), "classifier.1.weight");
   EXPECT_EQ(ClassifierName("efficientnet_b0"), "classifier.1");
   EXPECT_EQ(ClassifierWeightName("roberta"), "classifier.out_proj.weight");
+  EXPECT_EQ(WordHeadName("roberta_base"), "lm_head");
+  EXPECT_EQ(TextModelOfType("roberta"), "roberta");
+  EXPECT_EQ(TextModelOfType("resnet"), "");
 }
 
 TEST(Registry, AHeadIsFoundInItsModel) {
-  const RobertaOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
+  const EncoderOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
   EXPECT_EQ(HeadIn("roberta", RobertaForMaskedLM(small)).module, "lm_head");
   EXPECT_EQ(HeadIn("roberta", RobertaForSequenceClassification(small, 2, 0)).module, "classifier");
   EXPECT_EQ(HeadIn("efficientnet_b0", *MakeImageModel("efficientnet_b0", {})).module, "classifier.1");
+}
+
+// What the trainer takes for granted.
+TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
+  const ClassifierOptions three = {.labels = {"a", "b", "c"}};
+  for (const Family& family : Families()) {
+    if (family.input != Input::kText) continue;
+    const TextFamily& text = family.text;
+    const auto smallest = std::ranges::find_if(family.models, [](const Model& model) { return model.text != nullptr; });
+    ASSERT_NE(smallest, family.models.end());
+    EXPECT_FALSE(family.models.front().text);
+    TextOptions options = smallest->text({});
+    options.shape.vocab_size = 30;
+    options.shape.longest_sequence = 8;
+    for (const ClassifierOptions* head : std::initializer_list<const ClassifierOptions*>{nullptr, &three}) {
+      SCOPED_TRACE(family.name + (head == nullptr ? ", words" : ", classes"));
+      const auto model = options.Make(head);
+      EXPECT_EQ(model->outputs(), head == nullptr ? 0 : 3);
+      const std::string own_head = HeadIn(smallest->name, *model).module + ".";
+      WeightShapes shapes;
+      for (const auto& item : model->named_parameters()) {
+        EXPECT_TRUE(item.key().starts_with(text.backbone + ".") || item.key().starts_with(own_head)) << item.key();
+        shapes[item.key()] = item.value().sizes().vec();
+      }
+      EXPECT_TRUE(smallest->fits(shapes));
+      EXPECT_EQ(text.classifier_outputs(shapes), model->outputs());
+      EXPECT_TRUE(shapes.contains(text.word_rows.front()));
+      for (const std::string& name : text.word_rows)
+        EXPECT_TRUE(!shapes.contains(name) || shapes[name][0] == 30) << name;
+      const nlohmann::json config = options.ToJson(head);
+      EXPECT_EQ(TextModelOfType(config.at("model_type")), family.models.front().name);
+      EXPECT_EQ(text.from_json(config, shapes).ToJson(head).dump(), options.ToJson(head).dump());
+      EXPECT_EQ(ClassifierFromJson(config, text.classifier).has_value(), head != nullptr);
+      for (const char* field : text.unseen_fields) EXPECT_TRUE(config.contains(field)) << field;
+    }
+  }
 }
 
 TEST(Registry, ARobertaIsRecognisedInAnyNaming) {
   EXPECT_EQ(RecognisedModel(WeightShapes{{"module.roberta.embeddings.word_embeddings.weight", {5, 8}}}), "roberta");
   EXPECT_EQ(RecognisedModel(WeightShapes{{"decoder.sentence_encoder.embed_tokens.weight", {5, 8}}}), "roberta");
   EXPECT_EQ(RecognisedModel(WeightShapes{{"embed_tokens.weight", {5, 8}}}), "");
+}
+
+// Whoever adds a model forgets neither to draw a weight, nor to refuse the weights of the others.
+TEST(Registry, EveryWeightIsDrawnAndFitsItsModelAlone) {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);  // fills memory that nobody fills with NaN
+  ASSERT_TRUE(at::empty({1}).isnan().item<bool>());
+  const auto shapes_of = [](const std::string& name, const torch::nn::Module& model) {
+    NamedWeights weights;
+    for (const auto& list : {model.named_parameters(), model.named_buffers()}) {
+      for (const auto& item : list) {
+        EXPECT_TRUE(item.value().isfinite().all().item<bool>()) << name << " does not draw " << item.key();
+        weights.emplace_back(item.key(), item.value());
+      }
+    }
+    return ShapesOf(weights);
+  };
+  const RobertaOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
+  std::vector<std::pair<std::string, WeightShapes>> known = {
+      {"roberta", shapes_of("roberta", *RobertaForMaskedLM(small))},
+      {"roberta", shapes_of("roberta", *RobertaForSequenceClassification(small, 2, 0))},
+      {"none", {}},
+      {"none", {{"fc.weight", {10, 512}}, {"fc.bias", {10}}}},
+      {"none", {{"conv_proj.weight", {768, 3, 16, 16}}, {"heads.head.weight", {1000, 768}}}}};
+  for (const std::string& name : ModelNames()) {
+    if (FindModel(name)->make) known.emplace_back(name, shapes_of(name, *MakeImageModel(name, {})));
+  }
+  at::globalContext().setDeterministicAlgorithms(false, false);
+  for (const auto& [owner, weights] : known) {
+    for (const std::string& name : ModelNames()) {
+      const bool is_own = name == owner || (owner == "roberta" && ReadsText(name));
+      EXPECT_EQ(FindModel(name)->fits(weights), is_own) << "weights of " << owner << " for " << name;
+    }
+  }
 }
 
 }  // namespace

@@ -14,8 +14,9 @@ namespace dtrain::models {
 namespace {
 
 constexpr int64_t kPadding = 1;
+const TextShape kShape{.padding_id = kPadding, .first_position = 2};
 
-RobertaOptions Small() {
+EncoderOptions Small() {
   return {.vocab_size = 50, .hidden_size = 16, .layers = 2, .heads = 2, .intermediate_size = 24, .max_positions = 14};
 }
 
@@ -40,9 +41,9 @@ std::vector<at::Tensor> TakeGradients(torch::nn::Module& model) {
 // Returns the number of parameters of the model that `make` makes of these options. Makes only small ones: the number
 // is linear in the layers and the words.
 template <typename Make>
-int64_t CountParameters(const RobertaOptions& options, const Make& make) {
+int64_t CountParameters(const EncoderOptions& options, const Make& make) {
   const auto count = [&](int64_t layers, int64_t words) {
-    RobertaOptions smaller = options;
+    EncoderOptions smaller = options;
     smaller.layers = layers;
     smaller.vocab_size = words;
     int64_t sum = 0;
@@ -55,7 +56,7 @@ int64_t CountParameters(const RobertaOptions& options, const Make& make) {
 }
 
 TEST(Roberta, SizesAreHuggingFaces) {
-  const auto make = [](const RobertaOptions& options) { return RobertaForMaskedLM(options); };
+  const auto make = [](const EncoderOptions& options) { return RobertaForMaskedLM(options); };
   EXPECT_EQ(CountParameters(*RobertaNamed("roberta_base"), make), 124'697'433);
   EXPECT_EQ(CountParameters(*RobertaNamed("roberta_large"), make), 355'412'057);
   EXPECT_FALSE(RobertaNamed("roberta_huge"));
@@ -75,13 +76,15 @@ TEST(Roberta, InitialWeights) {
 
 TEST(Sequences, PositionsSkipPadding) {
   const at::Tensor ids = at::tensor({5, 6, 1, 7, 1}, at::kLong).unsqueeze(0);
-  EXPECT_TRUE(PositionsOf(ids, kPadding).equal(at::tensor({2, 3, 1, 4, 1}, at::kLong).unsqueeze(0)));
+  EXPECT_TRUE(PositionsOf(ids, kShape).equal(at::tensor({2, 3, 1, 4, 1}, at::kLong).unsqueeze(0)));
+  const TextShape from_0 = {.padding_id = kPadding, .first_position = 0};  // as BERT's
+  EXPECT_TRUE(PositionsOf(ids, from_0).equal(at::tensor({0, 1, 0, 2, 0}, at::kLong).unsqueeze(0)));
 }
 
 TEST(Sequences, PackedOnesAreThePaddedOnesWithoutPadding) {
   const at::Tensor ids = Ids();
   at::Tensor kept;
-  const Sequences packed = Packed(ids, ids.ne(kPadding), kPadding, &kept);
+  const Sequences packed = Packed(ids, ids.ne(kPadding), kShape, &kept);
   EXPECT_TRUE(packed.packed());
   EXPECT_EQ(packed.lengths, (std::vector<int64_t>{9, 4, 1}));
   EXPECT_TRUE(packed.offsets.equal(at::tensor({0, 9, 13, 14}, at::kInt)));
@@ -94,7 +97,7 @@ TEST(Sequences, ListsOfAboutAsManyTokensAreFilledUpToOneLength) {
     for (int64_t tokens = 1; tokens <= 3000; ++tokens) {
       Sequences packed;
       packed.ids = packed.positions = at::zeros({tokens}, at::kLong);
-      FillUp(packed, most, kPadding);
+      FillUp(packed, most, kShape);
       ASSERT_EQ(packed.ids.numel(), FilledLength(tokens, most));
       ASSERT_EQ(packed.ids.numel(), tokens + packed.offsets[-1].item<int64_t>());
       ASSERT_EQ(packed.offsets.numel(), packed.fillers + 1);
@@ -124,15 +127,15 @@ TEST(Roberta, PackedSequencesComputeWhatPaddedOnesDo) {
   model.eval();
   const at::Tensor ids = Ids(), attended = ids.ne(kPadding);
   at::Tensor kept;
-  const Sequences packed = Packed(ids, attended, kPadding, &kept);
-  const at::Tensor expected = model.Encode(Padded(ids, attended, kPadding)).index_select(0, kept);
+  const Sequences packed = Packed(ids, attended, kShape, &kept);
+  const at::Tensor expected = model.Encode(Padded(ids, attended, kShape)).index_select(0, kept);
   const at::Tensor found = model.Encode(packed);
   EXPECT_TRUE(found.allclose(expected, 1e-4, 1e-5));
   for (int64_t row = 0; row < 3; ++row) {
     const at::Tensor one = ids.slice(0, row, row + 1).slice(1, 0, packed.lengths[row]);
     const int64_t begin = packed.offsets[row].item<int>();
-    EXPECT_TRUE(model.Encode(Padded(one, {}, kPadding))
-                    .allclose(found.slice(0, begin, begin + packed.lengths[row]), 1e-4, 1e-5));
+    EXPECT_TRUE(
+        model.Encode(Padded(one, {}, kShape)).allclose(found.slice(0, begin, begin + packed.lengths[row]), 1e-4, 1e-5));
   }
   ExpectSameGradients(model, found, expected);
 }
@@ -141,7 +144,7 @@ TEST(Roberta, ChosenTokensAreThoseOfAll) {
   RobertaForMaskedLM model(Small());
   model.eval();
   const at::Tensor ids = Ids(), rows = at::tensor({20, 3, 0, 3}, at::kLong);
-  const Sequences sequences = Padded(ids, ids.ne(kPadding), kPadding);
+  const Sequences sequences = Padded(ids, ids.ne(kPadding), kShape);
   const at::Tensor expected = model.Encode(sequences).index_select(0, rows), found = model.Encode(sequences, rows);
   EXPECT_TRUE(found.allclose(expected, 1e-5, 1e-6));
   ExpectSameGradients(model, found, expected);
@@ -152,11 +155,11 @@ TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
   std::vector<std::vector<at::Tensor>> gradients;
   std::vector<at::Tensor> drawn_afterwards;
   for (const bool checkpointed : {false, true}) {
-    RobertaOptions options = Small();
+    EncoderOptions options = Small();
     options.checkpoint_activations = checkpointed;
     at::manual_seed(1);
     RobertaForMaskedLM model(options);  // in training mode, with dropout
-    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kPadding), at::tensor({20, 3, 0}, at::kLong));
+    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kShape), at::tensor({20, 3, 0}, at::kLong));
     drawn_afterwards.push_back(at::rand({4}));
     at::manual_seed(99);  // draws between the two passes must not matter
     model.Scores(hidden).log_softmax(1).slice(1, 0, 1).sum().backward();
@@ -171,7 +174,7 @@ TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
 }
 
 TEST(Roberta, CheckpointedActivationsLeaveFrozenParametersAlone) {
-  RobertaOptions options = Small();
+  EncoderOptions options = Small();
   options.checkpoint_activations = true;
   RobertaForMaskedLM model(options);
   at::Tensor frozen;
@@ -179,7 +182,7 @@ TEST(Roberta, CheckpointedActivationsLeaveFrozenParametersAlone) {
     if (item.key().find("layer.0.attention.self.query.weight") != std::string::npos) frozen = item.value();
   }
   frozen.set_requires_grad(false);
-  model.Encode(Padded(Ids(), {}, kPadding)).square().sum().backward();
+  model.Encode(Padded(Ids(), {}, kShape)).square().sum().backward();
   EXPECT_FALSE(frozen.grad().defined());
   EXPECT_TRUE(model.named_parameters()["roberta.encoder.layer.0.attention.self.key.weight"].grad().defined());
 }
@@ -187,8 +190,8 @@ TEST(Roberta, CheckpointedActivationsLeaveFrozenParametersAlone) {
 TEST(Roberta, ColumnsThatFillUpTheVocabularyChangeNothing) {
   RobertaForMaskedLM model(Small());
   model.eval();
-  const at::Tensor hidden = model.Encode(Padded(Ids(), {}, kPadding)).detach();
-  const int64_t words = model.options().vocab_size, columns = (words + 63) / 64 * 64;
+  const at::Tensor hidden = model.Encode(Padded(Ids(), {}, kShape)).detach();
+  const int64_t words = model.shape().vocab_size, columns = (words + 63) / 64 * 64;
   ASSERT_NE(words, columns);
   const at::Tensor plain = model.Scores(hidden), filled = model.Scores(hidden, 64);
   EXPECT_EQ(filled.size(1), columns);
@@ -209,7 +212,7 @@ TEST(Roberta, ABatchWithoutAScoredRowHasGradientsOfZero) {
   RobertaForMaskedLM model(Small());
   const at::Tensor ids = Ids();
   const at::Tensor scores =
-      model.Scores(model.Encode(Padded(ids, ids.ne(kPadding), kPadding), at::empty({0}, at::kLong)));
+      model.Scores(model.Encode(Padded(ids, ids.ne(kPadding), kShape), at::empty({0}, at::kLong)));
   const at::Tensor loss = at::cross_entropy_loss(scores, at::empty({0}, at::kLong), {}, at::Reduction::Sum);
   EXPECT_EQ(loss.item<double>(), 0);
   loss.backward();
@@ -220,8 +223,8 @@ TEST(Roberta, ABatchWithoutAScoredRowHasGradientsOfZero) {
 }
 
 TEST(RobertaClassifier, SizesAreHuggingFaces) {
-  RobertaOptions options = *RobertaNamed("roberta_base");
-  const auto make = [](const RobertaOptions& of) { return RobertaForSequenceClassification(of, 3, 0.1); };
+  EncoderOptions options = *RobertaNamed("roberta_base");
+  const auto make = [](const EncoderOptions& of) { return RobertaForSequenceClassification(of, 3, 0.1); };
   EXPECT_EQ(CountParameters(options, make), 124'647'939);
   options.layers = 1;
   options.vocab_size = 10;
@@ -242,9 +245,9 @@ TEST(RobertaClassifier, LogitsAreOfTheFirstTokens) {
   words.eval();
   model.eval();
   const at::Tensor ids = Ids(), attended = ids.ne(kPadding);
-  const Sequences padded = Padded(ids, attended, kPadding);
-  Sequences packed = Packed(ids, attended, kPadding);
-  FillUp(packed, ids.size(1), kPadding);
+  const Sequences padded = Padded(ids, attended, kShape);
+  Sequences packed = Packed(ids, attended, kShape);
+  FillUp(packed, ids.size(1), kShape);
   const auto p = model.named_parameters();
   const at::Tensor first_NH = words.Encode(padded).index_select(0, at::tensor({0, 9, 18}, at::kLong));
   const at::Tensor inner = (first_NH.matmul(p["classifier.dense.weight"].t()) + p["classifier.dense.bias"]).tanh();
@@ -264,45 +267,49 @@ TEST(RobertaClassifier, LogitsAreOfTheFirstTokens) {
 }
 
 TEST(RobertaClassifier, DropsInTrainingOnly) {
-  RobertaOptions options = Small();
+  EncoderOptions options = Small();
   options.dropout = options.attention_dropout = 0;
   RobertaForSequenceClassification model(options, 4, 1.0);  // in training mode: drops all inputs of the last layer
   auto bias = model.named_parameters()["classifier.out_proj.bias"];
   at::NoGradGuard no_grad;
   bias.fill_(3);
-  EXPECT_TRUE(model.forward(Padded(Ids(), {}, kPadding)).eq(3).all().item<bool>());
+  EXPECT_TRUE(model.forward(Padded(Ids(), {}, kShape)).eq(3).all().item<bool>());
   model.eval();
-  EXPECT_FALSE(model.forward(Padded(Ids(), {}, kPadding)).eq(3).any().item<bool>());
+  EXPECT_FALSE(model.forward(Padded(Ids(), {}, kShape)).eq(3).any().item<bool>());
 }
 
 TEST(RobertaOptions, JsonIsReadBack) {
-  RobertaOptions options = Small();
+  EncoderOptions options = Small();
   options.dropout = 0.25;
   options.layer_norm_epsilon = 1e-12;
-  const RobertaOptions back = RobertaFromJson(ToJson(options));
+  const EncoderOptions back = RobertaFromJson(ToJson(options));
   EXPECT_EQ(ToJson(back).dump(), ToJson(options).dump());
-  EXPECT_EQ(back.longest_sequence(), 12);
+  EXPECT_EQ(back.shape().longest_sequence, 12);
 }
+
+constexpr char kClassifier[] = "RobertaForSequenceClassification";
 
 TEST(ClassifierOptions, JsonIsReadBack) {
   for (const ClassifierOptions& written : {ClassifierOptions{.labels = {"no", "yes", "maybe"}, .dropout = 0.25},
                                            ClassifierOptions{.labels = {"score"}, .regression = true}}) {
-    const nlohmann::json json = ToJson(Small(), written);
+    const nlohmann::json json = ToJson(Small(), &written);
     EXPECT_EQ(RobertaFromJson(json).hidden_size, Small().hidden_size);
-    const auto read = ClassifierFromJson(json);
+    const auto read = ClassifierFromJson(json, kClassifier);
     ASSERT_TRUE(read);
     EXPECT_EQ(read->labels, written.labels);
     EXPECT_EQ(read->regression, written.regression);
     EXPECT_EQ(read->dropout, written.dropout);
   }
-  EXPECT_FALSE(ClassifierFromJson(ToJson(Small())));
-  EXPECT_EQ(ClassifierOptions{}.dropout_with({.dropout = 0.3}), 0.3);
+  EXPECT_FALSE(ClassifierFromJson(ToJson(Small()), kClassifier));
+  EXPECT_EQ(ClassifierOptions{}.dropout_with(0.3), 0.3);
 }
 
 // What transformers leaves out of a config.json has its default.
 TEST(ClassifierOptions, DefaultsAreThoseOfTransformers) {
   const std::string start = R"({"architectures": ["RobertaForSequenceClassification"], "classifier_dropout": null)";
-  const auto read = [&](const std::string& rest) { return *ClassifierFromJson(nlohmann::json::parse(start + rest)); };
+  const auto read = [&](const std::string& rest) {
+    return *ClassifierFromJson(nlohmann::json::parse(start + rest), kClassifier);
+  };
   EXPECT_EQ(read("}").labels, (std::vector<std::string>{"LABEL_0", "LABEL_1"}));
   EXPECT_FALSE(read("}").regression);
   EXPECT_EQ(read(R"(, "num_labels": 3})").labels.back(), "LABEL_2");

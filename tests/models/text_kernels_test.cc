@@ -20,6 +20,7 @@ namespace dtrain::models {
 namespace {
 
 constexpr int64_t kPadding = 1;
+const TextShape kShape{.padding_id = kPadding, .first_position = 2};
 
 // The known answers of Random123 1.14 (kat_vectors).
 TEST(Philox, NumbersAreThePapers) {
@@ -97,7 +98,7 @@ TEST(TextKernels, ANaNIsSeenEvenIfItIsDropped) {
   EXPECT_TRUE(BiasGelu(kernels, x.detach(), none).isnan().any().item<bool>());
 }
 
-RobertaOptions Small(double dropout) {
+EncoderOptions Small(double dropout) {
   return {.vocab_size = 50,
           .hidden_size = 32,
           .layers = 2,
@@ -127,8 +128,7 @@ TEST(TextKernels, ARobertaIsTheSameWithThem) {
     RobertaForMaskedLM plain(Small(0)), with(Small(0));
     CopyWeights(plain, with);
     with.UseKernels(stand_in::kTextKernels);
-    const Sequences sequences =
-        packed ? Packed(ids, ids.ne(kPadding), kPadding) : Padded(ids, ids.ne(kPadding), kPadding);
+    const Sequences sequences = packed ? Packed(ids, ids.ne(kPadding), kShape) : Padded(ids, ids.ne(kPadding), kShape);
     const at::Tensor rows = packed ? at::Tensor() : at::tensor({20, 3, 0}, at::kLong);
     // Frozen parameters get no gradient, and what is below them none either.
     for (RobertaForMaskedLM* model : {&plain, &with}) {
@@ -158,7 +158,7 @@ TEST(TextKernels, ARobertaIsTheSameWithThem) {
 TEST(TextKernels, AutocastKeepsTheResidualInTheTypeOfProducts) {
   at::manual_seed(6);
   const at::Tensor ids = Ids();
-  const Sequences sequences = Padded(ids, ids.ne(kPadding), kPadding);
+  const Sequences sequences = Padded(ids, ids.ne(kPadding), kShape);
   for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
     RobertaForMaskedLM plain(Small(0)), with(Small(0));
     CopyWeights(plain, with);
@@ -187,12 +187,12 @@ TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
   const at::Tensor ids = Ids();
   std::vector<std::vector<at::Tensor>> gradients;
   for (const bool checkpointed : {false, true}) {
-    RobertaOptions options = Small(0.2);
+    EncoderOptions options = Small(0.2);
     options.checkpoint_activations = checkpointed;
     at::manual_seed(1);
     RobertaForMaskedLM model(options);
     model.UseKernels(stand_in::kTextKernels);
-    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kPadding), at::tensor({20, 3}, at::kLong));
+    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kShape), at::tensor({20, 3}, at::kLong));
     at::manual_seed(99);  // draws between the two passes must not matter
     model.Scores(hidden).log_softmax(1).slice(1, 0, 1).sum().backward();
     gradients.emplace_back();
@@ -230,7 +230,7 @@ double TrainToCount(uint64_t seed, Training training) {
     {
       std::optional<Autocast> autocast;
       if (training != Training::kFloat32) autocast.emplace();
-      scores = model.Scores(model.Encode(Padded(given, {}, kPadding), places));
+      scores = model.Scores(model.Encode(Padded(given, {}, kShape), places));
     }
     const at::Tensor loss = at::cross_entropy_loss(scores.to(at::kFloat), ids.flatten().index_select(0, places));
     adam.zero_grad();

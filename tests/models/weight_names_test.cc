@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kPaddingId = 1;
 
-constexpr RobertaOptions kSmall = {
+constexpr EncoderOptions kSmall = {
     .vocab_size = 20, .hidden_size = 8, .layers = 2, .heads = 2, .intermediate_size = 12, .max_positions = 7};
 
 NamedWeights WeightsOf(const torch::nn::Module& model) {

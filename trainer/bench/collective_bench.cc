@@ -223,7 +223,7 @@ std::string DescribeThisRank(const modes::Session& session) {
   char host[64] = "";
   gethostname(host, sizeof host - 1);
   const std::string device =
-      session.device.is_cuda() ? session.device.str() + " [" + session.place.pci_id + "] " + session.place.name
+      session.device.is_cuda() ? session.device.str() + " [" + session.place.gpu.pci_id + "] " + session.place.gpu.name
                                : device::Describe(session.device) + ", " + DescribeMachine()["cpu"].get<std::string>();
   return "Pid " + std::to_string(getpid()) + " on " + host + " device " + device;
 }

@@ -16,7 +16,6 @@
 
 #include "data/image/prepare_images.h"
 #include "data/machine/limits.h"
-#include "data/outputs.h"
 #include "data/pipeline/loader.h"
 #include "trainer/bench/machine.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -70,17 +69,7 @@ void Dump(const std::string& path, data::Batch batch) {
   AddWholeCrop(batch);
   checkpoint::NamedTensors tensors;
   for (const char* name : {"images", "labels", "index", "crop", "flip"}) tensors.emplace_back(name, batch[name].cpu());
-  checkpoint::WriteSafetensors(path, tensors);
-}
-
-void RequireOtherOutput(const std::string& dump, const tasks::DataSplit& train, const std::string& data_dir) {
-  if (dump.empty()) return;
-  std::vector<std::string> read = {data_dir};
-  for (int64_t i = 0; i < train.source->size(); ++i) {
-    std::string file = train.source->Place(i).file;
-    if (file != read.back()) read.push_back(std::move(file));
-  }
-  data::RequireOtherFile(dump, read);
+  checkpoint::WriteSafetensors(path, tensors, {{kDumpedBy, "dtrain"}});
 }
 
 struct Measured {
@@ -127,7 +116,6 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
   tasks::DataSets data = tasks::KindOf(config).OpenData(config, /*known=*/{}, /*indexes=*/nullptr);
   if (config.data.cache == "ram") tasks::KeepInMemory(data, nullptr);
   const tasks::DataSplit& train = *data.train;
-  RequireOtherOutput(options.dump, train, config.data.dir);
   const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
   const auto batches = tasks::MakeTrainBatches(train, config, /*world=*/1);
   data::Quarantine quarantine(

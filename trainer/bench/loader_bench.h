@@ -10,6 +10,9 @@
 
 namespace dtrain::bench {
 
+// The key in a dump's metadata, by which it is known again and may be replaced.
+inline constexpr char kDumpedBy[] = "dumped_by";
+
 struct LoaderBenchOptions {
   int64_t warmup = 3;     // batches before the clock starts
   int64_t batches = 10;   // batches timed

@@ -154,7 +154,7 @@ void BenchPairs(const modes::RunContext& context, const PairBenchOptions& option
   }
   if (!slow.empty()) {
     const auto said = [&](int machine) {
-      return "the network of machine " + std::to_string(machine) + " is slow: at best " + Rounded(best[machine]) +
+      return kSlowFileBeginning + std::to_string(machine) + " is slow: at best " + Rounded(best[machine]) +
              " with another machine; the median of all is " + Rounded(median);
     };
     const bool is_this = std::find(slow.begin(), slow.end(), context.launch.node_rank) != slow.end();

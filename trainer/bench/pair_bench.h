@@ -14,6 +14,9 @@
 
 namespace dtrain::bench {
 
+// The first words of the file that a slow machine writes, by which it is known again and may be replaced.
+inline constexpr char kSlowFileBeginning[] = "the network of machine ";
+
 struct PairBenchOptions {
   int64_t bytes = int64_t{32} << 20;  // that a rank sends to its partner, and receives from it, in each call
   int64_t warmup = 1;

@@ -1,6 +1,7 @@
 #include "trainer/checkpoint/async_writer.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "trainer/errors.h"

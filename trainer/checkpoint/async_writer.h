@@ -11,8 +11,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
+#include "data/machine/thread.h"
 #include "trainer/checkpoint/store.h"
 
 namespace dtrain::checkpoint {
@@ -96,7 +96,7 @@ class AsyncWriter {
   std::optional<double> last_save_seconds_;
   std::optional<int64_t> last_saved_step_;
   Clock::time_point started_;  // when the first job began
-  std::thread thread_;         // last member: it starts when all others are ready
+  data::Thread thread_;        // last member: it starts when all others are ready
 };
 
 }  // namespace dtrain::checkpoint

@@ -69,22 +69,23 @@ std::string HintFor(int error_number) {
   switch (error_number) {
     case ENOSPC:
     case EDQUOT:
-      return "free some space (or quota), lower --keep_checkpoints, or choose another --run_dir; existing checkpoints "
+      return "free some space (or quota; a lower --keep_checkpoints needs less), or write elsewhere; existing "
+             "checkpoints "
              "are intact";
     case EROFS:
     case EACCES:
     case EPERM:
-      return "choose a --run_dir that this user can write to";
+      return "choose a folder that this user can write to";
     case EIO:
-      return "the disk or its file system is failing: see dmesg; choose another --run_dir";
+      return "the disk or its file system is failing: see dmesg, and write elsewhere";
     case EFBIG:
       return "the file is larger than ulimit -f or the file system allows: raise the limit, or "
-             "choose another --run_dir";
+             "write elsewhere";
     case ELOOP:
     case ENXIO:
-      return "a symbolic link, a pipe or a device has this name: remove it, or choose another --run_dir";
+      return "a symbolic link, a pipe or a device has this name: remove it, or choose another name";
     case EMLINK:
-      return "it is a hard link, so another file would be changed, too: remove it, or choose another --run_dir";
+      return "it is a hard link, so another file would be changed, too: remove it, or choose another name";
     default:
       return "";
   }

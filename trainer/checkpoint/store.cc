@@ -114,7 +114,7 @@ nlohmann::json ParseState(const fs::path& path) {
   try {
     return ParseShallow(ReadTextFile(path, kMaxStateBytes));
   } catch (const nlohmann::json::exception& error) {
-    throw StorageError(path.string() + " is not JSON: " + error.what());
+    throw StorageError(path.string() + WhyNotJson(error));
   }
 }
 

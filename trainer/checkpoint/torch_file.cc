@@ -61,7 +61,8 @@ std::string PickleOfStateDict(const NamedTensors& tensors, const std::string& ke
 
 }  // namespace
 
-void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& key) {
+void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& mark,
+                    const std::string& key) {
   std::vector<at::Tensor> storages;
   const std::string pickle = PickleOfStateDict(tensors, key, storages);
   WriteAtomically(path, [&](DurableFile& file) {
@@ -76,6 +77,8 @@ void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tenso
     };
     {
       caffe2::serialize::PyTorchStreamWriter writer(append);
+      constexpr std::string_view kWriter = "dtrain";
+      writer.writeRecord(mark, kWriter.data(), kWriter.size());
       writer.writeRecord("data.pkl", pickle.data(), pickle.size());
       constexpr std::string_view kByteOrder = "little";
       writer.writeRecord("byteorder", kByteOrder.data(), kByteOrder.size());

@@ -12,8 +12,9 @@ namespace dtrain::checkpoint {
 
 // Replaces `path` by a file that torch.load reads, also in its safe mode (weights_only=True): an OrderedDict of the
 // tensors like state_dict()'s, with `key` {key: that OrderedDict}. Tensors that share their memory here share it there.
-// Throws StorageError if the disk fails.
-void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& key = "");
+// Its first record has the name `mark`, which torch.load skips. Throws StorageError if the disk fails.
+void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& mark,
+                    const std::string& key = "");
 
 struct TorchFileContent {
   NamedTensors tensors;  // on the host, with the strides of the file; views of one storage share it here, too

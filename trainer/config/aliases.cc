@@ -175,7 +175,9 @@ class Rewriter {
   void AddDefaults() {
     std::vector<Argument> defaults;
     std::string list;
-    for (const std::string& flag : program_->defaults(command_)) {
+    std::vector<std::string> flags = program_->defaults(command_);
+    if (program_ != &FairseqProgram()) flags.push_back("--exif_orientation=false");  // none of them turns photographs
+    for (const std::string& flag : flags) {
       const size_t equals = flag.find('=');
       const std::string name = flag.substr(2, equals - 2);
       const bool is_given = std::any_of(implied_.begin(), implied_.end(), [&](const Argument& one) {

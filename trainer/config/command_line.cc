@@ -87,7 +87,7 @@ std::optional<command_line::Argument> TakeCommand(std::vector<command_line::Argu
 
 }  // namespace
 
-CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Program& program) {
+CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Program& program, Config* understood) {
   const gflags::FlagSaver saver;
   std::vector<std::string> mistakes;
   CommandLine result;
@@ -105,19 +105,21 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Pr
     result.answer = program.name + " " + (program.version.empty() ? DTRAIN_VERSION : program.version);
   }
   if (parsed.wants_help) {
-    result.answer = parsed.help_topic.empty() ? Help(program) : HelpOn(parsed.help_topic);
+    const std::string& topic = parsed.help_topic;
+    result.answer = topic.empty() ? Help(program) : topic == "json" ? HelpJson(program) : HelpOn(topic);
     if (result.answer.empty()) {
-      mistakes.push_back("--help=" + parsed.help_topic + ": expected " + HelpTopics() + ", or a part of a flag's name");
+      mistakes.push_back("--help=" + topic + ": expected json | " + HelpTopics() + ", or a part of a flag's name");
     }
   }
+  if (understood != nullptr) *understood = result.config;
   if (mistakes.empty() || !result.answer.empty()) return result;
   // Without other mistakes these are reported together with the rules between flags.
   for (const Problem& problem : OutOfRange(result.config)) mistakes.push_back(Describe({problem}));
   throw UsageError(command_line::TextOf(mistakes), program.name + " --help lists all flags");
 }
 
-CommandLine ParseCommandLine(int argc, const char* const* argv, const Program& program) {
-  return ParseCommandLine(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), program);
+CommandLine ParseCommandLine(int argc, const char* const* argv, const Program& program, Config* understood) {
+  return ParseCommandLine(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), program, understood);
 }
 
 }  // namespace dtrain::config

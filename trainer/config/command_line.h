@@ -20,6 +20,7 @@ struct ExtraFlag {
   Kind kind = Kind::kText;
   std::string default_value;
   std::string help;
+  data::PathUse path = data::PathUse::kNone;
 };
 
 // The parts of an executable's command line beyond the flags of Config.
@@ -39,11 +40,13 @@ struct CommandLine {
   std::string answer;                        // of --help or --version, to print before exiting with 0; else empty
 };
 
-// `arguments` are without the program's name. Throws one UsageError that names every mistake. May be called repeatedly,
-// since gflags is left as it was.
-CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Program& program = {});
+// `arguments` are without the program's name. Throws one UsageError that names every mistake; `understood`, if not
+// null, has the other flags then. May be called repeatedly, since gflags is left as it was.
+CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Program& program = {},
+                             Config* understood = nullptr);
 
 // The same for the arguments of main; skips argv[0].
-CommandLine ParseCommandLine(int argc, const char* const* argv, const Program& program = {});
+CommandLine ParseCommandLine(int argc, const char* const* argv, const Program& program = {},
+                             Config* understood = nullptr);
 
 }  // namespace dtrain::config

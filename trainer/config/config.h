@@ -17,13 +17,16 @@ struct DataConfig {
   std::string train_split = "train";
   std::string val_split = "val";  // one or several, separated by commas: ValSplits (resolve.h)
   double val_fraction = 0;        // the part of the training split to validate on; 0: none of it
+  int64_t split_seed = 0;         // which samples that part has
+  std::string val_fold;           // I/K; empty: val_fraction
+  std::string group_pattern;      // of the names of image files; empty: each is its own group
   int64_t workers = 0;            // decode threads of this rank; 0: as many as its cores
   int64_t prefetch_batches = 4;
-  std::string shuffle = "global";     // global | shard | none
-  std::string sampling = "natural";   // natural | balanced
-  std::string cache = "none";         // none | ram
-  std::string last_batch = "stream";  // stream | drop
-  double max_bad_records = 1e-4;      // fraction of the records of a split
+  std::string shuffle = "global";         // global | shard | none
+  std::string sampling = "natural";       // natural | balanced
+  std::string cache = "none";             // none | ram
+  std::string last_batch = "stream";      // stream | drop
+  std::optional<double> max_bad_records;  // fraction of the records of a split; empty: data::BadRecordBudget's
   bool strict = false;
   bool allow_dataset_change = false;
   std::string label_offset = "auto";  // auto | a whole number, the label of the first class in the data
@@ -37,7 +40,7 @@ struct ImageConfig {
   int64_t eval_resize = 0;                  // pixels of the short side; 0: the size of evaluation / 0.875
   std::string interpolation = "bilinear";   // bilinear | bicubic | random
   std::string eval_interpolation = "auto";  // auto | bilinear | bicubic
-  bool exif_orientation = false;
+  bool exif_orientation = true;
   std::vector<double> mean = {0.485, 0.456, 0.406};
   std::vector<double> std = {0.229, 0.224, 0.225};
   // auto | none | basic | randaugment | trivialaugment | autoaugment, or one of timm's (data/image/timm_augment.h);
@@ -68,11 +71,17 @@ struct TextConfig {
   int64_t vocab_size = 0;  // 0: that of the dictionary or the model's configuration
   bool unpad = false;
   std::string text_column, pair_column, label_column;  // of sentences; empty: found by their names
+  std::string group_column;                            // empty: each row is its own group
+  std::string csv_delimiter = "auto";                  // auto | comma | semicolon | tab
+  std::string keep_columns = "all";                    // all | none | names with commas between them
 };
+
+// What --model is for a task of text if nothing says more; its shape is told by --model_config or by weights.
+inline constexpr char kTextModel[] = "roberta";
 
 struct ModelConfig {
   std::string name = "resnet50";
-  std::string config_file;  // a Hugging Face config.json, for `roberta`
+  std::string config_file;  // a Hugging Face config.json, for a model of text
   int64_t num_classes = 0;  // 0: as many as the data has
   std::string init_weights;
   std::string weights_naming = "auto";  // auto | torchvision | timm | hf | fairseq
@@ -180,6 +189,7 @@ struct RunConfig {
   std::string output;
   std::string predictions;  // empty: none are written
   std::string features;     // likewise
+  bool csv_bom = false;
   bool dry_run = false;
   bool print_config = false;
   std::string defaults_of = "auto";  // auto | the name of a ForeignProgram | none
@@ -197,6 +207,7 @@ struct RunConfig {
   double stop_after_epochs_without_gain = 0;  // 0: never
   int64_t limit_train_steps = 0;              // 0: no limit
   int64_t limit_val_steps = 0;                // 0: no limit
+  std::optional<double> max_hours;            // 0: no limit; empty: what the launcher tells
 };
 
 struct ReportConfig {

@@ -73,10 +73,12 @@ std::string Now() {
 
 }  // namespace
 
+nlohmann::ordered_json ToJson(const Value& value) { return std::visit(JsonOf(), value); }
+
 nlohmann::ordered_json ToJson(const Config& config) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const Flag& flag : Flags()) {
-    json[flag.name] = flag.traits.secret ? "" : std::visit(JsonOf(), flag.get(config));
+    json[flag.name] = flag.traits.secret ? "" : ToJson(flag.get(config));
   }
   return json;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/config/config.h"
+#include "trainer/config/flags.h"
 
 namespace dtrain::config {
 
@@ -14,6 +15,9 @@ namespace dtrain::config {
 // Everybody may read config.json, so the run's token is left empty and nothing of the environment is included. After
 // Resolve the values are those in use.
 nlohmann::ordered_json ToJson(const Config& config);
+
+// Returns a flag's value; null for monostate.
+nlohmann::ordered_json ToJson(const Value& value);
 
 // The reverse for the flags `names`: copies the values that `saved` has to `config`, except for flags that were given
 // on the command line. Returns, for people, the given flags whose value differs: "--image_size=32 instead of 64".

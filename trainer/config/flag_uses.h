@@ -19,9 +19,10 @@ struct FamilyOptions {
 
 // What the checks of flags have to know of the models, since this folder knows none.
 struct ModelFacts {
-  std::vector<std::string> names = {};       // of all models that exist; empty: --model is not checked
-  std::vector<FamilyOptions> families = {};  // all of them
-  std::string family = {};                   // that of --model; empty: unknown, so that no option is refused
+  std::vector<std::string> names = {};         // of all models that exist; empty: --model is not checked
+  std::vector<FamilyOptions> families = {};    // all of them
+  std::vector<std::string> of_any_shape = {};  // names of those whose shape --model_config tells
+  std::string family = {};                     // that of --model; empty: unknown, so that no option is refused
 };
 
 // Adds a problem for every flag that was given and that the task or the model's family does not use, unless its value

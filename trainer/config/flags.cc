@@ -30,6 +30,8 @@ bool Add(Flag flag, const char* member) {
   return true;
 }
 
+constexpr auto kRead = data::PathUse::kRead, kWritten = data::PathUse::kWritten;
+
 // The limits that a flag can have.
 Limits Anything() { return {}; }
 Limits AtLeast(double minimum) { return {.minimum = minimum}; }
@@ -128,20 +130,26 @@ DTRAIN_FLAG(string, task, run.task, OneOf(TaskChoices()), "", "What the model le
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "With --mode=predict: folders of images or image files, separated by commas; or a safetensors file with "
             "the tensor images (normalised, N x 3 x H x W) or input_ids (N x T); or texts in FILE.tsv, FILE.csv, "
-            "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, a checkpoint or a file of weights.")
+            "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, a checkpoint or a file of weights.",
+            .path = kRead)
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "With --mode=predict: FILE.csv or FILE.jsonl for the five most likely classes of each image, or the "
             "prediction for each text; or a safetensors file for the tensor logits. With --mode=eval: a folder for confusion_matrix.csv "
             "and class_accuracy.csv; empty: the run's folder. With --mode=export: FILE.safetensors, FILE.pt, or a "
-            "folder that Hugging Face's from_pretrained (text) or timm (images) can load.")
+            "folder that Hugging Face's from_pretrained (text) or timm (images) can load.",
+            .path = kWritten)
 DTRAIN_FLAG(string, predictions, run.predictions, Anything(), "",
             "With --mode=eval: FILE.csv or FILE.jsonl for the label, the prediction, the probabilities and the loss of "
             "each evaluated image or sentence, of several sets in FILE-SET.csv. scripts/report.py shows the worst mistakes in it.",
-            .used_by = kLabels)
+            .used_by = kLabels, .path = kWritten)
 DTRAIN_FLAG(string, features, run.features, Anything(), "",
             "With --mode=predict, in place of --output: FILE.npy or FILE.safetensors for what the classifier sees of each "
             "image (N x C), or the encoder's output for the first token, <s>, of each text (N x H), float32; FILE.jsonl names "
-            "the rows.")
+            "the rows.",
+            .path = kWritten)
+DTRAIN_FLAG(bool, csv_bom, run.csv_bom, Anything(), "",
+            "Begin the CSV files of --output and --predictions with a byte order mark. For whoever opens them with Excel, which "
+            "takes them for Windows-1252 otherwise; other programs need none.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
 DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | transformers | none"), "",
@@ -149,11 +157,12 @@ DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvisi
             "typed; none: dtrain's.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
-            "Folder for this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.", .own_to_each_rank = true)
+            "Folder for this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.", .own_to_each_rank = true, .path = kWritten)
 DTRAIN_FLAG(string, resume, run.resume, Anything(), "",
             "Where to resume from: auto (the newest valid checkpoint in --run_dir, if any), none (start anew; the "
             "files of an earlier run in --run_dir are moved aside), last (the newest run in runs/), or the path of a "
-            "checkpoint or a run.")
+            "checkpoint or a run.",
+            .path = kRead)
 DTRAIN_FLAG(string, weights, run.weights, OneOf("auto | last | best | ema"), "",
             "With --mode=eval, predict and export: which of the run's weights to use; auto: the best if the run has "
             "validated, else the last. ema also works with a torch.save file that holds an average beside the "
@@ -184,8 +193,13 @@ DTRAIN_FLAG(int64, limit_train_steps, run.limit_train_steps, AtLeast(0), "steps"
 DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
             "Evaluate as many samples only as this many global batches hold, spread evenly over the split; 0: all.")
 
+DTRAIN_FLAG(double, max_hours, run.max_hours, AtLeast(0), "hours",
+            "Save and exit with 75, as after a signal, this long after the start; for jobs with a limit that nothing tells the "
+            "program. Not given: three minutes before the end that Slurm tells (SLURM_JOB_END_TIME); 0: never.",
+            .own_to_each_rank = true)
+
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder with the data; for safetensors also a file.",
-            .own_to_each_rank = true, .of_training = false)
+            .own_to_each_rank = true, .of_training = false, .path = kRead)
 DTRAIN_FLAG(string, data_format, data.format, OneOf(DataFormats()), "", "Format of the data.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "",
@@ -193,8 +207,19 @@ DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "",
             "one decides which weights are the best.")
 DTRAIN_FLAG(double, val_fraction, data.val_fraction, Below(1), "fraction of the samples",
             "If there is no validation split: the fraction of the training split, in each class alike, to validate "
-            "on instead of training on it. The same --seed selects the same samples on any number of ranks. 0: no "
-            "validation.", .same_on_resume = true)
+            "on instead of training on it; --split_seed selects which. 0: no validation.", .same_on_resume = true)
+DTRAIN_FLAG(int64, split_seed, data.split_seed, AtLeast(0), "",
+            "Selects the samples of --val_fraction, on any number of ranks; --seed does not, so that runs with other seeds "
+            "are compared on the same samples. For whoever asks how much the choice of these samples matters.",
+            .same_on_resume = true)
+DTRAIN_FLAG(string, val_fold, data.val_fold, Anything(), "",
+            "I/K: hold out the I-th of K parts of the training split instead of --val_fraction, as scripts/cross_validate.py "
+            "does in turn; each sample is in one part. For whoever has too few samples to give any away.",
+            .same_on_resume = true)
+DTRAIN_FLAG(string, group_pattern, data.group_pattern, Anything(), "",
+            "A regular expression for the names of image files (CLASS/FILE): files whose first bracketed part, or whole match, "
+            "is equal are held out together, as in '(patient[0-9]+)'. For whoever has several photographs of one thing.",
+            .used_by = kImages, .same_on_resume = true)
 DTRAIN_FLAG(int64, workers, data.workers, Between(0, 1024), "threads",
             "Decoding threads per rank; 0: one per core that the rank may use.",
             .own_to_each_rank = true, .of_training = false)
@@ -214,8 +239,8 @@ DTRAIN_FLAG(string, last_batch, data.last_batch, OneOf("stream | drop"), "",
             "stream: a batch may span the end of an epoch; drop: each epoch is cut to whole batches.",
             .same_on_resume = true)
 DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fraction of the records",
-            "Greatest share of unreadable records of a split that the run tolerates before it fails.",
-            .of_training = false)
+            "Greatest share of unreadable records of a split that the run tolerates before it fails. Not given: 1 in 10,000, and "
+            "in a small set a few (10; of fewer than 200 one in 20).", .of_training = false)
 DTRAIN_FLAG(bool, strict_data, data.strict, Anything(), "", "Fail at the first unreadable record.",
             .of_training = false)
 DTRAIN_FLAG(bool, allow_dataset_change, data.allow_dataset_change, Anything(), "",
@@ -226,7 +251,7 @@ DTRAIN_FLAG(string, label_offset, data.label_offset, Anything(), "",
             .used_by = kImages)
 DTRAIN_FLAG(string, index_dir, data.index_dir, Anything(), "",
             "Folder for index files of the data; empty: beside the data.",
-            .own_to_each_rank = true, .of_training = false)
+            .own_to_each_rank = true, .of_training = false, .path = kWritten)
 
 DTRAIN_FLAG(int64, image_size, image.size, Between(1, 8192), "pixels",
             "Side of the square images that the model sees; not given: the model's native size.",
@@ -246,8 +271,9 @@ DTRAIN_FLAG(string, interpolation, image.interpolation, OneOf("bilinear | bicubi
 DTRAIN_FLAG(string, eval_interpolation, image.eval_interpolation, OneOf("auto | bilinear | bicubic"), "",
             "Filter for resizing images in evaluation; auto: that of --interpolation.", .kept_with_weights = true)
 DTRAIN_FLAG(bool, exif_orientation, image.exif_orientation, Anything(), "",
-            "Turn photographs upright as their EXIF orientation says. Without it they stay as they are stored, as with "
-            "torchvision.", .kept_with_weights = true)
+            "Turn photographs upright as their EXIF orientation says. --noexif_orientation: use them as they are stored, "
+            "as torchvision's reader does. A run keeps what it began with; other programs' commands (--defaults_of) bring "
+            "--noexif_orientation.", .also_off = {"false"}, .kept_with_weights = true)
 DTRAIN_FLAG(string, mean, image.mean, Anything(), "",
             "Mean of each colour channel (R,G,B), which is subtracted from images scaled to 0 to 1.",
             .kept_with_weights = true)
@@ -322,17 +348,28 @@ DTRAIN_FLAG(string, text_pair_column, text.pair_column, Anything(), "",
             .used_by = kSentences, .kept_with_weights = true)
 DTRAIN_FLAG(string, label_column, text.label_column, Anything(), "",
             "Column of the label, likewise; empty: found by its name.", .used_by = kSentences, .kept_with_weights = true)
+DTRAIN_FLAG(string, group_column, text.group_column, Anything(), "",
+            "Column, by its name or its number: rows that have the same there are held out together. For whoever has several "
+            "texts of one author or about one thing.", .used_by = kSentences, .same_on_resume = true)
+DTRAIN_FLAG(string, csv_delimiter, text.csv_delimiter, OneOf("auto | comma | semicolon | tab"), "",
+            "What separates the cells of .csv files; auto: what their first line has most of. For whoever has a table whose "
+            "names of columns contain such characters.", .used_by = kSentences, .of_training = false)
+DTRAIN_FLAG(string, keep_columns, text.keep_columns, Anything(), "",
+            "With --mode=predict: which other columns of the table --output has, too: all, none, or names with commas between "
+            "them. For whoever predicts for a table with large columns.", .used_by = kSentences, .of_training = false)
 
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Model architecture; --list_models lists them.",
             .same_on_resume = true, .kept_with_weights = true)
 DTRAIN_FLAG(string, model_config, model.config_file, Anything(), "",
-            "With --model=roberta: a Hugging Face config.json that defines its shape.")
+            "With --model=roberta: a Hugging Face config.json that defines its shape.",
+            .path = kRead)
 DTRAIN_FLAG(int64, num_classes, model.num_classes, Between(0, 10'000'000), "classes",
             "Number of outputs of the classifier; 0: as many as the data has classes.", .used_by = kImages)
 DTRAIN_FLAG(string, init_weights, model.init_weights, Anything(), "",
             "File of weights to start from: safetensors, or a .pt or .pth file of torch.save (no code in it is run), "
             "with the names of torchvision, timm, Hugging Face or fairseq. If its classes differ from the data's, "
-            "the classifier starts from random weights.")
+            "the classifier starts from random weights.",
+            .path = kRead)
 DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvision | timm | hf | fairseq"), "",
             "Naming scheme for exported weights. With --init_weights, whose scheme is recognised: fail unless it is "
             "this one.")
@@ -433,7 +470,7 @@ DTRAIN_FLAG(bool, bce_sum, optimizer.bce_sum, Anything(), "",
 DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
             "Weights of the classes in the training loss, for data with unequal classes: none, inverse (1 / samples), "
             "sqrt (1 / root of samples), effective (their effective number, arXiv:1901.05555), or a file with a line "
-            "NAME,WEIGHT for each class.", .used_by = kClasses)
+            "NAME,WEIGHT for each class.", .used_by = kClasses, .path = kRead)
 DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
             "Keep an exponential moving average of the weights and evaluate it, too. This is the share of the "
             "average that each update keeps; --ema_start says how early ones begin. 0: no average.")
@@ -544,7 +581,7 @@ DTRAIN_FLAG(double, comm_timeout, ranks.comm_timeout_seconds, MoreThan(0), "seco
 DTRAIN_FLAG(string, log_format, report.log_format, OneOf("auto | bar | table | json"), "",
             "Format of the console output; auto and bar: a progress bar on a terminal, plain lines elsewhere.")
 DTRAIN_FLAG(int64, log_interval, report.log_interval, AtLeast(1), "steps",
-            "Steps between two lines of the console and of metrics.jsonl.")
+            "Steps between two lines of the console and of metrics.jsonl; not given: fewer if an epoch has fewer.")
 DTRAIN_FLAG(bool, clear_log, report.clear_log, Anything(), "",
             "Empty metrics.jsonl at the start, unless the run was restarted after a failure.")
 DTRAIN_FLAG(bool, tensorboard, report.tensorboard, Anything(), "",
@@ -562,7 +599,8 @@ DTRAIN_FLAG(string, metrics_address, report.metrics_address, Anything(), "",
             "everyone who can reach it.", .own_to_each_rank = true)
 DTRAIN_FLAG(string, metrics_file, report.metrics_file, Anything(), "",
             "Write the Prometheus metrics to this file every ten seconds, for node-exporter's textfile collector "
-            "(NAME.prom); empty: off.")
+            "(NAME.prom); empty: off.",
+            .path = kWritten)
 DTRAIN_FLAG(string, on_event, report.on_event, Anything(), "",
             "A command that rank 0 starts once; it reads a line of JSON from its standard input for each start, logged "
             "step, validation, checkpoint and end. Training never waits for it. Empty: none.")

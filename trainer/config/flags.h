@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/outputs.h"
 #include "trainer/config/config.h"
 
 namespace dtrain::config {
@@ -48,6 +49,7 @@ struct FlagTraits {
   bool own_to_each_rank = false;   // the ranks of a run may have different values
   bool of_training = true;         // it can change the numbers of a training; false in a section where none does
   bool secret = false;             // its value is for no file and no log
+  data::PathUse path = data::PathUse::kNone;  // what is written must pass trainer/modes/outputs.h, which tests try
 };
 
 struct Flag {

@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "data/command_line/nearest_name.h"
 #include "data/joined.h"
@@ -34,6 +37,10 @@ struct Rule {
   std::string hint = {};
 };
 using Rules = std::vector<Rule>;
+
+bool HasEnding(const std::string& name, std::initializer_list<std::string_view> endings) {
+  return std::ranges::any_of(endings, [&name](std::string_view ending) { return name.ends_with(ending); });
+}
 
 Rules ModeRules(const Config& config) {
   const RunConfig& run = config.run;
@@ -74,6 +81,10 @@ Rules ModeRules(const Config& config) {
        .hint = prediction},
       {.flag = "output",
        .broken = predicts && run.output.empty() && run.features.empty(),
+       .expected = "FILE.csv or FILE.jsonl, or a safetensors file",
+       .hint = prediction},
+      {.flag = "output",
+       .broken = predicts && !run.output.empty() && !HasEnding(run.output, {".csv", ".jsonl", ".safetensors"}),
        .expected = "FILE.csv or FILE.jsonl, or a safetensors file",
        .hint = prediction},
       {.flag = "input",
@@ -138,6 +149,15 @@ Rules DataRules(const Config& config) {
        .broken = cuts_split && data.format == "synthetic",
        .expected = "other data than --data_format=synthetic",
        .hint = "synthetic samples are random, so there is nothing to validate"},
+      {.flag = "val_fold",
+       .broken = !data.val_fold.empty() && !ParseFold(data.val_fold),
+       .expected = "I/K with I from 1 to K, and K from 2 to 1000",
+       .hint = "as in 1/5"},
+      {.flag = "val_fold",
+       .broken = !data.val_fold.empty() &&
+                 (data.val_fraction > 0 || WasGiven(config, "val_split") || data.format == "synthetic"),
+       .expected = "neither --val_fraction nor --val_split nor synthetic data with it",
+       .hint = "it makes a validation split from a part of the training split"},
       {.flag = "shuffle",
        .broken = balanced && data.shuffle != "global",
        .expected = "global with --sampling=balanced",
@@ -226,10 +246,6 @@ Rules TextRules(const Config& config) {
        .broken = text.max_tokens > 0 && config.batch.global_batch_size,
        .expected = "--grad_accum_steps instead, with --max_tokens",
        .hint = "with a budget of tokens, the number of blocks differs from batch to batch"},
-      {.flag = "model_config",
-       .broken = !config.model.config_file.empty() && config.model.name != "roberta",
-       .expected = "--model=roberta with it",
-       .hint = "--model=" + config.model.name + " defines its own shape"},
   };
 }
 
@@ -317,7 +333,8 @@ Rules AverageAndSpikeRules(const Config& config) {
   };
 }
 
-Rules BinaryLossRules(const OptimizerConfig& optimizer) {
+Rules BinaryLossRules(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer;
   const bool is_binary = optimizer.loss == "bce";
   const std::string hint = "the cross entropy has no questions of single classes";
   return {
@@ -403,15 +420,21 @@ Rules RankAndReportRules(const Config& config) {
 void CheckRules(const Config& config, List& problems) {
   for (const auto& rules_of :
        {ModeRules, RunRules, DataRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules, ScheduleRules,
-        AverageAndSpikeRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
+        AverageAndSpikeRules, BinaryLossRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
     for (const Rule& rule : rules_of(config)) {
       if (rule.broken) problems.push_back({.flag = rule.flag, .expected = rule.expected, .hint = rule.hint});
     }
   }
 }
 
-void CheckModel(const ModelConfig& model, const std::vector<std::string>& names, List& problems) {
-  if (names.empty() || std::find(names.begin(), names.end(), model.name) != names.end()) return;
+void CheckModel(const ModelConfig& model, const ModelFacts& facts, List& problems) {
+  const std::vector<std::string>&names = facts.names, &of_any_shape = facts.of_any_shape;
+  if (!model.config_file.empty() && std::ranges::find(of_any_shape, model.name) == of_any_shape.end()) {
+    problems.push_back({.flag = "model_config",
+                        .expected = "--model=" + Joined(of_any_shape, " or ") + " with it",
+                        .hint = "--model=" + model.name + " defines its own shape"});
+  }
+  if (names.empty() || std::ranges::find(names, model.name) != names.end()) return;
   problems.push_back(
       {.flag = "model", .expected = "one of " + Joined(names, " | "), .hint = DidYouMean(model.name, names)});
 }
@@ -453,6 +476,18 @@ std::string FlagsThatNeedCrops(const ImageConfig& image) {
   return flags;
 }
 
+namespace {
+
+// Leaves out tasks of texts where one of images was meant, and the other way round.
+std::vector<std::string> OfSameData(const std::string& text, std::vector<std::string> choices) {
+  for (const auto& [meant, other] : {std::pair("image_", "text_"), std::pair("text_", "image_")}) {
+    if (text.starts_with(meant)) std::erase_if(choices, [&](const std::string& one) { return one.starts_with(other); });
+  }
+  return choices;
+}
+
+}  // namespace
+
 std::vector<Problem> OutOfRange(const Config& config) {
   List problems;
   for (const Flag& flag : Flags()) {
@@ -462,7 +497,7 @@ std::vector<Problem> OutOfRange(const Config& config) {
     problems.push_back({.flag = flag.name,
                         .value = ValueOf(flag.name, config),
                         .expected = Expected(flag.kind, flag.limits),
-                        .hint = text ? DidYouMean(*text, flag.limits.choices) : ""});
+                        .hint = text ? DidYouMean(*text, OfSameData(*text, flag.limits.choices)) : ""});
   }
   return problems;
 }
@@ -470,7 +505,7 @@ std::vector<Problem> OutOfRange(const Config& config) {
 std::vector<Problem> Problems(const Config& config, int world_size, const ModelFacts& models) {
   List problems = OutOfRange(config);
   CheckRules(config, problems);
-  CheckModel(config.model, models.names, problems);
+  CheckModel(config.model, models, problems);
   CheckBatch(config, world_size, problems);
   CheckUses(config, models, problems);
   for (Problem& problem : problems) {

@@ -53,6 +53,16 @@ std::vector<std::string> ValSplits(const DataConfig& data) {
   return names;
 }
 
+std::optional<std::pair<int64_t, int64_t>> ParseFold(const std::string& text) {
+  constexpr int64_t kMost = 1000;
+  const size_t slash = text.find('/');
+  if (slash == std::string::npos) return std::nullopt;
+  const std::string_view both = text;
+  const auto fold = data::WholeNumber(both.substr(0, slash)), folds = data::WholeNumber(both.substr(slash + 1));
+  if (!fold || !folds || *fold < 1 || *folds < std::max<int64_t>(2, *fold) || *folds > kMost) return std::nullopt;
+  return std::pair(*fold, *folds);
+}
+
 int64_t EvalImageSize(const ImageConfig& image) { return image.eval_size > 0 ? image.eval_size : image.size; }
 
 std::string EvalInterpolation(const ImageConfig& image) {

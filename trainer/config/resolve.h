@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/config/config.h"
@@ -22,6 +23,9 @@ double EmaDecay(const OptimizerConfig& optimizer, double epochs, int64_t global_
 
 // The names in --val_split. The first one decides.
 std::vector<std::string> ValSplits(const DataConfig& data);
+
+// Returns I and K of --val_fold=I/K; empty unless 1 ≤ I ≤ K and K is 2 to 1000.
+std::optional<std::pair<int64_t, int64_t>> ParseFold(const std::string& text);
 
 // The side of the images that the model is evaluated with, in pixels.
 int64_t EvalImageSize(const ImageConfig& image);

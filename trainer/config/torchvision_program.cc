@@ -1,5 +1,7 @@
 // torchvision's defaults are those of references/classification/train.py as of release 0.26. What is not listed is the
 // same here (momentum 0.9, decay 1e-4, 90 epochs, the filter), or cannot change a number.
+#include <algorithm>
+
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -85,7 +87,7 @@ Translation DecayOfBiases(const std::string& value, const ForeignCommand& comman
 }
 
 // Theirs updates the average at the first step of each epoch, and so on from there; ours at each multiple of the steps.
-Translation Average(const std::string&, const ForeignCommand& command) {
+Translation ScaledAverage(const std::string&, const ForeignCommand& command) {
   return {{"--ema_decay=" + command.Value({"model_ema_decay"}, "0.99998"),
            "--ema_every=" + command.Value({"model_ema_steps"}, "32"), "--ema_start=torchvision",
            "--ema_scaling=torchvision"}};
@@ -93,6 +95,13 @@ Translation Average(const std::string&, const ForeignCommand& command) {
 
 // Without --model-ema they have no effect, with it they are part of its translation.
 Translation OfTheAverage(const std::string&, const ForeignCommand&) { return {}; }
+
+// Theirs are names of weights, ours the choice among a run's.
+Translation Weights(const std::string& value, const ForeignCommand& /*command*/) {
+  const auto& ours = FindFlag("weights")->limits.choices;
+  const bool is_ours = std::find(ours.begin(), ours.end(), value) != ours.end();
+  return {{(is_ours ? "--weights=" : "--init_weights=") + value}};
+}
 
 }  // namespace
 
@@ -102,9 +111,11 @@ const ForeignProgram& TorchvisionProgram() {
       .called = "torchvision's train.py",
       .signatures = {{"lr_scheduler", "steplr"},
                      {"lr_scheduler", "cosineannealinglr"},
-                     {"lr_scheduler", "exponentiallr"}},
+                     {"lr_scheduler", "exponentiallr"},
+                     {"weights", "IMAGENET1K"}},
       .defaults = DefaultsOfTorchvision,
       .rows = {{.name = "data_path", .flag = "data_dir"},
+               {.name = "weights", .translate = Weights},
                {.name = "opt",
                 .flag = "optimizer",
                 .words = {{"sgd", "sgd"}, {"sgd_nesterov", "sgd", "--nesterov"}, {"adamw", "adamw"}}},
@@ -143,7 +154,7 @@ const ForeignProgram& TorchvisionProgram() {
                           {"PIL", "", "", kOwnTransforms},
                           {"tensor", "", "", kOwnTransforms}},
                 .other_words_pass = true},
-               {.name = "model_ema", .takes_value = false, .translate = Average},
+               {.name = "model_ema", .takes_value = false, .translate = ScaledAverage},
                {.name = "model_ema_steps", .translate = OfTheAverage},
                {.name = "model_ema_decay", .translate = OfTheAverage}}};
   return program;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kLocalFiles =
     "--train_file and --validation_file, or --train_dir, name data on this machine";
 constexpr std::string_view kReports = "metrics.jsonl has a run's numbers, and --on_event passes them on";
-constexpr std::string_view kOwnLoader = "dtrain has its own loader";
+constexpr std::string_view kLoaderOfOurs = "dtrain has its own loader";
 
 bool ReadsImages(const ForeignCommand& command) { return command.Has({"train_dir"}); }
 
@@ -75,7 +75,7 @@ Translation SavingTimes(const std::string& value, const ForeignCommand& command)
   return {.refused = "expected no | epoch | steps"};
 }
 
-Translation OfAnother(const std::string&, const ForeignCommand&) { return {}; }
+Translation PartOfAnother(const std::string&, const ForeignCommand&) { return {}; }
 
 // Splits are files, or folders, of one folder here.
 template <bool is_train>
@@ -97,7 +97,7 @@ Translation Split(const std::string& given, const ForeignCommand& command) {
   return {{"--data_dir=" + folder, (is_train ? "--train_split=" : "--val_split=") + name}};
 }
 
-std::vector<Alias> DataAndModel() {
+std::vector<Alias> OfTrainersData() {
   return {
       {.name = "model_name_or_path", .flag = "init_weights"},
       {.name = "config_name", .flag = "model_config"},
@@ -111,10 +111,10 @@ std::vector<Alias> DataAndModel() {
       {.name = "max_seq_length", .flag = "tokens_per_sample"},
       Switch("pad_to_max_length", "", "padding changes no number"),
       Switch("ignore_mismatched_sizes", "", "a head that does not fit is drawn anew in any case"),
-      Switch("remove_unused_columns", "", kOwnLoader),
+      Switch("remove_unused_columns", "", kLoaderOfOurs),
       {.name = "dataloader_num_workers", .flag = "workers", .words = {{"0", ""}}, .other_words_pass = true},
       Switch("dataloader_drop_last", "--last_batch=drop"),
-      Switch("dataloader_pin_memory", "", kOwnLoader),
+      Switch("dataloader_pin_memory", "", kLoaderOfOurs),
       Switch("gradient_checkpointing", "--activation_checkpointing"),
       Switch("do_train", ""),
       Switch("do_eval", ""),
@@ -124,7 +124,7 @@ std::vector<Alias> DataAndModel() {
   };
 }
 
-std::vector<Alias> Optimization() {
+std::vector<Alias> OfTrainersOptimization() {
   return {
       {.name = "per_device_train_batch_size", .flag = "batch_size"},
       {.name = "per_device_eval_batch_size", .reason = "evaluation uses the batch size of training"},
@@ -151,7 +151,7 @@ std::vector<Alias> Optimization() {
   };
 }
 
-std::vector<Alias> Running() {
+std::vector<Alias> OfTrainersRun() {
   return {
       {.name = "output_dir", .flag = "run_dir"},
       Switch("overwrite_output_dir", "--resume=none"),
@@ -161,7 +161,7 @@ std::vector<Alias> Running() {
       {.name = "logging_strategy", .words = {{"steps", ""}}, .refused = "--logging_steps sets when lines are logged"},
       {.name = "eval_strategy", .translate = EvaluationTimes},
       {.name = "evaluation_strategy", .translate = EvaluationTimes},
-      {.name = "eval_steps", .translate = OfAnother},
+      {.name = "eval_steps", .translate = PartOfAnother},
       {.name = "save_strategy", .translate = SavingTimes},
       {.name = "save_steps", .flag = "save_every_steps"},
       {.name = "save_total_limit", .flag = "keep_checkpoints"},
@@ -189,7 +189,7 @@ const ForeignProgram& TransformersProgram() {
                                 .signatures = {},
                                 .defaults = DefaultsOfTransformers,
                                 .rows = {}};
-    for (const auto& rows : {DataAndModel(), Optimization(), Running()}) {
+    for (const auto& rows : {OfTrainersData(), OfTrainersOptimization(), OfTrainersRun()}) {
       transformers.rows.insert(transformers.rows.end(), rows.begin(), rows.end());
     }
     return transformers;

@@ -71,7 +71,7 @@ const std::vector<Kind>& Kinds() {
         {"offset", Type::kIntegerOrNull, 0, kMost},
         Text("reason"),
         Count("dataset_size"),
-        {"max_bad_records", Type::kReal, 0, 1},
+        {"max_bad_records", Type::kReal, -1, 1},
         {"strict", Type::kFlag}}},
       {Speaker::kRank, "leave", {}},
       {Speaker::kGreeting, "challenge", {Word("nonce")}},

@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <thread>
 
+#include "data/machine/thread.h"
 #include "data/pipeline/quarantine.h"
 #include "trainer/control/control_server.h"
 #include "trainer/control/join.h"
@@ -124,7 +124,7 @@ class ControlPlane {
   bool main_is_victim_ = false;                 // the main thread has lost a peer, and the thread may learn why
   bool thread_ends_ = false;                    // the control plane's thread ends the process
   bool ended_ = false;                          // end_process has returned
-  std::jthread thread_;                         // declared last, so that it starts when everything above is ready
+  data::Thread thread_;                         // declared last, so that it starts when everything above is ready
 };
 
 }  // namespace dtrain::control

@@ -5,11 +5,11 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "data/error.h"
+#include "data/machine/thread.h"
 #include "data/shown.h"
 #include "trainer/control/bad_record_count.h"
 #include "trainer/control/control_connections.h"
@@ -44,7 +44,7 @@ class ControlServer::Loop {
         gathering_(options_.world_size),
         started_(Clock::now()),
         next_announcement_(started_ + kAnnouncementInterval) {
-    thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+    thread_ = data::Thread([this](const std::stop_token& stop) { Run(stop); });
   }
 
  private:
@@ -79,7 +79,7 @@ class ControlServer::Loop {
   std::optional<Clock::time_point> stop_before_start_;             // when a stop was requested before the start
   json end_;                                                       // the message "end"; null before
   std::optional<std::pair<Clock::time_point, std::string>> lost_;  // the first report of a lost peer, and its time
-  std::jthread thread_;                                            // started when everything above is ready
+  data::Thread thread_;                                            // started when everything above is ready
 };
 
 ControlServer::ControlServer(ControlServerOptions options) : loop_(std::make_unique<Loop>(std::move(options))) {}

@@ -5,9 +5,9 @@
 #include <fstream>
 #include <future>
 #include <memory>
-#include <thread>
 
 #include "data/careful_open.h"
+#include "data/machine/thread.h"
 
 namespace dtrain::control {
 
@@ -16,7 +16,7 @@ void WriteFlightRecord(const std::filesystem::path& file, std::function<std::str
   try {
     auto written = std::make_shared<std::promise<void>>();
     auto done = written->get_future();
-    std::thread([file, written, record = std::move(record)] {
+    data::Thread([file, written, record = std::move(record)] {
       try {
         const std::string text = record();
         if (const int descriptor = data::CreateAnew(file); descriptor >= 0) close(descriptor);  // no link is followed

@@ -22,6 +22,9 @@ namespace {
 
 using c10::CachingAllocator::StatType;
 
+// What CUDA keeps of a graph besides the memory of its tensors: up to 64 KiB for each of its thousand kernels.
+constexpr int64_t kMostBytesOfGraph = int64_t{64} << 20;
+
 // LibTorch ends only captures that have succeeded: after others its allocator and its random generator would believe
 // for ever that the capture goes on.
 class AbandonableGraph : public at::cuda::CUDAGraph {
@@ -72,7 +75,8 @@ class CudaGraphs : public DeviceGraphs {
     EmptyCache();
     size_t free = 0, total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    return static_cast<int64_t>(free) >= 2 * most_needed_;
+    const int64_t copies = pool_.use_count() > 1 ? 1 : 2;  // the pool of other graphs has one of them
+    return static_cast<int64_t>(free) >= copies * most_needed_ + kMostBytesOfGraph;
   }
 
  private:

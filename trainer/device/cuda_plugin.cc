@@ -6,9 +6,11 @@
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "trainer/errors.h"
+#include "trainer/report/gpu_use.h"
 
 namespace dtrain::device {
 namespace {
@@ -32,18 +34,6 @@ int CountDeviceFiles() {
   return count;
 }
 
-// "0,2" counts as two. As in CUDA, a negative entry hides itself and all entries after it.
-int CountVisible(const std::string& visible) {
-  int count = 0;
-  for (size_t begin = 0; begin < visible.size();) {
-    const size_t end = std::min(visible.find(',', begin), visible.size());
-    if (end == begin || visible[begin] == '-') break;
-    ++count;
-    begin = end + 1;
-  }
-  return count;
-}
-
 }  // namespace
 
 bool HasCudaPlugin() {
@@ -51,11 +41,16 @@ bool HasCudaPlugin() {
   return std::filesystem::exists(LibraryPath(), ignored);
 }
 
+GpuSigns SeeGpus() {
+  std::error_code ignored;
+  const bool lent = std::filesystem::exists("/usr/lib/wsl/lib/libcuda.so.1", ignored);
+  return {.in_machine = lent || CountDeviceFiles() > 0, .built_with_cuda = HasCudaPlugin()};
+}
+
 int CountGpus() {
   if (!HasCudaPlugin()) return 0;
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  const int files = CountDeviceFiles();
-  return visible != nullptr ? std::min(files, CountVisible(visible)) : files;
+  static const std::optional<int> of_driver = report::GpuUseReader().Count();
+  return CountUsableGpus(of_driver, CountDeviceFiles(), std::getenv("CUDA_VISIBLE_DEVICES"));
 }
 
 const CudaPlugin& LoadCudaPlugin() {

@@ -58,9 +58,11 @@ const CudaPlugin& LoadCudaPlugin();
 // Whether the library is there. It is not if it was not built.
 bool HasCudaPlugin();
 
-// Returns the number of GPUs that this process may use: the device files of this machine, but no more than
-// CUDA_VISIBLE_DEVICES names. 0 without the library. Does not call CUDA, because a process that has initialised CUDA
-// cannot fork any more.
+// Returns what can be seen of this machine's GPUs.
+GpuSigns SeeGpus();
+
+// Returns the number of GPUs that this process may use (CountUsableGpus); 0 without the library. Asks NVML and not
+// CUDA, because a process that has initialised CUDA cannot fork any more.
 int CountGpus();
 
 // Returns the function that normalises images on `device`; null for the CPU.

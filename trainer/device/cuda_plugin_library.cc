@@ -3,8 +3,11 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
 
+#include <array>
 #include <chrono>
+#include <string>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
@@ -15,6 +18,20 @@
 
 namespace dtrain::device {
 namespace {
+
+// Returns the UUID of the GPU, or of the part of one (MIG), which cudaDeviceProp and the PCI id do not tell apart.
+std::string UuidOf(int index) {
+  std::array<unsigned char, 16> bytes{};
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  using GetUuid = int (*)(unsigned char* uuid, int device);
+  const auto get = driver == nullptr ? nullptr : reinterpret_cast<GetUuid>(dlsym(driver, "cuDeviceGetUuid_v2"));
+  if (get == nullptr || get(bytes.data(), index) != 0) return "";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    for (const int digit : {byte / 16, byte % 16}) text += "0123456789abcdef"[digit];
+  }
+  return text;
+}
 
 // Asks for the versions of driver and runtime first, because those calls work even if all others fail.
 GpuFacts Probe() {
@@ -29,7 +46,8 @@ GpuFacts Probe() {
     char pci_id[32] = "";
     error = cudaGetDeviceProperties(&properties, index);
     if (error == cudaSuccess) error = cudaDeviceGetPCIBusId(pci_id, sizeof pci_id, index);
-    facts.gpus.push_back({properties.name, properties.major, properties.minor, pci_id});
+    const std::string uuid = UuidOf(index);
+    facts.gpus.push_back({properties.name, properties.major, properties.minor, pci_id, uuid.empty() ? pci_id : uuid});
   }
   if (error != cudaSuccess) {
     facts.error = cudaGetErrorName(error);

@@ -6,13 +6,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <latch>
-#include <thread>
 #include <vector>
 
 #include "data/count_of.h"
 #include "data/machine/limits.h"
+#include "data/machine/thread.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device_choice.h"
 #include "trainer/device/nccl_environment.h"
@@ -26,24 +28,36 @@ bool SeesItsOwnGpuOnly() {
   return visible != nullptr && *visible != '\0' && std::string(visible).find(',') == std::string::npos;
 }
 
+std::atomic<int> rank_gpu = 0;
+
+// CUDA gives a thread that has chosen no GPU the first one, and makes half a GiB of state there for this process. That
+// happens wherever a thread allocates pinned memory or waits for a copy.
+void TakeRankGpu() {
+  try {
+    LoadCudaPlugin().set_device(rank_gpu);
+  } catch (const std::exception&) {  // a GPU that is lost says so where it is used
+  }
+}
+
 }  // namespace
 
 RankPlace PlaceOf(const launch::Launch& launch) {
   return {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly(), RanksMayShareGpus()};
 }
 
-RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend) {
+RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend, const std::string& precision) {
   const bool look = backend != "gloo" && CountGpus() > 0;
   const GpuFacts facts = look ? LoadCudaPlugin().probe() : GpuFacts{};
-  const auto index = ChooseGpu(facts, PlaceOf(launch), backend);
-  if (!index) return {at::kCPU, "", ""};
+  const auto index = ChooseGpu(facts, PlaceOf(launch), backend, precision);
+  if (!index) return {at::kCPU, {}};
   LoadCudaPlugin().set_device(*index);
-  const Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
-  return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(*index)), gpu.name, gpu.pci_id};
+  rank_gpu = *index;
+  data::first_in_threads = &TakeRankGpu;
+  return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(*index)), facts.gpus[static_cast<size_t>(*index)]};
 }
 
-at::Device DeviceOf(const launch::Launch& launch, const std::string& backend) {
-  return ChooseDevice(launch, backend).device;
+at::Device DeviceOf(const launch::Launch& launch, const std::string& backend, const std::string& precision) {
+  return ChooseDevice(launch, backend, precision).device;
 }
 
 std::string Describe(at::Device device) {
@@ -75,7 +89,7 @@ double LeastFreeGigabytes(at::Device device) {
 
 void RequireThreads(int count) {
   std::latch all_started(count);
-  std::vector<std::jthread> threads;
+  std::vector<data::Thread> threads;
   for (int i = 0; i < count; ++i) {
     try {
       threads.emplace_back([&all_started] { all_started.wait(); });

@@ -12,17 +12,18 @@ namespace dtrain::device {
 
 struct RankDevice {
   at::Device device;
-  std::string name;    // "NVIDIA H100 80GB HBM3"; empty for the CPU
-  std::string pci_id;  // "0000:17:00.0"; empty for the CPU
+  Gpu gpu;  // empty for the CPU
 };
 
 // Returns the facts of the launch from which ChooseGpu chooses a GPU.
 RankPlace PlaceOf(const launch::Launch& launch);
 
-// Returns the GPU of this local rank and makes it the thread's current device. Returns the CPU if there is no GPU, or
-// with --backend=gloo. Throws UsageError as ChooseGpu and LoadCudaPlugin do.
-RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend);
-at::Device DeviceOf(const launch::Launch& launch, const std::string& backend);
+// Returns the GPU of this local rank and makes it the current device of the calling thread and of each data::Thread
+// that starts later. Returns the CPU if there is no GPU, or with --backend=gloo. Throws UsageError as ChooseGpu and
+// LoadCudaPlugin do.
+RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend,
+                        const std::string& precision = "fp32");
+at::Device DeviceOf(const launch::Launch& launch, const std::string& backend, const std::string& precision = "fp32");
 
 // Returns a text such as "cpu (2 threads)" or "cuda:0".
 std::string Describe(at::Device device);

@@ -42,7 +42,39 @@ std::string Capability(const Gpu& gpu) { return std::to_string(gpu.major) + "." 
       "lower --nproc_per_node to the number of GPUs, check CUDA_VISIBLE_DEVICES, " + std::string(kOrTheCpu));
 }
 
+// "0,2" counts as two. As in CUDA, a negative entry hides itself and all entries after it.
+int CountVisible(const std::string& visible) {
+  int count = 0;
+  for (size_t begin = 0; begin < visible.size();) {
+    const size_t end = std::min(visible.find(',', begin), visible.size());
+    if (end == begin || visible[begin] == '-') break;
+    ++count;
+    begin = end + 1;
+  }
+  return count;
+}
+
 }  // namespace
+
+NoGpu WhyNoGpu(const GpuSigns& signs, const std::string& backend) {
+  if (backend == "gloo") return {"--backend=gloo computes on the CPU", "leave it out"};
+  if (!signs.in_machine) {
+    return {"this machine has no GPU that can be used", "see what nvidia-smi and dtrain_main --doctor say"};
+  }
+  if (!signs.built_with_cuda) {
+    return {"this build does not support the GPU that this machine has",
+            "run scripts/setup.sh and scripts/build.sh again: with NVIDIA's driver 580 or newer they build for GPUs; "
+            "or use "
+            "a build with CUDA"};
+  }
+  return {"this machine has a GPU that this process may not use",
+          "check CUDA_VISIBLE_DEVICES, and the container's --gpus"};
+}
+
+int CountUsableGpus(std::optional<int> of_driver, int device_files, const char* visible) {
+  const int there = of_driver.value_or(device_files);
+  return visible != nullptr ? std::min(there, CountVisible(visible)) : there;
+}
 
 bool CanRunOn(const std::string& architectures, int major, int minor) {
   const int capability = 10 * major + minor;
@@ -57,7 +89,8 @@ bool CanRunOn(const std::string& architectures, int major, int minor) {
   return false;
 }
 
-std::optional<int> ChooseGpu(const GpuFacts& facts, const RankPlace& place, const std::string& backend) {
+std::optional<int> ChooseGpu(const GpuFacts& facts, const RankPlace& place, const std::string& backend,
+                             const std::string& precision) {
   if (backend == "gloo") return std::nullopt;
   const bool none = facts.error.empty() || facts.error == "cudaErrorNoDevice";
   if (!none) ThrowWhatCudaRefuses(facts);
@@ -74,6 +107,12 @@ std::optional<int> ChooseGpu(const GpuFacts& facts, const RankPlace& place, cons
                      "needs one for CUDA 12), " +
                          std::string(kOrTheCpu));
   }
+  constexpr int kAmpere = 8;  // the first with bf16 in hardware
+  if (precision == "bf16" && gpu.major < kAmpere) {
+    throw UsageError(
+        "--precision=bf16 needs a GPU of compute capability 8.0 or newer; " + gpu.name + " has " + Capability(gpu),
+        "--precision=fp16 is fast there");
+  }
   return index;
 }
 
@@ -81,7 +120,7 @@ std::string SharedGpu(const std::vector<RankGpu>& ranks) {
   std::map<std::pair<std::string, std::string>, const RankGpu*> owners;
   for (const RankGpu& rank : ranks) {
     if (rank.pci_id.empty()) continue;
-    const auto [owner, is_first] = owners.emplace(std::pair(rank.machine, rank.pci_id), &rank);
+    const auto [owner, is_first] = owners.emplace(std::pair(rank.machine, rank.uuid), &rank);
     if (is_first) continue;
     return "ranks " + std::to_string(owner->second->rank) + " and " + std::to_string(rank.rank) +
            " compute on the same GPU " + rank.pci_id + " of " + rank.host;

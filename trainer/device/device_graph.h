@@ -26,7 +26,7 @@ class DeviceGraphs {
   virtual Work Record(const Work& work) = 0;
 
   // Whether another recording fits into the device's free memory, together with work that is not recorded: both need as
-  // much as Run has needed so far. Waits for the device.
+  // much as Run has needed so far, but recordings share their memory. Waits for the device.
   virtual bool HasRoom() = 0;
 };
 

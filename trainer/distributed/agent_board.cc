@@ -2,11 +2,11 @@
 
 #include <future>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "data/machine/thread.h"
 #include "trainer/errors.h"
 
 namespace dtrain::distributed {
@@ -25,7 +25,7 @@ template <typename Work>
 auto WithDeadline(const StoreWait& wait, const std::string& too_late, Work work) {
   auto promise = std::make_shared<std::promise<decltype(work())>>();
   auto result = promise->get_future();
-  std::thread([promise, work = std::move(work)] {
+  data::Thread([promise, work = std::move(work)] {
     try {
       promise->set_value(work());
     } catch (...) {

@@ -34,9 +34,9 @@ std::string MachineId() {
   return id.empty() ? HostName() : id;
 }
 
-void RequireDistinctGpus(Rendezvous& rendezvous, const std::string& pci_id, const std::string& machine) {
+void RequireDistinctGpus(Rendezvous& rendezvous, const device::Gpu& gpu, const std::string& machine) {
   const launch::Launch& launch = rendezvous.launch();
-  const nlohmann::json mine = {{"host", HostName()}, {"machine", machine}, {"pci_id", pci_id}};
+  const nlohmann::json mine = {{"host", HostName()}, {"machine", machine}, {"pci_id", gpu.pci_id}, {"uuid", gpu.uuid}};
   rendezvous.store()->set(KeyOf(launch.rank), mine.dump());
   std::string problem;
   if (launch.rank == 0) {
@@ -44,7 +44,7 @@ void RequireDistinctGpus(Rendezvous& rendezvous, const std::string& pci_id, cons
     for (int rank = 0; rank < launch.world_size; ++rank) {
       const auto text = rendezvous.store()->get_to_str(KeyOf(rank));
       const auto posted = nlohmann::json::parse(text);
-      ranks.push_back({rank, posted.at("host"), posted.at("machine"), posted.at("pci_id")});
+      ranks.push_back({rank, posted.at("host"), posted.at("machine"), posted.at("pci_id"), posted.at("uuid")});
     }
     problem = device::SharedGpu(ranks);
   }

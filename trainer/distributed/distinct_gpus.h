@@ -4,13 +4,14 @@
 
 #include <string>
 
+#include "trainer/device/device_choice.h"
 #include "trainer/distributed/rendezvous.h"
 
 namespace dtrain::distributed {
 
-// Called by all ranks after WaitForAll; they exchange their GPUs over the store. `pci_id` is that of this rank's GPU,
-// or empty for the CPU; `machine` is MachineId(). If two ranks share a GPU, every rank throws UsageError naming them.
-void RequireDistinctGpus(Rendezvous& rendezvous, const std::string& pci_id, const std::string& machine);
+// Called by all ranks after WaitForAll; they exchange their GPUs over the store. `gpu` is this rank's, empty for the
+// CPU; `machine` is MachineId(). If two ranks share a GPU, every rank throws UsageError naming them.
+void RequireDistinctGpus(Rendezvous& rendezvous, const device::Gpu& gpu, const std::string& machine);
 
 // Returns the boot id of this machine's kernel, or the host's name if it cannot be read. All containers of a machine
 // have the same boot id; they may share GPUs although their host names differ.

@@ -79,14 +79,9 @@ DiskFacts MeasureDisk(const std::filesystem::path& run_directory);
 
 // --- GPU with its driver and LibTorch's CUDA, NCCL, and its network between machines (EFA) ---
 
-struct DeviceFiles {
-  bool built_with_cuda = false;  // libdtrain_cuda.so exists
-  bool in_dev = false;           // /dev/nvidia0 exists
-};
-
 // Names the device that the rank computes on, or the reason why it cannot.
 Finding JudgeDevice(const device::GpuFacts& facts, const device::RankPlace& place, const std::string& backend,
-                    const DeviceFiles& files);
+                    const device::GpuSigns& signs, const std::string& precision = "fp32");
 
 // `version` is that of ncclGetVersion (22907 is 2.29.7); 0: the library was not found.
 Finding JudgeNccl(int version);
@@ -101,7 +96,7 @@ Finding JudgeEfa(const EfaFacts& facts, int nnodes);
 
 // These look at the machine. LookAtDevice initialises CUDA if there is a GPU, and sets `*on_gpu` to whether the rank
 // computes on one.
-Finding LookAtDevice(const launch::Launch& launch, const std::string& backend, bool* on_gpu);
+Finding LookAtDevice(const launch::Launch& launch, const config::Config& config, bool* on_gpu);
 Finding LookAtNccl();
 Finding LookAtEfa(int nnodes);
 
@@ -117,7 +112,7 @@ struct ReadFacts {
   double read_seconds = 0;     // of all good records together
   double decode_seconds = 0;   // likewise
 };
-// `most_bad` is the fraction of bad records that is allowed: --max_bad_records, or 0 with --strict_data.
+// `most_bad` is the fraction of bad records that is allowed.
 Finding JudgeReading(const ReadFacts& facts, double most_bad);
 
 // Reads and decodes up to 256 evenly spaced records on this thread, for 10 seconds at most.

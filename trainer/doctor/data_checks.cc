@@ -74,8 +74,12 @@ void ExamineData(const config::Config& config, Findings& findings) {
   config::Config reading = config;
   reading.run.dry_run = true;  // no index is kept
   const tasks::DataSets sets = tasks::KindOf(reading).OpenData(reading, /*known=*/{}, /*indexes=*/nullptr);
-  const double most_bad = config.data.strict ? 0 : config.data.max_bad_records;
-  for (const tasks::DataSplit* split : tasks::AllSplits(sets)) findings.Say(JudgeReading(ReadSome(*split), most_bad));
+  for (const tasks::DataSplit* split : tasks::AllSplits(sets)) {
+    const int64_t size = split->source->size();
+    const int64_t budget =
+        data::BadRecordBudget(size, {.max_bad_records = config.data.max_bad_records, .strict = config.data.strict});
+    findings.Say(JudgeReading(ReadSome(*split), static_cast<double>(budget) / static_cast<double>(size)));
+  }
 }
 
 }  // namespace dtrain::doctor

@@ -142,7 +142,7 @@ ExitCode Examine(const modes::RunContext& context, const launch::Machine& machin
   }
   if (launch.rank == 0 && config.report.metrics_port != 0) findings.Say(TryMetricsPort(config.report));
   bool on_gpu = false;
-  findings.Say(LookAtDevice(launch, config.ranks.backend, &on_gpu));
+  findings.Say(LookAtDevice(launch, config, &on_gpu));
   if (on_gpu) {
     findings.Say(LookAtNccl());
     findings.Say(LookAtEfa(launch.nnodes));

@@ -46,25 +46,19 @@ bool CanLoad(const char* library) {
 }  // namespace
 
 Finding JudgeDevice(const device::GpuFacts& facts, const device::RankPlace& place, const std::string& backend,
-                    const DeviceFiles& files) {
+                    const device::GpuSigns& signs, const std::string& precision) {
   constexpr const char* kCheck = "device";
   return Tried(kCheck, [&] {
-    const auto index = device::ChooseGpu(facts, place, backend);
+    const auto index = device::ChooseGpu(facts, place, backend, precision);
     if (index) {
       const device::Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
       return Ok(kCheck, gpu.name + " at " + gpu.pci_id + ", one of " + std::to_string(facts.gpus.size()) +
                             "; the driver is for CUDA " + CudaVersion(facts.driver_version) + ", LibTorch for " +
                             CudaVersion(facts.runtime_version));
     }
-    if (files.in_dev && !files.built_with_cuda) {
-      return Warning(kCheck, "the CPU; this machine has a GPU, but this build does not support GPUs",
-                     "build where nvcc is (scripts/build.sh), or use a build with CUDA");
-    }
-    if (files.in_dev && backend != "gloo") {
-      return Warning(kCheck, "the CPU; this machine has a GPU that this process may not use",
-                     "check CUDA_VISIBLE_DEVICES, and the container's --gpus");
-    }
-    return Ok(kCheck, "the CPU");
+    if (!signs.in_machine || backend == "gloo") return Ok(kCheck, "the CPU");
+    const device::NoGpu why = device::WhyNoGpu(signs, backend);
+    return Warning(kCheck, "the CPU; " + why.what, why.remedy);
   });
 }
 
@@ -97,15 +91,14 @@ Finding JudgeEfa(const EfaFacts& facts, int nnodes) {
   return Ok(kCheck, adapters + "; provider and NCCL's plugin are there");
 }
 
-Finding LookAtDevice(const launch::Launch& launch, const std::string& backend, bool* on_gpu) {
+Finding LookAtDevice(const launch::Launch& launch, const config::Config& config, bool* on_gpu) {
+  const std::string& backend = config.ranks.backend;
   *on_gpu = false;
   return Tried("device", [&] {
-    std::error_code none;
-    const DeviceFiles files{.built_with_cuda = device::HasCudaPlugin(),
-                            .in_dev = std::filesystem::exists("/dev/nvidia0", none)};
     const bool look = backend != "gloo" && device::CountGpus() > 0;
     const device::GpuFacts facts = look ? device::LoadCudaPlugin().probe() : device::GpuFacts{};
-    const Finding finding = JudgeDevice(facts, device::PlaceOf(launch), backend, files);
+    const Finding finding =
+        JudgeDevice(facts, device::PlaceOf(launch), backend, device::SeeGpus(), config.precision.name);
     *on_gpu = finding.verdict != Verdict::kFailed && !facts.gpus.empty();
     return finding;
   });

@@ -73,7 +73,7 @@ int ProcessesPerNode(const Facts& facts, const std::string& otherwise, const std
   if (otherwise == "cpu") return std::max(facts.machine.cores, 1);
   if (otherwise == "gpu") {
     if (facts.machine.gpus > 0) return facts.machine.gpus;
-    throw UsageError(name + "=gpu, but this machine has no GPU that can be used",
+    throw UsageError(name + "=gpu, but " + facts.machine.why_no_gpu,
                      "set " + name + " or --nproc_per_node to auto or to a number");
   }
   const auto number = data::WholeNumber<int>(otherwise);

@@ -14,6 +14,7 @@ using Environment = std::map<std::string, std::string>;
 // Facts about this machine that no launcher tells.
 struct Machine {
   int gpus = 0;
+  std::string why_no_gpu = "this machine has no GPU that can be used";  // said where there should be one
   int cores = 1;
   std::string address = "127.0.0.1";  // the address at which other machines reach this one
 };

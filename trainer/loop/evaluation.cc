@@ -43,7 +43,8 @@ class EvaluationMode {
 
 // Returns the position of the metric that decides which weights are the best.
 size_t DecisiveMetric(const std::string& best_metric, const tasks::Task& task, const report::Metrics& metrics) {
-  const std::string wanted = best_metric == "auto" ? task.best_metric() : best_metric;
+  const bool is_earlier_name = best_metric == "macro_f1";  // what images called it
+  const std::string wanted = best_metric == "auto" ? task.best_metric() : is_earlier_name ? "f1" : best_metric;
   if (wanted.empty()) return 0;
   std::string names;
   for (size_t i = 0; i < metrics.size(); ++i) {

@@ -47,7 +47,8 @@ optim::RateFactor RateFactorOf(const config::Config& config, const std::vector<o
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {
   const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(module);
-  auto optimizer = optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, parameters));
+  auto optimizer = optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, parameters),
+                                        models::FamilyOf(config.model.name).is_never_decayed);
   models::HalfWeights half_weights(module, optim::PrecisionNamed(config.precision.name).products);
   optim::UseAdamKernel(*optimizer, device::AdamKernelOn(device), half_weights);
   return optim::ParameterUpdate(std::move(optimizer), MakeLossScaler(config, device), config.optimizer.clip_norm,

@@ -143,6 +143,9 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
   plan.save_every_epochs = config.run.save_every_epochs;
   plan.save_every_steps = config.run.save_every_steps;
   plan.log_interval = config.report.log_interval;
+  if (!config::WasGiven(config, "log_interval")) {  // a curve has a point of training at least for each epoch
+    plan.log_interval = std::clamp<int64_t>(static_cast<int64_t>(plan.steps_per_epoch), 1, plan.log_interval);
+  }
   plan.stop_after_epochs_without_gain = config.run.stop_after_epochs_without_gain;
   return plan;
 }

@@ -26,7 +26,7 @@ void StepGraph::Run(const data::Batch& batch, double learning_rate, const Step& 
   if (!has_given_up_) {
     LeaveMemoryTo(batch);
     Variant& variant = VariantOf(batch);
-    if (!variant.replay && variant.unrecorded_steps >= kWarmUpSteps && MakePlace()) {
+    if (!variant.replay && variant.unrecorded_steps >= kWarmUpSteps && MakePlaceFor(variant)) {
       RecordOrGiveUp(variant, batch, step);
     }
     replayed_ = !has_given_up_ && variant.replay;
@@ -56,7 +56,10 @@ StepGraph::Variant& StepGraph::VariantOf(const data::Batch& batch) {
     found = variants_.begin();
   }
   variants_.splice(variants_.begin(), variants_, found);
-  found->last_step = step_;
+  found->frequency += 1;
+  if (step_ % kHalfLife == 0) {
+    for (Variant& variant : variants_) variant.frequency /= 2;
+  }
   return *found;
 }
 
@@ -69,23 +72,30 @@ void StepGraph::LeaveMemoryTo(const data::Batch& batch) {
   }
   if (bytes <= largest_batch_) return;
   largest_batch_ = bytes;
+  most_graphs_ = kMostGraphs;
   for (Variant& variant : variants_) {
     variant.replay = {};
     variant.inputs = {};
   }
 }
 
-bool StepGraph::HasGraphs() const {
-  return std::any_of(variants_.begin(), variants_.end(), [](const Variant& v) { return v.replay != nullptr; });
+int64_t StepGraph::CountGraphs() const {
+  return std::count_if(variants_.begin(), variants_.end(), [](const Variant& v) { return v.replay != nullptr; });
 }
 
-// Makes place for one more graph. Returns false if all graphs are in use.
-bool StepGraph::MakePlace() {
-  const auto is_recorded = [](const Variant& variant) { return variant.replay != nullptr; };
-  if (std::count_if(variants_.begin(), variants_.end(), is_recorded) < kMostGraphs) return true;
-  const auto oldest = std::find_if(variants_.rbegin(), variants_.rend(), is_recorded);
-  if (step_ - oldest->last_step < kIdleSteps) return false;
-  variants_.erase(std::next(oldest).base());
+// Makes place for one more graph. Returns false if there is none. Memory is asked for once it may be short: that waits.
+bool StepGraph::MakePlaceFor(const Variant& newcomer) {
+  const int64_t count = CountGraphs();
+  if (count == 0) return true;
+  if (count < most_graphs_ && graphs_->HasRoom()) return true;
+  most_graphs_ = count;
+  Variant* rarest = nullptr;
+  for (Variant& variant : variants_) {
+    if (variant.replay && (rarest == nullptr || variant.frequency <= rarest->frequency)) rarest = &variant;
+  }
+  if (newcomer.frequency < kMoreFrequent * rarest->frequency) return false;
+  rarest->replay = {};
+  rarest->inputs = {};
   return true;
 }
 
@@ -99,8 +109,7 @@ void StepGraph::Record(Variant& variant, const data::Batch& batch, const Step& s
 }
 
 void StepGraph::RecordOrGiveUp(Variant& variant, const data::Batch& batch, const Step& step) {
-  // All graphs share the memory that was free before the first.
-  if (!required_ && !HasGraphs() && !graphs_->HasRoom()) {
+  if (!required_ && CountGraphs() == 0 && !graphs_->HasRoom()) {
     report::LogInfo(
         "--cuda_graphs=auto: steps run without a graph from now on, since the GPU's memory would not hold "
         "an unrecorded step (a short batch, an evaluation) beside it");
@@ -110,6 +119,10 @@ void StepGraph::RecordOrGiveUp(Variant& variant, const data::Batch& batch, const
   try {
     return Record(variant, batch, step);
   } catch (const c10::OutOfMemoryError& error) {
+    if (CountGraphs() > 0) {  // these stay
+      most_graphs_ = CountGraphs();
+      return;
+    }
     if (required_) throw;
     why_not = error.what_without_backtrace();
   } catch (const c10::Error& error) {

@@ -23,11 +23,14 @@ class StepGraph {
   // their algorithms and allocate their memory, which cannot be recorded.
   static constexpr int64_t kWarmUpSteps = 3;
   // The number of graphs, which are of different shapes or of different work, that are kept at once.
-  static constexpr int64_t kMostGraphs = 16;
-  // The number of steps for which a graph must not have been used before one of another shape may take its place.
-  static constexpr int64_t kIdleSteps = 50;
+  static constexpr int64_t kMostGraphs = 96;
   // The number of shapes whose steps are counted.
-  static constexpr size_t kMostShapes = 64;
+  static constexpr size_t kMostShapes = 256;
+  // When all graphs are in use, or the memory is, a shape takes the place of the rarest if it has come this many times
+  // as often. A recording costs many steps, and shapes that are about as frequent would replace each other for ever.
+  static constexpr double kMoreFrequent = 1.5;
+  // The number of steps after which what came before counts half.
+  static constexpr int64_t kHalfLife = 1000;
 
   // The work of one training step, or of one of its micro-steps, on the device. While a graph is recorded, this
   // function runs but the device computes nothing; while the graph is replayed, the device computes but this function
@@ -36,12 +39,12 @@ class StepGraph {
   using Step = std::function<void(const data::Batch& batch, const at::Tensor& learning_rate)>;
 
   // `required`: Run throws if the step cannot be recorded. Otherwise, and if another step would not fit into the memory
-  // beside the graph, it logs why, and all further steps run unrecorded.
+  // beside the first graph, it logs why, and all further steps run unrecorded.
   StepGraph(std::unique_ptr<device::DeviceGraphs> graphs, at::Device device, bool required);
 
   // Runs one step or micro-step. Replays the graph of the batch's shape if there is one of a micro-step that does the
   // same work: the first one, the last one, both, or neither. `batch` has at least one tensor on the device. If
-  // `required`, throws UsageError if the step cannot be recorded, and c10::OutOfMemoryError.
+  // `required`, throws UsageError if the step cannot be recorded, and c10::OutOfMemoryError if not even one can be.
   void Run(const data::Batch& batch, double learning_rate, const Step& step);
 
   // Drops all graphs, for steps that do other work from now on.
@@ -58,7 +61,7 @@ class StepGraph {
     Shape shape;
     data::StepPart part;
     int64_t unrecorded_steps = 0;
-    int64_t last_step = 0;
+    double frequency = 0;
     data::Batch inputs = {};                 // the tensors that the recorded step reads
     device::DeviceGraphs::Work replay = {};  // empty: not recorded
   };
@@ -66,8 +69,8 @@ class StepGraph {
   Shape ShapeOf(const data::Batch& batch) const;
   Variant& VariantOf(const data::Batch& batch);
   void LeaveMemoryTo(const data::Batch& batch);
-  bool HasGraphs() const;
-  bool MakePlace();
+  int64_t CountGraphs() const;
+  bool MakePlaceFor(const Variant& newcomer);
   void Record(Variant& variant, const data::Batch& batch, const Step& step);
   void RecordOrGiveUp(Variant& variant, const data::Batch& batch, const Step& step);
   void GiveUp();
@@ -79,8 +82,9 @@ class StepGraph {
   bool required_;
   bool has_given_up_ = false;
   bool replayed_ = false;
-  size_t largest_batch_ = 0;     // bytes on the device
-  int64_t step_ = 0;             // steps of this object
+  size_t largest_batch_ = 0;  // bytes on the device
+  int64_t step_ = 0;          // steps of this object
+  int64_t most_graphs_ = kMostGraphs;
   at::Tensor learning_rate_;     // float32 scalar on the device
   std::list<Variant> variants_;  // the most recently used one first; destroyed before graphs_
 };

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <string_view>
@@ -17,6 +18,7 @@ namespace {
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not wait for a lock");
 std::atomic<bool> stop_requested = false;
 std::atomic<bool> is_orderly = false;
+std::atomic<std::chrono::steady_clock::time_point> stop_time = std::chrono::steady_clock::time_point::max();
 unsigned patience = 0;
 
 void OnStop(int /*signal*/) {
@@ -47,6 +49,12 @@ void CatchStopSignals(unsigned patience_seconds) {
 
 void StopsAreOrderly() { is_orderly = true; }
 
-bool StopRequested() { return stop_requested; }
+void StopAfter(std::chrono::duration<double> time) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::duration<double> kMost = std::chrono::hours(24 * 365);  // what a clock's ticks can hold
+  stop_time = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::min(time, kMost));
+}
+
+bool StopRequested() { return stop_requested || std::chrono::steady_clock::now() >= stop_time.load(); }
 
 }  // namespace dtrain::loop

@@ -1,5 +1,8 @@
-// SIGTERM, SIGINT and SIGUSR1 ask for an orderly stop: the run saves, then exits with 75.
+// SIGTERM, SIGINT and SIGUSR1 ask for an orderly stop: the run saves, then exits with 75. So does the time of
+// StopAfter.
 #pragma once
+
+#include <chrono>
 
 namespace dtrain::loop {
 
@@ -11,7 +14,10 @@ void CatchStopSignals(unsigned patience_seconds = 20);
 // Called at the end of every step: from the first one on the loop itself handles stops. May be called repeatedly.
 void StopsAreOrderly();
 
-// Whether one of the signals has come. Any thread.
+// From then on StopRequested returns true, in forked processes, too.
+void StopAfter(std::chrono::duration<double> time);
+
+// Whether one of the signals or that time has come. Any thread.
 bool StopRequested();
 
 }  // namespace dtrain::loop

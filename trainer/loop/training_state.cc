@@ -125,6 +125,11 @@ std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json, con
                              .table_heading = metric.Text("table_heading"),
                              .table_decimals = metric.SmallInteger("table_decimals")});
   }
+  for (report::Metric& metric : point.metrics) {
+    if (metric.name != "f1" || metric.decimals != 4) continue;
+    metric.value *= 100;  // of a version that had it as a part of one
+    metric.decimals = 2;
+  }
   if (point.metrics.empty()) SavedObject::Refuse(saved.Named("metrics"), "a list with something in it");
   if (json.contains("decides")) point.decides = static_cast<size_t>(saved.Count("decides"));  // newer than the others
   if (json.contains("samples_of_split")) {

@@ -10,6 +10,7 @@
 #include "data/machine/limits.h"
 #include "data/pipeline/size_schedule.h"
 #include "data/shown.h"
+#include "models/layers.h"
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/config/describe.h"
 #include "trainer/device/cuda_plugin.h"
@@ -17,7 +18,7 @@
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/step_graph.h"
-#include "trainer/modes/outputs.h"
+#include "trainer/modes/disk_space.h"
 #include "trainer/modes/require_learnable.h"
 #include "trainer/modes/resume.h"
 #include "trainer/modes/run.h"
@@ -63,19 +64,6 @@ double MemoryEstimate(const config::Config& config, tasks::Task& task, const loo
   return state + average + sums +
          element * static_cast<double>(task.CostOfSample().activation_elements) *
              static_cast<double>(plan.batch.batch_size);
-}
-
-// Estimates the bytes that a run needs on the disk: --keep_checkpoints checkpoints and one more while it is written,
-// the last and the best weights, and their average.
-double DiskEstimate(const config::Config& config, tasks::Task& task, bool validates) {
-  const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
-  double weights = 0;
-  for (const auto& [name, parameter] : parameters) weights += static_cast<double>(parameter.nbytes());
-  const double average = config.optimizer.ema_decay > 0 ? weights : 0;
-  const double checkpoint =
-      weights + average + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
-  const double best = validates ? weights : 0;
-  return static_cast<double>(config.run.keep_checkpoints + 1) * checkpoint + weights + average + best;
 }
 
 // Shows a whole number without decimals.
@@ -141,7 +129,6 @@ nlohmann::json TryRunDirectory(const config::Config& config) {
   const bool is_named = !config.run.dir.empty();
   const report::RunDirectory files(is_named ? std::filesystem::path(config.run.dir)
                                             : std::filesystem::path("runs") / config.model.name);
-  RequireOtherRunDirectory(files, config);
   report::ProbeRunDirectory(files);
   std::error_code unreadable;
   std::optional<checkpoint::RunLock> lock;
@@ -167,26 +154,27 @@ void DryRun(const RunContext& given) {
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
   for (const std::string& note : context.notes) report::LogInfo(note);
   nlohmann::json state;
-  if (context.launch.rank == 0) {
-    if (config.run.mode == "train") state = TryRunDirectory(config);
-    if (config.run.mode == "eval") RequireOutputsOfEvaluation(config);
-    if (config.run.mode == "predict") RequireOutputsOfPrediction(config);
-  }
+  if (context.launch.rank == 0 && config.run.mode == "train") state = TryRunDirectory(config);
+  KeepSamples(state, context.config);
   const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
   if (!adapted.empty()) report::LogInfo(adapted);
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
-  const at::Device device = device::DeviceOf(context.launch, config.ranks.backend);
+  const at::Device device = device::DeviceOf(context.launch, config.ranks.backend, config.precision.name);
   json["device"] = device.str();
   json["model"] = config.model.name;
   const tasks::TaskKind& kind = tasks::KindOf(config);
   json["task"] = kind.name();
   double needed = 0;  // bytes of memory of a rank
+  DiskNeeds disk;
 
   tasks::DataSets sets;
   std::unique_ptr<tasks::Task> task;
   if (config.run.mode == "train") {
     sets = kind.OpenData(config, /*known=*/{}, /*indexes=*/nullptr);
-    task = kind.MakeTask(config, sets, at::kCPU);
+    {
+      const models::ShapesAlone shapes;  // a dry run computes nothing
+      task = kind.MakeTask(config, sets, at::kMeta);
+    }
     task->UseClassWeights(tasks::ClassWeights(config.optimizer.class_weights, sets));
     if (!config.model.init_weights.empty()) {
       weights::BeginWithInitialWeights(config, sets.classes, task->module());
@@ -240,13 +228,14 @@ void DryRun(const RunContext& given) {
     const bool trains = config.run.mode == "train";
     if (!state.is_null()) {
       const nlohmann::json identity = loop::RunIdentity(config, plan, sets);
-      const nlohmann::json kept = KeptState(config, identity, sets, *given.config.batch.batch_size);
+      const nlohmann::json kept = KeptState(given, config, identity, sets, *given.config.batch.batch_size);
       RequireNoneLeftOut(ProgressOf(state, kept, config.data.allow_dataset_change), plan);
     }
     const double estimate = MemoryEstimate(config, *task, plan);
     if (trains) needed = estimate;
     json["memory_gib"] = std::round(estimate / kGiB * 100) / 100;
-    json["disk_gib"] = std::round(DiskEstimate(config, *task, sets.val.has_value()) / kGiB * 100) / 100;
+    disk = DiskNeedsOf(config, *task, sets.val.has_value());
+    json["disk_gib"] = std::round(disk.whole / kGiB * 100) / 100;
   }
   if (config.report.log_format == "json") {
     std::printf("%s\n", json.dump().c_str());
@@ -254,6 +243,8 @@ void DryRun(const RunContext& given) {
     PrintAsText(json);
   }
   RequireMemory(needed, context.launch, device);
+  const std::string& folder = config.run.dir;
+  if (config.run.mode == "train" && context.launch.rank == 0) RequireDisk(folder.empty() ? "." : folder, disk);
 }
 
 }  // namespace dtrain::modes

@@ -1,23 +1,23 @@
 // --mode=eval: evaluates the weights of --init_weights, or of a run, on the validation split.
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <vector>
 
+#include "data/count_of.h"
 #include "data/outputs.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/run_quarantine.h"
 #include "trainer/loop/training_health.h"
+#include "trainer/modes/evaluation_files.h"
 #include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/confusions.h"
 #include "trainer/report/console.h"
 #include "trainer/report/log.h"
-#include "trainer/report/run_directory.h"
 #include "trainer/tasks/sample_results.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
@@ -26,31 +26,17 @@
 namespace dtrain::modes {
 namespace {
 
-// Writes the confusion matrix into the folder --output or the run's directory. If the latter cannot be written, only
-// warns, so that the evaluation does not fail.
-void KeepConfusions(const report::Confusions& confusions, const std::string& output, const std::string& run_directory) {
-  const bool was_told = !output.empty();
-  if (!was_told && run_directory.empty()) return;
-  const report::RunDirectory files(was_told ? output : run_directory);
-  try {
-    std::error_code said_by_writing;
-    std::filesystem::create_directories(files.root, said_by_writing);
-    report::WriteTextFile(files.confusion_matrix, confusions.MatrixCsv());
-    report::WriteTextFile(files.class_accuracy, confusions.AccuracyCsv());
-    report::LogInfo("confusion matrix and accuracy by class: " + files.confusion_matrix.string() + ", " +
-                    files.class_accuracy.filename().string());
-  } catch (const StorageError& error) {
-    if (was_told) throw;
-    report::LogWarning(std::string(error.what()) + "; to keep the confusion matrix, name another folder with --output");
-  }
-}
-
 // Warns if the held-out part is not the one of the training, which may have trained on some of its samples.
 void CompareHeldOut(const config::Config& config, const weights::TrainedWeights& weights, const tasks::DataSplit& val) {
-  const bool is_held_out = val.name == tasks::NameOfHeldOut(config.data.train_split);
+  const bool is_held_out = !val.whole.empty();
   if (!is_held_out || weights.held_out.empty() || weights.held_out == val.source->fingerprint()) return;
   report::LogWarning(config.data.dir + " or the choice of its held-out part has changed since " + weights.origin +
                      " was trained, perhaps on some of these samples: this evaluation may be too good");
+}
+
+// Whether the weights say that they were trained on the samples of this set.
+bool WasTrainedOn(const weights::TrainedWeights& weights, const tasks::DataSplit& set) {
+  return !weights.trained_on.empty() && weights.trained_on == set.source->fingerprint();
 }
 
 // "the 10000 samples", or "320 of the 10000 samples" with --limit_val_steps
@@ -105,6 +91,9 @@ void Announce(const config::Config& config, const weights::TrainedWeights& weigh
   for (const tasks::DataSplit* split : tasks::ValidationSets(data)) {
     report::LogInfo("evaluating " + weights.origin + " on " + SamplesToEvaluate(*split, config, world) + " of " +
                     split->name);
+    if (!WasTrainedOn(weights, *split)) continue;
+    report::LogWarning("the model was trained on the samples of '" + split->name +
+                       "': its numbers, called train_…, say nothing of other samples");
   }
   CompareHeldOut(config, weights, *data.val);
 }
@@ -124,7 +113,8 @@ struct Evaluated {
 };
 
 // A collective. Throws Preempted if the ranks were asked to stop.
-Evaluated EvaluateSets(Session& session, const tasks::DataSets& data, tasks::Task& task, report::Console& console) {
+Evaluated EvaluateSets(Session& session, const weights::TrainedWeights& weights, const tasks::DataSets& data,
+                       tasks::Task& task, report::Console& console) {
   const config::Config& config = session.context.config;
   Evaluated evaluated;
   for (const tasks::DataSplit* split : tasks::ValidationSets(data)) {
@@ -134,6 +124,7 @@ Evaluated EvaluateSets(Session& session, const tasks::DataSets& data, tasks::Tas
         loop::Evaluate(task, *split, config, *session.communicator, *session.control, /*steps_done=*/0, *quarantine,
                        [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
     if (!point) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
+    point->trained_on = WasTrainedOn(weights, *split);
     if (samples) samples->Gather(*session.communicator);
     evaluated.points.push_back(std::move(*point));
     evaluated.samples.push_back(std::move(samples));
@@ -147,28 +138,15 @@ void WritePredictions(const config::Config& config, const tasks::DataSets& data,
   const std::vector<const tasks::DataSplit*> sets = tasks::ValidationSets(data);
   const std::vector<std::string> files = PredictionsFiles(config);
   for (size_t i = 0; i < sets.size(); ++i) {
-    samples[i]->Write(files[i], *sets[i], data.classes.names);
+    samples[i]->Write(files[i], *sets[i], data.classes.names, config.run.csv_bom);
     report::LogInfo("the predictions for each sample: " + files[i]);
   }
 }
 
-// Writes result.json into the directory of this evaluation, but not into that of a training, nor into a checkpoint.
-void KeepResult(const Session& session, const report::RunResult& result) {
-  const std::string& directory = session.run_directory;
-  if (directory.empty() || !session.context.status->has_run_directory) return;
-  const report::RunDirectory files(directory);
-  report::PrepareRunDirectory(files);
-  report::WriteTextFile(files.result_json, report::ResultJson(result));
-}
-
-// Shows the confusions, if they are counted, and keeps them.
-void ReportConfusions(const Session& session, const report::ValPoint& point, const data::Classes& classes,
-                      report::Console& console) {
+// Shows the accuracy and its classes, if confusions were counted.
+void ShowConfusions(const report::ValPoint& point, const data::Classes& classes, report::Console& console) {
   if (point.confusions.empty()) return;
-  const report::Confusions matrix(point.confusions, classes.names);
-  for (const std::string& line : matrix.Lines()) console.Note(line);
-  const bool is_checkpoint = data::IsCheckpoint(session.run_directory);
-  KeepConfusions(matrix, session.context.config.run.output, is_checkpoint ? "" : session.run_directory);
+  for (const std::string& line : report::Confusions(point.confusions, classes.names).Lines()) console.Note(line);
 }
 
 void PrintAsJson(const report::ValPoint& point) {
@@ -183,7 +161,6 @@ void EvaluateOnly(const RunContext& context) {
   const auto start = std::chrono::steady_clock::now();
   const bool is_first = context.launch.rank == 0;
   Session session(context);
-  if (is_first) RequireOutputsOfEvaluation(config);
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   const tasks::DataSets data = session.OpenData(tasks::KindOf(config).ClassesOf(config, weights));
   if (is_first) Announce(config, weights, data, context.launch.world_size);
@@ -192,14 +169,17 @@ void EvaluateOnly(const RunContext& context) {
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),
        .rank = context.launch.rank});
-  Evaluated evaluated = EvaluateSets(session, data, *task, console);
+  Evaluated evaluated = EvaluateSets(session, weights, data, *task, console);
   session.Leave();
   if (!is_first) return;
 
   const report::RunResult result =
       ResultOf(std::move(evaluated.points), data, start, context.launch.world_size, task->speed_unit());
-  KeepResult(session, result);
-  ReportConfusions(session, *result.validation, data.classes, console);
+  if (const int64_t bad = result.validation->bad_records; bad > 0) {
+    report::LogWarning(CountOf(bad, "record") + " could not be read and " + (bad == 1 ? "is" : "are") + " left out");
+  }
+  ShowConfusions(*result.validation, data.classes, console);
+  KeepEvaluation(result, data, config, data::IsCheckpoint(session.run_directory) ? "" : session.run_directory);
   WritePredictions(config, data, evaluated.samples);
   if (config.report.log_format == "json") PrintAsJson(*result.validation);
   console.Finish(result);

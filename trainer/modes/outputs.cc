@@ -1,41 +1,129 @@
 #include "trainer/modes/outputs.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 
-#include "data/outputs.h"
+#include "data/folder_names.h"
+#include "data/storage.h"
+#include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
+#include "trainer/errors.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/tasks/export_files.h"
 #include "trainer/tasks/feature_file.h"
 #include "trainer/weights/run_settings.h"
 
 namespace dtrain::modes {
 namespace {
 namespace fs = std::filesystem;
+using data::Mark;
+using data::Output;
 
-void RequireFolderOfConfusions(const config::Config& config) {
-  const std::string& output = config.run.output;
-  if (output.empty()) return;
-  if (!data::IsSameFile(output, config.run.dir) && !data::IsSameFile(output, weights::NamedRun(config))) {
-    const report::RunDirectory files(output);
-    for (const auto& file : {files.confusion_matrix, files.class_accuracy}) {
-      data::RequireOtherFile(file.string(), {config.model.init_weights, config.data.dir});
+const std::vector<Mark> kConfusions = {{"true class,"}, {"class,samples,correct,"}};
+
+// The folders of a run would be classes of the data from then on.
+void RequireOutsideOfSplits(const fs::path& run, const config::DataConfig& data) {
+  if (data.dir.empty() || data::IsRun(run)) return;
+  std::vector<std::string> splits = config::ValSplits(data);
+  splits.push_back(data.train_split);
+  std::error_code unreadable;
+  for (auto folder = fs::weakly_canonical(run, unreadable); folder.has_relative_path(); folder = folder.parent_path()) {
+    for (const std::string& split : splits) {
+      for (const std::string& name : data::SplitNames(split)) {
+        if (!data::IsSameFile(folder, fs::path(data.dir) / name)) continue;
+        throw UsageError("--run_dir=" + run.string() + " lies among the data of split " + split,
+                         "choose another --run_dir");
+      }
     }
   }
-  report::ProbeRunDirectory(report::RunDirectory(output));
 }
 
-void RequireOtherPredictions(const config::Config& config) {
-  if (config.run.predictions.empty()) return;
-  std::vector<std::string> read = {config.model.init_weights, config.data.dir};
-  std::error_code unreadable;
-  fs::directory_iterator file(config.data.dir, unreadable);
-  for (; !unreadable && file != fs::directory_iterator(); file.increment(unreadable)) {
-    read.push_back(file->path().string());
+// A run has its own files in its folder. Elsewhere, only what an earlier evaluation or a configuration left is
+// replaced.
+std::vector<Output> RunOutputs(const config::Config& config) {
+  const std::string& dir = config.run.dir;
+  const bool trains = config.run.mode == "train";
+  if (trains) RequireOutsideOfSplits(dir.empty() ? "runs" : dir, config.data);
+  if (dir.empty() || data::IsRun(dir) || (!trains && config.run.mode != "eval")) return {};
+  const report::RunDirectory run(dir);
+  std::vector<fs::path> files = {run.result_json, run.confusion_matrix, run.class_accuracy};
+  if (trains) {
+    files.insert(files.end(), {run.config_json, run.classes, run.metrics_jsonl, run.times_jsonl, run.spikes_jsonl,
+                               run.model, run.model_best, run.model_ema, run.root / "latest"});
   }
-  for (const std::string& written : PredictionsFiles(config)) data::RequireOtherFile(written, read);
-  report::ProbeFile(config.run.predictions);
+  Output output{.flag = "--run_dir", .path = dir, .marks = kConfusions, .in_folder = true};
+  output.marks.push_back({"{\n", "\"samples_seen\": "});
+  output.marks.push_back({"{\n", "\"run_dir\": "});
+  for (const fs::path& file : files) output.files.push_back(file.string());
+  return {output};
+}
+
+std::vector<Output> MainOutputs(const config::Config& config) {
+  const std::string &mode = config.run.mode, &path = config.run.output;
+  Output output{.flag = "--output", .path = path};
+  if (mode == "eval") {
+    if (data::IsSameFile(path, config.run.dir) || data::IsSameFile(path, weights::NamedRun(config))) return {};
+    const report::RunDirectory folder(path);
+    output.files = {folder.confusion_matrix.string(), folder.class_accuracy.string()};
+    output.marks = kConfusions;
+    output.in_folder = true;
+  } else if (mode == "export") {
+    output.marks = {{"", tasks::kExportedBy}};
+    output.in_folder = !ExportsFile(path);
+    if (output.in_folder) {
+      output.marks = {{}};  // any file of a folder that an export has filled
+      output.files = {(fs::path(path) / "model.safetensors").string()};
+      output.is_own_folder = tasks::HoldsExport;
+    }
+  } else {
+    output.marks = {{"file,class_1,name_1,"},    {"text,prediction"},          {"text,pair,prediction"},
+                    {"{\"file\":", "\"top\":["}, {"{\"file\":", "\"error\":"}, {"{\"text\":", "\"prediction\":"},
+                    {"", tasks::kPredictedBy}};
+  }
+  return {output};
+}
+
+// FILE.npy has no room for a mark, so it is known by the file beside it that names its rows.
+std::vector<Output> FeatureOutputs(const std::string& path) {
+  const std::vector<Mark> of_names = {{tasks::kFirstRow}};
+  std::vector<Mark> of_numbers = {{"", tasks::kPredictedBy}};
+  const std::string names = tasks::RowNamesFile(path);
+  if (data::HasMark(names, of_names)) of_numbers.push_back({"\x93NUMPY"});
+  return {{.flag = "--features", .path = path, .marks = of_numbers},
+          {.flag = "--features", .path = names, .marks = of_names}};
+}
+
+// What is written for a flag whose row says that its value is written. For a flag that is not named here, that is a
+// file, which must be new or empty.
+std::vector<Output> OutputsOf(const config::Flag& flag, const std::string& path, const config::Config& config) {
+  if (flag.name == "run_dir") return RunOutputs(config);
+  if (path.empty()) return {};
+  Output output{.flag = "--" + flag.name, .path = path};
+  if (flag.name == "output") return config.run.mode == "train" ? std::vector<Output>() : MainOutputs(config);
+  if (flag.name == "features") return FeatureOutputs(path);
+  if (flag.name == "index_dir") output.in_folder = true;
+  if (flag.name == "metrics_file") output.marks = {{"# HELP dtrain_"}};
+  if (flag.name == "predictions") {
+    output.files = PredictionsFiles(config);
+    output.marks = {{"file,label,prediction,loss"},
+                    {"file,text,label,prediction,loss"},
+                    {"file,text,pair,label,prediction,loss"},
+                    {"{\"file\":", "\"loss\":"}};
+  }
+  return {output};
+}
+
+void Probe(const Output& output) {
+  if (output.flag == "--index_dir") return;  // an index that cannot be kept is made anew each time
+  try {
+    output.in_folder ? report::ProbeRunDirectory(report::RunDirectory(output.path)) : report::ProbeFile(output.path);
+  } catch (const StorageError& error) {
+    throw StorageError(output.flag + "=" + output.path + ": " + error.what(),
+                       error.hint().empty() ? "make its folder, or name another place" : error.hint());
+  }
 }
 
 }  // namespace
@@ -51,19 +139,47 @@ std::vector<std::string> PredictionsFiles(const config::Config& config) {
   return sets;
 }
 
-void RequireOutputsOfEvaluation(const config::Config& config) {
-  RequireFolderOfConfusions(config);
-  RequireOtherPredictions(config);
+bool ExportsFile(const std::string& output) {
+  const std::string ending = fs::path(output).extension().string();
+  if (ending == ".safetensors" || ending == ".pt" || ending == ".pth") return true;
+  std::error_code unreadable;
+  const bool begins_with_letter = ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1])) != 0;
+  if (!begins_with_letter || fs::is_directory(output, unreadable)) return false;
+  throw UsageError("--output=" + output + " ends like a file, but " + ending + " files cannot be written",
+                   ending == ".onnx"
+                       ? "scripts/export_onnx.py writes it (docs/weights.md)"
+                       : "end the name in .safetensors, .pt or .pth; for a folder of this name, end it in /");
 }
 
-void RequireOutputsOfPrediction(const config::Config& config) {
-  const std::string& features = config.run.features;
-  std::vector<std::string> written = {config.run.output};
-  if (!features.empty()) written = {features, tasks::RowNamesFile(features)};
-  for (const std::string& file : written) {
-    data::RequireOtherFile(file, {config.run.input, config.model.init_weights});
-    report::ProbeFile(file);
+std::vector<std::string> InputsOf(const config::Config& config, const std::vector<Output>& outputs) {
+  std::vector<std::string> inputs;
+  for (const config::Flag& flag : config::Flags()) {
+    if (flag.traits.path != data::PathUse::kRead) continue;
+    const std::string value = config::ToText(flag.get(config));
+    inputs.push_back(value);
+    std::istringstream parts(value);  // --input=a,b
+    for (std::string part; std::getline(parts, part, ',');) inputs.push_back(part);
+    // Elsewhere, what has a mark of an output is none of the files that are read.
+    const bool may_be_read = (flag.name == "data_dir" && config.run.mode == "eval") ||
+                             (flag.name == "input" && config.run.mode == "export" && !data::IsRun(value));
+    if (!may_be_read) continue;
+    for (const Output& output : outputs) {
+      for (const std::string& file : output.Files()) {
+        if (data::IsSameFile(fs::absolute(file).parent_path(), value)) inputs.push_back(file);
+      }
+    }
   }
+  return inputs;
+}
+
+void RequireOutputs(const config::Config& config) {
+  std::vector<Output> outputs;
+  for (const config::Flag& flag : config::Flags()) {
+    if (flag.traits.path != data::PathUse::kWritten) continue;
+    std::ranges::move(OutputsOf(flag, config::ToText(flag.get(config)), config), std::back_inserter(outputs));
+  }
+  data::RequireOutputs(outputs, InputsOf(config, outputs));
+  for (const Output& output : outputs) Probe(output);
 }
 
 }  // namespace dtrain::modes

@@ -1,9 +1,10 @@
-// Where the modes besides training write, checked before they begin, since they write at their end.
+// Where the modes write what flags name, checked before they begin, since most of it is written at their end.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "data/outputs.h"
 #include "trainer/config/config.h"
 
 namespace dtrain::modes {
@@ -12,11 +13,16 @@ namespace dtrain::modes {
 // FILE-SET.csv if there are several sets.
 std::vector<std::string> PredictionsFiles(const config::Config& config);
 
-// Throws UsageError if --output or --predictions of an evaluation would replace the results of another run than the
-// evaluated one, the weights, or a file beside the data; StorageError if they cannot be written.
-void RequireOutputsOfEvaluation(const config::Config& config);
+// Whether --mode=export writes a file of weights to `output`, not a folder. Throws UsageError if it ends like a file of
+// another kind.
+bool ExportsFile(const std::string& output);
 
-// Throws UsageError if --output or --features of a prediction would replace what is read; StorageError as above.
-void RequireOutputsOfPrediction(const config::Config& config);
+// Returns the files and folders that the flags of `config` name for reading, and those outputs that lie in the folder
+// of the data of an evaluation, or of the weights of an export: if they exist, they are read.
+std::vector<std::string> InputsOf(const config::Config& config, const std::vector<data::Output>& outputs);
+
+// Passes all that the flags of `config` name for writing through data::RequireOutputs, whose Error it throws. Throws
+// UsageError if a new run would lie in a split of the data, and StorageError if a place cannot be written.
+void RequireOutputs(const config::Config& config);
 
 }  // namespace dtrain::modes

@@ -14,7 +14,7 @@ void Predict(const RunContext& context) {
     throw UsageError("--mode=predict runs on one rank", "leave out --nproc_per_node and the launcher");
   }
   device::UseShareOfCores(context.launch);
-  const at::Device device = device::DeviceOf(context.launch, config.ranks.backend);
+  const at::Device device = device::DeviceOf(context.launch, config.ranks.backend, config.precision.name);
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
   for (const std::string& note : context.notes) report::LogInfo(note);
   tasks::KindOf(config).Predict(config, device);

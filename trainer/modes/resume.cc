@@ -12,9 +12,12 @@
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
+#include "trainer/weights/run_settings.h"
 
 namespace dtrain::modes {
 namespace {
+
+constexpr const char* kWriterKey = "written_by";  // in state.json: the version
 
 void WarnOfInvalid(const std::filesystem::path& directory, const std::string& reason) {
   report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the previous one");
@@ -48,6 +51,16 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
   return checkpoint::Load(*found);
 }
 
+void KeepSamples(nlohmann::json& state, config::Config& config) {
+  const auto take = [&](const char* part, const std::string& flag) {
+    if (!state.is_object() || !state.contains(part) || !state[part].is_object()) return;
+    weights::AddWhatEarlierVersionsDid(state[part]);
+    config::TakeFrom(state[part], {flag}, config);
+  };
+  take("run", "split_seed");
+  take("config", "exif_orientation");
+}
+
 std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Config& config) {
   config::BatchConfig& batch = config.batch;
   const auto number = [&state](const char* part, const char* key) -> int64_t {
@@ -76,13 +89,15 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
          " --grad_accum_steps=" + std::to_string(sizes->grad_accum_steps);
 }
 
-nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const tasks::DataSets& data,
-                         int64_t asked_batch_size) {
-  nlohmann::json kept = {{"run", identity},
+nlohmann::json KeptState(const RunContext& context, const config::Config& config, const nlohmann::json& identity,
+                         const tasks::DataSets& data, int64_t asked_batch_size) {
+  nlohmann::json kept = {{kWriterKey, context.start.version + " " + context.start.commit},
+                         {"run", identity},
                          {"config", config::TrainingPart(config)},
                          {"asked", {{"batch_size", asked_batch_size}}},
                          {"classes", weights::ToJson(data.classes)}};
-  if (config.data.val_fraction > 0) kept[weights::kHeldOutKey] = data.val->source->fingerprint();
+  kept[weights::kTrainedOnKey] = data.train->whole_fingerprint();
+  if (data.val && !data.val->whole.empty()) kept[weights::kHeldOutKey] = data.val->source->fingerprint();
   checkpoint::Metadata of_task;
   tasks::KindOf(config).AddMetadata(of_task, config, data);
   kept.update(of_task);
@@ -93,10 +108,21 @@ loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kep
   const auto part = [&state](const char* key) {
     return state.is_object() ? state.value(key, nlohmann::json()) : state;
   };
-  weights::RequireSameNames(weights::ClassesFromJson(part("classes"), "the checkpoint"),
-                            weights::ClassesFromJson(kept.at("classes"), "this run"));
-  loop::RequireSameRun(part("run"), kept.at("run"), allow_dataset_change);
-  return loop::ProgressFromJson(part("progress"));
+  try {
+    weights::RequireSameNames(weights::ClassesFromJson(part("classes"), "the checkpoint"),
+                              weights::ClassesFromJson(kept.at("classes"), "this run"));
+    loop::RequireSameRun(part("run"), kept.at("run"), allow_dataset_change);
+    return loop::ProgressFromJson(part("progress"));
+  } catch (const Error& error) {
+    const nlohmann::json writer = part(kWriterKey);
+    if (writer == kept.at(kWriterKey)) throw;
+    const std::string by = writer.is_string() ? writer.get<std::string>() : "an earlier version";
+    const bool is_about_flags = error.code() != ExitCode::kStorage;  // else nothing but the other version can help
+    throw Error(error.code(), error.what(),
+                "the checkpoint was written by dtrain " + by + ", this is " + kept.at(kWriterKey).get<std::string>() +
+                    ": go on with the version that wrote it (docs/runs.md)" +
+                    (is_about_flags ? "; or " + error.hint() : ""));
+  }
 }
 
 void RequireNoneLeftOut(const loop::Progress& progress, const loop::Plan& plan) {

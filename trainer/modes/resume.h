@@ -9,6 +9,7 @@
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config.h"
 #include "trainer/loop/training_state.h"
+#include "trainer/modes/run.h"
 #include "trainer/tasks/data_sets.h"
 
 namespace dtrain::modes {
@@ -18,6 +19,10 @@ namespace dtrain::modes {
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
                                                    const checkpoint::Store& store);
 
+// A run keeps its held-out samples, and photographs as it began to use them: takes --split_seed and --exif_orientation,
+// unless they were given, from the run whose state.json is given. Adds them to a state of a version without them.
+void KeepSamples(nlohmann::json& state, config::Config& config);
+
 // Changes the batch sizes of `config` to those with which `world` ranks compute the global batch of the run whose
 // state.json is given. Does so only where the command says as much as the one that began the run: the same batch size
 // per rank, neither --global_batch_size nor --grad_accum_steps. An elastic run keeps its number of shards, likewise.
@@ -26,11 +31,11 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
 
 // Returns the part of state.json that stays the same throughout the run. `asked_batch_size` is the batch size per rank
 // before KeepGlobalBatch changed it.
-nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const tasks::DataSets& data,
-                         int64_t asked_batch_size);
+nlohmann::json KeptState(const RunContext& context, const config::Config& config, const nlohmann::json& identity,
+                         const tasks::DataSets& data, int64_t asked_batch_size);
 
 // Returns the progress in a checkpoint's state.json. Throws if the checkpoint belongs to another run than `kept`
-// (see RequireSameRun) or is damaged.
+// (see RequireSameRun) or is damaged. If another version has written it, the hint names that.
 loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change);
 
 // Throws UsageError if an earlier version has left out batches of the run, which has steps to do: they would be taken

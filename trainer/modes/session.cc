@@ -4,11 +4,9 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 
-#include "data/folder_names.h"
 #include "data/outputs.h"
-#include "trainer/checkpoint/durable_file.h"
+#include "models/registry.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
@@ -29,13 +27,10 @@
 namespace dtrain::modes {
 namespace {
 
-constexpr uint64_t kMostConfigBytes = uint64_t{1} << 20;
 constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // other ranks wait for this process to end
 
 // Locks the run directory for this job, and removes the failure reports of an earlier attempt.
-void TakeRunDirectory(const report::RunDirectory& files, const config::Config& config,
-                      std::optional<checkpoint::RunLock>& lock) {
-  RequireOtherRunDirectory(files, config);
+void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
   report::PrepareRunDirectory(files);
   lock.emplace(files.root);
   report::RemoveErrorFiles(files.root);
@@ -84,49 +79,12 @@ data::SharedIndexes ShareIndexes(const data::SharedIndexes& mine, distributed::R
   return indexes;
 }
 
-// The folders of a run would be classes of the data from then on.
-void RequireOutsideOfSplits(const std::filesystem::path& run, const config::DataConfig& data) {
-  if (data.dir.empty()) return;
-  std::vector<std::string> splits = config::ValSplits(data);
-  splits.push_back(data.train_split);
-  std::error_code unreadable;
-  for (auto folder = std::filesystem::weakly_canonical(run, unreadable); folder.has_relative_path();
-       folder = folder.parent_path()) {
-    for (const std::string& split : splits) {
-      for (const std::string& name : data::SplitNames(split)) {
-        if (!data::IsSameFile(folder, std::filesystem::path(data.dir) / name)) continue;
-        throw UsageError("--run_dir=" + run.string() + " lies among the data of split " + split,
-                         "choose another --run_dir");
-      }
-    }
-  }
-}
-
 }  // namespace
-
-void RequireOtherRunDirectory(const report::RunDirectory& files, const config::Config& config) {
-  if (data::IsRun(files.root)) return;
-  RequireOutsideOfSplits(files.root, config.data);
-  const std::string& weights = config.model.init_weights;
-  for (const auto& replaced : {files.root, files.model, files.model_best, files.model_ema}) {
-    if (weights.empty() || !data::IsSameFile(weights, replaced)) continue;
-    throw UsageError(
-        "--run_dir=" + files.root.string() + " would replace " + replaced.string() + ", which --init_weights reads",
-        "choose another --run_dir");
-  }
-  std::error_code unreadable;
-  // A link is replaced itself, not what it leads to.
-  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(files.config_json, unreadable))) return;
-  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(files.config_json, kMostConfigBytes), nullptr,
-                                          /*allow_exceptions=*/false);
-  if (json.is_object() && json.contains("run_dir")) return;
-  throw UsageError(files.config_json.string() + " is not the configuration of a run: it would be replaced",
-                   "choose another --run_dir");
-}
 
 Session::Session(const RunContext& run_context)
     : context(run_context),
-      place(device::ChooseDevice(run_context.launch, run_context.config.ranks.backend)),
+      place(device::ChooseDevice(run_context.launch, run_context.config.ranks.backend,
+                                 run_context.config.precision.name)),
       device(place.device),
       run_directory(run_context.config.run.dir),
       restarted(run_context.launch.restart_count > 0) {
@@ -136,7 +94,9 @@ Session::Session(const RunContext& run_context)
   } else {
     device::UseShareOfCores(launch);
   }
-  distributed::ChooseAlgorithms(/*deterministic=*/context.config.ranks.deterministic != "off");
+  const models::Family* family = models::FindFamily(context.config.model.name);
+  distributed::ChooseAlgorithms(/*deterministic=*/context.config.ranks.deterministic != "off",
+                                /*tolerates_others=*/family == nullptr || family->pools_maxima);
   const bool training = context.config.run.mode == "train";
   // With --backend=nccl even a single rank uses NCCL, so that the code for several ranks can be tried on one GPU.
   if (launch.world_size > 1 || context.config.ranks.backend == "nccl") {
@@ -150,11 +110,10 @@ Session::Session(const RunContext& run_context)
   context.status->meets_ranks = false;
   context.status->control = control;
   if (training && launch.rank == 0 && run_directory.empty()) {
-    RequireOutsideOfSplits("runs", context.config.data);
     run_directory = report::MakeDefaultRunDirectory("runs", context.config.model.name, std::time(nullptr)).string();
   }
   if (training && launch.rank == 0) {
-    TakeRunDirectory(report::RunDirectory(run_directory), context.config, lock);
+    TakeRunDirectory(report::RunDirectory(run_directory), lock);
   }
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   const report::RunDirectory files(run_directory);
@@ -206,7 +165,7 @@ void Session::Connect(const nlohmann::json& identity) {
   if (context.address_file != nullptr) context.address_file->Remove();
   if (device.is_cuda()) {
     if (!device::RanksMayShareGpus()) {
-      distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());
+      distributed::RequireDistinctGpus(*rendezvous, place.gpu, distributed::MachineId());
     }
     const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();
     const bool on_one_machine = context.launch.local_world_size == context.launch.world_size;

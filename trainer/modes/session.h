@@ -19,10 +19,6 @@
 
 namespace dtrain::modes {
 
-// Throws UsageError if the files of a new run would replace the weights that it starts from, or the config.json of a
-// model, or if they would lie in a split of the data.
-void RequireOtherRunDirectory(const report::RunDirectory& files, const config::Config& config);
-
 struct Session {
   // In a run of several ranks, finds rank 0 and learns the run directory from it. In training rank 0 locks the
   // directory before it tells the others, so that no rank writes into the directory of another job. Throws StorageError

@@ -20,6 +20,7 @@
 #include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
+#include "trainer/modes/disk_space.h"
 #include "trainer/modes/require_learnable.h"
 #include "trainer/modes/resume.h"
 #include "trainer/modes/run.h"
@@ -50,6 +51,7 @@ class RunCheckpoints {
     state_ = session.rendezvous == nullptr
                  ? state
                  : nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", state.dump()));
+    KeepSamples(state_, config);
     const std::string adapted = KeepGlobalBatch(state_, session.context.launch.world_size, config);
     if (first_ && !adapted.empty()) report::LogInfo(adapted);
   }
@@ -111,7 +113,8 @@ checkpoint::Metadata MetadataOf(const config::Config& config, const tasks::DataS
   checkpoint::Metadata metadata = {{"format", "pt"}};
   weights::AddTo(metadata, data.classes);
   weights::AddSettings(metadata, config);
-  if (config.data.val_fraction > 0) metadata[weights::kHeldOutKey] = data.val->source->fingerprint();
+  metadata[weights::kTrainedOnKey] = data.train->whole_fingerprint();
+  if (data.val && !data.val->whole.empty()) metadata[weights::kHeldOutKey] = data.val->source->fingerprint();
   tasks::KindOf(config).AddMetadata(metadata, config, data);
   return metadata;
 }
@@ -127,6 +130,7 @@ void WriteRunFiles(const report::RunDirectory& files, const RunContext& context,
                    int64_t first_step) {
   nlohmann::ordered_json json = config::ToJson(context.config);
   json[config::kStartKey] = config::StartRecord(context.start, context.config);
+  json[config::kStartKey]["world_size"] = context.launch.world_size;
   report::WriteConfig(files, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", first_step);
   if (!classes.names.empty()) report::WriteTextFile(files.classes, weights::ClassesText(classes.names));
 }
@@ -193,7 +197,8 @@ PlannedRun PlanRun(const Session& session, int64_t asked_batch_size, RunCheckpoi
   const loop::Plan plan = loop::MakePlan(config, data.train->source->size(), world, batches->units(),
                                          batches->units_per_step(), tasks::NumShards(*data.train));
   RequireLearnable(config, plan, data);
-  nlohmann::json kept = KeptState(config, loop::RunIdentity(config, plan, data), data, asked_batch_size);
+  nlohmann::json kept =
+      KeptState(session.context, config, loop::RunIdentity(config, plan, data), data, asked_batch_size);
   checkpoints.StartWriter(config.run.keep_checkpoints, MetadataOf(config, data));
   return {std::move(data), std::move(batches), plan, std::move(kept)};
 }
@@ -251,6 +256,9 @@ Beginning BeginRun(const Session& session, const PlannedRun& run, const Learner&
   if (session.context.launch.rank != 0) return beginning;
 
   const report::RunDirectory files(session.run_directory);
+  if (!beginning.finished) {
+    RequireDisk(files.root, DiskNeedsOf(config, *learner.task, run.data.val.has_value()));
+  }
   session.control->Enter(control::Phase::kSaving);
   WriteRunFiles(files, session.context, run.data.classes, step);
   tasks::KindOf(config).KeepFiles(config, files.root);
@@ -275,6 +283,18 @@ std::function<report::Health()> HealthOf(const Session& session) {
     const auto answer = liveness->Ask(control->position(), control->awaits_save(), control::Clock::now());
     return report::Health{answer.alive, answer.text};
   };
+}
+
+// A few bad records do not end a run; at its end it says how many there were.
+void SayBadRecords(const Session& session, const tasks::DataSets& data, const report::RunDirectory& files) {
+  if (session.context.launch.rank != 0) return;
+  int64_t bad = 0;
+  for (const tasks::DataSplit* split : tasks::AllSplits(data)) bad += session.control->bad_records(split->name);
+  if (bad == 0) return;
+  report::LogWarning(CountOf(bad, "record") +
+                     " could not be read: training took others for them, validation left them out; " +
+                     files.quarantine(0).string() +
+                     " names them, and dtrain_data verify --move_bad_to=DIR takes bad image files out of the data");
 }
 
 // Logs where the run begins.
@@ -319,6 +339,7 @@ void Train(const RunContext& given) {
   context.status->rank->step = beginning.progress.step;
   trainer.ReportStepsTo(&context.status->rank->step);
   const report::RunResult result = trainer.Run();
+  SayBadRecords(session, run.data, files);
   session.Leave();
   reporter.Finish(result, /*keeps_result=*/beginning.finished);
 }

@@ -47,13 +47,14 @@ const std::map<std::string, Made (*)(Groups, const Flags&)> kMakers = {
 }  // namespace
 
 std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
-                                         const std::vector<NamedTensor>& parameters, const RateFactor& rate_factor) {
+                                         const std::vector<NamedTensor>& parameters, const RateFactor& rate_factor,
+                                         IsNeverDecayed is_never_decayed) {
   const auto make = kMakers.find(config.name);
   if (make == kMakers.end()) {
     throw UsageError("--optimizer=" + config.name + " is unknown",
                      "one of " + config::NamesOf(config::OptimizerChoices()));
   }
-  Groups groups = GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias);
+  Groups groups = GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias, is_never_decayed);
   if (rate_factor) groups = SplitByRate(groups, rate_factor);
   return make->second(std::move(groups), config);
 }

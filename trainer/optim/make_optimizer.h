@@ -14,7 +14,8 @@ namespace dtrain::optim {
 // all. Throws UsageError for an unknown name.
 std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
                                          const std::vector<NamedTensor>& parameters,
-                                         const RateFactor& rate_factor = nullptr);
+                                         const RateFactor& rate_factor = nullptr,
+                                         IsNeverDecayed is_never_decayed = nullptr);
 
 // Makes the optimizer use this kernel, if it is an Adam. See Adam::UseKernel. `kernel` may be null.
 void UseAdamKernel(Optimizer& optimizer, AdamKernel kernel, const models::HalfWeights& half_weights);

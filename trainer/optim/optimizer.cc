@@ -27,10 +27,11 @@ Rate ParameterGroup::OwnRate(const Rate& learning_rate) const {
 }
 
 std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& parameters, double weight_decay,
-                                         bool decay_norm_and_bias) {
+                                         bool decay_norm_and_bias, IsNeverDecayed is_never_decayed) {
   ParameterGroup decayed{weight_decay, {}, {}}, plain{0, {}, {}, /*adapted=*/false};
   for (const auto& [name, parameter] : parameters) {
-    ParameterGroup& group = decay_norm_and_bias || parameter.dim() > 1 ? decayed : plain;
+    const bool is_matrix = parameter.dim() > 1 && (is_never_decayed == nullptr || !is_never_decayed(name));
+    ParameterGroup& group = decay_norm_and_bias || is_matrix ? decayed : plain;
     group.names.push_back(name);
     group.parameters.push_back(parameter);
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -40,10 +41,13 @@ struct ParameterGroup {
   std::vector<at::Tensor> WithGradient(const std::vector<at::Tensor>& tensors) const;
 };
 
+// Tells by its name whether a matrix is treated as biases are. Null: none is.
+using IsNeverDecayed = bool (*)(std::string_view name);
+
 // Returns one group, or, unless `decay_norm_and_bias`, a second one for parameters of one dimension (biases,
-// BatchNorm's γ and β), which neither decay nor are adapted.
+// BatchNorm's γ and β) and those that are never decayed, which neither decay nor are adapted.
 std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& parameters, double weight_decay,
-                                         bool decay_norm_and_bias);
+                                         bool decay_norm_and_bias, IsNeverDecayed is_never_decayed = nullptr);
 
 // The factor on the learning rate of a parameter, given its name.
 using RateFactor = std::function<double(const std::string& name)>;
@@ -188,7 +192,7 @@ class Lamb : public Optimizer {
   at::Tensor step_;                                                    // float32 scalar on the parameters' device
 };
 
-// RMSprop as in TensorFlow, which the recipes of EfficientNet and MobileNet assume, and in timm.optim.RMSpropTF: g +=
+// RMSprop as in TensorFlow, which recipes of image models from there assume, and in timm.optim.RMSpropTF: g +=
 // wd·w; s += (1 − α)(g² − s), with s = 1 at first; v = m·v + lr·g/√(s + ε); w −= v. PyTorch's RMSprop differs: its ε is
 // outside of the root, its s is 0 at first, and its v does not contain the learning rate. State:
 // `square_avg.<parameter>`, and `<parameter>`, its momentum, which is left out if momentum is 0.

@@ -59,11 +59,11 @@ std::string TextFor(const Failure& failure) {
   return text;
 }
 
-std::string Dump(const nlohmann::ordered_json& json) {
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+std::string Dump(const nlohmann::ordered_json& json, int indentation = 2) {
+  return json.dump(indentation, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string JsonFor(const Failure& failure, std::time_t now) {
+std::string JsonFor(const Failure& failure, std::time_t now, int indentation = 2) {
   char host[256] = "";
   ::gethostname(host, sizeof(host) - 1);
   nlohmann::ordered_json json = {{"exit_code", static_cast<int>(failure.code)},
@@ -76,7 +76,7 @@ std::string JsonFor(const Failure& failure, std::time_t now) {
                                  {"pid", ::getpid()},
                                  {"time", static_cast<int64_t>(now)}};
   if (failure.step) json["step"] = *failure.step;
-  return Dump(json);
+  return Dump(json, indentation);
 }
 
 // The format of torch/distributed/elastic/multiprocessing/errors in https://github.com/pytorch/pytorch. The time stamp
@@ -119,16 +119,17 @@ void Try(const Attempt& attempt) noexcept {
 }  // namespace
 
 void ReportFailure(const Failure& failure, const fs::path& run_directory) noexcept {
-  WriteAll(STDERR_FILENO, "\n", failure.code == ExitCode::kPreempted ? 0 : 1);  // ends the line of a bar
+  const std::time_t now = std::time(nullptr);
+  const bool may_follow_bar = failure.code != ExitCode::kPreempted && !failure.as_json;
+  WriteAll(STDERR_FILENO, "\n", may_follow_bar ? 1 : 0);  // ends the line of the bar
   try {
-    const std::string text = TextFor(failure);
+    const std::string text = failure.as_json ? JsonFor(failure, now, -1) : TextFor(failure);
     WriteAll(STDERR_FILENO, text.data(), text.size());
   } catch (...) {  // no memory for the text
     WriteAll(STDERR_FILENO, failure.message.data(), failure.message.size());
   }
   if (failure.code == ExitCode::kPreempted || failure.code == ExitCode::kDone) return;
 
-  const std::time_t now = std::time(nullptr);
   if (!run_directory.empty()) Try([&] { WriteRunFiles(failure, run_directory, JsonFor(failure, now)); });
   const char* torchrun_file = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (torchrun_file != nullptr && *torchrun_file != '\0') {

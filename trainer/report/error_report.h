@@ -19,9 +19,10 @@ struct Failure {
   int world_size = 1;
   std::optional<int64_t> step = std::nullopt;  // steps done; empty if the failure came before training
   bool is_root_cause = false;                  // with exit code 4: the rank was itself killed, and is no victim
+  bool as_json = false;                        // printed as a line of the JSON below, for --log_format=json
 };
 
-// Prints the failure and writes these files:
+// Prints the failure (of any kind, as text or JSON) and writes these files:
 //   <run_directory>/error.json        The first root cause. A victim (exit code 4: it lost a peer) writes it only if
 //                                     there is none yet, and a root cause replaces that of a victim.
 //   <run_directory>/error.rankN.json  Victims, and root causes after the first.

@@ -35,15 +35,21 @@ struct GpuUseReader::Nvml {
     if (ready_) shutdown_();
   }
 
-  std::vector<GpuUse> Read() {
+  std::optional<int> Count() {
     const std::lock_guard lock(mutex_);
     if (!opened_) {
       opened_ = true;
       ready_ = Open() && init_() == kSuccess;
     }
-    std::vector<GpuUse> found;
     unsigned int count = 0;
-    if (!ready_ || count_(&count) != kSuccess) return found;
+    if (!ready_ || count_(&count) != kSuccess) return std::nullopt;
+    return static_cast<int>(count);
+  }
+
+  std::vector<GpuUse> Read() {
+    const auto count = static_cast<unsigned int>(Count().value_or(0));
+    const std::lock_guard lock(mutex_);
+    std::vector<GpuUse> found;
     for (unsigned int index = 0; index < count; ++index) {
       Device device = nullptr;
       Utilization utilization{};
@@ -90,5 +96,6 @@ GpuUseReader::GpuUseReader(std::string library) : nvml_(std::make_unique<Nvml>(s
 GpuUseReader::~GpuUseReader() = default;
 
 std::vector<GpuUse> GpuUseReader::Read() { return nvml_->Read(); }
+std::optional<int> GpuUseReader::Count() { return nvml_->Count(); }
 
 }  // namespace dtrain::report

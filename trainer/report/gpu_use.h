@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ class GpuUseReader {
   // Returns the GPUs that this process may see and that answer. The first call opens the library, which is slow; empty
   // if that fails.
   std::vector<GpuUse> Read();
+
+  // Returns the number of GPUs; empty if there is no driver that answers. Opens the library likewise.
+  std::optional<int> Count();
 
  private:
   struct Nvml;

@@ -137,7 +137,7 @@ std::string MetricsUrl(const std::string& address, int port) {
 MetricsFile::MetricsFile(std::filesystem::path path, std::shared_ptr<const RunMetrics> metrics, double interval_seconds)
     : path_(std::move(path)), metrics_(std::move(metrics)) {
   Write();
-  thread_ = std::jthread([this, interval_seconds](const std::stop_token& stop) { Run(stop, interval_seconds); });
+  thread_ = data::Thread([this, interval_seconds](const std::stop_token& stop) { Run(stop, interval_seconds); });
 }
 
 MetricsFile::~MetricsFile() {

@@ -11,7 +11,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
+
+#include "data/machine/thread.h"
 
 struct MHD_Daemon;
 
@@ -72,7 +73,7 @@ class MetricsFile {
   bool warned_ = false;
   std::mutex mutex_;
   std::condition_variable_any stopped_;
-  std::jthread thread_;  // declared last, because it uses everything above
+  data::Thread thread_;  // declared last, because it uses everything above
 };
 
 }  // namespace dtrain::report

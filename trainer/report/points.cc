@@ -64,7 +64,10 @@ void AddLimit(Json& json, const std::string& prefix, const ValPoint& point) {
 }
 
 // "val_", or "val_test_" of a further validation set
-std::string PrefixOf(const ValPoint& point) { return point.split.empty() ? "val_" : "val_" + point.split + "_"; }
+std::string PrefixOf(const ValPoint& point) {
+  const std::string prefix = point.trained_on ? "train_" : "val_";
+  return point.split.empty() ? prefix : prefix + point.split + "_";
+}
 
 void AddValidation(Json& json, const ValPoint& point) {
   for (const Metric& metric : point.metrics) json[PrefixOf(point) + metric.name] = metric.value;
@@ -139,6 +142,7 @@ std::string JsonLine(const TrainPoint& point) {
 std::string JsonLine(const ValPoint& point) {
   Json json = {{"kind", "val"}, {"step", point.step}, {"epoch", point.epoch}};
   if (!point.split.empty()) json["split"] = point.split;
+  if (point.trained_on) json["trained_on"] = true;
   for (const Metric& metric : point.metrics) json[metric.name] = metric.value;
   AddLimit(json, "", point);
   SetIfAny(json, "bad_records", point.bad_records);

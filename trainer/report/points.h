@@ -98,6 +98,7 @@ struct ValPoint {
 
   // Empty for the validation set that decides; the name of any further one, whose `step` and `epoch` are the same.
   std::string split = {};
+  bool trained_on = false;             // the samples are those of the training: its numbers are called train_…
   std::vector<ValPoint> further = {};  // of the same weights on the further sets, in the order of --val_split
 
   // The confusion matrix, classes² counts with a row for each true class and a column for each predicted one. Empty if

@@ -63,7 +63,7 @@ std::string BarLine(const ProgressBar::Content& content, double seconds, int col
 
 ProgressBar::ProgressBar(std::function<void(const std::string&)> output, std::function<int()> columns, bool ticks)
     : output_(std::move(output)), columns_(std::move(columns)), ticks_(ticks) {
-  if (ticks_) thread_ = std::thread([this] { Tick(); });
+  if (ticks_) thread_ = data::Thread([this] { Tick(); });
 }
 
 ProgressBar::~ProgressBar() {

@@ -8,8 +8,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "data/machine/thread.h"
 
 namespace dtrain::report {
 
@@ -61,7 +62,7 @@ class ProgressBar {
   bool drawn_ = false;          // the bar is on the terminal's last line
   bool stopped_ = false;
   std::condition_variable stop_;
-  std::thread thread_;
+  data::Thread thread_;
 };
 
 // Returns the text of the bar for a terminal of `columns` columns; it never wraps. `seconds` is the time since Show was

@@ -134,7 +134,7 @@ void ProbeRunDirectory(const RunDirectory& run_directory) {
 }
 
 void ProbeFile(const fs::path& file) {
-  const fs::path probe = file.string() + ".probe";
+  const fs::path probe = file.parent_path() / ("probe." + std::to_string(::getpid()));
   checkpoint::WriteAtomically(probe, "");
   std::error_code gone;
   fs::remove(probe, gone);

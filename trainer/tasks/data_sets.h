@@ -25,6 +25,10 @@ struct DataSplit {
   int64_t tokens_per_sample = 0;     // for text: the length of the longest block allowed
   std::vector<int64_t> shards = {};  // samples of each folder, of which epochs take one in turn; empty: one folder
   std::vector<data::SentenceText> texts = {};  // of sentences, with --predictions; otherwise empty
+  std::string whole = {};                      // fingerprint of the split that this is a part of; empty: it is no part
+  std::vector<std::string> groups = {};        // of sentences, with --group_column; otherwise empty
+
+  std::string whole_fingerprint() const { return whole.empty() ? source->fingerprint() : whole; }
 };
 
 // What the data says of the sizes of a model.

@@ -4,15 +4,9 @@
 
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
-#include "trainer/report/run_directory.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::tasks {
-namespace {
-
-// Every exported config.json has this key, which other programs skip.
-constexpr char kExportedBy[] = "exported_by";
-
-}  // namespace
 
 void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_json config_json) {
   std::error_code error;
@@ -22,16 +16,11 @@ void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_js
   checkpoint::WriteAtomically(folder / "config.json", config_json.dump(2) + "\n");
 }
 
-void ProbeExport(const std::filesystem::path& output, bool is_file) {
-  is_file ? report::ProbeFile(output) : report::ProbeRunDirectory(report::RunDirectory(output));
-}
-
 bool HoldsExport(const std::string& folder) {
-  constexpr uint64_t kMostBytes = 1 << 20;
   const std::filesystem::path file = std::filesystem::path(folder) / "config.json";
   std::error_code unreadable;
   if (!std::filesystem::is_regular_file(file, unreadable)) return false;
-  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(file, kMostBytes), nullptr,
+  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(file, weights::kMostConfigBytes), nullptr,
                                           /*allow_exceptions=*/false);
   return json.is_object() && json.contains(kExportedBy);
 }

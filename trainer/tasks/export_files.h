@@ -10,12 +10,13 @@
 
 namespace dtrain::tasks {
 
+// Exported files have this key in their metadata or as a record, an exported config.json among its keys. Other programs
+// skip it, and a later export may replace what has it.
+inline constexpr char kExportedBy[] = "exported_by";
+
 // Makes the folder and writes its config.json, before anything else is written into it: the file says that the folder
 // is an export, which a later one may replace. Throws StorageError.
 void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_json config_json);
-
-// For a dry run: proves that the file or folder can be written, and leaves nothing behind. Throws StorageError.
-void ProbeExport(const std::filesystem::path& output, bool is_file);
 
 // Whether BeginExportFolder was called for this folder.
 bool HoldsExport(const std::string& folder);

@@ -9,7 +9,6 @@
 
 #include "data/text/dictionary.h"
 #include "models/registry.h"
-#include "models/weight_names.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/errors.h"
@@ -17,18 +16,20 @@
 #include "trainer/tasks/export_files.h"
 #include "trainer/tasks/export_tokenizer.h"
 #include "trainer/weights/initial_weights.h"
-#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/state_dict_order.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
 namespace {
 
 struct ExportedText {
   checkpoint::NamedTensors tensors;  // under the names that they have here
-  models::RobertaOptions options;
+  models::TextOptions options;
   const models::ClassifierOptions* head;  // null for a masked language model
+  std::string model;
 
-  nlohmann::ordered_json ConfigJson() const { return head ? models::ToJson(options, *head) : models::ToJson(options); }
+  const models::TextFamily& family() const { return models::FamilyOf(model).text; }
+  nlohmann::ordered_json ConfigJson() const { return options.ToJson(head); }
 };
 
 std::string TextNaming(const std::string& said) {
@@ -36,36 +37,36 @@ std::string TextNaming(const std::string& said) {
   return said == "auto" ? "hf" : said;
 }
 
-ExportedText NamedText(const weights::TrainedWeights& weights, config::Config config,
+ExportedText NamedText(const weights::TrainedWeights& weights, const config::Config& config,
                        const models::ClassifierOptions* head) {
-  if (!models::ReadsText(config.model.name)) config.model.name = "roberta";
-  return {
-      weights::WithOneHead(weights::WithOwnNames(weights.tensors, config.model, config.run.input), config.model,
-                           head ? "classifier" : "lm_head", config.run.input),
-      weights::RobertaOptionsOf(config, /*vocabulary=*/0, weights::OutlineOf(weights.tensors, weights.model_config)),
-      head};
+  const std::string& model = config.model.name;
+  return {weights::WithOneHead(weights::WithOwnNames(weights.tensors, config.model, config.run.input), config.model,
+                               head ? models::ClassifierName(model) : models::WordHeadName(model), config.run.input),
+          weights::TextOptionsOf(config, /*vocabulary=*/0, weights::OutlineOf(weights.tensors, weights.model_config)),
+          head, model};
 }
 
 // Returns the tensors under the names that were asked for, in the order of that program's state_dict.
 checkpoint::NamedTensors Renamed(const ExportedText& exported, const std::string& naming) {
-  const checkpoint::NamedTensors tensors = weights::InStateDictOrder(exported.tensors);
-  if (naming == "fairseq") return weights::InStateDictOrder(models::ToFairseq(tensors, exported.options.padding_id));
-  return tensors;
+  const checkpoint::NamedTensors tensors = weights::InStateDictOrder(exported.tensors, exported.model);
+  if (naming != "fairseq") return tensors;
+  return weights::InStateDictOrder(exported.family().fairseq_names(tensors, exported.options.shape), exported.model);
 }
 
 // Tokens that the tokenizer makes and the model never met get the row of <unk>, and are never guessed.
 void AddUnknownTokens(const ExportedTokenizer& vocabulary, ExportedText& exported) {
   constexpr double kNeverGuessed = -1e4;
   if (vocabulary.all == vocabulary.known) return;
-  const int64_t rows = std::max(vocabulary.all, exported.options.vocab_size), added = rows - vocabulary.known;
+  int64_t& words = exported.options.shape.vocab_size;
+  const int64_t rows = std::max(vocabulary.all, words), added = rows - vocabulary.known;
   for (auto& [name, tensor] : exported.tensors) {
-    const at::Tensor known = tensor.slice(0, 0, vocabulary.known);
-    if (name == "lm_head.bias") tensor = at::cat({known, at::full({added}, kNeverGuessed, tensor.options())});
-    if (name == "roberta.embeddings.word_embeddings.weight") {
-      tensor = at::cat({known, tensor.slice(0, data::kUnknownToken, data::kUnknownToken + 1).expand({added, -1})});
-    }
+    if (std::ranges::count(exported.family().word_rows, name) == 0) continue;
+    const at::Tensor more = tensor.dim() == 1
+                                ? at::full({added}, kNeverGuessed, tensor.options())  // a bias of scores
+                                : tensor.slice(0, data::kUnknownToken, data::kUnknownToken + 1).expand({added, -1});
+    tensor = at::cat({tensor.slice(0, 0, vocabulary.known), more});
   }
-  exported.options.vocab_size = rows;
+  words = rows;
 }
 
 // Writes config.json and the tokenizer's files, and makes the model fit the tokenizer.
@@ -73,7 +74,7 @@ void WriteTextFolder(ExportedText& exported, const config::Config& config, const
   const auto tokenizer = FindTokenizerToExport({config.run.input, config.data.dir});
   ExportedTokenizer exported_tokenizer;
   if (tokenizer) {
-    exported_tokenizer = ExportTokenizer(*tokenizer, exported.options);
+    exported_tokenizer = ExportTokenizer(*tokenizer, exported.options.shape, exported.family().tokenizer);
     AddUnknownTokens(exported_tokenizer, exported);
   } else {
     report::LogWarning("no tokenizer was found with " + config.run.input +
@@ -90,20 +91,26 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
   std::filesystem::path path = config.run.output;
   const std::string naming = TextNaming(config.model.weights_naming);
   ExportedText exported = NamedText(weights, config, head);
+  if (naming == "fairseq" && exported.family().fairseq_names == nullptr) {
+    throw UsageError("--weights_naming=fairseq: fairseq has no such model as --model=" + exported.model, "use hf");
+  }
   if (!to_file && naming != "hf") RefuseFolder(path);
-  if (config.run.dry_run) return ProbeExport(path, to_file);
+  if (config.run.dry_run) return;
   if (!to_file) {
     WriteTextFolder(exported, config, path);
     path /= "model.safetensors";
   }
   const checkpoint::NamedTensors tensors = Renamed(exported, naming);
   if (path.extension() == ".safetensors") {
-    checkpoint::Metadata metadata = {{"format", "pt"}, {weights::kModelConfigKey, exported.ConfigJson().dump()}};
+    checkpoint::Metadata metadata = {
+        {"format", "pt"}, {kExportedBy, "dtrain"}, {weights::kModelConfigKey, exported.ConfigJson().dump()}};
     if (head != nullptr) weights::AddTo(metadata, weights.classes);
     return checkpoint::WriteSafetensors(path, tensors, metadata);
   }
-  const bool fairseq = naming == "fairseq";
-  checkpoint::WriteTorchFile(path, fairseq ? tensors : models::WithTiedDecoder(tensors), fairseq ? "model" : "");
+  if (naming == "fairseq") return checkpoint::WriteTorchFile(path, tensors, kExportedBy, "model");
+  const auto with_tied_decoder = exported.family().with_tied_decoder;
+  checkpoint::WriteTorchFile(path, with_tied_decoder == nullptr ? tensors : with_tied_decoder(tensors), kExportedBy,
+                             "");
 }
 
 }  // namespace dtrain::tasks

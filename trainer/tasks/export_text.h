@@ -1,7 +1,7 @@
 // --mode=export for models of text.
 #pragma once
 
-#include "models/roberta_options.h"
+#include "models/text_options.h"
 #include "trainer/config/config.h"
 #include "trainer/weights/inference_weights.h"
 

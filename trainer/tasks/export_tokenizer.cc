@@ -49,7 +49,7 @@ void Keep(const fs::path& folder, const fs::path& run_directory) {
   }
 }
 
-void RequireFits(int64_t tokens, const fs::path& tokenizer, const models::RobertaOptions& model) {
+void RequireFits(int64_t tokens, const fs::path& tokenizer, const models::TextShape& model) {
   if (tokens <= model.vocab_size) return;
   throw DataError(tokenizer.string() + " has " + std::to_string(tokens) + " tokens, more than the model's " +
                       std::to_string(model.vocab_size),
@@ -57,7 +57,7 @@ void RequireFits(int64_t tokens, const fs::path& tokenizer, const models::Robert
 }
 
 // A tokenizer whose ids are the model's already is exported as it is.
-ExportedTokenizer Copied(const fs::path& folder, const models::RobertaOptions& model) {
+ExportedTokenizer Copied(const fs::path& folder, const models::TextShape& model) {
   const int64_t tokens = data::Tokenizer(*data::FindTokenizer(folder.string())).bpe().vocabulary();
   RequireFits(tokens, folder, model);
   ExportedTokenizer exported{.known = tokens, .all = tokens, .files = {}};
@@ -68,7 +68,8 @@ ExportedTokenizer Copied(const fs::path& folder, const models::RobertaOptions& m
 }
 
 // Returns the tokens in the order of their ids. They must contain every token that a merge can make, each with an id of
-// its own, because RobertaTokenizerFast merges ids and not texts. Those that the dictionary lacks come last.
+// its own, because the fast tokenizers of transformers merge ids and not texts. Those that the dictionary lacks come
+// last.
 std::vector<std::string> NamesInOrder(const data::Tokenizer& tokenizer, const data::Dictionary& dictionary) {
   const std::map<std::string, int64_t> specials = {{"<s>", data::kBeginToken},
                                                    {"<pad>", data::kPadToken},
@@ -120,7 +121,8 @@ std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& pa
   return std::nullopt;
 }
 
-ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models::RobertaOptions& model) {
+ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models::TextShape& model,
+                                  const std::string& tokenizer_class) {
   if (!HasTokenizer(tokenizer_folder)) return Copied(tokenizer_folder, model);
   const data::TokenizerFiles files = *data::FindTokenizer(tokenizer_folder.string());
   const data::Tokenizer tokenizer(files);
@@ -138,9 +140,8 @@ ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models
       {"cls_token", "<s>"},
       {"mask_token",
        {{"content", "<mask>"}, {"lstrip", true}, {"normalized", false}, {"rstrip", false}, {"single_word", false}}}};
-  const nlohmann::ordered_json settings = {{"tokenizer_class", "RobertaTokenizer"},
-                                           {"model_max_length", model.longest_sequence()},
-                                           {"add_prefix_space", false}};
+  const nlohmann::ordered_json settings = {
+      {"tokenizer_class", tokenizer_class}, {"model_max_length", model.longest_sequence}, {"add_prefix_space", false}};
   return {.known = dictionary.vocabulary(),
           .all = static_cast<int64_t>(names.size()),
           .files = {{"vocab.json", vocabulary.dump() + "\n"},

@@ -1,4 +1,4 @@
-// Keeps the tokenizer of a text model with its run, and exports it as transformers' RobertaTokenizer reads it.
+// Keeps the tokenizer of a text model with its run, and exports it as transformers' tokenizers read it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/roberta_options.h"
+#include "models/text_options.h"
 
 namespace dtrain::tasks {
 
@@ -37,7 +37,9 @@ struct ExportedTokenizer {
 
 // Returns vocab.json, merges.txt, special_tokens_map.json and tokenizer_config.json, from the files in the folder
 // `tokenizer`; without a dictionary, these files themselves. Tokens that are not in the dictionary get the ids behind
-// it: the model must treat these as <unk>. Throws DataError if there are more tokens than the model has.
-ExportedTokenizer ExportTokenizer(const std::filesystem::path& tokenizer, const models::RobertaOptions& model);
+// it: the model must treat these as <unk>. `tokenizer_class` is that of transformers. Throws DataError if there are
+// more tokens than the model has.
+ExportedTokenizer ExportTokenizer(const std::filesystem::path& tokenizer, const models::TextShape& model,
+                                  const std::string& tokenizer_class);
 
 }  // namespace dtrain::tasks

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <limits>
 
-#include "data/outputs.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
 
@@ -27,7 +26,7 @@ std::string NpyHeader(int64_t rows, int64_t columns) {
 void AppendHeader(checkpoint::DurableFile& file, bool is_npy, int64_t rows, int64_t columns) {
   if (is_npy) return file.Append(NpyHeader(rows, columns));
   const at::Tensor shape = at::empty({rows, columns}, at::TensorOptions(at::kFloat).device(at::kMeta));
-  checkpoint::AppendSafetensorsHeader(file, {{"features", shape}}, {{"format", "pt"}});
+  checkpoint::AppendSafetensorsHeader(file, {{"features", shape}}, {{"format", "pt"}, {kPredictedBy, "dtrain"}});
 }
 
 }  // namespace
@@ -36,18 +35,20 @@ std::string RowNamesFile(const std::string& features) {
   return std::filesystem::path(features).replace_extension(".jsonl").string();
 }
 
-void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, std::vector<std::string> inputs,
+void WriteFeatures(const std::string& path, int64_t rows, int64_t columns,
                    const std::function<void(const AppendFeatures&)>& write) {
   const std::string names_file = RowNamesFile(path);
-  for (const std::string& output : {path, names_file}) data::RequireOtherFile(output, inputs);
   const at::Tensor unknown = at::full({columns}, std::numeric_limits<float>::quiet_NaN());
   checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& numbers) {
     AppendHeader(numbers, path.ends_with(".npy"), rows, columns);
     checkpoint::WriteAtomically(names_file, [&](checkpoint::DurableFile& names) {
+      int64_t number = 0;
       write([&](const at::Tensor& row_C, const nlohmann::ordered_json& name) {
+        nlohmann::ordered_json line = {{"row", number++}};
+        line.update(name);
         const at::Tensor row = row_C.defined() ? row_C.contiguous() : unknown;
         numbers.Append(row.const_data_ptr<float>(), static_cast<size_t>(columns) * sizeof(float));
-        names.Append(name.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) +
+        names.Append(line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) +
                      "\n");
       });
     });

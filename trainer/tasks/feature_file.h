@@ -14,16 +14,21 @@
 
 namespace dtrain::tasks {
 
+// Files of logits and features have this key in their metadata, and FILE.jsonl begins with the other, so that they are
+// known again and may be replaced.
+inline constexpr char kPredictedBy[] = "predicted_by", kFirstRow[] = "{\"row\":0,";
+
 // Returns FILE.jsonl, which names the rows of --features=FILE.npy.
 std::string RowNamesFile(const std::string& features);
 
-// Appends one row of float32 on the host, and the object that names it in FILE.jsonl. An undefined row becomes NaN.
+// Appends one row of float32 on the host, and what names it, after its number, in FILE.jsonl. An undefined row becomes
+// NaN.
 using AppendFeatures = std::function<void(const at::Tensor& row_C, const nlohmann::ordered_json& name)>;
 
 // Writes `rows` × `columns` numbers to FILE.npy, or as tensor `features` to FILE.safetensors, and the names of the
 // rows, one line each, to FILE.jsonl. `write` is called once and appends all rows in order; nothing is written if it
-// throws. Throws UsageError if one of both files is an input, a run's, or no regular file, and StorageError.
-void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, std::vector<std::string> inputs,
+// throws. Throws StorageError.
+void WriteFeatures(const std::string& path, int64_t rows, int64_t columns,
                    const std::function<void(const AppendFeatures&)>& write);
 
 // Whether --mode=predict writes a safetensors file for programs, whose input are tensors, too: --output names no table

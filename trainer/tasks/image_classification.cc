@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "data/joined.h"
 #include "data/pipeline/size_schedule.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/torch_file.h"
@@ -32,6 +33,14 @@ std::string ImageNaming(const std::string& said, bool to_file) {
   return to_file ? "torchvision" : "timm";
 }
 
+std::vector<std::string> ImageFamilies() {
+  std::vector<std::string> names;
+  for (const models::Family& family : models::Families()) {
+    if (family.input == models::Input::kImages) names.push_back(family.name);
+  }
+  return names;
+}
+
 // Returns the model that the weights are of, --model if they can be, and gives them the names that they have here. Null
 // for a model that is unknown here, whose weights keep their names.
 const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const std::string& naming,
@@ -40,9 +49,9 @@ const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const
   if (model != nullptr) {
     const auto own_names = models::FamilyOf(model->name).own_names;
     if (own_names != nullptr) tensors = own_names(tensors, *model, nullptr);
-  } else if (naming == "timm" || weights::NamingIn(tensors) == "timm") {
+  } else if (naming == "timm" || models::NamingIn(models::ShapesOf(tensors)) == "timm") {
     throw UsageError(config.run.input + " does not hold the weights of a known model",
-                     "only the weights of ResNets and EfficientNets can be renamed");
+                     "only the weights of " + Joined(ImageFamilies(), " and ") + " can be renamed");
   }
   return model;
 }
@@ -73,24 +82,21 @@ void ExportImages(weights::TrainedWeights weights, const config::Config& config,
   const std::filesystem::path path = config.run.output;
   const std::string naming = ImageNaming(config.model.weights_naming, to_file);
   const models::Model* model = RecogniseAndRename(weights.tensors, naming, config);
-  checkpoint::NamedTensors tensors =
-      weights::InStateDictOrder(weights.tensors);  // timm's order is that of torchvision's names
+  checkpoint::NamedTensors tensors = weights::InStateDictOrder(
+      weights.tensors, model == nullptr ? "" : model->name);  // timm's order is that of torchvision's names
   const auto timm_names = model == nullptr ? nullptr : models::FamilyOf(model->name).timm_names;
   if (naming == "timm" && timm_names != nullptr) tensors = timm_names(tensors, *model);
   if (!to_file && naming != "timm") RefuseFolder(path);
-  if (config.run.dry_run) return ProbeExport(path, to_file);
-  checkpoint::Metadata metadata = {{"format", "pt"}};
+  if (config.run.dry_run) return;
+  checkpoint::Metadata metadata = {{"format", "pt"}, {kExportedBy, "dtrain"}};
   weights::AddTo(metadata, weights.classes);
   if (model != nullptr && model->name == config.model.name) weights::AddSettings(metadata, config);
-  if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, "");
+  if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, kExportedBy);
   if (to_file) return checkpoint::WriteSafetensors(path, tensors, metadata);
   BeginExportFolder(path, TimmConfig(model->name, weights::NumClassesOf(weights.tensors, model->name), weights.classes,
                                      config.image));
   checkpoint::WriteSafetensors(path / "model.safetensors", tensors, metadata);
 }
-
-// The last layers of all image models see 1/32 of the image's side.
-constexpr int64_t kLargestStride = 32;
 
 int64_t SmallestSize(const config::Config& config, const DataSets& data) {
   const data::RecordSource& source = *data.train->source;
@@ -106,15 +112,15 @@ int64_t SmallestSize(const config::Config& config, const DataSets& data) {
 
 // Batch normalisation of a single value per channel subtracts the value itself, so nothing of the image is left.
 void RequireValuesToNormalise(const config::Config& config, const config::BatchSizes& batch, const DataSets& data) {
-  const int64_t size = SmallestSize(config, data);
+  const int64_t size = SmallestSize(config, data), stride = models::FamilyOf(config.model.name).norm_stride;
   const bool ranks_help = config.ranks.sync_bn && batch.global_batch_size > batch.grad_accum_steps;
   const int64_t shards = config.batch.elastic_shards.value_or(0);
   const int64_t fewest = shards > 0 ? batch.global_batch_size / shards : batch.batch_size;
-  if (size > kLargestStride || fewest > 1 || ranks_help) return;
+  if (size > stride || fewest > 1 || ranks_help) return;
   throw UsageError("--model=" + config.model.name + " cannot learn from one image of " + std::to_string(size) +
                        " pixels at a time: its last batch normalisations would see a single value of each channel",
                    std::string(shards > 0 ? "lower --elastic_shards" : "raise --batch_size") +
-                       ", or let images be larger than " + std::to_string(kLargestStride) + " pixels");
+                       ", or let images be larger than " + std::to_string(stride) + " pixels");
 }
 
 void RequireClassesToMix(const config::ImageConfig& image, int64_t num_classes) {

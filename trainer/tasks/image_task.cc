@@ -17,6 +17,7 @@
 #include "trainer/tasks/image_mix.h"
 #include "trainer/tasks/likeliest_classes.h"
 #include "trainer/tasks/metric_formulas.h"
+#include "trainer/weights/fitting_model.h"
 #include "trainer/weights/initial_weights.h"
 
 namespace dtrain::tasks {
@@ -96,10 +97,11 @@ int64_t LargestSize(const config::ImageConfig& image) {
 
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device) {
   torch::manual_seed(static_cast<uint64_t>(config.batch.seed));
-  auto model = models::MakeImageModel(config.model.name, {.num_classes = num_classes,
-                                                          .zero_init_residual = config.model.zero_init_residual,
-                                                          .dropout = config.model.dropout,
-                                                          .drop_path = config.model.drop_path});
+  const models::ImageModelOptions options{.num_classes = num_classes,
+                                          .zero_init_residual = config.model.zero_init_residual,
+                                          .dropout = config.model.dropout,
+                                          .drop_path = config.model.drop_path};
+  auto model = weights::MadeIfItFits([&] { return models::MakeImageModel(config.model.name, options); });
   models::ChangeBatchNorm(*model, config.model.bn_eps, config.model.bn_momentum);
   model->to(device);
   if (config.model.channels_last) UseChannelsLast(*model);
@@ -258,7 +260,7 @@ report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
     const ClassCounts counts = CountsIn(ConfusionsOf(sums));
     metrics.push_back(
         {.name = "balanced_accuracy", .value = BalancedAccuracy(counts), .decimals = 2, .higher_is_better = true});
-    metrics.push_back({.name = "macro_f1", .value = MacroF1(counts), .decimals = 2, .higher_is_better = true});
+    metrics.push_back({.name = "f1", .value = MacroF1(counts), .decimals = 2, .higher_is_better = true});
   }
   return metrics;
 }

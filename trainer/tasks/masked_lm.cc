@@ -30,7 +30,7 @@
 #include "trainer/weights/freeze.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -38,7 +38,7 @@ namespace {
 void RequireShards(const config::Config& config, const std::string& format) {
   const std::string what = "--data_dir=" + config.data.dir + " names several folders, ";
   if (format != "tokens") throw UsageError(what + "and only token files may be spread over some", "name one folder");
-  if (config.data.last_batch == "drop" || config.data.val_fraction > 0) {
+  if (config.data.last_batch == "drop" || config.data.val_fraction > 0 || !config.data.val_fold.empty()) {
     throw UsageError(what + "which goes with neither --last_batch=drop nor --val_fraction", "leave them out");
   }
 }
@@ -54,6 +54,11 @@ std::string RequireTokens(const config::Config& config) {
       "labels in train.tsv, .csv or .jsonl");
 }
 
+// Returns the model that training makes.
+models::TextOptions ModelFor(const config::Config& config, int64_t vocabulary) {
+  return weights::TextOptionsOf(config, vocabulary, weights::ReadOutline(config.model.init_weights));
+}
+
 data::TextOptions OptionsOf(const config::Config& config, const std::string& format) {
   data::TextOptions options{.data_dir = config.data.dir,
                             .format = format,
@@ -66,8 +71,7 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
                             .seed = config.batch.seed};
   if (options.vocab_size > 0 || data::HasDictionary(options.data_dir)) return options;
   if (config.model.config_file.empty() && config.model.init_weights.empty()) return options;  // OpenText will throw
-  options.vocab_size =
-      weights::RobertaOptionsOf(config, /*vocabulary=*/0, weights::ReadOutline(config.model.init_weights)).vocab_size;
+  options.vocab_size = ModelFor(config, /*vocabulary=*/0).shape.vocab_size;
   return options;
 }
 
@@ -118,14 +122,15 @@ void WriteLogits(MaskedLmTask& task, const TokenInput& input, const config::Conf
     const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, row, row + batch_size) : all; };
     logits.push_back(task.Logits(part(input.ids), part(input.attended)).cpu());
   }
-  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, {{"format", "pt"}});
+  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}},
+                               {{"format", "pt"}, {kPredictedBy, "dtrain"}});
 }
 
 class MaskedLmKind : public TaskKind {
  public:
   const char* name() const override { return "masked_lm"; }
   bool Takes(const std::string& model) const override { return models::ReadsText(model); }
-  std::string HeadName(const std::string& /*model*/) const override { return "lm_head"; }
+  std::string HeadName(const std::string& model) const override { return models::WordHeadName(model); }
   SampleSize SizeOf(const config::Config& config) const override {
     return {"tokens_per_sample", config.text.tokens_per_sample};
   }
@@ -137,9 +142,8 @@ class MaskedLmKind : public TaskKind {
 
   std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
                                  at::Device device) const override {
-    const auto options =
-        weights::RobertaOptionsOf(config, sizes.vocabulary, weights::ReadOutline(config.model.init_weights));
-    auto model = weights::MakeRoberta(options, config.batch.seed, device);
+    auto model =
+        weights::MakeTextModel(ModelFor(config, sizes.vocabulary), /*head=*/nullptr, config.batch.seed, device);
     if (config.precision.memory_efficient_fp16) model->to(at::kHalf);
     weights::Freeze(config.model, HeadName(config.model.name), *model);
     return std::make_unique<MaskedLmTask>(std::move(model), config, device);
@@ -148,11 +152,10 @@ class MaskedLmKind : public TaskKind {
   std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
                                           const DataSizes& sizes, at::Device device) const override {
     const auto options =
-        weights::RobertaOptionsOf(config, sizes.vocabulary, weights::OutlineOf(weights.tensors, weights.model_config));
-    auto task =
-        std::make_unique<MaskedLmTask>(weights::MakeRoberta(options, config.batch.seed, device), config, device);
-    weights::ApplyInitialWeights(weights.tensors, config.model, task->module());
-    return task;
+        weights::TextOptionsOf(config, sizes.vocabulary, weights::OutlineOf(weights.tensors, weights.model_config));
+    auto model = weights::MakeTextModel(options, /*head=*/nullptr, config.batch.seed, device);
+    weights::ApplyInitialWeights(weights.tensors, config.model, *model);
+    return std::make_unique<MaskedLmTask>(std::move(model), config, device);
   }
 
   // fairseq's default: the number of steps that take 2^14 micro-batches.
@@ -163,14 +166,13 @@ class MaskedLmKind : public TaskKind {
   }
 
   nlohmann::json Identity(const config::Config& config, const DataSets& data) const override {
-    nlohmann::json shape = models::ToJson(
-        weights::RobertaOptionsOf(config, data.vocabulary, weights::ReadOutline(config.model.init_weights)));
+    nlohmann::json shape = ModelFor(config, data.vocabulary).ToJson();
     models::EraseDropouts(shape);
     return {{weights::kModelShapeKey, shape}};
   }
 
   void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override {
-    metadata[weights::kModelConfigKey] = weights::ModelConfigOf(config, data.vocabulary);
+    metadata[weights::kModelConfigKey] = ModelFor(config, data.vocabulary).ToJson().dump();
   }
 
   void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override {
@@ -185,12 +187,11 @@ class MaskedLmKind : public TaskKind {
           "--output=" + config.run.output + " is a table, but --task=masked_lm predicts words for each token",
           "name a safetensors file for the logits");
     }
-    data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
     const TokenInput input = ReadTokenInput(config.run.input);
     const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
     report::LogInfo("predicting with " + weights.origin);
     const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
-    RequireKnown(input, weights::RobertaOptionsOf(config, /*vocabulary=*/0, outline), config.run.input);
+    RequireKnown(input, weights::TextOptionsOf(config, /*vocabulary=*/0, outline).shape, config.run.input);
     const auto task = MakeInferenceTask(config, weights, /*sizes=*/{}, device);
     task->module().eval();
     WriteLogits(dynamic_cast<MaskedLmTask&>(*task), input, config);

@@ -49,10 +49,10 @@ double ExpectedTokensOfSample(const config::Config& config) {
 
 int64_t RoomFor(int64_t places) { return (places + kRoomMultiple - 1) / kRoomMultiple * kRoomMultiple; }
 
-data::Batch PreparedText(data::Batch rows, int64_t padding_id, const TokenLayout& layout, double share) {
+data::Batch PreparedText(data::Batch rows, const models::TextShape& shape, const TokenLayout& layout, double share) {
   at::Tensor labels = rows[data::kTokenLabels].flatten(), kept;
   const auto guessed = labels.ne(data::kNoLoss).sum().item<int64_t>();
-  data::Batch prepared = PreparedSequences(rows, padding_id, layout, guessed, &kept);
+  data::Batch prepared = PreparedSequences(rows, shape, layout, guessed, &kept);
   if (layout.unpad) labels = labels.index_select(0, kept);
   at::Tensor chosen = labels.ne(data::kNoLoss).nonzero().squeeze(1), answers = labels.index_select(0, chosen);
   if (share > 0) {
@@ -72,8 +72,7 @@ MaskedLmBatch TextOf(const data::Batch& prepared) {
           *prepared.on_host.at(kGuessedKey).const_data_ptr<int64_t>()};
 }
 
-MaskedLmTask::MaskedLmTask(std::shared_ptr<models::RobertaForMaskedLM> model, const config::Config& config,
-                           at::Device device)
+MaskedLmTask::MaskedLmTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
     : model_(std::move(model)),
       precision_(optim::PrecisionNamed(config.precision.name)),
       longest_(config.text.tokens_per_sample),
@@ -92,17 +91,15 @@ double MaskedLmTask::NominalWeight(int64_t samples) const {
 
 data::Batch MaskedLmTask::Prepared(data::Batch batch) const {
   // On a GPU batches of one shape share a step graph.
-  return PreparedText(std::move(batch), model_->options().padding_id, layout_, device_.is_cpu() ? 0 : mask_prob_);
+  return PreparedText(std::move(batch), model_->shape(), layout_, device_.is_cpu() ? 0 : mask_prob_);
 }
 
-std::string MaskedLmTask::WhyNotRecorded() const {
-  return WhyTextNotRecorded(model_->options().checkpoint_activations);
-}
+std::string MaskedLmTask::WhyNotRecorded() const { return WhyTextNotRecorded(model_->shape().checkpoint_activations); }
 
 at::Tensor MaskedLmTask::Guess(const MaskedLmBatch& batch) {
   optim::AutocastScope autocast(device_.type(), precision_);
   return model_->Scores(model_->Encode(batch.sequences, batch.chosen),
-                        device_.is_cuda() ? models::RobertaForMaskedLM::kColumnsMultiple : 1);
+                        device_.is_cuda() ? models::TextModel::kColumnsMultiple : 1);
 }
 
 LossSums MaskedLmTask::Loss(const data::Batch& batch) {
@@ -121,7 +118,7 @@ models::ForwardCost MaskedLmTask::CostOfSample() const {
 data::Batch MaskedLmTask::RandomBatch(int64_t samples) const {
   const std::vector<int64_t> shape = {samples, longest_};
   data::Batch batch;
-  const at::Tensor ids = at::randint(data::kSpecialTokens, model_->options().vocab_size, shape, at::kLong);
+  const at::Tensor ids = at::randint(data::kSpecialTokens, model_->shape().vocab_size, shape, at::kLong);
   // Each sample has as many chosen tokens as a training sample has on average.
   const auto chosen = static_cast<int64_t>(mask_prob_ * static_cast<double>(longest_));
   const at::Tensor places = at::rand(shape).argsort(1, /*descending=*/false).slice(1, 0, chosen);
@@ -160,13 +157,13 @@ void MaskedLmTask::AddCounts(const at::Tensor& sums, report::TextCounts& counts)
 }
 
 at::Tensor MaskedLmTask::Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT) {
-  const int64_t padding_id = model_->options().padding_id;
-  const at::Tensor is_token = attended_NT.defined() ? attended_NT : ids_NT.ne(padding_id);
+  const models::TextShape& shape = model_->shape();
+  const at::Tensor is_token = attended_NT.defined() ? attended_NT : ids_NT.ne(shape.padding_id);
   const at::Tensor is_empty_N = is_token.any(1).logical_not();
   const at::Tensor attended = is_token.clone();
   attended.select(1, 0).logical_or_(is_empty_N);  // attention to nothing is undefined
   const models::Sequences sequences =
-      models::Padded(ids_NT, attended.all().item<bool>() ? at::Tensor() : attended, padding_id).To(device_);
+      models::Padded(ids_NT, attended.all().item<bool>() ? at::Tensor() : attended, shape).To(device_);
   optim::AutocastScope autocast(device_.type(), precision_);
   const at::Tensor logits = model_->Scores(model_->Encode(sequences)).to(at::kFloat);
   return logits.view({ids_NT.size(0), ids_NT.size(1), -1}).masked_fill_(is_empty_N.view({-1, 1, 1}).to(device_), 0);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "data/pipeline/batch.h"
-#include "models/roberta.h"
+#include "models/text_model.h"
 #include "trainer/config/config.h"
 #include "trainer/optim/precision.h"
 #include "trainer/tasks/sequence_batch.h"
@@ -27,7 +27,7 @@ struct MaskedLmBatch : SequenceBatch {
 // loss to RoomFor(this share of the list, and one for each row), or to a multiple of kRoomMultiple if the batch has
 // more to guess. So their size depends on the shape alone: a row of n tokens has at most share·n + 1 to guess
 // (masking.h), and more only if whole words are masked. `share` is 0: they are not filled up.
-data::Batch PreparedText(data::Batch rows, int64_t padding_id, const TokenLayout& layout, double share = 0);
+data::Batch PreparedText(data::Batch rows, const models::TextShape& shape, const TokenLayout& layout, double share = 0);
 
 inline constexpr int64_t kRoomMultiple = 64;
 
@@ -40,7 +40,7 @@ MaskedLmBatch TextOf(const data::Batch& prepared);
 
 class MaskedLmTask : public Task {
  public:
-  MaskedLmTask(std::shared_ptr<models::RobertaForMaskedLM> model, const config::Config& config, at::Device device);
+  MaskedLmTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device);
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
@@ -68,7 +68,7 @@ class MaskedLmTask : public Task {
   // Returns the logits of the chosen tokens, in the type of products.
   at::Tensor Guess(const MaskedLmBatch& batch);
 
-  std::shared_ptr<models::RobertaForMaskedLM> model_;
+  std::shared_ptr<models::TextModel> model_;
   const optim::Precision& precision_;
   int64_t longest_;  // --tokens_per_sample
   TokenLayout layout_;

@@ -1,7 +1,11 @@
 #include "trainer/tasks/open_splits.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <regex>
+#include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "data/formats/open_source.h"
@@ -18,33 +22,72 @@ namespace dtrain::tasks {
 namespace {
 
 std::string FractionText(const config::Config& config) {
+  if (!config.data.val_fold.empty()) return "--val_fold=" + config.data.val_fold;
   return "--val_fraction=" + config::ToText(config.data.val_fraction);
 }
 
 // Whether --val_fraction makes the validation split. `exists`: the data has a split named --val_split. That one is used
 // if the fraction comes from the settings of the run that is evaluated.
 bool HoldsOut(const config::Config& config, bool exists) {
-  if (!(config.data.val_fraction > 0)) return false;
+  if (!(config.data.val_fraction > 0) && config.data.val_fold.empty()) return false;
   if (!exists) return true;
-  if (!config::WasGiven(config, "val_fraction")) return false;
+  if (!config::WasGiven(config, "val_fraction") && !config::WasGiven(config, "val_fold")) return false;
   throw UsageError(FractionText(config) + " makes a validation split from a part of the training split, but " +
                        config.data.dir + " has one: '" + config::ValSplits(config.data).front() + "'",
-                   "leave --val_fraction out, or move that split away");
+                   "leave it out, or move that split away");
+}
+
+// "photos" where --train_split=. says that the folders of classes are in --data_dir=photos itself.
+std::string NameForPeople(const std::string& split, const config::DataConfig& data) {
+  std::error_code unreadable;
+  const std::string folder = std::filesystem::weakly_canonical(data.dir, unreadable).filename().string();
+  return split != "." || folder.empty() ? split : folder;
+}
+
+// The names of the groups of samples; empty without --group_pattern or --group_column.
+std::vector<std::string> GroupsOf(DataSplit& train, const config::DataConfig& data) {
+  if (data.group_pattern.empty()) return std::move(train.groups);
+  std::vector<std::string> groups;
+  try {
+    const std::regex pattern(data.group_pattern);
+    for (int64_t i = 0; i < train.source->size(); ++i) {
+      const data::RecordPlace place = train.source->Place(i);
+      if (place.offset)
+        throw UsageError("--group_pattern is for image files: these are records in files", "leave it out");
+      const std::filesystem::path file = place.file;
+      const std::string name = (file.parent_path().filename() / file.filename()).string();
+      std::smatch found;
+      const bool has_group = std::regex_search(name, found, pattern);
+      groups.push_back(!has_group ? "" : found.size() > 1 ? found.str(1) : found.str(0));
+    }
+  } catch (const std::regex_error& error) {
+    throw UsageError("--group_pattern=" + data.group_pattern + " is no regular expression: " + error.what(),
+                     "write one in ECMAScript's syntax, as in '(patient[0-9]+)'");
+  }
+  return groups;
+}
+
+data::HoldOutOptions HoldOutOptionsOf(DataSplit& train, const config::DataConfig& data) {
+  data::HoldOutOptions options{.fraction = data.val_fraction, .seed = data.split_seed, .groups = GroupsOf(train, data)};
+  if (const auto fold = config::ParseFold(data.val_fold)) std::tie(options.fold, options.folds) = *fold;
+  return options;
 }
 
 // `train` has the whole training split, `val` its decoder; each gets its part.
 void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
+  const data::HoldOutOptions options = HoldOutOptionsOf(train, config.data);
   const std::shared_ptr<const data::RecordSource> whole = std::move(train.source);
-  data::HeldOut positions = data::HoldOut(*whole, config.data.val_fraction, config.batch.seed);
+  data::HeldOut positions = data::HoldOut(*whole, options);
   if (positions.val.empty()) {
     throw UsageError(FractionText(config) + " of the " + std::to_string(whole->size()) + " samples of split " +
-                         config.data.train_split + " is less than one sample",
+                         train.name + " is less than one sample",
                      "raise it; each class needs two samples at least, of which one stays in the training split");
   }
   if (config.run.mode == "train") {
     report::LogInfo("validation: " + std::to_string(positions.val.size()) + " of the " + std::to_string(whole->size()) +
-                    " samples of '" + config.data.train_split + "' (" + FractionText(config) +
-                    "), the same share of each class; training does not use them");
+                    " samples of '" + train.name + "' (" + FractionText(config) + "), " +
+                    (options.groups.empty() ? "the same share of each class" : "whole groups of them") +
+                    "; training does not use them");
   }
   for (size_t i = 0; !train.texts.empty() && i < positions.val.size(); ++i) {
     val.texts.push_back(train.texts[static_cast<size_t>(positions.val[i])]);
@@ -54,6 +97,7 @@ void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
     if (of_whole) split.length = [of_whole, at = part.get()](int64_t index) { return of_whole(at->PositionOf(index)); };
     split.source = std::move(part);
   };
+  train.whole = val.whole = whole->fingerprint();
   keep(train, std::move(positions.train));
   keep(val, std::move(positions.val));
   val.name = NameOfHeldOut(train.name);
@@ -119,7 +163,12 @@ std::string FormatOf(const config::DataConfig& data) {
   return data::DetectFormat(data.dir, {data.train_split, config::ValSplits(data).front()});
 }
 
-void OpenSplits(const config::Config& config, const std::string& format, const SplitOpener& open, DataSets& sets) {
+void OpenSplits(const config::Config& config, const std::string& format, const SplitOpener& opener, DataSets& sets) {
+  const auto open = [&](const std::string& name, SplitPart part) {
+    DataSplit split = opener(name, part);
+    split.name = NameForPeople(split.name, config.data);
+    return split;
+  };
   const bool training = config.run.mode == "train";
   const std::string& train_split = config.data.train_split;
   const std::vector<std::string> names = config::ValSplits(config.data);

@@ -15,7 +15,6 @@
 #include "data/count_of.h"
 #include "data/formats/image_folder.h"
 #include "data/image/exif_orientation.h"
-#include "data/outputs.h"
 #include "data/pipeline/loader.h"
 #include "data/progress.h"
 #include "data/storage.h"
@@ -24,6 +23,7 @@
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
+#include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/report/predictions.h"
 #include "trainer/tasks/feature_file.h"
@@ -117,12 +117,11 @@ class Predictor {
     if (!turned.empty()) report::LogWarning(turned);
   }
 
-  // Writes --output or --features. Throws UsageError if that would replace one of the images, and DataError if none of
-  // them can be read.
+  // Writes --output or --features. Throws DataError if none of the images can be read.
   void Write() {
     const std::string& features = config_.run.features;
     if (features.empty()) return WriteTable(config_.run.output);
-    WriteFeatures(features, files_.size(), task_.NumFeatures(), FilesRead(), [this](const AppendFeatures& append) {
+    WriteFeatures(features, files_.size(), task_.NumFeatures(), [this](const AppendFeatures& append) {
       Run([&append](const FileResult& result) {
         nlohmann::ordered_json name = {{"file", result.file}};
         if (!result.error.empty()) name["error"] = result.error;
@@ -137,16 +136,10 @@ class Predictor {
  private:
   using Consumer = std::function<void(const FileResult&)>;
 
-  std::vector<std::string> FilesRead() const {
-    std::vector<std::string> read = {config_.model.init_weights};
-    for (int64_t i = 0; i < files_.size(); ++i) read.push_back(files_.Place(i).file);
-    return read;
-  }
-
   void WriteTable(const std::string& path) {
-    data::RequireOtherFile(path, FilesRead());
     const bool is_csv = path.ends_with(".csv");
     checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& table) {
+      if (is_csv && config_.run.csv_bom) table.Append(report::kByteOrderMark);
       if (is_csv) table.Append(report::CsvHeader());
       Run([&](const FileResult& result) {
         const report::Prediction line{result.file, GuessesOf(result.values_C), result.error};
@@ -236,7 +229,6 @@ void PredictImages(const config::Config& config, at::Device device) {
 }
 
 void PredictPixels(const config::Config& config, at::Device device) {
-  data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
   const at::Tensor images = ReadImages(config.run.input);
   weights::RequireImageSize(config, images.size(2), images.size(3));
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
@@ -250,7 +242,7 @@ void PredictPixels(const config::Config& config, at::Device device) {
   for (const at::Tensor& chunk : images.split(config::ResolveBatch(config.batch, 1).batch_size)) {
     logits.push_back(task.Logits(chunk).cpu());
   }
-  checkpoint::Metadata metadata = {{"format", "pt"}};
+  checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
   weights::AddTo(metadata, weights.classes);
   checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, metadata);
 }

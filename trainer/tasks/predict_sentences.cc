@@ -9,12 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "data/count_of.h"
 #include "data/formats/little_endian.h"
-#include "data/outputs.h"
 #include "data/pipeline/device_feed.h"
 #include "data/progress.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
+#include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
@@ -32,7 +33,7 @@
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/module_state.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -42,13 +43,11 @@ class SentencePredictor {
  public:
   SentencePredictor(const config::Config& config, const weights::TrainedWeights& weights, at::Device device)
       : task_(KindOf(config).MakeInferenceTask(config, weights, /*sizes=*/{}, device)),
-        options_(weights::RobertaOptionsOf(config, /*vocabulary=*/0,
-                                           weights::OutlineOf(weights.tensors, weights.model_config))),
         batch_size_(config::ResolveBatch(config.batch, 1).batch_size) {
     task_->module().eval();
   }
 
-  const models::RobertaOptions& options() const { return options_; }
+  const models::TextShape& shape() const { return sentences().shape(); }
   int64_t batch_size() const { return batch_size_; }
 
   // `ids_NT` is int64, `attended_NT` bool. Returns logits, float32 N×outputs on the host.
@@ -58,13 +57,14 @@ class SentencePredictor {
     rows.tensors = {{data::kInputIds, ids_NT},
                     {data::kAttentionMask, attended_NT.to(at::kByte)},
                     {"index", at::arange(ids_NT.size(0))}};
-    auto& task = dynamic_cast<SentenceTask&>(*task_);
+    SentenceTask& task = sentences();
     return task.Logits(data::CopyToDevice(task.Prepared(std::move(rows)), task.device())).cpu();
   }
 
  private:
+  SentenceTask& sentences() const { return dynamic_cast<SentenceTask&>(*task_); }
+
   const std::unique_ptr<Task> task_;
-  const models::RobertaOptions options_;
   const int64_t batch_size_;
 };
 
@@ -84,17 +84,26 @@ at::Tensor TokensOf(const data::SentenceSplit& split, int64_t first, int64_t end
   return ids;
 }
 
-// The lines of the table.
+// The lines of the table. A row that could not be read has an error in place of a prediction; columns of the input that
+// were kept come last, under their names there, or with input_ in front where the table has a column of that name.
 class PredictionTable {
  public:
   // `labels` are empty for a regression.
-  PredictionTable(bool is_csv, bool is_pair, std::vector<std::string> labels)
-      : is_csv_(is_csv), is_pair_(is_pair), labels_(std::move(labels)) {}
+  PredictionTable(bool is_csv, bool is_pair, std::vector<std::string> labels, const std::vector<std::string>& kept)
+      : is_csv_(is_csv), is_pair_(is_pair), labels_(std::move(labels)) {
+    std::vector<std::string> own = {"text", "pair", "prediction", "probabilities", "error"};
+    for (const std::string& label : labels_) own.push_back("probability_" + label);
+    for (const std::string& name : kept) {
+      kept_.push_back((std::ranges::find(own, name) != own.end() ? "input_" : "") + name);
+    }
+  }
 
   std::string Header() const {
     if (!is_csv_) return "";
     std::string line = is_pair_ ? "text,pair,prediction" : "text,prediction";
     for (const std::string& label : labels_) line += "," + report::CsvField("probability_" + label);
+    line += ",error";
+    for (const std::string& name : kept_) line += "," + report::CsvField(name);
     return line + "\n";
   }
 
@@ -108,10 +117,15 @@ class PredictionTable {
 
  private:
   std::string CsvLine(const data::SentenceText& text, const float* number, size_t best) const {
+    const bool is_read = text.error.empty();
     std::string line = report::CsvField(text.text);
     if (is_pair_) line += "," + report::CsvField(text.pair);
-    line += "," + (labels_.empty() ? report::ShortestText(*number) : report::CsvField(labels_[best]));
-    for (size_t label = 0; label < labels_.size(); ++label) line += "," + report::ShortestText(number[label]);
+    line += ",";
+    if (is_read) line += labels_.empty() ? report::ShortestText(*number) : report::CsvField(labels_[best]);
+    for (size_t label = 0; label < labels_.size(); ++label)
+      line += "," + (is_read ? report::ShortestText(number[label]) : "");
+    line += "," + report::CsvField(text.error);
+    for (const std::string& cell : text.kept) line += "," + report::CsvField(cell);
     return line + "\n";
   }
 
@@ -119,7 +133,9 @@ class PredictionTable {
     const auto json_number = [](float value) { return std::stod(report::ShortestText(value)); };
     nlohmann::ordered_json line = {{"text", text.text}};
     if (is_pair_) line["pair"] = text.pair;
-    if (labels_.empty()) {
+    if (!text.error.empty()) {
+      line["error"] = text.error;
+    } else if (labels_.empty()) {
       line["prediction"] = json_number(*number);
     } else {
       line["prediction"] = labels_[best];
@@ -127,11 +143,13 @@ class PredictionTable {
         line["probabilities"][labels_[label]] = json_number(number[label]);
       }
     }
+    for (size_t column = 0; column < text.kept.size(); ++column) line[kept_[column]] = text.kept[column];
     return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   }
 
   const bool is_csv_, is_pair_;
   const std::vector<std::string> labels_;
+  std::vector<std::string> kept_;  // the names of these columns here
 };
 
 // The names of the classes, or LABEL_0, LABEL_1, … if they are unknown; none for a regression.
@@ -140,13 +158,22 @@ std::vector<std::string> LabelsOf(const config::Config& config, const weights::T
   return classes.names.empty() ? models::NumberedLabels(classes.count) : classes.names;
 }
 
+int64_t CountUnreadable(const data::SentenceSplit& split) {
+  return std::ranges::count_if(split.texts, [](const auto& text) { return !text.error.empty(); });
+}
+
 // Opens the texts in --input for a model that was trained on `pairs` or on single texts, if that matters and is known.
-data::SentenceSplit OpenTexts(const config::Config& config, const models::RobertaOptions& model,
+data::SentenceSplit OpenTexts(const config::Config& config, const models::TextShape& model,
                               std::optional<bool> pairs = std::nullopt) {
   data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNone);
-  options.tokens_per_sample = std::min(options.tokens_per_sample, model.longest_sequence());
+  options.tokens_per_sample = std::min(options.tokens_per_sample, model.longest_sequence);
+  options.kept_columns = config.run.features.empty() ? config.text.keep_columns : "none";
   if (pairs == false) options.is_pair = false;
   data::SentenceSplit split = data::OpenUnlabelled(options, config.run.input);
+  if (CountUnreadable(split) == split.source->size()) {
+    throw DataError("no row of --input=" + config.run.input + " can be read; the first: " + split.texts.front().error,
+                    "check the file and its columns (--text_column, --csv_delimiter)");
+  }
   if (pairs == true && !split.is_pair) {
     report::LogWarning(config.run.input + " has single texts, but the model was trained on pairs");
   }
@@ -171,18 +198,24 @@ void ForBatches(const data::SentenceSplit& split, const config::Config& config,
   }
 }
 
-void PrintCount(const config::Config& config, int64_t rows) {
-  std::printf(config.report.log_format == "json" ? "{\"predicted\":%lld}\n" : "predicted=%lld\n",
-              static_cast<long long>(rows));
+// Says how many rows were predicted and, as for images, how many could not be read.
+void PrintCount(const config::Config& config, const data::SentenceSplit& split) {
+  const int64_t rows = split.source->size(), bad = CountUnreadable(split);
+  if (bad > 0) report::LogWarning(CountOf(bad, "row") + " could not be read; the reasons are in the rows' errors");
+  const bool is_json = config.report.log_format == "json";
+  std::string line = (is_json ? "{\"predicted\":" : "predicted=") + std::to_string(rows - bad);
+  if (bad > 0) line += (is_json ? ",\"unreadable\":" : " unreadable=") + std::to_string(bad);
+  std::printf("%s%s\n", line.c_str(), is_json ? "}" : "");
 }
 
 void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
   const data::SentenceSplit split =
-      OpenTexts(config, predictor.options(), KindOf(config).ClassesOf(config, weights).pairs);
+      OpenTexts(config, predictor.shape(), KindOf(config).ClassesOf(config, weights).pairs);
   const bool is_csv = config.run.output.ends_with(".csv");
-  const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights));
+  const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights), split.kept_columns);
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
+    if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
     file.Append(table.Header());
     ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
       const at::Tensor logits = predictor.Logits(ids_NT, ids_NT.ne(int64_t{data::kPadToken}));
@@ -191,18 +224,19 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
       }
     });
   });
-  PrintCount(config, split.source->size());
+  PrintCount(config, split);
 }
 
-// Returns the weights of the encoder, and the head that `model` has. Features are what the encoder computes, whatever
-// head it was trained with.
-checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const checkpoint::NamedTensors& weights) {
+// Returns the weights of the encoder, the module `backbone`, and the head that `model` has. Features are what the
+// encoder computes, whatever head it was trained with.
+checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const std::string& backbone,
+                                    const checkpoint::NamedTensors& weights) {
   checkpoint::NamedTensors all;
   for (const auto& item : weights) {
-    if (item.first.starts_with("roberta.")) all.push_back(item);
+    if (item.first.starts_with(backbone + ".")) all.push_back(item);
   }
   for (const auto& item : weights::StateOf(model)) {
-    if (!item.first.starts_with("roberta.")) all.push_back(item);
+    if (!item.first.starts_with(backbone + ".")) all.push_back(item);
   }
   return all;
 }
@@ -210,15 +244,15 @@ checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const checkp
 void PredictTokens(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   const TokenInput input = ReadTokenInput(config.run.input);
   SentencePredictor predictor(config, weights, device);
-  RequireKnown(input, predictor.options(), config.run.input);
-  const at::Tensor attended = input.attended.defined() ? input.attended : input.ids.ne(predictor.options().padding_id);
+  RequireKnown(input, predictor.shape(), config.run.input);
+  const at::Tensor attended = input.attended.defined() ? input.attended : input.ids.ne(predictor.shape().padding_id);
   std::vector<at::Tensor> logits;
   for (int64_t first = 0; first < input.ids.size(0); first += predictor.batch_size()) {
     const int64_t end = first + predictor.batch_size();
     logits.push_back(predictor.Logits(input.ids.slice(0, first, end), attended.slice(0, first, end)));
   }
   const at::Tensor all = at::cat(logits).masked_fill_(attended.any(1).logical_not().unsqueeze(1), 0);
-  checkpoint::Metadata metadata = {{"format", "pt"}};
+  checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
   weights::AddTo(metadata, KindOf(config).ClassesOf(config, weights));
   checkpoint::WriteSafetensors(config.run.output, {{"logits", all}}, metadata);
 }
@@ -228,38 +262,38 @@ void PredictTokens(const config::Config& config, const weights::TrainedWeights& 
 void PredictTextFeatures(const config::Config& config, at::Device device) {
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("computing features with " + weights.origin);
-  const weights::SequenceClassifier any_head = {
-      .encoder = weights::RobertaOptionsOf(config, /*vocabulary=*/0,
-                                           weights::OutlineOf(weights.tensors, weights.model_config)),
-      .head = {.labels = models::NumberedLabels(1)}};
-  const auto model = weights::MakeSequenceClassifier(any_head, config.batch.seed, device);
-  weights::ApplyInitialWeights(WithHeadOf(*model, weights.tensors), config.model, *model);
+  const models::ClassifierOptions any_head = {.labels = models::NumberedLabels(1)};
+  const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
+  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*vocabulary=*/0, outline), &any_head,
+                                            config.batch.seed, device);
+  const models::TextShape& shape = model->shape();
+  const std::string& backbone = models::FamilyOf(config.model.name).text.backbone;
+  weights::ApplyInitialWeights(WithHeadOf(*model, backbone, weights.tensors), config.model, *model);
   model->eval();
   const optim::Precision& precision = optim::PrecisionNamed(config.precision.name);
   optim::AllowTf32(precision.tf32);
   const at::NoGradGuard no_grad;
-  const data::SentenceSplit split = OpenTexts(config, any_head.encoder);
-  WriteFeatures(config.run.features, split.source->size(), any_head.encoder.hidden_size,
-                {config.run.input, config.model.init_weights}, [&](const AppendFeatures& append) {
-                  ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
-                    const int64_t padding = any_head.encoder.padding_id;
-                    const models::Sequences sequences = models::Padded(ids_NT, ids_NT.ne(padding), padding).To(device);
-                    optim::AutocastScope autocast(device.type(), precision);
-                    const at::Tensor features_NH = model->EncodeFirst(sequences).to(at::kFloat).cpu();
-                    for (int64_t row = first; row < end; ++row) {
-                      const data::SentenceText& text = split.texts[static_cast<size_t>(row)];
-                      nlohmann::ordered_json name = {{"text", text.text}};
-                      if (split.is_pair) name["pair"] = text.pair;
-                      append(features_NH[row - first], name);
-                    }
-                  });
-                });
-  PrintCount(config, split.source->size());
+  const data::SentenceSplit split = OpenTexts(config, shape);
+  WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, [&](const AppendFeatures& append) {
+    ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
+      const at::Tensor attended_NT = ids_NT.ne(shape.padding_id);
+      const models::Sequences sequences = models::Padded(ids_NT, attended_NT, shape).To(device);
+      optim::AutocastScope autocast(device.type(), precision);
+      const at::Tensor features_NH = model->EncodeFirst(sequences).to(at::kFloat).cpu();
+      for (int64_t row = first; row < end; ++row) {
+        const data::SentenceText& text = split.texts[static_cast<size_t>(row)];
+        nlohmann::ordered_json name = {{"text", text.text}};
+        if (split.is_pair) name["pair"] = text.pair;
+        if (!text.error.empty()) name["error"] = text.error;
+        append(text.error.empty() ? features_NH[row - first] : at::Tensor(), name);
+      }
+    });
+  });
+  PrintCount(config, split);
 }
 
 void PredictSentences(const config::Config& config, at::Device device) {
   if (!config.run.features.empty()) return PredictTextFeatures(config, device);
-  data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   WantsTensors(config) ? PredictTokens(config, weights, device) : PredictTable(config, weights, device);

@@ -14,7 +14,7 @@ namespace dtrain::tasks {
 // line.
 void PredictSentences(const config::Config& config, at::Device device);
 
-// Writes --features for the texts of such a file, with any weights of a RoBERTa. Throws as PredictSentences does.
+// Writes --features for the texts of such a file, with any weights of the model. Throws as PredictSentences does.
 void PredictTextFeatures(const config::Config& config, at::Device device);
 
 }  // namespace dtrain::tasks

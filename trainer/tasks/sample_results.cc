@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/report/csv.h"
 #include "trainer/report/predictions.h"
 #include "trainer/tasks/likeliest_classes.h"
 
@@ -48,14 +49,15 @@ void SampleResults::Gather(distributed::Communicator& communicator) {
   table_ = table_.cpu();
 }
 
-void SampleResults::Write(const std::string& path, const DataSplit& split,
-                          const std::vector<std::string>& names) const {
+void SampleResults::Write(const std::string& path, const DataSplit& split, const std::vector<std::string>& names,
+                          bool byte_order_mark) const {
   const bool has_pairs = std::any_of(split.texts.begin(), split.texts.end(),
                                      [](const data::SentenceText& text) { return !text.pair.empty(); });
   const report::SampleLines lines(std::filesystem::path(path).extension() == ".csv", guesses_, names,
                                   !split.texts.empty(), has_pairs);
   const auto cells = table_.accessor<double, 2>();
   checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& file) {
+    if (byte_order_mark && !lines.Header().empty()) file.Append(report::kByteOrderMark);
     file.Append(lines.Header());
     for (int64_t index = 0; index < table_.size(0); ++index) {
       const auto row = cells[index];

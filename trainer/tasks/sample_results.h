@@ -28,7 +28,8 @@ class SampleResults {
 
   // Writes the samples that were evaluated as `path`.csv or .jsonl, in the order of the split (predictions.h). Throws
   // StorageError.
-  void Write(const std::string& path, const DataSplit& split, const std::vector<std::string>& names) const;
+  void Write(const std::string& path, const DataSplit& split, const std::vector<std::string>& names,
+             bool byte_order_mark) const;
 
  private:
   int64_t guesses_;   // of each sample; 0 for a regression

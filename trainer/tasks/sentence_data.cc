@@ -14,8 +14,8 @@
 #include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/open_splits.h"
-#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -31,6 +31,10 @@ void RequireSentences(const config::Config& config) {
                    "name a folder with " + data.train_split +
                        ".tsv, .csv or .jsonl, with folders of texts for each class, or with fairseq's binarised "
                        "sentences");
+}
+
+char DelimiterOf(const std::string& name) {
+  return name == "comma" ? ',' : name == "semicolon" ? ';' : name == "tab" ? '\t' : '\0';
 }
 
 std::vector<std::string> TokenizerPaths(const config::Config& config) {
@@ -71,7 +75,9 @@ class SentenceOpener {
             std::move(split.length),
             split.tokens_per_sample,
             /*shards=*/{},
-            std::move(split.texts)};
+            std::move(split.texts),
+            /*whole=*/"",
+            std::move(split.groups)};
   }
 
   int64_t vocabulary() const { return vocabulary_; }
@@ -123,7 +129,9 @@ data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::Sent
           .target = target,
           .tokens_per_sample = config.text.tokens_per_sample,
           .tokenizer_paths = TokenizerPaths(config),
-          .keep_texts = !config.run.predictions.empty()};
+          .keep_texts = !config.run.predictions.empty(),
+          .group_column = config.text.group_column,
+          .csv_delimiter = DelimiterOf(config.text.csv_delimiter)};
 }
 
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
@@ -139,7 +147,8 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   RequireSentences(config);
   data::SentenceOptions options = SentenceOptionsOf(config, target);
   if (config.run.mode == "train" && !config.model.init_weights.empty()) {
-    if (const auto classifier = weights::ClassifierIn(weights::ReadOutline(config.model.init_weights))) {
+    if (const auto classifier =
+            weights::ClassifierIn(weights::ReadOutline(config.model.init_weights), config.model.name)) {
       options.class_order = classifier->labels;
     }
   }

@@ -11,7 +11,7 @@
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/freeze.h"
 #include "trainer/weights/initial_weights.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 class SentenceKind : public TaskKind {
  public:
   bool Takes(const std::string& model) const override { return models::ReadsText(model); }
-  std::string HeadName(const std::string& /*model*/) const override { return "classifier"; }
+  std::string HeadName(const std::string& model) const override { return models::ClassifierName(model); }
   SampleSize SizeOf(const config::Config& config) const override {
     return {"tokens_per_sample", config.text.tokens_per_sample};
   }
@@ -36,10 +36,8 @@ class SentenceKind : public TaskKind {
 
   std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
                                  at::Device device) const override {
-    const auto options =
-        weights::SequenceClassifierOf(config, sizes.vocabulary, weights::ReadOutline(config.model.init_weights),
-                                      models::NumberedLabels(sizes.num_classes), is_regression());
-    auto model = weights::MakeSequenceClassifier(options, config.batch.seed, device);
+    const auto outline = weights::ReadOutline(config.model.init_weights);
+    auto model = Made(config, sizes, outline, models::NumberedLabels(sizes.num_classes), device);
     if (config.precision.memory_efficient_fp16) model->to(at::kHalf);
     weights::Freeze(config.model, HeadName(config.model.name), *model);
     return TaskWith(std::move(model), config, device);
@@ -48,9 +46,7 @@ class SentenceKind : public TaskKind {
   std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
                                           const DataSizes& sizes, at::Device device) const override {
     const weights::WeightsOutline outline = weights::OutlineOf(weights.tensors, weights.model_config);
-    const auto options =
-        weights::SequenceClassifierOf(config, sizes.vocabulary, outline, HeadIn(weights).labels, is_regression());
-    auto model = weights::MakeSequenceClassifier(options, config.batch.seed, device);
+    auto model = Made(config, sizes, outline, HeadIn(config, weights).labels, device);
     weights::ApplyInitialWeights(weights.tensors, config.model, *model);
     return TaskWith(std::move(model), config, device);
   }
@@ -72,19 +68,19 @@ class SentenceKind : public TaskKind {
   void Predict(const config::Config& config, at::Device device) const override { PredictSentences(config, device); }
 
   void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override {
-    const models::ClassifierOptions head = HeadIn(weights);
+    const models::ClassifierOptions head = HeadIn(config, weights);
     ExportText(std::move(weights), config, to_file, &head);
   }
 
  protected:
   virtual bool is_regression() const = 0;
-  virtual std::unique_ptr<Task> TaskWith(std::shared_ptr<models::RobertaForSequenceClassification> model,
-                                         const config::Config& config, at::Device device) const = 0;
+  virtual std::unique_ptr<Task> TaskWith(std::shared_ptr<models::TextModel> model, const config::Config& config,
+                                         at::Device device) const = 0;
 
   // Returns the head of weights, with the names of the classes that they were trained on. Throws UsageError if they
   // have none for this task.
-  models::ClassifierOptions HeadIn(const weights::TrainedWeights& weights) const {
-    auto head = weights::ClassifierIn(weights::OutlineOf(weights.tensors, weights.model_config));
+  models::ClassifierOptions HeadIn(const config::Config& config, const weights::TrainedWeights& weights) const {
+    auto head = weights::ClassifierIn(weights::OutlineOf(weights.tensors, weights.model_config), config.model.name);
     if (!head) {
       throw UsageError(weights.origin + " has no classification head",
                        "name weights of a run with --task=" + std::string(name()) + ", or train one");
@@ -100,11 +96,19 @@ class SentenceKind : public TaskKind {
   }
 
  private:
+  std::shared_ptr<models::TextModel> Made(const config::Config& config, const DataSizes& sizes,
+                                          const weights::WeightsOutline& weights, std::vector<std::string> labels,
+                                          at::Device device) const {
+    const auto head = weights::ClassifierOf(config, weights, std::move(labels), is_regression());
+    const auto options = weights::TextOptionsOf(config, sizes.vocabulary, weights);
+    return weights::MakeTextModel(options, &head, config.batch.seed, device);
+  }
+
   nlohmann::ordered_json ConfigJson(const config::Config& config, const DataSets& data) const {
     const auto labels = data.classes.names.empty() ? models::NumberedLabels(data.num_classes) : data.classes.names;
-    const auto options = weights::SequenceClassifierOf(
-        config, data.vocabulary, weights::ReadOutline(config.model.init_weights), labels, is_regression());
-    return models::ToJson(options.encoder, options.head);
+    const auto outline = weights::ReadOutline(config.model.init_weights);
+    const auto head = weights::ClassifierOf(config, outline, labels, is_regression());
+    return weights::TextOptionsOf(config, data.vocabulary, outline).ToJson(&head);
   }
 };
 
@@ -113,7 +117,7 @@ class TextClassificationKind : public SentenceKind {
   const char* name() const override { return "text_classification"; }
 
   data::Classes ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const override {
-    const std::vector<std::string> labels = HeadIn(weights).labels;
+    const std::vector<std::string> labels = HeadIn(config, weights).labels;
     const auto count = static_cast<int64_t>(labels.size());
     data::Classes classes = SentenceKind::ClassesOf(config, weights);
     classes.count = count;
@@ -135,8 +139,8 @@ class TextClassificationKind : public SentenceKind {
 
  protected:
   bool is_regression() const override { return false; }
-  std::unique_ptr<Task> TaskWith(std::shared_ptr<models::RobertaForSequenceClassification> model,
-                                 const config::Config& config, at::Device device) const override {
+  std::unique_ptr<Task> TaskWith(std::shared_ptr<models::TextModel> model, const config::Config& config,
+                                 at::Device device) const override {
     return std::make_unique<TextClassificationTask>(std::move(model), config, device);
   }
 };
@@ -152,8 +156,8 @@ class TextRegressionKind : public SentenceKind {
 
  protected:
   bool is_regression() const override { return true; }
-  std::unique_ptr<Task> TaskWith(std::shared_ptr<models::RobertaForSequenceClassification> model,
-                                 const config::Config& config, at::Device device) const override {
+  std::unique_ptr<Task> TaskWith(std::shared_ptr<models::TextModel> model, const config::Config& config,
+                                 at::Device device) const override {
     return std::make_unique<TextRegressionTask>(std::move(model), config, device);
   }
 };

@@ -32,8 +32,7 @@ ClassCounts CountsFrom(const double* sums, int64_t classes) {
 
 }  // namespace
 
-SentenceTask::SentenceTask(std::shared_ptr<models::RobertaForSequenceClassification> model,
-                           const config::Config& config, at::Device device)
+SentenceTask::SentenceTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
     : model_(std::move(model)),
       precision_(optim::PrecisionNamed(config.precision.name)),
       longest_(config.text.tokens_per_sample),
@@ -44,7 +43,7 @@ SentenceTask::SentenceTask(std::shared_ptr<models::RobertaForSequenceClassificat
 }
 
 data::Batch SentenceTask::Prepared(data::Batch batch) const {
-  data::Batch prepared = PreparedSequences(batch, model_->options().padding_id, layout_, /*terms=*/batch.size());
+  data::Batch prepared = PreparedSequences(batch, model_->shape(), layout_, /*terms=*/batch.size());
   for (const char* name : {data::kSentenceLabels, data::kSentenceTargets}) {
     const auto found = batch.tensors.find(name);
     if (found != batch.tensors.end()) prepared.tensors[name] = found->second;
@@ -53,9 +52,7 @@ data::Batch SentenceTask::Prepared(data::Batch batch) const {
   return prepared;
 }
 
-std::string SentenceTask::WhyNotRecorded() const {
-  return WhyTextNotRecorded(model_->options().checkpoint_activations);
-}
+std::string SentenceTask::WhyNotRecorded() const { return WhyTextNotRecorded(model_->shape().checkpoint_activations); }
 
 at::Tensor SentenceTask::Logits(const data::Batch& batch) {
   optim::AutocastScope autocast(device_.type(), precision_);
@@ -76,7 +73,7 @@ LossSums SentenceTask::Loss(const data::Batch& batch) {
 data::Batch SentenceTask::RandomBatch(int64_t samples) const {
   const std::vector<int64_t> shape = {samples, longest_};
   data::Batch batch;
-  batch.tensors[data::kInputIds] = at::randint(data::kSpecialTokens, model_->options().vocab_size, shape, at::kLong);
+  batch.tensors[data::kInputIds] = at::randint(data::kSpecialTokens, model_->shape().vocab_size, shape, at::kLong);
   batch.tensors[data::kAttentionMask] = at::ones(shape, at::kByte);
   batch.tensors["index"] = at::arange(samples);
   AddRandomLabels(batch, samples);
@@ -114,8 +111,8 @@ void SentenceTask::AddCounts(const at::Tensor& sums, report::TextCounts& counts)
   counts.guessed = static_cast<int64_t>(sum[kSentences]);
 }
 
-TextClassificationTask::TextClassificationTask(std::shared_ptr<models::RobertaForSequenceClassification> model,
-                                               const config::Config& config, at::Device device)
+TextClassificationTask::TextClassificationTask(std::shared_ptr<models::TextModel> model, const config::Config& config,
+                                               at::Device device)
     : SentenceTask(std::move(model), config, device), label_smoothing_(config.optimizer.label_smoothing) {}
 
 at::Tensor TextClassificationTask::LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const {
@@ -162,15 +159,13 @@ void TextClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, 
 
 report::Metrics TextClassificationTask::OwnMetrics(const double* own) const {
   const ClassCounts counts = CountsFrom(own + num_confusions_, outputs());
-  const double macro_f1 = MacroF1(counts);
   report::Metrics metrics = {
       {.name = "accuracy", .value = Accuracy(counts), .decimals = 2, .higher_is_better = true},
-      {.name = "f1", .value = macro_f1 / 100, .decimals = 4, .higher_is_better = true},  // a part of one, as GLUE's
+      {.name = "f1", .value = MacroF1(counts), .decimals = 2, .higher_is_better = true},
       {.name = "matthews", .value = MatthewsCorrelation(counts), .decimals = 4, .higher_is_better = true}};
   if (num_confusions_ > 0) {
     metrics.push_back(
         {.name = "balanced_accuracy", .value = BalancedAccuracy(counts), .decimals = 2, .higher_is_better = true});
-    metrics.push_back({.name = "macro_f1", .value = macro_f1, .decimals = 2, .higher_is_better = true});
   }
   return metrics;
 }

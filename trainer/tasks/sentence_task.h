@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/sentences/sentence_rows.h"
-#include "models/roberta.h"
+#include "models/text_model.h"
 #include "trainer/config/config.h"
 #include "trainer/optim/precision.h"
 #include "trainer/tasks/sequence_batch.h"
@@ -19,8 +19,7 @@ namespace dtrain::tasks {
 // What both tasks have in common.
 class SentenceTask : public Task {
  public:
-  SentenceTask(std::shared_ptr<models::RobertaForSequenceClassification> model, const config::Config& config,
-               at::Device device);
+  SentenceTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device);
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
@@ -32,7 +31,7 @@ class SentenceTask : public Task {
   bool weight_varies() const override { return true; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
   std::string WhyNotRecorded() const override;
-  models::ForwardCost CostOfSample() const override { return model_->Cost(1, longest_); }
+  models::ForwardCost CostOfSample() const override { return model_->Cost(longest_, longest_, /*rows=*/1); }
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
   int64_t num_evaluation_sums() const override;
@@ -42,6 +41,8 @@ class SentenceTask : public Task {
     return true;
   }
   void AddCounts(const at::Tensor& sums, report::TextCounts& counts) const override;
+
+  const models::TextShape& shape() const { return model_->shape(); }
 
   // Returns logits for a prepared batch, float32 N×outputs on the device.
   at::Tensor Logits(const data::Batch& batch);
@@ -65,7 +66,7 @@ class SentenceTask : public Task {
   virtual report::Metrics OwnMetrics(const double* own) const = 0;
 
  private:
-  std::shared_ptr<models::RobertaForSequenceClassification> model_;
+  std::shared_ptr<models::TextModel> model_;
   const optim::Precision& precision_;
   int64_t longest_;  // --tokens_per_sample
   TokenLayout layout_;
@@ -76,8 +77,7 @@ class SentenceTask : public Task {
 // Metrics: val_loss, val_accuracy (percent), val_f1 (macro) and val_matthews (metric_formulas.h).
 class TextClassificationTask : public SentenceTask {
  public:
-  TextClassificationTask(std::shared_ptr<models::RobertaForSequenceClassification> model, const config::Config& config,
-                         at::Device device);
+  TextClassificationTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device);
 
   void UseClassWeights(const std::vector<double>& weights) override;
   std::string best_metric() const override { return "accuracy"; }

@@ -30,19 +30,19 @@ TokenLayout LayoutOn(at::Device device, bool unpad, int64_t longest) {
   return {.unpad = unpad, .most_tokens = unpad && !device.is_cpu() ? longest : 0};
 }
 
-data::Batch PreparedSequences(const data::Batch& rows, int64_t padding_id, const TokenLayout& layout, int64_t terms,
-                              at::Tensor* kept) {
+data::Batch PreparedSequences(const data::Batch& rows, const models::TextShape& shape, const TokenLayout& layout,
+                              int64_t terms, at::Tensor* kept) {
   const at::Tensor ids_NT = rows[data::kInputIds], attended_NT = rows[data::kAttentionMask].to(at::kBool);
   const at::Tensor is_empty_N = attended_NT.any(1).logical_not();
   const auto tokens = attended_NT.sum().item<int64_t>(), empty_rows = is_empty_N.sum().item<int64_t>();
   attended_NT.select(1, 0).logical_or_(is_empty_N);  // of the copy that has type bool
   models::Sequences sequences;
   if (layout.unpad) {
-    sequences = models::Packed(ids_NT, attended_NT, padding_id, kept);
-    if (layout.most_tokens > 0) models::FillUp(sequences, std::max(layout.most_tokens, ids_NT.size(1)), padding_id);
+    sequences = models::Packed(ids_NT, attended_NT, shape, kept);
+    if (layout.most_tokens > 0) models::FillUp(sequences, std::max(layout.most_tokens, ids_NT.size(1)), shape);
   } else {
     const bool is_full = tokens == ids_NT.numel();
-    sequences = models::Padded(ids_NT, is_full ? at::Tensor() : attended_NT, padding_id);
+    sequences = models::Padded(ids_NT, is_full ? at::Tensor() : attended_NT, shape);
   }
   data::Batch prepared;
   prepared.number = rows.number;

@@ -38,8 +38,8 @@ TokenLayout LayoutOn(at::Device device, bool unpad, int64_t longest);
 // the tensors of a SequenceBatch and with `index`. The model computes on the first place of a row without a token,
 // since attention to nothing is undefined. `terms` is the number of terms in the loss of the batch. `kept` is as in
 // models::Packed; it stays undefined without `layout.unpad`.
-data::Batch PreparedSequences(const data::Batch& rows, int64_t padding_id, const TokenLayout& layout, int64_t terms,
-                              at::Tensor* kept = nullptr);
+data::Batch PreparedSequences(const data::Batch& rows, const models::TextShape& shape, const TokenLayout& layout,
+                              int64_t terms, at::Tensor* kept = nullptr);
 
 // Moves the tensors of `prepared` that are copied to the device into pinned memory if those of `rows` are in it.
 void PinLike(const data::Batch& rows, data::Batch& prepared);

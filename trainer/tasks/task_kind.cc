@@ -1,14 +1,12 @@
 #include "trainer/tasks/task_kind.h"
 
 #include "models/registry.h"
-#include "models/weight_names.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
 #include "trainer/optim/loss_scaler.h"
 #include "trainer/tasks/sentence_data.h"
-#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
-#include "trainer/weights/weight_files.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
 
@@ -21,7 +19,6 @@ const TaskKind& TextRegression();
 namespace {
 
 constexpr char kUnresolved[] = "auto";
-constexpr char kTextModel[] = "roberta";  // with the shape that its weights or --model_config tell
 
 const TaskKind* KindNamed(const std::string& name) {
   for (const TaskKind* kind : TaskKinds()) {
@@ -37,18 +34,16 @@ const TaskKind* FirstFor(const std::string& model) {
   return nullptr;
 }
 
-// Whether --init_weights is a folder of Hugging Face that holds a RoBERTa.
-bool HoldsRoberta(const std::string& init_weights) {
-  if (init_weights.empty() || !weights::HoldsWeights(init_weights)) return false;
-  const auto json =
-      nlohmann::json::parse(weights::FindWeights(init_weights).model_config, nullptr, /*allow_exceptions=*/false);
-  const auto type = json.is_object() ? json.find("model_type") : json.end();
-  return json.is_object() && type != json.end() && *type == "roberta";
+// Returns the model of text that a config.json is of; empty if it is of none.
+std::string TextModelIn(const std::string& model_config) {
+  const auto json = nlohmann::json::parse(model_config, nullptr, /*allow_exceptions=*/false);
+  const auto type = json.is_object() ? json.value("model_type", nlohmann::json()) : nlohmann::json();
+  return type.is_string() ? models::TextModelOfType(type) : "";
 }
 
-// Returns the kind of a text model's weights.
-const TaskKind& KindOfText(const weights::WeightsOutline& weights) {
-  const auto classifier = weights::ClassifierIn(weights);
+// Returns the kind of the weights of a text model.
+const TaskKind& KindOfText(const weights::WeightsOutline& weights, const std::string& model) {
+  const auto classifier = weights::ClassifierIn(weights, model);
   if (!classifier) return MaskedLm();
   return classifier->regression ? TextRegression() : TextClassification();
 }
@@ -56,11 +51,12 @@ const TaskKind& KindOfText(const weights::WeightsOutline& weights) {
 // Returns the kind that the model, the data and the weights mean. Weights decide in modes without data.
 const TaskKind& KindMeant(const config::Config& config) {
   const TaskKind& first = *FirstFor(config.model.name);
-  if (!first.Takes(kTextModel)) return first;
+  if (!models::ReadsText(config.model.name)) return first;
   const bool has_data = config.run.mode == "train" || config.run.mode == "eval";
   if (has_data && !HoldsSentences(config.data)) return MaskedLm();
   const bool uses_weights = config.run.mode != "train" && !config.model.init_weights.empty();
-  const TaskKind& of_weights = uses_weights ? KindOfText(weights::ReadOutline(config.model.init_weights)) : MaskedLm();
+  const TaskKind& of_weights =
+      uses_weights ? KindOfText(weights::ReadOutline(config.model.init_weights), config.model.name) : MaskedLm();
   if (!has_data || &of_weights != &MaskedLm()) return of_weights;
   return HoldsNumbers(config) ? TextRegression() : TextClassification();
 }
@@ -70,11 +66,15 @@ bool KnowsModel(const config::Config& config) {
   return config::WasGiven(config, "model") || (config.run.mode != "train" && !weights::NamedRun(config).empty());
 }
 
-// Whether a task of text, the weights of a RoBERTa or sentences were named. `said` is the kind of --task; null: none
-// was named.
-bool MeansText(const config::Config& config, const TaskKind* said) {
-  if (said != nullptr) return said->Takes(kTextModel);
-  return HoldsRoberta(config.model.init_weights) || HoldsSentences(config.data);
+bool LearnsText(const TaskKind& kind) { return kind.Takes(config::kTextModel); }
+
+// Returns the model that a task of text, a config.json of such a model or sentences mean; empty if none of them was
+// named. `said` is the kind of --task; null: none was named.
+std::string TextModelMeant(const config::Config& config, const TaskKind* said) {
+  if (said != nullptr && !LearnsText(*said)) return "";
+  const std::string described = TextModelIn(weights::NamedConfig(config.model));
+  const bool learns_text = said != nullptr || HoldsSentences(config.data);
+  return described.empty() && learns_text ? config::kTextModel : described;
 }
 
 }  // namespace
@@ -95,16 +95,30 @@ const TaskKind& KindOf(const config::Config& config) {
   throw UsageError("--task=" + task + " does not exist", "--list_tasks lists the tasks");
 }
 
+std::string TextModelOf(const checkpoint::NamedTensors& weights, const std::string& model_config,
+                        const std::string& said) {
+  const std::string by_names = models::RecognisedModel(weights);
+  if (!models::ReadsText(by_names)) return "";
+  if (models::ReadsText(said)) return said;
+  const std::string by_config = TextModelIn(model_config);
+  return by_config.empty() ? by_names : by_config;
+}
+
 const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const config::Config& config) {
-  const bool is_text = models::NamingOf(weights.tensors) != models::WeightNaming::kUnknown;
+  const std::string model = TextModelOf(weights.tensors, weights.model_config, config.model.name);
+  const bool is_text = !model.empty();
   const TaskKind* said = KindNamed(config.run.task);
-  if (said != nullptr && said->Takes(kTextModel) == is_text) return *said;
-  return is_text ? KindOfText(weights::OutlineOf(weights.tensors, weights.model_config)) : ImageClassification();
+  if (said != nullptr && LearnsText(*said) == is_text) return *said;
+  if (!is_text) return ImageClassification();
+  return KindOfText(weights::OutlineOf(weights.tensors, weights.model_config), model);
 }
 
 config::ModelFacts ModelFactsOf(const config::ModelConfig& config) {
   config::ModelFacts facts{.names = models::ModelNames()};
-  for (const models::Family& family : models::Families()) facts.families.push_back({family.name, family.options});
+  for (const models::Family& family : models::Families()) {
+    facts.families.push_back({family.name, family.options});
+    if (family.input == models::Input::kText) facts.of_any_shape.push_back(family.models.front().name);
+  }
   if (const models::Family* family = models::FindFamily(config.name)) facts.family = family->name;
   return facts;
 }
@@ -113,7 +127,8 @@ void ResolveTask(config::Config& config) {
   const TaskKind* said = KindNamed(config.run.task);
   if (said == nullptr && config.run.task != kUnresolved) return;  // the checks of the flags refuse it
   std::string& model = config.model.name;
-  if (!KnowsModel(config) && MeansText(config, said)) model = kTextModel;
+  const std::string text = KnowsModel(config) ? "" : TextModelMeant(config, said);
+  if (!text.empty()) model = text;
   if (models::FindFamily(model) == nullptr) return;
   const bool any_weights = config.run.mode == "export" && !KnowsModel(config);  // their names tell: KindOfWeights
   if (said == nullptr && !any_weights) config.run.task = KindMeant(config).name();

@@ -95,6 +95,10 @@ const std::vector<const TaskKind*>& TaskKinds();
 // none.
 const TaskKind& KindOf(const config::Config& config);
 
+// Returns the model of text that weights of any origin are of: `said` if it is one. Empty if they are not of text.
+std::string TextModelOf(const checkpoint::NamedTensors& weights, const std::string& model_config,
+                        const std::string& said);
+
 // Returns the kind of weights of any origin, which their names and the config.json of their model tell.
 const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const config::Config& config);
 
@@ -102,7 +106,7 @@ const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const conf
 config::ModelFacts ModelFactsOf(const config::ModelConfig& config);
 
 // Sets --task, unless it was given or comes from the run whose weights are used, to what the model and the data mean;
-// and --model to `roberta`, if it was not given, but a task of text or weights of a RoBERTa were. Leaves --task at
+// and --model to a model of text, if it was not given, but a task of text or such weights were. Leaves --task at
 // `auto` for a model that does not exist, and if weights that no run has made are to be exported. Throws UsageError if
 // the model cannot do the task.
 void ResolveTask(config::Config& config);

@@ -36,7 +36,7 @@ TokenInput ReadTokenInput(const std::string& path) {
   return input;
 }
 
-void RequireKnown(const TokenInput& input, const models::RobertaOptions& model, const std::string& path) {
+void RequireKnown(const TokenInput& input, const models::TextShape& model, const std::string& path) {
   const at::Tensor outside = input.ids.lt(0).logical_or(input.ids.ge(model.vocab_size));
   if (outside.any().item<bool>()) {
     const auto id = input.ids.masked_select(outside)[0].item<int64_t>();
@@ -44,9 +44,9 @@ void RequireKnown(const TokenInput& input, const models::RobertaOptions& model, 
                     std::to_string(model.vocab_size));
   }
   const int64_t tokens = input.ids.ne(model.padding_id).sum(1).max().item<int64_t>();
-  if (tokens > model.longest_sequence()) {
+  if (tokens > model.longest_sequence) {
     throw DataError("input_ids in " + path + " has a row of " + std::to_string(tokens) +
-                    " tokens, but the model has positions for " + std::to_string(model.longest_sequence()));
+                    " tokens, but the model has positions for " + std::to_string(model.longest_sequence));
   }
   const at::Tensor attended = input.attended.defined() ? input.attended : input.ids.ne(model.padding_id);
   if (const auto empty = attended.any(1).logical_not().sum().item<int64_t>(); empty > 0) {

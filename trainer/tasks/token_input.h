@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "models/roberta_options.h"
+#include "models/text_options.h"
 
 namespace dtrain::tasks {
 
@@ -19,6 +19,6 @@ TokenInput ReadTokenInput(const std::string& path);
 
 // Throws DataError for tokens that the model does not know, and for rows that are too long for it. Warns of rows
 // without a token.
-void RequireKnown(const TokenInput& input, const models::RobertaOptions& model, const std::string& path);
+void RequireKnown(const TokenInput& input, const models::TextShape& model, const std::string& path);
 
 }  // namespace dtrain::tasks

@@ -10,7 +10,6 @@
 #include "data/known_fields.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
-#include "models/image_weight_names.h"
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
@@ -55,8 +54,6 @@ constexpr char kFieldsOfTimm[] = R"({
   "hf_hub_id": null, "custom_load": null, "license": null
 })";
 
-constexpr std::string_view kTensorflows = "tf_efficientnet", kOthers = "efficientnet";
-
 std::string ModelIn(const checkpoint::Metadata& metadata) {
   const auto found = metadata.find(kSettings);
   if (found == metadata.end()) return "";
@@ -97,17 +94,12 @@ void RequireKnownConfig(const nlohmann::json& config, const std::string& source,
   }
 }
 
-void RequireSamePadding(const std::string& where, const std::string& trained, const std::string& model) {
+void RequireSameModel(const std::string& where, const std::string& trained, const std::string& model) {
   const models::Model* given = models::FindModel(model);
-  const bool pads = trained.starts_with(kTensorflows);
-  const bool is_known = pads || trained.starts_with(kOthers);
-  if (given == nullptr || !is_known || pads == given->pads_as_tensorflow) return;
-  const bool is_other = model.starts_with(kOthers) || given->pads_as_tensorflow;
-  const std::string other = pads ? "tf_" + model : model.substr(kTensorflows.size() - kOthers.size());
-  throw UsageError(where + " is of " + (pads ? "a " : "an ") + std::string(pads ? kTensorflows : kOthers) +
-                       " model, which " + (pads ? "pads" : "does not pad") +
-                       " images as TensorFlow does; --model=" + model + (pads ? " does not" : " does"),
-                   "use --model=" + (is_other ? other : std::string(kTensorflows) + "_b0 (to b7)"));
+  for (const models::Family& family : models::Families()) {
+    const auto unlike = given == nullptr || family.unlike == nullptr ? std::nullopt : family.unlike(trained, *given);
+    if (unlike) throw UsageError(where + " is of " + unlike->how, "use --model=" + unlike->instead);
+  }
 }
 
 void RequireSameNetwork(const WeightsPlace& place, const checkpoint::SafetensorsContent& content,
@@ -115,13 +107,13 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
   RequireFloats(place.file, content.tensors);
   const auto config = place.model_config.empty() ? nlohmann::json() : ParseShallow(place.model_config);
   const auto architecture = config.is_object() ? config.value(kArchitecture, nlohmann::json()) : nlohmann::json();
-  const bool is_hugging_faces =
-      models::HuggingFaceNamesOf(models::ShapesOf(content.tensors)) == models::HuggingFaceNames::kEfficientNet;
+  RequireSameModel(place.file, ModelIn(content.metadata), model);
+  if (architecture.is_string()) RequireSameModel(place.file, architecture, model);
   const std::string name = std::filesystem::path(place.file).filename().string();
-  const std::string told[] = {
-      ModelIn(content.metadata), architecture.is_string() ? architecture.get<std::string>() : "",
-      is_hugging_faces || name.find(kTensorflows) != std::string::npos ? kTensorflows.data() : ""};
-  for (const std::string& trained : told) RequireSamePadding(place.file, trained, model);
+  const models::WeightShapes shapes = models::ShapesOf(content.tensors);
+  for (const models::Family& family : models::Families()) {
+    if (family.trained_as != nullptr) RequireSameModel(place.file, family.trained_as(shapes, name), model);
+  }
   if (!config.is_null()) RequireKnownConfig(config, place.config_file, model);
 }
 
@@ -132,7 +124,7 @@ void RequireImageSize(const config::Config& config, int64_t height, int64_t widt
   if (!model.pads_as_hugging_face || weights.empty() || !std::filesystem::exists(weights, unreadable)) return;
   if (model.pads_as_hugging_face(height) && model.pads_as_hugging_face(width)) return;
   const WeightsHeader header = ReadWeightsHeader(FindWeights(weights).file);
-  if (models::HuggingFaceNamesOf(header.shapes) != models::HuggingFaceNames::kEfficientNet) return;
+  if (models::NamingIn(header.shapes) != "hf") return;
   const std::string native = std::to_string(model.image_size);
   throw UsageError("Hugging Face's model in " + weights + " pads images as for " + native + " pixels, those of " +
                        std::to_string(width) + "×" + std::to_string(height) + " other than --model=" + model.name,

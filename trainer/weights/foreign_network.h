@@ -21,9 +21,9 @@ void RequireKnownConfig(const nlohmann::json& config, const std::string& source,
 void RequireSameNetwork(const WeightsPlace& place, const checkpoint::SafetensorsContent& content,
                         const std::string& model);
 
-// Throws UsageError if `trained`, the name of the model that weights are of, pads images other than `model` does, and
-// both are EfficientNets. `where` is the origin of the weights.
-void RequireSamePadding(const std::string& where, const std::string& trained, const std::string& model);
+// Throws UsageError if `trained`, the name of the model that weights are of, computes something else with them than
+// `model` does (models::Family::unlike). `where` is the origin of the weights.
+void RequireSameModel(const std::string& where, const std::string& trained, const std::string& model);
 
 // Throws UsageError if --init_weights is a model of Hugging Face's that pads images of this size other than --model
 // does.

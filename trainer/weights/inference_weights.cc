@@ -10,8 +10,9 @@
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/weights/initial_weights.h"
-#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/text_model.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::weights {
 namespace {
@@ -23,8 +24,12 @@ TrainedWeights FromFile(const std::string& path, checkpoint::SafetensorsContent 
     return found == content.metadata.end() ? std::string() : found->second;
   };
   const std::string step = known("step");
-  return {std::move(content.tensors), ClassesFrom(content.metadata, path),
-          step.empty() ? path : path + " of step " + step, known(kModelConfigKey), known(kHeldOutKey)};
+  return {std::move(content.tensors),
+          ClassesFrom(content.metadata, path),
+          step.empty() ? path : path + " of step " + step,
+          known(kModelConfigKey),
+          known(kHeldOutKey),
+          known(kTrainedOnKey)};
 }
 
 TrainedWeights FromCheckpoint(const fs::path& path) {
@@ -33,19 +38,7 @@ TrainedWeights FromCheckpoint(const fs::path& path) {
   });
   checkpoint::Snapshot snapshot = checkpoint::Load(opened);
   const std::string where = opened.directory.string();
-  const auto part = [&snapshot](const char* key) {
-    return snapshot.state.is_object() ? snapshot.state.value(key, nlohmann::json()) : nlohmann::json();
-  };
-  const auto text = [&part](const char* key) {
-    const nlohmann::json value = part(key);
-    return value.is_string() ? value.get<std::string>() : std::string();
-  };
-  std::string model_config = text(kModelConfigKey);
-  const nlohmann::json run = part("run");
-  if (model_config.empty() && run.is_object() && run.contains(kModelShapeKey)) {
-    model_config = run[kModelShapeKey].dump();  // of a version that did not keep the dropouts
-  }
-  return {std::move(snapshot.model), ClassesFromJson(part("classes"), where), where, model_config, text(kHeldOutKey)};
+  return FromFile(where, {std::move(snapshot.model), FactsOf(snapshot.state, where)});
 }
 
 }  // namespace

@@ -16,10 +16,12 @@ struct TrainedWeights {
   std::string origin;        // the file or checkpoint, for messages
   std::string model_config;  // the content of a text model's config.json; empty if unknown
   std::string held_out;      // fingerprint of the samples that --val_fraction held out; empty: none, or unknown
+  std::string trained_on;    // fingerprint of the whole training split; empty: unknown
 };
 
-// The key of TrainedWeights::held_out in state.json and in the metadata of files of weights.
+// The keys of TrainedWeights::held_out and trained_on in state.json and in the metadata of files of weights.
 inline constexpr char kHeldOutKey[] = "held_out";
+inline constexpr char kTrainedOnKey[] = "trained_on";
 
 // Reads the file of --init_weights, else the weights that --weights chooses of the run that NamedRun (run_settings.h)
 // finds. Throws UsageError if no weights are named or the run does not have them, and as ReadInitialWeights does.

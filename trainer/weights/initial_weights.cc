@@ -11,12 +11,11 @@
 
 #include "data/shown.h"
 #include "models/registry.h"
-#include "models/weight_names.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/module_state.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/text_model.h"
 #include "trainer/weights/weight_files.h"
 
 namespace dtrain::weights {
@@ -41,7 +40,7 @@ void Append(std::string& text, const std::string& title, const std::vector<std::
 
 // Throws UsageError if --weights_naming is not auto and contradicts the naming that was recognised.
 void RequireNaming(const checkpoint::NamedTensors& weights, const std::string& said, const std::string& file) {
-  const std::string found = NamingIn(weights);
+  const std::string found = models::NamingIn(models::ShapesOf(weights));
   if (said == "auto" || found.empty() || found == said) return;
   throw UsageError("--weights_naming=" + said + ": the names in " + file + " are those of " + found,
                    "leave it out: the naming is recognised automatically");
@@ -59,6 +58,17 @@ std::vector<std::string> NamesIn(const checkpoint::NamedTensors& tensors, const 
     if (name.starts_with(head.module + ".")) names.push_back(name);
   }
   return names;
+}
+
+checkpoint::NamedTensors WithoutOthers(checkpoint::NamedTensors weights, const models::Family& family,
+                                       const std::string& head, std::vector<std::string>& left_out) {
+  for (const models::Head& other : family.heads) {
+    if (other.module == head) continue;
+    const std::vector<std::string> names = NamesIn(weights, other);
+    std::erase_if(weights, [&](const auto& item) { return std::ranges::count(names, item.first) > 0; });
+    left_out.insert(left_out.end(), names.begin(), names.end());
+  }
+  return weights;
 }
 
 std::vector<int64_t> SizesOf(const checkpoint::NamedTensors& tensors, const std::string& name) {
@@ -154,10 +164,10 @@ checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, c
 checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                                      const std::string& head, const std::string& origin) {
   const models::Family& family = models::FamilyOf(config.name);
-  if (family.for_head == nullptr) return weights;
   try {
     std::vector<std::string> left_out;
-    checkpoint::NamedTensors own = family.for_head(weights, head, &left_out);
+    checkpoint::NamedTensors own = family.for_head == nullptr ? WithoutOthers(weights, family, head, left_out)
+                                                              : family.for_head(weights, head, &left_out);
     LogLeftOut(left_out, origin);
     return own;
   } catch (const std::invalid_argument& error) {
@@ -166,11 +176,8 @@ checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, co
 }
 
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model) {
-  const std::string classifier = models::ClassifierWeightName(model);
-  for (const auto& [name, tensor] : weights) {
-    if (name == classifier && tensor.dim() == 2) return tensor.size(0);
-  }
-  return 0;
+  const std::vector<int64_t> sizes = SizesOf(weights, models::ClassifierWeightName(model));
+  return sizes.size() == 2 ? sizes[0] : 0;
 }
 
 void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const config::ModelConfig& config,

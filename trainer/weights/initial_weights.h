@@ -17,7 +17,7 @@ namespace dtrain::weights {
 checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config);
 
 // Returns `weights` under the names of this program's model `config.name`, whatever naming they had. `origin` is for
-// messages. Throws UsageError for a RoBERTa whose decoder is not tied to its embeddings.
+// messages. Throws UsageError for a model of text whose decoder is not tied to its embeddings.
 checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                                       const std::string& origin);
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "data/shallow_json.h"
-#include "models/roberta_options.h"
+#include "models/text_options.h"
 #include "trainer/errors.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::weights {
 namespace {

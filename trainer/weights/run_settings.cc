@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "data/formats/safetensors_file.h"
 #include "data/joined.h"
 #include "data/outputs.h"
 #include "data/shallow_json.h"
@@ -15,12 +14,11 @@
 #include "trainer/errors.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/weights/foreign_network.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::weights {
 namespace {
 namespace fs = std::filesystem;
-
-constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 20;
 
 nlohmann::json ParseSettings(const std::string& text, const std::string& where) {
   try {
@@ -44,9 +42,8 @@ void RequireSettingsOfRun(const nlohmann::json& saved, const std::string& where)
 // Returns empty if the file is damaged or not a safetensors file, which is reported when its tensors are read.
 std::optional<std::string> SettingsIn(const std::string& weights) {
   try {
-    const data::SafetensorsFile file(weights);
-    const auto found = file.metadata().find(kSettings);
-    if (found != file.metadata().end()) return found->second;
+    const checkpoint::Metadata metadata = ReadWeightsHeader(weights).metadata;
+    if (const auto found = metadata.find(kSettings); found != metadata.end()) return found->second;
   } catch (const DataError&) {  // see above
   }
   return std::nullopt;
@@ -60,9 +57,11 @@ std::vector<std::string> ValidationNames(const nlohmann::json& saved, const conf
   std::error_code ignored;
   if (fs::weakly_canonical(data->get<std::string>(), ignored) != fs::weakly_canonical(config.data.dir, ignored))
     return {};
+  const bool has_fold = saved.contains("val_fold") && saved["val_fold"] != "";
   const bool holds_out = fraction != saved.end() && fraction->is_number() && fraction->get<double>() > 0;
-  if (!holds_out) return {"val_split"};
-  return {"val_split", "val_fraction", "train_split", "seed"};
+  if (!holds_out && !has_fold) return {"val_split"};
+  return {"val_split",     "val_fraction", "val_fold",   "group_column",
+          "group_pattern", "train_split",  "split_seed", "seed"};
 }
 
 // If another image size is given, it counts in evaluation, too, and an eval_resize that was derived from the run's is
@@ -79,6 +78,11 @@ void ForgetDerivedResize(nlohmann::json& saved, const config::Config& config) {
 }
 
 }  // namespace
+
+void AddWhatEarlierVersionsDid(nlohmann::json& settings) {
+  if (!settings.contains("split_seed") && settings.contains("seed")) settings["split_seed"] = settings["seed"];
+  if (!settings.contains("exif_orientation")) settings["exif_orientation"] = false;
+}
 
 void FindLastRun(config::Config& config, int rank) {
   if (config.run.resume != "last" || !config.run.dir.empty()) return;
@@ -131,22 +135,28 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
       return {"there is no config.json in " + run.string() +
               ": the model and image settings are taken from the command line"};
     }
-    saved = ParseSettings(checkpoint::ReadTextFile(where, kMaxConfigBytes), where);
-    if (config.run.mode == "export" && !saved.contains("model")) return {};  // of Hugging Face or timm
+    saved = ParseSettings(checkpoint::ReadTextFile(where, kMostConfigBytes), where);
+  }
+  const bool is_export = config.run.mode == "export";
+  const bool is_of_run = !run.empty() && !(is_export && !saved.contains("model"));  // else of Hugging Face or timm
+  if (is_of_run) {
     RequireSettingsOfRun(saved, where);
   } else {
-    where = config.run.mode == "export" ? config.run.input : config.model.init_weights;
+    where = is_export ? config.run.input : config.model.init_weights;
+    if (!where.empty() && HoldsWeights(where)) where = FindWeights(where).file;
     if (!fs::is_regular_file(where, ignored)) return {};  // reported when it is read
     const std::optional<std::string> settings = SettingsIn(where);
     if (!settings) return {};
     saved = ParseSettings(*settings, where);
   }
+  AddWhatEarlierVersionsDid(saved);
   ForgetDerivedResize(saved, config);
   std::vector<std::string> different =
       config::TakeFrom(saved, config::FlagsWith(&config::FlagTraits::kept_with_weights), config);
   const nlohmann::json trained = saved.value("model", nlohmann::json());
-  if (trained.is_string()) RequireSamePadding(where, trained, config.model.name);
+  if (trained.is_string()) RequireSameModel(where, trained, config.model.name);
   if (config.run.mode == "eval") {
+    config::TakeFrom(saved, {"max_bad_records"}, config);
     const std::vector<std::string> also = config::TakeFrom(saved, ValidationNames(saved, config), config);
     different.insert(different.end(), also.begin(), also.end());
   }

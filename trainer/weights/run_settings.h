@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,14 @@ std::filesystem::path NamedRun(const config::Config& config);
 // Returns the run of a checkpoint's folder, RUN/checkpoints/step-…, else the path itself.
 std::filesystem::path RunOf(const std::filesystem::path& run_or_checkpoint);
 
+// Settings of a run by a version that had no --split_seed, or no --exif_orientation, get what it did then: --seed chose
+// the held-out samples, and photographs were used as they are stored.
+void AddWhatEarlierVersionsDid(nlohmann::json& settings);
+
 // Adds the settings to a weights file's metadata, from where TakeSettingsOfRun reads them.
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 
-// Sets --image_size, unless it was given, to the size that the model was designed for: 224, or an EfficientNet's own.
+// Sets --image_size, unless it was given, to the size that the model was designed for: 224, or its own.
 void TakeImageSizeOfModel(config::Config& config);
 
 // For --mode=eval, predict and export: takes the settings of the model and of its data that were not given on the

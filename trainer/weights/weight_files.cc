@@ -12,14 +12,17 @@
 #include "data/formats/safetensors_file.h"
 #include "data/formats/torch_file.h"
 #include "data/joined.h"
+#include "data/outputs.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
-#include "models/image_weight_names.h"
-#include "models/weight_names.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
+#include "trainer/weights/inference_weights.h"
+#include "trainer/weights/known_classes.h"
+#include "trainer/weights/run_settings.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::weights {
 namespace {
@@ -63,11 +66,10 @@ data::WeightSet Preferred(const std::string& which) {
 // A run directory's config.json has neither of the fields by which those of transformers and timm are known; it holds
 // flags.
 WeightsPlace WithConfig(const fs::path& file) {
-  constexpr uint64_t kMostBytes = 1 << 20;
   const fs::path config = file.parent_path() / "config.json";
   WeightsPlace place{.file = file.string(), .config_file = config.string()};
   if (!IsFile(config)) return place;
-  const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
+  const std::string text = checkpoint::ReadTextFile(config, kMostConfigBytes);
   try {
     const nlohmann::json json = ParseShallow(text);
     if (json.contains("model_type") || json.contains("architecture")) place.model_config = text;
@@ -77,7 +79,34 @@ WeightsPlace WithConfig(const fs::path& file) {
   return place;
 }
 
+// Returns the facts of the checkpoint that holds a file; nothing if none does.
+checkpoint::Metadata FactsBeside(const fs::path& file) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+  const fs::path folder = file.parent_path(), state = folder / "state.json";
+  if (!data::IsCheckpoint(folder.string())) return {};
+  try {
+    return FactsOf(ParseShallow(checkpoint::ReadTextFile(state, kMostBytes)), state.string());
+  } catch (const nlohmann::json::exception&) {
+    throw StorageError(state.string() + " is not JSON", "take another checkpoint or file of weights");
+  }
+}
+
 }  // namespace
+
+checkpoint::Metadata FactsOf(const nlohmann::json& state, const std::string& where) {
+  const auto part = [&state](const char* key) {
+    return state.is_object() ? state.value(key, nlohmann::json()) : nlohmann::json();
+  };
+  checkpoint::Metadata facts;
+  AddTo(facts, ClassesFromJson(part("classes"), where));
+  if (const nlohmann::json config = part("config"); config.is_object()) facts[kSettings] = config.dump();
+  const nlohmann::json run = part("run");
+  if (run.is_object() && run.contains(kModelShapeKey)) facts[kModelConfigKey] = run[kModelShapeKey].dump();
+  for (const char* key : {kModelConfigKey, kHeldOutKey, kTrainedOnKey}) {  // versions before have no model_config
+    if (const nlohmann::json value = part(key); value.is_string()) facts[key] = value.get<std::string>();
+  }
+  return facts;
+}
 
 bool HoldsWeights(const std::string& folder) {
   const auto holds = [&folder](const char* name) { return IsFile(fs::path(folder) / name); };
@@ -109,7 +138,9 @@ checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const st
     throw UsageError("--weights=ema: " + file + " has one set of weights",
                      "leave it out, or name a file that holds the averaged weights");
   }
-  return checkpoint::ReadSafetensors(file);
+  checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(file);
+  content.metadata.merge(FactsBeside(file));
+  return content;
 }
 
 WeightsHeader ReadWeightsHeader(const std::string& file) {
@@ -124,6 +155,7 @@ WeightsHeader ReadWeightsHeader(const std::string& file) {
   const data::SafetensorsFile safetensors(file);
   for (const auto& [name, entry] : safetensors.tensors()) header.shapes[name] = entry.shape;
   header.metadata = safetensors.metadata();
+  header.metadata.merge(FactsBeside(file));
   return header;
 }
 
@@ -140,21 +172,6 @@ std::string TakeOffWrappers(checkpoint::NamedTensors& weights) {
     }
   }
   return taken;
-}
-
-std::string NamingIn(const checkpoint::NamedTensors& weights) {
-  switch (models::NamingOf(weights)) {
-    case models::WeightNaming::kHuggingFace:
-      return "hf";
-    case models::WeightNaming::kFairseq:
-      return "fairseq";
-    case models::WeightNaming::kUnknown:
-      break;
-  }
-  if (models::HuggingFaceNamesOf(models::ShapesOf(weights)) != models::HuggingFaceNames::kNone) return "hf";
-  if (models::HaveTimmNames(weights)) return "timm";
-  const auto is_torchvisions = [](const auto& item) { return item.first.starts_with("features."); };
-  return std::any_of(weights.begin(), weights.end(), is_torchvisions) ? "torchvision" : "";
 }
 
 }  // namespace dtrain::weights

@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "trainer/checkpoint/safetensors.h"
 
 namespace dtrain::weights {
+
+inline constexpr uint64_t kMostConfigBytes = 16 << 20;  // of a config.json, which may name many thousand classes
 
 // The file of weights that a path names.
 struct WeightsPlace {
@@ -24,9 +27,14 @@ bool HoldsWeights(const std::string& folder);
 // the config.json beside the weights is damaged.
 WeightsPlace FindWeights(const std::string& path);
 
-// Reads a whole file. If it has several sets of weights, as torch.save writes them during training, `which` == "ema"
-// prefers the averaged one, and the log says which was taken. Throws DataError if the file is damaged or calls for
-// more than tensors, UsageError if `which` is ema and the format has no averaged set.
+// Returns what the state of a checkpoint tells of its weights, under the keys that the metadata of a run's other files
+// of weights have. Throws StorageError if that is damaged.
+checkpoint::Metadata FactsOf(const nlohmann::json& state, const std::string& where);
+
+// Reads a whole file. The metadata of a file in a checkpoint are also what FactsOf tells. If it has several sets of
+// weights, as torch.save writes them during training, `which` == "ema" prefers the averaged one, and the log says which
+// was taken. Throws DataError if the file is damaged or calls for more than tensors, UsageError if `which` is ema and
+// the format has no averaged set.
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which);
 
 // The shapes in a file by name, and its metadata, if any. ReadWeightsHeader reads no tensors.
@@ -39,9 +47,5 @@ WeightsHeader ReadWeightsHeader(const std::string& file);
 // Removes the prefixes that other programs put before all names ("module.", "_orig_mod.", "model.", also several of
 // them), and the counter that averaging adds. Returns the prefixes.
 std::string TakeOffWrappers(checkpoint::NamedTensors& weights);
-
-// Returns whose names the weights have: torchvision, timm, hf or fairseq. Empty if the names are unknown, or the same
-// for all (a ResNet's).
-std::string NamingIn(const checkpoint::NamedTensors& weights);
 
 }  // namespace dtrain::weights

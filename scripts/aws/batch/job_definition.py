@@ -18,6 +18,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from instance_types import instance_type as row_of  # noqa: E402
 
+MINUTES_TO_SAVE = 10  # and to mount the file system beforehand
 MAX_RULES = 5  # evaluateOnExit's limit, which cfn-lint does not check
 
 
@@ -43,6 +44,8 @@ def definition(name: str, instance_type: str, nodes: int, image: str, role: str,
         container["linuxParameters"]["devices"] = [
             {"hostPath": f"/dev/infiniband/uverbs{i}", "containerPath": f"/dev/infiniband/uverbs{i}",
              "permissions": ["READ", "WRITE", "MKNOD"]} for i in range(machine.cards)]
+        # Batch tells a job no end, and does not retry what its timeout has stopped: the training saves before it, and ends with 75.
+        container["command"] += ["--max_hours", f"{max(hours - MINUTES_TO_SAVE / 60, hours / 2):.4g}"]
         container["environment"].append({"name": "EFA_DEVICES", "value": str(machine.cards)})
     assert len(job["retryStrategy"]["evaluateOnExit"]) <= MAX_RULES
     whole = json.dumps(job, sort_keys=True).encode()

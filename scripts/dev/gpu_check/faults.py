@@ -4,6 +4,7 @@ ranks with the one rank that a GPU has, a kill, a full GPU, a step that is not f
 import ctypes
 import hashlib
 import math
+from dataclasses import replace
 
 from inputs import make_tokens
 from processes import Failed, LeftOut
@@ -22,6 +23,9 @@ VARIANTS = {
 }
 # These change the sums of one rank, with NCCL or without it.
 CHANGES_THE_RUN = {"--grad_accum_steps=2", "--clip_norm=0.5"}
+# Of 512 tokens, since the order in which attention's backward pass adds shows in longer sequences alone.
+LONG_TEXT = Case(replace(TINY_TEXT, tokens_per_sample=512), 8)
+TEXTS = {"padded": (), "unpadded": ("--unpad",)}
 
 
 def common_flags(machine: Machine, precision: str = "bf16") -> list[str]:
@@ -29,6 +33,12 @@ def common_flags(machine: Machine, precision: str = "bf16") -> list[str]:
         case = Case(TINY_TEXT, 2, "fp32")
         return [*case.flags(), f"--data_dir={make_tokens(machine, TINY_TEXT)}", "--log_interval=1"]
     return [*Case(RESNET50, 64, precision).flags(), "--data_format=synthetic", "--log_interval=1"]
+
+
+def text_flags(machine: Machine, *flags: str) -> list[str]:
+    case = Case(TINY_TEXT, 2, "fp32") if machine.smoke else LONG_TEXT
+    folder = make_tokens(machine, case.workload, ragged=True)
+    return [*case.flags(), f"--data_dir={folder}", "--log_interval=1", *flags]
 
 
 def losses_of(machine: Machine, name: str, flags: list[str]) -> list[float]:
@@ -59,10 +69,10 @@ def weights_of(run_dir) -> str:
     return hashlib.sha256((run_dir / "model.safetensors").read_bytes()).hexdigest()
 
 
-def killed_and_resumed(arguments, machine: Machine) -> dict:
+def killed_and_resumed(machine: Machine, name: str, common: list[str]) -> dict:
     """The resumed run must be equal bit for bit, with --deterministic=run."""
-    flags = [*common_flags(machine), "--deterministic=run", f"--max_steps={STEPS}"]
-    whole, broken = machine.folder / "whole", machine.folder / "broken"
+    flags = [*common, "--deterministic=run", f"--max_steps={STEPS}"]
+    whole, broken = machine.folder / f"whole-{name}", machine.folder / f"broken-{name}"
     machine.train(whole, *flags)
     saved = broken / "latest"
     machine.train_until(broken, lambda points: len(points) >= 6 and saved.exists(), *flags[:-1], "--max_steps=10",
@@ -86,18 +96,29 @@ def requires_shared_gpus() -> None:
         raise LeftOut(f"NCCL {nccl_version()} does not let ranks share a GPU (23000 does)")
 
 
-def same_bits(machine: Machine, name: str, *variants: list[str]) -> dict:
+IMAGES = [*Case(RESNET50, 16).flags(), "--data_format=synthetic", "--ema_decay=0.9", "--clip_norm=1"]
+
+
+def same_bits(machine: Machine, name: str, *variants: list[str], common: list[str] | None = None) -> dict:
     """Trains the same with the flags of each variant, and compares the weights."""
     if not machine.on_gpu:
         raise LeftOut("NCCL is for GPUs")
-    common = [*Case(RESNET50, 16).flags(), "--data_format=synthetic", "--ema_decay=0.9", "--clip_norm=1",
-              "--backend=nccl", f"--max_steps={STEPS}"]
     bits = []
     for number, flags in enumerate(variants):
         run_dir = machine.folder / f"{name}-{number}"
-        machine.train(run_dir, *common, *flags, env={"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
+        machine.train(run_dir, *(common or IMAGES), "--backend=nccl", f"--max_steps={STEPS}", *flags, env={"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
         bits.append(weights_of(run_dir))
     return {"ok": len(set(bits)) == 1, "bits": bits, "text": "the same bits" if len(set(bits)) == 1 else "other bits"}
+
+
+def recorded_text(machine: Machine, name: str, ranks: int) -> dict:
+    """Compares recorded steps of long text with unrecorded ones, and these with each other."""
+    if ranks > 1 and machine.on_gpu:
+        requires_shared_gpus()
+    flags = ["--deterministic=run", f"--nproc_per_node={ranks}"]
+    return same_bits(machine, f"{name}-text-{ranks}",
+                     *([*flags, f"--cuda_graphs={graphs}"] for graphs in ("on", "off", "off")),
+                     common=text_flags(machine, *TEXTS[name]))
 
 
 def recorded(arguments, machine: Machine, ranks: int) -> dict:
@@ -136,7 +157,13 @@ def rows(arguments, machine: Machine):
     def seconds(needed: float) -> float:
         return 0 if arguments.smoke else needed
 
-    yield Row("killed and resumed", seconds(60), lambda: killed_and_resumed(arguments, machine))
+    yield Row("killed and resumed", seconds(60), lambda: killed_and_resumed(machine, "run", common_flags(machine)))
+    for name, flags in TEXTS.items():
+        yield Row(f"{name} text, killed and resumed", seconds(30),
+                  lambda name=name, flags=flags: killed_and_resumed(machine, name, text_flags(machine, *flags)))
+        for ranks in (1, 2):
+            yield Row(f"{name} text, recorded steps, ranks: {ranks}", seconds(30),
+                      lambda name=name, ranks=ranks: recorded_text(machine, name, ranks))
     for name in VARIANTS:
         yield Row(f"NCCL, {name}", seconds(30), lambda name=name: with_ranks_options(arguments, machine, name))
     for ranks in (1, 2):

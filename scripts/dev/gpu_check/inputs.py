@@ -29,15 +29,17 @@ def make_images(machine: Machine, smoke: bool) -> Path:
     return folder
 
 
-def make_tokens(machine: Machine, workload: Workload) -> Path:
-    """Makes rows of random tokens."""
+def make_tokens(machine: Machine, workload: Workload, ragged: bool = False) -> Path:
+    """Makes rows of random tokens, which end in padding of different lengths if they are to be ragged."""
     length = workload.tokens_per_sample
     count = 4096 if length > 100 else 8
-    folder = machine.folder / f"tokens-{length}"
+    folder = machine.folder / f"tokens-{length}{'-ragged' if ragged else ''}"
     if folder.exists():
         return folder
     folder.mkdir()
     torch.manual_seed(0)
     ids = torch.randint(4, workload.vocab_size - 1, (count, length))
+    if ragged:
+        ids[torch.arange(length) > torch.randint(length, (count, 1))] = 1
     write_safetensors(folder / "train.safetensors", {"input_ids": ids})
     return folder

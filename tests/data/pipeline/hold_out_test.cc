@@ -49,7 +49,7 @@ TEST(HoldOut, EveryClassGivesItsShare) {
   const std::vector<int64_t> sizes = {100, 37, 10, 3, 1};
   const Labelled source = Classes(sizes);
   for (const double fraction : {0.1, 0.25, 0.5, 0.9}) {
-    const HeldOut parts = HoldOut(source, fraction, /*seed=*/3);
+    const HeldOut parts = HoldOut(source, {.fraction = fraction, .seed = 3});
     EXPECT_NEAR(static_cast<double>(parts.val.size()), fraction * 151, 2) << fraction;  // small classes keep one record
     auto val = CountByClass(source, parts.val), train = CountByClass(source, parts.train);
     for (size_t c = 0; c < sizes.size(); ++c) {
@@ -63,7 +63,7 @@ TEST(HoldOut, EveryClassGivesItsShare) {
 
 TEST(HoldOut, EachRecordIsInOnePartAndPartsAreInFileOrder) {
   const Labelled source = Classes({40, 60});
-  const HeldOut parts = HoldOut(source, 0.2, /*seed=*/0);
+  const HeldOut parts = HoldOut(source, {.fraction = 0.2, .seed = 0});
   std::set<int64_t> all(parts.train.begin(), parts.train.end());
   all.insert(parts.val.begin(), parts.val.end());
   EXPECT_EQ(all.size(), 100U);
@@ -73,15 +73,15 @@ TEST(HoldOut, EachRecordIsInOnePartAndPartsAreInFileOrder) {
 
 TEST(HoldOut, TheSeedSaysWhich) {
   const Labelled source = Classes({50, 50});
-  EXPECT_EQ(HoldOut(source, 0.1, 7).val, HoldOut(source, 0.1, 7).val);
-  EXPECT_NE(HoldOut(source, 0.1, 7).val, HoldOut(source, 0.1, 8).val);
+  EXPECT_EQ(HoldOut(source, {.fraction = 0.1, .seed = 7}).val, HoldOut(source, {.fraction = 0.1, .seed = 7}).val);
+  EXPECT_NE(HoldOut(source, {.fraction = 0.1, .seed = 7}).val, HoldOut(source, {.fraction = 0.1, .seed = 8}).val);
 }
 
 TEST(HoldOut, WhatHasNoClassesIsOneClass) {
   const Labelled source(std::vector<int64_t>(30, -1));
-  EXPECT_EQ(HoldOut(source, 0.1, 0).val.size(), 3U);
-  EXPECT_TRUE(HoldOut(Labelled({0, 1, 2}), 0.5, 0).val.empty());  // a class needs two records
-  EXPECT_TRUE(HoldOut(Labelled({0, 0, 0}), 0.1, 0).val.empty());
+  EXPECT_EQ(HoldOut(source, {.fraction = 0.1, .seed = 0}).val.size(), 3U);
+  EXPECT_TRUE(HoldOut(Labelled({0, 1, 2}), {.fraction = 0.5, .seed = 0}).val.empty());  // a class needs two records
+  EXPECT_TRUE(HoldOut(Labelled({0, 0, 0}), {.fraction = 0.1, .seed = 0}).val.empty());
 }
 
 TEST(Subset, IsTheRecordsAtItsPositions) {
@@ -96,6 +96,37 @@ TEST(Subset, IsTheRecordsAtItsPositions) {
   EXPECT_EQ(part.fingerprint(), Subset(source, {1, 4}).fingerprint());
   EXPECT_NE(part.fingerprint(), Subset(source, {1, 5}).fingerprint());
   EXPECT_NE(part.fingerprint(), source->fingerprint());
+}
+
+TEST(HoldOut, FoldsHaveEachRecordOnceAndShareTheClasses) {
+  const Labelled source = Classes({23, 11, 1});
+  std::set<int64_t> seen;
+  for (int64_t fold = 1; fold <= 3; ++fold) {
+    const HeldOut parts = HoldOut(source, {.seed = 5, .fold = fold, .folds = 3});
+    EXPECT_NEAR(static_cast<double>(parts.val.size()), 35.0 / 3, 1);
+    EXPECT_NEAR(static_cast<double>(CountByClass(source, parts.val)[0]), 23.0 / 3, 1);
+    for (const int64_t position : parts.val) EXPECT_TRUE(seen.insert(position).second);
+    EXPECT_EQ(parts.val.size() + parts.train.size(), 35U);
+  }
+  EXPECT_EQ(seen.size(), 35U);
+}
+
+TEST(HoldOut, AGroupIsInOnePart) {
+  const Labelled source = Classes({40, 20});
+  std::vector<std::string> groups;
+  for (int64_t i = 0; i < 60; ++i) groups.push_back(i % 7 == 0 ? "" : "patient " + std::to_string(i % 13));
+  for (const HoldOutOptions& options :
+       {HoldOutOptions{.fraction = 0.3, .groups = groups}, HoldOutOptions{.fold = 2, .folds = 4, .groups = groups}}) {
+    const HeldOut parts = HoldOut(source, options);
+    std::set<std::string> val;
+    for (const int64_t position : parts.val) val.insert(groups[static_cast<size_t>(position)]);
+    for (const int64_t position : parts.train) {
+      const std::string& group = groups[static_cast<size_t>(position)];
+      EXPECT_TRUE(group.empty() || !val.contains(group)) << group;
+    }
+    EXPECT_GT(parts.val.size(), 8U);
+    EXPECT_LT(parts.val.size(), 27U);
+  }
 }
 
 }  // namespace

@@ -33,6 +33,13 @@ TEST(Quarantine, BudgetIsTheFractionRoundedUp) {
   }
 }
 
+TEST(Quarantine, WithoutAFractionASmallSetMayHaveAFew) {
+  for (const auto& [size, budget] : {std::pair(3, 1), {21, 2}, {60, 3}, {200, 10}, {5000, 10}, {1'000'000, 100}}) {
+    EXPECT_EQ(Quarantine(size, {}).budget(), budget) << size;
+    EXPECT_EQ(Quarantine(size, {.strict = true}).budget(), 0);
+  }
+}
+
 TEST(Quarantine, NotesEachRecordOnce) {
   const TemporaryFolder folder;
   std::vector<int64_t> heard;

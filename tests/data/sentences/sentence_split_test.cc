@@ -12,6 +12,8 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
+using testing::Truly;
 
 using Names = std::vector<std::string>;
 
@@ -167,6 +169,13 @@ TEST_F(Sentences, FairseqsFoldersAreRead) {
   options.class_order = {"neutral", "entailment"};
   EXPECT_THAT(LabelsOf(OpenSentences(options, "train")), ElementsAre(0, 1));
 
+  folder_.Write("input1/dict.txt", "8 2\n7 3\n");
+  EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("input1/dict.txt has other tokens than that of input0"));
+  folder_.Write("input1/dict.txt", "7 9\n8 9\n");
+  folder_.Write("label/dict.txt", "madeupword 0\nneutral 1\nmadeupword0001 0\n");  // the first one is a class
+  EXPECT_EQ(OpenSentences(Options(), "train").source->class_names(), (Names{"madeupword", "neutral"}));
+  folder_.Write("label/dict.txt", "entailment 3\nneutral 1\n");
+
   WriteTokens(folder_, "label/train", {{5, 2}, {4, 2}, {4, 2}});
   EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("input0/train.bin has 2 items, but"));
   WriteTokens(folder_, "label/train", {{5, 2}, {6, 2}});
@@ -204,6 +213,10 @@ TEST_F(Sentences, WhatIsWrongIsNamedWithItsLine) {
     folder_.Write("val.tsv", one.content);
     EXPECT_THAT(MessageOfOpening("val", known), HasSubstr(one.message));
   }
+  folder_.Write("lines/train.csv", "text,label\nx,\"a\nb\"\ny,c\n");
+  SentenceOptions lines = Options();
+  lines.data_dir = folder_.path("lines");
+  EXPECT_THAT(MessageOfOpening("train", lines), HasSubstr("the name of the class 'a\\nb' has a line break"));
   folder_.Write("val.csv", train);
   EXPECT_THAT(MessageOfOpening("val", known), HasSubstr("holds the split 'val' twice"));
   EXPECT_THAT(MessageOfOpening("train", known), HasSubstr("there is no 'train' split"));
@@ -228,6 +241,10 @@ TEST_F(Sentences, AFileWithoutLabelsIsRead) {
   pairs.is_pair = true;
   EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, lines); }), HasSubstr("in.txt has single texts"));
   EXPECT_EQ(OpenUnlabelled(pairs, folder_.Write("in.csv", "id,text,text_pair\n1,a,b\n")).texts[0].pair, "b");
+  const SentenceSplit gaps = OpenUnlabelled(Options(), folder_.Write("gaps.txt", "\none\n \t\ntwo\n"));
+  EXPECT_THAT(gaps.texts, ElementsAre(Not(Truly(HasText)), Truly(HasText), Not(Truly(HasText)), Truly(HasText)));
+  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(Options(), folder_.Write("gaps.csv", "id,text\n1,\n2, \n")); }),
+              HasSubstr("gaps.csv line 2: the text is empty (2 rows have no text)"));
   EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, folder_.Write("in.json", "")); }),
               HasSubstr("is not a table of texts"));
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <regex>
 #include <set>
 
 namespace dtrain::config {
@@ -50,6 +51,15 @@ TEST(Flags, StoreWritesTheFieldThatGetReads) {
     int changed = 0;
     for (const Flag& any : Flags()) changed += any.get(config) != any.get(Config()) ? 1 : 0;
     EXPECT_LE(changed, 1) << flag.name << " writes another flag's field";
+  }
+}
+
+TEST(Flags, OfFilesAndFoldersSayWhetherTheyAreReadOrWritten) {
+  const std::regex speaks_of_one("FILE|Folder |File |(a|this) file|config\\.json");
+  for (const Flag& flag : Flags()) {
+    const bool names_path = flag.kind == Kind::kText && flag.limits.choices.empty() &&
+                            std::regex_search(flag.help, speaks_of_one) && !flag.name.ends_with("_split");
+    EXPECT_FALSE(names_path && flag.traits.path == data::PathUse::kNone) << flag.name;
   }
 }
 

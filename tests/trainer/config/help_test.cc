@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "trainer/config/command_line.h"
@@ -44,6 +47,31 @@ TEST(Help, OfATopic) {
 TEST(Help, IsAskedForByTopic) {
   EXPECT_EQ(ParseCommandLine({"--help=lr-decay"}).answer, HelpOn("lr_decay"));
   EXPECT_THROW(ParseCommandLine({"--help=nonsense"}), UsageError);
+}
+
+TEST(Help, AsJson) {
+  const Program program = {
+      .name = "dtrain_bench",
+      .commands = {"step"},
+      .flags = {{"json", Kind::kBool, "false", "One object."}, {"dump", Kind::kText, "", "A file."}}};
+  const auto json = nlohmann::json::parse(ParseCommandLine({"step", "--help=json"}, program).answer);
+  EXPECT_EQ(json["commands"], nlohmann::json({"step"}));
+  ASSERT_EQ(json["flags"].size(), Flags().size() + 2);
+  EXPECT_EQ(json["flags"][0]["default"], false);
+  EXPECT_EQ(json["flags"][1]["default"], "");
+  std::map<std::string, nlohmann::json> flags;
+  for (const nlohmann::json& flag : json["flags"]) flags[flag["name"]] = flag;
+  for (const Flag& flag : Flags()) {  // what the JSON says of the limits, the limits say
+    const nlohmann::json& one = flags.at(flag.name);
+    EXPECT_EQ(one.contains("minimum"), std::isfinite(flag.limits.minimum)) << flag.name;
+    EXPECT_EQ(one.value("choices", std::vector<std::string>()), flag.limits.choices) << flag.name;
+    EXPECT_EQ(one["default"].is_null(), std::holds_alternative<std::monostate>(flag.get(Config()))) << flag.name;
+  }
+  EXPECT_EQ(flags["momentum"]["type"], "number");
+  EXPECT_EQ(flags["momentum"]["maximum_excluded"], true);
+  EXPECT_THAT(flags["batch_size"]["aliases"], testing::Contains("max_sentences"));
+  EXPECT_EQ(flags["mask_prob"]["tasks"], nlohmann::json({"masked_lm"}));
+  EXPECT_FALSE(flags["epochs"].contains("tasks"));
 }
 
 TEST(Help, NamesCommandsAndOwnFlags) {

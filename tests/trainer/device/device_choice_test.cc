@@ -18,7 +18,8 @@ GpuFacts Machine(int gpus, int major = 9, int minor = 0) {
   facts.driver_version = facts.runtime_version = 13000;
   facts.architectures = kDefaultArchitectures;
   for (int i = 0; i < gpus; ++i) {
-    facts.gpus.push_back({"GPU " + std::to_string(i), major, minor, "0000:0" + std::to_string(i) + ":00.0"});
+    facts.gpus.push_back(
+        {"GPU " + std::to_string(i), major, minor, "0000:0" + std::to_string(i) + ":00.0", std::to_string(i)});
   }
   return facts;
 }
@@ -31,8 +32,9 @@ GpuFacts Refusing(const std::string& error, int driver_version) {
   return facts;
 }
 
-std::string WhyNot(const GpuFacts& facts, const RankPlace& place, const std::string& backend) {
-  return MessageAndHint([&] { ChooseGpu(facts, place, backend); });
+std::string WhyNot(const GpuFacts& facts, const RankPlace& place, const std::string& backend,
+                   const std::string& precision = "fp32") {
+  return MessageAndHint([&] { ChooseGpu(facts, place, backend, precision); });
 }
 
 TEST(ChooseGpu, TheLocalRankCounts) {
@@ -81,6 +83,23 @@ TEST(ChooseGpu, AGpuTooOldForTheBuild) {
   EXPECT_EQ(ChooseGpu(with_volta, {0, 1}, "auto"), 0);
 }
 
+TEST(ChooseGpu, AGpuTooOldForBf16) {
+  EXPECT_THAT(WhyNot(Machine(1, 7, 5), {0, 1}, "auto", "bf16"),
+              AllOf(HasSubstr("bf16 needs"), HasSubstr("GPU 0 has 7.5"), HasSubstr("--precision=fp16")));
+  EXPECT_EQ(ChooseGpu(Machine(1, 8, 0), {0, 1}, "auto", "bf16"), 0);
+  for (const char* precision : {"fp16", "fp32"}) EXPECT_EQ(ChooseGpu(Machine(1, 7, 5), {0, 1}, "auto", precision), 0);
+  EXPECT_EQ(ChooseGpu(Machine(1, 7, 5), {0, 1}, "gloo", "bf16"), std::nullopt);
+}
+
+TEST(CountUsableGpus, TheDriversCountAsFarAsTheyAreVisible) {
+  EXPECT_EQ(CountUsableGpus(2, /*device_files=*/0, nullptr), 2);  // WSL2 has no device files
+  EXPECT_EQ(CountUsableGpus(std::nullopt, 4, nullptr), 4);        // a container without the driver's library
+  EXPECT_EQ(CountUsableGpus(0, 4, nullptr), 0);
+  const std::pair<const char*, int> cases[] = {{"", 0},       {"1", 1},       {"0,2", 2},
+                                               {"0,-1,2", 1}, {"0,1,2,3", 3}, {"GPU-a", 1}};
+  for (const auto& [visible, count] : cases) EXPECT_EQ(CountUsableGpus(3, 0, visible), count) << visible;
+}
+
 TEST(CanRunOn, MachineCodeWithinAMajorVersionPortableCodeEverywhereAbove) {
   const struct {
     const char* architectures;
@@ -98,13 +117,14 @@ TEST(CanRunOn, MachineCodeWithinAMajorVersionPortableCodeEverywhereAbove) {
 }
 
 TEST(SharedGpu, NamesTheRanksAndTheGpu) {
-  const std::vector<RankGpu> ranks = {{0, "node1", "a", "0000:17:00.0"},
-                                      {1, "node1", "a", "0000:18:00.0"},
-                                      {2, "node2", "b", "0000:17:00.0"},
-                                      {3, "node1", "a", "0000:18:00.0"}};
+  const std::vector<RankGpu> ranks = {{0, "node1", "a", "0000:17:00.0", "e1"},
+                                      {1, "node1", "a", "0000:18:00.0", "e2"},
+                                      {2, "node2", "b", "0000:17:00.0", "e1"},
+                                      {3, "node1", "a", "0000:18:00.0", "e2"},
+                                      {4, "node1", "a", "0000:18:00.0", "e3"}};
   EXPECT_EQ(SharedGpu(ranks), "ranks 1 and 3 compute on the same GPU 0000:18:00.0 of node1");
-  EXPECT_EQ(SharedGpu({ranks[0], ranks[1], ranks[2]}), "");
-  EXPECT_EQ(SharedGpu({{0, "node1", "a", ""}, {1, "node1", "a", ""}}), "");  // ranks may share a CPU
+  EXPECT_EQ(SharedGpu({ranks[0], ranks[1], ranks[2], ranks[4]}), "");  // the last one is a part of ranks[1]'s (MIG)
+  EXPECT_EQ(SharedGpu({{0, "node1", "a", "", ""}, {1, "node1", "a", "", ""}}), "");  // ranks may share a CPU
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <utility>
 
 namespace dtrain::distributed {
 namespace {
@@ -23,15 +24,23 @@ TEST_F(AlgorithmsTest, DeterministicOnesAreNotChosenByTheClock) {
   EXPECT_FALSE(context_.benchmarkCuDNN());
   EXPECT_TRUE(context_.deterministicCuDNN());
   EXPECT_TRUE(context_.deterministicAlgorithms());
-  EXPECT_TRUE(context_.deterministicAlgorithmsWarnOnly());
+  EXPECT_FALSE(context_.deterministicAlgorithmsWarnOnly());  // else attention on a GPU would add in varying order
   EXPECT_FALSE(context_.deterministicFillUninitializedMemory());
   EXPECT_STREQ(getenv("CUBLAS_WORKSPACE_CONFIG"), ":4096:8");
 }
 
-TEST_F(AlgorithmsTest, WhatTheUserHasSetForCublasStays) {
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8", 1);
-  ChooseAlgorithms(true);
-  EXPECT_STREQ(getenv("CUBLAS_WORKSPACE_CONFIG"), ":16:8");
+TEST_F(AlgorithmsTest, OthersRunWhereAModelNeedsThem) {
+  ChooseAlgorithms(true, /*tolerates_others=*/true);
+  EXPECT_TRUE(context_.deterministicAlgorithms());
+  EXPECT_TRUE(context_.deterministicAlgorithmsWarnOnly());
+}
+
+TEST_F(AlgorithmsTest, WhatTheUserHasSetForCublasStaysIfItIsDeterministic) {
+  for (const auto& [given, taken] : {std::pair{":16:8", ":16:8"}, {":4096:2:16:8", ":4096:8"}}) {
+    setenv("CUBLAS_WORKSPACE_CONFIG", given, 1);
+    ChooseAlgorithms(true);
+    EXPECT_STREQ(getenv("CUBLAS_WORKSPACE_CONFIG"), taken);
+  }
 }
 
 TEST_F(AlgorithmsTest, OtherwiseAnyAreTaken) {

@@ -10,7 +10,8 @@ namespace dtrain::distributed {
 namespace {
 
 // Returns the error of each rank, empty if it has none.
-std::vector<std::string> Agree(const std::vector<std::string>& pci_ids, const std::vector<std::string>& machines) {
+std::vector<std::string> Agree(const std::vector<std::string>& pci_ids, const std::vector<std::string>& uuids,
+                               const std::vector<std::string>& machines) {
   const FreePort port;
   const int world_size = static_cast<int>(pci_ids.size());
   std::vector<std::string> told(pci_ids.size());
@@ -22,7 +23,7 @@ std::vector<std::string> Agree(const std::vector<std::string>& pci_ids, const st
                           {});
     rendezvous.WaitForAll("{}");
     try {
-      RequireDistinctGpus(rendezvous, pci_ids[index], machines[index]);
+      RequireDistinctGpus(rendezvous, {"", 0, 0, pci_ids[index], uuids[index]}, machines[index]);
       rendezvous.control()->Leave();
     } catch (const UsageError& error) {
       told[index] = error.what();
@@ -32,16 +33,20 @@ std::vector<std::string> Agree(const std::vector<std::string>& pci_ids, const st
 }
 
 TEST(DistinctGpus, TwoRanksOnOneGpuAreRefusedOnAllRanks) {
-  const auto told = Agree({"0000:17:00.0", "0000:18:00.0", "0000:17:00.0"}, {"a", "a", "a"});
+  const auto told = Agree({"0000:17:00.0", "0000:18:00.0", "0000:17:00.0"}, {"e1", "f2", "e1"}, {"a", "a", "a"});
   for (const std::string& message : told) {
     EXPECT_NE(message.find("ranks 0 and 2 compute on the same GPU 0000:17:00.0 of "), std::string::npos) << message;
   }
 }
 
 TEST(DistinctGpus, TheSamePlaceInAnotherMachineIsAnotherGpu) {
-  EXPECT_EQ(Agree({"0000:17:00.0", "0000:17:00.0"}, {"a", "b"}), std::vector<std::string>(2));
-  EXPECT_EQ(Agree({"", ""}, {"a", "a"}), std::vector<std::string>(2));
+  EXPECT_EQ(Agree({"0000:17:00.0", "0000:17:00.0"}, {"e1", "e1"}, {"a", "b"}), std::vector<std::string>(2));
+  EXPECT_EQ(Agree({"", ""}, {"", ""}, {"a", "a"}), std::vector<std::string>(2));
   EXPECT_FALSE(MachineId().empty());
+}
+
+TEST(DistinctGpus, PartsOfAGpuAreDistinct) {
+  EXPECT_EQ(Agree({"0000:17:00.0", "0000:17:00.0"}, {"e1", "e2"}, {"a", "a"}), std::vector<std::string>(2));
 }
 
 }  // namespace

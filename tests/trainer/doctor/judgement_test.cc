@@ -140,7 +140,7 @@ TEST(JudgeDevice, DriverBuildAndGpu) {
                               .runtime_version = 12040,
                               .gpus = {{"H100", 9, 0, "0000:17:00.0"}},
                               .architectures = "90"};
-  const DeviceFiles files{.built_with_cuda = true, .in_dev = true};
+  const device::GpuSigns files{.in_machine = true, .built_with_cuda = true};
   EXPECT_THAT(JudgeDevice(good, {}, "auto", files),
               AllOf(IsOk(), Field(&Finding::what, HasSubstr("driver is for CUDA 13.0, LibTorch for 12.4"))));
   device::GpuFacts old = good;
@@ -150,8 +150,8 @@ TEST(JudgeDevice, DriverBuildAndGpu) {
   EXPECT_THAT(JudgeDevice(good, {.local_rank = 1, .local_world_size = 2}, "auto", files),
               Fails(ExitCode::kUsage, "local rank 1 of 2 has no GPU"));
   EXPECT_THAT(JudgeDevice({}, {}, "auto", {}), IsOk());
-  EXPECT_THAT(JudgeDevice({}, {}, "auto", {.built_with_cuda = false, .in_dev = true}),
-              Warns("this build does not support GPUs"));
+  EXPECT_THAT(JudgeDevice({}, {}, "auto", {.in_machine = true, .built_with_cuda = false}),
+              Warns("this build does not support the GPU"));
   EXPECT_THAT(JudgeDevice({}, {}, "auto", files), Warns("may not use"));
   EXPECT_THAT(JudgeDevice({}, {}, "gloo", files), IsOk());
 }

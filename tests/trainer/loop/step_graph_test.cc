@@ -6,10 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/message_of.h"
@@ -102,18 +106,51 @@ TEST(StepGraph, SomeShapesHaveAGraphEach) {
   EXPECT_EQ(steps.Total(), 5 * (kMost + 1) * (kMost + 2));
 }
 
-TEST(StepGraph, AGraphThatIsNoLongerUsedMakesPlace) {
+TEST(StepGraph, AMoreFrequentShapeTakesThePlaceOfTheRarest) {
   Steps steps;
   std::vector<int64_t> shapes(StepGraph::kMostGraphs);
   std::iota(shapes.begin(), shapes.end(), 2);
   for (int i = 0; i < 4; ++i) steps.Run(shapes);
+  steps.Run({2});
   steps.counts = {};
-  steps.Run(std::vector<int64_t>(StepGraph::kIdleSteps, 5));
-  steps.Run({1, 1, 1, 1, 1});  // in place of shape 2
-  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 3, .recorded = 1, .replayed = StepGraph::kIdleSteps + 2}));
+  steps.Run({1, 1, 1, 1, 1, 1, 1});  // from 6 = 1.5 · 4 times on in place of shape 3
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 5, .recorded = 1, .replayed = 2}));
   steps.counts = {};
-  steps.Run({5, 1, 2});
-  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 1, .recorded = 0, .replayed = 2}));
+  steps.Run({2, 4, 1, 3});
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 1, .recorded = 0, .replayed = 3}));
+}
+
+TEST(StepGraph, WhatWasFrequentLongAgoMakesPlace) {
+  Steps steps;
+  steps.Run(std::vector<int64_t>(5 * StepGraph::kHalfLife, 2));
+  steps.fake->has_room = false;
+  steps.Run(std::vector<int64_t>(2 * StepGraph::kHalfLife, 1));
+  EXPECT_EQ(steps.counts.recorded, 2);
+  EXPECT_TRUE(steps.graph.replayed());
+}
+
+// Ragged text: batches of 32 whose lengths are log-normal, filled up to the longest one of at most 512 tokens, to a
+// multiple of 8.
+TEST(StepGraph, RaggedTextIsReplayed) {
+  constexpr int kMicroSteps = 4000;
+  constexpr double kSigma = 0.55;
+  for (const auto& [mean, micro_steps] : {std::pair{100.0, 1}, {60.0, 4}, {25.0, 1}}) {
+    std::mt19937 random(1);
+    std::lognormal_distribution<double> lengths(std::log(mean) - kSigma * kSigma / 2, kSigma);
+    Steps steps;
+    int replayed = 0;
+    for (int i = 0; i < kMicroSteps; ++i) {
+      double longest = 0;
+      for (int row = 0; row < 32; ++row) longest = std::max(longest, std::min(512.0, lengths(random)));
+      data::Batch batch;
+      batch.tensors["x"] = at::empty({static_cast<int64_t>(std::ceil(longest / 8))});
+      batch.part = {.step = i / micro_steps, .micro_step = i % micro_steps, .micro_steps = micro_steps};
+      steps.graph.Run(batch, 1, [](const data::Batch&, const at::Tensor&) {});
+      if (i >= kMicroSteps / 2) replayed += steps.graph.replayed();
+    }
+    EXPECT_GE(replayed, 0.95 * kMicroSteps / 2) << mean;
+    EXPECT_LE(steps.counts.recorded, 3 * StepGraph::kMostGraphs) << mean;  // again after each larger batch
+  }
 }
 
 TEST(StepGraph, ALargerBatchThanAllBeforeHasTheGraphsMemory) {
@@ -125,12 +162,20 @@ TEST(StepGraph, ALargerBatchThanAllBeforeHasTheGraphsMemory) {
   EXPECT_EQ(steps.Total(), 2 * (5 * 2 + 4));
 }
 
-TEST(StepGraph, RoomIsAskedForBeforeTheFirstGraphAlone) {
+TEST(StepGraph, WithoutRoomForAnotherTheGraphsStay) {
   Steps steps;
-  for (int i = 0; i < 4; ++i) steps.Run({2});
+  steps.Run({2, 2, 2, 2});
   steps.fake->has_room = false;
-  for (int i = 0; i < 4; ++i) steps.Run({1});
-  EXPECT_EQ(steps.counts.recorded, 2);
+  steps.Run({1, 1, 1, 1, 1, 2});
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 8, .recorded = 1, .replayed = 2}));
+  bool is_full = false;
+  Steps other([&is_full] {
+    if (is_full) TORCH_CHECK_WITH(OutOfMemoryError, false, "no memory");
+  });
+  other.Run({2, 2, 2, 2});
+  is_full = true;
+  other.Run({1, 1, 1, 1, 2});
+  EXPECT_EQ(other.counts, (FakeGraphs::Counts{.ran = 7, .recorded = 1, .replayed = 2}));
 }
 
 TEST(StepGraph, ManyShapesDoNotPileUp) {

@@ -15,6 +15,7 @@
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
 #include "models/layers.h"
+#include "models/roberta.h"
 #include "tests/models/depthwise_stand_in.h"
 #include "tests/models/norm_stand_in.h"
 #include "tests/models/text_stand_in.h"
@@ -24,7 +25,6 @@
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/tasks/sentence_task.h"
-#include "trainer/weights/roberta_model.h"
 
 namespace dtrain::loop {
 namespace {
@@ -129,19 +129,18 @@ std::unique_ptr<tasks::Task> TextTaskOf(const Watched& watched, std::shared_ptr<
 std::unique_ptr<tasks::Task> TaskOf(const Watched& watched) {
   const std::string& task = watched.config.run.task;
   if (task == "image_classification") return ImageTaskOf(watched);
-  const models::RobertaOptions encoder{.vocab_size = kSmallest.words,
+  const models::EncoderOptions encoder{.vocab_size = kSmallest.words,
                                        .hidden_size = 16,
                                        .layers = 2,
                                        .heads = 2,
                                        .intermediate_size = 32,
                                        .max_positions = kSmallest.longest + 2};
+  at::manual_seed(1);
   if (task == "masked_lm")
-    return TextTaskOf<tasks::MaskedLmTask>(watched, weights::MakeRoberta(encoder, /*seed=*/1, at::kCPU));
+    return TextTaskOf<tasks::MaskedLmTask>(watched, std::make_shared<models::RobertaForMaskedLM>(encoder));
   const bool regression = task == "text_regression";
-  const auto labels = models::NumberedLabels(regression ? 1 : kSmallest.classes);
-  auto classifier =
-      weights::MakeSequenceClassifier({.encoder = encoder, .head = {.labels = labels, .regression = regression}},
-                                      /*seed=*/1, at::kCPU);
+  auto classifier = std::make_shared<models::RobertaForSequenceClassification>(
+      encoder, regression ? 1 : kSmallest.classes, /*classifier_dropout=*/0.1);
   if (regression) return TextTaskOf<tasks::TextRegressionTask>(watched, std::move(classifier));
   return TextTaskOf<tasks::TextClassificationTask>(watched, std::move(classifier));
 }

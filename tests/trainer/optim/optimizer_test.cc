@@ -56,6 +56,16 @@ TEST(SplitByRate, OfEveryOptimizerIsASmallerRate) {
   }
 }
 
+TEST(GroupByDecay, TreatsWhatIsNeverDecayedAsBiases) {
+  const Parameters parameters = SomeParameters();
+  const IsNeverDecayed is_never_decayed = [](std::string_view name) { return name.starts_with("conv."); };
+  const auto groups = GroupByDecay(parameters, 0.1, /*decay_norm_and_bias=*/false, is_never_decayed);
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_EQ(groups[0].names, std::vector<std::string>{"fc.weight"});
+  EXPECT_EQ(groups[1].names, (std::vector<std::string>{"conv.weight", "bn.weight", "fc.bias"}));
+  EXPECT_EQ(GroupByDecay(parameters, 0.1, /*decay_norm_and_bias=*/true, is_never_decayed).size(), 1U);
+}
+
 TEST(SplitByRate, KeepsTheDecayOfEachGroup) {
   Parameters parameters = SomeParameters();
   const auto groups = SplitByRate(GroupByDecay(parameters, 0.1, false), SlowBackbone);

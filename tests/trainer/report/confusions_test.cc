@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 namespace dtrain::report {
 namespace {
 
@@ -19,13 +21,27 @@ TEST(Confusions, FilesHaveAnOrderAndNames) {
             "\"big, \"\"grey\"\" dog\",0,0,0\n"
             "\x1b[31mox,1,3,6\n");
   EXPECT_EQ(confusions.AccuracyCsv(),
-            "class,samples,correct,accuracy,most_taken_for,times\n"
-            "cat,10,8,80.00,\"big, \"\"grey\"\" dog\",2\n"
-            "\"big, \"\"grey\"\" dog\",0,0,,,0\n"
-            "\x1b[31mox,10,6,60.00,\"big, \"\"grey\"\" dog\",3\n");
-  EXPECT_THAT(confusions.Lines(),
-              ElementsAre("  cat         80.00 % of 10, most often taken for big, \"grey\" dog (2)",
-                          "  \\x1b[31mox  60.00 % of 10, most often taken for big, \"grey\" dog (3)"));
+            "class,samples,correct,accuracy,most_taken_for,times,precision,recall,f1\n"
+            "cat,10,8,80.00,\"big, \"\"grey\"\" dog\",2,88.89,80.00,84.21\n"
+            "\"big, \"\"grey\"\" dog\",0,0,,,0,0.00,,0.00\n"
+            "\x1b[31mox,10,6,60.00,\"big, \"\"grey\"\" dog\",3,100.00,60.00,75.00\n");
+  EXPECT_THAT(
+      confusions.Lines(),
+      ElementsAre("accuracy 70.00 % of 20 samples, 95 % interval 48.10 to 85.45 %; always guessing 'cat', the "
+                  "most frequent class: 50.00 %",
+                  "  cat         recall 80.00 % of 10, precision 88.89 %, F1 84.21 %, most often taken for big, "
+                  "\"grey\" dog (2)",
+                  "  \\x1b[31mox  recall 60.00 % of 10, precision 100.00 %, F1 75.00 %, most often taken for "
+                  "big, \"grey\" dog (3)"));
+}
+
+// scipy.stats.binomtest(k, n).proportion_ci(method="wilson")
+TEST(Confusions, TheIntervalIsWilsons) {
+  for (const auto& [correct, samples, low, high] :
+       {std::tuple(0, 10, 0.0, 27.7533), {10, 10, 72.2467, 100.0}, {96, 100, 90.1629, 98.4337}}) {
+    EXPECT_NEAR(WilsonInterval(correct, samples).low, low, 1e-3);
+    EXPECT_NEAR(WilsonInterval(correct, samples).high, high, 1e-3);
+  }
 }
 
 TEST(Confusions, WithoutNamesClassesAreTheirLabels) {
@@ -40,9 +56,9 @@ TEST(Confusions, OfManyClassesTheWorstAreShown) {
     counts[i * kClasses] += static_cast<int64_t>(kClasses - i);
   }
   const std::vector<std::string> lines = Confusions(counts, {}).Lines();
-  ASSERT_EQ(lines.size(), 21U);
-  EXPECT_EQ(lines[0], "the 20 classes with the lowest accuracy, of 30:");
-  EXPECT_EQ(lines[1], "  1   3.33 % of 30, most often taken for 0 (29)");
+  ASSERT_EQ(lines.size(), 22U);
+  EXPECT_EQ(lines[1], "the 20 classes with the lowest recall, of 30:");
+  EXPECT_EQ(lines[2], "  1   recall 3.33 % of 30, precision 100.00 %, F1 6.45 %, most often taken for 0 (29)");
 }
 
 }  // namespace

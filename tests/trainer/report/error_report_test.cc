@@ -52,6 +52,17 @@ TEST_F(ErrorReportTest, SaysWhatWhereAndWhatToDo) {
   EXPECT_THAT(torchrun.at("message").at("extraInfo").at("py_callstack").get<std::string>(), HasSubstr("rank 3"));
 }
 
+TEST_F(ErrorReportTest, AsALineOfJson) {
+  ::testing::internal::CaptureStderr();
+  ReportFailure({.code = ExitCode::kUsage, .message = "a\nb\xff", .hint = "do this", .as_json = true}, "");
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find('\n'), said.size() - 1);
+  const auto json = nlohmann::json::parse(said);
+  EXPECT_EQ(json.at("exit_code"), 2);
+  EXPECT_EQ(json.at("hint"), "do this");
+  EXPECT_EQ(json.size(), 9u);
+}
+
 TEST_F(ErrorReportTest, ShowsWordsOfOthersEscaped) {
   ::testing::internal::CaptureStderr();
   Report(ExitCode::kData, 3, "a\x1b[2J.jpg\ndtrain: all is well: not an image");

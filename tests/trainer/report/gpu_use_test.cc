@@ -8,6 +8,7 @@ namespace {
 
 TEST(GpuUse, OfEachGpuThatTells) {
   GpuUseReader reader(FAKE_NVML);
+  EXPECT_EQ(reader.Count(), 3);
   for (int round = 0; round < 2; ++round) {
     const auto gpus = reader.Read();
     ASSERT_EQ(gpus.size(), 2U);
@@ -24,6 +25,7 @@ TEST(GpuUse, OfEachGpuThatTells) {
 TEST(GpuUse, WithoutADriverThereAreNone) {
   EXPECT_TRUE(GpuUseReader("/no/such/library.so").Read().empty());
   EXPECT_TRUE(GpuUseReader("libm.so.6").Read().empty());  // a library without NVML's functions
+  EXPECT_EQ(GpuUseReader("/no/such/library.so").Count(), std::nullopt);
   setenv("FAKE_NVML_FAILS", "1", 1);
   EXPECT_TRUE(GpuUseReader(FAKE_NVML).Read().empty());
   unsetenv("FAKE_NVML_FAILS");

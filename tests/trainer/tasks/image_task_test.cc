@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/pipeline/device_feed.h"
+#include "models/registry.h"
 #include "tests/step_operators.h"
 #include "trainer/config/choices.h"
 #include "trainer/tasks/likeliest_classes.h"
@@ -42,6 +43,19 @@ TEST(ImageTask, AStepDoesNotWaitForTheDevice) {
     const at::NoGradGuard no_grad;
     task.EvaluationSums(batch);
     EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << mixup;
+  }
+}
+
+TEST(ImageTask, AFamilySaysWhetherItPoolsMaxima) {
+  for (const models::Family& family : models::Families()) {
+    if (family.input != models::Input::kImages) continue;
+    config::Config config = ConfigOf();
+    config.model.name = family.models.front().name;
+    ImageTask task = TaskOf(config);
+    const data::Batch batch = task.RandomBatch(kImages);
+    const StepOperators operators;
+    task.Loss(batch).loss_sum.backward();
+    EXPECT_EQ(operators.PoolsMaxima(), family.pools_maxima) << family.name;
   }
 }
 

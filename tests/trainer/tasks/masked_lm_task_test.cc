@@ -7,12 +7,14 @@
 #include "data/pipeline/device_feed.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
+#include "models/registry.h"
 #include "tests/small_masked_lm.h"
 #include "tests/step_operators.h"
 
 namespace dtrain::tasks {
 namespace {
 
+const models::TextShape kShape{.padding_id = data::kPadToken, .first_position = data::kPadToken + 1};
 constexpr SmallMaskedLm kSmall{.words = 50, .longest = 12, .width = 16};
 
 MaskedLmTask TaskOf(bool unpad) { return kSmall.Task(at::kCPU, unpad); }
@@ -27,6 +29,7 @@ TEST(MaskedLmTask, AStepDoesNotWaitForTheDevice) {
       const at::NoGradGuard no_grad;
       task.EvaluationSums(batch);
       EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << unpad;
+      EXPECT_EQ(operators.PoolsMaxima(), models::FamilyOf("roberta").pools_maxima);
     }
   }
 }
@@ -98,16 +101,16 @@ std::vector<at::Tensor> StepOn(const data::Batch& batch) {
 TEST(MaskedLmTask, RoomChangesNothingButRounding) {
   for (const auto& lengths : std::vector<std::vector<int64_t>>{{12, 5, 1}, {12, 12}, {0, 1}, {1}}) {
     const data::Batch rows = kSmall.Rows(lengths);
-    const std::vector<at::Tensor> wanted = StepOn(PreparedText(rows, data::kPadToken, {}));
+    const std::vector<at::Tensor> wanted = StepOn(PreparedText(rows, kShape, {}));
     for (const double share : {0.01, 0.5, 5.0}) {
-      const std::vector<at::Tensor> result = StepOn(PreparedText(rows, data::kPadToken, {}, share));
+      const std::vector<at::Tensor> result = StepOn(PreparedText(rows, kShape, {}, share));
       for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::allclose(result[i], wanted[i], 1e-4, 1e-6)) << i;
     }
   }
   EXPECT_EQ(RoomFor(0), 0);
   EXPECT_EQ(RoomFor(1), 64);
   EXPECT_EQ(RoomFor(64), 64);
-  const data::Batch more = PreparedText(kSmall.Rows(std::vector<int64_t>(20, 12)), data::kPadToken, {}, 0.1);
+  const data::Batch more = PreparedText(kSmall.Rows(std::vector<int64_t>(20, 12)), kShape, {}, 0.1);
   EXPECT_EQ(TextOf(more).guessed, 80);
   EXPECT_EQ(TextOf(more).chosen.numel(), 128);
 }
@@ -118,8 +121,8 @@ TEST(MaskedLmTask, FillersChangeNothingButRounding) {
   constexpr double kShare = 0.2;
   for (const auto& lengths : std::vector<std::vector<int64_t>>{{12, 5, 1}, {12, 12}, {0, 1}, {1}, {12, 12, 12, 9, 2}}) {
     const data::Batch rows = kSmall.Rows(lengths);
-    const std::vector<at::Tensor> wanted = StepOn(PreparedText(rows, data::kPadToken, {.unpad = true}));
-    data::Batch filled = PreparedText(rows, data::kPadToken, {.unpad = true, .most_tokens = kSmall.longest}, kShare);
+    const std::vector<at::Tensor> wanted = StepOn(PreparedText(rows, kShape, {.unpad = true}));
+    data::Batch filled = PreparedText(rows, kShape, {.unpad = true, .most_tokens = kSmall.longest}, kShare);
     const std::vector<at::Tensor> result = StepOn(filled);
     for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::allclose(result[i], wanted[i], 1e-4, 1e-6)) << i;
     const SequenceBatch batch = SequencesOf(filled);

@@ -61,6 +61,7 @@ TEST(ResolveTask, AFolderOfHuggingFaceTellsTheModel) {
   EXPECT_EQ(ResolvedTask({weights}).model.name, "roberta");
   EXPECT_EQ(ResolvedTask({weights}).run.task, "masked_lm");
   EXPECT_EQ(ResolvedTask({weights, "--model=roberta_base"}).model.name, "roberta_base");
+  EXPECT_EQ(ResolvedTask({"--model_config=" + folder.path("config.json")}).run.task, "masked_lm");
   folder.Write("config.json", R"({"model_type": "resnet"})");
   EXPECT_EQ(ResolvedTask({weights}).model.name, "resnet50");
 }

@@ -13,6 +13,7 @@
 #include "tests/temporary_folder.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/weights/module_state.h"
+#include "trainer/weights/text_model.h"
 #include "trainer/weights/weight_files.h"
 
 namespace dtrain::weights {
@@ -140,7 +141,7 @@ TEST(ApplyInitialWeights, TheRowsOfAClassifierFollowTheNames) {
   }
 }
 
-constexpr models::RobertaOptions kText = {
+constexpr models::EncoderOptions kText = {
     .vocab_size = 9, .hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8, .max_positions = 6};
 
 config::ModelConfig TextConfig() {
@@ -220,7 +221,7 @@ TEST(ReadInitialWeights, ReadsWhatTorchSaveWrites) {
   const at::Tensor shared = at::arange(6, at::kBFloat16).reshape({2, 3});
   checkpoint::WriteTorchFile(config.model.init_weights,
                              {{"module.a", shared}, {"module.b", shared}, {"module.c", at::ones({}, at::kLong)}},
-                             "model");
+                             "mark", "model");
   const auto weights = ReadInitialWeights(config).tensors;
   ASSERT_EQ(weights.size(), 3);
   EXPECT_EQ(weights[0].first, "a");
@@ -236,6 +237,36 @@ TEST(ReadInitialWeights, AHeaderOf640BytesIsNoPickle) {
   header.resize(640, ' ');
   config.model.init_weights = folder.Write("weights.safetensors", std::string("\x80\x02\0\0\0\0\0\0", 8) + header);
   EXPECT_EQ(ReadInitialWeights(config).metadata.at("a").size(), 500);
+}
+
+TEST(ReadInitialWeights, AFileInACheckpointHasTheClassesAndTheModelOfItsState) {
+  const TemporaryFolder folder;
+  folder.Write("manifest.json", "{}");
+  folder.Write("state.json",
+               R"({"classes": {"class_names": ["b", "a"], "num_classes": 2, "label_offset": null}, "held_out": "x",
+                   "config": {"model": "tf_efficientnet_b0"}, "run": {"model_shape": 7}})");
+  checkpoint::WriteSafetensors(folder.path("model.safetensors"), Weights(""), {});
+  config::Config config;
+  for (const std::string& path : {folder.path().string(), folder.path("model.safetensors")}) {
+    config.model.init_weights = path;
+    config.model.name = "tf_efficientnet_b0";
+    checkpoint::Metadata metadata = ReadInitialWeights(config).metadata;
+    EXPECT_THAT(ClassesFrom(metadata, "").names, ElementsAre("b", "a"));
+    EXPECT_EQ(metadata["held_out"], "x");
+    EXPECT_EQ(metadata[kModelConfigKey], "7");
+    config.model.name = "efficientnet_b0";
+    EXPECT_THAT(MessageOf([&] { ReadInitialWeights(config); }), HasSubstr("is of a tf_efficientnet model"));
+  }
+  folder.Write("state.json", "{");
+  EXPECT_THAT(MessageOf([&] { ReadInitialWeights(config); }), HasSubstr("state.json is not JSON"));
+}
+
+TEST(FindWeights, AConfigMayNameManyClasses) {
+  const TemporaryFolder folder;
+  checkpoint::WriteSafetensors(folder.path("model.safetensors"), Weights(""), {});
+  const std::string config = R"({"architecture": "resnet18", "label_names": [")" + std::string(4 << 20, 'x') + R"("]})";
+  folder.Write("config.json", config);
+  EXPECT_EQ(FindWeights(folder.path()).model_config, config);
 }
 
 TEST(FindWeights, ADamagedConfigIsNotOverlooked) {

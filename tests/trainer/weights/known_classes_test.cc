@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/message_of.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::weights {
 namespace {

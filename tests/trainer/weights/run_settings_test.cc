@@ -8,7 +8,7 @@
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "trainer/errors.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/text_model.h"
 
 namespace dtrain::weights {
 namespace {
@@ -44,12 +44,12 @@ TEST(TakeSettingsOfRun, WhatIsNestedTooDeeplyIsDamaged) {
   }
 }
 
-TEST(RobertaOptionsOf, WhatIsNoConfigurationIsRefused) {
+TEST(TextOptionsOf, WhatIsNoConfigurationIsRefused) {
   const TemporaryFolder folder;
   config::Config config;
   config.model.name = "roberta";
   config.model.config_file = folder.Write("config.json", R"({"hidden_size": )" + Nested(200'000) + "}");
-  const auto message = [&] { return MessageOf([&] { RobertaOptionsOf(config, 0, {}); }); };
+  const auto message = [&] { return MessageOf([&] { TextOptionsOf(config, 0, {}); }); };
   EXPECT_THAT(message(), HasSubstr("nested too deeply"));
   config.model.config_file = folder.path("link");
   std::filesystem::create_symlink("link", folder.path("link"));

@@ -1,5 +1,5 @@
 // Tokens are rows of one S×H matrix everywhere; only attention knows of sequences.
-#include "models/roberta_encoder.h"
+#include "models/bert_encoder.h"
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
@@ -20,16 +20,37 @@ at::Tensor Chosen(const at::Tensor& x_SH, const at::Tensor& rows) {
 
 }  // namespace
 
-RobertaEmbeddingsImpl::RobertaEmbeddingsImpl(const RobertaOptions& options) : dropout_(options.dropout) {
+TextShape EncoderOptions::shape() const {
+  return {.vocab_size = vocab_size,
+          .hidden_size = hidden_size,
+          .padding_id = padding_id,
+          .first_position = first_position,
+          .longest_sequence = max_positions - first_position,
+          .dropout = dropout,
+          .attention_dropout = attention_dropout,
+          .checkpoint_activations = checkpoint_activations};
+}
+
+EncoderOptions EncoderOptions::With(const TextShape& shape) const {
+  EncoderOptions options = *this;
+  options.vocab_size = shape.vocab_size;
+  options.max_positions = shape.first_position + shape.longest_sequence;
+  options.dropout = shape.dropout;
+  options.attention_dropout = shape.attention_dropout;
+  options.checkpoint_activations = shape.checkpoint_activations;
+  return options;
+}
+
+BertEmbeddingsImpl::BertEmbeddingsImpl(const EncoderOptions& options) : dropout_(options.dropout) {
   const int64_t hidden = options.hidden_size;
   word_embeddings = register_module("word_embeddings", Embedding(options.vocab_size, hidden, options.padding_id));
   position_embeddings =
-      register_module("position_embeddings", Embedding(options.max_positions, hidden, options.padding_id));
+      register_module("position_embeddings", Embedding(options.max_positions, hidden, options.first_position - 1));
   token_type_embeddings = register_module("token_type_embeddings", Embedding(options.token_types, hidden));
   norm_ = register_module("LayerNorm", LayerNorm(hidden, options.layer_norm_epsilon));
 }
 
-Forked RobertaEmbeddingsImpl::forward(const Sequences& sequences) {
+Forked BertEmbeddingsImpl::forward(const Sequences& sequences) {
   const at::Tensor& words_VH = word_embeddings->weight;
   const bool has_kernels = kernels_ != nullptr && HasTextKernels(words_VH, words_VH.size(1));
   if (has_kernels && is_training() && sequences.ids.numel() > 0) {
@@ -47,7 +68,7 @@ Forked RobertaEmbeddingsImpl::forward(const Sequences& sequences) {
   return {y, y};
 }
 
-RobertaLayerImpl::RobertaLayerImpl(const RobertaOptions& options)
+BertLayerImpl::BertLayerImpl(const EncoderOptions& options)
     : heads_(options.heads), dropout_(options.dropout), attention_dropout_(options.attention_dropout) {
   const int64_t hidden = options.hidden_size, inner = options.intermediate_size;
   query_ = Dense(hidden, hidden);
@@ -66,15 +87,15 @@ RobertaLayerImpl::RobertaLayerImpl(const RobertaOptions& options)
   register_module("output", Group({{"dense", output_.ptr()}, {"LayerNorm", output_norm_.ptr()}}));
 }
 
-at::Tensor RobertaLayerImpl::Dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
+at::Tensor BertLayerImpl::Dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
 
-Forked RobertaLayerImpl::forward(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows) {
+Forked BertLayerImpl::forward(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows) {
   const bool has_rows = !rows.defined() || rows.numel() > 0;
   return has_rows && UsesKernels(x_SH.main) ? ForwardWithKernels(x_SH, sequences, rows)
                                             : ForwardWithAten(x_SH.main, sequences, rows);
 }
 
-Forked RobertaLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences, const at::Tensor& rows) {
+Forked BertLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences, const at::Tensor& rows) {
   const at::Tensor context =
       Attend(query_(x_SH), key_(x_SH), value_(x_SH), heads_, sequences, is_training() ? attention_dropout_ : 0.0);
   const at::Tensor y_RH = attention_norm_(Dropped(attention_output_(Chosen(context, rows))) + Chosen(x_SH, rows));
@@ -82,12 +103,12 @@ Forked RobertaLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences
   return {z_RH, z_RH};
 }
 
-bool RobertaLayerImpl::UsesKernels(const at::Tensor& x_SH) const {
+bool BertLayerImpl::UsesKernels(const at::Tensor& x_SH) const {
   return kernels_ != nullptr && is_training() && HasTextKernels(x_SH, intermediate_->weight.size(0));
 }
 
-Forked RobertaLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH,
-                                       LayerNorm& norm) const {
+Forked BertLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH,
+                                    LayerNorm& norm) const {
   return models::AddNormalised(*kernels_, at::linear(x_SH, product->WeightForProducts()), z_SH,
                                {.x_bias = product->bias,
                                 .weight = norm->weight,
@@ -96,7 +117,7 @@ Forked RobertaLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, 
                                 .dropout = dropout_});
 }
 
-Forked RobertaLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows) {
+Forked BertLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows) {
   const at::Tensor weights = half_weights_.Rows();
   const auto [q_SH, k_SH, v_SH] =
       ThreeProducts(*kernels_, x_SH.main, weights.defined() ? weights : at::cat(WeightsOfThree()),
@@ -109,30 +130,30 @@ Forked RobertaLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences&
   return AddNormalised(inner, output_, y_RH.shortcut, output_norm_);
 }
 
-RobertaEncoder::RobertaEncoder(const RobertaOptions& options) : options_(options) {
-  embeddings_ = RobertaEmbeddings(options);
+BertEncoder::BertEncoder(const char* name, const EncoderOptions& options)
+    : TextModel(options.shape()), options_(options) {
+  embeddings_ = BertEmbeddings(options);
   const auto layers = Group({});
   for (int64_t i = 0; i < options.layers; ++i) {
     layers_.emplace_back(options);
     layers->register_module(std::to_string(i), layers_.back());
   }
-  register_module("roberta", Group({{"embeddings", embeddings_.ptr()}, {"encoder", Group({{"layer", layers}})}}));
+  register_module(name, Group({{"embeddings", embeddings_.ptr()}, {"encoder", Group({{"layer", layers}})}}));
   DrawWeights(*this);
   at::NoGradGuard no_grad;
-  for (auto* embedding : {&embeddings_->word_embeddings, &embeddings_->position_embeddings}) {
-    (*embedding)->weight[options_.padding_id].zero_();
-  }
+  embeddings_->word_embeddings->weight[options.padding_id].zero_();
+  if (options.first_position > 0) embeddings_->position_embeddings->weight[options.first_position - 1].zero_();
 }
 
-void RobertaEncoder::DrawWeights(torch::nn::Module& part) const {
+void BertEncoder::DrawWeights(torch::nn::Module& part) const {
   for (auto& item : part.named_parameters()) {
     if (item.value().dim() > 1) torch::nn::init::normal_(item.value(), 0, options_.initializer_range);
   }
 }
 
-at::Tensor RobertaEncoder::Encode(const Sequences& sequences, const at::Tensor& rows) {
+at::Tensor BertEncoder::Encode(const Sequences& sequences, const at::Tensor& rows) {
   Forked x = embeddings_(sequences);
-  for (RobertaLayer& layer : layers_) {
+  for (BertLayer& layer : layers_) {
     const at::Tensor of_layer = layer.get() == layers_.back().get() ? rows : at::Tensor();
     if (options_.checkpoint_activations && is_training()) {
       const Part run = [layer, sequences, of_layer](const at::Tensor& x_SH) mutable {
@@ -147,23 +168,17 @@ at::Tensor RobertaEncoder::Encode(const Sequences& sequences, const at::Tensor& 
   return x.main;
 }
 
-at::Tensor RobertaEncoder::EncodeFirst(const Sequences& sequences) {
-  const at::Tensor& ids = sequences.ids;
-  return Encode(sequences, sequences.packed() ? sequences.offsets.slice(0, 0, -1 - sequences.fillers)
-                                              : at::arange(0, ids.numel(), sequences.padded_length, ids.options()));
-}
-
-const TextKernels* RobertaEncoder::KernelsFor(const at::Tensor& hidden_RH) const {
+const TextKernels* BertEncoder::KernelsFor(const at::Tensor& hidden_RH) const {
   return is_training() && HasTextKernels(hidden_RH, hidden_RH.size(1)) ? kernels_ : nullptr;
 }
 
-void RobertaEncoder::UseKernels(const TextKernels& kernels) {
+void BertEncoder::UseKernels(const TextKernels& kernels) {
   kernels_ = &kernels;
   embeddings_->UseKernels(kernels);
-  for (RobertaLayer& layer : layers_) layer->UseKernels(kernels);
+  for (BertLayer& layer : layers_) layer->UseKernels(kernels);
 }
 
-ForwardCost RobertaEncoder::EncoderCost(int64_t tokens, int64_t length, int64_t rows) const {
+ForwardCost BertEncoder::EncoderCost(int64_t tokens, int64_t length, int64_t rows) const {
   const int64_t hidden = options_.hidden_size, inner = options_.intermediate_size, layers = options_.layers;
   // A layer until its attention is done, and after that.
   const int64_t first_products = 3 * hidden * hidden + 2 * length * hidden;

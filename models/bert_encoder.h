@@ -1,6 +1,6 @@
-// RoBERTa's encoder: Liu et al. 2019 (arXiv:1907.11692), the post-LN encoder of BERT. Parameter names and results are
-// those of transformers' RobertaModel without its pooler. Letters in names: N sequences, S tokens, R chosen ones of
-// them, H hidden features.
+// The post-LN encoder of BERT: Devlin et al. 2018 (arXiv:1810.04805), which RoBERTa has, too. Parameter names and
+// results are those of transformers' models without their poolers. Letters in names: S tokens, R chosen ones of them, H
+// hidden features.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -8,22 +8,40 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/forward_cost.h"
 #include "models/layers.h"
-#include "models/roberta_options.h"
-#include "models/sequences.h"
-#include "models/text_kernels.h"
+#include "models/text_model.h"
 
 namespace dtrain::models {
 
+// The defaults are RoBERTa-base's.
+struct EncoderOptions {
+  int64_t vocab_size = 50265;
+  int64_t hidden_size = 768;
+  int64_t layers = 12;
+  int64_t heads = 12;
+  int64_t intermediate_size = 3072;
+  int64_t max_positions = 514;  // rows of the position embeddings: first_position + the longest sequence
+  int64_t token_types = 1;      // rows of the token-type embeddings; only the first is used
+  int64_t padding_id = 1;
+  int64_t first_position = 2;  // TextShape
+  double layer_norm_epsilon = 1e-5;
+  double initializer_range = 0.02;  // standard deviation of the initial weights
+  double dropout = 0.1;
+  double attention_dropout = 0.1;
+  bool checkpoint_activations = false;  // TextShape
+
+  TextShape shape() const;
+  EncoderOptions With(const TextShape& shape) const;
+};
+
 // The sum of three embeddings, normalised. In training steps, all but the look-ups is done by the device's kernels, as
 // in a layer.
-class RobertaEmbeddingsImpl : public torch::nn::Module {
+class BertEmbeddingsImpl : public torch::nn::Module {
  public:
-  explicit RobertaEmbeddingsImpl(const RobertaOptions& options);
+  explicit BertEmbeddingsImpl(const EncoderOptions& options);
   Forked forward(const Sequences& sequences);  // S×H
 
-  // As RobertaLayerImpl::UseKernels.
+  // As BertLayerImpl::UseKernels.
   void UseKernels(const TextKernels& kernels) { kernels_ = &kernels; }
 
   Embedding word_embeddings{nullptr}, position_embeddings{nullptr}, token_type_embeddings{nullptr};
@@ -33,14 +51,14 @@ class RobertaEmbeddingsImpl : public torch::nn::Module {
   double dropout_;
   const TextKernels* kernels_ = nullptr;
 };
-TORCH_MODULE(RobertaEmbeddings);
+TORCH_MODULE(BertEmbeddings);
 
 // Attention, then two dense layers; the result of each is added to its input and then normalised. In training steps,
 // all between the products is done by the device's kernels, if there are any for the tensors. Results then have the
 // type of products.
-class RobertaLayerImpl : public torch::nn::Module, public HalfWeightUser {
+class BertLayerImpl : public torch::nn::Module, public HalfWeightUser {
  public:
-  explicit RobertaLayerImpl(const RobertaOptions& options);
+  explicit BertLayerImpl(const EncoderOptions& options);
   // One of the two is the input of products, the other is what their result is added to. If `rows` is defined (int64,
   // R, tokens in the list), the result is that of these tokens, R×H: the others only take part in attention.
   Forked forward(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows);
@@ -68,30 +86,23 @@ class RobertaLayerImpl : public torch::nn::Module, public HalfWeightUser {
   const TextKernels* kernels_ = nullptr;
   HalfWeight half_weights_;  // of the three
 };
-TORCH_MODULE(RobertaLayer);
+TORCH_MODULE(BertLayer);
 
-// A model with the encoder as its part `roberta`. Its subclasses add their heads.
-class RobertaEncoder : public torch::nn::Module {
+// A model with the encoder as its part `name`. Its subclasses add their heads.
+class BertEncoder : public TextModel {
  public:
-  // Returns the encoder's output for every token, S×H, or for those in `rows` (int64, R, places in the list; some may
-  // occur twice) alone, R×H, which saves most of the last layer's work.
-  at::Tensor Encode(const Sequences& sequences, const at::Tensor& rows = {});
-  // The same for the first token of each sequence that is not a filler, <s>: N×H. Never waits for a device.
-  at::Tensor EncodeFirst(const Sequences& sequences);
-
-  // Calls RobertaLayerImpl::UseKernels of every layer, and has the same meaning for embeddings and head.
-  void UseKernels(const TextKernels& kernels);
-
-  const RobertaOptions& options() const { return options_; }
+  at::Tensor Encode(const Sequences& sequences, const at::Tensor& rows = {}) override;
+  void UseKernels(const TextKernels& kernels) override;
 
  protected:
   // Draws the encoder's initial weights from torch's default generator: normal, but biases and the rows of padding are
   // 0.
-  explicit RobertaEncoder(const RobertaOptions& options);
+  BertEncoder(const char* name, const EncoderOptions& options);
 
   // Draws the matrices of a part in the same way.
   void DrawWeights(torch::nn::Module& part) const;
 
+  const EncoderOptions& options() const { return options_; }
   const at::Tensor& words_VH() const { return embeddings_->word_embeddings->weight; }
 
   // Returns the kernels for a step with rows of the encoder's output; null: it takes ATen's operations.
@@ -102,9 +113,9 @@ class RobertaEncoder : public torch::nn::Module {
   ForwardCost EncoderCost(int64_t tokens, int64_t length, int64_t rows) const;
 
  private:
-  RobertaOptions options_;
-  RobertaEmbeddings embeddings_{nullptr};
-  std::vector<RobertaLayer> layers_;
+  const EncoderOptions options_;
+  BertEmbeddings embeddings_{nullptr};
+  std::vector<BertLayer> layers_;
   const TextKernels* kernels_ = nullptr;
 };
 

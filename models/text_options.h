@@ -1,0 +1,77 @@
+// A model of text that can be made, whatever its family: what its data, its weights and its training must know of its
+// shape, and its head that classifies. Both go into the config.json that transformers reads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtrain::models {
+
+class TextModel;
+
+struct TextShape {
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t padding_id = 0;
+  int64_t first_position = 0;  // that of the first token of a sequence; padding has the one before it, or 0
+  int64_t longest_sequence = 0;
+  double dropout = 0.1;
+  double attention_dropout = 0.1;
+  bool checkpoint_activations = false;  // compute a layer's activations again in the backward pass
+};
+
+// What a classifier of sequences has beside its encoder.
+struct ClassifierOptions {
+  std::vector<std::string> labels;     // the classes in order, different; of a regression one name
+  bool regression = false;             // one output, a number
+  std::optional<double> dropout = {};  // in the head; empty: that of the encoder
+
+  int64_t outputs() const { return static_cast<int64_t>(labels.size()); }
+  double dropout_with(double of_encoder) const { return dropout.value_or(of_encoder); }
+};
+
+// A family makes it of a config.json. The shape may be changed before the model is made.
+struct TextOptions {
+  TextShape shape;
+  // Make the model, with weights drawn from torch's default generator, and its config.json, both with a head that
+  // classifies; null: with the one that guesses words.
+  std::function<std::shared_ptr<TextModel>(const TextShape&, const ClassifierOptions*)> make;
+  std::function<nlohmann::ordered_json(const TextShape&, const ClassifierOptions*)> to_json;
+
+  std::shared_ptr<TextModel> Make(const ClassifierOptions* head = nullptr) const { return make(shape, head); }
+  nlohmann::ordered_json ToJson(const ClassifierOptions* head = nullptr) const;
+};
+
+// Removes the dropouts, also a classifier's: what is left is the shape.
+void EraseDropouts(nlohmann::json& config);
+
+// Returns the names that transformers gives to labels without names: LABEL_0, LABEL_1, …
+std::vector<std::string> NumberedLabels(int64_t count);
+
+// Reads the classifier of a config.json, or returns empty if its architectures do not name `architecture`. Missing keys
+// have the defaults of transformers: two labels, and a regression if there is one. Throws std::invalid_argument that
+// names what is not valid (labels not numbered from 0, equal labels, another num_labels) or not supported (another
+// problem_type).
+std::optional<ClassifierOptions> ClassifierFromJson(const nlohmann::json& config, const std::string& architecture);
+
+// Returns the classifier_dropout of a config.json of any task; empty if it has none. Throws std::invalid_argument if it
+// is no probability.
+std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config);
+
+// Adds a classifier to a config.json.
+void AddTo(nlohmann::ordered_json& config, const std::string& architecture, const ClassifierOptions& classifier);
+
+// For the readers of a config.json: they throw std::invalid_argument if `config` is no object, or if the value of a key
+// is not of its kind or out of its range, and leave `value` as it is if the key is missing.
+void RequireObject(const nlohmann::json& config);
+void ReadWhole(const nlohmann::json& config, const char* key, int64_t minimum, int64_t maximum, int64_t& value);
+void ReadNumber(const nlohmann::json& config, const char* key, double maximum, double& value);  // 0 to `maximum`
+// Throws std::invalid_argument: "KEY is VALUE, expected …".
+[[noreturn]] void RefuseValue(const std::string& key, const nlohmann::json& value, const std::string& expected);
+
+}  // namespace dtrain::models

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Trains K times, each time without another K-th of the samples, and predicts for these: so every sample has a prediction of
+a model that has not seen it.
+
+    scripts/cross_validate.py [--folds=5] --output=DIR -- dtrain_main FLAGS…
+
+DIR/fold-1 … are the run directories, and DIR/out_of_fold.csv has each sample once, as --predictions writes it: sorted by
+loss, it begins with what is mislabelled or hard. DIR/summary.json has the mean and the standard deviation of each metric over
+the folds. --group_pattern or --group_column keeps samples that belong together in one fold. Stopped or killed, the same
+command goes on.
+
+Exit codes: those of dtrain_main; 0 done · 2 usage · 5 disk · 75 stopped, run it again.
+"""
+
+import argparse
+import csv
+import io
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from safe_files import DATA, Failure, Parser, exit_code, parse_json, read_bounded, replace, shown
+
+MOST_BYTES = 1 << 30
+LONGEST_CELL = 16 << 20
+OWN = ("--val_fold", "--run_dir", "--mode", "--predictions", "--val_fraction", "--val_split")
+
+
+def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    before = words[:words.index("--")] if "--" in words else words
+    parser = Parser(description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folds", type=int, default=5, choices=range(2, 101), metavar="K", help="2 to 100, default 5")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the runs and of out_of_fold.csv")
+    options, command = parser.parse_args(before), words[len(before) + 1:]
+    if not command:
+        raise Failure("there is no command after --", "scripts/cross_validate.py --output=DIR -- dtrain_main FLAGS…")
+    theirs = [word for word in command if word.split("=")[0].replace("--no", "--") in OWN]
+    if theirs:
+        raise Failure(f"{shown(theirs[0])} is what cross-validation sets itself", "leave it out")
+    return options, command
+
+
+def run(command: list[str]) -> None:
+    code = subprocess.run(command, check=False).returncode  # noqa: S603  the user's own command
+    if code != 0:
+        raise Failure(f"{shown(' '.join(command))} ended with {code}", "its message is above; the same command goes on",
+                      code if 0 < code < 128 else 70)
+
+
+def evaluate(command: list[str], fold: Path) -> None:
+    """Evaluates on the fold's own held-out part. The flags of the training are read from the run, but for the data's."""
+    data, words = [], iter(command[1:])
+    for word in words:
+        name = word.split("=")[0].lstrip("-").replace("-", "_")
+        if name in ("data_dir", "data_format", "backend", "nproc_per_node", "workers", "index_dir"):
+            data += [word] if "=" in word else [word, next(words, "")]
+    run([command[0], "--mode=eval", f"--run_dir={fold}", f"--predictions={fold}.csv", *data])
+
+
+def rows_of(path: Path) -> tuple[list[str], list[list[str]]]:
+    text = read_bounded(path, MOST_BYTES, DATA).decode("utf-8", "surrogateescape")
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    return header, rows
+
+
+def main() -> int:
+    csv.field_size_limit(LONGEST_CELL)
+    options, command = parse_arguments(sys.argv[1:])
+    options.output.mkdir(parents=True, exist_ok=True)
+    header, samples, results = [], [], []
+    for number in range(1, options.folds + 1):
+        fold = options.output / f"fold-{number}"
+        print(f"fold {number} of {options.folds}: {shown(fold)}", flush=True)
+        run([*command, f"--val_fold={number}/{options.folds}", f"--run_dir={fold}"])
+        evaluate(command, fold)
+        header, rows = rows_of(Path(f"{fold}.csv"))
+        samples += rows
+        results.append(parse_json(read_bounded(fold / "eval-held_out" / "result.json", MOST_BYTES, DATA).decode()))
+    loss = header.index("loss")
+    samples.sort(key=lambda row: -float(row[loss]))
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *samples])
+    replace(options.output / "out_of_fold.csv", text.getvalue())
+    values = {name: [one[name] for one in results] for name in results[0] if name.startswith("val_")}
+    summary = {name: {"mean": statistics.fmean(each), "standard_deviation": statistics.stdev(each), "folds": each}
+               for name, each in values.items()}
+    replace(options.output / "summary.json", json.dumps(summary, indent=2) + "\n")
+    print(f"{len(samples)} samples, each predicted once: {shown(options.output / 'out_of_fold.csv')}")
+    print(" ".join(f"{name}={one['mean']:.4g}±{one['standard_deviation']:.2g}" for name, one in summary.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(main))

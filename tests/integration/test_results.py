@@ -1,0 +1,176 @@
+"""What a first user does with photos: evaluates, compares seeds, has broken files, and asks which are mislabelled."""
+
+import csv
+import json
+import os
+import shutil
+
+import pytest
+
+from command import DATA, MAIN, ROOT, TINY_RESNET, final_numbers, load_json, metrics, run
+from conftest import make_image_folder
+
+FLAGS = (*TINY_RESNET, "--epochs=1", "--save_every_epochs=0")
+
+
+@pytest.fixture(scope="module")
+def photos(module_dir):
+    """Class folders without splits."""
+    return make_image_folder(module_dir / "made", train=12, val=0).joinpath("train").rename(module_dir / "photos")
+
+
+@pytest.fixture
+def own_photos(photos, tmp_path):
+    return shutil.copytree(photos, tmp_path / "own")
+
+
+def held_out(photos, run_dir, *flags) -> set[str]:
+    """Returns the files that a training holds out."""
+    run(*FLAGS, f"--data_dir={photos}", "--train_split=.", "--max_steps=1", f"--run_dir={run_dir}", *flags)
+    run("--mode=eval", f"--data_dir={photos}", f"--run_dir={run_dir}", f"--predictions={run_dir}.csv")
+    with open(f"{run_dir}.csv", newline="", encoding="utf-8") as file:
+        return {row["file"] for row in csv.DictReader(file)}
+
+
+def test_training_samples_are_not_called_validation(few_images, run_dir):
+    run(*FLAGS, f"--data_dir={few_images}", f"--run_dir={run_dir}")
+    before = load_json(run_dir / "result.json")
+    evaluate = ("--mode=eval", f"--data_dir={few_images}", f"--run_dir={run_dir}")
+    validation = run(*evaluate)
+    assert "trained on" not in validation.stderr and list(final_numbers(validation.last_line))[0] == "val_top1"
+    matrix = (run_dir / "eval-val" / "confusion_matrix.csv").read_bytes()
+    training = run(*evaluate, "--val_split=train")
+    assert "the model was trained on the samples of 'train'" in training.stderr
+    assert list(final_numbers(training.last_line))[0] == "train_top1"
+    both = run(*evaluate, "--val_split=val,train", "--log_format=json")
+    assert {"val_top1", "train_train_top1"} <= json.loads(both.last_line).keys()
+    assert (run_dir / "eval-val" / "confusion_matrix.csv").read_bytes() == matrix
+    assert "train_top1" in load_json(run_dir / "eval-train" / "result.json")
+    assert load_json(run_dir / "result.json") == before and not (run_dir / "confusion_matrix.csv").exists()
+    run(*FLAGS, f"--data_dir={few_images}", f"--run_dir={run_dir}", "--resume=none", "--max_steps=1")
+    assert not (run_dir / "eval-val").exists() and (run_dir / "aside-1" / "eval-val").exists()
+
+
+def test_only_the_split_seed_decides_what_is_held_out(photos, tmp_path):
+    """A run of a version without --split_seed held out what its --seed said."""
+    first = held_out(photos, tmp_path / "a", "--val_fraction=0.25", "--seed=1")
+    assert held_out(photos, tmp_path / "b", "--val_fraction=0.25", "--seed=2") == first
+    other = held_out(photos, tmp_path / "c", "--val_fraction=0.25", "--split_seed=7")
+    assert other != first and len(other) == len(first) == 12
+    assert not any("/./" in file for file in first)
+    config = load_json(tmp_path / "c" / "config.json")
+    config.update(seed=config.pop("split_seed"))
+    (tmp_path / "c" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    run("--mode=eval", f"--data_dir={photos}", f"--run_dir={tmp_path / 'c'}", f"--predictions={tmp_path / 'c.csv'}")
+    with open(tmp_path / "c.csv", newline="", encoding="utf-8") as file:
+        assert {row["file"] for row in csv.DictReader(file)} == other
+    # The split belongs to the run: the flag need not be repeated, and another one is refused.
+    again = (*FLAGS, f"--data_dir={photos}", "--train_split=.", "--val_fraction=0.25", "--max_steps=2", f"--run_dir={tmp_path / 'c'}")
+    assert "split_seed" in run(*again, "--split_seed=1", check=2).stderr
+    run(*again)
+
+
+def test_groups_and_folds(photos, tmp_path):
+    """Each number is of one thing, in all classes."""
+    whole = set()
+    for fold in (1, 2, 3):
+        part = held_out(photos, tmp_path / str(fold), f"--val_fold={fold}/3", "--group_pattern=([0-9]+)[.]jpg")
+        assert not part & whole and len(part) == 4 * len({file[-7:-4] for file in part})
+        whole |= part
+    assert len(whole) == 48
+    flags = (*FLAGS, f"--data_dir={photos}", "--train_split=.", "--dry_run")
+    for wrong in ("--val_fold=4/3", "--val_fold=1/3 --val_fraction=0.1", "--val_fraction=0.2 --group_pattern=("):
+        run(*flags, *wrong.split(), check=2)
+
+
+def test_cross_validation_predicts_each_sample_once(photos, tmp_path):
+    script = (ROOT / "scripts" / "cross_validate.py", "--folds=2", f"--output={tmp_path / 'cv'}")
+    command = (MAIN, *FLAGS, "--max_steps=2", f"--data_dir={photos}", "--train_split=.")
+    outcome = run(*script, "--", *command, program="python3")
+    with open(tmp_path / "cv" / "out_of_fold.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len({row["file"] for row in rows}) == len(rows) == 48 and "48 samples, each predicted once" in outcome.stdout
+    losses = [float(row["loss"]) for row in rows]
+    assert losses == sorted(losses, reverse=True)
+    summary = load_json(tmp_path / "cv" / "summary.json")
+    assert summary["val_top1"]["mean"] == pytest.approx(sum(summary["val_top1"]["folds"]) / 2)
+    assert "leave it out" in run(*script, "--", *command, "--val_fraction=0.1", program="python3", check=2).stderr
+
+
+def test_a_few_broken_photos_end_nothing(own_photos, run_dir, tmp_path):
+    for name in ("blue/001.jpg", "red/002.jpg"):
+        (own_photos / name).write_bytes(b"no image")
+    before = sorted(own_photos.rglob("*"))
+    said = run(*FLAGS, f"--data_dir={own_photos}", "--train_split=.", "--val_fraction=0.25", f"--run_dir={run_dir}").stderr
+    assert "2 records could not be read" in said and "--move_bad_to=DIR" in said
+    run("--mode=eval", f"--data_dir={own_photos}", f"--run_dir={run_dir}")
+    run("--mode=predict", f"--run_dir={run_dir}", f"--input={own_photos}", f"--output={tmp_path / 'p.csv'}")
+    for path in own_photos.glob(".*.index"):
+        path.unlink()  # of the training
+    verify = ("verify", f"--data_dir={own_photos}")
+    outcome = run(*verify, program=DATA, check=3)
+    assert f"{own_photos}/blue/001.jpg: not an image" in outcome.stdout and f"{own_photos}: 48 records, 2 bad" in outcome.stdout
+    assert sorted(own_photos.rglob("*")) == before
+    assert "lies in the data" in run(*verify, f"--move_bad_to={own_photos / 'bad'}", program=DATA, check=2).stderr
+    run(*verify, f"--move_bad_to={tmp_path / 'bad'}", program=DATA)
+    assert sorted(path.name for path in (tmp_path / "bad").rglob("*.jpg")) == ["001.jpg", "002.jpg"]
+    assert "46 records, 0 bad" in run(*verify, program=DATA).stdout
+    (own_photos / "red" / "003.jpg").write_bytes(b"")
+    (tmp_path / "bad" / "red" / "003.jpg").write_bytes(b"kept")
+    assert "cannot move" in run(*verify, f"--move_bad_to={tmp_path / 'bad'}", program=DATA, check=5).stderr
+    assert (tmp_path / "bad" / "red" / "003.jpg").read_bytes() == b"kept"
+
+
+def test_the_budget_is_handed_on(own_photos, run_dir):
+    for path in sorted(own_photos.rglob("*.jpg"))[::4]:
+        path.write_bytes(b"no image")
+    data = (f"--data_dir={own_photos}", f"--run_dir={run_dir}")
+    run(*FLAGS, *data, "--train_split=.", "--val_fraction=0.5", check=3)
+    run(*FLAGS, *data, "--train_split=.", "--val_fraction=0.5", "--max_bad_records=0.5")
+    assert "left out" in run("--mode=eval", *data).stderr
+
+
+def test_pictures_with_other_names_are_read_by_their_content(own_photos, tmp_path):
+    (own_photos / "red" / "000.jpg").rename(own_photos / "red" / "000.HEIC")
+    plan = json.loads(run(*FLAGS, f"--data_dir={own_photos}", "--train_split=.", "--dry_run", "--log_format=json").last_line)
+    assert plan["train_samples"] == 48
+    (tmp_path / "train").mkdir()
+    (own_photos / "red" / "001.jpg").rename(tmp_path / "train" / "a.jpg")
+    (tmp_path / "train.csv").write_text("file,label\na.jpg,red\n", encoding="utf-8")
+    said = run(*FLAGS, "--data_format=imagefolder", f"--data_dir={tmp_path}", "--dry_run", check=3).stderr
+    assert "labels of images are not read from a table" in said
+
+
+def test_a_short_epoch_has_a_point_of_training(photos, run_dir):
+    flags = [flag for flag in FLAGS if not flag.startswith(("--log_interval", "--epochs"))]
+    run(*flags, f"--data_dir={photos}", "--train_split=.", "--epochs=3", f"--run_dir={run_dir}")
+    assert len(metrics(run_dir, "train")) >= 3
+
+
+@pytest.mark.parametrize("name", ["resnet18.a1_in1k", "timm/resnet18.a1_in1k", "IMAGENET1K_V1"])
+def test_weights_by_name(photos, run_dir, tmp_path, name):
+    run(*FLAGS, f"--data_dir={photos}", "--train_split=.", "--max_steps=1", f"--run_dir={run_dir}")
+    caches = {"HF_HOME": str(tmp_path / "hf"), "TORCH_HOME": str(tmp_path / "torch")}
+    flags = (*FLAGS, f"--data_dir={photos}", "--train_split=.", f"--init_weights={name}", "--dry_run")
+    said = run(*flags, env=caches, check=2).stderr
+    is_torchs = name.startswith("IMAGENET")
+    assert ("curl -fL" if is_torchs else "hf download timm/resnet18.a1_in1k") in said
+    if is_torchs:
+        target = tmp_path / "torch" / "hub" / "checkpoints" / "resnet18-f37072fd.pth"
+        target.parent.mkdir(parents=True)
+        run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'made.pth'}")
+        shutil.copy(tmp_path / "made.pth", target)
+    else:
+        model = tmp_path / "hf" / "hub" / "models--timm--resnet18.a1_in1k"
+        target = model / "snapshots" / "0123abc" / "model.safetensors"
+        target.parent.mkdir(parents=True)
+        (model / "refs").mkdir()
+        (model / "refs" / "main").write_text("0123abc")
+        (model / "blob").write_bytes((run_dir / "model.safetensors").read_bytes())
+        target.symlink_to(os.path.relpath(model / "blob", target.parent))
+    assert f"--init_weights={name} is {target if is_torchs else target.parent}" in run(*flags, env=caches).stderr
+
+
+def test_hints_stay_with_images():
+    said = run("--task=image_regression", "--data_dir=none", check=2).stderr
+    assert "--task" in said and "mean text_" not in said

@@ -1,0 +1,222 @@
+#include "trainer/weights/text_model.h"
+
+#include <ATen/ATen.h>
+#include <torch/utils.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "data/shallow_json.h"
+#include "models/registry.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/config/flags.h"
+#include "trainer/errors.h"
+#include "trainer/weights/fitting_model.h"
+#include "trainer/weights/foreign_network.h"
+#include "trainer/weights/weight_files.h"
+
+namespace dtrain::weights {
+namespace {
+
+constexpr char kWeightsConfig[] = "the weights' config.json";
+
+// Returns what `understand` finds in a config.json of the family of `model`. `source` is the origin of the text, for
+// messages.
+template <typename Understand>
+auto Understood(const std::string& text, const std::string& source, const std::string& model,
+                const Understand& understand) {
+  const models::Family& family = models::FamilyOf(model);
+  try {
+    const nlohmann::json config = ParseShallow(text);
+    RequireKnownConfig(config, source, models::FamilyOf(model).models.front().name);
+    return understand(config, family.text);
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError(source + WhyNotJson(error), "name a Hugging Face config.json");
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(source + ": " + error.what(), "name the config.json of a " + family.name);
+  }
+}
+
+models::TextOptions OptionsIn(const std::string& text, const std::string& source, const std::string& model,
+                              const models::WeightShapes& weights = {}) {
+  return Understood(text, source, model, [&](const nlohmann::json& config, const models::TextFamily& family) {
+    return family.from_json(config, weights);
+  });
+}
+
+std::string ReadConfigFile(const std::string& path) {
+  std::error_code unreadable;  // for example, a link to itself
+  if (!std::filesystem::is_regular_file(path, unreadable)) {
+    throw UsageError("--model_config=" + path + " is not a file", "name a Hugging Face config.json");
+  }
+  return checkpoint::ReadTextFile(path, kMostConfigBytes);
+}
+
+models::TextOptions ShapeOf(const config::ModelConfig& model, const WeightsOutline& weights) {
+  const std::string& file = model.config_file;
+  if (!file.empty()) return OptionsIn(ReadConfigFile(file), file, model.name, weights.shapes);
+  if (const auto& named = models::FindModel(model.name)->text) return named(weights.shapes);
+  if (!weights.model_config.empty()) {
+    return OptionsIn(weights.model_config, kWeightsConfig, model.name, weights.shapes);
+  }
+  throw UsageError("--model=" + model.name + " has no shape of its own",
+                   "name a Hugging Face config.json with --model_config, or a folder that has one with --init_weights");
+}
+
+bool HasBlocks(const config::RunConfig& run) { return run.mode == "train" || run.mode == "eval"; }
+
+// The head's dropout in the config.json that gives the shape; empty if it says none.
+std::optional<double> HeadDropout(const config::ModelConfig& model, const WeightsOutline& weights) {
+  const std::string& file = model.config_file;
+  if (file.empty() && weights.model_config.empty()) return std::nullopt;
+  return Understood(file.empty() ? weights.model_config : ReadConfigFile(file), file.empty() ? kWeightsConfig : file,
+                    model.name, [](const nlohmann::json& config, const models::TextFamily& /*family*/) {
+                      return models::ClassifierDropoutFromJson(config);
+                    });
+}
+
+// A config.json must be of the model: the shapes of weights show the sizes in it, and nothing else shows the rest, with
+// other values of which they would compute something else, unnoticed.
+void RequireAgreement(const models::TextOptions& options, const std::string& config_json, const std::string& source,
+                      const std::string& model) {
+  if (config_json.empty()) return;
+  const auto said = nlohmann::json(OptionsIn(config_json, source, model).ToJson());
+  const auto ours = nlohmann::json(options.ToJson());
+  for (const char* key : models::FamilyOf(model).text.unseen_fields) {
+    if (said.at(key) == ours.at(key)) continue;
+    throw UsageError(source + " says " + key + " " + said.at(key).dump() + ", but the model has " + ours.at(key).dump(),
+                     "--model=" + models::FamilyOf(model).models.front().name +
+                         " without --model_config takes the shape that the weights come with; their sizes must be "
+                         "those in the config.json beside them");
+  }
+}
+
+void RequireFits(const models::TextShape& options, const config::Config& config, int64_t vocabulary) {
+  constexpr int64_t kSmallestVocabulary = 5;  // <s>, <pad>, </s>, <unk> and <mask>
+  if (options.vocab_size < kSmallestVocabulary) {
+    throw UsageError("a text model with a vocabulary of " + std::to_string(options.vocab_size) +
+                         " tokens has no room for the special ones and <mask>",
+                     "give --vocab_size=" + std::to_string(kSmallestVocabulary) +
+                         " or more, or check the word embeddings of --init_weights");
+  }
+  if (vocabulary > options.vocab_size) {
+    throw UsageError("the data has " + std::to_string(vocabulary) + " different tokens, but the model has " +
+                         std::to_string(options.vocab_size),
+                     "the model's vocabulary must be that of the data: check --model_config, --init_weights and "
+                     "--vocab_size");
+  }
+  const int64_t asked = config.text.vocab_size;
+  if (asked > 0 && config::WasGiven(config, "vocab_size") && asked != options.vocab_size && asked != vocabulary) {
+    throw UsageError("--vocab_size=" + std::to_string(asked) + " is not the size of the model's vocabulary, " +
+                         std::to_string(options.vocab_size) + " tokens",
+                     "leave it out: weights, config.json or tokenizer tell");
+  }
+  if (HasBlocks(config.run) && config.text.tokens_per_sample > options.longest_sequence) {
+    throw UsageError("--tokens_per_sample=" + std::to_string(config.text.tokens_per_sample) +
+                         " is more than the number of the model's positions, " +
+                         std::to_string(options.longest_sequence),
+                     "--tokens_per_sample=" + std::to_string(options.longest_sequence) + " is the most");
+  }
+}
+
+}  // namespace
+
+WeightsOutline OutlineOf(const checkpoint::NamedTensors& weights, const std::string& model_config) {
+  return {.shapes = models::ShapesOf(weights), .model_config = model_config};
+}
+
+WeightsOutline ReadOutline(const std::string& path) {
+  if (path.empty()) return {};
+  const WeightsPlace place = FindWeights(path);
+  WeightsHeader header = ReadWeightsHeader(place.file);
+  WeightsOutline outline{.shapes = std::move(header.shapes), .model_config = header.metadata[kModelConfigKey]};
+  if (!place.model_config.empty()) outline.model_config = place.model_config;
+  const std::string model = models::RecognisedModel(outline.shapes);
+  if (model.empty() || models::ReadsText(model)) return outline;
+  throw UsageError(path + " has the weights of --model=" + model + ", which reads no text",
+                   "name the weights of a model of text with --init_weights");
+}
+
+std::string NamedConfig(const config::ModelConfig& model) {
+  if (!model.config_file.empty()) return ReadConfigFile(model.config_file);
+  const std::string& weights = model.init_weights;
+  return !weights.empty() && HoldsWeights(weights) ? FindWeights(weights).model_config : "";
+}
+
+models::TextOptions TextOptionsOf(const config::Config& config, int64_t vocabulary, const WeightsOutline& weights) {
+  const std::string& model = config.model.name;
+  models::TextOptions options = ShapeOf(config.model, weights);
+  models::TextShape& shape = options.shape;
+  const bool shape_is_whole = !config.model.config_file.empty();
+  if (!shape_is_whole && !models::FindModel(model)->fits(weights.shapes)) {
+    if (vocabulary == 0) {
+      throw UsageError("the size of the vocabulary is unknown", "give --vocab_size, --model_config or --init_weights");
+    }
+    shape.vocab_size = vocabulary;
+    shape.longest_sequence = config.text.tokens_per_sample;
+  }
+  RequireAgreement(options, weights.model_config, kWeightsConfig, model);
+  if (shape_is_whole) {
+    RequireAgreement(options, ReadConfigFile(config.model.config_file), config.model.config_file, model);
+  }
+  RequireFits(shape, config, vocabulary);
+  // An exported model says with which dropout it was trained, so that training it on elsewhere begins with that.
+  if (config.run.mode == "export" && !weights.model_config.empty()) {
+    const models::TextShape trained = OptionsIn(weights.model_config, kWeightsConfig, model).shape;
+    shape.dropout = trained.dropout;
+    shape.attention_dropout = trained.attention_dropout;
+  }
+  shape.dropout = config.model.dropout.value_or(shape.dropout);
+  shape.attention_dropout = config.model.attention_dropout.value_or(shape.attention_dropout);
+  shape.checkpoint_activations = config.model.activation_checkpointing;
+  return options;
+}
+
+std::string TakeTokensOfModel(config::Config& config) {
+  const config::ModelConfig& model = config.model;
+  const bool tells_shape = !model.config_file.empty() || !model.init_weights.empty();
+  if (!HasBlocks(config.run) || !tells_shape || !models::ReadsText(model.name)) return "";
+  if (config::WasGiven(config, "tokens_per_sample")) return "";
+  const int64_t longest = ShapeOf(model, ReadOutline(model.init_weights)).shape.longest_sequence;
+  if (config.text.tokens_per_sample <= longest) return "";
+  config.text.tokens_per_sample = longest;
+  return "--tokens_per_sample=" + std::to_string(longest) + ", as many as the model has positions";
+}
+
+int64_t BenchVocabulary(const config::Config& config) {
+  if (config.text.vocab_size > 0) return config.text.vocab_size;
+  const auto& named = models::FindModel(config.model.name)->text;
+  return named ? named({}).shape.vocab_size : 0;
+}
+
+models::ClassifierOptions ClassifierOf(const config::Config& config, const WeightsOutline& weights,
+                                       std::vector<std::string> labels, bool regression) {
+  models::ClassifierOptions head{.labels = std::move(labels), .regression = regression};
+  if (!config.model.dropout) head.dropout = HeadDropout(config.model, weights);
+  return head;
+}
+
+std::optional<models::ClassifierOptions> ClassifierIn(const WeightsOutline& weights, const std::string& model) {
+  const int64_t outputs = models::FamilyOf(model).text.classifier_outputs(weights.shapes);
+  if (outputs == 0) return std::nullopt;
+  if (!weights.model_config.empty()) {
+    const auto said = Understood(weights.model_config, kWeightsConfig, model,
+                                 [](const nlohmann::json& config, const models::TextFamily& family) {
+                                   return models::ClassifierFromJson(config, family.classifier);
+                                 });
+    if (said && said->outputs() == outputs) return said;
+  }
+  return models::ClassifierOptions{.labels = models::NumberedLabels(outputs), .regression = outputs == 1};
+}
+
+std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options,
+                                                 const models::ClassifierOptions* head, int64_t seed,
+                                                 at::Device device) {
+  torch::manual_seed(static_cast<uint64_t>(seed));
+  auto model = MadeIfItFits([&] { return options.Make(head); });
+  model->to(device);
+  return model;
+}
+
+}  // namespace dtrain::weights
