@@ -55,7 +55,7 @@ TEST(Attend, BothKernelsForPackedSequencesAgree) {
   at::manual_seed(8);
   const at::Tensor ids = at::ones({3, 40}, at::kLong);
   const at::Tensor attended = at::arange(40).unsqueeze(0).lt(at::tensor({40, 3, 17}).unsqueeze(1));
-  const models::Sequences sequences = models::Packed(ids, attended, /*padding_id=*/1).To(gpu);
+  const models::Sequences sequences = models::Packed(ids, attended, models::TextShape{.padding_id = 1}).To(gpu);
   const at::Tensor values = at::randn({3, 60, kHidden}), gradient = at::randn({60, kHidden}).to(gpu);
   for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
     std::vector<at::Tensor> results[2];

@@ -125,7 +125,7 @@ IMAGE_TABLE = [
                  settings={"eval_resize": 412, "interpolation": "bicubic", "bn_momentum": 0.01, "bn_eps": 1e-3, "drop_path": 0.2}),
     image_recipe("efficientnet_b0_timm", 2, 384, 750683, 5004, 0.048,
                  RMSPROP.format(0.001, "1e-05") + SMOOTHED + ", EMA 0.9999", "step",
-                 "crop and flip, randaugment (nearest), random erasing 0.2",
+                 "crop and flip, rand-m9-mstd0.5, random erasing 0.2",
                  settings={"lr_decay_epochs": [2.4], "lr_decay_factor": 0.97, "dropout": 0.2, "drop_path": 0.2,
                            "schedule_through_warmup": True, "lr_per_epoch": True, "interpolation": "random"}),
     image_recipe("efficientnet_b7", 24, 8, 300273, 0, 0.15, PLAIN, "step", micro_steps=2, size=600,

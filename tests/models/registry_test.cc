@@ -159,10 +159,10 @@ TEST(Registry, EveryWeightIsDrawnAndFitsItsModelAlone) {
     }
     return ShapesOf(weights);
   };
-  const RobertaOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
+  const EncoderOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
   std::vector<std::pair<std::string, WeightShapes>> known = {
-      {"roberta", shapes_of("roberta", *RobertaForMaskedLM(small))},
-      {"roberta", shapes_of("roberta", *RobertaForSequenceClassification(small, 2, 0))},
+      {"roberta", shapes_of("roberta", RobertaForMaskedLM(small))},
+      {"roberta", shapes_of("roberta", RobertaForSequenceClassification(small, 2, 0))},
       {"none", {}},
       {"none", {{"fc.weight", {10, 512}}, {"fc.bias", {10}}}},
       {"none", {{"conv_proj.weight", {768, 3, 16, 16}}, {"heads.head.weight", {1000, 768}}}}};

@@ -37,7 +37,9 @@ std::string DescribeAugmentation(const ImageConfig& image, const std::string& by
   const std::string& augment = image.augment == "auto" ? by_default : image.augment;
   Sentence sentence;
   if (augment != "none") sentence.Add(DescribeCrop(image));
-  if (augment != "none" && augment != "basic") sentence.Add(augment + " (" + image.augment_interpolation + ")");
+  if (augment != "none" && augment != "basic") {
+    sentence.Add(IsTimmAugmentation(augment) ? augment : augment + " (" + image.augment_interpolation + ")");
+  }
   if (image.color_jitter != std::vector<double>(image.color_jitter.size(), 0)) {
     sentence.Add("color jitter " + ToText(image.color_jitter));
   }

@@ -242,9 +242,9 @@ TEST_F(Sentences, AFileWithoutLabelsIsRead) {
   EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, lines); }), HasSubstr("in.txt has single texts"));
   EXPECT_EQ(OpenUnlabelled(pairs, folder_.Write("in.csv", "id,text,text_pair\n1,a,b\n")).texts[0].pair, "b");
   const SentenceSplit gaps = OpenUnlabelled(Options(), folder_.Write("gaps.txt", "\none\n \t\ntwo\n"));
-  EXPECT_THAT(gaps.texts, ElementsAre(Not(Truly(HasText)), Truly(HasText), Not(Truly(HasText)), Truly(HasText)));
-  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(Options(), folder_.Write("gaps.csv", "id,text\n1,\n2, \n")); }),
-              HasSubstr("gaps.csv line 2: the text is empty (2 rows have no text)"));
+  const auto has_error = [](const SentenceText& text) { return text.error.ends_with("the text is empty"); };
+  EXPECT_THAT(gaps.texts,
+              ElementsAre(Truly(has_error), Not(Truly(has_error)), Truly(has_error), Not(Truly(has_error))));
   EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, folder_.Write("in.json", "")); }),
               HasSubstr("is not a table of texts"));
 }
