@@ -139,7 +139,7 @@ TEST(CommandLine, HelpAndVersionAnswer) {
 }
 
 TEST(CommandLine, AFlagOfAnotherToolIsAnsweredWithOurs) {
-  EXPECT_EQ(Mistakes({"--num-train-epochs", "3"}), "--num-train-epochs: no such flag; dtrain has --epochs");
+  EXPECT_EQ(Mistakes({"--max-epochs", "3"}), "--max-epochs: no such flag; dtrain has --epochs");
   EXPECT_EQ(Mistakes({"--train_batch_size=3"}), "--train_batch_size: no such flag; dtrain has --batch_size");
   for (const auto& [name, ours] : ForeignFlags()) {
     EXPECT_TRUE(FindFlag(name) == nullptr && FindAlias(name, nullptr) == nullptr) << name << " is understood";
