@@ -168,7 +168,7 @@ TIMMS = [("AutoContrast", 5), ("Equalize", 5), ("Invert", 5), ("Rotate", 9), ("R
 def test_operators_are_timms(tmp_path, between, monkeypatch):
     image = photo(97, 97, seed=64)
     image.save(tmp_path / "in.png")
-    for name, level in TIMMS:
+    for name, level in TIMMS if between == "bicubic" else [one for one in TIMMS if one[0][:5] in ("Rotat", "Shear", "Trans")]:
         subprocess.run([DUMP, "timm", name, str(level), between, tmp_path / "out", tmp_path / "in.png"], check=True)
         ours = load_file(tmp_path / "out")["images"][0].astype(int)
         monkeypatch.setattr(auto_augment, "_randomly_negate", lambda value, negative=level < 0: -value if negative else value)
