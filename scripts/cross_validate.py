@@ -21,7 +21,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from safe_files import DATA, Failure, Parser, exit_code, parse_json, read_bounded, replace, shown
+from safe_files import DATA, Failure, Parser, exit_code, output_file, parse_json, read_bounded, replace, shown
 
 MOST_BYTES = 1 << 30
 LONGEST_CELL = 16 << 20
@@ -69,6 +69,9 @@ def main() -> int:
     csv.field_size_limit(LONGEST_CELL)
     options, command = parse_arguments(sys.argv[1:])
     options.output.mkdir(parents=True, exist_ok=True)
+    table, numbers = options.output / "out_of_fold.csv", options.output / "summary.json"
+    output_file(table, [".csv"], [], b",prediction,loss")
+    output_file(numbers, [".json"], [], b'"standard_deviation"')
     header, samples, results = [], [], []
     for number in range(1, options.folds + 1):
         fold = options.output / f"fold-{number}"
@@ -82,12 +85,12 @@ def main() -> int:
     samples.sort(key=lambda row: -float(row[loss]))
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([header, *samples])
-    replace(options.output / "out_of_fold.csv", text.getvalue())
+    replace(table, text.getvalue())
     values = {name: [one[name] for one in results] for name in results[0] if name.startswith("val_")}
     summary = {name: {"mean": statistics.fmean(each), "standard_deviation": statistics.stdev(each), "folds": each}
                for name, each in values.items()}
-    replace(options.output / "summary.json", json.dumps(summary, indent=2) + "\n")
-    print(f"{len(samples)} samples, each predicted once: {shown(options.output / 'out_of_fold.csv')}")
+    replace(numbers, json.dumps(summary, indent=2) + "\n")
+    print(f"{len(samples)} samples, each predicted once: {shown(table)}")
     print(" ".join(f"{name}={one['mean']:.4g}±{one['standard_deviation']:.2g}" for name, one in summary.items()))
     return 0
 

@@ -38,6 +38,7 @@ std::vector<Output> MainOutputs(const PrepareOptions& options) {
   Output output{.flag = "--output", .path = options.output, .in_folder = true};
   if (options.command == "pack") output.is_own_folder = HoldsPack;
   if (options.command == "verify") {
+    if (QuarantineList(options).empty()) return {};
     output.files = {QuarantineList(options)};
     output.path = std::filesystem::path(output.files[0]).parent_path().string();
     output.marks = {{"{\"split\":"}};
@@ -50,8 +51,9 @@ std::vector<Output> MainOutputs(const PrepareOptions& options) {
 void RequireOutputs(const PrepareOptions& options) {
   std::vector<Output> outputs;
   for (const auto& [flag, path] : options.written) {
-    // A file for a flag that is not named here must be new or empty.
-    if (flag != "output") outputs.push_back({.flag = "--" + flag, .path = path, .in_folder = flag == "index_dir"});
+    // A file for a flag that is not named here must be new or empty. --move_bad_to never replaces a file.
+    const bool in_folder = flag == "index_dir" || flag == "move_bad_to";
+    if (flag != "output") outputs.push_back({.flag = "--" + flag, .path = path, .in_folder = in_folder});
   }
   if (options.command == "verify" || !options.output.empty()) {
     std::ranges::move(MainOutputs(options), std::back_inserter(outputs));
@@ -60,9 +62,9 @@ void RequireOutputs(const PrepareOptions& options) {
 }
 
 std::string QuarantineList(const PrepareOptions& options) {
-  const std::string& folder = !options.output.empty()      ? options.output
-                              : !options.index_dir.empty() ? options.index_dir
-                                                           : options.data_dir;
+  const std::string& named = options.output.empty() ? options.index_dir : options.output;
+  if (named.empty() && FormatOf(options) == "imagefolder") return "";
+  const std::string& folder = named.empty() ? options.data_dir : named;
   return folder + "/quarantine.jsonl";
 }
 

@@ -25,7 +25,8 @@ void RequireOutputs(const PrepareOptions& options);
 // Whether an earlier call of pack has filled the folder, or another machine is beginning to.
 bool HoldsPack(const std::string& folder);
 
-// Returns the list in which verify names bad records.
+// Returns the list in which verify names bad records. Empty for folders of images, unless a folder was named for it,
+// since nothing is to be left among people's photos.
 std::string QuarantineList(const PrepareOptions& options);
 
 // Returns the dict.txt in the folder of the token files PREFIX.bin and PREFIX.idx.

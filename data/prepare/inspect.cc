@@ -128,11 +128,10 @@ std::vector<BadRecord> VerifySplit(const OpenSplit& split, const Check& check_re
   return bad;
 }
 
-// Empties the list of bad records and returns its path. Folders of images have none unless a folder was named for it,
-// since nothing is to be left among people's photos.
-std::string PrepareList(const PrepareOptions& options, bool are_files) {
-  if (are_files && options.output.empty() && options.index_dir.empty()) return "";
+// Empties the list of bad records and returns its path; empty without one.
+std::string PrepareList(const PrepareOptions& options) {
   std::string list = QuarantineList(options);
+  if (list.empty()) return list;
   std::error_code ignored;
   fs::create_directories(fs::path(list).parent_path(), ignored);
   const int descriptor = CreateAnew(list);  // the list holds the bad records of this pass alone
@@ -208,7 +207,7 @@ void Inspect(const PrepareOptions& options) {
 void Verify(const PrepareOptions& options) {
   const bool are_files = FormatOf(options) == "imagefolder";
   const std::vector<OpenSplit> splits = OpenSplits(options, false);
-  const std::string list = PrepareList(options, are_files);
+  const std::string list = PrepareList(options);
   if (!options.move_bad_to.empty()) RequirePlaceForBad(options, are_files);
   int64_t bad = 0;
   for (const OpenSplit& split : splits) {

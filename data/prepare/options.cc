@@ -168,7 +168,7 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"strict_data", "pack", true, "true or false", "Fail at the first unreadable record.", Boolean(o.strict_data)},
       {"move_bad_to", "verify", false, "a folder",
        "Move bad image files into this folder, outside of the data, under split and class. For whoever has photos of which "
-       "some are broken.", Text(o.move_bad_to)},
+       "some are broken.", Text(o.move_bad_to), false, PathUse::kWritten},
       {"decode", "inspect", true, "true or false", "Decode images and add width, height and mean_rgb, or error.", Boolean(o.decode)},
       {"limit", "inspect", false, "a whole number, 0 or more", "Number of records per split; 0: all. [default: 0]",
        Integer(o.limit, 0, INT64_MAX)},

@@ -208,13 +208,13 @@ def test_a_blank_text_is_a_row_that_says_so(reviews, tmp_path):
         outcome = run(*predict, f"--{'features' if name == 'out.npy' else 'output'}={tmp_path / 'new' / name}", check=5)
         assert "--run_dir" not in outcome.stderr.split("what to do: ")[1] and "/new/" in outcome.stderr
         outcome = run(*predict, f"--{'features' if name == 'out.npy' else 'output'}={tmp_path / name}")
-        assert outcome.last_line == "predicted=2 unreadable=2" and "2 texts of --input: the text is empty" in outcome.stderr
+        assert outcome.last_line == "predicted=2 unreadable=2" and "2 rows could not be read" in outcome.stderr
         if name == "out.npy":
             assert numpy.isnan(numpy.load(tmp_path / name)).all(axis=1).tolist() == [False, True, True, False]
         text = (tmp_path / name.replace("npy", "jsonl")).read_text(encoding="utf-8")
         rows = list(csv.DictReader(io.StringIO(text))) if name == "out.csv" else list(map(json.loads, text.splitlines()))
         assert [row["text"] for row in rows] == ["the cat", "", " ", "the dog"]
-        assert [row.get("error") or "" for row in rows] == ["", "the text is empty", "the text is empty", ""]
+        assert [row.get("error", "").partition(" line ")[2] for row in rows] == ["", *(f"{line}: the text is empty" for line in (2, 3)), ""]
         (tmp_path / name).unlink()
         (tmp_path / "out.jsonl").unlink(missing_ok=True)
 

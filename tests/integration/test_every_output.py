@@ -23,6 +23,7 @@ COMMANDS = {
                          ("predict", "x.npy", "x.jsonl")],
     (DATA, "output"): [("pack", "x", "x"), ("verify", "x", "x"), ("tokenize", "x", "x.bin"), ("tokenize", "x", "x.idx")],
     (DATA, "index_dir"): [("index", "x", "x")],
+    (DATA, "move_bad_to"): [("verify", "x", "x")],
     (BENCH, "dump"): [("loader", "x", "x")],
     (BENCH, "slow_file"): [("pairs", "x", "x")],
 }
@@ -67,7 +68,7 @@ def put(target: str, path, few_images, trained) -> None:
         path.symlink_to(trained / "model.safetensors")
     elif target == "folder":
         path.mkdir()
-        for name in ("notes", "model.safetensors", "confusion_matrix.csv", "quarantine.jsonl"):
+        for name in ("notes", "model.safetensors", "confusion_matrix.csv", "quarantine.jsonl", "error.json", "tokenizer"):
             (path / name).write_text("precious", encoding="ascii")
     elif target == "device":
         os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
@@ -102,7 +103,7 @@ def test_nothing_of_others_is_replaced(commands, few_images, module_dir, tmp_pat
                       cwd=folder, check=None)
         after = state(folder)
         assert {path: after.get(path) for path in before} == before, (target, outcome)
-        takes_any_folder = target == "folder" and flag == "index_dir"
+        takes_any_folder = target == "folder" and flag in ("index_dir", "move_bad_to")
         assert outcome.code == (0 if takes_any_folder else 2), (target, outcome)
 
     with ThreadPoolExecutor(2) as pool:

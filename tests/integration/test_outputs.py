@@ -76,9 +76,9 @@ def test_an_export_replaces_only_an_export(trained, tmp_path):
     assert "files of another origin" in export(trained, folder, check=2).stderr
     # A training does not replace it either, nor what it starts from.
     train = (*TINY, "--data_format=synthetic", "--num_classes=4", "--max_steps=1", f"--run_dir={folder}")
-    assert "not the configuration of a run" in refused(*train)
+    assert "config.json exists, and this command did not write it" in refused(*train)
     (folder / "config.json").unlink()
-    assert "which --init_weights reads" in refused(*train, f"--init_weights={folder / 'model.safetensors'}")
+    assert "which is read" in refused(*train, f"--init_weights={folder / 'model.safetensors'}")
     assert sha256(folder / "model.safetensors") == first and len(list(folder.iterdir())) == 1
 
 

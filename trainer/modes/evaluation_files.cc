@@ -14,13 +14,6 @@ namespace dtrain::modes {
 namespace {
 namespace fs = std::filesystem;
 
-// "eval-val"; "eval-held_out" for the held-out part of any split.
-std::string FolderName(const tasks::DataSplit& split) {
-  std::string name = split.whole.empty() ? split.name : "held_out";
-  std::replace(name.begin(), name.end(), '/', '-');
-  return "eval-" + name;
-}
-
 void Write(const report::RunDirectory& files, const report::RunResult& result, const data::Classes& classes) {
   std::error_code said_by_writing;
   fs::create_directories(files.root, said_by_writing);
@@ -38,6 +31,11 @@ void Write(const report::RunDirectory& files, const report::RunResult& result, c
 
 }  // namespace
 
+std::string EvaluationFolder(std::string set) {
+  std::replace(set.begin(), set.end(), '/', '-');
+  return "eval-" + set;
+}
+
 void KeepEvaluation(const report::RunResult& result, const tasks::DataSets& data, const config::Config& config,
                     const std::string& run_directory) {
   const std::string& output = config.run.output;
@@ -51,7 +49,9 @@ void KeepEvaluation(const report::RunResult& result, const tasks::DataSets& data
       of_set.validation->further.clear();
       of_set.validation->split.clear();  // the folder tells
       const bool is_root = i == 0 && (!output.empty() || !data::IsRun(root));
-      Write(report::RunDirectory(is_root ? root : root / FolderName(*sets[i])), of_set, data.classes);
+      Write(report::RunDirectory(
+                is_root ? root : root / EvaluationFolder(sets[i]->whole.empty() ? sets[i]->name : "held_out")),
+            of_set, data.classes);
     }
   } catch (const StorageError& error) {
     if (!output.empty()) throw;

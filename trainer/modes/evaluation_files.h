@@ -11,6 +11,9 @@
 
 namespace dtrain::modes {
 
+// Returns the name of the folder of a set's files, eval-SPLIT; eval-held_out for the held-out part of any split.
+std::string EvaluationFolder(std::string set);
+
 // Writes result.json, and confusion_matrix.csv and class_accuracy.csv where confusions were counted, of each set (the
 // one that decides first, with the others in its `further`), into eval-SPLIT of the run directory, or of --output;
 // there, and in a directory that is no run's, the files of the first set lie in the folder itself. An empty run

@@ -7,10 +7,10 @@
 #include <system_error>
 
 #include "data/folder_names.h"
-#include "data/storage.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
+#include "trainer/modes/evaluation_files.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/export_files.h"
 #include "trainer/tasks/feature_file.h"
@@ -22,7 +22,21 @@ namespace fs = std::filesystem;
 using data::Mark;
 using data::Output;
 
-const std::vector<Mark> kConfusions = {{"true class,"}, {"class,samples,correct,"}};
+const std::vector<Mark> kEvaluation = {{"true class,"}, {"class,samples,correct,"}, {"{", "\"samples_seen\":"}};
+
+// Returns the files of an evaluation, of its first set in `folder`, of others in folders of their own.
+std::vector<std::string> EvaluationFiles(const fs::path& folder, const config::DataConfig& data) {
+  std::vector<fs::path> folders = {folder};
+  for (const std::string& set : config::ValSplits(data)) folders.push_back(folder / EvaluationFolder(set));
+  std::vector<std::string> files;
+  for (const fs::path& place : folders) {
+    const report::RunDirectory of_set(place);
+    for (const fs::path& file : {of_set.result_json, of_set.confusion_matrix, of_set.class_accuracy}) {
+      files.push_back(file.string());
+    }
+  }
+  return files;
+}
 
 // The folders of a run would be classes of the data from then on.
 void RequireOutsideOfSplits(const fs::path& run, const config::DataConfig& data) {
@@ -49,15 +63,19 @@ std::vector<Output> RunOutputs(const config::Config& config) {
   if (trains) RequireOutsideOfSplits(dir.empty() ? "runs" : dir, config.data);
   if (dir.empty() || data::IsRun(dir) || (!trains && config.run.mode != "eval")) return {};
   const report::RunDirectory run(dir);
-  std::vector<fs::path> files = {run.result_json, run.confusion_matrix, run.class_accuracy};
+  Output output{.flag = "--run_dir",
+                .path = dir,
+                .marks = kEvaluation,
+                .files = EvaluationFiles(dir, config.data),
+                .in_folder = true};
   if (trains) {
-    files.insert(files.end(), {run.config_json, run.classes, run.metrics_jsonl, run.times_jsonl, run.spikes_jsonl,
-                               run.model, run.model_best, run.model_ema, run.root / "latest"});
+    for (const fs::path& file :
+         {run.config_json, run.classes, run.metrics_jsonl, run.times_jsonl, run.spikes_jsonl, run.quarantine(0),
+          run.error_json, run.model, run.model_best, run.model_ema, run.root / "latest", run.root / "tokenizer"}) {
+      output.files.push_back(file.string());
+    }
+    for (const char* key : {"\"run_dir\":", "\"exit_code\":", "\"split\":"}) output.marks.push_back({"{", key});
   }
-  Output output{.flag = "--run_dir", .path = dir, .marks = kConfusions, .in_folder = true};
-  output.marks.push_back({"{\n", "\"samples_seen\": "});
-  output.marks.push_back({"{\n", "\"run_dir\": "});
-  for (const fs::path& file : files) output.files.push_back(file.string());
   return {output};
 }
 
@@ -66,9 +84,8 @@ std::vector<Output> MainOutputs(const config::Config& config) {
   Output output{.flag = "--output", .path = path};
   if (mode == "eval") {
     if (data::IsSameFile(path, config.run.dir) || data::IsSameFile(path, weights::NamedRun(config))) return {};
-    const report::RunDirectory folder(path);
-    output.files = {folder.confusion_matrix.string(), folder.class_accuracy.string()};
-    output.marks = kConfusions;
+    output.files = EvaluationFiles(path, config.data);
+    output.marks = kEvaluation;
     output.in_folder = true;
   } else if (mode == "export") {
     output.marks = {{"", tasks::kExportedBy}};
@@ -79,9 +96,9 @@ std::vector<Output> MainOutputs(const config::Config& config) {
       output.is_own_folder = tasks::HoldsExport;
     }
   } else {
-    output.marks = {{"file,class_1,name_1,"},    {"text,prediction"},          {"text,pair,prediction"},
-                    {"{\"file\":", "\"top\":["}, {"{\"file\":", "\"error\":"}, {"{\"text\":", "\"prediction\":"},
-                    {"", tasks::kPredictedBy}};
+    output.marks = {{"file,class_1,name_1,"},     {"text,prediction"},          {"text,pair,prediction"},
+                    {"{\"file\":", "\"top\":["},  {"{\"file\":", "\"error\":"}, {"{\"text\":", "\"prediction\":"},
+                    {"{\"text\":", "\"error\":"}, {"", tasks::kPredictedBy}};
   }
   return {output};
 }
