@@ -152,7 +152,7 @@ EncoderOptions RobertaFromJson(const nlohmann::json& config) {
   options.layer_norm_epsilon = 1e-12;
   ReadWhole(config, "vocab_size", 5, kMost, options.vocab_size);
   ReadWhole(config, "hidden_size", 1, kMost, options.hidden_size);
-  ReadWhole(config, "num_hidden_layers", 1, 10'000, options.layers);
+  ReadWhole(config, "num_hidden_layers", 1, 1'000, options.layers);
   ReadWhole(config, "num_attention_heads", 1, kMost, options.heads);
   ReadWhole(config, "intermediate_size", 1, kMost, options.intermediate_size);
   ReadWhole(config, "pad_token_id", 0, options.vocab_size - 1, options.padding_id);

@@ -56,9 +56,6 @@ Synthetic::Synthetic(int64_t size, int64_t num_classes, int64_t height, int64_t 
     throw DataError("synthetic data needs at least one record, class and pixel");
   }
   rows_ = {.type = ElementType::kUInt8, .height = height, .width = width, .planar = false};
-  pool_.resize(static_cast<size_t>(kPoolRecords * rows_.bytes()));
-  RandomGenerator random({.seed = seed, .sample = -1, .stream = RandomStream::kSynthetic});
-  for (uint8_t& pixel : pool_) pixel = static_cast<uint8_t>(random.Next32() >> 24);
 }
 
 int64_t Synthetic::Label(int64_t index) const {
@@ -66,6 +63,11 @@ int64_t Synthetic::Label(int64_t index) const {
 }
 
 std::vector<uint8_t> Synthetic::Read(int64_t index) const {
+  std::call_once(is_drawn_, [this] {  // not before, because a plan needs no pixels
+    pool_.resize(static_cast<size_t>(kPoolRecords * rows_.bytes()));
+    RandomGenerator random({.seed = seed_, .sample = -1, .stream = RandomStream::kSynthetic});
+    for (uint8_t& pixel : pool_) pixel = static_cast<uint8_t>(random.Next32() >> 24);
+  });
   const auto begin = pool_.begin() + index % kPoolRecords * rows_.bytes();
   return {begin, begin + rows_.bytes()};
 }

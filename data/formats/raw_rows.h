@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,7 +49,8 @@ class Synthetic : public RecordSource {
  private:
   int64_t size_, num_classes_, seed_;
   RawRows rows_;
-  std::vector<uint8_t> pool_;
+  mutable std::once_flag is_drawn_;
+  mutable std::vector<uint8_t> pool_;
 };
 
 }  // namespace dtrain::data

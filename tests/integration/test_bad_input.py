@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from command import TINY, TINY_RESNET, load_json, losses, metrics, run, sha256
+from command import MAIN, TINY, TINY_RESNET, load_json, losses, metrics, run, sha256
 
 NOISE = ("Traceback", "Aborted", "core dumped", "terminate called", "Exception raised from", "frame #", "what():")
 
@@ -282,3 +282,10 @@ def test_a_grey_and_a_cmyk_image_are_no_damage(own_images, run_dir):
         Image.open(path).convert(mode).save(path)
     run(*TINY, f"--data_dir={own_images}", "--epochs=1", "--strict_data", f"--run_dir={run_dir}")
     assert not (run_dir / "quarantine.jsonl").exists()
+
+
+@pytest.mark.parametrize("size", ["--num_classes=10000000", "--image_size=8192"])
+def test_a_plan_of_any_size_needs_little_memory(run_dir, size):
+    outcome = run(f"--as={4 << 30}", MAIN, *TINY_RESNET, "--data_format=synthetic", size, f"--run_dir={run_dir}", "--dry_run",
+                  program="prlimit", check=None)
+    assert outcome.code == 0 or (outcome.code == 7 and "GiB of memory" in outcome.stderr), outcome

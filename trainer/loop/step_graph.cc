@@ -109,7 +109,8 @@ void StepGraph::Record(Variant& variant, const data::Batch& batch, const Step& s
 }
 
 void StepGraph::RecordOrGiveUp(Variant& variant, const data::Batch& batch, const Step& step) {
-  if (!required_ && CountGraphs() == 0 && !graphs_->HasRoom()) {
+  // All graphs share the memory that was free before the first. One that takes another's place needs no more.
+  if (!required_ && most_graphs_ == kMostGraphs && CountGraphs() == 0 && !graphs_->HasRoom()) {
     report::LogInfo(
         "--cuda_graphs=auto: steps run without a graph from now on, since the GPU's memory would not hold "
         "an unrecorded step (a short batch, an evaluation) beside it");
