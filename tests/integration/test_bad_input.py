@@ -247,14 +247,14 @@ def test_a_file_in_the_place_of_the_run_directory(few_images, tmp_path):
 
 
 def test_predict_on_what_is_no_input(weights, tmp_path):
-    flags = ("--mode=predict", "--model=resnet18", f"--init_weights={weights}", f"--output={tmp_path / 'out'}")
+    flags = ("--mode=predict", "--model=resnet18", f"--init_weights={weights}", f"--output={tmp_path / 'out.safetensors'}")
     path = tmp_path / "in.safetensors"
     assert str(path) in failure(2, *flags, f"--input={path}")
     save_file({"pictures": np.zeros((1, 3, 32, 32), np.float32)}, path)
     assert "no tensor images" in failure(3, *flags, f"--input={path}")
     save_file({"images": np.zeros((1, 32, 32, 3), np.uint8)}, path)
     assert "float32" in failure(3, *flags, f"--input={path}")
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out.safetensors").exists()
 
 
 def test_eval_without_weights(few_images):

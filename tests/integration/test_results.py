@@ -79,7 +79,8 @@ def test_groups_and_folds(photos, tmp_path):
         whole |= part
     assert len(whole) == 48
     flags = (*FLAGS, f"--data_dir={photos}", "--train_split=.", "--dry_run")
-    for wrong in ("--val_fold=4/3", "--val_fold=1/3 --val_fraction=0.1", "--val_fraction=0.2 --group_pattern=("):
+    for wrong in ("--val_fold=4/3", "--val_fold=1/3 --val_fraction=0.1", "--val_fraction=0.2 --group_pattern=(",
+                  "--val_fold=1/3 --group_pattern=jpg"):
         run(*flags, *wrong.split(), check=2)
 
 
@@ -100,13 +101,13 @@ def test_cross_validation_predicts_each_sample_once(photos, tmp_path):
 def test_a_few_broken_photos_end_nothing(own_photos, run_dir, tmp_path):
     for name in ("blue/001.jpg", "red/002.jpg"):
         (own_photos / name).write_bytes(b"no image")
-    before = sorted(own_photos.rglob("*"))
     said = run(*FLAGS, f"--data_dir={own_photos}", "--train_split=.", "--val_fraction=0.25", f"--run_dir={run_dir}").stderr
     assert "2 records could not be read" in said and "--move_bad_to=DIR" in said
     run("--mode=eval", f"--data_dir={own_photos}", f"--run_dir={run_dir}")
     run("--mode=predict", f"--run_dir={run_dir}", f"--input={own_photos}", f"--output={tmp_path / 'p.csv'}")
     for path in own_photos.glob(".*.index"):
-        path.unlink()  # of the training
+        path.unlink()  # a training keeps it
+    before = sorted(own_photos.rglob("*"))
     verify = ("verify", f"--data_dir={own_photos}")
     outcome = run(*verify, program=DATA, check=3)
     assert f"{own_photos}/blue/001.jpg: not an image" in outcome.stdout and f"{own_photos}: 48 records, 2 bad" in outcome.stdout

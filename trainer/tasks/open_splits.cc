@@ -83,6 +83,10 @@ void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
                          train.name + " is less than one sample",
                      "raise it; each class needs two samples at least, of which one stays in the training split");
   }
+  if (positions.train.empty()) {
+    throw UsageError(FractionText(config) + ": all samples of split " + train.name + " are one group",
+                     "check --group_pattern or --group_column: each group is in one part");
+  }
   if (config.run.mode == "train") {
     report::LogInfo("validation: " + std::to_string(positions.val.size()) + " of the " + std::to_string(whole->size()) +
                     " samples of '" + train.name + "' (" + FractionText(config) + "), " +
