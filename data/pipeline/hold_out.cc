@@ -29,7 +29,8 @@ std::vector<std::vector<int64_t>> GroupsOf(const RecordSource& whole, const Hold
   std::map<std::string_view, size_t> number_of;
   for (const int64_t position : Permutation(whole.size(), options.seed, kNoEpoch)) {
     size_t number = groups.size();
-    const std::string_view name = options.groups.empty() ? "" : options.groups[static_cast<size_t>(position)];
+    std::string_view name;
+    if (!options.groups.empty()) name = options.groups[static_cast<size_t>(position)];
     if (!name.empty()) number = number_of.try_emplace(name, number).first->second;
     if (number == groups.size()) groups.emplace_back();
     groups[number].push_back(position);

@@ -54,8 +54,10 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
 void KeepSamples(nlohmann::json& state, config::Config& config) {
   const auto take = [&](const char* part, const std::string& flag) {
     if (!state.is_object() || !state.contains(part) || !state[part].is_object()) return;
-    weights::AddWhatEarlierVersionsDid(state[part]);
-    config::TakeFrom(state[part], {flag}, config);
+    nlohmann::json settings = state[part];
+    weights::AddWhatEarlierVersionsDid(settings);
+    config::TakeFrom(settings, {flag}, config);
+    if (settings.contains(flag)) state[part][flag] = settings[flag];
   };
   take("run", "split_seed");
   take("config", "exif_orientation");

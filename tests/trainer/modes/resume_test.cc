@@ -12,7 +12,8 @@ TEST(KeepSamples, ARunOfAnEarlierVersionHeldOutWhatItsSeedSaidAndTurnedNoPhotogr
   KeepSamples(state, config);
   EXPECT_EQ(config.data.split_seed, 42);
   EXPECT_FALSE(config.image.exif_orientation);
-  EXPECT_EQ(state["run"]["split_seed"], 42);  // so that the run is the same to RequireSameRun
+  EXPECT_EQ(state["run"],
+            nlohmann::json({{"seed", 42}, {"val_fraction", 0.1}, {"split_seed", 42}}));  // for RequireSameRun
 }
 
 TEST(KeepSamples, WhatTheRunBeganWithNeedNotBeGivenAgain) {
