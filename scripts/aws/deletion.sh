@@ -89,10 +89,8 @@ offer() {
 offer_all() {
   local kind=$1 who=$2 ids id
   shift 2
-  ids=$(aws "$@" --output text) || fail "$who" "nothing was deleted; see the message above, then run this again"
-  for id in $ids; do
-    if [ "$id" != None ]; then offer "$kind" "$id"; fi
-  done
+  ids=$(rows "$@") || fail "$who" "nothing was deleted; see the message above, then run this again"
+  for id in $ids; do offer "$kind" "$id"; done
 }
 
 is_going() { [[ $'\n'$going = *$'\n'"$1 $2"$'\n'* ]]; }
@@ -148,14 +146,16 @@ delete() {
     stack)
       files=$(file_systems_of_stack "$2") || fail "CloudFormation does not say what is in the stack $2" "see the message above, then run this again"
       for name in $files; do
-        if [ "$name" != None ]; then need_export "$name"; fi
+        if [ "$name" != None ] && ! is_leaving "$name"; then need_export "$name"; fi
       done
       aws cloudformation delete-stack --stack-name "$2"
       aws cloudformation wait stack-delete-complete --stack-name "$2" ||
         fail "$2 could not be deleted" "see aws cloudformation describe-stack-events --stack-name $2, remove what holds it, run this again" ;;
     file-system)
-      need_export "$2"
-      aws fsx delete-file-system --file-system-id "$2" >/dev/null ;;
+      if ! is_leaving "$2"; then
+        need_export "$2"
+        aws fsx delete-file-system --file-system-id "$2" >/dev/null
+      fi ;;
     job) aws batch terminate-job --job-id "$2" --reason "scripts/aws/batch/clean_up.sh" ;;
     queue)
       aws batch update-job-queue --job-queue "$2" --state DISABLED >/dev/null
@@ -184,15 +184,6 @@ delete_all() {
 
 is_gone() { [ "$(owner_of "$1" "$2")" = gone ]; }
 
-is_settled() {
-  local status
-  case $1 in
-    queue) status=$(aws batch describe-job-queues --job-queues "$2" --query 'jobQueues[0].status' --output text) ;;
-    *) status=$(aws batch describe-compute-environments --compute-environments "$2" --query 'computeEnvironments[0].status' --output text) ;;
-  esac
-  [ "$status" != UPDATING ]
-}
-
 # ---- File systems ------------------------------------------------------------------------------------------------------
 
 file_systems_of_stack() {
@@ -212,30 +203,44 @@ offer_file_systems() {
   offer stack "$NAME-files"
 }
 
-# refuse_users: refuses while instances are in the network of a file system that goes. They have it mounted, whoever started
-# them: ParallelCluster, Batch, or a person.
+# is_leaving FILE-SYSTEM: whether it is being deleted already.
+is_leaving() { [ "$(aws fsx describe-file-systems --file-system-ids "$1" --query 'FileSystems[0].Lifecycle' --output text)" = DELETING ]; }
+
+# refuse_users: refuses while anything uses a file system or a network that goes: instances in the network, whoever started them
+# (ParallelCluster, Batch, a person); jobs and executions of this NAME, which may be waiting for machines.
 refuse_users() {
-  local kind id network users name=parallelcluster:cluster-name
+  local kind id network networks='' users name=parallelcluster:cluster-name
   while read -r kind id; do
-    if [ "$kind" != file-system ]; then continue; fi
-    network=$(aws fsx describe-file-systems --file-system-ids "$id" --query 'FileSystems[0].SubnetIds[0]' --output text)
-    network=$(aws ec2 describe-subnets --subnet-ids "$network" --query 'Subnets[0].VpcId' --output text) ||
-      fail "the network of $id cannot be found" "nothing was deleted; see the message above, then run this again"
-    users=$(aws ec2 describe-instances --output text --filters "Name=vpc-id,Values=$network" \
-      Name=instance-state-name,Values=pending,running,stopping,stopped \
-      --query "Reservations[].Instances[].[InstanceId, Tags[?Key=='$name'].Value | [0]]") ||
-      fail "the instances in the network of $id cannot be listed" "nothing was deleted; see the message above, then run this again"
-    users=${users//$'\t'None/} users=${users//$'\t'/ of ParallelCluster }
-    [ -z "$users" ] || fail "instances still use the network and the file system $id: ${users//$'\n'/, }" \
-      "delete the cluster or the stack that they belong to (pcluster delete-cluster -n NAME), then run this again"
+    case $kind in
+      file-system)
+        network=$(aws fsx describe-file-systems --file-system-ids "$id" --query 'FileSystems[0].SubnetIds[0]' --output text)
+        network=$(aws ec2 describe-subnets --subnet-ids "$network" --query 'Subnets[0].VpcId' --output text) ||
+          fail "the network of $id cannot be found" "nothing was deleted; see the message above, then run this again"
+        networks+=" $network" ;;
+      stack) networks+=" $(stack_output "$id" VpcId)" ;;
+    esac
   done <<<"$going"
+  if [ -z "$networks" ]; then return; fi
+  for network in ${networks//None/}; do
+    users=$(rows ec2 describe-instances --filters "Name=vpc-id,Values=$network" Name=instance-state-name,Values=pending,running,stopping,stopped \
+      --query "Reservations[].Instances[].[InstanceId, Tags[?Key=='$name'].Value | [0]]") ||
+      fail "the instances in the network $network cannot be listed" "nothing was deleted; see the message above, then run this again"
+    users=${users//$'\t'None/} users=${users//$'\t'/ of ParallelCluster }
+    [ -z "$users" ] || fail "instances still use the network $network: ${users//$'\n'/, }" \
+      "Batch's end minutes after the last job; delete the cluster or stack that the others belong to (pcluster delete-cluster -n NAME), then run this again"
+  done
+  refuse_executions
+  [ "$(owner_of queue "$NAME")" = "$NAME" ] || return 0
+  users=$(list_jobs 'jobSummaryList[].jobId') || fail "Batch does not list the jobs of the queue" "see the message above, then run this again"
+  [ -z "$users" ] || fail "jobs in the queue $NAME still use the file system: ${users//$'\n'/, }" "wait for them, or end them: scripts/aws/batch/clean_up.sh"
 }
 
 # delete_file_systems: exports what is not in the bucket yet, then deletes.
 delete_file_systems() {
   local kind id
   while read -r kind id; do
-    if [ "$kind" = file-system ] && [ "$discard" = no ]; then export_files "$id"; fi
+    if [ "$kind" != file-system ] || [ "$discard" = yes ]; then continue; fi
+    if is_leaving "$id"; then note "$id is being deleted already"; else export_files "$id"; fi
   done <<<"$going"
   delete stack "$NAME-files"
   delete_all file-system
@@ -246,10 +251,10 @@ delete_file_systems() {
 # queue, too. The two do not run at the same time, so the automatic export is turned off first.
 export_files() {
   local associations association policy task state failed
-  associations=$(aws fsx describe-data-repository-associations --filters "Name=file-system-id,Values=$1" --output text \
+  associations=$(rows fsx describe-data-repository-associations --filters "Name=file-system-id,Values=$1" \
     --query "Associations[].[AssociationId, join('+', S3.AutoExportPolicy.Events || [''])]") ||
     fail "FSx does not say what $1 is linked to" "nothing was deleted; see the message above; --discard gives its files up"
-  [ -n "$associations" ] && [ "$associations" != None ] ||
+  [ -n "$associations" ] ||
     fail "$1 is linked to no bucket, so its files are nowhere else" "copy what you need; --discard gives the rest up"
   say "Exporting what $1 has and the bucket has not"
   while read -r association policy; do
@@ -273,8 +278,8 @@ export_files() {
 
 are_linked() {
   local states
-  states=$(aws fsx describe-data-repository-associations --filters "Name=file-system-id,Values=$1" --output text \
-    --query "Associations[?Lifecycle!='AVAILABLE'].AssociationId") && [[ -z $states || $states = None ]]
+  states=$(rows fsx describe-data-repository-associations --filters "Name=file-system-id,Values=$1" \
+    --query "Associations[?Lifecycle!='AVAILABLE'].AssociationId") && [ -z "$states" ]
 }
 
 is_over() {

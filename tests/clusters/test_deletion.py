@@ -108,6 +108,35 @@ def test_what_is_not_known_to_be_exported_stays(account, name):  # noqa: F811
     assert file_systems(account) == [made]
 
 
+def test_one_that_is_being_deleted_is_waited_for(account):  # noqa: F811
+    made = make_file_system(account, make_network(account), OURS, "Key=test,Value=leaves", linked=False)
+    assert f"{made} is being deleted already" in account.script("cloudformation/clean_up.sh", "--yes").stdout
+    assert file_systems(account) == []
+
+
+def test_a_network_goes_after_what_is_in_it(account, tmp_path):  # noqa: F811
+    template = tmp_path / "network.json"
+    template.write_text('{"Resources": {"Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16"}}},'
+                        '"Outputs": {"VpcId": {"Value": {"Ref": "Vpc"}}}}', encoding="utf-8")
+    make = ("cloudformation", "create-stack", "--template-body", f"file://{template}", "--tags", OURS, "--stack-name")
+    account.aws(*make, "dtrain-base")
+    for name, script in (("dtrain-instances", "instances.sh 0"), ("dtrain", "pcluster delete-cluster -n dtrain")):
+        account.aws(*make, name)
+        refused = account.script("cloudformation/clean_up.sh", "--yes", check=2).stderr
+        assert f"the stack {name} still uses the network" in refused and script in refused
+        account.aws("cloudformation", "delete-stack", "--stack-name", name)
+    # Somebody's machine, though no file system goes.
+    vpc = account.aws("cloudformation", "describe-stacks", "--stack-name", "dtrain-base")["Stacks"][0]["Outputs"][0]["OutputValue"]
+    subnet = account.aws("ec2", "create-subnet", "--vpc-id", vpc, "--cidr-block", "10.9.1.0/24")["Subnet"]["SubnetId"]
+    image = account.aws("ec2", "describe-images", "--owners", "amazon")["Images"][0]["ImageId"]
+    machine, = account.aws("ec2", "run-instances", "--image-id", image, "--subnet-id", subnet)["Instances"]
+    assert machine["InstanceId"] in account.script("cloudformation/clean_up.sh", "--yes", check=2).stderr
+    account.aws("ec2", "terminate-instances", "--instance-ids", machine["InstanceId"])
+    account.aws("ec2", "delete-subnet", "--subnet-id", subnet)
+    account.script("cloudformation/clean_up.sh", "--yes")
+    assert account.aws("cloudformation", "describe-stacks")["Stacks"] == []
+
+
 def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):  # noqa: F811
     template = tmp_path / "theirs.json"
     template.write_text('{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}', encoding="utf-8")

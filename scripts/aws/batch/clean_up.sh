@@ -14,7 +14,6 @@ offer_jobs() {
   local ids id owner
   ids=$(list_jobs 'jobSummaryList[].jobId') || fail "Batch does not list the jobs of the queue" "see the message above, then run this again"
   for id in $ids; do
-    if [ "$id" = None ]; then continue; fi
     owner=$(owner_of job "$id")
     [[ $owner = "$NAME" || $owner = gone ]] || fail "the job $id in the queue $NAME belongs to $owner, and the queue cannot go without it" \
       "if it may end: aws batch terminate-job --job-id $id --reason …, then run this again"
@@ -23,16 +22,7 @@ offer_jobs() {
 }
 no_jobs() {
   local found
-  found=$(list_jobs 'jobSummaryList[].jobId') && [[ ! ${found//None/} =~ [^[:space:]] ]]
-}
-refuse_executions() {
-  local machine running
-  machine=$(stack_output "$NAME-workflow" StateMachineArn)
-  if [ -z "$machine" ] || [ "$machine" = None ]; then return; fi
-  running=$(aws stepfunctions list-executions --state-machine-arn "$machine" --status-filter RUNNING --query 'executions[].name' --output text) ||
-    fail "Step Functions does not say what is running" "see the message above, then run this again"
-  [[ -z $running || $running = None ]] || fail "the workflow is under way: $running; without it nothing would export its results or take its file system down" \
-    "wait for it (workflow.sh wait), or aws stepfunctions stop-execution …, then run this again"
+  found=$(list_jobs 'jobSummaryList[].jobId') && [ -z "$found" ]
 }
 
 offer queue "$NAME"

@@ -5,6 +5,7 @@
 #
 #   AWS_REGION=us-east-1 scripts/aws/cloudformation/clean_up.sh [--file-system-only] [--dry_run] [--yes] [--discard]
 #
+#   --file-system-only   the rest stays, and what uses the file system must have ended
 #   --discard   gives up files that are not in the bucket. Without it a file system goes only after a task has exported them all
 set -euo pipefail
 # shellcheck source=scripts/aws/deletion.sh
@@ -13,14 +14,16 @@ source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
 deletion_options "--file-system-only --discard" "$@"
 check_account
 
-for user in batch workflow; do
-  owner=$(owner_of stack "$NAME-$user")
-  if [ "$owner" = "$NAME" ]; then
-    fail "the stack $NAME-$user still uses the network and the file system" "run scripts/aws/batch/clean_up.sh first"
-  fi
-done
+# What was made in the network goes first: its stacks, and ParallelCluster's, which is named as the cluster.
+if [[ " $* " != *" --file-system-only "* ]]; then
+  for user in "$NAME-batch $aws_folder/batch/clean_up.sh" "$NAME-workflow $aws_folder/batch/clean_up.sh" "$NAME-instances $aws_folder/cloudformation/instances.sh 0" \
+    "$NAME pcluster delete-cluster -n $NAME"; do
+    owner=$(owner_of stack "${user%% *}")
+    [ "$owner" != "$NAME" ] || fail "the stack ${user%% *} still uses the network" "first: ${user#* }"
+  done
+  offer stack "$NAME-base"
+fi
 offer_file_systems
-if [[ " $* " != *" --file-system-only "* ]]; then offer stack "$NAME-base"; fi
 refuse_users
 bucket=$(stack_output "$NAME-base" BucketName)
 confirm
