@@ -16,13 +16,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from instance_types import instance_type  # noqa: E402
 
-# A machine whose image has no Lustre client yet comes up without /fsx; once it has one, `mount /fsx` is enough.
+# A machine whose image has no Lustre client yet comes up without /fsx; once it has one, `mount /fsx` is enough. An image has the
+# entry of the machine that it was made of. The folders are everybody's, as ParallelCluster's are (parallelcluster/node.sh).
 USER_DATA = """#!/bin/bash
 set -uxo pipefail
 mkdir -p /fsx
+umount -q /fsx
+sed -i '\\| /fsx lustre |d' /etc/fstab
 if [ -n "${FileSystem}" ]; then
   echo "${FileSystem} /fsx lustre relatime,flock,_netdev,nofail 0 0" >>/etc/fstab
-  for attempt in 1 2 3 4 5; do mount /fsx && break; sleep 10; done
+  for attempt in 1 2 3 4 5; do mount /fsx && install -d -m 1777 /fsx /fsx/data /fsx/results && break; sleep 10; done
 fi
 """
 

@@ -8,10 +8,10 @@
 #   AWS_REGION=us-east-1 scripts/aws/cloudformation/instances.sh 0 [--dry_run] [--yes]
 #
 # Environment: KEY, an EC2 key pair; SSH_FROM, the addresses that may log in; INSTANCE_TYPE (p4d.24xlarge), any of
-# instance_types.tsv, p3.8xlarge too; MACHINE_IMAGE, the AMI that scripts/ssh/machine_image.sh led to (by default AWS's Deep
-# Learning Base AMI, of which you make one); GPU_ZONE, the base stack's OTHER_ZONE; CAPACITY_RESERVATION_ID, a Capacity Block or a
-# reservation on demand; SPOT=1, cheaper machines that AWS takes back two minutes after a notice (ssh/train.sh saves then). The
-# file system of the stack NAME-files is mounted on /fsx, if there is one.
+# instance_types.tsv; MACHINE_IMAGE, the AMI that scripts/ssh/machine_image.sh led to (by default that of the machines that are
+# there, or AWS's Deep Learning Base AMI; V100s need one with NVIDIA's driver 570 or 580); GPU_ZONE, the base stack's OTHER_ZONE;
+# CAPACITY_RESERVATION_ID, a Capacity Block or a reservation on demand; SPOT=1, cheaper machines that AWS takes back two minutes
+# after a notice (ssh/train.sh saves then). The file system of the stack NAME-files is mounted on /fsx, if there is one.
 set -euo pipefail
 # shellcheck source=scripts/aws/deletion.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
@@ -30,9 +30,13 @@ fi
 hosts=${2:-hosts}
 [[ $count =~ ^[1-9][0-9]?$ ]] && [ "$count" -le 64 ] && [ $# -le 2 ] || fail "the number of machines is '$count'" "give 1 to 64: instances.sh 8 writes ./hosts with 8 machines"
 check_login
+type=${INSTANCE_TYPE:-p4d.24xlarge}
+case $type in
+  p3*) [ -n "${MACHINE_IMAGE:-}" ] || fail "the newest images have no driver for the V100s of $type" \
+    "set MACHINE_IMAGE to one with NVIDIA's closed driver 570 or 580 (docs/machines.md), or take p4d.24xlarge or newer" ;;
+esac
 [[ $SSH_FROM != pl-* ]] || fail "SSH_FROM is a prefix list" "name addresses here, such as 203.0.113.7/32"
 check_account
-type=${INSTANCE_TYPE:-p4d.24xlarge}
 check_instance_type "$type"
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
 network=$(private_subnet)
@@ -41,13 +45,15 @@ check_capacity "$type" "$zone" "$count"
 say_price "$type" "$count"
 check_key
 
-# AWS's newest Deep Learning Base AMI. V100s need the closed driver.
-driver=oss
-case $type in p3*) driver=proprietary ;; esac
-newest() { aws ssm get-parameter --name "$1" --query Parameter.Value --output text 2>/dev/null || true; }
-image=${MACHINE_IMAGE:-$(newest "/aws/service/deeplearning/ami/x86_64/base-$driver-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id")}
+# Machines that are there keep their image, since CloudFormation would replace them, disks and all. New ones have AWS's newest.
+image_of() {  # image_of PARAMETER NAME-OF-THE-NEWEST
+  local there
+  there=$(stack_parameter "$NAME-instances" "$1")
+  case $there in ami-*) printf '%s\n' "$there" ;; *) aws ssm get-parameter --name "$2" --query Parameter.Value --output text 2>/dev/null || true ;; esac
+}
+image=${MACHINE_IMAGE:-$(image_of ImageId /aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id)}
 [[ $image = ami-* ]] || fail "no AMI for $type was found" "set MACHINE_IMAGE to one with NVIDIA's driver (scripts/ssh/machine_image.sh)"
-head_image=$(newest /aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id)
+head_image=$(image_of HeadImageId /aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id)
 [[ $head_image = ami-* ]] || head_image=$image
 
 file_system=
@@ -71,6 +77,5 @@ deploy "$NAME-instances" "$template" "Name=$NAME" "ImageId=$image" "HeadImageId=
   for address in $(stack_output "$NAME-instances" Hosts); do printf '%s slots=%s\n' "$address" "$(instance_value "$type" 4)"; done
 } >"$hosts"
 head=$(stack_output "$NAME-instances" Head)
-say "Ready: $count × $type; their addresses are in $hosts. They are reached from the head machine:"
-note "scp -r $hosts scripts/ssh ubuntu@$head:    and the bundle (scripts/bundle.sh)"
-note "ssh -A ubuntu@$head, and there: HOSTS=$(basename "$hosts") ssh/runclust nvidia-smi"
+say "Ready: $count × $type; their addresses are in $hosts. docs/machines.md says how to go on, from the first of them:"
+note "ssh -A -J ubuntu@$head ubuntu@$(awk '!/^#/ {print $1; exit}' "$hosts")"
