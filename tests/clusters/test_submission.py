@@ -15,8 +15,6 @@ ANSWERS = rf"""#!/bin/bash
 printf '%s %s\n' "${{0##*/}}" "$*" >>"$CALLS"
 case "${{0##*/}} $*" in
   docker*) cat >/dev/null ;;
-  pcluster*) for word; do [ -f "$word" ] && cat "$word" >>"$CALLS"; done ;;
-  *"--stack-name dtrain --query Stacks[0].StackStatus"*) [ -e "$CALLS.made" ] && echo CREATE_COMPLETE; touch "$CALLS.made" ;;
   *get-caller-identity*) echo 123456789012 ;;
   *describe-regions*) echo us-east-1 ;;
   *StackStatus*) echo CREATE_COMPLETE ;;
@@ -59,7 +57,7 @@ esac
 
 @pytest.fixture
 def call_script(tmp_path):
-    for name in ("aws", "docker", "pcluster"):
+    for name in ("aws", "docker"):
         (tmp_path / name).write_text(ANSWERS, encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     calls = tmp_path / "calls"
@@ -122,12 +120,12 @@ def test_machines_are_started_in_a_reservation_or_where_there_are_some(call_scri
     ({"CAPACITY_RESERVATION_ID": "cr-1", "RESERVATION": r"active\tp5en.48xlarge\tus-east-1a\t4\tdefault"}, "ONDEMAND", 0, False),
     ({"CAPACITY_RESERVATION_ID": "cr-1", "RESERVATION": r"active\tp5en.48xlarge\tus-east-1a\t4\tcapacity-block"}, "CAPACITY_BLOCK", 4, False)])
 def test_slurm_has_machines_of_every_market(call_script, variables, kind, least, placed):
-    output, calls = call_script("parallelcluster/set_up.sh", KEY="mine", SSH_FROM="203.0.113.7/32", MAX_NODES="4", POLL_SECONDS="1",
-                                INSTANCE_TYPE="p5en.48xlarge", **variables)
+    output, _ = call_script("parallelcluster/configuration.sh", KEY="mine", SSH_FROM="203.0.113.7/32", MAX_NODES="4",
+                            INSTANCE_TYPE="p5en.48xlarge", **variables)
     assert "At most 4 × p5en.48xlarge: $253.18 an hour" in output
     for line in (f"CapacityType: {kind}\n", f"MinCount: {least}\n", f"Enabled: {str(placed).lower()}\n", 'SubnetIds: ["subnet-first"]'):
-        assert line in calls, line
-    assert ("CapacityReservationId" in calls) == ("RESERVATION" in variables)
+        assert line in output, line
+    assert ("CapacityReservationId" in output) == ("RESERVATION" in variables)
 
 
 def test_a_workflow_may_be_started_again_under_its_name(call_script):
