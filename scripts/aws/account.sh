@@ -202,13 +202,13 @@ refuse_executions() {
     "wait for it, or aws stepfunctions stop-execution …, then run this again"
 }
 
-# image_of TAG HOW-TO-MAKE-IT: prints the base stack's image of this tag by its digest, so that all nodes and all attempts run the
+# image_of TAG: prints the base stack's image of this tag by its digest, so that all nodes and all attempts run the
 # same one, whatever is pushed meanwhile.
 image_of() {
   local repository digest
   repository=$(stack_output "$NAME-base" RepositoryUri)
   digest=$(aws ecr describe-images --repository-name "$NAME" --image-ids "imageTag=$1" --query 'imageDetails[0].imageDigest' --output text 2>/dev/null) ||
-    fail "there is no image $repository:$1" "$2 builds and pushes it, or set IMAGE"
+    fail "there is no image $repository:$1" "docs/aws.md has the commands that build and push it; or set IMAGE"
   printf '%s@%s\n' "$repository" "$digest"
 }
 
@@ -234,14 +234,14 @@ deploy() {
     [ "$(stack_owner "$stack")" = "$NAME" ] || fail "there is a stack $stack that these scripts have not made" "choose another NAME"
     case $status in
       ROLLBACK_COMPLETE | *_FAILED) fail "the stack $stack is $status: an earlier set-up failed" \
-        "see aws cloudformation describe-stack-events --stack-name $stack, run the clean_up.sh, then this again" ;;
+        "see aws cloudformation describe-stack-events --stack-name $stack, run scripts/aws/clean_up.sh, then this again" ;;
     esac
   fi
   say "Stack $stack ($(basename "$template"))"
   answer=$(aws cloudformation deploy --stack-name "$stack" --template-file "$template" --no-fail-on-empty-changeset \
     --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM --tags "dtrain:name=$NAME" ${1+--parameter-overrides "$@"} 2>&1) ||
     [[ $answer = *"No updates are to be performed"* ]] || fail "$stack could not be deployed: $answer" \
-    "see aws cloudformation describe-stack-events --stack-name $stack; the clean_up.sh removes what was made"
+    "see aws cloudformation describe-stack-events --stack-name $stack; scripts/aws/clean_up.sh removes what was made"
   if [[ $answer = *"No changes to deploy"* || $answer = *"No updates"* ]]; then note "it is as it should be"; fi
 }
 
@@ -254,7 +254,7 @@ deploy_file_system() {
     there=$(stack_parameter "$NAME-files" "${parameter%%=*}")
     [ -z "$there" ] || [ "$there" = None ] || [ "$there" = "${parameter#*=}" ] ||
       fail "the file system of $NAME has ${parameter%%=*} $there, not ${parameter#*=}: another one would take its place, without its files" \
-        "the same settings as before, or scripts/aws/cloudformation/clean_up.sh --file-system-only first, or another NAME"
+        "the same settings as before, or scripts/aws/clean_up.sh files first, or another NAME"
   done
   say "The file system: $(file_system_costs "${CAPACITY_GIB:-2400}" "${DEPLOYMENT:-SCRATCH_2}") (us-east-1, $(price_date))"
   deploy "$NAME-files" "$aws_folder/cloudformation/file_system.yaml" "Name=$NAME" "${wanted[@]}"

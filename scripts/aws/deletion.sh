@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by every script that deletes something in an account or a cluster. `offer` finds out whose a thing is, `confirm` shows
+# Sourced by clean_up.sh, which deletes in an account or a cluster. `offer` finds out whose a thing is, `confirm` shows
 # what goes and asks, and `delete` is the only function that deletes. It takes what was offered and confirmed, and asks for the
 # owner once more before it acts. Ours is what has the tag dtrain:name with the value of NAME, in Kubernetes the label below.
 # Whatever AWS does not answer clearly is refused.
@@ -46,7 +46,7 @@ ask_owner() {
     job) aws batch describe-jobs --jobs "$2" --output text --query "jobs[?status!='SUCCEEDED' && status!='FAILED'] | [0].[jobId, $tags]" ;;
     file-system) aws fsx describe-file-systems --file-system-ids "$2" --output text --query "FileSystems[0].[FileSystemId, $tag]" ;;
     cluster) aws eks describe-cluster --name "$2" --output text --query "cluster.[name, $tags]" ;;
-    object) kubectl_get "$2" "{.metadata.name}{'\t'}{.metadata.labels.app\.kubernetes\.io/part-of}" ;;
+    objects) kubectl get "$2" --all-namespaces --selector="$label" -o name | awk -v name="$NAME" 'NR == 1 {print "some\t" name}' ;;
   esac
 }
 
@@ -54,22 +54,14 @@ ask_owner() {
 owner_of() {
   local found
   found=$(ask_owner "$1" "$2" 2>&1) || case $found in
-    *"does not exist"* | *NotFound* | *"No cluster found"*) found= ;;
+    *"does not exist"* | *NotFound* | *"No cluster found"* | *"doesn't have a resource type"*) found= ;;
     *) fail "whose the $1 $2 is cannot be found out: ${found##*$'\n'}" "see the message, then run this again" ;;
   esac
   case $found in
     '' | None | None$'\t'*) printf 'gone\n' ;;
     *$'\t'None | *$'\t') printf 'nobody\n' ;;
-    *$'\t'"${label#*=}") if [ "$1" = object ]; then printf '%s\n' "$NAME"; else printf '%s\n' "${found#*$'\t'}"; fi ;;
     *) printf '%s\n' "${found#*$'\t'}" ;;
   esac
-}
-
-# kubectl_get KIND/NAMESPACE/NAME PATH
-kubectl_get() {
-  local kind name space
-  IFS=/ read -r kind space name <<<"$1"
-  kubectl get "$kind" "$name" ${space:+--namespace="$space"} -o "jsonpath=$2"
 }
 
 # offer KIND ID: puts it on the list if it is ours; says so if it is somebody else's; does nothing if it is not there.
@@ -135,7 +127,7 @@ confirm() {
 
 # delete KIND ID: deletes it and waits until it is gone; does nothing if it is gone already.
 delete() {
-  local owner kind space name files
+  local owner name files
   if ! is_going "$1" "$2"; then return; fi
   [ "$confirmed" = yes ] || fail "the $1 $2 was not confirmed" "this is a mistake in $0"
   owner=$(owner_of "$1" "$2")
@@ -156,7 +148,7 @@ delete() {
         need_export "$2"
         aws fsx delete-file-system --file-system-id "$2" >/dev/null
       fi ;;
-    job) aws batch terminate-job --job-id "$2" --reason "scripts/aws/batch/clean_up.sh" ;;
+    job) aws batch terminate-job --job-id "$2" --reason "scripts/aws/clean_up.sh batch" ;;
     queue)
       aws batch update-job-queue --job-queue "$2" --state DISABLED >/dev/null
       wait_until 600 "the queue to be disabled" is_settled "$1" "$2"
@@ -167,9 +159,7 @@ delete() {
       aws batch delete-compute-environment --compute-environment "$2" ;;
     definition) aws batch deregister-job-definition --job-definition "$2" ;;
     cluster) eksctl delete cluster --name "$2" --region "$AWS_REGION" --wait ;;
-    object)
-      IFS=/ read -r kind space name <<<"$2"
-      kubectl delete "$kind" "$name" ${space:+--namespace="$space"} --wait --timeout=300s ;;
+    objects) kubectl delete "$2" --all-namespaces --selector="$label" --wait --timeout=300s ;;
   esac
   wait_until 1800 "the $1 $2 to be gone" is_gone "$1" "$2"
 }
@@ -232,7 +222,7 @@ refuse_users() {
   refuse_executions
   [ "$(owner_of queue "$NAME")" = "$NAME" ] || return 0
   users=$(list_jobs 'jobSummaryList[].jobId') || fail "Batch does not list the jobs of the queue" "see the message above, then run this again"
-  [ -z "$users" ] || fail "jobs in the queue $NAME still use the file system: ${users//$'\n'/, }" "wait for them, or end them: scripts/aws/batch/clean_up.sh"
+  [ -z "$users" ] || fail "jobs in the queue $NAME still use the file system: ${users//$'\n'/, }" "wait for them, or end them: scripts/aws/clean_up.sh batch"
 }
 
 # delete_file_systems: exports what is not in the bucket yet, then deletes.

@@ -24,7 +24,7 @@ def test_from_nothing_to_a_job_and_back(account):  # noqa: F811
     assert "AWS::FSx::FileSystem" in account.resources("dtrain-files")
 
     refused = account.script("batch/set_up.sh", check=2)
-    assert "there is no image" in refused.stderr and "push_image.sh" in refused.stderr
+    assert "there is no image" in refused.stderr and "docs/aws.md" in refused.stderr
     account.script("batch/set_up.sh", IMAGE="repository/dtrain:1", NODES="4")
     assert {"AWS::Batch::ComputeEnvironment", "AWS::Batch::JobQueue", "AWS::EC2::LaunchTemplate"} <= set(
         account.resources("dtrain-batch"))
@@ -49,21 +49,21 @@ def test_from_nothing_to_a_job_and_back(account):  # noqa: F811
     assert re.fullmatch(r"[0-9a-f]{32}", described["parameters"]["run_token"])
 
     # What is left over is deleted while Batch stays, but not under a job. A budget's stop is undone by a second set-up.
-    assert "batch/clean_up.sh" in account.script("cloudformation/clean_up.sh", check=2).stderr
+    assert "clean_up.sh batch" in account.script("clean_up.sh", "base", check=2).stderr
     waiting = account.script("batch/submit.sh", "waits").stdout.splitlines()[-1]
-    assert waiting in account.script("cloudformation/clean_up.sh", "--file-system-only", "--yes", check=2).stderr
+    assert waiting in account.script("clean_up.sh", "files", "--yes", check=2).stderr
     stop_everything(account)
     assert "run scripts/aws/batch/set_up.sh" in account.script("batch/submit.sh", "later", check=2).stderr
     assert "was DISABLED, and is enabled again" in account.script("batch/set_up.sh", IMAGE="repository/dtrain:1", NODES="4").stdout
     account.script("batch/submit.sh", "later")
-    account.script("cloudformation/clean_up.sh", "--file-system-only", "--yes")
+    account.script("clean_up.sh", "files", "--yes")
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
-    account.script("batch/clean_up.sh", "--yes")
-    account.script("cloudformation/clean_up.sh", "--yes")
+    account.script("clean_up.sh", "batch", "--yes")
+    account.script("clean_up.sh", "base", "--yes")
     assert account.aws("cloudformation", "describe-stacks")["Stacks"] == []
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
     assert not account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]
-    account.script("cloudformation/clean_up.sh", "--yes")  # and again
+    account.script("clean_up.sh", "base", "--yes")  # and again
 
 
 REFUSED = {
@@ -152,7 +152,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa
     # A sweep is an array whose jobs share a study. The space is passed as text.
     space = str(ROOT / "scripts" / "sweeps" / "examples" / "digits.yaml")
     flags = ("--", "--recipe", "resnet50_90ep")
-    assert "TARGET=python" in refused("rates", space, "--trials=3", *flags, script="batch/sweep.sh")
+    assert "/dtrain:python" in refused("rates", space, "--trials=3", *flags, script="batch/sweep.sh")
     assert "no recipe 'r'" in refused("rates", space, "--trials=3", "--", "--recipe", "r", script="batch/sweep.sh")
     assert "is not a search space" in refused("rates", str(tmp_path), "--trials=3", *flags, script="batch/sweep.sh")
     submit = ("batch/sweep.sh", "rates", space, "--trials=3", "--prune", *flags)
@@ -168,11 +168,11 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa
     # The stack is gone, but queue and environment are not, and a file system belongs to no stack.
     account.aws("cloudformation", "delete-stack", "--stack-name", "dtrain-batch")
     make_file_system(account, make_network(account), OURS, linked=False)
-    assert "Deleting the job" in account.script("batch/clean_up.sh", "--yes").stdout
+    assert "Deleting the job" in account.script("clean_up.sh", "batch", "--yes").stdout
     assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
     assert not account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]
     assert account.aws("batch", "describe-compute-environments")["computeEnvironments"] == []
-    account.script("cloudformation/clean_up.sh", "--file-system-only", "--yes", "--discard")
+    account.script("clean_up.sh", "files", "--yes", "--discard")
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
     assert account.aws("cloudformation", "describe-stacks")["Stacks"][0]["StackName"] == "dtrain-base"
 
@@ -228,12 +228,12 @@ def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):  # n
     # The base stack's file system would replace this one.
     refused = account.script("cloudformation/set_up.sh", "--file-system", check=2).stderr
     assert "another one would take its place" in refused
-    account.script("eks/clean_up.sh", "--yes", **variables)
+    account.script("clean_up.sh", "eks", "--yes", **variables)
     assert account.aws("eks", "list-clusters")["clusters"] == []
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
     last = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()[-1]
     assert last == "eksctl delete cluster --name dtrain --region us-east-1 --wait"
-    account.script("eks/clean_up.sh", "--yes", **variables)  # and again
+    account.script("clean_up.sh", "eks", "--yes", **variables)  # and again
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="half a minute: DTRAIN_LONG_TESTS=1")

@@ -157,7 +157,7 @@ case "$*" in *Value=p4d*) printf '%s' '{{"PriceList": [{json.dumps(product)}]}}'
 
 
 def test_a_workflow_under_way_keeps_its_stack(call_script):
-    output, calls = call_script("batch/clean_up.sh", "--yes", check=2)
+    output, calls = call_script("./clean_up.sh", "batch", "--yes", check=2)
     assert "the workflow is under way: baseline" in output and "delete" not in calls
 
 
@@ -175,7 +175,7 @@ case "${{""", 1)
     (tmp_path / "aws").write_text(table, encoding="utf-8")
     person, terminal = os.openpty()
     os.write(person, f"{answer}\n".encode())
-    output, calls = call_script("batch/clean_up.sh", check=0 if answer == "dtrain" else 2, stdin=terminal)
+    output, calls = call_script("./clean_up.sh", "batch", check=0 if answer == "dtrain" else 2, stdin=terminal)
     os.close(person)
     os.close(terminal)
     assert "stack dtrain-batch: with its" in output and here.exists() == (answer != "dtrain")
@@ -183,5 +183,9 @@ case "${{""", 1)
 
 
 def test_images_are_built_for_the_instances_and_run_by_their_digest(call_script):
-    output, calls = call_script("./push_image.sh")
-    assert output.splitlines()[-1] == f"1.dkr.ecr/dtrain@{DIGEST}" and "docker build --platform linux/amd64 " in calls and "docker push 1.dkr.ecr/dtrain:latest" in calls
+    """By the commands of docs/aws.md."""
+    commands = re.search(r"(?s)```sh\n(REPOSITORY=.*?)```", (ROOT / "docs" / "aws.md").read_text(encoding="utf-8")).group(1)
+    _, calls = call_script("bash", "-euc", f"cd {ROOT}; NAME=dtrain; {commands}")
+    assert "docker build --platform linux/amd64 " in calls and "docker push 1.dkr.ecr/dtrain:latest" in calls
+    output, _ = call_script("bash", "-c", "source batch/job.sh; image_of latest")
+    assert output == f"1.dkr.ecr/dtrain@{DIGEST}\n"

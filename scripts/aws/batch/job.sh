@@ -90,7 +90,7 @@ check_no_file_system() {
   local found
   found=$(file_systems) || fail "FSx does not answer" "see the message above"
   [ -z "$found" ] || fail "there is a file system of this name already: ${found//$'\t'/ }" \
-    "wait for the other execution; or scripts/aws/cloudformation/clean_up.sh --file-system-only; or another NAME for the workflow"
+    "wait for the other execution; or scripts/aws/clean_up.sh files; or another NAME for the workflow"
 }
 
 # check_data FOLDER: requires data in the bucket's folder that the instances see as FOLDER. Data that was made on the

@@ -37,7 +37,7 @@ check_capacity "$type" "$zone" "$nodes"
 other=
 if [ -z "${CAPACITY_RESERVATION_ID:-}${GPU_ZONE:-}" ]; then other=$(stack_output "$NAME-base" OtherPrivateSubnetId); fi
 
-image=${IMAGE:-$(image_of latest scripts/aws/push_image.sh)}
+image=${IMAGE:-$(image_of latest)}
 [[ $image = *@sha256:* ]] || note "IMAGE has no digest: attempts of one job may run different images"
 estimate "$type" "$nodes" "${HOURS:-24}" "${RETRIES:-3}"
 

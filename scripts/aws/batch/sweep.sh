@@ -9,7 +9,7 @@
 # Everything is kept in /fsx/results/SWEEP-NAME, best.json too. Submitted again it goes on, and more --trials add some; while it
 # is under way nothing is submitted.
 #
-# Environment: IMAGE (default: the newest :python of the base stack's repository; TARGET=python scripts/aws/push_image.sh),
+# Environment: IMAGE (default: the newest :python of the base stack's repository, docs/aws.md),
 # RETRIES (3), HOURS (24): the most that one trial may take. MOST_DOLLARS, DATA_IS_THERE=1 as for submit.sh.
 set -euo pipefail
 # shellcheck source=scripts/aws/batch/job.sh
@@ -60,7 +60,7 @@ if [ -n "$twin" ]; then
   printf '%s\n' "$twin"
   exit 0
 fi
-image=${IMAGE:-$(image_of python "TARGET=python scripts/aws/push_image.sh")}
+image=${IMAGE:-$(image_of python)}
 type=$(definition_field "$NAME" 'tags."dtrain:instance-type"')
 estimate "$type" 1 "${HOURS:-24}" "${RETRIES:-3}" "$trials"
 register "$NAME-sweep" --sweep --instance_type="$type" --image="$image" \

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # Makes machines for trainings by hand, as in AWS's posts of 2018 and 2019: COUNT instances with EFA in a placement group, and
 # a head machine to log in to. Writes the hosts file for scripts/ssh and says how to go on. Run it again with another COUNT to
-# have more or fewer of them. All are billed until `instances.sh 0` has deleted them, with their disks: what is to stay is on
+# have more or fewer of them. All are billed until `clean_up.sh instances` has deleted them, with their disks: what is to stay is on
 # /fsx.
 #
 #   AWS_REGION=us-east-1 KEY=mine SSH_FROM=203.0.113.7/32 scripts/aws/cloudformation/instances.sh COUNT [HOSTS-FILE]
-#   AWS_REGION=us-east-1 scripts/aws/cloudformation/instances.sh 0 [--dry_run] [--yes]
 #
 # Environment: KEY, an EC2 key pair; SSH_FROM, the addresses that may log in; INSTANCE_TYPE (p4d.24xlarge), any of
 # instance_types.tsv; MACHINE_IMAGE, the AMI that scripts/ssh/machine_image.sh led to (by default that of the machines that are
@@ -13,20 +12,11 @@
 # CAPACITY_RESERVATION_ID, a Capacity Block or a reservation on demand; SPOT=1, cheaper machines that AWS takes back two minutes
 # after a notice (ssh/train.sh saves then). The file system of the stack NAME-files is mounted on /fsx, if there is one.
 set -euo pipefail
-# shellcheck source=scripts/aws/deletion.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
+# shellcheck source=scripts/aws/account.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
 case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
 count=${1:-}
-if [ "$count" = 0 ]; then
-  deletion_options "" "${@:2}"
-  check_account
-  offer stack "$NAME-instances"
-  confirm
-  delete stack "$NAME-instances"
-  say "Done: no machines of $NAME are left"
-  exit 0
-fi
 hosts=${2:-hosts}
 [[ $count =~ ^[1-9][0-9]?$ ]] && [ "$count" -le 64 ] && [ $# -le 2 ] || fail "the number of machines is '$count'" "give 1 to 64: instances.sh 8 writes ./hosts with 8 machines"
 check_login

@@ -9,7 +9,7 @@
 # NODES (2) that the quota must allow; MAX_NODES (8); CAPACITY_RESERVATION_ID, a Capacity Block or a reservation on demand for
 # them; SPOT=1, cheaper ones that AWS takes back; CAPACITY_GIB (2400), DEPLOYMENT (SCRATCH_2); AMI_RELEASE, EKS' image of that
 # release for the GPU nodes, not its newest one. Where ZONE has no machines left, GPU_ZONE=OTHER-ZONE makes another group of nodes there
-# (gpu-ZONE), which is scaled in place of `gpu`. IMAGE is used by its digest, which push_image.sh prints.
+# (gpu-ZONE), which is scaled in place of `gpu`. IMAGE is named by its digest.
 set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
@@ -18,7 +18,7 @@ takes_nothing "$0" "its settings are environment variables: --help" "$@"
 need ZONE "the zone of the GPU instances and of the file system"
 need OTHER_ZONE "another zone of the region, for the control plane"
 need BUCKET "the bucket with the data under data/"
-need IMAGE "the image that scripts/aws/push_image.sh has pushed"
+need IMAGE "the image that you have pushed: docs/aws.md"
 [ "$ZONE" != "$OTHER_ZONE" ] || fail "ZONE and OTHER_ZONE are both $ZONE" "a control plane needs two different zones"
 for tool in eksctl kubectl helm python3; do
   command -v "$tool" >/dev/null || fail "$tool is not installed" "install it (eksctl 0.230, kubectl and helm 3 or newer)"
@@ -28,7 +28,7 @@ INSTANCE_TYPE=${INSTANCE_TYPE:-p4d.24xlarge}
 check_instance_type "$INSTANCE_TYPE"
 check_driver "$INSTANCE_TYPE" AMI_RELEASE "such as 1.35.0-20260120, of amazon-eks-ami's releases, which name their drivers"
 [[ $IMAGE = *@sha256:* ]] || fail "IMAGE is $IMAGE, without a digest: restarted pods might run another image than the rest" \
-  "IMAGE=REPOSITORY@sha256:…, as scripts/aws/push_image.sh prints it"
+  'docker inspect --format "{{index .RepoDigests 0}}" REPOSITORY:latest prints it with one'
 GPU_ZONE=${GPU_ZONE:-$ZONE} GPU_GROUP=gpu
 [[ " $ZONE $OTHER_ZONE " = *" $GPU_ZONE "* ]] || fail "GPU_ZONE is $GPU_ZONE" "it is ZONE or OTHER_ZONE: the cluster has subnets only there"
 [ "$GPU_ZONE" = "$ZONE" ] || GPU_GROUP=gpu-$GPU_ZONE
@@ -73,7 +73,7 @@ case $status in
     note "the cluster $NAME is there"
     aws eks wait cluster-active --name "$NAME"
     complete_cluster ;;
-  *) fail "the cluster $NAME is $status" "wait for it, or run scripts/aws/eks/clean_up.sh" ;;
+  *) fail "the cluster $NAME is $status" "wait for it, or run scripts/aws/clean_up.sh eks" ;;
 esac
 aws eks update-kubeconfig --name "$NAME" >/dev/null
 
@@ -82,7 +82,7 @@ aws eks update-kubeconfig --name "$NAME" >/dev/null
 vpc=$(cluster_field resourcesVpcConfig.vpcId)
 subnet=$(aws ec2 describe-subnets --filters "Name=vpc-id,Values=$vpc" "Name=availability-zone,Values=$ZONE" \
   Name=tag-key,Values=kubernetes.io/role/internal-elb --query 'Subnets[0].SubnetId' --output text)
-[ "$subnet" != None ] || fail "the cluster $NAME has no private subnet in $ZONE" "set ZONE and OTHER_ZONE as when it was made, or run scripts/aws/eks/clean_up.sh"
+[ "$subnet" != None ] || fail "the cluster $NAME has no private subnet in $ZONE" "set ZONE and OTHER_ZONE as when it was made, or run scripts/aws/clean_up.sh eks"
 deploy_file_system "$subnet" "$(cluster_field resourcesVpcConfig.clusterSecurityGroupId)" "$BUCKET"
 FILE_SYSTEM_ID=$(stack_output "$NAME-files" FileSystemId)
 FILE_SYSTEM_DNS=$(stack_output "$NAME-files" DnsName)
