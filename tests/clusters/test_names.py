@@ -24,7 +24,7 @@ def test_flags_that_are_named_exist():
     named = words(FLAG)
     assert len(named) > 10
     known = run("--help").stdout + run("pack", "--help", program=DATA).stdout + run("tokenize", "--help", program=DATA).stdout + run("--help", program=BENCH).stdout
-    scripts = [ROOT / "scripts" / "sweep.py", ROOT / "scripts" / "aws" / "batch" / "job_definition.py"]
+    scripts = [ROOT / "scripts" / "sweep.py", *(ROOT / "scripts" / "aws").glob("*/*.py")]
     known += "".join(path.read_text(encoding="utf-8") for path in scripts)
     assert {flag for flag in named if f"--{flag}" not in known.replace("[no]", "")} == set()
 

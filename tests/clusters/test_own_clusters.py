@@ -33,8 +33,8 @@ def test_machines_for_trainings_by_hand_and_their_hosts_file(account, tmp_path):
     # More of them later: they keep their image, since CloudFormation replaces machines whose image is another one.
     account.script(script, "3", hosts, **mine | {"MACHINE_IMAGE": ""})
     stack, = account.aws("cloudformation", "describe-stacks", "--stack-name", "dtrain-instances")["Stacks"]
-    assert {"ParameterKey": "ImageId", "ParameterValue": "ami-12c6146b"} in stack["Parameters"]
+    assert {"OutputKey": "Image", "OutputValue": "ami-12c6146b"} in stack["Outputs"]
     assert sum(line.endswith(" slots=8") for line in hosts.read_text(encoding="utf-8").splitlines()) == 3
-    assert "stack dtrain-instances" in account.script(script, "0", "--dry_run").stdout
-    account.script(script, "0", "--yes")
+    assert "stack dtrain-instances" in account.script("clean_up.sh", "instances", "--dry_run").stdout
+    account.script("clean_up.sh", "instances", "--yes")
     assert [one["StackName"] for one in account.aws("cloudformation", "describe-stacks")["Stacks"]] == ["dtrain-base"]

@@ -153,7 +153,7 @@ class Instance(Machine):
     def boot(self) -> None:
         """Runs the user data, without its pauses."""
         data = runpy.run_path(str(ROOT / "scripts" / "aws" / "cloudformation" / "instances.py"))["USER_DATA"]
-        self.as_root("sleep() { :; }\n" + data.replace("${FileSystem}", "new@tcp:/x"))
+        self.as_root("sleep() { :; }\n" + data.format(source="new@tcp:/x"))
 
 
 def test_a_machine_image_is_checked_before_anything_is_installed():
@@ -267,8 +267,8 @@ def test_your_machine(account, few_images, tmp_path, page):  # noqa: F811
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / ".ssh" / "mine.pem"], check=True)
         account.aws("ec2", "create-key-pair", "--key-name", "mine")
         typed = "".join(steps(page, "your machine"))
-        typed = re.sub(r"(clean_up|instances)\.sh( 0)?(?= {2})", r"\1.sh\2 --yes", typed).replace("scripts/", f"{ROOT}/scripts/")
-        typed = typed.replace("git archive", f"git -C {ROOT} archive").replace("clean_up.sh\n", "clean_up.sh --yes\n")
+        typed = re.sub(r"(clean_up\.sh \w+)", r"\1 --yes", typed).replace("scripts/", f"{ROOT}/scripts/")
+        typed = typed.replace("git archive", f"git -C {ROOT} archive")
         script = f"trap 'kill ${{SSH_AGENT_PID:-}} || true' EXIT\nset -v\n{typed}"
         variables = {"PATH": f"{folder}:{account.environment['PATH']}", "HOME": str(home), "MACHINE_IMAGE": "ami-12c6146b"}
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
