@@ -37,6 +37,6 @@ estimate() {
   if [ -n "${MOST_DOLLARS:-}" ]; then
     [[ $MOST_DOLLARS =~ ^[0-9]+$ ]] || fail "MOST_DOLLARS is '$MOST_DOLLARS'" "give whole dollars"
     [ "$dollars" != "?" ] || fail "prices.tsv has no price for $1" "add it, or unset MOST_DOLLARS"
-    [ "$dollars" -le "$MOST_DOLLARS" ] || fail "that is more than MOST_DOLLARS=$MOST_DOLLARS" "fewer HOURS, RETRIES or nodes"
+    [ "$dollars" -le "$MOST_DOLLARS" ] || fail "that is more than MOST_DOLLARS=$MOST_DOLLARS" "fewer hours, attempts or nodes"
   fi
 }

@@ -18,7 +18,7 @@ nvidia-smi -L >/dev/null 2>&1 || fail "NVIDIA's driver does not run here" "start
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 if ! /opt/amazon/efa/bin/fi_info --version >/dev/null 2>&1; then "$scripts/fetch_efa.sh" "${1:-1.51.0}" "$folder"; fi
-if ! modinfo lustre >/dev/null 2>&1; then
+if ! modprobe -q lustre; then
   client=lustre-client
   if [ "$system" = ubuntu-22.04 ]; then
     export DEBIAN_FRONTEND=noninteractive
@@ -34,7 +34,7 @@ if ! modinfo lustre >/dev/null 2>&1; then
   else
     dnf install -y "$client"
   fi
-  modinfo lustre >/dev/null || fail "the Lustre client does not fit the kernel $(uname -r)" "boot a kernel that AWS has a client for, then run this again"
+  modprobe lustre || fail "the Lustre client does not fit the kernel $(uname -r)" "boot a kernel that AWS has a client for, then run this again"
 fi
 if [ -d "$folder/aws-efa-installer" ]; then (cd "$folder/aws-efa-installer" && ./efa_installer.sh -y); fi
 printf '* soft memlock unlimited\n* hard memlock unlimited\n* soft nofile 65536\n* hard nofile 65536\n' >/etc/security/limits.d/90-dtrain.conf

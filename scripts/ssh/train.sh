@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Trains on the machines of a hosts file with mpirun, one rank a slot. SIGTERM and SIGUSR1 to this script make all ranks save
-# at the same step and end with 75, and so does EC2's notice to a Spot instance among them (../with_notices.sh); called again it
-# goes on. The exit code is dtrain_main's.
+# Trains on the machines of a hosts file with mpirun, one rank a slot. SIGTERM, SIGUSR1, ^C and the end of the login make all
+# ranks save at the same step and end with 75, and so does EC2's notice to a Spot instance among them (../with_notices.sh); called
+# again it goes on. The exit code is dtrain_main's.
 #
 #   HOSTS=hosts scripts/ssh/train.sh --data_dir=/fsx/data/resized --run_dir=/fsx/results/run --flagfile=…
 #
@@ -39,10 +39,11 @@ for name in DTRAIN_RUN_TOKEN NCCL_SOCKET_IFNAME NCCL_DEBUG LD_LIBRARY_PATH DTRAI
   if [ -n "${!name:-}" ]; then options+=(-x "$name"); fi
 done
 
-# On SIGTERM mpirun kills its ranks a second later, before they have saved. It passes SIGUSR1 on to them, and they save.
-"$mpirun" "${options[@]}" "$dtrain/scripts/with_notices.sh" "$dtrain/bin/dtrain_main" "$@" &
+# On SIGTERM mpirun kills its ranks a second later, before they have saved. It passes SIGUSR1 on to them, and they save. In a session
+# of its own it does not get a terminal's ^C.
+setsid "$mpirun" "${options[@]}" "$dtrain/scripts/with_notices.sh" "$dtrain/bin/dtrain_main" "$@" &
 ranks=$!
-trap 'kill -USR1 "$ranks" 2>/dev/null || true' TERM USR1 INT
+trap 'kill -USR1 "$ranks" 2>/dev/null || true' TERM USR1 INT HUP
 while true; do
   code=0
   wait "$ranks" || code=$?

@@ -113,10 +113,12 @@ def test_the_head_node_of_a_parallelcluster(few_images):
         machine.put_data(few_images)
         machine.put_source()
         machine.as_root(f"{NODE} head")  # as OnNodeConfigured of cluster.yaml
-        typed = small("".join(steps("parallelcluster.md", "head node")))
+        programs, data, *trainings = steps("parallelcluster.md", "head node")
+        typed = small("".join([programs, data, "cd\n", programs, data, *trainings]))  # both come again, with a newer bundle
         done = machine.bash("set -v\n" + typed.replace("squeue\n", "while squeue -h | grep -q .; do sleep 0.2; done\n"),
                             environment=slurm.environment, timeout=300)
-        assert done.returncode == 0 and "2 of 2 ranks met" in done.stdout and "==> At most 72 hours of p4d.24xlarge" in done.stdout, done
+        assert done.returncode == 0 and done.stdout.count("LibTorch 2.11") == 2 and "is there" in done.stdout, done
+        assert "2 of 2 ranks met" in done.stdout and "==> At most 72 hours of p4d.24xlarge" in done.stdout, done
         results = machine.path / "fsx" / "results"
         for run in ("resnet50", "roberta-large"):
             assert load_json(results / run / "result.json")["world_size"] == 2 and len(metrics(results / run, "train")) == 2
@@ -138,7 +140,7 @@ class Instance(Machine):
         self.as_root("echo 'old@tcp:/y /fsx lustre relatime,flock,_netdev,nofail 0 0' >>/etc/fstab; "
                      "printf 'ID=ubuntu\\nVERSION_ID=\"22.04\"\\n' >/etc/os-release.new; mv /etc/os-release.new /etc/os-release")
         self.program("mount", MOUNT)
-        self.program("modinfo", f"[ -e {CLIENT} ]")
+        self.program("modprobe", f"[ -e {CLIENT} ]")
         self.program("nvidia-smi", "echo 'GPU 0: NVIDIA A100 (UUID: GPU-0)'")
         self.program("curl", '[[ "$*" != *efa-installer* ]] && echo a key')
         self.program("gpg", "cat >/dev/null")

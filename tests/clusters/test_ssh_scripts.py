@@ -40,11 +40,11 @@ def test_mpirun_trains_saves_when_it_is_told_to_stop_and_goes_on(cluster, few_im
         pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
     run(*FLAGS, "--max_steps=6", "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
     flags = (*FLAGS, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}", "--max_steps=6")
-    variables, (program, *enter) = cluster
-    with Background(*enter, SSH / "train.sh", *flags, program=program, env=variables) as training:
+    variables, enter = cluster
+    with Background(*enter, SSH / "train.sh", *flags, program="setsid", env=variables) as training:
         log = tmp_path / "run" / "metrics.jsonl"
         wait_until(lambda: log.exists() and len(metrics(tmp_path / "run", "train")) >= 2, "two steps")
-        training.process.send_signal(signal.SIGTERM)
+        os.killpg(training.process.pid, signal.SIGINT)  # ^C
         stopped = training.wait()
     assert stopped.code == 75, stopped
     at_first(cluster, "train.sh", *flags)
