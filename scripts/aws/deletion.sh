@@ -11,9 +11,7 @@ going=       # lines "KIND ID"
 listed=      # what `confirm` shows
 exported=    # ids of file systems whose files are known to be in the bucket
 confirmed=no
-dry_run=no
-yes=no
-discard=no
+dry_run=no yes=no discard=no
 
 # ask_owner KIND ID: prints the thing's name and its tag, as AWS says them.
 ask_owner() {
