@@ -97,7 +97,7 @@ check_quota() {
 check_driver() {
   case $1 in
     p3*) [ -n "${!2:-}" ] || fail "$1 has V100s, for which NVIDIA's driver 580 is the last branch, and this year's images have 595" \
-      "pin an image with driver 570 or 580: $2=… ($3)" ;;
+      "pin an image with the closed driver 570 or 580: $2=… ($3), or take p4d.24xlarge or newer" ;;
   esac
 }
 

@@ -10,9 +10,9 @@ from command import ROOT, run
 from test_entrypoint import ENTRY, PROGRAMS
 from test_kubernetes import EKS, MANIFESTS, pods, rendered
 from test_submission import call_script, parameters  # noqa: F401, one is a fixture
+from tools import tracked
 
 SCRIPTS = ROOT / "scripts"
-SLURM = sorted((SCRIPTS / "aws" / "parallelcluster").glob("*.sbatch"))
 
 
 def test_pods_have_the_clusters_secret():
@@ -41,11 +41,14 @@ def test_each_submission_to_batch_has_a_random_one(call_script, way):  # noqa: F
     assert said.lines == [values["run_token"]]
 
 
-def test_slurm_files_make_one_for_each_job():
-    """Those that start dtrain_main, by themselves or through a file beside them."""
-    assert SLURM
-    makes = {path.name: "openssl rand -hex 16" in path.read_text(encoding="utf-8") and "DTRAIN_RUN_TOKEN" in path.read_text(encoding="utf-8")
-             for path in SLURM[0].parent.iterdir()}
-    for path in SLURM:
+def test_what_starts_ranks_with_slurm_or_mpi_makes_one_for_each_start():
+    """Whatever has a line that begins with srun or mpirun starts ranks."""
+    found = set()
+    for path in tracked("scripts/aws", "scripts/ssh"):
         text = path.read_text(encoding="utf-8")
-        assert makes[path.name] or any(made and name in text for name, made in makes.items()), path
+        if re.search(r'(?m)^\s*(setsid )?"?\$?(srun|mpirun)"? ', text):
+            found.add(path.name)
+            assert "export DTRAIN_RUN_TOKEN" in text and "openssl rand -hex 16" in text, path
+    assert {"train.sbatch", "train.sh"} <= found
+    for path in (SCRIPTS / "aws" / "parallelcluster").glob("*.sbatch"):  # the others start one of them
+        assert path.name in found or any(name in path.read_text(encoding="utf-8") for name in found), path

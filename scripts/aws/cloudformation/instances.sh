@@ -24,7 +24,7 @@ check_login
 check_account
 type=${INSTANCE_TYPE:-p4d.24xlarge}
 check_instance_type "$type"
-check_driver "$type" MACHINE_IMAGE "an AMI with NVIDIA's closed driver, which V100s need"
+check_driver "$type" MACHINE_IMAGE docs/machines.md
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
 network=$(private_subnet)
 read -r subnet zone <<<"$network"
