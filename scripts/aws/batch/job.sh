@@ -79,7 +79,9 @@ file_systems() { rows fsx describe-file-systems --query "FileSystems[?Tags[?Key=
 
 # check_file_system: requires a file system, without which jobs end with 5.
 check_file_system() {
-  [[ $(file_systems) = *AVAILABLE* ]] || fail "there is no file system for the instances to mount" \
+  local found
+  found=$(file_systems) || fail "FSx does not answer" "see the message above"
+  [[ $found = *AVAILABLE* ]] || fail "there is no file system for the instances to mount" \
     "scripts/aws/cloudformation/set_up.sh --file-system makes one; submit.sh --workflow one for each training"
 }
 

@@ -63,7 +63,8 @@ enable() {  # enable KIND ID FIELD KIND-FOR-is_settled
   wait_until 600 "the $1 to be settled" is_settled "$4" "$2"
   aws batch "update-$1" "--$1" "$2" --state ENABLED >/dev/null
 }
-for environment in $(rows batch describe-job-queues --job-queues "$NAME" --query 'jobQueues[].computeEnvironmentOrder[].computeEnvironment'); do
+environments=$(rows batch describe-job-queues --job-queues "$NAME" --query 'jobQueues[].computeEnvironmentOrder[].computeEnvironment')
+for environment in $environments; do
   enable compute-environment "$environment" computeEnvironments environment
 done
 enable job-queue "$NAME" jobQueues queue
