@@ -17,7 +17,7 @@ def test_machines_for_trainings_by_hand_and_their_hosts_file(account, tmp_path):
     mine = {"KEY": "mine", "SSH_FROM": "203.0.113.7/32", "MACHINE_IMAGE": "ami-12c6146b", "INSTANCE_TYPE": "p4d.24xlarge"}
     script, hosts = "cloudformation/instances.sh", tmp_path / "hosts"
     for more, arguments, text in (({"SSH_FROM": "0.0.0.0/0"}, ("2",), "SSH_FROM is '0.0.0.0/0'"), ({}, ("many",), "machines is 'many'"),
-                                  ({"INSTANCE_TYPE": "p3.16xlarge", "MACHINE_IMAGE": ""}, ("2",), "set MACHINE_IMAGE to one with NVIDIA's closed driver 570 or 580"),
+                                  ({"INSTANCE_TYPE": "p3.16xlarge", "MACHINE_IMAGE": ""}, ("2",), "with driver 570 or 580: MACHINE_IMAGE="),
                                   ({}, ("2",), "there is no stack dtrain-base")):
         assert text in account.script(script, *arguments, check=2, **(mine | more)).stderr
     account.script("cloudformation/set_up.sh")

@@ -60,7 +60,7 @@ def test_the_queue(more):
 REFUSED = {
     "no key": ({"KEY": ""}, "KEY is not set"),
     "the world": ({"SSH_FROM": "0.0.0.0/0"}, "not the whole world"),
-    "V100s without an image for them": ({"INSTANCE_TYPE": "p3dn.24xlarge"}, "set CUSTOM_AMI to one with NVIDIA's closed driver 570 or 580"),
+    "V100s without an image for them": ({"INSTANCE_TYPE": "p3dn.24xlarge"}, "with driver 570 or 580: CUSTOM_AMI="),
     "no number": ({"MAX_NODES": "many"}, "MAX_NODES is 'many'"),
 }
 

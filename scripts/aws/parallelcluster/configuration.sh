@@ -19,10 +19,7 @@ check_login
 INSTANCE_TYPE=${INSTANCE_TYPE:-p4d.24xlarge}
 MAX_NODES=${MAX_NODES:-8}
 [[ $MAX_NODES =~ ^[1-9][0-9]{0,2}$ ]] || fail "MAX_NODES is '$MAX_NODES'" "give a number from 1 to 999"
-case $INSTANCE_TYPE in
-  p3*) [ -n "${CUSTOM_AMI:-}" ] || fail "ParallelCluster's own images have no driver for the V100s of $INSTANCE_TYPE" \
-    "set CUSTOM_AMI to one with NVIDIA's closed driver 570 or 580 (docs/parallelcluster.md), or take p4d.24xlarge or newer" ;;
-esac
+check_driver "$INSTANCE_TYPE" CUSTOM_AMI "with the closed driver: docs/parallelcluster.md"
 check_account
 check_instance_type "$INSTANCE_TYPE"
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
