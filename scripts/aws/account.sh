@@ -144,11 +144,11 @@ check_key() {
     fail "there is no key pair $KEY in $AWS_REGION" "aws ec2 create-key-pair --key-name $KEY, or set KEY"
 }
 
-# list_jobs QUERY [STATE…]: asks for the jobs in Batch's queue that have not ended, and for those in STATE.
+# list_jobs QUERY: asks for the jobs in Batch's queue that have not ended.
 list_jobs() {
-  local query=$1 state
-  for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING "${@:2}"; do
-    rows batch list-jobs --job-queue "$NAME" --job-status "$state" --query "$query" || return 1
+  local state
+  for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING; do
+    rows batch list-jobs --job-queue "$NAME" --job-status "$state" --query "$1" || return 1
   done
 }
 

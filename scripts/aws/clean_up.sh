@@ -9,6 +9,8 @@
 #   eks         trainings, claim, volume, file system, cluster
 #   files       the file systems, once everything on them is in the bucket; what uses them must have ended
 #   base        these, then network, repository and roles; what uses the network must be gone. The bucket stays, with all in it
+#   --dry_run   lists what would go, and what it costs
+#   --yes       does not ask
 #   --discard   gives up files that are not in the bucket. Without it a file system goes only after a task has exported them all
 set -euo pipefail
 # shellcheck source=scripts/aws/deletion.sh
@@ -17,10 +19,17 @@ source "$(dirname "${BASH_SOURCE[0]}")/deletion.sh"
 part=${1:-}
 case $part in
   batch | instances | eks | files | base) shift ;;
-  -h | --help) ;;
+  -h | --help) usage "$0"; exit 0 ;;
   *) fail "clean_up.sh knows no part '$part'" "one of batch, instances, eks, files, base: --help" ;;
 esac
-deletion_options --discard "$@"
+for argument in "$@"; do
+  case $argument in
+    --dry_run | --dry-run) dry_run=yes ;;
+    --yes) yes=yes ;;
+    --discard) discard=yes ;;
+    *) fail "clean_up.sh does not know '$argument'" "it takes a part, --dry_run, --yes and --discard" ;;
+  esac
+done
 check_account
 
 offer_jobs() {

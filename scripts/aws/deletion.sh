@@ -15,24 +15,6 @@ dry_run=no
 yes=no
 discard=no
 
-# deletion_options OPTIONS ARGUMENTS…: reads the arguments of a script that deletes; OPTIONS names what it takes beside these two.
-deletion_options() {
-  local own=$1 argument
-  shift
-  for argument in "$@"; do
-    case $argument in
-      --dry_run | --dry-run) dry_run=yes ;;
-      --yes) yes=yes ;;
-      -h | --help)
-        usage "$0"
-        printf '  --dry_run   lists what would go, and what it costs\n  --yes       does not ask\n'
-        exit 0 ;;
-      *) [[ " $own " = *" $argument "* ]] || fail "$(basename "$0") does not know '$argument'" "it takes --dry_run, --yes${own:+ and ${own// /, }}" ;;
-    esac
-  done
-  if [[ " $* " = *" --discard "* ]]; then discard=yes; fi
-}
-
 # ask_owner KIND ID: prints the thing's name and its tag, as AWS says them.
 ask_owner() {
   local tags='tags."dtrain:name"' tag="Tags[?Key=='dtrain:name'].Value | [0]"
@@ -136,7 +118,8 @@ delete() {
   say "Deleting the $1 $2"
   case $1 in
     stack)
-      files=$(file_systems_of_stack "$2") || fail "CloudFormation does not say what is in the stack $2" "see the message above, then run this again"
+      files=$(aws cloudformation describe-stack-resources --stack-name "$2" --output text --query \
+        "StackResources[?ResourceType=='AWS::FSx::FileSystem' && ResourceStatus!='DELETE_COMPLETE'].PhysicalResourceId") || fail "CloudFormation does not say what is in the stack $2" "see the message above, then run this again"
       for name in $files; do
         if [ "$name" != None ] && ! is_leaving "$name"; then need_export "$name"; fi
       done
@@ -175,11 +158,6 @@ delete_all() {
 is_gone() { [ "$(owner_of "$1" "$2")" = gone ]; }
 
 # ---- File systems ------------------------------------------------------------------------------------------------------
-
-file_systems_of_stack() {
-  aws cloudformation describe-stack-resources --stack-name "$1" --output text \
-    --query "StackResources[?ResourceType=='AWS::FSx::FileSystem' && ResourceStatus!='DELETE_COMPLETE'].PhysicalResourceId"
-}
 
 need_export() {
   [ "$discard" = yes ] || [[ " $exported " = *" $1 "* ]] ||

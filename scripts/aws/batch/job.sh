@@ -4,7 +4,6 @@
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
-batch_folder=$aws_folder/batch
 recipes=$aws_folder/../recipes
 
 check_job_name() {  # check_job_name NAME MOST-CHARACTERS
@@ -22,7 +21,7 @@ register() {
   local definition=$1 job registered
   shift
   say "Job definition $definition"
-  job=$(python3 "$batch_folder/job_definition.py" --name="$definition" "$@")
+  job=$(python3 "$aws_folder/batch/job_definition.py" --name="$definition" "$@")
   registered=$(definition_field "$definition" 'tags."dtrain:sha256"')
   if [ "$registered" != None ] && [[ $job = *"\"$registered\""* ]]; then
     note "it is as it should be"

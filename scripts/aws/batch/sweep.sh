@@ -37,16 +37,8 @@ shift || true  # skips the --
 if [ ! -f "$space" ] || ! grep -q '^flags:' "$space" || ! grep -q '^metric:' "$space"; then
   fail "'$space' is not a search space" "name a YAML file with metric: and flags: (such as scripts/sweeps/examples/digits.yaml)"
 fi
-data=/fsx/data
-for ((i = 1; i <= $#; ++i)); do
-  following=$((i + 1))
-  case ${!i} in
-    --recipe) check_recipe "${!following:-}" ;;
-    --data_dir=* | --data-dir=*) data=${!i#*=} ;;
-    --data_dir | --data-dir) data=${!following:-} ;;
-  esac
-done
-if [ "$data" = /fsx/data ]; then set -- "$@" --data_dir=/fsx/data; fi
+if [[ " $* " =~ \ --recipe\ ([^\ ]+) ]]; then check_recipe "${BASH_REMATCH[1]}"; fi
+if [[ " $* " =~ \ --data[_-]dir[=\ ]([^\ ]+) ]]; then data=${BASH_REMATCH[1]}; else data=/fsx/data; set -- "$@" --data_dir=$data; fi
 
 check_account
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh

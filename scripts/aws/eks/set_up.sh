@@ -80,8 +80,8 @@ aws eks update-kubeconfig --name "$NAME" >/dev/null
 # The file system is in the cluster's network: in the GPU zone's private subnet, with the cluster's security group
 # (which admits all traffic from itself).
 vpc=$(cluster_field resourcesVpcConfig.vpcId)
-subnet=$(aws ec2 describe-subnets --filters "Name=vpc-id,Values=$vpc" "Name=availability-zone,Values=$ZONE" \
-  Name=tag-key,Values=kubernetes.io/role/internal-elb --query 'Subnets[0].SubnetId' --output text)
+subnet=$(rows ec2 describe-subnets --filters "Name=vpc-id,Values=$vpc" "Name=availability-zone,Values=$ZONE" \
+  Name=tag-key,Values=kubernetes.io/role/internal-elb --query 'Subnets[0].SubnetId')
 [ "$subnet" != None ] || fail "the cluster $NAME has no private subnet in $ZONE" "set ZONE and OTHER_ZONE as when it was made, or run scripts/aws/clean_up.sh eks"
 deploy_file_system "$subnet" "$(cluster_field resourcesVpcConfig.clusterSecurityGroupId)" "$BUCKET"
 FILE_SYSTEM_ID=$(stack_output "$NAME-files" FileSystemId)
