@@ -179,8 +179,8 @@ refuse_users() {
   while read -r kind id; do
     case $kind in
       file-system)
-        network=$(aws fsx describe-file-systems --file-system-ids "$id" --query 'FileSystems[0].SubnetIds[0]' --output text)
-        network=$(aws ec2 describe-subnets --subnet-ids "$network" --query 'Subnets[0].VpcId' --output text) ||
+        network=$(aws fsx describe-file-systems --file-system-ids "$id" --query 'FileSystems[0].SubnetIds[0]' --output text) &&
+          network=$(aws ec2 describe-subnets --subnet-ids "$network" --query 'Subnets[0].VpcId' --output text) ||
           fail "the network of $id cannot be found" "nothing was deleted; see the message above, then run this again"
         networks+=" $network" ;;
       stack) networks+=" $(stack_output "$id" VpcId)" ;;
@@ -196,7 +196,8 @@ refuse_users() {
       "Batch's end minutes after the last job; delete the cluster or stack that the others belong to (pcluster delete-cluster -n NAME), then run this again"
   done
   refuse_executions
-  [ "$(owner_of queue "$NAME")" = "$NAME" ] || return 0
+  users=$(owner_of queue "$NAME")
+  [ "$users" = "$NAME" ] || return 0
   users=$(list_jobs 'jobSummaryList[].jobId') || fail "Batch does not list the jobs of the queue" "see the message above, then run this again"
   [ -z "$users" ] || fail "jobs in the queue $NAME still use the file system: ${users//$'\n'/, }" "wait for them, or end them: scripts/aws/clean_up.sh batch"
 }

@@ -172,12 +172,15 @@ def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):  
     listed = account.script("clean_up.sh", "base", "--dry_run").stdout
     assert f"file-system {ours}: 1200 GiB SCRATCH_2, $0.23 an hour" in listed and foreign not in listed
     assert sorted(file_systems(account)) == sorted([foreign, ours])
-    # AWS answers with an error: nothing is taken for gone, or for exported.
-    (tmp_path / "aws").write_text('#!/bin/sh\n[ "$2" != create-data-repository-task ] || { echo AccessDenied >&2; exit 254; }\n'
-                                  f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n', encoding="utf-8")
-    (tmp_path / "aws").chmod(0o755)
-    denied = account.script("clean_up.sh", "base", "--yes", check=2, PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
-    assert f"the files of {ours} cannot be exported" in denied and ours in file_systems(account)
+    # AWS answers with an error: nothing is taken for gone, for unused, or for exported.
+    for operation, text in (("create-data-repository-task", f"the files of {ours} cannot be exported"),
+                            ("describe-job-queues", "whose the queue dtrain is cannot be found out"),
+                            ("describe-subnets", f"the network of {ours} cannot be found")):
+        (tmp_path / "aws").write_text(f'#!/bin/sh\n[ "$2" != {operation} ] || {{ echo AccessDenied >&2; exit 254; }}\n'
+                                      f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n', encoding="utf-8")
+        (tmp_path / "aws").chmod(0o755)
+        denied = account.script("clean_up.sh", "base", "--yes", check=2, PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
+        assert text in denied and ours in file_systems(account)
     assert "Exporting what" in account.script("clean_up.sh", "base", "--yes").stdout
     assert file_systems(account) == [foreign]
     assert account.resources("dtrain-base") == ["AWS::SNS::Topic"]
