@@ -12,22 +12,9 @@ torch=$(named_torch_dir)
 if [ -z "$torch" ]; then torch=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch; fi
 [ -e "$torch/lib/libtorch_cpu.so" ] || fail "there is no LibTorch in $torch. Run scripts/setup.sh first."
 
-copy_libraries() {  # copy_libraries FROM TO: the shared libraries below FROM, with their folders
-  (cd "$1" && find . \( -name '*.so' -o -name '*.so.*' \) -print0) | (cd "$1" && xargs -0 -r cp -P --parents -t "$2")
-}
-
-mkdir -p "$target/torch/lib"
-copy_libraries "$torch/lib" "$target/torch/lib"
-for file in version.py build-version; do
-  if [ -f "$torch/$file" ]; then cp "$torch/$file" "$target/torch/"; fi
-done
-# The wheel's LibTorch finds CUDA's libraries in ../../nvidia.
-if [ -d "$torch/../nvidia" ]; then
-  mkdir -p "$target/nvidia"
-  copy_libraries "$torch/../nvidia" "$target/nvidia"
-fi
-# For sbom.sh, and because the licences go with the libraries.
-(cd "$torch/.." && find . -maxdepth 1 \( -name 'torch-*.dist-info' -o -name 'nvidia_*.dist-info' -o -name 'triton-*.dist-info' \) -print0 |
-  while IFS= read -r -d '' folder; do find "$folder" \( -name METADATA -o -ipath '*licen[cs]e*' \) -type f -print0; done |
-  xargs -0 -r cp -P --parents -t "$target")
+mkdir -p "$target"
+# The wheel's LibTorch finds CUDA's libraries in ../../nvidia. METADATA is for sbom.sh, and the licences go with the libraries.
+(cd "$torch/.." && find torch/lib torch/version.py torch/build-version nvidia ./torch-*.dist-info ./nvidia_*.dist-info ./triton-*.dist-info \
+  \( -type f -o -type l \) \( -name '*.so' -o -name '*.so.*' -o -name version.py -o -name build-version -o -name METADATA \
+  -o -ipath '*.dist-info/*licen[cs]e*' \) -print0 2>/dev/null || true) | (cd "$torch/.." && xargs -0 cp -P --parents -t "$target")
 say "LibTorch's libraries are in $target ($(du -sm "$target" | cut -f1) MB)"

@@ -5,9 +5,10 @@
 #
 #   entrypoint.sh [dtrain_main | dtrain_data | dtrain_bench | COMMAND] ARGUMENTS…     --flags alone: dtrain_main
 #
-# Two additions to flags, for job definitions in which each word is a parameter with a value:
+# Three additions to flags, for job definitions in which each word is a parameter with a value:
 #   --recipe NAME          --flagfile of the recipe of this name in the image; `--recipe default`: none
 #   --FLAG default         as if the flag were not given, so that the recipe decides
+#   --run_token WORD       is given in the environment (DTRAIN_RUN_TOKEN), since everybody on the machine sees command lines
 # Environment, all optional; a flag in the arguments overrides a variable:
 #   DATA_DIR or JOB_DIR    the data: --data_dir (JOB_DIR is its name in AWS's multi-node template for Batch)
 #   RUN_DIR                --run_dir
@@ -19,14 +20,24 @@
 #   MOUNT, MOUNT_TIMEOUT   a mount point to wait for before anything else (300 seconds), such as /fsx
 #   MOUNT_TYPE             the kind of file system that must be there (lustre): a volume of the container is a mount point even
 #                          where the machine has mounted nothing
-#   EFA_DEVICES            the number of EFA devices that this container must see; without it none is required
+#   EFA_DEVICES            the number of EFA devices that this container must see; without it, or 0, none is required
 #   LEAST_GBPS             measures the network between the machines before each start of dtrain_main or dtrain_bench, two at a
 #                          time, and ends with 4 if one is slow beside the others, with 2 if all have fewer GB/s than this. 0 only
 #                          compares them. The slow one says so in SLOW_FILE (/run/dtrain/slow), where scripts/guard_node.sh takes
 #                          it out of service. Not under torchrun, whose machines change
 #   STOP_GRACE_SECONDS     the time that the cluster waits after SIGTERM; printed for comparison with the time of a save
-# Exit codes are dtrain_main's: 2 settings, 3 data, 5 storage. 5 may be tried again on other machines.
+# Exit codes are dtrain_main's: 2 settings, 3 data, 5 storage, 75 told to stop. 5 may be tried again on other machines.
 set -euo pipefail
+
+# Process 1 ignores signals that it does not handle. Whatever is waited for runs in the background, because a trap does not run before
+# a command in the foreground has ended. The program that this script becomes has its own handlers.
+waiting=
+trap 'kill $waiting 2>/dev/null; exit 75' TERM INT
+in_background() {
+  "$@" &
+  waiting=$!
+  wait "$waiting"
+}
 
 fail() {  # fail CODE WHAT HAPPENED, WHAT TO DO
   printf 'dtrain failed (before the start, exit code %s): %s\n  what to do: %s\n' "$1" "$2" "$3" >&2
@@ -63,6 +74,9 @@ from_parameters() {  # fills words
   words=()
   while [ $# -gt 0 ]; do
     if [[ $1 = --?* && ${2:-} = default ]]; then
+      shift
+    elif [ "$1" = --run_token ]; then
+      export DTRAIN_RUN_TOKEN=${2:-}
       shift
     elif [ "$1" = --recipe ]; then
       [ -r "$recipes/${2:-}.flags" ] || fail 2 "there is no recipe '${2:-}'" "--recipe takes one of: ${names[*]%.flags}"
@@ -109,7 +123,7 @@ from_variables() {
   local data=${DATA_DIR:-${JOB_DIR:-}} run=${RUN_DIR:-} gpus=${GPUS:-${MPI_GPUS:-}} nodes=${AWS_BATCH_JOB_NUM_NODES:-1}
   local job=${AWS_BATCH_JOB_ID:-}
   if [ -z "$run" ] && [ -n "${SCRATCH_DIR:-}" ]; then run=$SCRATCH_DIR/dtrain-${job%%#*}; run=${run%-}; fi
-  if [ -n "$data" ]; then flags+=("--data_dir=$data"); fi
+  if [ -n "$data" ] && [ "$program" != dtrain_bench ]; then flags+=("--data_dir=$data"); fi
   if [ "$program" = dtrain_data ]; then return; fi
   if [ "$program" = dtrain_main ]; then
     if [ -n "$run" ]; then flags+=("--run_dir=$run"); fi
@@ -146,7 +160,7 @@ await_mount() {
       fail 5 "$mount is not mounted${MOUNT_TYPE:+ as $MOUNT_TYPE} after $seconds s" \
         "does the machine have a Lustre client for its kernel, and does the file system's security group let it in (ports 988 and 1018-1023)? see the machine's log of its first start; MOUNT_TIMEOUT says how long to wait"
     fi
-    sleep 1
+    in_background sleep 1
     waited=$((waited + 1))
   done
 }
@@ -206,7 +220,7 @@ check_efa() {
   present=("$folder"/uverbs*)
   if [ ! -e "${present[0]}" ]; then present=(); fi
   if [ ${#present[@]} -gt 0 ]; then check_memlock; fi
-  if [ -z "${EFA_DEVICES:-}" ]; then return; fi
+  case ${EFA_DEVICES:-0} in 0) return ;; esac
   whole_number EFA_DEVICES
   if [ ${#present[@]} -lt "$EFA_DEVICES" ]; then
     fail 2 "there are ${#present[@]} EFA devices, but EFA_DEVICES asks for $EFA_DEVICES" \
@@ -228,15 +242,13 @@ check_network() {  # check_network ARGUMENTS…: those of the program, some of w
   # A port of its own, because a machine that is done begins the training while another one still leaves.
   port=$(value_of master_port "$@")
   port=$((${port:-${PET_MASTER_PORT:-${MASTER_PORT:-29500}}} + 1))
-  trap 'exit 75' TERM  # otherwise process 1 ignores it
-  dtrain_bench pairs --steps=5 --warmup=1 --least_gbyte="$LEAST_GBPS" --slow_file="${SLOW_FILE:-/run/dtrain/slow}" \
+  in_background dtrain_bench pairs --steps=5 --warmup=1 --least_gbyte="$LEAST_GBPS" --slow_file="${SLOW_FILE:-/run/dtrain/slow}" \
     --master_port="$port" "${ranks[@]}" >&2 || code=$?
-  trap - TERM
   case $code in
     0) ;;
     2) exit 2 ;;
     # The guard takes the slow machine out of service within seconds, so that nothing starts on it again. 5: it cannot say so.
-    4 | 5) sleep "${SLOW_SECONDS:-15}"
+    4 | 5) in_background sleep "${SLOW_SECONDS:-15}"
       exit "$code" ;;
     *) note "the network was not measured: the training begins without that" ;;
   esac

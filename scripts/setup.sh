@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh                 everything for building and for the quick start
 #   scripts/setup.sh --tests         and what the tests need (Python torch to compare with, pytest, clang-format and -tidy,
-#                                    Open MPI, Slurm, iproute2)
+#                                    Open MPI, Slurm, sshd, iproute2)
 #   scripts/setup.sh --tests=small   only pytest and what draws images (40 MB): the tests that compare with others skip themselves
 #   scripts/setup.sh --tests --long  and what the long tests need (clang with libFuzzer, debootstrap)
 #   scripts/setup.sh --torch=DIR     use the LibTorch in DIR (the folder with include/ and lib/: the torch package of a
@@ -56,7 +56,7 @@ wanted_packages() {
   printf '%s\n' build-essential cmake ninja-build ccache git ca-certificates pkg-config python3 python3-venv \
     python3-pip libgflags-dev libgoogle-glog-dev libgloo-dev "$jpeg" libpng-dev libwebp-dev libtiff-dev libstb-dev \
     libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev libmicrohttpd-dev libgtest-dev libgmock-dev
-  if [ "$with_tests" = yes ]; then printf '%s\n' clang-format clang-tidy openmpi-bin slurm-wlm munge iproute2 curl gpg gpg-agent; fi
+  if [ "$with_tests" = yes ]; then printf '%s\n' clang-format clang-tidy openmpi-bin openssh-server slurm-wlm munge iproute2 curl gpg gpg-agent; fi
   if [ "$with_long" = yes ]; then printf '%s\n' clang debootstrap ${fuzzer:+"$fuzzer"}; fi
 }
 

@@ -3,7 +3,7 @@
 # before, or by the rebalance recommendation earlier), the program gets SIGUSR1. dtrain_main then saves and ends with 75, all
 # of its ranks at the same step.
 #
-#   with_notices.sh PROGRAM ARGUMENTS…        ssh/train.sh and aws/parallelcluster/train.sh start every rank with it
+#   with_notices.sh PROGRAM ARGUMENTS…        ssh/train.sh and aws/parallelcluster/train.sbatch start every rank with it
 #
 # Only the first rank of a machine has a watcher. It asks EC2's metadata service (version 2) every two seconds, ends with the
 # program, and ends at once where no such service answers: not on EC2, or in a container whose packets may take only one hop

@@ -1,4 +1,5 @@
-"""A Slurm of one machine for tests: munged, slurmctld and slurmd from a folder of their own, without systemd or cgroups."""
+"""A Slurm of one machine for tests, which says that it has a p4d's cores and GPUs: munged, slurmctld and slurmd from a folder of
+their own, without systemd or cgroups."""
 
 import os
 import shutil
@@ -36,8 +37,9 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 SchedulerType=sched/builtin
-NodeName=localhost NodeHostname={host} NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
-PartitionName=test Nodes=ALL Default=YES State=UP
+GresTypes=gpu
+NodeName=localhost NodeHostname={host} NodeAddr=127.0.0.1 CPUs=48 Gres=gpu:8 State=UNKNOWN
+PartitionName=gpu Nodes=ALL Default=YES State=UP
 """
 
 
@@ -56,9 +58,9 @@ def free_ports(count: int) -> list[int]:
 
 
 class SlurmMachine:
-    """In the `with` block, srun and sbatch work with `environment`."""
+    """In the `with` block, srun and sbatch work with `environment`. `enter` are words with which the daemons begin (own_root.py)."""
 
-    def __init__(self):
+    def __init__(self, enter: list[str] | None = None):
         missing = [name for name in (*DAEMONS, "srun") if program(name) is None]
         if missing:
             pytest.skip(f"not installed: {', '.join(missing)} (scripts/setup.sh --tests)")
@@ -67,6 +69,7 @@ class SlurmMachine:
         self._folder = Path(tempfile.mkdtemp(prefix="dtrain-slurm-"))
         self._folder.chmod(0o755)  # munge refuses a socket that others cannot reach
         self._daemons = []
+        self._enter = enter or []
         self.environment = {"SLURM_CONF": str(self._folder / "slurm.conf")}
 
     def __enter__(self) -> "SlurmMachine":
@@ -99,6 +102,9 @@ class SlurmMachine:
         (folder / "slurm.conf").write_text(
             CONFIGURATION.format(host=socket.gethostname().split(".")[0], folder=folder,
                                  controller_port=controller_port, machine_port=machine_port), encoding="utf-8")
+        for number in range(8):
+            (folder / f"gpu{number}").touch()
+        (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-7]\n", encoding="utf-8")
         # The version is named, because slurmd finds it out only if one is mounted. No cgroup is used.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n", encoding="utf-8")
         self._start("munged", "--foreground", f"--key-file={key}", f"--socket={folder}/munge.socket",
@@ -113,7 +119,7 @@ class SlurmMachine:
 
     def _start(self, name: str, *arguments) -> None:
         with open(self._folder / f"{name}.log", "wb") as log:
-            self._daemons.append(subprocess.Popen([program(name), *arguments], stdout=log, stderr=log,
+            self._daemons.append(subprocess.Popen([*self._enter, program(name), *arguments], stdout=log, stderr=log,
                                                   stdin=subprocess.DEVNULL, env=os.environ | self.environment))
 
     def _is_idle(self) -> bool:

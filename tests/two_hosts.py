@@ -9,6 +9,26 @@ import pytest
 
 from command import wait_until
 
+SSH = """#!/bin/bash
+new=refused
+while [[ $1 = -* ]]; do
+  case $1 in
+    -o) case $2 in StrictHostKeyChecking=accept-new) new=taken ;; esac; shift 2 ;;
+    *) shift ;;
+  esac
+done
+address=$1
+shift
+case $address in
+{cases}  *) echo "ssh: connect to host $address port 22: No route to host" >&2; exit 255 ;;
+esac
+if ! grep -qxs "$address" {known}; then
+  [ $new = taken ] || {{ echo "Host key verification failed." >&2; exit 255; }}
+  echo "$address" >>{known}
+fi
+cd && exec env -i HOME="$HOME" USER=root PATH=/usr/local/bin:/usr/bin:/bin $enter sh -c "$*"
+"""
+
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
@@ -66,13 +86,14 @@ class TwoHosts:
     def ip(self, host: int, *arguments: str) -> None:
         self.run(host, "ip", *arguments)
 
-    def remote_shell(self, script: Path) -> Path:
-        """Writes a substitute for ssh: a script that is called with an address and a command."""
-        cases = "".join(f"{address}) exec {' '.join(self.at(host))} sh -c \"$*\" ;;\n"
-                        for host, address in enumerate(self.addresses))
-        script.write_text(f'#!/bin/sh\naddress=$1\nshift\ncase $address in\n{cases}esac\nexit 1\n', encoding="utf-8")
-        script.chmod(0o755)
-        return script
+    def ssh(self, folder: Path) -> Path:
+        """Writes a substitute for ssh into a new folder. As ssh, it gives a command nothing of its caller's environment, and
+        does not speak to a host of which it knows no key unless an option allows it."""
+        cases = "".join(f"  {address}) enter='{' '.join(self.at(host))}' ;;\n" for host, address in enumerate(self.addresses))
+        folder.mkdir()
+        (folder / "ssh").write_text(SSH.format(cases=cases, known=folder / "known_hosts"), encoding="utf-8")
+        (folder / "ssh").chmod(0o755)
+        return folder / "ssh"
 
     def pull_cable(self, host: int) -> None:
         """Pulls the cable at this host's end: this host loses its interface, the other one the signal."""

@@ -49,6 +49,17 @@ check_account() {
     fail "this account has no region '$AWS_REGION'" "choose one of: ${regions//$'\t'/ }"
 }
 
+# rows AWS-ARGUMENTS…: prints what --query finds in the whole answer, an element a line, its fields apart by tabs, null as None. (Asked
+# for text, the CLI applies the query to each page of an answer, which has as many firsts as pages.)
+rows() {
+  local answer
+  answer=$(aws "$@" --output json) || return
+  python3 -c 'import json, sys
+found = json.loads(sys.stdin.read() or "null")
+for row in found if isinstance(found, list) else [found]:
+    print(*("None" if field is None else field for field in (row if isinstance(row, list) else [row])), sep="\t")' <<<"$answer"
+}
+
 # instance_value TYPE COLUMN: prints a value of instance_types.tsv
 instance_value() { awk -F'\t' -v type="$1" -v column="$2" '$1 == type {print $column}' "$aws_folder/instance_types.tsv"; }
 
@@ -59,20 +70,35 @@ check_instance_type() {  # check_instance_type TYPE
 
 check_offered() {  # check_offered TYPE ZONE
   local found
-  found=$(aws ec2 describe-instance-type-offerings --location-type availability-zone --output text \
+  found=$(rows ec2 describe-instance-type-offerings --location-type availability-zone \
     --filters "Name=instance-type,Values=$1" "Name=location,Values=$2" --query 'InstanceTypeOfferings[].InstanceType')
-  [ -n "$found" ] || fail "$1 is not offered in $2" "take another zone; it is offered in: $(aws ec2 describe-instance-type-offerings \
-    --location-type availability-zone --filters "Name=instance-type,Values=$1" --query 'InstanceTypeOfferings[].Location' --output text)"
+  [ -n "$found" ] || fail "$1 is not offered in $2" "take another zone; it is offered in: $(rows ec2 describe-instance-type-offerings \
+    --location-type availability-zone --filters "Name=instance-type,Values=$1" --query 'InstanceTypeOfferings[].Location' | paste -sd ' ' -)"
 }
 
-check_quota() {  # check_quota TYPE NODES: the vCPUs that this account may run at once
-  local wanted have
+# check_quota TYPE NODES: the vCPUs that this account may run at once, less those that run. Machines of this NAME do not count, since
+# a set-up is also repeated while they run.
+check_quota() {
+  local wanted have running
   wanted=$(($2 * $(instance_value "$1" 2)))
   have=$(aws service-quotas get-service-quota --service-code ec2 --quota-code "$(instance_value "$1" 6)" \
     --query Quota.Value --output text 2>&1) ||
     fail "the quota for $1 cannot be read: ${have##*$'\n'}" "this needs the permission servicequotas:GetServiceQuota"
-  [ "${have%.*}" -ge "$wanted" ] || fail "$2 × $1 need $wanted vCPUs, and this account's quota is ${have%.*}" \
-    "aws service-quotas request-service-quota-increase --service-code ec2 --quota-code $(instance_value "$1" 6) --desired-value $wanted"
+  running=$(rows ec2 describe-instances --filters "Name=instance-type,Values=${1:0:1}*" Name=instance-state-name,Values=pending,running --query \
+    "Reservations[].Instances[?!InstanceLifecycle && !(Tags[?Key=='dtrain:name' && Value=='$NAME'])][].CpuOptions.[CoreCount, ThreadsPerCore]") ||
+    fail "the instances that run cannot be listed" "this needs the permission ec2:DescribeInstances"
+  running=$(awk '{sum += $1 * $2} END {print sum + 0}' <<<"$running")
+  have=$((${have%.*} - running))
+  [ "$have" -ge "$wanted" ] || fail "$2 × $1 need $wanted vCPUs, and this account's quota is $((have + running)), of which $running are in use" \
+    "aws service-quotas request-service-quota-increase --service-code ec2 --quota-code $(instance_value "$1" 6) --desired-value $((wanted + running))"
+}
+
+# check_driver TYPE VARIABLE WHAT: requires an image that is pinned by VARIABLE for V100s, whose last driver branch is NVIDIA's 580.
+check_driver() {
+  case $1 in
+    p3*) [ -n "${!2:-}" ] || fail "$1 has V100s, for which NVIDIA's driver 580 is the last branch, and this year's images have 595" \
+      "pin an image with the closed driver 570 or 580: $2=… ($3), or take p4d.24xlarge or newer" ;;
+  esac
 }
 
 # check_reservation TYPE ZONE NODES: requires that CAPACITY_RESERVATION_ID has that many machines of this type there.
@@ -118,12 +144,22 @@ check_key() {
     fail "there is no key pair $KEY in $AWS_REGION" "aws ec2 create-key-pair --key-name $KEY, or set KEY"
 }
 
-# list_jobs QUERY [STATE…]: asks for the jobs in Batch's queue that have not ended, and for those in STATE.
+# list_jobs QUERY: asks for the jobs in Batch's queue that have not ended.
 list_jobs() {
-  local query=$1 state
-  for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING "${@:2}"; do
-    aws batch list-jobs --job-queue "$NAME" --job-status "$state" --query "$query" --output text || return 1
+  local state
+  for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING; do
+    rows batch list-jobs --job-queue "$NAME" --job-status "$state" --query "$1" || return 1
   done
+}
+
+# is_settled queue|environment ID: whether Batch has done what it was asked for last.
+is_settled() {
+  local status
+  case $1 in
+    queue) status=$(aws batch describe-job-queues --job-queues "$2" --query 'jobQueues[0].status' --output text) ;;
+    *) status=$(aws batch describe-compute-environments --compute-environments "$2" --query 'computeEnvironments[0].status' --output text) ;;
+  esac
+  [ "$status" != UPDATING ]
 }
 
 # ---- Stacks ------------------------------------------------------------------------------------------------------------
@@ -153,6 +189,29 @@ need_stack() {  # need_stack STACK SCRIPT
   esac
 }
 
+# refuse_executions: refuses while the workflow (batch/workflow.yaml) is under way.
+refuse_executions() {
+  local machine running
+  machine=$(stack_output "$NAME-workflow" StateMachineArn)
+  if [ -z "$machine" ] || [ "$machine" = None ]; then return; fi
+  running=$(rows stepfunctions list-executions --state-machine-arn "$machine" --status-filter RUNNING --query 'executions[].name' 2>&1) || case $running in
+    *DoesNotExist*) running= ;;
+    *) fail "Step Functions does not say what is running: ${running##*$'\n'}" "see the message, then run this again" ;;
+  esac
+  [ -z "$running" ] || fail "the workflow is under way: $running; without it nothing would export its results or take its file system down" \
+    "wait for it, or aws stepfunctions stop-execution …, then run this again"
+}
+
+# image_of TAG: prints the base stack's image of this tag by its digest, so that all nodes and all attempts run the
+# same one, whatever is pushed meanwhile.
+image_of() {
+  local repository digest
+  repository=$(stack_output "$NAME-base" RepositoryUri)
+  digest=$(aws ecr describe-images --repository-name "$NAME" --image-ids "imageTag=$1" --query 'imageDetails[0].imageDigest' --output text 2>/dev/null) ||
+    fail "there is no image $repository:$1" "docs/aws.md has the commands that build and push it; or set IMAGE"
+  printf '%s@%s\n' "$repository" "$digest"
+}
+
 # private_subnet: prints the base stack's private subnet and its zone: that of GPU_ZONE, or the first one.
 private_subnet() {
   local key subnet place
@@ -175,14 +234,14 @@ deploy() {
     [ "$(stack_owner "$stack")" = "$NAME" ] || fail "there is a stack $stack that these scripts have not made" "choose another NAME"
     case $status in
       ROLLBACK_COMPLETE | *_FAILED) fail "the stack $stack is $status: an earlier set-up failed" \
-        "see aws cloudformation describe-stack-events --stack-name $stack, run the clean_up.sh, then this again" ;;
+        "see aws cloudformation describe-stack-events --stack-name $stack, run scripts/aws/clean_up.sh, then this again" ;;
     esac
   fi
   say "Stack $stack ($(basename "$template"))"
   answer=$(aws cloudformation deploy --stack-name "$stack" --template-file "$template" --no-fail-on-empty-changeset \
-    --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM --tags "dtrain:name=$NAME" --parameter-overrides "$@" 2>&1) ||
+    --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM --tags "dtrain:name=$NAME" ${1+--parameter-overrides "$@"} 2>&1) ||
     [[ $answer = *"No updates are to be performed"* ]] || fail "$stack could not be deployed: $answer" \
-    "see aws cloudformation describe-stack-events --stack-name $stack; the clean_up.sh removes what was made"
+    "see aws cloudformation describe-stack-events --stack-name $stack; scripts/aws/clean_up.sh removes what was made"
   if [[ $answer = *"No changes to deploy"* || $answer = *"No updates"* ]]; then note "it is as it should be"; fi
 }
 
@@ -195,7 +254,7 @@ deploy_file_system() {
     there=$(stack_parameter "$NAME-files" "${parameter%%=*}")
     [ -z "$there" ] || [ "$there" = None ] || [ "$there" = "${parameter#*=}" ] ||
       fail "the file system of $NAME has ${parameter%%=*} $there, not ${parameter#*=}: another one would take its place, without its files" \
-        "the same settings as before, or scripts/aws/cloudformation/clean_up.sh --file-system-only first, or another NAME"
+        "the same settings as before, or scripts/aws/clean_up.sh files first, or another NAME"
   done
   say "The file system: $(file_system_costs "${CAPACITY_GIB:-2400}" "${DEPLOYMENT:-SCRATCH_2}") (us-east-1, $(price_date))"
   deploy "$NAME-files" "$aws_folder/cloudformation/file_system.yaml" "Name=$NAME" "${wanted[@]}"

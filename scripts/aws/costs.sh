@@ -3,7 +3,12 @@
 
 prices=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/prices.tsv
 
-price_date() { sed -n 's/^# .*as of \([0-9-]*\).*/\1/p' "$prices"; }
+price_date() {  # of what day the prices are, and that they are old after 90 days
+  python3 -c 'import datetime, re, sys
+day = re.search(r"as of ([0-9-]+)", open(sys.argv[1], encoding="utf-8").read()).group(1)
+age = (datetime.date.today() - datetime.date.fromisoformat(day)).days
+print(day + f", {age} days ago: scripts/aws/prices.py gets newer ones" * (age > 90))' "$prices"
+}
 
 price_of() {  # price_of THING: dollars an hour (a file system: for a GB and a month), or ? if the table has no price
   awk -F'\t' -v thing="$1" '$1 == thing {found = $2} END {print found == "" ? "?" : found}' "$prices"
@@ -32,6 +37,6 @@ estimate() {
   if [ -n "${MOST_DOLLARS:-}" ]; then
     [[ $MOST_DOLLARS =~ ^[0-9]+$ ]] || fail "MOST_DOLLARS is '$MOST_DOLLARS'" "give whole dollars"
     [ "$dollars" != "?" ] || fail "prices.tsv has no price for $1" "add it, or unset MOST_DOLLARS"
-    [ "$dollars" -le "$MOST_DOLLARS" ] || fail "that is more than MOST_DOLLARS=$MOST_DOLLARS" "fewer HOURS, RETRIES or nodes"
+    [ "$dollars" -le "$MOST_DOLLARS" ] || fail "that is more than MOST_DOLLARS=$MOST_DOLLARS" "fewer hours, attempts or nodes"
   fi
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by every script that deletes something in an account or a cluster. `offer` finds out whose a thing is, `confirm` shows
+# Sourced by clean_up.sh, which deletes in an account or a cluster. `offer` finds out whose a thing is, `confirm` shows
 # what goes and asks, and `delete` is the only function that deletes. It takes what was offered and confirmed, and asks for the
 # owner once more before it acts. Ours is what has the tag dtrain:name with the value of NAME, in Kubernetes the label below.
 # Whatever AWS does not answer clearly is refused.
@@ -11,27 +11,7 @@ going=       # lines "KIND ID"
 listed=      # what `confirm` shows
 exported=    # ids of file systems whose files are known to be in the bucket
 confirmed=no
-dry_run=no
-yes=no
-discard=no
-
-# deletion_options OPTIONS ARGUMENTS…: reads the arguments of a script that deletes; OPTIONS names what it takes beside these two.
-deletion_options() {
-  local own=$1 argument
-  shift
-  for argument in "$@"; do
-    case $argument in
-      --dry_run | --dry-run) dry_run=yes ;;
-      --yes) yes=yes ;;
-      -h | --help)
-        usage "$0"
-        printf '  --dry_run   lists what would go, and what it costs\n  --yes       does not ask\n'
-        exit 0 ;;
-      *) [[ " $own " = *" $argument "* ]] || fail "$(basename "$0") does not know '$argument'" "it takes --dry_run, --yes${own:+ and ${own// /, }}" ;;
-    esac
-  done
-  if [[ " $* " = *" --discard "* ]]; then discard=yes; fi
-}
+dry_run=no yes=no discard=no
 
 # ask_owner KIND ID: prints the thing's name and its tag, as AWS says them.
 ask_owner() {
@@ -46,7 +26,7 @@ ask_owner() {
     job) aws batch describe-jobs --jobs "$2" --output text --query "jobs[?status!='SUCCEEDED' && status!='FAILED'] | [0].[jobId, $tags]" ;;
     file-system) aws fsx describe-file-systems --file-system-ids "$2" --output text --query "FileSystems[0].[FileSystemId, $tag]" ;;
     cluster) aws eks describe-cluster --name "$2" --output text --query "cluster.[name, $tags]" ;;
-    object) kubectl_get "$2" "{.metadata.name}{'\t'}{.metadata.labels.app\.kubernetes\.io/part-of}" ;;
+    objects) kubectl get "$2" --all-namespaces --selector="$label" -o name | awk -v name="$NAME" 'NR == 1 {print "some\t" name}' ;;
   esac
 }
 
@@ -54,22 +34,14 @@ ask_owner() {
 owner_of() {
   local found
   found=$(ask_owner "$1" "$2" 2>&1) || case $found in
-    *"does not exist"* | *NotFound* | *"No cluster found"*) found= ;;
+    *"does not exist"* | *NotFound* | *"No cluster found"* | *"doesn't have a resource type"*) found= ;;
     *) fail "whose the $1 $2 is cannot be found out: ${found##*$'\n'}" "see the message, then run this again" ;;
   esac
   case $found in
     '' | None | None$'\t'*) printf 'gone\n' ;;
     *$'\t'None | *$'\t') printf 'nobody\n' ;;
-    *$'\t'"${label#*=}") if [ "$1" = object ]; then printf '%s\n' "$NAME"; else printf '%s\n' "${found#*$'\t'}"; fi ;;
     *) printf '%s\n' "${found#*$'\t'}" ;;
   esac
-}
-
-# kubectl_get KIND/NAMESPACE/NAME PATH
-kubectl_get() {
-  local kind name space
-  IFS=/ read -r kind space name <<<"$1"
-  kubectl get "$kind" "$name" ${space:+--namespace="$space"} -o "jsonpath=$2"
 }
 
 # offer KIND ID: puts it on the list if it is ours; says so if it is somebody else's; does nothing if it is not there.
@@ -89,10 +61,8 @@ offer() {
 offer_all() {
   local kind=$1 who=$2 ids id
   shift 2
-  ids=$(aws "$@" --output text) || fail "$who" "nothing was deleted; see the message above, then run this again"
-  for id in $ids; do
-    if [ "$id" != None ]; then offer "$kind" "$id"; fi
-  done
+  ids=$(rows "$@") || fail "$who" "nothing was deleted; see the message above, then run this again"
+  for id in $ids; do offer "$kind" "$id"; done
 }
 
 is_going() { [[ $'\n'$going = *$'\n'"$1 $2"$'\n'* ]]; }
@@ -137,7 +107,7 @@ confirm() {
 
 # delete KIND ID: deletes it and waits until it is gone; does nothing if it is gone already.
 delete() {
-  local owner kind space name files
+  local owner name files
   if ! is_going "$1" "$2"; then return; fi
   [ "$confirmed" = yes ] || fail "the $1 $2 was not confirmed" "this is a mistake in $0"
   owner=$(owner_of "$1" "$2")
@@ -146,17 +116,20 @@ delete() {
   say "Deleting the $1 $2"
   case $1 in
     stack)
-      files=$(file_systems_of_stack "$2") || fail "CloudFormation does not say what is in the stack $2" "see the message above, then run this again"
+      files=$(aws cloudformation describe-stack-resources --stack-name "$2" --output text --query \
+        "StackResources[?ResourceType=='AWS::FSx::FileSystem' && ResourceStatus!='DELETE_COMPLETE'].PhysicalResourceId") || fail "CloudFormation does not say what is in the stack $2" "see the message above, then run this again"
       for name in $files; do
-        if [ "$name" != None ]; then need_export "$name"; fi
+        if [ "$name" != None ] && ! is_leaving "$name"; then need_export "$name"; fi
       done
       aws cloudformation delete-stack --stack-name "$2"
       aws cloudformation wait stack-delete-complete --stack-name "$2" ||
         fail "$2 could not be deleted" "see aws cloudformation describe-stack-events --stack-name $2, remove what holds it, run this again" ;;
     file-system)
-      need_export "$2"
-      aws fsx delete-file-system --file-system-id "$2" >/dev/null ;;
-    job) aws batch terminate-job --job-id "$2" --reason "scripts/aws/batch/clean_up.sh" ;;
+      if ! is_leaving "$2"; then
+        need_export "$2"
+        aws fsx delete-file-system --file-system-id "$2" >/dev/null
+      fi ;;
+    job) aws batch terminate-job --job-id "$2" --reason "scripts/aws/clean_up.sh batch" ;;
     queue)
       aws batch update-job-queue --job-queue "$2" --state DISABLED >/dev/null
       wait_until 600 "the queue to be disabled" is_settled "$1" "$2"
@@ -167,9 +140,7 @@ delete() {
       aws batch delete-compute-environment --compute-environment "$2" ;;
     definition) aws batch deregister-job-definition --job-definition "$2" ;;
     cluster) eksctl delete cluster --name "$2" --region "$AWS_REGION" --wait ;;
-    object)
-      IFS=/ read -r kind space name <<<"$2"
-      kubectl delete "$kind" "$name" ${space:+--namespace="$space"} --wait --timeout=300s ;;
+    objects) kubectl delete "$2" --all-namespaces --selector="$label" --wait --timeout=300s ;;
   esac
   wait_until 1800 "the $1 $2 to be gone" is_gone "$1" "$2"
 }
@@ -184,21 +155,7 @@ delete_all() {
 
 is_gone() { [ "$(owner_of "$1" "$2")" = gone ]; }
 
-is_settled() {
-  local status
-  case $1 in
-    queue) status=$(aws batch describe-job-queues --job-queues "$2" --query 'jobQueues[0].status' --output text) ;;
-    *) status=$(aws batch describe-compute-environments --compute-environments "$2" --query 'computeEnvironments[0].status' --output text) ;;
-  esac
-  [ "$status" != UPDATING ]
-}
-
 # ---- File systems ------------------------------------------------------------------------------------------------------
-
-file_systems_of_stack() {
-  aws cloudformation describe-stack-resources --stack-name "$1" --output text \
-    --query "StackResources[?ResourceType=='AWS::FSx::FileSystem' && ResourceStatus!='DELETE_COMPLETE'].PhysicalResourceId"
-}
 
 need_export() {
   [ "$discard" = yes ] || [[ " $exported " = *" $1 "* ]] ||
@@ -212,30 +169,45 @@ offer_file_systems() {
   offer stack "$NAME-files"
 }
 
-# refuse_users: refuses while instances are in the network of a file system that goes. They have it mounted, whoever started
-# them: ParallelCluster, Batch, or a person.
+# is_leaving FILE-SYSTEM: whether it is being deleted already.
+is_leaving() { [ "$(aws fsx describe-file-systems --file-system-ids "$1" --query 'FileSystems[0].Lifecycle' --output text)" = DELETING ]; }
+
+# refuse_users: refuses while anything uses a file system or a network that goes: instances in the network, whoever started them
+# (ParallelCluster, Batch, a person); jobs and executions of this NAME, which may be waiting for machines.
 refuse_users() {
-  local kind id network users name=parallelcluster:cluster-name
+  local kind id network networks='' users name=parallelcluster:cluster-name
   while read -r kind id; do
-    if [ "$kind" != file-system ]; then continue; fi
-    network=$(aws fsx describe-file-systems --file-system-ids "$id" --query 'FileSystems[0].SubnetIds[0]' --output text)
-    network=$(aws ec2 describe-subnets --subnet-ids "$network" --query 'Subnets[0].VpcId' --output text) ||
-      fail "the network of $id cannot be found" "nothing was deleted; see the message above, then run this again"
-    users=$(aws ec2 describe-instances --output text --filters "Name=vpc-id,Values=$network" \
-      Name=instance-state-name,Values=pending,running,stopping,stopped \
-      --query "Reservations[].Instances[].[InstanceId, Tags[?Key=='$name'].Value | [0]]") ||
-      fail "the instances in the network of $id cannot be listed" "nothing was deleted; see the message above, then run this again"
-    users=${users//$'\t'None/} users=${users//$'\t'/ of ParallelCluster }
-    [ -z "$users" ] || fail "instances still use the network and the file system $id: ${users//$'\n'/, }" \
-      "delete the cluster or the stack that they belong to (pcluster delete-cluster -n NAME), then run this again"
+    case $kind in
+      file-system)
+        network=$(aws fsx describe-file-systems --file-system-ids "$id" --query 'FileSystems[0].SubnetIds[0]' --output text) &&
+          network=$(aws ec2 describe-subnets --subnet-ids "$network" --query 'Subnets[0].VpcId' --output text) ||
+          fail "the network of $id cannot be found" "nothing was deleted; see the message above, then run this again"
+        networks+=" $network" ;;
+      stack) networks+=" $(stack_output "$id" VpcId)" ;;
+    esac
   done <<<"$going"
+  if [ -z "$networks" ]; then return; fi
+  for network in ${networks//None/}; do
+    users=$(rows ec2 describe-instances --filters "Name=vpc-id,Values=$network" Name=instance-state-name,Values=pending,running,stopping,stopped \
+      --query "Reservations[].Instances[].[InstanceId, Tags[?Key=='$name'].Value | [0]]") ||
+      fail "the instances in the network $network cannot be listed" "nothing was deleted; see the message above, then run this again"
+    users=${users//$'\t'None/} users=${users//$'\t'/ of ParallelCluster }
+    [ -z "$users" ] || fail "instances still use the network $network: ${users//$'\n'/, }" \
+      "Batch's end minutes after the last job; delete the cluster or stack that the others belong to (pcluster delete-cluster -n NAME), then run this again"
+  done
+  refuse_executions
+  users=$(owner_of queue "$NAME")
+  [ "$users" = "$NAME" ] || return 0
+  users=$(list_jobs 'jobSummaryList[].jobId') || fail "Batch does not list the jobs of the queue" "see the message above, then run this again"
+  [ -z "$users" ] || fail "jobs in the queue $NAME still use the file system: ${users//$'\n'/, }" "wait for them, or end them: scripts/aws/clean_up.sh batch"
 }
 
 # delete_file_systems: exports what is not in the bucket yet, then deletes.
 delete_file_systems() {
   local kind id
   while read -r kind id; do
-    if [ "$kind" = file-system ] && [ "$discard" = no ]; then export_files "$id"; fi
+    if [ "$kind" != file-system ] || [ "$discard" = yes ]; then continue; fi
+    if is_leaving "$id"; then note "$id is being deleted already"; else export_files "$id"; fi
   done <<<"$going"
   delete stack "$NAME-files"
   delete_all file-system
@@ -246,10 +218,10 @@ delete_file_systems() {
 # queue, too. The two do not run at the same time, so the automatic export is turned off first.
 export_files() {
   local associations association policy task state failed
-  associations=$(aws fsx describe-data-repository-associations --filters "Name=file-system-id,Values=$1" --output text \
+  associations=$(rows fsx describe-data-repository-associations --filters "Name=file-system-id,Values=$1" \
     --query "Associations[].[AssociationId, join('+', S3.AutoExportPolicy.Events || [''])]") ||
     fail "FSx does not say what $1 is linked to" "nothing was deleted; see the message above; --discard gives its files up"
-  [ -n "$associations" ] && [ "$associations" != None ] ||
+  [ -n "$associations" ] ||
     fail "$1 is linked to no bucket, so its files are nowhere else" "copy what you need; --discard gives the rest up"
   say "Exporting what $1 has and the bucket has not"
   while read -r association policy; do
@@ -273,8 +245,8 @@ export_files() {
 
 are_linked() {
   local states
-  states=$(aws fsx describe-data-repository-associations --filters "Name=file-system-id,Values=$1" --output text \
-    --query "Associations[?Lifecycle!='AVAILABLE'].AssociationId") && [[ -z $states || $states = None ]]
+  states=$(rows fsx describe-data-repository-associations --filters "Name=file-system-id,Values=$1" \
+    --query "Associations[?Lifecycle!='AVAILABLE'].AssociationId") && [ -z "$states" ]
 }
 
 is_over() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches EFA's installer and unpacks it, if AWS has signed it: by the key whose fingerprint EC2's user guide states.
 #
-#   fetch_efa.sh VERSION FOLDER      FOLDER/aws-efa-installer/efa_installer.sh; VERSION such as 1.48.0
+#   fetch_efa.sh VERSION FOLDER      FOLDER/aws-efa-installer/efa_installer.sh; VERSION such as 1.51.0
 set -euo pipefail
 
 fingerprint=4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC
@@ -11,7 +11,7 @@ fail() {
   exit 2
 }
 
-[[ ${1:-} =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] && [ -d "${2:-}" ] || fail "a version and a folder are needed" "fetch_efa.sh 1.48.0 /tmp"
+[[ ${1:-} =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] && [ -d "${2:-}" ] || fail "a version and a folder are needed" "fetch_efa.sh 1.51.0 /tmp"
 archive=aws-efa-installer-$1.tar.gz
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

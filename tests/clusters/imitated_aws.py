@@ -4,6 +4,9 @@ It adds what moto lacks and the scripts need, as the services' own models descri
 available and can be made by CloudFormation (which also deletes route tables, and returns outputs), data repository
 associations and tasks, EC2's quotas, the network of EKS' clusters, and the names of parameters and results that Step
 Functions translates for Batch and FSx. Jobs end at once, but those whose names begin with `waits` never start.
+
+It is as unkind as AWS where moto is not: answers come in pages of one, the first of which is empty; a file system is DELETING
+for a while, keeps its place when its stack goes, and is an error once it is gone; an association is listed late.
 """
 
 import copy
@@ -12,6 +15,7 @@ import sys
 
 import boto3
 from moto.batch import models as batch
+from moto.batch.responses import BatchResponse
 from moto.batch_simple.models import BatchSimpleBackend
 from moto.cloudformation import models as cloudformation
 from moto.cloudformation import parsing
@@ -25,6 +29,7 @@ from moto.fsx.responses import FSxResponse
 from moto.iam.models import iam_backends
 from moto.servicequotas import models as quotas
 from moto.servicequotas.responses import ServiceQuotasResponse
+from moto.stepfunctions.responses import StepFunctionResponse
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
     state_task_service_aws_sdk, state_task_service_batch)
 
@@ -104,10 +109,77 @@ def add_file_systems() -> None:
 
         @classmethod
         def delete_from_cloudformation_json(cls, resource_name, cloudformation_json, account_id, region_name):
-            fsx.fsx_backends[account_id][region_name].file_systems.pop(resource_name, None)
+            """Its deletion policy is to be retained."""
 
         def delete(self, account_id, region_name):
-            self.backend.file_systems.pop(self.file_system.file_system_id, None)
+            pass
+
+
+LEAVING: dict[str, int] = {}  # of file systems that are deleted: how many more questions find them
+
+
+def let_file_systems_leave_slowly() -> None:
+    """Those with the tag `test` of `leaves` are DELETING before anybody has deleted them."""
+    describe, delete = fsx.FSxBackend.describe_file_systems, fsx.FSxBackend.delete_file_system
+    plain = fsx.FileSystem.to_dict
+
+    def to_dict(self):
+        found = plain(self)
+        leaving = self.file_system_id in LEAVING or {"Key": "test", "Value": "leaves"} in found.get("Tags", [])
+        return {**found, "Lifecycle": "DELETING" if leaving else found["Lifecycle"]}
+
+    def describe_file_systems(self, file_system_ids=None, **pages):
+        for one in self.file_systems.values():
+            if one.to_dict()["Lifecycle"] == "DELETING":
+                LEAVING.setdefault(one.file_system_id, 12)
+        for one in list(LEAVING):
+            LEAVING[one] -= 1
+            if LEAVING[one] < 0:
+                del LEAVING[one]
+                self.file_systems.pop(one, None)
+        for one in file_system_ids or ():
+            if one not in self.file_systems:
+                raise fsx.FileSystemNotFound(one)
+        return describe(self, file_system_ids=file_system_ids, **pages)
+
+    def delete_file_system(self, file_system_id, **more):
+        there = self.file_systems.get(file_system_id)
+        if there is not None and there.to_dict()["Lifecycle"] == "DELETING":
+            raise JsonRESTError("BadRequest", f"{file_system_id} is being deleted")
+        answer = delete(self, file_system_id=file_system_id, **more)
+        self.file_systems[file_system_id] = there
+        LEAVING[file_system_id] = 2
+        return answer
+
+    fsx.FileSystem.to_dict = to_dict
+    fsx.FSxBackend.describe_file_systems, fsx.FSxBackend.delete_file_system = describe_file_systems, delete_file_system
+
+
+def answer_in_pages() -> None:
+    """Lists that nothing narrows to what the caller names come in pages of one; the first one is empty."""
+    def in_pages(kind, operation: str, listed: str, token: str, names: tuple[str, ...]) -> None:
+        plain = getattr(kind, operation)
+
+        def respond(self):
+            wanted = json.loads(self.body or "{}")
+            page = wanted.pop(token, None)
+            if any(wanted.get(name) for name in names):
+                return plain(self)
+            self.body = json.dumps(wanted)
+            getattr(self, "params", {}).pop(token, None)
+            answer = plain(self)
+            made = json.loads(answer) if isinstance(answer, str) else answer.result
+            page, everything = int(page or 0), made[listed]
+            made |= {listed: everything[page - 1:page] if page else [], token: str(page + 1) if page < len(everything) else None}
+            return json.dumps(made) if isinstance(answer, str) else answer
+
+        setattr(kind, operation, respond)
+
+    in_pages(FSxResponse, "describe_file_systems", "FileSystems", "NextToken", ("FileSystemIds",))
+    in_pages(BatchResponse, "listjobs", "jobSummaryList", "nextToken", ("filters", "arrayJobId"))
+    in_pages(BatchResponse, "describejobdefinitions", "jobDefinitions", "nextToken", ("jobDefinitions",))
+    in_pages(BatchResponse, "describecomputeenvironments", "computeEnvironments", "nextToken", ("computeEnvironments",))
+    in_pages(StepFunctionResponse, "list_executions", "executions", "nextToken", ())
 
 
 def delete_route_tables() -> None:
@@ -197,6 +269,7 @@ def let_some_jobs_wait() -> None:
 
 
 ASSOCIATIONS: list[dict] = []
+LATE: list[str] = []  # associations of which the next question finds only the first
 TASKS: list[dict] = []
 
 
@@ -212,7 +285,9 @@ def add_data_repositories() -> None:
 
     def create_association(self):
         wanted = json.loads(self.body)
-        return json.dumps({"Association": link(wanted.pop("FileSystemId"), **wanted)})
+        made = link(wanted.pop("FileSystemId"), **wanted)
+        LATE.append(made["AssociationId"])
+        return json.dumps({"Association": made})
 
     def update_association(self):
         wanted = json.loads(self.body)
@@ -222,7 +297,9 @@ def add_data_repositories() -> None:
 
     def describe_associations(self):
         wanted = [value for one in json.loads(self.body).get("Filters", []) for value in one["Values"]]
-        return json.dumps({"Associations": [one for one in ASSOCIATIONS if one["FileSystemId"] in wanted]})
+        found = [one for one in ASSOCIATIONS if one["FileSystemId"] in wanted]
+        late, LATE[:] = [one for one in found if one["AssociationId"] in LATE], []
+        return json.dumps({"Associations": [one for one in found if one not in late[1:]]})
 
     def create_task(self):
         wanted = json.loads(self.body)
@@ -267,6 +344,8 @@ def translate_step_functions() -> None:
 def main() -> None:
     add_quotas()
     add_file_systems()
+    let_file_systems_leave_slowly()
+    answer_in_pages()
     delete_route_tables()
     update_what_is_there()
     give_outputs_after_a_change_set()

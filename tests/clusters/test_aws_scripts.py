@@ -3,10 +3,11 @@
 import json
 import os
 import re
+import time
 
 import pytest
 
-from command import ROOT
+from command import ROOT, wait_until
 from imitation import AWS, account  # noqa: F401, a fixture
 from test_aws_templates import as_json
 from test_deletion import OURS, make_batch, make_file_system, make_network, submit
@@ -23,7 +24,7 @@ def test_from_nothing_to_a_job_and_back(account):  # noqa: F811
     assert "AWS::FSx::FileSystem" in account.resources("dtrain-files")
 
     refused = account.script("batch/set_up.sh", check=2)
-    assert "there is no image" in refused.stderr and "push_image.sh" in refused.stderr
+    assert "there is no image" in refused.stderr and "docs/aws.md" in refused.stderr
     account.script("batch/set_up.sh", IMAGE="repository/dtrain:1", NODES="4")
     assert {"AWS::Batch::ComputeEnvironment", "AWS::Batch::JobQueue", "AWS::EC2::LaunchTemplate"} <= set(
         account.resources("dtrain-batch"))
@@ -45,15 +46,24 @@ def test_from_nothing_to_a_job_and_back(account):  # noqa: F811
     job = account.script("batch/submit.sh", "baseline", "recipe=resnet50_160gpu", "epochs=3").stdout.splitlines()[-1]
     described = account.aws("batch", "describe-jobs", "--jobs", job)["jobs"][0]
     assert (described["parameters"]["epochs"], described["parameters"]["lr"]) == ("3", "default")
-    account.script("batch/monitor.sh", job)
+    assert re.fullmatch(r"[0-9a-f]{32}", described["parameters"]["run_token"])
 
-    assert "batch/clean_up.sh first" in account.script("cloudformation/clean_up.sh", check=2).stderr
-    account.script("batch/clean_up.sh", "--yes")
-    account.script("cloudformation/clean_up.sh", "--yes")
+    # What is left over is deleted while Batch stays, but not under a job. A budget's stop is undone by a second set-up.
+    assert "clean_up.sh batch" in account.script("clean_up.sh", "base", check=2).stderr
+    waiting = account.script("batch/submit.sh", "waits").stdout.splitlines()[-1]
+    assert waiting in account.script("clean_up.sh", "files", "--yes", check=2).stderr
+    stop_everything(account)
+    assert "run scripts/aws/batch/set_up.sh" in account.script("batch/submit.sh", "later", check=2).stderr
+    assert "was DISABLED, and is enabled again" in account.script("batch/set_up.sh", IMAGE="repository/dtrain:1", NODES="4").stdout
+    account.script("batch/submit.sh", "later")
+    account.script("clean_up.sh", "files", "--yes")
+    assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
+    account.script("clean_up.sh", "batch", "--yes")
+    account.script("clean_up.sh", "base", "--yes")
     assert account.aws("cloudformation", "describe-stacks")["Stacks"] == []
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
     assert not account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]
-    account.script("cloudformation/clean_up.sh", "--yes")  # and again
+    account.script("clean_up.sh", "base", "--yes")  # and again
 
 
 REFUSED = {
@@ -99,22 +109,26 @@ def test_a_file_system_is_not_replaced_while_aws_does_not_answer(account, tmp_pa
     assert [one["FileSystemId"] for one in account.aws("fsx", "describe-file-systems")["FileSystems"]] == [made]
 
 
-def test_batch_without_what_it_needs(account):  # noqa: F811
+def test_what_is_needed_before_anything_is_made(account, tmp_path):  # noqa: F811
+    tools = stand_ins(tmp_path, "eksctl", "kubectl", "helm")
     assert "there is no stack dtrain-base" in account.script("batch/set_up.sh", check=2).stderr
     account.script("cloudformation/set_up.sh")
     assert "--file-system" in account.script("batch/set_up.sh", check=2).stderr
-    more = {"WITHOUT_FILE_SYSTEM": "1", "IMAGE": "i"}
-    quota = account.script("batch/set_up.sh", check=2, NODES="20", **more).stderr
-    assert "20 × p4d.24xlarge need 1920 vCPUs, and this account's quota is 768" in quota
+    quota = account.script("batch/set_up.sh", "--workflow", check=2, NODES="20", IMAGE="i").stderr
+    assert "20 × p4d.24xlarge need 1920 vCPUs, and this account's quota is 768, of which 0 are in use" in quota
     assert "request-service-quota-increase" in quota
-    assert "do not support p3" in account.script("batch/set_up.sh", check=2, INSTANCE_TYPE="p3.16xlarge", **more).stderr
+    for script, variable in (("batch/set_up.sh", "MACHINE_IMAGE"), ("cloudformation/instances.sh", "MACHINE_IMAGE"), ("eks/set_up.sh", "AMI_RELEASE")):
+        needed = {"INSTANCE_TYPE": "p3.16xlarge", "KEY": "mine", "SSH_FROM": "203.0.113.7/32", "OTHER_ZONE": "us-east-1b", "BUCKET": "b",
+                  "IMAGE": "i", "PATH": f"{tools}:{account.environment['PATH']}"}
+        refused = account.script(script, *(("2",) if "instances" in script else ()), check=2, **needed).stderr
+        assert "580 is the last branch" in refused and f"{variable}=" in refused
     assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
 def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa: F811
     account.script("cloudformation/set_up.sh")
-    account.script("batch/set_up.sh", WITHOUT_FILE_SYSTEM="1", IMAGE="repository/dtrain:1", NODES="4")
+    account.script("batch/set_up.sh", "--workflow", IMAGE="repository/dtrain:1", NODES="4")
 
     def refused(*arguments, script="batch/submit.sh", **environment):
         return account.script(script, *arguments, check=2, **environment).stderr
@@ -135,26 +149,12 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa
     account.script("batch/submit.sh", "waits")
     assert "a job waits is under way already" in refused("waits")
 
-    # Trials of several machines: a job for each line; a second call submits only the missing ones.
-    trials = tmp_path / "trials.txt"
-    trials.write_text("# rates\nlr=0.05 seed=1   # the usual one\nlr=much\n", encoding="utf-8")
-    assert "'lr=much' is not a number" in refused("lr", str(trials), script="batch/trials.sh")
-    trials.write_text("# rates\nlr=0.05 seed=1   # the usual one\n\n", encoding="utf-8")
-    first = account.script("batch/trials.sh", "lr", str(trials)).stdout.splitlines()
-    job, = [line for line in first if re.fullmatch(r"[0-9a-f-]{36}", line)]
-    job = account.aws("batch", "describe-jobs", "--jobs", job)["jobs"][0]
-    assert (job["jobName"], job["parameters"]["lr"], job["parameters"]["seed"]) == ("lr-0000", "0.05", "1")
-    with trials.open("a", encoding="utf-8") as file:
-        file.write("lr=0.2\n")
-    again = account.script("batch/trials.sh", "lr", str(trials)).stdout
-    assert again.count("is there") == 1 and again.count("is submitted") == 1
-
     # A sweep is an array whose jobs share a study. The space is passed as text.
     space = str(ROOT / "scripts" / "sweeps" / "examples" / "digits.yaml")
     flags = ("--", "--recipe", "resnet50_90ep")
-    assert "TARGET=sweep" in refused("rates", space, "--trials=3", *flags, script="batch/sweep.sh")
+    assert "/dtrain:python" in refused("rates", space, "--trials=3", *flags, script="batch/sweep.sh")
     assert "no recipe 'r'" in refused("rates", space, "--trials=3", "--", "--recipe", "r", script="batch/sweep.sh")
-    assert "is not a search space" in refused("rates", str(trials), "--trials=3", *flags, script="batch/sweep.sh")
+    assert "is not a search space" in refused("rates", str(tmp_path), "--trials=3", *flags, script="batch/sweep.sh")
     submit = ("batch/sweep.sh", "rates", space, "--trials=3", "--prune", *flags)
     array = account.script(*submit, IMAGE="repository/dtrain:sweep").stdout.splitlines()[-1]
     job = account.aws("batch", "describe-jobs", "--jobs", array)["jobs"][0]
@@ -162,98 +162,120 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa
     assert job["arrayProperties"]["size"] == 3 and words[:2] == ["python3", "/opt/dtrain/scripts/sweep.py"]
     assert {"--at_most=1", "--trials=3", "--output=/fsx/results/rates", "--prune", "--data_dir=/fsx/data"} <= set(words)
     assert "low: 0.005, high: 1, log: true" in words[2] and "resnet50_90ep" in words
-    assert "SUCCEEDED:3" in account.script("batch/monitor.sh", array).stdout
     waiting = ("batch/sweep.sh", "waits", *submit[2:])
     assert "waits is under way" in account.script(*waiting, IMAGE="repository/dtrain:sweep").stdout
 
     # The stack is gone, but queue and environment are not, and a file system belongs to no stack.
     account.aws("cloudformation", "delete-stack", "--stack-name", "dtrain-batch")
     make_file_system(account, make_network(account), OURS, linked=False)
-    assert "Deleting the job" in account.script("batch/clean_up.sh", "--yes").stdout
+    assert "Deleting the job" in account.script("clean_up.sh", "batch", "--yes").stdout
     assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
     assert not account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]
     assert account.aws("batch", "describe-compute-environments")["computeEnvironments"] == []
-    account.script("cloudformation/clean_up.sh", "--file-system-only", "--yes", "--discard")
+    account.script("clean_up.sh", "files", "--yes", "--discard")
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
     assert account.aws("cloudformation", "describe-stacks")["Stacks"][0]["StackName"] == "dtrain-base"
 
 
-# Substitutes for eksctl, kubectl and helm. Each notes its arguments and its input; eksctl also makes and deletes the
-# cluster.
+# Substitutes for eksctl, kubectl and helm. Each notes its arguments and its input, and fails as the original does on what is there
+# already (eksctl passes over addons and node groups that are); eksctl also makes and deletes the cluster.
 STAND_IN = """#!/bin/bash
 printf '%s %s\\n' "${0##*/}" "$*" >>"$CALLS"
 if [[ " $* " = *" - "* ]]; then cat >>"$CALLS"; fi
+once() { [ ! -e "$CALLS.$1" ] || { echo "$2" >&2; exit 1; }; touch "$CALLS.$1"; }
 case "${0##*/} $1 $2" in
   "eksctl create cluster")
     vpc=$(aws ec2 create-vpc --cidr-block 10.9.0.0/16 --query Vpc.VpcId --output text)
     subnet=$(aws ec2 create-subnet --vpc-id "$vpc" --cidr-block 10.9.1.0/24 --availability-zone "$ZONE" --query Subnet.SubnetId --output text)
     aws ec2 create-tags --resources "$subnet" --tags Key=kubernetes.io/role/internal-elb,Value=1
     aws eks create-cluster --name "$NAME" --role-arn arn:aws:iam::123456789012:role/eks --tags "dtrain:name=$NAME" \\
-      --resources-vpc-config "subnetIds=$subnet" >/dev/null ;;
+      --resources-vpc-config "subnetIds=$subnet" >/dev/null || exit 1
+    touch "$CALLS.association" ;;
+  "eksctl create podidentityassociation") once association "ResourceInUseException: Association already exists" ;;
   "eksctl delete cluster") aws eks delete-cluster --name "$NAME" >/dev/null ;;
+  "kubectl get secret") [ -e "$CALLS.$3" ] || { echo 'Error from server (NotFound)' >&2; exit 1; } ;;
+  "kubectl create secret") once "$4" 'error: failed to create secret secrets "'"$4"'" already exists' ;;
 esac
 """
 
 
+def stand_ins(folder, *names: str):
+    for name in names:
+        (folder / name).write_text(STAND_IN, encoding="utf-8")
+        (folder / name).chmod(0o755)
+    return folder
+
+
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
 def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):  # noqa: F811
-    for name in ("eksctl", "kubectl", "helm"):
-        (tmp_path / name).write_text(STAND_IN, encoding="utf-8")
-        (tmp_path / name).chmod(0o755)
-    variables = {"PATH": f"{tmp_path}:{account.environment['PATH']}", "CALLS": str(tmp_path / "calls"), "NAME": "dtrain",
-                 "OTHER_ZONE": "us-east-1b", "BUCKET": "of-images", "IMAGE": "repository/dtrain:1"}
+    variables = {"PATH": f"{stand_ins(tmp_path, 'eksctl', 'kubectl', 'helm')}:{account.environment['PATH']}", "CALLS": str(tmp_path / "calls"),
+                 "NAME": "dtrain", "OTHER_ZONE": "us-east-1b", "BUCKET": "of-images", "IMAGE": "repository/dtrain@sha256:0a"}
     assert "the bucket of-images" in account.script("eks/set_up.sh", check=2, **variables).stderr
+    assert "without a digest" in account.script("eks/set_up.sh", check=2, **variables | {"IMAGE": "repository/dtrain:1"}).stderr
     account.aws("s3api", "create-bucket", "--bucket", "of-images")
     account.script("eks/set_up.sh", **variables)
     made, = account.aws("fsx", "describe-file-systems")["FileSystems"]
     calls = (tmp_path / "calls").read_text(encoding="utf-8")
     assert "kind: ClusterConfig" in calls and f"volumeHandle: {made['FileSystemId']}" in calls
-    # Again, as after a set-up that was interrupted: eksctl gets what is missing to make, and the options' releases go in.
+    assert re.search(r"kubectl create secret generic dtrain-run --from-literal=token=[0-9a-f]{32}\n", calls)
+    # Again, as after a set-up that was interrupted: eksctl gets what is missing to make, and the runs' token stays.
     before = len(calls)
-    again = account.script("eks/set_up.sh", "--trainer", "--operator", "--queue", "--grafana", **variables)
-    assert "the cluster dtrain is there" in again.stdout
+    assert "the cluster dtrain is there" in account.script("eks/set_up.sh", **variables).stdout
     calls = (tmp_path / "calls").read_text(encoding="utf-8")[before:]
-    for what in ("create addon", "create nodegroup", "create podidentityassociation"):
+    for what in ("create addon", "create nodegroup"):
         assert f"eksctl {what} -f -" in calls
-    assert "create cluster" not in calls and "kind: ClusterTrainingRuntime" in calls and "kind: ClusterQueue" in calls
-    assert "kind: DaemonSet" in calls and "    groups:\n      - name: dtrain" in calls and "kind: PodMonitor" in calls
-    assert all(version in calls for version in ("manager?ref=v2.3.0", "standalone?ref=v1.9.4", "kueue/releases/download/v0.19.2"))
+    assert "create cluster" not in calls and "create secret" not in calls and "kind: DaemonSet" in calls
     # The base stack's file system would replace this one.
     refused = account.script("cloudformation/set_up.sh", "--file-system", check=2).stderr
     assert "another one would take its place" in refused
-    account.script("eks/clean_up.sh", "--yes", **variables)
+    account.script("clean_up.sh", "eks", "--yes", **variables)
     assert account.aws("eks", "list-clusters")["clusters"] == []
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
     last = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()[-1]
     assert last == "eksctl delete cluster --name dtrain --region us-east-1 --wait"
-    account.script("eks/clean_up.sh", "--yes", **variables)  # and again
+    account.script("clean_up.sh", "eks", "--yes", **variables)  # and again
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="half a minute: DTRAIN_LONG_TESTS=1")
 def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):  # noqa: F811
     account.script("cloudformation/set_up.sh")
-    account.script("batch/set_up.sh", WITHOUT_FILE_SYSTEM="1", IMAGE="repository/dtrain:1")
-    account.script("batch/workflow.sh", "set-up")
-    assert {"AWS::StepFunctions::StateMachine", "AWS::ApiGateway::RestApi", "AWS::ApiGateway::Method"} <= set(
-        account.resources("dtrain-workflow"))
+    account.script("batch/set_up.sh", "--workflow", IMAGE="repository/dtrain:1")
+    assert "AWS::StepFunctions::StateMachine" in account.resources("dtrain-workflow")
     values = {one["ParameterKey"]: one["ParameterValue"] for one in account.aws(
         "cloudformation", "describe-stacks", "--stack-name", "dtrain-workflow")["Stacks"][0]["Parameters"]}
     assert values["TrainSeconds"] == "273600"
     make_workflow(account, values)
-    assert "there is nothing in s3://" in account.script("batch/workflow.sh", "start", "one", check=2).stderr
+
+    def refused(*arguments):
+        return account.script("batch/submit.sh", *arguments, "--workflow", check=2).stderr
+
+    assert "there is nothing in s3://" in refused("one")
     account.put_data()
-    assert "no parameter 'epoch'" in account.script("batch/workflow.sh", "start", "one", "epoch=2", check=2).stderr
+    assert "no parameter 'epoch'" in refused("one", "epoch=2")
+    assert "up to 64 letters" in refused("o" * 65)
     other = account.aws("fsx", "create-file-system", "--file-system-type", "LUSTRE", "--storage-capacity", "1200", "--subnet-ids",
                         "subnet-0123456789abcdef0", "--tags", "Key=dtrain:name,Value=dtrain")["FileSystem"]["FileSystemId"]
-    assert f"of this name already: {other}" in account.script("batch/workflow.sh", "start", "one", check=2).stderr
+    assert f"of this name already: AVAILABLE {other}" in refused("one")
     account.aws("fsx", "delete-file-system", "--file-system-id", other)
-    started = account.script("batch/workflow.sh", "start", "one", "epochs=2")
-    execution = started.stdout.strip()
-    assert "$3162 at 21.957642" in started.stderr
-    account.script("batch/workflow.sh", "wait", execution, WAIT_SECONDS="110")
-    assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
+    assert f"of this name already: DELETING {other}" in refused("one")
+    # Submitted again under its name, it continues.
+    for _ in range(2):
+        started = account.script("batch/submit.sh", "one" + "e" * 61, "epochs=2", "--workflow")
+        assert "$3162 at 21.957642" in started.stdout
+        execution = started.stdout.splitlines()[-1]
+        assert finished(account, execution)["status"] == "SUCCEEDED"
+        wait_until(lambda: account.aws("fsx", "describe-file-systems")["FileSystems"] == [], "the file system to be gone")
+        time.sleep(1)  # an execution's name has the second of its start
     jobs = account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "SUCCEEDED")["jobSummaryList"]
-    assert [one["jobName"] for one in jobs] == ["one"]
+    assert [one["jobName"] for one in jobs] == ["one" + "e" * 61] * 2
+
+
+def finished(account, execution: str) -> dict:  # noqa: F811
+    """Waits for the end of an execution."""
+    found: dict = {}
+    wait_until(lambda: found.update(account.aws("stepfunctions", "describe-execution", "--execution-arn", execution)) or
+               found["status"] != "RUNNING", "the execution to end", seconds=120)
+    return found
 
 
 def make_workflow(account, values: dict) -> str:  # noqa: F811
@@ -270,17 +292,42 @@ def test_a_training_that_takes_too_long_is_ended_and_exported(account):  # noqa:
     make_batch(account, "ours", "--tags", "dtrain:name=dtrain")
     machine = make_workflow(account, {"Name": "dtrain", "SubnetId": "subnet-0123456789abcdef0", "BucketName": "b", "CapacityGib": "1200",
                                       "SecurityGroupId": "sg-0123456789abcdef0", "TrainSeconds": "3"})
-    execution = account.aws("stepfunctions", "start-execution", "--state-machine-arn", machine, "--name", "waits", "--input",
-                            '{"job": "waits", "parameters": {}}')["executionArn"]
-    ended = account.script("batch/workflow.sh", "wait", execution, check=4, WAIT_SECONDS="110").stdout
-    assert "FAILED The Batch job failed; results are exported, the file system is deleted." in ended
+
+    def start(name: str, given: str) -> dict:
+        return finished(account, account.aws("stepfunctions", "start-execution", "--state-machine-arn", machine, "--name", name, "--input",
+                                             given)["executionArn"])
+
+    for given in ("{}", '{"job": "one"}', '{"parameters": {}}'):  # nothing is made for what cannot be run
+        assert start(f"wrong-{len(given)}", given)["error"] == "NothingToRun"
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
-    jobs = account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "FAILED")["jobSummaryList"]
-    assert [one["jobName"] for one in jobs] == ["waits"]
-    # The budget's stop, which is a function in the template.
-    submit(account)
+    ended = start("waits", '{"job": "waits", "parameters": {}}')
+    assert (ended["status"], ended["cause"]) == ("FAILED", "The Batch job failed; results are exported, the file system is deleted.")
+    wait_until(lambda: account.aws("fsx", "describe-file-systems")["FileSystems"] == [], "the file system to be gone")
+    job, = account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "FAILED")["jobSummaryList"]
+    assert job["jobName"] == "waits"
+    assert account.aws("batch", "describe-jobs", "--jobs", job["jobId"])["jobs"][0]["parameters"]["run_token"]
+
+
+def stop_everything(account, before: str = "") -> None:  # noqa: F811
+    """The budget's stop, which is a function in the template."""
     code = as_json(AWS / "batch" / "environment.yaml")["Resources"]["Stop"]["Properties"]["Code"]["ZipFile"]
-    call("python", "-c", code + "\nstop({}, None)", env=account.environment | {"QUEUE": "dtrain"})
+    call("python", "-c", f"{code}\n{before}\nstop({{}}, None)", env=account.environment | {"QUEUE": "dtrain"})
+
+
+def test_the_stop_of_a_budget_passes_over_what_it_may_not_end(account):  # noqa: F811
+    make_batch(account, "ours", "--tags", "dtrain:name=dtrain")
+    jobs = [submit(account) for _ in range(3)]
+    denied = f"""
+import botocore.client
+plain = botocore.client.BaseClient._make_api_call
+def deny(self, name, given):
+    if given.get("jobId") == "{jobs[0]}":
+        raise PermissionError("AccessDenied")
+    return plain(self, name, given)
+botocore.client.BaseClient._make_api_call = deny
+"""
+    with pytest.raises(AssertionError, match="RuntimeError.*AccessDenied"):
+        stop_everything(account, denied)
     assert account.aws("batch", "describe-job-queues")["jobQueues"][0]["state"] == "DISABLED"
     assert account.aws("batch", "describe-compute-environments")["computeEnvironments"][0]["state"] == "DISABLED"
     assert len(account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "FAILED")["jobSummaryList"]) == 2

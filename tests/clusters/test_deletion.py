@@ -1,5 +1,6 @@
 """What deletes touches nothing that is not ours, asks first, and gives up no file that is not in the bucket."""
 
+import json
 import re
 import subprocess
 
@@ -7,7 +8,7 @@ import pytest
 
 from command import ROOT
 from imitation import account  # noqa: F401, a fixture
-from tools import tracked
+from tools import BIN, tracked
 
 OURS = "Key=dtrain:name,Value=dtrain"
 DELETES = re.compile(r"\b(aws \S+ (delete|terminate|deregister|remove)-|kubectl delete|eksctl delete|aws s3 r[mb]|pcluster delete)")
@@ -20,6 +21,24 @@ def test_one_function_deletes():
         for line in path.read_text(encoding="utf-8").splitlines():
             code = re.sub(r'\b(fail|say|printf) .*|".*"|#.*', "", line)  # a hint may name a command
             assert not DELETES.search(code), f"{path}: {line}"
+
+
+def test_no_answer_is_read_page_by_page():
+    """Asked for text, the CLI applies --query to each page. What AWS answers in pages is asked by `rows`, or about one thing by its id."""
+    pages = {}
+    for path in (BIN.parent / "lib").glob("python3*/site-packages/botocore/data/*/*/paginators-1.json"):
+        pages.setdefault(path.parts[-3], set()).update(json.loads(path.read_text(encoding="utf-8"))["pagination"])
+    one = re.compile(r'--(job-queues|file-system-ids|stack-name|compute-environments|jobs|job-definitions|task-ids|subnet-ids|image-ids|capacity-reservation-ids) ')
+    seen = 0
+    for path in tracked("scripts/aws"):
+        text = path.read_text(encoding="utf-8").replace("\\\n", " ") if path.suffix in (".sh", ".yaml") else ""
+        for call in re.findall(r"\baws ([a-z][\w-]+ [a-z][\w-]+ .*--output text.*)", text):
+            service, operation = call.split()[:2]
+            name = "".join(word.capitalize() for word in operation.split("-"))
+            paged = name in {one.replace("ApiS", "APIs") for one in pages.get(service, ())}
+            seen += paged
+            assert not paged or one.search(call) or "| awk" in call or "awk 'NF" in text, f"{path}: {call}"
+    assert seen > 5
 
 
 def test_a_folder_of_others_stays(tmp_path):
@@ -71,7 +90,7 @@ def batch_has(account) -> tuple[int, int, int]:
 def test_batch_of_others_stays(account):  # noqa: F811
     make_batch(account, "theirs")
     job = submit(account)
-    done = account.script("batch/clean_up.sh", "--yes")
+    done = account.script("clean_up.sh", "batch", "--yes")
     assert "left alone: the queue dtrain belongs to nobody" in done.stdout
     assert batch_has(account) == (1, 1, 1)
     assert account.aws("batch", "describe-jobs", "--jobs", job)["jobs"][0]["status"] == "RUNNABLE"
@@ -81,15 +100,15 @@ def test_batch_of_ours_goes_after_a_question(account):  # noqa: F811
     make_batch(account, "ours", "--tags", "dtrain:name=dtrain")
     theirs = submit(account)
     ours = submit(account, "--tags", "dtrain:name=dtrain")
-    refused = account.script("batch/clean_up.sh", "--yes", check=2)
+    refused = account.script("clean_up.sh", "batch", "--yes", check=2)
     assert f"the job {theirs} in the queue dtrain belongs to nobody" in refused.stderr
     account.aws("batch", "terminate-job", "--job-id", theirs, "--reason", "test")
-    asked = account.script("batch/clean_up.sh", check=2)
+    asked = account.script("clean_up.sh", "batch", check=2)
     assert "nobody is there to be asked" in asked.stderr
     for words in ("queue dtrain: costs nothing", f"job {ours}: it is told to stop", "environment ours", "job-definition/dtrain:1"):
         assert words in asked.stdout
     assert batch_has(account) == (1, 1, 1)
-    account.script("batch/clean_up.sh", "--yes")
+    account.script("clean_up.sh", "batch", "--yes")
     assert batch_has(account) == (0, 0, 0)
 
 
@@ -104,8 +123,37 @@ UNEXPORTED = {
 def test_what_is_not_known_to_be_exported_stays(account, name):  # noqa: F811
     kind, linked, text = UNEXPORTED[name]
     made = make_file_system(account, make_network(account), OURS, f"Key=test,Value={kind}", linked=linked, exports=linked)
-    assert text in account.script("cloudformation/clean_up.sh", "--yes", check=2).stderr
+    assert text in account.script("clean_up.sh", "base", "--yes", check=2).stderr
     assert file_systems(account) == [made]
+
+
+def test_one_that_is_being_deleted_is_waited_for(account):  # noqa: F811
+    made = make_file_system(account, make_network(account), OURS, "Key=test,Value=leaves", linked=False)
+    assert f"{made} is being deleted already" in account.script("clean_up.sh", "base", "--yes").stdout
+    assert file_systems(account) == []
+
+
+def test_a_network_goes_after_what_is_in_it(account, tmp_path):  # noqa: F811
+    template = tmp_path / "network.json"
+    template.write_text('{"Resources": {"Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16"}}},'
+                        '"Outputs": {"VpcId": {"Value": {"Ref": "Vpc"}}}}', encoding="utf-8")
+    make = ("cloudformation", "create-stack", "--template-body", f"file://{template}", "--tags", OURS, "--stack-name")
+    account.aws(*make, "dtrain-base")
+    for name, script in (("dtrain-instances", "clean_up.sh instances"), ("dtrain", "pcluster delete-cluster -n dtrain")):
+        account.aws(*make, name)
+        refused = account.script("clean_up.sh", "base", "--yes", check=2).stderr
+        assert f"the stack {name} still uses the network" in refused and script in refused
+        account.aws("cloudformation", "delete-stack", "--stack-name", name)
+    # Somebody's machine, though no file system goes.
+    vpc = account.aws("cloudformation", "describe-stacks", "--stack-name", "dtrain-base")["Stacks"][0]["Outputs"][0]["OutputValue"]
+    subnet = account.aws("ec2", "create-subnet", "--vpc-id", vpc, "--cidr-block", "10.9.1.0/24")["Subnet"]["SubnetId"]
+    image = account.aws("ec2", "describe-images", "--owners", "amazon")["Images"][0]["ImageId"]
+    machine, = account.aws("ec2", "run-instances", "--image-id", image, "--subnet-id", subnet)["Instances"]
+    assert machine["InstanceId"] in account.script("clean_up.sh", "base", "--yes", check=2).stderr
+    account.aws("ec2", "terminate-instances", "--instance-ids", machine["InstanceId"])
+    account.aws("ec2", "delete-subnet", "--subnet-id", subnet)
+    account.script("clean_up.sh", "base", "--yes")
+    assert account.aws("cloudformation", "describe-stacks")["Stacks"] == []
 
 
 def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):  # noqa: F811
@@ -118,32 +166,34 @@ def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):  
     image = account.aws("ec2", "describe-images", "--owners", "amazon")["Images"][0]["ImageId"]
     head, = account.aws("ec2", "run-instances", "--image-id", image, "--subnet-id", subnet, "--tag-specifications",
                         "ResourceType=instance,Tags=[{Key=parallelcluster:cluster-name,Value=pc}]")["Instances"]
-    used = account.script("cloudformation/clean_up.sh", "--yes", "--discard", check=2).stderr
+    used = account.script("clean_up.sh", "base", "--yes", "--discard", check=2).stderr
     assert f"{head['InstanceId']} of ParallelCluster pc" in used
     account.aws("ec2", "terminate-instances", "--instance-ids", head["InstanceId"])
-    listed = account.script("cloudformation/clean_up.sh", "--dry_run").stdout
+    listed = account.script("clean_up.sh", "base", "--dry_run").stdout
     assert f"file-system {ours}: 1200 GiB SCRATCH_2, $0.23 an hour" in listed and foreign not in listed
     assert sorted(file_systems(account)) == sorted([foreign, ours])
-    # AWS answers with an error: nothing is taken for gone, or for exported.
-    (tmp_path / "aws").write_text('#!/bin/sh\n[ "$2" != create-data-repository-task ] || { echo AccessDenied >&2; exit 254; }\n'
-                                  f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n', encoding="utf-8")
-    (tmp_path / "aws").chmod(0o755)
-    denied = account.script("cloudformation/clean_up.sh", "--yes", check=2, PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
-    assert f"the files of {ours} cannot be exported" in denied and ours in file_systems(account)
-    assert "Exporting what" in account.script("cloudformation/clean_up.sh", "--yes").stdout
+    # AWS answers with an error: nothing is taken for gone, for unused, or for exported.
+    for operation, text in (("create-data-repository-task", f"the files of {ours} cannot be exported"),
+                            ("describe-job-queues", "whose the queue dtrain is cannot be found out"),
+                            ("describe-subnets", f"the network of {ours} cannot be found")):
+        (tmp_path / "aws").write_text(f'#!/bin/sh\n[ "$2" != {operation} ] || {{ echo AccessDenied >&2; exit 254; }}\n'
+                                      f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n', encoding="utf-8")
+        (tmp_path / "aws").chmod(0o755)
+        denied = account.script("clean_up.sh", "base", "--yes", check=2, PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
+        assert text in denied and ours in file_systems(account)
+    assert "Exporting what" in account.script("clean_up.sh", "base", "--yes").stdout
     assert file_systems(account) == [foreign]
     assert account.resources("dtrain-base") == ["AWS::SNS::Topic"]
 
 
-# Stands in for kubectl and eksctl. The file $OBJECTS has lines "KIND/NAMESPACE/NAME LABEL".
+# Stands in for kubectl and eksctl. The file $OBJECTS has lines "KIND/NAMESPACE/NAME LABEL"; of a kind that is in none of them the
+# server has no type.
 STAND_IN = r"""#!/bin/bash
 printf '%s %s\n' "${0##*/}" "$*" >>"$CALLS"
-space=
-for word in "$@"; do case $word in --namespace=*) space=${word#*=} ;; esac; done
+[ "${0##*/}" != kubectl ] || grep -q "^$2/" "$OBJECTS" || { echo "error: the server doesn't have a resource type" >&2; exit 1; }
 case "${0##*/} $1 $*" in
-  "kubectl get"*--selector=app.kubernetes.io/part-of=dtrain*) sed -n "s#^\($2/.*\) dtrain\$#\1#p" "$OBJECTS" ;;
-  "kubectl get"*) sed -n "s#^$2/$space/$3 \(.*\)#$3\t\1#p" "$OBJECTS" ;;
-  "kubectl delete"*) sed -i "\#^$2/$space/$3 #d" "$OBJECTS" ;;
+  "kubectl get"*--all-namespaces*--selector=app.kubernetes.io/part-of=dtrain*) sed -n "s#^\($2/.*\) dtrain\$#\1#p" "$OBJECTS" ;;
+  "kubectl delete"*--all-namespaces*--selector=app.kubernetes.io/part-of=dtrain*) sed -i "\#^$2/.* dtrain\$#d" "$OBJECTS" ;;
   "eksctl delete"*) aws eks delete-cluster --name "$NAME" >/dev/null ;;
 esac
 """
@@ -161,13 +211,12 @@ def test_clusters_and_objects_of_others_stay(account, tmp_path, ours):  # noqa: 
     objects.write_text("jobs.batch/default/dtrain dtrain\njobs.batch/default/theirs \npersistentvolumes//dtrain-fsx dtrain\n",
                        encoding="utf-8")
     calls.touch()
-    done = account.script("eks/clean_up.sh", "--yes", PATH=f"{tmp_path}:{account.environment['PATH']}", NAME="dtrain",
+    done = account.script("clean_up.sh", "eks", "--yes", PATH=f"{tmp_path}:{account.environment['PATH']}", NAME="dtrain",
                           OBJECTS=str(objects), CALLS=str(calls))
     made = [line for line in calls.read_text(encoding="utf-8").splitlines() if " delete " in line]
     left = account.aws("eks", "list-clusters")["clusters"]
     if ours:
-        assert [line.split(" --")[0] for line in made] == ["kubectl delete jobs.batch dtrain", "kubectl delete persistentvolumes dtrain-fsx",
-                                                           "eksctl delete cluster"]
+        assert [line.split(" --")[0] for line in made] == ["kubectl delete jobs.batch", "kubectl delete persistentvolumes", "eksctl delete cluster"]
         assert left == [] and objects.read_text(encoding="utf-8") == "jobs.batch/default/theirs \n"
     else:
         assert made == [] and left == ["dtrain"] and "left alone: the cluster dtrain" in done.stdout
@@ -177,4 +226,4 @@ def test_what_is_deleted_in_kubernetes_has_the_label():
     for path in (ROOT / "scripts" / "aws" / "eks").glob("*.yaml"):
         for document in re.split(r"(?m)^---$", path.read_text(encoding="utf-8")):
             if re.search(r"(?m)^kind: (TrainJob|PyTorchJob|Job|PersistentVolume(Claim)?)$", document):
-                assert re.search(r"(?m)^  labels: \{app.kubernetes.io/part-of: dtrain[,}]", document), path
+                assert re.search(r"\blabels: \{app.kubernetes.io/part-of: dtrain[,}]", document), path

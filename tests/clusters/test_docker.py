@@ -33,8 +33,9 @@ def test_the_list_of_components_is_cyclonedx_and_has_the_wheels(tmp_path):
     for name, version in (("torch", "2.11.0+cu130"), ("nvidia_cudnn_cu13", "9.19.0.56"), ("nvidia_nccl_cu13", "2.28.9")):
         folder = tmp_path / f"{name}-{version}.dist-info"
         folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.4\r\nName: {name.replace('_', '-')}\r\nVersion: {version}\r\n\r\nName: prose\r\n",
-                                         encoding="utf-8", newline="")
+        licence = "License-Expression: BSD-3-Clause" if name == "torch" else "License: \"NVIDIA\" Proprietary"
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.4\r\nName: {name.replace('_', '-')}\r\nVersion: {version}\r\n{licence}\r\n"
+                                         "\r\nName: prose\r\n", encoding="utf-8", newline="")
     listed = subprocess.run([DOCKER / "sbom.sh", "dtrain=0.1.0", f"--wheels={tmp_path}", f"--wheels={tmp_path}"], capture_output=True, text=True, check=True).stdout
     code = ("import sys; from cyclonedx.schema import SchemaVersion; from cyclonedx.validation.json import JsonStrictValidator; "
             "print(JsonStrictValidator(SchemaVersion.V1_6).validate_str(sys.stdin.read()))")
@@ -46,6 +47,8 @@ def test_the_list_of_components_is_cyclonedx_and_has_the_wheels(tmp_path):
     assert {"dtrain", "bash", "libc6"} <= set(found)
     assert found["nvidia-cudnn-cu13"]["version"] == "9.19.0.56" and found["nvidia-nccl-cu13"]["version"] == "2.28.9"
     assert found["torch"]["purl"] == "pkg:pypi/torch@2.11.0%2Bcu130"
+    licences = {name: [one["license"]["name"] for one in found[name].get("licenses", [])] for name in ("torch", "nvidia-nccl-cu13", "bash")}
+    assert licences["torch"] == ["BSD-3-Clause"] and licences["nvidia-nccl-cu13"] == ['"NVIDIA" Proprietary'] and "GPL-3+" in licences["bash"]
 
 
 def test_every_image_lists_its_components_after_its_last_installation():

@@ -64,7 +64,7 @@ def test_every_pod_fits_on_a_node(kind):
 CLUSTER = {"apiVersion", "kind", "metadata", "availabilityZones", "iam", "addons", "managedNodeGroups", "upgradePolicy"}
 NODE_GROUP = {"name", "instanceType", "desiredCapacity", "minSize", "maxSize", "privateNetworking", "amiFamily", "efaEnabled",
               "availabilityZones", "volumeSize", "labels", "taints", "capacityReservation", "instanceMarketOptions",
-              "overrideBootstrapCommand", "nodeRepairConfig", "spot"}
+              "overrideBootstrapCommand", "nodeRepairConfig", "spot", "releaseVersion"}
 
 
 def read_yaml(text: str):
@@ -94,6 +94,11 @@ def test_cluster(reservation, block):
         assert one["hard"] > 2**43 or one["type"] == "RLIMIT_NOFILE"
 
 
+def test_an_image_of_a_certain_release():
+    cluster, = rendered(EKS / "cluster.yaml", AMI_RELEASE="1.35.0-20260120")
+    assert [group.get("releaseVersion") for group in cluster["managedNodeGroups"]] == [None, None, "1.35.0-20260120"]
+
+
 def test_another_zone_has_a_group_of_its_own():
     cluster, = rendered(EKS / "cluster.yaml", GPU_ZONE="us-east-1b", GPU_GROUP="gpu-us-east-1b", SPOT="1")
     gpu, = (group for group in cluster["managedNodeGroups"] if group["name"] == "gpu-us-east-1b")
@@ -115,7 +120,7 @@ def test_metrics_that_are_kept_are_those_that_are_served(documents):  # noqa: F8
     declared = prometheus["emf_processor"]["metric_declaration"]
     assert re.search(declared[0]["metric_selectors"][0], "dtrain_images_per_second")
     assert re.search(declared[1]["metric_selectors"][0], "dtrain_gpu_utilization_ratio")
-    cluster, = rendered(EKS / "cluster.yaml")
-    roles = {(one["namespace"], one["serviceAccountName"]) for one in cluster["iam"]["podIdentityAssociations"]}
-    assert (agent["metadata"]["namespace"], pod["serviceAccountName"]) in roles
-    assert "eks-pod-identity-agent" in {one["name"] for one in cluster["addons"]}
+    addons = {one["name"]: one for one in rendered(EKS / "cluster.yaml")[0]["addons"]}
+    role, = addons["amazon-cloudwatch-observability"]["podIdentityAssociations"]
+    assert agent["metadata"]["namespace"] == "amazon-cloudwatch" and pod["serviceAccountName"] == role["serviceAccountName"]
+    assert "eks-pod-identity-agent" in addons

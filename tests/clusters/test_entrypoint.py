@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from command import BUILD, ROOT, TINY, Background, load_json, run, sha256
+from command import BUILD, ROOT, TINY, Background, load_json, run, sha256, wait_until
 from limited_network import LimitedNetwork, Unavailable
 from two_hosts import TwoHosts
 
@@ -69,6 +69,7 @@ def test_sagemaker_says_flags_in_a_file(few_images, tmp_path):
 
 
 def test_other_commands_are_run_as_they_are():
+    assert enter("echo", "p3", env={"EFA_DEVICES": "0"}).lines == ["p3"]  # an instance type without EFA
     assert enter("echo", "--batch_size", env={"BATCH_SIZE": "nonsense"}).lines == ["--batch_size"]
 
 
@@ -127,6 +128,24 @@ def test_a_stop_reaches_process_1(few_images, run_dir):
         os.kill(container.children()[0], signal.SIGTERM)
         assert container.wait(30).code == 75
     assert (run_dir / "latest").exists()
+
+
+@pytest.mark.parametrize("waits", ["for the mount", "for the measurement"])
+def test_a_stop_before_the_start_is_not_waited_out(waits, tmp_path):
+    bench = tmp_path / "dtrain_bench"
+    bench.write_text("#!/bin/sh\necho measuring >&2\nexec sleep 600\n", encoding="utf-8")
+    bench.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{PROGRAMS['PATH']}"} | ({"MOUNT": "/nowhere"} if waits == "for the mount" else {"LEAST_GBPS": "0"})
+    with Background("dtrain_main", program=ENTRY, env=env) as container:
+        wait_until(lambda: ("waiting up to" if waits == "for the mount" else "measuring") in container.stderr_so_far, "the entry point to wait")
+        container.process.send_signal(signal.SIGTERM)
+        assert container.wait(10).code == 75
+
+
+def test_the_token_is_in_no_command_line():
+    given = enter("bash", "--run_token", "secret", "-c", "echo $DTRAIN_RUN_TOKEN; tr '\\0' ' ' </proc/$$/cmdline").stdout
+    assert given.startswith("secret\n") and given.count("secret") == 1
+    assert enter("bash", "--run_token", "default", "-c", "echo ${DTRAIN_RUN_TOKEN-none}").lines == ["none"]
 
 
 def test_a_machine_with_a_slow_network_is_found_before_the_start(tmp_path):

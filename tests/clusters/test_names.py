@@ -10,7 +10,7 @@ RECIPE = re.compile(r"\b(?:resnet\d+|efficientnet_b\d|roberta_base|roberta_large
 
 
 def words(pattern: re.Pattern) -> set[str]:
-    texts = [path.read_text(encoding="utf-8") for path in tracked("docker", "scripts/aws", "scripts/ssh")]
+    texts = [path.read_text(encoding="utf-8") for path in tracked("docker", "scripts/aws", "scripts/ssh", "docs/machines.md", "docs/parallelcluster.md")]
     return {word for text in texts for word in pattern.findall(text)}
 
 
@@ -23,8 +23,8 @@ def test_recipes_that_are_named_exist():
 def test_flags_that_are_named_exist():
     named = words(FLAG)
     assert len(named) > 10
-    known = run("--help").stdout + run("pack", "--help", program=DATA).stdout + run("--help", program=BENCH).stdout
-    scripts = [ROOT / "scripts" / "sweep.py", ROOT / "scripts" / "aws" / "batch" / "job_definition.py"]
+    known = run("--help").stdout + run("pack", "--help", program=DATA).stdout + run("tokenize", "--help", program=DATA).stdout + run("--help", program=BENCH).stdout
+    scripts = [ROOT / "scripts" / "sweep.py", *(ROOT / "scripts" / "aws").glob("*/*.py")]
     known += "".join(path.read_text(encoding="utf-8") for path in scripts)
     assert {flag for flag in named if f"--{flag}" not in known.replace("[no]", "")} == set()
 

@@ -1,5 +1,5 @@
-"""Tests scripts/aws/parallelcluster: what the cluster's file says, by ParallelCluster's own schema too (long), and what set_up.sh
-refuses."""
+"""Tests scripts/aws/parallelcluster: what the cluster's file says, by ParallelCluster's own schema too (long), and what
+configuration.sh refuses."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 from command import ROOT
 from tools import call
 
-PACKAGE = "aws-parallelcluster==3.16.1"
+PACKAGE = "aws-parallelcluster>=3.16.1,<3.17"
 AWS = ROOT / "scripts" / "aws"
 VARIABLES = {"NAME": "dtrain", "AWS_REGION": "us-east-1", "SUBNET_PUBLIC": "subnet-0123456789abcdef0", "KEY": "mine",
              "SUBNET_PRIVATE": "subnet-0123456789abcdef1", "SECURITY_GROUP": "sg-0123456789abcdef0",
@@ -52,13 +52,15 @@ def test_the_queue(more):
         assert resource["MinCount"] == 0 and "CapacityReservationTarget" not in queue
         assert queue["Networking"]["PlacementGroup"] == {"Enabled": True}
     for script in (AWS / "parallelcluster").glob("*.sbatch"):
-        assert f"#SBATCH --partition={queue['Name']}\n" in script.read_text(encoding="utf-8")
+        text = script.read_text(encoding="utf-8")
+        # The head node's own disk goes with the cluster.
+        assert f"#SBATCH --partition={queue['Name']}\n" in text and "#SBATCH --output=/fsx/results/" in text
 
 
 REFUSED = {
     "no key": ({"KEY": ""}, "KEY is not set"),
     "the world": ({"SSH_FROM": "0.0.0.0/0"}, "not the whole world"),
-    "V100s without an image for them": ({"INSTANCE_TYPE": "p3dn.24xlarge"}, "set CUSTOM_AMI"),
+    "V100s without an image for them": ({"INSTANCE_TYPE": "p3dn.24xlarge"}, "the closed driver 570 or 580: CUSTOM_AMI="),
     "no number": ({"MAX_NODES": "many"}, "MAX_NODES is 'many'"),
 }
 
@@ -66,7 +68,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_before_anything_is_asked(name):
     environment, text = REFUSED[name]
-    done = subprocess.run([AWS / "parallelcluster" / "set_up.sh"], capture_output=True, text=True, check=False,
+    done = subprocess.run([AWS / "parallelcluster" / "configuration.sh"], capture_output=True, text=True, check=False,
                           env={"PATH": os.environ["PATH"], "KEY": "mine", "SSH_FROM": "203.0.113.7/32", **environment})
     assert done.returncode == 2 and text in done.stderr and "what to do:" in done.stderr
 

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,16 +12,28 @@ from command import BUILD, ROOT, TINY, environment, load_json, metrics, wait_unt
 from slurm_machine import SlurmMachine
 
 FOLDER = ROOT / "scripts" / "aws" / "parallelcluster"
-# The resources of the machine of the tests, in place of a p4d's.
-SMALL = ("--partition=test", "--nodes=1", "--ntasks-per-node=2", "--gpus-per-node=0", "--cpus-per-task=1", "--time=10")
+# Two tasks of one machine, in place of 64.
+SMALL = ("--nodes=1", "--ntasks-per-node=2", "--time=10")
 FLAGS = (*TINY, "--lr=0.0005", "--batch_size=8", "--init_timeout=30", "--save_every_epochs=0.3")
+
+
+def make_bundle(folder: Path, program: str | None = None) -> Path:
+    """Makes what scripts/bundle.sh makes, as far as jobs need it, with a script in place of dtrain_main if it is given."""
+    folder.mkdir()
+    (folder / "scripts").symlink_to(ROOT / "scripts")
+    if program is None:
+        (folder / "bin").symlink_to(BUILD.resolve() / "bin")
+    else:
+        (folder / "bin").mkdir()
+        (folder / "bin" / "dtrain_main").write_text(program, encoding="utf-8")
+        (folder / "bin" / "dtrain_main").chmod(0o755)
+    return folder
 
 
 class Cluster:
     def __init__(self, machine, data, folder):
         self.folder = folder
-        self._environment = environment(machine.environment | {
-            "DTRAIN": str(BUILD.resolve()), "DATA_DIR": str(data), "DTRAIN_SCRIPTS": str(FOLDER)})
+        self._environment = environment(machine.environment | {"DTRAIN": str(make_bundle(folder / "bundle")), "DATA_DIR": str(data)})
 
     def command(self, *arguments, check=True, **variables) -> str:
         done = subprocess.run([str(argument) for argument in arguments], env=self._environment | variables, check=False,
@@ -62,14 +75,14 @@ def cluster(machine, few_images, tmp_path):
 
 
 def test_a_preempted_job_saves_goes_back_into_the_queue_and_is_gone_on_with(cluster, run_dir):
-    job = cluster.submit("resnet50.sbatch", *FLAGS, "--epochs=1000", RUN_DIR=str(run_dir))
+    job = cluster.submit("train.sbatch", *FLAGS, "--epochs=1000", RUN_DIR=str(run_dir))
     wait_until(lambda: (run_dir / "metrics.jsonl").exists() and len(metrics(run_dir, "train")) >= 2, "two steps", 90)
     cluster.command("scancel", "--signal=USR1", job)  # as --signal does, and slurmctld before a preemption
     wait_until(lambda: cluster.job(job).get("Restarts") == "1", "the requeue", 90)
     assert (run_dir / "latest").exists()
     cluster.command("scancel", job)  # the requeued job would wait for two minutes now
     step = metrics(run_dir, "train")[-1]["step"]
-    again = cluster.submit("resnet50.sbatch", *FLAGS, f"--max_steps={step + 2}", RUN_DIR=str(run_dir))
+    again = cluster.submit("train.sbatch", *FLAGS, f"--max_steps={step + 2}", RUN_DIR=str(run_dir))
     assert cluster.wait_for(again, "COMPLETED", "FAILED")["ExitCode"] == "0:0", cluster.logs()
     assert "resuming from" in cluster.logs()
     assert load_json(run_dir / "result.json")["world_size"] == 2
@@ -77,7 +90,7 @@ def test_a_preempted_job_saves_goes_back_into_the_queue_and_is_gone_on_with(clus
 
 def test_the_cost_of_a_job_is_said_before_it_starts(cluster, run_dir):
     def submit(*options, check=True, **variables) -> str:
-        return cluster.command(FOLDER / "submit.sh", *SMALL, f"--output={cluster.folder / 'log-%j'}", *options, FOLDER / "resnet50.sbatch",
+        return cluster.command(FOLDER / "submit.sh", *SMALL, f"--output={cluster.folder / 'log-%j'}", *options, FOLDER / "train.sbatch",
                                *FLAGS, "--max_steps=1", check=check, RUN_DIR=str(run_dir), **variables)
 
     said, job = submit("--time=1-12:30:00").splitlines()
@@ -89,10 +102,10 @@ def test_the_cost_of_a_job_is_said_before_it_starts(cluster, run_dir):
 
 
 def test_a_job_ends_with_the_root_causes_code(cluster, tmp_path, run_dir):
-    job = cluster.submit("roberta_large.sbatch", *FLAGS, "--lr=-1", RUN_DIR=str(run_dir))
+    job = cluster.submit("train.sbatch", *FLAGS, "--lr=-1", RUN_DIR=str(run_dir))
     assert cluster.wait_for(job, "COMPLETED", "FAILED")["ExitCode"] == "2:0", cluster.logs()
     (tmp_path / "empty").mkdir()
-    job = cluster.submit("roberta_large.sbatch", RUN_DIR=str(run_dir), DATA_DIR=str(tmp_path / "empty"))
+    job = cluster.submit("train.sbatch", *FLAGS, RUN_DIR=str(run_dir), DATA_DIR=str(tmp_path / "empty"))
     assert cluster.wait_for(job, "COMPLETED", "FAILED")["ExitCode"] == "3:0", cluster.logs()
     assert "there is no data in" in cluster.logs()
 
@@ -110,16 +123,39 @@ def test_a_sweep_is_an_array(cluster, tmp_path):
     wait_until(lambda: "2 trials: 2 finished" in cluster.logs(), "the summary", 60)
 
 
+# Writes what every user of the machine may see, and then the secret.
+TELL = """#!/bin/bash
+[ "$1" = --version ] || { sleep 0.5; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' >seen-$SLURM_PROCID; echo "$DTRAIN_RUN_TOKEN" >secret-$SLURM_JOB_ID-$SLURM_PROCID; }
+"""
+
+
+def test_each_start_has_a_secret_that_nobody_else_sees(cluster):
+    bundle = make_bundle(cluster.folder / "telling", TELL)
+    secrets = []
+    for _ in range(2):
+        # Only what is named here comes into the job, and by default to its tasks.
+        job = cluster.submit("train.sbatch", "--lr=1", RUN_DIR="/run", DTRAIN=str(bundle), options=("--export=PATH,DATA_DIR,DTRAIN,RUN_DIR",))
+        assert cluster.wait_for(job, "COMPLETED", "FAILED")["ExitCode"] == "0:0", cluster.logs()
+        first, second = ((cluster.folder / f"secret-{job}-{rank}").read_text().strip() for rank in (0, 1))
+        assert re.fullmatch("[0-9a-f]{32}", first) and first == second
+        seen = "".join((cluster.folder / f"seen-{rank}").read_text() for rank in (0, 1)) + cluster.logs()
+        assert "--lr=1" in seen and first not in seen + str(cluster.job(job))
+        secrets.append(first)
+    assert secrets[0] != secrets[1]
+
+
 def test_what_cannot_train_starts_nothing(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "file").touch()
-    (tmp_path / "bin").mkdir()
-    for path, content in ((tmp_path / "srun", "echo Usage: srun"), (tmp_path / "bin" / "dtrain_main", "echo no PyTorch was found >&2; exit 2")):
-        path.write_text(f"#!/bin/sh\n{content}\n", encoding="utf-8")
-        path.chmod(0o755)
+    bundle = make_bundle(tmp_path / "bundle", "#!/bin/sh\necho no PyTorch was found >&2; exit 2\n")
+    (tmp_path / "srun").write_text("#!/bin/sh\necho Usage: srun\n", encoding="utf-8")
+    (tmp_path / "srun").chmod(0o755)
     job = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "1", "RUN_DIR": str(tmp_path / "run"), "DATA_DIR": str(tmp_path / "data"),
-           "DTRAIN": str(tmp_path)}
-    for change, text in (({"SLURM_JOB_ID": ""}, "this is not a Slurm job"), ({"RUN_DIR": "/scratch/run"}, "on this node's own disk"),
-                         ({"IMAGE": "/fsx/dtrain.sqsh"}, "Pyxis is off"), ({}, f"scripts/ssh/install_libtorch.sh {tmp_path}")):
-        done = subprocess.run([FOLDER / "train.sh"], env=job | change, capture_output=True, text=True, check=False)
-        assert done.returncode == 2 and text in done.stderr, done.stderr
+           "DTRAIN": str(bundle)}
+    for change, flags, code, text in (
+            ({"SLURM_JOB_ID": ""}, ["--lr=1"], 2, "this is not a Slurm job"), ({}, [], 2, "there are no flags"),
+            ({"RUN_DIR": "/scratch/run"}, ["--lr=1"], 2, "on this node's own disk"), ({"DATA_DIR": "/none"}, ["--lr=1"], 3, "no data in /none"),
+            ({"IMAGE": "/fsx/dtrain.sqsh"}, ["--lr=1"], 2, "Pyxis is off"), ({"DTRAIN": str(tmp_path)}, ["--lr=1"], 2, "is not a bundle"),
+            ({}, ["--lr=1"], 2, f"scripts/ssh/install_libtorch.sh {bundle}")):
+        done = subprocess.run([FOLDER / "train.sbatch", *flags], env=job | change, capture_output=True, text=True, check=False)
+        assert done.returncode == code and text in done.stderr and "what to do:" in done.stderr, done.stderr

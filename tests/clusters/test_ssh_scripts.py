@@ -1,13 +1,14 @@
-"""Runs scripts/ssh on two hosts of this machine, with a remote shell that enters their namespaces in place of ssh."""
+"""Runs scripts/ssh on two hosts of this machine, with a program that enters their namespaces in place of ssh."""
 
-import json
+import os
+import re
 import shutil
 import signal
 import subprocess
 
 import pytest
 
-from command import BUILD, DATA, ROOT, TINY, Background, load_json, metrics, run, sha256, wait_until
+from command import BUILD, ROOT, TINY, Background, load_json, metrics, run, sha256, wait_until
 from two_hosts import two_hosts  # noqa: F401, a fixture
 
 SSH = ROOT / "scripts" / "ssh"
@@ -16,12 +17,16 @@ FLAGS = (*TINY, "--lr=0.0005", "--batch_size=8", "--init_timeout=30", "--save_ev
 
 @pytest.fixture
 def cluster(two_hosts, tmp_path):  # noqa: F811
-    """Returns the environment in which the scripts find two hosts, and the words with which a command on the first one
-    begins."""
+    """Returns the environment in which the scripts find two hosts and a bundle, and the words with which a command on the first
+    host begins."""
     hosts = tmp_path / "hosts"
     hosts.write_text("# two machines\n" + "".join(f"{address} slots=1\n" for address in two_hosts.addresses), encoding="utf-8")
-    variables = {"HOSTS": str(hosts), "REMOTE_SHELL": str(two_hosts.remote_shell(tmp_path / "remote_shell")),
-                 "DTRAIN": str(BUILD.resolve()), "MPI_INTERFACE": "cable", "SAVE_SECONDS": "3"}
+    bundle = tmp_path / "bundle"
+    bundle.mkdir()
+    (bundle / "bin").symlink_to(BUILD.resolve() / "bin")
+    (bundle / "scripts").symlink_to(ROOT / "scripts")
+    variables = {"HOSTS": str(hosts), "PATH": f"{two_hosts.ssh(tmp_path / 'ssh').parent}:{os.environ['PATH']}",
+                 "DTRAIN": str(bundle), "MPI_INTERFACE": "cable", "SAVE_SECONDS": "3"}
     return variables, two_hosts.at(0)
 
 
@@ -35,11 +40,11 @@ def test_mpirun_trains_saves_when_it_is_told_to_stop_and_goes_on(cluster, few_im
         pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
     run(*FLAGS, "--max_steps=6", "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
     flags = (*FLAGS, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}", "--max_steps=6")
-    variables, (program, *enter) = cluster
-    with Background(*enter, SSH / "train.sh", *flags, program=program, env=variables) as training:
+    variables, enter = cluster
+    with Background(*enter, SSH / "train.sh", *flags, program="setsid", env=variables) as training:
         log = tmp_path / "run" / "metrics.jsonl"
         wait_until(lambda: log.exists() and len(metrics(tmp_path / "run", "train")) >= 2, "two steps")
-        training.process.send_signal(signal.SIGTERM)
+        os.killpg(training.process.pid, signal.SIGINT)  # ^C
         stopped = training.wait()
     assert stopped.code == 75, stopped
     at_first(cluster, "train.sh", *flags)
@@ -47,29 +52,32 @@ def test_mpirun_trains_saves_when_it_is_told_to_stop_and_goes_on(cluster, few_im
     assert sha256(tmp_path / "run" / "model.safetensors") == sha256(tmp_path / "undisturbed" / "model.safetensors")
 
 
-def test_a_command_and_a_folder_on_all_hosts(cluster, tmp_path):
+def test_a_command_on_all_hosts(cluster):
     assert sorted(at_first(cluster, "runclust", "hostname").lines) == ["10.31.7.1: host0", "10.31.7.2: host1"]
     assert at_first(cluster, "runclust", "test $(hostname) = host0 || exit 7", check=7)
-    source, target = tmp_path / "bundle", tmp_path / "there"
-    (source / "bin").mkdir(parents=True)
-    (source / "bin" / "program").write_text("new", encoding="utf-8")
-    (target / "bundle").mkdir(parents=True)
-    (target / "bundle" / "old").write_text("old", encoding="utf-8")
-    at_first(cluster, "copyclust", source, target)
-    assert sorted(path.name for path in target.rglob("*")) == ["bin", "bundle", "program"]
-    again = at_first(cluster, "copyclust", source, target).lines
-    assert len(again) == 2 and all(line.endswith("is there") for line in again)
-    (source / "bin" / "program").write_text("wen", encoding="utf-8")
-    assert "is there" not in at_first(cluster, "copyclust", source, target).lines[0]
-    assert (target / "bundle" / "bin" / "program").read_text() == "wen"
 
 
-def test_images_are_packed_in_parts(cluster, few_images, tmp_path):
-    at_first(cluster, "prepare_imagenet.sh", few_images, tmp_path / "packed", "--output_format=tfrecord", "--shards=2")
-    listed = {folder: sorted(json.loads(line)["sha256"] for line in
-                             run("inspect", f"--data_dir={folder}", f"--index_dir={tmp_path / 'index'}", program=DATA).lines)
-              for folder in (few_images, tmp_path / "packed")}
-    assert len(listed[few_images]) == 48 and listed[few_images] == listed[tmp_path / "packed"]
+# Writes what every user of the machine may see, and then the secret.
+TELL = """#!/bin/bash
+[ "$1" = --version ] || { sleep 1; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' >FOLDER/seen-$(hostname); echo "$DTRAIN_RUN_TOKEN" | tee FOLDER/secret-$(hostname); }
+"""
+
+
+def test_each_start_has_a_secret_that_nobody_else_sees(cluster, tmp_path):
+    bundle = tmp_path / "telling"
+    (bundle / "bin").mkdir(parents=True)
+    (bundle / "scripts").symlink_to(ROOT / "scripts")
+    (bundle / "bin" / "dtrain_main").write_text(TELL.replace("FOLDER", str(tmp_path)), encoding="utf-8")
+    (bundle / "bin" / "dtrain_main").chmod(0o755)
+    secrets = []
+    for _ in range(2):
+        at_first((cluster[0] | {"DTRAIN": str(bundle)}, cluster[1]), "train.sh", "--run_dir=/run", "--lr=1")
+        first, second = ((tmp_path / f"secret-host{host}").read_text().strip() for host in (0, 1))
+        assert re.fullmatch("[0-9a-f]{32}", first) and first == second
+        seen = "".join((tmp_path / f"seen-host{host}").read_text() for host in (0, 1))
+        assert "--lr=1" in seen and first not in seen
+        secrets.append(first)
+    assert secrets[0] != secrets[1]
 
 
 BAD_HOSTS = {
@@ -89,13 +97,6 @@ def test_bad_hosts_files_start_nothing(name, tmp_path):
         (tmp_path / "hosts").write_text(content, encoding="utf-8")
     outcome = run("true", program=SSH / "runclust", env={"HOSTS": str(tmp_path / "hosts"), "REMOTE_SHELL": "false"}, check=2)
     assert text in outcome.stderr and "what to do:" in outcome.stderr
-
-
-def test_what_a_machine_lacks_is_named(tmp_path):
-    done = subprocess.run([SSH / "check_machine.sh", "--gpus=8", "--efa", f"--lustre={tmp_path}"], capture_output=True, text=True,
-                          check=False)
-    assert done.returncode == 2 and done.stdout.count("what to do:") >= 4
-    assert "ok      Lustre: files can be locked" in done.stdout and not list(tmp_path.iterdir())
 
 
 PIP = """#!/bin/bash
@@ -169,4 +170,4 @@ def test_training_without_what_it_needs(tmp_path):
     assert "no --run_dir" in refused("--data_dir=x")
     assert "cannot be read" in refused("--run_dir=x")
     (tmp_path / "hosts").write_text("a slots=1\n", encoding="utf-8")
-    assert "not on all machines" in refused("--run_dir=x", REMOTE_SHELL="false")
+    assert "does not run on all machines" in refused("--run_dir=x", REMOTE_SHELL="false")

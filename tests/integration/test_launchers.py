@@ -76,7 +76,7 @@ def test_mpirun_with_rank_0_on_another_host(two_hosts, few_images, run_dir, weig
     local, remote = two_hosts.addresses
     flags = (MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={run_dir}")
     run(*two_hosts.at(0)[1:], "mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent",
-        two_hosts.remote_shell(tmp_path / "remote_shell"), "--mca", "oob_tcp_if_include", "cable",
+        f"{two_hosts.ssh(tmp_path / 'ssh')} -o StrictHostKeyChecking=accept-new", "--mca", "oob_tcp_if_include", "cable", "-x", "OMP_NUM_THREADS",
         "-n", 1, "--host", remote, *flags, ":", "-n", 1, "--host", local, *flags, program=two_hosts.at(0)[0])
     assert_same_run(run_dir, weights)
     assert " on host host1" in (run_dir / "lock").read_text(encoding="utf-8")  # rank 0 held it

@@ -4,7 +4,6 @@
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
-batch_folder=$aws_folder/batch
 recipes=$aws_folder/../recipes
 
 check_job_name() {  # check_job_name NAME MOST-CHARACTERS
@@ -14,8 +13,7 @@ check_job_name() {  # check_job_name NAME MOST-CHARACTERS
 
 # definition_field DEFINITION QUERY: prints a field of the newest revision, or None if there is no revision.
 definition_field() {
-  aws batch describe-job-definitions --job-definition-name "$1" --status ACTIVE --output text \
-    --query "reverse(sort_by(jobDefinitions, &revision))[0].$2"
+  rows batch describe-job-definitions --job-definition-name "$1" --status ACTIVE --query "[reverse(sort_by(jobDefinitions, &revision))[0].$2]"
 }
 
 # register DEFINITION ARGUMENTS-FOR-job_definition.py…: makes a new revision, unless the newest one is equal.
@@ -23,23 +21,13 @@ register() {
   local definition=$1 job registered
   shift
   say "Job definition $definition"
-  job=$(python3 "$batch_folder/job_definition.py" --name="$definition" "$@")
+  job=$(python3 "$aws_folder/batch/job_definition.py" --name="$definition" "$@")
   registered=$(definition_field "$definition" 'tags."dtrain:sha256"')
   if [ "$registered" != None ] && [[ $job = *"\"$registered\""* ]]; then
     note "it is as it should be"
   else
     note "$(aws batch register-job-definition --cli-input-json "$job" --query jobDefinitionArn --output text)"
   fi
-}
-
-# image_of TAG HOW-TO-MAKE-IT: prints the base stack's image of this tag by its digest, so that all nodes and all attempts run the
-# same one, whatever is pushed meanwhile.
-image_of() {
-  local repository digest
-  repository=$(stack_output "$NAME-base" RepositoryUri)
-  digest=$(aws ecr describe-images --repository-name "$NAME" --image-ids "imageTag=$1" --query 'imageDetails[0].imageDigest' --output text 2>/dev/null) ||
-    fail "there is no image $repository:$1" "$2 builds and pushes it, or set IMAGE"
-  printf '%s@%s\n' "$repository" "$digest"
 }
 
 # estimate_job DEFINITION NODES [JOBS]: says what a submission may cost at most.
@@ -49,6 +37,13 @@ estimate_job() {
   estimate "$type" "$2" "$(awk -v seconds="$seconds" 'BEGIN {print seconds / 3600}')" "$attempts" ${3:+"$3"}
 }
 
+# longest: prints the seconds that all attempts may take, with their waits for machines (the queue cancels a job after an hour).
+longest() {
+  local seconds attempts
+  read -r seconds attempts < <(definition_field "$NAME" '[timeout.attemptDurationSeconds, retryStrategy.attempts]')
+  printf '%s\n' $((attempts * (seconds + 3600)))
+}
+
 # check_parameters DEFINITION PARAMETER=VALUE…
 check_parameters() {
   local definition=$1 known parameter value
@@ -56,11 +51,10 @@ check_parameters() {
   # shellcheck disable=SC2016  # the backquotes are JMESPath's
   known=$(definition_field "$definition" '[jobDefinitionArn, keys(parameters || `{}`)][]')
   [ "$known" != None ] || fail "there is no job definition $definition" "run scripts/aws/batch/set_up.sh first"
-  known=${known#*$'\t'}
+  known=${known#*$'\t'} known=${known//$'\t'/ }
   for parameter in "$@"; do
     value=${parameter#*=}
-    [[ $'\t'$known$'\t' = *$'\t'${parameter%%=*}$'\t'* ]] ||
-      fail "the job definition has no parameter '${parameter%%=*}'" "it has: ${known//$'\t'/ }"
+    [[ " $known " = *" ${parameter%%=*} "* ]] || fail "the job definition has no parameter '${parameter%%=*}'" "it has: $known"
     [[ $value =~ ^[A-Za-z0-9./_+-]+$ ]] || fail "'$parameter' has an invalid value" "use letters, digits, . / _ + and - only"
     case ${parameter%%=*} in
       recipe) check_recipe "$value" ;;
@@ -80,29 +74,24 @@ check_recipe() {
   [ -r "$recipes/$1.flags" ] || fail "there is no recipe '$1'" "one of: ${names[*]%.flags}"
 }
 
-# file_system LIFECYCLES: prints the id of the file system that an instance would mount, now or soon, or None if there
-# is none.
-file_system() {
-  aws fsx describe-file-systems --output text \
-    --query "FileSystems[?contains('$1', Lifecycle) && Tags[?Key=='dtrain:name' && Value=='$NAME']] | [0].FileSystemId"
-}
+# file_systems: prints lifecycle and id of each file system that an instance would mount, now or soon.
+file_systems() { rows fsx describe-file-systems --query "FileSystems[?Tags[?Key=='dtrain:name' && Value=='$NAME']].[Lifecycle, FileSystemId]"; }
 
-# check_file_system: requires a file system. An instance without one to mount stops, and another one is started in its
-# place.
+# check_file_system: requires a file system, without which jobs end with 5.
 check_file_system() {
   local found
-  found=$(file_system AVAILABLE)
-  [ "$found" != None ] || fail "there is no file system for the instances to mount" \
-    "scripts/aws/cloudformation/set_up.sh --file-system makes one; scripts/aws/batch/workflow.sh one for each training"
+  found=$(file_systems) || fail "FSx does not answer" "see the message above"
+  [[ $found = *AVAILABLE* ]] || fail "there is no file system for the instances to mount" \
+    "scripts/aws/cloudformation/set_up.sh --file-system makes one; submit.sh --workflow one for each training"
 }
 
 # check_no_file_system: requires that there is none yet. If two have the same name, an instance mounts the first that it
 # finds.
 check_no_file_system() {
   local found
-  found=$(file_system "AVAILABLE CREATING UPDATING DELETING")
-  [ "$found" = None ] || fail "there is a file system of this name already: $found" \
-    "wait for the other execution; or scripts/aws/cloudformation/clean_up.sh --file-system-only; or another NAME for the workflow"
+  found=$(file_systems) || fail "FSx does not answer" "see the message above"
+  [ -z "$found" ] || fail "there is a file system of this name already: ${found//$'\t'/ }" \
+    "wait for the other execution; or scripts/aws/clean_up.sh files; or another NAME for the workflow"
 }
 
 # check_data FOLDER: requires data in the bucket's folder that the instances see as FOLDER. Data that was made on the
@@ -111,9 +100,8 @@ check_data() {
   local bucket prefix=${1#/fsx/} found
   if [ -n "${DATA_IS_THERE:-}" ]; then return; fi
   bucket=$(stack_output "$NAME-base" BucketName)
-  found=$(aws s3api list-objects-v2 --bucket "$bucket" --prefix "${prefix%/}/" --max-items 1 --query 'Contents[0].Key' \
-    --output text 2>&1) || fail "the bucket $bucket cannot be read: ${found##*$'\n'}" "this needs the permission s3:ListBucket"
-  [[ $found != None* ]] || fail "there is nothing in s3://$bucket/${prefix%/}/, which is $1 of the file system" \
+  found=$(rows s3api list-objects-v2 --bucket "$bucket" --prefix "${prefix%/}/" --max-items 1 --query 'Contents[0].Key' 2>&1) || fail "the bucket $bucket cannot be read: ${found##*$'\n'}" "this needs the permission s3:ListBucket"
+  [ "$found" != None ] || fail "there is nothing in s3://$bucket/${prefix%/}/, which is $1 of the file system" \
     "aws s3 sync FOLDER s3://$bucket/${prefix%/}/; data that was made on the file system itself: DATA_IS_THERE=1"
 }
 
@@ -133,4 +121,4 @@ check_queue() {
 }
 
 # job_under_way JOB: prints the id of a job of this name that has not ended, or nothing if there is none.
-job_under_way() { list_jobs "jobSummaryList[?jobName=='$1'].jobId | [0]" | awk '$1 != "None" && !found++'; }
+job_under_way() { list_jobs "jobSummaryList[?jobName=='$1'].jobId" | awk '!found++'; }

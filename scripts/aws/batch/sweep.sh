@@ -9,7 +9,7 @@
 # Everything is kept in /fsx/results/SWEEP-NAME, best.json too. Submitted again it goes on, and more --trials add some; while it
 # is under way nothing is submitted.
 #
-# Environment: IMAGE (default: the newest :sweep of the base stack's repository; TARGET=sweep scripts/aws/push_image.sh),
+# Environment: IMAGE (default: the newest :python of the base stack's repository, docs/aws.md),
 # RETRIES (3), HOURS (24): the most that one trial may take. MOST_DOLLARS, DATA_IS_THERE=1 as for submit.sh.
 set -euo pipefail
 # shellcheck source=scripts/aws/batch/job.sh
@@ -37,16 +37,8 @@ shift || true  # skips the --
 if [ ! -f "$space" ] || ! grep -q '^flags:' "$space" || ! grep -q '^metric:' "$space"; then
   fail "'$space' is not a search space" "name a YAML file with metric: and flags: (such as scripts/sweeps/examples/digits.yaml)"
 fi
-data=/fsx/data
-for ((i = 1; i <= $#; ++i)); do
-  following=$((i + 1))
-  case ${!i} in
-    --recipe) check_recipe "${!following:-}" ;;
-    --data_dir=* | --data-dir=*) data=${!i#*=} ;;
-    --data_dir | --data-dir) data=${!following:-} ;;
-  esac
-done
-if [ "$data" = /fsx/data ]; then set -- "$@" --data_dir=/fsx/data; fi
+if [[ " $* " =~ \ --recipe\ ([^\ ]+) ]]; then check_recipe "${BASH_REMATCH[1]}"; fi
+if [[ " $* " =~ \ --data[_-]dir[=\ ]([^\ ]+) ]]; then data=${BASH_REMATCH[1]}; else data=/fsx/data; set -- "$@" --data_dir=$data; fi
 
 check_account
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
@@ -56,11 +48,11 @@ check_file_system
 check_data "$data"
 twin=$(job_under_way "$sweep")
 if [ -n "$twin" ]; then
-  say "$sweep is under way: scripts/aws/batch/monitor.sh $twin"
+  say "$sweep is under way: aws batch describe-jobs --jobs $twin"
   printf '%s\n' "$twin"
   exit 0
 fi
-image=${IMAGE:-$(image_of sweep "TARGET=sweep scripts/aws/push_image.sh")}
+image=${IMAGE:-$(image_of python)}
 type=$(definition_field "$NAME" 'tags."dtrain:instance-type"')
 estimate "$type" 1 "${HOURS:-24}" "${RETRIES:-3}" "$trials"
 register "$NAME-sweep" --sweep --instance_type="$type" --image="$image" \
@@ -75,5 +67,5 @@ array=()
 if [ "$trials" -gt 1 ]; then array=(--array-properties "size=$trials"); fi
 id=$(aws batch submit-job --job-name "$sweep" --job-queue "$NAME" --job-definition "$(definition_field "$NAME-sweep" jobDefinitionArn)" \
   --propagate-tags --tags "dtrain:name=$NAME" "${array[@]}" --container-overrides "$overrides" --query jobId --output text)
-say "$sweep is submitted: scripts/aws/batch/monitor.sh $id"
+say "$sweep is submitted: aws batch describe-jobs --jobs $id --query 'jobs[0].[status, arrayProperties.statusSummary]'"
 printf '%s\n' "$id"

@@ -1,32 +1,22 @@
 #!/usr/bin/env bash
 # Makes machines for trainings by hand, as in AWS's posts of 2018 and 2019: COUNT instances with EFA in a placement group, and
 # a head machine to log in to. Writes the hosts file for scripts/ssh and says how to go on. Run it again with another COUNT to
-# have more or fewer of them. All are billed until `instances.sh 0` has deleted them, with their disks: what is to stay is on
+# have more or fewer of them. All are billed until `clean_up.sh instances` has deleted them, with their disks: what is to stay is on
 # /fsx.
 #
 #   AWS_REGION=us-east-1 KEY=mine SSH_FROM=203.0.113.7/32 scripts/aws/cloudformation/instances.sh COUNT [HOSTS-FILE]
-#   AWS_REGION=us-east-1 scripts/aws/cloudformation/instances.sh 0 [--dry_run] [--yes]
 #
 # Environment: KEY, an EC2 key pair; SSH_FROM, the addresses that may log in; INSTANCE_TYPE (p4d.24xlarge), any of
-# instance_types.tsv, p3.8xlarge too; MACHINE_IMAGE, the AMI that scripts/ssh/machine_image.sh led to (by default AWS's Deep
-# Learning Base AMI, of which you make one); GPU_ZONE, the base stack's OTHER_ZONE; CAPACITY_RESERVATION_ID, a Capacity Block or a
-# reservation on demand; SPOT=1, cheaper machines that AWS takes back two minutes after a notice (ssh/train.sh saves then). The
-# file system of the stack NAME-files is mounted on /fsx, if there is one.
+# instance_types.tsv; MACHINE_IMAGE, the AMI that scripts/ssh/machine_image.sh led to (by default that of the machines that are
+# there, or AWS's Deep Learning Base AMI; V100s need one with NVIDIA's driver 570 or 580); GPU_ZONE, the base stack's OTHER_ZONE;
+# CAPACITY_RESERVATION_ID, a Capacity Block or a reservation on demand; SPOT=1, cheaper machines that AWS takes back two minutes
+# after a notice (ssh/train.sh saves then). The file system of the stack NAME-files is mounted on /fsx, if there is one.
 set -euo pipefail
-# shellcheck source=scripts/aws/deletion.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
+# shellcheck source=scripts/aws/account.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
 case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
 count=${1:-}
-if [ "$count" = 0 ]; then
-  deletion_options "" "${@:2}"
-  check_account
-  offer stack "$NAME-instances"
-  confirm
-  delete stack "$NAME-instances"
-  say "Done: no machines of $NAME are left"
-  exit 0
-fi
 hosts=${2:-hosts}
 [[ $count =~ ^[1-9][0-9]?$ ]] && [ "$count" -le 64 ] && [ $# -le 2 ] || fail "the number of machines is '$count'" "give 1 to 64: instances.sh 8 writes ./hosts with 8 machines"
 check_login
@@ -34,6 +24,7 @@ check_login
 check_account
 type=${INSTANCE_TYPE:-p4d.24xlarge}
 check_instance_type "$type"
+check_driver "$type" MACHINE_IMAGE docs/machines.md
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
 network=$(private_subnet)
 read -r subnet zone <<<"$network"
@@ -41,14 +32,17 @@ check_capacity "$type" "$zone" "$count"
 say_price "$type" "$count"
 check_key
 
-# AWS's newest Deep Learning Base AMI. V100s need the closed driver.
-driver=oss
-case $type in p3*) driver=proprietary ;; esac
-newest() { aws ssm get-parameter --name "$1" --query Parameter.Value --output text 2>/dev/null || true; }
-image=${MACHINE_IMAGE:-$(newest "/aws/service/deeplearning/ami/x86_64/base-$driver-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id")}
-[[ $image = ami-* ]] || fail "no AMI for $type was found" "set MACHINE_IMAGE to one with NVIDIA's driver (scripts/ssh/machine_image.sh)"
-head_image=$(newest /aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id)
-[[ $head_image = ami-* ]] || head_image=$image
+# image_for OUTPUT PARAMETER: prints the AMI that the machines have already, since another one would replace them all, or AWS's newest.
+image_for() {
+  local found
+  found=$(stack_output "$NAME-instances" "$1")
+  [[ $found = ami-* ]] || found=$(aws ssm get-parameter --name "/aws/service/$2" --query Parameter.Value --output text 2>/dev/null) || true
+  [[ $found != ami-* ]] || printf '%s\n' "$found"
+}
+image=${MACHINE_IMAGE:-$(image_for Image deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id)}
+[ -n "$image" ] || fail "no AMI for $type was found" "set MACHINE_IMAGE to one with NVIDIA's driver (scripts/ssh/machine_image.sh)"
+head_image=$(image_for HeadImage canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id)
+head_image=${head_image:-$image}
 
 file_system=
 status=$(stack_status "$NAME-files")
@@ -58,19 +52,16 @@ case $status in
 esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-template=$work/instances.json
-"$aws_folder/cloudformation/instances.py" --type="$type" --count="$count" --market="${market#on-demand}" \
-  ${CAPACITY_RESERVATION_ID:+--reservation} >"$template"
-deploy "$NAME-instances" "$template" "Name=$NAME" "ImageId=$image" "HeadImageId=$head_image" "KeyName=$KEY" "SshFrom=$SSH_FROM" \
-  "VpcId=$(stack_output "$NAME-base" VpcId)" "PublicSubnetId=$(stack_output "$NAME-base" PublicSubnetId)" \
-  "PrivateSubnetId=$subnet" "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "FileSystem=$file_system" \
-  ${CAPACITY_RESERVATION_ID:+"CapacityReservationId=$CAPACITY_RESERVATION_ID"}
+"$aws_folder/cloudformation/instances.py" --name="$NAME" --type="$type" --count="$count" --image="$image" --head_image="$head_image" \
+  --key="$KEY" --ssh_from="$SSH_FROM" --vpc="$(stack_output "$NAME-base" VpcId)" --public_subnet="$(stack_output "$NAME-base" PublicSubnetId)" \
+  --private_subnet="$subnet" --group="$(stack_output "$NAME-base" SecurityGroupId)" --file_system="$file_system" \
+  --market="${market#on-demand}" --reservation="${CAPACITY_RESERVATION_ID:-}" >"$work/instances.json"
+deploy "$NAME-instances" "$work/instances.json"
 
 {
   printf '# %s, written by scripts/aws/cloudformation/instances.sh\n' "$NAME-instances"
   for address in $(stack_output "$NAME-instances" Hosts); do printf '%s slots=%s\n' "$address" "$(instance_value "$type" 4)"; done
 } >"$hosts"
 head=$(stack_output "$NAME-instances" Head)
-say "Ready: $count × $type; their addresses are in $hosts. They are reached from the head machine:"
-note "scp -r $hosts scripts/ssh ubuntu@$head:    and the bundle (scripts/bundle.sh)"
-note "ssh -A ubuntu@$head, and there: HOSTS=$(basename "$hosts") ssh/runclust nvidia-smi"
+say "Ready: $count × $type; their addresses are in $hosts. docs/machines.md says how to go on, from the first of them:"
+note "ssh -A -J ubuntu@$head ubuntu@$(awk '!/^#/ {print $1; exit}' "$hosts")"
