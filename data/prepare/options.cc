@@ -135,9 +135,9 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"workers", "", false, "a whole number, 0 to 1024",
        "Number of threads. [default: 0: the cores of this machine; for warm 64]", Integer(o.workers, 0, 1024)},
       {"output", "pack verify tokenize", false, "a folder, or with tokenize the name of files",
-       "pack: folder to write to. verify: folder for quarantine.jsonl [default: --index_dir, or --data_dir; for folders of "
-       "images, none]. tokenize: "
-       "PREFIX of the files PREFIX.bin and PREFIX.idx; dict.txt and the tokenizer's files are written beside them.",
+       "pack: folder to write to. verify: folder for quarantine.jsonl. tokenize: PREFIX of the files PREFIX.bin and "
+       "PREFIX.idx; dict.txt and the tokenizer's files are written beside them. [default: for verify --index_dir, or "
+       "--data_dir, but none for folders of images]",
        Text(o.output), false, PathUse::kWritten},
       {"input", "tokenize", false, "a text file", "One or more text files; a blank line ends a document.",
        Texts(o.inputs), true, PathUse::kRead},
@@ -168,7 +168,7 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"strict_data", "pack", true, "true or false", "Fail at the first unreadable record.", Boolean(o.strict_data)},
       {"move_bad_to", "verify", false, "a folder",
        "Move bad image files into this folder, outside of the data, under split and class. For whoever has photos of which "
-       "some are broken.", Text(o.move_bad_to), false, PathUse::kWritten},
+       "some are broken. [default: none]", Text(o.move_bad_to), false, PathUse::kWritten},
       {"decode", "inspect", true, "true or false", "Decode images and add width, height and mean_rgb, or error.", Boolean(o.decode)},
       {"limit", "inspect", false, "a whole number, 0 or more", "Number of records per split; 0: all. [default: 0]",
        Integer(o.limit, 0, INT64_MAX)},
