@@ -184,6 +184,24 @@ def test_predictions_for_each_sentence(work, tmp_path, task):
     record("Models", f"predictions for each sentence, {task}", PEER, "1e-5", worst_difference(ours, theirs))
 
 
+def test_the_first_of_equally_likely_classes_is_predicted(work, tmp_path):
+    """By the metrics, which are computed in batches, and in the file of predictions."""
+    model = loaded(work.classifier)
+    for parameter in model.classifier.out_proj.parameters():
+        torch.nn.init.zeros_(parameter)
+    model.save_pretrained(tmp_path / "tied")
+    work.tokenizer.save_pretrained(tmp_path / "tied")
+    outcome = run("--mode=eval", f"--init_weights={tmp_path / 'tied'}", f"--data_dir={work.classes}", f"--tokens_per_sample={LENGTH}",
+                  "--batch_size=5", "--log_format=json", f"--predictions={tmp_path / 'all.jsonl'}")
+    targets = work.of("text_classification")[2]
+    expected = expected_metrics("text_classification", logits_of(model, work.inputs()), targets)
+    found = {name: json.loads(outcome.last_line)[f"val_{name}"] for name in expected}
+    assert found == pytest.approx(expected, rel=1e-5)
+    predicted = [json.loads(line)["prediction"] for line in (tmp_path / "all.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert predicted == ROWS * LABELS[:1]
+    record("Models", "metrics and predictions of equally likely classes", PEER, "the same classes", 0)
+
+
 @pytest.mark.parametrize("head", ["pretrained", "classifier"])
 def test_features_are_the_first_hidden_states(work, tmp_path, head):
     """With weights of either task, of a table of pairs."""
