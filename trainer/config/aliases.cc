@@ -176,7 +176,7 @@ class Rewriter {
     std::vector<Argument> defaults;
     std::string list;
     std::vector<std::string> flags = program_->defaults(command_);
-    if (program_ != &FairseqProgram()) flags.push_back("--exif_orientation=false");  // none of them turns photographs
+    if (!program_->turns_photographs) flags.push_back("--exif_orientation=false");
     for (const std::string& flag : flags) {
       const size_t equals = flag.find('=');
       const std::string name = flag.substr(2, equals - 2);

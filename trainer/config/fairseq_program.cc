@@ -77,7 +77,8 @@ const ForeignProgram& FairseqProgram() {
                {.name = "batch_size", .translate = CutToMultiple},
                {.name = "max_update", .translate = MaxUpdate},
                {.name = "max_sentences", .translate = CutToMultiple},
-               {.name = "required_batch_size_multiple", .translate = MultipleOfRows}}};
+               {.name = "required_batch_size_multiple", .translate = MultipleOfRows}},
+      .turns_photographs = true};
   return program;
 }
 

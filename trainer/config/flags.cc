@@ -217,7 +217,7 @@ DTRAIN_FLAG(string, val_fold, data.val_fold, Anything(), "",
             "does in turn; each sample is in one part. For whoever has too few samples to give any away.",
             .same_on_resume = true)
 DTRAIN_FLAG(string, group_pattern, data.group_pattern, Anything(), "",
-            "A regular expression for the names of image files (CLASS/FILE): files whose first bracketed part, or whole match, "
+            "A regular expression for the names of image files (CLASS/NAME): files whose first bracketed part, or whole match, "
             "is equal are held out together, as in '(patient[0-9]+)'. For whoever has several photographs of one thing.",
             .used_by = kImages, .same_on_resume = true)
 DTRAIN_FLAG(int64, workers, data.workers, Between(0, 1024), "threads",

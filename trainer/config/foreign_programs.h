@@ -26,7 +26,8 @@ struct ForeignProgram {
   // Returns flags of ours, "--name=value", where its defaults differ from ours in this command. Those that the command
   // gives are left out afterwards.
   std::vector<std::string> (*defaults)(const ForeignCommand& command);
-  std::vector<Alias> rows;  // its own flags, and those whose names other programs have with another meaning
+  std::vector<Alias> rows;         // its own flags, and those whose names other programs have with another meaning
+  bool turns_photographs = false;  // as their EXIF orientation says, or reads none
   std::vector<Signature> weak_signatures = {};  // flags that count only if no program has a signature
 };
 

@@ -188,7 +188,8 @@ const ForeignProgram& TransformersProgram() {
                                 .called = "Hugging Face's Trainer",
                                 .signatures = {},
                                 .defaults = DefaultsOfTransformers,
-                                .rows = {}};
+                                .rows = {},
+                                .turns_photographs = true};
     for (const auto& rows : {OfTrainersData(), OfTrainersOptimization(), OfTrainersRun()}) {
       transformers.rows.insert(transformers.rows.end(), rows.begin(), rows.end());
     }
