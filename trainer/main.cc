@@ -166,7 +166,8 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) {
     context.config.run.print_config = false;  // what is printed is a file of flags for --flagfile
-    return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
+    const nlohmann::ordered_json json = config::ToJson(context.config);
+    return report::PrintAnswer(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)), 0;
   }
   RequireGpu(context.config.ranks, machine.gpus, no_gpu);
   if (context.launch.rank == 0 && !doctor) modes::RequireOutputs(context.config);

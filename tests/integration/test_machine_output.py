@@ -1,6 +1,7 @@
 """The output for other programs: the dry run, the printed configuration, the help, flag files, the benchmark's JSON."""
 
 import json
+import os
 import re
 
 import pytest
@@ -123,6 +124,10 @@ def test_what_print_config_prints_is_a_file_of_flags(tmp_path):
     (tmp_path / "config.json").write_text(run(*flags, "--print_config").stdout, encoding="utf-8")
     plan = run(*flags, "--dry_run").stdout
     assert "lr_peak            0.25" in plan and run(f"--flagfile={tmp_path / 'config.json'}", "--dry_run").stdout == plan
+
+
+def test_print_config_of_a_path_that_is_not_utf_8():
+    assert json.loads(run("--print_config", "--data_dir=" + os.fsdecode(b"/d\xff")).stdout)["data_dir"] == "/d\ufffd"
 
 
 def test_print_config_needs_no_data():

@@ -161,7 +161,7 @@ void Session::Connect(const nlohmann::json& identity) {
   for (const std::string& flag : config::FlagsWith(&config::FlagTraits::own_to_each_rank)) common.erase(flag);
   common.update(identity);
   common["build"] = control::BuildId();
-  rendezvous->WaitForAll(common.dump());
+  rendezvous->WaitForAll(common.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));  // names of files
   if (context.address_file != nullptr) context.address_file->Remove();
   if (device.is_cuda()) {
     if (!device::RanksMayShareGpus()) {
