@@ -123,6 +123,7 @@ bool HasMark(const std::string& file, const std::vector<Mark>& marks) {
   std::ifstream stream(file, std::ios::binary);
   stream.read(start.data(), kMostBytes);
   start.resize(static_cast<size_t>(stream.gcount()));
+  if (start.starts_with("\xEF\xBB\xBF")) start.erase(0, 3);  // a byte order mark
   return std::ranges::any_of(marks, [&](const Mark& mark) {
     return start.starts_with(mark.begins) && start.find(mark.has) != std::string::npos;
   });

@@ -237,7 +237,7 @@ auto MakeRandAugment(const std::string& text, Settings settings) {
   const int count = settings.Whole("n", 2, 1, 15);
   const std::string set = settings.Take("t").value_or("");
   settings.RequireEmpty();
-  if (set != "" && set != "weights") Refuse(text, "of timm's sets of operators, t, only weights is known here");
+  if (!set.empty() && set != "weights") Refuse(text, "of timm's sets of operators, t, only weights is known here");
   const Drawing drawing = set == "weights" ? DrawingFrom(kByGain, false)
                           : increases      ? DrawingFrom(kIncreasing, true)
                                            : DrawingFrom(kPlain, true);

@@ -179,9 +179,10 @@ refuse_users() {
   while read -r kind id; do
     case $kind in
       file-system)
-        network=$(aws fsx describe-file-systems --file-system-ids "$id" --query 'FileSystems[0].SubnetIds[0]' --output text) &&
-          network=$(aws ec2 describe-subnets --subnet-ids "$network" --query 'Subnets[0].VpcId' --output text) ||
+        if ! { network=$(aws fsx describe-file-systems --file-system-ids "$id" --query 'FileSystems[0].SubnetIds[0]' --output text) &&
+          network=$(aws ec2 describe-subnets --subnet-ids "$network" --query 'Subnets[0].VpcId' --output text); }; then
           fail "the network of $id cannot be found" "nothing was deleted; see the message above, then run this again"
+        fi
         networks+=" $network" ;;
       stack) networks+=" $(stack_output "$id" VpcId)" ;;
     esac

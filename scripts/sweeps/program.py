@@ -117,6 +117,9 @@ class Command:
             return None
         message = done.stderr.strip().splitlines() or ["no message"]
         said = next((line for line in message if "failed (" in line), message[-1])
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # with --log_format=json a failure is an object
+            failure = parse_json(said)
+            said = f"exit code {failure['exit_code']}: {failure['message']}"
         return Failure(f"{PROGRAM} refuses {' '.join(values)[:LONGEST_ANSWER]}: {said[:LONGEST_ANSWER]}",
                        "correct the space, or the flags after --", done.returncode if done.returncode in (DATA, DISK) else USAGE)
 

@@ -480,8 +480,9 @@ namespace {
 
 // Leaves out tasks of texts where one of images was meant, and the other way round.
 std::vector<std::string> OfSameData(const std::string& text, std::vector<std::string> choices) {
-  for (const auto& [meant, other] : {std::pair("image_", "text_"), std::pair("text_", "image_")}) {
-    if (text.starts_with(meant)) std::erase_if(choices, [&](const std::string& one) { return one.starts_with(other); });
+  for (const auto& pair : {std::pair("image_", "text_"), std::pair("text_", "image_")}) {
+    if (!text.starts_with(pair.first)) continue;
+    std::erase_if(choices, [&pair](const std::string& one) { return one.starts_with(pair.second); });
   }
   return choices;
 }

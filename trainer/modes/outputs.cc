@@ -61,7 +61,9 @@ std::vector<Output> RunOutputs(const config::Config& config) {
   const std::string& dir = config.run.dir;
   const bool trains = config.run.mode == "train";
   if (trains) RequireOutsideOfSplits(dir.empty() ? "runs" : dir, config.data);
-  if (dir.empty() || data::IsRun(dir) || (!trains && config.run.mode != "eval")) return {};
+  std::error_code none;
+  const bool is_file = fs::exists(dir, none) && !fs::is_directory(dir, none);  // refused where the folder is made
+  if (dir.empty() || is_file || data::IsRun(dir) || (!trains && config.run.mode != "eval")) return {};
   const report::RunDirectory run(dir);
   Output output{.flag = "--run_dir",
                 .path = dir,
