@@ -55,6 +55,13 @@ void RequireOutsideOfSplits(const fs::path& run, const config::DataConfig& data)
   }
 }
 
+// Whether replacing the file loses its content: a link is replaced itself, not what it leads to, and another name of a
+// file keeps it.
+bool HoldsContent(const std::string& file) {
+  std::error_code none;
+  return fs::is_regular_file(fs::symlink_status(file, none)) && fs::hard_link_count(file, none) == 1;
+}
+
 // A run has its own files in its folder. Elsewhere, only what an earlier evaluation or a configuration left is
 // replaced.
 std::vector<Output> RunOutputs(const config::Config& config) {
@@ -77,6 +84,7 @@ std::vector<Output> RunOutputs(const config::Config& config) {
       output.files.push_back(file.string());
     }
     for (const char* key : {"\"run_dir\":", "\"exit_code\":", "\"split\":"}) output.marks.push_back({"{", key});
+    std::erase_if(output.files, [](const std::string& file) { return !HoldsContent(file); });
   }
   return {output};
 }
