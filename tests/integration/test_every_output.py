@@ -104,7 +104,7 @@ def test_nothing_of_others_is_replaced(commands, few_images, module_dir, tmp_pat
         after = state(folder)
         assert {path: after.get(path) for path in before} == before, (target, outcome)
         takes_any_folder = target == "folder" and flag in ("index_dir", "move_bad_to")
-        no_folder = flag == "run_dir" and target != "folder"  # as any folder that cannot be made
+        no_folder = flag == "run_dir" and target not in ("folder", "input")  # as any folder that cannot be made
         assert outcome.code == (0 if takes_any_folder else 5 if no_folder else 2), (target, outcome)
 
     with ThreadPoolExecutor(2) as pool:

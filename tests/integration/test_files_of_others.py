@@ -8,8 +8,8 @@ import pytest
 
 from command import DATA, TINY, load_json, run
 
-STEERING = "red\x1b[31m\v[rank 0] all is well"
-SHOWN = "red\\x1b[31m\\n[rank 0] all is well"
+STEERING = "red\x1b[31m[rank 0] all is well"
+SHOWN = "red\\x1b[31m[rank 0] all is well"
 
 
 @pytest.fixture

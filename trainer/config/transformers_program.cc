@@ -94,7 +94,9 @@ Translation Split(const std::string& given, const ForeignCommand& command) {
   if (path.extension() == ".txt") return {.refused = "dtrain_data tokenize tokenizes text beforehand"};
   const std::string folder = path.parent_path().empty() ? "." : path.parent_path().string();
   const std::string name = ReadsImages(command) ? path.filename().string() : path.stem().string();
-  return {{"--data_dir=" + folder, (is_train ? "--train_split=" : "--val_split=") + name}};
+  Translation translation{{"--data_dir=" + folder, (is_train ? "--train_split=" : "--val_split=") + name}};
+  if (!ReadsImages(command)) translation.flags.push_back("--data_format=sentences");
+  return translation;
 }
 
 std::vector<Alias> OfTrainersData() {

@@ -124,7 +124,8 @@ TEST(TextAliases, TheTrainersRunGlue) {
       "--max_seq_length 64 --per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 3 --output_dir out "
       "--warmup_ratio 0.5 --eval_strategy epoch --fp16 True",
       defaults +
-          "--init_weights=w --data_dir=d --train_split=train --val_split=dev --tokens_per_sample=64 "
+          "--init_weights=w --data_dir=d --data_format=sentences --train_split=train --val_split=dev "
+          "--tokens_per_sample=64 "
           "--batch_size=32 --lr=2e-5 --run_dir=out --warmup_epochs=1.5 --eval_every_epochs=1 --precision=fp16");
   ExpectSame("--train_dir d/a --per_device_train_batch_size=4 --model=resnet18",
              defaults + "--data_dir=d --train_split=a --val_fraction=0.15 --batch_size=4 --model=resnet18");
