@@ -131,7 +131,7 @@ def test_slurm_has_machines_of_every_market(call_script, variables, kind, least,
 def test_a_workflow_may_be_started_again_under_its_name(call_script):
     quiet = {"EXECUTIONS": "[]", "FILE_SYSTEMS": "[]"}
     output, calls = call_script("batch/submit.sh", "baseline", "--workflow", "epochs=3", **quiet)
-    assert re.search(r"--name baseline-\d{8}T\d{6} ", calls) and output.splitlines()[-1] == "arn:execution"
+    assert re.search(r"--name baseline-\d{4}T\d{4}[0-9a-f]{6} ", calls) and output.splitlines()[-1] == "arn:execution"
     assert parameters(calls)["epochs"] == "3" and "submit-job" not in calls
     for words, text in ((("b" * 65,), "up to 64 letters"), (("baseline", "--nodes=2"), "--nodes and --workflow were both given")):
         assert text in call_script("batch/submit.sh", *words, "--workflow", check=2, **quiet)[0]

@@ -66,9 +66,9 @@ if [ -n "$workflow" ]; then
   limit=$(stack_parameter "$NAME-workflow" TrainSeconds)
   [ "$limit" -ge "$(longest)" ] ||
     fail "the workflow ends a training after $limit s, and the job may take $(longest) s" "run scripts/aws/batch/set_up.sh --workflow again"
-  # The name of an execution is taken for 90 days.
+  # The name of an execution is taken for 90 days: two of one minute differ in their last six digits.
   id=$(aws stepfunctions start-execution --state-machine-arn "$(stack_output "$NAME-workflow" StateMachineArn)" \
-    --name "$job-$(date -u +%Y%m%dT%H%M%S)" --input "{\"job\": \"$job\", \"parameters\": $given}" --query executionArn --output text)
+    --name "$job-$(date -u +%m%dT%H%M)$(openssl rand -hex 3)" --input "{\"job\": \"$job\", \"parameters\": $given}" --query executionArn --output text)
   say "$job is under way: aws stepfunctions describe-execution --execution-arn $id --query '[status, cause]'"
 else
   options=(--parameters "$given")
