@@ -1,4 +1,4 @@
-// Parses JSON that comes from files. nlohmann::json parses without recursion, but copies, compares and writes
+// Reads JSON that comes from files of others. nlohmann::json parses without recursion, but copies, compares and writes
 // recursively: a text nested a hundred thousand levels deep would overflow the stack later, wherever that happens
 // first.
 #pragma once
@@ -25,5 +25,12 @@ inline std::string WhyNotJson(const nlohmann::json::exception& error) {
   }
   return " is not JSON of the kind that was expected";
 }
+
+// The rule for files in which other programs describe a model or a tokenizer: a field is known and followed, or known
+// to change nothing, else it is refused by name. To ignore it would be to compute something else, unnoticed. Checks the
+// fields of an object by a table, which is an object, too. Its row for a field is null if the field is followed
+// elsewhere or changes nothing, a list of the only values that are followed, or a table for an object (or null). Throws
+// std::invalid_argument that names the first field without a row, or with another value.
+void RequireKnownFields(const nlohmann::json& fields, const nlohmann::json& table);
 
 }  // namespace dtrain

@@ -79,7 +79,7 @@ struct Family {
   std::vector<std::string> options;  // the flags beyond the common ones that its models take
   std::vector<Model> models;         // of text, the first one has any shape
   // The fields in Hugging Face's config.json of these models, beyond those of every model: a JSON object with a row for
-  // each field, as data/known_fields.h describes them. A config.json with other fields, or other values, is refused.
+  // each field, as data/shallow_json.h describes them. A config.json with other fields, or other values, is refused.
   const char* config_fields = "{}";
   // Whether its networks take LibTorch's max pooling, whose gradient LibTorch lists as nondeterministic although its
   // kernels add in a fixed order (2.11, DilatedMaxPool2d.cu).

@@ -25,7 +25,7 @@
 #include "trainer/launch/node_launcher.h"
 #include "trainer/modes/outputs.h"
 #include "trainer/program.h"
-#include "trainer/report/answer.h"
+#include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/text_model.h"

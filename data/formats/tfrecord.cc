@@ -12,7 +12,6 @@
 #include "data/error.h"
 #include "data/formats/crc32c.h"
 #include "data/formats/little_endian.h"
-#include "data/formats/protobuf_writer.h"
 #include "data/joined.h"
 
 namespace dtrain::data {

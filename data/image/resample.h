@@ -5,11 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
-#include "data/image/interpolation.h"
-
 namespace dtrain::data {
+
+// The filters that images are resized with.
+enum class Interpolation { kBilinear, kBicubic };
+
+// Parses --interpolation. Throws std::invalid_argument for any other word.
+Interpolation InterpolationFromName(std::string_view name);  // bilinear | bicubic
 
 // The weights along one axis: target sample i is the sum over t < taps of weights[i·taps + t] · source[first[i] + t],
 // in units of 2^-14.

@@ -4,7 +4,7 @@
 
 #include <opencv2/core/mat.hpp>
 
-#include "data/image/interpolation.h"
+#include "data/image/resample.h"
 
 namespace dtrain::data {
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/known_fields.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
 #include "data/storage.h"

@@ -16,7 +16,7 @@ struct TokenizerParts {
 };
 
 // Parses the content of a tokenizer.json. Throws DataError, which does not name the file, if it is not byte-level BPE,
-// has a field that is not known (data/known_fields.h), or finds tokens in texts other than by merging (added tokens,
+// has a field that is not known (data/shallow_json.h), or finds tokens in texts other than by merging (added tokens,
 // except <s>, <pad>, </s>, <unk> and <mask>, which never occur in texts here).
 TokenizerParts ParseTokenizerJson(std::string_view text);
 

@@ -82,7 +82,7 @@ def read_run(folder: Path, most_rows: int = MOST_ROWS) -> Run:
 
 
 def time_split(path: Path) -> dict[str, float]:
-    """Returns the time_split that result.json would have, of a run that was stopped (trainer/report/times_log.h)."""
+    """Returns the time_split that result.json would have, of a run that was stopped (trainer/report/metrics_log.h)."""
     attempts: dict[float, list[dict]] = {}
     with contextlib.suppress(Failure):
         for some in lines(path):

@@ -17,7 +17,6 @@
 #include "tests/small_masked_lm.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
-#include "trainer/distributed/algorithms.h"
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/step_graph.h"
@@ -159,7 +158,7 @@ class Trainee {
 };
 
 at::Device Gpu(const std::string& model = "roberta") {
-  distributed::ChooseAlgorithms(/*deterministic=*/true, models::FamilyOf(model).pools_maxima);
+  device::ChooseAlgorithms(/*deterministic=*/true, models::FamilyOf(model).pools_maxima);
   return device::DeviceOf(launch::Launch{}, "nccl");
 }
 

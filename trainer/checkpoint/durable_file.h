@@ -71,4 +71,22 @@ FileDigest DigestOfFile(const std::filesystem::path& path);
 // Returns the content of a text file. Throws StorageError if it is larger than `max_bytes` or cannot be read.
 std::string ReadTextFile(const std::filesystem::path& path, uint64_t max_bytes);
 
+// A file to which whole pieces are appended. Each piece is one write(2) to a file opened for appending, so that readers
+// see whole pieces only, also after a crash of this process. Methods throw StorageError if they fail.
+class AppendFile {
+ public:
+  // Opens or creates the file; its folder must exist.
+  explicit AppendFile(std::filesystem::path path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  // Appends `bytes` as one piece. If only a part could be written, removes that part and throws.
+  void Append(std::string_view bytes);
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
 }  // namespace dtrain::checkpoint

@@ -1,14 +1,110 @@
-// Translates the flags of other training programs (alias_table.h), so that the commands people already have keep
-// working. A foreign flag becomes flags of ours; one that has no effect here is named in a note with the reason, never
-// silently dropped.
+// The flags of other training programs, and their translation, so that the commands people already have keep working.
+// A foreign flag becomes flags of ours; one that has no effect here is named in a note with the reason, never silently
+// dropped.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/command_line/arguments.h"
 
 namespace dtrain::config {
+
+// Returns the name of a flag with underscores, or nothing for a word that is no flag.
+std::string FlagName(const command_line::Argument& argument);
+
+// Returns the value of the flag at this place: after its '=', or the next argument.
+std::string FlagValue(const std::vector<command_line::Argument>& arguments, size_t place);
+
+// A whole command before it is parsed, for flags whose meaning depends on other flags. Names have underscores.
+class ForeignCommand {
+ public:
+  explicit ForeignCommand(const std::vector<command_line::Argument>& arguments) : arguments_(arguments) {}
+
+  // Returns the value of the last of these flags; empty if there is none of them.
+  std::optional<std::string> Find(const std::vector<std::string>& names) const;
+  std::string Value(const std::vector<std::string>& names, const std::string& otherwise) const;
+  // The same for a number: `otherwise` also if the value is none.
+  double Number(const std::vector<std::string>& names, double otherwise) const;
+  bool Has(const std::vector<std::string>& names) const { return Find(names).has_value(); }
+  // Returns the values of the last of these flags that takes several words, with commas between them.
+  std::string Numbers(const std::vector<std::string>& names, const std::string& otherwise) const;
+
+ private:
+  const std::vector<command_line::Argument>& arguments_;
+};
+
+// Returns the value at `place` with the numbers that follow it in words of their own: "0.08 1.0" is "0.08,1.0". Moves
+// `place` to the last of these words. Brackets are left out.
+std::string NumbersFrom(const std::vector<command_line::Argument>& arguments, size_t& place, std::string first);
+
+std::string WithoutBrackets(std::string value);
+
+// What the value of a foreign flag means here, in the command that it stands in.
+struct Translation {
+  std::vector<std::string> flags = {};  // of ours, "--name=value"; none: it changes nothing
+  std::string refused = {};             // if not empty: why it is a mistake
+  std::string note = {};                // for people
+};
+using Translator = Translation (*)(const std::string& value, const ForeignCommand& command);
+
+// A value of a foreign flag, and its translation.
+struct Word {
+  std::string_view theirs;        // "rand*" matches every value that begins with rand, 0 also 0.0
+  std::string_view ours;          // empty: our flag is not set
+  std::string_view implied = {};  // other flags of ours that this value sets, with spaces between them
+  std::string_view reason = {};   // how our meaning differs, for people
+};
+
+// A foreign flag, and its translation.
+struct Alias {
+  std::string_view name;  // with underscores
+  bool takes_value = true;
+  std::string_view flag = {};     // our flag that gets the value; empty: no flag does
+  std::vector<Word> words = {};   // the values that are understood; empty: any value, which is passed on unchanged
+  std::string_view before = {};   // stands before the value in that of our flag
+  bool other_words_pass = false;  // values not in `words` are passed on unchanged: the flag is also one of ours
+  std::vector<std::string> implied = {};  // further flags of ours that it sets
+  std::string_view reason = {};           // why it has no effect here, for people; only where no number depends on it
+  std::string_view refused = {};          // why values not in `words` are mistakes: numbers would be others here
+  // Translates the value if other flags of the command count, too; the fields from `flag` on are not used then.
+  Translator translate = nullptr;
+  bool takes_numbers = false;      // its value may be several words that are numbers
+  bool value_is_optional = false;  // the next word is its value unless it is a flag
+};
+
+// Returns the flags of Word::implied.
+std::vector<std::string> ImpliedFlags(const Word& word);
+
+// The flags of fairseq.
+const std::vector<Alias>& TextAliases();
+// The flags that several programs for images share, and those of PyTorch's ImageNet example.
+const std::vector<Alias>& ImageAliases();
+
+// The flags of all of them that have no equivalent, with the value that changes nothing: other values are refused.
+const std::vector<Alias>& UnsupportedAliases();
+
+// Returns the row of the flag `name` (with underscores) in these tables, or null.
+const Alias* FindSharedAlias(std::string_view name);
+
+// A flag, or a value of one, that earlier versions had. Typing it is a mistake whose message says why it went; a run's
+// config.json may name it, which changes nothing.
+struct RemovedFlag {
+  std::string_view name;        // with underscores
+  bool takes_value;             // false: a boolean, which may have been typed with `no` in front
+  std::string_view why;         // why it went, and what to do
+  std::string_view value = {};  // if not empty, only this value of the flag went
+};
+
+// Returns the row of the flag `name` (with underscores, perhaps with `no` in front) with this value, or null.
+const RemovedFlag* FindRemoved(std::string_view name, std::string_view value = {});
+
+// Names that our flags have in other programs and that cannot be translated, for the hint if a command line has one of
+// them. Returns a map from a foreign name (with underscores) to the text that says what to use here: "--optimizer".
+const std::map<std::string, std::string>& ForeignFlags();
 
 struct Rewritten {
   std::vector<command_line::Argument> arguments;

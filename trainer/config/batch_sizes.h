@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trainer/config/config.h"
-#include "trainer/config/problem.h"
+#include "trainer/config/problems.h"
 
 namespace dtrain::config {
 

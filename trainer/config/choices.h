@@ -67,4 +67,11 @@ std::string Described(const std::vector<Choice>& choices);
 // Returns a line for each choice: "cosine                half a cosine, down to --end_lr".
 std::string Lines(const std::vector<Choice>& choices);
 
+// For the plan of --dry_run, which people compare with a paper. Returns "crop and flip, randaugment (bilinear), mixup
+// 0.2". `by_default` is what --augment=auto means for the data.
+std::string DescribeAugmentation(const ImageConfig& image, const std::string& by_default);
+
+// Returns "sgd, momentum 0.9 (Nesterov), weight decay 0.0001 (none on norms and biases)".
+std::string DescribeOptimizer(const OptimizerConfig& optimizer);
+
 }  // namespace dtrain::config

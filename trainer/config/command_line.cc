@@ -10,7 +10,6 @@
 
 #include "data/command_line/arguments.h"
 #include "data/command_line/parser.h"
-#include "trainer/config/alias_table.h"
 #include "trainer/config/aliases.h"
 #include "trainer/config/help.h"
 #include "trainer/config/problems.h"

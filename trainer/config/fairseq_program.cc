@@ -1,6 +1,8 @@
-// fairseq's defaults are those of its release 0.12.2: fairseq/dataclass/configs.py, fairseq/tasks/masked_lm.py,
-// fairseq/optim/adam.py and sgd.py, fairseq/optim/lr_scheduler. What is not listed is the same here (the betas and
-// epsilon of Adam, clipping, the masks' shares, polynomial_decay's power, dropout), or cannot change a number.
+// The flags of fairseq-train that fairseq's pages on RoBERTa use, and its defaults. They are those of its release
+// 0.12.2: fairseq/dataclass/configs.py, fairseq/tasks/masked_lm.py, fairseq/optim/adam.py and sgd.py,
+// fairseq/optim/lr_scheduler. What is not listed is the same here (the betas and epsilon of Adam, clipping, the masks'
+// shares, polynomial_decay's power, dropout), or cannot change a number.
+#include "trainer/config/aliases.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -49,6 +51,206 @@ Translation MaxUpdate(const std::string& value, const ForeignCommand& command) {
   return {{"--max_steps=" + value, "--schedule_steps=" + value}};
 }
 
+constexpr std::string_view kOwnLoop = "dtrain chooses how ranks communicate";
+constexpr std::string_view kOwnPlan = "the model and its criterion follow from --model";
+constexpr std::string_view kOwnScale =
+    "the scale starts at 65,536 and adapts; --loss_scale=N fixes it, --max_skipped_steps ends the run";
+constexpr std::string_view kGoesOn =
+    "a run resumes from its own checkpoints with all of their state; --init_weights=FILE begins anew with weights";
+constexpr std::string_view kKept = "--keep_checkpoints sets how many; the best weights are kept in addition";
+constexpr std::string_view kBest = "the weights with the smallest validation loss are the best";
+constexpr std::string_view kTokenized = "dtrain_data tokenize tokenizes text beforehand";
+constexpr std::string_view kEvaluation = "evaluation uses the batch size of training";
+constexpr std::string_view kNotYet = "leave it out";
+
+// A number of fairseq's architecture: what it is for the base and the large one.
+template <int base, int large>
+Translation SameShape(const std::string& value, const ForeignCommand& command) {
+  const std::string arch = command.Value({"arch", "a", "model"}, "");
+  const bool is_same =
+      (arch == "roberta_base" && NumberFrom(value) == base) || (arch == "roberta_large" && NumberFrom(value) == large);
+  if (is_same) return {};
+  return {.refused = "the shape follows from --arch; --model=roberta --model_config=FILE gives any other"};
+}
+
+Translation SamePositions(const std::string& value, const ForeignCommand& command) {
+  if (NumberFrom(value) == command.Number({"tokens_per_sample"}, 1024)) return {};
+  return {.refused = "as many positions as --tokens-per-sample are used; leave it out"};
+}
+
+std::vector<Alias> TaskAndModel() {
+  return {
+      {.name = "encoder_layers", .translate = SameShape<12, 24>},
+      {.name = "encoder_embed_dim", .translate = SameShape<768, 1024>},
+      {.name = "encoder_ffn_embed_dim", .translate = SameShape<3072, 4096>},
+      {.name = "encoder_attention_heads", .translate = SameShape<12, 16>},
+      {.name = "max_positions", .translate = SamePositions},
+      {.name = "criterion", .words = {{"masked_lm", ""}}},
+      {.name = "arch",
+       .flag = "model",
+       .words = {{"efficientnet-b0", "efficientnet_b0"}, {"efficientnet-b4", "efficientnet_b4"}},  // NVIDIA's
+       .other_words_pass = true},
+      {.name = "encoder_normalize_before", .takes_value = false, .refused = "norms follow each part of a layer"},
+      {.name = "activation_fn", .words = {{"gelu", ""}}},
+      {.name = "encoder_layerdrop", .words = {{"0", ""}, {"0.0", ""}}},
+      {.name = "activation_dropout", .words = {{"0", ""}, {"0.0", ""}}},
+      {.name = "pooler_dropout", .reason = "masked words have no pooler"},
+      {.name = "pooler_activation_fn", .reason = "masked words have no pooler"},
+      {.name = "layernorm_embedding", .takes_value = false, .reason = kOwnPlan},
+      {.name = "load_checkpoint_heads", .takes_value = false, .reason = "there are no heads of sentences"},
+      {.name = "min_params_to_wrap", .reason = kOwnLoop},
+      {.name = "offload_activations", .takes_value = false, .reason = "--activation_checkpointing saves memory"},
+      {.name = "checkpoint_activations", .takes_value = false, .implied = {"--activation_checkpointing"}},
+      {.name = "user_dir", .refused = "it is code in Python"},
+  };
+}
+
+std::vector<Alias> DataAndBatches() {
+  return {
+      {.name = "max_sentences", .flag = "batch_size"},
+      {.name = "update_freq", .flag = "grad_accum_steps"},
+      {.name = "sample_break_mode", .flag = "sample_break"},
+      {.name = "dataset_impl", .words = {{"mmap", ""}}},
+      {.name = "mask_multiple_length", .words = {{"1", ""}}},
+      {.name = "leave_unmasked_prob", .words = {{"0.1", ""}}},
+      {.name = "random_token_prob", .words = {{"0.1", ""}}},
+      {.name = "freq_weighted_replacement", .takes_value = false, .refused = "random words are drawn uniformly"},
+      {.name = "num_workers", .flag = "workers"},
+      {.name = "data_buffer_size", .reason = "--prefetch_batches sets how many batches are kept ready"},
+      {.name = "train_subset", .flag = "train_split"},
+      {.name = "valid_subset", .flag = "val_split"},
+      {.name = "max_tokens_valid", .reason = kEvaluation},
+      {.name = "max_sentences_valid", .reason = kEvaluation},
+      {.name = "batch_size_valid", .reason = kEvaluation},
+      {.name = "fixed_validation_seed",
+       .refused = "evaluation has the same masks every time, drawn from --seed, but not the ones of another seed"},
+      {.name = "skip_invalid_size_inputs_valid_test",
+       .takes_value = false,
+       .reason = "blocks that are too long are left out"},
+      {.name = "shorten_method", .words = {{"none", ""}}, .refused = "blocks that are too long are left out"},
+      {.name = "required_batch_size_multiple", .words = {{"1", ""}}, .refused = "batches are not cut to a multiple"},
+      {.name = "bpe", .reason = kTokenized},
+      {.name = "gpt2_encoder_json", .reason = kTokenized},
+      {.name = "gpt2_vocab_bpe", .reason = kTokenized},
+  };
+}
+
+std::vector<Alias> Optimization() {
+  return {
+      {.name = "max_update", .flag = "max_steps", .implied = {"--epochs=1000000"}},
+      {.name = "max_epoch", .flag = "epochs"},
+      {.name = "warmup_updates", .flag = "warmup_steps"},
+      {.name = "total_num_update", .flag = "schedule_steps"},
+      {.name = "power", .flag = "poly_power"},
+      {.name = "end_learning_rate", .flag = "end_lr"},
+      {.name = "lr_scheduler",
+       .flag = "lr_schedule",
+       .words = {{"polynomial_decay", "poly"},
+                 {"fixed", "constant"},
+                 {"steplr", "step"},
+                 {"cosineannealinglr", "cosine"},
+                 {"exponentiallr", "exponential"}},
+       .implied = {"--poly_power=1"}},
+      {.name = "sentence_avg", .takes_value = false, .reason = "masked_lm is a mean over masked tokens there, too"},
+      {.name = "use_old_adam", .takes_value = false, .reason = "fairseq_adam is that one"},
+      {.name = "fp16_no_flatten_grads", .takes_value = false, .reason = kOwnLoop},
+      {.name = "on_cpu_convert_precision", .takes_value = false, .reason = kOwnLoop},
+      {.name = "fp16", .takes_value = false, .implied = {"--precision=fp16"}},
+      {.name = "bf16", .takes_value = false, .implied = {"--precision=bf16"}},
+      {.name = "fp16_init_scale", .words = {{"128", "", "", kOwnScale}}, .refused = kOwnScale},
+      {.name = "fp16_scale_tolerance", .words = {{"0", ""}}, .refused = kOwnScale},
+      {.name = "threshold_loss_scale", .refused = kOwnScale},
+      {.name = "min_loss_scale", .words = {{"1e-4", ""}}, .refused = kOwnScale},
+      {.name = "fp16_scale_window", .flag = "loss_scale_window"},
+  };
+}
+
+std::vector<Alias> Run() {
+  return {
+      {.name = "log_format",
+       .flag = "log_format",
+       .words = {{"simple", "auto"}, {"none", "auto"}, {"tqdm", "bar"}},
+       .other_words_pass = true},
+      {.name = "no_progress_bar", .takes_value = false, .reason = "the bar appears on a terminal only"},
+      {.name = "tensorboard_logdir",
+       .words = {{"*", "", "--tensorboard", "events are written to the run directory: tensorboard --logdir=RUN_DIR"}}},
+      {.name = "save_dir", .flag = "run_dir"},
+      {.name = "save_interval", .flag = "save_every_epochs"},
+      {.name = "save_interval_updates", .flag = "save_every_steps"},
+      {.name = "keep_last_epochs", .flag = "keep_checkpoints"},
+      {.name = "keep_interval_updates", .flag = "keep_checkpoints"},
+      {.name = "keep_best_checkpoints", .reason = kKept},
+      {.name = "no_epoch_checkpoints", .takes_value = false, .reason = kKept},
+      {.name = "no_last_checkpoints", .takes_value = false, .reason = kKept},
+      {.name = "finetune_from_model", .flag = "init_weights"},
+      {.name = "max_valid_steps", .flag = "limit_val_steps"},
+      {.name = "no_save_optimizer_state", .takes_value = false, .reason = kKept},
+      {.name = "write_checkpoints_asynchronously", .takes_value = false, .reason = "they always are"},
+      {.name = "load_checkpoint_on_all_dp_ranks", .takes_value = false, .reason = kOwnLoop},
+      {.name = "log_file", .reason = "redirect the output in the shell to keep it"},
+      {.name = "profile", .takes_value = false, .reason = "--profile_steps writes a trace"},
+      {.name = "suppress_crashes", .takes_value = false, .reason = kOwnLoop},
+      {.name = "use_plasma_view", .takes_value = false, .reason = kOwnLoop},
+      {.name = "plasma_path", .reason = kOwnLoop},
+      {.name = "reset_logging", .takes_value = false, .reason = kOwnLoop},
+      {.name = "no_save", .takes_value = false, .implied = {"--save_every_epochs=0"}},
+      {.name = "restore_file", .words = {{"checkpoint_last.pt", ""}}, .refused = kGoesOn},
+      {.name = "reset_optimizer", .takes_value = false, .refused = kGoesOn},
+      {.name = "reset_dataloader", .takes_value = false, .refused = kGoesOn},
+      {.name = "reset_meters", .takes_value = false, .refused = kGoesOn},
+      {.name = "reset_lr_scheduler", .takes_value = false, .refused = kGoesOn},
+      {.name = "best_checkpoint_metric", .words = {{"loss", ""}}, .refused = kBest},
+      {.name = "maximize_best_checkpoint_metric", .takes_value = false, .refused = kBest},
+      {.name = "validate_interval", .flag = "eval_every_epochs"},
+      {.name = "patience",
+       .flag = "stop_after_epochs_without_gain",
+       .words = {{"-1", ""}},  // never, fairseq's default
+       .other_words_pass = true},
+      {.name = "validate_interval_updates", .flag = "eval_every_steps"},
+      {.name = "disable_validation", .takes_value = false, .implied = {"--eval_every_epochs=0"}},
+      {.name = "stop_time_hours",
+       .words = {{"0", ""}, {"-1", ""}},
+       .refused = "a run saves and ends on SIGTERM or SIGUSR1 from the scheduler, or by timeout -s TERM"},
+      {.name = "wandb_project", .reason = "--on_event=scripts/events_to_wandb.py passes a run's numbers on"},
+      {.name = "cpu", .takes_value = false, .implied = {"--backend=gloo"}},
+      {.name = "tpu", .takes_value = false, .refused = kNotYet},
+  };
+}
+
+std::vector<Alias> Ranks() {
+  return {
+      {.name = "distributed_world_size", .flag = "world_size"},
+      {.name = "distributed_rank", .flag = "rank"},
+      {.name = "distributed_port", .flag = "master_port"},
+      {.name = "distributed_backend", .flag = "backend"},
+      {.name = "distributed_no_spawn", .takes_value = false, .reason = "launchers are recognised automatically"},
+      {.name = "distributed_num_procs", .flag = "nproc_per_node"},
+      {.name = "nproc_per_node",
+       .flag = "nproc_per_node",
+       .words = {{"gpu", "auto", "--require_gpu"}},
+       .other_words_pass = true},
+      {.name = "ddp_comm_hook", .words = {{"none", ""}, {"fp16", "", "--grad_compression=fp16"}}},
+      {.name = "gradient_as_bucket_view", .takes_value = false, .reason = kOwnLoop},
+      {.name = "nprocs_per_node", .flag = "nproc_per_node"},
+      {.name = "device_id", .flag = "local_rank"},
+      {.name = "fast_stat_sync", .takes_value = false, .reason = kOwnLoop},
+      {.name = "ddp_backend",
+       .words = {{"c10d", "", "", kOwnLoop},
+                 {"no_c10d", "", "", kOwnLoop},
+                 {"legacy_ddp", "", "", kOwnLoop},
+                 {"pytorch_ddp", "", "", kOwnLoop},
+                 {"fully_sharded", "", "", kOwnLoop}},
+       .refused = "gradients are averaged over all ranks at each step"},
+      {.name = "find_unused_parameters", .takes_value = false, .reason = kOwnLoop},
+      {.name = "broadcast_buffers", .takes_value = false, .reason = kOwnLoop},
+      {.name = "all_gather_list_size", .reason = kOwnLoop},
+      {.name = "empty_cache_freq", .reason = kOwnLoop},
+      {.name = "heartbeat_timeout", .reason = "--comm_timeout says how long a rank may be silent"},
+      {.name = "zero_sharding", .words = {{"none", ""}}},
+      {.name = "model_parallel_size", .words = {{"1", ""}}},
+  };
+}
+
 }  // namespace
 
 const ForeignProgram& FairseqProgram() {
@@ -80,6 +282,17 @@ const ForeignProgram& FairseqProgram() {
                {.name = "required_batch_size_multiple", .translate = MultipleOfRows}},
       .turns_photographs = true};
   return program;
+}
+
+const std::vector<Alias>& TextAliases() {
+  static const std::vector<Alias> table = [] {
+    std::vector<Alias> all;
+    for (const auto& rows : {TaskAndModel(), DataAndBatches(), Optimization(), Run(), Ranks()}) {
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    return all;
+  }();
+  return table;
 }
 
 }  // namespace dtrain::config

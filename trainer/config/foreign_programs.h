@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "data/command_line/arguments.h"
-#include "trainer/config/alias_table.h"
-#include "trainer/config/foreign_command.h"
+#include "trainer/config/aliases.h"
 
 namespace dtrain::config {
 

@@ -1,6 +1,6 @@
-// The rows that several image programs share, and those of PyTorch's ImageNet example; text_aliases.cc has those for
+// The rows that several image programs share, and those of PyTorch's ImageNet example; fairseq_program.cc has those for
 // text, the *_program.cc those that only one program has.
-#include "trainer/config/alias_table.h"
+#include "trainer/config/aliases.h"
 
 #include <algorithm>
 

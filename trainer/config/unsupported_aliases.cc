@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "trainer/config/alias_table.h"
+#include "trainer/config/aliases.h"
 
 namespace dtrain::config {
 namespace {

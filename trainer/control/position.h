@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "trainer/report/time_parts.h"
+#include "trainer/report/points.h"
 
 namespace dtrain::control {
 

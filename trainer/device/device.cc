@@ -1,6 +1,7 @@
 // All calls of CUDA go through cuda_plugin.h.
 #include "trainer/device/device.h"
 
+#include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 #include <sys/resource.h>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <exception>
 #include <latch>
+#include <string_view>
 #include <vector>
 
 #include "data/count_of.h"
@@ -20,7 +22,6 @@
 #include "trainer/device/nccl_environment.h"
 
 namespace dtrain::device {
-
 namespace {
 
 bool SeesItsOwnGpuOnly() {
@@ -121,6 +122,17 @@ void UseShareOfCores(const launch::Launch& launch) {
   if (!is_told) return UseThreads(static_cast<int>(ShareOfCores(launch)));
   RequireThreads(at::get_num_threads() - 1);
   StartThreads(at::get_num_threads());
+}
+
+void ChooseAlgorithms(bool deterministic, bool tolerates_others) {
+  at::Context& context = at::globalContext();
+  context.setBenchmarkCuDNN(false);
+  context.setDeterministicCuDNN(deterministic);
+  context.setDeterministicAlgorithms(deterministic, /*warn_only=*/tolerates_others);
+  context.setDeterministicFillUninitializedMemory(false);  // a debugging aid that costs a pass over every tensor
+  const char* given = std::getenv("CUBLAS_WORKSPACE_CONFIG");
+  const bool is_deterministic = given != nullptr && std::string_view(given) == ":16:8";  // cuBLAS takes no other
+  if (deterministic && !is_deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/1);
 }
 
 }  // namespace dtrain::device

@@ -1,4 +1,5 @@
-// The device that a rank computes on, its memory, and the number of CPU threads that it uses.
+// The device that a rank computes on, its memory, the number of CPU threads that it uses, and the choice between
+// algorithms that compute the same.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -50,5 +51,14 @@ void UseThreads(int count);
 // Calls UseThreads with this rank's share of the cores. Respects OMP_NUM_THREADS, except under torchrun, which sets it
 // to 1 of its own accord.
 void UseShareOfCores(const launch::Launch& launch);
+
+// `deterministic`: the same computation gives the same bits each time, on the same kind of GPU with the same libraries.
+// Otherwise some algorithms add numbers in the order in which threads arrive. cuDNN takes its own first choice in
+// either case; timing several was no faster in training. Applies to the whole process. To be called before anything is
+// computed on a GPU, because cuBLAS then reads the environment variable that this sets.
+//
+// `tolerates_others`: operators that LibTorch lists as nondeterministic run all the same (Family::pools_maxima). Then
+// LibTorch's attention adds in varying order, too: it asks its kernels for a fixed one only if it refuses the others.
+void ChooseAlgorithms(bool deterministic, bool tolerates_others = false);
 
 }  // namespace dtrain::device

@@ -1,11 +1,17 @@
 #include "trainer/device/nccl_environment.h"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
+#include <future>
+#include <memory>
 #include <string_view>
 
+#include "data/careful_open.h"
+#include "data/machine/thread.h"
 #include "trainer/control/clock.h"
-#include "trainer/control/flight_record.h"
 
 namespace dtrain::device {
 namespace {
@@ -31,7 +37,7 @@ EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_
   if (on_one_machine) settings.emplace_back("NCCL_SOCKET_IFNAME", "lo");
   if (dump_folder.empty()) return settings;
   for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}) {
-    settings.emplace_back(name, dump_folder + "/" + control::kFlightRecordPrefix);  // c10d appends the rank
+    settings.emplace_back(name, dump_folder + "/" + kFlightRecordPrefix);  // c10d appends the rank
   }
   return settings;
 }
@@ -43,6 +49,25 @@ bool RanksMayShareGpus() {
 
 void Apply(const EnvironmentSettings& settings) {
   for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), /*replace=*/0);
+}
+
+void WriteFlightRecord(const std::filesystem::path& file, std::function<std::string()> record,
+                       std::chrono::milliseconds patience) noexcept {
+  try {
+    auto written = std::make_shared<std::promise<void>>();
+    auto done = written->get_future();
+    data::Thread([file, written, record = std::move(record)] {
+      try {
+        const std::string text = record();
+        if (const int descriptor = data::CreateAnew(file); descriptor >= 0) close(descriptor);  // no link is followed
+        std::ofstream(file, std::ios::binary) << text;
+      } catch (...) {  // the process is ending: an error has nobody to go to
+      }
+      written->set_value();
+    }).detach();
+    done.wait_for(patience);
+  } catch (...) {
+  }
 }
 
 }  // namespace dtrain::device

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/shown.h"
-#include "trainer/report/answer.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::doctor {
 namespace {

@@ -1,5 +1,5 @@
 // What the functions that detect a launcher (launchers.cc) have in common: their input, a launcher's variables, a
-// machine's number of ranks, rank 0's address.
+// machine's number of ranks, rank 0's address, Slurm's lists of machines.
 #pragma once
 
 #include <optional>
@@ -99,5 +99,13 @@ Launch RankLevel(const Facts& facts, const std::string& launcher, const Variable
 
 // Throws UsageError if --nproc_per_node is a number and differs from the number of local ranks that `launcher` started.
 void RequireSameProcesses(const Facts& facts, const Launch& launch, const std::string& launcher);
+
+// Slurm's compressed lists are read without scontrol, which containers lack. Returns the first machine of a list:
+// "gpu[01-03,07],login2" → gpu01. A name may have several brackets. Throws UsageError naming `text` if it is malformed.
+std::string FirstNode(const std::string& text);
+
+// Expands Slurm's counts per machine: "2(x3),1" → 2 2 2 1. Throws UsageError naming `text` if it is malformed or has
+// more than 65,536 counts.
+std::vector<int> ExpandCounts(const std::string& text);
 
 }  // namespace dtrain::launch

@@ -1,8 +1,10 @@
-// Finds out which launcher started this process and which rank it is. This is a pure function of flags, environment and
-// machine, so that tests can try every launcher.
+// Finds out which launcher started this process, which rank it is, and when its job ends. These are pure functions of
+// flags, environment and machine, so that tests can try every launcher.
 #pragma once
 
+#include <ctime>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "trainer/config/config.h"
@@ -50,5 +52,17 @@ Environment ReadEnvironment();
 // Open MPI, a Slurm step, Kubeflow Trainer, PyTorchJob or Volcano, AWS Batch, no launcher. Throws UsageError naming the
 // variables if they are half set, contradict each other or the flags, or ask for more ranks than there are GPUs.
 Launch DetectLaunch(const config::RanksConfig& ranks, const Environment& environment, const Machine& machine);
+
+// When a job has to have saved its training, since its launcher ends it soon afterwards.
+struct TimeLimit {
+  double seconds = 0;  // from now on
+  std::string reason;  // for people
+};
+
+// Returns the limit of --max_hours; if that is not given, three minutes before the end of the Slurm job, or in the
+// middle of the time that is left, if that is later. Empty if there is no limit or the end has passed. AWS Batch,
+// Kubernetes and others tell their jobs no end.
+std::optional<TimeLimit> FindTimeLimit(const std::optional<double>& max_hours, const Environment& environment,
+                                       std::time_t now);
 
 }  // namespace dtrain::launch

@@ -12,7 +12,6 @@
 #include "trainer/launch/address_file.h"
 #include "trainer/launch/detectors.h"
 #include "trainer/launch/local_address.h"
-#include "trainer/launch/node_list.h"
 
 namespace dtrain::launch {
 namespace {

@@ -2,6 +2,7 @@
 // --max_restarts allows it, and exits with the code of the root cause.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,30 @@
 #include "trainer/launch/launch.h"
 
 namespace dtrain::launch {
+
+// Decides whether the local ranks are restarted after a failure.
+class RestartPolicy {
+ public:
+  explicit RestartPolicy(int max_restarts) : max_restarts_(max_restarts) {}
+
+  struct Verdict {
+    bool restart = false;
+    std::string reason;  // for the user; empty if no restart was asked for
+  };
+
+  // Called when an attempt has failed with `exit_code` after `last_step` steps (-1: training had not begun). There is
+  // no restart after a failure that would repeat (exit codes 2, 3 and 6), nor after three restarts in a row that got no
+  // further.
+  Verdict AfterFailure(int exit_code, int64_t last_step);
+
+  int restarts() const { return restarts_; }
+
+ private:
+  int max_restarts_;
+  int restarts_ = 0;
+  int without_progress_ = -1;  // failures since the furthest step was reached; -1: no failure yet
+  int64_t furthest_step_ = -1;
+};
 
 // What a rank says of itself while it lives.
 struct RankState {

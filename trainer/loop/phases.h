@@ -6,7 +6,7 @@
 
 #include "trainer/control/control_plane.h"
 #include "trainer/loop/step_profiler.h"
-#include "trainer/report/time_parts.h"
+#include "trainer/report/points.h"
 
 namespace dtrain::loop {
 

@@ -12,9 +12,7 @@
 #include "trainer/report/metrics_endpoint.h"
 #include "trainer/report/metrics_log.h"
 #include "trainer/report/run_directory.h"
-#include "trainer/report/run_metrics.h"
 #include "trainer/report/tensorboard_log.h"
-#include "trainer/report/times_log.h"
 
 namespace dtrain::loop {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "trainer/checkpoint/host_copies.h"
+#include "trainer/checkpoint/async_writer.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "trainer/config/resolve.h"
-#include "trainer/report/time_parts.h"
+#include "trainer/report/points.h"
 
 namespace dtrain::loop {
 

@@ -12,7 +12,7 @@
 #include "data/shown.h"
 #include "models/layers.h"
 #include "trainer/checkpoint/run_lock.h"
-#include "trainer/config/describe.h"
+#include "trainer/config/choices.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/loop/evaluation.h"

@@ -12,10 +12,9 @@
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/control/build_id.h"
-#include "trainer/control/flight_record.h"
 #include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device.h"
 #include "trainer/device/nccl_environment.h"
-#include "trainer/distributed/algorithms.h"
 #include "trainer/distributed/distinct_gpus.h"
 #include "trainer/errors.h"
 #include "trainer/loop/stop_signal.h"
@@ -51,9 +50,9 @@ control::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
     const std::string run_directory = status->has_run_directory ? status->run_directory : "";
     report::ReportFailure(failure, run_directory);
     if (status->uses_nccl && !run_directory.empty()) {
-      const std::string name = control::kFlightRecordPrefix + std::to_string(failure.rank);
-      control::WriteFlightRecord(report::RunDirectory(run_directory).logs / name,
-                                 device::LoadCudaPlugin().flight_record, kFlightRecordPatience);
+      const std::string name = device::kFlightRecordPrefix + std::to_string(failure.rank);
+      device::WriteFlightRecord(report::RunDirectory(run_directory).logs / name, device::LoadCudaPlugin().flight_record,
+                                kFlightRecordPatience);
     }
     _exit(static_cast<int>(failure.code));  // runs no destructors, since the main thread may hang in anything
   };
@@ -95,8 +94,8 @@ Session::Session(const RunContext& run_context)
     device::UseShareOfCores(launch);
   }
   const models::Family* family = models::FindFamily(context.config.model.name);
-  distributed::ChooseAlgorithms(/*deterministic=*/context.config.ranks.deterministic != "off",
-                                /*tolerates_others=*/family == nullptr || family->pools_maxima);
+  device::ChooseAlgorithms(/*deterministic=*/context.config.ranks.deterministic != "off",
+                           /*tolerates_others=*/family == nullptr || family->pools_maxima);
   const bool training = context.config.run.mode == "train";
   // With --backend=nccl even a single rank uses NCCL, so that the code for several ranks can be tried on one GPU.
   if (launch.world_size > 1 || context.config.ranks.backend == "nccl") {

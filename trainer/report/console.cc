@@ -14,8 +14,8 @@
 
 #include "data/shown.h"
 #include "trainer/errors.h"
-#include "trainer/report/fairseq_line.h"
 #include "trainer/report/log.h"
+#include "trainer/report/points.h"
 
 namespace dtrain::report {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "trainer/report/log_sink.h"
+#include "trainer/report/points.h"
 #include "trainer/report/progress_bar.h"
 
 namespace dtrain::report {

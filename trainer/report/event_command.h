@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "trainer/report/log_sink.h"
+#include "trainer/report/points.h"
 
 namespace dtrain::report {
 

@@ -13,10 +13,12 @@
 #include <cstdlib>
 #include <iomanip>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "data/careful_open.h"
 #include "data/shown.h"
+#include "trainer/errors.h"
 
 namespace dtrain::report {
 namespace {
@@ -121,5 +123,16 @@ void SetAroundLogLines(std::function<void(const std::function<void()>& write)> a
 void LogInfo(const std::string& message) { Log(google::GLOG_INFO, message); }
 void LogWarning(const std::string& message) { Log(google::GLOG_WARNING, message); }
 void LogError(const std::string& message) { Log(google::GLOG_ERROR, message); }
+
+void PrintAnswer(const std::string& text) {
+  errno = 0;
+  if (!text.empty()) std::puts(text.c_str());
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    const int reason = errno;                      // 0 if an earlier write has failed
+    if (reason == EPIPE && !text.empty()) return;  // `head` has read enough of it
+    throw StorageError("cannot write to stdout" + (reason != 0 ? ": " + std::generic_category().message(reason) : ""),
+                       "its disk may be full, or the program that reads it has ended");
+  }
+}
 
 }  // namespace dtrain::report

@@ -1,5 +1,6 @@
-// Diagnostics for people, on stderr and optionally in a file. This wraps glog, so that a single file includes it: its
-// macros clash with those of torch. The functions can be called on any thread unless they say otherwise.
+// What programs say to people: diagnostics, on stderr and optionally in a file, and answers on stdout. This wraps glog,
+// so that a single file includes it: its macros clash with those of torch. The functions can be called on any thread
+// unless they say otherwise.
 #pragma once
 
 #include <filesystem>
@@ -26,5 +27,11 @@ void SetAroundLogLines(std::function<void(const std::function<void()>& write)> a
 void LogInfo(const std::string& message);
 void LogWarning(const std::string& message);
 void LogError(const std::string& message);
+
+// Prints the answer that the user asked a program for. Unlike progress, an answer must not get lost unnoticed.
+// Prints `text` and a line feed, or nothing if `text` is empty, and flushes stdout. Throws StorageError if that fails:
+// the disk is full or, when only earlier output is flushed, the reader of stdout is gone. A reader of `text` itself
+// that is gone has read enough of it.
+void PrintAnswer(const std::string& text);
 
 }  // namespace dtrain::report

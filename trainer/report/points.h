@@ -1,16 +1,63 @@
-// The numbers that a run reports, and their JSON lines. They are plain values, so that logging can be tested without
-// training. Other programs rely on the keys (metrics.jsonl).
+// What a run reports while it goes on: its numbers as plain values, so that logging can be tested without training, the
+// lines of JSON that tell them to programs, and the interface of everything that receives them. The training loop
+// reports each number once, to all sinks. Other programs rely on the keys (metrics.jsonl).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/record_source.h"
-#include "trainer/report/time_parts.h"
 
 namespace dtrain::report {
+
+// The phases of a run. Its time is divided into them, and ranks tell each other in which they are.
+enum class Phase {
+  kStarting,  // from the start of the process to the first step
+  kData,      // waiting for a batch that is not ready
+  kForward,   //
+  kBackward,  // including the part of the gradients' reduction that it hides
+  kExchange,  // exposed communication: waiting for the rest of the reduction, and the exchange of sums and statistics
+  kUpdate,    // the update of the weights
+  kEvaluation,
+  kSaving,   // copying the state to be saved, and waiting for the writer
+  kLeaving,  // the end of the run, for which no time is counted
+  kOther,    // logging and everything else, of which ranks do not tell each other
+};
+constexpr size_t kNumPhases = 10;
+
+// The seconds spent in each phase.
+struct TimeParts {
+  std::array<double, kNumPhases> seconds{};
+
+  double& operator[](Phase phase) { return seconds[static_cast<size_t>(phase)]; }
+  double operator[](Phase phase) const { return seconds[static_cast<size_t>(phase)]; }
+
+  double total() const {
+    double sum = 0;
+    for (const double one : seconds) sum += one;
+    return sum;
+  }
+};
+
+inline TimeParts operator-(TimeParts after, const TimeParts& before) {
+  for (size_t i = 0; i < kNumPhases; ++i) after.seconds[i] -= before.seconds[i];
+  return after;
+}
+
+inline TimeParts operator+(TimeParts one, const TimeParts& other) {
+  for (size_t i = 0; i < kNumPhases; ++i) one.seconds[i] += other.seconds[i];
+  return one;
+}
+
+inline TimeParts operator/(TimeParts whole, double divisor) {
+  for (double& one : whole.seconds) one /= divisor;
+  return whole;
+}
 
 // A number that tells how good a model is. Each task lists its metrics; everything else (console, JSON, checkpoints,
 // the choice of the best weights) uses that list and knows no metric by name.
@@ -194,5 +241,52 @@ std::string JsonLine(const RunResult& result);
 // "val_samples=320 val_samples_of_split=10000" if the evaluation was limited; then the same of further validation sets
 // as val_<split>_<metric>=…; or train_loss=… without a validation.
 std::string FinalLine(const RunResult& result);
+
+// Receives a run's numbers: the console, metrics.jsonl, TensorBoard, the metrics endpoint. Methods are called on the
+// main thread of rank 0. A sink overrides those that it needs. A sink whose failures must not
+// go unnoticed throws StorageError, which ends the run; a sink that could be slow works in a thread of its own.
+class LogSink {
+ public:
+  virtual ~LogSink() = default;
+
+  // Called once, before all others. The run continues after `step` steps and `epochs_done` (fractional) epochs, both 0
+  // for a new run. Everything reported earlier about later steps is void.
+  virtual void Resume(int64_t /*step*/, double /*epochs_done*/) {}
+  virtual void Train(const TrainPoint& /*point*/) {}
+  // Called for each validation set (ValPoint::split), the one that decides first.
+  virtual void Validation(const ValPoint& /*point*/) {}
+  virtual void Epoch(const EpochPoint& /*point*/) {}
+  // The time that this start of the program has spent so far. Called often, and after each evaluation and save.
+  virtual void Times(const RunTimes& /*times*/) {}
+  virtual void Spike(const SpikePoint& /*point*/) {}
+  // A checkpoint is on the disk; called some steps after that.
+  virtual void Checkpoint(const CheckpointPoint& /*point*/) {}
+  // The images of the first batch. Called at most once, and only if the training starts at step 0.
+  virtual void FirstBatch(const Picture& /*picture*/) {}
+  // The run is finished.
+  virtual void Finish(const RunResult& /*result*/) {}
+};
+
+// Forwards calls to all sinks, in the order in which they were added.
+class LogSinks {
+ public:
+  void Add(std::shared_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
+
+  // Calls a method of each sink: Tell(&LogSink::Train, point).
+  template <typename... Parameters, typename... Arguments>
+  void Tell(void (LogSink::*method)(Parameters...), const Arguments&... arguments) {
+    for (const auto& sink : sinks_) (*sink.*method)(arguments...);
+  }
+
+ private:
+  std::vector<std::shared_ptr<LogSink>> sinks_;
+};
+
+// Return the lines that fairseq-train prints with --log-format=json, for scripts that parse them: the same keys in the
+// same order with the same rounding. All values but epoch and update are texts. The loss is in bits per masked token,
+// and ppl is 2^loss. For points of text, which have TextCounts. As in fairseq, clip is written only with clipping,
+// loss_scale with fp16, gb_free on a GPU, and valid_best_loss from the second evaluation on.
+std::string FairseqLine(const TrainPoint& point);
+std::string FairseqLine(const ValPoint& point);
 
 }  // namespace dtrain::report

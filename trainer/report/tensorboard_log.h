@@ -1,4 +1,5 @@
-// --tensorboard: writes a run for TensorBoard, as files of events beside metrics.jsonl.
+// --tensorboard: writes a run for TensorBoard, as files of events beside metrics.jsonl. Events are messages of
+// tensorboard/compat/proto (event, summary, tensor) and of its plugin for hyperparameters, each framed as a TFRecord.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +7,39 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "trainer/report/append_file.h"
-#include "trainer/report/log_sink.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/report/points.h"
 
 namespace dtrain::report {
+
+// The functions below return the bytes of an event.
+struct EventTime {
+  double seconds = 0;  // when the event is written, since 1970
+  int64_t step = 0;    // the step that it belongs to
+};
+
+// The first event of every file.
+std::string FileVersionEvent(double seconds);
+// Tells TensorBoard to forget the events of this step and later ones that it has read before.
+std::string SessionStartEvent(const EventTime& time);
+
+std::string ScalarsEvent(const EventTime& time, const std::vector<std::pair<std::string, double>>& values);
+std::string ImageEvent(const EventTime& time, const std::string& tag, const Picture& picture);
+// A text that TensorBoard renders as markdown.
+std::string TextEvent(const EventTime& time, const std::string& tag, const std::string& markdown);
+
+// Makes the run a session on the page of hyperparameters. `hyperparameters` is a flat object of numbers, booleans and
+// texts; lists are shown as text, and null values are left out.
+std::string SessionEvent(const EventTime& time, const nlohmann::json& hyperparameters);
+// Marks that session as successfully finished.
+std::string SessionEndEvent(const EventTime& time);
+
+// Returns the content `file` of a file of events without the events of steps after `step`, and without a torn end.
+std::string EventsUntil(std::string_view file, int64_t step);
 
 // For rank 0 only. Each start of the program writes a file of its own, because a TensorBoard that is running reads the
 // files in the order of their names; the new file tells it from which step on to forget what it has read. Methods throw
@@ -47,7 +74,7 @@ class TensorboardLog : public LogSink {
   const std::filesystem::path folder_;
   const Facts facts_;
   int64_t first_step_ = 1;  // the first step of this start of the program
-  std::optional<AppendFile> file_;
+  std::optional<checkpoint::AppendFile> file_;
 };
 
 }  // namespace dtrain::report

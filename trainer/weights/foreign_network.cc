@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "data/known_fields.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
 #include "models/registry.h"

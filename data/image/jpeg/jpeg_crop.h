@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "data/image/crop.h"
-#include "data/image/interpolation.h"
 #include "data/image/jpeg/baseline_header.h"
+#include "data/image/resample.h"
 
 namespace dtrain::data {
 

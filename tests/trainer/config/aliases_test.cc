@@ -9,7 +9,6 @@
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/config/foreign_commands.h"
-#include "trainer/config/alias_table.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 #include "trainer/errors.h"

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "tests/temporary_folder.h"
-#include "trainer/config/alias_table.h"
+#include "trainer/config/aliases.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/foreign_programs.h"

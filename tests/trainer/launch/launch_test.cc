@@ -5,8 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
+#include <string>
 
+#include "tests/message_of.h"
 #include "tests/trainer/launch/launches.h"
+#include "trainer/errors.h"
+#include "trainer/launch/detectors.h"
 
 namespace dtrain::launch {
 namespace {
@@ -169,5 +174,61 @@ TEST(Launch, ReadsTheProcessEnvironment) {
   ASSERT_EQ(unsetenv("DTRAIN_LAUNCH_TEST"), 0);
 }
 
+using testing::ElementsAre;
+
+TEST(NodeList, FirstName) {
+  const std::map<std::string, std::string> cases = {{"gpu[01-03,07],login2", "gpu01"},
+                                                    {"n[9-11]", "n9"},
+                                                    {"r[1-2]n[3,5]-ib,x", "r1n3-ib"},
+                                                    {"x,r[1-2]", "x"},
+                                                    {"one-host.example", "one-host.example"}};
+  for (const auto& [list, first] : cases) EXPECT_EQ(FirstNode(list), first);
+}
+
+TEST(NodeList, ManyBracketsNeedNoStack) {
+  std::string list = "n";
+  for (int i = 0; i < 40'000; ++i) list += "[1]";  // about as long as an environment variable can be
+  EXPECT_EQ(FirstNode(list), "n" + std::string(40'000, '1'));
+}
+
+TEST(NodeList, WhatIsNone) {
+  for (const char* bad : {"", ",", "a[", "a[1", "a]1", "a[1]]", "a[[1]]", "a[]", "a[x]", "a[-1]", "a[99999999999]"}) {
+    EXPECT_THAT(MessageOf([&] { FirstNode(bad); }),
+                HasSubstr("the node list '" + std::string(bad) + "' cannot be read"));
+  }
+}
+
+TEST(NodeList, Counts) {
+  EXPECT_THAT(ExpandCounts("2(x3),1"), ElementsAre(2, 2, 2, 1));
+  EXPECT_THAT(ExpandCounts("4"), ElementsAre(4));
+  for (const char* bad : {"", "x", "2(x)", "2(x0)", "2(x3", "0", "2(x99999999)"}) {
+    EXPECT_THROW(ExpandCounts(bad), UsageError) << bad;
+  }
+}
+
+constexpr std::time_t kNow = 1'800'000'000;
+
+double Seconds(std::optional<double> max_hours, const std::string& end_time) {
+  const Environment environment = {{"SLURM_JOB_END_TIME", end_time}};
+  const auto limit = FindTimeLimit(max_hours, environment, kNow);
+  return limit ? limit->seconds : -1;
+}
+
+TEST(TimeLimit, OfTheFlag) {
+  EXPECT_EQ(Seconds(0.5, ""), 1800);
+  EXPECT_EQ(Seconds(0.5, "1800000600"), 1800);
+  EXPECT_EQ(Seconds(0, "1800000600"), -1);
+  EXPECT_FALSE(FindTimeLimit({}, {}, kNow));
+}
+
+TEST(TimeLimit, OfSlurm) {
+  EXPECT_EQ(Seconds({}, "1800003600"), 3600 - 180);
+  EXPECT_EQ(Seconds({}, "1800000100"), 50);
+  for (const char* none : {"1800000000", "1700000000", "0", "-1", "", "soon", "1800003600s"}) {
+    EXPECT_EQ(Seconds({}, none), -1) << none;
+  }
+}
+
 }  // namespace
+
 }  // namespace dtrain::launch

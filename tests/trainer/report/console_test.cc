@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "trainer/errors.h"
-#include "trainer/report/fairseq_line.h"
+#include "trainer/report/points.h"
 
 namespace dtrain::report {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/report/log_sink.h"
+#include "trainer/report/points.h"
 
 namespace dtrain::report {
 

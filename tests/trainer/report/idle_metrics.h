@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/report/run_metrics.h"
+#include "trainer/report/metrics_endpoint.h"
 
 namespace dtrain::report {
 

@@ -8,7 +8,6 @@
 
 #include "data/formats/tfrecord.h"
 #include "tests/temporary_folder.h"
-#include "trainer/report/tensorboard_events.h"
 
 namespace dtrain::report {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/distributed/algorithms.h"
+#include "trainer/device/device.h"
 
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 namespace {
 
 class AlgorithmsTest : public testing::Test {
@@ -52,4 +52,4 @@ TEST_F(AlgorithmsTest, OtherwiseAnyAreTaken) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

@@ -1,4 +1,4 @@
-#include "data/known_fields.h"
+#include "data/shallow_json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "trainer/config/describe.h"
+#include "trainer/config/choices.h"
 
 #include <gtest/gtest.h>
 
