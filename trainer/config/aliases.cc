@@ -3,6 +3,7 @@
 #include "trainer/config/aliases.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -271,6 +272,18 @@ std::string ForeignCommand::Numbers(const std::vector<std::string>& names, const
     numbers = NumbersFrom(arguments_, place, FlagValue(arguments_, i));
   }
   return numbers;
+}
+
+Translation SplitBeside(const std::string& given, const std::string& other, bool is_train, bool without_extension) {
+  namespace fs = std::filesystem;
+  const auto normal = [](const fs::path& path) { return path.has_filename() ? path : path.parent_path(); };
+  const fs::path own = normal(given);
+  if (own.parent_path() != normal(other).parent_path()) {
+    return {.refused = "training and validation data must lie in one folder"};
+  }
+  const std::string folder = own.parent_path().empty() ? "." : own.parent_path().string();
+  const fs::path name = without_extension ? own.stem() : own.filename();
+  return {{"--data_dir=" + folder, (is_train ? "--train_split=" : "--val_split=") + name.string()}};
 }
 
 std::vector<std::string> ImpliedFlags(const Word& word) {

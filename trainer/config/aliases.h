@@ -76,6 +76,18 @@ struct Alias {
   bool value_is_optional = false;  // the next word is its value unless it is a flag
 };
 
+// For a flag that another flag's translation reads.
+inline Translation OfAnother(const std::string&, const ForeignCommand&) { return {}; }
+
+// Returns the flags for a split in a file (without_extension) or a folder of its own. All splits lie in one folder
+// here, so `other`, where the other split is, must lie beside it.
+Translation SplitBeside(const std::string& given, const std::string& other, bool is_train, bool without_extension);
+
+// Why flags of several programs have no effect, or only one value.
+constexpr std::string_view kOwnLoader = "dtrain has its own loader";
+constexpr std::string_view kEvaluationBatch = "evaluation uses the batch size of training";
+constexpr std::string_view kOnlyDefault = "only its default is taken";
+
 // Returns the flags of Word::implied.
 std::vector<std::string> ImpliedFlags(const Word& word);
 

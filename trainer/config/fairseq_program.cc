@@ -60,7 +60,6 @@ constexpr std::string_view kGoesOn =
 constexpr std::string_view kKept = "--keep_checkpoints sets how many; the best weights are kept in addition";
 constexpr std::string_view kBest = "the weights with the smallest validation loss are the best";
 constexpr std::string_view kTokenized = "dtrain_data tokenize tokenizes text beforehand";
-constexpr std::string_view kEvaluation = "evaluation uses the batch size of training";
 constexpr std::string_view kNotYet = "leave it out";
 
 // A number of fairseq's architecture: what it is for the base and the large one.
@@ -119,9 +118,9 @@ std::vector<Alias> DataAndBatches() {
       {.name = "data_buffer_size", .reason = "--prefetch_batches sets how many batches are kept ready"},
       {.name = "train_subset", .flag = "train_split"},
       {.name = "valid_subset", .flag = "val_split"},
-      {.name = "max_tokens_valid", .reason = kEvaluation},
-      {.name = "max_sentences_valid", .reason = kEvaluation},
-      {.name = "batch_size_valid", .reason = kEvaluation},
+      {.name = "max_tokens_valid", .reason = kEvaluationBatch},
+      {.name = "max_sentences_valid", .reason = kEvaluationBatch},
+      {.name = "batch_size_valid", .reason = kEvaluationBatch},
       {.name = "fixed_validation_seed",
        .refused = "evaluation has the same masks every time, drawn from --seed, but not the ones of another seed"},
       {.name = "skip_invalid_size_inputs_valid_test",

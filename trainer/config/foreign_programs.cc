@@ -28,7 +28,7 @@ bool HasAlone(const ForeignProgram& program, const std::string& name) {
 
 using IsSignature = std::function<bool(const std::string& name, const std::string& value)>;
 
-IsSignature OneOf(const std::vector<Signature>& signatures) {
+IsSignature AnyOf(const std::vector<Signature>& signatures) {
   return [&signatures](const std::string& name, const std::string& value) {
     return std::any_of(signatures.begin(), signatures.end(),
                        [&](const Signature& one) { return one.flag == name && value.starts_with(one.value); });
@@ -60,7 +60,7 @@ Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
   std::string first;
   for (const ForeignProgram* program : ForeignPrograms()) {
     if (named == program->name) return {program};
-    const IsSignature is_listed = OneOf(program->signatures);
+    const IsSignature is_listed = AnyOf(program->signatures);
     const std::string flag = TypedFlag(arguments, [&](const std::string& name, const std::string& value) {
       return HasAlone(*program, name) || is_listed(name, value);
     });
@@ -76,7 +76,7 @@ Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
   if (!found.mistake.empty()) found.program = nullptr;
   if (found.program != nullptr || !found.mistake.empty()) return found;
   for (const ForeignProgram* program : ForeignPrograms()) {
-    if (!TypedFlag(arguments, OneOf(program->weak_signatures)).empty()) return {program};
+    if (!TypedFlag(arguments, AnyOf(program->weak_signatures)).empty()) return {program};
   }
   return {};
 }

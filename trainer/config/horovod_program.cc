@@ -1,7 +1,5 @@
 // Horovod's defaults are those of its examples/pytorch/pytorch_imagenet_resnet50.py, as of release 0.28.1. What is not
 // listed is the same here, or cannot change a number.
-#include <filesystem>
-
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -28,15 +26,10 @@ std::vector<std::string> DefaultsOfHorovod(const ForeignCommand& command) {
   return flags;
 }
 
-// Returns the flag for the split that lies in `folder`, beside the folder of the other split.
 template <bool is_train>
-Translation Split(const std::string& folder, const ForeignCommand& command) {
-  namespace fs = std::filesystem;
-  const auto normal = [](const fs::path& path) { return path.has_filename() ? path : path.parent_path(); };
-  const fs::path own = normal(folder), other = normal(command.Value({is_train ? "val_dir" : "train_dir"}, folder));
-  if (own.parent_path() != other.parent_path()) return {.refused = "the two folders must lie in one"};
-  const std::string parent = own.parent_path().empty() ? "." : own.parent_path().string();
-  return {{"--data_dir=" + parent, (is_train ? "--train_split=" : "--val_split=") + own.filename().string()}};
+Translation FolderOfSplit(const std::string& folder, const ForeignCommand& command) {
+  const std::string other = command.Value({is_train ? "val_dir" : "train_dir"}, folder);
+  return SplitBeside(folder, other, is_train, /*without_extension=*/false);
 }
 
 }  // namespace
@@ -47,13 +40,13 @@ const ForeignProgram& HorovodProgram() {
       .called = "Horovod's example",
       .signatures = {},
       .defaults = DefaultsOfHorovod,
-      .rows = {{.name = "train_dir", .translate = Split<true>},
-               {.name = "val_dir", .translate = Split<false>},
+      .rows = {{.name = "train_dir", .translate = FolderOfSplit<true>},
+               {.name = "val_dir", .translate = FolderOfSplit<false>},
                {.name = "checkpoint_format", .reason = "--run_dir names the folder"},
                {.name = "fp16_allreduce", .takes_value = false, .implied = {"--grad_compression=fp16"}},
                {.name = "batches_per_allreduce", .flag = "grad_accum_steps"},
-               {.name = "gradient_predivide_factor", .words = {{"1", ""}}, .refused = "only its default is taken"},
-               {.name = "val_batch_size", .reason = "evaluation uses the batch size of training"},
+               {.name = "gradient_predivide_factor", .words = {{"1", ""}}, .refused = kOnlyDefault},
+               {.name = "val_batch_size", .reason = kEvaluationBatch},
                {.name = "base_lr", .translate = Rate},
                {.name = "no_cuda", .takes_value = false, .implied = {"--backend=gloo"}}}};
   return program;

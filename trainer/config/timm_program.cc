@@ -14,8 +14,6 @@ namespace dtrain::config {
 namespace {
 
 constexpr std::string_view kNoPython = "there is no Python code to compile";
-constexpr std::string_view kOwnLoader = "dtrain has its own loader";
-constexpr std::string_view kEvalBatch = "evaluation uses the batch size of training";
 
 std::string Text(double number) { return ToText(Value(number)); }
 
@@ -43,7 +41,7 @@ constexpr auto kModels = std::to_array<ModelDefaults>({{"efficientnet_b0", 224, 
                                                        {"tf_efficientnet_b6", 528, 0.942},
                                                        {"tf_efficientnet_b7", 600, 0.949}});
 
-std::string ModelOf(const ForeignCommand& command) { return command.Value({"model"}, "resnet50"); }
+std::string TimmModel(const ForeignCommand& command) { return command.Value({"model"}, "resnet50"); }
 
 ModelDefaults DefaultsOf(const std::string& model) {
   const auto found = std::find_if(kModels.begin(), kModels.end(), [&](const auto& one) { return one.name == model; });
@@ -53,7 +51,7 @@ ModelDefaults DefaultsOf(const std::string& model) {
 double ImageSizeOf(const ForeignCommand& command) {
   const std::string input = command.Numbers({"input_size"}, "");
   const double of_input = NumberFrom(input.substr(input.rfind(',') + 1)).value_or(0);
-  const double otherwise = of_input > 0 ? of_input : DefaultsOf(ModelOf(command)).image_size;
+  const double otherwise = of_input > 0 ? of_input : DefaultsOf(TimmModel(command)).image_size;
   return command.Number({"img_size", "image_size"}, otherwise);
 }
 
@@ -67,7 +65,7 @@ std::string OptimizerOf(const ForeignCommand& command) { return command.Value({"
 
 bool HasRate(const ForeignCommand& command) { return command.Number({"lr"}, 0) != 0; }
 
-void AddRate(const ForeignCommand& command, std::vector<std::string>& flags) {
+void AddRateOfTimm(const ForeignCommand& command, std::vector<std::string>& flags) {
   if (HasRate(command)) return;
   const std::string optimizer = command.Value({"opt", "optimizer"}, "sgd");
   const bool is_adaptive = optimizer.find("ada") != std::string::npos || optimizer.find("lamb") != std::string::npos;
@@ -75,8 +73,8 @@ void AddRate(const ForeignCommand& command, std::vector<std::string>& flags) {
                {"--lr=0.1", "--lr_base_batch=256", std::string("--lr_scaling=") + (is_adaptive ? "sqrt" : "linear")});
 }
 
-void AddModel(const ForeignCommand& command, std::vector<std::string>& flags) {
-  const std::string model = ModelOf(command);
+void AddModelOfTimm(const ForeignCommand& command, std::vector<std::string>& flags) {
+  const std::string model = TimmModel(command);
   const ModelDefaults defaults = DefaultsOf(model);
   const double size = ImageSizeOf(command);
   flags.push_back("--image_size=" + Text(size));
@@ -90,7 +88,7 @@ void AddModel(const ForeignCommand& command, std::vector<std::string>& flags) {
 std::vector<std::string> DefaultsOfTimm(const ForeignCommand& command) {
   std::vector<std::string> flags = {"--label_smoothing=0.1", "--epochs=300", "--seed=42"};
   if (!command.Has({"global_batch_size"})) flags.push_back("--batch_size=128");
-  AddRate(command, flags);
+  AddRateOfTimm(command, flags);
   flags.insert(flags.end(), {"--lr_schedule=cosine", "--schedule_through_warmup=true", "--lr_per_epoch=true",
                              "--warmup_start_lr=1e-05"});
   if (!command.Has({"warmup_steps"})) flags.push_back("--warmup_epochs=5");
@@ -102,7 +100,7 @@ std::vector<std::string> DefaultsOfTimm(const ForeignCommand& command) {
   if (augments) flags.push_back("--interpolation=random");
   if (!augments) flags.push_back("--interpolation=" + command.Value({"interpolation"}, "bicubic"));
   flags.push_back("--eval_interpolation=bicubic");
-  AddModel(command, flags);
+  AddModelOfTimm(command, flags);
   flags.insert(flags.end(), {"--last_batch=drop", "--keep_checkpoints=10", "--log_interval=50"});
   return flags;
 }
@@ -137,9 +135,6 @@ Translation Schedule(const std::string& value, const ForeignCommand& command) {
   }
   return {.refused = "expected cosine | step | multistep | poly"};
 }
-
-// These count in the translation of another flag.
-Translation OfAnother(const std::string&, const ForeignCommand&) { return {}; }
 
 Translation Epochs(const std::string& value, const ForeignCommand& command) {
   const auto epochs = NumberFrom(value);
@@ -177,7 +172,7 @@ Translation ScaleOfBase(const std::string& value, const ForeignCommand& command)
 }
 
 // timm's LARS and LAMB adapt nothing that does not decay, which leaves SGD and Adam.
-Translation Optimizer(const std::string& value, const ForeignCommand& command) {
+Translation TimmOptimizer(const std::string& value, const ForeignCommand& command) {
   struct Known {
     std::string_view name;
     std::vector<std::string> flags, without_decay = {};
@@ -308,8 +303,8 @@ std::vector<Alias> DataAndModel() {
       {.name = "initial_checkpoint", .flag = "init_weights"},
       {.name = "drop", .flag = "dropout"},
       {.name = "grad_checkpointing", .takes_value = false, .implied = {"--activation_checkpointing"}},
-      {.name = "validation_batch_size", .reason = kEvalBatch},
-      {.name = "vb", .reason = kEvalBatch},
+      {.name = "validation_batch_size", .reason = kEvaluationBatch},
+      {.name = "vb", .reason = kEvaluationBatch},
       {.name = "dist_bn",
        .words = {{"reduce", "", "", "statistics of batch normalisation are averaged at every step"}},
        .refused = "statistics of batch normalisation are averaged over ranks, as with reduce"},
@@ -335,7 +330,7 @@ std::vector<Alias> DataAndModel() {
 
 std::vector<Alias> Rates() {
   return {
-      {.name = "opt", .translate = Optimizer},
+      {.name = "opt", .translate = TimmOptimizer},
       {.name = "opt_eps", .translate = Epsilon},
       {.name = "opt_betas", .flag = "adam_betas", .takes_numbers = true},
       {.name = "clip_grad", .translate = Clip},

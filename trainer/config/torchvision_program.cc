@@ -93,9 +93,6 @@ Translation ScaledAverage(const std::string&, const ForeignCommand& command) {
            "--ema_scaling=torchvision"}};
 }
 
-// Without --model-ema they have no effect, with it they are part of its translation.
-Translation OfTheAverage(const std::string&, const ForeignCommand&) { return {}; }
-
 // Theirs are names of weights, ours the choice among a run's.
 Translation Weights(const std::string& value, const ForeignCommand& /*command*/) {
   const auto& ours = FindFlag("weights")->limits.choices;
@@ -155,8 +152,8 @@ const ForeignProgram& TorchvisionProgram() {
                           {"tensor", "", "", kOwnTransforms}},
                 .other_words_pass = true},
                {.name = "model_ema", .takes_value = false, .translate = ScaledAverage},
-               {.name = "model_ema_steps", .translate = OfTheAverage},
-               {.name = "model_ema_decay", .translate = OfTheAverage}}};
+               {.name = "model_ema_steps", .translate = OfAnother},
+               {.name = "model_ema_decay", .translate = OfAnother}}};
   return program;
 }
 

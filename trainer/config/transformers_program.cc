@@ -2,7 +2,6 @@
 // run_image_classification.py, as of transformers 4.57, with data in local files. What is not listed is the same here,
 // or cannot change a number.
 #include <cmath>
-#include <filesystem>
 
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
@@ -13,7 +12,6 @@ namespace {
 constexpr std::string_view kLocalFiles =
     "--train_file and --validation_file, or --train_dir, name data on this machine";
 constexpr std::string_view kReports = "metrics.jsonl has a run's numbers, and --on_event passes them on";
-constexpr std::string_view kLoaderOfOurs = "dtrain has its own loader";
 
 bool ReadsImages(const ForeignCommand& command) { return command.Has({"train_dir"}); }
 
@@ -75,26 +73,13 @@ Translation SavingTimes(const std::string& value, const ForeignCommand& command)
   return {.refused = "expected no | epoch | steps"};
 }
 
-Translation PartOfAnother(const std::string&, const ForeignCommand&) { return {}; }
-
-// Splits are files, or folders, of one folder here.
 template <bool is_train>
 Translation Split(const std::string& given, const ForeignCommand& command) {
-  namespace fs = std::filesystem;
-  const auto whole = [](const std::string& text) {
-    const fs::path path(text);
-    return path.has_filename() ? path : path.parent_path();
-  };
   const std::string other =
       command.Value({is_train ? "validation_file" : "train_file", is_train ? "validation_dir" : "train_dir"}, given);
-  const fs::path path = whole(given);
-  if (path.parent_path() != whole(other).parent_path())
-    return {.refused = "training and validation data must lie in one folder"};
-  if (path.extension() == ".json") return {.refused = "rename it to .jsonl: it has an object on each line"};
-  if (path.extension() == ".txt") return {.refused = "dtrain_data tokenize tokenizes text beforehand"};
-  const std::string folder = path.parent_path().empty() ? "." : path.parent_path().string();
-  const std::string name = ReadsImages(command) ? path.filename().string() : path.stem().string();
-  Translation translation{{"--data_dir=" + folder, (is_train ? "--train_split=" : "--val_split=") + name}};
+  if (given.ends_with(".json")) return {.refused = "rename it to .jsonl: it has an object on each line"};
+  if (given.ends_with(".txt")) return {.refused = "dtrain_data tokenize tokenizes text beforehand"};
+  Translation translation = SplitBeside(given, other, is_train, /*without_extension=*/!ReadsImages(command));
   if (!ReadsImages(command)) translation.flags.push_back("--data_format=sentences");
   return translation;
 }
@@ -113,10 +98,10 @@ std::vector<Alias> OfTrainersData() {
       {.name = "max_seq_length", .flag = "tokens_per_sample"},
       Switch("pad_to_max_length", "", "padding changes no number"),
       Switch("ignore_mismatched_sizes", "", "a head that does not fit is drawn anew in any case"),
-      Switch("remove_unused_columns", "", kLoaderOfOurs),
+      Switch("remove_unused_columns", "", kOwnLoader),
       {.name = "dataloader_num_workers", .flag = "workers", .words = {{"0", ""}}, .other_words_pass = true},
       Switch("dataloader_drop_last", "--last_batch=drop"),
-      Switch("dataloader_pin_memory", "", kLoaderOfOurs),
+      Switch("dataloader_pin_memory", "", kOwnLoader),
       Switch("gradient_checkpointing", "--activation_checkpointing"),
       Switch("do_train", ""),
       Switch("do_eval", ""),
@@ -129,7 +114,7 @@ std::vector<Alias> OfTrainersData() {
 std::vector<Alias> OfTrainersOptimization() {
   return {
       {.name = "per_device_train_batch_size", .flag = "batch_size"},
-      {.name = "per_device_eval_batch_size", .reason = "evaluation uses the batch size of training"},
+      {.name = "per_device_eval_batch_size", .reason = kEvaluationBatch},
       {.name = "gradient_accumulation_steps", .flag = "grad_accum_steps"},
       {.name = "num_train_epochs", .flag = "epochs"},
       {.name = "max_steps", .flag = "max_steps", .words = {{"-1", ""}}, .other_words_pass = true},
@@ -163,7 +148,7 @@ std::vector<Alias> OfTrainersRun() {
       {.name = "logging_strategy", .words = {{"steps", ""}}, .refused = "--logging_steps sets when lines are logged"},
       {.name = "eval_strategy", .translate = EvaluationTimes},
       {.name = "evaluation_strategy", .translate = EvaluationTimes},
-      {.name = "eval_steps", .translate = PartOfAnother},
+      {.name = "eval_steps", .translate = OfAnother},
       {.name = "save_strategy", .translate = SavingTimes},
       {.name = "save_steps", .flag = "save_every_steps"},
       {.name = "save_total_limit", .flag = "keep_checkpoints"},

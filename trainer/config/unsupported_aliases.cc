@@ -11,8 +11,6 @@
 namespace dtrain::config {
 namespace {
 
-constexpr std::string_view kNone = "only its default is taken";
-
 // A flag, and the value that changes nothing.
 using Row = std::pair<std::string_view, std::string_view>;
 constexpr auto kRows = std::to_array<Row>({
@@ -107,7 +105,7 @@ const std::vector<Alias>& UnsupportedAliases() {
   static const std::vector<Alias> table = [] {
     std::vector<Alias> all;
     for (const auto& [name, harmless] : kRows)
-      all.push_back({.name = name, .words = {{harmless, ""}}, .refused = kNone});
+      all.push_back({.name = name, .words = {{harmless, ""}}, .refused = kOnlyDefault});
     return all;
   }();
   return table;

@@ -73,7 +73,7 @@ void AddTraining(const TrainPoint& point, double seconds_since, PrometheusText& 
              point.checkpoint_seconds);
 }
 
-void AddValidation(const ValPoint& point, PrometheusText& text) {
+void AddValidationGauges(const ValPoint& point, PrometheusText& text) {
   const std::string set = point.split.empty() ? "" : NamePart(point.split) + "_";
   const std::string of = point.split.empty() ? "" : "on " + point.split + " ";
   for (const Metric& metric : point.metrics) {
@@ -263,8 +263,8 @@ std::string RunMetrics::Text() const {
     AddTraining(*train_, std::chrono::duration<double>(Clock::now() - train_heard_).count(), text);
   }
   if (validation_) {
-    AddValidation(*validation_, text);
-    for (const ValPoint& further : validation_->further) AddValidation(further, text);
+    AddValidationGauges(*validation_, text);
+    for (const ValPoint& further : validation_->further) AddValidationGauges(further, text);
   }
   AddGpus(gpus, text);
   return text.Take();
