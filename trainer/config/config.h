@@ -89,7 +89,7 @@ struct ModelConfig {
   std::string freeze;  // prefixes of parameter names, separated by commas
   bool zero_init_residual = false;
   bool channels_last = true;
-  std::optional<double> dropout, attention_dropout, drop_path;  // empty: the model's default
+  std::optional<double> dropout, attention_dropout, classifier_dropout, drop_path;  // empty: the model's default
   std::optional<double> bn_momentum, bn_eps;                    // likewise
   bool activation_checkpointing = false;
 };
@@ -156,6 +156,7 @@ struct ScheduleConfig {
 struct PrecisionConfig {
   std::string name = "fp32";                 // fp32 | tf32 | fp16 | bf16
   std::string loss_scale = "dynamic";        // dynamic (with fp16 only) | a number
+  double loss_scale_start = 65536;           // with `dynamic`
   std::optional<int64_t> loss_scale_window;  // steps; empty: fairseq's for text, else 2,000
   bool memory_efficient_fp16 = false;        // weights, gradients and moments are fp16, too
 };

@@ -2,6 +2,14 @@
 // 0.12.2: fairseq/dataclass/configs.py, fairseq/tasks/masked_lm.py, fairseq/optim/adam.py and sgd.py,
 // fairseq/optim/lr_scheduler. What is not listed is the same here (the betas and epsilon of Adam, clipping, the masks'
 // shares, polynomial_decay's power, dropout), or cannot change a number.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <sstream>
+
+#include "data/error.h"
+#include "data/shown.h"
+#include "data/storage.h"
 #include "trainer/config/aliases.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
@@ -9,11 +17,18 @@
 namespace dtrain::config {
 namespace {
 
+bool ReadsSentences(const ForeignCommand& command) { return command.Value({"task"}, "") == "sentence_prediction"; }
+
 // fairseq's own are for text, and so are the last ones here.
 std::vector<std::string> DefaultsOfFairseq(const ForeignCommand& command) {
-  std::vector<std::string> flags = {
-      "--lr=0.25", "--lr_schedule=constant", "--weight_decay=0",         "--epochs=1000000",
-      "--seed=1",  "--sample_break=none",    "--tokens_per_sample=1024", "--log_interval=100"};
+  std::vector<std::string> flags = {"--lr=0.25", "--lr_schedule=constant", "--weight_decay=0", "--epochs=1000000",
+                                    "--seed=1",  "--log_interval=100"};
+  const bool reads_sentences = ReadsSentences(command);
+  const std::vector<std::string> of_task =
+      reads_sentences ? std::vector<std::string>{"--tokens_per_sample=512", "--classifier_dropout=0"}
+                      : std::vector<std::string>{"--tokens_per_sample=1024", "--sample_break=none"};
+  flags.insert(flags.end(), of_task.begin(), of_task.end());
+  if (command.Has({"fp16", "memory_efficient_fp16"})) flags.push_back("--loss_scale_start=128");
   // The fixed schedule's warmup, unlike that of polynomial_decay, does not begin with a rate of 0.
   const bool is_fixed = command.Value({"lr_scheduler"}, "fixed") == "fixed";
   if (is_fixed && command.Has({"warmup_updates"})) flags.push_back("--warmup_from_one=true");
@@ -54,13 +69,63 @@ Translation MaxUpdate(const std::string& value, const ForeignCommand& command) {
 constexpr std::string_view kOwnLoop = "dtrain chooses how ranks communicate";
 constexpr std::string_view kOwnPlan = "the model and its criterion follow from --model";
 constexpr std::string_view kOwnScale =
-    "the scale starts at 65,536 and adapts; --loss_scale=N fixes it, --max_skipped_steps ends the run";
+    "the scale has no bound below; --loss_scale=N fixes it, --max_skipped_steps ends the run";
 constexpr std::string_view kGoesOn =
     "a run resumes from its own checkpoints with all of their state; --init_weights=FILE begins anew with weights";
 constexpr std::string_view kKept = "--keep_checkpoints sets how many; the best weights are kept in addition";
-constexpr std::string_view kBest = "the weights with the smallest validation loss are the best";
+constexpr std::string_view kRowsOfModel = "rows are <s> a </s></s> b </s>, as the published models have them";
+constexpr std::string_view kAllMetrics = "a validation has them all";
 constexpr std::string_view kTokenized = "dtrain_data tokenize tokenizes text beforehand";
 constexpr std::string_view kNotYet = "leave it out";
+
+Translation TaskNamed(const std::string& value, const ForeignCommand& command) {
+  if (value == "masked_lm") return {{"--task=masked_lm", "--data_format=tokens", "--mask_special_tokens=true"}};
+  if (value != "sentence_prediction") return {.refused = "expected masked_lm | sentence_prediction"};
+  if (!command.Has({"init_token"})) return {.refused = "rows begin with <s> here; --init-token 0 is the same"};
+  return {{std::string("--task=text_") + (command.Has({"regression_target"}) ? "regression" : "classification")}};
+}
+
+// fairseq's architecture of that name is the base one.
+Translation Architecture(const std::string& value, const ForeignCommand& command) {
+  return {{"--model=" + (value == "roberta" && !command.Has({"model_config"}) ? "roberta_base" : value)}};
+}
+
+Translation PoolerDropout(const std::string& value, const ForeignCommand& command) {
+  if (ReadsSentences(command)) return {{"--classifier_dropout=" + value}};
+  return {.note = "masked words have no pooler"};
+}
+
+Translation Shortened(const std::string& value, const ForeignCommand& command) {
+  if (!ReadsSentences(command)) {
+    return value == "none" ? Translation() : Translation{.refused = "blocks that are too long are left out"};
+  }
+  if (value == "random_crop") return {.refused = "rows that are too long lose their end"};
+  return {.note = "rows that are too long lose their end, of a pair the longer text first"};
+}
+
+// With --reset-optimizer, fairseq takes a checkpoint's weights alone.
+Translation RestoreFile(const std::string& value, const ForeignCommand& command) {
+  if (value == "checkpoint_last.pt") return {};
+  if (!command.Has({"reset_optimizer"})) return {.refused = std::string(kGoesOn)};
+  return {{"--init_weights=" + value}};
+}
+
+Translation Reset(const std::string&, const ForeignCommand& command) {
+  if (command.Value({"restore_file"}, "checkpoint_last.pt") != "checkpoint_last.pt") return {};
+  return {.refused = std::string(kGoesOn)};
+}
+
+Translation BestMetric(const std::string& value, const ForeignCommand& command) {
+  const bool is_loss = value == "loss";
+  if (is_loss != command.Has({"maximize_best_checkpoint_metric"})) return {{"--best_metric=" + value}};
+  return {.refused = is_loss ? "the smallest loss is the best: leave --maximize-best-checkpoint-metric out"
+                             : "the smallest would be the best: add --maximize-best-checkpoint-metric"};
+}
+
+Translation Maximize(const std::string&, const ForeignCommand& command) {
+  if (command.Has({"best_checkpoint_metric"})) return {};
+  return {.refused = "--best-checkpoint-metric says which; the smallest loss is the best otherwise"};
+}
 
 // A number of fairseq's architecture: what it is for the base and the large one.
 template <int base, int large>
@@ -73,6 +138,7 @@ Translation SameShape(const std::string& value, const ForeignCommand& command) {
 }
 
 Translation SamePositions(const std::string& value, const ForeignCommand& command) {
+  if (ReadsSentences(command)) return {{"--tokens_per_sample=" + value}};
   if (NumberFrom(value) == command.Number({"tokens_per_sample"}, 1024)) return {};
   return {.refused = "as many positions as --tokens-per-sample are used; leave it out"};
 }
@@ -84,7 +150,15 @@ std::vector<Alias> TaskAndModel() {
       {.name = "encoder_ffn_embed_dim", .translate = SameShape<3072, 4096>},
       {.name = "encoder_attention_heads", .translate = SameShape<12, 16>},
       {.name = "max_positions", .translate = SamePositions},
-      {.name = "criterion", .words = {{"masked_lm", ""}}},
+      {.name = "criterion", .words = {{"masked_lm", ""}, {"sentence_prediction", ""}}},
+      {.name = "regression_target", .takes_value = false, .translate = OfAnother},
+      {.name = "init_token", .words = {{"0", ""}}, .refused = kRowsOfModel},
+      {.name = "separator_token", .words = {{"2", ""}}, .refused = kRowsOfModel},
+      {.name = "no_shuffle", .takes_value = false, .refused = "samples have another order in each epoch"},
+      {.name = "classification_head_name", .reason = kOwnPlan},
+      {.name = "report_mcc", .takes_value = false, .reason = kAllMetrics},
+      {.name = "report_acc_and_f1", .takes_value = false, .reason = kAllMetrics},
+      {.name = "report_pearson_and_spearman", .takes_value = false, .reason = kAllMetrics},
       {.name = "arch",
        .flag = "model",
        .words = {{"efficientnet-b0", "efficientnet_b0"}, {"efficientnet-b4", "efficientnet_b4"}},  // NVIDIA's
@@ -93,8 +167,8 @@ std::vector<Alias> TaskAndModel() {
       {.name = "activation_fn", .words = {{"gelu", ""}}},
       {.name = "encoder_layerdrop", .words = {{"0", ""}, {"0.0", ""}}},
       {.name = "activation_dropout", .words = {{"0", ""}, {"0.0", ""}}},
-      {.name = "pooler_dropout", .reason = "masked words have no pooler"},
-      {.name = "pooler_activation_fn", .reason = "masked words have no pooler"},
+      {.name = "pooler_dropout", .translate = PoolerDropout},
+      {.name = "pooler_activation_fn", .words = {{"tanh", ""}}},
       {.name = "layernorm_embedding", .takes_value = false, .reason = kOwnPlan},
       {.name = "load_checkpoint_heads", .takes_value = false, .reason = "there are no heads of sentences"},
       {.name = "min_params_to_wrap", .reason = kOwnLoop},
@@ -126,7 +200,8 @@ std::vector<Alias> DataAndBatches() {
       {.name = "skip_invalid_size_inputs_valid_test",
        .takes_value = false,
        .reason = "blocks that are too long are left out"},
-      {.name = "shorten_method", .words = {{"none", ""}}, .refused = "blocks that are too long are left out"},
+      {.name = "shorten_method", .translate = Shortened},
+      {.name = "ignore_unused_valid_subsets", .takes_value = false, .reason = "--val-split names the split"},
       {.name = "required_batch_size_multiple", .words = {{"1", ""}}, .refused = "batches are not cut to a multiple"},
       {.name = "bpe", .reason = kTokenized},
       {.name = "gpt2_encoder_json", .reason = kTokenized},
@@ -156,9 +231,9 @@ std::vector<Alias> Optimization() {
       {.name = "on_cpu_convert_precision", .takes_value = false, .reason = kOwnLoop},
       {.name = "fp16", .takes_value = false, .implied = {"--precision=fp16"}},
       {.name = "bf16", .takes_value = false, .implied = {"--precision=bf16"}},
-      {.name = "fp16_init_scale", .words = {{"128", "", "", kOwnScale}}, .refused = kOwnScale},
+      {.name = "fp16_init_scale", .flag = "loss_scale_start"},
       {.name = "fp16_scale_tolerance", .words = {{"0", ""}}, .refused = kOwnScale},
-      {.name = "threshold_loss_scale", .refused = kOwnScale},
+      {.name = "threshold_loss_scale", .words = {{"1", "", "", kOwnScale}}, .refused = kOwnScale},
       {.name = "min_loss_scale", .words = {{"1e-4", ""}}, .refused = kOwnScale},
       {.name = "fp16_scale_window", .flag = "loss_scale_window"},
   };
@@ -193,13 +268,13 @@ std::vector<Alias> Run() {
       {.name = "plasma_path", .reason = kOwnLoop},
       {.name = "reset_logging", .takes_value = false, .reason = kOwnLoop},
       {.name = "no_save", .takes_value = false, .implied = {"--save_every_epochs=0"}},
-      {.name = "restore_file", .words = {{"checkpoint_last.pt", ""}}, .refused = kGoesOn},
-      {.name = "reset_optimizer", .takes_value = false, .refused = kGoesOn},
-      {.name = "reset_dataloader", .takes_value = false, .refused = kGoesOn},
-      {.name = "reset_meters", .takes_value = false, .refused = kGoesOn},
-      {.name = "reset_lr_scheduler", .takes_value = false, .refused = kGoesOn},
-      {.name = "best_checkpoint_metric", .words = {{"loss", ""}}, .refused = kBest},
-      {.name = "maximize_best_checkpoint_metric", .takes_value = false, .refused = kBest},
+      {.name = "restore_file", .translate = RestoreFile},
+      {.name = "reset_optimizer", .takes_value = false, .translate = Reset},
+      {.name = "reset_dataloader", .takes_value = false, .translate = Reset},
+      {.name = "reset_meters", .takes_value = false, .translate = Reset},
+      {.name = "reset_lr_scheduler", .takes_value = false, .translate = Reset},
+      {.name = "best_checkpoint_metric", .translate = BestMetric},
+      {.name = "maximize_best_checkpoint_metric", .takes_value = false, .translate = Maximize},
       {.name = "validate_interval", .flag = "eval_every_epochs"},
       {.name = "patience",
        .flag = "stop_after_epochs_without_gain",
@@ -250,7 +325,85 @@ std::vector<Alias> Ranks() {
   };
 }
 
+// The groups of fairseq-hydra-train's settings.
+constexpr std::array kGroups = {"common",    "task",  "checkpoint",   "distributed_training", "criterion", "dataset",
+                                "optimizer", "model", "lr_scheduler", "optimization",         "bmuf",      "ema"};
+
+// Returns the flag of fairseq-train that a setting is: of `_name` the group's. None is left of one that is off, or that
+// a file leaves to the command line.
+std::optional<std::string> FlagOf(const std::string& group, const std::string& key, std::string value) {
+  for (const char quote : {'"', '\''}) {
+    if (value.size() > 1 && value.front() == quote && value.back() == quote) value = value.substr(1, value.size() - 2);
+  }
+  if (value.starts_with('[')) value = WithoutBrackets(value);
+  if (value == "false" || value == "null" || value == "???" || value.empty()) return std::nullopt;
+  const std::string name = group == "model" && key == "_name" ? "arch"
+                           : key == "_name"                   ? group
+                           : group == "task" && key == "data" ? "data_dir"
+                                                              : key;
+  return "--" + name + (value == "true" ? "" : "=" + value);
+}
+
+// Reads the settings of a file of two levels, as fairseq's examples are.
+std::vector<std::string> FlagsOfYaml(const std::string& path, std::vector<std::string>& mistakes) {
+  std::vector<std::string> flags;
+  std::string group, line;
+  std::istringstream file;
+  try {
+    const std::vector<uint8_t> bytes = data::ReadWholeFile(path, uint64_t{1} << 20);
+    file.str(std::string(bytes.begin(), bytes.end()));
+  } catch (const Error& error) {
+    mistakes.push_back(std::string("--config-name: ") + error.what());
+  }
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    if (const size_t comment = line.find(" #"); comment != std::string::npos) line.erase(comment);
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    const size_t begin = line.find_first_not_of(' '), colon = line.find(':');
+    if (line.empty() || line[begin] == '#') continue;
+    if (colon == std::string::npos || (begin > 0 && group.empty())) {
+      mistakes.push_back(Shown(path) + ":" + std::to_string(number) + ": expected 'group:' or '  key: value'");
+      return {};
+    }
+    const std::string key = line.substr(begin, colon - begin);
+    const size_t value = line.find_first_not_of(' ', colon + 1);
+    if (begin == 0) group = key;
+    if (value == std::string::npos || group == "hydra") continue;
+    const auto flag = begin == 0 ? FlagOf(key, "_name", line.substr(value)) : FlagOf(group, key, line.substr(value));
+    if (flag) flags.push_back(*flag);
+  }
+  return flags;
+}
+
 }  // namespace
+
+std::vector<command_line::Argument> WithoutHydra(const std::vector<command_line::Argument>& arguments,
+                                                 std::vector<std::string>& mistakes) {
+  std::vector<command_line::Argument> flags, of_file;
+  std::string folder, name;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& text = arguments[i].text;
+    const std::string flag = FlagName(arguments[i]);
+    std::string* const part = flag == "config_dir" ? &folder : flag == "config_name" ? &name : nullptr;
+    const size_t dot = text.find('.'), equals = text.find('=');
+    if (part != nullptr) {
+      *part = FlagValue(arguments, i);
+      if (equals == std::string::npos) ++i;
+    } else if (flag.empty() && equals != std::string::npos && dot < equals &&
+               std::find(kGroups.begin(), kGroups.end(), text.substr(0, dot)) != kGroups.end()) {
+      const auto of_setting =
+          FlagOf(text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), text.substr(equals + 1));
+      if (of_setting) flags.push_back({*of_setting, arguments[i].place});
+    } else {
+      flags.push_back(arguments[i]);
+    }
+  }
+  if (name.empty()) return flags;
+  for (const std::string& flag : FlagsOfYaml(folder + (folder.empty() ? "" : "/") + name + ".yaml", mistakes)) {
+    of_file.push_back({flag, ""});
+  }
+  flags.insert(flags.begin(), of_file.begin(), of_file.end());
+  return flags;
+}
 
 const ForeignProgram& FairseqProgram() {
   static const ForeignProgram program = {
@@ -266,9 +419,9 @@ const ForeignProgram& FairseqProgram() {
                      {"warmup_updates"},
                      {"total_num_update"}},
       .defaults = DefaultsOfFairseq,
-      .rows = {{.name = "task",
-                .flag = "task",
-                .words = {{"masked_lm", "masked_lm", "--data_format=tokens --mask_special_tokens"}}},
+      .rows = {{.name = "task", .translate = TaskNamed},
+               {.name = "arch", .translate = Architecture},
+               {.name = "num_classes", .reason = "there are as many as the data's labels have"},
                {.name = "optimizer",
                 .flag = "optimizer",
                 .words = {{"adam", "fairseq_adam"},

@@ -389,6 +389,9 @@ DTRAIN_FLAG(double, dropout, model.dropout, Below(1), "probability", "Dropout pr
             .also_off = {"0"})
 DTRAIN_FLAG(double, attention_dropout, model.attention_dropout, Below(1), "probability",
             "Dropout probability of the attention weights; not given: the model's own.", .also_off = {"0"})
+DTRAIN_FLAG(double, classifier_dropout, model.classifier_dropout, Below(1), "probability",
+            "Dropout probability in the head that classifies text; not given: that of --dropout, or of config.json.",
+            .used_by = kSentences, .also_off = {"0"})
 DTRAIN_FLAG(double, drop_path, model.drop_path, Below(1), "probability",
             "EfficientNet: probability that a sample skips a residual block (stochastic depth), rising linearly with "
             "depth from 0 to this value; not given: 0.2.", .also_off = {"0"})
@@ -523,6 +526,8 @@ DTRAIN_FLAG(string, precision, precision.name, OneOf("fp32 | tf32 | fp16 | bf16 
 DTRAIN_FLAG(string, loss_scale, precision.loss_scale, Anything(), "",
             "Factor on the loss in the backward pass: a number, or dynamic (with fp16: grows, and shrinks after an "
             "overflow).")
+DTRAIN_FLAG(double, loss_scale_start, precision.loss_scale_start, MoreThan(0), "",
+            "With --loss_scale=dynamic: the scale of the first step.")
 DTRAIN_FLAG(int64, loss_scale_window, precision.loss_scale_window, AtLeast(1), "steps",
             "With --loss_scale=dynamic: consecutive good steps before the loss scale doubles; not given: 2000, for "
             "text 2^14 / (ranks x grad_accum_steps) as in fairseq.")

@@ -22,7 +22,7 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
   }
   if (!optim::PrecisionNamed(precision.name).scales_loss) return std::nullopt;
   const int64_t window = precision.loss_scale_window.value_or(tasks::KindOf(config).LossScaleWindow(config));
-  return optim::LossScaler({.growth_interval = window}, device);
+  return optim::LossScaler({.initial = precision.loss_scale_start, .growth_interval = window}, device);
 }
 
 // --layer_decay and --backbone_lr_factor; null if all parameters learn at the same rate. The head comes after the

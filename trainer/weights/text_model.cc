@@ -193,7 +193,8 @@ int64_t BenchVocabulary(const config::Config& config) {
 models::ClassifierOptions ClassifierOf(const config::Config& config, const WeightsOutline& weights,
                                        std::vector<std::string> labels, bool regression) {
   models::ClassifierOptions head{.labels = std::move(labels), .regression = regression};
-  if (!config.model.dropout) head.dropout = HeadDropout(config.model, weights);
+  head.dropout = config.model.classifier_dropout;
+  if (!head.dropout && !config.model.dropout) head.dropout = HeadDropout(config.model, weights);
   return head;
 }
 

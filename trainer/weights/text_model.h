@@ -51,7 +51,7 @@ std::string TakeTokensOfModel(config::Config& config);
 int64_t BenchVocabulary(const config::Config& config);
 
 // Returns the head of a classifier of sequences, or of a regression, with one of `labels` for each output. Its dropout
-// is --dropout, else that of the config.json of the shape. Throws as TextOptionsOf does.
+// is --classifier_dropout, else --dropout, else that of the config.json of the shape. Throws as TextOptionsOf does.
 models::ClassifierOptions ClassifierOf(const config::Config& config, const WeightsOutline& weights,
                                        std::vector<std::string> labels, bool regression);
 
