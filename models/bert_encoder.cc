@@ -26,6 +26,7 @@ TextShape EncoderOptions::shape() const {
           .padding_id = padding_id,
           .first_position = first_position,
           .longest_sequence = max_positions - first_position,
+          .token_types = token_types,
           .dropout = dropout,
           .attention_dropout = attention_dropout,
           .checkpoint_activations = checkpoint_activations};
@@ -46,25 +47,35 @@ BertEmbeddingsImpl::BertEmbeddingsImpl(const EncoderOptions& options) : dropout_
   word_embeddings = register_module("word_embeddings", Embedding(options.vocab_size, hidden, options.padding_id));
   position_embeddings =
       register_module("position_embeddings", Embedding(options.max_positions, hidden, options.first_position - 1));
-  token_type_embeddings = register_module("token_type_embeddings", Embedding(options.token_types, hidden));
+  if (options.token_types > 0) {
+    token_type_embeddings = register_module("token_type_embeddings", Embedding(options.token_types, hidden));
+  }
   norm_ = register_module("LayerNorm", LayerNorm(hidden, options.layer_norm_epsilon));
 }
 
 Forked BertEmbeddingsImpl::forward(const Sequences& sequences) {
   const at::Tensor& words_VH = word_embeddings->weight;
+  const bool has_types = !token_type_embeddings.is_empty() && sequences.token_types.defined();
+  // Without token types, all are of the first.
+  const at::Tensor type_H =
+      token_type_embeddings.is_empty() || has_types ? at::Tensor() : token_type_embeddings->weight[0];
+  const at::Tensor words_SH = word_embeddings(sequences.ids);
+  at::Tensor positions_SH = position_embeddings(sequences.positions);
   const bool has_kernels = kernels_ != nullptr && HasTextKernels(words_VH, words_VH.size(1));
   if (has_kernels && is_training() && sequences.ids.numel() > 0) {
-    return NormalisedFirst(*kernels_, word_embeddings(sequences.ids), position_embeddings(sequences.positions),
-                           {.x_bias = token_type_embeddings->weight[0],
+    if (has_types) positions_SH = positions_SH + token_type_embeddings(sequences.token_types);
+    return NormalisedFirst(*kernels_, words_SH, positions_SH,
+                           {.x_bias = type_H,
                             .weight = norm_->weight,
                             .bias = norm_->bias,
                             .epsilon = norm_->epsilon(),
                             .dropout = dropout_},
                            ProductType(words_VH));
   }
-  const at::Tensor x =
-      word_embeddings(sequences.ids) + token_type_embeddings->weight[0] + position_embeddings(sequences.positions);
-  const at::Tensor y = at::dropout(norm_(x), dropout_, is_training());
+  at::Tensor x_SH = words_SH;
+  if (has_types) x_SH = x_SH + token_type_embeddings(sequences.token_types);
+  if (type_H.defined()) x_SH = x_SH + type_H;
+  const at::Tensor y = at::dropout(norm_(x_SH + positions_SH), dropout_, is_training());
   return {y, y};
 }
 
@@ -79,12 +90,15 @@ BertLayerImpl::BertLayerImpl(const EncoderOptions& options)
   intermediate_ = Dense(hidden, inner);
   output_ = Dense(inner, hidden);
   output_norm_ = LayerNorm(hidden, options.layer_norm_epsilon);
-  register_module(
-      "attention",
-      Group({{"self", Group({{"query", query_.ptr()}, {"key", key_.ptr()}, {"value", value_.ptr()}})},
-             {"output", Group({{"dense", attention_output_.ptr()}, {"LayerNorm", attention_norm_.ptr()}})}}));
-  register_module("intermediate", Group({{"dense", intermediate_.ptr()}}));
-  register_module("output", Group({{"dense", output_.ptr()}, {"LayerNorm", output_norm_.ptr()}}));
+  const EncoderNames& names = options.names;
+  RegisterAt(*this, names.query, query_.ptr());
+  RegisterAt(*this, names.key, key_.ptr());
+  RegisterAt(*this, names.value, value_.ptr());
+  RegisterAt(*this, names.attention_output, attention_output_.ptr());
+  RegisterAt(*this, names.attention_norm, attention_norm_.ptr());
+  RegisterAt(*this, names.intermediate, intermediate_.ptr());
+  RegisterAt(*this, names.output, output_.ptr());
+  RegisterAt(*this, names.output_norm, output_norm_.ptr());
 }
 
 at::Tensor BertLayerImpl::Dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
@@ -130,6 +144,14 @@ Forked BertLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences& se
   return AddNormalised(inner, output_, y_RH.shortcut, output_norm_);
 }
 
+std::optional<int64_t> LayerOfEncoder(std::string_view parameter) {
+  constexpr std::string_view kLayer = ".layer.";
+  if (const size_t found = parameter.find(kLayer); found != std::string_view::npos) {
+    return 1 + std::stoll(std::string(parameter.substr(found + kLayer.size())));
+  }
+  return parameter.find(".embeddings.") != std::string_view::npos ? std::optional<int64_t>(0) : std::nullopt;
+}
+
 BertEncoder::BertEncoder(const char* name, const EncoderOptions& options)
     : TextModel(options.shape()), options_(options) {
   embeddings_ = BertEmbeddings(options);
@@ -138,7 +160,8 @@ BertEncoder::BertEncoder(const char* name, const EncoderOptions& options)
     layers_.emplace_back(options);
     layers->register_module(std::to_string(i), layers_.back());
   }
-  register_module(name, Group({{"embeddings", embeddings_.ptr()}, {"encoder", Group({{"layer", layers}})}}));
+  const auto encoder = register_module(name, Group({{"embeddings", embeddings_.ptr()}}));
+  RegisterAt(*encoder, options.names.layers, layers);
   DrawWeights(*this);
   at::NoGradGuard no_grad;
   embeddings_->word_embeddings->weight[options.padding_id].zero_();

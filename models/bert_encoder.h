@@ -6,12 +6,23 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "models/layers.h"
 #include "models/text_model.h"
 
 namespace dtrain::models {
+
+// Where a family has the parts of its encoder, below the encoder's own name. The defaults are BERT's.
+struct EncoderNames {
+  const char* layers = "encoder.layer";
+  // In each layer.
+  const char *query = "attention.self.query", *key = "attention.self.key", *value = "attention.self.value";
+  const char *attention_output = "attention.output.dense", *attention_norm = "attention.output.LayerNorm";
+  const char *intermediate = "intermediate.dense", *output = "output.dense", *output_norm = "output.LayerNorm";
+};
 
 // The defaults are RoBERTa-base's.
 struct EncoderOptions {
@@ -21,7 +32,7 @@ struct EncoderOptions {
   int64_t heads = 12;
   int64_t intermediate_size = 3072;
   int64_t max_positions = 514;  // rows of the position embeddings: first_position + the longest sequence
-  int64_t token_types = 1;      // rows of the token-type embeddings; only the first is used
+  int64_t token_types = 1;      // rows of the token-type embeddings; 0: there are none
   int64_t padding_id = 1;
   int64_t first_position = 2;  // TextShape
   double layer_norm_epsilon = 1e-5;
@@ -29,13 +40,16 @@ struct EncoderOptions {
   double dropout = 0.1;
   double attention_dropout = 0.1;
   bool checkpoint_activations = false;  // TextShape
+  // <s> and </s> of its tokenizer, which a config.json mentions; empty: it does not.
+  std::optional<int64_t> begin_id = 0, end_id = 2;
+  EncoderNames names = {};
 
   TextShape shape() const;
   EncoderOptions With(const TextShape& shape) const;
 };
 
-// The sum of three embeddings, normalised. In training steps, all but the look-ups is done by the device's kernels, as
-// in a layer.
+// The sum of two or three embeddings, normalised. In training steps, all but the look-ups is done by the device's
+// kernels, as in a layer.
 class BertEmbeddingsImpl : public torch::nn::Module {
  public:
   explicit BertEmbeddingsImpl(const EncoderOptions& options);
@@ -87,6 +101,9 @@ class BertLayerImpl : public torch::nn::Module, public HalfWeightUser {
   HalfWeight half_weights_;  // of the three
 };
 TORCH_MODULE(BertLayer);
+
+// Family::layer_of for such models.
+std::optional<int64_t> LayerOfEncoder(std::string_view parameter);
 
 // A model with the encoder as its part `name`. Its subclasses add their heads.
 class BertEncoder : public TextModel {

@@ -1,6 +1,7 @@
 // Everything in which families of models differ, so that only a family's own file knows the family.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,6 +46,14 @@ struct Model {
 struct Head {
   std::string module;              // `fc`, `classifier.1`, `lm_head`
   std::string output_weight = {};  // the name of its last weight (classes, features); empty if the data has no classes
+  // Further modules, within the backbone or also another head's: `bert.pooler`. Weights of another task may have them.
+  std::vector<std::string> more = {};
+
+  // Whether a parameter is in one of its modules.
+  bool Has(std::string_view parameter) const {
+    const auto lies_in = [parameter](const std::string& name) { return parameter.starts_with(name + "."); };
+    return lies_in(module) || std::ranges::any_of(more, lies_in);
+  }
 };
 
 // How a model computes something else with the same weights.
@@ -57,17 +66,20 @@ struct Unlike {
 struct TextFamily {
   std::string model_type = {};                  // in a config.json
   std::string backbone = {};                    // the module that is no head: base_model_prefix of transformers
-  std::string classifier = {};                  // transformers' class with the head that classifies
+  std::string classifier = {};                  // transformers' class with the head that classifies sequences
+  std::string token_classifier = {};            // the same for tokens
   std::string tokenizer = {};                   // transformers' class for the byte-level BPE that is exported
   std::vector<std::string> word_rows = {};      // names of the tensors with a row for each word
   std::vector<const char*> unseen_fields = {};  // of a config.json, which shapes of weights do not show
   // Reads a config.json; weights of these shapes have the last word on sizes. Throws std::invalid_argument that names
   // what is out of range.
-  TextOptions (*from_json)(const nlohmann::json& config, const WeightShapes& weights) = nullptr;
-  // Returns the number of outputs of the head that classifies, in any naming; 0 if there is none.
+  std::function<TextOptions(const nlohmann::json& config, const WeightShapes& weights)> from_json = nullptr;
+  // Returns the number of outputs of the head that classifies sequences or tokens, in any naming; 0 if there is none.
   int64_t (*classifier_outputs)(const WeightShapes& weights) = nullptr;
+  // Returns whether that head, without a config.json that says so, is of tokens.
+  bool (*labels_tokens)(const WeightShapes& weights) = nullptr;
   // Adds the tensors that are others under two names, for a state_dict as transformers has it. Null: there are none.
-  NamedWeights (*with_tied_decoder)(NamedWeights weights) = nullptr;
+  std::function<NamedWeights(NamedWeights weights)> with_tied_decoder = nullptr;
   // Converts weights under the names here to fairseq's. Null: it has no such model.
   NamedWeights (*fairseq_names)(const NamedWeights& weights, const TextShape& shape) = nullptr;
 };
@@ -80,7 +92,7 @@ struct Family {
   std::vector<Model> models;         // of text, the first one has any shape
   // The fields in Hugging Face's config.json of these models, beyond those of every model: a JSON object with a row for
   // each field, as data/shallow_json.h describes them. A config.json with other fields, or other values, is refused.
-  const char* config_fields = "{}";
+  std::string config_fields = "{}";
   // Whether its networks take LibTorch's max pooling, whose gradient LibTorch lists as nondeterministic although its
   // kernels add in a fixed order (2.11, DilatedMaxPool2d.cu).
   bool pools_maxima = false;
@@ -92,8 +104,8 @@ struct Family {
   std::string (*naming_of)(const WeightShapes& weights) = nullptr;
   // Converts weights under other programs' names to those here. Names of what no model here has are appended to
   // `left_out`. Throws std::invalid_argument if the weights cannot be used. Null: there are no other names.
-  NamedWeights (*own_names)(const NamedWeights& weights, const Model& model,
-                            std::vector<std::string>* left_out) = nullptr;
+  std::function<NamedWeights(const NamedWeights& weights, const Model& model, std::vector<std::string>* left_out)>
+      own_names = nullptr;
   // Converts weights under the names here to timm's. Null: timm's are the same.
   NamedWeights (*timm_names)(const NamedWeights& weights, const Model& model) = nullptr;
   // Returns the place of a parameter from the bottom: 0 for the embeddings, n + 1 for layer n; empty for the head.

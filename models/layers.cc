@@ -212,13 +212,13 @@ at::Tensor Silu(const at::Tensor& x) {
   return at::silu(x);
 }
 
-LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial) {
+LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial, bool has_bias) {
   weight = register_parameter("weight", at::empty({out_features, in_features}, DeviceOfNewWeights()));
-  bias = register_parameter("bias", at::zeros(out_features, DeviceOfNewWeights()));
+  if (has_bias) bias = register_parameter("bias", at::zeros(out_features, DeviceOfNewWeights()));
   if (initial == InitialWeights::kNotYet) return;
   const double bound = 1 / std::sqrt(static_cast<double>(in_features));
   torch::nn::init::uniform_(weight, -bound, bound);
-  torch::nn::init::uniform_(bias, -bound, bound);
+  if (has_bias) torch::nn::init::uniform_(bias, -bound, bound);
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
@@ -229,9 +229,9 @@ at::Tensor LinearImpl::forward(const at::Tensor& x) {
   return ShapeOf(sizes);
 }
 
-LayerNormImpl::LayerNormImpl(int64_t features, double epsilon) : epsilon_(epsilon) {
+LayerNormImpl::LayerNormImpl(int64_t features, double epsilon, bool has_bias) : epsilon_(epsilon) {
   weight = register_parameter("weight", at::ones(features, DeviceOfNewWeights()));
-  bias = register_parameter("bias", at::zeros(features, DeviceOfNewWeights()));
+  if (has_bias) bias = register_parameter("bias", at::zeros(features, DeviceOfNewWeights()));
 }
 
 at::Tensor LayerNormImpl::forward(const at::Tensor& x) {
@@ -249,6 +249,22 @@ std::shared_ptr<torch::nn::Module> Group(
   auto group = std::make_shared<torch::nn::Module>();
   for (const auto& [name, child] : children) group->register_module(name, child);
   return group;
+}
+
+torch::nn::Module& GroupAt(torch::nn::Module& root, std::string_view path) {
+  if (path.empty()) return root;
+  const size_t dot = path.rfind('.');
+  torch::nn::Module& above = dot == std::string_view::npos ? root : GroupAt(root, path.substr(0, dot));
+  const std::string name(path.substr(dot + 1));  // npos + 1 is 0
+  const auto children = above.named_children();
+  if (const auto* found = children.find(name)) return **found;
+  return *above.register_module(name, Group({}));
+}
+
+void RegisterAt(torch::nn::Module& root, std::string_view path, std::shared_ptr<torch::nn::Module> module) {
+  const size_t dot = path.rfind('.');
+  GroupAt(root, dot == std::string_view::npos ? "" : path.substr(0, dot))
+      .register_module(std::string(path.substr(dot + 1)), std::move(module));
 }
 
 void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsilon,

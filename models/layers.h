@@ -13,6 +13,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "models/depthwise_convolution.h"
@@ -141,14 +142,15 @@ enum class InitialWeights {
 // Fully connected layer with torch.nn.Linear's initial weights. `weight`: (out, in); `bias`: (out).
 class LinearImpl : public torch::nn::Module, public HalfWeightUser {
  public:
-  LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial = InitialWeights::kDrawn);
+  LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial = InitialWeights::kDrawn,
+             bool has_bias = true);
   at::Tensor forward(const at::Tensor& x);
   void UseHalfWeights(HalfWeights& copies) override { half_weight_ = copies.CopyOf({weight}); }
 
   // Returns what forward multiplies by: the weight, or its copy.
   at::Tensor WeightForProducts() const { return ForProducts(*this, half_weight_, weight); }
 
-  at::Tensor weight, bias;
+  at::Tensor weight, bias;  // bias: undefined if there is none
 
  private:
   HalfWeight half_weight_;
@@ -158,12 +160,12 @@ TORCH_MODULE(Linear);
 // Layer normalisation over the last dimension. Initially `weight` is 1 and `bias` 0.
 class LayerNormImpl : public torch::nn::Module {
  public:
-  LayerNormImpl(int64_t features, double epsilon);
+  LayerNormImpl(int64_t features, double epsilon, bool has_bias = true);
   at::Tensor forward(const at::Tensor& x);
 
   double epsilon() const { return epsilon_; }
 
-  at::Tensor weight, bias;
+  at::Tensor weight, bias;  // bias: undefined if there is none
 
  private:
   double epsilon_;
@@ -187,6 +189,12 @@ TORCH_MODULE(Embedding);
 // Returns a module without weights of its own, which adds its name to the names of its children.
 std::shared_ptr<torch::nn::Module> Group(
     std::initializer_list<std::pair<const char*, std::shared_ptr<torch::nn::Module>>> children);
+
+// Returns the module at a path such as `attention.self` below `root`. What is missing of the path becomes Groups.
+torch::nn::Module& GroupAt(torch::nn::Module& root, std::string_view path);
+
+// Registers `module` at a path below `root`, whose last part is its own name.
+void RegisterAt(torch::nn::Module& root, std::string_view path, std::shared_ptr<torch::nn::Module> module);
 
 // Changes ε or momentum of every BatchNorm2d inside `model`. An empty value leaves the model's own.
 void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsilon,

@@ -9,7 +9,12 @@ namespace dtrain::models {
 // Each is in the file of its networks.
 Family EfficientNetFamily();
 Family ResNetFamily();
+Family BertFamily();
+Family CamembertFamily();
+Family DistilBertFamily();
+Family ModernBertFamily();
 Family RobertaFamily();
+Family XlmRobertaFamily();
 
 namespace {
 
@@ -36,11 +41,18 @@ int64_t CountBlocks(const WeightShapes& weights, const std::string& prefix) {
 }  // namespace
 
 const std::vector<Family>& Families() {
+  // clang-format off
   static const std::vector<Family> table = {
       EfficientNetFamily(),
       ResNetFamily(),
-      RobertaFamily(),
+      BertFamily(),
+      DistilBertFamily(),
+      ModernBertFamily(),
+      RobertaFamily(),  // before those that share its names
+      CamembertFamily(),
+      XlmRobertaFamily(),
   };
+  // clang-format on
   return table;
 }
 

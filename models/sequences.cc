@@ -40,24 +40,54 @@ at::Tensor ByHead(const at::Tensor& x_SH, int64_t heads, int64_t length) {
 // N×heads×T×d → S×H.
 at::Tensor Flat(const at::Tensor& y) { return y.transpose(1, 2).reshape({-1, y.size(1) * y.size(3)}); }
 
+// Returns which of `keys` places from `first_key` on are at most `window` from each of `queries` places from
+// `first_query` on: bool, queries×keys.
+at::Tensor Near(int64_t first_query, int64_t queries, int64_t first_key, int64_t keys, int64_t window,
+                at::Device device) {
+  const auto places = [&](int64_t first, int64_t count) { return at::arange(first, first + count, device); };
+  return (places(first_query, queries).unsqueeze(1) - places(first_key, keys)).abs().le(window);
+}
+
 at::Tensor AttendPadded(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
-                        const Sequences& sequences, double dropout) {
+                        const Sequences& sequences, double dropout, const std::optional<int64_t>& window) {
   const int64_t length = sequences.padded_length;
   std::optional<at::Tensor> mask;
   if (sequences.attended.defined()) mask = sequences.attended.view({-1, 1, 1, length});
+  if (window && *window < length - 1) {
+    const at::Tensor near = Near(0, length, 0, length, *window, q_SH.device());
+    // Padding far from all tokens attends to itself, since attention to nothing is undefined.
+    mask = mask ? near.logical_and(*mask).logical_or(Near(0, length, 0, length, 0, q_SH.device())) : near;
+  }
   return Flat(at::scaled_dot_product_attention(ByHead(q_SH, heads, length), ByHead(k_SH, heads, length),
                                                ByHead(v_SH, heads, length), mask, dropout));
 }
 
+// Returns N×heads×T×d. Within a window, blocks of queries see the keys around them alone, so that the work grows with
+// the length and not with its square.
+at::Tensor AttendInBlocks(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double dropout,
+                          int64_t window) {
+  const int64_t length = q.size(2), block = std::max<int64_t>(4 * window, 64);
+  std::vector<at::Tensor> outputs;
+  for (int64_t first = 0; first < length; first += block) {
+    const int64_t end = std::min(length, first + block);
+    const int64_t first_key = std::max<int64_t>(0, first - window), end_key = std::min(length, end + window);
+    outputs.push_back(at::scaled_dot_product_attention(
+        q.slice(2, first, end), k.slice(2, first_key, end_key), v.slice(2, first_key, end_key),
+        Near(first, end - first, first_key, end_key - first_key, window, q.device()), dropout));
+  }
+  return at::cat(outputs, 2);
+}
+
 at::Tensor AttendOneByOne(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
-                          const std::vector<int64_t>& lengths, double dropout) {
+                          const std::vector<int64_t>& lengths, double dropout, const std::optional<int64_t>& window) {
   const auto q = q_SH.split_with_sizes(lengths), k = k_SH.split_with_sizes(lengths), v = v_SH.split_with_sizes(lengths);
   std::vector<at::Tensor> outputs;
   outputs.reserve(lengths.size());
   for (size_t i = 0; i < lengths.size(); ++i) {
-    outputs.push_back(
-        Flat(at::scaled_dot_product_attention(ByHead(q[i], heads, lengths[i]), ByHead(k[i], heads, lengths[i]),
-                                              ByHead(v[i], heads, lengths[i]), {}, dropout)));
+    const auto by_head = [&](const std::vector<at::Tensor>& all) { return ByHead(all[i], heads, lengths[i]); };
+    outputs.push_back(Flat(window && *window < lengths[i] - 1
+                               ? AttendInBlocks(by_head(q), by_head(k), by_head(v), dropout, *window)
+                               : at::scaled_dot_product_attention(by_head(q), by_head(k), by_head(v), {}, dropout)));
   }
   return at::cat(outputs);
 }
@@ -72,14 +102,16 @@ bool TakesFlashAttention(at::ScalarType type, int64_t features, int capability) 
 }
 
 at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
-                             const Sequences& sequences, double dropout, bool flash) {
+                             const Sequences& sequences, double dropout, bool flash,
+                             const std::optional<int64_t>& window) {
   const int64_t features = q_SH.size(1) / heads;
   const int64_t longest = sequences.most_tokens;
   const auto by_head = [&](const at::Tensor& x_SH) { return x_SH.view({-1, heads, features}); };
   const at::Tensor q = by_head(q_SH), k = by_head(k_SH), v = by_head(v_SH);
   if (flash) {
     return std::get<0>(at::_flash_attention_forward(q, k, v, sequences.offsets, sequences.offsets, longest, longest,
-                                                    dropout, /*is_causal=*/false, /*return_debug_mask=*/false))
+                                                    dropout, /*is_causal=*/false, /*return_debug_mask=*/false,
+                                                    /*scale=*/{}, window, window))
         .flatten(1);
   }
   constexpr int64_t kNoMask = 0;
@@ -92,32 +124,39 @@ at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, con
 
 Sequences Sequences::To(at::Device device) const {
   Sequences moved = *this;
-  for (at::Tensor* tensor : {&moved.ids, &moved.positions, &moved.attended, &moved.offsets}) {
+  for (at::Tensor* tensor : {&moved.ids, &moved.positions, &moved.token_types, &moved.attended, &moved.offsets}) {
     if (tensor->defined()) *tensor = tensor->to(device, /*non_blocking=*/true);
   }
   return moved;
 }
 
 at::Tensor PositionsOf(const at::Tensor& ids_NT, const TextShape& shape) {
+  if (shape.first_position == 0) {
+    return at::arange(ids_NT.size(1), ids_NT.options()).clamp_max_(shape.longest_sequence - 1).expand_as(ids_NT);
+  }
   const at::Tensor is_token = ids_NT.ne(shape.padding_id);
-  return (is_token.cumsum(1) * is_token + (shape.first_position - 1)).clamp_min_(0);
+  return is_token.cumsum(1) * is_token + (shape.first_position - 1);
 }
 
-Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape) {
+Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape,
+                 const at::Tensor& types_NT) {
   Sequences sequences;
   sequences.ids = ids_NT.flatten();
   sequences.positions = PositionsOf(ids_NT, shape).flatten();
+  if (types_NT.defined()) sequences.token_types = types_NT.flatten();
   sequences.padded_length = ids_NT.size(1);
   sequences.attended = attended_NT;
   return sequences;
 }
 
-Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape, at::Tensor* kept) {
+Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape, at::Tensor* kept,
+                 const at::Tensor& types_NT) {
   const at::Tensor attended = attended_NT.defined() ? attended_NT : at::ones_like(ids_NT, at::kBool);
   const at::Tensor places = attended.flatten().nonzero().squeeze(1);
   Sequences sequences;
   sequences.ids = ids_NT.flatten().index_select(0, places);
   sequences.positions = PositionsOf(ids_NT, shape).flatten().index_select(0, places);
+  if (types_NT.defined()) sequences.token_types = types_NT.flatten().index_select(0, places);
   const at::Tensor all_lengths = attended.sum(1);
   const at::Tensor lengths = all_lengths.index_select(0, all_lengths.nonzero().squeeze(1));
   sequences.lengths.assign(lengths.const_data_ptr<int64_t>(), lengths.const_data_ptr<int64_t>() + lengths.numel());
@@ -143,7 +182,9 @@ void FillUp(Sequences& packed, int64_t most_tokens, const TextShape& shape) {
   const int64_t tokens = packed.ids.numel(), missing = FilledLength(tokens, packed.most_tokens) - tokens;
   const at::Tensor padding = at::full({missing}, shape.padding_id, at::kLong);
   packed.ids = at::cat({packed.ids, padding});
-  packed.positions = at::cat({packed.positions, PositionsOf(padding.unsqueeze(0), shape)[0]});
+  const int64_t position = std::max<int64_t>(0, shape.first_position - 1);
+  packed.positions = at::cat({packed.positions, at::full({missing}, position, at::kLong)});
+  if (packed.token_types.defined()) packed.token_types = at::cat({packed.token_types, at::zeros({missing}, at::kLong)});
   packed.fillers = FillersOf(GranularityOf(tokens), packed.most_tokens);
   for (int64_t i = 0; i < packed.fillers; ++i) {
     packed.lengths.push_back(missing / packed.fillers + (i < missing % packed.fillers ? 1 : 0));
@@ -152,13 +193,14 @@ void FillUp(Sequences& packed, int64_t most_tokens, const TextShape& shape) {
 }
 
 at::Tensor Attend(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
-                  const Sequences& sequences, double dropout) {
-  if (!sequences.packed()) return AttendPadded(q_SH, k_SH, v_SH, heads, sequences, dropout);
-  if (q_SH.is_cpu()) return AttendOneByOne(q_SH, k_SH, v_SH, heads, sequences.lengths, dropout);
+                  const Sequences& sequences, double dropout, const std::optional<int64_t>& window) {
+  if (!sequences.packed()) return AttendPadded(q_SH, k_SH, v_SH, heads, sequences, dropout, window);
+  if (q_SH.is_cpu()) return AttendOneByOne(q_SH, k_SH, v_SH, heads, sequences.lengths, dropout, window);
   // LibTorch asks this of the capability, too, and answers without CUDA's headers.
   const bool is_ampere = at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();
   const bool flash = TakesFlashAttention(q_SH.scalar_type(), q_SH.size(1) / heads, is_ampere ? 8 : 7);
-  return AttendPackedOnGpu(q_SH, k_SH, v_SH, heads, sequences, dropout, flash);
+  if (window && !flash) return AttendOneByOne(q_SH, k_SH, v_SH, heads, sequences.lengths, dropout, window);
+  return AttendPackedOnGpu(q_SH, k_SH, v_SH, heads, sequences, dropout, flash, window);
 }
 
 }  // namespace dtrain::models

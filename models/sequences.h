@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "models/text_options.h"
@@ -14,8 +15,9 @@ namespace dtrain::models {
 // If padded, the list has N·T places, and `attended` says which of them hold tokens. If packed, the list has no padding
 // and the sequences follow each other.
 struct Sequences {
-  at::Tensor ids;        // int64, S
-  at::Tensor positions;  // int64, S; rows of the position embeddings
+  at::Tensor ids;          // int64, S
+  at::Tensor positions;    // int64, S; rows of the position embeddings
+  at::Tensor token_types;  // int64, S; undefined: all are 0
 
   int64_t padded_length = 0;  // T; 0 if packed
   at::Tensor attended;        // padded: bool N×T; undefined if all places hold tokens
@@ -29,17 +31,19 @@ struct Sequences {
   Sequences To(at::Device device) const;
 };
 
-// Returns the positions, N×T: tokens that are not padding count from first_position, padding has the one before it, or
-// 0.
+// Returns the positions, N×T. If first_position is 0, these are the places in the rows (the last position for those
+// behind it); else tokens that are not padding count from first_position, and padding has the one before it.
 at::Tensor PositionsOf(const at::Tensor& ids_NT, const TextShape& shape);
 
-// Makes padded sequences of int64 ids. `attended_NT` is bool, or undefined if all places hold tokens.
-Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape);
+// Makes padded sequences of int64 ids. `attended_NT` is bool, or undefined if all places hold tokens. `types_NT` are
+// int64 token types, or undefined.
+Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape,
+                 const at::Tensor& types_NT = {});
 
 // Makes packed sequences of tensors on the host. If `kept` is not null, it receives the places in N·T that the packed
 // list holds, in order (int64).
 Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const TextShape& shape,
-                 at::Tensor* kept = nullptr);
+                 at::Tensor* kept = nullptr, const at::Tensor& types_NT = {});
 
 // Appends sequences of padding to packed ones on the host, so that the list has FilledLength(S, most_tokens) tokens and
 // steps of about as many tokens have the same shapes. No sequence is longer than `most_tokens`, which becomes
@@ -59,13 +63,15 @@ int64_t FilledLength(int64_t tokens, int64_t most_tokens);
 // same results but for rounding.
 bool TakesFlashAttention(at::ScalarType type, int64_t features, int capability);
 
-// Attend for packed sequences on a GPU.
+// Attend for packed sequences on a GPU. Only flash attention takes a window.
 at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
-                             const Sequences& sequences, double dropout, bool flash);
+                             const Sequences& sequences, double dropout, bool flash,
+                             const std::optional<int64_t>& window = {});
 
 // Returns softmax(q·kᵀ / √d)·v for each head of d features and each sequence separately; q, k, v and the result are
-// S×H. Draws from the device's generator if dropout > 0.
+// S×H. With a window, a token attends to those that are at most so many places away. Draws from the device's generator
+// if dropout > 0.
 at::Tensor Attend(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
-                  const Sequences& sequences, double dropout);
+                  const Sequences& sequences, double dropout, const std::optional<int64_t>& window = {});
 
 }  // namespace dtrain::models

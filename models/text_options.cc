@@ -81,10 +81,13 @@ std::optional<ClassifierOptions> ClassifierFromJson(const nlohmann::json& config
 
 std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config) {
   RequireObject(config);
-  if (ValueOf(config, "classifier_dropout").is_null()) return std::nullopt;
-  double dropout = 0;
-  ReadNumber(config, "classifier_dropout", 1, dropout);
-  return dropout;
+  for (const char* field : {kClassifierDropout, kSequenceDropout}) {
+    if (ValueOf(config, field).is_null()) continue;
+    double dropout = 0;
+    ReadNumber(config, field, 1, dropout);
+    return dropout;
+  }
+  return std::nullopt;
 }
 
 void AddTo(nlohmann::ordered_json& config, const std::string& architecture, const ClassifierOptions& classifier) {
@@ -98,8 +101,8 @@ void AddTo(nlohmann::ordered_json& config, const std::string& architecture, cons
   config["id2label"] = id2label;
   config["label2id"] = label2id;
   config["problem_type"] = classifier.regression ? kRegression : kClassification;
-  config["classifier_dropout"] = nullptr;
-  if (classifier.dropout) config["classifier_dropout"] = *classifier.dropout;
+  config[kClassifierDropout] = nullptr;
+  if (classifier.dropout) config[kClassifierDropout] = *classifier.dropout;
 }
 
 void RequireObject(const nlohmann::json& config) {

@@ -18,8 +18,11 @@ struct TextShape {
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t padding_id = 0;
-  int64_t first_position = 0;  // that of the first token of a sequence; padding has the one before it, or 0
+  // The position of the first token of a sequence. 0: that of each token is its place, as in BERT; else padding does
+  // not count, and has the position before it, as in RoBERTa.
+  int64_t first_position = 0;
   int64_t longest_sequence = 0;
+  int64_t token_types = 0;  // of which the texts of a pair may be; less than 2: they are not told apart
   double dropout = 0.1;
   double attention_dropout = 0.1;
   bool checkpoint_activations = false;  // compute a layer's activations again in the backward pass
@@ -29,6 +32,8 @@ struct TextShape {
 struct ClassifierOptions {
   std::vector<std::string> labels;     // the classes in order, different; of a regression one name
   bool regression = false;             // one output, a number
+  bool of_tokens = false;              // a label for each token, not for each sequence
+  bool multilabel = false;             // several labels of a sequence may hold: each output is a logit of its own
   std::optional<double> dropout = {};  // in the head; empty: that of the encoder
 
   int64_t outputs() const { return static_cast<int64_t>(labels.size()); }
@@ -59,7 +64,10 @@ std::vector<std::string> NumberedLabels(int64_t count);
 // problem_type).
 std::optional<ClassifierOptions> ClassifierFromJson(const nlohmann::json& config, const std::string& architecture);
 
-// Returns the classifier_dropout of a config.json of any task; empty if it has none. Throws std::invalid_argument if it
+// The field of a config.json with the dropout of a head, and DistilBERT's for that which classifies sequences.
+inline constexpr char kClassifierDropout[] = "classifier_dropout", kSequenceDropout[] = "seq_classif_dropout";
+
+// Returns the dropout of a head in a config.json of any task; empty if it has none. Throws std::invalid_argument if it
 // is no probability.
 std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config);
 

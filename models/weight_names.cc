@@ -174,16 +174,26 @@ void Erase(NamedWeights& weights, std::string_view name) {
 }
 
 // Removes the decoder's own names: its weight is the word embedding, its bias the head's. Throws if its weight differs.
-void Untie(NamedWeights& weights) {
-  const at::Tensor *words = Find(weights, kWords), *decoder = Find(weights, kDecoderWeight);
+void Untie(NamedWeights& weights, const TransformersNames& names) {
+  const at::Tensor *words = Find(weights, names.words), *decoder = Find(weights, names.decoder_weight);
   if (words != nullptr && decoder != nullptr && !words->equal(*decoder)) {
-    throw std::invalid_argument("its decoder is not the word embedding, as it must be in a RoBERTa");
+    throw std::invalid_argument("its decoder is not the word embedding, as it must be here");
   }
-  if (Find(weights, kHeadBias) == nullptr) {
-    if (const at::Tensor* bias = Find(weights, kDecoderBias)) weights.emplace_back(kHeadBias, *bias);
+  if (Find(weights, names.bias) == nullptr) {
+    if (const at::Tensor* bias = Find(weights, names.decoder_bias)) weights.emplace_back(names.bias, *bias);
   }
-  Erase(weights, kDecoderWeight);
-  Erase(weights, kDecoderBias);
+  Erase(weights, names.decoder_weight);
+  Erase(weights, names.decoder_bias);
+}
+
+const TransformersNames& RobertasNames() {
+  static const TransformersNames names = {.backbone = "roberta.",
+                                          .modules = {"embeddings.", "encoder.layer."},
+                                          .words = kWords,
+                                          .decoder_weight = kDecoderWeight,
+                                          .decoder_bias = kDecoderBias,
+                                          .bias = kHeadBias};
+  return names;
 }
 
 // Adds a masked-LM head that has learned nothing.
@@ -259,7 +269,7 @@ NamedWeights RobertaWeightsFrom(const NamedWeights& weights, std::vector<std::st
   if (fairseq && positions != nullptr) {
     renamed.emplace_back(kTokenTypes, at::zeros({1, positions->size(-1)}, positions->options()));
   }
-  Untie(renamed);
+  Untie(renamed, RobertasNames());
   return renamed;
 }
 
@@ -290,13 +300,35 @@ NamedWeights ForRobertaHead(NamedWeights weights, std::string_view head, std::ve
   return weights;
 }
 
-NamedWeights WithTiedDecoder(NamedWeights weights) {
-  const at::Tensor *words = Find(weights, kWords), *bias = Find(weights, kHeadBias);
+NamedWeights FromTransformers(const NamedWeights& weights, const TransformersNames& names,
+                              std::vector<std::string>* left_out) {
+  NamedWeights renamed;
+  for (const auto& [original, tensor] : weights) {
+    if (std::ranges::any_of(names.of_other_tasks, [&](const auto& part) { return Contains(original, part); })) {
+      left_out->push_back(original);
+      continue;
+    }
+    const auto begins = [&](const auto& module) { return BeginsWith(original, module); };
+    std::string name = (std::ranges::any_of(names.modules, begins) ? names.backbone : "") + original;
+    for (const auto& [old, now] : {Pair{".gamma", ".weight"}, Pair{".beta", ".bias"}}) {
+      if (name.ends_with(old)) name = name.substr(0, name.size() - old.size()) + std::string(now);
+    }
+    renamed.emplace_back(name, tensor);
+  }
+  Untie(renamed, names);
+  return renamed;
+}
+
+NamedWeights WithDecoder(NamedWeights weights, const TransformersNames& names) {
+  const at::Tensor *words = Find(weights, names.words), *bias = Find(weights, names.bias);
   if (words == nullptr || bias == nullptr) return weights;
-  const NamedWeights tied = {{kDecoderWeight, *words}, {kDecoderBias, *bias}};
+  NamedWeights tied = {{names.decoder_weight, *words}};
+  if (!names.decoder_bias.empty()) tied.emplace_back(names.decoder_bias, *bias);
   weights.insert(weights.end(), tied.begin(), tied.end());
   return weights;
 }
+
+NamedWeights WithTiedDecoder(NamedWeights weights) { return WithDecoder(std::move(weights), RobertasNames()); }
 
 NamedWeights ToFairseq(const NamedWeights& weights, int64_t padding_id) {
   NamedWeights all = weights;

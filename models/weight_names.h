@@ -1,5 +1,5 @@
-// Converts RoBERTa's weights between the names of Hugging Face and of fairseq. The names here are Hugging Face's
-// without the tied decoder.
+// Converts weights of text between the names here and those of Hugging Face and fairseq. The names here are Hugging
+// Face's without the tied decoder.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -49,5 +49,23 @@ NamedWeights WithTiedDecoder(NamedWeights weights);
 // classifier becomes `sentence_classification_head`. fairseq's models always have a masked-LM head: if there is none,
 // one that has learned nothing is added (an identity, normalised).
 NamedWeights ToFairseq(const NamedWeights& weights, int64_t padding_id);
+
+// How the names of a family in transformers differ from those here.
+struct TransformersNames {
+  std::string backbone;              // "bert.": what weights of an encoder alone leave out
+  std::vector<std::string> modules;  // with which names within the backbone begin
+  // The word embedding, the decoder that shares it, and the bias of the decoder under two names; empty: it has one.
+  std::string words, decoder_weight, decoder_bias, bias;
+  std::vector<std::string> of_other_tasks = {};  // parts of names that no model here has
+};
+
+// Converts Hugging Face's weights to the names here, also from the time when LayerNorm's were gamma and beta. Names of
+// other tasks' weights are appended to `left_out`, and unknown names kept. Throws std::invalid_argument if the decoder
+// is not the word embedding.
+NamedWeights FromTransformers(const NamedWeights& weights, const TransformersNames& names,
+                              std::vector<std::string>* left_out);
+
+// If there is a head that guesses words, adds its decoder: as WithTiedDecoder.
+NamedWeights WithDecoder(NamedWeights weights, const TransformersNames& names);
 
 }  // namespace dtrain::models

@@ -135,7 +135,7 @@ def test_a_name_whose_arithmetic_is_another(folder, tmp_path):
 
 
 def test_other_folders_of_weights(tmp_path):
-    """An older one, with pytorch_model.bin, is read; one whose weights are in several files is refused by name."""
+    """An older one, with pytorch_model.bin, is read; so is one whose weights are in several files, unless one is missing."""
     model, ids = new_model(), torch.tensor([[0, 5, 6, 2]])
     model.save_pretrained(tmp_path / "older", safe_serialization=False)
     found = predict({"input_ids": ids}, tmp_path, "--model=roberta", f"--init_weights={tmp_path / 'older'}")
@@ -145,8 +145,12 @@ def test_other_folders_of_weights(tmp_path):
     model.save_pretrained(tmp_path / "parts", max_shard_size="10KB")
     outcome = run("--mode=export", f"--input={tmp_path / 'older'}", f"--output={tmp_path / 'again'}")
     torch.testing.assert_close(logits(loaded(tmp_path / "again"), ids), logits(model, ids))
-    outcome = run("--mode=export", f"--input={tmp_path / 'parts'}", f"--output={tmp_path / 'x'}", check=2)
-    assert "model.safetensors.index.json" in outcome.stderr
+    run("--mode=export", f"--input={tmp_path / 'parts'}", f"--output={tmp_path / 'one'}")
+    torch.testing.assert_close(logits(loaded(tmp_path / "one"), ids), logits(model, ids), rtol=0, atol=0)
+    missing = next((tmp_path / "parts").glob("model-*.safetensors"))
+    missing.unlink()
+    outcome = run("--mode=export", f"--input={tmp_path / 'parts'}", f"--output={tmp_path / 'x'}", check=3)
+    assert "model.safetensors.index.json" in outcome.stderr and missing.name in outcome.stderr
 
 
 def test_what_does_not_fit_is_refused(trained, folder, tmp_path):

@@ -19,6 +19,19 @@
 namespace dtrain::models {
 namespace {
 
+// The smallest model of a family of text that has a shape of its own, with few words and a single layer.
+TextOptions SmallText(const Family& family) {
+  const auto named = std::ranges::find_if(family.models, [](const Model& model) { return model.text != nullptr; });
+  nlohmann::json config = named->text({}).ToJson();
+  for (const char* layers : {"num_hidden_layers", "n_layers"})
+    if (config.contains(layers)) config[layers] = 2;
+  config["vocab_size"] = 30;
+  config["pad_token_id"] = 1;
+  TextOptions options = family.text.from_json(config, {});
+  options.shape.longest_sequence = 8;
+  return options;
+}
+
 // As in torchvision's table of models: parameters, and billions of multiply-adds at a size in pixels.
 TEST(Registry, ImageModelsHaveTorchvisionsSizes) {
   struct Size {
@@ -47,7 +60,7 @@ TEST(Registry, ImageModelsHaveTorchvisionsSizes) {
 TEST(Registry, AModelsShapesAreKnownWithoutItsWeights) {
   for (const Family& family : Families()) {
     const auto make = [&]() -> std::shared_ptr<torch::nn::Module> {
-      if (family.input == Input::kText) return std::make_shared<RobertaForMaskedLM>(*RobertaNamed("roberta_tiny"));
+      if (family.input == Input::kText) return SmallText(family).Make();
       return MakeImageModel(family.models.front().name, {});
     };
     const auto model = make();
@@ -110,23 +123,21 @@ TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
   for (const Family& family : Families()) {
     if (family.input != Input::kText) continue;
     const TextFamily& text = family.text;
-    const auto smallest = std::ranges::find_if(family.models, [](const Model& model) { return model.text != nullptr; });
-    ASSERT_NE(smallest, family.models.end());
-    EXPECT_FALSE(family.models.front().text);
-    TextOptions options = smallest->text({});
-    options.shape.vocab_size = 30;
-    options.shape.longest_sequence = 8;
+    const Model& any = family.models.front();
+    EXPECT_FALSE(any.text);
+    const TextOptions options = SmallText(family);
     for (const ClassifierOptions* head : std::initializer_list<const ClassifierOptions*>{nullptr, &three}) {
       SCOPED_TRACE(family.name + (head == nullptr ? ", words" : ", classes"));
       const auto model = options.Make(head);
       EXPECT_EQ(model->outputs(), head == nullptr ? 0 : 3);
-      const std::string own_head = HeadIn(smallest->name, *model).module + ".";
+      const Head& own_head = HeadIn(any.name, *model);
+      EXPECT_EQ(own_head.output_weight.empty(), head == nullptr);
       WeightShapes shapes;
       for (const auto& item : model->named_parameters()) {
-        EXPECT_TRUE(item.key().starts_with(text.backbone + ".") || item.key().starts_with(own_head)) << item.key();
+        EXPECT_TRUE(item.key().starts_with(text.backbone + ".") || own_head.Has(item.key())) << item.key();
         shapes[item.key()] = item.value().sizes().vec();
       }
-      EXPECT_TRUE(smallest->fits(shapes));
+      EXPECT_TRUE(any.fits(shapes));
       EXPECT_EQ(text.classifier_outputs(shapes), model->outputs());
       EXPECT_TRUE(shapes.contains(text.word_rows.front()));
       for (const std::string& name : text.word_rows)
@@ -140,7 +151,17 @@ TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
   }
 }
 
-TEST(Registry, ARobertaIsRecognisedInAnyNaming) {
+TEST(Registry, ATextModelIsRecognisedInAnyNaming) {
+  EXPECT_EQ(RecognisedModel(WeightShapes{{"module.bert.embeddings.word_embeddings.weight", {5, 8}}}), "bert");
+  EXPECT_EQ(RecognisedModel(WeightShapes{{"distilbert.embeddings.word_embeddings.weight", {5, 8}}}), "distilbert");
+  EXPECT_EQ(RecognisedModel(WeightShapes{{"model.embeddings.tok_embeddings.weight", {5, 8}}}), "modernbert");
+  // Without the name of the encoder.
+  const std::string words = "embeddings.word_embeddings.weight", types = "embeddings.token_type_embeddings.weight";
+  const std::string layer = "layer.0.output.bias";
+  EXPECT_EQ(RecognisedModel(WeightShapes{{words, {5, 8}}, {types, {2, 8}}, {"encoder." + layer, {8}}}), "bert");
+  EXPECT_EQ(RecognisedModel(WeightShapes{{words, {5, 8}}, {types, {1, 8}}, {"encoder." + layer, {8}}}), "roberta");
+  EXPECT_EQ(RecognisedModel(WeightShapes{{words, {5, 8}}, {"transformer." + layer, {8}}}), "distilbert");
+
   EXPECT_EQ(RecognisedModel(WeightShapes{{"module.roberta.embeddings.word_embeddings.weight", {5, 8}}}), "roberta");
   EXPECT_EQ(RecognisedModel(WeightShapes{{"decoder.sentence_encoder.embed_tokens.weight", {5, 8}}}), "roberta");
   EXPECT_EQ(RecognisedModel(WeightShapes{{"embed_tokens.weight", {5, 8}}}), "");
@@ -161,21 +182,25 @@ TEST(Registry, EveryWeightIsDrawnAndFitsItsModelAlone) {
     }
     return ShapesOf(weights);
   };
-  const EncoderOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
   std::vector<std::pair<std::string, WeightShapes>> known = {
-      {"roberta", shapes_of("roberta", RobertaForMaskedLM(small))},
-      {"roberta", shapes_of("roberta", RobertaForSequenceClassification(small, 2, 0))},
       {"none", {}},
       {"none", {{"fc.weight", {10, 512}}, {"fc.bias", {10}}}},
       {"none", {{"conv_proj.weight", {768, 3, 16, 16}}, {"heads.head.weight", {1000, 768}}}}};
   for (const std::string& name : ModelNames()) {
     if (FindModel(name)->make) known.emplace_back(name, shapes_of(name, *MakeImageModel(name, {})));
   }
+  const ClassifierOptions three = {.labels = {"a", "b", "c"}};
+  for (const Family& family : Families()) {
+    if (family.input != Input::kText) continue;
+    for (const ClassifierOptions* head : std::initializer_list<const ClassifierOptions*>{nullptr, &three})
+      known.emplace_back(family.text.backbone, shapes_of(family.name, *SmallText(family).Make(head)));
+  }
   at::globalContext().setDeterministicAlgorithms(false, false);
   const std::map<std::string, WeightShapes> own(known.begin(), known.end());
   for (const auto& [owner, weights] : known) {
     for (const std::string& name : ModelNames()) {
-      const bool is_own = ReadsText(name) ? owner == "roberta" : own.at(name) == weights;
+      // Families that share the encoder's name fit each other's weights.
+      const bool is_own = ReadsText(name) ? owner == FamilyOf(name).text.backbone : own.at(name) == weights;
       EXPECT_EQ(FindModel(name)->fits(weights), is_own) << "weights of " << owner << " for " << name;
     }
   }

@@ -74,11 +74,11 @@ TEST(Roberta, InitialWeights) {
   EXPECT_EQ(parameters["lm_head.layer_norm.bias"].abs().sum().item<double>(), 0);
 }
 
-TEST(Sequences, PositionsSkipPadding) {
+TEST(Sequences, PositionsSkipPaddingUnlessTheyArePlaces) {
   const at::Tensor ids = at::tensor({5, 6, 1, 7, 1}, at::kLong).unsqueeze(0);
   EXPECT_TRUE(PositionsOf(ids, kShape).equal(at::tensor({2, 3, 1, 4, 1}, at::kLong).unsqueeze(0)));
-  const TextShape from_0 = {.padding_id = kPadding, .first_position = 0};  // as BERT's
-  EXPECT_TRUE(PositionsOf(ids, from_0).equal(at::tensor({0, 1, 0, 2, 0}, at::kLong).unsqueeze(0)));
+  const TextShape from_0 = {.padding_id = kPadding, .first_position = 0, .longest_sequence = 4};  // as BERT's
+  EXPECT_TRUE(PositionsOf(ids, from_0).equal(at::tensor({0, 1, 2, 3, 3}, at::kLong).unsqueeze(0)));
 }
 
 TEST(Sequences, PackedOnesAreThePaddedOnesWithoutPadding) {
@@ -89,6 +89,31 @@ TEST(Sequences, PackedOnesAreThePaddedOnesWithoutPadding) {
   EXPECT_EQ(packed.lengths, (std::vector<int64_t>{9, 4, 1}));
   EXPECT_TRUE(packed.offsets.equal(at::tensor({0, 9, 13, 14}, at::kInt)));
   EXPECT_TRUE(packed.ids.equal(ids.flatten().index_select(0, kept)));
+}
+
+// One sequence is longer than several blocks of AttendInBlocks, one shorter than the window.
+TEST(Sequences, AWindowLeavesOutDistantTokens) {
+  constexpr int64_t kHeads = 2, kWindow = 3;
+  at::manual_seed(1);
+  at::Tensor attended = at::ones({2, 200}, at::kBool), kept;
+  attended[1].slice(0, kWindow).fill_(false);
+  const at::Tensor ids = attended.to(at::kLong) + 4;
+  const Sequences padded = Padded(ids, attended, kShape), packed = Packed(ids, attended, kShape, &kept);
+  std::vector<at::Tensor> qkv;
+  for (int i = 0; i < 3; ++i) qkv.push_back(at::randn({400, 8}));
+  const auto part = [&](size_t i) { return qkv[i].index_select(0, kept); };
+  const at::Tensor found = Attend(part(0), part(1), part(2), kHeads, packed, 0, kWindow);
+  const at::Tensor of_padded = Attend(qkv[0], qkv[1], qkv[2], kHeads, padded, 0, kWindow);
+  EXPECT_TRUE(of_padded.isfinite().all().item<bool>());
+  EXPECT_TRUE(of_padded.index_select(0, kept).allclose(found, 1e-4, 1e-5));
+  // The formula, for one token in the middle of the first sequence.
+  constexpr int64_t kToken = 131;
+  const auto near = [&](size_t i) {
+    return qkv[i].slice(0, kToken - kWindow, kToken + kWindow + 1).view({-1, kHeads, 4}).transpose(0, 1);
+  };
+  const at::Tensor scores = near(1).matmul(qkv[0][kToken].view({kHeads, 4, 1})) / 2;
+  const at::Tensor expected = (near(2) * scores.softmax(1)).sum(1).flatten();
+  EXPECT_TRUE(found[kToken].allclose(expected, 1e-4, 1e-5));
 }
 
 TEST(Sequences, ListsOfAboutAsManyTokensAreFilledUpToOneLength) {

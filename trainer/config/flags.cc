@@ -361,7 +361,7 @@ DTRAIN_FLAG(string, keep_columns, text.keep_columns, Anything(), "",
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Model architecture; --list_models lists them.",
             .same_on_resume = true, .kept_with_weights = true)
 DTRAIN_FLAG(string, model_config, model.config_file, Anything(), "",
-            "With --model=roberta: a Hugging Face config.json that defines its shape.",
+            "With a model of text of any shape (--model=roberta, bert …): a Hugging Face config.json that defines its shape.",
             .path = kRead)
 DTRAIN_FLAG(int64, num_classes, model.num_classes, Between(0, 10'000'000), "classes",
             "Number of outputs of the classifier; 0: as many as the data has classes.", .used_by = kImages)

@@ -30,15 +30,17 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
 optim::RateFactor RateFactorOf(const config::Config& config, const std::vector<optim::NamedTensor>& parameters) {
   const double decay = config.optimizer.layer_decay, backbone = config.optimizer.backbone_lr_factor;
   if (decay == 1 && backbone == 1) return nullptr;
-  const std::string head = tasks::KindOf(config).HeadName(config.model.name) + ".";
-  const auto layer_of = models::FamilyOf(config.model.name).layer_of;
+  const models::Family& family = models::FamilyOf(config.model.name);
+  const models::Head& head =
+      *std::ranges::find(family.heads, tasks::KindOf(config).HeadName(config.model.name), &models::Head::module);
+  const auto layer_of = family.layer_of;
   int64_t layers = 0;  // with the embeddings
   for (const auto& [name, parameter] : parameters) {
     if (layer_of != nullptr) layers = std::max(layers, layer_of(name).value_or(-1) + 1);
   }
-  return [=](const std::string& name) {
+  return [=, &head](const std::string& name) {
     const int64_t below_head = layer_of == nullptr ? 0 : layers - layer_of(name).value_or(layers);
-    return std::pow(decay, static_cast<double>(below_head)) * (name.starts_with(head) ? 1 : backbone);
+    return std::pow(decay, static_cast<double>(below_head)) * (head.Has(name) ? 1 : backbone);
   };
 }
 

@@ -108,9 +108,9 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
     return checkpoint::WriteSafetensors(path, tensors, metadata);
   }
   if (naming == "fairseq") return checkpoint::WriteTorchFile(path, tensors, kExportedBy, "model");
-  const auto with_tied_decoder = exported.family().with_tied_decoder;
-  checkpoint::WriteTorchFile(path, with_tied_decoder == nullptr ? tensors : with_tied_decoder(tensors), kExportedBy,
-                             "");
+  const auto& with_tied_decoder = exported.family().with_tied_decoder;
+  const auto all = with_tied_decoder == nullptr ? tensors : with_tied_decoder(tensors);
+  checkpoint::WriteTorchFile(path, weights::InStateDictOrder(all, exported.model), kExportedBy, "");
 }
 
 }  // namespace dtrain::tasks

@@ -120,7 +120,7 @@ void WriteLogits(MaskedLmTask& task, const TokenInput& input, const config::Conf
   std::vector<at::Tensor> logits;
   for (int64_t row = 0; row < input.ids.size(0); row += batch_size) {
     const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, row, row + batch_size) : all; };
-    logits.push_back(task.Logits(part(input.ids), part(input.attended)).cpu());
+    logits.push_back(task.Logits(part(input.ids), part(input.attended), part(input.types)).cpu());
   }
   checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}},
                                {{"format", "pt"}, {kPredictedBy, "dtrain"}});

@@ -156,14 +156,14 @@ void MaskedLmTask::AddCounts(const at::Tensor& sums, report::TextCounts& counts)
   counts.guessed = sums[kGuessed].item<int64_t>();
 }
 
-at::Tensor MaskedLmTask::Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT) {
+at::Tensor MaskedLmTask::Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const at::Tensor& types_NT) {
   const models::TextShape& shape = model_->shape();
   const at::Tensor is_token = attended_NT.defined() ? attended_NT : ids_NT.ne(shape.padding_id);
   const at::Tensor is_empty_N = is_token.any(1).logical_not();
   const at::Tensor attended = is_token.clone();
   attended.select(1, 0).logical_or_(is_empty_N);  // attention to nothing is undefined
   const models::Sequences sequences =
-      models::Padded(ids_NT, attended.all().item<bool>() ? at::Tensor() : attended, shape).To(device_);
+      models::Padded(ids_NT, attended.all().item<bool>() ? at::Tensor() : attended, shape, types_NT).To(device_);
   optim::AutocastScope autocast(device_.type(), precision_);
   const at::Tensor logits = model_->Scores(model_->Encode(sequences)).to(at::kFloat);
   return logits.view({ids_NT.size(0), ids_NT.size(1), -1}).masked_fill_(is_empty_N.view({-1, 1, 1}).to(device_), 0);

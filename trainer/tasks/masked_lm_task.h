@@ -60,9 +60,9 @@ class MaskedLmTask : public Task {
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
   void AddCounts(const at::Tensor& sums, report::TextCounts& counts) const override;
 
-  // `ids_NT` is int64, `attended_NT` bool (undefined: every token but <pad> is attended). Returns logits, float32
-  // N×T×vocabulary on the device; zeros for a row that has no token.
-  at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT);
+  // `ids_NT` is int64, `attended_NT` bool (undefined: every token but <pad> is attended), `types_NT` int64 or
+  // undefined. Returns logits, float32 N×T×vocabulary on the device; zeros for a row that has no token.
+  at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const at::Tensor& types_NT = {});
 
  private:
   // Returns the logits of the chosen tokens, in the type of products.

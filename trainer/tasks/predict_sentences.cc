@@ -50,13 +50,15 @@ class SentencePredictor {
   const models::TextShape& shape() const { return sentences().shape(); }
   int64_t batch_size() const { return batch_size_; }
 
-  // `ids_NT` is int64, `attended_NT` bool. Returns logits, float32 N×outputs on the host.
-  at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT) {
+  // `ids_NT` is int64, `attended_NT` bool, `types_NT` int64 or undefined. Returns logits, float32 N×outputs on the
+  // host.
+  at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const at::Tensor& types_NT) {
     const at::NoGradGuard no_grad;
     data::Batch rows;
     rows.tensors = {{data::kInputIds, ids_NT},
                     {data::kAttentionMask, attended_NT.to(at::kByte)},
                     {"index", at::arange(ids_NT.size(0))}};
+    if (types_NT.defined()) rows.tensors[data::kTokenTypes] = types_NT;
     SentenceTask& task = sentences();
     return task.Logits(data::CopyToDevice(task.Prepared(std::move(rows)), task.device())).cpu();
   }
@@ -218,7 +220,7 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
     if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
     file.Append(table.Header());
     ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
-      const at::Tensor logits = predictor.Logits(ids_NT, ids_NT.ne(int64_t{data::kPadToken}));
+      const at::Tensor logits = predictor.Logits(ids_NT, ids_NT.ne(int64_t{data::kPadToken}), {});
       for (int64_t row = first; row < end; ++row) {
         file.Append(table.Line(split.texts[static_cast<size_t>(row)], logits[row - first]));
       }
@@ -227,16 +229,16 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
   PrintCount(config, split);
 }
 
-// Returns the weights of the encoder, the module `backbone`, and the head that `model` has. Features are what the
+// Returns the weights of the encoder, the module `backbone`, and `head` as `model` has it. Features are what the
 // encoder computes, whatever head it was trained with.
-checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const std::string& backbone,
-                                    const checkpoint::NamedTensors& weights) {
+checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const models::Head& head,
+                                    const std::string& backbone, const checkpoint::NamedTensors& weights) {
   checkpoint::NamedTensors all;
   for (const auto& item : weights) {
-    if (item.first.starts_with(backbone + ".")) all.push_back(item);
+    if (item.first.starts_with(backbone + ".") && !head.Has(item.first)) all.push_back(item);
   }
   for (const auto& item : weights::StateOf(model)) {
-    if (!item.first.starts_with(backbone + ".")) all.push_back(item);
+    if (head.Has(item.first)) all.push_back(item);
   }
   return all;
 }
@@ -249,7 +251,8 @@ void PredictTokens(const config::Config& config, const weights::TrainedWeights& 
   std::vector<at::Tensor> logits;
   for (int64_t first = 0; first < input.ids.size(0); first += predictor.batch_size()) {
     const int64_t end = first + predictor.batch_size();
-    logits.push_back(predictor.Logits(input.ids.slice(0, first, end), attended.slice(0, first, end)));
+    const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, first, end) : all; };
+    logits.push_back(predictor.Logits(part(input.ids), part(attended), part(input.types)));
   }
   const at::Tensor all = at::cat(logits).masked_fill_(attended.any(1).logical_not().unsqueeze(1), 0);
   checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
@@ -268,7 +271,8 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
                                             config.batch.seed, device);
   const models::TextShape& shape = model->shape();
   const std::string& backbone = models::FamilyOf(config.model.name).text.backbone;
-  weights::ApplyInitialWeights(WithHeadOf(*model, backbone, weights.tensors), config.model, *model);
+  const models::Head& head = models::HeadIn(config.model.name, *model);
+  weights::ApplyInitialWeights(WithHeadOf(*model, head, backbone, weights.tensors), config.model, *model);
   model->eval();
   const optim::Precision& precision = optim::PrecisionNamed(config.precision.name);
   optim::AllowTf32(precision.tf32);

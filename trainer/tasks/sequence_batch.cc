@@ -12,12 +12,19 @@ namespace dtrain::tasks {
 namespace {
 
 // Names of the tensors of a prepared batch that are copied to the device.
-constexpr char kPositions[] = "positions", kAttended[] = "attended", kOffsets[] = "offsets", kCounts[] = "counts";
+constexpr char kPositions[] = "positions", kTypes[] = "token_types", kAttended[] = "attended", kOffsets[] = "offsets",
+               kCounts[] = "counts";
 // Names of those that stay on the host: {tokens, rows without one, padded length of sequences or 0, fillers, most
 // tokens of a sequence}; lengths of packed sequences.
 constexpr char kNumbers[] = "numbers", kLengths[] = "lengths";
 
 at::Tensor ToTensor(std::vector<int64_t> numbers) { return at::tensor(numbers, at::kLong); }
+
+// Returns a tensor of a batch; undefined if it has none of this name.
+at::Tensor Optional(const data::Batch& batch, const char* name) {
+  const auto found = batch.tensors.find(name);
+  return found == batch.tensors.end() ? at::Tensor() : found->second;
+}
 
 // Returns the counts of SequenceBatch in the order of its fields.
 at::Tensor CountsTensor(int64_t terms, int64_t tokens, int64_t padding, int64_t empty_rows) {
@@ -36,13 +43,14 @@ data::Batch PreparedSequences(const data::Batch& rows, const models::TextShape& 
   const at::Tensor is_empty_N = attended_NT.any(1).logical_not();
   const auto tokens = attended_NT.sum().item<int64_t>(), empty_rows = is_empty_N.sum().item<int64_t>();
   attended_NT.select(1, 0).logical_or_(is_empty_N);  // of the copy that has type bool
+  const at::Tensor types_NT = shape.token_types > 1 ? Optional(rows, data::kTokenTypes) : at::Tensor();
   models::Sequences sequences;
   if (layout.unpad) {
-    sequences = models::Packed(ids_NT, attended_NT, shape, kept);
+    sequences = models::Packed(ids_NT, attended_NT, shape, kept, types_NT);
     if (layout.most_tokens > 0) models::FillUp(sequences, std::max(layout.most_tokens, ids_NT.size(1)), shape);
   } else {
     const bool is_full = tokens == ids_NT.numel();
-    sequences = models::Padded(ids_NT, is_full ? at::Tensor() : attended_NT, shape);
+    sequences = models::Padded(ids_NT, is_full ? at::Tensor() : attended_NT, shape, types_NT);
   }
   data::Batch prepared;
   prepared.number = rows.number;
@@ -51,6 +59,7 @@ data::Batch PreparedSequences(const data::Batch& rows, const models::TextShape& 
                       {kPreparedIds, sequences.ids},
                       {kPositions, sequences.positions},
                       {kCounts, CountsTensor(terms, tokens, sequences.ids.numel() - tokens, empty_rows)}};
+  if (sequences.token_types.defined()) prepared.tensors[kTypes] = sequences.token_types;
   if (sequences.attended.defined()) prepared.tensors[kAttended] = sequences.attended;
   if (sequences.offsets.defined()) prepared.tensors[kOffsets] = sequences.offsets;
   prepared.on_host[kNumbers] =
@@ -65,20 +74,17 @@ void PinLike(const data::Batch& rows, data::Batch& prepared) {
 }
 
 SequenceBatch SequencesOf(const data::Batch& prepared) {
-  const auto optional = [&prepared](const char* name) {
-    const auto found = prepared.tensors.find(name);
-    return found == prepared.tensors.end() ? at::Tensor() : found->second;
-  };
   const at::Tensor &numbers = prepared.on_host.at(kNumbers), &lengths = prepared.on_host.at(kLengths);
   const auto* number = numbers.const_data_ptr<int64_t>();
   const auto* length = lengths.const_data_ptr<int64_t>();
   const at::Tensor& counts = prepared[kCounts];
   return {.sequences = {.ids = prepared[kPreparedIds],
                         .positions = prepared[kPositions],
+                        .token_types = Optional(prepared, kTypes),
                         .padded_length = number[2],
-                        .attended = optional(kAttended),
+                        .attended = Optional(prepared, kAttended),
                         .lengths = {length, length + lengths.numel()},
-                        .offsets = optional(kOffsets),
+                        .offsets = Optional(prepared, kOffsets),
                         .fillers = number[3],
                         .most_tokens = number[4]},
           .tokens = number[0],

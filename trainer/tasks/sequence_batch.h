@@ -34,10 +34,10 @@ struct TokenLayout {
 // step graphs; `longest` is then the most tokens of a row.
 TokenLayout LayoutOn(at::Device device, bool unpad, int64_t longest);
 
-// Turns the input_ids and attention_mask of `rows` (data/text/token_rows.h), which are on the host, into a batch with
-// the tensors of a SequenceBatch and with `index`. The model computes on the first place of a row without a token,
-// since attention to nothing is undefined. `terms` is the number of terms in the loss of the batch. `kept` is as in
-// models::Packed; it stays undefined without `layout.unpad`.
+// Turns the input_ids, attention_mask and token types, if any, of `rows` (data/text/token_rows.h), which are on the
+// host, into a batch with the tensors of a SequenceBatch and with `index`. The model computes on the first place of a
+// row without a token, since attention to nothing is undefined. `terms` is the number of terms in the loss of the
+// batch. `kept` is as in models::Packed; it stays undefined without `layout.unpad`.
 data::Batch PreparedSequences(const data::Batch& rows, const models::TextShape& shape, const TokenLayout& layout,
                               int64_t terms, at::Tensor* kept = nullptr);
 

@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "data/storage.h"
+#include "data/text/token_rows.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
@@ -11,6 +14,14 @@ namespace dtrain::tasks {
 namespace {
 
 bool IsWhole(const at::Tensor& tensor) { return at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true); }
+
+// `what` is the beginning of the message.
+void RequireBelow(const at::Tensor& numbers, int64_t end, const std::string& what) {
+  const at::Tensor outside = numbers.lt(0).logical_or(numbers.ge(end));
+  if (!outside.any().item<bool>()) return;
+  const auto number = numbers.masked_select(outside)[0].item<int64_t>();
+  throw DataError(what + std::to_string(number) + ", but the model knows " + std::to_string(end));
+}
 
 }  // namespace
 
@@ -22,12 +33,20 @@ TokenInput ReadTokenInput(const std::string& path) {
   for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {
     if (name == "input_ids") input.ids = tensor;
     if (name == "attention_mask") input.attended = tensor;
+    if (name == data::kTokenTypes) input.types = tensor;
   }
   if (!input.ids.defined()) throw DataError("no tensor input_ids in " + path, "store token ids under that name: N×T");
   if (!IsWhole(input.ids) || input.ids.dim() != 2 || input.ids.numel() == 0) {
     throw DataError("input_ids in " + path + " is not int64 or int32, N×T");
   }
   input.ids = input.ids.to(at::kLong);
+  if (input.types.defined()) {
+    if (!IsWhole(input.types) || input.types.sizes() != input.ids.sizes()) {
+      throw DataError(std::string(data::kTokenTypes) + " in " + path +
+                      " is not of whole numbers and the shape of input_ids");
+    }
+    input.types = input.types.to(at::kLong);
+  }
   if (!input.attended.defined()) return input;
   if (input.attended.sizes() != input.ids.sizes()) {
     throw DataError("attention_mask in " + path + " is not of the shape of input_ids");
@@ -37,11 +56,9 @@ TokenInput ReadTokenInput(const std::string& path) {
 }
 
 void RequireKnown(const TokenInput& input, const models::TextShape& model, const std::string& path) {
-  const at::Tensor outside = input.ids.lt(0).logical_or(input.ids.ge(model.vocab_size));
-  if (outside.any().item<bool>()) {
-    const auto id = input.ids.masked_select(outside)[0].item<int64_t>();
-    throw DataError("input_ids in " + path + " has the token " + std::to_string(id) + ", but the model knows " +
-                    std::to_string(model.vocab_size));
+  RequireBelow(input.ids, model.vocab_size, "input_ids in " + path + " has the token ");
+  if (input.types.defined()) {
+    RequireBelow(input.types, std::max<int64_t>(1, model.token_types), "token_type_ids in " + path + " has the type ");
   }
   const int64_t tokens = input.ids.ne(model.padding_id).sum(1).max().item<int64_t>();
   if (tokens > model.longest_sequence) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/joined.h"
+#include "models/registry.h"
 #include "trainer/errors.h"
 #include "trainer/weights/module_state.h"
 
@@ -37,9 +38,10 @@ std::string ModulesNear(const torch::nn::Module& module, const std::string& name
 
 void FreezeModule(const std::string& name, const config::ModelConfig& config, const std::string& head,
                   torch::nn::Module& module) {
+  const models::Head& of_model = models::HeadIn(config.name, module);
   bool found = false;
   for (auto& parameter : module.named_parameters()) {
-    const bool is_meant = name == kBackbone ? !LiesIn(parameter.key(), head) : LiesIn(parameter.key(), name);
+    const bool is_meant = name == kBackbone ? !of_model.Has(parameter.key()) : LiesIn(parameter.key(), name);
     if (!is_meant) continue;
     found = true;
     parameter.value().set_requires_grad(false);

@@ -62,12 +62,13 @@ std::vector<std::string> NamesIn(const checkpoint::NamedTensors& tensors, const 
 
 checkpoint::NamedTensors WithoutOthers(checkpoint::NamedTensors weights, const models::Family& family,
                                        const std::string& head, std::vector<std::string>& left_out) {
-  for (const models::Head& other : family.heads) {
-    if (other.module == head) continue;
-    const std::vector<std::string> names = NamesIn(weights, other);
-    std::erase_if(weights, [&](const auto& item) { return std::ranges::count(names, item.first) > 0; });
-    left_out.insert(left_out.end(), names.begin(), names.end());
-  }
+  const auto wanted = std::ranges::find(family.heads, head, &models::Head::module);
+  std::erase_if(weights, [&](const auto& item) {
+    const auto has = [&](const models::Head& other) { return other.Has(item.first); };
+    const bool is_of_others = !has(*wanted) && std::ranges::any_of(family.heads, has);
+    if (is_of_others) left_out.push_back(item.first);
+    return is_of_others;
+  });
   return weights;
 }
 
@@ -103,11 +104,15 @@ std::vector<std::string> FitClassifier(const KnownHeads& classes, const models::
                                        checkpoint::NamedTensors& weights) {
   if (head.output_weight.empty()) return {};
   const bool has_other_tasks = family.heads.size() > 1;
-  if (has_other_tasks && NamesIn(weights, head).empty()) {
-    report::LogInfo("the given weights have no " + head.module + ", which starts from random values");
-    return NamesIn(state, head);
-  }
   const std::vector<int64_t> given = SizesOf(weights, head.output_weight), own = SizesOf(state, head.output_weight);
+  if (has_other_tasks && given.empty()) {
+    report::LogInfo("the given weights have no " + head.module + ", which starts from random values");
+    std::vector<std::string> missing;
+    for (const auto& [name, tensor] : state) {
+      if (head.Has(name) && SizesOf(weights, name).empty()) missing.push_back(name);
+    }
+    return missing;
+  }
   if (given.size() != 2 || own.size() != 2 || given[1] != own[1]) return {};
   const std::string anew = ": " + head.module + " starts from random values";
   if (given[0] != own[0]) {

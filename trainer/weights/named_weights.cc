@@ -46,10 +46,20 @@ constexpr std::array<TorchvisionFiles, 13> kTorchvision = {{
 }};
 
 // Names without an organisation, which the hub redirects.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kShortNames = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kShortNames = {{
+    {"bert-base-uncased", "google-bert/bert-base-uncased"},
+    {"bert-base-cased", "google-bert/bert-base-cased"},
+    {"bert-base-multilingual-cased", "google-bert/bert-base-multilingual-cased"},
+    {"bert-large-uncased", "google-bert/bert-large-uncased"},
+    {"bert-large-cased", "google-bert/bert-large-cased"},
+    {"camembert-base", "almanach/camembert-base"},
+    {"distilbert-base-uncased", "distilbert/distilbert-base-uncased"},
+    {"distilbert-base-multilingual-cased", "distilbert/distilbert-base-multilingual-cased"},
     {"roberta-base", "FacebookAI/roberta-base"},
     {"roberta-large", "FacebookAI/roberta-large"},
     {"distilroberta-base", "distilbert/distilroberta-base"},
+    {"xlm-roberta-base", "FacebookAI/xlm-roberta-base"},
+    {"xlm-roberta-large", "FacebookAI/xlm-roberta-large"},
 }};
 
 std::string Variable(const char* name) {

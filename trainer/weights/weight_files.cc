@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "data/formats/safetensors_file.h"
 #include "data/formats/torch_file.h"
@@ -79,6 +82,31 @@ WeightsPlace WithConfig(const fs::path& file) {
   return place;
 }
 
+bool IsIndexOfParts(const std::string& file) { return file.ends_with(".index.json"); }
+
+// Returns the files that an index of save_pretrained names, which lie beside it.
+std::vector<std::string> PartsIn(const std::string& index) {
+  constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+  const std::string advice = "fetch the whole folder again";
+  std::set<std::string> names;
+  try {
+    const nlohmann::json json = ParseShallow(checkpoint::ReadTextFile(index, kMostBytes));
+    for (const auto& [name, part] : json.at("weight_map").items()) names.insert(part.get<std::string>());
+  } catch (const nlohmann::json::exception&) {
+    throw DataError(index + " is not an index of weights: it has no weight_map with the name of a file for each tensor",
+                    advice);
+  }
+  std::vector<std::string> parts;
+  for (const std::string& name : names) {
+    const fs::path part = fs::path(index).parent_path() / name;
+    if (fs::path(name).filename() != name || !IsFile(part)) {
+      throw DataError(index + " names " + Shown(name, 80) + ", which is no file beside it", advice);
+    }
+    parts.push_back(part.string());
+  }
+  return parts;
+}
+
 // Returns the facts of the checkpoint that holds a file; nothing if none does.
 checkpoint::Metadata FactsBeside(const fs::path& file) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 30;
@@ -119,16 +147,23 @@ WeightsPlace FindWeights(const std::string& path) {
   const auto holds = [&folder](const char* name) { return IsFile(folder / name); };
   const auto* const name = std::ranges::find_if(kWeightsFiles, holds);
   if (name != kWeightsFiles.end()) return WithConfig(folder / *name);
-  if (const auto* const index = std::ranges::find_if(kIndexesOfParts, holds); index != kIndexesOfParts.end()) {
-    throw UsageError(path + " has its weights in several files (" + *index + "), but only one file can be read",
-                     "write them as one: model.save_pretrained(FOLDER, max_shard_size=\"100GB\")");
-  }
+  const auto* const index = std::ranges::find_if(kIndexesOfParts, holds);
+  if (index != kIndexesOfParts.end()) return WithConfig(folder / *index);
   throw UsageError(path + " is neither a file of weights nor a folder with model.safetensors or pytorch_model.bin",
                    "name a safetensors file, a file of torch.save, or a folder written by save_pretrained, with "
                    "--init_weights or --input");
 }
 
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which) {
+  if (IsIndexOfParts(file)) {
+    checkpoint::SafetensorsContent all;
+    for (const std::string& part : PartsIn(file)) {
+      checkpoint::SafetensorsContent content = ReadWeightsFile(part, which);
+      std::ranges::move(content.tensors, std::back_inserter(all.tensors));
+      all.metadata.merge(content.metadata);
+    }
+    return all;
+  }
   if (data::TorchFile::Recognises(file)) {
     checkpoint::TorchFileContent content = checkpoint::ReadTorchFile(file, Preferred(which));
     LogTakenSet(file, content, which);
@@ -145,6 +180,14 @@ checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const st
 
 WeightsHeader ReadWeightsHeader(const std::string& file) {
   WeightsHeader header;
+  if (IsIndexOfParts(file)) {
+    for (const std::string& part : PartsIn(file)) {
+      WeightsHeader of_part = ReadWeightsHeader(part);
+      header.shapes.merge(of_part.shapes);
+      header.metadata.merge(of_part.metadata);
+    }
+    return header;
+  }
   if (data::TorchFile::Recognises(file)) {
     const data::TorchFile content(file, data::WeightSet::kRaw);
     for (const data::TorchTensor& tensor : content.tensors()) {

@@ -13,7 +13,7 @@ namespace dtrain::weights {
 
 inline constexpr uint64_t kMostConfigBytes = 16 << 20;  // of a config.json, which may name many thousand classes
 
-// The file of weights that a path names.
+// The file of weights that a path names, or the index of several, which are read as one.
 struct WeightsPlace {
   std::string file;
   std::string config_file = {};   // the config.json beside it, if there is one
@@ -31,10 +31,10 @@ WeightsPlace FindWeights(const std::string& path);
 // of weights have. Throws StorageError if that is damaged.
 checkpoint::Metadata FactsOf(const nlohmann::json& state, const std::string& where);
 
-// Reads a whole file. The metadata of a file in a checkpoint are also what FactsOf tells. If it has several sets of
-// weights, as torch.save writes them during training, `which` == "ema" prefers the averaged one, and the log says which
-// was taken. Throws DataError if the file is damaged or calls for more than tensors, UsageError if `which` is ema and
-// the format has no averaged set.
+// Reads a whole file, or all files of an index. The metadata of a file in a checkpoint are also what FactsOf tells. If
+// it has several sets of weights, as torch.save writes them during training, `which` == "ema" prefers the averaged one,
+// and the log says which was taken. Throws DataError if the file is damaged or calls for more than tensors, UsageError
+// if `which` is ema and the format has no averaged set.
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which);
 
 // The shapes in a file by name, and its metadata, if any. ReadWeightsHeader reads no tensors.

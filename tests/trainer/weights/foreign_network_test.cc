@@ -65,7 +65,32 @@ TEST(RequireKnownConfig, KnowsWhatIsPublished) {
         {"resnet50",
          resnet + R"("depths": [3, 4, 6, 3], "hidden_sizes": [256, 512, 1024, 2048], "layer_type": "bottleneck")"},
         {"roberta", roberta + R"("num_hidden_layers": 12)"},
-        {"roberta_base", roberta + R"("num_hidden_layers": 6)"}}) {
+        {"roberta_base", roberta + R"("num_hidden_layers": 6)"},
+        {"xlm_roberta", roberta + R"("num_hidden_layers": 12, "model_type": "xlm-roberta")"},
+        {"camembert", roberta + R"("num_hidden_layers": 12, "model_type": "camembert", "bos_token_id": 5)"},
+        // BGE's, which MiniLM's and E5's are like, and multilingual BERT's.
+        {"bert", roberta + R"("num_hidden_layers": 12, "model_type": "bert", "_name_or_path": "/root/.cache/x",
+            "architectures": ["BertModel"], "classifier_dropout": null, "id2label": {"0": "LABEL_0"},
+            "label2id": {"LABEL_0": 0}, "torch_dtype": "float32")"},
+        {"bert", roberta + R"("num_hidden_layers": 12, "model_type": "bert", "directionality": "bidi",
+            "pooler_fc_size": 768, "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3,
+            "pooler_size_per_head": 128, "pooler_type": "first_token_transform")"},
+        {"distilbert", R"("activation": "gelu", "architectures": ["DistilBertForMaskedLM"], "attention_dropout": 0.1,
+            "dim": 768, "dropout": 0.1, "hidden_dim": 3072, "initializer_range": 0.02, "max_position_embeddings": 512,
+            "model_type": "distilbert", "n_heads": 12, "n_layers": 6, "pad_token_id": 0, "qa_dropout": 0.1,
+            "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": false, "tie_weights_": true, "vocab_size": 30522)"},
+        {"modernbert", R"("architectures": ["ModernBertForMaskedLM"], "attention_bias": false,
+            "attention_dropout": 0.0, "bos_token_id": 50281, "classifier_activation": "gelu", "classifier_bias": false,
+            "classifier_dropout": 0.0, "classifier_pooling": "mean", "cls_token_id": 50281, "decoder_bias": true,
+            "deterministic_flash_attn": false, "embedding_dropout": 0.0, "eos_token_id": 50282,
+            "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "gradient_checkpointing": false,
+            "hidden_activation": "gelu", "hidden_size": 768, "initializer_cutoff_factor": 2.0,
+            "initializer_range": 0.02, "intermediate_size": 1152, "layer_norm_eps": 1e-05, "local_attention": 128,
+            "local_rope_theta": 10000.0, "max_position_embeddings": 8192, "mlp_bias": false, "mlp_dropout": 0.0,
+            "model_type": "modernbert", "norm_bias": false, "norm_eps": 1e-05, "num_attention_heads": 12,
+            "num_hidden_layers": 22, "pad_token_id": 50283, "position_embedding_type": "absolute",
+            "reference_compile": true, "repad_logits_with_grad": false, "sep_token_id": 50282,
+            "sparse_pred_ignore_index": -100, "sparse_prediction": false, "tie_word_embeddings": true)"}}) {
     EXPECT_EQ(MessageOf([&] { RequireKnownConfig(Config(fields), "config.json", model); }), "") << model;
   }
 }

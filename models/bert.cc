@@ -1,0 +1,164 @@
+// BERT, Devlin et al. 2018 (arXiv:1810.04805), and DistilBERT, Sanh et al. 2019 (arXiv:1910.01108): half the layers,
+// neither token types nor pooler. Parameter names and logits are those of transformers' classes, except that the
+// decoder of the head that guesses words is the word embedding, with the bias that is named below.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "models/bert_family.h"
+#include "models/weight_names.h"
+
+namespace dtrain::models {
+namespace {
+
+TransformersNames BertNames() {
+  return {.backbone = "bert.",
+          .modules = {"embeddings.", "encoder.layer.", "pooler."},
+          .words = "bert.embeddings.word_embeddings.weight",
+          .decoder_weight = "cls.predictions.decoder.weight",
+          .decoder_bias = "cls.predictions.decoder.bias",
+          .bias = "cls.predictions.bias",
+          .of_other_tasks = {"position_ids", "cls.seq_relationship.", "qa_outputs."}};
+}
+
+TransformersNames DistilBertNames() {
+  return {.backbone = "distilbert.",
+          .modules = {"embeddings.", "transformer.layer."},
+          .words = "distilbert.embeddings.word_embeddings.weight",
+          .decoder_weight = "vocab_projector.weight",
+          .decoder_bias = "",
+          .bias = "vocab_projector.bias",
+          .of_other_tasks = {"position_ids", "qa_outputs."}};
+}
+
+// The defaults of transformers' BertConfig, which published models have, too.
+EncoderOptions Base() {
+  return {.vocab_size = 30'522,
+          .max_positions = 512,
+          .token_types = 2,
+          .padding_id = 0,
+          .first_position = 0,
+          .layer_norm_epsilon = 1e-12,
+          .begin_id = std::nullopt,
+          .end_id = std::nullopt};
+}
+
+EncoderOptions Sized(int64_t hidden_size, int64_t layers) {
+  EncoderOptions options = Base();
+  options.hidden_size = hidden_size;
+  options.layers = layers;
+  options.heads = hidden_size / 64;
+  options.intermediate_size = 4 * hidden_size;
+  return options;
+}
+
+EncoderOptions DistilBase() {
+  EncoderOptions options = Base();
+  options.layers = 6;
+  options.token_types = 0;
+  options.names = {.layers = "transformer.layer",
+                   .query = "attention.q_lin",
+                   .key = "attention.k_lin",
+                   .value = "attention.v_lin",
+                   .attention_output = "attention.out_lin",
+                   .attention_norm = "sa_layer_norm",
+                   .intermediate = "ffn.lin1",
+                   .output = "ffn.lin2",
+                   .output_norm = "output_layer_norm"};
+  return options;
+}
+
+// Whether a classifier has no inner layer of this name, as one that labels tokens has none.
+bool LacksInner(const WeightShapes& weights, std::string_view layer) {
+  return std::ranges::none_of(weights, [layer](const auto& item) { return item.first.ends_with(layer); });
+}
+
+}  // namespace
+
+Family BertFamily() {
+  static const BertKind kind = {
+      .name = "BERT",
+      .model = "bert",
+      .type = "bert",
+      .classes = "Bert",
+      .tokenizer = "BertTokenizer",
+      .backbone = "bert",
+      .defaults = Base(),
+      .words = {"cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"},
+      .classifier = {.output = "classifier", .dense = "bert.pooler.dense", .activation = at::tanh},
+      // What multilingual models say of the pooler changes nothing.
+      .more_fields = R"({"directionality": null, "pooler_fc_size": null, "pooler_num_attention_heads": null,
+                         "pooler_num_fc_layers": null, "pooler_size_per_head": null, "pooler_type": null})",
+      .shapes = {{"tiny", Sized(128, 2)}, {"base", Base()}, {"large", Sized(1024, 24)}}};
+  Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
+    const auto types = weights.find("embeddings.token_type_embeddings.weight");  // published RoBERTas have one
+    return HaveEncoder(weights, "bert") ||
+           (types != weights.end() && types->second.front() > 1 && HaveBareEncoder(weights, "encoder.layer."));
+  });
+  family.heads = {{"cls.predictions"}, {"classifier", "classifier.weight", {"bert.pooler"}}};
+  family.name_order = {
+      "bert",       "cls",     "classifier", "word_embeddings", "position_embeddings", "token_type_embeddings",
+      "embeddings", "encoder", "pooler",     "attention",       "intermediate",        "self",
+      "output",     "query",   "key",        "value",           "transform",           "dense",
+      "LayerNorm",  "decoder"};
+  UseTransformersNames(BertNames(), family);
+  family.text.labels_tokens = [](const WeightShapes& weights) { return LacksInner(weights, "pooler.dense.weight"); };
+  return family;
+}
+
+Family DistilBertFamily() {
+  static const BertKind kind = {
+      .name = "DistilBERT",
+      .model = "distilbert",
+      .type = "distilbert",
+      .classes = "DistilBert",
+      .tokenizer = "DistilBertTokenizer",
+      .backbone = "distilbert",
+      .defaults = DistilBase(),
+      .fields = {.hidden_size = "dim",
+                 .layers = "n_layers",
+                 .heads = "n_heads",
+                 .intermediate_size = "hidden_dim",
+                 .activation = "activation",
+                 .dropout = "dropout",
+                 .attention_dropout = "attention_dropout",
+                 .layer_norm_epsilon = nullptr,
+                 .classifier_dropout = kSequenceDropout},
+      .words = {"vocab_transform", "vocab_layer_norm", "vocab_projector"},
+      .classifier = {.output = "classifier", .dense = "pre_classifier", .activation = at::relu},
+      .classifier_dropout = 0.2,
+      .more_fields = R"({"sinusoidal_pos_embds": null, "qa_dropout": null, "tie_weights_": null})",
+      .shapes = {{"base", DistilBase()}}};
+  Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
+    return HaveEncoder(weights, "distilbert") || HaveBareEncoder(weights, "transformer.layer.");
+  });
+  family.heads = {{"vocab_transform", "", {"vocab_layer_norm", "vocab_projector"}},
+                  {"classifier", "classifier.weight", {"pre_classifier"}}};
+  family.name_order = {"distilbert",
+                       "vocab_transform",
+                       "vocab_layer_norm",
+                       "pre_classifier",
+                       "classifier",
+                       "vocab_projector",
+                       "word_embeddings",
+                       "position_embeddings",
+                       "LayerNorm",
+                       "embeddings",
+                       "transformer",
+                       "attention",
+                       "q_lin",
+                       "k_lin",
+                       "v_lin",
+                       "out_lin",
+                       "sa_layer_norm",
+                       "ffn",
+                       "lin1",
+                       "lin2",
+                       "output_layer_norm"};
+  UseTransformersNames(DistilBertNames(), family);
+  family.text.labels_tokens = [](const WeightShapes& weights) { return LacksInner(weights, "pre_classifier.weight"); };
+  return family;
+}
+
+}  // namespace dtrain::models

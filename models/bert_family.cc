@@ -1,0 +1,203 @@
+// What the families share is here once; what they differ in is a BertKind.
+#include "models/bert_family.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace dtrain::models {
+namespace {
+
+// EncoderFromJson reads those of the second paragraph, and the names in EncoderFields. The last ones change nothing.
+constexpr char kEncoderFields[] = R"({
+  "position_embedding_type": ["absolute"], "tie_word_embeddings": [true],
+
+  "vocab_size": null, "pad_token_id": null, "max_position_embeddings": null, "initializer_range": null,
+  "problem_type": null, "bos_token_id": null, "eos_token_id": null,
+
+  "use_cache": null, "gradient_checkpointing": null, "output_past": null
+})";
+
+std::string FieldsOf(const BertKind& kind) {
+  auto fields = nlohmann::json::parse(kEncoderFields);
+  const EncoderFields& own = kind.fields;
+  fields["model_type"] = {kind.type};
+  fields[own.activation] = {"gelu"};
+  for (const char* name : {own.hidden_size, own.layers, own.heads, own.intermediate_size, own.dropout,
+                           own.attention_dropout, own.classifier_dropout}) {
+    fields[name] = nullptr;
+  }
+  if (own.layer_norm_epsilon != nullptr) {
+    fields[own.layer_norm_epsilon] = nullptr;
+    fields["type_vocab_size"] = nullptr;
+  }
+  fields.update(nlohmann::json::parse(kind.more_fields));
+  return fields.dump();
+}
+
+// Returns the rows of the first matrix with a name that ends like this in transformers or fairseq, or 0.
+int64_t RowsOf(const WeightShapes& weights, std::string_view hugging_face, std::string_view fairseq) {
+  for (const auto& [name, shape] : weights) {
+    if ((name.ends_with(hugging_face) || name.ends_with(fairseq)) && shape.size() == 2) return shape[0];
+  }
+  return 0;
+}
+
+std::shared_ptr<TextModel> Made(const BertKind& kind, const EncoderOptions& options, const ClassifierOptions* head) {
+  if (head == nullptr) return std::make_shared<BertForMaskedLM>(kind.backbone, options, kind.words);
+  const bool has_dropout = !head->of_tokens || !kind.classifier_dropout;
+  return std::make_shared<BertClassifier>(kind.backbone, options, head->of_tokens ? ClassifierForm{} : kind.classifier,
+                                          head->outputs(),
+                                          has_dropout ? head->dropout_with(options.dropout) : options.dropout);
+}
+
+// The weights have the last word on sizes.
+TextOptions OptionsWith(const BertKind& kind, EncoderOptions options, const WeightShapes& weights) {
+  if (const int64_t words = RowsOf(weights, "word_embeddings.weight", "embed_tokens.weight"))
+    options.vocab_size = words;
+  const int64_t positions = RowsOf(weights, "position_embeddings.weight", "embed_positions.weight");
+  if (positions > options.first_position) options.max_positions = positions;
+  if (const int64_t types = RowsOf(weights, "token_type_embeddings.weight", " ")) options.token_types = types;
+  const auto make = [&kind, options](const TextShape& shape, const ClassifierOptions* head) {
+    return Made(kind, options.With(shape), head);
+  };
+  const auto to_json = [&kind, options](const TextShape& shape, const ClassifierOptions* head) {
+    return EncoderToJson(kind, options.With(shape), head);
+  };
+  return {.shape = options.shape(), .make = make, .to_json = to_json};
+}
+
+}  // namespace
+
+EncoderOptions EncoderFromJson(const BertKind& kind, const nlohmann::json& config) {
+  RequireObject(config);
+  constexpr int64_t kMost = 1 << 24;
+  EncoderOptions options = kind.defaults;
+  const EncoderFields& fields = kind.fields;
+  ReadWhole(config, "vocab_size", 5, kMost, options.vocab_size);
+  ReadWhole(config, fields.hidden_size, 1, kMost, options.hidden_size);
+  ReadWhole(config, fields.layers, 1, 1'000, options.layers);
+  ReadWhole(config, fields.heads, 1, kMost, options.heads);
+  ReadWhole(config, fields.intermediate_size, 1, kMost, options.intermediate_size);
+  ReadWhole(config, "pad_token_id", 0, options.vocab_size - 1, options.padding_id);
+  options.first_position = kind.counts_padding ? 0 : options.padding_id + 1;
+  ReadWhole(config, "max_position_embeddings", options.first_position + 1, kMost, options.max_positions);
+  if (fields.layer_norm_epsilon != nullptr) {
+    ReadWhole(config, "type_vocab_size", 1, kMost, options.token_types);
+    ReadNumber(config, fields.layer_norm_epsilon, 1, options.layer_norm_epsilon);
+  }
+  ReadNumber(config, "initializer_range", 10, options.initializer_range);
+  ReadNumber(config, fields.dropout, 1, options.dropout);
+  ReadNumber(config, fields.attention_dropout, 1, options.attention_dropout);
+  if (options.begin_id && config.value("bos_token_id", nlohmann::json()).is_number())
+    ReadWhole(config, "bos_token_id", 0, kMost, *options.begin_id);
+  if (options.end_id && config.value("eos_token_id", nlohmann::json()).is_number())
+    ReadWhole(config, "eos_token_id", 0, kMost, *options.end_id);
+  if (options.hidden_size % options.heads != 0) {
+    RefuseValue(fields.heads, options.heads,
+                "a divisor of " + std::string(fields.hidden_size) + ", " + std::to_string(options.hidden_size));
+  }
+  return options;
+}
+
+nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions& options,
+                                     const ClassifierOptions* classifier) {
+  const EncoderFields& fields = kind.fields;
+  nlohmann::ordered_json config = {{"architectures", {kind.classes + "ForMaskedLM"}},
+                                   {"model_type", kind.type},
+                                   {"vocab_size", options.vocab_size},
+                                   {fields.hidden_size, options.hidden_size},
+                                   {fields.layers, options.layers},
+                                   {fields.heads, options.heads},
+                                   {fields.intermediate_size, options.intermediate_size},
+                                   {fields.activation, "gelu"},
+                                   {fields.dropout, options.dropout},
+                                   {fields.attention_dropout, options.attention_dropout},
+                                   {"max_position_embeddings", options.max_positions}};
+  if (fields.layer_norm_epsilon != nullptr) {
+    config["position_embedding_type"] = "absolute";
+    config["type_vocab_size"] = options.token_types;
+    config["initializer_range"] = options.initializer_range;
+    config[fields.layer_norm_epsilon] = options.layer_norm_epsilon;
+  } else {
+    config["initializer_range"] = options.initializer_range;
+  }
+  if (options.begin_id) config["bos_token_id"] = *options.begin_id;
+  config["pad_token_id"] = options.padding_id;
+  if (options.end_id) config["eos_token_id"] = *options.end_id;
+  config["tie_word_embeddings"] = true;
+  config["torch_dtype"] = "float32";
+  if (classifier != nullptr) {
+    AddTo(config, kind.classes + (classifier->of_tokens ? "ForTokenClassification" : "ForSequenceClassification"),
+          *classifier);
+  }
+  if (kind.classifier_dropout) {  // a number under its own name, also without a head
+    config.erase(kClassifierDropout);
+    const bool has_own = classifier != nullptr && !classifier->of_tokens;
+    config[fields.classifier_dropout] = has_own ? classifier->dropout_with(options.dropout) : *kind.classifier_dropout;
+  }
+  return config;
+}
+
+bool HaveEncoder(const WeightShapes& weights, const std::string& backbone) {
+  const std::string embeddings = backbone + ".embeddings.";
+  return std::ranges::any_of(weights, [&](const auto& item) {
+    return item.first.starts_with(embeddings) || item.first.find("." + embeddings) != std::string::npos;
+  });
+}
+
+bool HaveBareEncoder(const WeightShapes& weights, const std::string& layers) {
+  const auto is_of_layers = [&](const auto& item) { return item.first.starts_with(layers); };
+  return weights.contains("embeddings.word_embeddings.weight") && std::ranges::any_of(weights, is_of_layers);
+}
+
+void UseTransformersNames(const TransformersNames& names, Family& family) {
+  family.own_names = [names](const NamedWeights& weights, const Model&, std::vector<std::string>* left_out) {
+    return FromTransformers(weights, names, left_out);
+  };
+  family.text.with_tied_decoder = [names](NamedWeights weights) { return WithDecoder(std::move(weights), names); };
+  family.text.classifier_outputs = [](const WeightShapes& weights) -> int64_t {
+    for (const auto& [name, shape] : weights) {
+      const bool is_last = name == "classifier.weight" || name.ends_with(".classifier.weight");
+      if (is_last && shape.size() == 2) return shape[0];
+    }
+    return 0;
+  };
+}
+
+Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightShapes&)>& fits) {
+  Family family = {
+      .name = kind.name,
+      .input = Input::kText,
+      .heads = {},
+      .options = {"model_config", "dropout", "attention_dropout", "classifier_dropout", "activation_checkpointing",
+                  "layer_decay"},
+      .models = {},
+      .config_fields = FieldsOf(kind),
+      .layer_of = LayerOfEncoder,
+      .text = {.model_type = kind.type,
+               .backbone = kind.backbone,
+               .classifier = kind.classes + "ForSequenceClassification",
+               .tokenizer = kind.tokenizer,
+               .word_rows = {kind.word_weights(), std::string(kind.words.module) + ".bias"},
+               .unseen_fields = {kind.fields.heads, "pad_token_id", "vocab_size", "max_position_embeddings"}}};
+  if (kind.fields.layer_norm_epsilon != nullptr) {
+    for (const char* field : {kind.fields.layer_norm_epsilon, "type_vocab_size"})
+      family.text.unseen_fields.push_back(field);
+  }
+  family.text.from_json = [&kind](const nlohmann::json& config, const WeightShapes& weights) {
+    return OptionsWith(kind, EncoderFromJson(kind, config), weights);
+  };
+  family.models.push_back({.name = kind.model,
+                           .description = kind.name + " for text, with the shape in --model_config=FILE",
+                           .fits = fits});
+  for (const auto& [name, shape] : kind.shapes) {
+    const std::string description = kind.name + " of " + std::to_string(shape.layers) + " layers, " +
+                                    std::to_string(shape.hidden_size) + " wide, with " + std::to_string(shape.heads) +
+                                    " heads, for text";
+    const auto text = [&kind, own = shape](const WeightShapes& weights) { return OptionsWith(kind, own, weights); };
+    family.models.push_back({.name = kind.model + "_" + name, .description = description, .text = text, .fits = fits});
+  }
+  return family;
+}
+
+}  // namespace dtrain::models

@@ -1,0 +1,416 @@
+// ModernBERT: Warner et al. 2024 (arXiv:2412.13663). Norms stand before attention and MLP, positions are rotations of
+// queries and keys, and two layers of three attend within a window. Parameter names and logits are those of
+// transformers' classes, except that the decoder of the head that guesses words is the word embedding. Letters in
+// names: N sequences, S tokens, R chosen ones of them, H hidden features.
+#include <ATen/ATen.h>
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "models/activation_checkpoint.h"
+#include "models/bert_family.h"
+#include "models/bert_heads.h"
+#include "models/family.h"
+
+namespace dtrain::models {
+namespace {
+
+constexpr char kModernWords[] = "model.embeddings.tok_embeddings.weight";
+
+// The defaults are those of transformers' ModernBertConfig, which the published base model has, too.
+struct ModernOptions {
+  int64_t vocab_size = 50'368;
+  int64_t hidden_size = 768;
+  int64_t layers = 22;
+  int64_t heads = 12;
+  int64_t intermediate_size = 1152;
+  int64_t max_positions = 8192;
+  int64_t global_every = 3;  // every so many layers, from the first on, attend to all tokens
+  int64_t window = 128;      // of the others: half of it at each side
+  double global_theta = 160'000, local_theta = 10'000;
+  double epsilon = 1e-5;
+  double initializer_range = 0.02, initializer_cutoff = 2;
+  double embedding_dropout = 0, mlp_dropout = 0, attention_dropout = 0;
+  bool norm_bias = false, attention_bias = false, mlp_bias = false, classifier_bias = false;
+  bool takes_mean = false;  // of all tokens for a classifier of sequences, not the first one
+  int64_t padding_id = 50'283, begin_id = 50'281, end_id = 50'282;
+  bool checkpoint_activations = false;
+
+  TextShape shape() const {
+    return {.vocab_size = vocab_size,
+            .hidden_size = hidden_size,
+            .padding_id = padding_id,
+            .longest_sequence = max_positions,
+            .dropout = mlp_dropout,
+            .attention_dropout = attention_dropout,
+            .checkpoint_activations = checkpoint_activations};
+  }
+  ModernOptions With(const TextShape& shape) const {
+    ModernOptions options = *this;
+    options.vocab_size = shape.vocab_size;
+    options.max_positions = shape.longest_sequence;
+    if (shape.dropout != mlp_dropout) options.mlp_dropout = options.embedding_dropout = shape.dropout;
+    options.attention_dropout = shape.attention_dropout;
+    options.checkpoint_activations = shape.checkpoint_activations;
+    return options;
+  }
+};
+
+// Draws from a normal distribution, cut off at so many standard deviations.
+void DrawTruncated(at::Tensor weight, double deviation, double cutoff) {
+  const at::NoGradGuard no_grad;
+  const double most = std::erf(cutoff / std::sqrt(2.0));
+  weight.uniform_(-most, most).erfinv_().mul_(deviation * std::sqrt(2.0));
+}
+
+// Cosine and sine of the angles by which the two halves of a head's features are turned together, S×1×d.
+struct Rotation {
+  at::Tensor cosine, sine;
+
+  Rotation(const at::Tensor& positions_S, double theta, int64_t features) {
+    const auto type = positions_S.options().dtype(at::kFloat);
+    const at::Tensor frequencies = 1.0 / at::pow(theta, at::arange(0, features, 2, type) / features);
+    const at::Tensor angles = at::outer(positions_S.to(at::kFloat), frequencies).repeat({1, 2}).unsqueeze(1);
+    cosine = angles.cos();
+    sine = angles.sin();
+  }
+
+  at::Tensor Turned(const at::Tensor& x_SH, int64_t heads) const {
+    const at::Tensor x = x_SH.view({x_SH.size(0), heads, -1});
+    const auto halves = x.chunk(2, 2);
+    const at::Tensor other = at::cat({-halves[1], halves[0]}, 2);
+    return (x * cosine.to(x.scalar_type()) + other * sine.to(x.scalar_type())).flatten(1);
+  }
+};
+
+Linear Matrix(int64_t in, int64_t out, bool has_bias) { return Linear(in, out, InitialWeights::kNotYet, has_bias); }
+
+class ModernLayerImpl : public torch::nn::Module {
+ public:
+  ModernLayerImpl(const ModernOptions& options, int64_t number)
+      : heads_(options.heads), attention_dropout_(options.attention_dropout), mlp_dropout_(options.mlp_dropout) {
+    const int64_t hidden = options.hidden_size, inner = options.intermediate_size;
+    if (number % options.global_every != 0) window_ = options.window / 2;
+    if (number > 0) {
+      attention_norm_ = register_module("attn_norm", LayerNorm(hidden, options.epsilon, options.norm_bias));
+    }
+    const double out = options.initializer_range / std::sqrt(2.0 * static_cast<double>(options.layers));
+    const auto add = [&](Linear& layer, const char* name, int64_t from, int64_t to, bool has_bias, double deviation) {
+      layer = Matrix(from, to, has_bias);
+      RegisterAt(*this, name, layer.ptr());
+      DrawTruncated(layer->weight, deviation, options.initializer_cutoff);
+    };
+    add(three_, "attn.Wqkv", hidden, 3 * hidden, options.attention_bias, options.initializer_range);
+    add(attention_output_, "attn.Wo", hidden, hidden, options.attention_bias, out);
+    mlp_norm_ = register_module("mlp_norm", LayerNorm(hidden, options.epsilon, options.norm_bias));
+    add(inner_, "mlp.Wi", hidden, 2 * inner, options.mlp_bias, options.initializer_range);
+    add(output_, "mlp.Wo", inner, hidden, options.mlp_bias, out);
+  }
+
+  bool is_global() const { return !window_; }
+
+  // `rows` is as in BertLayerImpl.
+  at::Tensor forward(const at::Tensor& x_SH, const Sequences& sequences, const Rotation& rotation,
+                     const at::Tensor& rows) {
+    const auto qkv = three_(attention_norm_ ? attention_norm_(x_SH) : x_SH).chunk(3, 1);
+    const auto chosen = [&rows](const at::Tensor& x) { return rows.defined() ? x.index_select(0, rows) : x; };
+    const at::Tensor context_SH = Attend(rotation.Turned(qkv[0], heads_), rotation.Turned(qkv[1], heads_), qkv[2],
+                                         heads_, sequences, is_training() ? attention_dropout_ : 0.0, window_);
+    const auto dropped = [this](const at::Tensor& x, double p) { return at::dropout(x, p, is_training()); };
+    const at::Tensor y_RH = chosen(x_SH) + dropped(attention_output_(chosen(context_SH)), attention_dropout_);
+    const auto gated = inner_(mlp_norm_(y_RH)).chunk(2, 1);
+    return y_RH + output_(dropped(at::gelu(gated[0]) * gated[1], mlp_dropout_));
+  }
+
+ private:
+  int64_t heads_;
+  double attention_dropout_, mlp_dropout_;
+  std::optional<int64_t> window_;
+  LayerNorm attention_norm_{nullptr}, mlp_norm_{nullptr};
+  Linear three_{nullptr}, attention_output_{nullptr}, inner_{nullptr}, output_{nullptr};
+};
+TORCH_MODULE(ModernLayer);
+
+// With either head: guessing words, or classifying sequences or tokens.
+class ModernBert : public TextModel, public HalfWeightUser {
+ public:
+  ModernBert(const ModernOptions& options, const ClassifierOptions* head)
+      : TextModel(options.shape()),
+        options_(options),
+        of_tokens_(head != nullptr && head->of_tokens),
+        head_dropout_(head == nullptr ? 0 : head->dropout_with(options.mlp_dropout)) {
+    const int64_t hidden = options.hidden_size;
+    const auto norm = [&] { return LayerNorm(hidden, options.epsilon, options.norm_bias); };
+    words_ = Embedding(options.vocab_size, hidden, options.padding_id);
+    DrawTruncated(words_->weight, options.initializer_range, options.initializer_cutoff);
+    RegisterAt(*this, "model.embeddings.tok_embeddings", words_.ptr());
+    RegisterAt(*this, "model.embeddings.norm", (embedding_norm_ = norm()).ptr());
+    for (int64_t i = 0; i < options.layers; ++i) {
+      layers_.emplace_back(options, i);
+      RegisterAt(*this, "model.layers." + std::to_string(i), layers_.back().ptr());
+    }
+    RegisterAt(*this, "model.final_norm", (final_norm_ = norm()).ptr());
+    head_dense_ = Matrix(hidden, hidden, options.classifier_bias);
+    DrawTruncated(head_dense_->weight, options.initializer_range / std::sqrt(2.0 * static_cast<double>(options.layers)),
+                  options.initializer_cutoff);
+    RegisterAt(*this, "head.dense", head_dense_.ptr());
+    RegisterAt(*this, "head.norm", (head_norm_ = norm()).ptr());
+    if (head == nullptr) {
+      word_bias_ =
+          GroupAt(*this, "decoder").register_parameter("bias", at::zeros(options.vocab_size, DeviceOfNewWeights()));
+    } else {
+      classifier_ = register_module("classifier", Matrix(hidden, head->outputs(), /*has_bias=*/true));
+      DrawTruncated(classifier_->weight, 1 / std::sqrt(static_cast<double>(hidden)), options.initializer_cutoff);
+    }
+  }
+
+  at::Tensor Encode(const Sequences& sequences, const at::Tensor& rows) override {
+    const int64_t features = options_.hidden_size / options_.heads;
+    const Rotation of_all(sequences.positions, options_.global_theta, features);
+    const Rotation of_near(sequences.positions, options_.local_theta, features);
+    at::Tensor x_SH = at::dropout(embedding_norm_(words_(sequences.ids)), options_.embedding_dropout, is_training());
+    for (ModernLayer& layer : layers_) {
+      const at::Tensor of_layer = layer.get() == layers_.back().get() ? rows : at::Tensor();
+      const Rotation& rotation = layer->is_global() ? of_all : of_near;
+      const Part run = [layer, sequences, rotation, of_layer](const at::Tensor& x) mutable {
+        return layer(x, sequences, rotation, of_layer);
+      };
+      const bool is_checkpointed = options_.checkpoint_activations && is_training();
+      x_SH = is_checkpointed ? Checkpointed(run, x_SH, layer->parameters()) : run(x_SH);
+    }
+    return final_norm_(x_SH);
+  }
+
+  at::Tensor Scores(const at::Tensor& hidden_RH, int64_t columns_multiple) override {
+    return WordScores(InHead(hidden_RH), words_->weight, word_bias_, columns_multiple,
+                      is_training() ? &half_words_ : nullptr);
+  }
+
+  at::Tensor Pooled(const Sequences& sequences) override {
+    if (of_tokens_) return Encode(sequences, {});
+    return options_.takes_mean ? MeanOf(Encode(sequences, {}), sequences) : EncodeFirst(sequences);
+  }
+  at::Tensor Classify(const at::Tensor& hidden_RH) override {
+    return classifier_(at::dropout(InHead(hidden_RH), head_dropout_, is_training()));
+  }
+  int64_t outputs() const override { return classifier_ ? classifier_->weight.size(0) : 0; }
+
+  ForwardCost Cost(int64_t tokens, int64_t length, int64_t rows) const override {
+    const int64_t hidden = options_.hidden_size, inner = options_.intermediate_size, layers = options_.layers;
+    const int64_t globals = (layers + options_.global_every - 1) / options_.global_every;
+    const int64_t attended = globals * length + (layers - globals) * std::min(length, options_.window + 1);
+    if (of_tokens_) rows = tokens;
+    const int64_t last = classifier_ ? outputs() : options_.vocab_size;
+    const int64_t kept = options_.checkpoint_activations ? hidden : 11 * hidden + 4 * inner;
+    return {.multiply_adds = tokens * (layers * (4 * hidden * hidden + 3 * hidden * inner) + 2 * attended * hidden) +
+                             rows * hidden * (hidden + last),
+            .activation_elements = tokens * layers * kept + rows * (4 * hidden + 2 * last),
+            .moved_elements = static_cast<double>(tokens * layers * 2 * kept)};
+  }
+
+  void UseKernels(const TextKernels& /*kernels*/) override {}
+  void UseHalfWeights(HalfWeights& copies) override { half_words_ = copies.CopyOf({words_->weight}, kColumnsMultiple); }
+
+ private:
+  at::Tensor InHead(const at::Tensor& hidden_RH) { return head_norm_(at::gelu(head_dense_(hidden_RH))); }
+
+  // Returns the mean over the tokens of each sequence that is not a filler, N×H.
+  static at::Tensor MeanOf(const at::Tensor& x_SH, const Sequences& sequences) {
+    if (sequences.packed()) {
+      std::vector<at::Tensor> means;
+      for (const at::Tensor& one_TH : x_SH.split_with_sizes(sequences.lengths)) means.push_back(one_TH.mean(0));
+      means.resize(means.size() - static_cast<size_t>(sequences.fillers));
+      return at::stack(means);
+    }
+    const at::Tensor x_NTH = x_SH.view({-1, sequences.padded_length, x_SH.size(1)});
+    if (!sequences.attended.defined()) return x_NTH.mean(1);
+    const at::Tensor weights_NT1 = sequences.attended.unsqueeze(2).to(x_SH.scalar_type());
+    return (x_NTH * weights_NT1).sum(1) / weights_NT1.sum(1);
+  }
+
+  const ModernOptions options_;
+  const bool of_tokens_;
+  const double head_dropout_;
+  Embedding words_{nullptr};
+  LayerNorm embedding_norm_{nullptr}, final_norm_{nullptr}, head_norm_{nullptr};
+  std::vector<ModernLayer> layers_;
+  Linear head_dense_{nullptr}, classifier_{nullptr};
+  at::Tensor word_bias_;
+  HalfWeight half_words_;
+};
+
+constexpr char kModernFields[] = R"({
+  "model_type": ["modernbert"], "hidden_activation": ["gelu"], "classifier_activation": ["gelu"],
+  "tie_word_embeddings": [true], "decoder_bias": [true], "position_embedding_type": ["absolute"],
+  "rope_scaling": [null], "rope_type": ["default"],
+
+  "vocab_size": null, "hidden_size": null, "num_hidden_layers": null, "num_attention_heads": null,
+  "intermediate_size": null, "max_position_embeddings": null, "global_attn_every_n_layers": null,
+  "local_attention": null, "global_rope_theta": null, "local_rope_theta": null, "norm_eps": null,
+  "initializer_range": null, "initializer_cutoff_factor": null, "embedding_dropout": null, "mlp_dropout": null,
+  "attention_dropout": null, "norm_bias": null, "attention_bias": null, "mlp_bias": null, "classifier_bias": null,
+  "classifier_pooling": ["cls", "mean"], "classifier_dropout": null, "problem_type": null,
+
+  "layer_norm_eps": null, "cls_token_id": null, "deterministic_flash_attn": null, "reference_compile": null,
+  "sparse_prediction": null, "sparse_pred_ignore_index": null, "repad_logits_with_grad": null,
+  "gradient_checkpointing": null, "use_cache": null
+})";
+
+nlohmann::ordered_json ModernToJson(const ModernOptions& options, const ClassifierOptions* head) {
+  nlohmann::ordered_json config = {{"architectures", {"ModernBertForMaskedLM"}},
+                                   {"model_type", "modernbert"},
+                                   {"vocab_size", options.vocab_size},
+                                   {"hidden_size", options.hidden_size},
+                                   {"num_hidden_layers", options.layers},
+                                   {"num_attention_heads", options.heads},
+                                   {"intermediate_size", options.intermediate_size},
+                                   {"hidden_activation", "gelu"},
+                                   {"max_position_embeddings", options.max_positions},
+                                   {"global_attn_every_n_layers", options.global_every},
+                                   {"local_attention", options.window},
+                                   {"global_rope_theta", options.global_theta},
+                                   {"local_rope_theta", options.local_theta},
+                                   {"norm_eps", options.epsilon},
+                                   {"initializer_range", options.initializer_range},
+                                   {"initializer_cutoff_factor", options.initializer_cutoff},
+                                   {"embedding_dropout", options.embedding_dropout},
+                                   {"mlp_dropout", options.mlp_dropout},
+                                   {"attention_dropout", options.attention_dropout},
+                                   {"norm_bias", options.norm_bias},
+                                   {"attention_bias", options.attention_bias},
+                                   {"mlp_bias", options.mlp_bias},
+                                   {"classifier_bias", options.classifier_bias},
+                                   {"classifier_pooling", options.takes_mean ? "mean" : "cls"},
+                                   {"decoder_bias", true}};
+  for (const char* name : {"bos_token_id", "cls_token_id"}) config[name] = options.begin_id;
+  for (const char* name : {"eos_token_id", "sep_token_id"}) config[name] = options.end_id;
+  config["pad_token_id"] = options.padding_id;
+  config["tie_word_embeddings"] = true;
+  config["torch_dtype"] = "float32";
+  if (head != nullptr) {
+    AddTo(config, head->of_tokens ? "ModernBertForTokenClassification" : "ModernBertForSequenceClassification", *head);
+  }
+  config[kClassifierDropout] = head == nullptr ? 0 : head->dropout_with(options.mlp_dropout);
+  return config;
+}
+
+TextOptions ModernWith(ModernOptions options, const WeightShapes& weights) {
+  for (const auto& [name, shape] : weights) {
+    if (name.ends_with("tok_embeddings.weight") && shape.size() == 2) options.vocab_size = shape[0];
+  }
+  const auto make = [options](const TextShape& shape, const ClassifierOptions* head) -> std::shared_ptr<TextModel> {
+    return std::make_shared<ModernBert>(options.With(shape), head);
+  };
+  const auto to_json = [options](const TextShape& shape, const ClassifierOptions* head) {
+    return ModernToJson(options.With(shape), head);
+  };
+  return {.shape = options.shape(), .make = make, .to_json = to_json};
+}
+
+TextOptions ModernFromJson(const nlohmann::json& config, const WeightShapes& weights) {
+  RequireObject(config);
+  constexpr int64_t kMost = 1 << 24;
+  ModernOptions options;
+  ReadWhole(config, "vocab_size", 5, kMost, options.vocab_size);
+  ReadWhole(config, "hidden_size", 2, kMost, options.hidden_size);
+  ReadWhole(config, "num_hidden_layers", 1, 1'000, options.layers);
+  ReadWhole(config, "num_attention_heads", 1, kMost, options.heads);
+  ReadWhole(config, "intermediate_size", 1, kMost, options.intermediate_size);
+  ReadWhole(config, "max_position_embeddings", 1, kMost, options.max_positions);
+  ReadWhole(config, "global_attn_every_n_layers", 1, kMost, options.global_every);
+  ReadWhole(config, "local_attention", 2, kMost, options.window);
+  ReadWhole(config, "bos_token_id", 0, kMost, options.begin_id);
+  ReadWhole(config, "eos_token_id", 0, kMost, options.end_id);
+  options.padding_id = std::min(options.padding_id, options.vocab_size - 1);
+  ReadWhole(config, "pad_token_id", 0, options.vocab_size - 1, options.padding_id);
+  ReadNumber(config, "global_rope_theta", 1e12, options.global_theta);
+  options.local_theta = options.global_theta;
+  if (!config.value("local_rope_theta", nlohmann::json(10'000.0)).is_null()) {
+    options.local_theta = ModernOptions().local_theta;
+    ReadNumber(config, "local_rope_theta", 1e12, options.local_theta);
+  }
+  ReadNumber(config, "norm_eps", 1, options.epsilon);
+  ReadNumber(config, "initializer_range", 10, options.initializer_range);
+  ReadNumber(config, "initializer_cutoff_factor", 100, options.initializer_cutoff);
+  ReadNumber(config, "embedding_dropout", 1, options.embedding_dropout);
+  ReadNumber(config, "mlp_dropout", 1, options.mlp_dropout);
+  ReadNumber(config, "attention_dropout", 1, options.attention_dropout);
+  for (const auto& [name, value] : {std::pair{"norm_bias", &options.norm_bias},
+                                    {"attention_bias", &options.attention_bias},
+                                    {"mlp_bias", &options.mlp_bias},
+                                    {"classifier_bias", &options.classifier_bias}}) {
+    const auto found = config.find(name);
+    if (found == config.end()) continue;
+    if (!found->is_boolean()) RefuseValue(name, *found, "true or false");
+    *value = found->get<bool>();
+  }
+  options.takes_mean = config.value("classifier_pooling", nlohmann::json("cls")) == "mean";
+  if (options.hidden_size % options.heads != 0 || options.hidden_size / options.heads % 2 != 0) {
+    RefuseValue("num_attention_heads", options.heads,
+                "a divisor of hidden_size, " + std::to_string(options.hidden_size) + ", with an even result");
+  }
+  return ModernWith(options, weights);
+}
+
+// Family::layer_of.
+std::optional<int64_t> ModernLayerOf(std::string_view parameter) {
+  constexpr std::string_view kLayers = "model.layers.";
+  if (parameter.starts_with(kLayers)) return 1 + std::stoll(std::string(parameter.substr(kLayers.size())));
+  return parameter.starts_with("model.embeddings.") ? std::optional<int64_t>(0) : std::nullopt;
+}
+
+}  // namespace
+
+Family ModernBertFamily() {
+  const auto fits = [](const WeightShapes& weights) {
+    return std::ranges::any_of(
+        weights, [](const auto& item) { return item.first.ends_with("embeddings.tok_embeddings.weight"); });
+  };
+  Family family = {
+      .name = "ModernBERT",
+      .input = Input::kText,
+      .heads = {{"decoder", "", {"head"}}, {"classifier", "classifier.weight", {"head"}}},
+      .options = {"model_config", "dropout", "attention_dropout", "classifier_dropout", "activation_checkpointing",
+                  "layer_decay"},
+      .models = {{.name = "modernbert",
+                  .description = "ModernBERT for text, with the shape in --model_config=FILE",
+                  .fits = fits}},
+      .config_fields = kModernFields,
+      .name_order = {"model", "head", "decoder", "classifier", "embeddings", "tok_embeddings", "layers", "attn_norm",
+                     "attn", "mlp_norm", "mlp", "Wqkv", "Wi", "Wo", "dense", "norm", "final_norm"},
+      .layer_of = ModernLayerOf,
+      .text = {.model_type = "modernbert",
+               .backbone = "model",
+               .classifier = "ModernBertForSequenceClassification",
+               .token_classifier = "ModernBertForTokenClassification",
+               .tokenizer = "PreTrainedTokenizerFast",
+               .word_rows = {kModernWords, "decoder.bias"},
+               .unseen_fields = {"num_attention_heads", "norm_eps", "pad_token_id", "vocab_size",
+                                 "global_attn_every_n_layers", "local_attention", "global_rope_theta",
+                                 "local_rope_theta", "classifier_pooling"},
+               .from_json = ModernFromJson}};
+  const std::pair<const char*, ModernOptions> shapes[] = {
+      {"modernbert_base", {}},
+      {"modernbert_large", {.hidden_size = 1024, .layers = 28, .heads = 16, .intermediate_size = 2624}}};
+  for (const auto& [name, shape] : shapes) {
+    family.models.push_back({.name = name,
+                             .description = "ModernBERT of " + std::to_string(shape.layers) + " layers, " +
+                                            std::to_string(shape.hidden_size) + " wide, with " +
+                                            std::to_string(shape.heads) + " heads, for text",
+                             .text = [own = shape](const WeightShapes& weights) { return ModernWith(own, weights); },
+                             .fits = fits});
+  }
+  UseTransformersNames({.backbone = "model.",
+                        .modules = {"embeddings.", "layers.", "final_norm."},
+                        .words = kModernWords,
+                        .decoder_weight = "decoder.weight",
+                        .decoder_bias = "",
+                        .bias = "decoder.bias",
+                        .of_other_tasks = {"rotary_emb.", "qa_outputs."}},
+                       family);
+  return family;
+}
+
+}  // namespace dtrain::models

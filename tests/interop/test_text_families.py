@@ -1,0 +1,132 @@
+"""Each family of text beside transformers: logits of its heads, ten steps of training from the same weights and tokens,
+and folders in and out."""
+
+import json
+
+import pytest
+
+from beside_torch import FACTOR, predict, torch
+from small_families import FAMILIES, class_of, new_model, new_rows
+from small_roberta import LENGTH, transformers
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+
+from command import metrics, run
+from truth import record, worst_difference, worst_ratio
+
+PEER = f"transformers {transformers.__version__}"
+STEPS = 10
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+def inputs(rows: dict) -> dict:
+    return {name: rows[name] for name in INPUTS if name in rows}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(family, module_dir):
+    new_model(family).save_pretrained(module_dir / family)
+    return module_dir / family
+
+
+def assert_strict(family: str, head: str, folder):
+    """Returns transformers' model in a folder, which must have all of its weights and no others."""
+    model, info = class_of(family, head).from_pretrained(folder, output_loading_info=True)
+    assert not any(info.values()), info
+    return model.eval()
+
+
+def test_masked_words(family, folder, tmp_path):
+    rows = new_rows(family)
+    with torch.no_grad():
+        expected = class_of(family, "ForMaskedLM").from_pretrained(folder).eval()(**inputs(rows)).logits
+    found = predict(inputs(rows), tmp_path, f"--init_weights={folder}", "--task=masked_lm", "--batch_size=5")
+    real = rows["attention_mask"].bool()
+    torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-4)
+    record("Models", f"{family}, masked words", PEER, "1e-4 of logits of about 1", worst_difference(found[real], expected[real]))
+
+
+def test_sequences(family, tmp_path):
+    """With padding and without, and back to the bit."""
+    model, rows = new_model(family, "ForSequenceClassification", num_labels=3), new_rows(family)
+    model.save_pretrained(tmp_path / "model")
+    with torch.no_grad():
+        expected = model(**inputs(rows)).logits
+    for unpad in ("--unpad", "--nounpad"):
+        found = predict(inputs(rows), tmp_path, f"--init_weights={tmp_path / 'model'}", "--batch_size=5", unpad)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+        record("Models", f"{family}, sequences, {unpad}", PEER, "1e-4 of logits of about 1", worst_difference(found, expected))
+    run("--mode=export", f"--input={tmp_path / 'model'}", f"--output={tmp_path / 'again'}")
+    again = assert_strict(family, "ForSequenceClassification", tmp_path / "again")
+    assert {name: tensor.tolist() for name, tensor in again.state_dict().items()} == \
+        {name: tensor.tolist() for name, tensor in model.state_dict().items()}
+    described = {name: value for name, value in model.config.to_dict().items()
+                 if name not in ("_name_or_path", "dtype", "problem_type", "classifier_dropout")}
+    assert described.items() <= again.config.to_dict().items()
+
+
+def torch_losses(family, folder, rows, dtype) -> list[float]:
+    model = class_of(family, "ForMaskedLM").from_pretrained(folder).to(dtype).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.001, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
+    losses = []
+    for step in range(STEPS):
+        chosen = torch.arange(step * 8, step * 8 + 8) % len(rows["input_ids"])
+        optimizer.zero_grad()
+        logits = model(**{name: tensor[chosen] for name, tensor in inputs(rows).items() if name != "token_type_ids"}).logits
+        loss = F.cross_entropy(logits.flatten(0, 1), rows["labels"][chosen].flatten())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_ten_steps_and_back(family, folder, tmp_path):
+    """Continues the pretraining, padded and unpadded; the head is kept, and what is exported has the bits of the run."""
+    rows = new_rows(family)
+    save_file({name: rows[name] for name in ("input_ids", "attention_mask", "labels")}, tmp_path / "rows.safetensors")
+    exact = torch_losses(family, folder, rows, torch.float64)
+    limit = max(1e-6, FACTOR * worst_ratio(torch_losses(family, folder, rows, torch.float32), exact))
+    for unpad in ("--unpad", "--nounpad"):
+        run_dir = tmp_path / unpad
+        run(f"--init_weights={folder}", f"--data_dir={tmp_path / 'rows.safetensors'}", f"--tokens_per_sample={LENGTH}", "--task=masked_lm",
+            "--shuffle=none", "--batch_size=8", f"--max_steps={STEPS}", "--optimizer=adamw", "--lr=0.001", "--adam_betas=0.9,0.98",
+            "--adam_eps=1e-6", "--weight_decay=0.01", "--decay_norm_and_bias", "--lr_schedule=constant", "--log_interval=1",
+            "--save_every_epochs=0", f"--run_dir={run_dir}", unpad)
+        losses = [point["loss"] for point in metrics(run_dir, "train")]
+        assert losses == pytest.approx(exact, rel=limit)
+        record("Trainings", f"{family}, masked words, ten steps, {unpad}", f"{PEER} in float64",
+               f"1e-6 of the loss or {FACTOR} times its own rounding", worst_ratio(losses, exact))
+    trained = load_file(run_dir / "model.safetensors")
+    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'exported'}")
+    state = assert_strict(family, "ForMaskedLM", tmp_path / "exported").state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in trained.items())
+    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'model.pt'}")
+    assert list(torch.load(tmp_path / "model.pt", weights_only=True)) == list(state)
+    record("Models", f"{family} trained here, exported", PEER, "the same bits", 0)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "xlm_roberta", "modernbert"], indirect=True)
+def test_an_encoder_alone_in_several_files(family, folder, tmp_path):
+    """Such as MiniLM, E5 and BGE: names without the encoder's, here under those of the first BERTs. The head begins anew."""
+    model = class_of(family, "ForMaskedLM").from_pretrained(folder).base_model
+    model.save_pretrained(tmp_path / "parts", max_shard_size="10KB")
+    index = json.loads((tmp_path / "parts" / "model.safetensors.index.json").read_text(encoding="utf-8"))
+    for part in set(index["weight_map"].values()):
+        old = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+               for name, tensor in load_file(tmp_path / "parts" / part).items()}
+        save_file(old if family in ("bert", "distilbert") else load_file(tmp_path / "parts" / part), tmp_path / "parts" / part)
+    rows = new_rows(family)
+    save_file({name: rows[name] for name in ("input_ids", "attention_mask", "labels")}, tmp_path / "rows.safetensors")
+    run(f"--init_weights={tmp_path / 'parts'}", f"--data_dir={tmp_path / 'rows.safetensors'}", f"--tokens_per_sample={LENGTH}",
+        "--task=masked_lm", "--batch_size=8", "--max_steps=1", "--lr=0", "--warmup_steps=0", "--strict_weights=false",
+        f"--run_dir={tmp_path / 'run'}")
+    found = load_file(tmp_path / "run" / "model.safetensors")
+    for name, tensor in class_of(family, "ForMaskedLM").from_pretrained(folder).state_dict().items():
+        if name.startswith(model.base_model_prefix + "."):
+            assert torch.equal(found[name], tensor), name
+    record("Models", f"{family}, an encoder alone in several files", PEER, "the same bits", 0)
