@@ -10,6 +10,7 @@ namespace dtrain::models {
 Family EfficientNetFamily();
 Family ResNetFamily();
 Family RobertaFamily();
+Family VisionTransformerFamily();
 
 namespace {
 
@@ -40,6 +41,7 @@ const std::vector<Family>& Families() {
       EfficientNetFamily(),
       ResNetFamily(),
       RobertaFamily(),
+      VisionTransformerFamily(),
   };
   return table;
 }
