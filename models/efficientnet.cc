@@ -49,14 +49,6 @@ int64_t HeadChannels(const EfficientNetOptions& options) {
   return kHeadExpansion * Channels(std::rbegin(kStages)->out_channels, options.width);
 }
 
-// Returns a factor for each sample, which sets it to zero with this probability and scales it up otherwise, so that the
-// mean stays the same.
-at::Tensor DropSamples(const at::Tensor& x_NCHW, double probability) {
-  const double kept = 1 - probability;
-  const at::Tensor mask_N111 = at::empty({x_NCHW.size(0), 1, 1, 1}, x_NCHW.options()).bernoulli_(kept);
-  return kept > 0 ? mask_N111.div_(kept) : mask_N111;
-}
-
 constexpr char kConfigFields[] = R"({
   "model_type": ["efficientnet"], "num_channels": [3], "depth_divisor": [8],
   "kernel_sizes": [[3, 3, 5, 3, 5, 5, 3]], "strides": [[1, 2, 2, 2, 1, 2, 1]], "expand_ratios": [[1, 6, 6, 6, 6, 6, 6]],
@@ -129,6 +121,12 @@ std::optional<Unlike> PadsUnlike(std::string_view trained, const Model& model) {
 
 NamedWeights OwnNames(const NamedWeights& weights, const Model& model, std::vector<std::string>*) {
   return FromTimm(FromHuggingFace(weights), model.norm_epsilon - model.timm_norm_epsilon);
+}
+
+// Family::names_of.
+NamedWeights NamesOf(const NamedWeights& weights, const Model& model, std::string_view naming) {
+  if (naming == "hf") return {};
+  return naming == "timm" ? ToTimm(weights, model.norm_epsilon - model.timm_norm_epsilon) : weights;
 }
 
 // Returns a member of the family without its name.
@@ -293,21 +291,19 @@ Family EfficientNetFamily() {
       {{.width = 1.8, .depth = 2.6, .dropout = 0.5, .norm = kSlow}, 528},
       {{.width = 2.0, .depth = 3.1, .dropout = 0.5, .norm = kSlow}, 600},
   };
-  Family family = {
-      .name = "EfficientNets",
-      .input = Input::kImages,
-      .heads = {{"classifier.1", "classifier.1.weight"}},
-      .options = {"dropout", "drop_path", "bn_momentum", "bn_eps"},
-      .models = {},
-      .config_fields = kConfigFields,
-      .name_order = {"features", "classifier"},
-      .naming_of = NamingOfEfficientNet,
-      .own_names = OwnNames,
-      .timm_names = [](const NamedWeights& weights,
-                       const Model& model) { return ToTimm(weights, model.norm_epsilon - model.timm_norm_epsilon); },
-      .norm_stride = 32,
-      .trained_as = TrainedAs,
-      .unlike = PadsUnlike};
+  Family family = {.name = "EfficientNets",
+                   .input = Input::kImages,
+                   .heads = {{"classifier.1", "classifier.1.weight"}},
+                   .options = {"dropout", "drop_path", "bn_momentum", "bn_eps"},
+                   .models = {},
+                   .config_fields = kConfigFields,
+                   .name_order = {"features", "classifier"},
+                   .naming_of = NamingOfEfficientNet,
+                   .own_names = OwnNames,
+                   .names_of = NamesOf,
+                   .norm_stride = 32,
+                   .trained_as = TrainedAs,
+                   .unlike = PadsUnlike};
   for (size_t i = 0; i < std::size(table); ++i) {
     Model model = Member(table[i].options, table[i].image_size);
     model.name = "efficientnet_b" + std::to_string(i);

@@ -25,6 +25,7 @@ struct Model {
 
   // Of image models only: the side of the images for which it was made, in pixels, and the ε of its BatchNorm.
   int64_t image_size = 224;
+  int64_t size_multiple = 1;  // what divides the sides of its images: the side of a transformer's patches
   double norm_epsilon = 1e-5;
   double timm_norm_epsilon = 1e-5;  // of timm's model with this name
   // Whether Hugging Face's model, which pads each layer for the size that it was made for, pads images of this side as
@@ -84,6 +85,8 @@ struct TextFamily {
   NamedWeights (*fairseq_names)(const NamedWeights& weights, const TextShape& shape) = nullptr;
 };
 
+constexpr int64_t kTopLayer = -1;  // of Family::layer_of
+
 struct Family {
   std::string name;  // for people
   Input input;
@@ -106,10 +109,12 @@ struct Family {
   // `left_out`. Throws std::invalid_argument if the weights cannot be used. Null: there are no other names.
   std::function<NamedWeights(const NamedWeights& weights, const Model& model, std::vector<std::string>* left_out)>
       own_names = nullptr;
-  // Converts weights under the names here to timm's. Null: timm's are the same.
-  NamedWeights (*timm_names)(const NamedWeights& weights, const Model& model) = nullptr;
-  // Returns the place of a parameter from the bottom: 0 for the embeddings, n + 1 for layer n; empty for the head.
-  // Null: --layer_decay is not for this family.
+  // Of images: converts weights under the names here to those of a program (`naming`: timm, torchvision, hf), or, if
+  // it is auto, to those that the family's files usually have. Empty: the program has no such model. Null: its weights
+  // have one naming.
+  NamedWeights (*names_of)(const NamedWeights& weights, const Model& model, std::string_view naming) = nullptr;
+  // Returns the place of a parameter from the bottom, a number that rises from layer to layer and is ≥ 0; kTopLayer for
+  // one that goes with the highest layer; empty for the head. Null: --layer_decay is not for this family.
   std::optional<int64_t> (*layer_of)(std::string_view parameter) = nullptr;
   // Leaves heads other than the one named out of weights with names as here. Throws std::invalid_argument if they are
   // of another task. Null: by their names alone.

@@ -26,6 +26,8 @@ class ImageModel : public torch::nn::Module {
   virtual at::Tensor Features(const at::Tensor& images_NCHW) = 0;
   // Features → logits (N, classes).
   virtual at::Tensor Classify(const at::Tensor& features_NC) = 0;
+  // Returns the number of features, C.
+  virtual int64_t NumFeatures() const { return parameters().end()[-2].size(1); }  // the classifier comes last
   at::Tensor forward(const at::Tensor& images_NCHW) { return Classify(Features(images_NCHW)); }
 
   // Returns the cost of one image of size × size pixels, for plans and benchmarks.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/forward_cost.h"
+#include "models/sequences.h"
 
 namespace dtrain::models {
 namespace {
@@ -28,6 +29,8 @@ constexpr double kShortcutMoves = 1 + 0 + 1 + 2;                     // a normal
 constexpr double kAddMoves = kNormMoves + 1 + 3;
 constexpr double kExcitedMoves = kNormMoves + 3 + 3;  // the means, and scaling by the excitation
 constexpr double kDepthwiseMoves = 3;                 // convolution, and the gradients of its input and weights
+constexpr double kLayerNormMoves = 2 + 3 + 2;         // LayerNorm forward and backward, and the sum it leads to
+constexpr double kActivationMoves = 2 + 3;            // GELU by itself
 
 void CountMoves(const at::Tensor& x, double moves) {
   if (x.is_meta()) CountForward({.moved_elements = moves * static_cast<double>(x.numel())});
@@ -59,7 +62,7 @@ Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
   if (x_NCHW.dim() == 2) return at::linear(x_NCHW, WeightForProducts().flatten(1), bias);
-  const int64_t padding = options.kernel_size / 2;
+  const int64_t padding = options.padding.value_or(options.kernel_size / 2);
   const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
   if (x_NCHW.is_meta()) {
     const auto out = [&](int64_t size) { return (size + 2 * padding - options.kernel_size) / options.stride + 1; };
@@ -76,12 +79,15 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
     return at::conv2d(PaddedAsTensorflow(x_NCHW, options), WeightForProducts(), bias, options.stride, kNoPadding,
                       /*dilation=*/1, options.groups);
   }
-  if (is_depthwise && !options.bias) {
+  if (is_depthwise) {
+    const auto with_bias = [this](const at::Tensor& y) { return options.bias ? y + bias.view({-1, 1, 1}) : y; };
     const bool has_kernel = HasDeviceDepthwiseKernel(x_NCHW, weight, options.stride);
     if (depthwise_kernels_ != nullptr && is_training() && has_kernel) {
-      return DepthwiseConvolution(x_NCHW, weight, options.stride, *depthwise_kernels_);
+      return with_bias(DepthwiseConvolution(x_NCHW, weight, options.stride, *depthwise_kernels_));
     }
-    if (HasDepthwiseKernel(x_NCHW, weight, options.stride)) return DepthwiseConvolution(x_NCHW, weight, options.stride);
+    if (HasDepthwiseKernel(x_NCHW, weight, options.stride)) {
+      return with_bias(DepthwiseConvolution(x_NCHW, weight, options.stride));
+    }
   }
   if (stem_kernels_ != nullptr && !options.bias && HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
     return StemConvolution(x_NCHW, weight, *stem_kernels_);
@@ -212,6 +218,21 @@ at::Tensor Silu(const at::Tensor& x) {
   return at::silu(x);
 }
 
+at::Tensor ExactGelu(const at::Tensor& x) {
+  if (!x.is_meta()) return at::gelu(x);
+  CountForward({.activation_elements = 2 * x.numel()});  // its own input, and that of the product after it
+  CountMoves(x, kActivationMoves);
+  return x;
+}
+
+at::Tensor DropSamples(const at::Tensor& x, double probability) {
+  const double kept = 1 - probability;
+  std::vector<int64_t> sizes(static_cast<size_t>(x.dim()), 1);
+  sizes.front() = x.size(0);
+  const at::Tensor mask = at::empty(sizes, x.options()).bernoulli_(kept);
+  return kept > 0 ? mask.div_(kept) : mask;
+}
+
 LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial, bool has_bias) {
   weight = register_parameter("weight", at::empty({out_features, in_features}, DeviceOfNewWeights()));
   if (has_bias) bias = register_parameter("bias", at::zeros(out_features, DeviceOfNewWeights()));
@@ -235,7 +256,39 @@ LayerNormImpl::LayerNormImpl(int64_t features, double epsilon, bool has_bias) : 
 }
 
 at::Tensor LayerNormImpl::forward(const at::Tensor& x) {
-  return at::layer_norm(x, weight.sizes(), weight, bias, epsilon_);
+  if (!x.is_meta()) return at::layer_norm(x, weight.sizes(), weight, bias, epsilon_);
+  CountForward({.activation_elements = x.numel()});
+  CountMoves(x, kLayerNormMoves);
+  return x;
+}
+
+at::Tensor LayerNormImpl::OverChannels(const at::Tensor& x_NCHW) {
+  if (x_NCHW.is_meta()) return forward(x_NCHW);
+  return forward(x_NCHW.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
+}
+
+LayerScaleImpl::LayerScaleImpl(int64_t features, double initial) {
+  gamma = register_parameter("gamma", at::full(features, initial, DeviceOfNewWeights()));
+}
+
+at::Tensor LayerScaleImpl::forward(const at::Tensor& x) { return x.is_meta() ? x : x * gamma; }
+
+SelfAttentionImpl::SelfAttentionImpl(int64_t features, int64_t heads, bool qkv_bias) : heads_(heads) {
+  qkv_ = register_module("qkv", Linear(features, 3 * features, InitialWeights::kNotYet, qkv_bias));
+  proj_ = register_module("proj", Linear(features, features, InitialWeights::kNotYet));
+}
+
+at::Tensor SelfAttentionImpl::forward(const at::Tensor& x_NLC) {
+  const int64_t length = x_NLC.size(1), features = x_NLC.size(2);
+  const at::Tensor three = qkv_(x_NLC);
+  if (x_NLC.is_meta()) {
+    CountForward({.multiply_adds = 2 * length * x_NLC.numel(), .activation_elements = 4 * x_NLC.numel()});
+    return proj_(x_NLC);
+  }
+  const auto parts = three.view({-1, 3 * features}).split(features, 1);
+  Sequences sequences;
+  sequences.padded_length = length;
+  return proj_(Attend(parts[0], parts[1], parts[2], heads_, sequences, /*dropout=*/0).view_as(x_NLC));
 }
 
 EmbeddingImpl::EmbeddingImpl(int64_t rows, int64_t features, int64_t padding_row) : padding_row_(padding_row) {
@@ -267,9 +320,11 @@ void RegisterAt(torch::nn::Module& root, std::string_view path, std::shared_ptr<
       .register_module(std::string(path.substr(dot + 1)), std::move(module));
 }
 
-void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsilon,
-                     const std::optional<double>& momentum) {
+void ChangeNorms(torch::nn::Module& model, const std::optional<double>& epsilon,
+                 const std::optional<double>& momentum) {
   model.apply([&](torch::nn::Module& module) {
+    if (auto* layer_norm = dynamic_cast<LayerNormImpl*>(&module))
+      layer_norm->set_epsilon(epsilon.value_or(layer_norm->epsilon()));
     auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module);
     if (norm == nullptr) return;
     if (epsilon) norm->options().epsilon = *epsilon;

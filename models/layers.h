@@ -46,9 +46,10 @@ struct Conv2dOptions {
   bool bias = false;
   // TensorFlow's "same" padding: where the stride leaves part of ⌊k/2⌋ unread, the rest is at the right and the bottom.
   bool pads_as_tensorflow = false;
+  std::optional<int64_t> padding = {};  // empty: ⌊k/2⌋
 };
 
-// Convolution with a square kernel, padded by ⌊k/2⌋. `weight` (out, in / groups, k, k) and the optional `bias` (out)
+// Convolution with a square kernel. `weight` (out, in / groups, k, k) and the optional `bias` (out)
 // are uninitialised. A 1×1 convolution also takes single pixels without their sizes, (N, C), and then is a product.
 class Conv2dImpl : public torch::nn::Module, public HalfWeightUser {
  public:
@@ -134,12 +135,19 @@ at::Tensor PixelMeans(const at::Tensor& x_NCHW);
 // x · σ(x), elementwise (Elfwing et al. 2017, arXiv:1702.03118).
 at::Tensor Silu(const at::Tensor& x);
 
+// x · Φ(x), elementwise (Hendrycks and Gimpel 2016, arXiv:1606.08415).
+at::Tensor ExactGelu(const at::Tensor& x);
+
+// Returns a factor for each sample, in the shape (N, 1, …), which sets it to zero with this probability and scales it
+// up otherwise, so that the mean stays the same (stochastic depth, arXiv:1603.09382).
+at::Tensor DropSamples(const at::Tensor& x, double probability);
+
 enum class InitialWeights {
   kDrawn,   // drawn like torch.nn's
   kNotYet,  // `weight` is uninitialised and `bias` 0, because the model draws all of its weights
 };
 
-// Fully connected layer with torch.nn.Linear's initial weights. `weight`: (out, in); `bias`: (out).
+// Fully connected layer with torch.nn.Linear's initial weights. `weight`: (out, in); `bias`: (out), or undefined.
 class LinearImpl : public torch::nn::Module, public HalfWeightUser {
  public:
   LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial = InitialWeights::kDrawn,
@@ -163,7 +171,11 @@ class LayerNormImpl : public torch::nn::Module {
   LayerNormImpl(int64_t features, double epsilon, bool has_bias = true);
   at::Tensor forward(const at::Tensor& x);
 
+  // Returns the normalisation over the channels of each pixel, channels last.
+  at::Tensor OverChannels(const at::Tensor& x_NCHW);
+
   double epsilon() const { return epsilon_; }
+  void set_epsilon(double epsilon) { epsilon_ = epsilon; }
 
   at::Tensor weight, bias;  // bias: undefined if there is none
 
@@ -171,6 +183,29 @@ class LayerNormImpl : public torch::nn::Module {
   double epsilon_;
 };
 TORCH_MODULE(LayerNorm);
+
+// x · gamma over the last dimension (Touvron et al. 2021, arXiv:2103.17239).
+class LayerScaleImpl : public torch::nn::Module {
+ public:
+  LayerScaleImpl(int64_t features, double initial);
+  at::Tensor forward(const at::Tensor& x);
+
+  at::Tensor gamma;
+};
+TORCH_MODULE(LayerScale);
+
+// Attention of all tokens to all, with query, key and value as one product. x and the result are N×L×C. The weights are
+// not drawn.
+class SelfAttentionImpl : public torch::nn::Module {
+ public:
+  SelfAttentionImpl(int64_t features, int64_t heads, bool qkv_bias);
+  at::Tensor forward(const at::Tensor& x_NLC);
+
+ private:
+  int64_t heads_;
+  Linear qkv_{nullptr}, proj_{nullptr};
+};
+TORCH_MODULE(SelfAttention);
 
 // Looks up rows by number. `weight` (rows, features) is uninitialised. The padding row (-1: none) gets no gradient from
 // lookups.
@@ -196,9 +231,9 @@ torch::nn::Module& GroupAt(torch::nn::Module& root, std::string_view path);
 // Registers `module` at a path below `root`, whose last part is its own name.
 void RegisterAt(torch::nn::Module& root, std::string_view path, std::shared_ptr<torch::nn::Module> module);
 
-// Changes ε or momentum of every BatchNorm2d inside `model`. An empty value leaves the model's own.
-void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsilon,
-                     const std::optional<double>& momentum);
+// Changes ε of every BatchNorm2d and LayerNorm inside `model`, and momentum of the former. An empty value leaves the
+// model's own.
+void ChangeNorms(torch::nn::Module& model, const std::optional<double>& epsilon, const std::optional<double>& momentum);
 
 // Calls BatchNorm2dImpl::Synchronize of every BatchNorm2d inside `model`.
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);

@@ -15,6 +15,7 @@ Family DistilBertFamily();
 Family ModernBertFamily();
 Family RobertaFamily();
 Family XlmRobertaFamily();
+Family VisionTransformerFamily();
 
 namespace {
 
@@ -51,6 +52,7 @@ const std::vector<Family>& Families() {
       RobertaFamily(),  // before those that share its names
       CamembertFamily(),
       XlmRobertaFamily(),
+      VisionTransformerFamily(),
   };
   // clang-format on
   return table;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a trained model as an ONNX file: PyTorch's exporter, given torchvision's or transformers' own class.
+"""Writes a trained model as an ONNX file: PyTorch's exporter, given the class of torchvision, timm or transformers.
 
     scripts/export_onnx.py runs/p --output=model.onnx                     a run: the weights of its best validation
     scripts/export_onnx.py runs/p --output=model.onnx -- --weights=ema    what stands behind -- is for dtrain_main
@@ -14,7 +14,8 @@ with any batch and length (the images' size is the run's), in opset 18. Its meta
 the names of dtrain_main's flags: model, image_size, eval_resize, interpolation, mean, std and class_names (lists as
 JSON); for text, config (transformers' config.json). A file without settings of a run gets the flags' defaults: name others.
 
-Needs torch, onnx and onnxscript, torchvision for images, transformers for text (versions: tests/requirements.txt).
+Needs torch, onnx and onnxscript, for images torchvision, or timm if that lacks the model, transformers for text (versions:
+tests/requirements.txt).
 Exit codes: those of dtrain_main.
 """
 
@@ -30,7 +31,7 @@ from pathlib import Path
 
 from safe_files import INTERNAL, Failure, Parser, exit_code, output_file, parse_json, replace, shown
 
-HINT = "pip install torch torchvision transformers safetensors onnx onnxscript"
+HINT = "pip install torch torchvision timm transformers safetensors onnx onnxscript"
 os.environ["USE_TF"] = "0"  # transformers would import an installed TensorFlow
 try:
     import onnxscript  # noqa: F401  PyTorch's exporter imports it
@@ -120,25 +121,39 @@ def pad_as_tensorflow(model) -> None:
             module.register_forward_pre_hook(pad)
 
 
-def image_model(exporter: Exporter, folder: Path, config: dict):
+def image_network(exporter: Exporter, folder: Path, config: dict, size: int):
+    """Returns torchvision's model, or timm's if torchvision has none of this name."""
     import torchvision
 
-    settings = parse_json(exporter.run(f"--output={folder / 'weights.safetensors'}", "--print_config", quiet=True))
-    exporter.run(f"--output={folder / 'weights.safetensors'}", quiet=True)
-    name = config["architecture"]
-    model = torchvision.models.get_model(name.removeprefix("tf_"), weights=None, num_classes=config["num_classes"])
-    model.load_state_dict(load_file(folder / "weights.safetensors"))
-    if name.startswith("tf_"):
+    name, classes, file = config["architecture"], config["num_classes"], folder / "weights.safetensors"
+    is_torchvisions = name.removeprefix("tf_") in torchvision.models.list_models(torchvision.models)
+    exporter.run(f"--output={file}", f"--weights_naming={'torchvision' if is_torchvisions else 'timm'}", quiet=True)
+    if is_torchvisions:
+        model = torchvision.models.get_model(name.removeprefix("tf_"), weights=None, num_classes=classes)
+    else:
+        import timm
+
+        model = timm.create_model(name, num_classes=classes)
+    model.load_state_dict(load_file(file))
+    if is_torchvisions and name.startswith("tf_"):
         pad_as_tensorflow(model)
-    if settings["bn_eps"] is not None:  # dtrain_main's flag; the weights do not tell
-        for norm in (one for one in model.modules() if isinstance(one, torch.nn.BatchNorm2d)):
-            norm.eps = settings["bn_eps"]
+    if hasattr(model, "set_input_size"):  # of a transformer, whose positions are resized as here
+        model.set_input_size((size, size))
+    return model
+
+
+def image_model(exporter: Exporter, folder: Path, config: dict):
+    settings = parse_json(exporter.run(f"--output={folder / 'weights.safetensors'}", "--print_config", quiet=True))
     evaluated = config["pretrained_cfg"]  # training may have another size and filter
     settings |= {"image_size": evaluated["input_size"][1], "interpolation": evaluated["interpolation"]}
+    size = settings["image_size"]
+    model = image_network(exporter, folder, config, size)
+    if settings["bn_eps"] is not None:  # dtrain_main's flag; the weights do not tell
+        for norm in (one for one in model.modules() if isinstance(one, (torch.nn.BatchNorm2d, torch.nn.LayerNorm))):
+            norm.eps = settings["bn_eps"]
     metadata = {"model": config["architecture"]} | {name: settings[name] for name in IMAGE_SETTINGS}
     if "label_names" in config["pretrained_cfg"]:
         metadata["class_names"] = config["pretrained_cfg"]["label_names"]
-    size = settings["image_size"]
     return model, {"images": torch.zeros(2, 3, size, size)}, {0: torch.export.Dim("batch")}, metadata
 
 

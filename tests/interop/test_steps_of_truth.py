@@ -12,10 +12,10 @@ import os
 
 import pytest
 
-from beside_torch import FACTOR, allowed_ratio, in_both_ways, torch
+from beside_torch import FACTOR, allowed_ratio, assert_moved_alike, in_both_ways, torch
 
 import torchvision
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from command import losses, run
@@ -57,6 +57,49 @@ def torch_losses(name: str, samples, memory_format) -> list[float]:
         optimizer.step()
         found.append(loss.item())
     return found
+
+
+# Without batch normalisation, rounding grows little, so ten steps can be held to the last digits. The groups of layers and
+# of what decays are timm's: a factor of 0.5 a layer shows a weight in another group.
+@pytest.mark.parametrize("name", ["deit_tiny_distilled_patch16_224"])
+def test_ten_steps_in_timms_groups(name, samples, tmp_path, run_dir):
+    timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
+    from timm.optim import create_optimizer_v2
+
+    def make_one():
+        torch.manual_seed(0)
+        options = {"dynamic_img_size": True} if name.startswith(("vit", "deit")) else {}
+        return timm.create_model(name, num_classes=CLASSES, **options).train()
+
+    def train(memory_format):
+        model = make_one().to(memory_format=memory_format)
+        optimizer = create_optimizer_v2(model, opt="adamw", lr=1e-3, weight_decay=0.5, layer_decay=0.5, betas=(0.9, 0.999))
+        found = []
+        for step in range(10):
+            chosen = torch.arange(step * BATCH, (step + 1) * BATCH) % SAMPLES
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(samples[0][chosen].to(memory_format=memory_format)), samples[1][chosen])
+            loss.backward()
+            for group in optimizer.param_groups:
+                group["lr"] = 1e-3 * group["lr_scale"]
+            optimizer.step()
+            found.append(loss.item())
+        return found, model.state_dict()
+
+    before = {key: tensor.contiguous() for key, tensor in make_one().state_dict().items()}
+    save_file(before, tmp_path / "weights.safetensors")
+    save_file({"images": samples[0], "labels": samples[1]}, tmp_path / "data.safetensors")
+    run(f"--model={name}", f"--init_weights={tmp_path / 'weights.safetensors'}", "--shuffle=none", f"--batch_size={BATCH}",
+        f"--data_dir={tmp_path / 'data.safetensors'}", "--max_steps=10", "--lr=0.001", "--lr_schedule=constant", "--optimizer=adamw",
+        "--weight_decay=0.5", "--nodecay_norm_and_bias", "--layer_decay=0.5", "--log_interval=1", "--save_every_epochs=0",
+        f"--run_dir={run_dir}")
+    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'trained.safetensors'}", "--weights=last", "--weights_naming=timm")
+    both = in_both_ways(train, WAYS[::3])
+    ours = [loss for _, loss in losses(run_dir)]
+    assert ours == pytest.approx(both[0][0], rel=max(1e-6, FACTOR * max(abs(a / b - 1) for a, b in zip(both[0][0], both[1][0]))))
+    assert_moved_alike(load_file(tmp_path / "trained.safetensors"), before, both[0][1], both[1][1])
+    record("Trainings", f"{name}, ten steps with layer decay", f"timm {timm.__version__}, its groups", "1e-6 of the loss",
+           max(abs(a / b - 1) for a, b in zip(ours, both[0][0])))
 
 
 def apart(one: float, other: float) -> float:

@@ -82,6 +82,86 @@ def test_logits_are_timms_under_its_names(tmp_path, images, name):
            worst_difference(found, expected))
 
 
+def scattered(model, seed: int = 0):
+    """Gives each weight a part that no initialisation gives, so that none can stand for another."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.data += (0.2 if parameter.dim() == 1 else 0.02) * torch.randn(parameter.shape, generator=generator)
+    return model.eval()
+
+
+def of_size(height: int, width: int):
+    return torch.randn(2, 3, height, width, generator=torch.Generator().manual_seed(height))
+
+
+def assert_logits(found, expected, name: str, whose: str) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert expected.std() > 0.1
+    record("Models", name, whose, "1e-4 of logits of about 1", worst_difference(found, expected))
+
+
+# Each with images between whose patches positions lie, or fewer of them, and one with its own size.
+@pytest.mark.parametrize("name, size", [
+    ("vit_tiny_patch16_224", (224, 224)), ("vit_tiny_patch16_384", (48, 80)), ("deit_tiny_distilled_patch16_224", (240, 256)),
+    ("deit3_small_patch16_224", (64, 32)), ("vit_medium_patch16_gap_240", (80, 80)),
+])
+def test_logits_of_transformers_are_timms(tmp_path, name, size):
+    theirs = scattered(timm.create_model(name, num_classes=CLASSES, dynamic_img_size=True))
+    save_file(theirs.state_dict(), tmp_path / "timm.safetensors")
+    pixels = of_size(*size)
+    expected = logits_of(theirs, pixels)
+    whose = f"timm {timm.__version__}, its weights read here, images of {size[1]}×{size[0]}"
+    assert_logits(predict(name, tmp_path / "timm.safetensors", pixels, tmp_path), expected, name, whose)
+    run("--mode=export", f"--input={tmp_path / 'timm.safetensors'}", f"--output={tmp_path / 'again'}", f"--model={name}")
+    again = timm.create_model(load_json(tmp_path / "again" / "config.json")["architecture"], num_classes=CLASSES, dynamic_img_size=True,
+                              checkpoint_path=str(tmp_path / "again" / "model.safetensors"))
+    assert_logits(logits_of(again, pixels), expected, name, f"timm {timm.__version__}, the exported folder")
+
+
+HUGGING_FACES_TINY = {"hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768,
+                      "num_labels": CLASSES, "layer_norm_eps": 1e-6}
+
+
+def tiny_transformer(whose: str):
+    if whose == "torchvision":
+        return torchvision.models.VisionTransformer(224, 16, 12, 3, 192, 768, num_classes=CLASSES)
+    if whose == "distilled":
+        return transformers.DeiTForImageClassificationWithTeacher(transformers.DeiTConfig(**HUGGING_FACES_TINY))
+    return transformers.ViTForImageClassification(transformers.ViTConfig(**HUGGING_FACES_TINY))
+
+
+@pytest.mark.parametrize("whose", ["torchvision", "hf", "distilled"])
+def test_transformers_under_the_names_of_others(tmp_path, whose):
+    name = "deit_tiny_distilled_patch16_224" if whose == "distilled" else "vit_tiny_patch16_224"
+    naming = "torchvision" if whose == "torchvision" else "hf"
+    theirs, pixels = scattered(tiny_transformer(whose)), of_size(224, 224)
+    logits = lambda model: getattr(logits_of(model, pixels), "logits", logits_of(model, pixels))
+    source = tmp_path / "theirs"
+    if whose == "torchvision":
+        source = tmp_path / "theirs.pth"
+        torch.save(theirs.state_dict(), source)
+    else:
+        theirs.save_pretrained(source)
+    expected = logits(theirs)
+    assert_logits(predict(name, source, pixels, tmp_path, f"--weights_naming={naming}"), expected, name, f"{naming}, its weights read here")
+    run("--mode=export", f"--input={source}", f"--output={tmp_path / 'timm.pt'}", f"--model={name}")
+    run("--mode=export", f"--input={tmp_path / 'timm.pt'}", f"--output={tmp_path / 'back.pt'}", f"--model={name}", f"--weights_naming={naming}")
+    again = tiny_transformer(whose)
+    again.load_state_dict(torch.load(tmp_path / "back.pt", weights_only=True), strict=True)
+    assert_logits(logits(again), expected, name, f"{naming}, weights exported here")
+    if whose == "distilled":
+        assert "torchvision has no model like" in refused(tmp_path, 2, f"--input={source}", f"--model={name}", "--weights_naming=torchvision")
+
+
+def test_what_does_not_fit_a_transformer(tmp_path):
+    save_file(timm.create_model("vit_tiny_patch16_224", num_classes=CLASSES).state_dict(), tmp_path / "weights.safetensors")
+    flags = (f"--init_weights={tmp_path / 'weights.safetensors'}", *SYNTHETIC, f"--run_dir={tmp_path / 'run'}")
+    for name in ("vit_small_patch32_224", "vit_large_patch16_224", "deit_tiny_distilled_patch16_224"):
+        assert "the weights of --model=vit_tiny_patch16_224" in run(f"--model={name}", *flags, check=2).stderr
+    said = run("--model=vit_tiny_patch16_224", *flags, "--image_size=40", check=2).stderr
+    assert "patches of 16 pixels a side, which do not fill images of 40×40" in said and "--image_size=32" in said
+
+
 @pytest.mark.parametrize("name, shape", [
     ("resnet18", {"layer_type": "basic", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512]}),
     ("resnet50", {}),
@@ -339,4 +419,4 @@ def test_weights_of_another_model_are_named(tmp_path, small, images):
     outcome = run("--mode=predict", "--model=resnet34", f"--init_weights={tmp_path / 'weights.pth'}",
                   f"--input={tmp_path / 'in.safetensors'}", f"--output={tmp_path / 'out.safetensors'}", check=2)
     assert "these are the weights of --model=resnet18" in outcome.stderr
-    assert "is for text" in refused(tmp_path, 2, f"--input={tmp_path / 'weights.pth'}", "--weights_naming=hf")
+    assert "hf has no model like resnet18" in refused(tmp_path, 2, f"--input={tmp_path / 'weights.pth'}", "--weights_naming=hf")

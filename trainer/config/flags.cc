@@ -393,12 +393,14 @@ DTRAIN_FLAG(double, classifier_dropout, model.classifier_dropout, Below(1), "pro
             "Dropout probability in the head that classifies text; not given: that of --dropout, or of config.json.",
             .used_by = kSentences, .also_off = {"0"})
 DTRAIN_FLAG(double, drop_path, model.drop_path, Below(1), "probability",
-            "EfficientNet: probability that a sample skips a residual block (stochastic depth), rising linearly with "
-            "depth from 0 to this value; not given: 0.2.", .also_off = {"0"})
+            "Images but ResNets: probability that a sample skips a residual block (stochastic depth), rising linearly "
+            "with depth from 0 to this value; not given: the model's own, 0.2 of EfficientNets, else 0.",
+            .also_off = {"0"})
 DTRAIN_FLAG(double, bn_momentum, model.bn_momentum, Between(0, 1), "",
             "Batch normalisation: weight of the newest batch in the running statistics; not given: the model's own.")
 DTRAIN_FLAG(double, bn_eps, model.bn_eps, MoreThan(0), "",
-            "Batch normalisation: number added to the variance; not given: the model's own.", .kept_with_weights = true)
+            "Normalisation in image models: number added to the variance; not given: the model's own.",
+            .kept_with_weights = true)
 DTRAIN_FLAG(bool, activation_checkpointing, model.activation_checkpointing, Anything(), "",
             "Text: save memory by computing each layer's activations again in the backward pass.")
 
@@ -447,8 +449,8 @@ DTRAIN_FLAG(double, rmsprop_eps, optimizer.rmsprop_eps, AtLeast(0), "",
 DTRAIN_FLAG(double, backbone_lr_factor, optimizer.backbone_lr_factor, MoreThan(0), "",
             "Factor on the learning rate of everything but the classifier; 0.1 is usual with --init_weights.")
 DTRAIN_FLAG(double, layer_decay, optimizer.layer_decay, Limits({.minimum = 0, .maximum = 1, .minimum_excluded = true}), "",
-            "Text models: factor on the learning rate from each layer to the one below it, from the head down to the "
-            "embeddings; 1: off.")
+            "Transformers and ConvNeXts: factor on the learning rate from each layer to the one below it, from the head "
+            "down to the embeddings; 1: off.")
 DTRAIN_FLAG(double, weight_decay, optimizer.weight_decay, AtLeast(0), "", "Strength of the L2 penalty on the weights.")
 DTRAIN_FLAG(bool, decay_norm_and_bias, optimizer.decay_norm_and_bias, Anything(), "",
             "Apply weight decay to normalisation layers and biases, too; with lars and lamb also their scaling of "

@@ -1,7 +1,8 @@
 #include "trainer/loop/make_parameter_update.h"
 
-#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 
 #include "models/registry.h"
 #include "trainer/config/flags.h"
@@ -27,19 +28,24 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
 
 // --layer_decay and --backbone_lr_factor; null if all parameters learn at the same rate. The head comes after the
 // last of the family's layers.
-optim::RateFactor RateFactorOf(const config::Config& config, const std::vector<optim::NamedTensor>& parameters) {
+optim::RateFactor RateFactorOf(const config::Config& config, const torch::nn::Module& module) {
   const double decay = config.optimizer.layer_decay, backbone = config.optimizer.backbone_lr_factor;
   if (decay == 1 && backbone == 1) return nullptr;
   const models::Family& family = models::FamilyOf(config.model.name);
   const models::Head& head =
       *std::ranges::find(family.heads, tasks::KindOf(config).HeadName(config.model.name), &models::Head::module);
   const auto layer_of = family.layer_of;
-  int64_t layers = 0;  // with the embeddings
-  for (const auto& [name, parameter] : parameters) {
-    if (layer_of != nullptr) layers = std::max(layers, layer_of(name).value_or(-1) + 1);
+  std::set<int64_t> layers;  // also those that are frozen
+  for (const auto& item : module.named_parameters()) {
+    const auto layer = layer_of == nullptr ? std::nullopt : layer_of(item.key());
+    if (layer && *layer != models::kTopLayer) layers.insert(*layer);
   }
   return [=, &head](const std::string& name) {
-    const int64_t below_head = layer_of == nullptr ? 0 : layers - layer_of(name).value_or(layers);
+    const auto layer = layer_of == nullptr ? std::nullopt : layer_of(name);
+    const auto place = !layer                        ? layers.end()
+                       : *layer == models::kTopLayer ? std::prev(layers.end())
+                                                     : layers.find(*layer);
+    const auto below_head = std::distance(place, layers.end());
     return std::pow(decay, static_cast<double>(below_head)) * (head.Has(name) ? 1 : backbone);
   };
 }
@@ -49,7 +55,7 @@ optim::RateFactor RateFactorOf(const config::Config& config, const std::vector<o
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {
   const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(module);
-  auto optimizer = optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, parameters),
+  auto optimizer = optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, module),
                                         models::FamilyOf(config.model.name).is_never_decayed);
   models::HalfWeights half_weights(module, optim::PrecisionNamed(config.precision.name).products);
   optim::UseAdamKernel(*optimizer, device::AdamKernelOn(device), half_weights);

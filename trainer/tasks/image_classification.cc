@@ -28,9 +28,8 @@ namespace dtrain::tasks {
 namespace {
 
 std::string ImageNaming(const std::string& said, bool to_file) {
-  if (said == "hf" || said == "fairseq") RefuseNaming(said, /*is_text=*/false);
-  if (said != "auto") return said;
-  return to_file ? "torchvision" : "timm";
+  if (said == "fairseq") RefuseNaming(said, /*is_text=*/false);
+  return said == "auto" && !to_file ? "timm" : said;
 }
 
 std::vector<std::string> ImageFamilies() {
@@ -84,8 +83,13 @@ void ExportImages(weights::TrainedWeights weights, const config::Config& config,
   const models::Model* model = RecogniseAndRename(weights.tensors, naming, config);
   checkpoint::NamedTensors tensors = weights::InStateDictOrder(
       weights.tensors, model == nullptr ? "" : model->name);  // timm's order is that of torchvision's names
-  const auto timm_names = model == nullptr ? nullptr : models::FamilyOf(model->name).timm_names;
-  if (naming == "timm" && timm_names != nullptr) tensors = timm_names(tensors, *model);
+  const auto names_of = model == nullptr ? nullptr : models::FamilyOf(model->name).names_of;
+  if (names_of != nullptr) tensors = names_of(tensors, *model, naming);
+  if (tensors.empty() || (naming == "hf" && names_of == nullptr)) {
+    throw UsageError("--weights_naming=" + naming + ": " + naming + " has no model like " +
+                         (model == nullptr ? "this one" : model->name) + " whose names are known here",
+                     "use timm, or leave it out");
+  }
   if (!to_file && naming != "timm") RefuseFolder(path);
   if (config.run.dry_run) return;
   checkpoint::Metadata metadata = {{"format", "pt"}, {kExportedBy, "dtrain"}};

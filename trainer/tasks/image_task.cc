@@ -102,7 +102,7 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
                                           .dropout = config.model.dropout,
                                           .drop_path = config.model.drop_path};
   auto model = weights::MadeIfItFits([&] { return models::MakeImageModel(config.model.name, options); });
-  models::ChangeBatchNorm(*model, config.model.bn_eps, config.model.bn_momentum);
+  models::ChangeNorms(*model, config.model.bn_eps, config.model.bn_momentum);
   model->to(device);
   if (config.model.channels_last) UseChannelsLast(*model);
   if (const auto* kernels = device::NormKernelsOn(device)) models::UseNormKernels(*model, *kernels);
@@ -213,7 +213,7 @@ at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
 
 int64_t ImageTask::NumClasses() const { return model_->parameters().back().size(0); }  // the classifier comes last
 
-int64_t ImageTask::NumFeatures() const { return model_->parameters().end()[-2].size(1); }
+int64_t ImageTask::NumFeatures() const { return model_->NumFeatures(); }
 
 int64_t ImageTask::NumConfusions() const {
   const int64_t classes = NumClasses();

@@ -118,6 +118,14 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
 
 void RequireImageSize(const config::Config& config, int64_t height, int64_t width) {
   const models::Model& model = *models::FindModel(config.model.name);
+  const int64_t multiple = model.size_multiple;
+  if (height % multiple != 0 || width % multiple != 0) {
+    throw UsageError("--model=" + model.name + " cuts images into patches of " + std::to_string(multiple) +
+                         " pixels a side, which do not fill images of " + std::to_string(width) + "×" +
+                         std::to_string(height),
+                     "let their sides be multiples of " + std::to_string(multiple) +
+                         ": --image_size=" + std::to_string(std::max(multiple, width / multiple * multiple)));
+  }
   const std::string& weights = config.model.init_weights;
   std::error_code unreadable;
   if (!model.pads_as_hugging_face || weights.empty() || !std::filesystem::exists(weights, unreadable)) return;

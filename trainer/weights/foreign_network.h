@@ -25,8 +25,8 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
 // `model` does (models::Family::unlike). `where` is the origin of the weights.
 void RequireSameModel(const std::string& where, const std::string& trained, const std::string& model);
 
-// Throws UsageError if --init_weights is a model of Hugging Face's that pads images of this size other than --model
-// does.
+// Throws UsageError if --model takes no images of this size, or if --init_weights is a model of Hugging Face's that
+// pads them other than --model does.
 void RequireImageSize(const config::Config& config, int64_t height, int64_t width);
 
 }  // namespace dtrain::weights

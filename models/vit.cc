@@ -1,0 +1,451 @@
+// All members are one network; a table of sizes and traits makes the published ones.
+#include "models/vit.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/container/modulelist.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "models/family.h"
+#include "models/renaming.h"
+
+namespace dtrain::models {
+namespace {
+
+constexpr double kTransformerEpsilon = 1e-6;
+
+constexpr char kTransformerFields[] = R"({
+  "model_type": ["vit", "deit"], "num_channels": [3], "qkv_bias": [true], "hidden_act": ["gelu"],
+  "layer_norm_eps": [1e-6, 1e-12], "problem_type": [null, "single_label_classification"],
+  "image_size": null, "hidden_dropout_prob": null, "attention_probs_dropout_prob": null, "initializer_range": null,
+  "encoder_stride": null, "pooler_output_size": null, "pooler_act": null
+})";
+
+// DeiT's authors have gamma_1 for ls1.gamma.
+constexpr auto kTimm = std::to_array<NamePair>({
+    {"head.dist.", "head_dist."},
+    {"blocks.#.ls#.gamma", "blocks.#.gamma_#"},
+});
+
+constexpr auto kTorchvision = std::to_array<NamePair>({
+    {"cls_token", "class_token"},
+    {"pos_embed", "encoder.pos_embedding"},
+    {"patch_embed.proj.", "conv_proj."},
+    {"blocks.#.norm1.", "encoder.layers.encoder_layer_#.ln_1."},
+    {"blocks.#.attn.qkv.", "encoder.layers.encoder_layer_#.self_attention.in_proj_"},
+    {"blocks.#.attn.proj.", "encoder.layers.encoder_layer_#.self_attention.out_proj."},
+    {"blocks.#.norm2.", "encoder.layers.encoder_layer_#.ln_2."},
+    {"blocks.#.mlp.fc1.", "encoder.layers.encoder_layer_#.mlp.0."},
+    {"blocks.#.mlp.fc2.", "encoder.layers.encoder_layer_#.mlp.3."},
+    {"norm.", "encoder.ln."},
+    {"head.", "heads.head."},
+    // As older files have them.
+    {"blocks.#.mlp.fc1.", "encoder.layers.encoder_layer_#.mlp.linear_1."},
+    {"blocks.#.mlp.fc2.", "encoder.layers.encoder_layer_#.mlp.linear_2."},
+});
+
+// Hugging Face's, behind the prefix of their model. `of_head` is what they call the (first) head.
+constexpr auto kHuggingFace = std::to_array<NamePair>({
+    {"cls_token", "embeddings.cls_token"},
+    {"dist_token", "embeddings.distillation_token"},
+    {"pos_embed", "embeddings.position_embeddings"},
+    {"patch_embed.proj.", "embeddings.patch_embeddings.projection."},
+    {"blocks.#.norm1.", "encoder.layer.#.layernorm_before."},
+    {"blocks.#.attn.query.", "encoder.layer.#.attention.attention.query."},
+    {"blocks.#.attn.key.", "encoder.layer.#.attention.attention.key."},
+    {"blocks.#.attn.value.", "encoder.layer.#.attention.attention.value."},
+    {"blocks.#.attn.proj.", "encoder.layer.#.attention.output.dense."},
+    {"blocks.#.norm2.", "encoder.layer.#.layernorm_after."},
+    {"blocks.#.mlp.fc1.", "encoder.layer.#.intermediate.dense."},
+    {"blocks.#.mlp.fc2.", "encoder.layer.#.output.dense."},
+    {"norm.", "layernorm."},
+    {"head.dist.", "distillation_classifier."},
+    {"head.", "cls_classifier."},
+});
+constexpr std::string_view kOnlyHead = "classifier.", kFirstOfTwo = "cls_classifier.";
+constexpr auto kModelPrefixes = std::to_array<std::string_view>({"vit.", "deit."});
+constexpr auto kThree = std::to_array<std::string_view>({"query.", "key.", "value."});
+constexpr std::string_view kTogether = "qkv.", kMaskToken = "mask_token", kPooler = "pooler.";
+
+bool Take(std::string& name, std::string_view start, std::string_view instead = "") {
+  if (!name.starts_with(start)) return false;
+  name.replace(0, start.size(), instead);
+  return true;
+}
+
+// Joins the rows of query, key and value, which follow each other in this order for each layer, weight and bias.
+NamedWeights WithJoined(const NamedWeights& weights) {
+  std::map<std::string, std::array<at::Tensor, kThree.size()>> found;
+  NamedWeights joined;
+  for (const auto& [name, tensor] : weights) {
+    bool is_part = false;
+    for (size_t i = 0; i < kThree.size(); ++i) {
+      const size_t at = name.rfind(kThree[i]);
+      if (at == std::string::npos) continue;
+      is_part = true;
+      found[std::string(name).replace(at, kThree[i].size(), kTogether)].at(i) = tensor;
+    }
+    if (!is_part) joined.emplace_back(name, tensor);
+  }
+  for (const auto& [name, parts] : found) {
+    if (std::ranges::all_of(parts, [](const at::Tensor& part) { return part.defined(); })) {
+      joined.emplace_back(name, at::cat({parts[0], parts[1], parts[2]}));
+    }
+  }
+  return joined;
+}
+
+NamedWeights WithSplit(const NamedWeights& weights) {
+  NamedWeights split;
+  for (const auto& [name, tensor] : weights) {
+    const size_t at = name.rfind(kTogether);
+    if (at == std::string::npos) {
+      split.emplace_back(name, tensor);
+      continue;
+    }
+    for (size_t i = 0; i < kThree.size(); ++i) {
+      split.emplace_back(std::string(name).replace(at, kTogether.size(), kThree[i]),
+                         tensor.chunk(kThree.size())[i].contiguous());
+    }
+  }
+  return split;
+}
+
+NamedWeights FromHuggingFaces(NamedWeights weights, std::vector<std::string>* left_out) {
+  NamedWeights kept;
+  for (auto& [name, tensor] : weights) {
+    std::string own = name;
+    for (const std::string_view prefix : kModelPrefixes) Take(own, prefix);
+    Take(own, kOnlyHead, kFirstOfTwo);
+    if (own.starts_with(kPooler) || own.find(kMaskToken) != std::string::npos) {
+      if (left_out != nullptr) left_out->push_back(name);
+      continue;
+    }
+    kept.emplace_back(own, tensor);
+  }
+  return WithJoined(WithOurNames(kept, kHuggingFace));
+}
+
+NamedWeights ToHuggingFaces(const NamedWeights& weights) {
+  const bool is_distilled = ShapesOf(weights).contains("dist_token");
+  NamedWeights renamed = WithTheirNames(WithSplit(weights), kHuggingFace);
+  for (auto& [name, tensor] : renamed) {
+    if (!is_distilled) Take(name, kFirstOfTwo, kOnlyHead);
+    if (name.find(kOnlyHead) == std::string::npos) name.insert(0, kModelPrefixes[is_distilled ? 1 : 0]);
+  }
+  return renamed;
+}
+
+// Family::naming_of.
+std::string NamingOfTransformer(const WeightShapes& weights) {
+  constexpr char kTheirs[] = "embeddings.patch_embeddings.projection.weight";
+  if (AnyBegins(weights, kTheirs)) return "hf";
+  for (const std::string_view prefix : kModelPrefixes) {
+    if (weights.contains(std::string(prefix) + kTheirs)) return "hf";
+  }
+  if (weights.contains("encoder.pos_embedding")) return "torchvision";
+  return weights.contains("patch_embed.proj.weight") ? "timm" : "";
+}
+
+// Returns the number of the first positions that are no patch's, as the others are those of a square.
+int64_t PositionsOfTokens(int64_t positions) {
+  for (int64_t others = 0; others <= 2; ++others) {
+    const auto side = std::llround(std::sqrt(static_cast<double>(positions - others)));
+    if (side > 0 && side * side == positions - others) return others;
+  }
+  return -1;
+}
+
+// Positions of another grid become those of the model's, as when timm reads weights.
+at::Tensor ForGrid(const at::Tensor& positions_1LC, int64_t grid, std::vector<std::string>* left_out) {
+  const int64_t others = positions_1LC.dim() == 3 ? PositionsOfTokens(positions_1LC.size(1)) : -1;
+  if (others < 0 || positions_1LC.size(1) - others == grid * grid) return positions_1LC;
+  if (left_out != nullptr)
+    left_out->push_back("positions, which become those of " + std::to_string(grid) + "×" + std::to_string(grid) +
+                        " patches,");
+  const at::Tensor patches = positions_1LC.slice(1, others);
+  return at::cat({positions_1LC.slice(1, 0, others), ResizedPositions(patches.to(at::kFloat), grid, grid)}, 1);
+}
+
+// Family::own_names.
+NamedWeights OwnNamesOfTransformer(const NamedWeights& weights, const Model& model,
+                                   std::vector<std::string>* left_out) {
+  const std::string naming = NamingOfTransformer(ShapesOf(weights));
+  NamedWeights own = naming == "hf"            ? FromHuggingFaces(weights, left_out)
+                     : naming == "torchvision" ? WithOurNames(weights, kTorchvision)
+                     : naming == "timm"        ? WithOurNames(weights, kTimm)
+                                               : weights;
+  for (auto& [name, tensor] : own) {
+    if (name == "pos_embed") tensor = ForGrid(tensor, model.image_size / model.size_multiple, left_out);
+  }
+  return own;
+}
+
+// Family::names_of.
+NamedWeights NamesOfTransformer(const NamedWeights& weights, const Model&, std::string_view naming) {
+  if (naming == "hf") return ToHuggingFaces(weights);
+  if (naming == "torchvision") return WithTheirNames(weights, kTorchvision);
+  NamedWeights renamed = weights;
+  for (auto& [name, tensor] : renamed) Take(name, "head.dist.", "head_dist.");
+  return renamed;
+}
+
+// Family::layer_of, as timm's group_matcher.
+std::optional<int64_t> LayerOfTransformer(std::string_view parameter) {
+  constexpr std::string_view kBlocks = "blocks.";
+  if (parameter.starts_with(kBlocks)) return 1 + std::stoll(std::string(parameter.substr(kBlocks.size())));
+  if (parameter.starts_with("norm.")) return kTopLayer;
+  for (const char* first : {"cls_token", "dist_token", "pos_embed", "patch_embed."}) {
+    if (parameter.starts_with(first)) return 0;
+  }
+  return std::nullopt;
+}
+
+// Model::fits, for any grid and number of classes.
+bool FitsTransformer(const VisionTransformerOptions& own, const WeightShapes& weights) {
+  using Sizes = std::vector<int64_t>;
+  const auto has = [&weights](const std::string& name) { return weights.contains(name); };
+  const std::string layer = "blocks.", norm = ".norm1.weight";
+  const Sizes positions = SizesIn(weights, "pos_embed"), registers = SizesIn(weights, "reg_token");
+  return SizesIn(weights, "patch_embed.proj.weight") == Sizes{own.width, 3, own.patch, own.patch} &&
+         SizesIn(weights, "blocks.0.mlp.fc1.weight") == Sizes{own.hidden, own.width} && positions.size() == 3 &&
+         PositionsOfTokens(positions[1]) == (own.positions_of_tokens ? own.prefix() : 0) &&
+         (registers.size() == 3 ? registers[1] : 0) == own.registers && has("cls_token") != own.averages &&
+         has("dist_token") == own.distilled && has("blocks.0.attn.qkv.bias") == own.qkv_bias &&
+         has("blocks.0.ls1.gamma") == (own.layer_scale > 0) && has(layer + std::to_string(own.layers - 1) + norm) &&
+         !has(layer + std::to_string(own.layers) + norm);
+}
+
+std::string TransformerFieldsOf(const VisionTransformerOptions& options) {
+  char fields[240];
+  std::snprintf(fields, sizeof fields,
+                R"({"hidden_size": [%lld], "num_hidden_layers": [%lld], "num_attention_heads": [%lld], )"
+                R"("intermediate_size": [%lld], "patch_size": [%lld], "model_type": ["%s"]})",
+                static_cast<long long>(options.width), static_cast<long long>(options.layers),
+                static_cast<long long>(options.heads), static_cast<long long>(options.hidden),
+                static_cast<long long>(options.patch), options.distilled ? "deit" : "vit");
+  return fields;
+}
+
+Model TransformerMember(const std::string& name, const VisionTransformerOptions& options) {
+  const auto make = [options](const ImageModelOptions& given) {
+    VisionTransformerOptions own = options;
+    own.num_classes = given.num_classes;
+    own.dropout = given.dropout.value_or(options.dropout);
+    own.drop_path = given.drop_path.value_or(options.drop_path);
+    return std::make_shared<VisionTransformer>(own);
+  };
+  return {.name = name,
+          .description = "Vision transformer of " + std::to_string(options.layers) + " layers, " +
+                         std::to_string(options.width) + " wide, with patches of " + std::to_string(options.patch) +
+                         " pixels",
+          .image_size = options.grid * options.patch,
+          .size_multiple = options.patch,
+          .config_fields = TransformerFieldsOf(options),
+          .make = make,
+          .fits = [options](const WeightShapes& weights) { return FitsTransformer(options, weights); }};
+}
+
+}  // namespace
+
+TransformerLayerImpl::TransformerLayerImpl(const VisionTransformerOptions& options, double drop_path)
+    : gated_(options.gated), drop_path_(drop_path) {
+  const int64_t width = options.width;
+  norm1_ = register_module("norm1", LayerNorm(width, kTransformerEpsilon));
+  attention_ = register_module("attn", SelfAttention(width, options.heads, options.qkv_bias));
+  if (options.layer_scale > 0) scale1_ = register_module("ls1", LayerScale(width, options.layer_scale));
+  norm2_ = register_module("norm2", LayerNorm(width, kTransformerEpsilon));
+  fc1_ = Linear(width, options.hidden, InitialWeights::kNotYet);
+  fc2_ = Linear(gated_ ? options.hidden / 2 : options.hidden, width, InitialWeights::kNotYet);
+  register_module("mlp", Group({{"fc1", fc1_.ptr()}, {"fc2", fc2_.ptr()}}));
+  if (options.layer_scale > 0) scale2_ = register_module("ls2", LayerScale(width, options.layer_scale));
+}
+
+void TransformerLayerImpl::DrawGate() {
+  const at::NoGradGuard no_grad;
+  const int64_t half = fc2_->weight.size(1);
+  fc1_->weight.slice(0, half).normal_(0, 1e-6);
+  fc1_->bias.slice(0, half).fill_(1);
+}
+
+at::Tensor TransformerLayerImpl::Add(const at::Tensor& x_NLC, at::Tensor y_NLC, LayerScale& scale) const {
+  if (scale) y_NLC = scale(y_NLC);
+  if (is_training() && drop_path_ > 0 && !x_NLC.is_meta()) y_NLC = y_NLC * DropSamples(y_NLC, drop_path_);
+  return x_NLC + y_NLC;
+}
+
+at::Tensor TransformerLayerImpl::forward(const at::Tensor& x_NLC) {
+  const at::Tensor y_NLC = Add(x_NLC, attention_(norm1_(x_NLC)), scale1_);
+  const at::Tensor inner = fc1_(norm2_(y_NLC));
+  if (!gated_) return Add(y_NLC, fc2_(ExactGelu(inner)), scale2_);
+  const std::vector<at::Tensor> halves = inner.chunk(2, -1);
+  return Add(y_NLC, fc2_(Silu(halves[0]) * halves[1]), scale2_);
+}
+
+VisionTransformer::VisionTransformer(const VisionTransformerOptions& options) : options_(options) {
+  const int64_t width = options.width;
+  const auto tokens = [&](const char* name, int64_t count) {
+    return register_parameter(name, at::empty({1, count, width}, DeviceOfNewWeights()));
+  };
+  if (!options.averages) cls_token_ = tokens("cls_token", 1);
+  if (options.registers > 0) reg_token_ = tokens("reg_token", options.registers);
+  pos_embed_ = tokens("pos_embed", options.positions());
+  if (options.distilled) dist_token_ = tokens("dist_token", 1);
+  patches_ = Conv2d(Conv2dOptions{.in_channels = 3,
+                                  .out_channels = width,
+                                  .kernel_size = options.patch,
+                                  .stride = options.patch,
+                                  .bias = true,
+                                  .padding = 0});
+  register_module("patch_embed", Group({{"proj", patches_.ptr()}}));
+  torch::nn::ModuleList blocks;
+  for (int64_t i = 0; i < options.layers; ++i) {
+    layers_.emplace_back(options, options.drop_path * static_cast<double>(i) / static_cast<double>(options.layers - 1));
+    blocks->push_back(layers_.back());
+  }
+  register_module("blocks", blocks);
+  norm_ = register_module("norm", LayerNorm(width, kTransformerEpsilon));
+  head_ = register_module("head", Linear(width, options.num_classes, InitialWeights::kNotYet));
+  if (options.distilled) {
+    dist_head_ = head_->register_module("dist", Linear(width, options.num_classes, InitialWeights::kNotYet));
+  }
+  Initialize();
+}
+
+// As in timm, whose normal distribution is cut off at a hundred of its deviations. Patches begin as torch.nn's layers.
+void VisionTransformer::Initialize() {
+  constexpr double kDeviation = 0.02, kOfTokens = 1e-6;
+  const at::NoGradGuard no_grad;
+  apply([](torch::nn::Module& module) {
+    if (auto* linear = dynamic_cast<LinearImpl*>(&module)) torch::nn::init::normal_(linear->weight, 0, kDeviation);
+  });
+  if (cls_token_.defined()) cls_token_.normal_(0, kOfTokens);
+  if (reg_token_.defined()) reg_token_.normal_(0, kOfTokens);
+  if (dist_token_.defined()) dist_token_.normal_(0, kDeviation);
+  pos_embed_.normal_(0, kDeviation);
+  const double bound = 1 / std::sqrt(static_cast<double>(patches_->weight[0].numel()));
+  patches_->weight.uniform_(-bound, bound);
+  patches_->bias.uniform_(-bound, bound);
+  for (TransformerLayer& layer : layers_) {
+    if (options_.gated) layer->DrawGate();
+  }
+}
+
+at::Tensor VisionTransformer::Tokens(const at::Tensor& images_NCHW) {
+  const at::Tensor patches_NCHW = patches_(images_NCHW);
+  const int64_t count = patches_NCHW.size(0), rows = patches_NCHW.size(2), columns = patches_NCHW.size(3);
+  if (patches_NCHW.is_meta()) {
+    return at::empty({count, options_.prefix() + rows * columns, options_.width}, patches_NCHW.options());
+  }
+  const int64_t others = options_.positions() - options_.grid * options_.grid;
+  at::Tensor positions = pos_embed_.slice(1, others);
+  if (rows != options_.grid || columns != options_.grid) positions = ResizedPositions(positions, rows, columns);
+  std::vector<at::Tensor> prefix;
+  for (const at::Tensor& token : {cls_token_, dist_token_, reg_token_}) {
+    if (token.defined()) prefix.push_back(token);
+  }
+  const at::Tensor patches = patches_NCHW.flatten(2).transpose(1, 2) + positions;
+  if (prefix.empty()) return patches;
+  at::Tensor first = at::cat(prefix, 1);
+  if (others > 0) first = first + pos_embed_.slice(1, 0, others);
+  return at::cat({first.expand({count, -1, -1}), patches}, 1);
+}
+
+at::Tensor VisionTransformer::Features(const at::Tensor& images_NCHW) {
+  at::Tensor x_NLC = Tokens(images_NCHW);
+  for (TransformerLayer& layer : layers_) x_NLC = layer(x_NLC);
+  if (options_.averages) return norm_(x_NLC).mean(1);
+  return norm_(x_NLC.slice(1, 0, options_.distilled ? 2 : 1)).flatten(1);
+}
+
+at::Tensor VisionTransformer::Classify(const at::Tensor& features_NC) {
+  const at::Tensor x_NC = at::dropout(features_NC, options_.dropout, is_training() && !features_NC.is_meta());
+  if (!options_.distilled) return head_(x_NC);
+  const std::vector<at::Tensor> halves = x_NC.chunk(2, 1);
+  return (head_(halves[0]) + dist_head_(halves[1])) / 2;
+}
+
+at::Tensor ResizedPositions(const at::Tensor& positions_1LC, int64_t rows, int64_t columns) {
+  const c10::impl::ExcludeDispatchKeyGuard in_float32(c10::autocast_dispatch_keyset);
+  const auto grid = std::llround(std::sqrt(static_cast<double>(positions_1LC.size(1))));
+  const auto filter = [&](int64_t size) {  // size × grid: the filter of a unit matrix's columns
+    const at::NoGradGuard no_grad;
+    const at::Tensor unit = at::eye(grid, positions_1LC.options()).view({1, 1, grid, grid});
+    return at::_upsample_bicubic2d_aa(unit, {size, grid}, /*align_corners=*/false).view({size, grid});
+  };
+  const at::Tensor by_row = filter(rows).matmul(positions_1LC.reshape({grid, -1}));
+  return filter(columns).matmul(by_row.view({rows, grid, -1})).reshape({1, rows * columns, -1});
+}
+
+Family VisionTransformerFamily() {
+  using Options = VisionTransformerOptions;
+  struct Size {
+    const char* name;
+    int64_t width, layers, heads, hidden;
+  };
+  constexpr Size kTiny = {"tiny", 192, 12, 3, 768}, kSmall = {"small", 384, 12, 6, 1536},
+                 kMedium = {"medium", 512, 12, 8, 2048}, kBase = {"base", 768, 12, 12, 3072},
+                 kLarge = {"large", 1024, 24, 16, 4096}, kHuge = {"huge", 1280, 32, 16, 5120};
+  constexpr Options kPlain = {}, kAverage = {.averages = true, .qkv_bias = false, .layer_scale = 1e-6},
+                    kDistilled = {.distilled = true}, kThird = {.positions_of_tokens = false, .layer_scale = 1e-6};
+  // With timm's names.
+  const struct {
+    const char *before, *behind;
+    int64_t patch;
+    std::vector<int64_t> image_sizes;
+    Options traits;
+    std::vector<Size> sizes;
+  } table[] = {
+      {"vit_", "_patch16_", 16, {224, 384}, kPlain, {kTiny, kSmall, kBase, kLarge}},
+      {"vit_", "_patch32_", 32, {224, 384}, kPlain, {kSmall, kBase, kLarge}},
+      {"vit_", "_patch14_", 14, {224}, kPlain, {kLarge, kHuge}},
+      {"vit_", "_patch16_gap_", 16, {240, 256, 384}, kAverage, {kMedium}},
+      {"deit_", "_patch16_", 16, {224}, kPlain, {kTiny, kSmall, kBase}},
+      {"deit_", "_patch16_", 16, {384}, kPlain, {kBase}},
+      {"deit_", "_distilled_patch16_", 16, {224}, kDistilled, {kTiny, kSmall, kBase}},
+      {"deit_", "_distilled_patch16_", 16, {384}, kDistilled, {kBase}},
+      {"deit3_", "_patch16_", 16, {224}, kThird, {kSmall, kMedium, kBase, kLarge}},
+      {"deit3_", "_patch16_", 16, {384}, kThird, {kSmall, kBase, kLarge}},
+      {"deit3_", "_patch14_", 14, {224}, kThird, {kHuge}},
+  };
+  Family family = {
+      .name = "vision transformers",
+      .input = Input::kImages,
+      .heads = {{"head", "head.weight"}},
+      .options = {"dropout", "drop_path", "bn_eps", "layer_decay"},
+      .models = {},
+      .config_fields = kTransformerFields,
+      .name_order = {"cls_token", "reg_token", "pos_embed", "dist_token", "patch_embed", "blocks", "norm1", "attn",
+                     "qkv", "proj", "ls1", "norm2", "mlp", "fc1", "fc2", "ls2", "norm", "head", "dist"},
+      .naming_of = NamingOfTransformer,
+      .own_names = OwnNamesOfTransformer,
+      .names_of = NamesOfTransformer,
+      .layer_of = LayerOfTransformer,
+      .is_never_decayed = [](std::string_view parameter) {
+        return parameter == "pos_embed" || parameter == "cls_token" || parameter == "dist_token";
+      }};
+  for (const auto& row : table) {
+    for (const int64_t image_size : row.image_sizes) {
+      for (const Size& size : row.sizes) {
+        Options options = row.traits;
+        options.width = size.width;
+        options.layers = size.layers;
+        options.heads = size.heads;
+        options.hidden = size.hidden;
+        options.patch = row.patch;
+        options.grid = image_size / row.patch;
+        family.models.push_back(
+            TransformerMember(std::string(row.before) + size.name + row.behind + std::to_string(image_size), options));
+      }
+    }
+  }
+  return family;
+}
+
+}  // namespace dtrain::models
