@@ -6,7 +6,7 @@ a model that has not seen it.
 
 DIR/fold-1 … are the run directories, and DIR/out_of_fold.csv has each sample once, as --predictions writes it: sorted by
 loss, it begins with what is mislabelled or hard. DIR/summary.json has the mean and the standard deviation of each metric over
-the folds. --group_pattern or --group_column keeps samples that belong together in one fold. Stopped or killed, the same
+the folds; to choose settings by such a mean, scripts/sweep.py --average_over=val_fold. --group_pattern or --group_column keeps samples that belong together in one fold. Stopped or killed, the same
 command goes on.
 
 Exit codes: those of dtrain_main; 0 done · 2 usage · 5 disk · 75 stopped, run it again.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a Python wheel of the bundle (scripts/bundle.sh): `pip install FILE.whl` brings torch 2.11 and puts dtrain_main,
-# dtrain_data, dtrain_bench, dtrain_report, dtrain_sweep and dtrain_events on the PATH, for torchrun --no-python, too. The
+# dtrain_data, dtrain_bench and dtrain_{cross_validate,report,sweep,events} on the PATH, for torchrun --no-python, too. The
 # programs are what they are elsewhere: Python only starts them, to say where torch is, whose CUDA they use if they were built
 # for GPUs. The wheel's tag names the glibc that they need.
 #
@@ -56,7 +56,7 @@ Tag: py3-none-$platform
 WHEEL
 {
   echo "[console_scripts]"
-  printf '%s = dtrain.__main__:main\n' dtrain_main dtrain_data dtrain_bench dtrain_report dtrain_sweep dtrain_events
+  printf '%s = dtrain.__main__:main\n' dtrain_{main,data,bench,cross_validate,report,sweep,events}
 } >"$info/entry_points.txt"
 {
   cat <<METADATA

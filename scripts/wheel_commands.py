@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 BUNDLE = Path(__file__).resolve().parent / "bundle"
-SCRIPTS = {"dtrain_report": "report.py", "dtrain_sweep": "sweep.py"}
+SCRIPTS = {"dtrain_cross_validate": "cross_validate.py", "dtrain_report": "report.py", "dtrain_sweep": "sweep.py"}
 EVENTS = {"mlflow": "events_to_mlflow.py", "wandb": "events_to_wandb.py"}
 
 

@@ -24,15 +24,19 @@ namespace {
 bool HasClassFolders(const std::string& split_dir) { return !ContentOf(split_dir).folders.empty(); }
 
 // Whether a split holds sentences. They are looked for last: beside data of another format, which has been `found`, a
-// table may be its list of labels, and any folder of folders looks like images.
+// table may be its list of labels, and any folder of folders looks like images. Throws DataError if a table lies beside
+// images in folders of classes.
 bool AreSentences(const std::string& data_dir, const std::string& split, const std::string& found) {
-  if (found == "imagefolder") {
-    const std::string split_dir = *FindSplit(data_dir, split);
-    if (HasClassFolders(split_dir)) return HasTextFolders(split_dir);
-  } else if (!found.empty()) {
-    return false;
-  }
-  return FindSentenceFiles(data_dir, split).has_value();
+  if (found.empty()) return FindSentenceFiles(data_dir, split).has_value();
+  if (found != "imagefolder") return false;
+  const std::string split_dir = *FindSplit(data_dir, split);
+  if (HasTextFolders(split_dir)) return true;
+  if (HasImages(split_dir)) return false;  // opening them says what to do about a table of their labels
+  const auto table = FindSentenceFiles(data_dir, split);
+  if (!table || !HasClassFolders(split_dir)) return table.has_value();
+  throw DataError(data_dir + " holds the split '" + split + "' as imagefolder and as sentences: " + table->path,
+                  "say which one: --data_format=imagefolder for the images, whose classes are their folders, or "
+                  "--data_format=sentences for the table");
 }
 
 using Note = std::function<void(std::string)>;

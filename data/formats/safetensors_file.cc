@@ -199,8 +199,8 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   for (int i = 7; i >= 0; --i) header_bytes = header_bytes << 8 | prefix[i];
   if (IsText(prefix)) {
     throw DataError(path + " is a text, not a safetensors file",
-                    "tensors: fetch the file again (Git LFS: git lfs pull); a table of sentences: name its folder; "
-                    "other text: dtrain_data tokenize");
+                    "tensors: fetch the file again (Git LFS: git lfs pull); a table of sentences: name the "
+                    "file train.csv and give its folder; other text: dtrain_data tokenize");
   }
   if (header_bytes > kMostHeaderBytes) Refuse(path, "a header of " + std::to_string(header_bytes) + " bytes");
   if (header_bytes > file_.size() - 8) {

@@ -68,6 +68,8 @@ bool HasTextFolders(const std::string& split_dir) {
   return false;
 }
 
+bool HasImages(const std::string& folder) { return KindIn(folder) == Kind::kImages; }
+
 std::optional<SentenceFiles> FindSentenceFiles(const std::string& data_dir, const std::string& split) {
   for (const std::string& name : SentenceSplitNames(split)) {
     std::vector<SentenceFiles> found;

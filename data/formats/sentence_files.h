@@ -26,6 +26,9 @@ std::vector<std::string> SentenceSplitNames(const std::string& split);
 // Whether the folder of a split holds class folders of texts: *.txt and no images.
 bool HasTextFolders(const std::string& split_dir);
 
+// Whether images lie in a folder itself.
+bool HasImages(const std::string& folder);
+
 // Returns the files of a split; empty if there are none. Throws DataError if there are several, because one may be an
 // older copy of the other.
 std::optional<SentenceFiles> FindSentenceFiles(const std::string& data_dir, const std::string& split);

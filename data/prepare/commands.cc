@@ -105,9 +105,10 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
   std::vector<OpenSplit> splits;
   for (const std::string& name : SplitsOf(options, source.format)) {
     if (splits.empty() && name != "train" && has_train) source.classes = TrainingClasses(source);
-    splits.push_back({name, OpenSource(source, name)});
+    const std::string called = name != "." ? name : options.command == "pack" ? "train" : options.data_dir;
+    splits.push_back({called, OpenSource(source, name)});
     const std::string ignored = ToText(splits.back().source->ignored());
-    if (!ignored.empty()) std::fprintf(stderr, "%s: %s\n", Shown(name).c_str(), ignored.c_str());
+    if (!ignored.empty()) std::fprintf(stderr, "%s: %s\n", Shown(called).c_str(), ignored.c_str());
     source.classes = splits.front().source->classes();
   }
   return splits;

@@ -33,7 +33,7 @@ std::string QuarantineList(const PrepareOptions& options);
 std::string DictionaryBeside(const std::string& prefix);
 
 struct OpenSplit {
-  std::string name;  // train, val, or the value of --split
+  std::string name;  // train, val, or the value of --split; for "." the folder, or train where it is packed
   std::unique_ptr<RecordSource> source;
 };
 

@@ -212,7 +212,7 @@ void Verify(const PrepareOptions& options) {
   int64_t bad = 0;
   for (const OpenSplit& split : splits) {
     const auto found = VerifySplit(split, CheckOf(*split.source, options.data_dir), Threads(options), list);
-    std::printf("%s: %lld records, %zu bad\n", Shown(split.name == "." ? options.data_dir : split.name).c_str(),
+    std::printf("%s: %lld records, %zu bad\n", Shown(split.name).c_str(),
                 static_cast<long long>(split.source->size()), found.size());
     if (!options.move_bad_to.empty()) {
       MoveBad(found, options);

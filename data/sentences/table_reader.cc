@@ -20,8 +20,12 @@ constexpr size_t kMostLineBytes = 16 * kMostCellBytes;  // of JSON
 // What to do about a text that is not UTF-8; `text` begins the file.
 std::string HowToConvert(const std::string& name, std::string_view text) {
   const bool is_utf16 = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
-  return std::string("convert the file to UTF-8: iconv -f ") + (is_utf16 ? "UTF-16" : "WINDOWS-1252") + " -t UTF-8 " +
-         name + " > NEW" + (is_utf16 ? "" : " (if a spreadsheet of Western Europe or America wrote it)");
+  std::string quoted = "'";  // for a shell
+  for (const char c : name) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  quoted += "'";
+  return std::string("convert the file to UTF-8") +
+         (is_utf16 ? "" : " (if a spreadsheet of Western Europe or America wrote it)") + ": iconv -f " +
+         (is_utf16 ? "UTF-16" : "WINDOWS-1252") + " -t UTF-8 " + quoted + " > new.utf8 && mv new.utf8 " + quoted;
 }
 
 // Returns what separates the cells of CSV: what its header has most of, outside of quotes.
@@ -116,7 +120,7 @@ bool TableReader::Next(TableRow& row) {
   try {
     return Read(row);
   } catch (const DataError& error) {
-    row.error = error.what();
+    row.error = error.what() + (error.hint().empty() ? "" : "; " + error.hint());
     if (row.cells.size() != selected_.size()) row.cells.assign(selected_.size(), "");
     std::fill_n(row.cells.begin(), std::min(unread_, row.cells.size()), "");
     if (!has_taken_row_) {
@@ -139,13 +143,14 @@ bool TableReader::Read(TableRow& row) {
     }
     const std::vector<std::string_view> cells = TakeCells();
     has_taken_row_ = true;
-    if (cells.size() == header_.size()) {
+    const bool is_empty = format_ != TableFormat::kLines && std::ranges::all_of(cells, &std::string_view::empty);
+    if (cells.size() == header_.size() && (keeps_going_ || !is_empty)) {
       row.cells.clear();
       for (const size_t column : selected_) row.cells.emplace_back(cells[column]);
       for (size_t place = 0; place < selected_.size(); ++place) CheckCell(row.cells[place], place);
       return true;
     }
-    if (!leaves_out_ragged_ || keeps_going_) {
+    if (keeps_going_ || !(leaves_out_ragged_ || is_empty)) {
       Fail(line_,
            CountOf(static_cast<int64_t>(cells.size()), "cell") + ", but the header has " +
                std::to_string(header_.size()),

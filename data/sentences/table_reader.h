@@ -7,7 +7,8 @@
 //   JSONL  an object in each line; its first line names the columns
 //   lines  one column, `text`, without a header
 //
-// Lines end with \n or \r\n, a byte order mark and empty lines at the end are skipped.
+// Lines end with \n or \r\n, a byte order mark and empty lines at the end are skipped. Rows of TSV and CSV that are
+// empty in every cell, as spreadsheets leave them, are counted rather than read.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +49,7 @@ class TableReader {
   void FirstLineIsData(std::vector<std::string> names);
   // Rows with another number of cells than the header are then counted rather than errors.
   void LeaveOutRaggedRows() { leaves_out_ragged_ = true; }
-  int64_t left_out() const { return left_out_; }
+  int64_t left_out() const { return left_out_; }  // such rows, and empty ones
   // A row that cannot be read then has its `error`, and the next one is read: a prediction has a line for each row.
   void KeepGoing() { keeps_going_ = true; }
 

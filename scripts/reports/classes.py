@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
 from reports.drawing import label
-from safe_files import Failure, read_bounded
+from safe_files import Failure, parse_json, read_bounded
 
 CONFUSION = "confusion_matrix.csv"
 MOST_CLASSES = 2000
@@ -105,7 +105,16 @@ def evaluations(run: Path) -> list[tuple[str, Path]]:
         folders = sorted(entry.name for entry in os.scandir(run) if entry.name.startswith("eval-") and entry.is_dir(follow_symlinks=False))
     except OSError:
         folders = []
-    return [(name.removeprefix("eval-"), run / name) for name in folders[:MOST_SETS]] + [("", run)]
+    return [(name.removeprefix("eval-") + of_training(run / name), run / name) for name in folders[:MOST_SETS]] + [("", run)]
+
+
+def of_training(folder: Path) -> str:
+    """Says so if the samples are those that the model was trained on: the names of their numbers begin with train_."""
+    try:
+        numbers = parse_json(read_bounded(folder / "result.json", MOST_BYTES).decode())
+    except (Failure, ValueError):
+        return ""
+    return " (samples of the training)" if isinstance(numbers, dict) and any(name.startswith("train_") for name in numbers) else ""
 
 
 def confusion(matrix: Matrix, name: str):

@@ -69,7 +69,9 @@ def duration(seconds) -> str:
 
 def goodput(run: Run) -> str:
     """Returns computing's share of the time of all attempts."""
-    share = finite(run.result.get("goodput"))
+    share, parts = finite(run.result.get("goodput")), run.wall_time()
+    if share is None and sum(parts.values()):  # of a run that was stopped
+        share = parts.get("compute", 0) / sum(parts.values())
     return f"{100 * share:.1f} %" if share is not None and 0 <= share <= 1 else "–"
 
 
@@ -109,7 +111,7 @@ def columns(comparison: Comparison) -> dict[str, list[str]]:
     if not any("val_loss" in run.result for run in runs) and any("train_loss" in run.result for run in runs):
         found["train loss"] = [as_shown("loss", finite(run.result.get("train_loss"))) for run in runs]
     found["a second"] = [speed(run) for run in runs]
-    found["time"] = [duration(run.result.get("seconds")) for run in runs]
+    found["time"] = [duration(run.result.get("seconds", sum(run.wall_time().values()) or None)) for run in runs]
     if any(goodput(run) != "–" for run in runs):
         found["goodput"] = [goodput(run) for run in runs]
     return found

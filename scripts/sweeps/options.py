@@ -40,7 +40,8 @@ def parse_arguments(arguments: list[str], description: str = "") -> tuple[argpar
     parser.add_argument("--sampler", choices=["grid", "random", "tpe"],
                         help="grid: every combination in order; random: drawn at random; tpe (default): near the best trials so far")
     parser.add_argument("--average_over", type=name, metavar="FLAG",
-                        help="choose the best by the mean over the values of this flag, such as seed; implies --sampler=grid")
+                        help="choose the best by the mean over the values of this flag, such as seed, or val_fold with "
+                             "[1/5, 2/5, …] in the space, which cross-validates each setting; implies --sampler=grid")
     parser.add_argument("--jobs", type=positive, default=1,
                         help="trials to run at a time on this machine; cores and GPUs are divided among them")
     parser.add_argument("--at_most", type=positive, help="most trials that this call runs, such as one for a task of an array job")

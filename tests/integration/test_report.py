@@ -12,6 +12,7 @@ from command import TINY, run
 from report_data import (COMMUNICATION, COMPUTE, DATA, Page, compare, draw, made_up_run, no_picture_stays_open,  # noqa: F401, fixtures
                          write_confusion)
 from reports import charts, classes, drawing, flags, scaling
+from reports.page import columns
 from reports.points import Points
 from reports.read import read_run, read_runs
 from reports.run import name_apart
@@ -177,6 +178,8 @@ def test_a_stopped_run_has_devices_and_time(tmp_path):
     assert stopped.devices == 4 and stopped.state() == "stopped"
     assert stopped.wall_time() == {"startup": 5, "compute": 15, "lost": 4}
     assert charts.wall_time(compare(stopped)) is not None
+    cells = columns(compare(stopped))
+    assert cells["time"] == ["0:24"] and cells["goodput"] == ["62.5 %"]
 
 
 def test_the_classes_of_an_evaluation_are_shown_once(draw, tmp_path):
@@ -267,8 +270,11 @@ def test_classes_with_their_intervals(tmp_path):
     assert (rows[0].precision, rows[0].f1, rows[1].precision) == (8 / 11, 16 / 21, 1)
     assert classes.whole_accuracy(rows).startswith("94.59 % of 111 samples, 95 % interval 88.7 to 97.5 %; always guessing rat")
     (tmp_path / "eval-val").mkdir()
+    (tmp_path / "eval-train").mkdir()
+    (tmp_path / "eval-train" / "result.json").write_text('{"train_top1": 99}', encoding="utf-8")
     (tmp_path / "eval-link").symlink_to(tmp_path / "eval-val")
-    assert classes.evaluations(tmp_path) == [("val", tmp_path / "eval-val"), ("", tmp_path)]
+    assert classes.evaluations(tmp_path) == [
+        ("train (samples of the training)", tmp_path / "eval-train"), ("val", tmp_path / "eval-val"), ("", tmp_path)]
     proportion = pytest.importorskip("scipy.stats").binomtest
     for row in rows:
         interval = proportion(row.correct, row.samples).proportion_ci(method="wilson")

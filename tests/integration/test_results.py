@@ -142,6 +142,13 @@ def test_pictures_with_other_names_are_read_by_their_content(own_photos, tmp_pat
     assert "labels of images are not read from a table" in said
 
 
+def test_class_folders_without_splits_are_packed_as_train(photos, tmp_path):
+    said = run("pack", f"--data_dir={photos}", "--split=.", f"--output={tmp_path / 'packed'}", "--output_format=webdataset", program=DATA)
+    assert said.stdout.startswith("train: 48 records")
+    plan = run(*FLAGS, f"--data_dir={tmp_path / 'packed'}", "--val_fraction=0.25", "--dry_run", "--log_format=json").last_line
+    assert json.loads(plan)["train_samples"] == 36
+
+
 def test_a_short_epoch_has_a_point_of_training(photos, run_dir):
     flags = [flag for flag in FLAGS if not flag.startswith(("--log_interval", "--epochs"))]
     run(*flags, f"--data_dir={photos}", "--train_split=.", "--epochs=3", f"--run_dir={run_dir}")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import subprocess
 
 import pytest
 
@@ -15,7 +16,7 @@ ROWS = [("1", "good, very good", "yes"), ("2", "bad; really", "no")] * 8
 
 @pytest.fixture
 def data(tmp_path):
-    folder = tmp_path / "data"
+    folder = tmp_path / "Anna's data"
     folder.mkdir()
     write_roberta_tokenizer(folder)
     return folder
@@ -32,7 +33,7 @@ def dry(data, *flags, check=0):
 
 @pytest.mark.parametrize(("name", "delimiter"), [("train.csv", ";"), ("train.csv", "\t"), ("train.CSV", ","), ("train.csv", ",")])
 def test_tables_of_spreadsheets(data, name, delimiter):
-    write(data / name, ROWS, delimiter, "utf-8-sig")
+    write(data / name, [*ROWS[:5], ("", "", ""), *ROWS[5:], ("", "", "")], delimiter, "utf-8-sig")
     assert json.loads(dry(data, "--val_fraction=0.25").last_line)["classes"] == "2: no, yes"
 
 
@@ -52,8 +53,11 @@ def test_commas_in_labels_are_said(data, labels, words):
 
 
 def test_other_encodings_are_named_with_their_line(data):
-    write(data / "train.csv", [("1", "schön", "yes")] * 4, encoding="cp1252")
-    assert f"iconv -f WINDOWS-1252 -t UTF-8 {data}/train.csv" in dry(data, check=3).stderr
+    write(data / "train.csv", [("1", "schön", "yes"), ("2", "hässlich", "no")] * 4, encoding="cp1252")
+    line = "iconv" + json.loads(dry(data, check=3).stderr.splitlines()[-1])["hint"].split("iconv")[1]
+    assert "-f WINDOWS-1252 -t UTF-8" in line
+    subprocess.run(line, shell=True, check=True, cwd=data)  # noqa: S602  as a person pastes it
+    dry(data)
     write(data / "train.csv", ROWS, encoding="utf-16")
     assert "iconv -f UTF-16 -t UTF-8" in dry(data, check=3).stderr
 

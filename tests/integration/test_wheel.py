@@ -69,6 +69,7 @@ def test_its_commands_are_the_programs(fresh, tmp_path):
     run(tmp_path / "run", f"--output={tmp_path / 'report'}", program=bin_folder / "dtrain_report", env=env)
     assert list((tmp_path / "report").glob("*.html"))
     assert "--trials" in run("--help", program=bin_folder / "dtrain_sweep", env=env).stdout
+    assert "--folds" in run("--help", program=bin_folder / "dtrain_cross_validate").stdout
     assert "--project" in run("wandb", "--help", program=bin_folder / "dtrain_events").stdout
     run("comet", program=bin_folder / "dtrain_events", check=2)
 

@@ -24,10 +24,9 @@ std::string Capability(const Gpu& gpu) { return std::to_string(gpu.major) + "." 
   if (facts.error == "cudaErrorInsufficientDriver") {
     const std::string driver = facts.driver_version == 0
                                    ? "no NVIDIA driver answers"
-                                   : "the NVIDIA driver is for CUDA " + CudaVersion(facts.driver_version) + " at most";
-    throw UsageError(
-        "the driver is too old: LibTorch is built for CUDA " + runtime + ", " + driver + " (" + facts.error + ")",
-        "update the driver, use a LibTorch built for an older CUDA, " + std::string(kOrTheCpu));
+                                   : "the driver is too old: it is for CUDA " + CudaVersion(facts.driver_version);
+    throw UsageError(driver + ", but LibTorch is built for CUDA " + runtime + " (" + facts.error + ")",
+                     "install or update the driver, use a LibTorch built for an older CUDA, " + std::string(kOrTheCpu));
   }
   throw UsageError("CUDA " + runtime + " cannot use this machine's GPU: " + facts.error_text + " (" + facts.error + ")",
                    std::string("see what nvidia-smi says, ") + kOrTheCpu);

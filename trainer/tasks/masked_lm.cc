@@ -50,8 +50,8 @@ std::string RequireTokens(const config::Config& config) {
   throw UsageError(
       "--task=masked_lm learns from tokens, but " +
           (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has others"),
-      "name a folder of token files (dtrain_data tokenize), a safetensors file with input_ids, or sentences with "
-      "labels in train.tsv, .csv or .jsonl");
+      "name a folder of token files (dtrain_data tokenize), a safetensors file with input_ids, or a table of "
+      "sentences with labels that is called train.tsv, train.csv or train.jsonl");
 }
 
 // Returns the model that training makes.

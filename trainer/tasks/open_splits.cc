@@ -148,7 +148,9 @@ bool HasValidation(const std::string& split, const std::string& format, const co
   RequireReadable(split, folder);
   const std::string what = "there is no '" + split + "' split in " + folder + ", which holds " + FoundIn(folder);
   if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
-    throw DataError(what, "name an existing split with --val_split, or make one with --val_fraction=0.1");
+    throw DataError(what,
+                    "name an existing split with --val_split (. is the folder itself), or make one with "
+                    "--val_fraction=0.1");
   }
   if (!IsOneFile(config.data)) {
     report::LogWarning(what +

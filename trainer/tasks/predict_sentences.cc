@@ -203,7 +203,11 @@ void ForBatches(const data::SentenceSplit& split, const config::Config& config,
 // Says how many rows were predicted and, as for images, how many could not be read.
 void PrintCount(const config::Config& config, const data::SentenceSplit& split) {
   const int64_t rows = split.source->size(), bad = CountUnreadable(split);
-  if (bad > 0) report::LogWarning(CountOf(bad, "row") + " could not be read; the reasons are in the rows' errors");
+  if (bad > 0) {
+    const auto first = std::ranges::find_if(split.texts, [](const auto& text) { return !text.error.empty(); });
+    report::LogWarning(CountOf(bad, "row") +
+                       " could not be read; the reasons are in the rows' errors, the first: " + first->error);
+  }
   const bool is_json = config.report.log_format == "json";
   std::string line = (is_json ? "{\"predicted\":" : "predicted=") + std::to_string(rows - bad);
   if (bad > 0) line += (is_json ? ",\"unreadable\":" : " unreadable=") + std::to_string(bad);

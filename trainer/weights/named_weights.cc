@@ -22,7 +22,6 @@ namespace dtrain::weights {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFirst = "IMAGENET1K_V1", kSecond = "IMAGENET1K_V2", kNewest = "DEFAULT";
 constexpr char kTorchvisionUrl[] = "https://download.pytorch.org/models/";
 
 // The files of torchvision's weights (torchvision/models/resnet.py and efficientnet.py of 0.26).
@@ -62,15 +61,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kShortNa
     {"xlm-roberta-large", "FacebookAI/xlm-roberta-large"},
 }};
 
-std::string Variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // Returns the folder that the first variable which is set names, with what follows it.
 fs::path FolderOf(const std::vector<std::pair<const char*, const char*>>& variables) {
   for (const auto& [variable, below] : variables) {
-    if (const std::string value = Variable(variable); !value.empty()) return fs::path(value) / below;
+    if (const char* value = std::getenv(variable); value != nullptr && *value != 0) return fs::path(value) / below;
   }
   return {};
 }
@@ -104,21 +98,20 @@ std::string HubName(const std::string& name) {
   return is_name ? name : "";
 }
 
-// Returns the snapshot of refs/main, or the only other one with weights; empty if there is none.
+// Returns the snapshot of refs/main, or another one with weights; empty if there is none.
 fs::path SnapshotIn(const fs::path& model) {
   constexpr uint64_t kMostBytes = 200;
   std::error_code unreadable;
-  if (const fs::path ref = model / "refs" / "main"; fs::is_regular_file(ref, unreadable)) {
-    std::string revision = checkpoint::ReadTextFile(ref, kMostBytes);
-    std::erase_if(revision, [](unsigned char c) { return std::isspace(c) != 0; });
-    const fs::path folder = model / "snapshots" / revision;
-    if (IsPlain(revision) && HoldsWeights(folder.string())) return folder;
-  }
+  const fs::path ref = model / "refs" / "main";
+  const std::string main = fs::is_regular_file(ref, unreadable) ? checkpoint::ReadTextFile(ref, kMostBytes) : "";
+  fs::path found;
   fs::directory_iterator entry(model / "snapshots", unreadable);
   for (; !unreadable && entry != fs::directory_iterator(); entry.increment(unreadable)) {
-    if (HoldsWeights(entry->path().string())) return entry->path();
+    if (!HoldsWeights(entry->path().string())) continue;
+    found = entry->path();
+    if (main.starts_with(found.filename().string())) break;  // a line may end behind it
   }
-  return {};
+  return found;
 }
 
 fs::path InHubCache(const fs::path& cache, std::string name) {
@@ -134,10 +127,11 @@ fs::path InHubCache(const fs::path& cache, std::string name) {
 // Returns the file of torchvision's weights `name`, such as ResNet50_Weights.IMAGENET1K_V2; empty for another name.
 std::optional<std::string> TorchvisionFile(const std::string& name, const std::string& model) {
   const std::string which = name.substr(name.rfind('.') + 1);
-  if (which != kFirst && which != kSecond && which != kNewest) return std::nullopt;
+  const bool is_first = which == "IMAGENET1K_V1", must_be_second = which == "IMAGENET1K_V2";
+  if (!is_first && !must_be_second && which != "DEFAULT") return std::nullopt;
   const auto* const files = std::ranges::find(kTorchvision, model, &TorchvisionFiles::model);
-  const bool is_second = files != kTorchvision.end() && which != kFirst && !files->second.empty();
-  if (files == kTorchvision.end() || (which == kSecond && !is_second)) {
+  const bool is_second = files != kTorchvision.end() && !is_first && !files->second.empty();
+  if (files == kTorchvision.end() || (must_be_second && !is_second)) {
     throw UsageError("--init_weights=" + name + ": torchvision has no such weights of --model=" + model,
                      "name the model whose weights they are, or a file");
   }
@@ -145,9 +139,7 @@ std::optional<std::string> TorchvisionFile(const std::string& name, const std::s
 }
 
 std::string Found(config::Config& config, const fs::path& path) {
-  std::string said = "--init_weights=" + config.model.init_weights + " is " + path.string();
-  config.model.init_weights = path.string();
-  return said;
+  return "--init_weights=" + std::exchange(config.model.init_weights, path.string()) + " is " + path.string();
 }
 
 [[noreturn]] void Missing(const std::string& name, const fs::path& cache, const std::string& fetch) {

@@ -41,7 +41,7 @@ TEST(DetectFormat, LooksAtTheFirstSplitThatIsThere) {
   }
 }
 
-TEST(DetectFormat, ATableBesideImagesIsAListOfTheirLabels) {
+TEST(DetectFormat, AsksAboutATableBesideImages) {
   const TemporaryFolder folder;
   folder.Write("train.csv", "x");
   EXPECT_EQ(DetectFormat(folder.path(), {"train"}), "sentences");
@@ -49,7 +49,10 @@ TEST(DetectFormat, ATableBesideImagesIsAListOfTheirLabels) {
               HasSubstr("holds sentences with labels"));
   folder.Write("train/a/1.txt", "a caption");
   folder.Write("train/a/1.jpg", "x");
-  EXPECT_EQ(DetectFormat(folder.path(), {"train"}), "imagefolder");
+  EXPECT_THAT(MessageAndHint([&] { DetectFormat(folder.path(), {"train"}); }),
+              HasSubstr("as imagefolder and as sentences"));
+  folder.Write("train/1.jpg", "x");
+  EXPECT_EQ(DetectFormat(folder.path(), {"train"}), "imagefolder") << "which says where the table's labels belong";
   const TemporaryFolder binarised;
   binarised.Write("input0/train.bin", "x");
   binarised.Write("input0/train.idx", "x");

@@ -57,7 +57,7 @@ TEST(TableReader, WhatIsWrongIsNamedWithItsLine) {
   };
   const Case cases[] = {
       {TableFormat::kTsv, "a\tb\n1\t2\n1\t2\t3\n", "FILE line 3: 3 cells, but the header has 2"},
-      {TableFormat::kTsv, "a\tb\n\n1\t2\n", "FILE line 2: 1 cell, but the header has 2"},
+      {TableFormat::kTsv, "a\tb\n1\n1\t2\n", "FILE line 2: 1 cell, but the header has 2"},
       {TableFormat::kTsv, "a\n" + long_cell, "FILE line 2: a cell is longer than 1 MiB"},
       {TableFormat::kTsv, "a\nx\ncaf\xE9\n", "FILE line 3: 'a' is not UTF-8"},
       {TableFormat::kTsv, "caf\xE9\nx\n", "FILE line 1: the names of the columns are not UTF-8"},
@@ -76,6 +76,17 @@ TEST(TableReader, WhatIsWrongIsNamedWithItsLine) {
   for (const Case& one : cases) {
     EXPECT_THAT(MessageOf([&] { RowsOf(one.text, one.format); }), HasSubstr(one.message));
   }
+}
+
+TEST(TableReader, EmptyRowsAreLeftOut) {
+  TableReader table("FILE", "a;b\n1;2\n;\n\r\n3;\n;\n", TableFormat::kCsv);
+  table.Select({0});
+  TableRow row;
+  ASSERT_TRUE(table.Next(row));
+  ASSERT_TRUE(table.Next(row));
+  EXPECT_THAT(row.cells, ElementsAre("3"));
+  EXPECT_FALSE(table.Next(row));
+  EXPECT_EQ(table.left_out(), 3);
 }
 
 TEST(TableReader, OnlySelectedCellsAreRead) {
