@@ -13,7 +13,7 @@
 #include "data/shown.h"
 #include "trainer/control/bad_record_count.h"
 #include "trainer/control/control_connections.h"
-#include "trainer/control/control_handshake.h"
+#include "trainer/control/control_message.h"
 #include "trainer/control/gathering.h"
 #include "trainer/control/stall_watch.h"
 #include "trainer/launch/run_token.h"

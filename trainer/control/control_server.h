@@ -4,7 +4,7 @@
 //
 // The messages are lines of JSON, {"kind": …} and these fields (control_message.h parses all of them):
 //   client → server    hello  magic version nonce rank world_size host pid    within seconds, or it is disconnected
-//                      proof  proof                   see control_handshake.h
+//                      proof  proof                   see control_message.h
 //   server → client    challenge nonce | welcome store_port proof | refused message
 //   rank → server   config config                     ready to start; its object is compared key by key with rank 0's
 //                   at     at                         the rank's Position, several times a second

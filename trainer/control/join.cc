@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "data/shown.h"
-#include "trainer/control/control_handshake.h"
 #include "trainer/control/control_message.h"
 #include "trainer/control/control_server.h"
 #include "trainer/errors.h"

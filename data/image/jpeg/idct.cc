@@ -12,7 +12,6 @@
 #endif
 
 #include "data/image/jpeg/huffman.h"
-#include "data/image/vector_clones.h"
 
 namespace dtrain::data {
 namespace {

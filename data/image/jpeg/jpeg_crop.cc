@@ -8,11 +8,10 @@
 #include <cstring>
 #include <vector>
 
+#include "data/image/jpeg/baseline_header.h"
 #include "data/image/jpeg/huffman.h"
 #include "data/image/jpeg/idct.h"
-#include "data/image/jpeg/scan_pieces.h"
 #include "data/image/resample.h"
-#include "data/image/vector_clones.h"
 
 namespace dtrain::data {
 namespace {

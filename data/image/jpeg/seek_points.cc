@@ -6,7 +6,6 @@
 #include "data/formats/crc32c.h"
 #include "data/image/jpeg/baseline_header.h"
 #include "data/image/jpeg/huffman.h"
-#include "data/image/jpeg/scan_pieces.h"
 
 namespace dtrain::data {
 namespace {

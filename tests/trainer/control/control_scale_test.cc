@@ -15,7 +15,7 @@
 #include <fstream>
 #include <functional>
 
-#include "trainer/control/control_handshake.h"
+#include "trainer/control/control_message.h"
 #include "trainer/control/control_server.h"
 #include "trainer/control/line_socket.h"
 #include "trainer/control/position.h"

@@ -16,7 +16,6 @@
 
 #include "tests/message_of.h"
 #include "tests/trainer/control/loopback_ranks.h"
-#include "trainer/control/control_handshake.h"
 #include "trainer/control/control_message.h"
 #include "trainer/errors.h"
 
