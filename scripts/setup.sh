@@ -55,7 +55,8 @@ wanted_packages() {
   case $id in *jammy*) fuzzer= ;; esac  # it is part of clang there
   printf '%s\n' build-essential cmake ninja-build ccache git ca-certificates pkg-config python3 python3-venv \
     python3-pip libgflags-dev libgoogle-glog-dev libgloo-dev "$jpeg" libpng-dev libwebp-dev libtiff-dev libstb-dev \
-    libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev libmicrohttpd-dev libgtest-dev libgmock-dev
+    libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev libmicrohttpd-dev \
+    libutf8proc-dev libsentencepiece-dev libgtest-dev libgmock-dev
   if [ "$with_tests" = yes ]; then printf '%s\n' clang-format clang-tidy openmpi-bin openssh-server slurm-wlm munge iproute2 curl gpg gpg-agent; fi
   if [ "$with_long" = yes ]; then printf '%s\n' clang debootstrap ${fuzzer:+"$fuzzer"}; fi
 }

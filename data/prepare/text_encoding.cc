@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -97,8 +98,9 @@ struct EncodedLines {
 
 // The state of one thread.
 struct Worker {
-  explicit Worker(const ByteLevelBpe& bpe) : encoder(bpe), counts(static_cast<size_t>(bpe.vocabulary()), 0) {}
-  BpeEncoder encoder;
+  explicit Worker(const Tokenizer& tokenizer)
+      : encoder(tokenizer.MakeEncoder()), counts(static_cast<size_t>(tokenizer.vocabulary()), 0) {}
+  std::unique_ptr<TextEncoder> encoder;
   std::vector<int64_t> counts;  // occurrences of each token
   std::vector<int32_t> line;
   std::vector<uint32_t> stored;
@@ -110,7 +112,7 @@ EncodedLines EncodeLines(std::string_view text, const Numbering& numbering, Work
   worker.stored.clear();
   while (!text.empty()) {
     worker.line.clear();
-    worker.encoder.Encode(Stripped(TakeLine(text)), worker.line);
+    worker.encoder->Encode(Stripped(TakeLine(text)), worker.line);
     if (worker.line.size() >= INT32_MAX) {
       throw DataError("a line of " + std::to_string(worker.line.size()) + " tokens",
                       "a line must have fewer than 2^31 tokens");
@@ -142,7 +144,7 @@ std::string TextFiles::Piece(size_t i) const {
 Totals EncodeText(const TextFiles& text, const Tokenizer& tokenizer, const Numbering& numbering, size_t threads,
                   PartialFile& output) {
   std::vector<Worker> workers;
-  for (size_t i = 0; i < threads; ++i) workers.emplace_back(tokenizer.bpe());
+  for (size_t i = 0; i < threads; ++i) workers.emplace_back(tokenizer);
   Totals totals;
   totals.counts.resize(workers[0].counts.size());
   Progress progress("tokenize", "MiB", static_cast<int64_t>(text.pieces()));
@@ -155,7 +157,7 @@ Totals EncodeText(const TextFiles& text, const Tokenizer& tokenizer, const Numbe
         progress.Add(1, encoded.text_bytes);
       });
   for (const Worker& worker : workers) {
-    totals.replaced += worker.encoder.replaced();
+    totals.replaced += worker.encoder->replaced();
     for (size_t id = 0; id < worker.counts.size(); ++id) totals.counts[id] += worker.counts[id];
   }
   for (const int32_t size : totals.sizes) totals.tokens += size;

@@ -1,11 +1,12 @@
 // dtrain_data tokenize: turns raw text into PREFIX.bin, PREFIX.idx and dict.txt, byte for byte as fairseq's BPE encoder
 // (with --keep-empty) and fairseq-preprocess do. text_encoding.h encodes; this file knows which files are written. If
 // the dictionary has to be counted first, the tokenizer's own ids are kept in a temporary file and renumbered at the
-// end.
+// end. Tokenizers whose special tokens are not fairseq's have no dict.txt: their own files lie beside the tokens.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "data/prepare/text_encoding.h"
 #include "data/shown.h"
 #include "data/storage.h"
+#include "data/text/tokenizer_json.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -29,10 +31,10 @@ namespace fs = std::filesystem;
 
 // The tokenizer that the command line names.
 TokenizerFiles ChosenTokenizer(const PrepareOptions& options) {
-  if (options.tokenizer.empty()) return {.vocabulary = options.encoder_json, .merges = options.vocab_bpe};
+  if (options.tokenizer.empty()) return Gpt2Tokenizer(options.encoder_json, options.vocab_bpe);
   if (const auto files = FindHuggingFaceTokenizer(options.tokenizer)) return *files;
   throw DataError("there is no tokenizer in --tokenizer=" + options.tokenizer,
-                  "name a folder with tokenizer.json, or with vocab.json and merges.txt");
+                  "name a folder with tokenizer.json, vocab.json and merges.txt, vocab.txt or sentencepiece.bpe.model");
 }
 
 void PublishIndex(const std::string& path, TokenType type, const std::vector<int32_t>& sizes) {
@@ -53,12 +55,6 @@ void PublishIndex(const std::string& path, TokenType type, const std::vector<int
   file.Publish();
 }
 
-std::string Content(const std::string& path) {
-  constexpr uint64_t kMostBytes = 256 << 20;
-  const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostBytes);
-  return {bytes.begin(), bytes.end()};
-}
-
 [[noreturn]] void RefuseFolder(const std::string& path, const std::string& why, const std::string& hint) {
   throw Error(ExitCode::kUsage, path + " " + why + ": all token files of a folder share this file", hint);
 }
@@ -66,14 +62,20 @@ std::string Content(const std::string& path) {
 // Copies a tokenizer's file beside the data, for the model that is exported in the end.
 void LeaveFile(const std::string& content, const std::string& to) {
   if (!Exists(to)) return PublishFile(to, content);
-  if (Content(to) != content)
+  if (ReadTokenizerFile(to) != content)
     RefuseFolder(to, "is of another tokenizer", "write into another folder with --output=FOLDER/NAME");
 }
 
-void LeaveTokenizer(const TokenizerFiles& files, const std::string& folder) {
+void LeaveTokenizer(const TokenizerFiles& files, const Tokenizer& tokenizer, const std::string& folder) {
+  if (!tokenizer.has_dictionary()) {
+    for (const std::string& path : AllFilesOf(files)) {
+      LeaveFile(ReadTokenizerFile(path), folder + "/" + fs::path(path).filename().string());
+    }
+    return;
+  }
   const TokenizerParts parts = PartsOf(files);
-  LeaveFile(parts.vocabulary, folder + (files.keeps_ids ? "/vocab.json" : "/encoder.json"));
-  LeaveFile(parts.merges, folder + (files.keeps_ids ? "/merges.txt" : "/vocab.bpe"));
+  LeaveFile(parts.vocabulary, folder + (tokenizer.keeps_ids() ? "/vocab.json" : "/encoder.json"));
+  LeaveFile(parts.merges, folder + (tokenizer.keeps_ids() ? "/merges.txt" : "/vocab.bpe"));
 }
 
 bool SameSymbols(const Dictionary& a, const Dictionary& b) {
@@ -91,8 +93,13 @@ void RequireSameDictionary(const std::string& path, const Dictionary& dictionary
 // Throws if the dict.txt in the folder must be that of another text. Without --dict the dictionary is counted and only
 // known in the end, so this would otherwise be found after all of the text has been encoded.
 void RequireNoOtherDictionary(const std::string& path, const std::string& prefix, const Tokenizer& tokenizer) {
+  if (!tokenizer.has_dictionary()) {
+    if (Exists(path))
+      RefuseFolder(path, "is of another tokenizer", "write into another folder with --output=FOLDER/NAME");
+    return;
+  }
   if (tokenizer.keeps_ids()) {
-    const std::vector<int64_t> no_counts(static_cast<size_t>(tokenizer.bpe().vocabulary()), 0);
+    const std::vector<int64_t> no_counts(static_cast<size_t>(tokenizer.vocabulary()), 0);
     return RequireSameDictionary(path, tokenizer.CountedDictionary(no_counts));  // symbols do not depend on counts
   }
   const bool is_made_again = Exists(prefix + ".bin") || Exists(prefix + ".idx");
@@ -107,18 +114,19 @@ Numbering NumberingOf(const Tokenizer& tokenizer, const Dictionary& dictionary) 
           .type = TokenTypeFor(dictionary.size())};
 }
 
-// Returns the tokenizer's own ids, and as the end of a line the number after the last id.
+// Returns the tokenizer's own ids, and as the end of a line, unless it has one, the number after the last id.
 Numbering OwnNumbering(const Tokenizer& tokenizer) {
-  const auto count = static_cast<uint32_t>(tokenizer.bpe().vocabulary());
+  const auto count = static_cast<uint32_t>(tokenizer.vocabulary());
   Numbering numbering{.ids = std::vector<uint32_t>(count), .end = count, .type = TokenTypeFor(count + 1)};
+  if (!tokenizer.has_dictionary()) numbering.end = static_cast<uint32_t>(tokenizer.special().end);
   for (uint32_t id = 0; id < count; ++id) numbering.ids[id] = id;
   return numbering;
 }
 
-int64_t Unknown(const Totals& totals, const Numbering& numbering) {
+int64_t Unknown(const Totals& totals, const Numbering& numbering, const SpecialTokens& special) {
   int64_t unknown = 0;
   for (size_t id = 0; id < totals.counts.size(); ++id) {
-    if (numbering.ids[id] == static_cast<uint32_t>(kUnknownToken)) unknown += totals.counts[id];
+    if (numbering.ids[id] == special.unknown) unknown += totals.counts[id];
   }
   return unknown;
 }
@@ -140,7 +148,14 @@ void Report(const std::string& prefix, const Totals& totals, int64_t unknown) {
 
 void Tokenize(const PrepareOptions& options) {
   const TokenizerFiles files = ChosenTokenizer(options);
-  const Tokenizer tokenizer(files);
+  const std::unique_ptr<const Tokenizer> opened = OpenTokenizer(files);
+  const Tokenizer& tokenizer = *opened;
+  if (!options.dict.empty() && !tokenizer.has_dictionary()) {
+    throw Error(
+        ExitCode::kUsage,
+        "--dict=" + options.dict + " is given, but the tokens of " + files.paths.front() + " have no dictionary",
+        "leave --dict out: the tokenizer's ids are the model's");
+  }
   std::optional<Dictionary> dictionary;
   if (!options.dict.empty()) dictionary = Dictionary::Load(options.dict);
   const TextFiles text(options.inputs);
@@ -158,18 +173,18 @@ void Tokenize(const PrepareOptions& options) {
   } else {
     RequireNoOtherDictionary(dict_path, prefix, tokenizer);
   }
-  LeaveTokenizer(files, folder);
+  LeaveTokenizer(files, tokenizer, folder);
 
   const size_t threads = Threads(options);
   PartialFile bin(prefix + ".bin");
   const Numbering first = dictionary ? NumberingOf(tokenizer, *dictionary) : OwnNumbering(tokenizer);
   std::optional<PartialFile> own_ids;
-  if (!dictionary) own_ids.emplace(prefix + ".ids");
-  const Totals totals = EncodeText(text, tokenizer, first, threads, dictionary ? bin : *own_ids);
+  if (!dictionary && tokenizer.has_dictionary()) own_ids.emplace(prefix + ".ids");
+  const Totals totals = EncodeText(text, tokenizer, first, threads, own_ids ? *own_ids : bin);
   if (totals.sizes.empty()) throw DataError(options.inputs[0] + " and the other files of --input have no line of text");
 
   Numbering numbering = first;
-  if (!dictionary) {
+  if (own_ids) {
     dictionary = tokenizer.CountedDictionary(totals.counts);
     RequireSameDictionary(dict_path, *dictionary);
     numbering = NumberingOf(tokenizer, *dictionary);
@@ -180,31 +195,48 @@ void Tokenize(const PrepareOptions& options) {
   // The index is written last: if it exists, everything is complete.
   fs::remove(prefix + ".idx", ignored);
   bin.Publish();
-  if (!IsSameFile(options.dict, dict_path)) PublishFile(dict_path, dictionary->ToText());
+  if (dictionary && !IsSameFile(options.dict, dict_path)) PublishFile(dict_path, dictionary->ToText());
   PublishIndex(prefix + ".idx", numbering.type, totals.sizes);
-  Report(prefix, totals, Unknown(totals, numbering));
+  Report(prefix, totals, Unknown(totals, numbering, tokenizer.special()));
+}
+
+// Answers a line of JSON: the ids of a text, or of a list of words, in which a sentence has been split; for an object
+// with the text in the member `offsets`, lists of an id and the characters [begin, end) that it stands for. Empty if it
+// is nothing of these.
+std::optional<nlohmann::json> Answer(const nlohmann::json& asked, TextEncoder& encoder) {
+  std::vector<int32_t> ids;
+  if (asked.is_string()) {
+    encoder.Encode(asked.get_ref<const std::string&>(), ids);
+    return ids;
+  }
+  const auto text = asked.is_object() ? asked.find("offsets") : asked.end();
+  if (text != asked.end() && text->is_string()) {
+    std::vector<CharacterSpan> spans;
+    encoder.EncodeSpans(text->get_ref<const std::string&>(), ids, spans);
+    auto answer = nlohmann::json::array();
+    for (size_t i = 0; i < ids.size(); ++i) answer.push_back({ids[i], spans[i].begin, spans[i].end});
+    return answer;
+  }
+  if (!asked.is_array() || !std::ranges::all_of(asked, [](const auto& word) { return word.is_string(); })) return {};
+  for (const auto& word : asked) encoder.EncodeWord(word.get_ref<const std::string&>(), ids);
+  return ids;
 }
 
 // dtrain_data encode: runs the tokenizer alone, for use by other programs.
 void Encode(const PrepareOptions& options) {
-  const Tokenizer tokenizer(ChosenTokenizer(options));
-  BpeEncoder encoder(tokenizer.bpe());
+  const std::unique_ptr<const Tokenizer> tokenizer = OpenTokenizer(ChosenTokenizer(options));
+  const std::unique_ptr<TextEncoder> encoder = tokenizer->MakeEncoder();
   std::ios::sync_with_stdio(false);
   std::string line;
-  std::vector<int32_t> ids;
   int64_t replaced = 0;
   for (int64_t number = 1; std::getline(std::cin, line); ++number) {
     if (!IsUtf8(line)) line = ReplaceInvalidUtf8(line, replaced);
-    const auto text = nlohmann::json::parse(line, nullptr, false);
-    if (!text.is_string()) {
+    const auto answer = Answer(nlohmann::json::parse(line, nullptr, false), *encoder);
+    if (!answer) {
       throw DataError("stdin, line " + std::to_string(number) + " is not a JSON string",
                       "write one JSON string per line: in double quotes, with JSON's escapes");
     }
-    ids.clear();
-    encoder.Encode(text.get_ref<const std::string&>(), ids);
-    std::string answer = "[";
-    for (const int32_t id : ids) answer += (answer.size() > 1 ? "," : "") + std::to_string(id);
-    std::cout << answer << "]\n";
+    std::cout << answer->dump() << "\n";
     if (std::cin.rdbuf()->in_avail() <= 0)
       std::cout.flush();  // a program that writes single lines waits for each answer
   }

@@ -1,11 +1,12 @@
 // The tensors of a batch of sentences, on which loader and tasks agree. A row is one sentence or pair with its special
 // tokens, padded to the length T of the batch, which is the SampleRef::size of its samples.
 //
-//   input_ids       int64 N×T: <s> a </s>, or <s> a </s></s> b </s>; <pad> (1) behind the last token
+//   input_ids       int64 N×T: <s> a </s>, or <s> a </s></s> b </s>, or as RowFormat is; <pad> behind the last token
 //   attention_mask  uint8 N×T: 1 for tokens, 0 for padding
-//   labels          int64 N: the class from RecordSource::Label; -1 where the data has no classes
-//   targets         float32 N: the number to predict; only for regression
-//   index           int64 N: the number of the row, as in every batch (data/pipeline/batch.h)
+//   token_type_ids  int64 N×T: 1 for the second text of a pair and the end behind it, else 0; only if RowFormat has
+//   types labels          int64 N: the class from RecordSource::Label; -1 where the data has no classes targets float32
+//   N: the number to predict; only for regression index           int64 N: the number of the row, as in every batch
+//   (data/pipeline/batch.h)
 #pragma once
 
 #include "data/text/token_rows.h"

@@ -21,7 +21,7 @@ struct TokenizedRows {
   int64_t truncated = 0;
 };
 
-TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, int64_t most,
+TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, int64_t most, const RowFormat& format,
                        SentenceTokenizer::Encoder& encoder) {
   TokenizedRows done;
   std::vector<uint32_t> a, b;
@@ -30,7 +30,8 @@ TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, int64_t 
     b.clear();
     encoder.Encode(row.text.text, a);
     if (is_pair) encoder.Encode(row.text.pair, b);
-    done.truncated += is_pair ? AppendPairRow(a, b, most, done.tokens) : AppendSentenceRow(a, most, done.tokens);
+    done.truncated +=
+        is_pair ? AppendPairRow(format, a, b, most, done.tokens) : AppendSentenceRow(format, a, most, done.tokens);
     done.ends.push_back(done.tokens.size());
   }
   return done;
@@ -95,8 +96,8 @@ void SentenceCollector::Add(std::vector<RawSentence> rows) {
   std::vector<TokenizedRows> tokenized(parts);
   const auto tokenize = [&](size_t part) {
     const size_t begin = rows.size() * part / parts, end = rows.size() * (part + 1) / parts;
-    tokenized[part] =
-        Tokenize(std::span(rows).subspan(begin, end - begin), set_.is_pair, most_tokens_, encoders_[part]);
+    tokenized[part] = Tokenize(std::span(rows).subspan(begin, end - begin), set_.is_pair, most_tokens_,
+                               tokenizer_->format(), encoders_[part]);
   };
   InParallel(parts, tokenize, 1, parts);
   for (const TokenizedRows& part : tokenized) {
@@ -116,8 +117,8 @@ void SentenceCollector::Add(std::vector<RawSentence> rows) {
 void SentenceCollector::AddTokens(std::span<const uint32_t> a, std::span<const uint32_t> b, const std::string& label,
                                   SentenceSet::Place place, const std::string& where) {
   if (a.empty() && b.empty() && empty_++ == 0) first_empty_ = where;
-  set_.truncated +=
-      set_.is_pair ? AppendPairRow(a, b, most_tokens_, set_.tokens) : AppendSentenceRow(a, most_tokens_, set_.tokens);
+  set_.truncated += set_.is_pair ? AppendPairRow({}, a, b, most_tokens_, set_.tokens)
+                                 : AppendSentenceRow({}, a, most_tokens_, set_.tokens);
   set_.ends.push_back(set_.tokens.size());
   set_.places.push_back(place);
   AddLabel(label, where);

@@ -26,7 +26,7 @@ struct SentenceSet {
 
   std::vector<File> files;
   std::vector<Place> places;        // by row
-  std::vector<uint32_t> tokens;     // of all rows, with special tokens
+  std::vector<uint32_t> tokens;     // of all rows, with special tokens and the marks of kOfSecondText
   std::vector<uint64_t> ends;       // by row: where its tokens end
   std::vector<int32_t> labels;      // by row: a position in `seen`; only for classes
   std::vector<SeenLabel> seen;      // each label once
@@ -63,7 +63,7 @@ class SentenceCollector {
   uint32_t AddFile(const std::string& path, uint64_t bytes);
   // Tokenizes rows with all cores and appends them. Throws DataError for a label that is missing or not a number.
   void Add(std::vector<RawSentence> rows);
-  // Appends a row of tokens; `b` is ignored unless there are pairs. `label` as in RawSentence.
+  // Appends a row of fairseq's tokens; `b` is ignored unless there are pairs. `label` as in RawSentence.
   void AddTokens(std::span<const uint32_t> a, std::span<const uint32_t> b, const std::string& label,
                  SentenceSet::Place place, const std::string& where);
   void LeaveOut(int64_t rows) { set_.left_out += rows; }

@@ -22,7 +22,6 @@
 #include "data/sentences/sentence_set.h"
 #include "data/sentences/sentence_tokenizer.h"
 #include "data/sha256.h"
-#include "data/text/dictionary.h"
 
 namespace dtrain::data {
 namespace {
@@ -85,14 +84,18 @@ class SentenceSource : public RecordSource {
 // row, because the replacement of a bad row may be longer.
 class SentenceRowDecoder : public SampleDecoder {
  public:
-  SentenceRowDecoder(int64_t tokens_per_sample, bool has_targets)
-      : tokens_per_sample_(tokens_per_sample), has_targets_(has_targets) {}
+  explicit SentenceRowDecoder(const SentenceOptions& options)
+      : tokens_per_sample_(options.tokens_per_sample),
+        pad_(options.format.special.pad),
+        has_targets_(options.target == SentenceTarget::kNumber),
+        has_types_(options.format.has_types && options.is_pair.value_or(false)) {}
 
   std::vector<Field> fields(int64_t size) const override {
     const int64_t length = size > 0 ? size : tokens_per_sample_;
     std::vector<Field> fields = {{.name = kInputIds, .type = ElementType::kInt64, .row_shape = {length}},
                                  {.name = kAttentionMask, .type = ElementType::kUInt8, .row_shape = {length}}};
     if (has_targets_) fields.push_back({.name = kSentenceTargets, .type = ElementType::kFloat32, .row_shape = {}});
+    if (has_types_) fields.push_back({.name = kTokenTypes, .type = ElementType::kInt64, .row_shape = {length}});
     return fields;
   }
 
@@ -105,7 +108,12 @@ class SentenceRowDecoder : public SampleDecoder {
     for (size_t i = 0; i < length; ++i) {
       ids[i] = LoadLittleEndian<uint32_t>(bytes.data() + sizeof(float) + i * sizeof(uint32_t));
     }
-    std::ranges::fill(ids.subspan(length), int64_t{kPadToken});
+    if (has_types_) {
+      std::span<int64_t> types(reinterpret_cast<int64_t*>(rows.back().data()), room);
+      for (size_t i = 0; i < room; ++i) types[i] = i < length && (ids[i] & kOfSecondText) != 0 ? 1 : 0;
+      for (int64_t& id : ids.first(length)) id &= ~int64_t{kOfSecondText};
+    }
+    std::ranges::fill(ids.subspan(length), pad_);
     std::memset(rows[1].data(), 1, length);
     std::memset(rows[1].data() + length, 0, room - length);
     if (has_targets_) std::memcpy(rows[2].data(), bytes.data(), sizeof(float));
@@ -113,13 +121,15 @@ class SentenceRowDecoder : public SampleDecoder {
 
  private:
   const int64_t tokens_per_sample_;  // row length if SampleRef::size is 0
-  const bool has_targets_;
+  const int64_t pad_;
+  const bool has_targets_, has_types_;
 };
 
 // What the rows of a split are, and what their tokens mean.
 struct Rows {
   SentenceSet set;
   int64_t vocabulary = 0;
+  RowFormat format;
   std::string tokenizer;  // folder; empty for binarised data
   std::string meaning;    // a fingerprint
 };
@@ -129,13 +139,18 @@ Rows EncodedRows(const SentenceFiles& files, const SentenceOptions& options) {
   return {.set = files.layout == SentenceLayout::kTable ? ReadTable(files.path, options, *tokenizer)
                                                         : ReadClassFolders(files.path, options, *tokenizer),
           .vocabulary = tokenizer->vocabulary(),
+          .format = tokenizer->format(),
           .tokenizer = tokenizer->folder(),
           .meaning = tokenizer->fingerprint()};
 }
 
 Rows RowsOfFolders(const SentenceFiles& files, const SentenceOptions& options) {
   BinarisedRows rows = ReadBinarised(files, options);
-  return {.set = std::move(rows.set), .vocabulary = rows.vocabulary, .tokenizer = "", .meaning = rows.fingerprint};
+  return {.set = std::move(rows.set),
+          .vocabulary = rows.vocabulary,
+          .format = {},
+          .tokenizer = "",
+          .meaning = rows.fingerprint};
 }
 
 std::vector<std::string> ClassesOf(const SentenceSet& set, const SentenceOptions& options) {
@@ -155,11 +170,15 @@ std::optional<float> OnlyOne(const std::vector<float>& targets) {
 }
 
 SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
+  SentenceOptions known = options;
+  known.is_pair = rows.set.is_pair;
+  known.format = rows.format;
   SentenceSplit split{.source = nullptr,
-                      .decoder = DecoderOf(options),
+                      .decoder = DecoderOf(known),
                       .length = {},
                       .tokens_per_sample = options.tokens_per_sample,
                       .vocabulary = rows.vocabulary,
+                      .format = rows.format,
                       .is_pair = rows.set.is_pair,
                       .truncated = rows.set.truncated,
                       .only_target = OnlyOne(rows.set.targets),
@@ -180,8 +199,7 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
 }  // namespace
 
 std::unique_ptr<SampleDecoder> DecoderOf(const SentenceOptions& options) {
-  const bool has_targets = options.target == SentenceTarget::kNumber;
-  return std::make_unique<SentenceRowDecoder>(options.tokens_per_sample, has_targets);
+  return std::make_unique<SentenceRowDecoder>(options);
 }
 
 SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split) {

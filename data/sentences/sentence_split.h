@@ -11,6 +11,7 @@
 
 #include "data/record_source.h"
 #include "data/sample_decoder.h"
+#include "data/text/tokenizer.h"
 
 namespace dtrain::data {
 
@@ -31,6 +32,7 @@ struct SentenceOptions {
   // `classes`, and a split with pairs where there should be none (or the other way round) throw DataError.
   std::vector<std::string> classes = {};
   std::optional<bool> is_pair = {};
+  RowFormat format = {};
   // The names in the weights (id2label). Their order holds if they are the names of the data's classes.
   std::vector<std::string> class_order = {};
 
@@ -58,6 +60,7 @@ struct SentenceSplit {
   std::function<int64_t(int64_t index)> length;  // tokens of a row, special ones included; valid as long as `source`
   int64_t tokens_per_sample = 0;                 // longest row that is possible
   int64_t vocabulary = 0;                        // every token is below it
+  RowFormat format = {};                         // of the rows, which <pad> fills up
   bool is_pair = false;
   int64_t truncated = 0;             // rows that were too long
   std::optional<float> only_target;  // the target of all rows, if it is the same

@@ -5,19 +5,16 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/sha256.h"
 #include "data/storage.h"
 #include "data/text/dictionary.h"
+#include "data/text/tokenizer_json.h"
 
 namespace dtrain::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMostFileBytes = 256 << 20;
-constexpr int64_t kSentenceSpecials = 2, kPairSpecials = 4;
-constexpr char kTokenizerNames[] =
-    "encoder.json with vocab.bpe and dict.txt, tokenizer.json, or vocab.json with merges.txt";
+constexpr int64_t kSentenceSpecials = 2;
 
 size_t RoomFor(int64_t most, int64_t specials) {
   if (most > specials) return static_cast<size_t>(most - specials);
@@ -29,7 +26,7 @@ size_t RoomFor(int64_t most, int64_t specials) {
 
 TokenizerFiles RequireTokenizer(const std::string& folder) {
   if (auto files = FindTokenizer(folder)) return *files;
-  throw DataError("there is no tokenizer in " + folder + ": looked for " + kTokenizerNames);
+  throw DataError("there is no tokenizer in " + folder + ": looked for " + TokenizerNames());
 }
 
 // Returns the path if it is a folder, else the folder that holds it.
@@ -43,19 +40,20 @@ std::string DictionaryIn(const std::string& folder) { return folder + "/dict.txt
 
 }  // namespace
 
-bool AppendSentenceRow(std::span<const uint32_t> a, int64_t most, std::vector<uint32_t>& tokens) {
+bool AppendSentenceRow(const RowFormat& format, std::span<const uint32_t> a, int64_t most,
+                       std::vector<uint32_t>& tokens) {
   const size_t kept = std::min(a.size(), RoomFor(most, kSentenceSpecials));
-  tokens.push_back(kBeginToken);
+  tokens.push_back(static_cast<uint32_t>(format.special.begin));
   tokens.insert(tokens.end(), a.begin(), a.begin() + static_cast<std::ptrdiff_t>(kept));
-  tokens.push_back(kEndToken);
+  tokens.push_back(static_cast<uint32_t>(format.special.end));
   return kept < a.size();
 }
 
 // Only the longer one is cut if that is enough; else both become half as long as the room, and the longer one keeps the
 // odd token, or `b` if they are equally long.
-bool AppendPairRow(std::span<const uint32_t> a, std::span<const uint32_t> b, int64_t most,
+bool AppendPairRow(const RowFormat& format, std::span<const uint32_t> a, std::span<const uint32_t> b, int64_t most,
                    std::vector<uint32_t>& tokens) {
-  const size_t room = RoomFor(most, kPairSpecials);
+  const size_t room = RoomFor(most, kSentenceSpecials + format.ends_between);
   const bool is_cut = a.size() + b.size() > room;
   if (is_cut) {
     std::span<const uint32_t>& shorter = a.size() > b.size() ? b : a;
@@ -63,33 +61,26 @@ bool AppendPairRow(std::span<const uint32_t> a, std::span<const uint32_t> b, int
     if (shorter.size() > room / 2) shorter = shorter.first(room / 2);
     longer = longer.first(std::min(longer.size(), room - shorter.size()));
   }
-  tokens.push_back(kBeginToken);
+  const auto begin = static_cast<uint32_t>(format.special.begin), end = static_cast<uint32_t>(format.special.end);
+  const uint32_t mark = format.has_types ? kOfSecondText : 0;
+  tokens.push_back(begin);
   tokens.insert(tokens.end(), a.begin(), a.end());
-  tokens.insert(tokens.end(), {kEndToken, kEndToken});
-  tokens.insert(tokens.end(), b.begin(), b.end());
-  tokens.push_back(kEndToken);
+  tokens.insert(tokens.end(), static_cast<size_t>(format.ends_between), end);
+  for (const uint32_t token : b) tokens.push_back(token | mark);
+  tokens.push_back(end | mark);
   return is_cut;
 }
 
 SentenceTokenizer::SentenceTokenizer(const std::string& folder)
-    : folder_(folder), tokenizer_(RequireTokenizer(folder)), vocabulary_(tokenizer_.bpe().vocabulary()) {
-  std::vector<std::string> paths = RequireTokenizer(folder).paths();
-  if (!tokenizer_.marks_sentences()) {
-    throw DataError(
-        paths.front() +
-            ": its post_processor does not put <s> and </s> around sentences and pairs (<s> a </s></s> b </s>)",
-        "name a tokenizer that does, or vocab.json and merges.txt without tokenizer.json");
-  }
-  if (!tokenizer_.keeps_ids()) {
+    : folder_(folder), tokenizer_(OpenTokenizer(RequireTokenizer(folder))), vocabulary_(tokenizer_->vocabulary()) {
+  const TokenizerFiles files = RequireTokenizer(folder);
+  std::vector<std::string> paths = files.paths;
+  NamingFile(paths.front(), [this] { format_ = tokenizer_->format(); });
+  if (!tokenizer_->keeps_ids()) {
     UseDictionary();
     paths.push_back(DictionaryIn(folder));
   }
-  Sha256 hash;
-  for (const std::string& path : paths) {
-    const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostFileBytes);
-    hash.UpdateText({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  }
-  fingerprint_ = hash.Hex();
+  fingerprint_ = HashOfFiles(tokenizer_->has_dictionary() ? paths : AllFilesOf(files));
 }
 
 void SentenceTokenizer::UseDictionary() {
@@ -99,17 +90,33 @@ void SentenceTokenizer::UseDictionary() {
                     "copy the dict.txt that came with the weights there");
   }
   const Dictionary dictionary = Dictionary::Load(path);
-  id_of_ = tokenizer_.IdsIn(dictionary);
+  id_of_ = tokenizer_->IdsIn(dictionary);
   vocabulary_ = dictionary.vocabulary();
 }
 
 void SentenceTokenizer::Encoder::Encode(std::string_view text, std::vector<uint32_t>& tokens) {
-  ids_.clear();
-  bpe_.Encode(text, ids_);
+  text_->Encode(text, ids_);
+  AppendIds(tokens);
+}
+
+void SentenceTokenizer::Encoder::EncodeWord(std::string_view word, std::vector<uint32_t>& tokens) {
+  text_->EncodeWord(word, ids_);
+  AppendIds(tokens);
+}
+
+void SentenceTokenizer::Encoder::EncodeSpans(std::string_view text, std::vector<uint32_t>& tokens,
+                                             std::vector<CharacterSpan>& spans) {
+  text_->EncodeSpans(text, ids_, spans);
+  AppendIds(tokens);
+}
+
+// Appends the model's ids of the tokenizer's.
+void SentenceTokenizer::Encoder::AppendIds(std::vector<uint32_t>& tokens) {
   const std::vector<uint32_t>& id_of = tokenizer_.id_of_;
   for (const int32_t id : ids_) {
     tokens.push_back(id_of.empty() ? static_cast<uint32_t>(id) : id_of[static_cast<size_t>(id)]);
   }
+  ids_.clear();
 }
 
 std::optional<std::string> SentenceTokenizerFolder(const std::vector<std::string>& paths) {
@@ -129,9 +136,9 @@ std::unique_ptr<const SentenceTokenizer> FindSentenceTokenizer(const std::vector
   for (const std::string& path : paths) {
     if (!path.empty()) looked_in += (looked_in.empty() ? "" : ", ") + FolderOf(path);
   }
-  throw DataError("there is no tokenizer: looked for " + std::string(kTokenizerNames) + " in " +
-                      (looked_in.empty() ? "no folder" : looked_in),
-                  "put the files that came with the weights beside these or beside the data");
+  throw DataError(
+      "there is no tokenizer: looked for " + TokenizerNames() + " in " + (looked_in.empty() ? "no folder" : looked_in),
+      "put the files that came with the weights beside these or beside the data");
 }
 
 }  // namespace dtrain::data

@@ -9,16 +9,19 @@
 #include <string_view>
 #include <vector>
 
-#include "data/text/byte_level_bpe.h"
 #include "data/text/tokenizer.h"
 
 namespace dtrain::data {
 
-// Appends a row to `tokens`: <s> a </s>, or with a pair <s> a </s></s> b </s>. If it would have more than `most`
-// tokens, `a` and `b` are cut at their ends, the longer one first (Hugging Face's longest_first). Returns whether it
-// was cut. Throws Error (exit code 2) if `most` leaves no room for a token.
-bool AppendSentenceRow(std::span<const uint32_t> a, int64_t most, std::vector<uint32_t>& tokens);
-bool AppendPairRow(std::span<const uint32_t> a, std::span<const uint32_t> b, int64_t most,
+// In a row, the mark of a token of type 1, if the format has types. Ids are below it.
+inline constexpr uint32_t kOfSecondText = uint32_t{1} << 31;
+
+// Appends a row to `tokens`: <s> a </s>, or with a pair <s> a </s></s> b </s>, or as the format is otherwise. If it
+// would have more than `most` tokens, `a` and `b` are cut at their ends, the longer one first (Hugging Face's
+// longest_first). Returns whether it was cut. Throws Error (exit code 2) if `most` leaves no room for a token.
+bool AppendSentenceRow(const RowFormat& format, std::span<const uint32_t> a, int64_t most,
+                       std::vector<uint32_t>& tokens);
+bool AppendPairRow(const RowFormat& format, std::span<const uint32_t> a, std::span<const uint32_t> b, int64_t most,
                    std::vector<uint32_t>& tokens);
 
 class SentenceTokenizer {
@@ -28,19 +31,25 @@ class SentenceTokenizer {
   explicit SentenceTokenizer(const std::string& folder);
 
   const std::string& folder() const { return folder_; }
+  const RowFormat& format() const { return format_; }
   int64_t vocabulary() const { return vocabulary_; }        // every token is below it
   std::string fingerprint() const { return fingerprint_; }  // a hash of the files
 
   // Encodes text. Not thread-safe: each thread needs its own. The tokenizer must outlive it.
   class Encoder {
    public:
-    explicit Encoder(const SentenceTokenizer& tokenizer) : tokenizer_(tokenizer), bpe_(tokenizer.tokenizer_.bpe()) {}
-    // Appends the tokens of a text, without special ones.
+    explicit Encoder(const SentenceTokenizer& tokenizer)
+        : tokenizer_(tokenizer), text_(tokenizer.tokenizer_->MakeEncoder()) {}
+    // Append the tokens of a text, without special ones, as the functions of TextEncoder.
     void Encode(std::string_view text, std::vector<uint32_t>& tokens);
+    void EncodeWord(std::string_view word, std::vector<uint32_t>& tokens);
+    void EncodeSpans(std::string_view text, std::vector<uint32_t>& tokens, std::vector<CharacterSpan>& spans);
 
    private:
+    void AppendIds(std::vector<uint32_t>& tokens);
+
     const SentenceTokenizer& tokenizer_;
-    BpeEncoder bpe_;
+    std::unique_ptr<TextEncoder> text_;
     std::vector<int32_t> ids_;
   };
 
@@ -48,7 +57,8 @@ class SentenceTokenizer {
   void UseDictionary();
 
   const std::string folder_;
-  const Tokenizer tokenizer_;
+  const std::unique_ptr<const Tokenizer> tokenizer_;
+  RowFormat format_;
   std::vector<uint32_t> id_of_;  // the model's id of each of the tokenizer's; empty if they are the same
   int64_t vocabulary_ = 0;
   std::string fingerprint_;

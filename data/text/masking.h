@@ -10,16 +10,17 @@
 #include <vector>
 
 #include "data/random.h"
+#include "data/text/tokenizer.h"
 
 namespace dtrain::data {
 
 struct MaskingOptions {
   double mask_prob = 0.15;      // p, in (0, 1)
-  bool special_tokens = false;  // whether <s>, </s>, <pad> and <unk> may be masked, too
+  bool special_tokens = false;  // whether special tokens may be masked, too
   // The number of ids that tokens have, <mask> included, at least kSmallestVocabulary. Random words are uniform over
-  // [4, vocabulary).
+  // all of them but the special ones, except <mask>.
   int64_t vocabulary = 0;
-  int64_t mask_token = 0;  // <mask>, below vocabulary
+  SpecialTokens special = {};  // of which <mask> is below vocabulary
   int64_t seed = 0;
   // For whole-word masking: for each id of the vocabulary, whether it begins a word. Then words are drawn instead of
   // tokens, and all tokens of a word are treated alike. Each special token is a word, and a token after one begins a
@@ -41,6 +42,7 @@ class Masking {
 
  private:
   const MaskingOptions options_;
+  const std::vector<int64_t> special_;  // ids that random words do not have, in order
 };
 
 }  // namespace dtrain::data

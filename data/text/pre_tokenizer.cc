@@ -10,7 +10,7 @@
 namespace dtrain::data {
 namespace {
 
-const CharacterClass* Classes() {
+const CharacterClass* ClassTable() {
   static const CharacterClass* const classes = CharacterClasses().data();
   return classes;
 }
@@ -62,7 +62,7 @@ class Cutter {
   }
 
   const char *const begin_, *const end_;
-  const CharacterClass* const classes_ = Classes();
+  const CharacterClass* const classes_ = ClassTable();
 };
 
 }  // namespace

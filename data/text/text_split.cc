@@ -66,26 +66,73 @@ std::string FolderOf(const std::string& data_dir) {
 
 std::string DictionaryPath(const std::string& data_dir) { return FolderOf(data_dir) + "/dict.txt"; }
 
-std::optional<Dictionary> FindDictionary(const std::string& data_dir) {
-  if (!HasDictionary(data_dir)) return std::nullopt;
-  return Dictionary::Load(DictionaryPath(data_dir));  // which says why a link leads nowhere
+// What the ids of tokens mean, by a dict.txt or by the tokenizer whose ids they are.
+struct Meaning {
+  SpecialTokens special;
+  int64_t stored = 0, vocabulary = 0;  // tokens in files are below the first, those of a model below the second
+  std::string fingerprint;
+  std::optional<Dictionary> dictionary;
+  std::unique_ptr<const Tokenizer> tokenizer;  // with a dictionary only if words are masked whole
+};
+
+// Returns the tokenizer in a folder if its token files have no dict.txt; else null.
+std::unique_ptr<const Tokenizer> TokenizerWithoutDictionary(const std::string& folder) {
+  const auto files = FindHuggingFaceTokenizer(folder);
+  auto tokenizer = files ? OpenTokenizer(*files) : nullptr;
+  return tokenizer && !tokenizer->has_dictionary() ? std::move(tokenizer) : nullptr;
 }
 
-MaskingOptions MaskingOf(const TextOptions& options, const Dictionary* dictionary, const std::string& folder) {
-  MaskingOptions masking{.mask_prob = options.mask_prob,
-                         .special_tokens = options.mask_special_tokens,
-                         .vocabulary = dictionary ? dictionary->vocabulary() : options.vocab_size,
-                         .mask_token = dictionary ? dictionary->mask_token() : options.vocab_size - 1,
-                         .seed = options.seed};
-  if (!options.mask_whole_words) return masking;
+std::optional<Meaning> FindMeaning(const std::string& data_dir) {
+  if (Exists(DictionaryPath(data_dir))) {
+    auto dictionary = Dictionary::Load(DictionaryPath(data_dir));  // which says why a link leads nowhere
+    return Meaning{.special = {.mask = dictionary.mask_token()},
+                   .stored = dictionary.size(),
+                   .vocabulary = dictionary.vocabulary(),
+                   .fingerprint = dictionary.fingerprint(),
+                   .dictionary = std::move(dictionary),
+                   .tokenizer = nullptr};
+  }
+  const std::string folder = FolderOf(data_dir);
+  auto tokenizer = TokenizerWithoutDictionary(folder);
+  if (!tokenizer) return std::nullopt;
+  if (tokenizer->special().mask < 0) {
+    throw DataError("the tokenizer in " + folder + " has no token for masked words",
+                    "take a tokenizer with <mask> or [MASK]");
+  }
+  return Meaning{.special = tokenizer->special(),
+                 .stored = tokenizer->vocabulary(),
+                 .vocabulary = tokenizer->vocabulary(),
+                 .fingerprint = HashOfFiles(AllFilesOf(*FindHuggingFaceTokenizer(folder))),
+                 .dictionary = std::nullopt,
+                 .tokenizer = std::move(tokenizer)};
+}
+
+// Returns for each id whether it begins a word.
+std::vector<bool> WordsOf(const Meaning* meaning, const std::string& folder) {
+  if (meaning != nullptr && meaning->tokenizer) {
+    std::vector<bool> begins;
+    for (int64_t id = 0; id < meaning->vocabulary; ++id) begins.push_back(meaning->tokenizer->BeginsWord(id));
+    return begins;
+  }
   const auto files = FindTokenizer(folder);
-  if (!files || dictionary == nullptr) {
+  if (!files || meaning == nullptr) {
     throw DataError(
         folder + " has no dict.txt or no tokenizer, which --mask_whole_words needs to find where words begin",
         "put GPT-2's encoder.json and vocab.bpe (or vocab.json and merges.txt) beside the data, as dtrain_data "
         "tokenize does, or leave --mask_whole_words out");
   }
-  masking.begins_word = std::make_shared<const std::vector<bool>>(Tokenizer(*files).BeginsWord(*dictionary));
+  return OpenTokenizer(*files)->BeginsWord(*meaning->dictionary);
+}
+
+MaskingOptions MaskingOf(const TextOptions& options, const Meaning* meaning, const std::string& folder) {
+  MaskingOptions masking{.mask_prob = options.mask_prob,
+                         .special_tokens = options.mask_special_tokens,
+                         .vocabulary = meaning ? meaning->vocabulary : options.vocab_size,
+                         .special = meaning ? meaning->special : SpecialTokens{.mask = options.vocab_size - 1},
+                         .seed = options.seed};
+  if (options.mask_whole_words) {
+    masking.begins_word = std::make_shared<const std::vector<bool>>(WordsOf(meaning, folder));
+  }
   return masking;
 }
 
@@ -109,26 +156,26 @@ int64_t Vocabulary(const TextOptions& options, const MaskingOptions& masking) {
 TextSplit OpenTokens(const TextOptions& options, const std::string& split) {
   const std::string prefix = RequireTokenFiles(options.data_dir, split);
   const std::string& folder = options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir;
-  const auto dictionary = FindDictionary(folder);
-  if (!dictionary) {
+  const auto meaning = FindMeaning(folder);
+  if (!meaning) {
     throw DataError("there is no " + folder + "/dict.txt, the dictionary of the tokens",
                     "--data_dir must name a folder written by dtrain_data tokenize or fairseq-preprocess");
   }
-  const auto own = FindDictionary(options.data_dir);
-  if (own && own->fingerprint() != dictionary->fingerprint()) {
+  const auto own = FindMeaning(options.data_dir);
+  if (own && own->fingerprint != meaning->fingerprint) {
     throw DataError(options.data_dir + "/dict.txt is another dictionary than " + folder + "/dict.txt",
                     "tokenize the text of all folders with one dictionary (--dict)");
   }
   auto blocks = std::make_unique<TokenBlocks>(std::make_unique<TokenDataset>(prefix), options.sample_break,
-                                              options.tokens_per_sample, dictionary->fingerprint());
+                                              options.tokens_per_sample, meaning->fingerprint);
   TextSplit text;
-  const MaskingOptions masking = MaskingOf(options, &*dictionary, folder);
+  const MaskingOptions masking = MaskingOf(options, &*meaning, folder);
   text.type = blocks->type();
   text.vocabulary = Vocabulary(options, masking);
-  text.mask_token = masking.mask_token;
+  text.special = masking.special;
   text.decoder = std::make_unique<TokenRowDecoder>(TokenRowOptions{.type = blocks->type(),
                                                                    .tokens_per_sample = options.tokens_per_sample,
-                                                                   .dictionary_size = dictionary->size(),
+                                                                   .dictionary_size = meaning->stored,
                                                                    .masking = masking});
   text.length = [source = blocks.get()](int64_t index) { return source->length(index); };
   text.tokens_per_sample = options.tokens_per_sample;
@@ -149,15 +196,15 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
                 "give --tokens_per_sample=" + std::to_string(layout.tokens) + " or more");
   }
   const std::string folder = FolderOf(options.data_dir);
-  const auto dictionary = FindDictionary(options.data_dir);
-  if (!dictionary && options.vocab_size == 0) {
+  const auto meaning = FindMeaning(options.data_dir);
+  if (!meaning && options.vocab_size == 0) {
     throw Error(ExitCode::kUsage, "the size of the vocabulary is unknown: there is no " + folder + "/dict.txt",
                 "give --vocab_size");
   }
   TextSplit text;
-  const MaskingOptions masking = MaskingOf(options, dictionary ? &*dictionary : nullptr, folder);
+  const MaskingOptions masking = MaskingOf(options, meaning ? &*meaning : nullptr, folder);
   text.vocabulary = Vocabulary(options, masking);
-  text.mask_token = masking.mask_token;
+  text.special = masking.special;
   text.decoder = std::make_unique<TokenTensorDecoder>(layout, masking);
   text.length = [tokens = layout.tokens](int64_t /*index*/) { return tokens; };
   text.tokens_per_sample = layout.tokens;
@@ -167,7 +214,9 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
 
 }  // namespace
 
-bool HasDictionary(const std::string& data_dir) { return Exists(DictionaryPath(data_dir)); }
+bool HasDictionary(const std::string& data_dir) {
+  return Exists(DictionaryPath(data_dir)) || TokenizerWithoutDictionary(FolderOf(data_dir)) != nullptr;
+}
 
 TextSplit OpenShards(const TextOptions& options, const std::vector<std::string>& folders, const std::string& split) {
   TextSplit all;

@@ -11,6 +11,7 @@
 #include "data/record_source.h"
 #include "data/sample_decoder.h"
 #include "data/text/token_blocks.h"
+#include "data/text/tokenizer.h"
 
 namespace dtrain::data {
 
@@ -33,19 +34,20 @@ struct TextSplit {
   std::function<int64_t(int64_t index)> length;  // tokens of a sample; valid as long as `source`
   int64_t tokens_per_sample = 0;                 // longest sample
   int64_t vocabulary = 0;                        // that of the model: the data's, or a larger --vocab_size
-  int64_t mask_token = 0;
+  SpecialTokens special = {};
   int64_t too_long = 0;                 // number of blocks that were left out
   TokenType type = TokenType::kUInt16;  // of the tokens in a file
   std::vector<int64_t> shards = {};     // blocks of each folder, if there are several
 };
 
-// Whether there is a dict.txt beside the data, readable or not; `data_dir` may also name a file.
+// Whether files beside the data say what the ids of tokens mean: a dict.txt, readable or not, or a tokenizer that does
+// without one. `data_dir` may also name a file.
 bool HasDictionary(const std::string& data_dir);
 
-// Opens a split. Token files need dict.txt beside them, and for whole-word masking the tokenizer's files. A safetensors
-// file needs --vocab_size or a dict.txt in its folder; without a dictionary the last token is <mask>. With one, tokens
-// must be in it, even if --vocab_size is larger. Throws DataError, which says what is missing, and Error (exit code 2)
-// if options contradict the data.
+// Opens a split. Token files need dict.txt beside them, and for whole-word masking the tokenizer's files; or the files
+// of a tokenizer that does without (Tokenizer::has_dictionary). A safetensors file needs one of these in its folder or
+// --vocab_size, with which the last token is <mask>. Tokens must be in the dictionary, even if --vocab_size is larger.
+// Throws DataError, which says what is missing, and Error (exit code 2) if options contradict the data.
 TextSplit OpenText(const TextOptions& options, const std::string& split);
 
 // Opens the split of several folders with token files as one. The dictionary is that of the first folder. Throws as

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "data/error.h"
-#include "data/text/dictionary.h"
 #include "data/text/token_rows.h"
 
 namespace dtrain::data {
@@ -41,24 +40,24 @@ void TokenRowDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sa
   std::span<int64_t> labels(reinterpret_cast<int64_t*>(rows[1].data()), room);
   const auto token_bytes = static_cast<size_t>(TokenBytes(options_.type));
   const size_t count = std::min(bytes.size() / token_bytes, room - 1);
-  ids[0] = kBeginToken;
+  ids[0] = options_.masking.special.begin;
   WidenTokens(options_.type, bytes.first(count * token_bytes), ids.data() + 1);
   for (size_t i = 1; i <= count; ++i) {
     if (ids[i] >= 0 && ids[i] < options_.dictionary_size) continue;
     throw DataError("token " + std::to_string(i - 1) + " of the block is " + std::to_string(ids[i]) +
                         ", but the dictionary ends at " + std::to_string(options_.dictionary_size - 1),
-                    "dict.txt belongs to other token files, or these are damaged");
+                    "the dict.txt or the tokenizer beside them belongs to other token files, or these are damaged");
   }
   const size_t length = count + 1;
   masking_.Mask(sample.epoch, sample.index, sample.repeat, ids.first(length), labels.first(length));
-  std::ranges::fill(ids.subspan(length), int64_t{kPadToken});
+  std::ranges::fill(ids.subspan(length), options_.masking.special.pad);
   std::ranges::fill(labels.subspan(length), int64_t{kNoLoss});
   std::memset(rows[2].data(), 1, length);
   std::memset(rows[2].data() + length, 0, room - length);
 }
 
 TokenTensorDecoder::TokenTensorDecoder(const TokenTensorFile::Layout& layout, const MaskingOptions& masking)
-    : layout_(layout), vocabulary_(masking.vocabulary), masking_(masking) {}
+    : layout_(layout), vocabulary_(masking.vocabulary), pad_(masking.special.pad), masking_(masking) {}
 
 std::vector<Field> TokenTensorDecoder::fields(int64_t /*size*/) const { return TokenFields(layout_.tokens); }
 
@@ -76,7 +75,7 @@ void TokenTensorDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef&
   if (layout_.has_mask) {
     std::memcpy(mask.data(), bytes.data() + (tensors - 1) * row_bytes, row_bytes);
   } else {
-    for (int64_t& token : mask) token = token != kPadToken ? 1 : 0;
+    for (int64_t& token : mask) token = token != pad_ ? 1 : 0;
   }
   for (size_t i = 0; i < tokens; ++i) {
     if (mask[i] != 0 && mask[i] != 1) throw DataError("attention_mask has " + std::to_string(mask[i]) + ", not 0 or 1");

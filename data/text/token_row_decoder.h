@@ -60,7 +60,7 @@ class TokenTensorDecoder : public SampleDecoder {
                 std::span<int64_t> labels) const;
 
   const TokenTensorFile::Layout layout_;
-  const int64_t vocabulary_;
+  const int64_t vocabulary_, pad_;
   const Masking masking_;
 };
 

@@ -1,7 +1,7 @@
 // The tensors of a batch of text, on which loader and tasks agree. A row is a block of tokens, padded to the length T
 // of the batch, which is the SampleRef::size of its samples.
 //
-//   input_ids       int64 N×T, in [0, vocabulary): the model's input, masked; <pad> (1) behind the last token
+//   input_ids       int64 N×T, in [0, vocabulary): the model's input, masked; <pad> behind the last token
 //   labels          int64 N×T: the token to guess, or -100 where there is no loss, which includes all padding
 //   attention_mask  uint8 N×T: 1 for tokens, 0 for padding
 //   token_type_ids  int64 N×T: which text of a pair a token is of, for models that tell; missing: all are 0

@@ -4,30 +4,41 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <span>
 
 #include "data/error.h"
+#include "data/joined.h"
+#include "data/sha256.h"
 #include "data/storage.h"
+#include "data/text/bpe_tokenizer.h"
+#include "data/text/sentencepiece_tokenizer.h"
+#include "data/text/tokenizer_json.h"
+#include "data/text/utf8.h"
+#include "data/text/wordpiece.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
 
-constexpr uint64_t kMostTokenizerBytes = 256 << 20;
+namespace fs = std::filesystem;
 
-std::string Content(const std::string& path) {
-  const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostTokenizerBytes);
-  return {bytes.begin(), bytes.end()};
+const std::vector<TokenizerKind>& Kinds() {
+  static const std::vector<TokenizerKind> kinds = {
+      {.names = {"encoder.json", "vocab.bpe"}, .keeps_ids = false, .open = OpenGpt2},
+      {.names = {kSentencePieceFile}, .keeps_ids = true, .open = OpenSentencePiece},
+      {.names = {"tokenizer.json"}, .keeps_ids = true, .open = OpenTokenizerJson},
+      {.names = {"vocab.json", "merges.txt"}, .keeps_ids = true, .open = OpenRobertaBpe},
+      {.names = {"vocab.txt"}, .keeps_ids = true, .open = OpenVocabTxt}};
+  return kinds;
 }
 
-ByteLevelBpe LoadBpe(const TokenizerFiles& files, bool& marks_sentences) {
-  if (!files.merges.empty()) return ByteLevelBpe::Load(files.vocabulary, files.merges);
-  const TokenizerParts parts = PartsOf(files);
-  marks_sentences = parts.marks_sentences;
-  try {
-    return {parts.vocabulary, parts.merges};
-  } catch (const DataError& error) {
-    throw DataError(files.vocabulary + ": " + error.what(), error.hint());
+std::optional<TokenizerFiles> FirstIn(const std::string& folder, std::span<const TokenizerKind> kinds) {
+  for (const TokenizerKind& kind : kinds) {
+    TokenizerFiles files{.kind = &kind, .paths = {}};
+    for (const char* name : kind.names) files.paths.push_back(folder + "/" + name);
+    if (std::ranges::all_of(files.paths, IsFile)) return files;
   }
+  return std::nullopt;
 }
 
 std::string HoleName(int64_t id) {
@@ -36,83 +47,104 @@ std::string HoleName(int64_t id) {
   return text;
 }
 
+// Turns spans of bytes into spans of characters. A character of which a span has some bytes belongs to it.
+void CountCharacters(std::string_view text, std::span<CharacterSpan> spans) {
+  std::vector<int64_t> character(text.size() + 1);  // number of the character that a byte belongs to
+  int64_t count = -1;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool continues = (static_cast<uint8_t>(text[i]) & 0xC0) == 0x80;
+    character[i] = continues ? count : ++count;
+  }
+  character[text.size()] = count + 1;
+  for (CharacterSpan& span : spans) {
+    const bool is_empty = span.begin == span.end;
+    span.begin = character[static_cast<size_t>(span.begin)];
+    span.end = is_empty ? span.begin : character[static_cast<size_t>(span.end - 1)] + 1;
+  }
+}
+
 }  // namespace
 
+std::optional<TokenizerFiles> FindTokenizer(const std::string& folder) { return FirstIn(folder, Kinds()); }
+
 std::optional<TokenizerFiles> FindHuggingFaceTokenizer(const std::string& folder) {
-  const TokenizerFiles in_one{.vocabulary = folder + "/tokenizer.json", .keeps_ids = true};
-  const TokenizerFiles two{.vocabulary = folder + "/vocab.json", .merges = folder + "/merges.txt", .keeps_ids = true};
-  for (const TokenizerFiles& files : {in_one, two}) {
-    if (std::ranges::all_of(files.paths(), IsFile)) return files;
+  return FirstIn(folder, std::span(Kinds()).subspan(1));
+}
+
+TokenizerFiles Gpt2Tokenizer(const std::string& encoder_json, const std::string& vocab_bpe) {
+  return {.kind = Kinds().data(), .paths = {encoder_json, vocab_bpe}};
+}
+
+std::string TokenizerNames() {
+  return Joined(Kinds(), " or ", [](const TokenizerKind& kind) { return Joined(kind.names, " with "); });
+}
+
+std::unique_ptr<const Tokenizer> OpenTokenizer(const TokenizerFiles& files) { return files.kind->open(files.paths); }
+
+std::vector<std::string> AllFilesOf(const TokenizerFiles& files) {
+  std::vector<std::string> paths = files.paths;
+  const fs::path folder = fs::path(paths.front()).parent_path();
+  for (const char* name : {"vocab.json", "merges.txt", "vocab.txt", kSentencePieceFile, "tokenizer.json",
+                           "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
+    const auto is_this = [name](const std::string& path) { return fs::path(path).filename() == name; };
+    if (std::ranges::none_of(paths, is_this) && IsFile(folder / name)) paths.push_back(folder / name);
   }
-  return std::nullopt;
+  return paths;
 }
 
-std::optional<TokenizerFiles> FindTokenizer(const std::string& folder) {
-  const TokenizerFiles gpt2{.vocabulary = folder + "/encoder.json", .merges = folder + "/vocab.bpe"};
-  if (std::ranges::all_of(gpt2.paths(), IsFile)) return gpt2;
-  return FindHuggingFaceTokenizer(folder);
+std::string ReadTokenizerFile(const std::string& path) {
+  constexpr uint64_t kMostBytes = 256 << 20;
+  const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostBytes);
+  return {bytes.begin(), bytes.end()};
 }
 
-std::vector<std::string> TokenizerFiles::paths() const {
-  if (merges.empty()) return {vocabulary};
-  return {vocabulary, merges};
+std::string HashOfFiles(const std::vector<std::string>& paths) {
+  Sha256 hash;
+  for (const std::string& path : paths) hash.UpdateText(ReadTokenizerFile(path));
+  return hash.Hex();
 }
 
-TokenizerParts PartsOf(const TokenizerFiles& files) {
-  if (!files.merges.empty()) return {.vocabulary = Content(files.vocabulary), .merges = Content(files.merges)};
-  try {
-    return ParseTokenizerJson(Content(files.vocabulary));
-  } catch (const DataError& error) {
-    throw DataError(files.vocabulary + ": " + error.what(), error.hint());
-  }
+void TextEncoder::Encode(std::string_view text, std::vector<int32_t>& ids) {
+  if (IsUtf8(text)) return EncodeValid(text, false, ids, nullptr);
+  EncodeValid(ReplaceInvalidUtf8(text, replaced_), false, ids, nullptr);
 }
 
-Tokenizer::Tokenizer(const TokenizerFiles& files)
-    : bpe_(LoadBpe(files, marks_sentences_)), keeps_ids_(files.keeps_ids) {
-  if (!keeps_ids_) return;
-  RequireKnownSettings(std::filesystem::path(files.vocabulary).parent_path().string(), bpe_);
-  try {
-    RequireKeepableIds();
-  } catch (const DataError& error) {
-    throw DataError(files.vocabulary + ": " + error.what(), error.hint());
-  }
+void TextEncoder::EncodeWord(std::string_view word, std::vector<int32_t>& ids) {
+  EncodeValid(ReplaceInvalidUtf8(word, replaced_), true, ids, nullptr);
 }
 
-void Tokenizer::RequireKeepableIds() const {
-  constexpr const char* kHint =
-      "a model's vocab.json has <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask>; "
-      "GPT-2's goes by --encoder_json and --vocab_bpe";
-  const std::map<std::string, int64_t> wanted = {
-      {"<s>", kBeginToken}, {"<pad>", kPadToken}, {"</s>", kEndToken}, {"<unk>", kUnknownToken}};
-  for (const auto& [token, id] : wanted) {
-    if (bpe_.IdOf(token) == id) continue;
-    throw DataError("the token " + token + " has the id " + std::to_string(bpe_.IdOf(token)) + " instead of " +
-                        std::to_string(id) + " (-1: there is none)",
-                    kHint);
-  }
-  if (bpe_.IdOf(kMaskSymbol) < 0) throw DataError("there is no token <mask>", kHint);
+void TextEncoder::EncodeSpans(std::string_view text, std::vector<int32_t>& ids, std::vector<CharacterSpan>& spans) {
+  const std::string valid = ReplaceInvalidUtf8(text, replaced_);
+  const size_t before = spans.size();
+  EncodeValid(valid, false, ids, &spans);
+  CountCharacters(valid, std::span(spans).subspan(before));
+}
+
+const RowFormat& Tokenizer::format() const {
+  if (other_rows_.empty()) return format_;
+  throw DataError(other_rows_, "name a tokenizer that does, or its vocabulary's files without tokenizer.json");
 }
 
 bool Tokenizer::DictionaryLeavesOut(int64_t id) const {
-  return id < kSpecialTokens || (id == bpe_.IdOf(kMaskSymbol) && id == bpe_.vocabulary() - 1);
+  return id < kSpecialTokens || (id == special().mask && id == vocabulary() - 1);
 }
 
 std::string Tokenizer::Symbol(int64_t id) const {
   if (!keeps_ids_) return std::to_string(id);
-  const std::string& token = bpe_.tokens()[static_cast<size_t>(id)];
+  const std::string& token = tokens()[static_cast<size_t>(id)];
   return token.empty() ? HoleName(id) : token;
 }
 
 Dictionary Tokenizer::CountedDictionary(const std::vector<int64_t>& counts) const {
   if (keeps_ids_) {
     std::vector<Dictionary::Entry> entries;
-    for (int64_t id = kSpecialTokens; id < bpe_.vocabulary(); ++id) {
+    for (int64_t id = kSpecialTokens; id < vocabulary(); ++id) {
       if (!DictionaryLeavesOut(id)) entries.push_back({Symbol(id), counts[static_cast<size_t>(id)]});
     }
     return Dictionary(std::move(entries));
   }
   std::map<std::string, int64_t> by_symbol;
-  for (int64_t id = 0; id < bpe_.vocabulary(); ++id) {
+  for (int64_t id = 0; id < vocabulary(); ++id) {
     if (counts[static_cast<size_t>(id)] > 0) by_symbol[Symbol(id)] = counts[static_cast<size_t>(id)];
   }
   return Dictionary::Count(by_symbol);
@@ -120,7 +152,7 @@ Dictionary Tokenizer::CountedDictionary(const std::vector<int64_t>& counts) cons
 
 std::vector<uint32_t> Tokenizer::IdsIn(const Dictionary& dictionary) const {
   std::vector<uint32_t> ids;
-  for (int64_t id = 0; id < bpe_.vocabulary(); ++id) {
+  for (int64_t id = 0; id < vocabulary(); ++id) {
     const bool is_left_out = keeps_ids_ && DictionaryLeavesOut(id);
     const int64_t known_as = is_left_out ? id : dictionary.IdOf(Symbol(id));
     if (keeps_ids_ && known_as != id) {
@@ -137,9 +169,8 @@ std::vector<bool> Tokenizer::BeginsWord(const Dictionary& dictionary) const {
   std::vector<bool> begins(static_cast<size_t>(dictionary.vocabulary()), true);
   for (size_t i = 0; i < dictionary.entries().size(); ++i) {
     const std::string& symbol = dictionary.entries()[i].symbol;
-    const int64_t id = keeps_ids_ ? bpe_.IdOf(symbol) : WholeNumber(symbol).value_or(-1);
-    if (id < 0 || id >= bpe_.vocabulary()) continue;
-    begins[kSpecialTokens + i] = ByteLevelBpe::BeginsWord(bpe_.tokens()[static_cast<size_t>(id)]);
+    const int64_t id = keeps_ids_ ? IdOf(symbol) : WholeNumber(symbol).value_or(-1);
+    if (id >= 0 && id < vocabulary()) begins[kSpecialTokens + i] = BeginsWord(id);
   }
   return begins;
 }

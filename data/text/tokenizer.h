@@ -1,73 +1,148 @@
-// A tokenizer and the names of its tokens in a dictionary: either GPT-2's, whose tokens fairseq renumbers, or that of a
-// model from Hugging Face, whose ids already are fairseq's.
+// What all tokenizers have in common: text becomes ids, and an id has a name in a vocabulary. The kinds are rows of one
+// table (tokenizer.cc), found by the files of a folder: byte-level BPE (GPT-2, RoBERTa, ModernBERT), WordPiece (BERT)
+// and sentencepiece (XLM-R, CamemBERT).
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "data/text/byte_level_bpe.h"
 #include "data/text/dictionary.h"
-#include "data/text/tokenizer_json.h"
 
 namespace dtrain::data {
 
-struct TokenizerFiles {
-  std::string vocabulary, merges = {};  // paths; without merges, the vocabulary is a tokenizer.json, which holds both
-  // True if tokens keep the ids of the vocabulary (vocab.json); false if the decimal ids are symbols to which a
-  // dictionary gives new ids (encoder.json).
-  bool keeps_ids = false;
+// The ids of special tokens, by default fairseq's. `begin` is <s> or [CLS], `end` is </s> or [SEP].
+struct SpecialTokens {
+  int64_t begin = kBeginToken, pad = kPadToken, end = kEndToken, unknown = kUnknownToken;
+  int64_t mask = -1;  // -1: unknown, or there is none
 
-  std::vector<std::string> paths() const;  // one or two
+  // Whether an id is one of these, except <mask>.
+  bool Contains(int64_t id) const { return id == begin || id == pad || id == end || id == unknown; }
+  bool operator==(const SpecialTokens&) const = default;
 };
 
-// Returns the contents of the files, or the parts of tokenizer.json. Throws DataError.
-TokenizerParts PartsOf(const TokenizerFiles& files);
+// How rows are made of texts: begin a end, and for pairs begin a end b end (BERT), or begin a end end b end (RoBERTa).
+struct RowFormat {
+  SpecialTokens special;
+  int ends_between = 2;    // end tokens between the texts of a pair
+  bool has_types = false;  // whether the second text of a pair and the end behind it have token type 1 (BERT)
+  bool operator==(const RowFormat&) const = default;
+};
 
-// Returns the files of Hugging Face's tokenizer in a folder: tokenizer.json, which transformers prefers, too, else
-// vocab.json and merges.txt. Empty if there are none.
-std::optional<TokenizerFiles> FindHuggingFaceTokenizer(const std::string& folder);
+// The characters [begin, end) of a text, counted in code points as Python does.
+struct CharacterSpan {
+  int64_t begin = 0, end = 0;
+  bool operator==(const CharacterSpan&) const = default;
+};
 
-// Returns the tokenizer files in a folder: encoder.json and vocab.bpe, else Hugging Face's. Empty if there are none.
-std::optional<TokenizerFiles> FindTokenizer(const std::string& folder);
+// Encodes texts. Not thread-safe, because it may cache words: each thread needs its own. Invalid UTF-8 is replaced
+// (ReplaceInvalidUtf8) and counted.
+class TextEncoder {
+ public:
+  virtual ~TextEncoder() = default;
+
+  // Appends the ids of a text, without the special tokens around it.
+  void Encode(std::string_view text, std::vector<int32_t>& ids);
+  // Appends the ids of one word of a sentence that has been split into words, as transformers' is_split_into_words
+  // does: byte-level BPE puts a space before each word (add_prefix_space=True).
+  void EncodeWord(std::string_view word, std::vector<int32_t>& ids);
+  // As Encode, and appends for each id the characters that it stands for (transformers' offset_mapping). Slower.
+  void EncodeSpans(std::string_view text, std::vector<int32_t>& ids, std::vector<CharacterSpan>& spans);
+
+  int64_t replaced() const { return replaced_; }  // pieces of invalid UTF-8
+
+ protected:
+  // Encodes valid UTF-8. If `spans` is given, it receives a span of bytes for each id.
+  virtual void EncodeValid(std::string_view text, bool is_word, std::vector<int32_t>& ids,
+                           std::vector<CharacterSpan>* spans) = 0;
+
+ private:
+  int64_t replaced_ = 0;
+};
 
 class Tokenizer {
  public:
-  // Throws what ByteLevelBpe::Load and ParseTokenizerJson throw. If keeps_ids is set, throws what RequireKnownSettings
-  // throws, and DataError if the special tokens do not have fairseq's ids (<s> 0, <pad> 1, </s> 2, <unk> 3) or there is
-  // no <mask>. The ids of <mask> differ: it is the last token of published models, and often the fifth of tokenizers
-  // that users train.
-  explicit Tokenizer(const TokenizerFiles& files);
+  virtual ~Tokenizer() = default;
 
-  const ByteLevelBpe& bpe() const { return bpe_; }
+  virtual std::unique_ptr<TextEncoder> MakeEncoder() const = 0;  // the tokenizer must outlive it
+
+  // The tokens by id, as the vocabulary writes them. Empty if no token has this id.
+  virtual const std::vector<std::string>& tokens() const = 0;
+  int64_t vocabulary() const { return static_cast<int64_t>(tokens().size()); }
+  // Returns the id of a token; -1 if there is none.
+  virtual int64_t IdOf(std::string_view token) const = 0;
+  // Whether token `id` begins a word. Special tokens do.
+  virtual bool BeginsWord(int64_t id) const = 0;
+
+  // False if a dict.txt gives the tokens new ids, those of a model (encoder.json).
   bool keeps_ids() const { return keeps_ids_; }
-  bool marks_sentences() const { return marks_sentences_; }  // as TokenizerParts
+  // Whether token files have a dict.txt, because the special tokens are fairseq's. Otherwise the tokenizer's own files
+  // lie beside them.
+  bool has_dictionary() const { return has_dictionary_; }
+  const SpecialTokens& special() const { return format_.special; }
+  // The rows of sentences and pairs. Throws DataError, which does not name a file, if they are others than these.
+  const RowFormat& format() const;
 
-  // Returns the symbol of token `id` in a dictionary.
+  // The functions from here on need has_dictionary(). Returns the symbol of token `id` in a dictionary.
   std::string Symbol(int64_t id) const;
-
-  // Makes the dictionary of a text, given the count of each id (bpe().vocabulary() numbers): in fairseq's order, or in
-  // the order of the vocabulary if ids are kept.
+  // Makes the dictionary of a text, given the count of each id (vocabulary() numbers): in fairseq's order, or in the
+  // order of the vocabulary if ids are kept.
   Dictionary CountedDictionary(const std::vector<int64_t>& counts) const;
-
   // Returns each token's id in the dictionary; kUnknownToken for a token that is not in it. Throws DataError if ids are
   // kept and the dictionary has other ids.
   std::vector<uint32_t> IdsIn(const Dictionary& dictionary) const;
-
-  // For whole-word masking: returns for each id in the dictionary's vocabulary whether it begins a word. Symbols that
-  // are not tokens do.
+  // Returns for each id in the dictionary's vocabulary whether it begins a word. Symbols that are not tokens do.
   std::vector<bool> BeginsWord(const Dictionary& dictionary) const;
 
+ protected:
+  Tokenizer(bool keeps_ids, bool has_dictionary, const RowFormat& format, std::string other_rows = "")
+      : keeps_ids_(keeps_ids), has_dictionary_(has_dictionary), format_(format), other_rows_(std::move(other_rows)) {}
+
  private:
-  void RequireKeepableIds() const;
   // If ids are kept: whether token `id` has its id without a line in dict.txt. So has <mask> if it is the last token,
   // because readers of a dictionary without it append it.
   bool DictionaryLeavesOut(int64_t id) const;
 
-  bool marks_sentences_ = true;
-  ByteLevelBpe bpe_;
-  const bool keeps_ids_;
+  const bool keeps_ids_, has_dictionary_;
+  const RowFormat format_;
+  const std::string other_rows_;  // what is wrong with the rows; empty if nothing is
 };
+
+// A kind of tokenizer: the files by which it is found in a folder, and what opens them.
+struct TokenizerKind {
+  std::vector<const char*> names;  // all must be there; the kinds are tried in the order of the table
+  bool keeps_ids;
+  // Throws DataError, which names the file, for what would give other tokens than the peers' programs.
+  std::unique_ptr<const Tokenizer> (*open)(const std::vector<std::string>& paths);
+};
+
+// The files of a tokenizer: paths in the order of the kind's names.
+struct TokenizerFiles {
+  const TokenizerKind* kind = nullptr;
+  std::vector<std::string> paths;
+};
+
+// Returns the tokenizer in a folder: encoder.json and vocab.bpe, else Hugging Face's. Empty if there is none.
+std::optional<TokenizerFiles> FindTokenizer(const std::string& folder);
+// The same without encoder.json and vocab.bpe.
+std::optional<TokenizerFiles> FindHuggingFaceTokenizer(const std::string& folder);
+TokenizerFiles Gpt2Tokenizer(const std::string& encoder_json, const std::string& vocab_bpe);
+// Returns the names of the files that FindTokenizer looks for, for messages.
+std::string TokenizerNames();
+
+std::unique_ptr<const Tokenizer> OpenTokenizer(const TokenizerFiles& files);
+
+// Returns the paths of all files in a tokenizer's folder that belong to it: its own, and those that programs of Hugging
+// Face read beside them.
+std::vector<std::string> AllFilesOf(const TokenizerFiles& files);
+// Returns the content of a file of at most 256 MiB. Throws DataError.
+std::string ReadTokenizerFile(const std::string& path);
+// Returns a hash of the contents of files.
+std::string HashOfFiles(const std::vector<std::string>& paths);
 
 }  // namespace dtrain::data

@@ -1,27 +1,56 @@
 // The files of Hugging Face that describe a tokenizer: tokenizer.json, which holds it whole, and those beside the
-// vocabulary that change it. Only byte-level BPE with <s> and </s> is read; what would give other tokens is refused.
+// vocabulary that change it. What would give other tokens than there is refused by the name of the part.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "data/error.h"
 #include "data/text/byte_level_bpe.h"
+#include "data/text/tokenizer.h"
 
 namespace dtrain::data {
 
 // The two parts as ByteLevelBpe takes them: the contents of vocab.json and of merges.txt.
 struct TokenizerParts {
   std::string vocabulary, merges;
-  bool marks_sentences = true;  // whether it puts <s> and </s> around sentences and pairs: <s> a </s></s> b </s>
 };
 
-// Parses the content of a tokenizer.json. Throws DataError, which does not name the file, if it is not byte-level BPE,
-// has a field that is not known (data/shallow_json.h), or finds tokens in texts other than by merging (added tokens,
-// except <s>, <pad>, </s>, <unk> and <mask>, which never occur in texts here).
-TokenizerParts ParseTokenizerJson(std::string_view text);
+// Returns what `make` returns. A DataError that it throws gets the file's name in front, unless it names a file of the
+// same folder.
+template <typename Make>
+auto NamingFile(const std::string& path, const Make& make) {
+  try {
+    return make();
+  } catch (const DataError& error) {
+    const std::string what = error.what(), folder = path.substr(0, path.rfind('/') + 1);
+    if (!folder.empty() && what.starts_with(folder)) throw;
+    throw DataError(path + ": " + what, error.hint());
+  }
+}
 
-// Checks tokenizer_config.json, special_tokens_map.json and added_tokens.json, as far as they are in the folder, by the
-// same rules. Throws DataError.
-void RequireKnownSettings(const std::string& folder, const ByteLevelBpe& tokenizer);
+// Parses the content of a tokenizer.json: byte-level BPE or WordPiece. `folder` is searched for the files that change
+// it; without it there are none. Throws DataError, which does not name the file, for other parts, and for fields that
+// are not known (data/shallow_json.h). A byte-level BPE with the token <s> is RoBERTa's: it must have fairseq's special
+// tokens and no other added ones, and these never occur in texts.
+std::unique_ptr<const Tokenizer> ParseTokenizerJson(std::string_view text, const std::string& folder = "");
+
+// Parses the content of BERT's vocab.txt, which has a token in each line, as above.
+std::unique_ptr<const Tokenizer> ParseVocabTxt(std::string_view text, const std::string& folder = "");
+
+// The openers of the table of kinds.
+std::unique_ptr<const Tokenizer> OpenTokenizerJson(const std::vector<std::string>& paths);
+std::unique_ptr<const Tokenizer> OpenVocabTxt(const std::vector<std::string>& paths);
+
+// Returns the parts of a tokenizer with a dictionary: the contents of its two files, or those in tokenizer.json. Throws
+// DataError.
+TokenizerParts PartsOf(const TokenizerFiles& files);
+
+// Checks tokenizer_config.json, special_tokens_map.json and added_tokens.json in a folder, as far as they are there.
+// Throws DataError for what would give other tokens.
+void RequireRobertaSettings(const std::string& folder, const ByteLevelBpe& tokenizer);
+void RequireSentencePieceSettings(const std::string& folder, const Tokenizer& tokenizer);
 
 }  // namespace dtrain::data

@@ -342,8 +342,43 @@ def tokenizers() -> None:
     write("text", "tokenizer-no-byte", b"\x01" + json.dumps(dict(list(vocabulary.items())[1:])).encode() + b"\0" + merges.encode())
     write("text", "tokenizer-json", b"\x03" + tokenizer_json(vocabulary, [["a", "b"], "ab c"]))
     write("text", "tokenizer-json-wordpiece", b"\x03" + tokenizer_json(vocabulary, []).replace(b'"BPE"', b'"WordPiece"'))
+    write("text", "vocab-txt", b"\x04" + "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nsome\nwor\n##d\n##s\n,\ns\n##o\n##m\n##e\n日\n".encode())
+    write("text", "vocab-txt-without-special", b"\x04some\nwords\n")
+    bert = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "s": 4, "##o": 5}
+    write("text", "tokenizer-json-bert", b"\x03" + bert_tokenizer_json(bert))
+    write("text", "tokenizer-json-modern", b"\x03" + modern_tokenizer_json({**vocabulary, "[PAD]": 300, "[CLS]": 301, "[SEP]": 302}))
+    write("text", "sentencepiece", b"\x05" + sentencepiece_model(b"\0" * 1024))
+    write("text", "sentencepiece-table-leads-outside", b"\x05" + sentencepiece_model(struct.pack("<256I", *[0x3FF << 10] * 256)))
+    write("text", "sentencepiece-cut", b"\x05" + sentencepiece_model(b"\0" * 1024)[:-700])
     write("text", "lines", b"\x02" + " it's 2024 abab\r\n\n na\u00efve \u65e5\u672c \U0001f917\u3000\rx".encode() + b"\xff\xe2\x82 \xf0\x9f")
     write("text", "long", b"\x02" + b"abcab" * 40 + b"  " * 9)
+
+
+def bert_tokenizer_json(vocabulary: dict) -> bytes:
+    return json.dumps({"added_tokens": [{"id": 1, "content": "[UNK]", "special": True}, {"id": 6, "content": "Some", "normalized": True, "lstrip": True}],
+                       "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+                       "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+                       "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": vocabulary}}).encode()
+
+
+def modern_tokenizer_json(vocabulary: dict) -> bytes:
+    special = {name: {"id": name, "ids": [vocabulary[name]], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
+    a, b = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    cls, sep = ({"SpecialToken": {"id": name, "type_id": 0}} for name in ("[CLS]", "[SEP]"))
+    return json.dumps({"added_tokens": [{"id": 303, "content": "  ", "normalized": True}, {"id": 301, "content": "[CLS]", "rstrip": True}], "normalizer": {"type": "NFC"},
+                       "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+                       "post_processor": {"type": "TemplateProcessing", "single": [cls, a, sep], "pair": [cls, a, sep, b, sep], "special_tokens": special},
+                       "model": {"type": "BPE", "vocab": vocabulary, "merges": [["a", "b"]]}}).encode()
+
+
+def sentencepiece_model(trie: bytes) -> bytes:
+    """A model of four pieces, with a table of characters that has this trie."""
+    def field(number: int, content: bytes) -> bytes:
+        size = len(content)
+        return bytes([number << 3 | 2]) + (bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])) + content
+    kinds = {"<unk>": b"\x18\x02", "<s>": b"\x18\x03", "</s>": b"\x18\x03", "\u2581": b""}
+    pieces = b"".join(field(1, field(1, name.encode()) + b"\x15" + struct.pack("<f", -1) + kind) for name, kind in kinds.items())
+    return pieces + field(3, field(2, struct.pack("<I", len(trie)) + trie + b"a\0"))
 
 
 def tokenizer_json(vocabulary: dict, merges: list) -> bytes:

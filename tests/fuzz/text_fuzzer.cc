@@ -1,5 +1,5 @@
 // The readers of text. The first byte chooses a dictionary, a tokenizer's two files (separated by a zero), text to
-// encode, or a tokenizer.json.
+// encode, a tokenizer.json, a vocab.txt, or a model of sentencepiece.
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,7 +8,9 @@
 #include "data/text/byte_level_bpe.h"
 #include "data/text/dictionary.h"
 #include "data/text/pre_tokenizer.h"
+#include "data/text/sentencepiece_tokenizer.h"
 #include "data/text/text_lines.h"
+#include "data/text/tokenizer.h"
 #include "data/text/tokenizer_json.h"
 #include "data/text/utf8.h"
 #include "tests/data/text/small_tokenizer.h"
@@ -32,12 +34,17 @@ void UseTokenizer(std::string_view text) {
   encoder.Encode("some words, and some more", ids);
 }
 
-void UseTokenizerJson(std::string_view text) {
-  const data::TokenizerParts parts = data::ParseTokenizerJson(text);
-  const data::ByteLevelBpe bpe(parts.vocabulary, parts.merges);
+void Use(const data::Tokenizer& tokenizer) {
+  const auto encoder = tokenizer.MakeEncoder();
   std::vector<int32_t> ids;
-  data::BpeEncoder(bpe).Encode("some words, and some more", ids);
+  std::vector<data::CharacterSpan> spans;
+  encoder->EncodeSpans("some words, <s>and</s> s\u00f3me m\u0308 \u65e5\u672c\U0001f917[MASK]\xff", ids, spans);
+  fuzz::Require(ids.size() == spans.size(), "an id without its characters");
+  encoder->EncodeWord("word", ids);
+  for (const int32_t id : ids) fuzz::Require(id >= 0 && id < tokenizer.vocabulary(), "an id outside of the vocabulary");
 }
+
+void UseTokenizerJson(std::string_view text) { Use(*data::ParseTokenizerJson(text)); }
 
 // Because byte b is token b, the encoded tokens are the bytes, except for pairs of a and b.
 void UseText(std::string_view text) {
@@ -61,12 +68,14 @@ void UseText(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::FuzzInput input(data, size);
-  const uint8_t kind = input.TakeByte() % 4;
+  const uint8_t kind = input.TakeByte() % 6;
   try {
     if (kind == 0) UseDictionary(input.text());
     if (kind == 1) UseTokenizer(input.text());
     if (kind == 2) UseText(input.text());
     if (kind == 3) UseTokenizerJson(input.text());
+    if (kind == 4) Use(*data::ParseVocabTxt(input.text()));
+    if (kind == 5) Use(data::SentencePieceTokenizer(input.text(), data::SentencePieceTokenizer::Ids::kXlmRoberta));
   } catch (const DataError&) {
   }
   return 0;

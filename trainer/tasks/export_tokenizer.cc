@@ -8,6 +8,7 @@
 #include "data/sentences/sentence_tokenizer.h"
 #include "data/text/dictionary.h"
 #include "data/text/tokenizer.h"
+#include "data/text/tokenizer_json.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 
@@ -16,27 +17,23 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDictionary = "dict.txt";
-constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
-bool HasTokenizer(const fs::path& folder) {
+// Whether the folder has a tokenizer and the dictionary that goes with it.
+bool HasDictionary(const fs::path& folder) {
   return fs::is_regular_file(folder / kDictionary) && data::FindTokenizer(folder.string()).has_value();
 }
 
 // Whether the folder has a tokenizer that gives tokens the ids of a model.
 bool IsComplete(const fs::path& folder) {
   const auto files = data::FindTokenizer(folder.string());
-  return files && (files->keeps_ids || HasTokenizer(folder));
+  return files && (files->kind->keeps_ids || HasDictionary(folder));
 }
 
-// Returns the paths of what belongs to the tokenizer in a folder.
-std::vector<fs::path> FilesOf(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const std::string& path : data::FindTokenizer(folder.string())->paths()) files.emplace_back(path);
-  for (const char* name : {kDictionary, "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json",
-                           "special_tokens_map.json", "added_tokens.json"}) {
-    const fs::path path = folder / name;
-    const bool is_new = std::find(files.begin(), files.end(), path) == files.end();
-    if (is_new && fs::is_regular_file(path)) files.push_back(path);
+// Returns the content of what belongs to the tokenizer in a folder, by name.
+std::map<std::string, std::string> FilesOf(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const fs::path path : data::AllFilesOf(*data::FindTokenizer(folder.string()))) {
+    files[path.filename().string()] = data::ReadTokenizerFile(path.string());
   }
   return files;
 }
@@ -44,9 +41,9 @@ std::vector<fs::path> FilesOf(const fs::path& folder) {
 void Keep(const fs::path& folder, const fs::path& run_directory) {
   const fs::path kept = run_directory / kTokenizerFolder;
   fs::create_directories(kept);
-  for (const fs::path& file : FilesOf(folder)) {
-    checkpoint::WriteAtomically(kept / file.filename(), checkpoint::ReadTextFile(file, kMostBytes));
-  }
+  std::map<std::string, std::string> files = FilesOf(folder);
+  if (fs::is_regular_file(folder / kDictionary)) files[kDictionary] = data::ReadTokenizerFile(folder / kDictionary);
+  for (const auto& [name, content] : files) checkpoint::WriteAtomically(kept / name, content);
 }
 
 void RequireFits(int64_t tokens, const fs::path& tokenizer, const models::TextShape& model) {
@@ -58,13 +55,9 @@ void RequireFits(int64_t tokens, const fs::path& tokenizer, const models::TextSh
 
 // A tokenizer whose ids are the model's already is exported as it is.
 ExportedTokenizer Copied(const fs::path& folder, const models::TextShape& model) {
-  const int64_t tokens = data::Tokenizer(*data::FindTokenizer(folder.string())).bpe().vocabulary();
+  const int64_t tokens = data::OpenTokenizer(*data::FindTokenizer(folder.string()))->vocabulary();
   RequireFits(tokens, folder, model);
-  ExportedTokenizer exported{.known = tokens, .all = tokens, .files = {}};
-  for (const fs::path& file : FilesOf(folder)) {
-    exported.files[file.filename().string()] = checkpoint::ReadTextFile(file, kMostBytes);
-  }
-  return exported;
+  return {.known = tokens, .all = tokens, .files = FilesOf(folder)};
 }
 
 // Returns the tokens in the order of their ids. They must contain every token that a merge can make, each with an id of
@@ -81,7 +74,7 @@ std::vector<std::string> NamesInOrder(const data::Tokenizer& tokenizer, const da
     names[data::kSpecialTokens + i] = dictionary.entries()[i].symbol;
   }
   for (const auto& [special, id] : specials) names[static_cast<size_t>(id)] = special;
-  const std::vector<std::string>& tokens = tokenizer.bpe().tokens();
+  const std::vector<std::string>& tokens = tokenizer.tokens();
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i].empty() || specials.contains(tokens[i])) continue;
     const int64_t id = dictionary.IdOf(tokenizer.Symbol(static_cast<int64_t>(i)));
@@ -98,7 +91,7 @@ std::vector<std::string> NamesInOrder(const data::Tokenizer& tokenizer, const da
 
 void KeepTokenizer(const std::string& data_dir, const fs::path& run_directory) {
   const fs::path folder = fs::is_regular_file(data_dir) ? fs::path(data_dir).parent_path() : fs::path(data_dir);
-  if (HasTokenizer(folder)) Keep(folder, run_directory);
+  if (IsComplete(folder)) Keep(folder, run_directory);
 }
 
 void KeepSentenceTokenizer(const std::vector<std::string>& paths, const fs::path& run_directory) {
@@ -123,12 +116,12 @@ std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& pa
 
 ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models::TextShape& model,
                                   const std::string& tokenizer_class) {
-  if (!HasTokenizer(tokenizer_folder)) return Copied(tokenizer_folder, model);
+  if (!HasDictionary(tokenizer_folder)) return Copied(tokenizer_folder, model);
   const data::TokenizerFiles files = *data::FindTokenizer(tokenizer_folder.string());
-  const data::Tokenizer tokenizer(files);
+  const std::unique_ptr<const data::Tokenizer> tokenizer = data::OpenTokenizer(files);
   const auto dictionary = data::Dictionary::Load((tokenizer_folder / kDictionary).string());
   RequireFits(dictionary.vocabulary(), tokenizer_folder, model);
-  const std::vector<std::string> names = NamesInOrder(tokenizer, dictionary);
+  const std::vector<std::string> names = NamesInOrder(*tokenizer, dictionary);
   nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
   for (size_t id = 0; id < names.size(); ++id) vocabulary[names[id]] = id;
   const nlohmann::ordered_json special = {

@@ -15,8 +15,8 @@ namespace dtrain::tasks {
 // The subfolder of a run directory that holds the tokenizer's files and the dictionary of the data.
 inline constexpr char kTokenizerFolder[] = "tokenizer";
 
-// Copies dict.txt and the tokenizer's files from beside the data into the run directory. Does nothing unless all of
-// them are there. Throws StorageError.
+// Copies the tokenizer's files and the dict.txt, if it needs one, from beside the data into the run directory. Does
+// nothing unless all of them are there. Throws StorageError.
 void KeepTokenizer(const std::string& data_dir, const std::filesystem::path& run_directory);
 
 // Copies the tokenizer that data::FindSentenceTokenizer finds, with the dict.txt beside it, if any, into the run
@@ -36,9 +36,9 @@ struct ExportedTokenizer {
 };
 
 // Returns vocab.json, merges.txt, special_tokens_map.json and tokenizer_config.json, from the files in the folder
-// `tokenizer`; without a dictionary, these files themselves. Tokens that are not in the dictionary get the ids behind
-// it: the model must treat these as <unk>. `tokenizer_class` is that of transformers. Throws DataError if there are
-// more tokens than the model has.
+// `tokenizer`; without a dictionary, its files themselves, of any kind. Tokens that are not in the dictionary get the
+// ids behind it: the model must treat these as <unk>. `tokenizer_class` is that of transformers. Throws DataError if
+// there are more tokens than the model has.
 ExportedTokenizer ExportTokenizer(const std::filesystem::path& tokenizer, const models::TextShape& model,
                                   const std::string& tokenizer_class);
 

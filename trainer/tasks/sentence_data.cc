@@ -66,6 +66,7 @@ class SentenceOpener {
     if (split.only_target) SayThatNothingVaries(*split.only_target, name, part);
     report::LogInfo(name + ": " + split.columns);
     options_.is_pair = split.is_pair;
+    options_.format = split.format;
     options_.classes = split.source->class_names();
     vocabulary_ = std::max(vocabulary_, split.vocabulary);
     RequireAsManyClasses(name);

@@ -20,12 +20,12 @@ std::vector<uint32_t> Numbered(uint32_t first, size_t count) {
 
 TEST(SentenceRows, LongOnesLoseTheirEnd) {
   std::vector<uint32_t> row;
-  EXPECT_FALSE(AppendSentenceRow(Numbered(10, 3), 5, row));
+  EXPECT_FALSE(AppendSentenceRow({}, Numbered(10, 3), 5, row));
   EXPECT_THAT(row, ElementsAre(0, 10, 11, 12, 2));
   row.clear();
-  EXPECT_TRUE(AppendSentenceRow(Numbered(10, 3), 4, row));
+  EXPECT_TRUE(AppendSentenceRow({}, Numbered(10, 3), 4, row));
   EXPECT_THAT(row, ElementsAre(0, 10, 11, 2));
-  EXPECT_THAT(MessageOf([&] { AppendSentenceRow({}, 2, row); }), HasSubstr("rows of 2 tokens have no room"));
+  EXPECT_THAT(MessageOf([&] { AppendSentenceRow({}, {}, 2, row); }), HasSubstr("rows of 2 tokens have no room"));
 }
 
 // What is kept of `a` and `b` tokens if there is room for `room`, as `tokenizers` does it (tests/interop compares).
@@ -44,7 +44,7 @@ TEST(SentenceRows, OfPairsTheLongerIsCutFirst) {
                           {1, 1, 1, 0, 1}}) {
     std::vector<uint32_t> row, expected = {0};
     const bool is_cut =
-        AppendPairRow(Numbered(100, one.a), Numbered(200, one.b), static_cast<int64_t>(one.room) + 4, row);
+        AppendPairRow({}, Numbered(100, one.a), Numbered(200, one.b), static_cast<int64_t>(one.room) + 4, row);
     EXPECT_EQ(is_cut, one.a + one.b > one.room);
     for (const uint32_t token : Numbered(100, one.kept_a)) expected.push_back(token);
     expected.insert(expected.end(), {2, 2});
@@ -128,7 +128,8 @@ TEST(SentenceTokenizer, RefusesATokenizerJsonThatGivesOtherTokens) {
   struct Case {
     const char *place, *value, *message;
   };
-  const Case cases[] = {{"/model/type", R"("WordPiece")", R"(model.type is "WordPiece", expected "BPE")"},
+  const Case cases[] = {{"/model/type", R"("Unigram")", R"(model.type is "Unigram", expected "BPE" or "WordPiece")"},
+                        {"/model/type", R"("WordPiece")", "model.continuing_subword_prefix is"},
                         {"/model/ignore_merges", "true", "model.ignore_merges is true"},
                         {"/model/vocab", "[]", "its model has no vocab"},
                         {"/model/merges", "[[\"a\"]]", "one of its merges is not a pair"},

@@ -43,7 +43,7 @@ Masked Mask(const MaskingOptions& options, int64_t sample, int64_t length, int64
   return masked;
 }
 
-MaskingOptions Options() { return {.vocabulary = kVocabulary, .mask_token = kMask, .seed = 5}; }
+MaskingOptions Options() { return {.vocabulary = kVocabulary, .special = {.mask = kMask}, .seed = 5}; }
 
 // Expects `hits` within five standard deviations of the mean of `trials` draws.
 void ExpectShare(int64_t hits, int64_t trials, double share) {
@@ -136,13 +136,13 @@ TEST(Masking, WholeWordsShareTheirFate) {
 
 TEST(Masking, AllTablesHaveOneVocabulary) {
   const auto begins = [](size_t size) { return std::make_shared<const std::vector<bool>>(size, true); };
-  const MaskingOptions smallest{.vocabulary = 5, .mask_token = 4, .begins_word = begins(5)};
+  const MaskingOptions smallest{.vocabulary = 5, .special = {.mask = 4}, .begins_word = begins(5)};
   EXPECT_NO_THROW(Masking{smallest});
   for (MaskingOptions options :
-       std::vector<MaskingOptions>{{.vocabulary = 4, .mask_token = 3},
-                                   {.vocabulary = 0, .mask_token = -1},
-                                   {.vocabulary = 5, .mask_token = 5},
-                                   {.vocabulary = 6, .mask_token = 4, .begins_word = begins(5)}}) {
+       std::vector<MaskingOptions>{{.vocabulary = 4, .special = {.mask = 3}},
+                                   {.vocabulary = 0, .special = {.mask = -1}},
+                                   {.vocabulary = 5, .special = {.mask = 5}},
+                                   {.vocabulary = 6, .special = {.mask = 4}, .begins_word = begins(5)}}) {
     EXPECT_THROW(Masking{options}, std::invalid_argument) << options.vocabulary;
   }
 }

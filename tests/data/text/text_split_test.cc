@@ -52,7 +52,7 @@ TEST_F(TextSplits, RowsHaveABeginningAndPadding) {
   const TextSplit text = OpenText(options, "train");
   ASSERT_EQ(text.source->size(), 2);
   EXPECT_EQ(text.vocabulary, 11);
-  EXPECT_EQ(text.mask_token, 10);
+  EXPECT_EQ(text.special.mask, 10);
   EXPECT_EQ(text.length(0), 8);
   EXPECT_EQ(text.length(1), 4);
   const Row row = Decode(text, {.index = 1, .size = 6});

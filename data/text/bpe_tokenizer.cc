@@ -1,0 +1,173 @@
+#include "data/text/bpe_tokenizer.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "data/error.h"
+#include "data/text/tokenizer_json.h"
+#include "data/text/utf8.h"
+
+namespace dtrain::data {
+namespace {
+
+// RoBERTa's special tokens. Throws DataError unless they have fairseq's ids.
+RowFormat RobertaFormat(const ByteLevelBpe& bpe) {
+  constexpr const char* kHint =
+      "a model's vocab.json has <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask>; "
+      "GPT-2's goes by --encoder_json and --vocab_bpe";
+  const std::map<std::string, int64_t> wanted = {
+      {"<s>", kBeginToken}, {"<pad>", kPadToken}, {"</s>", kEndToken}, {"<unk>", kUnknownToken}};
+  for (const auto& [token, id] : wanted) {
+    if (bpe.IdOf(token) == id) continue;
+    throw DataError("the token " + token + " has the id " + std::to_string(bpe.IdOf(token)) + " instead of " +
+                        std::to_string(id) + " (-1: there is none)",
+                    kHint);
+  }
+  RowFormat format;
+  format.special.mask = bpe.IdOf(kMaskSymbol);
+  if (format.special.mask < 0) throw DataError("there is no token <mask>", kHint);
+  return format;
+}
+
+// Whether a text may change by NFC. No character below U+0300 does, and those from there on begin with 0xCC or more.
+bool MayCompose(std::string_view text) {
+  return std::ranges::any_of(text, [](char byte) { return static_cast<uint8_t>(byte) >= 0xCC; });
+}
+
+std::string Composed(std::string_view text) {
+  uint8_t* composed = nullptr;
+  const auto size =
+      utf8proc_map(reinterpret_cast<const uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &composed,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const std::unique_ptr<uint8_t, decltype(&std::free)> owned(composed, std::free);
+  if (size < 0) throw DataError("a text cannot be composed: " + std::string(utf8proc_errmsg(size)));
+  return {reinterpret_cast<const char*>(composed), static_cast<size_t>(size)};
+}
+
+// The bytes of a text from which a byte of the composed text was made.
+using Origins = std::vector<CharacterSpan>;
+
+// Returns where the composed text's bytes come from. It is cut before characters that no character before them changes.
+Origins OriginsOf(std::string_view text) {
+  Origins origins;
+  size_t begin = 0;
+  for (size_t end = 0; begin < text.size(); begin = end) {
+    std::string together = Composed(text.substr(begin, CharacterBytes(text[begin])));
+    for (end = begin + CharacterBytes(text[begin]); end < text.size();) {
+      const std::string_view next = text.substr(end, CharacterBytes(text[end]));
+      const std::string longer = Composed(text.substr(begin, end + next.size() - begin));
+      if (longer == together + Composed(next) &&
+          utf8proc_get_property(static_cast<int32_t>(CodePointAt(next.data())))->combining_class == 0) {
+        break;
+      }
+      together = longer;
+      end += next.size();
+    }
+    origins.insert(origins.end(), together.size(), {static_cast<int64_t>(begin), static_cast<int64_t>(end)});
+  }
+  return origins;
+}
+
+}  // namespace
+
+class BpeTokenizer::Encoder : public TextEncoder {
+ public:
+  explicit Encoder(const BpeTokenizer& tokenizer)
+      : tokenizer_(tokenizer), preparation_(tokenizer.preparation_), bpe_(tokenizer.bpe_) {}
+
+ protected:
+  void EncodeValid(std::string_view text, bool is_word, std::vector<int32_t>& ids,
+                   std::vector<CharacterSpan>* spans) override {
+    const auto part = [&](std::string_view raw) { Compose(raw, raw.data() - text.data(), is_word, ids, spans); };
+    if (tokenizer_.added_.empty()) return text.empty() ? void() : part(text);
+    tokenizer_.added_.Split(text, part, [&](int32_t id, std::string_view place) {
+      ids.push_back(id);
+      const int64_t begin = place.data() - text.data();
+      if (spans != nullptr) spans->push_back({begin, begin + static_cast<int64_t>(place.size())});
+    });
+  }
+
+ private:
+  // `at` is the place of the first byte in the whole text.
+  void Compose(std::string_view raw, int64_t at, bool is_word, std::vector<int32_t>& ids,
+               std::vector<CharacterSpan>* spans) {
+    std::string composed;
+    std::string_view text = raw;
+    if (preparation_.composes && MayCompose(raw)) text = composed = Composed(raw);
+    Origins origins;
+    if (spans != nullptr && text != raw) origins = OriginsOf(raw);
+    const auto span_of = [&](const char* place, size_t bytes) -> CharacterSpan {
+      const int64_t first = place - text.data(), last = first + static_cast<int64_t>(bytes) - 1;
+      if (origins.empty()) return {at + first, at + last + 1};
+      return {at + origins[static_cast<size_t>(first)].begin, at + origins[static_cast<size_t>(last)].end};
+    };
+    const auto part = [&](std::string_view piece) {
+      if (is_word && !piece.starts_with(' ')) return bpe_.Encode(" " + std::string(piece), ids);
+      const size_t before = ids.size();
+      bpe_.Encode(piece, ids);
+      if (spans == nullptr) return;
+      for (const char* place = piece.data(); const int32_t id : std::span(ids).subspan(before)) {
+        const std::string& token = tokenizer_.tokens()[static_cast<size_t>(id)];
+        const auto bytes = static_cast<size_t>(
+            std::ranges::count_if(token, [](char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; }));
+        CharacterSpan span = span_of(place, bytes);
+        for (size_t i = 0; preparation_.trims_spans && i < bytes && place[i] == ' '; ++i) ++span.begin;
+        spans->push_back(span);
+        place += bytes;
+      }
+    };
+    if (tokenizer_.composed_added_.empty()) return part(text);
+    tokenizer_.composed_added_.Split(text, part, [&](int32_t id, std::string_view place) {
+      ids.push_back(id);
+      if (spans != nullptr) spans->push_back(span_of(place.data(), place.size()));
+    });
+  }
+
+  const BpeTokenizer& tokenizer_;
+  const BpePreparation& preparation_;
+  BpeEncoder bpe_;
+};
+
+BpeTokenizer::BpeTokenizer(ByteLevelBpe bpe)
+    : Tokenizer(/*keeps_ids=*/false, /*has_dictionary=*/true, {}), bpe_(std::move(bpe)) {}
+
+BpeTokenizer::BpeTokenizer(ByteLevelBpe bpe, const std::string& other_rows)
+    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/true, RobertaFormat(bpe), other_rows), bpe_(std::move(bpe)) {}
+
+BpeTokenizer::BpeTokenizer(ByteLevelBpe bpe, const RowFormat& format, BpePreparation preparation,
+                           std::string other_rows)
+    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, format, std::move(other_rows)),
+      bpe_(std::move(bpe)),
+      preparation_(std::move(preparation)),
+      added_(preparation_.added) {
+  std::vector<AddedToken> composed = preparation_.composed_added;
+  for (AddedToken& token : composed) {
+    if (preparation_.composes) token.content = Composed(token.content);
+  }
+  composed_added_ = AddedTokens(std::move(composed));
+}
+
+std::unique_ptr<TextEncoder> BpeTokenizer::MakeEncoder() const { return std::make_unique<Encoder>(*this); }
+
+bool BpeTokenizer::BeginsWord(int64_t id) const {
+  const std::string& token = tokens()[static_cast<size_t>(id)];
+  return ByteLevelBpe::BeginsWord(token) || (!has_dictionary() && (special().Contains(id) || id == special().mask));
+}
+
+std::unique_ptr<const Tokenizer> OpenGpt2(const std::vector<std::string>& paths) {
+  return std::make_unique<BpeTokenizer>(ByteLevelBpe::Load(paths[0], paths[1]));
+}
+
+std::unique_ptr<const Tokenizer> OpenRobertaBpe(const std::vector<std::string>& paths) {
+  auto bpe = ByteLevelBpe::Load(paths[0], paths[1]);
+  RequireRobertaSettings(std::filesystem::path(paths[0]).parent_path().string(), bpe);
+  return NamingFile(paths[0], [&] { return std::make_unique<BpeTokenizer>(std::move(bpe), /*other_rows=*/""); });
+}
+
+}  // namespace dtrain::data

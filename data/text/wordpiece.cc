@@ -1,0 +1,258 @@
+#include "data/text/wordpiece.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "data/error.h"
+#include "data/text/unicode_classes.h"
+#include "data/text/utf8.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr std::string_view kContinuation = "##";
+
+// A character, and the bytes of the text that it was made from.
+struct TracedCharacter {
+  int32_t code_point = 0;
+  int64_t begin = 0, end = 0;
+};
+
+void AppendUtf8(int32_t point, std::string& text) {
+  if (point < 0x80) return text.push_back(static_cast<char>(point));
+  std::array<uint8_t, 4> bytes;
+  const utf8proc_ssize_t count = utf8proc_encode_char(point, bytes.data());
+  text.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(count));
+}
+
+bool IsSpace(int32_t point) { return CharacterClasses()[static_cast<uint32_t>(point)] == CharacterClass::kSpace; }
+
+bool IsPunctuation(int32_t point) {
+  const bool is_ascii_symbol = point < 0x80 && utf8proc_category(point) >= UTF8PROC_CATEGORY_SM &&
+                               utf8proc_category(point) <= UTF8PROC_CATEGORY_SO;
+  const utf8proc_category_t category = utf8proc_category(point);
+  return is_ascii_symbol || (category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO);
+}
+
+// Whether cleaning removes a character.
+bool IsRemoved(int32_t point) {
+  if (point == '\t' || point == '\n' || point == '\r') return false;
+  const utf8proc_category_t category = utf8proc_category(point);
+  return point == 0xFFFD || category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+         category == UTF8PROC_CATEGORY_CO;
+}
+
+// The blocks of Chinese characters, as `tokenizers` has them.
+bool IsChinese(int32_t point) {
+  constexpr std::array<std::pair<int32_t, int32_t>, 8> kBlocks = {{{0x4E00, 0x9FFF},
+                                                                   {0x3400, 0x4DBF},
+                                                                   {0x20000, 0x2A6DF},
+                                                                   {0x2A700, 0x2B73F},
+                                                                   {0x2B740, 0x2B81F},
+                                                                   {0x2B920, 0x2CEAF},
+                                                                   {0xF900, 0xFAFF},
+                                                                   {0x2F800, 0x2FA1F}}};
+  return std::ranges::any_of(kBlocks,
+                             [point](const auto& block) { return point >= block.first && point <= block.second; });
+}
+
+// Appends the characters of which a character is composed (Unicode's NFD, without the order).
+void AppendDecomposed(const TracedCharacter& character, std::vector<TracedCharacter>& characters) {
+  if (character.code_point < 0x80) return characters.push_back(character);
+  std::array<int32_t, 8> parts;
+  int boundary = 0;
+  const utf8proc_ssize_t count =
+      utf8proc_decompose_char(character.code_point, parts.data(), parts.size(), UTF8PROC_DECOMPOSE, &boundary);
+  for (utf8proc_ssize_t i = 0; i < count; ++i) {
+    characters.push_back({parts[static_cast<size_t>(i)], character.begin, character.end});
+  }
+}
+
+// Orders marks behind a letter as Unicode does, and then removes accents.
+void RemoveAccents(std::vector<TracedCharacter>& characters) {
+  const auto order = [](const TracedCharacter& character) {
+    return utf8proc_get_property(character.code_point)->combining_class;
+  };
+  for (auto begin = characters.begin(); begin != characters.end();) {
+    const auto end = std::find_if(begin, characters.end(), [&](const auto& other) { return order(other) == 0; });
+    std::stable_sort(begin, end, [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    begin = end == characters.end() ? end : end + 1;
+  }
+  std::erase_if(characters, [](const auto& one) { return utf8proc_category(one.code_point) == UTF8PROC_CATEGORY_MN; });
+}
+
+}  // namespace
+
+class WordPieceTokenizer::Encoder : public TextEncoder {
+ public:
+  explicit Encoder(const WordPieceTokenizer& tokenizer) : tokenizer_(tokenizer), options_(tokenizer.options_) {}
+
+  // Returns a text as the vocabulary's words are written.
+  std::string Normalised(std::string_view text) {
+    Normalise(text, 0);
+    std::string normalised;
+    for (const TracedCharacter& one : characters_) AppendUtf8(one.code_point, normalised);
+    return normalised;
+  }
+
+ protected:
+  void EncodeValid(std::string_view text, bool /*is_word*/, std::vector<int32_t>& ids,
+                   std::vector<CharacterSpan>* spans) override {
+    tokenizer_.added_.Split(
+        text, [&](std::string_view part) { EncodePart(part, part.data() - text.data(), ids, spans); },
+        [&](int32_t id, std::string_view place) {
+          const int64_t begin = place.data() - text.data();
+          Append(id, {begin, begin + static_cast<int64_t>(place.size())}, ids, spans);
+        });
+  }
+
+ private:
+  static void Append(int32_t id, CharacterSpan span, std::vector<int32_t>& ids, std::vector<CharacterSpan>* spans) {
+    ids.push_back(id);
+    if (spans != nullptr) spans->push_back(span);
+  }
+
+  // Fills characters_ with a part of the text, whose first byte is at `at`.
+  void Normalise(std::string_view part, int64_t at) {
+    characters_.clear();
+    for (size_t i = 0; i < part.size(); i += CharacterBytes(part[i])) {
+      const int64_t begin = at + static_cast<int64_t>(i), end = begin + static_cast<int64_t>(CharacterBytes(part[i]));
+      TracedCharacter one{static_cast<int32_t>(CodePointAt(part.data() + i)), begin, end};
+      if (options_.cleans && IsRemoved(one.code_point)) continue;
+      if (options_.cleans && IsSpace(one.code_point)) one.code_point = ' ';
+      const bool is_word = options_.parts_chinese && IsChinese(one.code_point);
+      if (is_word) characters_.push_back({' ', begin, begin});
+      if (options_.strips_accents) {
+        AppendDecomposed(one, characters_);
+      } else {
+        characters_.push_back(one);
+      }
+      if (is_word) characters_.push_back({' ', end, end});
+    }
+    if (options_.strips_accents) RemoveAccents(characters_);
+    for (size_t i = 0; options_.lowers && i < characters_.size(); ++i) {
+      constexpr int32_t kDottedI = 0x130, kDotAbove = 0x307;  // the only letter whose lower-case form is two characters
+      const TracedCharacter one = characters_[i];
+      characters_[i].code_point = one.code_point == kDottedI ? 'i' : utf8proc_tolower(one.code_point);
+      if (one.code_point != kDottedI) continue;
+      characters_.insert(characters_.begin() + static_cast<std::ptrdiff_t>(++i), {kDotAbove, one.begin, one.end});
+    }
+  }
+
+  void EncodePart(std::string_view part, int64_t at, std::vector<int32_t>& ids, std::vector<CharacterSpan>* spans) {
+    Normalise(part, at);
+    if (tokenizer_.normalised_added_.empty()) return EncodeWords(characters_, ids, spans);
+    std::string text;
+    std::vector<size_t> character_of;  // by byte
+    for (size_t i = 0; i < characters_.size(); ++i) {
+      AppendUtf8(characters_[i].code_point, text);
+      character_of.resize(text.size(), i);
+    }
+    const auto characters_in = [&](std::string_view place) {
+      const auto first = character_of[static_cast<size_t>(place.data() - text.data())];
+      const auto last = character_of[static_cast<size_t>(place.data() - text.data()) + place.size() - 1];
+      return std::span<const TracedCharacter>(characters_).subspan(first, last + 1 - first);
+    };
+    tokenizer_.normalised_added_.Split(
+        text, [&](std::string_view words) { EncodeWords(characters_in(words), ids, spans); },
+        [&](int32_t id, std::string_view place) {
+          const auto characters = characters_in(place);
+          Append(id, {characters.front().begin, characters.back().end}, ids, spans);
+        });
+  }
+
+  void EncodeWords(std::span<const TracedCharacter> characters, std::vector<int32_t>& ids,
+                   std::vector<CharacterSpan>* spans) {
+    size_t begin = 0;
+    const auto finish = [&](size_t end) {
+      if (end > begin) EncodeOne(characters.subspan(begin, end - begin), ids, spans);
+      begin = end;
+    };
+    for (size_t i = 0; i < characters.size(); ++i) {
+      if (IsSpace(characters[i].code_point)) {
+        finish(i);
+        begin = i + 1;
+      } else if (IsPunctuation(characters[i].code_point)) {
+        finish(i);
+        finish(i + 1);
+      }
+    }
+    finish(characters.size());
+  }
+
+  // Encodes a word.
+  void EncodeOne(std::span<const TracedCharacter> word, std::vector<int32_t>& ids, std::vector<CharacterSpan>* spans) {
+    const size_t before = ids.size(), spans_before = spans == nullptr ? 0 : spans->size();
+    const auto fail = [&] {
+      ids.resize(before);
+      if (spans != nullptr) spans->resize(spans_before);
+      Append(tokenizer_.unknown_, {word.front().begin, word.back().end}, ids, spans);
+    };
+    if (word.size() > options_.most_characters) return fail();
+    text_.clear();
+    ends_.assign(1, 0);
+    for (const TracedCharacter& one : word) {
+      AppendUtf8(one.code_point, text_);
+      ends_.push_back(text_.size());
+    }
+    for (size_t begin = 0, end = 0; begin < word.size(); begin = end) {
+      const auto& pieces = begin == 0 ? tokenizer_.beginnings_ : tokenizer_.continuations_;
+      const size_t at = ends_[begin];
+      auto found = pieces.end();
+      for (end = word.size(); end > begin && found == pieces.end(); --end) {
+        const size_t bytes = ends_[end] - at;
+        if (bytes <= tokenizer_.longest_) found = pieces.find(std::string_view(text_).substr(at, bytes));
+      }
+      if (found == pieces.end()) return fail();
+      ++end;  // the loop has counted one down behind the piece
+      Append(found->second, {word[begin].begin, word[end - 1].end}, ids, spans);
+    }
+  }
+
+  const WordPieceTokenizer& tokenizer_;
+  const WordPieceOptions& options_;
+  std::vector<TracedCharacter> characters_;
+  std::string text_;          // of a word
+  std::vector<size_t> ends_;  // in bytes, of the word's characters; the first one begins at 0
+};
+
+WordPieceTokenizer::WordPieceTokenizer(WordPieceOptions options)
+    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, options.format, options.other_rows),
+      options_(std::move(options)),
+      added_(options_.added) {
+  for (size_t id = 0; id < tokens().size(); ++id) {
+    const std::string_view token = tokens()[id];
+    longest_ = std::max(longest_, token.size());
+    const bool continues = token.starts_with(kContinuation);
+    (continues ? continuations_ : beginnings_)[token.substr(continues ? kContinuation.size() : 0)] =
+        static_cast<int32_t>(id);
+  }
+  const int64_t unknown = IdOf(options_.unknown);
+  if (unknown < 0) throw DataError("the token " + options_.unknown + " for unknown words is not in the vocabulary");
+  unknown_ = static_cast<int32_t>(unknown);
+  if (options_.normalised_added.empty()) return;
+  std::vector<AddedToken> normalised = options_.normalised_added;
+  Encoder encoder(*this);
+  for (AddedToken& token : normalised) token.content = encoder.Normalised(token.content);
+  std::erase_if(normalised, [](const AddedToken& token) { return token.content.empty(); });
+  normalised_added_ = AddedTokens(std::move(normalised));
+}
+
+std::unique_ptr<TextEncoder> WordPieceTokenizer::MakeEncoder() const { return std::make_unique<Encoder>(*this); }
+
+int64_t WordPieceTokenizer::IdOf(std::string_view token) const {
+  const bool continues = token.starts_with(kContinuation);
+  const auto& pieces = continues ? continuations_ : beginnings_;
+  const auto found = pieces.find(token.substr(continues ? kContinuation.size() : 0));
+  return found == pieces.end() ? -1 : found->second;
+}
+
+bool WordPieceTokenizer::BeginsWord(int64_t id) const {
+  return !tokens()[static_cast<size_t>(id)].starts_with(kContinuation);
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,146 @@
+"""Compares WordPiece, sentencepiece and the byte-level BPE of newer models with transformers' tokenizers and with
+sentencepiece: every text, however unlikely, gives the same ids, of whole texts and of words, with the same places."""
+
+import json
+import random
+import subprocess
+import unicodedata
+
+import pytest
+
+from command import DATA, ROOT
+from test_tokenizer import PIECES, SPACES, encode
+from truth import record
+
+for module in ("tokenizers", "transformers", "sentencepiece"):
+    pytest.importorskip(module)
+pytestmark = pytest.mark.skipif(not DATA.exists(), reason="needs dtrain_data")
+WORDS = ["the", "film", "was", "Never", "REALLY", "good", "Übergröße", "été", "İstanbul", "straße", "tokenizer", "unaffable", "x" * 101, "中国人",
+         "東京", "\u1e69\u0323\u0307", "q\u0307\u0323", "\u01c4", "ΑΣ", "\u212b", "\uac01", "\u1100\u1161\u11a8", "\u0958", "ﬃ", "№", "㈱", "ｱｲ", "Ⅻ", "…", "[SEP]",
+         "[MASK]", "[unused3]", "<unk>", "<mask>", "</s>", "a<s>b", "|||EMAIL_ADDRESS|||", "    ", "         ", "--", "¿que?", "$5.00", "l'été", "\u2028", "##x", "▁", "▁▁a"]
+
+
+def odd_texts(count=6000):
+    choose = random.Random(39)
+    pieces = [*PIECES, *WORDS]
+    texts = ["", " ", *SPACES, *pieces]
+    while len(texts) < count:
+        texts.append("".join(choose.choice(SPACES if choose.random() < 0.3 else pieces) for _ in range(choose.randint(1, 12))))
+    return texts
+
+
+TEXTS = odd_texts()
+LINES = [" ".join(random.Random(i).choices([*PIECES, *WORDS], k=20)) for i in range(600)]
+LINES += [line for page in (ROOT / "docs").glob("*.md") for line in page.read_text(encoding="utf-8").splitlines() if line][:3000]
+
+
+def without_spaces(text, begin, end):
+    part = text[begin:end]
+    return begin + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
+
+
+def compare(folder, theirs, what, texts=TEXTS, with_spaces=None, fast=None, spaces_belong=True, is_plain=lambda text: True):
+    """`theirs` is a tokenizer of transformers, `with_spaces` the same with add_prefix_space, which words need, and `fast`
+    one that knows places. These are compared in texts whose ids it has, too, and whose characters stay as they are
+    (`is_plain`), without spaces unless these belong to tokens, and then without tokens that are only the mark of a word."""
+    def ours(asked):
+        return encode(asked, f"--tokenizer={folder}")
+    found = ours(texts)
+    for text, ids in zip(texts, found, strict=True):
+        assert ids == theirs(text, add_special_tokens=False)["input_ids"], (text, theirs.convert_ids_to_tokens(ids))
+    sentences = [words for words in (text.split() for text in texts[:1500]) if words]
+    for words, ids in zip(sentences, ours(sentences), strict=True):
+        assert ids == (with_spaces or theirs)(words, is_split_into_words=True, add_special_tokens=False)["input_ids"], words
+    record("Tokenizers", f"{what}: {len(texts)} texts, and {len(sentences)} lists of words", "transformers", "the same ids", 0)
+    if fast is None:
+        return
+    compared = 0
+    for text, ids, placed in zip(texts[:1500], found, ours([{"offsets": text} for text in texts[:1500]])):
+        expected = fast(text, add_special_tokens=False, return_offsets_mapping=True)
+        if ids == expected["input_ids"] and is_plain(text):
+            compared += 1
+            for (id, *place), of_peer in zip(placed, expected["offset_mapping"], strict=True):
+                is_mark = spaces_belong is False and not text[slice(*of_peer)].strip()
+                assert is_mark or tuple(place) == (of_peer if spaces_belong else without_spaces(text, *of_peer)), (text, placed, expected)
+    assert compared > 200
+    record("Tokenizers", f"{what}: where each token is, in {compared} texts", "transformers", "the same characters", 0)
+
+
+@pytest.fixture(scope="module")
+def wordpiece(tmp_path_factory):
+    """A BERT's vocab.txt."""
+    from tokenizers import BertWordPieceTokenizer
+    folder = tmp_path_factory.mktemp("bert")
+    trained = BertWordPieceTokenizer(lowercase=False, strip_accents=False)
+    lower = [text.lower() for text in LINES] + ["".join(c for c in unicodedata.normalize("NFD", line.lower()) if unicodedata.category(c) != "Mn") for line in LINES]
+    trained.train_from_iterator([*LINES, *lower], vocab_size=1500, show_progress=False)
+    trained.save_model(str(folder))
+    (folder / "config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("settings", [{"do_lower_case": True}, {"do_lower_case": False}, {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": False}])
+def test_wordpiece(wordpiece, tmp_path, settings):
+    from transformers import BertTokenizerFast
+    (tmp_path / "vocab.txt").write_bytes((wordpiece / "vocab.txt").read_bytes())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    theirs = BertTokenizerFast.from_pretrained(tmp_path)
+    compare(tmp_path, theirs, f"BERT's WordPiece, vocab.txt, {settings}", fast=theirs)
+    theirs.save_pretrained(tmp_path / "saved")
+    (tmp_path / "saved/vocab.txt").unlink()
+    compare(tmp_path / "saved", theirs, f"BERT's WordPiece, tokenizer.json, {settings}", TEXTS[:1000])
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory):
+    """A model of sentencepiece as XLM-R's and CamemBERT's are."""
+    import sentencepiece
+    path = tmp_path_factory.mktemp("sentencepiece") / "sentencepiece.bpe.model"
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(LINES), model_prefix=str(path.with_suffix("")), vocab_size=900, model_type="unigram",
+                                             character_coverage=0.98, minloglevel=2)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["XLMRoberta", "Camembert"])
+def test_sentencepiece(pieces, tmp_path, kind):
+    import sentencepiece
+    import transformers
+    (tmp_path / pieces.name).write_bytes(pieces.read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": {"XLMRoberta": "xlm-roberta"}.get(kind, "camembert")}), encoding="utf-8")
+    theirs, fast = (getattr(transformers, f"{kind}Tokenizer{which}").from_pretrained(tmp_path) for which in ("", "Fast"))
+    compare(tmp_path, theirs, f"{kind}'s sentencepiece", fast=fast, spaces_belong=False,
+            is_plain=lambda text: text.isprintable() and unicodedata.is_normalized("NFKC", text) and not {*text} & {*"▁\ufffd"})
+    library = sentencepiece.SentencePieceProcessor(model_file=str(pieces))
+    offset = {"XLMRoberta": 1, "Camembert": 4}[kind]
+    plain = [text for text in TEXTS if "<" not in text]
+    for text, ours, ids in zip(plain, encode(plain, f"--tokenizer={tmp_path}"), library.encode(plain), strict=True):
+        assert ours == [3 if id == 0 else id + offset for id in ids], text
+    record("Tokenizers", f"{kind}'s sentencepiece, {len(plain)} texts", "sentencepiece", "the same ids", 0)
+
+
+@pytest.fixture(scope="module")
+def modern(tmp_path_factory):
+    """A tokenizer.json as ModernBERT's is."""
+    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+    folder = tmp_path_factory.mktemp("modern")
+    whole = Tokenizer(models.BPE())
+    whole.normalizer = normalizers.NFC()
+    whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    whole.train_from_iterator(LINES, trainers.BpeTrainer(vocab_size=900, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    whole.add_tokens([AddedToken(" " * n, normalized=True) for n in range(24, 1, -1)] + [AddedToken(t, normalized=True) for t in ("|||EMAIL_ADDRESS|||", "[unused3]", "e\u0301t")])
+    whole.add_special_tokens([AddedToken(name, lstrip=name == "[MASK]") for name in ("<|endoftext|>", "[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")])
+    ids = {name: whole.token_to_id(name) for name in ("[CLS]", "[SEP]")}
+    whole.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=list(ids.items()))
+    PreTrainedTokenizerFast(tokenizer_object=whole, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]", mask_token="[MASK]").save_pretrained(folder)
+    return folder
+
+
+def test_byte_level_bpe_with_added_tokens(modern):
+    from transformers import AutoTokenizer
+    theirs, with_spaces = AutoTokenizer.from_pretrained(modern), AutoTokenizer.from_pretrained(modern, add_prefix_space=True)
+    compare(modern, theirs, "a byte-level BPE as ModernBERT's", with_spaces=with_spaces, fast=theirs, is_plain=lambda text: unicodedata.is_normalized("NFC", text))
+    # A composed character is all that it was made of, of which transformers has the first alone.
+    decomposed = "x cafe\u0301s \u1100\u1161\u11a8."
+    places = [row[1:] for row in encode([{"offsets": decomposed}], f"--tokenizer={modern}")[0]]
+    assert "".join(decomposed[begin:end] for begin, end in places) == decomposed
