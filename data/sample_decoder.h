@@ -16,6 +16,7 @@ struct Field {
   std::string name;
   ElementType type;
   std::vector<int64_t> row_shape;
+  bool on_host = false;  // for messages and files alone: never copied to a device
 };
 
 // One sample of a batch, as chosen by the sampler.

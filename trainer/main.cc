@@ -128,6 +128,27 @@ void CatchStops(modes::RunContext& context) {
                           limit->reason + ")");
 }
 
+// The one pass that makes a run's configuration of the command line, the weights and the machine. What a rank adds
+// later is its own: its share of the cores, and the folder of a new run, which is made when all is well.
+void ResolveConfig(modes::RunContext& context, bool has_gpu) {
+  config::Config& config = context.config;
+  const int world_size = context.launch.world_size;
+  const auto note = [&context](const std::string& text) {
+    if (!text.empty()) context.notes.push_back(text);
+  };
+  weights::FindLastRun(config, context.launch.rank);
+  weights::TakeImageSizeOfModel(config);
+  note(weights::FindNamedWeights(config));
+  if (config.run.mode != "train") {
+    for (const std::string& taken : weights::TakeSettingsOfRun(config)) note(taken);
+  }
+  tasks::ResolveTask(config);
+  note(config::ResolveForDevice(config, has_gpu));
+  config::RequireValid(config, world_size, tasks::ModelFactsOf(config.model));
+  note(weights::TakeTokensOfModel(config));
+  config::Resolve(config, world_size);
+}
+
 // Does everything up to the exit code, in the parent and in every rank.
 int Main(int argc, char** argv, modes::RunContext& context, std::string& examined) {
   const config::CommandLine command_line = config::ParseCommandLine(argc, argv, OwnFlags(), &context.config);
@@ -143,27 +164,12 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
                                 launch::OwnAddress()};
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   if (doctor) examined = "configuration";
-  weights::FindLastRun(context.config, context.launch.rank);
-  weights::TakeImageSizeOfModel(context.config);
   context.notes = command_line.notes;
   const bool wants_gpu = context.config.ranks.backend != "gloo";
   if (wants_gpu && signs.in_machine && !signs.built_with_cuda) {
     context.notes.push_back("on the CPU: " + no_gpu.what + "; " + no_gpu.remedy);
   }
-  if (const std::string found = weights::FindNamedWeights(context.config); !found.empty()) {
-    context.notes.push_back(found);
-  }
-  if (context.config.run.mode != "train") {
-    const std::vector<std::string> more = weights::TakeSettingsOfRun(context.config);
-    context.notes.insert(context.notes.end(), more.begin(), more.end());
-  }
-  tasks::ResolveTask(context.config);
-  const std::string amp = config::ResolveForDevice(context.config, machine.gpus > 0);
-  if (!amp.empty()) context.notes.push_back(amp);
-  config::RequireValid(context.config, context.launch.world_size, tasks::ModelFactsOf(context.config.model));
-  const std::string tokens = weights::TakeTokensOfModel(context.config);
-  if (!tokens.empty()) context.notes.push_back(tokens);
-  config::Resolve(context.config, context.launch.world_size);
+  ResolveConfig(context, machine.gpus > 0);
   if (context.config.run.print_config) {
     context.config.run.print_config = false;  // what is printed is a file of flags for --flagfile
     const nlohmann::ordered_json json = config::ToJson(context.config);

@@ -70,8 +70,8 @@ int ImageDecoder::SideOf(int64_t size) const {
 std::vector<Field> ImageDecoder::fields(int64_t size) const {
   const int64_t side = SideOf(size);
   return {{.name = "images", .type = ElementType::kUInt8, .row_shape = {side, side, 3}},
-          {.name = "crop", .type = ElementType::kInt32, .row_shape = {4}},
-          {.name = "flip", .type = ElementType::kUInt8, .row_shape = {}}};
+          {.name = "crop", .type = ElementType::kInt32, .row_shape = {4}, .on_host = true},
+          {.name = "flip", .type = ElementType::kUInt8, .row_shape = {}, .on_host = true}};
 }
 
 void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sample,

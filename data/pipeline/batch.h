@@ -18,20 +18,23 @@ struct StepPart {
   bool last() const { return micro_step + 1 == micro_steps; }
 };
 
-// Host tensors (pinned if LoaderOptions::pin_memory), contiguous, one row per sample:
+// Contiguous tensors with one row per sample, as the loader makes them:
 //   images  as the decoder's field says: uint8 N×H×W×3, or float32 N×3×H×W that is already normalised
 //   labels  int64 N, from 0; -1 if the format has none
 //           (text has other fields: data/text/token_rows.h)
-//   index   int64 N, position in the RecordSource (of the replacement, if a bad record was replaced)
+//   index   int64 N, position in the RecordSource (of the replacement, if a bad record was replaced); on the host
 struct Batch {
-  std::map<std::string, at::Tensor> tensors;
-  int64_t number = 0;  // number passed to the BatchProvider
-  StepPart part = {};  // what it is for, in a training
-  // Tensors that a preparation (DeviceFeed) adds for the host alone and that are never copied to a device.
+  std::map<std::string, at::Tensor> tensors;  // on the host (pinned if LoaderOptions::pin_memory) or all on the device
+  int64_t number = 0;                         // number passed to the BatchProvider
+  StepPart part = {};                         // what it is for, in a training
+  // What is never copied to a device: it is for messages and files, or shapes depend on it.
   std::map<std::string, at::Tensor> on_host = {};
 
-  int64_t size() const { return tensors.at("index").size(0); }
-  const at::Tensor& operator[](const std::string& name) const { return tensors.at(name); }
+  int64_t size() const { return (*this)["index"].size(0); }
+  const at::Tensor& operator[](const std::string& name) const {
+    const auto found = tensors.find(name);
+    return found == tensors.end() ? on_host.at(name) : found->second;
+  }
 };
 
 }  // namespace dtrain::data

@@ -7,15 +7,10 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <string>
 #include <utility>
 
 namespace dtrain::data {
 namespace {
-
-// Whether networks read this tensor. The others (the index, and where images were cropped) are for messages and files
-// and stay on the host.
-bool IsForNetworks(const std::string& name) { return name != "index" && name != "crop" && name != "flip"; }
 
 at::Tensor Copied(const at::Tensor& tensor, at::Device device) {
   at::Tensor copy = at::empty_like(tensor, tensor.options().device(device).pinned_memory(false));
@@ -46,9 +41,7 @@ class SideStreamTransport : public BatchTransport {
 
   void Arrive(const Batch& batch) override {
     const c10::Stream computing = guard_.getStream(device_);
-    for (const auto& [name, tensor] : batch.tensors) {
-      if (!tensor.is_cpu()) tensor.record_stream(computing);
-    }
+    for (const auto& [name, tensor] : batch.tensors) tensor.record_stream(computing);
     copied_.block(computing);
   }
 
@@ -62,9 +55,7 @@ class SideStreamTransport : public BatchTransport {
 }  // namespace
 
 Batch CopyToDevice(Batch host, at::Device device) {
-  for (auto& [name, tensor] : host.tensors) {
-    if (IsForNetworks(name)) tensor = Copied(tensor, device);
-  }
+  for (auto& [name, tensor] : host.tensors) tensor = Copied(tensor, device);
   return host;
 }
 

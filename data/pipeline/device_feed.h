@@ -12,7 +12,7 @@
 
 namespace dtrain::data {
 
-// Starts the copy of a host batch on the current stream. Tensors that no network reads stay on the host.
+// Starts the copy of a host batch's `tensors` on the current stream.
 Batch CopyToDevice(Batch host, at::Device device);
 
 // Copies batches to a device.

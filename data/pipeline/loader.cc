@@ -292,11 +292,16 @@ class Loader::Pipeline {
 
 Loader::Loader(const RecordSource& source, const SampleDecoder& decoder, BatchProvider batches, LoaderOptions options,
                Quarantine* quarantine)
-    : pipeline_(std::make_unique<Pipeline>(source, decoder, std::move(batches), options, quarantine)) {}
+    : collate_(options.collate),
+      pipeline_(std::make_unique<Pipeline>(source, decoder, std::move(batches), options, quarantine)) {}
 
 Loader::~Loader() = default;
 
-std::optional<Batch> Loader::Next() { return pipeline_->Next(); }
+std::optional<Batch> Loader::Next() {
+  auto batch = pipeline_->Next();
+  if (batch && collate_ && batch->size() > 0) collate_(*batch);
+  return batch;
+}
 
 bool Loader::waits_for_storage() const { return pipeline_->waits_for_storage(); }
 bool Loader::IsReady() const { return pipeline_->IsReady(); }

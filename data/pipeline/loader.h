@@ -30,6 +30,8 @@ struct LoaderOptions {
   BadRecordPolicy bad_records = BadRecordPolicy::kReplace;
   int64_t seed = 0;         // for choosing replacements
   int64_t first_batch = 0;  // number of the first batch
+  // Completes a batch that has rows, on the thread that calls Next; null: nothing is missing.
+  std::function<void(Batch& batch)> collate = nullptr;
 };
 
 // Which samples make a batch, all of one size, and for which part of a step.
@@ -66,6 +68,7 @@ class Loader {
 
  private:
   class Pipeline;
+  std::function<void(Batch& batch)> collate_;
   std::unique_ptr<Pipeline> pipeline_;
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "data/outputs.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
@@ -59,6 +60,9 @@ class Quarantine {
   std::unordered_set<std::string> earlier_lines_;  // lines of the file, read before the first line is appended
   bool earlier_lines_read_ = false;
 };
+
+// How quarantine.jsonl is known again.
+inline const Mark kQuarantineMark = {"{", "\"split\":"};
 
 // Returns a record's line of quarantine.jsonl without the newline: split, index, file, offset (bytes; 0 if the record
 // is the whole file) and reason.

@@ -31,25 +31,25 @@ constexpr int kReplacementTries = 16;
 
 OpenBatch::OpenBatch(Batch batch, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned)
     : batch_(std::move(batch)), samples_(std::move(samples)), left_out_(samples_.size(), 0), unfinished_(rows()) {
-  const auto options = at::TensorOptions().pinned_memory(pinned);
+  const auto empty = [pinned](const std::vector<int64_t>& shape, at::ScalarType type, bool on_host) {
+    return at::empty(shape, at::TensorOptions(type).pinned_memory(pinned && !on_host));
+  };
   for (const Field& field : fields) {
     std::vector<int64_t> shape = {rows()};
     shape.insert(shape.end(), field.row_shape.begin(), field.row_shape.end());
-    const at::Tensor tensor = at::empty(shape, options.dtype(TypeOf(field.type)));
+    const at::Tensor tensor = empty(shape, TypeOf(field.type), field.on_host);
     int64_t row_bytes = static_cast<int64_t>(tensor.element_size());
     for (const int64_t dimension : field.row_shape) row_bytes *= dimension;
     bases_.push_back(static_cast<std::byte*>(tensor.data_ptr()));
     row_bytes_.push_back(row_bytes);
     if (field.name == "index") throw std::logic_error("a decoder's field is called index, as the loader's own");
-    if (batch_.tensors.contains(field.name)) throw std::logic_error("two fields are called " + field.name);
-    batch_.tensors[field.name] = tensor;
+    if (!(field.on_host ? batch_.on_host : batch_.tensors).emplace(field.name, tensor).second) {
+      throw std::logic_error("two fields are called " + field.name);
+    }
   }
-  for (auto& [name, values] : {std::pair{"labels", &labels_}, std::pair{"index", &index_}}) {
-    if (batch_.tensors.contains(name)) continue;
-    const at::Tensor tensor = at::empty({rows()}, options.dtype(at::kLong));
-    *values = tensor.mutable_data_ptr<int64_t>();
-    batch_.tensors[name] = tensor;
-  }
+  index_ = (batch_.on_host["index"] = empty({rows()}, at::kLong, /*on_host=*/true)).mutable_data_ptr<int64_t>();
+  if (batch_.tensors.contains("labels")) return;
+  labels_ = (batch_.tensors["labels"] = empty({rows()}, at::kLong, /*on_host=*/false)).mutable_data_ptr<int64_t>();
 }
 
 std::vector<std::span<std::byte>> OpenBatch::RowOf(int64_t row) {
@@ -74,10 +74,12 @@ Batch OpenBatch::Take() {
   }
   if (kept.size() < left_out_.size()) {
     const at::Tensor rows = at::tensor(kept, at::kLong);
-    for (auto& [name, tensor] : batch.tensors) {
-      const bool pinned = tensor.is_pinned();
-      tensor = tensor.index_select(0, rows);
-      if (pinned) tensor = tensor.pin_memory();
+    for (auto* tensors : {&batch.tensors, &batch.on_host}) {
+      for (auto& [name, tensor] : *tensors) {
+        const bool pinned = tensor.is_pinned();
+        tensor = tensor.index_select(0, rows);
+        if (pinned) tensor = tensor.pin_memory();
+      }
     }
   }
   return batch;

@@ -18,9 +18,10 @@
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/distributed/data_parallel.h"
-#include "trainer/loop/make_parameter_update.h"
+#include "trainer/loop/step_computation.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/optim/weight_average.h"
+#include "trainer/tasks/image_mix.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/task_seed.h"
 #include "trainer/weights/module_state.h"
@@ -28,7 +29,7 @@
 namespace dtrain::loop {
 namespace {
 
-constexpr int64_t kSteps = 16, kSkippedStep = 7, kShortStep = 9, kRows = 8, kSize = 64;
+constexpr int64_t kSteps = 16, kSkippedStep = 7, kShortStep = 9, kRows = 8, kSize = 64, kClasses = 10;
 constexpr int64_t kLoadedStep = 11, kEvaluatedStep = 13;  // these come before the step
 constexpr tasks::SmallMaskedLm kSmallText{.words = 500, .longest = 40, .width = 128, .dropout = 0.1};
 // Backward passes of attention add up a sum for each 128 or so of the tokens: of more than two, the order shows.
@@ -82,8 +83,8 @@ class Trainee {
   // Without `graphs` steps run as they do with --cuda_graphs=off.
   Trained Train(const Training& training, std::unique_ptr<device::DeviceGraphs> graphs, bool required) {
     std::optional<StepGraph> graph;
-    if (graphs) graph.emplace(std::move(graphs), gpu_, required);
-    const at::Tensor rate_on_device = at::zeros_like(loss_);
+    if (graphs) graph.emplace(std::move(graphs), required);
+    const at::Tensor rate = at::zeros_like(loss_);
     Trained trained;
     for (int64_t i = 0; i < kSteps * training.micro_steps; ++i) {
       const int64_t step = i / training.micro_steps, micro_step = i % training.micro_steps;
@@ -93,13 +94,12 @@ class Trainee {
       if (i == 0 || training.seeds_each_step) tasks::SeedTask(/*seed=*/1, batch.part, gpu_);
       if (i == kLoadedStep) Load();
       if (i == kEvaluatedStep) trained.state.push_back(Evaluate(batch).cpu());
-      const double learning_rate = 0.1 / static_cast<double>(step + 1);
+      at::Tensor(rate).fill_(0.1 / static_cast<double>(step + 1));
       const data::StepPart part = batch.part;
       if (graph) {
-        graph->Run(batch, learning_rate,
-                   [this, part](const data::Batch& given, const at::Tensor& rate) { Step(given, part, rate); });
+        graph->Run(batch, [this, part, rate](const data::Batch& given) { Step(given, part, rate); });
       } else {
-        Step(batch, part, at::Tensor(rate_on_device).fill_(learning_rate));
+        Step(batch, part, rate);
       }
       if (part.last()) average_.AfterStep(step + 1);
       trained.losses.push_back(loss_.item<float>());
@@ -194,7 +194,7 @@ void ExpectSame(const Trained& result, const Trained& wanted) {
 
 Training OfImages(const config::Config& config) {
   Training training{.config = config, .make_task = [config](at::Device gpu) -> std::unique_ptr<tasks::Task> {
-                      return std::make_unique<tasks::ImageTask>(tasks::MakeModel(config, /*num_classes=*/10, gpu),
+                      return std::make_unique<tasks::ImageTask>(tasks::MakeModel(config, kClasses, gpu), kClasses,
                                                                 config, gpu);
                     }};
   at::manual_seed(5);
@@ -204,8 +204,9 @@ Training OfImages(const config::Config& config) {
     batch.number = step;
     batch.tensors["images"] = at::randn({rows, 3, kSize, kSize});
     if (step == kSkippedStep) batch["images"][0][0][0][0].fill_(std::numeric_limits<float>::infinity());
-    batch.tensors["labels"] = at::randint(10, {rows}, at::kLong);
-    batch.tensors["index"] = at::arange(rows);
+    batch.tensors["labels"] = at::randint(kClasses, {rows}, at::kLong);
+    batch.on_host["index"] = at::arange(rows);
+    if (const auto mix = tasks::MixBatches(config)) mix(batch);
     training.batches.push_back(batch);
   }
   return training;

@@ -261,11 +261,11 @@ void BenchCollective(const modes::RunContext& context, const CollectiveBenchOpti
     throw UsageError("collectives need two ranks or more", "use --nproc_per_node=2, or a launcher that starts several");
   }
   modes::Session session(context);
-  session.Connect({{"operation", options.operation},
-                   {"min_bytes", options.min_bytes},
-                   {"max_bytes", options.max_bytes},
-                   {"steps", options.iterations},
-                   {"warmup", options.warmup}});
+  session.Connect(context.config, {{"operation", options.operation},
+                                   {"min_bytes", options.min_bytes},
+                                   {"max_bytes", options.max_bytes},
+                                   {"steps", options.iterations},
+                                   {"warmup", options.warmup}});
   const std::vector<std::string> ranks = DescribeRanks(session);
   const bool is_first = context.launch.rank == 0;
   if (is_first) PrintHead(options, ranks, session.device);

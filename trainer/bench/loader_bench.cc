@@ -31,15 +31,15 @@ namespace {
 
 // Adds `crop` and `flip` for images that no decoder has cropped: each image as a whole, not flipped.
 void AddWholeCrop(data::Batch& batch) {
-  if (batch.tensors.contains("crop")) return;
+  if (batch.on_host.contains("crop")) return;
   const at::Tensor images = batch["images"];
   const bool channels_last = images.scalar_type() == at::kByte;
   const int64_t height = images.size(channels_last ? 1 : 2), width = images.size(channels_last ? 2 : 3);
   const at::Tensor crop = at::zeros({batch.size(), 4}, at::kInt);
   crop.select(1, 2).fill_(width);
   crop.select(1, 3).fill_(height);
-  batch.tensors["crop"] = crop;
-  batch.tensors["flip"] = at::zeros({batch.size()}, at::kByte);
+  batch.on_host["crop"] = crop;
+  batch.on_host["flip"] = at::zeros({batch.size()}, at::kByte);
 }
 
 // The processor time of all threads of this process.

@@ -141,7 +141,8 @@ std::vector<std::vector<double>> BenchMachines(distributed::Communicator& commun
 void BenchPairs(const modes::RunContext& context, const PairBenchOptions& options, bool json) {
   if (context.launch.nnodes < 2) return;
   modes::Session session(context);
-  session.Connect({{"bytes", options.bytes}, {"steps", options.iterations}, {"least_gbyte", options.least_gbyte}});
+  session.Connect(context.config,
+                  {{"bytes", options.bytes}, {"steps", options.iterations}, {"least_gbyte", options.least_gbyte}});
   const auto machines = BenchMachines(*session.communicator, session.device, context.launch, options);
   session.Leave();
   const std::vector<double> best = BestOf(machines);

@@ -109,13 +109,13 @@ class BenchedStep {
         device_(device),
         seed_(config.batch.seed),
         sizes_(OneMicroStep(config, communicator.world_size())),
-        learning_rate_(*config.optimizer.lr),
-        rate_on_device_(at::full({}, learning_rate_, at::TensorOptions(at::kFloat).device(device))),
+        rate_(*config.optimizer.lr),
         task_(tasks::KindOf(config).MakeTask(config, tasks::KindOf(config).BenchSizes(config), device)),
         computation_(config, sizes_, *task_, communicator),
         graph_(loop::MakeStepGraph(config.ranks.cuda_graphs, {.device = device, .task = task_->WhyNotRecorded()})),
         batch_(task_->RandomBatch(sizes_.batch_size)) {
     computation_.Connect(graph_.get(), distributed::BucketLayout{});
+    if (!device.is_cpu()) rate_ = at::full({}, *config.optimizer.lr, at::TensorOptions(at::kFloat).device(device));
   }
 
   int64_t batch_size() const { return sizes_.batch_size; }
@@ -145,10 +145,8 @@ class BenchedStep {
 
   void Run(Reduction reduction) {
     tasks::SeedTask(seed_, {.step = step_++}, device_);
-    if (!graph_) return RunParts(batch_, reduction, UnrecordedRate());
-    graph_->Run(batch_, learning_rate_, [this, reduction](const data::Batch& batch, const at::Tensor& learning_rate) {
-      RunParts(batch, reduction, learning_rate);
-    });
+    if (!graph_) return RunParts(batch_, reduction);
+    graph_->Run(batch_, [this, reduction](const data::Batch& batch) { RunParts(batch, reduction); });
   }
 
   bool replayed() const { return graph_ && graph_->replayed(); }
@@ -177,16 +175,16 @@ class BenchedStep {
   nlohmann::ordered_json Timeline(int64_t steps) {
     return MeasureGradientTimes({.forward = [this] { Forward(batch_); },
                                  .backward = [this] { Backward(Reduction::kNever); },
-                                 .update = [this] { computation_.Update(UnrecordedRate()); }},
+                                 .update = [this] { computation_.Update(rate_); }},
                                 module().parameters(), steps);
   }
 
  private:
-  void RunParts(const data::Batch& batch, Reduction reduction, const optim::Rate& learning_rate) {
+  void RunParts(const data::Batch& batch, Reduction reduction) {
     Forward(batch);
     Backward(reduction);
     if (reduction != Reduction::kNever) computation_.Exchange();
-    computation_.Update(learning_rate);
+    computation_.Update(rate_);
   }
 
   void Forward(const data::Batch& batch) {
@@ -200,7 +198,6 @@ class BenchedStep {
     if (reduction == Reduction::kAfterBackward) computation_.data_parallel().ReduceNow();
   }
 
-  optim::Rate UnrecordedRate() const { return device_.is_cpu() ? optim::Rate(learning_rate_) : rate_on_device_; }
   double Sum(loop::StepSum sum) const { return computation_.sums()[sum].item<double>(); }
 
   distributed::Communicator& communicator_;
@@ -208,8 +205,7 @@ class BenchedStep {
   int64_t seed_;
   int64_t step_ = 0;  // steps done
   config::BatchSizes sizes_;
-  double learning_rate_;
-  at::Tensor rate_on_device_;
+  optim::Rate rate_;  // a float32 scalar on a GPU, as training has it
   std::unique_ptr<tasks::Task> task_;
   loop::StepComputation computation_;
   std::unique_ptr<loop::StepGraph> graph_;
@@ -266,7 +262,7 @@ nlohmann::ordered_json RoofOf(const StepWork& work, const optim::Precision& prec
 
 nlohmann::ordered_json BenchStep(const modes::RunContext& context, const StepBenchOptions& options) {
   modes::Session session(context);
-  session.Connect({{"steps", options.steps}, {"warmup", options.warmup}});
+  session.Connect(context.config, {{"steps", options.steps}, {"warmup", options.warmup}});
   if (options.threads > 0) device::UseThreads(static_cast<int>(options.threads));
   const int world_size = session.communicator->world_size();
   BenchedStep step(context.config, session.device, *session.communicator);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/outputs.h"
 #include "trainer/config/config.h"
 #include "trainer/config/flags.h"
 
@@ -41,6 +42,9 @@ struct Start {
 // without the run's token, the time now (UTC, ISO 8601), and the names of the flags that were given.
 // --flagfile=config.json sets only these flags again, and the others are derived anew (data/command_line/arguments.h).
 nlohmann::ordered_json StartRecord(const Start& start, const Config& config);
+
+// How config.json is known again.
+inline const data::Mark kConfigMark = {"{", "\"run_dir\":"};
 
 // The key of this record in config.json.
 inline constexpr char kStartKey[] = "start";

@@ -12,11 +12,6 @@ namespace {
 
 constexpr const char* kOrTheCpu = "or run on the CPU with --backend=gloo";
 
-// 13000 → "13.0"
-std::string CudaVersion(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
 std::string Capability(const Gpu& gpu) { return std::to_string(gpu.major) + "." + std::to_string(gpu.minor); }
 
 [[noreturn]] void ThrowWhatCudaRefuses(const GpuFacts& facts) {
@@ -54,6 +49,10 @@ int CountVisible(const std::string& visible) {
 }
 
 }  // namespace
+
+std::string CudaVersion(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 NoGpu WhyNoGpu(const GpuSigns& signs, const std::string& backend) {
   if (backend == "gloo") return {"--backend=gloo computes on the CPU", "leave it out"};

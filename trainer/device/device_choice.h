@@ -26,6 +26,9 @@ struct GpuFacts {
   std::string architectures;  // the architectures that the kernels were compiled for: "75-real,80-real,90"
 };
 
+// "13.0" of CUDA's number 13000
+std::string CudaVersion(int version);
+
 // What can be seen of GPUs without CUDA.
 struct GpuSigns {
   bool in_machine = false;       // the driver has made a device file, or WSL2 lends the GPU of Windows

@@ -91,7 +91,7 @@ class MadeFolders {
 };
 
 // Connects to the other ranks as a run does, but without its run directory.
-void Meet(const modes::RunContext& context, const launch::Machine& machine, Findings& findings) {
+void ConnectRanks(const modes::RunContext& context, const launch::Machine& machine, Findings& findings) {
   modes::RunContext meeting = context;
   config::RanksConfig& ranks = meeting.config.ranks;
   meeting.config.run.mode = "eval";
@@ -109,7 +109,7 @@ void Meet(const modes::RunContext& context, const launch::Machine& machine, Find
                         &meeting.listen_fd);
   }
   modes::Session session(meeting);
-  session.Connect(nlohmann::json::object());
+  session.Connect(meeting.config, nlohmann::json::object());
   const double first_ranks_clock = std::stod(session.rendezvous->ShareFromFirst("clock", std::to_string(WallClock())));
   const double off = WallClock() - first_ranks_clock;
   at::Tensor count = at::ones({1}, at::TensorOptions().device(session.device));
@@ -150,7 +150,7 @@ ExitCode Examine(const modes::RunContext& context, const launch::Machine& machin
   if (launch.local_rank == 0) ExamineMachine(context, on_gpu, findings);
   if (can_meet) {
     try {
-      Meet(context, machine, findings);
+      ConnectRanks(context, machine, findings);
     } catch (const Error& error) {
       // The hint of PeerLostError is about a run's checkpoints, and of no use here.
       const std::string remedy = error.code() != ExitCode::kPeerLost

@@ -14,11 +14,6 @@
 namespace dtrain::doctor {
 namespace {
 
-// 13000 → "13.0"
-std::string CudaVersion(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
 int CountEfaAdapters() {
   constexpr const char* kAmazon = "0x1d0f";
   int count = 0;
@@ -53,8 +48,8 @@ Finding JudgeDevice(const device::GpuFacts& facts, const device::RankPlace& plac
     if (index) {
       const device::Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
       return Ok(kCheck, gpu.name + " at " + gpu.pci_id + ", one of " + std::to_string(facts.gpus.size()) +
-                            "; the driver is for CUDA " + CudaVersion(facts.driver_version) + ", LibTorch for " +
-                            CudaVersion(facts.runtime_version));
+                            "; the driver is for CUDA " + device::CudaVersion(facts.driver_version) +
+                            ", LibTorch for " + device::CudaVersion(facts.runtime_version));
     }
     if (!signs.in_machine || backend == "gloo") return Ok(kCheck, "the CPU");
     const device::NoGpu why = device::WhyNoGpu(signs, backend);

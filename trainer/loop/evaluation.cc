@@ -9,12 +9,10 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/pipeline/device_feed.h"
-#include "data/pipeline/loader.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/distributed/shard_sum.h"
 #include "trainer/errors.h"
-#include "trainer/loop/run_quarantine.h"
+#include "trainer/loop/batch_feed.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/tasks/split_batches.h"
 
@@ -101,15 +99,7 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
     if (number >= static_cast<int64_t>(batches.size())) return std::nullopt;
     return batches[static_cast<size_t>(number)];
   };
-  data::Loader loader(*split.source, *split.decoder, provider,
-                      {.decode_threads = config.data.workers,
-                       .prefetch_batches = config.data.prefetch_batches,
-                       .pin_memory = !task.device().is_cpu(),
-                       .bad_records = data::BadRecordPolicy::kLeaveOut,
-                       .seed = config.batch.seed},
-                      &quarantine);
-  data::DeviceFeed feed(loader, data::MakeTransport(task.device()),
-                        [&task](data::Batch batch) { return task.Prepared(std::move(batch)); });
+  BatchFeed feed(split, task, config, provider, data::BadRecordPolicy::kLeaveOut, /*first_batch=*/0, quarantine);
   task.BeginEvaluation(split.source->size());
   // For each shard, the task's sums, followed by the numbers of records that were evaluated and left out.
   const int64_t num_sums = task.num_evaluation_sums();

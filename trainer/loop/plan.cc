@@ -115,22 +115,21 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
   RequireSteps(plan, config.batch.epochs);
   if (config.batch.max_steps) plan.total_steps = std::min(plan.total_steps, *config.batch.max_steps);
 
-  plan.schedule = {
-      .name = config.schedule.name,
-      .peak = config.optimizer.lr.value_or(config::DefaultLearningRate(config.optimizer, plan.batch.global_batch_size)),
-      .warmup_start = config.schedule.warmup_start_lr,
-      .end = config.schedule.end_lr,
-      .warmup_steps = EndOfWarmup(config.schedule, plan),
-      .total_steps = EndOfSchedule(config, plan),
-      .warmup_from_one = config.schedule.warmup_from_one,
-      .poly_power = config.schedule.poly_power,
-      .cosine_periods = config.schedule.cosine_periods,
-      .cosine_alpha = config.schedule.cosine_alpha,
-      .cosine_beta = config.schedule.cosine_beta,
-      .decay_factor = config.schedule.decay_factor,
-      .decay_steps = {},
-      .through_warmup = config.schedule.through_warmup,
-      .epoch_steps = config.schedule.per_epoch ? plan.steps_per_epoch : 0};
+  plan.schedule = {.name = config.schedule.name,
+                   .peak = config.optimizer.lr.value(),
+                   .warmup_start = config.schedule.warmup_start_lr,
+                   .end = config.schedule.end_lr,
+                   .warmup_steps = EndOfWarmup(config.schedule, plan),
+                   .total_steps = EndOfSchedule(config, plan),
+                   .warmup_from_one = config.schedule.warmup_from_one,
+                   .poly_power = config.schedule.poly_power,
+                   .cosine_periods = config.schedule.cosine_periods,
+                   .cosine_alpha = config.schedule.cosine_alpha,
+                   .cosine_beta = config.schedule.cosine_beta,
+                   .decay_factor = config.schedule.decay_factor,
+                   .decay_steps = {},
+                   .through_warmup = config.schedule.through_warmup,
+                   .epoch_steps = config.schedule.per_epoch ? plan.steps_per_epoch : 0};
   for (const double epochs : config.schedule.decay_epochs) {
     plan.schedule.decay_steps.push_back(epochs * plan.steps_per_epoch);
   }

@@ -69,10 +69,10 @@ struct Plan {
   bool IsDue(int64_t step, double every_epochs, int64_t every_steps) const;
 };
 
-// An epoch has `units`, of which each step takes `units_per_step` (see SplitBatches): with a budget of tokens a global
-// batch has no fixed number of samples. With `shards` an epoch has one of so many parts of the units; the plan takes
-// all parts for equally large. Throws UsageError if the run would have no step, if the warmup is longer than
-// --schedule_steps, or if the batch sizes disagree (ResolveBatch).
+// `config` is resolved (config/resolve.h). An epoch has `units`, of which each step takes `units_per_step` (see
+// SplitBatches): with a budget of tokens a global batch has no fixed number of samples. With `shards` an epoch has one
+// of so many parts of the units; the plan takes all parts for equally large. Throws UsageError if the run would have no
+// step, if the warmup is longer than --schedule_steps, or if the batch sizes disagree (ResolveBatch).
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size, int64_t units,
               int64_t units_per_step, int64_t shards = 1);
 

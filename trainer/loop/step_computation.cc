@@ -2,12 +2,94 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
 #include <utility>
 
-#include "trainer/loop/make_parameter_update.h"
+#include "models/registry.h"
+#include "trainer/config/flags.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/optim/make_optimizer.h"
+#include "trainer/optim/precision.h"
+#include "trainer/report/log.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
+namespace {
+
+std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at::Device device) {
+  const config::PrecisionConfig& precision = config.precision;
+  if (const auto scale = config::NumberFrom(precision.loss_scale)) {
+    return optim::LossScaler({.dynamic = false, .initial = *scale}, device);
+  }
+  if (!optim::PrecisionNamed(precision.name).scales_loss) return std::nullopt;
+  const int64_t window = precision.loss_scale_window.value_or(tasks::KindOf(config).LossScaleWindow(config));
+  return optim::LossScaler({.initial = precision.loss_scale_start, .growth_interval = window}, device);
+}
+
+// --layer_decay and --backbone_lr_factor; null if all parameters learn at the same rate. The head comes after the
+// last of the family's layers.
+optim::RateFactor RateFactorOf(const config::Config& config, const torch::nn::Module& module) {
+  const double decay = config.optimizer.layer_decay, backbone = config.optimizer.backbone_lr_factor;
+  if (decay == 1 && backbone == 1) return nullptr;
+  const models::Family& family = models::FamilyOf(config.model.name);
+  const models::Head& head =
+      *std::ranges::find(family.heads, tasks::KindOf(config).HeadName(config.model.name), &models::Head::module);
+  const auto layer_of = family.layer_of;
+  std::set<int64_t> layers;  // also those that are frozen
+  for (const auto& item : module.named_parameters()) {
+    const auto layer = layer_of == nullptr ? std::nullopt : layer_of(item.key());
+    if (layer && *layer != models::kTopLayer) layers.insert(*layer);
+  }
+  return [=, &head](const std::string& name) {
+    const auto layer = layer_of == nullptr ? std::nullopt : layer_of(name);
+    const auto place = !layer                        ? layers.end()
+                       : *layer == models::kTopLayer ? std::prev(layers.end())
+                                                     : layers.find(*layer);
+    const auto below_head = std::distance(place, layers.end());
+    return std::pow(decay, static_cast<double>(below_head)) * (head.Has(name) ? 1 : backbone);
+  };
+}
+
+distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks, int64_t micro_steps) {
+  return {.bucket_cap_mb = ranks.bucket_cap_mb,
+          .compression = ranks.grad_compression,
+          .reduces = ranks.deterministic != "elastic",
+          .accumulates = micro_steps > 1};
+}
+
+}  // namespace
+
+optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
+                                           at::Device device) {
+  const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(module);
+  auto optimizer = optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, module),
+                                        models::FamilyOf(config.model.name).is_never_decayed);
+  models::HalfWeights half_weights(module, optim::PrecisionNamed(config.precision.name).products);
+  optim::UseAdamKernel(*optimizer, device::AdamKernelOn(device), half_weights);
+  return optim::ParameterUpdate(std::move(optimizer), MakeLossScaler(config, device), config.optimizer.clip_norm,
+                                device, std::move(half_weights));
+}
+
+std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config, const Plan& plan,
+                                                      const torch::nn::Module& module,
+                                                      const checkpoint::Snapshot* restored) {
+  if (config.ema_decay <= 0) return std::nullopt;
+  optim::WeightAverage average(
+      weights::StateOf(module),
+      optim::WeightAverageOptions{
+          .decay = plan.ema_decay, .every = config.ema_every, .start = config.ema_start, .warmup = plan.WarmupSteps()});
+  if (restored == nullptr) return average;
+  if (restored->average.empty()) {
+    report::LogWarning("the checkpoint has no average of the weights: the average starts from the current weights");
+  } else {
+    weights::CopyInto(average.tensors(), restored->average);
+  }
+  return average;
+}
 
 StepComputation::StepComputation(const config::Config& config, const config::BatchSizes& sizes, tasks::Task& task,
                                  distributed::Communicator& communicator)

@@ -1,5 +1,3 @@
-// Unrecorded steps take the learning rate as a tensor, too: float32 rounds it, and the bits of a run must not depend on
-// which of its steps are recorded.
 #include "trainer/loop/step_graph.h"
 
 #include <ATen/ATen.h>
@@ -14,15 +12,8 @@
 
 namespace dtrain::loop {
 
-StepGraph::StepGraph(std::unique_ptr<device::DeviceGraphs> graphs, at::Device device, bool required)
-    : graphs_(std::move(graphs)),
-      device_(device),
-      required_(required),
-      learning_rate_(at::zeros({}, at::TensorOptions(at::kFloat).device(device))) {}
-
-void StepGraph::Run(const data::Batch& batch, double learning_rate, const Step& step) {
+void StepGraph::Run(const data::Batch& batch, const Step& step) {
   ++step_;
-  learning_rate_.fill_(learning_rate);
   if (!has_given_up_) {
     LeaveMemoryTo(batch);
     Variant& variant = VariantOf(batch);
@@ -33,13 +24,13 @@ void StepGraph::Run(const data::Batch& batch, double learning_rate, const Step& 
     if (replayed_) return Replay(variant, batch);
     if (!has_given_up_) ++variant.unrecorded_steps;
   }
-  graphs_->Run([&] { step(batch, learning_rate_); });
+  graphs_->Run([&] { step(batch); });
 }
 
-StepGraph::Shape StepGraph::ShapeOf(const data::Batch& batch) const {
-  Shape shape;
+StepGraph::Shape StepGraph::ShapeOf(const data::Batch& batch) {
+  Shape shape{.samples = batch.size()};
   for (const auto& [name, tensor] : batch.tensors) {
-    shape[name] = {tensor.sizes().vec(), tensor.scalar_type(), tensor.device() == device_};
+    shape.tensors[name] = {tensor.sizes().vec(), tensor.scalar_type()};
   }
   return shape;
 }
@@ -67,9 +58,7 @@ StepGraph::Variant& StepGraph::VariantOf(const data::Batch& batch) {
 // again, if there is still room.
 void StepGraph::LeaveMemoryTo(const data::Batch& batch) {
   size_t bytes = 0;
-  for (const auto& [name, tensor] : batch.tensors) {
-    if (tensor.device() == device_) bytes += tensor.nbytes();
-  }
+  for (const auto& [name, tensor] : batch.tensors) bytes += tensor.nbytes();
   if (bytes <= largest_batch_) return;
   largest_batch_ = bytes;
   most_graphs_ = kMostGraphs;
@@ -101,10 +90,8 @@ bool StepGraph::MakePlaceFor(const Variant& newcomer) {
 
 void StepGraph::Record(Variant& variant, const data::Batch& batch, const Step& step) {
   data::Batch inputs = batch;
-  for (auto& [name, tensor] : inputs.tensors) {
-    if (tensor.device() == device_) tensor = tensor.clone();
-  }
-  variant.replay = graphs_->Record([this, inputs, step] { step(inputs, learning_rate_); });
+  for (auto& [name, tensor] : inputs.tensors) tensor = tensor.clone();
+  variant.replay = graphs_->Record([inputs, step] { step(inputs); });
   variant.inputs = std::move(inputs);
 }
 
@@ -143,9 +130,7 @@ void StepGraph::GiveUp() {
 }
 
 void StepGraph::Replay(Variant& variant, const data::Batch& batch) {
-  for (auto& [name, tensor] : variant.inputs.tensors) {
-    if (tensor.device() == device_) tensor.copy_(batch[name], /*non_blocking=*/true);
-  }
+  for (auto& [name, tensor] : variant.inputs.tensors) tensor.copy_(batch[name], /*non_blocking=*/true);
   variant.replay();
 }
 
@@ -178,7 +163,7 @@ std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, const GraphC
   RequireGraphs(wanted, conditions);
   const std::string why_not = WhyNotRecorded(conditions);
   if (why_not.empty()) {
-    return std::make_unique<StepGraph>(device::LoadCudaPlugin().make_graphs(conditions.device), conditions.device,
+    return std::make_unique<StepGraph>(device::LoadCudaPlugin().make_graphs(conditions.device),
                                        /*required=*/wanted == "on");
   }
   if (conditions.device.is_cuda()) report::LogInfo("--cuda_graphs=auto: no step is recorded because " + why_not);

@@ -1,5 +1,5 @@
 // --cuda_graphs: runs a training step as one call to the device. A step's result must depend only on tensors of the
-// device: the batch, which is copied to where the recorded step reads it, the learning rate, and the step's own state.
+// device: the batch, which is copied to where the recorded step reads it, and the step's own state, with its rate.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "data/pipeline/batch.h"
@@ -34,18 +34,18 @@ class StepGraph {
 
   // The work of one training step, or of one of its micro-steps, on the device. While a graph is recorded, this
   // function runs but the device computes nothing; while the graph is replayed, the device computes but this function
-  // does not run. So it must not depend on any value of the host that changes from step to step. `learning_rate` is a
-  // float32 scalar on the device.
-  using Step = std::function<void(const data::Batch& batch, const at::Tensor& learning_rate)>;
+  // does not run. So it must not depend on any value of the host that changes from step to step.
+  using Step = std::function<void(const data::Batch& batch)>;
 
   // `required`: Run throws if the step cannot be recorded. Otherwise, and if another step would not fit into the memory
   // beside the first graph, it logs why, and all further steps run unrecorded.
-  StepGraph(std::unique_ptr<device::DeviceGraphs> graphs, at::Device device, bool required);
+  StepGraph(std::unique_ptr<device::DeviceGraphs> graphs, bool required)
+      : graphs_(std::move(graphs)), required_(required) {}
 
   // Runs one step or micro-step. Replays the graph of the batch's shape if there is one of a micro-step that does the
-  // same work: the first one, the last one, both, or neither. `batch` has at least one tensor on the device. If
+  // same work: the first one, the last one, both, or neither. The batch's `tensors` are on the device. If
   // `required`, throws UsageError if the step cannot be recorded, and c10::OutOfMemoryError if not even one can be.
-  void Run(const data::Batch& batch, double learning_rate, const Step& step);
+  void Run(const data::Batch& batch, const Step& step);
 
   // Drops all graphs, for steps that do other work from now on.
   void Forget() { variants_.clear(); }
@@ -54,9 +54,12 @@ class StepGraph {
   bool replayed() const { return replayed_; }
 
  private:
-  // The sizes and type of each tensor of a batch, and whether it is on the device. The host's tensors count, too: a
-  // recorded step may have used their sizes, the number of samples above all.
-  using Shape = std::map<std::string, std::tuple<std::vector<int64_t>, at::ScalarType, bool>>;
+  // The sizes and type of each tensor on the device, and the number of samples, which a recorded step may have used.
+  struct Shape {
+    std::map<std::string, std::pair<std::vector<int64_t>, at::ScalarType>> tensors;
+    int64_t samples = 0;
+    bool operator==(const Shape&) const = default;
+  };
   struct Variant {
     Shape shape;
     data::StepPart part;
@@ -66,7 +69,7 @@ class StepGraph {
     device::DeviceGraphs::Work replay = {};  // empty: not recorded
   };
 
-  Shape ShapeOf(const data::Batch& batch) const;
+  static Shape ShapeOf(const data::Batch& batch);
   Variant& VariantOf(const data::Batch& batch);
   void LeaveMemoryTo(const data::Batch& batch);
   int64_t CountGraphs() const;
@@ -78,14 +81,12 @@ class StepGraph {
   void Replay(Variant& variant, const data::Batch& batch);
 
   std::unique_ptr<device::DeviceGraphs> graphs_;
-  at::Device device_;
   bool required_;
   bool has_given_up_ = false;
   bool replayed_ = false;
   size_t largest_batch_ = 0;  // bytes on the device
   int64_t step_ = 0;          // steps of this object
   int64_t most_graphs_ = kMostGraphs;
-  at::Tensor learning_rate_;     // float32 scalar on the device
   std::list<Variant> variants_;  // the most recently used one first; destroyed before graphs_
 };
 

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "trainer/errors.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/picture_grid.h"
+#include "trainer/tasks/task_seed.h"
 
 namespace dtrain::loop {
 namespace {
@@ -40,7 +43,8 @@ report::SpikePoint PointOf(const Spike& spike, const TrainerParts& parts) {
 
 Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
     : parts_(parts),
-      feed_(parts_),
+      quarantine_(MakeRunQuarantine(*parts.data.train, parts.config.data,
+                                    parts.files.quarantine(parts.communicator.rank()), "replaced", parts.control)),
       validation_(parts_),
       profiler_(config::ParseStepRange(parts.config.report.profile_steps),
                 parts.files.root / "profile" / ("rank-" + std::to_string(parts.communicator.rank()) + ".json"),
@@ -49,7 +53,7 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
       phases_(parts.control, profiler_, parts.device.is_cpu(), parts.communicator.is_alone()),
       saving_(parts_, writer, phases_),
       interval_(parts_, phases_.times()),
-      step_(parts_, feed_, phases_, interval_) {}
+      step_(parts_, phases_, interval_) {}
 
 Trainer::~Trainer() = default;
 
@@ -73,7 +77,7 @@ report::RunResult Trainer::Run() {
     if (StopsEarly()) Save();
   }
   const bool is_over = progress_.step >= last_step || StopsEarly();
-  if (!is_over) feed_.Start(progress_.step);
+  if (!is_over) StartFeed();
   for (bool last = is_over; !last;) {
     profiler_.Before(progress_.step + 1);
     TrainStep();
@@ -94,7 +98,7 @@ report::RunResult Trainer::Run() {
     if (last) RequireGoodEnd(End());
     if (last || saving_.IsDueByTime() || plan.ShouldSave(progress_.step)) Save();
   }
-  feed_.Stop();
+  feed_.reset();
   saving_.Finish();
   ReportTimes();
   return Result(start);
@@ -120,10 +124,47 @@ void Trainer::SaveAndStop() {
                       (parts_.config.run.resume == "none" ? " --resume=auto" : "") + " to go on");
 }
 
+// The first batch is that of the step after those that are done.
+void Trainer::StartFeed() {
+  const config::ShardRange shards =
+      config::DivisionOf(parts_.plan.batch.shards, parts_.communicator.rank(), parts_.communicator.world_size());
+  feed_.emplace(*parts_.data.train, parts_.task, parts_.config,
+                parts_.train_batches.BatchesOf(shards, parts_.plan.total_steps), data::BadRecordPolicy::kReplace,
+                progress_.step * step_.num_batches(), *quarantine_);
+}
+
+// Each micro-step has a graph of its own, since each is seeded and may have a batch of another shape.
 void Trainer::TrainStep() {
-  step_.Run(progress_.step + 1);
+  const int64_t step = progress_.step + 1;
+  step_.Begin(step);
+  for (int64_t number = 0; number < step_.num_batches(); ++number) {
+    const data::Batch batch = NextBatch();
+    if (parts_.step_graph == nullptr) {
+      step_.Compute(batch);
+      continue;
+    }
+    phases_.Enter(Phase::kForward);  // a replayed step enters no phase itself, and must not seem to wait for data
+    parts_.step_graph->Run(batch, [this](const data::Batch& inputs) { step_.Compute(inputs); });
+  }
+  if (parts_.step_graph != nullptr && parts_.step_graph->replayed() && !std::exchange(said_replayed_, true)) {
+    report::LogInfo("steps are replayed as a CUDA graph from step " + std::to_string(step) + " on");
+  }
+  step_.End(step);
   ++progress_.step;
   if (reported_step_ != nullptr) *reported_step_ = progress_.step;
+}
+
+// Waits for the batch of the next micro-step or shard, and seeds the random generators for it.
+data::Batch Trainer::NextBatch() {
+  phases_.Enter(Phase::kData);
+  data::Batch batch = *feed_->Next();
+  phases_.Enter(Phase::kOther);
+  if (parts_.reporter.wants_first_batch() && batch.number == 0) {
+    const at::Tensor pictures = parts_.task.Pictures(batch);
+    if (pictures.defined()) parts_.reporter.FirstBatch(tasks::PictureGrid(pictures));
+  }
+  tasks::SeedTask(parts_.config.batch.seed, batch.part, parts_.device);
+  return batch;
 }
 
 void Trainer::LogStep() {
@@ -160,7 +201,7 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
   warned_of_waiting_ = true;
   const WaitsFor storage = parts_.config.data.cache == "ram" ? WaitsFor::kCachedStorage : WaitsFor::kStorage;
-  const WaitsFor waits_for = feed_.waits_for_storage()                        ? storage
+  const WaitsFor waits_for = feed_->waits_for_storage()                       ? storage
                              : point.speed_unit == report::SpeedUnit::kImages ? WaitsFor::kImageThreads
                              : parts_.task.has_perplexity()                   ? WaitsFor::kMaskingThreads
                                                                               : WaitsFor::kSentenceThreads;

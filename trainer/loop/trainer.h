@@ -2,14 +2,16 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
+#include <optional>
 
 #include "trainer/checkpoint/async_writer.h"
+#include "trainer/loop/batch_feed.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"
 #include "trainer/loop/saving.h"
 #include "trainer/loop/step_profiler.h"
-#include "trainer/loop/train_feed.h"
 #include "trainer/loop/trainer_parts.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/loop/training_state.h"
@@ -41,7 +43,9 @@ class Trainer {
   bool EvaluationWasMissed() const;
   bool StopsEarly() const { return !parts_.plan.WhyStopsEarly(progress_).empty(); }
   [[noreturn]] void SaveAndStop();
+  void StartFeed();
   void TrainStep();
+  data::Batch NextBatch();
   void LogStep();
   void ReportSpikes();
   void ReportTimes();
@@ -55,7 +59,8 @@ class Trainer {
 
   const TrainerParts parts_;
   int64_t* reported_step_ = nullptr;
-  TrainFeed feed_;
+  const std::unique_ptr<data::Quarantine> quarantine_;  // of training
+  std::optional<BatchFeed> feed_;                       // while it trains
   Validation validation_;
   Progress progress_;
   StepProfiler profiler_;
@@ -64,7 +69,7 @@ class Trainer {
   LogInterval interval_;
   TrainingStep step_;
   double evaluation_seconds_ = 0;  // in this run of the program
-  bool warned_of_waiting_ = false;
+  bool warned_of_waiting_ = false, said_replayed_ = false;
   bool last_line_is_lost_ =
       false;  // no step of the last logged line had a finite loss, although one had something to learn
   SkippedSteps skipped_steps_;

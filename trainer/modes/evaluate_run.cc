@@ -8,10 +8,11 @@
 #include "data/count_of.h"
 #include "data/outputs.h"
 #include "trainer/errors.h"
+#include "trainer/loop/batch_feed.h"
 #include "trainer/loop/evaluation.h"
-#include "trainer/loop/run_quarantine.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/modes/evaluation_files.h"
+#include "trainer/modes/open.h"
 #include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
@@ -98,14 +99,6 @@ void Announce(const config::Config& config, const weights::TrainedWeights& weigh
   CompareHeldOut(config, weights, *data.val);
 }
 
-std::unique_ptr<tasks::Task> MakeEvaluatedTask(const config::Config& config, const weights::TrainedWeights& weights,
-                                               const tasks::DataSets& data, at::Device device) {
-  auto task = tasks::KindOf(config).MakeInferenceTask(config, weights, data, device);
-  task->CountConfusions();
-  loop::RequireBestMetric(config.run.best_metric, *task);
-  return task;
-}
-
 // What was found of the validation sets, in their order.
 struct Evaluated {
   std::vector<report::ValPoint> points;
@@ -113,18 +106,17 @@ struct Evaluated {
 };
 
 // A collective. Throws Preempted if the ranks were asked to stop.
-Evaluated EvaluateSets(Session& session, const weights::TrainedWeights& weights, const tasks::DataSets& data,
-                       tasks::Task& task, report::Console& console) {
+Evaluated EvaluateSets(Session& session, const Opened& run, report::Console& console) {
   const config::Config& config = session.context.config;
   Evaluated evaluated;
-  for (const tasks::DataSplit* split : tasks::ValidationSets(data)) {
-    auto samples = ObserveSamples(config, *split, data.num_classes, task);
+  for (const tasks::DataSplit* split : tasks::ValidationSets(run.data)) {
+    auto samples = ObserveSamples(config, *split, run.data.num_classes, *run.task);
     const auto quarantine = loop::MakeRunQuarantine(*split, config.data, /*path=*/"", "left out", *session.control);
     auto point =
-        loop::Evaluate(task, *split, config, *session.communicator, *session.control, /*steps_done=*/0, *quarantine,
-                       [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
+        loop::Evaluate(*run.task, *split, config, *session.communicator, *session.control, /*steps_done=*/0,
+                       *quarantine, [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
     if (!point) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
-    point->trained_on = WasTrainedOn(weights, *split);
+    point->trained_on = WasTrainedOn(run.weights, *split);
     if (samples) samples->Gather(*session.communicator);
     evaluated.points.push_back(std::move(*point));
     evaluated.samples.push_back(std::move(samples));
@@ -161,20 +153,21 @@ void EvaluateOnly(const RunContext& context) {
   const auto start = std::chrono::steady_clock::now();
   const bool is_first = context.launch.rank == 0;
   Session session(context);
-  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
-  const tasks::DataSets data = session.OpenData(tasks::KindOf(config).ClassesOf(config, weights));
-  if (is_first) Announce(config, weights, data, context.launch.world_size);
-  session.Connect({{"data_fingerprint", tasks::ValFingerprint(data)}});
-  const auto task = MakeEvaluatedTask(config, weights, data, session.device);
+  Opened run = Open(config, context.launch, &session);
+  const tasks::DataSets& data = run.data;
+  if (is_first) Announce(config, run.weights, data, context.launch.world_size);
+  session.Connect(config, {{"data_fingerprint", tasks::ValFingerprint(data)}});
+  MakeTask(config, session.device, run);
+  run.task->CountConfusions();
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),
        .rank = context.launch.rank});
-  Evaluated evaluated = EvaluateSets(session, weights, data, *task, console);
+  Evaluated evaluated = EvaluateSets(session, run, console);
   session.Leave();
   if (!is_first) return;
 
   const report::RunResult result =
-      ResultOf(std::move(evaluated.points), data, start, context.launch.world_size, task->speed_unit());
+      ResultOf(std::move(evaluated.points), data, start, context.launch.world_size, run.task->speed_unit());
   if (const int64_t bad = result.validation->bad_records; bad > 0) {
     report::LogWarning(CountOf(bad, "record") + " could not be read and " + (bad == 1 ? "is" : "are") + " left out");
   }

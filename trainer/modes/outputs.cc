@@ -7,13 +7,21 @@
 #include <system_error>
 
 #include "data/folder_names.h"
+#include "data/pipeline/quarantine.h"
+#include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/modes/evaluation_files.h"
+#include "trainer/report/confusions.h"
+#include "trainer/report/error_report.h"
+#include "trainer/report/metrics_endpoint.h"
+#include "trainer/report/points.h"
+#include "trainer/report/predictions.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/export_files.h"
 #include "trainer/tasks/feature_file.h"
+#include "trainer/tasks/predict_sentences.h"
 #include "trainer/weights/run_settings.h"
 
 namespace dtrain::modes {
@@ -22,7 +30,11 @@ namespace fs = std::filesystem;
 using data::Mark;
 using data::Output;
 
-const std::vector<Mark> kEvaluation = {{"true class,"}, {"class,samples,correct,"}, {"{", "\"samples_seen\":"}};
+std::vector<Mark> EvaluationMarks() {
+  std::vector<Mark> marks = report::kConfusionMarks;
+  marks.push_back(report::kResultMark);
+  return marks;
+}
 
 // Returns the files of an evaluation, of its first set in `folder`, of others in folders of their own.
 std::vector<std::string> EvaluationFiles(const fs::path& folder, const config::DataConfig& data) {
@@ -69,12 +81,16 @@ std::vector<Output> RunOutputs(const config::Config& config) {
   const bool trains = config.run.mode == "train";
   if (trains) RequireOutsideOfSplits(dir.empty() ? "runs" : dir, config.data);
   std::error_code none;
-  const bool is_file = fs::exists(dir, none) && !fs::is_directory(dir, none);  // refused where the folder is made
-  if (dir.empty() || is_file || data::IsRun(dir) || (!trains && config.run.mode != "eval")) return {};
+  if (dir.empty() || data::IsRun(dir) || (!trains && config.run.mode != "eval")) return {};
+  if (fs::exists(fs::status(dir, none)) && !fs::is_directory(dir, none)) {
+    // A file in the folder's place is an error of storage, as every folder is that cannot be made.
+    if (trains) report::ProbeRunDirectory(report::RunDirectory(dir));
+    return {};
+  }
   const report::RunDirectory run(dir);
   Output output{.flag = "--run_dir",
                 .path = dir,
-                .marks = kEvaluation,
+                .marks = EvaluationMarks(),
                 .files = EvaluationFiles(dir, config.data),
                 .in_folder = true};
   if (trains) {
@@ -83,7 +99,8 @@ std::vector<Output> RunOutputs(const config::Config& config) {
           run.error_json, run.model, run.model_best, run.model_ema, run.root / "latest", run.root / "tokenizer"}) {
       output.files.push_back(file.string());
     }
-    for (const char* key : {"\"run_dir\":", "\"exit_code\":", "\"split\":"}) output.marks.push_back({"{", key});
+    for (const Mark& mark : {config::kConfigMark, report::kErrorMark, data::kQuarantineMark})
+      output.marks.push_back(mark);
     std::erase_if(output.files, [](const std::string& file) { return !HoldsContent(file); });
   }
   return {output};
@@ -95,7 +112,7 @@ std::vector<Output> MainOutputs(const config::Config& config) {
   if (mode == "eval") {
     if (data::IsSameFile(path, config.run.dir) || data::IsSameFile(path, weights::NamedRun(config))) return {};
     output.files = EvaluationFiles(path, config.data);
-    output.marks = kEvaluation;
+    output.marks = EvaluationMarks();
     output.in_folder = true;
   } else if (mode == "export") {
     output.marks = {{"", tasks::kExportedBy}};
@@ -106,9 +123,9 @@ std::vector<Output> MainOutputs(const config::Config& config) {
       output.is_own_folder = tasks::HoldsExport;
     }
   } else {
-    output.marks = {{"file,class_1,name_1,"},     {"text,prediction"},          {"text,pair,prediction"},
-                    {"{\"file\":", "\"top\":["},  {"{\"file\":", "\"error\":"}, {"{\"text\":", "\"prediction\":"},
-                    {"{\"text\":", "\"error\":"}, {"", tasks::kPredictedBy}};
+    output.marks = report::kPredictionMarks;
+    output.marks.insert(output.marks.end(), tasks::kSentenceMarks.begin(), tasks::kSentenceMarks.end());
+    output.marks.push_back({"", tasks::kPredictedBy});
   }
   return {output};
 }
@@ -118,7 +135,7 @@ std::vector<Output> FeatureOutputs(const std::string& path) {
   const std::vector<Mark> of_names = {{tasks::kFirstRow}};
   std::vector<Mark> of_numbers = {{"", tasks::kPredictedBy}};
   const std::string names = tasks::RowNamesFile(path);
-  if (data::HasMark(names, of_names)) of_numbers.push_back({"\x93NUMPY"});
+  if (data::HasMark(names, of_names)) of_numbers.push_back({tasks::kNumpy});
   return {{.flag = "--features", .path = path, .marks = of_numbers},
           {.flag = "--features", .path = names, .marks = of_names}};
 }
@@ -132,13 +149,10 @@ std::vector<Output> OutputsOf(const config::Flag& flag, const std::string& path,
   if (flag.name == "output") return config.run.mode == "train" ? std::vector<Output>() : MainOutputs(config);
   if (flag.name == "features") return FeatureOutputs(path);
   if (flag.name == "index_dir") output.in_folder = true;
-  if (flag.name == "metrics_file") output.marks = {{"# HELP dtrain_"}};
+  if (flag.name == "metrics_file") output.marks = {report::kMetricsMark};
   if (flag.name == "predictions") {
     output.files = PredictionsFiles(config);
-    output.marks = {{"file,label,prediction,loss"},
-                    {"file,text,label,prediction,loss"},
-                    {"file,text,pair,label,prediction,loss"},
-                    {"{\"file\":", "\"loss\":"}};
+    output.marks = report::kSampleMarks;
   }
   return {output};
 }

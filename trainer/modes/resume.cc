@@ -85,18 +85,27 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
   batch.batch_size = sizes->batch_size;
   batch.grad_accum_steps = sizes->grad_accum_steps;
   batch.global_batch_size = sizes->global_batch_size;
-  if (!WasGiven(config, "lr")) config.optimizer.lr = config::DefaultLearningRate(config.optimizer, kept);
+  if (!WasGiven(config, "lr")) config.optimizer.lr.reset();
+  config::Resolve(config, world);
   return "the run's global batch of " + std::to_string(kept) + " is kept on " + CountOf(world, "rank") +
          ": --batch_size=" + std::to_string(sizes->batch_size) +
          " --grad_accum_steps=" + std::to_string(sizes->grad_accum_steps);
 }
 
-nlohmann::json KeptState(const RunContext& context, const config::Config& config, const nlohmann::json& identity,
-                         const tasks::DataSets& data, int64_t asked_batch_size) {
+config::Config ConfigOfRun(const RunContext& context, nlohmann::json& state) {
+  config::Config config = context.config;
+  KeepSamples(state, config);
+  const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, config);
+  if (!adapted.empty() && context.launch.rank == 0) report::LogInfo(adapted);
+  return config;
+}
+
+nlohmann::json KeptState(const RunContext& context, const config::Config& config, const loop::Plan& plan,
+                         const tasks::DataSets& data) {
   nlohmann::json kept = {{kWriterKey, context.start.version + " " + context.start.commit},
-                         {"run", identity},
+                         {"run", loop::RunIdentity(config, plan, data)},
                          {"config", config::TrainingPart(config)},
-                         {"asked", {{"batch_size", asked_batch_size}}},
+                         {"asked", {{"batch_size", *context.config.batch.batch_size}}},
                          {"classes", weights::ToJson(data.classes)}};
   kept[weights::kTrainedOnKey] = data.train->whole_fingerprint();
   if (data.val && !data.val->whole.empty()) kept[weights::kHeldOutKey] = data.val->source->fingerprint();

@@ -29,10 +29,13 @@ void KeepSamples(nlohmann::json& state, config::Config& config);
 // Throws UsageError if these are fewer than the ranks. Returns a sentence for people; empty if no batch size changed.
 std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Config& config);
 
-// Returns the part of state.json that stays the same throughout the run. `asked_batch_size` is the batch size per rank
-// before KeepGlobalBatch changed it.
-nlohmann::json KeptState(const RunContext& context, const config::Config& config, const nlohmann::json& identity,
-                         const tasks::DataSets& data, int64_t asked_batch_size);
+// Returns the configuration with which the run of `state`, its state.json, goes on: what KeepSamples and
+// KeepGlobalBatch make of that of `context`. Rank 0 logs a change. Null is the state of a fresh run.
+config::Config ConfigOfRun(const RunContext& context, nlohmann::json& state);
+
+// Returns the part of state.json that stays the same throughout the run. `config` is that of ConfigOfRun.
+nlohmann::json KeptState(const RunContext& context, const config::Config& config, const loop::Plan& plan,
+                         const tasks::DataSets& data);
 
 // Returns the progress in a checkpoint's state.json. Throws if the checkpoint belongs to another run than `kept`
 // (see RequireSameRun) or is damaged. If another version has written it, the hint names that.

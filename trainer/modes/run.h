@@ -27,7 +27,7 @@ struct RunStatus {
 };
 
 struct RunContext {
-  config::Config config;
+  config::Config config;  // resolved; a training that goes on has its own (ConfigOfRun)
   launch::Launch launch;
   int listen_fd = -1;  // ≥ 0: the socket on which rank 0 listens already; see RendezvousOptions
   RunStatus* status = nullptr;
@@ -42,6 +42,9 @@ void DryRun(const RunContext& context);
 // These connect to the other ranks first. All ranks call them.
 void Train(const RunContext& context);
 void EvaluateOnly(const RunContext& context);
+
+// Opens the log of a process without a Session, and says the notes.
+void OpenLog(const RunContext& context);
 
 // These run on one rank; they throw UsageError if there are several.
 void Predict(const RunContext& context);

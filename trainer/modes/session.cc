@@ -59,6 +59,10 @@ control::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
   return options;
 }
 
+void SayNotes(const RunContext& context) {
+  for (const std::string& note : context.notes) report::LogInfo(note);
+}
+
 // Returns rank 0's indexes on every rank. Sends a list of their sizes, then pieces that are small enough for the store.
 data::SharedIndexes ShareIndexes(const data::SharedIndexes& mine, distributed::Rendezvous& rendezvous) {
   constexpr size_t kPieceBytes = size_t{4} << 20;
@@ -79,6 +83,11 @@ data::SharedIndexes ShareIndexes(const data::SharedIndexes& mine, distributed::R
 }
 
 }  // namespace
+
+void OpenLog(const RunContext& context) {
+  report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
+  SayNotes(context);
+}
 
 Session::Session(const RunContext& run_context)
     : context(run_context),
@@ -126,9 +135,7 @@ Session::Session(const RunContext& run_context)
       logs_to_files && launch.forked && launch.rank != 0 && report::SendOutputTo(files.log(launch.rank));
   report::InitializeLogging(launch.rank, launch.world_size, logs_to_files && !silent ? files.logs.string() : "");
   if (lock && !lock->warning().empty()) report::LogWarning(lock->warning());
-  if (launch.rank == 0) {
-    for (const std::string& note : context.notes) report::LogInfo(note);
-  }
+  if (launch.rank == 0) SayNotes(context);
   const std::string& precision = context.config.precision.name;
   if (device.is_cpu() && precision != "fp32" && launch.rank == 0) {
     report::LogWarning(precision == "tf32" ? "--precision=tf32 is fp32 on a CPU"
@@ -136,27 +143,27 @@ Session::Session(const RunContext& run_context)
   }
 }
 
-tasks::DataSets Session::OpenData(const data::Classes& known) const {
-  const tasks::TaskKind& kind = tasks::KindOf(context.config);
+tasks::DataSets Session::OpenData(const config::Config& config, const data::Classes& known) const {
+  const tasks::TaskKind& kind = tasks::KindOf(config);
   data::SharedIndexes indexes;
   tasks::DataSets data;
   const bool waits = context.launch.rank != 0;
   if (!waits) {
-    data = kind.OpenData(context.config, known, &indexes);
-    tasks::LookThrough(data, context.config);
+    data = kind.OpenData(config, known, &indexes);
+    tasks::LookThrough(data, config);
   }
   if (!rendezvous) return data;
   indexes = ShareIndexes(indexes, *rendezvous);
-  if (waits) data = kind.OpenData(context.config, known, &indexes);
+  if (waits) data = kind.OpenData(config, known, &indexes);
   return data;
 }
 
-void Session::Connect(const nlohmann::json& identity) {
+void Session::Connect(const config::Config& config, const nlohmann::json& identity) {
   if (!rendezvous) {
     communicator = std::make_unique<distributed::Communicator>();
     return;
   }
-  nlohmann::json common = config::ToJson(context.config);
+  nlohmann::json common = config::ToJson(config);
   for (const std::string& flag : config::FlagsWith(&config::FlagTraits::own_to_each_rank)) common.erase(flag);
   common.update(identity);
   common["build"] = control::BuildId();

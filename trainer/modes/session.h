@@ -28,11 +28,11 @@ struct Session {
   // A collective. Opens the data, on rank 0 first, which makes the indexes that are missing. The other ranks find these
   // on the disk, or are sent those that could not be kept there. `known`: see TaskKind::OpenData, whose errors it
   // throws.
-  tasks::DataSets OpenData(const data::Classes& known = {}) const;
+  tasks::DataSets OpenData(const config::Config& config, const data::Classes& known) const;
 
-  // A collective. Waits for all ranks, checks that `identity`, configuration and build are the same on all of them, and
+  // A collective. Waits for all ranks, checks that `identity`, `config` and build are the same on all of them, and
   // makes the communicator. Throws as ControlPlane::WaitForAll does.
-  void Connect(const nlohmann::json& identity);
+  void Connect(const config::Config& config, const nlohmann::json& identity);
 
   // The orderly end of a run: returns when all ranks have called it.
   void Leave() { control->Leave(); }

@@ -16,17 +16,15 @@
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
-#include "trainer/loop/evaluation.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
-#include "trainer/modes/disk_space.h"
-#include "trainer/modes/require_learnable.h"
+#include "trainer/modes/needs.h"
+#include "trainer/modes/open.h"
 #include "trainer/modes/resume.h"
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/class_balance.h"
 #include "trainer/tasks/data_cache.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
@@ -40,21 +38,20 @@ namespace {
 // The checkpoints of the run. Rank 0 alone reads and writes them; the other ranks learn from it what state.json says.
 class RunCheckpoints {
  public:
-  // A collective. Finds the checkpoint with which the run goes on, and gives `config` its batch sizes.
-  RunCheckpoints(const Session& session, config::Config& config) {
+  // A collective. Finds the checkpoint with which the run goes on.
+  explicit RunCheckpoints(const Session& session) {
     if (session.context.launch.rank == 0) {
       first_.emplace(session.run_directory);
       first_->store.RemoveLeftovers();
-      first_->found = FindCheckpoint(config.run.resume, session.restarted, first_->store);
+      first_->found = FindCheckpoint(session.context.config.run.resume, session.restarted, first_->store);
     }
     const nlohmann::json state = first_ && first_->found ? first_->found->state : nlohmann::json();
     state_ = session.rendezvous == nullptr
                  ? state
                  : nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", state.dump()));
-    KeepSamples(state_, config);
-    const std::string adapted = KeepGlobalBatch(state_, session.context.launch.world_size, config);
-    if (first_ && !adapted.empty()) report::LogInfo(adapted);
   }
+
+  nlohmann::json& state() { return state_; }
 
   // Null on the other ranks.
   checkpoint::AsyncWriter* writer() const { return first_ ? first_->writer.get() : nullptr; }
@@ -126,10 +123,10 @@ void StartAnew(const report::RunDirectory& files) {
   }
 }
 
-void WriteRunFiles(const report::RunDirectory& files, const RunContext& context, const data::Classes& classes,
-                   int64_t first_step) {
-  nlohmann::ordered_json json = config::ToJson(context.config);
-  json[config::kStartKey] = config::StartRecord(context.start, context.config);
+void WriteRunFiles(const report::RunDirectory& files, const RunContext& context, const config::Config& config,
+                   const data::Classes& classes, int64_t first_step) {
+  nlohmann::ordered_json json = config::ToJson(config);
+  json[config::kStartKey] = config::StartRecord(context.start, config);
   json[config::kStartKey]["world_size"] = context.launch.world_size;
   report::WriteConfig(files, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", first_step);
   if (!classes.names.empty()) report::WriteTextFile(files.classes, weights::ClassesText(classes.names));
@@ -157,86 +154,43 @@ std::string DescribeDeterminism(const config::Config& config, const config::Batc
          (unequal ? " or " + std::to_string(fewest + 1) : "") + " on each rank; the same bits on any number of ranks";
 }
 
-report::Banner MakeBanner(const RunContext& context, const loop::Plan& plan, const tasks::DataSets& data,
-                          const torch::nn::Module& model, const report::RunDirectory& files, at::Device device) {
+report::Banner MakeBanner(const config::Config& config, const Session& session, const Opened& run) {
+  const int world_size = session.context.launch.world_size;
   report::Banner banner;
-  banner.model = context.config.model.name;
-  banner.task = tasks::KindOf(context.config).name();
-  for (const auto& parameter : model.parameters()) {
+  banner.model = config.model.name;
+  banner.task = tasks::KindOf(config).name();
+  for (const auto& parameter : run.task->module().parameters()) {
     banner.parameters += parameter.numel();
     if (!parameter.requires_grad()) banner.frozen += parameter.numel();
   }
-  banner.device = device::Describe(device);
-  banner.world_size = context.launch.world_size;
-  banner.deterministic = DescribeDeterminism(context.config, plan.batch, context.launch.world_size);
-  banner.train_samples = plan.train_samples;
-  for (const tasks::DataSplit* split : tasks::ValidationSets(data)) banner.val_samples += split->source->size();
-  if (data.classes.count > 0) banner.classes = weights::Describe(data.classes);
-  banner.global_batch_size = plan.batch.global_batch_size;
-  banner.total_steps = plan.total_steps;
-  banner.epochs = plan.EpochAt(plan.total_steps);
-  banner.run_directory = files.root.string();
+  banner.device = device::Describe(session.device);
+  banner.world_size = world_size;
+  banner.deterministic = DescribeDeterminism(config, run.plan.batch, world_size);
+  banner.train_samples = run.plan.train_samples;
+  for (const tasks::DataSplit* split : tasks::ValidationSets(run.data)) banner.val_samples += split->source->size();
+  if (run.data.classes.count > 0) banner.classes = weights::Describe(run.data.classes);
+  banner.global_batch_size = run.plan.batch.global_batch_size;
+  banner.total_steps = run.plan.total_steps;
+  banner.epochs = run.plan.EpochAt(run.plan.total_steps);
+  banner.run_directory = session.run_directory;
   return banner;
 }
 
-// The stages of a training. Each takes what the one before returns, so that another order does not compile.
-
-// What is known before the ranks meet.
-struct PlannedRun {
-  tasks::DataSets data;
-  std::unique_ptr<tasks::SplitBatches> batches;
-  loop::Plan plan;
-  nlohmann::json kept;  // what state.json keeps beside the progress
-};
-
-PlannedRun PlanRun(const Session& session, int64_t asked_batch_size, RunCheckpoints& checkpoints) {
-  const config::Config& config = session.context.config;
-  const int world = session.context.launch.world_size;
-  tasks::DataSets data = session.OpenData();
-  auto batches = tasks::MakeTrainBatches(*data.train, config, world);
-  const loop::Plan plan = loop::MakePlan(config, data.train->source->size(), world, batches->units(),
-                                         batches->units_per_step(), tasks::NumShards(*data.train));
-  RequireLearnable(config, plan, data);
-  nlohmann::json kept =
-      KeptState(session.context, config, loop::RunIdentity(config, plan, data), data, asked_batch_size);
-  checkpoints.StartWriter(config.run.keep_checkpoints, MetadataOf(config, data));
-  return {std::move(data), std::move(batches), plan, std::move(kept)};
-}
-
-// A collective: the ranks meet, and see that they have planned the same.
-distributed::Communicator& Meet(Session& session, PlannedRun& run) {
-  const RunContext& context = session.context;
-  nlohmann::json common = run.kept.at("run");  // the identity
-  common["data_val_fingerprint"] = tasks::ValFingerprint(run.data);
-  session.Connect(common);
-  if (context.launch.rank == 0 && context.config.run.resume == "none" && !session.restarted) {
+// A collective: the ranks see that they have planned the same.
+distributed::Communicator& Connect(Session& session, const config::Config& config, const nlohmann::json& identity,
+                                   tasks::DataSets& data) {
+  nlohmann::json common = identity;
+  common["data_val_fingerprint"] = tasks::ValFingerprint(data);
+  session.Connect(config, common);
+  if (session.context.launch.rank == 0 && config.run.resume == "none" && !session.restarted) {
     StartAnew(report::RunDirectory(session.run_directory));
   }
-  if (context.config.data.cache == "ram") tasks::KeepInMemory(run.data, session.rendezvous.get());
+  if (config.data.cache == "ram") tasks::KeepInMemory(data, session.rendezvous.get());
   return *session.communicator;
 }
 
-// What learns: the task with its model, and how its steps run.
-struct Learner {
-  std::unique_ptr<tasks::Task> task;
-  std::unique_ptr<loop::StepGraph> step_graph;  // null: steps run unrecorded
-};
-
-Learner MakeLearner(const Session& session, const PlannedRun& run, distributed::Communicator& communicator) {
-  const config::Config& config = session.context.config;
-  auto task = tasks::KindOf(config).MakeTask(config, run.data, session.device);
-  loop::RequireBestMetric(config.run.best_metric, *task);
-  task->UseClassWeights(tasks::ClassWeights(config.optimizer.class_weights, run.data));
-  if (config.ranks.sync_bn) {
-    models::SynchronizeBatchNorm(task->module(), [&communicator](at::Tensor& sums) { communicator.Sum(sums); });
-  }
-  const loop::GraphConditions conditions{
-      .device = session.device, .elastic = run.plan.batch.elastic, .task = task->WhyNotRecorded()};
-  return {std::move(task), loop::MakeStepGraph(config.ranks.cuda_graphs, conditions)};
-}
-
 // Where the run begins or goes on.
-struct Beginning {
+struct StartPoint {
   loop::Progress progress;
   std::string stopped_early;  // why it has ended before its last step; empty: it has not
   bool finished = false;
@@ -244,35 +198,31 @@ struct Beginning {
 
 // Only when all is made is it known that the checkpoint belongs to this run: refusing it has left the directory as it
 // was. Now rank 0 writes the run's first files, and a fresh model takes its initial weights.
-Beginning BeginRun(const Session& session, const PlannedRun& run, const Learner& learner, RunCheckpoints& checkpoints) {
-  const config::Config& config = session.context.config;
-  Beginning beginning;
-  beginning.progress = checkpoints.ProgressOfRun(run.kept, config.data.allow_dataset_change);
-  RequireNoneLeftOut(beginning.progress, run.plan);
-  const int64_t step = beginning.progress.step;
-  beginning.stopped_early = run.plan.WhyStopsEarly(beginning.progress);
-  beginning.finished = step >= run.plan.total_steps || !beginning.stopped_early.empty();
+StartPoint StartRun(const Session& session, const config::Config& config, const Opened& run, const nlohmann::json& kept,
+                    RunCheckpoints& checkpoints) {
+  StartPoint start;
+  start.progress = checkpoints.ProgressOfRun(kept, config.data.allow_dataset_change);
+  RequireNoneLeftOut(start.progress, run.plan);
+  const int64_t step = start.progress.step;
+  start.stopped_early = run.plan.WhyStopsEarly(start.progress);
+  start.finished = step >= run.plan.total_steps || !start.stopped_early.empty();
   checkpoints.DropLater();
-  if (session.context.launch.rank != 0) return beginning;
+  if (session.context.launch.rank != 0) return start;
 
   const report::RunDirectory files(session.run_directory);
-  if (!beginning.finished) {
-    RequireDisk(files.root, DiskNeedsOf(config, *learner.task, run.data.val.has_value()));
-  }
+  if (!start.finished) RequireDisk(files.root, DiskNeedsOf(config, *run.task, run.data.val.has_value()));
   session.control->Enter(control::Phase::kSaving);
-  WriteRunFiles(files, session.context, run.data.classes, step);
+  WriteRunFiles(files, session.context, config, run.data.classes, step);
   tasks::KindOf(config).KeepFiles(config, files.root);
   session.control->Enter(control::Phase::kStarting);
   const bool takes_weights = !config.model.init_weights.empty();
-  if (step == 0 && takes_weights) {
-    weights::BeginWithInitialWeights(config, run.data.classes, learner.task->module());
-  }
-  if (!beginning.finished && !run.plan.WarningOfWarmup().empty()) report::LogWarning(run.plan.WarningOfWarmup());
+  if (step == 0 && takes_weights) weights::BeginWithInitialWeights(config, run.data.classes, run.task->module());
+  if (!start.finished && !run.plan.WarningOfWarmup().empty()) report::LogWarning(run.plan.WarningOfWarmup());
   if (step == 0 && !config.model.freeze.empty() && !takes_weights) {
     report::LogWarning(
         "--freeze keeps weights that were drawn at random: --init_weights=FILE starts from trained ones");
   }
-  return beginning;
+  return start;
 }
 
 // Returns what tells whether this machine goes on; null but on its first rank.
@@ -298,50 +248,56 @@ void SayBadRecords(const Session& session, const tasks::DataSets& data, const re
 }
 
 // Logs where the run begins.
-void Announce(const Session& session, const PlannedRun& run, const Learner& learner, const Beginning& beginning,
+void Announce(const Session& session, const config::Config& config, const Opened& run, const StartPoint& start,
               loop::Reporter& reporter) {
-  const RunContext& context = session.context;
-  const report::RunDirectory files(session.run_directory);
-  reporter.Start(MakeBanner(context, run.plan, run.data, learner.task->module(), files, session.device));
-  if (beginning.finished && context.launch.rank == 0) {
-    report::LogInfo(HowToGoOn(context.config, run.plan, beginning.stopped_early));
+  reporter.Start(MakeBanner(config, session, run));
+  if (start.finished && session.context.launch.rank == 0) {
+    report::LogInfo(HowToGoOn(config, run.plan, start.stopped_early));
   }
-  if (context.config.report.clear_log && !session.restarted && !beginning.finished) reporter.Clear();
-  reporter.Resume(beginning.progress.step, run.plan.EpochAt(beginning.progress.step));
+  if (config.report.clear_log && !session.restarted && !start.finished) reporter.Clear();
+  reporter.Resume(start.progress.step, run.plan.EpochAt(start.progress.step));
 }
 
 }  // namespace
 
-void Train(const RunContext& given) {
-  RunContext context = given;
-  const config::Config& config = context.config;
+void Train(const RunContext& context) {
+  const launch::Launch& launch = context.launch;
   Session session(context);
-  RunCheckpoints checkpoints(session, context.config);
-  PlannedRun run = PlanRun(session, *given.config.batch.batch_size, checkpoints);
-  distributed::Communicator& communicator = Meet(session, run);
-  const Learner learner = MakeLearner(session, run, communicator);
-  const Beginning beginning = BeginRun(session, run, learner, checkpoints);
+  RunCheckpoints checkpoints(session);
+  const config::Config config = ConfigOfRun(context, checkpoints.state());
+  Opened run = Open(config, launch, &session);
+  const nlohmann::json kept = KeptState(context, config, run.plan, run.data);
+  checkpoints.StartWriter(config.run.keep_checkpoints, MetadataOf(config, run.data));
+  distributed::Communicator& communicator = Connect(session, config, kept.at("run"), run.data);
+  MakeTask(config, session.device, run);
+  if (config.ranks.sync_bn) {
+    models::SynchronizeBatchNorm(run.task->module(), [&communicator](at::Tensor& sums) { communicator.Sum(sums); });
+  }
+  const auto step_graph = loop::MakeStepGraph(
+      config.ranks.cuda_graphs,
+      {.device = session.device, .elastic = run.plan.batch.elastic, .task = run.task->WhyNotRecorded()});
+  const StartPoint start = StartRun(session, config, run, kept, checkpoints);
 
   const report::RunDirectory files(session.run_directory);
   loop::Reporter reporter(
-      config.report, context.launch.rank,
-      {.model = config.model.name, .world_size = context.launch.world_size, .total_steps = run.plan.total_steps},
-      context.launch.rank == 0 ? std::optional(files) : std::nullopt,
+      config.report, launch.rank,
+      {.model = config.model.name, .world_size = launch.world_size, .total_steps = run.plan.total_steps},
+      launch.rank == 0 ? std::optional(files) : std::nullopt,
       {.config = config::ToJson(config), .hyperparameters = config::TrainingPart(config)}, HealthOf(session));
-  Announce(session, run, learner, beginning, reporter);
-  loop::Trainer trainer({config, run.plan, run.data, *run.batches, *learner.task, communicator, *session.control,
-                         reporter, files, session.device, learner.step_graph.get(), run.kept},
+  Announce(session, config, run, start, reporter);
+  loop::Trainer trainer({config, run.plan, run.data, *run.batches, *run.task, communicator, *session.control, reporter,
+                         files, session.device, step_graph.get(), kept},
                         checkpoints.writer());
   {
     const std::optional<checkpoint::Snapshot> snapshot = checkpoints.TakeSnapshot();
-    trainer.Restore(beginning.progress, snapshot ? &*snapshot : nullptr);
+    trainer.Restore(start.progress, snapshot ? &*snapshot : nullptr);
   }
-  context.status->rank->step = beginning.progress.step;
+  context.status->rank->step = start.progress.step;
   trainer.ReportStepsTo(&context.status->rank->step);
   const report::RunResult result = trainer.Run();
   SayBadRecords(session, run.data, files);
   session.Leave();
-  reporter.Finish(result, /*keeps_result=*/beginning.finished);
+  reporter.Finish(result, /*keeps_result=*/start.finished);
 }
 
 }  // namespace dtrain::modes

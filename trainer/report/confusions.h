@@ -5,7 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "data/outputs.h"
+
 namespace dtrain::report {
+
+// How both files are known again.
+inline const std::vector<data::Mark> kConfusionMarks = {{"true class,"}, {"class,samples,correct,"}};
 
 // Tasks count confusions for no more classes: nobody reads a larger matrix, and every batch would add to it.
 inline constexpr int64_t kMostClassesConfused = 2000;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "data/error.h"
+#include "data/outputs.h"
 
 namespace dtrain::report {
 
@@ -30,6 +31,9 @@ struct Failure {
 // The JSON has exit_code, kind, message, hint, rank, step (or null), host, pid and time (seconds since 1970), and
 // nothing of the environment. An empty `run_directory` leaves out the first two. A preemption is only printed.
 void ReportFailure(const Failure& failure, const std::filesystem::path& run_directory) noexcept;
+
+// How error.json is known again.
+inline const data::Mark kErrorMark = {"{", "\"exit_code\":"};
 
 // Removes error.json and error.rank*.json of an earlier attempt. Called by rank 0 at the start. Throws StorageError.
 void RemoveErrorFiles(const std::filesystem::path& run_directory);

@@ -16,12 +16,16 @@
 #include <vector>
 
 #include "data/machine/thread.h"
+#include "data/outputs.h"
 #include "trainer/report/gpu_use.h"
 #include "trainer/report/points.h"
 
 struct MHD_Daemon;
 
 namespace dtrain::report {
+
+// How --metrics_file is known again.
+inline const data::Mark kMetricsMark = {"# HELP dtrain_"};
 
 // Prometheus' text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
 class PrometheusText {

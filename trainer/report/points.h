@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "data/outputs.h"
 #include "data/record_source.h"
 
 namespace dtrain::report {
@@ -221,6 +222,9 @@ struct RunResult {
   SpeedUnit speed_unit = SpeedUnit::kImages;
   std::optional<TimeSplit> time_split = std::nullopt;
 };
+
+// How result.json is known again.
+inline const data::Mark kResultMark = {"{", "\"samples_seen\":"};
 
 // Return one line of metrics.jsonl without the newline. Numbers have full precision; NaN and infinities become null.
 // bad_records and empty_samples are written only if they are not 0, samples and samples_of_split only of a limited

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "data/outputs.h"
+
 namespace dtrain::report {
 
 struct Guess {
@@ -30,6 +32,10 @@ std::string CsvLine(const Prediction& prediction, const std::vector<std::string>
 // Returns {"file": …, "top": [{"class": 3, "name": "cat", "probability": 0.9}, …]} or {"file": …, "error": …}.
 std::string JsonLine(const Prediction& prediction, const std::vector<std::string>& names);
 
+// How files of such lines are known again.
+inline const std::vector<data::Mark> kPredictionMarks = {
+    {"file,class_1,name_1,"}, {"{\"file\":", "\"top\":["}, {"{\"file\":", "\"error\":"}};
+
 // What an evaluation found for each sample, as CSV or JSON lines (--predictions) for scripts/report.py and for people.
 struct EvaluatedSample {
   std::string file;                                 // where the sample lies: a path, with " at byte N" in a shard
@@ -39,6 +45,12 @@ struct EvaluatedSample {
   std::vector<Guess> guesses = {};                  // the most probable first; none in a regression
   double value = 0;                                 // the prediction of a regression
 };
+
+// How files of such lines are known again.
+inline const std::vector<data::Mark> kSampleMarks = {{"file,label,prediction,loss"},
+                                                     {"file,text,label,prediction,loss"},
+                                                     {"file,text,pair,label,prediction,loss"},
+                                                     {"{\"file\":", "\"loss\":"}};
 
 // Writes the lines of one table; each function returns a whole line with its line feed.
 class SampleLines {

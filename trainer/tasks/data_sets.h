@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/formats/open_source.h"
+#include "data/pipeline/batch.h"
 #include "data/record_source.h"
 #include "data/sample_decoder.h"
 #include "data/sentences/sentence_split.h"
@@ -27,6 +28,8 @@ struct DataSplit {
   std::vector<data::SentenceText> texts = {};  // of sentences, with --predictions; otherwise empty
   std::string whole = {};                      // fingerprint of the split that this is a part of; empty: it is no part
   std::vector<std::string> groups = {};        // of sentences, with --group_column; otherwise empty
+  // Completes each batch on the host (LoaderOptions::collate); null: nothing is missing.
+  std::function<void(data::Batch& batch)> collate = nullptr;
 
   std::string whole_fingerprint() const { return whole.empty() ? source->fingerprint() : whole; }
 };

@@ -19,7 +19,7 @@ std::string NpyHeader(int64_t rows, int64_t columns) {
                      std::to_string(columns) + "), }";
   text.resize((kBefore + text.size() + kAlignment) / kAlignment * kAlignment - kBefore - 1, ' ');
   text += '\n';
-  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(text.size() % 256) +
+  return kNumpy + std::string("\x01\x00", 2) + static_cast<char>(text.size() % 256) +
          static_cast<char>(text.size() / 256) + text;
 }
 

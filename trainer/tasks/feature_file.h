@@ -14,9 +14,9 @@
 
 namespace dtrain::tasks {
 
-// Files of logits and features have this key in their metadata, and FILE.jsonl begins with the other, so that they are
-// known again and may be replaced.
-inline constexpr char kPredictedBy[] = "predicted_by", kFirstRow[] = "{\"row\":0,";
+// Files of logits and features have this key in their metadata, and FILE.jsonl and FILE.npy begin with the others, so
+// that they are known again and may be replaced.
+inline constexpr char kPredictedBy[] = "predicted_by", kFirstRow[] = "{\"row\":0,", kNumpy[] = "\x93NUMPY";
 
 // Returns FILE.jsonl, which names the rows of --features=FILE.npy.
 std::string RowNamesFile(const std::string& features);

@@ -156,12 +156,13 @@ class ImageClassificationKind : public TaskKind {
                                  at::Device device) const override {
     auto model = MakeModel(config, sizes.num_classes, device);
     weights::Freeze(config.model, HeadName(config.model.name), *model);
-    return std::make_unique<ImageTask>(std::move(model), config, device);
+    return std::make_unique<ImageTask>(std::move(model), sizes.num_classes, config, device);
   }
 
   std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
                                           const DataSizes& /*sizes*/, at::Device device) const override {
-    return std::make_unique<ImageTask>(MakeTrainedModel(config, weights, device), config, device);
+    return std::make_unique<ImageTask>(MakeTrainedModel(config, weights, device),
+                                       weights::NumClassesFor(config, weights), config, device);
   }
 
   void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,

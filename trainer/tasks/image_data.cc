@@ -15,6 +15,7 @@
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/image_mix.h"
 #include "trainer/tasks/open_splits.h"
 #include "trainer/weights/foreign_network.h"
 
@@ -247,6 +248,7 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
     const auto open = [&](const std::string& split, SplitPart part) { return opener.Open(split, part, sets); };
     OpenSplits(config, opener.format(), open, sets);
   }
+  if (sets.train) sets.train->collate = MixBatches(config);
   RequireSizes(config, sets);
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   for (const DataSplit* split : AllSplits(sets)) {

@@ -30,7 +30,32 @@ at::Tensor Blended(const at::Tensor& images, const at::Tensor& others, const at:
   return (images * share(kOwnPixels) + others * share(kOtherPixels)).to(images.scalar_type());
 }
 
+data::ImageSize SizeOf(const at::Tensor& images) {
+  const bool interleaved = images.scalar_type() == at::kByte;  // N×H×W×3, otherwise N×3×H×W
+  return {static_cast<int>(images.size(interleaved ? 2 : 3)), static_cast<int>(images.size(interleaved ? 1 : 2))};
+}
+
 }  // namespace
+
+data::MixOptions MixOptionsOf(const config::ImageConfig& image) {
+  return {image.mixup, image.cutmix, image.mix_prob, image.mix_switch_prob};
+}
+
+std::function<void(data::Batch& batch)> MixBatches(const config::Config& config) {
+  const data::MixOptions options = MixOptionsOf(config.image);
+  if (!options.enabled()) return nullptr;
+  return [options, seed = config.batch.seed, shards = config.batch.elastic_shards](data::Batch& batch) {
+    const data::StepPart& part = batch.part;
+    data::RandomKey key = {.seed = seed, .sample = batch.number, .repeat = part.shard};
+    if (shards) {
+      key.sample = part.step * *shards + part.shard;
+      key.repeat = 0;
+    }
+    key.stream = data::RandomStream::kMix;
+    data::RandomGenerator random(key);
+    AddMix(batch, data::DrawMix(options, SizeOf(batch["images"]), random));
+  };
+}
 
 void AddMix(data::Batch& batch, const data::Mix& mix) {
   const data::CropBox& box = mix.box;

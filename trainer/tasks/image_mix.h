@@ -4,12 +4,20 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <utility>
 
 #include "data/image/mix.h"
 #include "data/pipeline/batch.h"
+#include "trainer/config/config.h"
 
 namespace dtrain::tasks {
+
+data::MixOptions MixOptionsOf(const config::ImageConfig& image);
+
+// Returns what draws the mix of each training batch and adds it (DataSplit::collate); null without --mixup and
+// --cutmix. The draws depend on the part of the step, not on the rank that computes it.
+std::function<void(data::Batch& batch)> MixBatches(const config::Config& config);
 
 // Adds `mix` to a batch on the host, in pinned memory if the images are.
 void AddMix(data::Batch& batch, const data::Mix& mix);

@@ -81,11 +81,6 @@ void UseChannelsLast(torch::nn::Module& model) {
   }
 }
 
-data::ImageSize SizeOf(const at::Tensor& images) {
-  const bool interleaved = images.scalar_type() == at::kByte;  // N×H×W×3, otherwise N×3×H×W
-  return {static_cast<int>(images.size(interleaved ? 2 : 3)), static_cast<int>(images.size(interleaved ? 1 : 2))};
-}
-
 int64_t LargestSize(const config::ImageConfig& image) {
   int64_t largest = image.size;
   const data::SizeSchedule sizes = *data::ParseSizeSchedule(image.size_schedule);
@@ -118,8 +113,10 @@ std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& confi
   return model;
 }
 
-ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device)
+ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, int64_t num_classes, const config::Config& config,
+                     at::Device device)
     : model_(std::move(model)),
+      num_classes_(num_classes),
       precision_(optim::PrecisionNamed(config.precision.name)),
       criterion_(kCriteria.at(config.optimizer.loss)),
       criterion_options_{.label_smoothing = config.optimizer.label_smoothing,
@@ -129,9 +126,7 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
       device_(device),
       preparation_{config.image.mean, config.image.std, config.model.channels_last, PreparedType(device, precision_)},
       normalisation_(device::NormalisationOn(device)),
-      mix_{config.image.mixup, config.image.cutmix, config.image.mix_prob, config.image.mix_switch_prob},
-      seed_(config.batch.seed),
-      elastic_shards_(config.batch.elastic_shards) {
+      mix_(MixOptionsOf(config.image)) {
   optim::AllowTf32(precision_.tf32);
 }
 
@@ -177,26 +172,13 @@ void ImageTask::UseClassWeights(const std::vector<double>& weights) {
   if (!weights.empty()) criterion_options_.class_weights = at::tensor(weights, at::kFloat).to(device_);
 }
 
-// The draws depend on the part of the step, not on the rank that computes it.
-data::Batch ImageTask::Prepared(data::Batch batch) const {
-  if (!mix_.enabled()) return batch;
-  data::RandomKey key = {.seed = seed_, .sample = batch.number, .repeat = batch.part.shard};
-  if (elastic_shards_) {
-    key.sample = batch.part.step * *elastic_shards_ + batch.part.shard;
-    key.repeat = 0;
-  }
-  key.stream = data::RandomStream::kMix;
-  data::RandomGenerator random(key);
-  AddMix(batch, data::DrawMix(mix_, SizeOf(batch["images"]), random));
-  return batch;
-}
-
 data::Batch ImageTask::RandomBatch(int64_t samples) const {
   data::Batch batch;
   batch.tensors["images"] = at::randint(256, {samples, largest_size_, largest_size_, 3}, at::kByte);
-  batch.tensors["labels"] = at::randint(NumClasses(), {samples}, at::kLong);
-  batch.tensors["index"] = at::arange(samples);
-  return data::CopyToDevice(Prepared(std::move(batch)), device_);
+  batch.tensors["labels"] = at::randint(num_classes_, {samples}, at::kLong);
+  batch.on_host["index"] = at::arange(samples);
+  if (mix_.enabled()) AddMix(batch, {});
+  return data::CopyToDevice(std::move(batch), device_);
 }
 
 at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
@@ -211,13 +193,10 @@ at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
   return pixels.mul(255).round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
 }
 
-int64_t ImageTask::NumClasses() const { return model_->parameters().back().size(0); }  // the classifier comes last
-
 int64_t ImageTask::NumFeatures() const { return model_->NumFeatures(); }
 
 int64_t ImageTask::NumConfusions() const {
-  const int64_t classes = NumClasses();
-  return counts_confusions_ && classes <= report::kMostClassesConfused ? classes * classes : 0;
+  return counts_confusions_ && num_classes_ <= report::kMostClassesConfused ? num_classes_ * num_classes_ : 0;
 }
 
 int64_t ImageTask::num_evaluation_sums() const { return NumConfusions() + kNumEvaluationSums; }
@@ -250,7 +229,7 @@ report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
   const auto percent = [sum](EvaluationSum hits) { return 100 * sum[hits] / sum[kSamples]; };
   report::Metrics metrics = {
       {"top1", percent(kTop1), /*decimals=*/2, /*higher_is_better=*/true, "  top1", /*table_decimals=*/3}};
-  if (NumClasses() > kTop5Classes) {  // of five classes one is always among the first five
+  if (num_classes_ > kTop5Classes) {  // of five classes one is always among the first five
     metrics.push_back(
         {"top5", percent(kTop5), /*decimals=*/2, /*higher_is_better=*/true, "    top5", /*table_decimals=*/2});
   }

@@ -45,12 +45,12 @@ using Criterion = at::Tensor (*)(const at::Tensor& logits, const MixedLabels& la
 
 class ImageTask : public Task {
  public:
-  ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device);
+  // `num_classes` are the outputs of the model. Training batches come with their mix (MixBatches).
+  ImageTask(std::shared_ptr<models::ImageModel> model, int64_t num_classes, const config::Config& config,
+            at::Device device);
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
-  // Draws mixup and CutMix for a batch. It would be wasted on a batch to be evaluated, but do no harm.
-  data::Batch Prepared(data::Batch batch) const override;
   LossSums Loss(const data::Batch& batch) override;
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
   bool weight_varies() const override { return criterion_options_.class_weights.defined(); }
@@ -84,10 +84,10 @@ class ImageTask : public Task {
   at::Tensor Normalised(const at::Tensor& images) const;
   at::Tensor LogitsOfNormalised(const at::Tensor& images);
   LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
-  int64_t NumClasses() const;
   int64_t NumConfusions() const;  // classes², or 0 if they are not counted
 
   std::shared_ptr<models::ImageModel> model_;
+  int64_t num_classes_;
   const optim::Precision& precision_;
   Criterion criterion_;
   CriterionOptions criterion_options_;
@@ -96,8 +96,6 @@ class ImageTask : public Task {
   data::ImagePreparation preparation_;
   data::DeviceNormalisation normalisation_;
   data::MixOptions mix_;
-  int64_t seed_;
-  std::optional<int64_t> elastic_shards_;
   bool counts_confusions_ = false;
   OutputsObserver observer_;
 };

@@ -108,7 +108,7 @@ class Predictor {
       : config_(config),
         files_(InputPaths(config.run.input)),
         model_(MakeTrainedModel(config, weights, device)),
-        task_(model_, config, device),
+        task_(model_, weights::NumClassesFor(config, weights), config, device),
         names_(KindOf(config).ClassesOf(config, weights).names) {
     model_->eval();
     if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty()) report::LogInfo(ignored);
@@ -235,7 +235,7 @@ void PredictPixels(const config::Config& config, at::Device device) {
   report::LogInfo("predicting with " + weights.origin);
   const auto model = MakeTrainedModel(config, weights, device);
   model->eval();
-  ImageTask task(model, config, device);
+  ImageTask task(model, weights::NumClassesFor(config, weights), config, device);
 
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> logits;

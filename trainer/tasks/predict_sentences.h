@@ -4,9 +4,14 @@
 
 #include <c10/core/Device.h>
 
+#include "data/outputs.h"
 #include "trainer/config/config.h"
 
 namespace dtrain::tasks {
+
+// How a table of predictions is known again.
+inline const std::vector<data::Mark> kSentenceMarks = {
+    {"text,prediction"}, {"text,pair,prediction"}, {"{\"text\":", "\"prediction\":"}, {"{\"text\":", "\"error\":"}};
 
 // --output names FILE.csv or FILE.jsonl for texts in FILE.tsv, .csv, .jsonl or .txt: a line for each text with the
 // text, the predicted class and the probability of each class, or the predicted number. FILE.safetensors is for the

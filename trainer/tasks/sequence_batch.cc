@@ -55,8 +55,8 @@ data::Batch PreparedSequences(const data::Batch& rows, const models::TextShape& 
   data::Batch prepared;
   prepared.number = rows.number;
   prepared.part = rows.part;
-  prepared.tensors = {{"index", rows["index"]},
-                      {kPreparedIds, sequences.ids},
+  prepared.on_host["index"] = rows["index"];
+  prepared.tensors = {{kPreparedIds, sequences.ids},
                       {kPositions, sequences.positions},
                       {kCounts, CountsTensor(terms, tokens, sequences.ids.numel() - tokens, empty_rows)}};
   if (sequences.token_types.defined()) prepared.tensors[kTypes] = sequences.token_types;

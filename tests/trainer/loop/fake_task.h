@@ -33,9 +33,13 @@ class FakeTask : public tasks::Task {
   torch::nn::Module& module() override { return model_; }
   at::Device device() const override { return at::kCPU; }
 
+  data::Batch Prepared(data::Batch batch) const override {
+    batch.tensors["places"] = batch["index"];
+    return batch;
+  }
   tasks::LossSums Loss(const data::Batch& batch) override {
-    FakeSamples samples(batch["index"]);
-    samples.target.masked_fill_(batch["index"].eq(poisoned), 1e6);
+    FakeSamples samples(batch["places"]);
+    samples.target.masked_fill_(batch["places"].eq(poisoned), 1e6);
     draws.push_back(at::rand({1}).item<float>());
     const at::Tensor error = samples.features.to(at::kFloat).mv(model_.weight) - samples.target.to(at::kFloat);
     const at::Tensor weight = samples.weight.to(at::kFloat);

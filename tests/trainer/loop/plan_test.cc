@@ -10,6 +10,7 @@
 #include "tests/message_of.h"
 #include "tests/words.h"
 #include "trainer/config/command_line.h"
+#include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/loop/training_state.h"
 
@@ -20,7 +21,8 @@ constexpr int64_t kImageNet = 1'281'167;
 
 // The plan of a training whose units are its samples.
 Plan Planned(const std::string& flags, int64_t samples = 100, int world_size = 1) {
-  const config::Config config = config::ParseCommandLine(Words(flags)).config;
+  config::Config config = config::ParseCommandLine(Words(flags)).config;
+  config::Resolve(config, world_size);
   return MakePlan(config, samples, world_size, samples,
                   config::ResolveBatch(config.batch, world_size).global_batch_size);
 }
@@ -103,6 +105,7 @@ TEST(Plan, StepsAreExactInAnyRun) {
       for (const int64_t hundredths : {110LL, 230LL, 240LL, 3000LL, 9000LL}) {
         config::Config config;
         config.batch.batch_size = global_batch;
+        config.optimizer.lr = 0.1;
         config.batch.epochs = static_cast<double>(hundredths) / 100;
         const Plan plan = MakePlan(config, samples, 1, samples, global_batch);
         const auto expected = static_cast<int64_t>(Wide{hundredths} * samples / (100 * Wide{global_batch}));

@@ -28,14 +28,14 @@ constexpr bool kRequired = true;
 data::Batch BatchOf(int64_t rows, float value) {
   data::Batch batch;
   batch.tensors["x"] = at::full({rows, 2}, value);
-  batch.tensors["index"] = at::arange(rows);
+  batch.on_host["index"] = at::arange(rows);
   return batch;
 }
 
 // The step adds learning rate × Σx to a total.
 struct Steps {
   explicit Steps(std::function<void()> on_record = nullptr, bool has_room = true, bool required = false)
-      : graph(MakeGraphs(std::move(on_record), has_room), at::kCPU, required) {}
+      : graph(MakeGraphs(std::move(on_record), has_room), required) {}
 
   std::unique_ptr<device::DeviceGraphs> MakeGraphs(std::function<void()> on_record, bool has_room) {
     struct Graphs : FakeGraphs {
@@ -54,7 +54,8 @@ struct Steps {
   }
 
   void Run(int64_t rows, float value, double learning_rate) {
-    graph.Run(BatchOf(rows, value), learning_rate, [total = total](const data::Batch& batch, const at::Tensor& rate) {
+    rate.fill_(learning_rate);
+    graph.Run(BatchOf(rows, value), [total = total, rate = rate](const data::Batch& batch) {
       at::Tensor(total).add_(batch["x"].sum() * rate);
     });
   }
@@ -63,7 +64,7 @@ struct Steps {
   }
   float Total() const { return total.item<float>(); }
 
-  at::Tensor total = at::zeros({});
+  at::Tensor total = at::zeros({}), rate = at::ones({});
   FakeGraphs::Counts counts;
   FakeGraphs* fake = nullptr;
   StepGraph graph;
@@ -145,7 +146,8 @@ TEST(StepGraph, RaggedTextIsReplayed) {
       data::Batch batch;
       batch.tensors["x"] = at::empty({static_cast<int64_t>(std::ceil(longest / 8))});
       batch.part = {.step = i / micro_steps, .micro_step = i % micro_steps, .micro_steps = micro_steps};
-      steps.graph.Run(batch, 1, [](const data::Batch&, const at::Tensor&) {});
+      batch.on_host["index"] = at::arange(32);
+      steps.graph.Run(batch, [](const data::Batch&) {});
       if (i >= kMicroSteps / 2) replayed += steps.graph.replayed();
     }
     EXPECT_GE(replayed, 0.95 * kMicroSteps / 2) << mean;
@@ -191,9 +193,8 @@ TEST(StepGraph, AnotherTypeIsAnotherShape) {
   const auto run = [&](at::ScalarType type) {
     data::Batch batch = BatchOf(2, 1);
     batch.tensors["x"] = batch["x"].to(type);
-    steps.graph.Run(batch, 1, [total = steps.total](const data::Batch& given, const at::Tensor& rate) {
-      at::Tensor(total).add_(given["x"].sum() * rate);
-    });
+    steps.graph.Run(batch,
+                    [total = steps.total](const data::Batch& given) { at::Tensor(total).add_(given["x"].sum()); });
   };
   for (int i = 0; i < 5; ++i) run(at::kFloat);
   run(at::kByte);
@@ -208,7 +209,7 @@ TEST(StepGraph, EachPartOfAStepHasAGraphOfItsOwn) {
   for (int64_t i = 0; i < 15; ++i) {
     data::Batch batch = BatchOf(1, 1);
     batch.part = {.step = i / 3, .micro_step = i % 3, .micro_steps = 3};
-    steps.graph.Run(batch, 1, [part = batch.part, total = steps.total](const data::Batch&, const at::Tensor&) {
+    steps.graph.Run(batch, [part = batch.part, total = steps.total](const data::Batch&) {
       at::Tensor(total).add_(part.first() ? 1 : part.last() ? 100 : 10);
     });
   }
@@ -222,8 +223,8 @@ TEST(StepGraph, AnotherNumberOfSamplesIsAnotherShape) {
   const auto run = [&](int64_t samples) {
     data::Batch batch;
     batch.tensors["x"] = at::ones({12});
-    batch.tensors["index"] = at::empty({samples}, at::TensorOptions(at::kMeta));
-    steps.graph.Run(batch, 1, [total = steps.total](const data::Batch& given, const at::Tensor&) {
+    batch.on_host["index"] = at::arange(samples);
+    steps.graph.Run(batch, [total = steps.total](const data::Batch& given) {
       at::Tensor(total).add_(static_cast<double>(given.size()));
     });
   };

@@ -22,6 +22,7 @@
 #include "tests/temporary_folder.h"
 #include "tests/trainer/distributed/ranks_in_threads.h"
 #include "trainer/loop/trainer.h"
+#include "trainer/tasks/image_mix.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/tasks/sentence_task.h"
@@ -117,7 +118,7 @@ std::unique_ptr<tasks::Task> ImageTaskOf(const Watched& watched) {
     models::UseNormKernels(*model, models::stand_in::kKernels);
     models::UseDepthwiseKernels(*model, models::stand_in::kDepthwiseKernels);
   }
-  return std::make_unique<tasks::ImageTask>(std::move(model), watched.config, at::kCPU);
+  return std::make_unique<tasks::ImageTask>(std::move(model), kSmallest.classes, watched.config, at::kCPU);
 }
 
 template <typename TaskType, typename Model>
@@ -171,13 +172,14 @@ std::set<std::string> ForbiddenOnRank(const Watched& watched, distributed::Commu
   tasks::DataSets data;
   data.train = tasks::DataSplit{.name = "train",
                                 .source = std::make_unique<RowNumbers>(),
-                                .decoder = std::make_unique<RowDecoder>(RowsFor(config.run.task))};
+                                .decoder = std::make_unique<RowDecoder>(RowsFor(config.run.task)),
+                                .collate = tasks::MixBatches(config)};
   const auto batches = tasks::MakeTrainBatches(*data.train, config, communicator.world_size());
   const Plan plan =
       MakePlan(config, kSmallest.rows, communicator.world_size(), batches->units(), batches->units_per_step());
   Reporter reporter(config.report, /*rank=*/1, {.model = "small", .total_steps = plan.total_steps}, std::nullopt);
   std::set<std::string> forbidden;
-  StepGraph graph(std::make_unique<WatchedGraphs>(forbidden), at::kCPU, /*required=*/true);
+  StepGraph graph(std::make_unique<WatchedGraphs>(forbidden), /*required=*/true);
   const TemporaryFolder folder;
   const report::RunDirectory files(folder.path());
   Trainer trainer({config, plan, data, *batches, *task, communicator, control, reporter, files, at::kCPU, &graph,
@@ -254,7 +256,7 @@ TEST(StepOperators, OfText) {
 TEST(StepOperators, WhatWaitsIsFound) {
   const at::Tensor x = at::tensor({3.0F, 0.0F, 4.0F}), mask = x.gt(0);
   data::Batch host;
-  host.tensors["index"] = at::arange(3);
+  host.on_host["index"] = at::arange(3);
   using Work = std::function<void()>;
   for (const auto& [work, wanted] : std::vector<std::pair<Work, std::string>>{
            {[&] { x.sum().item<float>(); }, "aten::_local_scalar_dense is not"},

@@ -179,7 +179,7 @@ TEST(Trainer, RecordedStepsHaveTheSameBits) {
     distributed::Communicator alone;
     control::ControlPlane control([] { return false; });
     FakeGraphs::Counts counts;
-    StepGraph graph(std::make_unique<FakeGraphs>(&counts), at::kCPU, /*required=*/true);
+    StepGraph graph(std::make_unique<FakeGraphs>(&counts), /*required=*/true);
     const Trained recorded = TrainOneRank(config, alone, control, folder.path(), &graph);
     EXPECT_TRUE(at::equal(recorded.weight, plain.weight)) << recorded.weight << plain.weight;
     EXPECT_EQ(recorded.draws, plain.draws);

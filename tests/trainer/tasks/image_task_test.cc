@@ -25,7 +25,9 @@ config::Config ConfigOf() {
   return config;
 }
 
-ImageTask TaskOf(const config::Config& config) { return {MakeModel(config, kClasses, at::kCPU), config, at::kCPU}; }
+ImageTask TaskOf(const config::Config& config) {
+  return {MakeModel(config, kClasses, at::kCPU), kClasses, config, at::kCPU};
+}
 
 TEST(ImageTask, AStepDoesNotWaitForTheDevice) {
   for (const double mixup : {0.0, 0.2}) {
@@ -125,11 +127,12 @@ TEST(ImageTask, TrainingCountsItsHits) {
 TEST(ImageTask, PicturesAreWhatTheNetworkSees) {
   config::Config config = ConfigOf();
   const ImageTask task = TaskOf(config);
-  const data::Batch batch = task.RandomBatch(kImages);
+  data::Batch batch = task.RandomBatch(kImages);
   EXPECT_TRUE(at::equal(task.Pictures(batch), batch["images"]));
   config.image.mixup = 1;
   const ImageTask mixing = TaskOf(config);
-  const at::Tensor mixed = mixing.Pictures(mixing.Prepared(batch));
+  MixBatches(config)(batch);
+  const at::Tensor mixed = mixing.Pictures(batch);
   EXPECT_EQ(mixed.sizes(), batch["images"].sizes());
   EXPECT_FALSE(at::equal(mixed, batch["images"]));
 }

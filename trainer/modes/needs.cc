@@ -1,18 +1,24 @@
-#include "trainer/modes/disk_space.h"
+#include "trainer/modes/needs.h"
+
+#include <ATen/DeviceAccelerator.h>
 
 #include <cstdio>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "data/machine/limits.h"
 #include "trainer/errors.h"
 #include "trainer/optim/make_optimizer.h"
+#include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::modes {
 namespace {
 namespace fs = std::filesystem;
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 std::string Size(double bytes) {
   constexpr double kMiB = 1024.0 * 1024.0, kManyMiB = 10'000;
@@ -34,7 +40,44 @@ double KeptBytes(const fs::path& run_directory) {
   return bytes;
 }
 
+// The memory in bytes that the ranks of this machine could have at most, as far as it is known; on a GPU, a rank.
+double MemoryOf(at::Device device) {
+  if (device.is_cpu()) return static_cast<double>(data::AvailableMemory());
+  return static_cast<double>(at::accelerator::getMemoryInfo(device.index()).second);
+}
+
 }  // namespace
+
+double MemoryNeedOf(const config::Config& config, tasks::Task& task, const config::BatchSizes& batch) {
+  const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
+  double weights = 0;
+  double gradients = 0;
+  for (const at::Tensor& weight : task.module().parameters()) weights += static_cast<double>(weight.nbytes());
+  for (const auto& [name, parameter] : parameters) gradients += static_cast<double>(parameter.nbytes());
+  const double state =
+      weights + gradients + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
+  const double average = config.optimizer.ema_decay > 0 ? weights : 0;
+  constexpr double kSumsOfShards = 4;  // see distributed::ShardSum
+  const double sums = batch.elastic ? kSumsOfShards * gradients : 0;
+  const auto element = static_cast<double>(c10::elementSize(optim::PrecisionNamed(config.precision.name).products));
+  return state + average + sums +
+         element * static_cast<double>(task.CostOfSample().activation_elements) * static_cast<double>(batch.batch_size);
+}
+
+// A rank that was named by hand or by another launcher may be of other machines, which the memory of this one does not
+// judge.
+void RequireMemory(double needed, const launch::Launch& launch, at::Device device) {
+  const bool is_all_here = launch.launcher == "single" || launch.spawns == launch.world_size;
+  if (!is_all_here) return;
+  if (device.is_cpu()) needed *= launch.local_world_size;
+  const double there = MemoryOf(device);
+  if (needed <= there) return;
+  char text[160];
+  std::snprintf(text, sizeof(text), "training needs about %.1f GiB of memory, and %s has %.1f GiB", needed / kGiB,
+                device.is_cpu() ? "this machine" : "the GPU", there / kGiB);
+  throw Error(ExitCode::kOutOfMemory, text,
+              "lower --batch_size (--grad_accum_steps keeps the global batch), --image_size or --tokens_per_sample");
+}
 
 DiskNeeds DiskNeedsOf(const config::Config& config, tasks::Task& task, bool validates) {
   const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());

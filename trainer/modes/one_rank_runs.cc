@@ -1,10 +1,13 @@
-// --mode=export: writes weights under the names and in the files of other programs. No model is run.
+// --mode=predict and --mode=export, on one rank. The first writes a table for people, or the model's outputs for
+// tensors, which bypass all decoding so that the model can be compared with other frameworks. The second writes weights
+// under the names and in the files of other programs, and runs no model. The task's kind knows how.
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "data/outputs.h"
 #include "models/registry.h"
+#include "trainer/device/device.h"
 #include "trainer/errors.h"
 #include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
@@ -56,15 +59,27 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
   return weights::ReadRunWeights(folder, which);
 }
 
+void RequireOneRank(const RunContext& context) {
+  if (context.launch.world_size == 1) return;
+  throw UsageError("--mode=" + context.config.run.mode + " runs on one rank",
+                   "leave out --nproc_per_node and the launcher");
+}
+
 }  // namespace
 
+void Predict(const RunContext& context) {
+  RequireOneRank(context);
+  device::UseShareOfCores(context.launch);
+  const config::Config& config = context.config;
+  const at::Device device = device::DeviceOf(context.launch, config.ranks.backend, config.precision.name);
+  OpenLog(context);
+  tasks::KindOf(config).Predict(config, device);
+}
+
 void Export(const RunContext& context) {
+  RequireOneRank(context);
+  OpenLog(context);
   config::Config config = context.config;
-  if (context.launch.world_size > 1) {
-    throw UsageError("--mode=export runs on one rank", "leave out --nproc_per_node and the launcher");
-  }
-  report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
-  for (const std::string& note : context.notes) report::LogInfo(note);
   const bool is_file = ExportsFile(config.run.output);
   weights::TrainedWeights weights = ReadExported(config);
   report::LogInfo((config.run.dry_run ? "would export " : "exporting ") + weights.origin + " to " + config.run.output);

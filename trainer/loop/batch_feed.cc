@@ -1,4 +1,6 @@
-#include "trainer/loop/run_quarantine.h"
+#include "trainer/loop/batch_feed.h"
+
+#include <utility>
 
 #include "trainer/report/log.h"
 
@@ -17,5 +19,20 @@ std::unique_ptr<data::Quarantine> MakeRunQuarantine(const tasks::DataSplit& spli
   };
   return std::make_unique<data::Quarantine>(size, std::move(options));
 }
+
+BatchFeed::BatchFeed(const tasks::DataSplit& split, const tasks::Task& task, const config::Config& config,
+                     data::BatchProvider batches, data::BadRecordPolicy bad_records, int64_t first_batch,
+                     data::Quarantine& quarantine)
+    : loader_(*split.source, *split.decoder, std::move(batches),
+              {.decode_threads = config.data.workers,
+               .prefetch_batches = config.data.prefetch_batches,
+               .pin_memory = !task.device().is_cpu(),
+               .bad_records = bad_records,
+               .seed = config.batch.seed,
+               .first_batch = first_batch,
+               .collate = split.collate},
+              &quarantine),
+      feed_(loader_, data::MakeTransport(task.device()),
+            [&task](data::Batch batch) { return task.Prepared(std::move(batch)); }) {}
 
 }  // namespace dtrain::loop
