@@ -1,10 +1,11 @@
-// B0 is a table of stages; the other members scale that table.
+// B0 is a table of stages, which B1 to B7 scale; each member of V2 has a table of its own.
 #include "models/efficientnet.h"
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <iterator>
@@ -13,16 +14,16 @@
 
 #include "models/family.h"
 #include "models/image_weight_names.h"
+#include "models/renaming.h"
 
 namespace dtrain::models {
 namespace {
 
-struct Stage {
-  int64_t expansion, kernel_size, stride, in_channels, out_channels, blocks;
-};
+using Stages = std::vector<EfficientNetStage>;
 
-constexpr Stage kStages[] = {{1, 3, 1, 32, 16, 1},  {6, 3, 2, 16, 24, 2},   {6, 5, 2, 24, 40, 2},  {6, 3, 2, 40, 80, 3},
-                             {6, 5, 1, 80, 112, 3}, {6, 5, 2, 112, 192, 4}, {6, 3, 1, 192, 320, 1}};
+constexpr EfficientNetStage kFirstVersion[] = {{1, 3, 1, 32, 16, 1},  {6, 3, 2, 16, 24, 2},  {6, 5, 2, 24, 40, 2},
+                                               {6, 3, 2, 40, 80, 3},  {6, 5, 1, 80, 112, 3}, {6, 5, 2, 112, 192, 4},
+                                               {6, 3, 1, 192, 320, 1}};
 constexpr int64_t kHeadExpansion = 4;
 constexpr int64_t kSqueeze = 4;  // divides the channels of the block's input, not of its expansion
 
@@ -34,19 +35,25 @@ int64_t Channels(int64_t base, double width) {
   return static_cast<double>(nearest) < 0.9 * wanted ? nearest + kMultiple : nearest;
 }
 
-int64_t Blocks(int64_t base, double depth) {
-  return static_cast<int64_t>(std::ceil(static_cast<double>(base) * depth));
+// Returns the stages of B0 with factors on channels and blocks.
+Stages Scaled(double width, double depth) {
+  Stages stages(std::begin(kFirstVersion), std::end(kFirstVersion));
+  for (EfficientNetStage& stage : stages) {
+    stage.in_channels = Channels(stage.in_channels, width);
+    stage.out_channels = Channels(stage.out_channels, width);
+    stage.blocks = static_cast<int64_t>(std::ceil(static_cast<double>(stage.blocks) * depth));
+  }
+  return stages;
 }
 
-std::vector<int64_t> BlocksPerStage(const EfficientNetOptions& options) {
-  std::vector<int64_t> blocks;
-  for (const Stage& stage : kStages) blocks.push_back(Blocks(stage.blocks, options.depth));
-  return blocks;
-}
-
-// Returns the number of the inputs of the classifier.
-int64_t HeadChannels(const EfficientNetOptions& options) {
-  return kHeadExpansion * Channels(std::rbegin(kStages)->out_channels, options.width);
+// Returns the stages of V2 with these output channels, blocks, and strides from the fourth stage on. Three are fused.
+Stages SecondVersion(const std::vector<int64_t>& channels, const std::vector<int64_t>& blocks) {
+  constexpr int64_t kExpansions[] = {1, 4, 4, 4, 6, 6, 6}, kStrides[] = {1, 2, 2, 2, 1, 2, 1};
+  Stages stages;
+  for (size_t i = 0; i < channels.size(); ++i) {
+    stages.push_back({kExpansions[i], 3, kStrides[i], channels[i > 0 ? i - 1 : 0], channels[i], blocks[i], i < 3});
+  }
+  return stages;
 }
 
 constexpr char kConfigFields[] = R"({
@@ -62,20 +69,20 @@ constexpr char kConfigFields[] = R"({
 
 // Returns the blocks that halve an odd number of rows of an image, which TensorFlow pads on both sides, and Hugging
 // Face if the block is in its list `depthwise_padding`.
-std::vector<int64_t> OddBlocks(const EfficientNetOptions& options, int64_t side) {
+std::vector<int64_t> OddBlocks(const Stages& stages, int64_t side) {
   std::vector<int64_t> odd;
   int64_t rows = (side + 1) / 2, block = 0;
-  for (const Stage& stage : kStages) {
+  for (const EfficientNetStage& stage : stages) {
     if (stage.stride == 2 && rows % 2 != 0) odd.push_back(block);
     rows = (rows + stage.stride - 1) / stage.stride;
-    block += Blocks(stage.blocks, options.depth);
+    block += stage.blocks;
   }
   return odd;
 }
 
-std::string ConfigFieldsOf(const EfficientNetOptions& options, int64_t image_size) {
+std::string ConfigFieldsOf(const EfficientNetOptions& options, double width, double depth, int64_t image_size) {
   std::string padding;
-  for (const int64_t block : OddBlocks(options, image_size)) {
+  for (const int64_t block : OddBlocks(options.stages, image_size)) {
     padding += (padding.empty() ? "" : ", ") + std::to_string(block);
   }
   char fields[200];
@@ -83,7 +90,7 @@ std::string ConfigFieldsOf(const EfficientNetOptions& options, int64_t image_siz
       fields, sizeof fields,
       R"({"width_coefficient": [%.1f], "depth_coefficient": [%.1f], "hidden_dim": [%lld], "depthwise_padding": )"
       R"([[%s]]})",
-      options.width, options.depth, static_cast<long long>(HeadChannels(options)), padding.c_str());
+      width, depth, static_cast<long long>(options.head_channels), padding.c_str());
   return fields;
 }
 
@@ -129,11 +136,8 @@ NamedWeights NamesOf(const NamedWeights& weights, const Model& model, std::strin
   return naming == "timm" ? ToTimm(weights, model.norm_epsilon - model.timm_norm_epsilon) : weights;
 }
 
-// Returns a member of the family without its name.
-Model Member(const EfficientNetOptions& options, int64_t image_size) {
-  char description[64];
-  std::snprintf(description, sizeof description, "EfficientNet of width %.1f and depth %.1f", options.width,
-                options.depth);
+Model Member(const std::string& name, const std::string& description, const EfficientNetOptions& options,
+             int64_t image_size) {
   const auto make = [options](const ImageModelOptions& given) {
     EfficientNetOptions scaled = options;
     scaled.num_classes = given.num_classes;
@@ -142,14 +146,18 @@ Model Member(const EfficientNetOptions& options, int64_t image_size) {
     return std::make_shared<EfficientNet>(scaled);
   };
   const auto fits = [options](const WeightShapes& weights) {
-    const auto head = weights.find("features.8.0.weight");
-    return head != weights.end() && !head->second.empty() && head->second[0] == HeadChannels(options) &&
-           HaveBlocks(weights, "features.", BlocksPerStage(options));
+    const Stages& stages = options.stages;
+    std::vector<int64_t> blocks;
+    for (const EfficientNetStage& stage : stages) blocks.push_back(stage.blocks);
+    const std::vector<int64_t> head = {options.head_channels, stages.back().out_channels, 1, 1};
+    return SizesIn(weights, "features." + std::to_string(stages.size() + 1) + ".0.weight") == head &&
+           HaveBlocks(weights, "features.", blocks);
   };
-  return {.name = {},
-          .description = description,
+  return {.name = name,
+          .description = description + (options.pads_as_tensorflow ? ", padded as in TensorFlow" : ""),
           .image_size = image_size,
           .norm_epsilon = options.norm.epsilon,
+          .timm_norm_epsilon = options.pads_as_tensorflow ? options.norm.epsilon : 1e-5,
           .make = make,
           .fits = fits};
 }
@@ -183,38 +191,49 @@ MbConvImpl::MbConvImpl(const Options& options) : options_(options) {
   const int64_t expanded = Channels(options.in_channels * options.expansion, 1);
   const auto silu = Activation::kSilu;
   torch::nn::ModuleList block;
-  if (expanded != options.in_channels) {
+  const Conv2dOptions filter = {.in_channels = options.fused ? options.in_channels : expanded,
+                                .out_channels = expanded,
+                                .kernel_size = options.kernel_size,
+                                .stride = options.stride,
+                                .groups = options.fused ? 1 : expanded,
+                                .pads_as_tensorflow = options.pads_as_tensorflow};
+  if (options.fused) {
+    expand_ = ConvNorm(filter, options.norm, silu);
+    block->push_back(expand_);
+  } else if (expanded != options.in_channels) {
     expand_ = ConvNorm(Conv2dOptions{options.in_channels, expanded, 1}, options.norm, silu);
     block->push_back(expand_);
   }
-  filter_ = ConvNorm(Conv2dOptions{.in_channels = expanded,
-                                   .out_channels = expanded,
-                                   .kernel_size = options.kernel_size,
-                                   .stride = options.stride,
-                                   .groups = expanded,
-                                   .pads_as_tensorflow = options.pads_as_tensorflow},
-                     options.norm, silu);
-  weigh_ = SqueezeExcitation(expanded, std::max<int64_t>(1, options.in_channels / kSqueeze));
-  project_ = ConvNorm(Conv2dOptions{expanded, options.out_channels, 1}, options.norm, Activation::kNone);
-  block->push_back(filter_);
-  block->push_back(weigh_);
-  block->push_back(project_);
+  if (!options.fused) {
+    filter_ = ConvNorm(filter, options.norm, silu);
+    weigh_ = SqueezeExcitation(expanded, std::max<int64_t>(1, options.in_channels / kSqueeze));
+    block->push_back(filter_);
+    block->push_back(weigh_);
+  }
+  if (!options.fused || options.expansion != 1) {
+    project_ = ConvNorm(Conv2dOptions{expanded, options.out_channels, 1}, options.norm, Activation::kNone);
+    block->push_back(project_);
+  }
   register_module("block", block);
 }
 
 Forked MbConvImpl::forward(const Forked& x_NCHW) {
-  const at::Tensor expanded = expand_ ? expand_(x_NCHW.main).main : x_NCHW.main;
-  const at::Tensor y = filter_->Excited(expanded, [this](const at::Tensor& means) { return weigh_(means); });
-  if (options_.stride != 1 || options_.in_channels != options_.out_channels) return project_(y);
+  at::Tensor y = expand_ ? expand_(x_NCHW.main).main : x_NCHW.main;
+  if (filter_) y = filter_->Excited(y, [this](const at::Tensor& means) { return weigh_(means); });
+  const bool has_shortcut = options_.stride == 1 && options_.in_channels == options_.out_channels;
+  if (!has_shortcut) return project_ ? project_(y) : Forked{y, y};
   at::Tensor factors_N111;
   if (is_training() && options_.drop_path > 0 && !y.is_meta()) factors_N111 = DropSamples(y, options_.drop_path);
-  return project_->Add(y, x_NCHW.shortcut, factors_N111);
+  if (project_) return project_->Add(y, x_NCHW.shortcut, factors_N111);
+  if (factors_N111.defined()) y = y * factors_N111;
+  if (!y.is_meta()) y = y + x_NCHW.shortcut;
+  return {y, y};
 }
 
 EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(options.dropout) {
   const auto silu = Activation::kSilu;
   torch::nn::ModuleList features;
-  int64_t channels = Channels(kStages[0].in_channels, options.width);
+  int64_t channels = options.stages.front().in_channels;
   stem_ = ConvNorm(Conv2dOptions{.in_channels = 3,
                                  .out_channels = channels,
                                  .kernel_size = 3,
@@ -223,31 +242,33 @@ EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(option
                    options.norm, silu);
   features->push_back(stem_);
 
-  const std::vector<int64_t> blocks_per_stage = BlocksPerStage(options);
-  const auto total_blocks = std::accumulate(blocks_per_stage.begin(), blocks_per_stage.end(), int64_t{0});
-  for (const Stage& stage : kStages) {
+  const auto total_blocks =
+      std::accumulate(options.stages.begin(), options.stages.end(), int64_t{0},
+                      [](int64_t sum, const EfficientNetStage& stage) { return sum + stage.blocks; });
+  for (const EfficientNetStage& stage : options.stages) {
     torch::nn::ModuleList blocks;
-    for (int64_t i = 0; i < Blocks(stage.blocks, options.depth); ++i) {
+    for (int64_t i = 0; i < stage.blocks; ++i) {
       const double depth = static_cast<double>(blocks_.size()) / static_cast<double>(total_blocks);
       const MbConv block(MbConvImpl::Options{.expansion = stage.expansion,
                                              .kernel_size = stage.kernel_size,
                                              .stride = i == 0 ? stage.stride : 1,
                                              .in_channels = channels,
-                                             .out_channels = Channels(stage.out_channels, options.width),
+                                             .out_channels = stage.out_channels,
                                              .drop_path = options.drop_path * depth,
                                              .norm = options.norm,
-                                             .pads_as_tensorflow = options.pads_as_tensorflow});
-      channels = Channels(stage.out_channels, options.width);
+                                             .pads_as_tensorflow = options.pads_as_tensorflow,
+                                             .fused = stage.fused});
+      channels = stage.out_channels;
       blocks->push_back(block);
       blocks_.push_back(block);
     }
     features->push_back(blocks);
   }
-  head_ = ConvNorm(Conv2dOptions{channels, HeadChannels(options), 1}, options.norm, silu);
+  head_ = ConvNorm(Conv2dOptions{channels, options.head_channels, 1}, options.norm, silu);
   features->push_back(head_);
   register_module("features", features);
 
-  classifier_ = Linear(HeadChannels(options), options.num_classes, InitialWeights::kNotYet);
+  classifier_ = Linear(options.head_channels, options.num_classes, InitialWeights::kNotYet);
   register_module("classifier", Group({{"1", classifier_.ptr()}}));  // module 0 is the dropout, which has no weights
   Initialize();
 }
@@ -277,19 +298,25 @@ at::Tensor EfficientNet::Classify(const at::Tensor& features_NC) {
 
 Family EfficientNetFamily() {
   // From the paper's table, with torchvision's ε and momentum.
-  constexpr BatchNormOptions kSlow = {.epsilon = 1e-3, .momentum = 0.01};
+  constexpr BatchNormOptions kSlow = {.epsilon = 1e-3, .momentum = 0.01}, kLarger = {.epsilon = 1e-3};
   const struct {
-    EfficientNetOptions options;
+    double width, depth, dropout;
     int64_t image_size;
-  } table[] = {
-      {{.width = 1.0, .depth = 1.0, .dropout = 0.2}, 224},
-      {{.width = 1.0, .depth = 1.1, .dropout = 0.2}, 240},
-      {{.width = 1.1, .depth = 1.2, .dropout = 0.3}, 260},
-      {{.width = 1.2, .depth = 1.4, .dropout = 0.3}, 300},
-      {{.width = 1.4, .depth = 1.8, .dropout = 0.4}, 380},
-      {{.width = 1.6, .depth = 2.2, .dropout = 0.4, .norm = kSlow}, 456},
-      {{.width = 1.8, .depth = 2.6, .dropout = 0.5, .norm = kSlow}, 528},
-      {{.width = 2.0, .depth = 3.1, .dropout = 0.5, .norm = kSlow}, 600},
+    BatchNormOptions norm = {};
+  } table[] = {{1.0, 1.0, 0.2, 224},        {1.0, 1.1, 0.2, 240},       {1.1, 1.2, 0.3, 260},
+               {1.2, 1.4, 0.3, 300},        {1.4, 1.8, 0.4, 380},       {1.6, 2.2, 0.4, 456, kSlow},
+               {1.8, 2.6, 0.5, 528, kSlow}, {2.0, 3.1, 0.5, 600, kSlow}};
+  const struct {
+    const char* name;
+    double dropout;
+    int64_t image_size;
+    Stages stages;
+    bool is_torchvisions = true;
+  } second[] = {
+      {"s", 0.2, 384, SecondVersion({24, 48, 64, 128, 160, 256}, {2, 4, 4, 6, 9, 15})},
+      {"m", 0.3, 480, SecondVersion({24, 48, 80, 160, 176, 304, 512}, {3, 5, 5, 7, 14, 18, 5})},
+      {"l", 0.4, 480, SecondVersion({32, 64, 96, 192, 224, 384, 640}, {4, 7, 7, 10, 19, 25, 7})},
+      {"xl", 0.4, 512, SecondVersion({32, 64, 96, 192, 256, 512, 640}, {4, 8, 8, 16, 24, 32, 8}), false},
   };
   Family family = {.name = "EfficientNets",
                    .input = Input::kImages,
@@ -304,25 +331,36 @@ Family EfficientNetFamily() {
                    .norm_stride = 32,
                    .trained_as = TrainedAs,
                    .unlike = PadsUnlike};
-  for (size_t i = 0; i < std::size(table); ++i) {
-    Model model = Member(table[i].options, table[i].image_size);
-    model.name = "efficientnet_b" + std::to_string(i);
-    family.models.push_back(model);
-  }
-  for (size_t i = 0; i < std::size(table); ++i) {
-    EfficientNetOptions options = table[i].options;
-    options.norm = {.epsilon = 1e-3};
-    options.pads_as_tensorflow = true;
-    Model model = Member(options, table[i].image_size);
-    model.name = "tf_efficientnet_b" + std::to_string(i);
-    model.description += ", padded as in TensorFlow";
-    model.timm_norm_epsilon = options.norm.epsilon;
-    // The first convolution is padded for even sizes.
-    model.pads_as_hugging_face = [options, native = table[i].image_size](int64_t side) {
-      return side % 2 == 0 && OddBlocks(options, side) == OddBlocks(options, native);
-    };
-    model.config_fields = ConfigFieldsOf(options, table[i].image_size);
-    family.models.push_back(model);
+  for (const bool pads : {false, true}) {
+    const std::string prefix = pads ? "tf_efficientnet" : "efficientnet";
+    for (size_t i = 0; i < std::size(table); ++i) {
+      const auto& row = table[i];
+      const EfficientNetOptions options = {
+          .stages = Scaled(row.width, row.depth),
+          .head_channels = kHeadExpansion * Channels(std::rbegin(kFirstVersion)->out_channels, row.width),
+          .dropout = row.dropout,
+          .norm = pads ? kLarger : row.norm,
+          .pads_as_tensorflow = pads};
+      char description[64];
+      std::snprintf(description, sizeof description, "EfficientNet of width %.1f and depth %.1f", row.width, row.depth);
+      Model model = Member(prefix + "_b" + std::to_string(i), description, options, row.image_size);
+      if (pads) {
+        // The first convolution is padded for even sizes.
+        model.pads_as_hugging_face = [stages = options.stages, native = row.image_size](int64_t side) {
+          return side % 2 == 0 && OddBlocks(stages, side) == OddBlocks(stages, native);
+        };
+        model.config_fields = ConfigFieldsOf(options, row.width, row.depth, row.image_size);
+      }
+      family.models.push_back(model);
+    }
+    for (const auto& row : second) {
+      if (!pads && !row.is_torchvisions) continue;
+      const EfficientNetOptions options = {
+          .stages = row.stages, .dropout = row.dropout, .norm = kLarger, .pads_as_tensorflow = pads};
+      std::string size = row.name;
+      std::ranges::transform(size, size.begin(), [](unsigned char c) { return std::toupper(c); });
+      family.models.push_back(Member(prefix + "v2_" + row.name, "EfficientNetV2-" + size, options, row.image_size));
+    }
   }
   return family;
 }

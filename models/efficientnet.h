@@ -1,6 +1,6 @@
-// EfficientNet-B0…B7: Tan and Le 2019 (arXiv:1905.11946). Parameter names, logits, BatchNorm's ε and momentum, and the
-// distribution of initial weights are torchvision's. Those of tf_efficientnet_b0…b7 are timm's: with TensorFlow's
-// padding and ε, as the authors' models and Hugging Face's have them.
+// EfficientNet-B0…B7: Tan and Le 2019 (arXiv:1905.11946), and EfficientNetV2: Tan and Le 2021 (arXiv:2104.00298).
+// Parameter names, logits, BatchNorm's ε and momentum, and the distribution of initial weights are torchvision's. Those
+// of tf_efficientnet… are timm's: with TensorFlow's padding and ε, as the authors' models and Hugging Face's have them.
 #pragma once
 
 #include <torch/nn/modules/container/modulelist.h>
@@ -13,11 +13,16 @@
 
 namespace dtrain::models {
 
+struct EfficientNetStage {
+  int64_t expansion, kernel_size, stride, in_channels, out_channels, blocks;
+  bool fused = false;  // V2: expands and filters in one convolution, and weighs no channels
+};
+
 struct EfficientNetOptions {
-  double width = 1;        // factor on B0's channels
-  double depth = 1;        // factor on B0's blocks per stage
-  double dropout = 0.2;    // before the classifier
-  double drop_path = 0.2;  // stochastic depth (arXiv:1603.09382), by row: block i of n drops drop_path · i / n
+  std::vector<EfficientNetStage> stages;
+  int64_t head_channels = 1280;  // inputs of the classifier
+  double dropout = 0.2;          // before the classifier
+  double drop_path = 0.2;        // stochastic depth (arXiv:1603.09382), by row: block i of n drops drop_path · i / n
   BatchNormOptions norm = {};
   bool pads_as_tensorflow = false;  // as Conv2dOptions
   int64_t num_classes = 1000;
@@ -60,13 +65,15 @@ class MbConvImpl : public torch::nn::Module {
     double drop_path;  // probability that a training sample skips the block
     BatchNormOptions norm;
     bool pads_as_tensorflow;
+    bool fused;
   };
   explicit MbConvImpl(const Options& options);
   Forked forward(const Forked& x_NCHW);
 
  private:
   Options options_;
-  ConvNorm expand_{nullptr}, filter_{nullptr}, project_{nullptr};  // expand_ is null without expansion
+  // expand_ is null without expansion; if fused, there is no filter_, and without expansion no project_.
+  ConvNorm expand_{nullptr}, filter_{nullptr}, project_{nullptr};
   SqueezeExcitation weigh_{nullptr};
 };
 TORCH_MODULE(MbConv);

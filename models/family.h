@@ -25,6 +25,7 @@ struct Model {
 
   // Of image models only: the side of the images for which it was made, in pixels, and the ε of its BatchNorm.
   int64_t image_size = 224;
+  int64_t least_size = 1;     // pixels a side, below which nothing is left of an image
   int64_t size_multiple = 1;  // what divides the sides of its images: the side of a transformer's patches
   double norm_epsilon = 1e-5;
   double timm_norm_epsilon = 1e-5;  // of timm's model with this name

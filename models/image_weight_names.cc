@@ -9,6 +9,8 @@
 #include <charconv>
 #include <map>
 
+#include "models/renaming.h"
+
 namespace dtrain::models {
 namespace {
 
@@ -88,6 +90,80 @@ std::string Renamed(std::string_view name, std::string_view Names::*from, std::s
          std::to_string(block) + "." + inside;
 }
 
+// Of V2, where timm's stages are counted as torchvision's and both say "head" for what torchvision counts as the last.
+constexpr auto kSecondVersion = std::to_array<NamePair>({
+    {"features.0.0.", "conv_stem."},
+    {"features.0.1.", "bn1."},
+    {"features.1.#.block.0.0.", "features.1.#.conv."},
+    {"features.1.#.block.0.1.", "features.1.#.bn1."},
+    {"features.2.#.block.0.0.", "features.2.#.conv_exp."},
+    {"features.2.#.block.0.1.", "features.2.#.bn1."},
+    {"features.2.#.block.1.0.", "features.2.#.conv_pwl."},
+    {"features.2.#.block.1.1.", "features.2.#.bn2."},
+    {"features.3.#.block.0.0.", "features.3.#.conv_exp."},
+    {"features.3.#.block.0.1.", "features.3.#.bn1."},
+    {"features.3.#.block.1.0.", "features.3.#.conv_pwl."},
+    {"features.3.#.block.1.1.", "features.3.#.bn2."},
+    {"features.#.#.block.0.0.", "features.#.#.conv_pw."},
+    {"features.#.#.block.0.1.", "features.#.#.bn1."},
+    {"features.#.#.block.1.0.", "features.#.#.conv_dw."},
+    {"features.#.#.block.1.1.", "features.#.#.bn2."},
+    {"features.#.#.block.2.fc1.", "features.#.#.se.conv_reduce."},
+    {"features.#.#.block.2.fc2.", "features.#.#.se.conv_expand."},
+    {"features.#.#.block.3.0.", "features.#.#.conv_pwl."},
+    {"features.#.#.block.3.1.", "features.#.#.bn3."},
+    {"features.head.0.", "conv_head."},
+    {"features.head.1.", "bn2."},
+    {"classifier.1.", "classifier."},
+});
+constexpr std::string_view kHead = "features.head.";
+
+// Whether the first block filters all channels together, as V2's does.
+bool IsSecondVersion(const NamedWeights& weights) {
+  const std::vector<int64_t> first = SizesIn(ShapesOf(weights), "features.1.0.block.0.0.weight");
+  return ShapesOf(weights).contains("blocks.0.0.conv.weight") || (first.size() == 4 && first[1] > 1);
+}
+
+// Returns the number after `start`, or -1.
+int64_t NumberAfter(std::string_view name, std::string_view start) {
+  if (!name.starts_with(start)) return -1;
+  name.remove_prefix(start.size());
+  return TakeNumber(name);
+}
+
+int64_t LargestAfter(const NamedWeights& weights, std::string_view start) {
+  int64_t largest = -1;
+  for (const auto& [name, tensor] : weights) largest = std::max(largest, NumberAfter(name, start));
+  return largest;
+}
+
+// "blocks.2.x" → "features.3.x"
+std::string Recounted(const std::string& name, std::string_view from, std::string_view to, int64_t more) {
+  const int64_t number = NumberAfter(name, from);
+  if (number < 0) return name;
+  return std::string(to) + std::to_string(number + more) + name.substr(name.find('.', from.size()));
+}
+
+NamedWeights SecondVersionFromTimm(NamedWeights weights) {
+  const std::string head = std::string(kOurStages) + std::to_string(LargestAfter(weights, kTheirStages) + 2) + ".";
+  for (auto& [name, tensor] : weights) name = Recounted(name, kTheirStages, kOurStages, 1);
+  weights = WithOurNames(weights, kSecondVersion);
+  for (auto& [name, tensor] : weights) {
+    if (name.starts_with(kHead)) name.replace(0, kHead.size(), head);
+  }
+  return weights;
+}
+
+NamedWeights SecondVersionToTimm(NamedWeights weights) {
+  const std::string head = std::string(kOurStages) + std::to_string(LargestAfter(weights, kOurStages)) + ".";
+  for (auto& [name, tensor] : weights) {
+    if (name.starts_with(head)) name.replace(0, head.size(), kHead);
+  }
+  weights = WithTheirNames(weights, kSecondVersion);
+  for (auto& [name, tensor] : weights) name = Recounted(name, kOurStages, kTheirStages, -1);
+  return weights;
+}
+
 bool Take(std::string_view& text, std::string_view start) {
   if (!text.starts_with(start)) return false;
   text.remove_prefix(start.size());
@@ -153,6 +229,8 @@ class EfficientNetNames {
   std::map<int64_t, int64_t> channels_;  // by block
 };
 
+std::string Same(std::string_view name) { return std::string(name); }
+
 template <typename Rename>
 NamedWeights AllRenamed(const NamedWeights& weights, double added_variance, const Rename& rename) {
   NamedWeights renamed;
@@ -177,10 +255,12 @@ bool HaveTimmNames(const NamedWeights& weights) {
 
 NamedWeights FromTimm(const NamedWeights& weights, double more_epsilon) {
   if (!HaveTimmNames(weights)) return weights;  // a ResNet has a bn1, too, with another meaning
+  if (IsSecondVersion(weights)) return AllRenamed(SecondVersionFromTimm(weights), -more_epsilon, Same);
   return AllRenamed(weights, -more_epsilon, TorchvisionName);
 }
 
 NamedWeights ToTimm(const NamedWeights& weights, double more_epsilon) {
+  if (IsSecondVersion(weights)) return AllRenamed(SecondVersionToTimm(weights), more_epsilon, Same);
   return AllRenamed(weights, more_epsilon, TimmName);
 }
 

@@ -7,15 +7,16 @@
 namespace dtrain::models {
 
 // Each is in the file of its networks.
+Family ConvNextFamily();
 Family EfficientNetFamily();
 Family ResNetFamily();
+Family VisionTransformerFamily();
 Family BertFamily();
 Family CamembertFamily();
 Family DistilBertFamily();
 Family ModernBertFamily();
 Family RobertaFamily();
 Family XlmRobertaFamily();
-Family VisionTransformerFamily();
 
 namespace {
 
@@ -44,15 +45,16 @@ int64_t CountBlocks(const WeightShapes& weights, const std::string& prefix) {
 const std::vector<Family>& Families() {
   // clang-format off
   static const std::vector<Family> table = {
+      ConvNextFamily(),
       EfficientNetFamily(),
       ResNetFamily(),
+      VisionTransformerFamily(),
       BertFamily(),
       DistilBertFamily(),
       ModernBertFamily(),
       RobertaFamily(),  // before those that share its names
       CamembertFamily(),
       XlmRobertaFamily(),
-      VisionTransformerFamily(),
   };
   // clang-format on
   return table;

@@ -21,16 +21,21 @@ namespace {
 constexpr double kTransformerEpsilon = 1e-6;
 
 constexpr char kTransformerFields[] = R"({
-  "model_type": ["vit", "deit"], "num_channels": [3], "qkv_bias": [true], "hidden_act": ["gelu"],
+  "model_type": ["vit", "deit", "dinov2", "dinov2_with_registers"], "num_channels": [3], "qkv_bias": [true], "hidden_act": ["gelu"],
   "layer_norm_eps": [1e-6, 1e-12], "problem_type": [null, "single_label_classification"],
   "image_size": null, "hidden_dropout_prob": null, "attention_probs_dropout_prob": null, "initializer_range": null,
-  "encoder_stride": null, "pooler_output_size": null, "pooler_act": null
+  "encoder_stride": null, "pooler_output_size": null, "pooler_act": null,
+  "apply_layernorm": [true], "layerscale_value": null, "drop_path_rate": null, "use_mask_token": null,
+  "reshape_hidden_states": null, "stage_names": null, "out_features": null, "out_indices": null
 })";
 
-// DeiT's authors have gamma_1 for ls1.gamma.
+// But for the first row, names of the authors of DeiT III and DINOv2.
 constexpr auto kTimm = std::to_array<NamePair>({
     {"head.dist.", "head_dist."},
     {"blocks.#.ls#.gamma", "blocks.#.gamma_#"},
+    {"reg_token", "register_tokens"},
+    {"blocks.#.mlp.fc1.", "blocks.#.mlp.w12."},
+    {"blocks.#.mlp.fc2.", "blocks.#.mlp.w3."},
 });
 
 constexpr auto kTorchvision = std::to_array<NamePair>({
@@ -50,7 +55,7 @@ constexpr auto kTorchvision = std::to_array<NamePair>({
     {"blocks.#.mlp.fc2.", "encoder.layers.encoder_layer_#.mlp.linear_2."},
 });
 
-// Hugging Face's, behind the prefix of their model. `of_head` is what they call the (first) head.
+// Hugging Face's, behind the prefix of their model: ViT's and DeiT's, and what DINOv2's have else.
 constexpr auto kHuggingFace = std::to_array<NamePair>({
     {"cls_token", "embeddings.cls_token"},
     {"dist_token", "embeddings.distillation_token"},
@@ -67,9 +72,17 @@ constexpr auto kHuggingFace = std::to_array<NamePair>({
     {"norm.", "layernorm."},
     {"head.dist.", "distillation_classifier."},
     {"head.", "cls_classifier."},
+    {"reg_token", "embeddings.register_tokens"},
+    {"blocks.#.norm1.", "encoder.layer.#.norm1."},
+    {"blocks.#.norm2.", "encoder.layer.#.norm2."},
+    {"blocks.#.ls#.gamma", "encoder.layer.#.layer_scale#.lambda1"},
+    {"blocks.#.mlp.fc1.", "encoder.layer.#.mlp.fc1."},
+    {"blocks.#.mlp.fc2.", "encoder.layer.#.mlp.fc2."},
+    {"blocks.#.mlp.fc1.", "encoder.layer.#.mlp.weights_in."},
+    {"blocks.#.mlp.fc2.", "encoder.layer.#.mlp.weights_out."},
 });
 constexpr std::string_view kOnlyHead = "classifier.", kFirstOfTwo = "cls_classifier.";
-constexpr auto kModelPrefixes = std::to_array<std::string_view>({"vit.", "deit."});
+constexpr auto kModelPrefixes = std::to_array<std::string_view>({"vit.", "deit.", "dinov2.", "dinov2_with_registers."});
 constexpr auto kThree = std::to_array<std::string_view>({"query.", "key.", "value."});
 constexpr std::string_view kTogether = "qkv.", kMaskToken = "mask_token", kPooler = "pooler.";
 
@@ -117,23 +130,18 @@ NamedWeights WithSplit(const NamedWeights& weights) {
   return split;
 }
 
-NamedWeights FromHuggingFaces(NamedWeights weights, std::vector<std::string>* left_out) {
-  NamedWeights kept;
+NamedWeights FromHuggingFaces(NamedWeights weights) {
   for (auto& [name, tensor] : weights) {
-    std::string own = name;
-    for (const std::string_view prefix : kModelPrefixes) Take(own, prefix);
-    Take(own, kOnlyHead, kFirstOfTwo);
-    if (own.starts_with(kPooler) || own.find(kMaskToken) != std::string::npos) {
-      if (left_out != nullptr) left_out->push_back(name);
-      continue;
-    }
-    kept.emplace_back(own, tensor);
+    for (const std::string_view prefix : kModelPrefixes) Take(name, prefix);
+    Take(name, kOnlyHead, kFirstOfTwo);
   }
-  return WithJoined(WithOurNames(kept, kHuggingFace));
+  return WithJoined(WithOurNames(weights, kHuggingFace));
 }
 
 NamedWeights ToHuggingFaces(const NamedWeights& weights) {
-  const bool is_distilled = ShapesOf(weights).contains("dist_token");
+  const WeightShapes shapes = ShapesOf(weights);
+  const bool is_distilled = shapes.contains("dist_token");
+  if (!shapes.contains("cls_token") || shapes.contains("blocks.0.ls1.gamma")) return {};
   NamedWeights renamed = WithTheirNames(WithSplit(weights), kHuggingFace);
   for (auto& [name, tensor] : renamed) {
     if (!is_distilled) Take(name, kFirstOfTwo, kOnlyHead);
@@ -173,14 +181,38 @@ at::Tensor ForGrid(const at::Tensor& positions_1LC, int64_t grid, std::vector<st
   return at::cat({positions_1LC.slice(1, 0, others), ResizedPositions(patches.to(at::kFloat), grid, grid)}, 1);
 }
 
+// Leaves out what only other tasks use, and adds the position of the class token to it where there are registers, which
+// have no positions.
+NamedWeights AsClassifier(const NamedWeights& weights, std::vector<std::string>* left_out) {
+  const auto find = [&weights](std::string_view name) {
+    const auto found = std::ranges::find(weights, name, [](const auto& item) { return std::string_view(item.first); });
+    return found == weights.end() ? at::Tensor() : found->second;
+  };
+  const at::Tensor positions = find("pos_embed"), token = find("cls_token");
+  const bool adds = find("reg_token").defined() && positions.defined() && token.defined() && positions.dim() == 3 &&
+                    PositionsOfTokens(positions.size(1)) == 1;
+  NamedWeights kept;
+  for (const auto& [name, tensor] : weights) {
+    const bool is_of_others = name.starts_with(kPooler) || name.ends_with(kMaskToken);
+    if (is_of_others && left_out != nullptr) left_out->push_back(name);
+    if (is_of_others) continue;
+    const bool is_token = name == "cls_token", is_positions = name == "pos_embed";
+    kept.emplace_back(name, adds && is_token       ? tensor + positions.slice(1, 0, 1)
+                            : adds && is_positions ? tensor.slice(1, 1)
+                                                   : tensor);
+  }
+  return kept;
+}
+
 // Family::own_names.
 NamedWeights OwnNamesOfTransformer(const NamedWeights& weights, const Model& model,
                                    std::vector<std::string>* left_out) {
   const std::string naming = NamingOfTransformer(ShapesOf(weights));
-  NamedWeights own = naming == "hf"            ? FromHuggingFaces(weights, left_out)
-                     : naming == "torchvision" ? WithOurNames(weights, kTorchvision)
-                     : naming == "timm"        ? WithOurNames(weights, kTimm)
-                                               : weights;
+  if (naming.empty()) return weights;
+  NamedWeights own = AsClassifier(naming == "hf"            ? FromHuggingFaces(weights)
+                                  : naming == "torchvision" ? WithOurNames(weights, kTorchvision)
+                                                            : WithOurNames(weights, kTimm),
+                                  left_out);
   for (auto& [name, tensor] : own) {
     if (name == "pos_embed") tensor = ForGrid(tensor, model.image_size / model.size_multiple, left_out);
   }
@@ -223,13 +255,19 @@ bool FitsTransformer(const VisionTransformerOptions& own, const WeightShapes& we
 }
 
 std::string TransformerFieldsOf(const VisionTransformerOptions& options) {
-  char fields[240];
+  const char* type = options.registers > 0     ? "dinov2_with_registers"
+                     : options.layer_scale > 0 ? "dinov2"
+                     : options.distilled       ? "deit"
+                                               : "vit";
+  char fields[400];
   std::snprintf(fields, sizeof fields,
                 R"({"hidden_size": [%lld], "num_hidden_layers": [%lld], "num_attention_heads": [%lld], )"
-                R"("intermediate_size": [%lld], "patch_size": [%lld], "model_type": ["%s"]})",
+                R"("intermediate_size": [%lld], "patch_size": [%lld], "model_type": ["%s"], "mlp_ratio": [4], )"
+                R"("use_swiglu_ffn": [%s], "num_register_tokens": [%lld]})",
                 static_cast<long long>(options.width), static_cast<long long>(options.layers),
                 static_cast<long long>(options.heads), static_cast<long long>(options.hidden),
-                static_cast<long long>(options.patch), options.distilled ? "deit" : "vit");
+                static_cast<long long>(options.patch), type, options.gated ? "true" : "false",
+                static_cast<long long>(options.registers));
   return fields;
 }
 
@@ -391,10 +429,15 @@ Family VisionTransformerFamily() {
   };
   constexpr Size kTiny = {"tiny", 192, 12, 3, 768}, kSmall = {"small", 384, 12, 6, 1536},
                  kMedium = {"medium", 512, 12, 8, 2048}, kBase = {"base", 768, 12, 12, 3072},
-                 kLarge = {"large", 1024, 24, 16, 4096}, kHuge = {"huge", 1280, 32, 16, 5120};
+                 kLarge = {"large", 1024, 24, 16, 4096}, kHuge = {"huge", 1280, 32, 16, 5120},
+                 kGiant = {"giant", 1536, 40, 24, 8192};
   constexpr Options kPlain = {}, kAverage = {.averages = true, .qkv_bias = false, .layer_scale = 1e-6},
-                    kDistilled = {.distilled = true}, kThird = {.positions_of_tokens = false, .layer_scale = 1e-6};
-  // With timm's names.
+                    kDistilled = {.distilled = true}, kThird = {.positions_of_tokens = false, .layer_scale = 1e-6},
+                    kDino = {.layer_scale = 1e-5}, kGatedDino = {.gated = true, .layer_scale = 1e-5},
+                    kRegisters = {.registers = 4, .positions_of_tokens = false, .layer_scale = 1e-5},
+                    kGatedRegisters = {
+                        .registers = 4, .positions_of_tokens = false, .gated = true, .layer_scale = 1e-5};
+  // With timm's names, at whose end is the size of images, if a _ is before it.
   const struct {
     const char *before, *behind;
     int64_t patch;
@@ -413,6 +456,10 @@ Family VisionTransformerFamily() {
       {"deit3_", "_patch16_", 16, {224}, kThird, {kSmall, kMedium, kBase, kLarge}},
       {"deit3_", "_patch16_", 16, {384}, kThird, {kSmall, kBase, kLarge}},
       {"deit3_", "_patch14_", 14, {224}, kThird, {kHuge}},
+      {"vit_", "_patch14_dinov2", 14, {518}, kDino, {kSmall, kBase, kLarge}},
+      {"vit_", "_patch14_dinov2", 14, {518}, kGatedDino, {kGiant}},
+      {"vit_", "_patch14_reg4_dinov2", 14, {518}, kRegisters, {kSmall, kBase, kLarge}},
+      {"vit_", "_patch14_reg4_dinov2", 14, {518}, kGatedRegisters, {kGiant}},
   };
   Family family = {
       .name = "vision transformers",
@@ -440,8 +487,9 @@ Family VisionTransformerFamily() {
         options.hidden = size.hidden;
         options.patch = row.patch;
         options.grid = image_size / row.patch;
-        family.models.push_back(
-            TransformerMember(std::string(row.before) + size.name + row.behind + std::to_string(image_size), options));
+        std::string name = std::string(row.before) + size.name + row.behind;
+        if (name.ends_with("_")) name += std::to_string(image_size);
+        family.models.push_back(TransformerMember(name, options));
       }
     }
   }

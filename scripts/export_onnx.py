@@ -126,10 +126,11 @@ def image_network(exporter: Exporter, folder: Path, config: dict, size: int):
     import torchvision
 
     name, classes, file = config["architecture"], config["num_classes"], folder / "weights.safetensors"
-    is_torchvisions = name.removeprefix("tf_") in torchvision.models.list_models(torchvision.models)
+    theirs = name.removeprefix("tf_").replace("netv2_", "net_v2_")
+    is_torchvisions = theirs in torchvision.models.list_models(torchvision.models)
     exporter.run(f"--output={file}", f"--weights_naming={'torchvision' if is_torchvisions else 'timm'}", quiet=True)
     if is_torchvisions:
-        model = torchvision.models.get_model(name.removeprefix("tf_"), weights=None, num_classes=classes)
+        model = torchvision.models.get_model(theirs, weights=None, num_classes=classes)
     else:
         import timm
 

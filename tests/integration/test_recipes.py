@@ -128,6 +128,13 @@ IMAGE_TABLE = [
                  "crop and flip, rand-m9-mstd0.5, random erasing 0.2",
                  settings={"lr_decay_epochs": [2.4], "lr_decay_factor": 0.97, "dropout": 0.2, "drop_path": 0.2,
                            "schedule_through_warmup": True, "lr_per_epoch": True, "interpolation": "random"}),
+    image_recipe("deit_small", 4, 256, 375341, 6255, 0.001, "adamw, betas 0.9,0.999, eps 1e-08, " + DECAY_OF_WEIGHTS.format(0.05) + SMOOTHED, "cosine",
+                 "crop and flip, rand-m9-mstd0.5-inc1, random erasing 0.25, mixup 0.8, cutmix 1, repeated 3",
+                 settings={"eval_resize": 256, "interpolation": "bicubic", "drop_path": 0.1, "end_lr": 1e-5, "schedule_through_warmup": True,
+                           "lr_per_epoch": True, "warmup_start_lr": 1e-6, "mix_prob": 1.0, "mix_switch_prob": 0.5}),
+    image_recipe("vit_small_augreg", 8, 64, 20000, 500, 0.03, "sgd, momentum 0.9, weight decay 0, clipped to 1", "cosine",
+                 "crop (scale 0.05,1) and flip", size=384, precision="bf16",
+                 settings={"eval_resize": 384, "mean": [0.5, 0.5, 0.5], "crop_scale": [0.05, 1.0], "clip_norm": 1.0}),
     image_recipe("efficientnet_b7", 24, 8, 300273, 0, 0.15, PLAIN, "step", micro_steps=2, size=600,
                  settings={"workers": 4}),
 ]
@@ -149,6 +156,8 @@ PUBLISHED = {
     "efficientnet_b0": ("77.42 % top-1; 2,489 images/s on an A100",),
     "efficientnet_b4": ("8 A100 of 128", "82.85 % top-1; 331 images/s on an A100"),
     "efficientnet_b0_timm": ("2 GPUs of 384", "77.7 % top-1"),
+    "deit_small": ("4 GPUs of 256", "79.9 % top-1, 95.0 % top-5", "72.2 %", "81.8 %", "5e-4 is for 512 images"),
+    "vit_small_augreg": ("83.73 % top-1", "timm/vit_small_patch16_224.augreg_in21k", "steps_20k-lr_0.03-res_384"),
     "efficientnet_b7": ("1 to 3 p4d.24xlarge or 1 to 4 p3.8xlarge", "4 workers each"),
     "roberta_base_fairseq": ("256: 1e-4, 2,048: 5e-4, 8,192: 7e-4", "FusedAdam"),
     "roberta_large_aws": ("p3dn.24xlarge", "2 epochs", "24,000 updates", "FusedAdam"),
@@ -174,6 +183,7 @@ PROXY_FLAGS = {"resnet50_256gpu": ("--lr=1", "--momentum=0.9", "--color_jitter=0
                "efficientnet_b0": ("--lr=0.0005", "--bn_momentum=0.1", "--epochs=5"),
                "efficientnet_b4": ("--lr=0.0005", "--bn_momentum=0.1", "--epochs=5"),
                "efficientnet_b0_timm": ("--lr=0.0003",),
+               "deit_small": ("--mixup=0", "--cutmix=0"), "vit_small_augreg": ("--max_steps=1000000", "--lr=0.01"),
                "efficientnet_b7": ("--lr=0.005",)}
 
 
@@ -295,7 +305,7 @@ def test_a_recipe_for_more_devices_without_accumulation_is_refused():
 @pytest.mark.parametrize("recipe", IMAGE_TABLE, ids=lambda recipe: recipe.name)
 def test_a_short_proxy_learns_the_digits(recipe, digits, run_dir):
     name = recipe.name
-    model = "efficientnet_b0" if name.startswith("efficientnet") else "resnet18"
+    model = {"e": "efficientnet_b0", "r": "resnet18"}.get(name[0], "vit_tiny_patch16_224")
     outcome = run(f"--flagfile={RECIPES / name}.flags", *PROXY, *PROXY_FLAGS.get(name, ()), f"--model={model}", f"--data_dir={digits}",
                   f"--run_dir={run_dir}", threads=2, timeout=900)
     assert final_numbers(outcome.last_line)["val_top1"] > 60

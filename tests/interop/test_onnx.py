@@ -49,7 +49,7 @@ def assert_same_logits(file, run_dir, inputs, folder, subject, counted):
            f"1e-5 of logits of about 1 or {FACTOR} times its own spread", worst_difference(found, expected))
 
 
-@pytest.mark.parametrize("name", ["resnet18", "deit_tiny_distilled_patch16_224", *(["resnet50", "efficientnet_b0", "efficientnet_b5", "tf_efficientnet_b0"] if LONG else [])])
+@pytest.mark.parametrize("name", ["resnet18", "deit_tiny_distilled_patch16_224", *(["convnextv2_atto", "tf_efficientnetv2_s", "resnet50", "efficientnet_b0", "efficientnet_b5", "tf_efficientnet_b0"] if LONG else [])])
 def test_images(few_images, tmp_path, name):
     run(f"--model={name}", "--image_size=32", "--eval_resize=40", "--batch_size=8", "--max_steps=2", "--lr=0.03", "--mean=0.5,0.4,0.3",
         "--bn_eps=0.01", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}")

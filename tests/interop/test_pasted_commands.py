@@ -324,7 +324,9 @@ def test_rates_of_programs_without_a_package(data, name):
 # ---- What evaluation sees --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet50", *(f"efficientnet_b{size}" for size in (0, 1, 2, 3, 4, 6, 7))])
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", *(f"efficientnet_b{size}" for size in (0, 1, 2, 3, 4, 6, 7)), "efficientnetv2_m", "tf_efficientnetv2_s",
+                                  "vit_base_patch16_384", "deit_tiny_distilled_patch16_224", "vit_small_patch14_reg4_dinov2", "convnext_tiny",
+                                  "convnextv2_atto"])
 def test_timms_models_are_evaluated_as_by_timm(name):
     """timm's train.py evaluates as the model's default_cfg says. That of B5 squashes images, which is not done here."""
     config = json.loads(run("--sched=cosine", f"--model={name}", "--data_dir=anywhere", "--print_config").stdout)

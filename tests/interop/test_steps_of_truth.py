@@ -61,7 +61,7 @@ def torch_losses(name: str, samples, memory_format) -> list[float]:
 
 # Without batch normalisation, rounding grows little, so ten steps can be held to the last digits. The groups of layers and
 # of what decays are timm's: a factor of 0.5 a layer shows a weight in another group.
-@pytest.mark.parametrize("name", ["deit_tiny_distilled_patch16_224"])
+@pytest.mark.parametrize("name", ["deit_tiny_distilled_patch16_224", "convnext_atto"])
 def test_ten_steps_in_timms_groups(name, samples, tmp_path, run_dir):
     timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
     from timm.optim import create_optimizer_v2

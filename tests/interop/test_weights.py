@@ -100,66 +100,100 @@ def assert_logits(found, expected, name: str, whose: str) -> None:
     record("Models", name, whose, "1e-4 of logits of about 1", worst_difference(found, expected))
 
 
-# Each with images between whose patches positions lie, or fewer of them, and one with its own size.
+# Images of a model's own size, and of others, between whose patches positions lie, or of whose rows some remain.
 @pytest.mark.parametrize("name, size", [
-    ("vit_tiny_patch16_224", (224, 224)), ("vit_tiny_patch16_384", (48, 80)), ("deit_tiny_distilled_patch16_224", (240, 256)),
-    ("deit3_small_patch16_224", (64, 32)), ("vit_medium_patch16_gap_240", (80, 80)),
+    ("vit_tiny_patch16_224", (224, 224)), ("deit_tiny_distilled_patch16_224", (240, 256)), ("vit_small_patch14_reg4_dinov2", (28, 56)),
+    ("convnext_atto", (57, 64)), ("convnextv2_atto", (64, 49)), *([
+        ("vit_tiny_patch16_384", (48, 80)), ("deit3_small_patch16_224", (64, 32)), ("vit_medium_patch16_gap_240", (80, 80)),
+        ("vit_small_patch14_dinov2", (42, 28)), ("convnextv2_tiny", (40, 40))] if LONG else []),
 ])
-def test_logits_of_transformers_are_timms(tmp_path, name, size):
-    theirs = scattered(timm.create_model(name, num_classes=CLASSES, dynamic_img_size=True))
+def test_logits_of_families_are_timms(tmp_path, name, size):
+    options = {} if name.startswith("convnext") else {"dynamic_img_size": True}
+    theirs = scattered(timm.create_model(name, num_classes=CLASSES, **options))
     save_file(theirs.state_dict(), tmp_path / "timm.safetensors")
     pixels = of_size(*size)
     expected = logits_of(theirs, pixels)
     whose = f"timm {timm.__version__}, its weights read here, images of {size[1]}×{size[0]}"
     assert_logits(predict(name, tmp_path / "timm.safetensors", pixels, tmp_path), expected, name, whose)
     run("--mode=export", f"--input={tmp_path / 'timm.safetensors'}", f"--output={tmp_path / 'again'}", f"--model={name}")
-    again = timm.create_model(load_json(tmp_path / "again" / "config.json")["architecture"], num_classes=CLASSES, dynamic_img_size=True,
+    again = timm.create_model(load_json(tmp_path / "again" / "config.json")["architecture"], num_classes=CLASSES, **options,
                               checkpoint_path=str(tmp_path / "again" / "model.safetensors"))
     assert_logits(logits_of(again, pixels), expected, name, f"timm {timm.__version__}, the exported folder")
 
 
-HUGGING_FACES_TINY = {"hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768,
-                      "num_labels": CLASSES, "layer_norm_eps": 1e-6}
+VIT = {"hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768, "num_labels": CLASSES,
+       "layer_norm_eps": 1e-6}
+ATTO = {"depths": [2, 2, 6, 2], "hidden_sizes": [40, 80, 160, 320], "num_labels": CLASSES, "layer_norm_eps": 1e-6}
+OTHERS = {  # by naming and model
+    ("torchvision", "vit_tiny_patch16_224"): lambda: torchvision.models.VisionTransformer(224, 16, 12, 3, 192, 768, num_classes=CLASSES),
+    ("torchvision", "convnext_tiny"): lambda: torchvision.models.convnext_tiny(num_classes=CLASSES),
+    ("torchvision", "efficientnetv2_s"): lambda: torchvision.models.efficientnet_v2_s(num_classes=CLASSES),
+    ("hf", "vit_tiny_patch16_224"): lambda: transformers.ViTForImageClassification(transformers.ViTConfig(**VIT)),
+    ("hf", "deit_tiny_distilled_patch16_224"):
+        lambda: transformers.DeiTForImageClassificationWithTeacher(transformers.DeiTConfig(**VIT)),
+    ("hf", "convnext_tiny"): lambda: transformers.ConvNextForImageClassification(transformers.ConvNextConfig(num_labels=CLASSES)),
+    ("hf", "convnextv2_atto"): lambda: transformers.ConvNextV2ForImageClassification(transformers.ConvNextV2Config(**ATTO)),
+}
 
 
-def tiny_transformer(whose: str):
-    if whose == "torchvision":
-        return torchvision.models.VisionTransformer(224, 16, 12, 3, 192, 768, num_classes=CLASSES)
-    if whose == "distilled":
-        return transformers.DeiTForImageClassificationWithTeacher(transformers.DeiTConfig(**HUGGING_FACES_TINY))
-    return transformers.ViTForImageClassification(transformers.ViTConfig(**HUGGING_FACES_TINY))
+@pytest.mark.parametrize("naming, name", [one for one in OTHERS if LONG or one != ("hf", "convnext_tiny")])
+def test_families_under_the_names_of_others(tmp_path, naming, name):
+    make, side = OTHERS[naming, name], 224 if name.startswith(("vit", "deit")) else 64
+    theirs, pixels = scattered(make()), of_size(side, side)
+    randomise_norms(theirs)
 
+    def logits(model):
+        found = logits_of(model, pixels)
+        return getattr(found, "logits", found)
 
-@pytest.mark.parametrize("whose", ["torchvision", "hf", "distilled"])
-def test_transformers_under_the_names_of_others(tmp_path, whose):
-    name = "deit_tiny_distilled_patch16_224" if whose == "distilled" else "vit_tiny_patch16_224"
-    naming = "torchvision" if whose == "torchvision" else "hf"
-    theirs, pixels = scattered(tiny_transformer(whose)), of_size(224, 224)
-    logits = lambda model: getattr(logits_of(model, pixels), "logits", logits_of(model, pixels))
-    source = tmp_path / "theirs"
-    if whose == "torchvision":
-        source = tmp_path / "theirs.pth"
+    source = tmp_path / ("theirs.pth" if naming == "torchvision" else "theirs")
+    if naming == "torchvision":
         torch.save(theirs.state_dict(), source)
     else:
         theirs.save_pretrained(source)
     expected = logits(theirs)
     assert_logits(predict(name, source, pixels, tmp_path, f"--weights_naming={naming}"), expected, name, f"{naming}, its weights read here")
-    run("--mode=export", f"--input={source}", f"--output={tmp_path / 'timm.pt'}", f"--model={name}")
+    run("--mode=export", f"--input={source}", f"--output={tmp_path / 'timm.pt'}", f"--model={name}", "--weights_naming=timm")
+    in_timm = timm.create_model(name, num_classes=CLASSES)
+    in_timm.load_state_dict(torch.load(tmp_path / "timm.pt", weights_only=True), strict=True)
+    assert_logits(logits(in_timm.eval()), expected, name, f"timm {timm.__version__}, {naming}'s weights exported here")
     run("--mode=export", f"--input={tmp_path / 'timm.pt'}", f"--output={tmp_path / 'back.pt'}", f"--model={name}", f"--weights_naming={naming}")
-    again = tiny_transformer(whose)
+    again = make()
     again.load_state_dict(torch.load(tmp_path / "back.pt", weights_only=True), strict=True)
-    assert_logits(logits(again), expected, name, f"{naming}, weights exported here")
-    if whose == "distilled":
+    assert_logits(logits(again.eval()), expected, name, f"{naming}, weights exported here")
+    if "distilled" in name:
         assert "torchvision has no model like" in refused(tmp_path, 2, f"--input={source}", f"--model={name}", "--weights_naming=torchvision")
 
 
-def test_what_does_not_fit_a_transformer(tmp_path):
+def test_hugging_faces_dinov2(tmp_path):
+    """Its classifier sees more than the class token, so its backbone is compared, with a classifier of that token."""
+    theirs = scattered(transformers.Dinov2WithRegistersModel(transformers.Dinov2WithRegistersConfig(
+        hidden_size=384, num_attention_heads=6, image_size=518, patch_size=14)))
+    theirs.save_pretrained(tmp_path / "theirs")
+    classifier = torch.nn.Linear(384, CLASSES)
+    save_file(theirs.state_dict() | {f"classifier.{name}": one.data for name, one in classifier.state_dict().items()},
+              tmp_path / "theirs" / "model.safetensors")
+    pixels = of_size(518, 518)[:1]
+    with torch.no_grad():
+        expected = classifier(theirs(pixels).last_hidden_state[:, 0])
+    found = predict("vit_small_patch14_reg4_dinov2", tmp_path / "theirs", pixels, tmp_path)
+    assert_logits(found, expected, "vit_small_patch14_reg4_dinov2", f"transformers {transformers.__version__}, its weights read here")
+    bare = tmp_path / "bare.safetensors"
+    save_file({name: one for name, one in theirs.state_dict().items()}, bare)
+    said = run("--model=vit_small_patch14_reg4_dinov2", f"--init_weights={bare}", "--freeze=backbone", "--data_format=synthetic", "--image_size=28",
+               "--batch_size=2", "--max_steps=1", f"--run_dir={tmp_path / 'run'}").stderr
+    assert "the given weights have no head, which starts from random values" in said
+
+
+def test_what_does_not_fit(tmp_path):
     save_file(timm.create_model("vit_tiny_patch16_224", num_classes=CLASSES).state_dict(), tmp_path / "weights.safetensors")
     flags = (f"--init_weights={tmp_path / 'weights.safetensors'}", *SYNTHETIC, f"--run_dir={tmp_path / 'run'}")
     for name in ("vit_small_patch32_224", "vit_large_patch16_224", "deit_tiny_distilled_patch16_224"):
         assert "the weights of --model=vit_tiny_patch16_224" in run(f"--model={name}", *flags, check=2).stderr
     said = run("--model=vit_tiny_patch16_224", *flags, "--image_size=40", check=2).stderr
     assert "patches of 16 pixels a side, which do not fill images of 40×40" in said and "--image_size=32" in said
+    said = run("--model=convnext_atto", *SYNTHETIC, "--image_size=31", f"--run_dir={tmp_path / 'run'}", check=2).stderr
+    assert "leaves nothing of images of less than 32 pixels a side" in said
 
 
 @pytest.mark.parametrize("name, shape", [
@@ -195,9 +229,8 @@ class HuggingFaces(torch.nn.Module):
         return self.inner(pixels).logits
 
 
-@pytest.mark.parametrize("whose", ["transformers", "timm"])
-def test_models_with_tensorflows_padding(tmp_path, images, whose):
-    name = "tf_efficientnet_b0"
+@pytest.mark.parametrize("whose, name", [("transformers", "tf_efficientnet_b0"), ("timm", "tf_efficientnet_b0"), *([("timm", "tf_efficientnetv2_s")] if LONG else [])])
+def test_models_with_tensorflows_padding(tmp_path, images, whose, name):
     theirs = randomised(timm.create_model(name, num_classes=CLASSES) if whose == "timm" else HuggingFaces())
     folder = tmp_path / name
     if whose == "timm":
@@ -212,14 +245,14 @@ def test_models_with_tensorflows_padding(tmp_path, images, whose):
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     record("Models", name, f"{whose}, its weights read here", "1e-4 of logits of about 1", worst_difference(found, expected))
 
-    refused = run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'x'}", "--model=efficientnet_b0", check=2)
+    refused = run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'x'}", f"--model={name.removeprefix('tf_')}", check=2)
     assert f"use --model={name}" in refused.stderr
     run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'again'}", f"--model={name}")
     assert load_json(tmp_path / "again" / "config.json")["architecture"] == name
     again = timm.create_model(name, num_classes=CLASSES, checkpoint_path=str(tmp_path / "again" / "model.safetensors"))
     torch.testing.assert_close(logits_of(again, images), expected, rtol=1e-4, atol=1e-4)
     run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'again.safetensors'}", f"--model={name}")  # whose metadata tells
-    assert f"use --model={name}" in run("--model=efficientnet_b0", f"--init_weights={tmp_path / 'again.safetensors'}", *SYNTHETIC,
+    assert f"use --model={name}" in run(f"--model={name.removeprefix('tf_')}", f"--init_weights={tmp_path / 'again.safetensors'}", *SYNTHETIC,
                                         f"--run_dir={tmp_path / 'run'}", check=2).stderr
 
 

@@ -256,8 +256,15 @@ TEST(NormKernels, AResNetIsTheSameWithThem) {
 TEST(NormKernels, AnEfficientNetIsTheSameWithThem) {
   for (const double drop_path : {0.0, 0.5}) {
     at::manual_seed(4);
-    const EfficientNetOptions options{
-        .width = 0.25, .depth = 0.4, .dropout = 0, .drop_path = drop_path, .num_classes = 5};
+    const EfficientNetOptions options{.stages = {{1, 3, 1, 8, 8, 1, /*fused=*/true},
+                                                 {4, 3, 2, 8, 8, 2, /*fused=*/true},
+                                                 {1, 3, 1, 8, 8, 1},
+                                                 {6, 5, 2, 8, 16, 2},
+                                                 {6, 3, 2, 16, 24, 1}},
+                                      .head_channels = 96,
+                                      .dropout = 0,
+                                      .drop_path = drop_path,
+                                      .num_classes = 5};
     EfficientNet plain(options), with(options);
     CompareModels(plain, with, /*size=*/64, /*tolerance=*/1e-3);
   }

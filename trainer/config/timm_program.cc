@@ -1,5 +1,5 @@
 // timm's defaults are those of its train.py and of its models, as of release 1.0.22: train.py, timm/optim,
-// timm/scheduler, timm/data/transforms_factory.py and the default_cfgs of timm/models/resnet.py and efficientnet.py.
+// timm/scheduler, timm/data/transforms_factory.py and the default_cfgs of timm/models.
 // What is not listed is the same here, or cannot change a number.
 #include <algorithm>
 #include <array>
@@ -17,34 +17,55 @@ constexpr std::string_view kNoPython = "there is no Python code to compile";
 
 std::string Text(double number) { return ToText(Value(number)); }
 
-// What timm's default_cfg of a model says where ours differs; train.py evaluates with it.
+// What timm's default_cfg of models says where ours differs; train.py evaluates with it.
 struct ModelDefaults {
-  std::string_view name;
+  std::string_view begins, ends;  // the name
   int image_size;
-  double crop_pct;  // part of the resized short side that evaluation crops
+  double crop_pct;                 // part of the resized short side that evaluation crops
+  bool has_plain_numbers = false;  // a mean and a standard deviation of 0.5
 };
-constexpr ModelDefaults kResNet = {"resnet", 224, 0.95};
-constexpr auto kModels = std::to_array<ModelDefaults>({{"efficientnet_b0", 224, 0.875},
-                                                       {"efficientnet_b1", 240, 0.9},
-                                                       {"efficientnet_b2", 256, 0.875},
-                                                       {"efficientnet_b3", 288, 0.875},
-                                                       {"efficientnet_b4", 320, 0.875},
-                                                       {"efficientnet_b5", 448, 1.0},  // squashed there, cropped here
-                                                       {"efficientnet_b6", 528, 0.942},
-                                                       {"efficientnet_b7", 600, 0.949},
-                                                       {"tf_efficientnet_b0", 224, 0.875},
-                                                       {"tf_efficientnet_b1", 240, 0.882},
-                                                       {"tf_efficientnet_b2", 260, 0.890},
-                                                       {"tf_efficientnet_b3", 300, 0.904},
-                                                       {"tf_efficientnet_b4", 380, 0.922},
-                                                       {"tf_efficientnet_b5", 456, 0.934},
-                                                       {"tf_efficientnet_b6", 528, 0.942},
-                                                       {"tf_efficientnet_b7", 600, 0.949}});
+constexpr ModelDefaults kResNet = {"resnet", "", 224, 0.95};
+constexpr auto kModels = std::to_array<ModelDefaults>({{"efficientnet_", "b0", 224, 0.875},
+                                                       {"efficientnet_", "b1", 240, 0.9, true},
+                                                       {"efficientnet_", "b2", 256, 0.875},
+                                                       {"efficientnet_", "b3", 288, 0.875},
+                                                       {"efficientnet_", "b4", 320, 0.875},
+                                                       {"efficientnet_", "b5", 448, 1.0},  // squashed, cropped here
+                                                       {"efficientnet_", "b6", 528, 0.942},
+                                                       {"efficientnet_", "b7", 600, 0.949},
+                                                       {"tf_efficientnet_", "b0", 224, 0.875},
+                                                       {"tf_efficientnet_", "b1", 240, 0.882},
+                                                       {"tf_efficientnet_", "b2", 260, 0.890},
+                                                       {"tf_efficientnet_", "b3", 300, 0.904},
+                                                       {"tf_efficientnet_", "b4", 380, 0.922},
+                                                       {"tf_efficientnet_", "b5", 456, 0.934},
+                                                       {"tf_efficientnet_", "b6", 528, 0.942},
+                                                       {"tf_efficientnet_", "b7", 600, 0.949},
+                                                       {"efficientnetv2_", "s", 288, 1.0},
+                                                       {"efficientnetv2_", "m", 320, 1.0},
+                                                       {"efficientnetv2_", "l", 384, 1.0},
+                                                       {"tf_efficientnetv2_", "s", 300, 1.0, true},
+                                                       {"tf_efficientnetv2_", "", 384, 1.0, true},  // likewise
+                                                       {"vit_", "dinov2", 518, 1.0},
+                                                       {"vit_", "_gap_240", 240, 0.95, true},
+                                                       {"vit_", "_gap_256", 256, 0.95, true},
+                                                       {"vit_", "_gap_384", 384, 0.95, true},  // likewise
+                                                       {"vit_", "_384", 384, 1.0, true},
+                                                       {"vit_", "_224", 224, 0.9, true},
+                                                       {"deit", "_384", 384, 1.0},
+                                                       {"deit", "_224", 224, 0.9},
+                                                       {"convnext_", "nano", 224, 0.95},
+                                                       {"convnext_", "tiny", 224, 0.95},
+                                                       {"convnext_", "small", 224, 0.95},
+                                                       {"convnextv2_", "huge", 384, 1.0},  // likewise
+                                                       {"convnext", "", 224, 0.875}});
 
 std::string TimmModel(const ForeignCommand& command) { return command.Value({"model"}, "resnet50"); }
 
 ModelDefaults DefaultsOf(const std::string& model) {
-  const auto found = std::find_if(kModels.begin(), kModels.end(), [&](const auto& one) { return one.name == model; });
+  const auto found = std::find_if(kModels.begin(), kModels.end(), [&](const ModelDefaults& one) {
+    return model.starts_with(one.begins) && model.ends_with(one.ends);
+  });
   return found == kModels.end() ? kResNet : *found;
 }
 
@@ -79,7 +100,7 @@ void AddModelOfTimm(const ForeignCommand& command, std::vector<std::string>& fla
   const double size = ImageSizeOf(command);
   flags.push_back("--image_size=" + Text(size));
   flags.push_back("--eval_resize=" + Text(std::floor(size / defaults.crop_pct)));
-  if (model == "efficientnet_b1") flags.insert(flags.end(), {"--mean=0.5,0.5,0.5", "--std=0.5,0.5,0.5"});
+  if (defaults.has_plain_numbers) flags.insert(flags.end(), {"--mean=0.5,0.5,0.5", "--std=0.5,0.5,0.5"});
   if (model.starts_with("resnet")) flags.push_back("--zero_init_residual=true");
   if (model.find("efficientnet") != std::string::npos) flags.insert(flags.end(), {"--dropout=0", "--drop_path=0"});
   if (model.starts_with("efficientnet")) flags.insert(flags.end(), {"--bn_eps=1e-05", "--bn_momentum=0.1"});

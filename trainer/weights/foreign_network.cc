@@ -118,7 +118,12 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
 
 void RequireImageSize(const config::Config& config, int64_t height, int64_t width) {
   const models::Model& model = *models::FindModel(config.model.name);
-  const int64_t multiple = model.size_multiple;
+  const int64_t multiple = model.size_multiple, least = model.least_size;
+  if (std::min(height, width) < least) {
+    throw UsageError("--model=" + model.name + " leaves nothing of images of less than " + std::to_string(least) +
+                         " pixels a side, such as these of " + std::to_string(width) + "×" + std::to_string(height),
+                     "raise --image_size");
+  }
   if (height % multiple != 0 || width % multiple != 0) {
     throw UsageError("--model=" + model.name + " cuts images into patches of " + std::to_string(multiple) +
                          " pixels a side, which do not fill images of " + std::to_string(width) + "×" +

@@ -98,14 +98,12 @@ void PutInOrder(std::vector<int64_t> rows, const models::Head& head, checkpoint:
 }
 
 // Makes the classifier in `weights` one of this data's classes, as far as both are known by name. Returns the names of
-// its tensors if it cannot be: `weights` lack it because they were made for another task, or its classes are others.
-std::vector<std::string> FitClassifier(const KnownHeads& classes, const models::Family& family,
-                                       const models::Head& head, const checkpoint::NamedTensors& state,
-                                       checkpoint::NamedTensors& weights) {
+// its tensors if it cannot be: `weights` lack it, or its classes are others.
+std::vector<std::string> FitClassifier(const KnownHeads& classes, const models::Head& head,
+                                       const checkpoint::NamedTensors& state, checkpoint::NamedTensors& weights) {
   if (head.output_weight.empty()) return {};
-  const bool has_other_tasks = family.heads.size() > 1;
   const std::vector<int64_t> given = SizesOf(weights, head.output_weight), own = SizesOf(state, head.output_weight);
-  if (has_other_tasks && given.empty()) {
+  if (given.empty()) {
     report::LogInfo("the given weights have no " + head.module + ", which starts from random values");
     std::vector<std::string> missing;
     for (const auto& [name, tensor] : state) {
@@ -189,12 +187,11 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
                          torch::nn::Module& module, const std::optional<KnownHeads>& classes) {
   at::NoGradGuard no_grad;
   const std::string file = config.init_weights.empty() ? "the checkpoint" : config.init_weights;
-  const models::Family& family = models::FamilyOf(config.name);
   const models::Head& head = models::HeadIn(config.name, module);
   const checkpoint::NamedTensors state = StateOf(module);
   checkpoint::NamedTensors weights = WithOneHead(all_weights, config, head.module, file);
   std::vector<std::string> anew;
-  if (classes) anew = FitClassifier(*classes, family, head, state, weights);
+  if (classes) anew = FitClassifier(*classes, head, state, weights);
   std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
   for (const std::string& name : anew) unused.erase(name);
   std::vector<std::string> missing, other_shape, superfluous;

@@ -41,8 +41,8 @@ struct KnownHeads {
 // older files lack it.
 //
 // With `classes`, for training: if weights and data name the same classes, the classifier's rows follow the names. It
-// keeps its random weights if it is missing because the weights are of another task, if it is for another number of
-// classes, or if these have other names. All of this is logged.
+// keeps its random weights if it is missing, as in weights of another task or a backbone's, if it is for another number
+// of classes, or if these have other names. All of this is logged.
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                          torch::nn::Module& module, const std::optional<KnownHeads>& classes = std::nullopt);
 

@@ -24,11 +24,11 @@ namespace fs = std::filesystem;
 
 constexpr char kTorchvisionUrl[] = "https://download.pytorch.org/models/";
 
-// The files of torchvision's weights (torchvision/models/resnet.py and efficientnet.py of 0.26).
+// The files of torchvision's weights (torchvision/models of 0.26).
 struct TorchvisionFiles {
   std::string_view model, first, second;  // second: none
 };
-constexpr std::array<TorchvisionFiles, 13> kTorchvision = {{
+constexpr std::array<TorchvisionFiles, 24> kTorchvision = {{
     {"resnet18", "resnet18-f37072fd.pth", ""},
     {"resnet34", "resnet34-b627a593.pth", ""},
     {"resnet50", "resnet50-0676ba61.pth", "resnet50-11ad3fa6.pth"},
@@ -42,6 +42,17 @@ constexpr std::array<TorchvisionFiles, 13> kTorchvision = {{
     {"efficientnet_b5", "efficientnet_b5_lukemelas-1a07897c.pth", ""},
     {"efficientnet_b6", "efficientnet_b6_lukemelas-24a108a5.pth", ""},
     {"efficientnet_b7", "efficientnet_b7_lukemelas-c5b4e57e.pth", ""},
+    {"efficientnetv2_s", "efficientnet_v2_s-dd5fe13b.pth", ""},
+    {"efficientnetv2_m", "efficientnet_v2_m-dc08266a.pth", ""},
+    {"efficientnetv2_l", "efficientnet_v2_l-59c71312.pth", ""},
+    {"convnext_tiny", "convnext_tiny-983f1562.pth", ""},
+    {"convnext_small", "convnext_small-0c510722.pth", ""},
+    {"convnext_base", "convnext_base-6075fbad.pth", ""},
+    {"convnext_large", "convnext_large-ea097f82.pth", ""},
+    {"vit_base_patch16_224", "vit_b_16-c867db91.pth", ""},
+    {"vit_base_patch32_224", "vit_b_32-d86f8d99.pth", ""},
+    {"vit_large_patch16_224", "vit_l_16-852ce7e3.pth", ""},
+    {"vit_large_patch32_224", "vit_l_32-c7638314.pth", ""},
 }};
 
 // Names without an organisation, which the hub redirects.
