@@ -16,7 +16,7 @@ def commands(page) -> list[list[str]]:
     """Returns the commands of a page's shell blocks, with continued lines joined."""
     blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
-    return [shlex.split(line, comments=True) for line in lines if line.strip()]
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 def test_links_lead_somewhere():
