@@ -212,8 +212,8 @@ void Verify(const PrepareOptions& options) {
   int64_t bad = 0;
   for (const OpenSplit& split : splits) {
     const auto found = VerifySplit(split, CheckOf(*split.source, options.data_dir), Threads(options), list);
-    std::printf("%s: %lld records, %zu bad\n", Shown(split.name).c_str(),
-                static_cast<long long>(split.source->size()), found.size());
+    std::printf("%s: %lld records, %zu bad\n", Shown(split.name).c_str(), static_cast<long long>(split.source->size()),
+                found.size());
     if (!options.move_bad_to.empty()) {
       MoveBad(found, options);
     } else {

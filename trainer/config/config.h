@@ -90,7 +90,7 @@ struct ModelConfig {
   bool zero_init_residual = false;
   bool channels_last = true;
   std::optional<double> dropout, attention_dropout, classifier_dropout, drop_path;  // empty: the model's default
-  std::optional<double> bn_momentum, bn_eps;                    // likewise
+  std::optional<double> bn_momentum, bn_eps;                                        // likewise
   bool activation_checkpointing = false;
 };
 

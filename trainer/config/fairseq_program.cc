@@ -28,6 +28,7 @@ std::vector<std::string> DefaultsOfFairseq(const ForeignCommand& command) {
       reads_sentences ? std::vector<std::string>{"--tokens_per_sample=512", "--classifier_dropout=0"}
                       : std::vector<std::string>{"--tokens_per_sample=1024", "--sample_break=none"};
   flags.insert(flags.end(), of_task.begin(), of_task.end());
+  if (reads_sentences) flags.push_back("--task=text_classification");
   if (command.Has({"fp16", "memory_efficient_fp16"})) flags.push_back("--loss_scale_start=128");
   // The fixed schedule's warmup, unlike that of polynomial_decay, does not begin with a rate of 0.
   const bool is_fixed = command.Value({"lr_scheduler"}, "fixed") == "fixed";
@@ -78,11 +79,10 @@ constexpr std::string_view kAllMetrics = "a validation has them all";
 constexpr std::string_view kTokenized = "dtrain_data tokenize tokenizes text beforehand";
 constexpr std::string_view kNotYet = "leave it out";
 
-Translation TaskNamed(const std::string& value, const ForeignCommand& command) {
-  if (value == "masked_lm") return {{"--task=masked_lm", "--data_format=tokens", "--mask_special_tokens=true"}};
-  if (value != "sentence_prediction") return {.refused = "expected masked_lm | sentence_prediction"};
-  if (!command.Has({"init_token"})) return {.refused = "rows begin with <s> here; --init-token 0 is the same"};
-  return {{std::string("--task=text_") + (command.Has({"regression_target"}) ? "regression" : "classification")}};
+// sentence_prediction cannot do without it.
+Translation NumClasses(const std::string&, const ForeignCommand& command) {
+  if (!command.Has({"init_token"})) return {.refused = "rows begin with <s> here, as with --init-token 0: add it"};
+  return {.note = "there are as many as the data's labels have"};
 }
 
 // fairseq's architecture of that name is the base one.
@@ -151,7 +151,7 @@ std::vector<Alias> TaskAndModel() {
       {.name = "encoder_attention_heads", .translate = SameShape<12, 16>},
       {.name = "max_positions", .translate = SamePositions},
       {.name = "criterion", .words = {{"masked_lm", ""}, {"sentence_prediction", ""}}},
-      {.name = "regression_target", .takes_value = false, .translate = OfAnother},
+      {.name = "regression_target", .takes_value = false, .implied = {"--task=text_regression"}},
       {.name = "init_token", .words = {{"0", ""}}, .refused = kRowsOfModel},
       {.name = "separator_token", .words = {{"2", ""}}, .refused = kRowsOfModel},
       {.name = "no_shuffle", .takes_value = false, .refused = "samples have another order in each epoch"},
@@ -380,10 +380,12 @@ std::vector<command_line::Argument> WithoutHydra(const std::vector<command_line:
                                                  std::vector<std::string>& mistakes) {
   std::vector<command_line::Argument> flags, of_file;
   std::string folder, name;
+  const auto is_hydras = [](const command_line::Argument& argument) { return FlagName(argument) == "config_dir"; };
+  const bool has_file = std::any_of(arguments.begin(), arguments.end(), is_hydras);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& text = arguments[i].text;
     const std::string flag = FlagName(arguments[i]);
-    std::string* const part = flag == "config_dir" ? &folder : flag == "config_name" ? &name : nullptr;
+    std::string* const part = flag == "config_dir" ? &folder : has_file && flag == "config_name" ? &name : nullptr;
     const size_t dot = text.find('.'), equals = text.find('=');
     if (part != nullptr) {
       *part = FlagValue(arguments, i);
@@ -419,9 +421,12 @@ const ForeignProgram& FairseqProgram() {
                      {"warmup_updates"},
                      {"total_num_update"}},
       .defaults = DefaultsOfFairseq,
-      .rows = {{.name = "task", .translate = TaskNamed},
+      .rows = {{.name = "task",
+                .flag = "task",
+                .words = {{"masked_lm", "masked_lm", "--data_format=tokens --mask_special_tokens"},
+                          {"sentence_prediction", ""}}},
                {.name = "arch", .translate = Architecture},
-               {.name = "num_classes", .reason = "there are as many as the data's labels have"},
+               {.name = "num_classes", .translate = NumClasses},
                {.name = "optimizer",
                 .flag = "optimizer",
                 .words = {{"adam", "fairseq_adam"},

@@ -123,7 +123,8 @@ TEST(Aliases, MistakesAreNamed) {
   EXPECT_THAT(mistake("--scale 0.5 1 --vflip=0.5"), HasSubstr("--vflip=0.5 has no equivalent"));
   EXPECT_THAT(mistake("--lr-scheduler=inverse_sqrt"),
               HasSubstr("--lr_scheduler=inverse_sqrt: expected polynomial_decay | "));
-  EXPECT_THAT(mistake("--task translation --arch=roberta_base"), HasSubstr("--task=translation: expected masked_lm"));
+  EXPECT_THAT(mistake("--task translation --arch=roberta_base"),
+              HasSubstr("--task=translation: expected masked_lm | sentence_prediction"));
   EXPECT_THAT(mistake("--distributed-init-method file:///tmp/x"), HasSubstr("expected tcp://HOST:PORT"));
   EXPECT_THAT(mistake("--arch=roberta_base --encoder-layers=2"),
               HasSubstr("--encoder_layers=2 cannot be translated: the shape follows from --arch; --model=roberta"));

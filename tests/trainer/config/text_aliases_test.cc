@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/temporary_folder.h"
 #include "tests/trainer/config/foreign_commands.h"
 #include "trainer/errors.h"
 
@@ -41,6 +42,7 @@ TEST(TextAliases, FairseqTrain) {
       "runs/r --distributed-world-size 16 --distributed-rank 3 --distributed-init-method tcp://10.0.0.7:12597";
   const std::string ours =
       "--log_format=json --log_interval=25 --seed=1 --precision=fp16 --memory_efficient_fp16 --optimizer=fairseq_adam "
+      "--loss_scale_start=128 "
       "--lr_schedule=poly --poly_power=1 --task=masked_lm --data_format=tokens --mask_special_tokens --workers=2 "
       "--batch_size=32 --sample_break=complete --tokens_per_sample=512 --adam_betas=0.9,0.98 --adam_eps=1e-6 "
       "--clip_norm=0 --lr=0.0004 --warmup_steps=500 --dropout=0.1 --attention_dropout=0.1 --weight_decay=0.01 "
@@ -48,7 +50,89 @@ TEST(TextAliases, FairseqTrain) {
       "--bucket_cap_mb=200 --run_dir=runs/r --world_size=16 --rank=3 --master_addr=10.0.0.7 --master_port=12597";
   ExpectSame(theirs, ours);
   EXPECT_THAT(Pasted(theirs).notes, ElementsAre(StartsWith("--ddp_backend=no_c10d: dtrain chooses"),
-                                                StartsWith("--fast_stat_sync has no effect")));
+                                                StartsWith("--fast_stat_sync has no effect"),
+                                                StartsWith("as fairseq-train: loss_scale_start 128 (")));
+}
+
+// The command of fairseq's page on IMDB, and that of its page on GLUE.
+TEST(TextAliases, FairseqsFineTuning) {
+  const std::string ours =
+      " --init_weights=model.pt --batch_size=8 --max_tokens=4400 --task=text_classification --tokens_per_sample=512 "
+      "--dropout=0.1 --attention_dropout=0.1 --classifier_dropout=0 --weight_decay=0.1 --optimizer=fairseq_adam "
+      "--adam_betas=0.9,0.98 --adam_eps=1e-6 --clip_norm=0 --lr_schedule=poly --poly_power=1 --lr=1e-5 "
+      "--precision=fp16 "
+      "--loss_scale_start=4 --loss_scale_window=128 --epochs=10 --best_metric=accuracy --seed=1 ";
+  const std::string theirs =
+      "IMDB-bin/ --restore-file model.pt --max-positions 512 --batch-size 8 --max-tokens 4400 --task "
+      "sentence_prediction "
+      "--reset-optimizer --reset-dataloader --reset-meters --required-batch-size-multiple 1 --init-token 0 "
+      "--separator-token 2 --arch roberta_large --criterion sentence_prediction --classification-head-name imdb_head "
+      "--num-classes 2 --dropout 0.1 --attention-dropout 0.1 --weight-decay 0.1 --optimizer adam --adam-betas "
+      "(0.9,0.98) "
+      "--adam-eps 1e-06 --clip-norm 0.0 --lr-scheduler polynomial_decay --lr 1e-05 --total-num-update 7812 "
+      "--warmup-updates 469 --fp16 --fp16-init-scale 4 --threshold-loss-scale 1 --fp16-scale-window 128 --max-epoch 10 "
+      "--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric --shorten-method truncate "
+      "--find-unused-parameters --update-freq 4";
+  ExpectSame(theirs, ours +
+                         "--data_dir=IMDB-bin/ --model=roberta_large --schedule_steps=7812 --warmup_steps=469 "
+                         "--grad_accum_steps=4 --log_interval=100");
+  const TemporaryFolder folder;
+  WriteAll(folder.path() / "rte.yaml", R"(# @package _group_
+common:
+  fp16: true
+  fp16_init_scale: 4
+  threshold_loss_scale: 1
+  fp16_scale_window: 128
+  log_interval: 200
+
+task:
+  _name: sentence_prediction
+  data: ???
+  init_token: 0  # <s>
+  num_classes: 2
+  max_positions: 512
+checkpoint:
+  restore_file: ???
+  reset_optimizer: true
+  best_checkpoint_metric: accuracy
+  maximize_best_checkpoint_metric: true
+criterion:
+  _name: sentence_prediction
+dataset:
+  batch_size: 16
+  required_batch_size_multiple: 1
+  max_tokens: 4400
+optimizer:
+  _name: adam
+  weight_decay: 0.1
+  adam_betas: (0.9,0.98)
+  adam_eps: 1e-06
+lr_scheduler:
+  _name: polynomial_decay
+  warmup_updates: 122
+optimization:
+  clip_norm: 0.0
+  lr: [1e-05]
+  max_update: 2036
+  max_epoch: 10
+model:
+  _name: roberta
+  dropout: 0.1
+  attention_dropout: 0.1
+)");
+  const std::string hydra =
+      "fairseq-hydra-train -config-dir " + folder.path().string() +
+      " --config-name rte task.data=RTE-bin checkpoint.restore_file=model.pt dataset.batch_size=8";
+  ExpectSame(hydra, ours +
+                        "--data_dir=RTE-bin --model=roberta_base --max_steps=2036 --schedule_steps=2036 "
+                        "--warmup_steps=122 --log_interval=200");
+  EXPECT_TRUE(Pasted("--regression-target --task sentence_prediction --arch roberta_base").config.run.task ==
+              "text_regression");
+  for (const char* refused : {"--best-checkpoint-metric accuracy", "--restore-file model.pt", "--num-classes 2",
+                              "--separator-token 5", "--reset-meters"}) {
+    EXPECT_THROW(Pasted(std::string("--task sentence_prediction --arch roberta_base ") + refused), UsageError)
+        << refused;
+  }
 }
 
 // The numbers are read in fairseq 0.12.2; those that are dtrain's defaults, too, are in no list of ours.

@@ -66,7 +66,7 @@ TEST(ChooseGpu, ALauncherThatShowsEachRankItsOwnGpu) {
 
 TEST(ChooseGpu, ADriverTooOldForCuda) {
   EXPECT_THAT(WhyNot(Refusing("cudaErrorInsufficientDriver", 12040), {0, 1}, "auto"),
-              AllOf(HasSubstr("CUDA 13.0"), HasSubstr("CUDA 12.4 at most"), HasSubstr("cudaErrorInsufficientDriver"),
+              AllOf(HasSubstr("CUDA 13.0"), HasSubstr("it is for CUDA 12.4,"), HasSubstr("cudaErrorInsufficientDriver"),
                     HasSubstr("update the driver")));
   EXPECT_THAT(WhyNot(Refusing("cudaErrorInsufficientDriver", 0), {0, 1}, "auto"),
               HasSubstr("no NVIDIA driver answers"));
