@@ -80,7 +80,7 @@ SentenceTokenizer::SentenceTokenizer(const std::string& folder)
     UseDictionary();
     paths.push_back(DictionaryIn(folder));
   }
-  fingerprint_ = HashOfFiles(tokenizer_->has_dictionary() ? paths : AllFilesOf(files));
+  fingerprint_ = HashOfFiles(tokenizer_->follows_settings() ? AllFilesOf(files) : paths);
 }
 
 void SentenceTokenizer::UseDictionary() {

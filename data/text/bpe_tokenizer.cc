@@ -59,7 +59,8 @@ Origins OriginsOf(std::string_view text) {
   size_t begin = 0;
   for (size_t end = 0; begin < text.size(); begin = end) {
     std::string together = Composed(text.substr(begin, CharacterBytes(text[begin])));
-    for (end = begin + CharacterBytes(text[begin]); end < text.size();) {
+    constexpr size_t kMostBytes = 256;  // of a letter with its marks, so that no text takes quadratic time
+    for (end = begin + CharacterBytes(text[begin]); end < text.size() && end - begin < kMostBytes;) {
       const std::string_view next = text.substr(end, CharacterBytes(text[end]));
       const std::string longer = Composed(text.substr(begin, end + next.size() - begin));
       if (longer == together + Composed(next) &&
@@ -101,21 +102,30 @@ class BpeTokenizer::Encoder : public TextEncoder {
     std::string_view text = raw;
     if (preparation_.composes && MayCompose(raw)) text = composed = Composed(raw);
     Origins origins;
-    if (spans != nullptr && text != raw) origins = OriginsOf(raw);
+    if (spans != nullptr && text != raw) {
+      origins = OriginsOf(raw);
+      origins.resize(text.size(), {0, static_cast<int64_t>(raw.size())});
+    }
     const auto span_of = [&](const char* place, size_t bytes) -> CharacterSpan {
       const int64_t first = place - text.data(), last = first + static_cast<int64_t>(bytes) - 1;
-      if (origins.empty()) return {at + first, at + last + 1};
+      if (origins.empty() || bytes == 0) return {at + first, at + last + 1};
       return {at + origins[static_cast<size_t>(first)].begin, at + origins[static_cast<size_t>(last)].end};
     };
     const auto part = [&](std::string_view piece) {
-      if (is_word && !piece.starts_with(' ')) return bpe_.Encode(" " + std::string(piece), ids);
+      const bool adds_space = (is_word || preparation_.adds_space) && !piece.starts_with(' ');
       const size_t before = ids.size();
-      bpe_.Encode(piece, ids);
+      if (adds_space) {
+        bpe_.Encode(" " + std::string(piece), ids);
+      } else {
+        bpe_.Encode(piece, ids);
+      }
+      size_t added = adds_space ? 1 : 0;  // bytes of the first token that are not in the text
       if (spans == nullptr) return;
       for (const char* place = piece.data(); const int32_t id : std::span(ids).subspan(before)) {
         const std::string& token = tokenizer_.tokens()[static_cast<size_t>(id)];
-        const auto bytes = static_cast<size_t>(
-            std::ranges::count_if(token, [](char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; }));
+        const auto begins_character = [](char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; };
+        const auto bytes =
+            static_cast<size_t>(std::ranges::count_if(token, begins_character)) - std::exchange(added, 0);
         CharacterSpan span = span_of(place, bytes);
         for (size_t i = 0; preparation_.trims_spans && i < bytes && place[i] == ' '; ++i) ++span.begin;
         spans->push_back(span);
@@ -137,8 +147,10 @@ class BpeTokenizer::Encoder : public TextEncoder {
 BpeTokenizer::BpeTokenizer(ByteLevelBpe bpe)
     : Tokenizer(/*keeps_ids=*/false, /*has_dictionary=*/true, {}), bpe_(std::move(bpe)) {}
 
-BpeTokenizer::BpeTokenizer(ByteLevelBpe bpe, const std::string& other_rows)
-    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/true, RobertaFormat(bpe), other_rows), bpe_(std::move(bpe)) {}
+BpeTokenizer::BpeTokenizer(ByteLevelBpe bpe, bool adds_space, const std::string& other_rows)
+    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/true, RobertaFormat(bpe), other_rows),
+      bpe_(std::move(bpe)),
+      preparation_{.adds_space = adds_space} {}
 
 BpeTokenizer::BpeTokenizer(ByteLevelBpe bpe, const RowFormat& format, BpePreparation preparation,
                            std::string other_rows)
@@ -166,8 +178,8 @@ std::unique_ptr<const Tokenizer> OpenGpt2(const std::vector<std::string>& paths)
 
 std::unique_ptr<const Tokenizer> OpenRobertaBpe(const std::vector<std::string>& paths) {
   auto bpe = ByteLevelBpe::Load(paths[0], paths[1]);
-  RequireRobertaSettings(std::filesystem::path(paths[0]).parent_path().string(), bpe);
-  return NamingFile(paths[0], [&] { return std::make_unique<BpeTokenizer>(std::move(bpe), /*other_rows=*/""); });
+  const bool adds_space = RobertaSettings(std::filesystem::path(paths[0]).parent_path().string(), bpe).value_or(false);
+  return NamingFile(paths[0], [&] { return std::make_unique<BpeTokenizer>(std::move(bpe), adds_space, ""); });
 }
 
 }  // namespace dtrain::data

@@ -14,8 +14,9 @@ namespace dtrain::data {
 
 // How a text is prepared for the merges.
 struct BpePreparation {
-  bool composes = false;                                    // whether characters are composed (Unicode's NFC)
-  bool trims_spans = true;                                  // whether spans of characters leave out a space in front
+  bool adds_space = false;  // whether a text gets a space in front, unless it has one (add_prefix_space)
+  bool composes = false;    // whether characters are composed (Unicode's NFC)
+  bool trims_spans = true;  // whether spans of characters leave out a space in front
   std::vector<AddedToken> added = {}, composed_added = {};  // looked for in the text as it is, and in the composed one
 };
 
@@ -26,13 +27,14 @@ class BpeTokenizer : public Tokenizer {
   // RoBERTa's. Throws DataError if the special tokens do not have fairseq's ids (<s> 0, <pad> 1, </s> 2, <unk> 3) or
   // there is no <mask>. The ids of <mask> differ: it is the last token of published models, and often the fifth of
   // tokenizers that users train. `other_rows` as in Tokenizer.
-  BpeTokenizer(ByteLevelBpe bpe, const std::string& other_rows);
+  BpeTokenizer(ByteLevelBpe bpe, bool adds_space, const std::string& other_rows);
   BpeTokenizer(ByteLevelBpe bpe, const RowFormat& format, BpePreparation preparation, std::string other_rows);
 
   std::unique_ptr<TextEncoder> MakeEncoder() const override;
   const std::vector<std::string>& tokens() const override { return bpe_.tokens(); }
   int64_t IdOf(std::string_view token) const override { return bpe_.IdOf(token); }
   bool BeginsWord(int64_t id) const override;
+  bool follows_settings() const override { return !has_dictionary() || preparation_.adds_space; }
 
  private:
   class Encoder;

@@ -46,12 +46,14 @@ ByteLevelBpe::ByteLevelBpe(std::string_view vocabulary_json, std::string_view me
   ReadVocabulary(vocabulary_json);
   for (int byte = 0; byte < 256; ++byte) {
     const int64_t id = IdOf(WrittenByte(byte));
+    const bool is_in_no_text = byte == 0xC0 || byte == 0xC1 || byte >= 0xF5;  // no UTF-8 has it: GPT-NeoX's lacks these
+    if (id < 0 && is_in_no_text) continue;
     if (id < 0) {
       char text[8];
       std::snprintf(text, sizeof text, "0x%02X", static_cast<unsigned>(byte));
       throw DataError(
           "the vocabulary has no token for the byte " + std::string(text),
-          "a byte-level tokenizer has one for each of the 256 bytes: this file is of another kind, or damaged");
+          "a byte-level tokenizer has one for each byte of a text: this file is of another kind, or damaged");
     }
     byte_tokens_[byte] = static_cast<int32_t>(id);
   }

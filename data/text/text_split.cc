@@ -196,7 +196,8 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
                 "give --tokens_per_sample=" + std::to_string(layout.tokens) + " or more");
   }
   const std::string folder = FolderOf(options.data_dir);
-  const auto meaning = FindMeaning(options.data_dir);
+  const bool is_said = options.vocab_size > 0 && !Exists(DictionaryPath(options.data_dir));
+  const auto meaning = is_said ? std::nullopt : FindMeaning(options.data_dir);
   if (!meaning && options.vocab_size == 0) {
     throw Error(ExitCode::kUsage, "the size of the vocabulary is unknown: there is no " + folder + "/dict.txt",
                 "give --vocab_size");
@@ -215,7 +216,12 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
 }  // namespace
 
 bool HasDictionary(const std::string& data_dir) {
-  return Exists(DictionaryPath(data_dir)) || TokenizerWithoutDictionary(FolderOf(data_dir)) != nullptr;
+  if (Exists(DictionaryPath(data_dir))) return true;
+  try {
+    return TokenizerWithoutDictionary(FolderOf(data_dir)) != nullptr;
+  } catch (const DataError&) {  // it is of another kind, and may be of something else
+    return false;
+  }
 }
 
 TextSplit OpenShards(const TextOptions& options, const std::vector<std::string>& folders, const std::string& split) {

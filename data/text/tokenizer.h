@@ -84,6 +84,8 @@ class Tokenizer {
   // Whether token files have a dict.txt, because the special tokens are fairseq's. Otherwise the tokenizer's own files
   // lie beside them.
   bool has_dictionary() const { return has_dictionary_; }
+  // Whether files beside the vocabulary change the tokens of a text.
+  virtual bool follows_settings() const { return true; }
   const SpecialTokens& special() const { return format_.special; }
   // The rows of sentences and pairs. Throws DataError, which does not name a file, if they are others than these.
   const RowFormat& format() const;

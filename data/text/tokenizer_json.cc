@@ -34,7 +34,7 @@ constexpr char kTokenizerFields[] = R"({
   "added_tokens": null, "post_processor": null, "version": null, "padding": null, "decoder": null
 })";
 constexpr char kBpeFields[] = R"({
-  "pre_tokenizer": {"type": ["ByteLevel"], "add_prefix_space": [false], "use_regex": [true], "trim_offsets": null},
+  "pre_tokenizer": {"type": ["ByteLevel"], "add_prefix_space": [false, true], "use_regex": [true], "trim_offsets": null},
   "normalizer": {"type": ["NFC"]},
   "model": {"type": ["BPE"], "dropout": [null, 0], "continuing_subword_prefix": [null, ""],
             "end_of_word_suffix": [null, ""], "byte_fallback": [false], "ignore_merges": [false],
@@ -55,7 +55,7 @@ constexpr char kSettingsFields[] = R"({
   "unk_token": null, "mask_token": null,
   "additional_special_tokens": [null, []], "extra_special_tokens": [null, {}, []], "added_tokens_decoder": null,
   "tokenizer_class": [null, "PreTrainedTokenizerFast", "TokenizersBackend"],
-  "add_prefix_space": [false], "truncation_side": ["right"], "padding_side": ["right"],
+  "add_prefix_space": [null, false, true], "truncation_side": ["right"], "padding_side": ["right"],
   "model_max_length": null, "max_length": null, "max_len": null, "stride": null, "truncation_strategy": null,
   "pad_to_multiple_of": null, "pad_token_type_id": null, "errors": null, "trim_offsets": null, "do_lower_case": null,
   "clean_up_tokenization_spaces": null, "split_special_tokens": [null, false], "model_input_names": null,
@@ -206,7 +206,7 @@ std::string Written(const json& list, const json& specials) {
   return text;
 }
 
-// `special` are the ids of tokens by name, which hold where the post_processor names none.
+// `special` are the ids of tokens by name, which those of the rows must be.
 Rows RowsOf(const json& processor, const SpecialTokens& special) {
   Rows rows{.format = {.special = special},
             .other =
@@ -214,12 +214,11 @@ Rows RowsOf(const json& processor, const SpecialTokens& special) {
                 "and one behind it, and one or two between the texts of a pair"};
   const json& type = MemberOf(processor, "type");
   const json &cls = MemberOf(processor, "cls"), &sep = MemberOf(processor, "sep");
-  const auto is_token = [](const json& token) {
-    return token.is_array() && token.size() == 2 && token[1].is_number_unsigned();
+  const auto is_token = [](const json& token, int64_t id) {
+    return token.is_array() && token.size() == 2 && token[1] == id;
   };
-  if ((type == "BertProcessing" || type == "RobertaProcessing") && is_token(cls) && is_token(sep)) {
-    rows.format.special.begin = cls[1].get<int64_t>();
-    rows.format.special.end = sep[1].get<int64_t>();
+  if ((type == "BertProcessing" || type == "RobertaProcessing") && is_token(cls, special.begin) &&
+      is_token(sep, special.end)) {
     rows.format.ends_between = type == "BertProcessing" ? 1 : 2;
     rows.format.has_types = type == "BertProcessing";
     rows.other = "";
@@ -314,6 +313,11 @@ SpecialTokens SpecialTokensOf(const json& settings, const IdOf& id_of) {
   return special;
 }
 
+std::optional<bool> PrefixSpaceIn(const json& settings) {
+  const json& said = MemberOf(settings, "add_prefix_space");
+  return said.is_boolean() ? std::optional(said.get<bool>()) : std::nullopt;
+}
+
 bool IsRoberta(const json& tokenizer) {
   const auto is_begin = [](const json& token) { return MemberOf(token, "content") == "<s>"; };
   const json& added = MemberOf(tokenizer, "added_tokens");
@@ -332,11 +336,12 @@ TokenizerParts RobertaParts(const json& tokenizer) {
 std::unique_ptr<const Tokenizer> RobertaOf(const json& tokenizer, const std::string& folder) {
   const TokenizerParts parts = RobertaParts(tokenizer);
   ByteLevelBpe bpe(parts.vocabulary, parts.merges);
-  if (!folder.empty()) RequireRobertaSettings(folder, bpe);
+  const bool adds_space =
+      RobertaSettings(folder, bpe).value_or(MemberOf(MemberOf(tokenizer, "pre_tokenizer"), "add_prefix_space") == true);
   const Rows rows = RowsOf(MemberOf(tokenizer, "post_processor"), {});
   const bool is_usual = rows.other.empty() && rows.format == RowFormat{};
   return std::make_unique<BpeTokenizer>(
-      std::move(bpe),
+      std::move(bpe), adds_space,
       is_usual ? ""
                : "its post_processor does not put <s> and </s> around sentences and pairs (<s> a </s></s> b </s>)");
 }
@@ -354,7 +359,9 @@ std::unique_ptr<const Tokenizer> BpeOf(const json& tokenizer, const std::string&
   const Rows rows = RowsOf(MemberOf(tokenizer, "post_processor"), SpecialTokensOf(settings, id_of));
   Added added = AddedTokensOf(MemberOf(tokenizer, "added_tokens"));
   const json& processor = MemberOf(tokenizer, "post_processor");
-  BpePreparation preparation{.composes = MemberOf(tokenizer, "normalizer").is_object(),
+  const json& before_words = MemberOf(tokenizer["pre_tokenizer"], "add_prefix_space");
+  BpePreparation preparation{.adds_space = PrefixSpaceIn(settings).value_or(before_words == true),
+                             .composes = MemberOf(tokenizer, "normalizer").is_object(),
                              .trims_spans = MemberOf(processor, "trim_offsets") == true,
                              .added = std::move(added.raw),
                              .composed_added = std::move(added.normalised)};
@@ -483,11 +490,11 @@ TokenizerParts PartsOf(const TokenizerFiles& files) {
   return NamingFile(files.paths[0], [&] { return RobertaParts(Parsed(ReadTokenizerFile(files.paths[0]))); });
 }
 
-void RequireRobertaSettings(const std::string& folder, const ByteLevelBpe& tokenizer) {
-  SettingsIn(folder, kRobertaSettings, kWanted, [&](std::string_view token) {
+std::optional<bool> RobertaSettings(const std::string& folder, const ByteLevelBpe& tokenizer) {
+  return PrefixSpaceIn(SettingsIn(folder, kRobertaSettings, kWanted, [&](std::string_view token) {
     RequireSpecial(std::string(token));
     return tokenizer.IdOf(token);
-  });
+  }));
 }
 
 void RequireSentencePieceSettings(const std::string& folder, const Tokenizer& tokenizer) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,9 +49,9 @@ std::unique_ptr<const Tokenizer> OpenVocabTxt(const std::vector<std::string>& pa
 // DataError.
 TokenizerParts PartsOf(const TokenizerFiles& files);
 
-// Checks tokenizer_config.json, special_tokens_map.json and added_tokens.json in a folder, as far as they are there.
-// Throws DataError for what would give other tokens.
-void RequireRobertaSettings(const std::string& folder, const ByteLevelBpe& tokenizer);
+// Check tokenizer_config.json, special_tokens_map.json and added_tokens.json in a folder, as far as they are there.
+// Throw DataError for what would give other tokens. The first returns their add_prefix_space, if they have it.
+std::optional<bool> RobertaSettings(const std::string& folder, const ByteLevelBpe& tokenizer);
 void RequireSentencePieceSettings(const std::string& folder, const Tokenizer& tokenizer);
 
 }  // namespace dtrain::data

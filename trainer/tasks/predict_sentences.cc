@@ -14,6 +14,7 @@
 #include "data/pipeline/device_feed.h"
 #include "data/progress.h"
 #include "data/sentences/sentence_rows.h"
+#include "data/sentences/sentence_tokenizer.h"
 #include "data/text/dictionary.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
@@ -70,11 +71,16 @@ class SentencePredictor {
   const int64_t batch_size_;
 };
 
-// Returns the tokens of rows [first, end), padded to the longest one.
-at::Tensor TokensOf(const data::SentenceSplit& split, int64_t first, int64_t end) {
+// Rows of tokens, padded to the longest one, and their types; int64 N×T.
+struct TokenRows {
+  at::Tensor ids_NT, types_NT;
+};
+
+// Returns rows [first, end).
+TokenRows TokensOf(const data::SentenceSplit& split, int64_t first, int64_t end) {
   int64_t longest = 0;
   for (int64_t row = first; row < end; ++row) longest = std::max(longest, split.length(row));
-  at::Tensor ids = at::full({end - first, longest}, int64_t{data::kPadToken}, at::kLong);
+  at::Tensor ids = at::full({end - first, longest}, split.format.special.pad, at::kLong);
   for (int64_t row = first; row < end; ++row) {
     const std::vector<uint8_t> record = split.source->Read(row);
     auto to = ids.accessor<int64_t, 2>()[row - first];
@@ -83,7 +89,8 @@ at::Tensor TokensOf(const data::SentenceSplit& split, int64_t first, int64_t end
           data::LoadLittleEndian<uint32_t>(record.data() + sizeof(float) + static_cast<size_t>(i) * sizeof(uint32_t));
     }
   }
-  return ids;
+  return {.ids_NT = ids.bitwise_and(int64_t{data::kOfSecondText} - 1),
+          .types_NT = ids.ge(int64_t{data::kOfSecondText}).to(at::kLong)};
 }
 
 // The lines of the table. A row that could not be read has an error in place of a prediction; columns of the input that
@@ -190,7 +197,7 @@ data::SentenceSplit OpenTexts(const config::Config& config, const models::TextSh
 
 // Calls `predict`, with their tokens, for rows [first, end) until all have had their turn.
 void ForBatches(const data::SentenceSplit& split, const config::Config& config,
-                const std::function<void(int64_t first, int64_t end, const at::Tensor& ids_NT)>& predict) {
+                const std::function<void(int64_t first, int64_t end, const TokenRows& rows)>& predict) {
   const int64_t rows = split.source->size(), batch_size = config::ResolveBatch(config.batch, 1).batch_size;
   data::Progress progress("predicting " + config.run.input, "texts", rows);
   for (int64_t first = 0; first < rows; first += batch_size) {
@@ -223,8 +230,9 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
     if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
     file.Append(table.Header());
-    ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
-      const at::Tensor logits = predictor.Logits(ids_NT, ids_NT.ne(int64_t{data::kPadToken}), {});
+    ForBatches(split, config, [&](int64_t first, int64_t end, const TokenRows& rows) {
+      const at::Tensor attended_NT = rows.ids_NT.ne(split.format.special.pad);
+      const at::Tensor logits = predictor.Logits(rows.ids_NT, attended_NT, rows.types_NT);
       for (int64_t row = first; row < end; ++row) {
         file.Append(table.Line(split.texts[static_cast<size_t>(row)], logits[row - first]));
       }
@@ -283,9 +291,10 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
   const at::NoGradGuard no_grad;
   const data::SentenceSplit split = OpenTexts(config, shape);
   WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, [&](const AppendFeatures& append) {
-    ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
-      const at::Tensor attended_NT = ids_NT.ne(shape.padding_id);
-      const models::Sequences sequences = models::Padded(ids_NT, attended_NT, shape).To(device);
+    ForBatches(split, config, [&](int64_t first, int64_t end, const TokenRows& rows) {
+      const at::Tensor attended_NT = rows.ids_NT.ne(split.format.special.pad);
+      const at::Tensor types_NT = shape.token_types > 1 ? rows.types_NT : at::Tensor();
+      const models::Sequences sequences = models::Padded(rows.ids_NT, attended_NT, shape, types_NT).To(device);
       optim::AutocastScope autocast(device.type(), precision);
       const at::Tensor features_NH = model->EncodeFirst(sequences).to(at::kFloat).cpu();
       for (int64_t row = first; row < end; ++row) {

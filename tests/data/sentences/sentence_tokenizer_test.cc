@@ -78,6 +78,22 @@ TEST(SentenceTokenizer, ReadsAllKindsOfFiles) {
   EXPECT_EQ(one.vocabulary(), 262);
   EXPECT_EQ(fairseq.vocabulary(), 7);
   EXPECT_NE(one.fingerprint(), two.fingerprint());
+  folder.Write("two/tokenizer_config.json", R"({"add_prefix_space": true})");
+  const SentenceTokenizer spaced(folder.path("two"));
+  EXPECT_THAT(Encoded(spaced, "abc"), ElementsAre(4 + ' ', 260, 4 + 'c'));
+  EXPECT_NE(spaced.fingerprint(), two.fingerprint());
+}
+
+TEST(SentenceTokenizer, ReadsBertsFilesAndMarksTheSecondText) {
+  const TemporaryFolder folder;
+  folder.Write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n");
+  const SentenceTokenizer bert(folder.path());
+  EXPECT_THAT(Encoded(bert, "AB \xC3\xA1 c"), ElementsAre(5, 6, 5, 1));
+  std::vector<uint32_t> row;
+  AppendPairRow(bert.format(), std::vector<uint32_t>{5, 6}, std::vector<uint32_t>{1}, 9, row);
+  EXPECT_THAT(row, ElementsAre(2, 5, 6, 3, 1 | kOfSecondText, 3 | kOfSecondText));
+  folder.Write("vocab.txt", "a\n");
+  EXPECT_THAT(MessageOf([&] { SentenceTokenizer(folder.path()); }), HasSubstr("vocab.txt: it has no token [CLS]"));
 }
 
 TEST(SentenceTokenizer, RefusesSettingsThatGiveOtherRows) {
@@ -93,7 +109,7 @@ TEST(SentenceTokenizer, RefusesSettingsThatGiveOtherRows) {
       {"added_tokens.json", R"({"<mask>": 261})", ""},
       {"tokenizer_config.json", "[", "it is not JSON"},
       {"tokenizer_config.json", "[1]", "[1] is not a JSON object"},
-      {"tokenizer_config.json", R"({"add_prefix_space": true})", "add_prefix_space is true, expected false"},
+      {"tokenizer_config.json", R"({"add_prefix_space": 1})", "add_prefix_space is 1"},
       {"tokenizer_config.json", R"({"truncation_side": "left"})", "truncation_side is \"left\""},
       {"tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})", "tokenizer_class is \"BertTokenizer\""},
       {"tokenizer_config.json", R"({"auto_map": {}})", "the field auto_map is not known"},
@@ -136,7 +152,7 @@ TEST(SentenceTokenizer, RefusesATokenizerJsonThatGivesOtherTokens) {
                         {"/model/merges", R"(["a z q"])", "expected two tokens"},
                         {"/normalizer", R"({"type": "Lowercase"})", R"(normalizer is {"type":"Lowercase"})"},
                         {"/pre_tokenizer", R"({"type": "Metaspace"})", R"(pre_tokenizer.type is "Metaspace")"},
-                        {"/pre_tokenizer/add_prefix_space", "true", "pre_tokenizer.add_prefix_space is true"},
+                        {"/pre_tokenizer/add_prefix_space", "2", "pre_tokenizer.add_prefix_space is 2"},
                         {"/truncation", R"({"direction": "Left"})", "truncation.direction is"},
                         {"/post_processor/type", R"("ByteLevel")", "its post_processor does not put <s>"},
                         {"/added_tokens/0/content", R"("[NAME]")", "the added token '[NAME]'"},
