@@ -163,8 +163,7 @@ class Rewriter {
 
   // timm, fairseq, torchelastic's example and NVIDIA's scripts take the folder of their data without a flag.
   void TakeWord(const Argument& argument) {
-    if (next_ == 0 && (argument.text.ends_with("fairseq-train") || argument.text.ends_with("fairseq-hydra-train")))
-      return;
+    if (next_ == 0 && argument.text.ends_with("fairseq-train")) return;
     const bool is_folder = ++words_ == 1 && (program_ != nullptr || command_.Has({"task", "arch", "a", "defaults_of"}));
     if (is_folder && command_.Has({"data_dir", "data_path"})) {
       return mistakes_.push_back("the data's folder is given twice: '" + argument.text + "' and --data_dir");

@@ -395,7 +395,7 @@ std::vector<command_line::Argument> WithoutHydra(const std::vector<command_line:
       const auto of_setting =
           FlagOf(text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), text.substr(equals + 1));
       if (of_setting) flags.push_back({*of_setting, arguments[i].place});
-    } else {
+    } else if (i > 0 || !text.ends_with("fairseq-hydra-train")) {
       flags.push_back(arguments[i]);
     }
   }
