@@ -150,6 +150,11 @@ bool HaveBareEncoder(const WeightShapes& weights, const std::string& layers) {
   return weights.contains("embeddings.word_embeddings.weight") && std::ranges::any_of(weights, is_of_layers);
 }
 
+std::string DescriptionOf(const std::string& family, int64_t layers, int64_t hidden_size, int64_t heads) {
+  return family + " of " + std::to_string(layers) + " layers, " + std::to_string(hidden_size) + " wide, with " +
+         std::to_string(heads) + " heads, for text";
+}
+
 void UseTransformersNames(const TransformersNames& names, Family& family) {
   family.own_names = [names](const NamedWeights& weights, const Model&, std::vector<std::string>* left_out) {
     return FromTransformers(weights, names, left_out);
@@ -191,9 +196,7 @@ Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightS
                            .description = kind.name + " for text, with the shape in --model_config=FILE",
                            .fits = fits});
   for (const auto& [name, shape] : kind.shapes) {
-    const std::string description = kind.name + " of " + std::to_string(shape.layers) + " layers, " +
-                                    std::to_string(shape.hidden_size) + " wide, with " + std::to_string(shape.heads) +
-                                    " heads, for text";
+    const std::string description = DescriptionOf(kind.name, shape.layers, shape.hidden_size, shape.heads);
     const auto text = [&kind, own = shape](const WeightShapes& weights) { return OptionsWith(kind, own, weights); };
     family.models.push_back({.name = kind.model + "_" + name, .description = description, .text = text, .fits = fits});
   }

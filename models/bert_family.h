@@ -56,6 +56,9 @@ nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions&
 // programs. `fits` is as in Model.
 Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightShapes&)>& fits);
 
+// Describes a model for people: "BERT of 12 layers, 768 wide, with 12 heads, for text".
+std::string DescriptionOf(const std::string& family, int64_t layers, int64_t hidden_size, int64_t heads);
+
 // Gives the family the names that transformers has, a classifier whose last layer is `classifier`, and no others.
 void UseTransformersNames(const TransformersNames& names, Family& family);
 

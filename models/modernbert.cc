@@ -33,7 +33,6 @@ struct ModernOptions {
   double epsilon = 1e-5;
   double initializer_range = 0.02, initializer_cutoff = 2;
   double embedding_dropout = 0, mlp_dropout = 0, attention_dropout = 0;
-  bool norm_bias = false, attention_bias = false, mlp_bias = false, classifier_bias = false;
   bool takes_mean = false;  // of all tokens for a classifier of sequences, not the first one
   int64_t padding_id = 50'283, begin_id = 50'281, end_id = 50'282;
   bool checkpoint_activations = false;
@@ -85,7 +84,7 @@ struct Rotation {
   }
 };
 
-Linear Matrix(int64_t in, int64_t out, bool has_bias) { return Linear(in, out, InitialWeights::kNotYet, has_bias); }
+Linear Matrix(int64_t in, int64_t out) { return Linear(in, out, InitialWeights::kNotYet, /*has_bias=*/false); }
 
 class ModernLayerImpl : public torch::nn::Module {
  public:
@@ -94,19 +93,19 @@ class ModernLayerImpl : public torch::nn::Module {
     const int64_t hidden = options.hidden_size, inner = options.intermediate_size;
     if (number % options.global_every != 0) window_ = options.window / 2;
     if (number > 0) {
-      attention_norm_ = register_module("attn_norm", LayerNorm(hidden, options.epsilon, options.norm_bias));
+      attention_norm_ = register_module("attn_norm", LayerNorm(hidden, options.epsilon, /*has_bias=*/false));
     }
     const double out = options.initializer_range / std::sqrt(2.0 * static_cast<double>(options.layers));
-    const auto add = [&](Linear& layer, const char* name, int64_t from, int64_t to, bool has_bias, double deviation) {
-      layer = Matrix(from, to, has_bias);
+    const auto add = [&](Linear& layer, const char* name, int64_t from, int64_t to, double deviation) {
+      layer = Matrix(from, to);
       RegisterAt(*this, name, layer.ptr());
       DrawTruncated(layer->weight, deviation, options.initializer_cutoff);
     };
-    add(three_, "attn.Wqkv", hidden, 3 * hidden, options.attention_bias, options.initializer_range);
-    add(attention_output_, "attn.Wo", hidden, hidden, options.attention_bias, out);
-    mlp_norm_ = register_module("mlp_norm", LayerNorm(hidden, options.epsilon, options.norm_bias));
-    add(inner_, "mlp.Wi", hidden, 2 * inner, options.mlp_bias, options.initializer_range);
-    add(output_, "mlp.Wo", inner, hidden, options.mlp_bias, out);
+    add(three_, "attn.Wqkv", hidden, 3 * hidden, options.initializer_range);
+    add(attention_output_, "attn.Wo", hidden, hidden, out);
+    mlp_norm_ = register_module("mlp_norm", LayerNorm(hidden, options.epsilon, /*has_bias=*/false));
+    add(inner_, "mlp.Wi", hidden, 2 * inner, options.initializer_range);
+    add(output_, "mlp.Wo", inner, hidden, out);
   }
 
   bool is_global() const { return !window_; }
@@ -142,7 +141,7 @@ class ModernBert : public TextModel, public HalfWeightUser {
         of_tokens_(head != nullptr && head->of_tokens),
         head_dropout_(head == nullptr ? 0 : head->dropout_with(options.mlp_dropout)) {
     const int64_t hidden = options.hidden_size;
-    const auto norm = [&] { return LayerNorm(hidden, options.epsilon, options.norm_bias); };
+    const auto norm = [&] { return LayerNorm(hidden, options.epsilon, /*has_bias=*/false); };
     words_ = Embedding(options.vocab_size, hidden, options.padding_id);
     DrawTruncated(words_->weight, options.initializer_range, options.initializer_cutoff);
     RegisterAt(*this, "model.embeddings.tok_embeddings", words_.ptr());
@@ -152,7 +151,7 @@ class ModernBert : public TextModel, public HalfWeightUser {
       RegisterAt(*this, "model.layers." + std::to_string(i), layers_.back().ptr());
     }
     RegisterAt(*this, "model.final_norm", (final_norm_ = norm()).ptr());
-    head_dense_ = Matrix(hidden, hidden, options.classifier_bias);
+    head_dense_ = Matrix(hidden, hidden);
     DrawTruncated(head_dense_->weight, options.initializer_range / std::sqrt(2.0 * static_cast<double>(options.layers)),
                   options.initializer_cutoff);
     RegisterAt(*this, "head.dense", head_dense_.ptr());
@@ -161,7 +160,7 @@ class ModernBert : public TextModel, public HalfWeightUser {
       word_bias_ =
           GroupAt(*this, "decoder").register_parameter("bias", at::zeros(options.vocab_size, DeviceOfNewWeights()));
     } else {
-      classifier_ = register_module("classifier", Matrix(hidden, head->outputs(), /*has_bias=*/true));
+      classifier_ = register_module("classifier", Linear(hidden, head->outputs(), InitialWeights::kNotYet));
       DrawTruncated(classifier_->weight, 1 / std::sqrt(static_cast<double>(hidden)), options.initializer_cutoff);
     }
   }
@@ -241,52 +240,61 @@ class ModernBert : public TextModel, public HalfWeightUser {
   HalfWeight half_words_;
 };
 
+// The fields of a config.json that are members, with the least or the most value.
+constexpr struct {
+  const char* name;
+  int64_t ModernOptions::*member;
+  int64_t least;
+} kWholeFields[] = {{"vocab_size", &ModernOptions::vocab_size, 5},
+                    {"hidden_size", &ModernOptions::hidden_size, 2},
+                    {"num_hidden_layers", &ModernOptions::layers, 1},
+                    {"num_attention_heads", &ModernOptions::heads, 1},
+                    {"intermediate_size", &ModernOptions::intermediate_size, 1},
+                    {"max_position_embeddings", &ModernOptions::max_positions, 1},
+                    {"global_attn_every_n_layers", &ModernOptions::global_every, 1},
+                    {"local_attention", &ModernOptions::window, 2},
+                    {"bos_token_id", &ModernOptions::begin_id, 0},
+                    {"eos_token_id", &ModernOptions::end_id, 0},
+                    {"pad_token_id", &ModernOptions::padding_id, 0}};
+constexpr struct {
+  const char* name;
+  double ModernOptions::*member;
+  double most;
+} kNumberFields[] = {{"global_rope_theta", &ModernOptions::global_theta, 1e12},
+                     {"local_rope_theta", &ModernOptions::local_theta, 1e12},
+                     {"norm_eps", &ModernOptions::epsilon, 1},
+                     {"initializer_range", &ModernOptions::initializer_range, 10},
+                     {"initializer_cutoff_factor", &ModernOptions::initializer_cutoff, 100},
+                     {"embedding_dropout", &ModernOptions::embedding_dropout, 1},
+                     {"mlp_dropout", &ModernOptions::mlp_dropout, 1},
+                     {"attention_dropout", &ModernOptions::attention_dropout, 1}};
+
+// Those that have one value or change nothing.
 constexpr char kModernFields[] = R"({
   "model_type": ["modernbert"], "hidden_activation": ["gelu"], "classifier_activation": ["gelu"],
   "tie_word_embeddings": [true], "decoder_bias": [true], "position_embedding_type": ["absolute"],
-  "rope_scaling": [null], "rope_type": ["default"],
-
-  "vocab_size": null, "hidden_size": null, "num_hidden_layers": null, "num_attention_heads": null,
-  "intermediate_size": null, "max_position_embeddings": null, "global_attn_every_n_layers": null,
-  "local_attention": null, "global_rope_theta": null, "local_rope_theta": null, "norm_eps": null,
-  "initializer_range": null, "initializer_cutoff_factor": null, "embedding_dropout": null, "mlp_dropout": null,
-  "attention_dropout": null, "norm_bias": null, "attention_bias": null, "mlp_bias": null, "classifier_bias": null,
-  "classifier_pooling": ["cls", "mean"], "classifier_dropout": null, "problem_type": null,
+  "rope_scaling": [null], "rope_type": ["default"], "classifier_pooling": ["cls", "mean"],
+  "norm_bias": [false], "attention_bias": [false], "mlp_bias": [false], "classifier_bias": [false],
 
   "layer_norm_eps": null, "cls_token_id": null, "deterministic_flash_attn": null, "reference_compile": null,
   "sparse_prediction": null, "sparse_pred_ignore_index": null, "repad_logits_with_grad": null,
-  "gradient_checkpointing": null, "use_cache": null
+  "gradient_checkpointing": null, "use_cache": null, "classifier_dropout": null, "problem_type": null
 })";
 
+std::string ModernConfigFields() {
+  auto fields = nlohmann::json::parse(kModernFields);
+  for (const auto& field : kWholeFields) fields[field.name] = nullptr;
+  for (const auto& field : kNumberFields) fields[field.name] = nullptr;
+  return fields.dump();
+}
+
 nlohmann::ordered_json ModernToJson(const ModernOptions& options, const ClassifierOptions* head) {
-  nlohmann::ordered_json config = {{"architectures", {"ModernBertForMaskedLM"}},
-                                   {"model_type", "modernbert"},
-                                   {"vocab_size", options.vocab_size},
-                                   {"hidden_size", options.hidden_size},
-                                   {"num_hidden_layers", options.layers},
-                                   {"num_attention_heads", options.heads},
-                                   {"intermediate_size", options.intermediate_size},
-                                   {"hidden_activation", "gelu"},
-                                   {"max_position_embeddings", options.max_positions},
-                                   {"global_attn_every_n_layers", options.global_every},
-                                   {"local_attention", options.window},
-                                   {"global_rope_theta", options.global_theta},
-                                   {"local_rope_theta", options.local_theta},
-                                   {"norm_eps", options.epsilon},
-                                   {"initializer_range", options.initializer_range},
-                                   {"initializer_cutoff_factor", options.initializer_cutoff},
-                                   {"embedding_dropout", options.embedding_dropout},
-                                   {"mlp_dropout", options.mlp_dropout},
-                                   {"attention_dropout", options.attention_dropout},
-                                   {"norm_bias", options.norm_bias},
-                                   {"attention_bias", options.attention_bias},
-                                   {"mlp_bias", options.mlp_bias},
-                                   {"classifier_bias", options.classifier_bias},
-                                   {"classifier_pooling", options.takes_mean ? "mean" : "cls"},
-                                   {"decoder_bias", true}};
-  for (const char* name : {"bos_token_id", "cls_token_id"}) config[name] = options.begin_id;
-  for (const char* name : {"eos_token_id", "sep_token_id"}) config[name] = options.end_id;
-  config["pad_token_id"] = options.padding_id;
+  nlohmann::ordered_json config = {{"architectures", {"ModernBertForMaskedLM"}}, {"model_type", "modernbert"}};
+  for (const auto& field : kWholeFields) config[field.name] = options.*field.member;
+  for (const auto& field : kNumberFields) config[field.name] = options.*field.member;
+  config["cls_token_id"] = options.begin_id;
+  config["sep_token_id"] = options.end_id;
+  config["classifier_pooling"] = options.takes_mean ? "mean" : "cls";
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
   if (head != nullptr) {
@@ -309,44 +317,18 @@ TextOptions ModernWith(ModernOptions options, const WeightShapes& weights) {
   return {.shape = options.shape(), .make = make, .to_json = to_json};
 }
 
-TextOptions ModernFromJson(const nlohmann::json& config, const WeightShapes& weights) {
+TextOptions ModernFromJson(nlohmann::json config, const WeightShapes& weights) {
   RequireObject(config);
-  constexpr int64_t kMost = 1 << 24;
+  if (config.value("local_rope_theta", nlohmann::json(0)).is_null()) {  // that of the other layers
+    config["local_rope_theta"] = config.value("global_rope_theta", nlohmann::json(ModernOptions().global_theta));
+  }
   ModernOptions options;
-  ReadWhole(config, "vocab_size", 5, kMost, options.vocab_size);
-  ReadWhole(config, "hidden_size", 2, kMost, options.hidden_size);
-  ReadWhole(config, "num_hidden_layers", 1, 1'000, options.layers);
-  ReadWhole(config, "num_attention_heads", 1, kMost, options.heads);
-  ReadWhole(config, "intermediate_size", 1, kMost, options.intermediate_size);
-  ReadWhole(config, "max_position_embeddings", 1, kMost, options.max_positions);
-  ReadWhole(config, "global_attn_every_n_layers", 1, kMost, options.global_every);
-  ReadWhole(config, "local_attention", 2, kMost, options.window);
-  ReadWhole(config, "bos_token_id", 0, kMost, options.begin_id);
-  ReadWhole(config, "eos_token_id", 0, kMost, options.end_id);
-  options.padding_id = std::min(options.padding_id, options.vocab_size - 1);
-  ReadWhole(config, "pad_token_id", 0, options.vocab_size - 1, options.padding_id);
-  ReadNumber(config, "global_rope_theta", 1e12, options.global_theta);
-  options.local_theta = options.global_theta;
-  if (!config.value("local_rope_theta", nlohmann::json(10'000.0)).is_null()) {
-    options.local_theta = ModernOptions().local_theta;
-    ReadNumber(config, "local_rope_theta", 1e12, options.local_theta);
-  }
-  ReadNumber(config, "norm_eps", 1, options.epsilon);
-  ReadNumber(config, "initializer_range", 10, options.initializer_range);
-  ReadNumber(config, "initializer_cutoff_factor", 100, options.initializer_cutoff);
-  ReadNumber(config, "embedding_dropout", 1, options.embedding_dropout);
-  ReadNumber(config, "mlp_dropout", 1, options.mlp_dropout);
-  ReadNumber(config, "attention_dropout", 1, options.attention_dropout);
-  for (const auto& [name, value] : {std::pair{"norm_bias", &options.norm_bias},
-                                    {"attention_bias", &options.attention_bias},
-                                    {"mlp_bias", &options.mlp_bias},
-                                    {"classifier_bias", &options.classifier_bias}}) {
-    const auto found = config.find(name);
-    if (found == config.end()) continue;
-    if (!found->is_boolean()) RefuseValue(name, *found, "true or false");
-    *value = found->get<bool>();
-  }
+  for (const auto& [name, member, least] : kWholeFields) ReadWhole(config, name, least, 1 << 24, options.*member);
+  for (const auto& [name, member, most] : kNumberFields) ReadNumber(config, name, most, options.*member);
   options.takes_mean = config.value("classifier_pooling", nlohmann::json("cls")) == "mean";
+  if (options.padding_id >= options.vocab_size) {
+    RefuseValue("pad_token_id", options.padding_id, "less than vocab_size, " + std::to_string(options.vocab_size));
+  }
   if (options.hidden_size % options.heads != 0 || options.hidden_size / options.heads % 2 != 0) {
     RefuseValue("num_attention_heads", options.heads,
                 "a divisor of hidden_size, " + std::to_string(options.hidden_size) + ", with an even result");
@@ -377,7 +359,7 @@ Family ModernBertFamily() {
       .models = {{.name = "modernbert",
                   .description = "ModernBERT for text, with the shape in --model_config=FILE",
                   .fits = fits}},
-      .config_fields = kModernFields,
+      .config_fields = ModernConfigFields(),
       .name_order = {"model", "head", "decoder", "classifier", "embeddings", "tok_embeddings", "layers", "attn_norm",
                      "attn", "mlp_norm", "mlp", "Wqkv", "Wi", "Wo", "dense", "norm", "final_norm"},
       .layer_of = ModernLayerOf,

@@ -196,8 +196,9 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
                 "give --tokens_per_sample=" + std::to_string(layout.tokens) + " or more");
   }
   const std::string folder = FolderOf(options.data_dir);
-  const bool is_said = options.vocab_size > 0 && !Exists(DictionaryPath(options.data_dir));
-  const auto meaning = is_said ? std::nullopt : FindMeaning(options.data_dir);
+  const std::string& said_by = options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir;
+  const bool is_said = options.vocab_size > 0 && options.dictionary_dir.empty() && !Exists(DictionaryPath(said_by));
+  const auto meaning = is_said ? std::nullopt : FindMeaning(said_by);
   if (!meaning && options.vocab_size == 0) {
     throw Error(ExitCode::kUsage, "the size of the vocabulary is unknown: there is no " + folder + "/dict.txt",
                 "give --vocab_size");

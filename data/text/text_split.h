@@ -17,7 +17,7 @@ namespace dtrain::data {
 
 struct TextOptions {
   std::string data_dir;
-  std::string dictionary_dir = {};  // the folder whose dict.txt all shards share; empty: data_dir
+  std::string dictionary_dir = {};  // the folder that says what ids mean, such as that of all shards; empty: data_dir
   std::string format;               // tokens | safetensors
   int64_t tokens_per_sample = 512;
   SampleBreak sample_break = SampleBreak::kComplete;

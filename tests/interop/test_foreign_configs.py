@@ -2,11 +2,13 @@
 sizes of images."""
 
 import json
+import os
 
 import pytest
 
 timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
 
+import small_families
 from small_roberta import WORDS, new_model, transformers
 from beside_torch import predict, torch
 from transformers.modeling_utils import no_init_weights
@@ -31,6 +33,9 @@ def efficientnet():
 
 # By --model: the input, and how to make the model.
 MODELS = {"resnet50": ("images", resnet), "tf_efficientnet_b0": ("images", efficientnet), "roberta": ("input_ids", new_model)}
+if os.environ.get("DTRAIN_LONG_TESTS") == "1":
+    MODELS["distilbert"] = ("input_ids", lambda: small_families.new_model("distilbert"))
+    MODELS["modernbert"] = ("input_ids", lambda: small_families.new_model("modernbert"))
 OF_EVERY_MODEL = transformers.PretrainedConfig().to_dict()
 # Other values than `another` would give.
 VALUES = {"layer_type": "basic", "hidden_act": "gelu_new", "pooling_type": "max", "position_embedding_type": "relative_key",

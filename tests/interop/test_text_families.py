@@ -11,7 +11,9 @@ from small_roberta import LENGTH, transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from command import metrics, run
+from command import DATA, metrics, run
+from test_fine_tuning import LABELS, ROWS, TRAINED, logits_of, table, torch_losses as fine_tuned, write_tsv
+from test_fine_tuning import WORDS as TEXT_WORDS
 from truth import record, worst_difference, worst_ratio
 
 PEER = f"transformers {transformers.__version__}"
@@ -130,3 +132,55 @@ def test_an_encoder_alone_in_several_files(family, folder, tmp_path):
         if name.startswith(model.base_model_prefix + "."):
             assert torch.equal(found[name], tensor), name
     record("Models", f"{family}, an encoder alone in several files", PEER, "the same bits", 0)
+
+
+@pytest.fixture(scope="module")
+def bert(module_dir):
+    """A BERT with a tokenizer, whose words are whole or of two pieces."""
+    pieces = [word[:3] for word in TEXT_WORDS] + [f"##{word[3:]}" for word in TEXT_WORDS if len(word) > 3]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(pieces)]
+    (module_dir / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    tokenizer = transformers.BertTokenizerFast(str(module_dir / "vocab.txt"))
+    names = {"id2label": dict(enumerate(sorted(LABELS))), "label2id": {name: label for label, name in enumerate(sorted(LABELS))}}
+    for head in ("ForMaskedLM", "ForSequenceClassification"):
+        new_model("bert", head, max_position_embeddings=24, **names).save_pretrained(module_dir / head)
+        tokenizer.save_pretrained(module_dir / head)
+    return module_dir, tokenizer
+
+
+def test_raw_text_continues_a_pretraining(bert, tmp_path):
+    folder, _ = bert
+    (tmp_path / "text.txt").write_text("\n".join(f"{row['sentence1']}\n" for row in table(40, 2)), encoding="utf-8")
+    run("tokenize", f"--tokenizer={folder / 'ForMaskedLM'}", f"--input={tmp_path / 'text.txt'}", f"--output={tmp_path / 'tokens' / 'train'}",
+        program=DATA)
+    run("--task=masked_lm", f"--init_weights={folder / 'ForMaskedLM'}", f"--data_dir={tmp_path / 'tokens'}", "--mask_whole_words",
+        "--batch_size=4", "--max_steps=2", "--optimizer=adamw", "--lr=0.001", f"--run_dir={tmp_path / 'run'}")
+    run("--mode=export", f"--input={tmp_path / 'run'}", f"--output={tmp_path / 'exported'}")
+    assert_strict("bert", "ForMaskedLM", tmp_path / "exported")
+    fill = transformers.pipeline("fill-mask", model=str(tmp_path / "exported"))
+    assert len(fill("the [MASK] is good")) == 5
+    record("Models", "bert, pretraining continued from raw text, exported", "transformers' pipeline", "it fills masks", 0)
+
+
+def test_pairs_have_token_types(bert, tmp_path):
+    folder, tokenizer = bert
+    rows = table(ROWS, 1)
+    write_tsv(tmp_path / "data" / "train.tsv", rows, ["sentence1", "sentence2", "label"])
+    weights = folder / "ForSequenceClassification"
+    run(*TRAINED, f"--init_weights={weights}", f"--data_dir={tmp_path / 'data'}", "--val_fraction=0", f"--run_dir={tmp_path / 'run'}")
+    losses = [point["loss"] for point in metrics(tmp_path / "run", "train")]
+    inputs = dict(tokenizer([row["sentence1"] for row in rows], [row["sentence2"] for row in rows], truncation=True, max_length=24,
+                            padding=True, return_tensors="pt"))
+    assert inputs["token_type_ids"].any()
+    model, again, theirs = (class_of("bert", "ForSequenceClassification").from_pretrained(weights) for _ in range(3))
+    targets = torch.tensor([sorted(LABELS).index(row["label"]) for row in rows])
+    expected, exact = fine_tuned(model, inputs, targets), fine_tuned(again.double(), inputs, targets)
+    assert losses == pytest.approx(exact, rel=max(1e-6, FACTOR * worst_ratio(expected, exact)))
+    record("Trainings", "bert, pairs, ten steps", f"{PEER} in float64", f"1e-6 of the loss or {FACTOR} times its own rounding",
+           worst_ratio(losses, exact))
+    run("--mode=predict", f"--init_weights={weights}", f"--input={tmp_path / 'data' / 'train.tsv'}", f"--output={tmp_path / 'out.jsonl'}")
+    found = [json.loads(line)["probabilities"] for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    likely = logits_of(theirs, inputs).softmax(1)
+    found = torch.tensor([list(row.values()) for row in found])
+    torch.testing.assert_close(found, likely, rtol=0, atol=1e-5)
+    record("Models", "bert, probabilities of pairs", PEER, "1e-5 of a probability", worst_difference(found, likely))

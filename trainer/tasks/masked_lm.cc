@@ -70,6 +70,9 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
                             .vocab_size = config.text.vocab_size,
                             .seed = config.batch.seed};
   if (options.vocab_size > 0 || data::HasDictionary(options.data_dir)) return options;
+  // Rows of ids without a tokenizer: special tokens are those of the weights' one.
+  const std::string& weights = config.model.init_weights;
+  if (format == "safetensors" && !weights.empty() && data::HasDictionary(weights)) options.dictionary_dir = weights;
   if (config.model.config_file.empty() && config.model.init_weights.empty()) return options;  // OpenText will throw
   options.vocab_size = ModelFor(config, /*vocabulary=*/0).shape.vocab_size;
   return options;
