@@ -182,6 +182,7 @@ Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightS
       .text = {.model_type = kind.type,
                .backbone = kind.backbone,
                .classifier = kind.classes + "ForSequenceClassification",
+               .token_classifier = kind.classes + "ForTokenClassification",
                .tokenizer = kind.tokenizer,
                .word_rows = {kind.word_weights(), std::string(kind.words.module) + ".bias"},
                .unseen_fields = {kind.fields.heads, "pad_token_id", "vocab_size", "max_position_embeddings"}}};

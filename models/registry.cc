@@ -25,7 +25,7 @@ const Model& ModelOf(const std::string& name) {
   throw std::out_of_range("there is no model '" + name + "'");
 }
 
-// Each family has one head that classifies, and those of text one that guesses words.
+// Returns the first such head: text has several that classify, in one module.
 const Head& HeadThat(bool classifies, const std::string& model) {
   return *std::ranges::find_if(FamilyOf(model).heads,
                                [=](const Head& head) { return classifies != head.output_weight.empty(); });
@@ -107,7 +107,9 @@ const Head& HeadIn(const std::string& model, const torch::nn::Module& module) {
   const Family& family = FamilyOf(model);
   const auto parameters = module.named_parameters();
   for (const Head& head : family.heads) {
-    const auto is_in_head = [&head](const auto& item) { return item.key().starts_with(head.module + "."); };
+    const auto is_in_head = [&head](const auto& item) {
+      return head.output_weight.empty() ? head.Has(item.key()) : item.key() == head.output_weight;
+    };
     if (std::ranges::any_of(parameters, is_in_head)) return head;
   }
   return family.heads.front();

@@ -53,7 +53,7 @@ bool Fits(const WeightShapes& weights) {
 
 Family FamilyWith(const BertKind& kind) {
   Family family = FamilyOfKind(kind, Fits);
-  family.heads = {{"lm_head"}, {"classifier", "classifier.out_proj.weight"}};
+  family.heads = {{"lm_head"}, {"classifier", "classifier.out_proj.weight"}, {"classifier", "classifier.weight"}};
   family.name_order = {"roberta", "classifier", "word_embeddings", "position_embeddings", "token_type_embeddings",
                        "embeddings", "encoder", "attention", "intermediate", "self", "output", "query", "key", "value",
                        "dense", "layer_norm", "LayerNorm", "decoder",
@@ -70,6 +70,7 @@ Family FamilyWith(const BertKind& kind) {
   };
   family.for_head = ForRobertaHead;
   family.text.classifier_outputs = ClassificationHeadOutputs;
+  family.text.labels_tokens = LabelsTokens;
   family.text.with_tied_decoder = WithTiedDecoder;
   family.text.fairseq_names = [](const NamedWeights& weights, const TextShape& shape) {
     return ToFairseq(weights, shape.padding_id);

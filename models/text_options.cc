@@ -9,7 +9,10 @@
 namespace dtrain::models {
 namespace {
 
-constexpr char kRegression[] = "regression", kClassification[] = "single_label_classification";
+constexpr char kRegression[] = "regression", kClassification[] = "single_label_classification",
+               kMultilabel[] = "multi_label_classification";
+
+constexpr std::string_view kOfTokens = "ForTokenClassification";  // how names of such architectures end
 
 // The value of a key, or null if it is missing.
 const nlohmann::json& ValueOf(const nlohmann::json& config, const char* key) {
@@ -70,10 +73,12 @@ std::optional<ClassifierOptions> ClassifierFromJson(const nlohmann::json& config
   if (count != classifier.outputs()) {
     RefuseValue("num_labels", count, "that of id2label, " + std::to_string(classifier.outputs()));
   }
-  if (!problem.is_null() && problem != kRegression && problem != kClassification) {
-    RefuseValue("problem_type", problem, std::string(kClassification) + " or " + kRegression);
+  if (!problem.is_null() && problem != kRegression && problem != kClassification && problem != kMultilabel) {
+    RefuseValue("problem_type", problem, std::string(kClassification) + ", " + kMultilabel + " or " + kRegression);
   }
-  classifier.regression = problem.is_null() ? count == 1 : problem == kRegression;
+  classifier.of_tokens = architecture.ends_with(kOfTokens);
+  classifier.multilabel = !classifier.of_tokens && problem == kMultilabel;
+  classifier.regression = !classifier.of_tokens && (problem.is_null() ? count == 1 : problem == kRegression);
   if (classifier.regression && count != 1) RefuseValue("num_labels", count, "1 for a regression");
   classifier.dropout = ClassifierDropoutFromJson(config);
   return classifier;
@@ -100,7 +105,11 @@ void AddTo(nlohmann::ordered_json& config, const std::string& architecture, cons
   config["num_labels"] = classifier.outputs();
   config["id2label"] = id2label;
   config["label2id"] = label2id;
-  config["problem_type"] = classifier.regression ? kRegression : kClassification;
+  if (!classifier.of_tokens) {
+    config["problem_type"] = classifier.regression   ? kRegression
+                             : classifier.multilabel ? kMultilabel
+                                                     : kClassification;
+  }
   config[kClassifierDropout] = nullptr;
   if (classifier.dropout) config[kClassifierDropout] = *classifier.dropout;
 }

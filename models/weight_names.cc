@@ -155,11 +155,12 @@ NamedWeights WithOneHead(const NamedWeights& weights, std::vector<std::string>* 
   return all;
 }
 
+// The head that labels tokens is one layer.
+bool IsTokenHead(std::string_view name) { return name == "classifier.weight" || name.ends_with(".classifier.weight"); }
+
 bool IsOfAnotherTask(std::string_view name) {
   for (const std::string_view part : {"pooler.", "position_ids", "token_type_ids"})
     if (Contains(name, part)) return true;
-  // Heads that classify tokens or choose among texts are one layer.
-  if (name == "classifier.weight" || name == "classifier.bias") return true;
   return BeginsWith(name, kFairseqEncoder) && (Contains(name, ".version") || Contains(name, "_float_tensor"));
 }
 
@@ -230,10 +231,15 @@ WeightNaming NamingOf(const WeightShapes& weights) {
 
 WeightNaming NamingOf(const NamedWeights& weights) { return NamingOf(ShapesOf(weights)); }
 
+bool LabelsTokens(const WeightShapes& weights) {
+  return std::ranges::any_of(weights, [](const auto& item) { return IsTokenHead(item.first); });
+}
+
 int64_t ClassificationHeadOutputs(const WeightShapes& weights) {
   constexpr std::string_view kLast = "out_proj.weight";
   std::map<std::string, int64_t, std::less<>> outputs;  // by the head's name
   for (const auto& [name, shape] : weights) {
+    if (IsTokenHead(name) && shape.size() == 2) return shape[0];
     if (!name.ends_with(kLast) || shape.size() != 2) continue;
     const std::string_view head = std::string_view(name).substr(0, name.size() - kLast.size());
     const size_t fairseq = head.find(kFairseqHeads);

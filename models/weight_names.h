@@ -28,6 +28,9 @@ WeightNaming NamingOf(const NamedWeights& weights);
 // there is none, or several of which none is fairseq's default head, `sentence_classification_head`.
 int64_t ClassificationHeadOutputs(const WeightShapes& weights);
 
+// Returns whether there is a head that labels tokens.
+bool LabelsTokens(const WeightShapes& weights);
+
 // Converts weights to the names that RoBERTa's models have here. They come with Hugging Face's names (with or without
 // `roberta.` in front) or fairseq's (0.12's, or the older ones with `decoder.`, `emb_layer_norm` and one matrix for
 // query, key and value). fairseq has no token types, so their row becomes 0. fairseq's only classification head, or its

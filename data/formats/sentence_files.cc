@@ -1,5 +1,6 @@
 #include "data/formats/sentence_files.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,17 @@ namespace {
 constexpr std::pair<const char*, const char*> kTableEndings[] = {
     {".tsv", ".TSV"}, {".csv", ".CSV"}, {".jsonl", ".JSONL"}};
 
+constexpr const char* kWordEndings[] = {".conll", ".bio", ".iob", ".iob2"};
+
+bool IsTextOfColumns(const std::string& path) {
+  constexpr uint64_t kBeginning = 1 << 14;
+  if (!IsFile(path)) return false;
+  const RandomAccessFile file(path);
+  std::string text(std::min(kBeginning, file.size()), '\0');
+  file.Read(0, text.size(), text.data());
+  return LooksLikeColumns(text);
+}
+
 // Adds what is there under one name.
 void AddFiles(const std::string& data_dir, const std::string& name, std::vector<SentenceFiles>& found) {
   for (const auto& [ending, upper] : kTableEndings) {
@@ -24,6 +36,12 @@ void AddFiles(const std::string& data_dir, const std::string& name, std::vector<
       break;  // one file has both names where case does not matter
     }
   }
+  for (const char* ending : kWordEndings) {
+    const std::string path = data_dir + "/" + name + ending;
+    if (IsFile(path)) found.push_back({SentenceLayout::kWords, name, path});
+  }
+  const std::string text = data_dir + "/" + name + ".txt";
+  if (IsTextOfColumns(text)) found.push_back({SentenceLayout::kWords, name, text});
   const std::string folder = data_dir + "/" + name, input = data_dir + "/input0/" + name;
   if (HasTextFolders(folder)) found.push_back({SentenceLayout::kClassFolders, name, folder});
   if (IsFile(input + ".bin") && IsFile(input + ".idx")) {
@@ -60,6 +78,38 @@ std::vector<std::string> SentenceSplitNames(const std::string& split) {
   return names;
 }
 
+bool LooksLikeColumns(std::string_view text) {
+  constexpr std::string_view kTagLetters = "BIESLU";
+  size_t columns = 0, lines = 0;
+  bool has_blank = false;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == text.npos && lines > 1) break;  // the beginning may end within a line
+    const std::vector<std::string_view> cells = ColumnsIn(text.substr(0, end));
+    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+    has_blank |= cells.empty();
+    if (cells.empty() || cells.front() == kDocumentStart) continue;
+    const std::string_view tag = cells.back();
+    const bool is_tag = tag == "O" || (tag.size() > 2 && tag[1] == '-' && kTagLetters.find(tag[0]) != tag.npos);
+    if (cells.size() < 2 || !is_tag || (lines++ > 0 && cells.size() != columns)) return false;
+    columns = cells.size();
+  }
+  return lines > 1 && has_blank;
+}
+
+std::vector<std::string_view> ColumnsIn(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line.find_first_not_of(" \t") == line.npos) return {};
+  const bool has_tabs = line.find('\t') != line.npos;
+  std::vector<std::string_view> cells;
+  for (size_t begin = 0; begin <= line.size();) {
+    const size_t end = std::min(line.find(has_tabs ? '\t' : ' ', begin), line.size());
+    if (has_tabs || end > begin) cells.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return cells;
+}
+
 bool HasTextFolders(const std::string& split_dir) {
   for (const std::string& name : ContentOf(split_dir).folders) {
     const Kind kind = KindIn(split_dir + "/" + name);
@@ -89,8 +139,8 @@ SentenceFiles RequireSentenceFiles(const std::string& data_dir, const std::strin
   if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir);
   throw DataError("there is no '" + split + "' split in " + data_dir + ": looked for the names " +
                       Joined(SentenceSplitNames(split)),
-                  "a split is a table NAME.tsv, NAME.csv or NAME.jsonl, folders of texts NAME/CLASS/*.txt, or "
-                  "fairseq's input0/NAME.bin and .idx");
+                  "a split is a table NAME.tsv, NAME.csv or NAME.jsonl, columns of words NAME.conll, folders of texts "
+                  "NAME/CLASS/*.txt, or fairseq's input0/NAME.bin and .idx");
 }
 
 }  // namespace dtrain::data

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "data/error.h"
 #include "data/machine/limits.h"
 #include "data/sentences/read_sentences.h"
 #include "data/sentences/table_columns.h"
+#include "data/shown.h"
 #include "data/storage.h"
 #include "data/text/text_lines.h"
 
@@ -48,13 +50,32 @@ class OpenTable {
   // A text in each line has no names of columns, whatever those of the training data are.
   static ColumnNames NamesFor(const std::string& path, const SentenceOptions& options) {
     if (TableFormatOf(path) == TableFormat::kLines) return {};
-    return {options.text_column, options.pair_column, options.label_column};
+    const bool several = options.target == SentenceTarget::kSeveral && options.label_separator.empty();
+    return {options.text_column, options.pair_column, options.label_column, several};
   }
 
   const std::vector<uint8_t> bytes_;
   TableReader reader_;
   const TableColumns columns_;
 };
+
+// Returns the names of the labels whose cells are 1, with separators. `cells` are those of columns.labels.
+std::string LabelsIn(std::span<const std::string> cells, const TableColumns& columns, const TableReader& reader,
+                     int64_t line) {
+  constexpr std::string_view kHolds[] = {"1", "1.0", "true", "True"}, kDoesNot[] = {"0", "0.0", "false", "False"};
+  std::string labels;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string& name = reader.header()[columns.labels[i]];
+    const std::string_view cell = Stripped(cells[i]);
+    if (std::ranges::find(kHolds, cell) != std::end(kHolds)) {
+      labels += name + kLabelSeparator;
+    } else if (std::ranges::find(kDoesNot, cell) == std::end(kDoesNot)) {
+      reader.Fail(line, "'" + Shown(name, 60) + "' is '" + Shown(cell, 60) + "', but a column of one label has 0 or 1",
+                  "if a cell holds several labels, say what is between them with --label_separator");
+    }
+  }
+  return labels;
+}
 
 void RequireSameKind(const OpenTable& table, const SentenceOptions& options, const std::string& path,
                      const std::string& columns) {
@@ -74,7 +95,9 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   RequireSameKind(table, options, path, names);
   std::vector<size_t> selected = {columns.text};
   if (columns.pair) selected.push_back(*columns.pair);
-  if (columns.label) selected.push_back(*columns.label);
+  if (columns.label && columns.labels.empty()) selected.push_back(*columns.label);
+  const size_t first_label = selected.size() - (columns.label && columns.labels.empty() ? 1 : 0);
+  selected.insert(selected.end(), columns.labels.begin(), columns.labels.end());
   const bool has_groups = !options.group_column.empty() && columns.label;
   const size_t read = selected.size();
   const std::vector<size_t> kept =
@@ -91,7 +114,11 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   TableRow row;
   while (table.reader().Next(row)) {
     RawSentence raw{.text = {std::move(row.cells[0]), columns.pair ? std::move(row.cells[1]) : ""},
-                    .label = columns.label ? std::move(row.cells[read - 1]) : "",
+                    .label = !columns.label ? ""
+                             : columns.labels.empty()
+                                 ? std::move(row.cells[first_label])
+                                 : LabelsIn(std::span(row.cells).subspan(first_label, read - first_label), columns,
+                                            table.reader(), row.line),
                     .place = {file, static_cast<int64_t>(row.offset)},
                     .line = row.line};
     if (has_groups) groups.push_back(std::move(row.cells[read]));
@@ -112,6 +139,8 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   SentenceSet set = collector.Take();
   set.columns = names;
   set.groups = std::move(groups);
+  if (!columns.labels.empty()) set.names.emplace();
+  for (const size_t column : columns.labels) set.names->push_back(table.reader().header()[column]);
   for (const size_t column : kept) set.kept_columns.push_back(table.reader().header()[column]);
   return set;
 }

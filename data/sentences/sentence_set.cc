@@ -39,8 +39,15 @@ TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, int64_t 
 
 }  // namespace
 
+int32_t Targets::NumberOf(const std::string& label, const std::string& where) {
+  const auto [found, is_new] = numbers_of_.try_emplace(label, static_cast<int32_t>(seen.size()));
+  if (is_new) seen.push_back({label, where});
+  return found->second;
+}
+
 SentenceCollector::SentenceCollector(const SentenceOptions& options, const SentenceTokenizer* tokenizer, bool is_pair)
     : target_(options.target),
+      label_separator_(options.label_separator.empty() ? kLabelSeparator : options.label_separator),
       most_tokens_(options.tokens_per_sample),
       keeps_texts_(options.keep_texts),
       keeps_going_(options.keeps_going),
@@ -67,6 +74,16 @@ void SentenceCollector::NoteEmpty(RawSentence& row) {
 
 void SentenceCollector::AddLabel(const std::string& label, const std::string& where) {
   if (target_ == SentenceTarget::kNone) return;
+  if (target_ == SentenceTarget::kSeveral) {
+    for (size_t begin = 0; begin <= label.size();) {
+      const size_t end = std::min(label.find(label_separator_, begin), label.size());
+      const std::string_view one = Stripped(std::string_view(label).substr(begin, end - begin));
+      if (!one.empty()) set_.targets.Add(std::string(one), where);
+      begin = end + label_separator_.size();
+    }
+    set_.targets.ends.push_back(set_.targets.labels.size());
+    return;
+  }
   if (label.empty()) throw DataError(where + ": the label is empty", "every row needs a label");
   if (target_ == SentenceTarget::kNumber) {
     const auto number = DecimalNumber(label);
@@ -80,12 +97,10 @@ void SentenceCollector::AddLabel(const std::string& label, const std::string& wh
       throw DataError(where + ": the label " + Shown(label, 60) + " is too large: its square has no float32",
                       "divide all labels by the same number");
     }
-    set_.targets.push_back(target);
+    set_.targets.numbers.push_back(target);
     return;
   }
-  const auto [found, is_new] = label_numbers_.try_emplace(label, static_cast<int32_t>(set_.seen.size()));
-  if (is_new) set_.seen.push_back({label, where});
-  set_.labels.push_back(found->second);
+  set_.targets.Add(label, where);
 }
 
 void SentenceCollector::Add(std::vector<RawSentence> rows) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,23 @@
 #include "data/sentences/sentence_tokenizer.h"
 
 namespace dtrain::data {
+
+// What the rows say, however many labels one has: one, one for each word, or a number.
+struct Targets {
+  std::vector<SeenLabel> seen;  // each label once
+  // Positions in `seen`. kClass: by row; kSeveral: of all rows; kOfWords: by token, -1 where it has none.
+  std::vector<int32_t> labels;
+  std::vector<uint64_t> ends;        // by row, kSeveral: where its labels end
+  std::vector<float> numbers;        // by row; only kNumber
+  std::vector<int64_t> first_words;  // kOfWords, by row: the number of the first word with a label
+
+  // Adds a label that is written at `where`.
+  void Add(const std::string& label, const std::string& where) { labels.push_back(NumberOf(label, where)); }
+  int32_t NumberOf(const std::string& label, const std::string& where);
+
+ private:
+  std::map<std::string, int32_t, std::less<>> numbers_of_;
+};
 
 struct SentenceSet {
   struct File {
@@ -25,18 +43,18 @@ struct SentenceSet {
   };
 
   std::vector<File> files;
-  std::vector<Place> places;        // by row
-  std::vector<uint32_t> tokens;     // of all rows, with special tokens and the marks of kOfSecondText
-  std::vector<uint64_t> ends;       // by row: where its tokens end
-  std::vector<int32_t> labels;      // by row: a position in `seen`; only for classes
-  std::vector<SeenLabel> seen;      // each label once
-  std::vector<float> targets;       // by row; only for regression
+  std::vector<Place> places;     // by row
+  std::vector<uint32_t> tokens;  // of all rows, with special tokens and the marks of kOfSecondText
+  std::vector<uint64_t> ends;    // by row: where its tokens end
+  Targets targets;
   std::vector<SentenceText> texts;  // by row, if they are kept
 
   bool is_pair = false;
   int64_t truncated = 0, left_out = 0;
   std::string columns;                            // for a log
-  std::vector<std::string> groups = {};           // by row; the cells of the column of groups
+  std::vector<std::string> groups = {};           // by row; SentenceSplit::groups
+  std::shared_ptr<const SplitWords> words;        // only if words have labels
+  int64_t cut_sentences = 0;                      // likewise
   std::vector<std::string> kept_columns = {};     // names of SentenceText::kept
   IgnoredFiles ignored;                           // other files in class folders
   std::optional<std::vector<std::string>> names;  // the classes in label order, if the files say them
@@ -49,10 +67,13 @@ struct SentenceSet {
 // A row as it is read.
 struct RawSentence {
   SentenceText text;
-  std::string label;
+  std::string label;  // or labels with separators
   SentenceSet::Place place;
   int64_t line = 0;  // 0: the whole file
 };
+
+// What is between the labels of a row (kSeveral) unless options.label_separator says.
+inline constexpr char kLabelSeparator[] = "\x1F";
 
 // Fills a SentenceSet.
 class SentenceCollector {
@@ -77,11 +98,11 @@ class SentenceCollector {
   std::string WhereIs(const RawSentence& row) const;
 
   const SentenceTarget target_;
+  const std::string label_separator_;
   const int64_t most_tokens_;
   const bool keeps_texts_, keeps_going_;
   const SentenceTokenizer* const tokenizer_;
   std::vector<SentenceTokenizer::Encoder> encoders_;  // one per thread
-  std::map<std::string, int32_t, std::less<>> label_numbers_;
   int64_t empty_ = 0;
   std::string first_empty_;
   SentenceSet set_;

@@ -1,6 +1,7 @@
 #include "data/sentences/sentence_split.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -22,27 +23,30 @@
 #include "data/sentences/sentence_set.h"
 #include "data/sentences/sentence_tokenizer.h"
 #include "data/sha256.h"
+#include "data/text/masking.h"
 
 namespace dtrain::data {
 namespace {
 
-// Rows of sentences as records. A record is the number to predict (float32, 0 without one), followed by the tokens of
-// the row (uint32 each), special ones included.
+constexpr size_t kValueBytes = sizeof(uint32_t);
+
+// Rows of sentences as records: the number of tokens, the tokens (special ones included), and what is learned of them
+// besides the label that RecordSource has. All are of four bytes.
 class SentenceSource : public RecordSource {
  public:
   // `classes` are the names in label order, and have every label of the set; empty without classes. `meaning` is the
   // fingerprint of what the tokens mean, and part of that of the source.
-  SentenceSource(SentenceSet set, std::vector<std::string> classes, const std::string& meaning)
-      : set_(std::move(set)), classes_(std::move(classes)) {
-    std::map<std::string, int64_t> positions;
-    for (const std::string& name : classes_) positions.emplace(name, static_cast<int64_t>(positions.size()));
-    for (const SeenLabel& label : set_.seen) class_of_.push_back(positions.at(label.name));
+  SentenceSource(SentenceSet set, std::vector<std::string> classes, SentenceTarget target, const std::string& meaning)
+      : set_(std::move(set)), classes_(std::move(classes)), target_(target) {
+    std::map<std::string, int32_t> positions;
+    for (const std::string& name : classes_) positions.emplace(name, static_cast<int32_t>(positions.size()));
+    for (const SeenLabel& label : set_.targets.seen) class_of_.push_back(positions.at(label.name));
     Sha256 hash;
     for (const SentenceSet::File& file : set_.files) {
       hash.UpdateText(std::filesystem::path(file.path).filename().string());
       hash.UpdateInteger(static_cast<int64_t>(file.bytes));
     }
-    for (const SeenLabel& label : set_.seen) hash.UpdateText(label.name);
+    for (const SeenLabel& label : set_.targets.seen) hash.UpdateText(label.name);
     hash.UpdateText(set_.columns);
     hash.UpdateText(meaning);
     fingerprint_ = hash.Hex();
@@ -51,15 +55,28 @@ class SentenceSource : public RecordSource {
   int64_t size() const override { return set_.size(); }
   RecordKind kind() const override { return RecordKind::kTokens; }
   int64_t Label(int64_t index) const override {
-    if (set_.labels.empty()) return -1;
-    return class_of_[static_cast<size_t>(set_.labels[static_cast<size_t>(index)])];
+    return target_ == SentenceTarget::kClass ? ClassAt(static_cast<uint64_t>(index)) : -1;
   }
   std::vector<uint8_t> Read(int64_t index) const override {
-    const float target = set_.targets.empty() ? 0 : set_.targets[static_cast<size_t>(index)];
-    const auto token_bytes = static_cast<size_t>(length(index)) * sizeof(uint32_t);
-    std::vector<uint8_t> bytes(sizeof target + token_bytes);
-    std::memcpy(bytes.data(), &target, sizeof target);
-    std::memcpy(bytes.data() + sizeof target, set_.tokens.data() + set_.begin(index), token_bytes);
+    const auto row = static_cast<size_t>(index);
+    const uint64_t begin = set_.begin(index), end = set_.ends[row];
+    std::vector<uint8_t> bytes;
+    const auto append = [&bytes](auto value) {
+      static_assert(sizeof value == kValueBytes);
+      const auto* first = reinterpret_cast<const uint8_t*>(&value);
+      bytes.insert(bytes.end(), first, first + sizeof value);
+    };
+    append(static_cast<uint32_t>(end - begin));
+    for (uint64_t i = begin; i < end; ++i) append(set_.tokens[i]);
+    if (target_ == SentenceTarget::kNumber) append(set_.targets.numbers[row]);
+    if (target_ == SentenceTarget::kSeveral) {
+      const std::vector<uint64_t>& ends = set_.targets.ends;
+      for (uint64_t i = row == 0 ? 0 : ends[row - 1]; i < ends[row]; ++i) append(ClassAt(i));
+    }
+    if (target_ == SentenceTarget::kOfWords) {
+      append(static_cast<int32_t>(set_.targets.first_words[row]));
+      for (uint64_t i = begin; i < end; ++i) append(ClassAt(i));
+    }
     return bytes;
   }
   RecordPlace Place(int64_t index) const override {
@@ -74,55 +91,86 @@ class SentenceSource : public RecordSource {
   int64_t length(int64_t index) const { return set_.length(index); }  // tokens
 
  private:
+  // Returns the class of a label of the set; kNoLoss if there is none.
+  int32_t ClassAt(uint64_t place) const {
+    const int32_t label = set_.targets.labels[place];
+    return label < 0 ? int32_t{kNoLoss} : class_of_[static_cast<size_t>(label)];
+  }
+
   const SentenceSet set_;
   const std::vector<std::string> classes_;
-  std::vector<int64_t> class_of_;  // by position in set_.seen
+  const SentenceTarget target_;
+  std::vector<int32_t> class_of_;  // by position in Targets::seen
   std::string fingerprint_;
 };
 
-// The fields are those of sentence_rows.h, except labels and index, which the loader adds. Cuts off tokens beyond the
-// row, because the replacement of a bad row may be longer.
+// The fields are those of sentence_rows.h, except index, and labels of whole rows, which the loader adds. Cuts off
+// tokens beyond the row, because the replacement of a bad row may be longer.
 class SentenceRowDecoder : public SampleDecoder {
  public:
   explicit SentenceRowDecoder(const SentenceOptions& options)
       : tokens_per_sample_(options.tokens_per_sample),
         pad_(options.format.special.pad),
-        has_targets_(options.target == SentenceTarget::kNumber),
-        has_types_(options.format.has_types && options.is_pair.value_or(false)) {}
+        target_(options.target),
+        has_types_(options.format.has_types && options.is_pair.value_or(false)),
+        classes_(static_cast<int64_t>(options.classes.size())) {}
 
   std::vector<Field> fields(int64_t size) const override {
     const int64_t length = size > 0 ? size : tokens_per_sample_;
     std::vector<Field> fields = {{.name = kInputIds, .type = ElementType::kInt64, .row_shape = {length}},
                                  {.name = kAttentionMask, .type = ElementType::kUInt8, .row_shape = {length}}};
-    if (has_targets_) fields.push_back({.name = kSentenceTargets, .type = ElementType::kFloat32, .row_shape = {}});
+    if (target_ == SentenceTarget::kNumber)
+      fields.push_back({.name = kSentenceTargets, .type = ElementType::kFloat32, .row_shape = {}});
+    if (target_ == SentenceTarget::kSeveral)
+      fields.push_back({.name = kSentenceTargets, .type = ElementType::kFloat32, .row_shape = {classes_}});
+    if (target_ == SentenceTarget::kOfWords) {
+      fields.push_back({.name = kSentenceLabels, .type = ElementType::kInt64, .row_shape = {length}});
+      fields.push_back({.name = kFirstWords, .type = ElementType::kInt64, .row_shape = {}});
+    }
     if (has_types_) fields.push_back({.name = kTokenTypes, .type = ElementType::kInt64, .row_shape = {length}});
     return fields;
   }
 
   void Decode(std::span<const uint8_t> bytes, const SampleRef& /*sample*/,
               std::span<const std::span<std::byte>> rows) const override {
-    if (bytes.size() < sizeof(float)) throw DataError("the record of a sentence is too short");
-    const size_t room = rows[1].size();
-    const size_t length = std::min(room, (bytes.size() - sizeof(float)) / sizeof(uint32_t));
-    std::span<int64_t> ids(reinterpret_cast<int64_t*>(rows[0].data()), room);
-    for (size_t i = 0; i < length; ++i) {
-      ids[i] = LoadLittleEndian<uint32_t>(bytes.data() + sizeof(float) + i * sizeof(uint32_t));
-    }
-    if (has_types_) {
-      std::span<int64_t> types(reinterpret_cast<int64_t*>(rows.back().data()), room);
-      for (size_t i = 0; i < room; ++i) types[i] = i < length && (ids[i] & kOfSecondText) != 0 ? 1 : 0;
-      for (int64_t& id : ids.first(length)) id &= ~int64_t{kOfSecondText};
-    }
-    std::ranges::fill(ids.subspan(length), pad_);
+    const size_t values = bytes.size() / kValueBytes;
+    const auto value = [bytes]<typename T>(size_t place, T) {
+      return std::bit_cast<T>(LoadLittleEndian<uint32_t>(bytes.data() + place * kValueBytes));
+    };
+    const size_t tokens = values == 0 ? 0 : value(0, uint32_t{}), behind = 1 + tokens;
+    const size_t others = target_ == SentenceTarget::kNumber ? 1 : target_ == SentenceTarget::kOfWords ? 1 + tokens : 0;
+    if (values == 0 || values < behind + others) throw DataError("the record of a sentence is too short");
+    const auto numbers = [&rows](size_t field) {
+      return std::span(reinterpret_cast<int64_t*>(rows[field].data()), rows[field].size() / sizeof(int64_t));
+    };
+    const size_t room = rows[1].size(), length = std::min(room, tokens);
+    const auto fill = [&](size_t field, int64_t filler, const auto& value_of) {
+      for (size_t i = 0; i < room; ++i) numbers(field)[i] = i < length ? int64_t{value_of(i)} : filler;
+    };
+    fill(0, pad_, [&](size_t i) { return value(1 + i, uint32_t{}) & ~kOfSecondText; });
+    if (has_types_)
+      fill(rows.size() - 1, 0, [&](size_t i) { return value(1 + i, uint32_t{}) >= kOfSecondText ? 1 : 0; });
     std::memset(rows[1].data(), 1, length);
     std::memset(rows[1].data() + length, 0, room - length);
-    if (has_targets_) std::memcpy(rows[2].data(), bytes.data(), sizeof(float));
+    if (target_ == SentenceTarget::kNumber)
+      std::memcpy(rows[2].data(), bytes.data() + behind * kValueBytes, kValueBytes);
+    if (target_ == SentenceTarget::kSeveral) {
+      const std::span held(reinterpret_cast<float*>(rows[2].data()), static_cast<size_t>(classes_));
+      std::ranges::fill(held, 0.0F);
+      for (size_t i = behind; i < values; ++i) held[value(i, uint32_t{}) % held.size()] = 1;
+    }
+    if (target_ == SentenceTarget::kOfWords) {
+      fill(2, kNoLoss, [&](size_t i) { return value(behind + 1 + i, int32_t{}); });
+      numbers(3)[0] = value(behind, int32_t{});
+    }
   }
 
  private:
   const int64_t tokens_per_sample_;  // row length if SampleRef::size is 0
   const int64_t pad_;
-  const bool has_targets_, has_types_;
+  const SentenceTarget target_;
+  const bool has_types_;
+  const int64_t classes_;
 };
 
 // What the rows of a split are, and what their tokens mean.
@@ -136,8 +184,9 @@ struct Rows {
 
 Rows EncodedRows(const SentenceFiles& files, const SentenceOptions& options) {
   const auto tokenizer = FindSentenceTokenizer(options.tokenizer_paths);
-  return {.set = files.layout == SentenceLayout::kTable ? ReadTable(files.path, options, *tokenizer)
-                                                        : ReadClassFolders(files.path, options, *tokenizer),
+  const bool has_words = options.target == SentenceTarget::kOfWords;
+  const auto read = has_words ? &ReadWords : files.layout == SentenceLayout::kTable ? &ReadTable : &ReadClassFolders;
+  return {.set = read(files.path, options, *tokenizer),
           .vocabulary = tokenizer->vocabulary(),
           .format = tokenizer->format(),
           .tokenizer = tokenizer->folder(),
@@ -154,14 +203,14 @@ Rows RowsOfFolders(const SentenceFiles& files, const SentenceOptions& options) {
 }
 
 std::vector<std::string> ClassesOf(const SentenceSet& set, const SentenceOptions& options) {
-  if (options.target != SentenceTarget::kClass) return {};
+  if (set.targets.seen.empty()) return {};
   KnownClasses known{
       .names = options.classes, .listed = ListedClasses(options.data_dir), .preferred_order = options.class_order};
   if (set.names) {
     known.listed = *set.names;
     if (SortedClasses(options.class_order) == SortedClasses(*set.names)) known.listed = options.class_order;
   }
-  return ClassesOf(set.seen, known);
+  return ClassesOf(set.targets.seen, known);
 }
 
 std::optional<float> OnlyOne(const std::vector<float>& targets) {
@@ -173,6 +222,8 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
   SentenceOptions known = options;
   known.is_pair = rows.set.is_pair;
   known.format = rows.format;
+  known.classes = ClassesOf(rows.set, options);
+  RequireClassNames(known.classes, rows.set.files.front().path);
   SentenceSplit split{.source = nullptr,
                       .decoder = DecoderOf(known),
                       .length = {},
@@ -181,16 +232,16 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
                       .format = rows.format,
                       .is_pair = rows.set.is_pair,
                       .truncated = rows.set.truncated,
-                      .only_target = OnlyOne(rows.set.targets),
+                      .only_target = OnlyOne(rows.set.targets.numbers),
                       .left_out = rows.set.left_out,
                       .columns = rows.set.columns,
                       .tokenizer = rows.tokenizer,
                       .texts = std::exchange(rows.set.texts, {}),
                       .kept_columns = std::exchange(rows.set.kept_columns, {}),
-                      .groups = std::exchange(rows.set.groups, {})};
-  std::vector<std::string> classes = ClassesOf(rows.set, options);
-  RequireClassNames(classes, rows.set.files.front().path);
-  auto source = std::make_unique<SentenceSource>(std::move(rows.set), std::move(classes), rows.meaning);
+                      .groups = std::exchange(rows.set.groups, {}),
+                      .words = rows.set.words,
+                      .cut_sentences = rows.set.cut_sentences};
+  auto source = std::make_unique<SentenceSource>(std::move(rows.set), known.classes, options.target, rows.meaning);
   split.length = [rows_of = source.get()](int64_t index) { return rows_of->length(index); };
   split.source = std::move(source);
   return split;
@@ -204,15 +255,28 @@ std::unique_ptr<SampleDecoder> DecoderOf(const SentenceOptions& options) {
 
 SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split) {
   const SentenceFiles files = RequireSentenceFiles(options.data_dir, split);
-  const bool is_binarised = files.layout == SentenceLayout::kBinarised;
+  const bool is_binarised = files.layout == SentenceLayout::kBinarised,
+             wants_words = options.target == SentenceTarget::kOfWords;
+  const bool may_have_words = files.layout == SentenceLayout::kTable || files.layout == SentenceLayout::kWords;
+  if (wants_words ? !may_have_words : files.layout == SentenceLayout::kWords) {
+    throw DataError(files.path + (wants_words ? " has no labels of words" : " has labels of words"),
+                    wants_words ? "give columns of words (NAME.conll) or JSON lines with tokens and tags"
+                                : "use --task=token_classification");
+  }
   return SplitOf(is_binarised ? RowsOfFolders(files, options) : EncodedRows(files, options), options);
 }
 
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file) {
   SentenceOptions unlabelled = options;
-  unlabelled.target = SentenceTarget::kNone;
-  unlabelled.keep_texts = unlabelled.keeps_going = true;
+  unlabelled.is_unlabelled = unlabelled.keep_texts = unlabelled.keeps_going = true;
+  if (options.target != SentenceTarget::kOfWords) unlabelled.target = SentenceTarget::kNone;
   return SplitOf(EncodedRows({.layout = SentenceLayout::kTable, .split = "", .path = file}, unlabelled), unlabelled);
+}
+
+bool LooksLikeWords(const SentenceOptions& options, const std::string& split) {
+  const SentenceFiles files = RequireSentenceFiles(options.data_dir, split);
+  return files.layout == SentenceLayout::kWords ||
+         (files.layout == SentenceLayout::kTable && HasLists(files.path, options));
 }
 
 bool LooksLikeRegression(const SentenceOptions& options, const std::string& split) {

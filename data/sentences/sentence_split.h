@@ -16,9 +16,11 @@
 namespace dtrain::data {
 
 enum class SentenceTarget {
-  kClass,   // text_classification: labels are names of classes
-  kNumber,  // text_regression: labels are decimal numbers
-  kNone,    // prediction: labels are not read
+  kClass,    // text_classification: a label is the name of a class
+  kNumber,   // text_regression: a label is a decimal number
+  kOfWords,  // token_classification: each word has the name of a class, its tag
+  kSeveral,  // text_multilabel: a row has any number of names of classes
+  kNone,     // prediction: labels are not read
 };
 
 struct SentenceOptions {
@@ -27,6 +29,9 @@ struct SentenceOptions {
   // given and no pair column, there is no pair.
   std::string text_column = {}, pair_column = {}, label_column = {};
   SentenceTarget target = SentenceTarget::kClass;
+  // Of kSeveral: what is between the labels in a cell. Empty: label_column names several columns, with commas between
+  // them, each of a label that holds where the cell is 1.
+  std::string label_separator = {};
 
   // What is known from the training split or a checkpoint; empty for the training split itself. A label outside
   // `classes`, and a split with pairs where there should be none (or the other way round) throw DataError.
@@ -45,7 +50,22 @@ struct SentenceOptions {
   // For prediction: a row that cannot be read, or has no text, is kept with its error instead of being one.
   // `kept_columns` of a table are passed on: all, none, or names with commas between them.
   bool keeps_going = false;
+  bool is_unlabelled = false;  // set by OpenUnlabelled
   std::string kept_columns = "none";
+};
+
+struct WordPlace {
+  int64_t line = 0;            // in the file, from 1
+  int64_t begin = 0, end = 0;  // in a line of text: characters (code points), from 0
+};
+
+// The words of a split whose words have labels, numbered from 0 through all its sentences.
+struct SplitWords {
+  std::vector<int64_t> ends;       // by sentence: the number of the word behind its last one
+  std::vector<WordPlace> places;   // by word, if texts are kept
+  std::vector<std::string> texts;  // by word, likewise; none of lines of text
+  std::vector<std::string> lines;  // by sentence, if it is a line of text
+  int64_t words() const { return ends.empty() ? 0 : ends.back(); }
 };
 
 struct SentenceText {
@@ -69,7 +89,10 @@ struct SentenceSplit {
   std::string tokenizer;  // the tokenizer's folder; empty for fairseq's binarised data
   std::vector<SentenceText> texts;             // by index; only with keep_texts, never for binarised data
   std::vector<std::string> kept_columns = {};  // their names; only for prediction
-  std::vector<std::string> groups = {};        // by index: the cells of group_column
+  // By index: the cells of group_column, or the numbers of sentences if some are several rows.
+  std::vector<std::string> groups = {};
+  std::shared_ptr<const SplitWords> words = nullptr;  // only if words have labels
+  int64_t cut_sentences = 0;                          // likewise: sentences of several rows
 };
 
 // Returns a decoder as that of the split.
@@ -83,8 +106,12 @@ std::unique_ptr<SampleDecoder> DecoderOf(const SentenceOptions& options);
 SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split);
 
 // Opens one file without labels: a table, or FILE.txt with a text in each line. Keeps the texts, and the rows that have
-// none, with their errors. data_dir and target are ignored.
+// none, with their errors. With kOfWords the file has words, whose labels are then 0; the tokens of lines of text count
+// as words. data_dir and other targets are ignored.
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file);
+
+// Whether words have the labels of a split: its files are columns of words, or JSON lines with lists of words.
+bool LooksLikeWords(const SentenceOptions& options, const std::string& split);
 
 // Whether all labels of a split are decimal numbers of which some are not whole. Reads the labels only. Throws
 // DataError as OpenSentences does.

@@ -127,7 +127,14 @@ TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wa
   const Columns columns(table);
   TableColumns chosen;
   std::vector<size_t> taken;
-  if (!names.label.empty() && wants_label) taken.push_back(columns.Named(names.label, "--label_column"));
+  if (!names.label.empty() && wants_label) {
+    std::istringstream each(names.several_labels ? names.label : "");
+    for (std::string name; std::getline(each, name, ',');) {
+      chosen.labels.push_back(columns.Named(name, "--label_column"));
+    }
+    taken = chosen.labels;
+    if (taken.empty()) taken.push_back(columns.Named(names.label, "--label_column"));
+  }
   if (!names.pair.empty()) {
     chosen.pair = columns.Named(names.pair, "--text_pair_column");
     taken.push_back(*chosen.pair);
@@ -144,9 +151,14 @@ TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wa
   if (chosen.pair) taken.push_back(*chosen.pair);
   if (wants_label) {
     chosen.label = names.label.empty() ? columns.Only(kLabels, taken, "labels", "--label_column") : taken.front();
-    chosen.dash_is_no_label = table.header()[*chosen.label] == "gold_label";
+    chosen.dash_is_no_label = chosen.labels.empty() && table.header()[*chosen.label] == "gold_label";
   }
-  if (chosen.pair == chosen.text || chosen.label == chosen.text || (chosen.label && chosen.label == chosen.pair)) {
+  std::vector<size_t> all = chosen.labels;
+  std::ranges::sort(all);
+  const auto is_label = [&chosen](size_t column) { return std::ranges::count(chosen.labels, column) > 0; };
+  if (std::ranges::adjacent_find(all) != all.end() || is_label(chosen.text) ||
+      (chosen.pair && is_label(*chosen.pair)) || chosen.pair == chosen.text || chosen.label == chosen.text ||
+      (chosen.label && chosen.label == chosen.pair)) {
     throw DataError(table.name() + ": one column is named as two of text, pair and label",
                     "name different ones with --text_column, --text_pair_column and --label_column");
   }
@@ -172,7 +184,8 @@ std::string ToText(const TableColumns& columns, const TableReader& table) {
   const auto& header = table.header();
   std::string text = "text " + header[columns.text];
   if (columns.pair) text += ", pair " + header[*columns.pair];
-  if (columns.label) text += ", label " + header[*columns.label];
+  if (columns.label && columns.labels.empty()) text += ", label " + header[*columns.label];
+  for (const size_t column : columns.labels) text += ", label " + header[column];
   return text;
 }
 

@@ -13,12 +13,14 @@ namespace dtrain::data {
 // Names given by the user; empty if not given.
 struct ColumnNames {
   std::string text = {}, pair = {}, label = {};
+  bool several_labels = false;  // `label` names several columns, with commas between them
 };
 
 struct TableColumns {
   size_t text = 0;  // positions in the header
   std::optional<size_t> pair, label;
-  bool dash_is_no_label = false;  // gold_label is `-` where annotators did not agree
+  std::vector<size_t> labels = {};  // if several are named; `label` is the first one
+  bool dash_is_no_label = false;    // gold_label is `-` where annotators did not agree
 };
 
 // Chooses the columns of a table and tells the reader what is peculiar to GLUE's own files: those of CoLA have no

@@ -77,7 +77,10 @@ const std::vector<TaskFacts>& Tasks() {
       {"masked_lm", "the masked words of texts", kText | kMaskedWords},
       {"text_classification", "one of several classes for each sentence or pair of sentences",
        kText | kSentences | kLabels | kClasses},
-      {"text_regression", "a number for each sentence or pair of sentences", kText | kSentences | kLabels}};
+      {"text_regression", "a number for each sentence or pair of sentences", kText | kSentences | kLabels},
+      {"text_multilabel", "any number of several labels for each sentence or pair of sentences",
+       kText | kSentences | kLabels | kSeveralLabels},
+      {"token_classification", "a tag for each word, such as those of persons' names", kText | kSentences | kLabels}};
   return tasks;
 }
 

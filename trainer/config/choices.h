@@ -21,7 +21,15 @@ bool IsTimmAugmentation(const std::string& text);
 std::vector<Choice> Erasings();
 
 // What a task reads and learns. The rows of flags (flags.cc) say which of these use the flag.
-enum TaskTrait : unsigned { kImages = 1, kText = 2, kMaskedWords = 4, kSentences = 8, kLabels = 16, kClasses = 32 };
+enum TaskTrait : unsigned {
+  kImages = 1,
+  kText = 2,
+  kMaskedWords = 4,
+  kSentences = 8,
+  kLabels = 16,
+  kClasses = 32,
+  kSeveralLabels = 64
+};
 
 struct TaskFacts {
   std::string name, description;

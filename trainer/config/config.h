@@ -71,9 +71,11 @@ struct TextConfig {
   int64_t vocab_size = 0;  // 0: that of the dictionary or the model's configuration
   bool unpad = false;
   std::string text_column, pair_column, label_column;  // of sentences; empty: found by their names
-  std::string group_column;                            // empty: each row is its own group
-  std::string csv_delimiter = "auto";                  // auto | comma | semicolon | tab
-  std::string keep_columns = "all";                    // all | none | names with commas between them
+  std::string label_separator;                         // of several labels in a cell; empty: a column for each label
+  double label_threshold = 0.5;        // the probability from which one of several labels is decided for
+  std::string group_column;            // empty: each row is its own group
+  std::string csv_delimiter = "auto";  // auto | comma | semicolon | tab
+  std::string keep_columns = "all";    // all | none | names with commas between them
 };
 
 // What --model is for a task of text if nothing says more; its shape is told by --model_config or by weights.

@@ -348,6 +348,13 @@ DTRAIN_FLAG(string, text_pair_column, text.pair_column, Anything(), "",
             .used_by = kSentences, .kept_with_weights = true)
 DTRAIN_FLAG(string, label_column, text.label_column, Anything(), "",
             "Column of the label, likewise; empty: found by its name.", .used_by = kSentences, .kept_with_weights = true)
+DTRAIN_FLAG(string, label_separator, text.label_separator, Anything(), "",
+            "What is between the labels of a text in the column of labels; empty: --label_column names a column for each label, "
+            "with commas between them, which is 1 where the label holds, else 0.",
+            .used_by = kSeveralLabels, .kept_with_weights = true)
+DTRAIN_FLAG(double, label_threshold, text.label_threshold, Between(0.001, 0.999), "",
+            "Probability from which a label is predicted, for metrics and predictions.", .used_by = kSeveralLabels,
+            .kept_with_weights = true)
 DTRAIN_FLAG(string, group_column, text.group_column, Anything(), "",
             "Column, by its name or its number: rows that have the same there are held out together. For whoever has several "
             "texts of one author or about one thing.", .used_by = kSentences, .same_on_resume = true)

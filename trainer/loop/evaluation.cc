@@ -100,7 +100,7 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
     return batches[static_cast<size_t>(number)];
   };
   BatchFeed feed(split, task, config, provider, data::BadRecordPolicy::kLeaveOut, /*first_batch=*/0, quarantine);
-  task.BeginEvaluation(split.source->size());
+  task.BeginEvaluation(split);
   // For each shard, the task's sums, followed by the numbers of records that were evaluated and left out.
   const int64_t num_sums = task.num_evaluation_sums();
   const auto on_device = at::TensorOptions(at::kDouble).device(task.device());
@@ -136,6 +136,7 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
                          .samples = count(num_sums),
                          .samples_of_split = split.source->size(),
                          .units = count(num_sums - 1),
+                         .scores = task.ScoresOf(sums),
                          .confusions = task.ConfusionsOf(sums)};
   point.decides = DecisiveMetric(config.run.best_metric, task, point.metrics);
   if (task.speed_unit() == report::SpeedUnit::kTokens) {

@@ -51,8 +51,12 @@ std::string SamplesToEvaluate(const tasks::DataSplit& val, const config::Config&
 std::unique_ptr<tasks::SampleResults> ObserveSamples(const config::Config& config, const tasks::DataSplit& set,
                                                      int64_t num_classes, tasks::Task& task) {
   if (config.run.predictions.empty()) return nullptr;
-  const int64_t classes = tasks::KindOf(config).predicts_number() ? 0 : num_classes;
-  auto results = std::make_unique<tasks::SampleResults>(set.source->size(), classes, task.device());
+  const tasks::TaskKind& kind = tasks::KindOf(config);
+  tasks::Outcome outcome{.classes = kind.predicts_number() ? 0 : num_classes,
+                         .several = kind.predicts_several(),
+                         .threshold = config.text.label_threshold};
+  if (!config.text.label_separator.empty()) outcome.separator = config.text.label_separator;
+  auto results = std::make_unique<tasks::SampleResults>(set, outcome, task.device());
   if (task.ObserveOutputs([to = results.get()](const tasks::SampleOutputs& outputs) { to->Add(outputs); }))
     return results;
   throw UsageError("--predictions: --task=" + config.run.task + " predicts nothing for a whole sample", "leave it out");
@@ -135,10 +139,13 @@ void WritePredictions(const config::Config& config, const tasks::DataSets& data,
   }
 }
 
-// Shows the accuracy and its classes, if confusions were counted.
-void ShowConfusions(const report::ValPoint& point, const data::Classes& classes, report::Console& console) {
-  if (point.confusions.empty()) return;
-  for (const std::string& line : report::Confusions(point.confusions, classes.names).Lines()) console.Note(line);
+// Shows what was found of the classes, if it was counted.
+void ShowClasses(const report::ValPoint& point, const data::Classes& classes, report::Console& console) {
+  const bool has_scores = !point.scores.empty() || point.confusions.empty();
+  for (const std::string& line :
+       has_scores ? report::ScoreLines(point.scores) : report::Confusions(point.confusions, classes.names).Lines()) {
+    console.Note(line);
+  }
 }
 
 void PrintAsJson(const report::ValPoint& point) {
@@ -171,7 +178,7 @@ void EvaluateOnly(const RunContext& context) {
   if (const int64_t bad = result.validation->bad_records; bad > 0) {
     report::LogWarning(CountOf(bad, "record") + " could not be read and " + (bad == 1 ? "is" : "are") + " left out");
   }
-  ShowConfusions(*result.validation, data.classes, console);
+  ShowClasses(*result.validation, data.classes, console);
   KeepEvaluation(result, data, config, data::IsCheckpoint(session.run_directory) ? "" : session.run_directory);
   WritePredictions(config, data, evaluated.samples);
   if (config.report.log_format == "json") PrintAsJson(*result.validation);

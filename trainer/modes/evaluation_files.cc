@@ -19,14 +19,19 @@ void Write(const report::RunDirectory& files, const report::RunResult& result, c
   fs::create_directories(files.root, said_by_writing);
   report::WriteTextFile(files.result_json, report::ResultJson(result));
   const std::vector<int64_t>& counts = result.validation->confusions;
+  std::vector<report::ClassScores> scores = result.validation->scores;
+  std::string written = "result.json";
   if (!counts.empty()) {
     const report::Confusions confusions(counts, classes.names);
     report::WriteTextFile(files.confusion_matrix, confusions.MatrixCsv());
-    report::WriteTextFile(files.class_accuracy, confusions.AccuracyCsv());
+    written += ", confusion_matrix.csv";
+    if (scores.empty()) scores = confusions.Scores();
   }
-  report::LogInfo("the evaluation's files (result.json" +
-                  std::string(counts.empty() ? "" : ", confusion_matrix.csv, class_accuracy.csv") +
-                  "): " + files.root.string());
+  if (!scores.empty()) {
+    report::WriteTextFile(files.class_accuracy, report::ScoresCsv(scores));
+    written += ", class_accuracy.csv";
+  }
+  report::LogInfo("the evaluation's files (" + written + "): " + files.root.string());
 }
 
 }  // namespace

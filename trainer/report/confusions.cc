@@ -39,18 +39,24 @@ Interval WilsonInterval(int64_t correct, int64_t samples) {
   return {std::max(0.0, 100 * (centre - half) / scale), std::min(100.0, 100 * (centre + half) / scale)};
 }
 
-Confusions::Row Confusions::RowOf(size_t label) const {
-  Row row{.label = label, .samples = 0, .correct = At(label, label), .taken = 0, .times = 0, .rival = label};
+ClassScores Confusions::ScoresOf(size_t label) const {
+  ClassScores scores{.name = names_[label], .correct = At(label, label)};
   for (size_t predicted = 0; predicted < names_.size(); ++predicted) {
     const int64_t count = At(label, predicted);
-    row.samples += count;
-    row.taken += At(predicted, label);
-    if (predicted != label && count > row.times) {
-      row.times = count;
-      row.rival = predicted;
+    scores.samples += count;
+    scores.taken += At(predicted, label);
+    if (predicted != label && count > scores.times) {
+      scores.times = count;
+      scores.rival = names_[predicted];
     }
   }
-  return row;
+  return scores;
+}
+
+std::vector<ClassScores> Confusions::Scores() const {
+  std::vector<ClassScores> scores;
+  for (size_t label = 0; label < names_.size(); ++label) scores.push_back(ScoresOf(label));
+  return scores;
 }
 
 std::string Confusions::MatrixCsv() const {
@@ -66,66 +72,62 @@ std::string Confusions::MatrixCsv() const {
   return text;
 }
 
-std::string Confusions::AccuracyCsv() const {
+std::string ScoresCsv(const std::vector<ClassScores>& scores) {
   std::string text = "class,samples,correct,accuracy,most_taken_for,times,precision,recall,f1\n";
-  for (size_t label = 0; label < names_.size(); ++label) {
-    const Row row = RowOf(label);
-    text += CsvField(names_[label]) + "," + std::to_string(row.samples) + "," + std::to_string(row.correct) + "," +
-            (row.samples > 0 ? Percent(row.recall()) : "") + "," + (row.times > 0 ? CsvField(names_[row.rival]) : "") +
-            "," + std::to_string(row.times) + "," + (row.taken > 0 ? Percent(row.precision()) : "") + "," +
+  for (const ClassScores& row : scores) {
+    text += CsvField(row.name) + "," + std::to_string(row.samples) + "," + std::to_string(row.correct) + "," +
+            (row.samples > 0 ? Percent(row.recall()) : "") + "," + (row.times > 0 ? CsvField(row.rival) : "") + "," +
+            std::to_string(row.times) + "," + (row.taken > 0 ? Percent(row.precision()) : "") + "," +
             (row.samples > 0 ? Percent(row.recall()) : "") + "," +
             (row.samples + row.taken > 0 ? Percent(row.f1()) : "") + "\n";
   }
   return text;
 }
 
+std::vector<std::string> ScoreLines(std::vector<ClassScores> scores) {
+  std::erase_if(scores, [](const ClassScores& row) { return row.samples == 0; });
+  std::vector<std::string> lines;
+  if (const size_t classes = scores.size(); classes > kMostLines) {
+    std::ranges::stable_sort(scores, {}, [](const ClassScores& row) { return row.recall(); });
+    scores.resize(kMostLines);
+    lines.push_back("the " + std::to_string(kMostLines) + " classes with the lowest recall, of " +
+                    std::to_string(classes) + ":");
+  }
+  size_t width = 0;
+  for (const ClassScores& row : scores) width = std::max(width, Shown(row.name).size());
+  for (const ClassScores& row : scores) {
+    const std::string name = Shown(row.name);
+    lines.push_back(
+        "  " + name + std::string(width - name.size(), ' ') + "  recall " + Percent(row.recall()) + " % of " +
+        std::to_string(row.samples) +
+        (row.taken > 0 ? ", precision " + Percent(row.precision()) + " %" : ", never predicted") + ", F1 " +
+        Percent(row.f1()) + " %" +
+        (row.times > 0 ? ", most often taken for " + Shown(row.rival) + " (" + std::to_string(row.times) + ")" : ""));
+  }
+  return lines;
+}
+
 // "accuracy 93.33 % of 300 samples, 95 % interval 89.94 to 95.64; always guessing 'cat', the most frequent class: …"
-std::string Confusions::WholeLine() const {
+std::string Confusions::WholeLine(const std::vector<ClassScores>& scores) {
   int64_t samples = 0, correct = 0;
-  Row most = RowOf(0);
-  for (size_t label = 0; label < names_.size(); ++label) {
-    const Row row = RowOf(label);
+  for (const ClassScores& row : scores) {
     samples += row.samples;
     correct += row.correct;
-    if (row.samples > most.samples) most = row;
   }
+  const ClassScores& most = *std::ranges::max_element(scores, {}, &ClassScores::samples);
   const auto share = [samples](int64_t count) {
     return Percent(100.0 * static_cast<double>(count) / static_cast<double>(samples));
   };
   const Interval interval = WilsonInterval(correct, samples);
   return "accuracy " + share(correct) + " % of " + std::to_string(samples) + " samples, 95 % interval " +
-         Percent(interval.low) + " to " + Percent(interval.high) + " %; always guessing '" + Shown(names_[most.label]) +
+         Percent(interval.low) + " to " + Percent(interval.high) + " %; always guessing '" + Shown(most.name) +
          "', the most frequent class: " + share(most.samples) + " %";
 }
 
 std::vector<std::string> Confusions::Lines() const {
-  std::vector<Row> rows;
-  size_t width = 0;
-  for (size_t label = 0; label < names_.size(); ++label) {
-    if (const Row row = RowOf(label); row.samples > 0) rows.push_back(row);
-  }
-  const size_t classes = rows.size();
-  if (classes > kMostLines) {
-    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.recall() < b.recall(); });
-    rows.resize(kMostLines);
-  }
-  for (const Row& row : rows) width = std::max(width, Shown(names_[row.label]).size());
-  std::vector<std::string> lines;
-  if (!rows.empty()) lines.push_back(WholeLine());
-  if (classes > kMostLines) {
-    lines.push_back("the " + std::to_string(kMostLines) + " classes with the lowest recall, of " +
-                    std::to_string(classes) + ":");
-  }
-  for (const Row& row : rows) {
-    const std::string name = Shown(names_[row.label]);
-    std::string line = "  " + name + std::string(width - name.size(), ' ') + "  recall " + Percent(row.recall()) +
-                       " % of " + std::to_string(row.samples) +
-                       (row.taken > 0 ? ", precision " + Percent(row.precision()) + " %" : ", never predicted") +
-                       ", F1 " + Percent(row.f1()) + " %";
-    if (row.times > 0)
-      line += ", most often taken for " + Shown(names_[row.rival]) + " (" + std::to_string(row.times) + ")";
-    lines.push_back(line);
-  }
+  const std::vector<ClassScores> scores = Scores();
+  std::vector<std::string> lines = ScoreLines(scores);
+  if (!lines.empty()) lines.insert(lines.begin(), WholeLine(scores));
   return lines;
 }
 

@@ -22,6 +22,25 @@ struct Interval {
 };
 Interval WilsonInterval(int64_t correct, int64_t samples);
 
+// What an evaluation found of one class.
+struct ClassScores {
+  std::string name;
+  int64_t samples = 0, correct = 0;  // that are of the class, and how many of these were recognised
+  int64_t taken = 0;                 // that were taken for it
+  std::string rival = {};            // the other class that its samples were most often taken for
+  int64_t times = 0;                 // the number of these
+  // In percent.
+  double recall() const { return 100.0 * static_cast<double>(correct) / static_cast<double>(samples); }
+  double precision() const { return 100.0 * static_cast<double>(correct) / static_cast<double>(taken); }
+  double f1() const { return 200.0 * static_cast<double>(correct) / static_cast<double>(samples + taken); }
+};
+
+// Returns class_accuracy.csv: class,samples,correct,accuracy (percent),most_taken_for (another class, or
+// empty),times,precision,recall,f1 (percent; empty where nothing is divided by). The accuracy of a class is its recall.
+std::string ScoresCsv(const std::vector<ClassScores>& scores);
+// Returns a line for each class that has samples, or for the 20 with the lowest recall if there are more.
+std::vector<std::string> ScoreLines(std::vector<ClassScores> scores);
+
 // A confusion matrix. Classes without a name are shown as their labels.
 class Confusions {
  public:
@@ -30,28 +49,15 @@ class Confusions {
 
   // Returns confusion_matrix.csv: a header with "true class" and the predicted classes, and a line for each true class.
   std::string MatrixCsv() const;
-  // Returns class_accuracy.csv: class,samples,correct,accuracy (percent),most_taken_for (another class, or
-  // empty),times,precision,recall,f1 (percent; empty where nothing is divided by). The accuracy of a class is its
-  // recall.
-  std::string AccuracyCsv() const;
+  std::vector<ClassScores> Scores() const;  // by label
   // Returns a line for all samples, with the interval of their accuracy and what guessing the most frequent class would
-  // give, and a line for each class that has samples, or for the 20 with the lowest accuracy if there are more.
+  // give, and ScoreLines.
   std::vector<std::string> Lines() const;
 
  private:
-  struct Row {
-    size_t label;
-    int64_t samples, correct;
-    int64_t taken;  // the samples of any class that were taken for it
-    int64_t times;  // the number of its samples that were taken for `rival`
-    size_t rival;   // the other class that its samples were most often taken for
-    double recall() const { return 100.0 * static_cast<double>(correct) / static_cast<double>(samples); }
-    double precision() const { return 100.0 * static_cast<double>(correct) / static_cast<double>(taken); }
-    double f1() const { return 200.0 * static_cast<double>(correct) / static_cast<double>(samples + taken); }
-  };
   int64_t At(size_t label, size_t predicted) const { return counts_[label * names_.size() + predicted]; }
-  Row RowOf(size_t label) const;
-  std::string WholeLine() const;
+  ClassScores ScoresOf(size_t label) const;
+  static std::string WholeLine(const std::vector<ClassScores>& scores);
 
   std::vector<int64_t> counts_;
   std::vector<std::string> names_;  // by label, none empty

@@ -13,6 +13,7 @@
 
 #include "data/outputs.h"
 #include "data/record_source.h"
+#include "trainer/report/confusions.h"
 
 namespace dtrain::report {
 
@@ -149,6 +150,8 @@ struct ValPoint {
   bool trained_on = false;             // the samples are those of the training: its numbers are called train_…
   std::vector<ValPoint> further = {};  // of the same weights on the further sets, in the order of --val_split
 
+  // What was found of each class, where confusions do not tell: a word's class is part of an entity's.
+  std::vector<ClassScores> scores = {};
   // The confusion matrix, classes² counts with a row for each true class and a column for each predicted one. Empty if
   // it was not asked for.
   std::vector<int64_t> confusions = {};

@@ -58,16 +58,20 @@ std::string JsonLine(const Prediction& prediction, const std::vector<std::string
   return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-SampleLines::SampleLines(bool is_csv, int64_t guesses, std::vector<std::string> names, bool texts, bool pairs)
-    : is_csv_(is_csv), guesses_(guesses), names_(std::move(names)), texts_(texts), pairs_(pairs) {}
+SampleLines::SampleLines(bool is_csv, int64_t guesses, std::vector<std::string> names, std::vector<std::string> texts,
+                         bool several)
+    : is_csv_(is_csv), guesses_(guesses), names_(std::move(names)), texts_(std::move(texts)), several_(several) {}
 
 std::string SampleLines::Header() const {
   if (!is_csv_) return "";
   std::string line = "file";
-  if (texts_) line += ",text";
-  if (pairs_) line += ",pair";
+  for (const std::string& name : texts_) line += "," + name;
   line += ",label,prediction,loss";
   for (int64_t number = 1; number <= guesses_; ++number) {
+    if (several_) {
+      line += "," + CsvField("probability_" + NameOf(number - 1));
+      continue;
+    }
     line += ",class_" + std::to_string(number) + ",probability_" + std::to_string(number);
   }
   return line + "\n";
@@ -82,33 +86,38 @@ std::string SampleLines::NameOf(int64_t label) const {
                                                                    : std::to_string(label);
 }
 
+std::string SampleLines::LabelOf(const EvaluatedSample& sample) const {
+  return several_ ? sample.labels : NameOf(static_cast<int64_t>(sample.target));
+}
+
+std::string SampleLines::PredictionOf(const EvaluatedSample& sample) const {
+  return several_ ? sample.predicted : NameOf(sample.guesses.front().label);
+}
+
 std::string SampleLines::CsvLine(const EvaluatedSample& sample) const {
   std::string line = CsvField(sample.file);
-  if (texts_) line += "," + CsvField(sample.text.value_or(""));
-  if (pairs_) line += "," + CsvField(sample.pair.value_or(""));
+  for (const std::string& text : sample.texts) line += "," + CsvField(text);
   if (guesses_ == 0) {
     return line + "," + ShortestText(sample.target) + "," + ShortestText(sample.value) + "," +
            ShortestText(sample.loss) + "\n";
   }
-  line += "," + CsvField(NameOf(static_cast<int64_t>(sample.target))) + "," +
-          CsvField(NameOf(sample.guesses.front().label)) + "," + ShortestText(sample.loss);
+  line += "," + CsvField(LabelOf(sample)) + "," + CsvField(PredictionOf(sample)) + "," + ShortestText(sample.loss);
   for (const Guess& guess : sample.guesses) {
-    line += "," + CsvField(NameOf(guess.label)) + "," + ShortestText(guess.probability);
+    line += (several_ ? "" : "," + CsvField(NameOf(guess.label))) + "," + ShortestText(guess.probability);
   }
   return line + "\n";
 }
 
 std::string SampleLines::JsonLine(const EvaluatedSample& sample) const {
   nlohmann::ordered_json line = {{"file", sample.file}};
-  if (texts_) line["text"] = sample.text.value_or("");
-  if (pairs_) line["pair"] = sample.pair.value_or("");
+  for (size_t i = 0; i < texts_.size(); ++i) line[texts_[i]] = sample.texts[i];
   if (guesses_ == 0) {
     line["label"] = Shortest(sample.target);
     line["prediction"] = Shortest(sample.value);
     line["loss"] = Shortest(sample.loss);
   } else {
-    line["label"] = NameOf(static_cast<int64_t>(sample.target));
-    line["prediction"] = NameOf(sample.guesses.front().label);
+    line["label"] = LabelOf(sample);
+    line["prediction"] = PredictionOf(sample);
     line["loss"] = Shortest(sample.loss);
     for (const Guess& guess : sample.guesses) {
       line["probabilities"][NameOf(guess.label)] = Shortest(guess.probability);

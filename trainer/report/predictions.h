@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,12 +37,13 @@ inline const std::vector<data::Mark> kPredictionMarks = {
 
 // What an evaluation found for each sample, as CSV or JSON lines (--predictions) for scripts/report.py and for people.
 struct EvaluatedSample {
-  std::string file;                                 // where the sample lies: a path, with " at byte N" in a shard
-  std::optional<std::string> text = {}, pair = {};  // of sentences
-  double target = 0;                                // the label, from 0, or the number to predict
-  double loss = 0;                                  // of this sample
-  std::vector<Guess> guesses = {};                  // the most probable first; none in a regression
-  double value = 0;                                 // the prediction of a regression
+  std::string file;                         // where the sample lies: a path, with " at byte N" in a shard
+  std::vector<std::string> texts = {};      // the cells of the columns of texts
+  double target = 0;                        // the label, from 0, or the number to predict
+  double loss = 0;                          // of this sample
+  std::vector<Guess> guesses = {};          // the most probable first; none in a regression
+  double value = 0;                         // the prediction of a regression
+  std::string labels = {}, predicted = {};  // if a sample may have several labels: their names; guesses are by label
 };
 
 // How files of such lines are known again.
@@ -56,10 +56,13 @@ inline const std::vector<data::Mark> kSampleMarks = {{"file,label,prediction,los
 class SampleLines {
  public:
   // `guesses` are those of each sample, 0 for a regression; `names` are the classes by label, and may be empty. `texts`
-  // and `pairs`: whether samples have these.
-  SampleLines(bool is_csv, int64_t guesses, std::vector<std::string> names, bool texts, bool pairs);
+  // are the names of columns of texts: text and pair, or sentence and word. `several`: whether a sample may have
+  // several labels.
+  SampleLines(bool is_csv, int64_t guesses, std::vector<std::string> names, std::vector<std::string> texts,
+              bool several = false);
 
-  // CSV (RFC 4180): file,[text,[pair,]]label,prediction,loss,class_1,probability_1,… Empty for JSON lines.
+  // CSV (RFC 4180): file,[text,[pair,]]label,prediction,loss,class_1,probability_1,… or, with several labels,
+  // probability_NAME for each. Empty for JSON lines.
   std::string Header() const;
   // JSON: {"file": …, "text": …, "pair": …, "label": "cat", "prediction": "dog", "loss": 2.1,
   // "probabilities": {"dog": 0.9, …}}; a regression has numbers as label and prediction, and no probabilities.
@@ -67,13 +70,16 @@ class SampleLines {
 
  private:
   std::string NameOf(int64_t label) const;
+  std::string LabelOf(const EvaluatedSample& sample) const;
+  std::string PredictionOf(const EvaluatedSample& sample) const;
   std::string CsvLine(const EvaluatedSample& sample) const;
   std::string JsonLine(const EvaluatedSample& sample) const;
 
   const bool is_csv_;
   const int64_t guesses_;
   const std::vector<std::string> names_;
-  const bool texts_, pairs_;
+  const std::vector<std::string> texts_;
+  const bool several_;
 };
 
 }  // namespace dtrain::report

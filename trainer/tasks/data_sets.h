@@ -27,7 +27,8 @@ struct DataSplit {
   std::vector<int64_t> shards = {};  // samples of each folder, of which epochs take one in turn; empty: one folder
   std::vector<data::SentenceText> texts = {};  // of sentences, with --predictions; otherwise empty
   std::string whole = {};                      // fingerprint of the split that this is a part of; empty: it is no part
-  std::vector<std::string> groups = {};        // of sentences, with --group_column; otherwise empty
+  std::vector<std::string> groups = {};        // of sentences: data::SentenceSplit::groups
+  std::shared_ptr<const data::SplitWords> words = nullptr;  // if words have labels; also of a part, those of the whole
   // Completes each batch on the host (LoaderOptions::collate); null: nothing is missing.
   std::function<void(data::Batch& batch)> collate = nullptr;
 

@@ -76,6 +76,7 @@ void WriteTextFolder(ExportedText& exported, const config::Config& config, const
   if (tokenizer) {
     exported_tokenizer = ExportTokenizer(*tokenizer, exported.options.shape, exported.family().tokenizer);
     AddUnknownTokens(exported_tokenizer, exported);
+    if (exported.head != nullptr && exported.head->of_tokens) PutSpacesBeforeWords(exported_tokenizer);
   } else {
     report::LogWarning("no tokenizer was found with " + config.run.input +
                        ": the folder will have none; name the data that the model was trained on with --data_dir");
@@ -91,8 +92,10 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
   std::filesystem::path path = config.run.output;
   const std::string naming = TextNaming(config.model.weights_naming);
   ExportedText exported = NamedText(weights, config, head);
-  if (naming == "fairseq" && exported.family().fairseq_names == nullptr) {
-    throw UsageError("--weights_naming=fairseq: fairseq has no such model as --model=" + exported.model, "use hf");
+  if (naming == "fairseq" && (exported.family().fairseq_names == nullptr || (head != nullptr && head->of_tokens))) {
+    throw UsageError("--weights_naming=fairseq: fairseq has no such model as --model=" + exported.model +
+                         (head != nullptr && head->of_tokens ? " with labels of tokens" : ""),
+                     "use hf");
   }
   if (!to_file && naming != "hf") RefuseFolder(path);
   if (config.run.dry_run) return;

@@ -114,6 +114,18 @@ std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& pa
   return std::nullopt;
 }
 
+void PutSpacesBeforeWords(ExportedTokenizer& tokenizer) {
+  constexpr char kSettings[] = "tokenizer_config.json";
+  const auto whole = tokenizer.files.find("tokenizer.json");
+  const bool is_byte_level = tokenizer.files.contains("merges.txt") ||
+                             (whole != tokenizer.files.end() && whole->second.find("ByteLevel") != std::string::npos);
+  if (!is_byte_level) return;
+  auto settings = nlohmann::ordered_json::parse(tokenizer.files[kSettings], nullptr, /*allow_exceptions=*/false);
+  if (!settings.is_object()) settings = nlohmann::ordered_json::object();
+  settings["add_prefix_space"] = true;
+  tokenizer.files[kSettings] = settings.dump(2) + "\n";
+}
+
 ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models::TextShape& model,
                                   const std::string& tokenizer_class) {
   if (!HasDictionary(tokenizer_folder)) return Copied(tokenizer_folder, model);

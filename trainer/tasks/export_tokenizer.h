@@ -42,4 +42,8 @@ struct ExportedTokenizer {
 ExportedTokenizer ExportTokenizer(const std::filesystem::path& tokenizer, const models::TextShape& model,
                                   const std::string& tokenizer_class);
 
+// For models that label words: makes transformers' byte-level tokenizers encode the first word of a text, and each word
+// of a list, as words behind a space, as they were trained on. Other tokenizers stay as they are.
+void PutSpacesBeforeWords(ExportedTokenizer& tokenizer);
+
 }  // namespace dtrain::tasks

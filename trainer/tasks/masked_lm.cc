@@ -132,6 +132,7 @@ void WriteLogits(MaskedLmTask& task, const TokenInput& input, const config::Conf
 class MaskedLmKind : public TaskKind {
  public:
   const char* name() const override { return "masked_lm"; }
+  bool OwnsHead(const models::ClassifierOptions* head) const override { return head == nullptr; }
   bool Takes(const std::string& model) const override { return models::ReadsText(model); }
   std::string HeadName(const std::string& model) const override { return models::WordHeadName(model); }
   SampleSize SizeOf(const config::Config& config) const override {

@@ -89,6 +89,26 @@ double MatthewsCorrelation(const ClassCounts& counts) {
   return covariance / std::sqrt(of_predicted) / std::sqrt(of_actual);
 }
 
+ClassCounts CountsFrom(const double* sums, int64_t classes) {
+  const auto part = [&](int64_t number) { return Numbers(sums + number * classes, sums + (number + 1) * classes); };
+  return {.correct = part(0), .predicted = part(1), .actual = part(2)};
+}
+
+double AveragePrecision(std::span<const double> scores, const std::vector<bool>& holds) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [scores](size_t a, size_t b) { return scores[a] > scores[b]; });
+  double sum = 0, held = 0;
+  for (size_t first = 0, end = 0; first < order.size(); first = end) {
+    double of_score = 0;  // equal scores are one step
+    for (; end < order.size() && scores[order[end]] == scores[order[first]]; ++end)
+      of_score += holds[order[end]] ? 1 : 0;
+    held += of_score;
+    sum += of_score * held / static_cast<double>(end);
+  }
+  return held > 0 ? sum / held : 0;
+}
+
 double PearsonCorrelation(std::span<const double> x, std::span<const double> y) {
   const bool is_constant = std::equal(x.begin() + (x.empty() ? 0 : 1), x.end(), x.begin()) ||
                            std::equal(y.begin() + (y.empty() ? 0 : 1), y.end(), y.begin());

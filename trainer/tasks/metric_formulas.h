@@ -32,6 +32,13 @@ double MacroF1(const ClassCounts& counts);
 // are of one class: sklearn.metrics.matthews_corrcoef.
 double MatthewsCorrelation(const ClassCounts& counts);
 
+// Returns the counts from 3 · classes sums: of samples that were recognised, then predicted, then actual ones.
+ClassCounts CountsFrom(const double* sums, int64_t classes);
+
+// Returns the average precision of samples in the order of their scores, 0 to 1: of those that hold, the mean share
+// that holds among all with at least their score. 0 if none holds: sklearn.metrics.average_precision_score.
+double AveragePrecision(std::span<const double> scores, const std::vector<bool>& holds);
+
 // Returns Pearson's correlation coefficient, -1 to 1. NaN if one of the two is constant or there are fewer than two
 // samples. The spans are of equal length.
 double PearsonCorrelation(std::span<const double> x, std::span<const double> y);

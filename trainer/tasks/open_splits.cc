@@ -102,6 +102,7 @@ void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
     split.source = std::move(part);
   };
   train.whole = val.whole = whole->fingerprint();
+  val.words = train.words;
   keep(train, std::move(positions.train));
   keep(val, std::move(positions.val));
   val.name = NameOfHeldOut(train.name);

@@ -1,5 +1,6 @@
-// What an evaluation found for each sample of a split, gathered from all ranks: --predictions. The ranks add up a table
-// with a row for each sample, of which each has filled in its own, so that no rank writes a file of its own.
+// What an evaluation found for each sample of a split, or each word that has a label, gathered from all ranks:
+// --predictions. The ranks add up a table with a row for each, of which each has filled in its own, so that no rank
+// writes a file of its own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +15,18 @@
 
 namespace dtrain::tasks {
 
+// What is predicted of a sample.
+struct Outcome {
+  int64_t classes = 0;   // 0: a number
+  bool several = false;  // any number of classes, those with at least the probability `threshold`
+  double threshold = 0.5;
+  std::string separator = ",";  // between the names of several classes
+};
+
 class SampleResults {
  public:
-  // Samples of up to ten classes keep the probabilities of all, of more classes the five largest ones. `classes` is 0
-  // for a regression.
-  SampleResults(int64_t samples, int64_t classes, at::Device device);
+  // Samples of up to ten classes, or of several, keep the probabilities of all, of more classes the five largest ones.
+  SampleResults(const DataSplit& split, const Outcome& outcome, at::Device device);
 
   // Notes the results of a batch; called by the task that is evaluated (Task::ObserveOutputs).
   void Add(const SampleOutputs& outputs);
@@ -32,8 +40,11 @@ class SampleResults {
              bool byte_order_mark) const;
 
  private:
-  int64_t guesses_;   // of each sample; 0 for a regression
-  at::Tensor table_;  // float64, samples × (evaluated, target, loss, then class and probability, or the value)
+  const Outcome outcome_;
+  int64_t guesses_;  // of each sample; 0 for a regression
+  // float64, samples or words × (evaluated, target, loss, then class and probability, or the value; of several classes
+  // the class 1 or 0 as it should be, and the probability, for each)
+  at::Tensor table_;
 };
 
 }  // namespace dtrain::tasks

@@ -1,6 +1,9 @@
 #include "trainer/tasks/sentence_data.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,6 +25,14 @@ namespace {
 
 constexpr char kSentenceFormat[] = "sentences";
 
+void RequireLabels(const config::Config& config, data::SentenceTarget target) {
+  const bool says_columns = config.text.label_column.find(',') != std::string::npos;
+  if (target != data::SentenceTarget::kSeveral || says_columns || !config.text.label_separator.empty()) return;
+  throw UsageError("--task=" + config.run.task + " does not know where the labels of a text are",
+                   "give --label_separator for a column with several labels, or --label_column=A,B,C for a column of "
+                   "each label");
+}
+
 void RequireSentences(const config::Config& config) {
   const config::DataConfig& data = config.data;
   const std::string format = FormatOf(data);
@@ -29,8 +40,8 @@ void RequireSentences(const config::Config& config) {
   const std::string found = data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has none";
   throw UsageError("--task=" + config.run.task + " takes sentences with labels, but " + found,
                    "name a folder with " + data.train_split +
-                       ".tsv, .csv or .jsonl, with folders of texts for each class, or with fairseq's binarised "
-                       "sentences");
+                       ".tsv, .csv, .jsonl or .conll, with folders of texts for each class, or with fairseq's "
+                       "binarised sentences");
 }
 
 char DelimiterOf(const std::string& name) {
@@ -78,7 +89,8 @@ class SentenceOpener {
             /*shards=*/{},
             std::move(split.texts),
             /*whole=*/"",
-            std::move(split.groups)};
+            std::move(split.groups),
+            std::move(split.words)};
   }
 
   int64_t vocabulary() const { return vocabulary_; }
@@ -128,6 +140,7 @@ data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::Sent
           .pair_column = config.text.pair_column,
           .label_column = config.text.label_column,
           .target = target,
+          .label_separator = config.text.label_separator,
           .tokens_per_sample = config.text.tokens_per_sample,
           .tokenizer_paths = TokenizerPaths(config),
           .keep_texts = !config.run.predictions.empty(),
@@ -136,6 +149,11 @@ data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::Sent
 }
 
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
+  if (split.cut_sentences > 0) {
+    report::LogWarning("longer than --tokens_per_sample=" + std::to_string(split.tokens_per_sample) + ": " +
+                       CountOf(split.cut_sentences, "sentence") + " of " + name +
+                       ", read in several rows, which overlap; no word is left out");
+  }
   if (split.truncated > 0) {
     report::LogWarning("truncated: " + CountOf(split.truncated, "row") + " of " + name +
                        ", longer than --tokens_per_sample=" + std::to_string(split.tokens_per_sample));
@@ -146,6 +164,7 @@ void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
 
 DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget target, const data::Classes& known) {
   RequireSentences(config);
+  RequireLabels(config, target);
   data::SentenceOptions options = SentenceOptionsOf(config, target);
   if (config.run.mode == "train" && !config.model.init_weights.empty()) {
     if (const auto classifier =
@@ -168,11 +187,38 @@ bool HoldsSentences(const config::DataConfig& config) {
   return !config.dir.empty() && FormatOf(config) == kSentenceFormat;
 }
 
-bool HoldsNumbers(const config::Config& config) {
+data::SentenceTarget TargetHeld(const config::Config& config) {
   const data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNumber);
   const std::string split =
       config.run.mode == "train" ? config.data.train_split : config::ValSplits(config.data).front();
-  return data::LooksLikeRegression(options, split);
+  if (data::LooksLikeWords(options, split)) return data::SentenceTarget::kOfWords;
+  return data::LooksLikeRegression(options, split) ? data::SentenceTarget::kNumber : data::SentenceTarget::kClass;
+}
+
+data::Batch RowsOf(const data::SentenceSplit& split, int64_t first, int64_t end) {
+  data::SampleRef sample;
+  for (int64_t row = first; row < end; ++row) sample.size = std::max(sample.size, split.length(row));
+  data::Batch batch;
+  std::vector<at::Tensor> tensors;
+  for (const data::Field& field : split.decoder->fields(sample.size)) {
+    std::vector<int64_t> shape = field.row_shape;
+    shape.insert(shape.begin(), end - first);
+    const at::ScalarType type = field.type == data::ElementType::kInt64     ? at::kLong
+                                : field.type == data::ElementType::kFloat32 ? at::kFloat
+                                                                            : at::kByte;
+    tensors.push_back(batch.tensors[field.name] = at::zeros(shape, type));
+  }
+  for (sample.index = first; sample.index < end; ++sample.index) {
+    std::vector<std::span<std::byte>> rows;
+    for (const at::Tensor& tensor : tensors) {
+      const auto bytes = static_cast<size_t>(tensor.nbytes()) / static_cast<size_t>(end - first);
+      auto* data = static_cast<std::byte*>(tensor.data_ptr()) + bytes * static_cast<size_t>(sample.index - first);
+      rows.emplace_back(data, bytes);
+    }
+    split.decoder->Decode(split.source->Read(sample.index), sample, rows);
+  }
+  batch.tensors["index"] = at::arange(first, end);
+  return batch;
 }
 
 }  // namespace dtrain::tasks

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "data/pipeline/batch.h"
 #include "data/sentences/sentence_split.h"
 #include "trainer/config/config.h"
 #include "trainer/tasks/data_sets.h"
@@ -22,7 +23,10 @@ void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name);
 // Whether --data_dir holds sentences.
 bool HoldsSentences(const config::DataConfig& config);
 
-// Whether their labels are numbers to predict. Throws DataError as data::LooksLikeRegression does.
-bool HoldsNumbers(const config::Config& config);
+// Returns what their labels are. Throws DataError as data::LooksLikeRegression does.
+data::SentenceTarget TargetHeld(const config::Config& config);
+
+// Returns rows [first, end) as the loader makes them, padded to the longest one.
+data::Batch RowsOf(const data::SentenceSplit& split, int64_t first, int64_t end);
 
 }  // namespace dtrain::tasks

@@ -16,19 +16,10 @@
 namespace dtrain::tasks {
 namespace {
 
-// The sums that both tasks have, behind their own.
-enum SentenceSum { kSentenceLossSum, kSentences, kEmptySentences, kSentenceTokens, kNumSentenceSums };
+// The sums that all these tasks have, behind their own.
+enum SentenceSum { kSentenceLossSum, kTerms, kEmptySentences, kSentenceTokens, kNumSentenceSums };
 
 constexpr int64_t kNoIgnoredLabel = -100;
-
-// The index of a batch, under a name that is copied to the device: the numbers of the samples that TextRegressionTask
-// puts its predictions at.
-constexpr char kPlaces[] = "places";
-
-ClassCounts CountsFrom(const double* sums, int64_t classes) {
-  const auto part = [&](int64_t number) { return std::vector(sums + number * classes, sums + (number + 1) * classes); };
-  return {.correct = part(0), .predicted = part(1), .actual = part(2)};
-}
 
 }  // namespace
 
@@ -48,6 +39,7 @@ data::Batch SentenceTask::Prepared(data::Batch batch) const {
     const auto found = batch.tensors.find(name);
     if (found != batch.tensors.end()) prepared.tensors[name] = found->second;
   }
+  if (gathers_samples()) prepared.tensors[kPlaces] = batch["index"];
   PinLike(batch, prepared);
   return prepared;
 }
@@ -56,7 +48,7 @@ std::string SentenceTask::WhyNotRecorded() const { return WhyTextNotRecorded(mod
 
 at::Tensor SentenceTask::Logits(const data::Batch& batch) {
   optim::AutocastScope autocast(device_.type(), precision_);
-  return model_->forward(SequencesOf(batch).sequences).to(at::kFloat);
+  return model_->Classify(Hidden(SequencesOf(batch).sequences)).to(at::kFloat);
 }
 
 LossSums SentenceTask::Loss(const data::Batch& batch) {
@@ -85,12 +77,12 @@ int64_t SentenceTask::num_evaluation_sums() const { return num_own_sums() + kNum
 at::Tensor SentenceTask::EvaluationSums(const data::Batch& batch) {
   const at::Tensor logits = Logits(batch);
   const SequenceBatch text = SequencesOf(batch);
-  if (observer_) observer_({batch["index"], logits, batch[target_name()]});
+  if (observer_) observer_(Observed(logits, batch));
   at::Tensor all = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
   AddTo(all.slice(0, 0, num_own_sums()), logits, batch);
   at::Tensor sums = all.slice(0, num_own_sums());
   sums[kSentenceLossSum] = LossSum(logits, batch, /*training=*/false);
-  sums[kSentences] = batch.size();
+  sums[kTerms] = text.counts.terms;
   sums[kEmptySentences] = text.empty_rows;
   sums[kSentenceTokens] = text.tokens;
   return all;
@@ -100,7 +92,7 @@ report::Metrics SentenceTask::MetricsOf(const at::Tensor& sums) const {
   const auto* own = sums.const_data_ptr<double>();
   const double* sum = own + num_own_sums();
   report::Metrics metrics = OwnMetrics(own);
-  const double loss = sum[kSentenceLossSum] / sum[kSentences];
+  const double loss = sum[kSentenceLossSum] / sum[kTerms];
   metrics.insert(metrics.begin(), report::Metric{.name = "loss", .value = loss, .decimals = 4});
   return metrics;
 }
@@ -108,7 +100,7 @@ report::Metrics SentenceTask::MetricsOf(const at::Tensor& sums) const {
 void SentenceTask::AddCounts(const at::Tensor& sums, report::TextCounts& counts) const {
   const auto* sum = sums.const_data_ptr<double>() + num_own_sums();
   counts.empty_samples = static_cast<int64_t>(sum[kEmptySentences]);
-  counts.guessed = static_cast<int64_t>(sum[kSentences]);
+  counts.guessed = static_cast<int64_t>(sum[kTerms]);
 }
 
 TextClassificationTask::TextClassificationTask(std::shared_ptr<models::TextModel> model, const config::Config& config,
@@ -120,8 +112,8 @@ at::Tensor TextClassificationTask::LossSum(const at::Tensor& logits_NC, const da
                                 at::Reduction::Sum, kNoIgnoredLabel, training ? label_smoothing_ : 0);
 }
 
-at::Tensor TextClassificationTask::Weight(const data::Batch& batch, const at::Tensor& samples) const {
-  if (!class_weights_.defined()) return samples;
+at::Tensor TextClassificationTask::Weight(const data::Batch& batch, const at::Tensor& terms) const {
+  if (!class_weights_.defined()) return terms;
   return class_weights_.index_select(0, batch[data::kSentenceLabels]).sum();
 }
 
@@ -177,12 +169,6 @@ std::vector<int64_t> TextClassificationTask::ConfusionsOf(const at::Tensor& sums
 
 at::Tensor TextRegressionTask::LossSum(const at::Tensor& logits_N1, const data::Batch& batch, bool /*training*/) const {
   return at::mse_loss(logits_N1.squeeze(1), batch[data::kSentenceTargets], at::Reduction::Sum);
-}
-
-data::Batch TextRegressionTask::Prepared(data::Batch batch) const {
-  data::Batch prepared = SentenceTask::Prepared(std::move(batch));
-  prepared.tensors[kPlaces] = prepared["index"];
-  return prepared;
 }
 
 void TextRegressionTask::AddRandomLabels(data::Batch& batch, int64_t samples) const {

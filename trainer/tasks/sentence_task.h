@@ -1,5 +1,6 @@
-// The tasks of sentences and pairs of sentences, each with one label. Text classification minimises the cross entropy,
-// text regression the squared error. Metrics are exact over all samples, whatever the number of ranks.
+// The tasks of sentences and pairs of sentences with labels: one a sentence here, one a word in
+// token_classification.cc. Text classification minimises the cross entropy, text regression the squared error. Metrics
+// are exact over all samples, whatever the number of ranks.
 #pragma once
 
 #include <memory>
@@ -11,12 +12,20 @@
 #include "models/text_model.h"
 #include "trainer/config/config.h"
 #include "trainer/optim/precision.h"
+#include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/sequence_batch.h"
 #include "trainer/tasks/task.h"
 
 namespace dtrain::tasks {
 
-// What both tasks have in common.
+// In prepared batches of tasks that gather what they predict: the numbers of the samples, which are copied to the
+// device.
+inline constexpr char kPlaces[] = "places";
+// In prepared batches of words with labels: the number of the word of each place in the list of tokens that has a label
+// (data::SplitWords).
+inline constexpr char kWordPlaces[] = "word_places";
+
+// What these tasks have in common. A term of the loss belongs to a sample, or to a word with a label.
 class SentenceTask : public Task {
  public:
   SentenceTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device);
@@ -25,7 +34,7 @@ class SentenceTask : public Task {
   at::Device device() const override { return device_; }
   // Takes batches in the form of data/sentences/sentence_rows.h; labels and targets may be missing for Logits.
   data::Batch Prepared(data::Batch batch) const override;
-  // The weight is the number of samples, or the sum of their classes' weights.
+  // The weight is the number of terms, or the sum of their classes' weights.
   LossSums Loss(const data::Batch& batch) override;
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
   bool weight_varies() const override { return true; }
@@ -44,16 +53,27 @@ class SentenceTask : public Task {
 
   const models::TextShape& shape() const { return model_->shape(); }
 
-  // Returns logits for a prepared batch, float32 N×outputs on the device.
+  // Returns logits for a prepared batch, float32 on the device: N×outputs, or for each place of the list of tokens.
   at::Tensor Logits(const data::Batch& batch);
 
  protected:
   int64_t outputs() const { return model_->outputs(); }
+  models::TextModel& model() const { return *model_; }
+  int64_t longest() const { return longest_; }
+  const TokenLayout& layout() const { return layout_; }
+
+  virtual bool gathers_samples() const { return false; }
+  // Returns what the head sees.
+  virtual at::Tensor Hidden(const models::Sequences& sequences) { return model_->Pooled(sequences); }
+  // What the observer sees of an evaluation batch.
+  virtual SampleOutputs Observed(const at::Tensor& logits, const data::Batch& batch) const {
+    return {batch["index"], logits, batch[target_name()]};
+  }
 
   // Returns the training criterion, summed over the batch, and in an evaluation the loss.
   virtual at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const = 0;
-  // Returns the weight of a training batch; `samples` is their number.
-  virtual at::Tensor Weight(const data::Batch& /*batch*/, const at::Tensor& samples) const { return samples; }
+  // Returns the weight of a training batch; `terms` is their number.
+  virtual at::Tensor Weight(const data::Batch& /*batch*/, const at::Tensor& terms) const { return terms; }
   virtual at::Tensor Hits(const at::Tensor& /*logits_NC*/, const data::Batch& /*batch*/) const { return {}; }
   virtual const char* target_name() const = 0;  // the tensor of a batch with the labels
   // Adds labels of random samples, on the host.
@@ -87,7 +107,7 @@ class TextClassificationTask : public SentenceTask {
 
  protected:
   at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const override;
-  at::Tensor Weight(const data::Batch& batch, const at::Tensor& samples) const override;
+  at::Tensor Weight(const data::Batch& batch, const at::Tensor& terms) const override;
   at::Tensor Hits(const at::Tensor& logits_NC, const data::Batch& batch) const override;
   const char* target_name() const override { return data::kSentenceLabels; }
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
@@ -108,11 +128,11 @@ class TextRegressionTask : public SentenceTask {
   using SentenceTask::SentenceTask;
 
   std::string best_metric() const override { return "pearson"; }
-  data::Batch Prepared(data::Batch batch) const override;
-  void BeginEvaluation(int64_t samples) override { samples_ = samples; }
+  void BeginEvaluation(const DataSplit& split) override { samples_ = split.source->size(); }
 
  protected:
   at::Tensor LossSum(const at::Tensor& logits_N1, const data::Batch& batch, bool training) const override;
+  bool gathers_samples() const override { return true; }
   const char* target_name() const override { return data::kSentenceTargets; }
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
   int64_t num_own_sums() const override { return 3 * samples_; }

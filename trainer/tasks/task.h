@@ -24,9 +24,12 @@ struct LossSums {
   at::Tensor hits = {};     // for TrainingMetrics; undefined if the task has none
 };
 
-// What a task has computed for the samples of an evaluation batch, on the device.
+struct DataSplit;
+
+// What a task has computed for an evaluation batch, on the device: N outputs, one for each sample, or for each of the
+// words that have labels.
 struct SampleOutputs {
-  at::Tensor index;       // int64 N on the host, positions in the RecordSource
+  at::Tensor index;       // int64 N: positions in the RecordSource, or numbers of words (data::SplitWords)
   at::Tensor outputs_NC;  // float32: logits of classes, or the value of a regression (N×1)
   at::Tensor targets;     // N: int64 labels, or float32 values
 };
@@ -79,8 +82,8 @@ class Task {
   // host, or an undefined tensor if samples are not images. Waits for the device.
   virtual at::Tensor Pictures(const data::Batch& /*batch*/) const { return {}; }
 
-  // Called before the batches of an evaluation, with the number of samples of the split.
-  virtual void BeginEvaluation(int64_t /*samples*/) {}
+  // Called before the batches of an evaluation of `split`, which stays valid until its metrics have been asked for.
+  virtual void BeginEvaluation(const DataSplit& /*split*/) {}
   // Evaluates one batch. Returns num_evaluation_sums() sums, float64 on the device, which are added over batches and
   // ranks and then given to MetricsOf. The last sum counts the units of the batch.
   virtual at::Tensor EvaluationSums(const data::Batch& batch) = 0;
@@ -88,7 +91,7 @@ class Task {
   // From now on evaluations also count which class is taken for which. No effect on tasks without classes.
   virtual void CountConfusions() {}
   // From now on evaluations give the outputs of every batch to `observer`. Returns false if the task has no output for
-  // each sample.
+  // each sample or word.
   virtual bool ObserveOutputs(OutputsObserver /*observer*/) { return false; }
   // `sums` is on the host.
   virtual report::Metrics MetricsOf(const at::Tensor& sums) const = 0;
@@ -99,6 +102,8 @@ class Task {
   virtual void AddCounts(const at::Tensor& /*sums*/, report::TextCounts& /*counts*/) const {}
   // Returns ValPoint::confusions; empty if they are not counted. `sums` is on the host.
   virtual std::vector<int64_t> ConfusionsOf(const at::Tensor& /*sums*/) const { return {}; }
+  // Returns ValPoint::scores; empty if the confusions tell them. `sums` is on the host.
+  virtual std::vector<report::ClassScores> ScoresOf(const at::Tensor& /*sums*/) const { return {}; }
 };
 
 }  // namespace dtrain::tasks

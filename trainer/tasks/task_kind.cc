@@ -1,10 +1,13 @@
 #include "trainer/tasks/task_kind.h"
 
+#include <algorithm>
+
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
 #include "trainer/optim/loss_scaler.h"
 #include "trainer/tasks/sentence_data.h"
+#include "trainer/tasks/sentence_kinds.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/text_model.h"
 
@@ -15,6 +18,8 @@ const TaskKind& ImageClassification();
 const TaskKind& MaskedLm();
 const TaskKind& TextClassification();
 const TaskKind& TextRegression();
+const TaskKind& TextMultilabel();
+const TaskKind& TokenClassification();
 
 namespace {
 
@@ -41,11 +46,14 @@ std::string TextModelIn(const std::string& model_config) {
   return type.is_string() ? models::TextModelOfType(type) : "";
 }
 
+const TaskKind& KindWithHead(const models::ClassifierOptions* head) {
+  return **std::ranges::find_if(TaskKinds(), [head](const TaskKind* kind) { return kind->OwnsHead(head); });
+}
+
 // Returns the kind of the weights of a text model.
 const TaskKind& KindOfText(const weights::WeightsOutline& weights, const std::string& model) {
   const auto classifier = weights::ClassifierIn(weights, model);
-  if (!classifier) return MaskedLm();
-  return classifier->regression ? TextRegression() : TextClassification();
+  return KindWithHead(classifier ? &*classifier : nullptr);
 }
 
 // Returns the kind that the model, the data and the weights mean. Weights decide in modes without data.
@@ -58,7 +66,8 @@ const TaskKind& KindMeant(const config::Config& config) {
   const TaskKind& of_weights =
       uses_weights ? KindOfText(weights::ReadOutline(config.model.init_weights), config.model.name) : MaskedLm();
   if (!has_data || &of_weights != &MaskedLm()) return of_weights;
-  return HoldsNumbers(config) ? TextRegression() : TextClassification();
+  const models::ClassifierOptions head = HeadFor(TargetHeld(config));
+  return KindWithHead(&head);
 }
 
 // Whether --model was given, or comes from the run whose weights are used.
@@ -84,8 +93,8 @@ int64_t TaskKind::LossScaleWindow(const config::Config& /*config*/) const {
 }
 
 const std::vector<const TaskKind*>& TaskKinds() {
-  static const std::vector<const TaskKind*> kinds = {&ImageClassification(), &MaskedLm(), &TextClassification(),
-                                                     &TextRegression()};
+  static const std::vector<const TaskKind*> kinds = {&ImageClassification(), &MaskedLm(),       &TextClassification(),
+                                                     &TextRegression(),      &TextMultilabel(), &TokenClassification()};
   return kinds;
 }
 

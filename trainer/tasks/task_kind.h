@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "models/text_options.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config.h"
@@ -32,8 +33,11 @@ class TaskKind {
  public:
   virtual ~TaskKind() = default;
 
-  virtual const char* name() const = 0;                   // the value of --task (config::Tasks)
-  virtual bool predicts_number() const { return false; }  // instead of one of several classes
+  virtual const char* name() const = 0;                    // the value of --task (config::Tasks)
+  virtual bool predicts_number() const { return false; }   // instead of one of several classes
+  virtual bool predicts_several() const { return false; }  // any number of classes
+  // Of text: whether weights with this head are of this task. Null: they have one that guesses words.
+  virtual bool OwnsHead(const models::ClassifierOptions* /*head*/) const { return false; }
   // Whether a model in models::ModelNames() can learn it.
   virtual bool Takes(const std::string& model) const = 0;
   // The module that makes the predictions, as it is called in the names of weights. All else is the backbone.

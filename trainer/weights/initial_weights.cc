@@ -103,8 +103,12 @@ std::vector<std::string> FitClassifier(const KnownHeads& classes, const models::
                                        const checkpoint::NamedTensors& state, checkpoint::NamedTensors& weights) {
   if (head.output_weight.empty()) return {};
   const std::vector<int64_t> given = SizesOf(weights, head.output_weight), own = SizesOf(state, head.output_weight);
+  const auto is_of_another_task = [&](const auto& item) {
+    return head.Has(item.first) && SizesOf(state, item.first).empty();
+  };
+  if (given.empty() || !head.more.empty()) std::erase_if(weights, is_of_another_task);
   if (given.empty()) {
-    report::LogInfo("the given weights have no " + head.module + ", which starts from random values");
+    report::LogInfo("the given weights have no " + head.module + " of this task, which starts from random values");
     std::vector<std::string> missing;
     for (const auto& [name, tensor] : state) {
       if (head.Has(name) && SizesOf(weights, name).empty()) missing.push_back(name);

@@ -204,11 +204,15 @@ std::optional<models::ClassifierOptions> ClassifierIn(const WeightsOutline& weig
   if (!weights.model_config.empty()) {
     const auto said = Understood(weights.model_config, kWeightsConfig, model,
                                  [](const nlohmann::json& config, const models::TextFamily& family) {
-                                   return models::ClassifierFromJson(config, family.classifier);
+                                   auto head = models::ClassifierFromJson(config, family.classifier);
+                                   return head ? head : models::ClassifierFromJson(config, family.token_classifier);
                                  });
     if (said && said->outputs() == outputs) return said;
   }
-  return models::ClassifierOptions{.labels = models::NumberedLabels(outputs), .regression = outputs == 1};
+  const auto labels_tokens = models::FamilyOf(model).text.labels_tokens;
+  const bool of_tokens = labels_tokens != nullptr && labels_tokens(weights.shapes);
+  return models::ClassifierOptions{
+      .labels = models::NumberedLabels(outputs), .regression = !of_tokens && outputs == 1, .of_tokens = of_tokens};
 }
 
 std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options,

@@ -20,7 +20,7 @@ TEST(Confusions, FilesHaveAnOrderAndNames) {
             "cat,8,2,0\n"
             "\"big, \"\"grey\"\" dog\",0,0,0\n"
             "\x1b[31mox,1,3,6\n");
-  EXPECT_EQ(confusions.AccuracyCsv(),
+  EXPECT_EQ(ScoresCsv(confusions.Scores()),
             "class,samples,correct,accuracy,most_taken_for,times,precision,recall,f1\n"
             "cat,10,8,80.00,\"big, \"\"grey\"\" dog\",2,88.89,80.00,84.21\n"
             "\"big, \"\"grey\"\" dog\",0,0,,,0,0.00,,0.00\n"

@@ -59,6 +59,23 @@ data::Batch Rows(const std::vector<int64_t>& lengths) {
   return batch;
 }
 
+// A split of which a task only asks the size.
+class SomeRecords : public data::RecordSource {
+ public:
+  explicit SomeRecords(int64_t count) : count_(count) {}
+  int64_t size() const override { return count_; }
+  std::vector<uint8_t> Read(int64_t /*index*/) const override { return {}; }
+  data::RecordPlace Place(int64_t /*index*/) const override { return {}; }
+  std::string fingerprint() const override { return ""; }
+
+ private:
+  const int64_t count_;
+};
+
+DataSplit SplitOf(int64_t samples) {
+  return {.name = "val", .source = std::make_unique<SomeRecords>(samples), .decoder = nullptr};
+}
+
 data::Batch Part(const data::Batch& batch, const std::vector<int64_t>& rows) {
   data::Batch part;
   for (const auto& [name, tensor] : batch.tensors) part.tensors[name] = tensor.index_select(0, at::tensor(rows));
@@ -73,7 +90,7 @@ TYPED_TEST_SUITE(SentenceTasks, BothTasks);
 TYPED_TEST(SentenceTasks, AStepDoesNotWaitForTheDevice) {
   for (const bool unpad : {false, true}) {
     auto task = TaskOf<TypeParam>(unpad);
-    task.BeginEvaluation(3);
+    task.BeginEvaluation(SplitOf(3));
     const data::Batch host = task.Prepared(Rows({12, 5, 2})), batch = data::CopyToDevice(host, at::kCPU);
     const StepOperators operators(host);
     task.Loss(batch).loss_sum.backward();
@@ -101,7 +118,7 @@ TYPED_TEST(SentenceTasks, MetricsAreThoseOfAllSamplesInAnyBatches) {
   auto task = TaskOf<TypeParam>(false);
   task.module().eval();
   const at::NoGradGuard no_grad;
-  task.BeginEvaluation(6);
+  task.BeginEvaluation(SplitOf(6));
   const data::Batch all = Rows({12, 5, 2, 7, 3, 4});
   const report::Metrics wanted = task.MetricsOf(task.EvaluationSums(task.Prepared(all)));
   at::Tensor sums = task.EvaluationSums(task.Prepared(Part(all, {4, 1})));
@@ -115,9 +132,9 @@ TYPED_TEST(SentenceTasks, MetricsAreThoseOfAllSamplesInAnyBatches) {
   // A sample that was left out does not count.
   auto fewer = TaskOf<TypeParam>(false);
   fewer.module().eval();
-  fewer.BeginEvaluation(2);
+  fewer.BeginEvaluation(SplitOf(2));
   const data::Batch two = Part(all, {0, 1});
-  task.BeginEvaluation(6);
+  task.BeginEvaluation(SplitOf(6));
   const auto with_gaps = task.MetricsOf(task.EvaluationSums(task.Prepared(two)));
   EXPECT_EQ(with_gaps, fewer.MetricsOf(fewer.EvaluationSums(fewer.Prepared(two))));
 }

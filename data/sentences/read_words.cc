@@ -1,0 +1,330 @@
+// Sentences whose words have labels (read_sentences.h). A file is read as a whole, then tokenized by all cores.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "data/count_of.h"
+#include "data/error.h"
+#include "data/formats/in_parallel.h"
+#include "data/machine/limits.h"
+#include "data/sentences/read_sentences.h"
+#include "data/sentences/table_reader.h"
+#include "data/shallow_json.h"
+#include "data/shown.h"
+#include "data/storage.h"
+#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
+#include "data/whole_number.h"
+
+namespace dtrain::data {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// A sentence as it is read.
+struct WordsOfSentence {
+  Words words, tags;           // as many; no tags in a prediction
+  std::vector<int64_t> lines;  // of the words
+  std::string text = {};       // of a line of text, which has no words yet
+  uint64_t offset = 0;         // bytes, where it begins
+};
+
+// The tokens of a sentence: those of each word, without special ones.
+struct TokensOfWords {
+  std::vector<uint32_t> tokens;
+  std::vector<uint32_t> ends;        // by word: in `tokens`
+  std::vector<CharacterSpan> spans;  // by word: of a line of text
+};
+
+// Words [first, end) of a sentence are a row, in which those in [own, own_end) have their labels.
+struct Window {
+  size_t first, end, own, own_end;
+};
+
+// Reads one file.
+class WordReader {
+ public:
+  WordReader(const std::string& path, const SentenceOptions& options)
+      : path_(path), options_(options), bytes_(ReadWholeFile(path)) {}
+
+  std::vector<WordsOfSentence> Read() {
+    std::string_view text = Text();
+    const bool is_json = TableFormatOf(path_) == TableFormat::kJsonLines;
+    const bool is_text = TableFormatOf(path_) == TableFormat::kLines && !LooksLikeColumns(text);
+    if (is_text && !options_.is_unlabelled) {
+      throw DataError(path_ + " has no columns of words", "write a word and its tag in each line");
+    }
+    const char* const begin = text.data();
+    while (!text.empty()) {
+      ++line_;
+      offset_ = static_cast<uint64_t>(text.data() - begin);
+      const std::string_view line = TakeLine(text);
+      if (!IsUtf8(line) || line.find('\0') != line.npos)
+        Fail("this is not UTF-8 text", "convert the file to UTF-8 with iconv");
+      if (is_text) {
+        sentences_.push_back({.words = {}, .tags = {}, .lines = {}, .text = std::string(line), .offset = offset_});
+      } else if (is_json) {
+        if (!Stripped(line).empty()) AddObject(std::string(line));
+      } else {
+        AddColumns(line);
+      }
+    }
+    EndSentence();
+    return std::move(sentences_);
+  }
+
+  // Returns the keys of words and tags in the first line of a .jsonl; empty where there is no list.
+  std::pair<std::string, std::string> KeysOfLists() {
+    std::string_view text = Text();
+    const auto object = text.empty() ? nlohmann::json() : Parsed(std::string(TakeLine(text)));
+    const auto key = [&object](const std::string& said, std::initializer_list<const char*> known) -> std::string {
+      if (!said.empty()) return said;
+      for (const char* name : known) {
+        if (object.is_object() && object.contains(name) && object.at(name).is_array()) return name;
+      }
+      return "";
+    };
+    return {key(options_.text_column, {"tokens", "words"}), key(options_.label_column, {"tags", "ner_tags", "labels"})};
+  }
+
+  uint64_t bytes() const { return bytes_.size(); }
+  std::string columns() const { return columns_; }
+
+ private:
+  std::string_view Text() const {
+    std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+    return text;
+  }
+
+  [[noreturn]] void Fail(const std::string& what, const std::string& hint = "") const {
+    throw DataError(path_ + " line " + std::to_string(line_) + ": " + what, hint);
+  }
+
+  nlohmann::json Parsed(const std::string& line) const {
+    try {
+      return ParseShallow(line);
+    } catch (const nlohmann::json::exception&) {
+      return {};
+    }
+  }
+
+  void EndSentence() {
+    if (!sentence_.words.empty()) sentences_.push_back(std::exchange(sentence_, {}));
+  }
+
+  // The number of a column that a flag names, else `otherwise`.
+  size_t ColumnOf(const std::string& said, const char* flag, size_t columns, size_t otherwise) const {
+    if (said.empty()) return otherwise;
+    const auto number = WholeNumber<size_t>(said);
+    if (number && *number < columns) return *number;
+    Fail("the line has " + CountOf(static_cast<int64_t>(columns), "column") + ", but " + flag + " is '" +
+             Shown(said, 60) + "'",
+         "columns of words are numbered from 0");
+  }
+
+  void AddColumns(std::string_view line) {
+    const std::vector<std::string_view> cells = ColumnsIn(line);
+    if (cells.empty() || cells.front() == kDocumentStart) return EndSentence();
+    if (num_columns_ == 0) {
+      num_columns_ = cells.size();
+      if (num_columns_ < 2 && !options_.is_unlabelled) Fail("the word has no tag", "write it in the last column");
+      word_ = ColumnOf(options_.text_column, "--text_column", num_columns_, 0);
+      tag_ = ColumnOf(options_.is_unlabelled ? "" : options_.label_column, "--label_column", num_columns_,
+                      num_columns_ - 1);
+      columns_ = "words in column " + std::to_string(word_) + ", tags in column " + std::to_string(tag_);
+    }
+    if (cells.size() != num_columns_) {
+      Fail(CountOf(static_cast<int64_t>(cells.size()), "column") + ", but the first word has " +
+               std::to_string(num_columns_),
+           "each word has a line with the same columns, and a blank line ends a sentence");
+    }
+    if (sentence_.words.empty()) sentence_.offset = offset_;
+    AddWord(std::string(cells[word_]));
+    if (!options_.is_unlabelled) AddTag(std::string(cells[tag_]));
+  }
+
+  void AddObject(const std::string& line) {
+    if (words_key_.empty()) {
+      std::tie(words_key_, tags_key_) = KeysOfLists();
+      if (words_key_.empty() || (tags_key_.empty() && !options_.is_unlabelled)) {
+        Fail("there is no list of words and one of their tags",
+             "call them tokens and tags, or name them with --text_column and --label_column");
+      }
+      columns_ = "words " + words_key_ + ", tags " + tags_key_;
+    }
+    const nlohmann::json object = Parsed(line);
+    if (!object.is_object()) Fail("this is not a JSON object", "a .jsonl file holds one object in each line");
+    sentence_.offset = offset_;
+    for (std::string& word : ListOf(object, words_key_)) AddWord(std::move(word));
+    if (!options_.is_unlabelled) {
+      for (std::string& tag : ListOf(object, tags_key_)) AddTag(std::move(tag));
+      if (const size_t words = sentence_.words.size(), tags = sentence_.tags.size(); words != tags) {
+        Fail(CountOf(static_cast<int64_t>(tags), "tag") + " for " + CountOf(static_cast<int64_t>(words), "word"),
+             "each word needs one tag");
+      }
+    }
+    EndSentence();
+  }
+
+  Words ListOf(const nlohmann::json& object, const std::string& key) const {
+    const auto found = object.find(key);
+    if (found == object.end() || !found->is_array()) Fail("'" + Shown(key, 60) + "' is not a list");
+    Words list;
+    for (const nlohmann::json& item : *found) {
+      if (!item.is_string()) {
+        Fail("'" + Shown(key, 60) + "' holds " + Shown(item.dump(), 60) + ", which is not a text",
+             "write words, and names of tags such as B-PER");
+      }
+      list.push_back(item.get<std::string>());
+    }
+    return list;
+  }
+
+  void AddWord(std::string word) {
+    if (Stripped(word).empty()) Fail("a word is empty", "leave it out, with its tag");
+    if (word.size() > kMostCellBytes) Fail("a word is longer than 1 MiB");
+    sentence_.words.push_back(std::move(word));
+    sentence_.lines.push_back(line_);
+  }
+
+  void AddTag(std::string tag) {
+    if (Stripped(tag).empty()) Fail("a tag is empty", "write O for words of no kind");
+    sentence_.tags.push_back(std::move(tag));
+  }
+
+  const std::string path_;
+  const SentenceOptions& options_;
+  const std::vector<uint8_t> bytes_;
+  int64_t line_ = 0;
+  uint64_t offset_ = 0;
+  size_t num_columns_ = 0, word_ = 0, tag_ = 0;
+  std::string words_key_, tags_key_, columns_;
+  WordsOfSentence sentence_;  // that is being read
+  std::vector<WordsOfSentence> sentences_;
+};
+
+// Takes the tokens of a line of text for its words. As in a list of words, the first one is encoded with a space in
+// front.
+void EncodeText(const std::string& text, SentenceTokenizer::Encoder& encoder, TokensOfWords& done) {
+  if (Stripped(text).empty()) return;
+  const int64_t added = text.starts_with(' ') ? 0 : 1;
+  encoder.EncodeSpans(added == 0 ? text : " " + text, done.tokens, done.spans);
+  for (CharacterSpan& span : done.spans) {
+    span = {std::max<int64_t>(0, span.begin - added), std::max<int64_t>(0, span.end - added)};
+    done.ends.push_back(static_cast<uint32_t>(done.ends.size() + 1));
+  }
+}
+
+// Encodes words. Of one that has more tokens than `room`, the first ones are kept.
+void EncodeWords(const Words& words, size_t room, SentenceTokenizer::Encoder& encoder, TokensOfWords& done) {
+  for (const std::string& word : words) {
+    const size_t before = done.tokens.size();
+    encoder.EncodeWord(word, done.tokens);
+    done.tokens.resize(std::min(done.tokens.size(), before + room));
+    done.ends.push_back(static_cast<uint32_t>(done.tokens.size()));
+  }
+}
+
+std::vector<TokensOfWords> Encoded(const std::vector<WordsOfSentence>& sentences, size_t room,
+                                   const SentenceTokenizer& tokenizer) {
+  const auto parts = static_cast<size_t>(AvailableCores());
+  std::vector<TokensOfWords> done(sentences.size());
+  const auto encode = [&](size_t part) {
+    SentenceTokenizer::Encoder encoder(tokenizer);
+    for (size_t i = part; i < sentences.size(); i += parts) {
+      sentences[i].words.empty() ? EncodeText(sentences[i].text, encoder, done[i])
+                                 : EncodeWords(sentences[i].words, room, encoder, done[i]);
+    }
+  };
+  InParallel(parts, encode, 1, parts);
+  return done;
+}
+
+// Cuts a sentence into rows of at most `room` tokens. Neighbours share up to a quarter of that, of which each has the
+// labels of the half that is farther from its end.
+std::vector<Window> WindowsOf(const std::vector<uint32_t>& ends, size_t room) {
+  const size_t words = ends.size();
+  const auto tokens = [&ends](size_t first, size_t end) {
+    return end == 0 ? 0 : ends[end - 1] - (first == 0 ? 0 : ends[first - 1]);
+  };
+  std::vector<Window> windows;
+  for (size_t first = 0, end = 0; end < words;) {
+    while (end < words && tokens(first, end + 1) <= room) ++end;
+    windows.push_back({first, end, first, end});
+    if (windows.size() > 1) {
+      Window& before = windows[windows.size() - 2];
+      before.own_end = windows.back().own = (first + before.end) / 2;
+    }
+    const size_t last = first;
+    first = end;
+    while (first > last + 1 && tokens(first - 1, end) <= room / 4) --first;
+    while (end < words && tokens(first, end + 1) > room) ++first;  // the next word must fit in
+  }
+  return windows;
+}
+
+}  // namespace
+
+SentenceSet ReadWords(const std::string& path, const SentenceOptions& options, const SentenceTokenizer& tokenizer) {
+  constexpr char kNoTag[] = "O";
+  std::vector<uint32_t> special;
+  AppendSentenceRow(tokenizer.format(), {}, options.tokens_per_sample, special);
+  const size_t room = static_cast<size_t>(options.tokens_per_sample) - special.size();
+  WordReader reader(path, options);
+  const std::vector<WordsOfSentence> sentences = reader.Read();
+  const std::vector<TokensOfWords> encoded = Encoded(sentences, room, tokenizer);
+  SentenceSet set;
+  set.files.push_back({path, reader.bytes()});
+  set.columns = reader.columns();
+  auto words = std::make_shared<SplitWords>();
+  for (size_t number = 0; number < sentences.size(); ++number) {
+    const WordsOfSentence& sentence = sentences[number];
+    const TokensOfWords& tokens = encoded[number];
+    const int64_t first_word = words->words();
+    const auto begin = [&tokens](size_t word) { return word == 0 ? 0 : tokens.ends[word - 1]; };
+    const auto where = [&](size_t word) { return path + " line " + std::to_string(sentence.lines[word]); };
+    const std::vector<Window> windows = WindowsOf(tokens.ends, room);
+    for (const Window& window : windows) {
+      const size_t row = set.tokens.size(), base = begin(window.first);
+      AppendSentenceRow(tokenizer.format(), std::span(tokens.tokens).subspan(base, begin(window.end) - base),
+                        options.tokens_per_sample, set.tokens);
+      set.ends.push_back(set.tokens.size());
+      set.places.push_back({0, static_cast<int64_t>(sentence.offset)});
+      set.groups.push_back(std::to_string(number));
+      set.targets.labels.resize(set.tokens.size(), -1);
+      set.targets.first_words.push_back(first_word + static_cast<int64_t>(window.own));
+      for (size_t word = window.own; word < window.own_end; ++word) {
+        if (tokens.ends[word] == begin(word)) {
+          throw DataError(
+              where(word) + ": the tokenizer has no token for the word '" + Shown(sentence.words[word], 60) + "'",
+              "remove it: it has no visible character");
+        }
+        const bool has_tags = !sentence.tags.empty();
+        const size_t place = row + special.size() / 2 + begin(word) - base;
+        set.targets.labels[place] =
+            set.targets.NumberOf(has_tags ? sentence.tags[word] : kNoTag, has_tags ? where(word) : path);
+      }
+    }
+    if (windows.size() > 1) ++set.cut_sentences;
+    const bool is_text = sentence.words.empty();
+    words->ends.push_back(first_word + static_cast<int64_t>(tokens.ends.size()));
+    if (!options.keep_texts) continue;
+    words->texts.insert(words->texts.end(), sentence.words.begin(), sentence.words.end());
+    for (const int64_t line : sentence.lines) words->places.push_back({.line = line});
+    for (const CharacterSpan& span : tokens.spans) words->places.push_back({.begin = span.begin, .end = span.end});
+    if (is_text) words->lines.push_back(sentence.text);
+  }
+  if (set.ends.empty()) throw DataError(path + " has no words", "write a word and its tag in each line");
+  if (set.cut_sentences == 0) set.groups.clear();
+  set.words = std::move(words);
+  return set;
+}
+
+bool HasLists(const std::string& path, const SentenceOptions& options) {
+  if (TableFormatOf(path) != TableFormat::kJsonLines) return false;
+  const auto [words, tags] = WordReader(path, options).KeysOfLists();
+  return options.text_column.empty() && !words.empty() && !tags.empty();
+}
+
+}  // namespace dtrain::data

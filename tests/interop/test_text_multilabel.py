@@ -1,0 +1,158 @@
+"""Several labels a text beside transformers and scikit-learn: ten steps, metrics, predictions, a folder that a pipeline
+loads; labels in one column and in several."""
+
+import csv
+import json
+import random
+
+import pytest
+
+from beside_torch import FACTOR, torch
+from small_roberta import transformers
+
+from command import metrics, run
+from truth import record, worst_difference, worst_ratio
+
+sklearn_metrics = pytest.importorskip("sklearn.metrics")
+tokenizers = pytest.importorskip("tokenizers")
+
+LENGTH, ROWS, STEPS, LABELS = 24, 41, 10, ["war", "art", "sport"]
+WORDS = "the film is not good bad very long story about a cat and the dog who never met".split()
+DATA = ("--task=text_multilabel", "--label_separator=|", f"--tokens_per_sample={LENGTH}", "--label_threshold=0.4")
+TRAINED = (*DATA, "--optimizer=adamw", "--lr=0.003", "--adam_betas=0.9,0.999", "--adam_eps=1e-8", "--weight_decay=0.01",
+           "--decay_norm_and_bias", "--lr_schedule=poly", "--poly_power=1", "--shuffle=none", "--log_interval=1",
+           "--batch_size=8", f"--max_steps={STEPS}", "--epochs=1000", "--save_every_epochs=0", "--eval_every_epochs=0")
+PEER = f"transformers {transformers.__version__}"
+
+
+class Work:
+    def __init__(self, folder):
+        trained = tokenizers.ByteLevelBPETokenizer()
+        trained.train_from_iterator([" ".join(WORDS)] * 5, vocab_size=300,
+                                    special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+        (folder / "bpe").mkdir()
+        trained.save_model(str(folder / "bpe"))
+        tokenizer = transformers.RobertaTokenizerFast(str(folder / "bpe/vocab.json"), str(folder / "bpe/merges.txt"))
+        choose = random.Random(1)
+        self.texts = [" ".join(choose.choices(WORDS, k=choose.randint(1, 12))) for _ in range(ROWS)]
+        self.labels = [[name for name in LABELS if choose.random() < 0.4] for _ in range(ROWS)]
+        self.targets = torch.tensor([[float(name in held) for name in LABELS] for held in self.labels])
+        self.inputs = dict(tokenizer(self.texts, padding=True, return_tensors="pt"))
+        torch.manual_seed(0)
+        model = transformers.RobertaForSequenceClassification(transformers.RobertaConfig(
+            vocab_size=300, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+            max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0, problem_type="multi_label_classification", id2label=dict(enumerate(LABELS)),
+            label2id={name: label for label, name in enumerate(LABELS)}))
+        for parameter in model.parameters():
+            parameter.data += 0.1 * torch.randn_like(parameter)
+        with torch.no_grad():
+            model.classifier.out_proj.bias -= model.eval()(**self.inputs).logits.mean(0)
+        self.folder, self.data = folder / "weights", folder / "data"
+        model.save_pretrained(self.folder)
+        tokenizer.save_pretrained(self.folder)
+        self.data.mkdir()
+        for name in ("train.tsv", "val.tsv"):
+            rows = [f"{text}\t{'| '.join(held)}" for text, held in zip(self.texts, self.labels, strict=True)]
+            (self.data / name).write_text("\n".join(["text\tlabels", *rows]) + "\n", encoding="utf-8")
+
+    def logits(self, folder):
+        with torch.no_grad():
+            return loaded(folder).eval()(**self.inputs).logits
+
+
+@pytest.fixture(scope="module")
+def work(module_dir):
+    return Work(module_dir)
+
+
+def loaded(folder):
+    return transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+
+
+def expected_metrics(logits, targets) -> dict:
+    predicted = (logits.sigmoid() >= 0.4).int()
+    return {"loss": torch.nn.functional.binary_cross_entropy_with_logits(logits, targets).item(),
+            "micro_f1": 100 * sklearn_metrics.f1_score(targets.int(), predicted, average="micro"),
+            "f1": 100 * sklearn_metrics.f1_score(targets.int(), predicted, average="macro"),
+            "map": 100 * sklearn_metrics.average_precision_score(targets, logits, average="macro")}
+
+
+@pytest.mark.parametrize("ranks", ("", "--nproc_per_node=3"))
+def test_metrics_are_those_of_sklearn(work, tmp_path, ranks):
+    outcome = run("--mode=eval", *DATA, f"--init_weights={work.folder}", f"--data_dir={work.data}", "--batch_size=5",
+                  "--log_format=json", f"--predictions={tmp_path / 'all.csv'}", f"--output={tmp_path}", *filter(None, [ranks]))
+    logits = work.logits(work.folder)
+    expected, found = expected_metrics(logits, work.targets), json.loads(outcome.last_line)
+    assert {name: found[f"val_{name}"] for name in expected} == pytest.approx(expected, rel=1e-5)
+    record("Models", "metrics of text_multilabel", "scikit-learn", "1e-5 of the metric",
+           worst_ratio([found[f"val_{name}"] for name in expected], expected.values()))
+    with open(tmp_path / "all.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["text"], row["label"]) for row in rows] == [(text, "|".join(held)) for text, held in zip(work.texts, work.labels, strict=True)]
+    said = [[float(row[f"probability_{name}"]) for name in LABELS] for row in rows]
+    torch.testing.assert_close(torch.tensor(said), logits.sigmoid(), rtol=0, atol=1e-5)
+    assert [row["prediction"] for row in rows] == ["|".join(name for name, value in zip(LABELS, row, strict=True) if value >= 0.4)
+                                                   for row in said]
+    with open(tmp_path / "class_accuracy.csv", newline="", encoding="utf-8") as file:
+        assert [int(row["samples"]) for row in csv.DictReader(file)] == work.targets.sum(0).int().tolist()
+
+
+def torch_losses(model, inputs, targets) -> list[float]:
+    optimizer = torch.optim.AdamW(model.train().parameters(), lr=0.003, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, STEPS)
+    losses = []
+    for step in range(STEPS):
+        chosen = torch.arange(step * 8, step * 8 + 8) % ROWS
+        optimizer.zero_grad()
+        loss = model(**{name: tensor[chosen] for name, tensor in inputs.items()}, labels=targets[chosen]).loss
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_ten_steps_and_the_way_back(work, tmp_path, run_dir):
+    run(*TRAINED, f"--init_weights={work.folder}", f"--data_dir={work.data}", f"--run_dir={run_dir}")
+    losses = [point["loss"] for point in metrics(run_dir, "train")]
+    exact = torch_losses(loaded(work.folder).double(), work.inputs, work.targets.double())
+    expected = torch_losses(loaded(work.folder), work.inputs, work.targets)
+    assert losses == pytest.approx(exact, rel=max(1e-6, FACTOR * worst_ratio(expected, exact)))
+    record("Trainings", "text_multilabel, ten steps", f"{PEER} in float64", f"1e-6 of the loss or {FACTOR} times its own rounding",
+           worst_ratio(losses, exact))
+
+    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'hf'}", "--weights=last")
+    config = loaded(tmp_path / "hf").config
+    assert config.problem_type == "multi_label_classification" and config.id2label == dict(enumerate(LABELS))
+    (tmp_path / "texts.txt").write_text("\n".join(work.texts) + "\n", encoding="utf-8")
+    run("--mode=predict", f"--init_weights={tmp_path / 'hf'}", f"--input={tmp_path / 'texts.txt'}",
+        f"--output={tmp_path / 'out.jsonl'}")
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    wanted = transformers.pipeline("text-classification", model=str(tmp_path / "hf"), top_k=None)(work.texts)
+    ours = [line["probabilities"][score["label"]] for line, scores in zip(found, wanted, strict=True) for score in scores]
+    theirs = [score["score"] for scores in wanted for score in scores]
+    assert ours == pytest.approx(theirs, abs=1e-5)
+    assert [line["prediction"] for line in found] == [
+        ",".join(name for name in LABELS if line["probabilities"][name] >= 0.5) for line in found]
+    record("Models", "probabilities of several labels, exported", "transformers' pipeline", "1e-5 of a probability",
+           worst_difference(torch.tensor(ours), torch.tensor(theirs)))
+
+
+COLUMNS = "text\t" + "\t".join(LABELS)
+
+
+def test_a_column_for_each_label_is_the_same(work, tmp_path):
+    rows = [f"{text}\t" + "\t".join(str(int(value)) for value in held)
+            for text, held in zip(work.texts, work.targets.tolist(), strict=True)]
+    (tmp_path / "val.tsv").write_text("\n".join([COLUMNS, *rows]) + "\n", encoding="utf-8")
+    one, other = (json.loads(run("--mode=eval", *flags, f"--init_weights={work.folder}", "--log_format=json").last_line)
+                  for flags in ((*DATA, f"--data_dir={work.data}"),
+                                (*DATA, "--label_separator=", f"--label_column={','.join(LABELS)}", f"--data_dir={tmp_path}")))
+    assert [one[f"val_{name}"] for name in ("loss", "f1", "map")] == [other[f"val_{name}"] for name in ("loss", "f1", "map")]
+    assert run("--mode=eval", *DATA, "--label_separator=", f"--init_weights={work.folder}", f"--data_dir={work.data}",
+               check=2).stderr.count("does not know where the labels of a text are") == 1
+    (tmp_path / "val.tsv").write_text(COLUMNS + "\na text\t1\t0\t2\n", encoding="utf-8")
+    outcome = run("--mode=eval", *DATA, "--label_separator=", f"--label_column={','.join(LABELS)}",
+                  f"--init_weights={work.folder}", f"--data_dir={tmp_path}", check=3)
+    assert "val.tsv line 2: 'sport' is '2', but a column of one label has 0 or 1" in outcome.stderr, outcome

@@ -1,0 +1,283 @@
+"""Labels of words beside transformers and beside seqeval's counts, which are written down here: logits, labels on first
+tokens, ten steps, metrics, pipelines; and what is said of bad input."""
+
+import csv
+import json
+import random
+
+import pytest
+
+from beside_torch import FACTOR, predict, torch
+from small_roberta import transformers
+from safetensors.torch import load_file
+
+from command import load_json, metrics, run, sha256
+from truth import record, worst_difference, worst_ratio
+
+tokenizers = pytest.importorskip("tokenizers")
+
+LENGTH, ROWS, STEPS = 128, 40, 10
+TAGS = ["B-LOC", "B-PER", "E-LOC", "I-LOC", "I-PER", "O", "S-LOC"]
+WORDS = "the film by Anna Ng is set in Übersee , a very long story about Ober-Ramstadt and the dog who ne'er met 🐕 !".split()
+TRAINED = ("--optimizer=adamw", "--lr=0.003", "--adam_betas=0.9,0.999", "--adam_eps=1e-8", "--weight_decay=0.01",
+           "--decay_norm_and_bias", "--lr_schedule=poly", "--poly_power=1", "--shuffle=none", "--log_interval=1",
+           f"--tokens_per_sample={LENGTH}", "--batch_size=8", f"--max_steps={STEPS}", "--epochs=1000", "--save_every_epochs=0",
+           "--eval_every_epochs=0")
+PEER = f"transformers {transformers.__version__}"
+
+
+def sentences(count: int, seed: int, longest: int = 6) -> list[tuple[list[str], list[str]]]:
+    """Words with tags in any order, as no scheme allows."""
+    choose = random.Random(seed)
+    return [tuple(zip(*[(choose.choice(WORDS), choose.choice(TAGS + ["O"] * 3)) for _ in range(choose.randint(1, longest))]))
+            for _ in range(count)]
+
+
+def write_conll(path, rows) -> None:
+    path.parent.mkdir(exist_ok=True)
+    blocks = ["\n".join(f"{word} NN {tag}" for word, tag in zip(words, tags, strict=True)) for words, tags in rows]
+    path.write_text("-DOCSTART- X O\n\n" + "\n\n".join(blocks) + "\n", encoding="utf-8")
+
+
+class Work:
+    def __init__(self, folder):
+        trained = tokenizers.ByteLevelBPETokenizer()
+        trained.train_from_iterator([" ".join(WORDS[::2])] * 5, vocab_size=300,
+                                    special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+        (folder / "bpe").mkdir()
+        trained.save_model(str(folder / "bpe"))
+        files = str(folder / "bpe/vocab.json"), str(folder / "bpe/merges.txt")
+        self.tokenizer = transformers.RobertaTokenizerFast(*files, add_prefix_space=True)
+        self.plain_tokenizer = transformers.RobertaTokenizerFast(*files)
+        config = transformers.RobertaConfig(
+            vocab_size=300, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+            max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0, id2label=dict(enumerate(TAGS)),
+            label2id={tag: label for label, tag in enumerate(TAGS)})
+        torch.manual_seed(0)
+        model = transformers.RobertaForTokenClassification(config)
+        for parameter in model.parameters():
+            parameter.data += 0.1 * torch.randn_like(parameter)
+        model.classifier.weight.data *= 10  # so that all tags are predicted
+        self.folder, self.data, self.rows = folder / "weights", folder / "data", sentences(ROWS, 1)
+        model.save_pretrained(self.folder)
+        self.plain_tokenizer.save_pretrained(self.folder)
+        write_conll(self.data / "train.conll", self.rows)
+        write_conll(self.data / "val.txt", self.rows)
+
+    def inputs(self, rows=None):
+        """Returns the tokens, and the labels as transformers' examples align them."""
+        rows = rows or self.rows
+        inputs = self.tokenizer([list(words) for words, _ in rows], is_split_into_words=True, padding=True, return_tensors="pt")
+        labels = torch.full_like(inputs["input_ids"], -100)
+        for row, (_, tags) in enumerate(rows):
+            last = None
+            for place, word in enumerate(inputs.word_ids(row)):
+                if word is not None and word != last:
+                    labels[row, place] = TAGS.index(tags[word])
+                last = word
+        return dict(inputs), labels
+
+
+@pytest.fixture(scope="module")
+def work(module_dir):
+    return Work(module_dir)
+
+
+def loaded(folder):
+    return transformers.RobertaForTokenClassification.from_pretrained(folder)
+
+
+def logits_of(folder, inputs):
+    with torch.no_grad():
+        return loaded(folder).eval()(**inputs).logits
+
+
+# --- seqeval's counts, from its description: metrics/sequence_labeling.py (default), scheme.py (strict).
+
+def entities(tags: list[str]) -> set:
+    found, first, before = set(), 0, ("O", "_")
+    for place, tag in enumerate([*tags, "O"]):
+        now = tag[0], tag[1:].split("-", maxsplit=1)[-1] or "_"
+        pair, changed = before[0] + now[0], before[1] != now[1]
+        if before[0] in "ES" or pair in ("BB", "BS", "BO", "IB", "IS", "IO") or (before[0] != "O" and changed):
+            found.add((before[1], first, place - 1))
+        if now[0] in "BS" or pair in ("EE", "EI", "SE", "SI", "OE", "OI") or (now[0] != "O" and changed):
+            first = place
+        before = now
+    return found
+
+
+def strict_entities(tags: list[str]) -> set:
+    """IOBES, whose entities are S, or B I* E of one type."""
+    found = set()
+    for first, tag in enumerate(tags):
+        if tag[0] == "S":
+            found.add((tag[2:], first, first))
+        for last in range(first + 1, len(tags)) if tag[0] == "B" else ():
+            if tags[last][2:] != tag[2:] or tags[last][0] not in "IE":
+                break
+            if tags[last][0] == "E":
+                found.add((tag[2:], first, last))
+                break
+    return found
+
+
+def scores(actual: list[list[str]], predicted: list[list[str]], find, kind=None) -> tuple:
+    correct = samples = taken = 0
+    for one, other in zip(actual, predicted, strict=True):
+        true, said = ({entity for entity in find(list(tags)) if kind in (None, entity[0])} for tags in (one, other))
+        correct, samples, taken = correct + len(true & said), samples + len(true), taken + len(said)
+    return correct / (taken or 1), correct / (samples or 1), 2 * correct / ((samples + taken) or 1), samples
+
+
+def test_logits_are_huggingfaces(work, tmp_path):
+    inputs, _ = work.inputs()
+    expected = logits_of(work.folder, inputs)
+    found = predict(inputs, tmp_path, f"--init_weights={work.folder}", "--batch_size=7")
+    attended = inputs["attention_mask"].bool()
+    torch.testing.assert_close(found[attended], expected[attended], rtol=0, atol=1e-4)
+    record("Models", "RoBERTa, token_classification", PEER, "1e-4 of logits of about 5",
+           worst_difference(found[attended], expected[attended]))
+
+
+@pytest.mark.parametrize("ranks", ("", "--nproc_per_node=3"))
+def test_metrics_are_those_of_seqeval(work, tmp_path, ranks):
+    rows = sentences(500, 2)
+    write_conll(tmp_path / "data" / "val.conll", rows)
+    outcome = run("--mode=eval", f"--init_weights={work.folder}", f"--data_dir={tmp_path / 'data'}", "--batch_size=32",
+                  f"--tokens_per_sample={LENGTH}", "--log_format=json", f"--output={tmp_path / 'eval'}",
+                  f"--predictions={tmp_path / 'words.jsonl'}", *filter(None, [ranks]))
+    inputs, labels = work.inputs(rows)
+    logits = logits_of(work.folder, inputs)
+    chosen = labels != -100
+    flat = iter(logits[chosen].argmax(1).tolist())
+    actual = [list(tags) for _, tags in rows]
+    predicted = [[TAGS[next(flat)] for _ in tags] for tags in actual]
+    precision, recall, f1, _ = scores(actual, predicted, entities)
+    losses = torch.nn.functional.cross_entropy(logits[chosen], labels[chosen], reduction="none")
+    expected = {"loss": losses.mean().item(), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1,
+                "accuracy": 100 * (logits[chosen].argmax(1) == labels[chosen]).double().mean().item(),
+                "strict_f1": 100 * scores(actual, predicted, strict_entities)[2]}
+    found = json.loads(outcome.last_line)
+    assert {name: found[f"val_{name}"] for name in expected} == pytest.approx(expected, rel=1e-5)
+    assert 0 < expected["strict_f1"] < expected["f1"]
+    record("Models", "metrics of token_classification, 500 odd sequences", "seqeval's counts", "1e-5 of the metric",
+           worst_ratio([found[f"val_{name}"] for name in expected], expected.values()))
+
+    with open(tmp_path / "eval/class_accuracy.csv", newline="", encoding="utf-8") as file:
+        table = {row["class"]: row for row in csv.DictReader(file)}
+    for kind in ("LOC", "PER"):
+        precision, recall, f1, samples = scores(actual, predicted, entities, kind)
+        assert [int(table[kind]["samples"]), *(float(table[kind][name]) for name in ("precision", "recall", "f1"))] == pytest.approx(
+            [samples, 100 * precision, 100 * recall, 100 * f1], abs=0.006)
+    words = [json.loads(line) for line in (tmp_path / "words.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(line["word"], line["label"], line["prediction"]) for line in words] == [
+        row for (text, _), one, other in zip(rows, actual, predicted, strict=True) for row in zip(text, one, other, strict=True)]
+    assert [line["loss"] for line in words] == pytest.approx(losses.tolist(), abs=1e-3)
+
+
+def torch_losses(model, inputs, labels) -> list[float]:
+    optimizer = torch.optim.AdamW(model.train().parameters(), lr=0.003, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, STEPS)
+    losses = []
+    for step in range(STEPS):
+        chosen = torch.arange(step * 8, step * 8 + 8) % ROWS
+        optimizer.zero_grad()
+        loss = model(**{name: tensor[chosen] for name, tensor in inputs.items()}, labels=labels[chosen]).loss
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("unpad", ("--unpad", "--nounpad"))
+def test_ten_steps_and_the_way_back(work, tmp_path, run_dir, unpad):
+    """Training, evaluation of the run, export, and the pipeline on plain text."""
+    run(*TRAINED, f"--init_weights={work.folder}", f"--data_dir={work.data}", f"--run_dir={run_dir}", unpad)
+    losses = [point["loss"] for point in metrics(run_dir, "train")]
+    expected = torch_losses(loaded(work.folder), *work.inputs())
+    exact = torch_losses(loaded(work.folder).double(), *work.inputs())
+    assert losses == pytest.approx(exact, rel=max(1e-6, FACTOR * worst_ratio(expected, exact)))
+    record("Trainings", f"token_classification, ten steps, {unpad}", f"{PEER} in float64",
+           f"1e-6 of the loss or {FACTOR} times its own rounding", worst_ratio(losses, exact))
+    assert "best_f1" in load_json(run_dir / "result.json")
+
+    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'hf'}", "--weights=last")
+    model = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "hf")
+    assert model.config.id2label == dict(enumerate(TAGS))
+    for name, tensor in load_file(run_dir / "model.safetensors").items():
+        assert torch.equal(model.state_dict()[name], tensor), name
+    pipeline = transformers.pipeline("token-classification", model=str(tmp_path / "hf"), aggregation_strategy="simple")
+    texts = [" ".join(words) for words, _ in work.rows] + ["", "Anna  Ng, Übersee!"]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    run("--mode=predict", f"--run_dir={run_dir}", "--weights=last", f"--input={tmp_path / 'texts.txt'}",
+        f"--output={tmp_path / 'out.jsonl'}", unpad)
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["text"] for line in found] == texts
+    worst = 0.0
+    for line in found:
+        wanted = pipeline(line["text"]) if line["text"] else []
+        keys = ("entity_group", "start", "end")
+        assert [[one[key] for key in keys] for one in line["entities"]] == [[one[key] for key in keys] for one in wanted], line
+        worst = max([worst, *(abs(one["score"] - float(other["score"])) for one, other in zip(line["entities"], wanted, strict=True))])
+        assert all(one["word"] == line["text"][one["start"]:one["end"]] for one in line["entities"])
+    assert worst < 1e-5
+    record("Models", f"entities of plain text, {unpad}", "transformers' pipeline", "1e-5 of a score", worst)
+
+
+def test_long_sentences_lose_no_word(work, tmp_path):
+    """Of windows that overlap, each word is in one with text around it. JSON lines, and a word longer than a row."""
+    words = [random.Random(3).choice(WORDS) for _ in range(200)]
+    words[77] = "x" * 100
+    (tmp_path / "long.jsonl").write_text(json.dumps({"tokens": words}) + "\n" + json.dumps({"tokens": WORDS[:3]}) + "\n",
+                                         encoding="utf-8")
+    outcome = run("--mode=predict", f"--init_weights={work.folder}", f"--input={tmp_path / 'long.jsonl'}",
+                  f"--output={tmp_path / 'out.csv'}", "--tokens_per_sample=32")
+    assert "longer than --tokens_per_sample=32: 1 sentence of" in outcome.stderr, outcome
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["word"] for row in rows] == words + WORDS[:3]
+    assert {row["prediction"] for row in rows} <= set(TAGS)
+    assert rows[-1]["sentence"] == "2" and rows[-1]["line"] == "2"
+    inputs, _ = work.inputs([(WORDS[:3], ["O"] * 3)])
+    assert rows[-3]["prediction"] == TAGS[logits_of(work.folder, inputs)[0, 1].argmax()]
+
+
+def test_a_run_resumes_and_has_the_same_bits_on_more_ranks(work, run_dir, tmp_path):
+    """The head is new: these are weights of a model with another one."""
+    pretrained = transformers.RobertaForMaskedLM(loaded(work.folder).config)
+    pretrained.save_pretrained(tmp_path / "pretrained")
+    work.plain_tokenizer.save_pretrained(tmp_path / "pretrained")
+    flags = ("--task=token_classification", f"--init_weights={tmp_path / 'pretrained'}", f"--data_dir={work.data}",
+             "--global_batch_size=10", "--elastic_shards=5", "--deterministic=elastic", "--max_steps=8", "--epochs=100",
+             f"--tokens_per_sample={LENGTH}", "--lr=0.003", "--dropout=0.1", "--eval_every_epochs=2", "--optimizer=adamw")
+    run(*flags, f"--run_dir={tmp_path / 'one'}")
+    run(*flags, f"--run_dir={run_dir}", "--nproc_per_node=3", "--limit_train_steps=5")
+    run(*flags, f"--run_dir={run_dir}")
+    assert sha256(run_dir / "model.safetensors") == sha256(tmp_path / "one/model.safetensors")
+    values = [{name: value for name, value in metrics(folder, "val")[-1].items() if name.startswith(("loss", "f1", "acc"))}
+              for folder in (run_dir, tmp_path / "one")]
+    assert values[0] == values[1] and "f1" in values[0]
+
+
+BAD = {"EU NN B-ORG\nrejects O\n": ("train.conll line 2: 2 columns, but the first word has 3", "train.conll"),
+       "EU\nrejects\n": ("train.conll line 1: the word has no tag", "train.conll"),
+       "\n\n": ("train.conll has no words", "train.conll"),
+       "": ("train.conll has no words", "train.conll"),
+       '{"tokens": ["EU", "rejects"], "tags": ["O"]}\n': ("train.jsonl line 1: 1 tag for 2 words", "train.jsonl"),
+       '{"tokens": ["EU"], "ner_tags": [3]}\n': ("train.jsonl line 1: 'ner_tags' holds 3, which is not a text", "train.jsonl"),
+       '{"tokens": ["EU"], "tags": ["O"]}\n{"tokens": "EU"}\n': ("train.jsonl line 2: 'tokens' is not a list", "train.jsonl"),
+       '{"tokens": ["EU", " "], "tags": ["O", "O"]}\n': ("train.jsonl line 1: a word is empty", "train.jsonl"),
+       "EU O\nrejects B-X\n": ("val.conll line 2: the label 'B-Y' is none of the classes that the training data has", "train.conll")}
+
+
+@pytest.mark.parametrize("content", BAD)
+def test_bad_input_is_refused_in_one_sentence(work, tmp_path, content):
+    sentence, name = BAD[content]
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    (tmp_path / "val.conll").write_text("EU O\nrejects B-Y\n", encoding="utf-8")
+    outcome = run("--task=token_classification", f"--init_weights={work.folder}", f"--data_dir={tmp_path}", "--max_steps=1",
+                  f"--run_dir={tmp_path / 'run'}", check=3)
+    assert sentence in outcome.stderr, outcome
