@@ -56,7 +56,8 @@ std::unique_ptr<tasks::SampleResults> ObserveSamples(const config::Config& confi
                          .several = kind.predicts_several(),
                          .threshold = config.text.label_threshold};
   if (!config.text.label_separator.empty()) outcome.separator = config.text.label_separator;
-  auto results = std::make_unique<tasks::SampleResults>(set, outcome, task.device());
+  auto results = std::make_unique<tasks::SampleResults>(set.words ? set.words->words() : set.source->size(), outcome,
+                                                        task.device());
   if (task.ObserveOutputs([to = results.get()](const tasks::SampleOutputs& outputs) { to->Add(outputs); }))
     return results;
   throw UsageError("--predictions: --task=" + config.run.task + " predicts nothing for a whole sample", "leave it out");

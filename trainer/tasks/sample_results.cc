@@ -21,12 +21,11 @@ int64_t GuessesOf(int64_t classes) { return classes <= kFewClasses ? classes : r
 
 }  // namespace
 
-SampleResults::SampleResults(const DataSplit& split, const Outcome& outcome, at::Device device)
+SampleResults::SampleResults(int64_t rows, const Outcome& outcome, at::Device device)
     : outcome_(outcome),
       guesses_(outcome.several ? outcome.classes : GuessesOf(outcome.classes)),
-      table_(at::zeros(
-          {split.words ? split.words->words() : split.source->size(), kFirstGuess + std::max<int64_t>(1, 2 * guesses_)},
-          at::TensorOptions(at::kDouble).device(device))) {}
+      table_(at::zeros({rows, kFirstGuess + std::max<int64_t>(1, 2 * guesses_)},
+                       at::TensorOptions(at::kDouble).device(device))) {}
 
 void SampleResults::Add(const SampleOutputs& outputs) {
   const at::Tensor &targets = outputs.targets, &logits_NC = outputs.outputs_NC;

@@ -25,8 +25,9 @@ struct Outcome {
 
 class SampleResults {
  public:
-  // Samples of up to ten classes, or of several, keep the probabilities of all, of more classes the five largest ones.
-  SampleResults(const DataSplit& split, const Outcome& outcome, at::Device device);
+  // `rows` is the number of samples, or of words with labels. Those of up to ten classes, or of several, keep the
+  // probabilities of all, of more classes the five largest ones.
+  SampleResults(int64_t rows, const Outcome& outcome, at::Device device);
 
   // Notes the results of a batch; called by the task that is evaluated (Task::ObserveOutputs).
   void Add(const SampleOutputs& outputs);
