@@ -108,7 +108,7 @@ const Head& HeadIn(const std::string& model, const torch::nn::Module& module) {
   const auto parameters = module.named_parameters();
   for (const Head& head : family.heads) {
     const auto is_in_head = [&head](const auto& item) {
-      return head.output_weight.empty() ? head.Has(item.key()) : item.key() == head.output_weight;
+      return head.output_weight.empty() ? item.key().starts_with(head.module + ".") : item.key() == head.output_weight;
     };
     if (std::ranges::any_of(parameters, is_in_head)) return head;
   }

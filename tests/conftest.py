@@ -16,6 +16,8 @@ CLASSES = ("blue", "green", "red", "stripes")
 
 # PyTorch's threads that wait leave the cores to other tests soon, like those of the programs. Read when torch is imported.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+# transformers would use an installed TensorFlow, whose Keras is too new for it.
+os.environ["USE_TF"] = "0"
 
 
 # Runs write gigabytes and wait until they are on the disk, which takes a disk a third of the tests' time. So the tests'

@@ -85,12 +85,14 @@ std::unique_ptr<const Tokenizer> TokenizerWithoutDictionary(const std::string& f
 std::optional<Meaning> FindMeaning(const std::string& data_dir) {
   if (Exists(DictionaryPath(data_dir))) {
     auto dictionary = Dictionary::Load(DictionaryPath(data_dir));  // which says why a link leads nowhere
-    return Meaning{.special = {.mask = dictionary.mask_token()},
-                   .stored = dictionary.size(),
-                   .vocabulary = dictionary.vocabulary(),
-                   .fingerprint = dictionary.fingerprint(),
-                   .dictionary = std::move(dictionary),
-                   .tokenizer = nullptr};
+    Meaning meaning{.special = {.mask = dictionary.mask_token()},
+                    .stored = dictionary.size(),
+                    .vocabulary = dictionary.vocabulary(),
+                    .fingerprint = dictionary.fingerprint(),
+                    .dictionary = std::nullopt,
+                    .tokenizer = nullptr};
+    meaning.dictionary = std::move(dictionary);
+    return meaning;
   }
   const std::string folder = FolderOf(data_dir);
   auto tokenizer = TokenizerWithoutDictionary(folder);
@@ -99,12 +101,14 @@ std::optional<Meaning> FindMeaning(const std::string& data_dir) {
     throw DataError("the tokenizer in " + folder + " has no token for masked words",
                     "take a tokenizer with <mask> or [MASK]");
   }
-  return Meaning{.special = tokenizer->special(),
-                 .stored = tokenizer->vocabulary(),
-                 .vocabulary = tokenizer->vocabulary(),
-                 .fingerprint = HashOfFiles(AllFilesOf(*FindHuggingFaceTokenizer(folder))),
-                 .dictionary = std::nullopt,
-                 .tokenizer = std::move(tokenizer)};
+  Meaning meaning{.special = tokenizer->special(),
+                  .stored = tokenizer->vocabulary(),
+                  .vocabulary = tokenizer->vocabulary(),
+                  .fingerprint = HashOfFiles(AllFilesOf(*FindHuggingFaceTokenizer(folder))),
+                  .dictionary = std::nullopt,
+                  .tokenizer = nullptr};
+  meaning.tokenizer = std::move(tokenizer);
+  return meaning;
 }
 
 // Returns for each id whether it begins a word.

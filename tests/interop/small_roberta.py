@@ -1,10 +1,6 @@
 """A tiny RoBERTa of transformers for the tests beside it."""
 
-import os
-
 import pytest
-
-os.environ["USE_TF"] = "0"  # transformers would use an installed TensorFlow, whose Keras is too new for it
 
 from beside_torch import torch
 

@@ -112,10 +112,11 @@ def test_settings_of_a_tokenizer_are_followed_or_refused(whole, tmp_path, name):
     rows = ["The film is not good, unaffable, ever", "Not good is the film, not at all"]
     ids = [transformers.RobertaTokenizerFast.from_pretrained(place)(rows, truncation=True, max_length=9)["input_ids"] for place in (weights, whole)]
     assert (ids[0] == ids[1]) == (name not in OTHER_ROWS), "or else this shows nothing"
+    is_followed = name in ("as it is", "a space before texts")
     write(tmp_path / "train.csv", [{"text": text, "label": "x"} for text in rows])
     read = subprocess.run([DUMP, tmp_path, "train", weights, "9", "class"], capture_output=True, text=True, timeout=60)
     encoded = subprocess.run([DATA, "encode", f"--tokenizer={weights}"], input=json.dumps(rows[0]), capture_output=True, text=True, timeout=60)
-    if name not in OTHER_ROWS:
+    if is_followed:
         assert [json.loads(line)[1:] for line in read.stdout.splitlines()] == ids[0]
         assert json.loads(encoded.stdout) == transformers.RobertaTokenizerFast.from_pretrained(weights)(rows[0], add_special_tokens=False)["input_ids"]
         return record("Tokenizers", "rows with all files of save_pretrained", "transformers' RobertaTokenizerFast", "the same ids", 0)

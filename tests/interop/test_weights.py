@@ -182,7 +182,7 @@ def test_hugging_faces_dinov2(tmp_path):
     save_file({name: one for name, one in theirs.state_dict().items()}, bare)
     said = run("--model=vit_small_patch14_reg4_dinov2", f"--init_weights={bare}", "--freeze=backbone", "--data_format=synthetic", "--image_size=28",
                "--batch_size=2", "--max_steps=1", f"--run_dir={tmp_path / 'run'}").stderr
-    assert "the given weights have no head, which starts from random values" in said
+    assert "the given weights have no head of this task, which starts from random values" in said
 
 
 def test_what_does_not_fit(tmp_path):

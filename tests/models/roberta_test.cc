@@ -340,6 +340,7 @@ TEST(ClassifierOptions, DefaultsAreThoseOfTransformers) {
   EXPECT_EQ(read(R"(, "num_labels": 3})").labels.back(), "LABEL_2");
   EXPECT_TRUE(read(R"(, "id2label": {"0": "LABEL_0"}})").regression);
   EXPECT_FALSE(read(R"(, "id2label": {"0": "one"}, "problem_type": "single_label_classification"})").regression);
+  EXPECT_TRUE(read(R"(, "problem_type": "multi_label_classification"})").multilabel);
   const ClassifierOptions eleven =
       read(R"(, "id2label": {"10": "k", "2": "c", "0": "a", "1": "b", "3": "d", "4": "e", "5": "f", "6": "g",
               "7": "h", "8": "i", "9": "j"}})");
@@ -349,8 +350,8 @@ TEST(ClassifierOptions, DefaultsAreThoseOfTransformers) {
        {R"("id2label": {"0": "a", "2": "b"})", R"("id2label": {"00": "a"})", R"("id2label": {"0": 1})",
         R"("id2label": {"0": "a", "1": "a"})", R"("id2label": ["a", "b"])", R"("id2label": {})",
         R"("id2label": {"0": ""})", R"("num_labels": 3, "id2label": {"0": "a", "1": "b"})", R"("num_labels": 0)",
-        R"("num_labels": "2")", R"("classifier_dropout": 1.5)", R"("problem_type": "multi_label_classification")",
-        R"("problem_type": "regression")", R"("problem_type": 3)"}) {
+        R"("num_labels": "2")", R"("classifier_dropout": 1.5)", R"("problem_type": "regression")",
+        R"("problem_type": 3)"}) {
     EXPECT_THROW(read(std::string(", ") + rest + "}"), std::invalid_argument) << rest;
   }
 }
