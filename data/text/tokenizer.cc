@@ -89,6 +89,10 @@ std::vector<std::string> AllFilesOf(const TokenizerFiles& files) {
     const auto is_this = [name](const std::string& path) { return fs::path(path).filename() == name; };
     if (std::ranges::none_of(paths, is_this) && IsFile(folder / name)) paths.push_back(folder / name);
   }
+  // Whose sentencepiece model it is may be said by the model's config.json alone.
+  const bool is_sentencepiece = fs::path(paths.front()).filename() == kSentencePieceFile;
+  const bool is_said = TextBeside(folder / "tokenizer_config.json").find("\"tokenizer_class\"") != std::string::npos;
+  if (is_sentencepiece && !is_said && IsFile(folder / "config.json")) paths.push_back(folder / "config.json");
   return paths;
 }
 

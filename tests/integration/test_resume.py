@@ -129,6 +129,21 @@ def test_lines_between_two_logged_steps_are_not_lost(few_images, tmp_path):
 # ---- Killed ----------------------------------------------------------------------------------------------------------
 
 
+def test_the_weights_follow_the_last_checkpoint(few_images, run_dir):
+    """A kill between the last checkpoint and the weights beside it: the next start has nothing to train, and writes them."""
+    command = (*TINY, f"--data_dir={few_images}", "--max_steps=2", "--ema_decay=0.5", f"--run_dir={run_dir}")
+    run(*command, "--limit_train_steps=1")
+    earlier = (run_dir / "model_ema.safetensors").read_bytes()
+    run(*command)
+    expected = [sha256(run_dir / name) for name in ("model.safetensors", "model_ema.safetensors")]
+    (run_dir / "model_ema.safetensors").write_bytes(earlier)
+    run(*command, "--nproc_per_node=2")
+    assert [sha256(run_dir / name) for name in ("model.safetensors", "model_ema.safetensors")] == expected
+    (run_dir / "model.safetensors").unlink()
+    run(*command)
+    assert [sha256(run_dir / name) for name in ("model.safetensors", "model_ema.safetensors")] == expected
+
+
 def test_metrics_are_cut_back_to_the_restored_step(undisturbed, few_images, run_dir):
     """The run is saved only at step 3 and killed after step 4, whose line is written again, but not twice."""
     command = (*flags_of(few_images), f"--run_dir={run_dir}", "--save_every_epochs=1")

@@ -184,3 +184,10 @@ def test_pairs_have_token_types(bert, tmp_path):
     found = torch.tensor([list(row.values()) for row in found])
     torch.testing.assert_close(found, likely, rtol=0, atol=1e-5)
     record("Models", "bert, probabilities of pairs", PEER, "1e-5 of a probability", worst_difference(found, likely))
+    config = weights / "config.json"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(json.dumps(json.loads(text) | {"pad_token_id": 7}), encoding="utf-8")
+    said = run(*TRAINED, f"--init_weights={weights}", f"--data_dir={tmp_path / 'data'}", "--val_fraction=0", f"--run_dir={tmp_path / 'run2'}",
+               check=2).stderr
+    config.write_text(text, encoding="utf-8")
+    assert "filled up with token 0 by the data's tokenizer, and with token 7" in said

@@ -110,6 +110,10 @@ def test_sentencepiece(pieces, tmp_path, kind):
     theirs, fast = (getattr(transformers, f"{kind}Tokenizer{which}").from_pretrained(tmp_path) for which in ("", "Fast"))
     compare(tmp_path, theirs, f"{kind}'s sentencepiece", fast=fast, spaces_belong=False,
             is_plain=lambda text: text.isprintable() and unicodedata.is_normalized("NFKC", text) and not {*text} & {*"▁\ufffd"})
+    (tmp_path / "lines.txt").write_text("\n".join(LINES[:9]) + "\n", encoding="utf-8")
+    subprocess.run([DATA, "tokenize", f"--tokenizer={tmp_path}", f"--input={tmp_path / 'lines.txt'}", f"--output={tmp_path / 'data/train'}"], check=True,
+                   capture_output=True)
+    assert encode(["the film"], f"--tokenizer={tmp_path / 'data'}") == encode(["the film"], f"--tokenizer={tmp_path}"), "the files that are kept say whose it is"
     library = sentencepiece.SentencePieceProcessor(model_file=str(pieces))
     offset = {"XLMRoberta": 1, "Camembert": 4}[kind]
     plain = [text for text in TEXTS if "<" not in text]

@@ -78,6 +78,7 @@ report::RunResult Trainer::Run() {
   }
   const bool is_over = progress_.step >= last_step || StopsEarly();
   if (!is_over) StartFeed();
+  if (is_over && saving_.LacksWeightsOf(progress_.step, step_.average() != nullptr)) Save();
   for (bool last = is_over; !last;) {
     profiler_.Before(progress_.step + 1);
     TrainStep();

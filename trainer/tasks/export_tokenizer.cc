@@ -57,7 +57,9 @@ void RequireFits(int64_t tokens, const fs::path& tokenizer, const models::TextSh
 ExportedTokenizer Copied(const fs::path& folder, const models::TextShape& model) {
   const int64_t tokens = data::OpenTokenizer(*data::FindTokenizer(folder.string()))->vocabulary();
   RequireFits(tokens, folder, model);
-  return {.known = tokens, .all = tokens, .files = FilesOf(folder)};
+  std::map<std::string, std::string> files = FilesOf(folder);
+  files.erase("config.json");  // the model writes its own
+  return {.known = tokens, .all = tokens, .files = std::move(files)};
 }
 
 // Returns the tokens in the order of their ids. They must contain every token that a merge can make, each with an id of

@@ -94,6 +94,7 @@ class SentenceOpener {
   }
 
   int64_t vocabulary() const { return vocabulary_; }
+  const data::RowFormat& format() const { return options_.format; }
   std::optional<bool> is_pair() const { return options_.is_pair; }
 
  private:
@@ -131,6 +132,18 @@ class SentenceOpener {
   const int64_t outputs_;  // classes of the weights that are evaluated; 0: unknown
   int64_t vocabulary_ = 0;
 };
+
+// Ids of another tokenizer mean other words, mostly without being too large.
+void RequireTokenizerOfModel(const config::Config& config, const SentenceOpener& opener) {
+  const auto outline = weights::ReadOutline(config.model.init_weights);
+  const int64_t theirs = weights::TextOptionsOf(config, opener.vocabulary(), outline).shape.padding_id;
+  const int64_t ours = opener.format().special.pad;
+  if (ours == theirs) return;
+  throw UsageError("rows are filled up with token " + std::to_string(ours) +
+                       " by the data's tokenizer, and with token " + std::to_string(theirs) + " in " +
+                       config.model.init_weights,
+                   "put the tokenizer that came with the weights beside them");
+}
 
 }  // namespace
 
@@ -177,6 +190,7 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   const auto open = [&](const std::string& name, SplitPart part) { return opener.Open(name, part); };
   OpenSplits(config, kSentenceFormat, open, sets);
   sets.vocabulary = opener.vocabulary();
+  if (!config.model.init_weights.empty()) RequireTokenizerOfModel(config, opener);
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   sets.classes.pairs = opener.is_pair();
   sets.num_classes = target == data::SentenceTarget::kNumber ? 1 : sets.classes.count;
