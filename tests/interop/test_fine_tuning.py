@@ -264,7 +264,7 @@ def torch_losses(model, inputs, targets, layer_decay: float = 1, class_weights=N
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, STEPS)
     losses = []
     for step in range(STEPS):
-        chosen = torch.arange(step * 8, step * 8 + 8) % ROWS
+        chosen = torch.arange(step * 8, step * 8 + 8) % len(targets)
         optimizer.zero_grad()
         output = model(**{name: tensor[chosen] for name, tensor in inputs.items()}, labels=targets[chosen])
         loss = output.loss if class_weights is None else F.cross_entropy(output.logits, targets[chosen], class_weights.to(output.logits))

@@ -11,6 +11,7 @@ from beside_torch import FACTOR, torch
 from small_roberta import transformers
 
 from command import metrics, run
+from test_fine_tuning import torch_losses
 from truth import record, worst_difference, worst_ratio
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
@@ -96,21 +97,6 @@ def test_metrics_are_those_of_sklearn(work, tmp_path, ranks):
                                                    for row in said]
     with open(tmp_path / "class_accuracy.csv", newline="", encoding="utf-8") as file:
         assert [int(row["samples"]) for row in csv.DictReader(file)] == work.targets.sum(0).int().tolist()
-
-
-def torch_losses(model, inputs, targets) -> list[float]:
-    optimizer = torch.optim.AdamW(model.train().parameters(), lr=0.003, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
-    schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, STEPS)
-    losses = []
-    for step in range(STEPS):
-        chosen = torch.arange(step * 8, step * 8 + 8) % ROWS
-        optimizer.zero_grad()
-        loss = model(**{name: tensor[chosen] for name, tensor in inputs.items()}, labels=targets[chosen]).loss
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        losses.append(loss.item())
-    return losses
 
 
 def test_ten_steps_and_the_way_back(work, tmp_path, run_dir):

@@ -12,6 +12,7 @@ from small_roberta import transformers
 from safetensors.torch import load_file
 
 from command import load_json, metrics, run, sha256
+from test_fine_tuning import torch_losses
 from truth import record, worst_difference, worst_ratio
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -175,21 +176,6 @@ def test_metrics_are_those_of_seqeval(work, tmp_path, ranks):
     assert [(line["word"], line["label"], line["prediction"]) for line in words] == [
         row for (text, _), one, other in zip(rows, actual, predicted, strict=True) for row in zip(text, one, other, strict=True)]
     assert [line["loss"] for line in words] == pytest.approx(losses.tolist(), abs=1e-3)
-
-
-def torch_losses(model, inputs, labels) -> list[float]:
-    optimizer = torch.optim.AdamW(model.train().parameters(), lr=0.003, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
-    schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, STEPS)
-    losses = []
-    for step in range(STEPS):
-        chosen = torch.arange(step * 8, step * 8 + 8) % ROWS
-        optimizer.zero_grad()
-        loss = model(**{name: tensor[chosen] for name, tensor in inputs.items()}, labels=labels[chosen]).loss
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        losses.append(loss.item())
-    return losses
 
 
 @pytest.mark.parametrize("unpad", ("--unpad", "--nounpad"))

@@ -9,12 +9,15 @@
 #include <thread>
 #include <utility>
 
+#include "data/formats/safetensors_file.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr char kModelFile[] = "model.safetensors", kAverageFile[] = "model_ema.safetensors";
+constexpr char kStep[] = "step";  // in the metadata of both
 
 int64_t AlignedBytes(const at::Tensor& tensor) {
   return (static_cast<int64_t>(tensor.nbytes()) + kAlignment - 1) / kAlignment * kAlignment;
@@ -191,18 +194,31 @@ void AsyncWriter::RunWithRetries(const Job& job) {
 
 Metadata AsyncWriter::MetadataAt(int64_t step) const {
   Metadata metadata = options_.model_metadata;
-  metadata["step"] = std::to_string(step);
+  metadata[kStep] = std::to_string(step);
   return metadata;
 }
 
 void AsyncWriter::SaveOnce(const Snapshot& snapshot) {
   snapshot.wait();
   const Checkpoint saved = store_.Publish(snapshot);
-  WriteSafetensors(store_.run_directory() / "model.safetensors", snapshot.model, MetadataAt(snapshot.step));
+  WriteSafetensors(store_.run_directory() / kModelFile, snapshot.model, MetadataAt(snapshot.step));
   if (!snapshot.average.empty()) {
-    WriteSafetensors(store_.run_directory() / "model_ema.safetensors", snapshot.average, MetadataAt(snapshot.step));
+    WriteSafetensors(store_.run_directory() / kAverageFile, snapshot.average, MetadataAt(snapshot.step));
   }
   store_.Prune(saved, options_.keep_checkpoints);
+}
+
+bool AsyncWriter::HasWeightsOf(int64_t step, bool has_average) const {
+  const auto is_of_step = [&](const char* name) {
+    try {
+      const data::SafetensorsFile file((store_.run_directory() / name).string());
+      const auto found = file.metadata().find(kStep);
+      return found != file.metadata().end() && found->second == std::to_string(step);
+    } catch (const DataError&) {  // missing, or no such file
+      return false;
+    }
+  };
+  return is_of_step(kModelFile) && (!has_average || is_of_step(kAverageFile));
 }
 
 double AsyncWriter::seconds_since_last_success() const {

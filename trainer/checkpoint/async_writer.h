@@ -64,6 +64,8 @@ class AsyncWriter {
   // Returns when everything is on the disk. Throws the error of a save that failed (StorageError).
   void Wait();
 
+  // Whether the files that Save leaves beside the checkpoints are of this step.
+  bool HasWeightsOf(int64_t step, bool has_average) const;
   // Seconds since the last Save that succeeded, or since construction (monotonic clock). SaveBest does not count.
   double seconds_since_last_success() const;
   // The step of that checkpoint; empty before the first.

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <utility>
 
-#include "data/formats/safetensors_file.h"
 #include "trainer/checkpoint/async_writer.h"
-#include "trainer/errors.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
@@ -69,20 +66,6 @@ void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update
     interval_.Note(SecondsAfter(last_), writer_->last_save_seconds());
   }
   phases_.Enter(Phase::kOther);
-}
-
-bool Saving::LacksWeightsOf(int64_t step, bool has_average) const {
-  const auto is_of_step = [step](const std::filesystem::path& path) {
-    try {
-      const data::SafetensorsFile file(path.string());
-      const auto found = file.metadata().find("step");
-      return found != file.metadata().end() && found->second == std::to_string(step);
-    } catch (const DataError&) {  // missing, or no such file
-      return false;
-    }
-  };
-  if (writer_ == nullptr || step == 0) return false;
-  return !is_of_step(parts_.files.model) || (has_average && !is_of_step(parts_.files.model_ema));
 }
 
 void Saving::SaveBest(int64_t step, const optim::WeightAverage* average) {

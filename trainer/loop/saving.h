@@ -61,7 +61,9 @@ class Saving {
   void Save(const Progress& progress, const optim::ParameterUpdate& update, const optim::WeightAverage* average);
   // Whether the weights beside the checkpoints are not those of `step`, that of the newest one: the run was killed
   // between the two.
-  bool LacksWeightsOf(int64_t step, bool has_average) const;
+  bool LacksWeightsOf(int64_t step, bool has_average) const {
+    return writer_ != nullptr && step > 0 && !writer_->HasWeightsOf(step, has_average);
+  }
   // Saves the current weights, or `average` if it is not null, as the best so far. Throws as Save does.
   void SaveBest(int64_t step, const optim::WeightAverage* average);
   // Waits until everything is on the disk. Throws StorageError.
