@@ -159,10 +159,10 @@ std::vector<Choice> Schedules() {
   return {{"poly", "a power of the remaining part of the run, down to --end_lr: --poly_power (1: a straight line)"},
           {"cosine", "half a cosine, down to --end_lr"},
           {"linear_cosine", "a line times a cosine, as in TensorFlow: --cosine_periods, --cosine_alpha, --cosine_beta"},
-          {"step", "multiplied by --lr_decay_factor every --lr_decay_epochs epochs, or at each of several epochs"},
-          {"exponential", "as step, but decaying smoothly at every step"},
           {"wsd",
            "warmup, stable, decay: the peak rate until a decay at the end, down to --end_lr: --wsd_decay, --wsd_form"},
+          {"step", "multiplied by --lr_decay_factor every --lr_decay_epochs epochs, or at each of several epochs"},
+          {"exponential", "as step, but decaying smoothly at every step"},
           {"constant", "the peak rate throughout"}};
 }
 

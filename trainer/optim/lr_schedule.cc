@@ -46,9 +46,9 @@ double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
     const double wave = (1 + std::cos(2 * std::numbers::pi * o.cosine_periods * progress)) / 2;
     return o.peak * ((o.cosine_alpha + 1 - progress) * wave + o.cosine_beta);
   }
+  if (o.name == "wsd") return o.end + (o.peak - o.end) * PartBeforeDecayEnds(o, s);
   if (o.name == "step") return o.peak * std::pow(o.decay_factor, DecaysDone(o.decay_steps, after));
   if (o.name == "exponential") return o.peak * std::pow(o.decay_factor, after / o.decay_steps.front());
-  if (o.name == "wsd") return o.end + (o.peak - o.end) * PartBeforeDecayEnds(o, s);
   if (o.name == "constant") return o.peak;
   throw std::invalid_argument("no learning rate schedule is called '" + o.name + "'");
 }
