@@ -50,7 +50,8 @@ class OpenTable {
   // A text in each line has no names of columns, whatever those of the training data are.
   static ColumnNames NamesFor(const std::string& path, const SentenceOptions& options) {
     if (TableFormatOf(path) == TableFormat::kLines) return {};
-    const bool several = options.target == SentenceTarget::kSeveral && options.label_separator.empty();
+    const bool several = options.target == SentenceTarget::kSeveral && options.label_separator.empty() &&
+                         options.label_column.find(',') != std::string::npos;
     return {options.text_column, options.pair_column, options.label_column, several};
   }
 
@@ -77,6 +78,17 @@ std::string LabelsIn(std::span<const std::string> cells, const TableColumns& col
   return labels;
 }
 
+// Without a separator, or a column for each label, the labels of a row are a list in JSON.
+void TakeLists(TableReader& reader, size_t place, const SentenceOptions& options) {
+  const bool only_lists = options.label_separator.empty();
+  if (only_lists && TableFormatOf(reader.name()) != TableFormat::kJsonLines) {
+    throw Error(ExitCode::kUsage, reader.name() + " does not say where the labels of a text are",
+                "give --label_separator for a column with several labels, or --label_column=A,B,C for a column of each "
+                "label; JSON lines may have lists of labels");
+  }
+  reader.TakeLists(place, only_lists ? kLabelSeparator : options.label_separator, only_lists);
+}
+
 void RequireSameKind(const OpenTable& table, const SentenceOptions& options, const std::string& path,
                      const std::string& columns) {
   const bool is_pair = table.columns().pair.has_value();
@@ -97,6 +109,8 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   if (columns.pair) selected.push_back(*columns.pair);
   if (columns.label && columns.labels.empty()) selected.push_back(*columns.label);
   const size_t first_label = selected.size() - (columns.label && columns.labels.empty() ? 1 : 0);
+  if (columns.label && columns.labels.empty() && options.target == SentenceTarget::kSeveral)
+    TakeLists(table.reader(), first_label, options);
   selected.insert(selected.end(), columns.labels.begin(), columns.labels.end());
   const bool has_groups = !options.group_column.empty() && columns.label;
   const size_t read = selected.size();

@@ -260,10 +260,35 @@ void TableReader::FillFromObject(std::string_view line, TableRow& row) const {
     std::string& cell = row.cells.emplace_back();
     const auto found = object.find(name);
     if (found == object.end() || found->is_null()) continue;
-    if (found->is_structured() && place < unread_) Fail(line_, "'" + name + "' is not a text or a number");
+    if (place == lists_ && (only_lists_ || found->is_array())) {
+      cell = JoinedList(name, *found);
+      continue;
+    }
+    if (found->is_structured() && place < unread_) {
+      Fail(line_, "'" + name + "' is not a text or a number",
+           found->is_array() ? "lists of labels are for --task=text_multilabel" : "");
+    }
     cell = found->is_string() ? found->get<std::string>() : found->dump();
     CheckCell(cell, place);
   }
+}
+
+std::string TableReader::JoinedList(const std::string& name, const nlohmann::json& list) const {
+  if (!list.is_array()) {
+    Fail(line_, "'" + name + "' is not a list of labels, as in [\"a\", \"b\"]",
+         "if a text holds several labels, say what is between them with --label_separator");
+  }
+  std::string joined;
+  for (const nlohmann::json& one : list) {
+    const std::string text = one.is_string() ? one.get<std::string>() : "";
+    if (text.empty() || text.find(separator_) != text.npos)
+      Fail(line_,
+           "'" + name + "' holds " + (one.is_string() ? "an empty label, or one with a separator" : "what is no text"),
+           "write a list of texts, as in [\"a\", \"b\"]");
+    joined += text + separator_;
+  }
+  CheckCell(joined, lists_);
+  return joined;
 }
 
 void TableReader::CheckCell(std::string_view cell, size_t place) const {

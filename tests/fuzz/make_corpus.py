@@ -398,6 +398,18 @@ def tables() -> None:
     write("table", "lines", b"\x03" + "one\n\nna\u00efve\ttwo\n".encode() + b"\xff\n")
 
 
+def words() -> None:
+    columns = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nabab VB O\n\n, , O\r\nna\u00efve\tJJ\tI-X\n"
+    objects = '{"tokens": ["EU", "abab", "a"], "tags": ["B-ORG", "O", "O"], "id": [{}]}\n\n{"tokens": [], "tags": []}\n'
+    for name, kind, row, content in (
+            ("conll", 0, 13, columns), ("conll-short-rows", 0, 1, "abba O\n" * 9), ("conll-unlabelled", 129, 9, columns),
+            ("conll-ragged", 0, 9, "a O\nb\n"), ("conll-nul", 0, 9, "a O\nb \0\n"), ("conll-invisible", 0, 9, "\u200b O\n"),
+            ("jsonl", 1, 9, objects), ("jsonl-unlabelled", 130, 0, objects), ("jsonl-uneven", 1, 9, '{"tokens": ["a"], "tags": []}'),
+            ("jsonl-numbers", 1, 9, '{"tokens": ["a"], "ner_tags": [3]}'), ("jsonl-deep", 1, 9, '{"tokens": ' + "[" * 4000),
+            ("text", 2, 9, "a\n"), ("text-unlabelled", 131, 2, " abab ab, EU\n\n\u00efb\n")):
+        write("words", name, bytes([kind, row]) + content.encode())
+
+
 def main() -> None:
     for name, content in jpegs().items():
         write("jpeg", name, bytes([0, 64, 128, 255, 0, 0, 0, 0]) + content)
@@ -414,6 +426,7 @@ def main() -> None:
     token_files()
     tokenizers()
     tables()
+    words()
 
 
 if __name__ == "__main__":

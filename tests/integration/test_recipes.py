@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import MAIN, ROOT, final_numbers, run
-from text_data import write_roberta_tokenizer
+from text_data import letters_of_bytes, write_roberta_tokenizer
 
 RECIPES = ROOT / "scripts" / "recipes"
 
@@ -52,6 +52,12 @@ TABLE = [
     Recipe("roberta_fast", 1, "text",
            {"global_batch_size": 2048, "grad_accum_steps": 32, "total_steps": 25_000},
            ADAM | {"optimizer": "adamw", "mask_prob": 0.3, "attention_dropout": 0.0, "unpad": True, "precision": "bf16"}),
+    # Half as many blocks, of two lines. The weights of the published model are 149,655,232.
+    Recipe("modernbert_base", 8, "modern_text",
+           {"global_batch_size": 4608, "grad_accum_steps": 6, "lr_peak": 8e-4, "warmup_steps": 3 * 10**9 // (4608 * 1024) + 1,
+            "total_steps": 1719 * 10**9 // (4608 * 1024) + 1, "parameters": 149_655_232},
+           {"optimizer": "stable_adamw", "adam_betas": [0.9, 0.98], "adam_eps": 1e-6, "weight_decay": 0.0125,
+            "lr_schedule": "constant", "mask_prob": 0.3, "attention_dropout": 0.0, "precision": "bf16", "clip_norm": 0.0}),
 ]
 
 # Fine-tuning on GLUE, as on fairseq's page. The steps of the schedule are those of the published data; the data here has
@@ -162,6 +168,7 @@ PUBLISHED = {
     "roberta_base_fairseq": ("256: 1e-4, 2,048: 5e-4, 8,192: 7e-4", "FusedAdam"),
     "roberta_large_aws": ("p3dn.24xlarge", "2 epochs", "24,000 updates", "FusedAdam"),
     "roberta_fast": ("2202.08005",),
+    "modernbert_base": ("2412.13663", "8 H100", "10,596 updates", "52,982 updates", "global_rope_theta 10000", "GLUE 88.4"),
     "roberta_sst2": ("20,935 updates", "94.8 (base), 96.4 (large)"),
     "roberta_mnli": ("123,873 updates", "87.6 (base), 90.2 (large)"),
     "roberta_rte": ("2,036 updates", "78.7 (base), 86.6 (large)"),
@@ -218,6 +225,28 @@ def text(module_dir) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def modern_text(text, module_dir) -> list[str]:
+    """The same tokens, of a tokenizer with ModernBERT's special ones."""
+    folder = module_dir / "modern_text"
+    folder.mkdir()
+    for name in ("train.idx", "train.bin"):
+        (folder / name).symlink_to(module_dir / "text" / name)
+    special = {"[UNK]": 50_280, "[CLS]": 50_281, "[SEP]": 50_282, "[PAD]": 50_283, "[MASK]": 50_284}
+    special |= {f"[unused{number}]": 50_285 + number for number in range(83)}
+    cls, sep, a, b = ({"SpecialToken" if name in special else "Sequence": {"id": name, "type_id": 0}}
+                      for name in ("[CLS]", "[SEP]", "A", "B"))
+    (folder / "tokenizer.json").write_text(json.dumps(
+        {"added_tokens": [{"id": number, "content": name, "special": True} for name, number in special.items()],
+         "normalizer": {"type": "NFC"},
+         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+         "post_processor": {"type": "TemplateProcessing", "single": [cls, a, sep], "pair": [cls, a, sep, b, sep],
+                            "special_tokens": {name: {"id": name, "ids": [special[name]], "tokens": [name]} for name in ("[CLS]", "[SEP]")}},
+         "model": {"type": "BPE", "vocab": {letter: number for number, letter in enumerate(letters_of_bytes())}, "merges": []}}),
+        encoding="utf-8")
+    return [f"--data_dir={folder}"]
+
+
+@pytest.fixture(scope="module")
 def sentences(module_dir) -> list[str]:
     """A table in GLUE's form, with a tokenizer beside it."""
     folder = module_dir / "sentences"
@@ -262,8 +291,8 @@ def test_the_recipe_of_160_gpus_is_the_command_of_the_post():
 
 
 def test_every_recipe_is_in_a_table():
-    """Except for those of the quick start, for photos and for clothes, which are our own and have only flags that exist."""
-    own = {"resnet50_digits", "resnet50_photos", "resnet18_fashion"}
+    """Except for those of the quick start, of photos, of clothes and of tags, which are our own and have only flags that exist."""
+    own = {"resnet50_digits", "resnet50_photos", "resnet18_fashion", "bert_tags"}
     assert {path.stem for path in RECIPES.glob("*.flags")} - {recipe.name for recipe in TABLE + GLUE_TABLE + IMAGE_TABLE} == own
     for name in own:
         run(f"--flagfile={RECIPES / name}.flags", "--data_dir=anywhere", "--print_config")

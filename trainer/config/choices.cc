@@ -118,6 +118,11 @@ const std::vector<OptimizerFacts>& Optimizers() {
        .flags = {"adam_betas", "adam_eps"},
        .rate = kAdamRate,
        .has_half_state = true},
+      {.name = "stable_adamw",
+       .description =
+           "adamw with each tensor's rate lowered where its gradient exceeds its average, in place of clipping",
+       .flags = {"adam_betas", "adam_eps"},
+       .rate = kAdamRate},
       {.name = "lars",
        .description = "SGD with layer-wise rates, for large batches",
        .flags = {"momentum", "nesterov", "lars_trust", "lars_clip"},
@@ -154,6 +159,8 @@ std::vector<Choice> Schedules() {
   return {{"poly", "a power of the remaining part of the run, down to --end_lr: --poly_power (1: a straight line)"},
           {"cosine", "half a cosine, down to --end_lr"},
           {"linear_cosine", "a line times a cosine, as in TensorFlow: --cosine_periods, --cosine_alpha, --cosine_beta"},
+          {"wsd",
+           "warmup, stable, decay: the peak rate until a decay at the end, down to --end_lr: --wsd_decay, --wsd_form"},
           {"step", "multiplied by --lr_decay_factor every --lr_decay_epochs epochs, or at each of several epochs"},
           {"exponential", "as step, but decaying smoothly at every step"},
           {"constant", "the peak rate throughout"}};

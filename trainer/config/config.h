@@ -107,7 +107,7 @@ struct BatchConfig {
 };
 
 struct OptimizerConfig {
-  std::string name = "sgd";           // sgd | adam | adamw | fairseq_adam | lars | lamb | rmsprop_tf
+  std::string name = "sgd";           // sgd | adam | adamw | fairseq_adam | stable_adamw | lars | lamb | rmsprop_tf
   std::optional<double> lr;           // peak; empty: DefaultLearningRate (resolve.h)
   double lr_base_batch = 0;           // > 0: the peak is multiplied by global batch / lr_base_batch …
   std::string lr_scaling = "linear";  // … or by its square root: linear | sqrt
@@ -140,7 +140,7 @@ struct OptimizerConfig {
 };
 
 struct ScheduleConfig {
-  std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | constant
+  std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | wsd | constant
   double warmup_epochs = 0;
   std::optional<int64_t> warmup_steps;
   double warmup_start_lr = 0;
@@ -150,6 +150,8 @@ struct ScheduleConfig {
   double end_lr = 0;
   double decay_factor = 0.1;
   std::vector<double> decay_epochs = {30};  // one number: the period; several: the epochs themselves
+  double wsd_decay = 0.1;                   // below 1 a part of the schedule, else steps
+  std::string wsd_form = "sqrt";            // sqrt | linear | cosine
   bool per_epoch = false;                   // the rate changes at the start of each epoch only
   bool through_warmup = false;              // the schedule counts from step 0 instead of the end of the warmup
   std::optional<int64_t> schedule_steps;

@@ -130,7 +130,7 @@ DTRAIN_FLAG(string, task, run.task, OneOf(TaskChoices()), "", "What the model le
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "With --mode=predict: folders of images or image files, separated by commas; or a safetensors file with "
             "the tensor images (normalised, N x 3 x H x W) or input_ids (N x T); or texts in FILE.tsv, FILE.csv, "
-            "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, a checkpoint or a file of weights.",
+            "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, as with --run_dir, a checkpoint or a file of weights.",
             .path = kRead)
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "With --mode=predict: FILE.csv or FILE.jsonl for the five most likely classes of each image, or the "
@@ -350,7 +350,7 @@ DTRAIN_FLAG(string, label_column, text.label_column, Anything(), "",
             "Column of the label, likewise; empty: found by its name.", .used_by = kSentences, .kept_with_weights = true)
 DTRAIN_FLAG(string, label_separator, text.label_separator, Anything(), "",
             "What is between the labels of a text in the column of labels; empty: --label_column names a column for each label, "
-            "with commas between them, which is 1 where the label holds, else 0.",
+            "with commas between them, which is 1 where the label holds, else 0; or JSON lines have lists of labels.",
             .used_by = kSeveralLabels, .kept_with_weights = true)
 DTRAIN_FLAG(double, label_threshold, text.label_threshold, Between(0.001, 0.999), "",
             "Probability from which a label is predicted, for metrics and predictions.", .used_by = kSeveralLabels,
@@ -433,7 +433,7 @@ DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "",
 DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf(OptimizerChoices()), "", "Optimizer.", .same_on_resume = true)
 DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "",
             "Peak learning rate; not given: 0.1 per 256 samples of the global batch for sgd, 0.001 for adam, adamw, "
-            "fairseq_adam and lamb. lars and rmsprop_tf require it.")
+            "fairseq_adam, stable_adamw and lamb. lars and rmsprop_tf require it.")
 DTRAIN_FLAG(double, lr_base_batch, optimizer.lr_base_batch, AtLeast(0), "samples",
             "Global batch size for which --lr is meant: the peak becomes lr x global batch / lr_base_batch; 0: no "
             "scaling.")
@@ -516,8 +516,13 @@ DTRAIN_FLAG(double, cosine_alpha, schedule.cosine_alpha, AtLeast(0), "",
             "linear_cosine: number added to the line that the cosine is multiplied by.")
 DTRAIN_FLAG(double, cosine_beta, schedule.cosine_beta, AtLeast(0), "",
             "linear_cosine: number added to the product; the last rate is about this part of the peak.")
+DTRAIN_FLAG(double, wsd_decay, schedule.wsd_decay, MoreThan(0), "",
+            "wsd: length of the decay that ends the schedule; below 1 a part of the schedule, else a number of steps.")
+DTRAIN_FLAG(string, wsd_form, schedule.wsd_form, OneOf("sqrt | linear | cosine"), "",
+            "wsd: how the rate decays with the part p of the decay that is done. sqrt: 1 - root of p, steep at first; "
+            "linear: 1 - p; cosine: half a cosine.")
 DTRAIN_FLAG(double, end_lr, schedule.end_lr, AtLeast(0), "",
-            "Absolute learning rate at the end of the poly and cosine schedules.")
+            "Absolute learning rate at the end of the poly, cosine and wsd schedules.")
 DTRAIN_FLAG(double, lr_decay_factor, schedule.decay_factor, MoreThan(0), "",
             "step, exponential: factor on the learning rate at each decay.")
 DTRAIN_FLAG(string, lr_decay_epochs, schedule.decay_epochs, MoreThan(0), "epochs",

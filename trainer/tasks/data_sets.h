@@ -39,6 +39,7 @@ struct DataSplit {
 struct DataSizes {
   int64_t num_classes = 0;  // outputs of the model, more than any label; for masked words the size of the vocabulary
   int64_t vocabulary = 0;   // of text: every token is below it, <mask> included; 0: unknown
+  std::optional<data::SpecialTokens> special = {};  // likewise: of its tokenizer, if that is known
 };
 
 struct DataSets : DataSizes {

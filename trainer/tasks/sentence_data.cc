@@ -25,14 +25,6 @@ namespace {
 
 constexpr char kSentenceFormat[] = "sentences";
 
-void RequireLabels(const config::Config& config, data::SentenceTarget target) {
-  const bool says_columns = config.text.label_column.find(',') != std::string::npos;
-  if (target != data::SentenceTarget::kSeveral || says_columns || !config.text.label_separator.empty()) return;
-  throw UsageError("--task=" + config.run.task + " does not know where the labels of a text are",
-                   "give --label_separator for a column with several labels, or --label_column=A,B,C for a column of "
-                   "each label");
-}
-
 void RequireSentences(const config::Config& config) {
   const config::DataConfig& data = config.data;
   const std::string format = FormatOf(data);
@@ -133,18 +125,6 @@ class SentenceOpener {
   int64_t vocabulary_ = 0;
 };
 
-// Ids of another tokenizer mean other words, mostly without being too large.
-void RequireTokenizerOfModel(const config::Config& config, const SentenceOpener& opener) {
-  const auto outline = weights::ReadOutline(config.model.init_weights);
-  const int64_t theirs = weights::TextOptionsOf(config, opener.vocabulary(), outline).shape.padding_id;
-  const int64_t ours = opener.format().special.pad;
-  if (ours == theirs) return;
-  throw UsageError("rows are filled up with token " + std::to_string(ours) +
-                       " by the data's tokenizer, and with token " + std::to_string(theirs) + " in " +
-                       config.model.init_weights,
-                   "put the tokenizer that came with the weights beside them");
-}
-
 }  // namespace
 
 data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::SentenceTarget target) {
@@ -177,7 +157,6 @@ void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
 
 DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget target, const data::Classes& known) {
   RequireSentences(config);
-  RequireLabels(config, target);
   data::SentenceOptions options = SentenceOptionsOf(config, target);
   if (config.run.mode == "train" && !config.model.init_weights.empty()) {
     if (const auto classifier =
@@ -190,7 +169,7 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   const auto open = [&](const std::string& name, SplitPart part) { return opener.Open(name, part); };
   OpenSplits(config, kSentenceFormat, open, sets);
   sets.vocabulary = opener.vocabulary();
-  if (!config.model.init_weights.empty()) RequireTokenizerOfModel(config, opener);
+  sets.special = opener.format().special;
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   sets.classes.pairs = opener.is_pair();
   sets.num_classes = target == data::SentenceTarget::kNumber ? 1 : sets.classes.count;
