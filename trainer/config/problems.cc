@@ -141,7 +141,8 @@ Rules ModeRules(const Config& config) {
        .expected = "FILE.safetensors, FILE.pt or a folder",
        .hint = exporting},
       {.flag = "data_dir",
-       .broken = !predicts && !exports && config.data.dir.empty() && config.data.format != "synthetic",
+       .broken = !predicts && !exports && config.data.dir.empty() && config.data.labels.empty() &&
+                 config.data.format != "synthetic",
        .expected = "a folder with data",
        .hint = "--data_format=synthetic needs none"},
   };
@@ -183,6 +184,16 @@ Rules DataRules(const Config& config) {
        .broken = splits.front().empty() || repeats,
        .expected = "one name, or different names with commas between them",
        .hint = "as in valid,test"},
+      {.flag = "labels",
+       .broken = !data.labels.empty() && data.format != "auto",
+       .expected = "no --data_format with it",
+       .hint = "the table names the images"},
+      {.flag = "image_column",
+       .broken = data.labels.empty() && !data.image_column.empty() && WasGiven(config, "image_column"),
+       .expected = "--labels=TABLE with it"},
+      {.flag = "split_column",
+       .broken = data.labels.empty() && !data.split_column.empty() && WasGiven(config, "split_column"),
+       .expected = "--labels=TABLE with it"},
       {.flag = "label_offset",
        .broken = data.label_offset != "auto" && !(offset && *offset >= 0 && *offset <= 1'000'000'000),
        .expected = "auto, or a whole number, 0 to 1000000000"},
@@ -380,9 +391,14 @@ Rules AverageAndSpikeRules(const Config& config) {
 
 Rules BinaryLossRules(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer;
-  const bool is_binary = optimizer.loss == "bce";
+  const bool is_binary = optimizer.loss == "bce",
+             is_of_numbers = optimizer.loss == "l2" || optimizer.loss == "smooth_l1";
   const std::string hint = "the cross entropy has no questions of single classes";
   return {
+      {.flag = "loss",
+       .broken = is_of_numbers && config.run.task != "auto" && !TaskHas(config.run.task, kNumbers),
+       .expected = "ce or bce for --task=" + config.run.task,
+       .hint = "it is a loss of numbers, as of --task=image_regression"},
       {.flag = "bce_threshold",
        .broken = !is_binary && optimizer.bce_threshold.has_value(),
        .expected = "--loss=bce with it",

@@ -54,8 +54,8 @@ std::unique_ptr<tasks::SampleResults> ObserveSamples(const config::Config& confi
   const tasks::TaskKind& kind = tasks::KindOf(config);
   tasks::Outcome outcome{.classes = kind.predicts_number() ? 0 : num_classes,
                          .several = kind.predicts_several(),
-                         .threshold = config.text.label_threshold};
-  if (!config.text.label_separator.empty()) outcome.separator = config.text.label_separator;
+                         .threshold = config.data.label_threshold};
+  if (!config.data.label_separator.empty()) outcome.separator = config.data.label_separator;
   auto results = std::make_unique<tasks::SampleResults>(set.words ? set.words->words() : set.source->size(), outcome,
                                                         task.device());
   if (task.ObserveOutputs([to = results.get()](const tasks::SampleOutputs& outputs) { to->Add(outputs); }))
