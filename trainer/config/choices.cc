@@ -73,10 +73,13 @@ std::vector<Choice> Erasings() {
 
 const std::vector<TaskFacts>& Tasks() {
   static const std::vector<TaskFacts> tasks = {
-      {"image_classification", "one of several classes for each image", kImages | kLabels | kClasses},
+      {"image_classification", "one of several classes for each image", kImages | kLabels | kClasses | kClassWeights},
+      {"image_multilabel", "any number of several labels for each image",
+       kImages | kLabels | kSeveralLabels | kClassWeights},
+      {"image_regression", "a number or several for each image", kImages | kLabels | kNumbers},
       {"masked_lm", "the masked words of texts", kText | kMaskedWords},
       {"text_classification", "one of several classes for each sentence or pair of sentences",
-       kText | kSentences | kLabels | kClasses},
+       kText | kSentences | kLabels | kClasses | kClassWeights},
       {"text_regression", "a number for each sentence or pair of sentences", kText | kSentences | kLabels},
       {"text_multilabel", "any number of several labels for each sentence or pair of sentences",
        kText | kSentences | kLabels | kSeveralLabels},
@@ -167,7 +170,10 @@ std::vector<Choice> Schedules() {
 }
 
 std::vector<Choice> Losses() {
-  return {{"ce", "cross entropy"}, {"bce", "binary cross entropy of each class by itself, averaged over the classes"}};
+  return {{"ce", "cross entropy"},
+          {"bce", "binary cross entropy of each class by itself, averaged over the classes"},
+          {"l2", "of numbers: half of the squared error"},
+          {"smooth_l1", "of numbers: likewise up to an error of 1, beyond it the error itself less a half"}};
 }
 
 std::vector<Choice> AverageStarts() {

@@ -123,7 +123,7 @@ class PredictionTable {
  public:
   // `labels` are empty for a regression. `several`: any number of them is predicted, as --label_threshold says.
   PredictionTable(bool is_csv, bool is_pair, std::vector<std::string> labels, const std::vector<std::string>& kept,
-                  bool several, const config::TextConfig& config)
+                  bool several, const config::DataConfig& config)
       : is_csv_(is_csv),
         is_pair_(is_pair),
         several_(several),
@@ -206,7 +206,7 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
       OpenTexts(config, weights, KindOf(config).ClassesOf(config, weights).pairs, data::SentenceTarget::kNone);
   const bool is_csv = config.run.output.ends_with(".csv");
   const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights), split.kept_columns,
-                              KindOf(config).predicts_several(), config.text);
+                              KindOf(config).predicts_several(), config.data);
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
     if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
     file.Append(table.Header());

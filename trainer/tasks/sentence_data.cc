@@ -9,7 +9,7 @@
 
 #include "data/count_of.h"
 #include "data/error.h"
-#include "data/sentences/labels.h"
+#include "data/formats/labels.h"
 #include "data/storage.h"
 #include "data/whole_number.h"
 #include "trainer/config/resolve.h"
@@ -34,10 +34,6 @@ void RequireSentences(const config::Config& config) {
                    "name a folder with " + data.train_split +
                        ".tsv, .csv, .jsonl or .conll, with folders of texts for each class, or with fairseq's "
                        "binarised sentences");
-}
-
-char DelimiterOf(const std::string& name) {
-  return name == "comma" ? ',' : name == "semicolon" ? ';' : name == "tab" ? '\t' : '\0';
 }
 
 std::vector<std::string> TokenizerPaths(const config::Config& config) {
@@ -131,14 +127,14 @@ data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::Sent
   return {.data_dir = config.data.dir,
           .text_column = config.text.text_column,
           .pair_column = config.text.pair_column,
-          .label_column = config.text.label_column,
+          .label_column = config.data.label_column,
           .target = target,
-          .label_separator = config.text.label_separator,
+          .label_separator = config.data.label_separator,
           .tokens_per_sample = config.text.tokens_per_sample,
           .tokenizer_paths = TokenizerPaths(config),
           .keep_texts = !config.run.predictions.empty(),
-          .group_column = config.text.group_column,
-          .csv_delimiter = DelimiterOf(config.text.csv_delimiter)};
+          .group_column = config.data.group_column,
+          .csv_delimiter = data::DelimiterNamed(config.data.csv_delimiter)};
 }
 
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
