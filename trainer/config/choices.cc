@@ -73,7 +73,7 @@ std::vector<Choice> Erasings() {
 
 const std::vector<TaskFacts>& Tasks() {
   static const std::vector<TaskFacts> tasks = {
-      {"image_classification", "one of several classes for each image", kImages | kLabels | kClasses},
+      {"image_classification", "one of several classes for each image", kImages | kLabels | kClasses | kTaught},
       {"masked_lm", "the masked words of texts", kText | kMaskedWords},
       {"text_classification", "one of several classes for each sentence or pair of sentences",
        kText | kSentences | kLabels | kClasses},
