@@ -5,7 +5,7 @@ import os
 import re
 import struct
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -144,6 +144,9 @@ IMAGE_TABLE = [
     image_recipe("efficientnet_b7", 24, 8, 300273, 0, 0.15, PLAIN, "step", micro_steps=2, size=600,
                  settings={"workers": 4}),
 ]
+DEIT = next(recipe for recipe in IMAGE_TABLE if recipe.name == "deit_small")
+IMAGE_TABLE.append(replace(DEIT, name="deit_small_distilled", data="imagenet_and_teacher", settings=DEIT.settings |
+                           {"model": "deit_small_distilled_patch16_224", "distill": "hard", "distill_weight": 0.5}))
 
 # Hardware, results and rates of other batches, as published: each is in the recipe's header.
 PUBLISHED = {
@@ -163,6 +166,7 @@ PUBLISHED = {
     "efficientnet_b4": ("8 A100 of 128", "82.85 % top-1; 331 images/s on an A100"),
     "efficientnet_b0_timm": ("2 GPUs of 384", "77.7 % top-1"),
     "deit_small": ("4 GPUs of 256", "79.9 % top-1, 95.0 % top-5", "72.2 %", "81.8 %", "5e-4 is for 512 images"),
+    "deit_small_distilled": ("4 GPUs of 256", "RegNetY-16GF of 82.9 %", "81.2 % top-1, 95.4 % top-5", "74.5 %", "83.4 %"),
     "vit_small_augreg": ("83.73 % top-1", "timm/vit_small_patch16_224.augreg_in21k", "steps_20k-lr_0.03-res_384"),
     "efficientnet_b7": ("1 to 3 p4d.24xlarge or 1 to 4 p3.8xlarge", "4 workers each"),
     "roberta_base_fairseq": ("256: 1e-4, 2,048: 5e-4, 8,192: 7e-4", "FusedAdam"),
@@ -191,6 +195,7 @@ PROXY_FLAGS = {"resnet50_256gpu": ("--lr=1", "--momentum=0.9", "--color_jitter=0
                "efficientnet_b4": ("--lr=0.0005", "--bn_momentum=0.1", "--epochs=5"),
                "efficientnet_b0_timm": ("--lr=0.0003",),
                "deit_small": ("--mixup=0", "--cutmix=0"), "vit_small_augreg": ("--max_steps=1000000", "--lr=0.01"),
+               "deit_small_distilled": ("--mixup=0", "--cutmix=0", "--distill=soft"),  # without a teacher
                "efficientnet_b7": ("--lr=0.005",)}
 
 
@@ -199,6 +204,12 @@ def imagenet() -> list[str]:
     """Synthetic data with as many samples. Its images are used as they are made, so a recipe's image settings show only
     in the plan."""
     return ["--data_format=synthetic"]
+
+
+@pytest.fixture(scope="module")
+def imagenet_and_teacher(imagenet, module_dir) -> list[str]:
+    run("--model=efficientnet_b0", "--image_size=32", "--batch_size=2", "--max_steps=1", *imagenet, f"--run_dir={module_dir / 'teacher'}")
+    return [*imagenet, f"--teacher={module_dir / 'teacher'}"]
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,8 @@ enum TaskTrait : unsigned {
   kClasses = 32,
   kSeveralLabels = 64,
   kClassWeights = 128,
-  kNumbers = 256
+  kNumbers = 256,
+  kTaught = 512
 };
 
 struct TaskFacts {

@@ -99,6 +99,14 @@ struct ModelConfig {
   bool activation_checkpointing = false;
 };
 
+struct TeacherConfig {
+  std::string weights;           // a file or folder; empty: there is no teacher
+  std::string model;             // empty: what the weights tell
+  std::string distill = "soft";  // soft | hard
+  double weight = 0.5;           // of the teacher's part of the loss
+  double temperature = 1;        // with soft
+};
+
 struct BatchConfig {
   std::optional<int64_t> batch_size;  // per device and micro-step
   std::optional<int64_t> global_batch_size;
@@ -236,6 +244,7 @@ struct Config {
   ImageConfig image;
   TextConfig text;
   ModelConfig model;
+  TeacherConfig teacher;
   BatchConfig batch;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;

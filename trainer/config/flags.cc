@@ -422,6 +422,20 @@ DTRAIN_FLAG(double, bn_eps, model.bn_eps, MoreThan(0), "",
 DTRAIN_FLAG(bool, activation_checkpointing, model.activation_checkpointing, Anything(), "",
             "Text: save memory by computing each layer's activations again in the backward pass.")
 
+DTRAIN_FLAG(string, teacher, teacher.weights, Anything(), "",
+            "Weights of a trained model whose predictions are learned beside the labels (distillation): a file, a folder, a run, "
+            "or a name, as for --init_weights. Its classes must be those of the data; it sees the same images, normalised and "
+            "resized as it was trained, and no checkpoint has it.", .own_to_each_rank = true, .path = kRead)
+DTRAIN_FLAG(string, teacher_model, teacher.model, Anything(), "",
+            "Its --model; empty: what the weights tell.")
+DTRAIN_FLAG(string, distill, teacher.distill, OneOf("soft | hard"), "",
+            "What is learned of --teacher. soft: its probabilities; hard: its likeliest class. A model with a second token "
+            "(deit_*_distilled_*) learns it with that token, and the labels with the other one.")
+DTRAIN_FLAG(double, distill_weight, teacher.weight, Between(0, 1), "",
+            "Weight of the teacher's part of the loss; that of the labels has the rest.")
+DTRAIN_FLAG(double, distill_temperature, teacher.temperature, MoreThan(0), "",
+            "With --distill=soft: what the logits of both are divided by. The greater, the more the unlikely classes count.")
+
 DTRAIN_FLAG(int64, batch_size, batch.batch_size, Between(1, 1'000'000), "samples",
             "Samples per device and micro-step; not given: derived from --global_batch_size, or 32. With "
             "--deterministic=elastic: the most that a shard may have, which changes no number.")
@@ -645,6 +659,7 @@ const std::vector<Section>& Sections() {
       {.name = "image", .title = "Images", .used_by = kImages},
       {.name = "text", .title = "Text", .used_by = kText},
       {.name = "model", .title = "Model"},
+      {.name = "teacher", .title = "A teacher", .used_by = kTaught},
       {.name = "batch", .title = "Batches and length"},
       {.name = "optimizer", .title = "Optimizer"},
       {.name = "schedule", .title = "Learning rate schedule"},

@@ -430,6 +430,25 @@ Rules ClassWeightRules(const Config& config) {
   };
 }
 
+Rules TeacherRules(const Config& config) {
+  const TeacherConfig &teacher = config.teacher, defaults;
+  const bool has_temperature = teacher.temperature != defaults.temperature;
+  Rules rules = {{.flag = "distill_temperature",
+                  .broken = !teacher.weights.empty() && teacher.distill == "hard" && has_temperature,
+                  .expected = "--distill=soft with it",
+                  .hint = "the likeliest class is the same at every temperature"}};
+  for (const auto& [flag, is_set] : {std::pair("teacher_model", !teacher.model.empty()),
+                                     {"distill", teacher.distill != defaults.distill},
+                                     {"distill_weight", teacher.weight != defaults.weight},
+                                     {"distill_temperature", has_temperature}}) {
+    rules.push_back({.flag = flag,
+                     .broken = teacher.weights.empty() && is_set,
+                     .expected = "--teacher with it",
+                     .hint = "without it nothing is learned but the labels"});
+  }
+  return rules;
+}
+
 Rules PrecisionRules(const Config& config) {
   const std::string &precision = config.precision.name, &optimizer = config.optimizer.name;
   const bool saves_memory = config.precision.memory_efficient_fp16;
@@ -488,7 +507,7 @@ Rules RankAndReportRules(const Config& config) {
 void CheckRules(const Config& config, List& problems) {
   for (const auto& rules_of :
        {ModeRules, RunRules, DataRules, TableRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules,
-        ScheduleRules, AverageAndSpikeRules, BinaryLossRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
+        ScheduleRules, AverageAndSpikeRules, BinaryLossRules, ClassWeightRules, TeacherRules, PrecisionRules, RankAndReportRules}) {
     for (const Rule& rule : rules_of(config)) {
       if (rule.broken) problems.push_back({.flag = rule.flag, .expected = rule.expected, .hint = rule.hint});
     }

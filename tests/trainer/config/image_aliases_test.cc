@@ -55,6 +55,14 @@ TEST(ImageAliases, TorchvisionsReference) {
              "--warmup_start_lr=0.005 --lr=0.5 --eval_image_size=192 --defaults_of=none");
 }
 
+TEST(ImageAliases, DeitsTeacher) {
+  ExpectSame(
+      "--distillation-type hard --teacher-path t.pth --distillation-alpha 0.4 --distillation-tau 3 --teacher-model "
+      "resnet50",
+      "--distill=hard --teacher=t.pth --distill_weight=0.4 --teacher_model=resnet50");
+  ExpectSame("--teacher-path t.pth --distillation-type=none", "");
+}
+
 // The command of the AWS walk-through of 256 GPUs.
 TEST(ImageAliases, TheScriptOfTheWalkThrough) {
   ExpectSame(
