@@ -41,7 +41,8 @@ const std::map<std::string, Made (*)(Groups, const Flags&)> kMakers = {
     {"fairseq_adam", MakeAdam},
     {"lars", Make<Lars>},
     {"lamb", Make<Lamb>},
-    {"rmsprop_tf", Make<RmspropTf>},
+    {"rmsprop_tf", Make<Rmsprop>},
+    {"rmsprop", Make<Rmsprop>},
 };
 
 }  // namespace
