@@ -178,6 +178,7 @@ std::vector<Choice> Formats() {
 
 bool HasSplit(const std::string& format, const std::string& data_dir, const std::string& split) {
   if (format == "sentences") return FindSentenceFiles(data_dir, split).has_value();
+  if (format == "text") return FindTextFile(data_dir, split).has_value();
   const Format* found = FindFormat(format);
   return found != nullptr && found->has(data_dir, split);
 }

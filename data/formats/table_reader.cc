@@ -84,7 +84,7 @@ std::optional<TableFormat> TableFormatOf(const std::string& file) {
   std::ranges::transform(path, path.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (path.ends_with(".tsv")) return TableFormat::kTsv;
   if (path.ends_with(".csv")) return TableFormat::kCsv;
-  if (path.ends_with(".jsonl")) return TableFormat::kJsonLines;
+  if (path.ends_with(".jsonl") || path.ends_with(".json")) return TableFormat::kJsonLines;
   if (path.ends_with(".txt")) return TableFormat::kLines;
   return std::nullopt;
 }

@@ -82,6 +82,8 @@ OPTIMIZERS = {
              lambda g: timm.optim.Lamb(g, lr=1e-4, eps=1e-3, betas=(0.8, 0.99), max_grad_norm=1.0)),
     "rmsprop_tf": (["--lr=0.0005", "--rmsprop_eps=0.01", "--rmsprop_alpha=0.8"], 0.1,
                    lambda g: timm.optim.RMSpropTF(g, lr=0.0005, alpha=0.8, eps=0.01, momentum=0.9)),
+    "rmsprop": (["--lr=0.0005", "--rmsprop_eps=1", "--rmsprop_alpha=0.8"], 0.1,
+                lambda g: torch.optim.RMSprop(g, lr=0.0005, alpha=0.8, eps=1, momentum=0.9)),
 }
 
 

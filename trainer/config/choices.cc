@@ -42,6 +42,7 @@ std::string DescribeCrop(const ImageConfig& image) {
 std::vector<Choice> DataFormats() {
   std::vector<Choice> list = data::Formats();
   list.insert(list.begin(), {"auto", "recognised from the contents of --data_dir"});
+  list.push_back({"text", "files of raw text for --task=masked_lm, with a tokenizer beside them or the weights"});
   list.push_back({"sentences", "sentences or pairs with labels: TSV, CSV, JSONL, or a folder of texts for each class"});
   list.push_back({"synthetic", "random samples, which need no files"});
   return list;
@@ -137,7 +138,8 @@ const std::vector<OptimizerFacts>& Optimizers() {
        .adapts_layers = true},
       {.name = "rmsprop_tf",
        .description = "TensorFlow's RMSProp, for EfficientNets",
-       .flags = {"momentum", "rmsprop_alpha", "rmsprop_eps"}}};
+       .flags = {"momentum", "rmsprop_alpha", "rmsprop_eps"}},
+      {.name = "rmsprop", .description = "PyTorch's RMSprop", .flags = {"momentum", "rmsprop_alpha", "rmsprop_eps"}}};
   return optimizers;
 }
 
@@ -178,6 +180,7 @@ std::vector<Choice> Losses() {
 
 std::vector<Choice> AverageStarts() {
   return {{"tensorflow", "(1 + n) / (10 + n)"},
+          {"nvidia", "n / (9 + n), as with its --use-ema"},
           {"timm", "1 - n^(-2/3), as with its --model-ema-warmup"},
           {"torchvision", "0, a copy of the weights, until the warmup of the rate has ended; then --ema_decay"},
           {"none", "0 at the first, then --ema_decay"}};

@@ -19,7 +19,7 @@ struct DataConfig {
   double label_threshold = 0.5;        // the probability from which one of several labels is decided for
   std::string group_column;            // empty: each row is its own group
   std::string csv_delimiter = "auto";  // auto | comma | semicolon | tab
-  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | sentences | safetensors | synthetic
+  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | text | sentences | safetensors | synthetic
   std::string format = "auto";
   std::string train_split = "train";
   std::string val_split = "val";  // one or several, separated by commas: ValSplits (resolve.h)
@@ -66,12 +66,13 @@ struct ImageConfig {
   int64_t erasing_count = 1;                                // rectangles of an image, at most
   double mixup = 0, cutmix = 0;                             // alpha; 0: off
   double mix_prob = 1, mix_switch_prob = 0.5;               // of a batch to be mixed at all, and then by CutMix
+  double mix_epochs = 0;                                    // after these, none is; 0: all are
 };
 
 struct TextConfig {
   int64_t tokens_per_sample = 512;        // at most in a block, the <s> in front included
   int64_t max_tokens = 0;                 // blocks × longest block, of a micro-batch; 0: no limit
-  std::string sample_break = "complete";  // complete | complete_doc | eos | none
+  std::string sample_break = "complete";  // complete | complete_doc | eos | none | joined | lines
   double mask_prob = 0.15;
   bool mask_whole_words = false;
   bool mask_special_tokens = false;
@@ -118,7 +119,8 @@ struct BatchConfig {
 };
 
 struct OptimizerConfig {
-  std::string name = "sgd";           // sgd | adam | adamw | fairseq_adam | stable_adamw | lars | lamb | rmsprop_tf
+  // sgd | adam | adamw | fairseq_adam | stable_adamw | lars | lamb | rmsprop_tf | rmsprop
+  std::string name = "sgd";
   std::optional<double> lr;           // peak; empty: DefaultLearningRate (resolve.h)
   double lr_base_batch = 0;           // > 0: the peak is multiplied by global batch / lr_base_batch …
   std::string lr_scaling = "linear";  // … or by its square root: linear | sqrt
@@ -145,7 +147,7 @@ struct OptimizerConfig {
   double label_smoothing = 0;
   double ema_decay = 0;                  // 0: no average
   int64_t ema_every = 1;                 // steps between two updates of the average
-  std::string ema_start = "tensorflow";  // tensorflow | timm | torchvision | none
+  std::string ema_start = "tensorflow";  // tensorflow | nvidia | timm | torchvision | none
   std::string ema_scaling = "none";      // none | torchvision
   std::string best_of = "auto";          // auto | raw
 };

@@ -342,6 +342,8 @@ DTRAIN_FLAG(double, mix_prob, image.mix_prob, Between(0, 1), "probability",
             "Probability that --mixup or --cutmix mixes a batch.")
 DTRAIN_FLAG(double, mix_switch_prob, image.mix_switch_prob, Between(0, 1), "probability",
             "Probability that CutMix mixes it, with both of them.")
+DTRAIN_FLAG(double, mix_epochs, image.mix_epochs, AtLeast(0), "epochs",
+            "Mix images in these first epochs only, so that the last ones train on images as they are; 0: in all.")
 
 DTRAIN_FLAG(int64, tokens_per_sample, text.tokens_per_sample, Between(2, 1 << 20), "tokens",
             "Greatest length of a block of text, including the <s> in front; longer blocks are left out. The default is "
@@ -349,9 +351,11 @@ DTRAIN_FLAG(int64, tokens_per_sample, text.tokens_per_sample, Between(2, 1 << 20
 DTRAIN_FLAG(int64, max_tokens, text.max_tokens, AtLeast(0), "tokens",
             "Greatest size of a batch on one device: its blocks times the longest of them. If --batch_size is given, "
             "both limits hold. 0: --batch_size alone decides.", .same_on_resume = true)
-DTRAIN_FLAG(string, sample_break, text.sample_break, OneOf("complete | complete_doc | eos | none"), "",
+DTRAIN_FLAG(string, sample_break, text.sample_break, OneOf("complete | complete_doc | eos | none | joined | lines"), "",
             "How text is cut into blocks. complete: as many whole lines as fit; complete_doc: the same, within one "
-            "document; eos: one line per block; none: pieces of the stream, regardless of lines.",
+            "document; eos: one line per block; none: pieces of the stream, regardless of lines. As transformers' run_mlm.py: "
+            "joined: lines between <s> and </s>, one after another, cut into pieces of whole length; lines (--line_by_line): one "
+            "line per block, whose end is cut if it is too long.",
             .used_by = kMaskedWords, .same_on_resume = true, .kept_with_weights = true)
 DTRAIN_FLAG(double, mask_prob, text.mask_prob, Inside(0, 1), "fraction of the tokens",
             "Share of a block's tokens that the model has to guess.", .used_by = kMaskedWords, .kept_with_weights = true)
@@ -458,13 +462,13 @@ DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "",
 DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf(OptimizerChoices()), "", "Optimizer.", .same_on_resume = true)
 DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "",
             "Peak learning rate; not given: 0.1 per 256 samples of the global batch for sgd, 0.001 for adam, adamw, "
-            "fairseq_adam, stable_adamw and lamb. lars and rmsprop_tf require it.")
+            "fairseq_adam, stable_adamw and lamb. lars, rmsprop_tf and rmsprop require it.")
 DTRAIN_FLAG(double, lr_base_batch, optimizer.lr_base_batch, AtLeast(0), "samples",
             "Global batch size for which --lr is meant: the peak becomes lr x global batch / lr_base_batch; 0: no "
             "scaling.")
 DTRAIN_FLAG(string, lr_scaling, optimizer.lr_scaling, OneOf("linear | sqrt"), "",
             "With --lr_base_batch: scale by global batch / lr_base_batch (linear) or by its square root (sqrt).")
-DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "", "Momentum of sgd, lars and rmsprop_tf.")
+DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "", "Momentum of sgd, lars, rmsprop_tf and rmsprop.")
 DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "", "Use Nesterov momentum with sgd and lars.")
 DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Below(1), "",
             "Adam and LAMB: decay rates of the averages of gradients and of squared gradients.")
@@ -475,9 +479,9 @@ DTRAIN_FLAG(double, lars_trust, optimizer.lars_trust, MoreThan(0), "",
 DTRAIN_FLAG(bool, lars_clip, optimizer.lars_clip, Anything(), "",
             "LARS: no layer's own rate exceeds the learning rate (LARC).")
 DTRAIN_FLAG(double, rmsprop_alpha, optimizer.rmsprop_alpha, Below(1), "",
-            "rmsprop_tf: decay rate of the average of squared gradients, which starts at 1.")
+            "rmsprop_tf, rmsprop: decay rate of the average of squared gradients, which starts at 1, and at 0 with rmsprop.")
 DTRAIN_FLAG(double, rmsprop_eps, optimizer.rmsprop_eps, AtLeast(0), "",
-            "rmsprop_tf: number added to the average of squares, under the square root.")
+            "rmsprop_tf: number added to the average of squares, under the square root; rmsprop: to the root.")
 DTRAIN_FLAG(double, backbone_lr_factor, optimizer.backbone_lr_factor, MoreThan(0), "",
             "Factor on the learning rate of everything but the classifier; 0.1 is usual with --init_weights.")
 DTRAIN_FLAG(double, layer_decay, optimizer.layer_decay, Limits({.minimum = 0, .maximum = 1, .minimum_excluded = true}), "",

@@ -42,7 +42,8 @@ const std::map<std::string, Made (*)(Groups, const Flags&)> kMakers = {
     {"stable_adamw", Make<StableAdamW>},
     {"lars", Make<Lars>},
     {"lamb", Make<Lamb>},
-    {"rmsprop_tf", Make<RmspropTf>},
+    {"rmsprop_tf", Make<Rmsprop>},
+    {"rmsprop", Make<Rmsprop>},
 };
 
 }  // namespace

@@ -223,18 +223,19 @@ class StableAdamW : public ScaledAdam {
   std::vector<at::Tensor> Factors(const GroupStep& step) const override;
 };
 
-// RMSprop as in TensorFlow, which recipes of image models from there assume, and in timm.optim.RMSpropTF: g +=
-// wd·w; s += (1 − α)(g² − s), with s = 1 at first; v = m·v + lr·g/√(s + ε); w −= v. PyTorch's RMSprop differs: its ε is
-// outside of the root, its s is 0 at first, and its v does not contain the learning rate. State:
-// `square_avg.<parameter>`, and `<parameter>`, its momentum, which is left out if momentum is 0.
-class RmspropTf : public Optimizer {
+// RMSprop. As in TensorFlow, which recipes of image models from there assume, and in timm.optim.RMSpropTF: g += wd·w;
+// s += (1 − α)(g² − s), with s = 1 at first; v = m·v + lr·g/√(s + ε); w −= v. With the name rmsprop as in
+// torch.optim.RMSprop: s is 0 at first, v = m·v + g/(√s + ε), and w −= lr·v. State: `square_avg.<parameter>`, and
+// `<parameter>`, its momentum, which is left out if momentum is 0.
+class Rmsprop : public Optimizer {
  public:
-  RmspropTf(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
+  Rmsprop(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
   void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:
   const config::OptimizerConfig config_;
+  const bool is_tensorflows_;
   std::vector<std::vector<at::Tensor>> square_average_, momentum_;  // by group
 };
 

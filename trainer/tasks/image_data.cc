@@ -259,7 +259,7 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
     const auto open = [&](const std::string& split, SplitPart part) { return opener.Open(split, part, sets); };
     OpenSplits(config, opener.format(), open, sets);
   }
-  if (sets.train) sets.train->collate = MixBatches(config);
+  if (sets.train) sets.train->collate = MixBatches(config, sets.train->source->size());
   RequireSizes(config, sets);
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   for (const DataSplit* split : AllSplits(sets)) {

@@ -10,6 +10,7 @@
 
 #include "data/count_of.h"
 #include "data/outputs.h"
+#include "data/sentences/sentence_tokenizer.h"
 #include "data/storage.h"
 #include "data/text/text_split.h"
 #include "models/registry.h"
@@ -25,6 +26,7 @@
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/tasks/open_splits.h"
 #include "trainer/tasks/predict_sentences.h"
+#include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/tasks/token_input.h"
 #include "trainer/weights/freeze.h"
@@ -34,6 +36,8 @@
 
 namespace dtrain::tasks {
 namespace {
+
+constexpr char kRawText[] = "text";
 
 void RequireShards(const config::Config& config, const std::string& format) {
   const std::string what = "--data_dir=" + config.data.dir + " names several folders, ";
@@ -46,11 +50,12 @@ void RequireShards(const config::Config& config, const std::string& format) {
 std::string RequireTokens(const config::Config& config) {
   const config::DataConfig& data = config.data;
   const std::string format = FormatOf(data);
-  if (format == "tokens" || format == "safetensors") return format;
+  if (format == "tokens" || format == "safetensors" || format == kRawText) return format;
   throw UsageError(
       "--task=masked_lm learns from tokens, but " +
           (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has others"),
-      "name a folder of token files (dtrain_data tokenize), a safetensors file with input_ids, or a table of "
+      "name a folder of token files (dtrain_data tokenize), of text (--data_format=text), a safetensors file with "
+      "input_ids, or a table of "
       "sentences with labels that is called train.tsv, train.csv or train.jsonl");
 }
 
@@ -70,6 +75,10 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
                             .mask_special_tokens = config.text.mask_special_tokens,
                             .vocab_size = config.text.vocab_size,
                             .seed = config.batch.seed};
+  if (format == kRawText) {
+    options.dictionary_dir = data::FindSentenceTokenizer(TokenizerPaths(config))->folder();
+    return options;
+  }
   if (options.vocab_size > 0 || data::HasDictionary(options.data_dir)) return options;
   // Rows of ids without a tokenizer: special tokens are those of the weights' one.
   const std::string& weights = config.model.init_weights;
@@ -182,6 +191,7 @@ class MaskedLmKind : public TaskKind {
   }
 
   void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override {
+    if (config.data.format == kRawText) return KeepSentenceTokenizer(TokenizerPaths(config), run_directory);
     KeepTokenizer(TextFolders(config.data.dir).front(), run_directory);
   }
 

@@ -36,14 +36,6 @@ void RequireSentences(const config::Config& config) {
                        "binarised sentences");
 }
 
-std::vector<std::string> TokenizerPaths(const config::Config& config) {
-  const std::string run = weights::RunOf(weights::NamedRun(config)).string();
-  const std::string binarised = config.data.dir + "/input0";  // where fairseq's binarised data has its dictionary
-  const std::string data = data::IsFolder(binarised) ? binarised : config.data.dir;
-  if (config.run.mode == "train") return {config.model.init_weights, data, run, config.run.dir};
-  return {config.model.init_weights, run, data};
-}
-
 // Opens the splits one after another; what the first one says of classes and pairs holds for the others.
 class SentenceOpener {
  public:
@@ -170,6 +162,14 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   sets.classes.pairs = opener.is_pair();
   sets.num_classes = target == data::SentenceTarget::kNumber ? 1 : sets.classes.count;
   return sets;
+}
+
+std::vector<std::string> TokenizerPaths(const config::Config& config) {
+  const std::string run = weights::RunOf(weights::NamedRun(config)).string();
+  const std::string binarised = config.data.dir + "/input0";  // where fairseq's binarised data has its dictionary
+  const std::string data = data::IsFolder(binarised) ? binarised : config.data.dir;
+  if (config.run.mode == "train") return {config.model.init_weights, data, run, config.run.dir};
+  return {config.model.init_weights, run, data};
 }
 
 bool HoldsSentences(const config::DataConfig& config) {
