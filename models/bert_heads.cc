@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "models/product.h"
+
 namespace dtrain::models {
 namespace {
 
@@ -23,7 +25,7 @@ at::Tensor WordScores(const at::Tensor& x_RH, const at::Tensor& words_VH, const 
   const int64_t missing = (columns_multiple - columns % columns_multiple) % columns_multiple;
   at::Tensor words = half_words == nullptr ? at::Tensor() : half_words->Rows(columns + missing);
   if (!words.defined()) words = WithRows(words_VH, missing, 0);
-  return at::linear(x_RH, words, WithRows(bias_V, missing, -std::numeric_limits<double>::infinity()));
+  return Product(x_RH, words, WithRows(bias_V, missing, -std::numeric_limits<double>::infinity()));
 }
 
 BertForMaskedLM::BertForMaskedLM(const char* backbone, const EncoderOptions& options, const WordHeadNames& names)
