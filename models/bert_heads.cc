@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "models/dropout.h"
 #include "models/product.h"
 
 namespace dtrain::models {
@@ -77,7 +78,7 @@ BertClassifier::BertClassifier(const char* backbone, const EncoderOptions& optio
 }
 
 at::Tensor BertClassifier::Classify(const at::Tensor& hidden_RH) {
-  const auto dropped = [this](const at::Tensor& x) { return at::dropout(x, dropout_, is_training()); };
+  const auto dropped = [this](const at::Tensor& x) { return Dropout(x, dropout_, is_training()); };
   if (form_.dense == nullptr) return output_(dropped(hidden_RH));
   const at::Tensor x_RH = form_.drops_input ? dropped(hidden_RH) : hidden_RH;
   return output_(dropped(form_.activation(dense_(x_RH))));
