@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command import MAIN, ROOT, final_numbers, run
+from command import ROOT, final_numbers, run
 from text_data import write_roberta_tokenizer
 
 RECIPES = ROOT / "scripts" / "recipes"
