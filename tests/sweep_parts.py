@@ -1,7 +1,6 @@
-"""What the tests of scripts/sweep.py share: its modules, and programs that play a training."""
+"""What the tests of scripts/sweep.py share: its modules."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +17,3 @@ from sweeps.space import read_space  # noqa: E402, F401
 from sweeps.study import Study  # noqa: E402, F401
 
 SPACE = "{metric: val_top1, flags: {momentum: [0.25, 0.5, 0.75]}}"
-
-
-def make_program(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o755)
-    return path

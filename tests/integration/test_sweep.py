@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from command import MAIN, ROOT, TINY, Background, environment, load_json, wait_until
-from sweep_parts import Command, Failure, Share, exit_code, make_program, read_space, script
+from command import MAIN, ROOT, TINY, Background, environment, load_json, make_program, wait_until
+from sweep_parts import Command, Failure, Share, exit_code, read_space, script
 from sweeps import machine
 
 SWEEP = ROOT / "scripts" / "sweep.py"

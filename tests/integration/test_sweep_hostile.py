@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from command import ROOT
-from sweep_parts import SPACE, Command, Share, Study, exit_code, make_program, read_space, script, shown
+from command import ROOT, make_program
+from sweep_parts import SPACE, Command, Share, Study, exit_code, read_space, script, shown
 from sweeps import results
 from sweeps.machine import quota
 from sweeps.points import Points
@@ -136,9 +136,10 @@ def test_files_of_trials_are_data_not_commands(tmp_path, capsys, monkeypatch):
     """Every file that a trial leaves is hostile. Each is tried with a trial that ends well and with one that runs out of
     memory."""
     monkeypatch.setattr(script, "POLL_SECONDS", 0.005)
-    program = make_program(tmp_path / "played", '#!/bin/bash\nfor word; do case $word in --run_dir=*) run=${word#*=} ;; --n=*) n=${word#*=} ;; esac; done\n'
-                       f'mkdir -p "$run"; for f in result.json error.json metrics.jsonl; do ln "{tmp_path}/$((n / 2))" "$run/$f"; done\n'
-                       f'head -c 2000 "{tmp_path}/$((n / 2))"; exit $((n % 2 * 7))\n')
+    program = make_program(tmp_path / "played",
+                           '#!/bin/bash\nfor word; do case $word in --run_dir=*) run=${word#*=} ;; --n=*) n=${word#*=} ;; esac; done\n'
+                           f'mkdir -p "$run"; for f in result.json error.json metrics.jsonl; do ln "{tmp_path}/$((n / 2))" "$run/$f"; done\n'
+                           f'head -c 2000 "{tmp_path}/$((n / 2))"; exit $((n % 2 * 7))\n')
     for number, content in enumerate(CORPUS):
         (tmp_path / str(number)).write_bytes(content)
     text = f"{{metric: val_top1, flags: {{n: [{', '.join(map(str, range(2 * len(CORPUS))))}]}}}}"
@@ -184,8 +185,9 @@ class Run:
     def finish(self, exit_code): print(self.summary, exit_code)
 def init(): return Run()
 """, encoding="utf-8")
-    program = make_program(tmp_path / "played", '#!/bin/bash\nrun=${1#*=}; mkdir -p "$run"; printf \'{"kind":"train","step":1,"loss":2}\\n\\xff\\n[]\\n'
-                       '{"kind":"val","step":1,"loss":3,"x":null}\\n{"ki\' >"$run/metrics.jsonl"; echo \'{"val_loss":3,"a":{}}\' >"$run/result.json"\n')
+    program = make_program(tmp_path / "played",
+                           '#!/bin/bash\nrun=${1#*=}; mkdir -p "$run"; printf \'{"kind":"train","step":1,"loss":2}\\n\\xff\\n[]\\n'
+                           '{"kind":"val","step":1,"loss":3,"x":null}\\n{"ki\' >"$run/metrics.jsonl"; echo \'{"val_loss":3,"a":{}}\' >"$run/result.json"\n')
     done = subprocess.run([sys.executable, ROOT / "scripts" / "sweeps" / "examples" / "wandb_trial.py", program], cwd=tmp_path, check=True,
                           env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["{'step': 1, 'loss': 2}", "{'step': 1, 'val_loss': 3}", "{'val_loss': 3} 0"]

@@ -8,7 +8,8 @@ import sqlite3
 
 import pytest
 
-from sweep_parts import SPACE, Command, Failure, Share, Study, exit_code, make_program, read_space, script
+from command import make_program
+from sweep_parts import SPACE, Command, Failure, Share, Study, exit_code, read_space, script
 from sweeps.journal import Journal, locked
 
 # A training that takes no time; --momentum is its result.
