@@ -326,6 +326,7 @@ Family ConvNextFamily() {
            .least_size = kSmallestSide,
            .config_fields = R"({"model_type": [")" + std::string(second ? "convnextv2" : "convnext") +
                             R"("], "depths": [[)" + blocks + R"(]], "hidden_sizes": [[)" + channels + "]]}",
+           .hugging_face_class = std::string(second ? "ConvNextV2" : "ConvNext") + "ForImageClassification",
            .make = make,
            .fits = [options](const WeightShapes& weights) { return FitsConvNext(options, weights); }});
     }

@@ -279,15 +279,17 @@ Model TransformerMember(const std::string& name, const VisionTransformerOptions&
     own.drop_path = given.drop_path.value_or(options.drop_path);
     return std::make_shared<VisionTransformer>(own);
   };
-  return {.name = name,
-          .description = "Vision transformer of " + std::to_string(options.layers) + " layers, " +
-                         std::to_string(options.width) + " wide, with patches of " + std::to_string(options.patch) +
-                         " pixels",
-          .image_size = options.grid * options.patch,
-          .size_multiple = options.patch,
-          .config_fields = TransformerFieldsOf(options),
-          .make = make,
-          .fits = [options](const WeightShapes& weights) { return FitsTransformer(options, weights); }};
+  return {
+      .name = name,
+      .description = "Vision transformer of " + std::to_string(options.layers) + " layers, " +
+                     std::to_string(options.width) + " wide, with patches of " + std::to_string(options.patch) +
+                     " pixels",
+      .image_size = options.grid * options.patch,
+      .size_multiple = options.patch,
+      .config_fields = TransformerFieldsOf(options),
+      .hugging_face_class = options.distilled ? "DeiTForImageClassificationWithTeacher" : "ViTForImageClassification",
+      .make = make,
+      .fits = [options](const WeightShapes& weights) { return FitsTransformer(options, weights); }};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "data/joined.h"
 #include "data/pipeline/size_schedule.h"
 #include "models/registry.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/config/config.h"
 #include "trainer/config/resolve.h"
@@ -16,6 +17,7 @@
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/predict_images.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/weights/foreign_network.h"
 #include "trainer/weights/freeze.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
@@ -75,8 +77,50 @@ nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes,
   return {{"architecture", model}, {"num_classes", num_classes}, {"pretrained_cfg", trained}};
 }
 
-// Writes the weights to --output: a file under the names of torchvision or timm, or a folder that timm loads. Throws
-// UsageError if --weights_naming is that of text, or if unknown weights were to be renamed.
+// Returns the preprocessor_config.json of the images in evaluation: the short side resized, then the centre.
+nlohmann::ordered_json ProcessorConfig(const config::ImageConfig& image) {
+  const int64_t side = config::EvalImageSize(image);
+  constexpr int kBilinear = 2, kBicubic = 3;  // Pillow's
+  return {{"image_processor_type", "BitImageProcessor"},
+          {"do_convert_rgb", true},
+          {"do_resize", true},
+          {"size", {{"shortest_edge", image.eval_resize > 0 ? image.eval_resize : config::DefaultEvalResize(side)}}},
+          {"resample", config::EvalInterpolation(image) == "bicubic" ? kBicubic : kBilinear},
+          {"do_center_crop", true},
+          {"crop_size", {{"height", side}, {"width", side}}},
+          {"do_rescale", true},
+          {"rescale_factor", 1.0 / 255},
+          {"do_normalize", true},
+          {"image_mean", image.mean},
+          {"image_std", image.std}};
+}
+
+// transformers' models have positions for images of one size alone, unless their caller asks for more.
+void RequireNativePositions(const models::Model& model, const config::ImageConfig& image) {
+  const int64_t side = config::EvalImageSize(image);
+  if (model.size_multiple == 1 || side == model.image_size) return;
+  throw UsageError("transformers' model has positions for images of " + std::to_string(model.image_size) +
+                       " pixels, and these weights are for images of " + std::to_string(side),
+                   "give --image_size=" + std::to_string(model.image_size) + ", or export with --weights_naming=timm");
+}
+
+// Writes the config.json and preprocessor_config.json of a folder for transformers.
+void BeginHuggingFaceFolder(const config::Config& config, const models::Model& model, const data::Classes& classes,
+                            int64_t num_classes) {
+  const std::filesystem::path folder = config.run.output;
+  nlohmann::ordered_json network = weights::HuggingFaceConfig(model);
+  for (int64_t label = 0; label < num_classes; ++label) {
+    const auto& names = classes.names;
+    const std::string name = names.empty() ? "LABEL_" + std::to_string(label) : names[static_cast<size_t>(label)];
+    network["id2label"][std::to_string(label)] = name;
+    network["label2id"][name] = label;
+  }
+  BeginExportFolder(folder, std::move(network));
+  checkpoint::WriteAtomically(folder / "preprocessor_config.json", ProcessorConfig(config.image).dump(2) + "\n");
+}
+
+// Writes the weights to --output: a file under the names of torchvision, timm or Hugging Face, or a folder that timm or
+// transformers loads. Throws UsageError if --weights_naming is that of text, or if unknown weights were to be renamed.
 void ExportImages(weights::TrainedWeights weights, const config::Config& config, bool to_file) {
   const std::filesystem::path path = config.run.output;
   const std::string naming = ImageNaming(config.model.weights_naming, to_file);
@@ -90,15 +134,21 @@ void ExportImages(weights::TrainedWeights weights, const config::Config& config,
                          (model == nullptr ? "this one" : model->name) + " whose names are known here",
                      "use timm, or leave it out");
   }
-  if (!to_file && naming != "timm") RefuseFolder(path);
+  const bool is_for_transformers = !to_file && naming == "hf";
+  if (!to_file && naming != "timm" && !is_for_transformers) RefuseFolder(path);
+  if (is_for_transformers) RequireNativePositions(*model, config.image);
   if (config.run.dry_run) return;
   checkpoint::Metadata metadata = {{"format", "pt"}, {kExportedBy, "dtrain"}};
   weights::AddTo(metadata, weights.classes);
   if (model != nullptr && model->name == config.model.name) weights::AddSettings(metadata, config);
   if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, kExportedBy);
   if (to_file) return checkpoint::WriteSafetensors(path, tensors, metadata);
-  BeginExportFolder(path, TimmConfig(model->name, weights::NumClassesOf(weights.tensors, model->name), weights.classes,
-                                     config.image));
+  const int64_t num_classes = weights::NumClassesOf(weights.tensors, model->name);
+  if (is_for_transformers) {
+    BeginHuggingFaceFolder(config, *model, weights.classes, num_classes);
+  } else {
+    BeginExportFolder(path, TimmConfig(model->name, num_classes, weights.classes, config.image));
+  }
   checkpoint::WriteSafetensors(path / "model.safetensors", tensors, metadata);
 }
 
