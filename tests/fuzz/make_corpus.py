@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Makes the seeds of the fuzz targets, tests/fuzz/corpus/TARGET/seed-NAME: small inputs of every kind that a parser
-knows.
+"""Makes the seeds of the fuzz targets, FOLDER/TARGET/NAME: small inputs of every kind that a parser knows.
 
-    .venv/bin/python tests/fuzz/make_corpus.py
+    .venv/bin/python tests/fuzz/make_corpus.py FOLDER
 
-Needs Pillow and torch (scripts/setup.sh --tests installs them). Inputs under other names are findings; they are kept.
-"""
+Needs Pillow and torch (scripts/setup.sh --tests installs them)."""
 
 import argparse
 import io
 import json
 import pickle
 import struct
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -19,14 +18,14 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-CORPUS = Path(__file__).resolve().parent / "corpus"
+FOLDER = Path(sys.argv[1])
 RECORDIO_MAGIC = 0xCED7230A
 
 
 def write(target: str, name: str, content: bytes) -> None:
-    folder = CORPUS / target
+    folder = FOLDER / target
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"seed-{name}").write_bytes(content)
+    (folder / name).write_bytes(content)
 
 
 def crc32c(data: bytes) -> int:

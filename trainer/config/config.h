@@ -141,7 +141,7 @@ struct OptimizerConfig {
   double spike_factor = 0;       // standard deviations; 0: losses are not watched
   std::string on_spike = "log";  // log | skip
   std::string loss = "ce";       // ce | bce | l2 | smooth_l1
-  std::optional<double> bce_threshold;
+  std::optional<double> bce_threshold = {};
   bool bce_sum = false;
   std::string class_weights = "none";  // none | inverse | sqrt | effective | the path of a file
   double label_smoothing = 0;
