@@ -123,8 +123,10 @@ std::vector<std::string> FitClassifier(const KnownHeads& classes, const models::
     return NamesIn(state, head);
   }
   const data::Classes &before = classes.of_weights, &now = classes.of_data;
-  if (before.names.empty() || now.names.empty() || before.names == now.names) return {};
-  const std::vector<int64_t> rows = RowsByName(before.names, now.names);
+  const bool are_same = before.names.empty() || now.names.empty() || before.names == now.names;
+  const std::vector<int64_t> rows = are_same ? std::vector<int64_t>() : RowsByName(before.names, now.names);
+  if (are_same || !rows.empty()) ChangeScale(before, now, head.module, weights);
+  if (are_same) return {};
   const std::string differ =
       "the given weights have the classes " + Describe(before) + "; this data has " + Describe(now);
   report::LogInfo(differ + (rows.empty() ? anew : ": the rows of " + head.module + " are put into its order"));
@@ -185,6 +187,23 @@ checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, co
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model) {
   const std::vector<int64_t> sizes = SizesOf(weights, models::ClassifierWeightName(model));
   return sizes.size() == 2 ? sizes[0] : 0;
+}
+
+void ChangeScale(const data::Classes& from, const data::Classes& to, const std::string& head,
+                 checkpoint::NamedTensors& weights) {
+  if (from.means == to.means && from.deviations == to.deviations) return;
+  const auto numbers = [](const std::vector<double>& values, double otherwise) {
+    return values.empty() ? at::full({1}, otherwise, at::kDouble) : at::tensor(values, at::kDouble);
+  };
+  const at::Tensor unit = numbers(to.deviations, 1), factor = numbers(from.deviations, 1) / unit;
+  const at::Tensor shift = (numbers(from.means, 0) - numbers(to.means, 0)) / unit;
+  for (auto& [name, tensor] : weights) {
+    const std::string layer = name.substr(0, name.rfind('.') + 1);
+    if (!name.starts_with(head + ".") || SizesOf(weights, layer + "weight").size() != 2) continue;  // a norm
+    const bool is_bias = tensor.dim() == 1;
+    const at::Tensor scaled = tensor.to(at::kDouble) * (is_bias ? factor : factor.unsqueeze(1));
+    tensor = (is_bias ? scaled + shift : scaled).to(tensor.scalar_type());
+  }
 }
 
 void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const config::ModelConfig& config,

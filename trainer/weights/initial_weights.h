@@ -29,6 +29,11 @@ checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, co
 // Returns the rows of the classifier in `weights`, or 0 if they have no classifier of `model`.
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model);
 
+// Lets weights of a model that predicts numbers, on the scale of `from` (data::Classes::means), predict them on that of
+// `to`: changes the layers of the module `head`.
+void ChangeScale(const data::Classes& from, const data::Classes& to, const std::string& head,
+                 checkpoint::NamedTensors& weights);
+
 // What is known of the classes where a training begins with given weights.
 struct KnownHeads {
   data::Classes of_weights, of_data;
@@ -40,7 +45,8 @@ struct KnownHeads {
 // the model as they are. Always throws UsageError if no tensor fits. `num_batches_tracked` may be missing, because
 // older files lack it.
 //
-// With `classes`, for training: if weights and data name the same classes, the classifier's rows follow the names. It
+// With `classes`, for training: if weights and data name the same classes, the classifier's rows follow the names, and
+// numbers that it predicts are put on the data's scale. It
 // keeps its random weights if it is missing, as in weights of another task or a backbone's, if it is for another number
 // of classes, or if these have other names. All of this is logged.
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,

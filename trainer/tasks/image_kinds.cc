@@ -1,4 +1,5 @@
-// --task=image_classification.
+#include "trainer/tasks/image_kinds.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -6,16 +7,17 @@
 
 #include "data/joined.h"
 #include "data/pipeline/size_schedule.h"
+#include "data/shown.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/config/config.h"
+#include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/export_files.h"
 #include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/predict_images.h"
-#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/freeze.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
@@ -55,10 +57,17 @@ const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const
   return model;
 }
 
+// What transformers calls a task of such labels.
+const char* ProblemType(data::LabelKind labels) {
+  if (labels == data::LabelKind::kClass) return "single_label_classification";
+  return labels == data::LabelKind::kSeveral ? "multi_label_classification" : "regression";
+}
+
 // Returns the config.json that timm expects beside weights, for example in a model's folder on the Hugging Face hub:
-// the architecture, the classes, and size, normalisation and crop of the images in evaluation.
+// the architecture, the classes, and size, normalisation and crop of the images in evaluation; for transformers, which
+// loads such folders, the kind of the labels.
 nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes, const data::Classes& classes,
-                                  const config::ImageConfig& image) {
+                                  data::LabelKind labels, const config::ImageConfig& image) {
   const int64_t side = config::EvalImageSize(image);
   const int64_t resize = image.eval_resize > 0 ? image.eval_resize : config::DefaultEvalResize(side);
   nlohmann::ordered_json trained = {
@@ -72,15 +81,24 @@ nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes,
       {"std", image.std},
   };
   if (!classes.names.empty()) trained["label_names"] = classes.names;
-  return {{"architecture", model}, {"num_classes", num_classes}, {"pretrained_cfg", trained}};
+  return {{"architecture", model},
+          {"num_classes", num_classes},
+          {"problem_type", ProblemType(labels)},
+          {"pretrained_cfg", trained}};
 }
 
 // Writes the weights to --output: a file under the names of torchvision or timm, or a folder that timm loads. Throws
-// UsageError if --weights_naming is that of text, or if unknown weights were to be renamed.
-void ExportImages(weights::TrainedWeights weights, const config::Config& config, bool to_file) {
+// UsageError if --weights_naming is that of text, or if unknown weights were to be renamed. Numbers that are predicted
+// are then those of the labels, for programs that know nothing of a scale.
+void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const config::Config& config,
+                  bool to_file) {
   const std::filesystem::path path = config.run.output;
   const std::string naming = ImageNaming(config.model.weights_naming, to_file);
   const models::Model* model = RecogniseAndRename(weights.tensors, naming, config);
+  if (model != nullptr) {
+    weights::ChangeScale(weights.classes, {}, models::ClassifierName(model->name), weights.tensors);
+    weights.classes.means = weights.classes.deviations = {};
+  }
   checkpoint::NamedTensors tensors = weights::InStateDictOrder(
       weights.tensors, model == nullptr ? "" : model->name);  // timm's order is that of torchvision's names
   const auto names_of = model == nullptr ? nullptr : models::FamilyOf(model->name).names_of;
@@ -98,7 +116,7 @@ void ExportImages(weights::TrainedWeights weights, const config::Config& config,
   if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, kExportedBy);
   if (to_file) return checkpoint::WriteSafetensors(path, tensors, metadata);
   BeginExportFolder(path, TimmConfig(model->name, weights::NumClassesOf(weights.tensors, model->name), weights.classes,
-                                     config.image));
+                                     labels, config.image));
   checkpoint::WriteSafetensors(path / "model.safetensors", tensors, metadata);
 }
 
@@ -134,61 +152,69 @@ void RequireClassesToMix(const config::ImageConfig& image, int64_t num_classes) 
                    "leave it out, or check the folders of --data_dir");
 }
 
-class ImageClassificationKind : public TaskKind {
- public:
-  const char* name() const override { return "image_classification"; }
-  bool Takes(const std::string& model) const override { return !models::ReadsText(model); }
-  std::string HeadName(const std::string& model) const override { return models::ClassifierName(model); }
-  SampleSize SizeOf(const config::Config& config) const override { return {"image_size", config.image.size}; }
-
-  DataSets OpenData(const config::Config& config, const data::Classes& known,
-                    data::SharedIndexes* indexes) const override {
-    return OpenImageSets(config, known, indexes);
-  }
-
-  data::Classes ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const override {
-    data::Classes classes = weights.classes;
-    if (classes.count == 0) classes.count = weights::NumClassesFor(config, weights);
-    return classes;
-  }
-
-  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
-                                 at::Device device) const override {
-    auto model = MakeModel(config, sizes.num_classes, device);
-    weights::Freeze(config.model, HeadName(config.model.name), *model);
-    return std::make_unique<ImageTask>(std::move(model), sizes.num_classes, config, device);
-  }
-
-  std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
-                                          const DataSizes& /*sizes*/, at::Device device) const override {
-    return std::make_unique<ImageTask>(MakeTrainedModel(config, weights, device),
-                                       weights::NumClassesFor(config, weights), config, device);
-  }
-
-  void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
-                        const DataSets& data) const override {
-    RequireClassesToMix(config.image, data.num_classes);
-    RequireValuesToNormalise(config, batch, data);
-  }
-
-  void Predict(const config::Config& config, at::Device device) const override {
-    WantsTensors(config) ? PredictPixels(config, device) : PredictImages(config, device);
-  }
-
-  void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override {
-    ExportImages(std::move(weights), config, to_file);
-  }
-
-  DataSizes BenchSizes(const config::Config& config) const override {
-    constexpr int64_t kImageNetClasses = 1000;
-    return {.num_classes = config.model.num_classes > 0 ? config.model.num_classes : kImageNetClasses};
-  }
-};
+// What all images have in common teaches nothing.
+void RequireDifferentNumbers(const DataSets& data) {
+  const std::vector<double>& deviations = data.classes.deviations;
+  const auto constant = std::ranges::find(deviations, 0.0);
+  if (constant == deviations.end()) return;
+  const auto column = static_cast<size_t>(constant - deviations.begin());
+  throw DataError("all images of split " + data.train->name + " have the same " + Shown(data.classes.names[column]) + ": " +
+                      config::ToText(data.classes.means[column]) + ", so that nothing is learned",
+                  "check the column of the labels (--label_column)");
+}
 
 }  // namespace
 
+bool ImageKind::Takes(const std::string& model) const { return !models::ReadsText(model); }
+
+std::string ImageKind::HeadName(const std::string& model) const { return models::ClassifierName(model); }
+
+DataSets ImageKind::OpenData(const config::Config& config, const data::Classes& known,
+                             data::SharedIndexes* indexes) const {
+  return OpenImageSets(config, labels_, known, indexes);
+}
+
+data::Classes ImageKind::ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const {
+  data::Classes classes = weights.classes;
+  if (classes.count == 0) classes.count = weights::NumClassesFor(config, weights);
+  return classes;
+}
+
+std::unique_ptr<Task> ImageKind::MakeTask(const config::Config& config, const DataSizes& sizes,
+                                          at::Device device) const {
+  auto model = MakeModel(config, sizes.num_classes, device);
+  weights::Freeze(config.model, HeadName(config.model.name), *model);
+  return TaskWith(std::move(model), sizes.num_classes, sizes.classes, config, device);
+}
+
+std::unique_ptr<Task> ImageKind::MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
+                                                   const DataSizes& /*sizes*/, at::Device device) const {
+  return TaskWith(MakeTrainedModel(config, weights, device), weights::NumClassesFor(config, weights), weights.classes,
+                  config, device);
+}
+
+void ImageKind::RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
+                                 const DataSets& data) const {
+  if (labels_ == data::LabelKind::kClass) RequireClassesToMix(config.image, data.num_classes);
+  if (labels_ == data::LabelKind::kNumbers) RequireDifferentNumbers(data);
+  RequireValuesToNormalise(config, batch, data);
+}
+
+void ImageKind::Predict(const config::Config& config, at::Device device) const {
+  WantsTensors(config) ? PredictPixels(config, device) : PredictImages(config, device);
+}
+
+void ImageKind::Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const {
+  ExportImages(std::move(weights), labels_, config, to_file);
+}
+
+DataSizes ImageKind::BenchSizes(const config::Config& config) const {
+  const int64_t otherwise = predicts_number() ? 1 : 1000;  // the classes of ImageNet
+  return {.num_classes = config.model.num_classes > 0 ? config.model.num_classes : otherwise};
+}
+
 const TaskKind& ImageClassification() {
-  static const ImageClassificationKind kind;
+  static const ImageKindOf<ImageClassificationTask> kind("image_classification", data::LabelKind::kClass);
   return kind;
 }
 
