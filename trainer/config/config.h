@@ -11,7 +11,14 @@
 namespace dtrain::config {
 
 struct DataConfig {
-  std::string dir;
+  std::string dir;     // empty with `labels`: the table's folder
+  std::string labels;  // a table with the labels of images; empty: they lie beside or in the images
+  // Names of columns, as of texts; empty: found by the names that data sets commonly use.
+  std::string image_column, label_column, split_column;
+  std::string label_separator;         // of several labels in a cell; empty: a column for each label
+  double label_threshold = 0.5;        // the probability from which one of several labels is decided for
+  std::string group_column;            // empty: each row is its own group
+  std::string csv_delimiter = "auto";  // auto | comma | semicolon | tab
   // auto | imagefolder | tfrecord | recordio | webdataset | tokens | sentences | safetensors | synthetic
   std::string format = "auto";
   std::string train_split = "train";
@@ -70,12 +77,8 @@ struct TextConfig {
   bool mask_special_tokens = false;
   int64_t vocab_size = 0;  // 0: that of the dictionary or the model's configuration
   bool unpad = false;
-  std::string text_column, pair_column, label_column;  // of sentences; empty: found by their names
-  std::string label_separator;                         // of several labels in a cell; empty: a column for each label
-  double label_threshold = 0.5;        // the probability from which one of several labels is decided for
-  std::string group_column;            // empty: each row is its own group
-  std::string csv_delimiter = "auto";  // auto | comma | semicolon | tab
-  std::string keep_columns = "all";    // all | none | names with commas between them
+  std::string text_column, pair_column;  // of sentences; empty: found by their names
+  std::string keep_columns = "all";      // all | none | names with commas between them
 };
 
 // What --model is for a task of text if nothing says more; its shape is told by --model_config or by weights.
@@ -127,7 +130,7 @@ struct OptimizerConfig {
   int64_t max_skipped_steps = 30;
   double spike_factor = 0;       // standard deviations; 0: losses are not watched
   std::string on_spike = "log";  // log | skip
-  std::string loss = "ce";       // ce | bce
+  std::string loss = "ce";       // ce | bce | l2 | smooth_l1
   std::optional<double> bce_threshold;
   bool bce_sum = false;
   std::string class_weights = "none";  // none | inverse | sqrt | effective | the path of a file

@@ -200,6 +200,32 @@ DTRAIN_FLAG(double, max_hours, run.max_hours, AtLeast(0), "hours",
 
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder with the data; for safetensors also a file.",
             .own_to_each_rank = true, .of_training = false, .path = kRead)
+DTRAIN_FLAG(string, labels, data.labels, Anything(), "",
+            "FILE.csv, FILE.tsv or FILE.jsonl that names images and their labels, an image a row, in place of folders of "
+            "classes. Names of images are paths below --data_dir or, without that, below the table's own folder.",
+            .used_by = kImages, .own_to_each_rank = true, .of_training = false, .path = kRead)
+DTRAIN_FLAG(string, image_column, data.image_column, Anything(), "",
+            "With --labels: column of the image's name, by its own name or its number from 0; empty: found by its name (image, "
+            "path, file, filename, image_path, file_name …).", .used_by = kImages, .kept_with_weights = true)
+DTRAIN_FLAG(string, label_column, data.label_column, Anything(), "",
+            "Column of the label in files of sentences and in --labels, likewise; empty: found by its name. Several with commas "
+            "between them for several labels or numbers.", .used_by = kSentences | kImages, .kept_with_weights = true)
+DTRAIN_FLAG(string, split_column, data.split_column, Anything(), "",
+            "With --labels: column that says which split an image is in (train, val, test …); empty: `split`, if there is one, "
+            "else all images are of the training split.", .used_by = kImages, .kept_with_weights = true)
+DTRAIN_FLAG(string, label_separator, data.label_separator, Anything(), "",
+            "What is between several labels in the column of labels; empty: --label_column names a column for each label, "
+            "with commas between them, which is 1 where the label holds, else 0.",
+            .used_by = kSeveralLabels, .kept_with_weights = true)
+DTRAIN_FLAG(double, label_threshold, data.label_threshold, Between(0.001, 0.999), "",
+            "Probability from which a label is predicted, for metrics and predictions.", .used_by = kSeveralLabels,
+            .kept_with_weights = true)
+DTRAIN_FLAG(string, group_column, data.group_column, Anything(), "",
+            "Column, by its name or its number: rows that have the same there are held out together. For whoever has several "
+            "texts of one author or photographs of one thing.", .used_by = kSentences | kImages, .same_on_resume = true)
+DTRAIN_FLAG(string, csv_delimiter, data.csv_delimiter, OneOf("auto | comma | semicolon | tab"), "",
+            "What separates the cells of .csv files; auto: what their first line has most of. For whoever has a table whose "
+            "names of columns contain such characters.", .used_by = kSentences | kImages, .of_training = false)
 DTRAIN_FLAG(string, data_format, data.format, OneOf(DataFormats()), "", "Format of the data.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "",
@@ -346,21 +372,6 @@ DTRAIN_FLAG(string, text_column, text.text_column, Anything(), "",
 DTRAIN_FLAG(string, text_pair_column, text.pair_column, Anything(), "",
             "Column of the second text of each pair, likewise; empty: found by its name, or there is none.",
             .used_by = kSentences, .kept_with_weights = true)
-DTRAIN_FLAG(string, label_column, text.label_column, Anything(), "",
-            "Column of the label, likewise; empty: found by its name.", .used_by = kSentences, .kept_with_weights = true)
-DTRAIN_FLAG(string, label_separator, text.label_separator, Anything(), "",
-            "What is between the labels of a text in the column of labels; empty: --label_column names a column for each label, "
-            "with commas between them, which is 1 where the label holds, else 0.",
-            .used_by = kSeveralLabels, .kept_with_weights = true)
-DTRAIN_FLAG(double, label_threshold, text.label_threshold, Between(0.001, 0.999), "",
-            "Probability from which a label is predicted, for metrics and predictions.", .used_by = kSeveralLabels,
-            .kept_with_weights = true)
-DTRAIN_FLAG(string, group_column, text.group_column, Anything(), "",
-            "Column, by its name or its number: rows that have the same there are held out together. For whoever has several "
-            "texts of one author or about one thing.", .used_by = kSentences, .same_on_resume = true)
-DTRAIN_FLAG(string, csv_delimiter, text.csv_delimiter, OneOf("auto | comma | semicolon | tab"), "",
-            "What separates the cells of .csv files; auto: what their first line has most of. For whoever has a table whose "
-            "names of columns contain such characters.", .used_by = kSentences, .of_training = false)
 DTRAIN_FLAG(string, keep_columns, text.keep_columns, Anything(), "",
             "With --mode=predict: which other columns of the table --output has, too: all, none, or names with commas between "
             "them. For whoever predicts for a table with large columns.", .used_by = kSentences, .of_training = false)
@@ -473,7 +484,8 @@ DTRAIN_FLAG(string, on_spike, optimizer.on_spike, OneOf("log | skip"), "",
             "With --spike_factor. log: a spike changes nothing; skip: its step is not applied.")
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
             "Share of the target that is spread evenly over all classes.", .used_by = kClasses)
-DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(Losses()), "", "Loss for images.", .used_by = kImages)
+DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(LossChoices()), "",
+            "Loss for images; if it is not given, bce for several labels and l2 for numbers.", .used_by = kImages)
 DTRAIN_FLAG(double, bce_threshold, optimizer.bce_threshold, Below(1), "",
             "With --loss=bce: targets above it, smoothed and mixed, become 1 and others 0, as by timm's "
             "--bce-target-thresh; not given: they stay.", .used_by = kImages)
@@ -482,7 +494,7 @@ DTRAIN_FLAG(bool, bce_sum, optimizer.bce_sum, Anything(), "",
 DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
             "Weights of the classes in the training loss, for data with unequal classes: none, inverse (1 / samples), "
             "sqrt (1 / root of samples), effective (their effective number, arXiv:1901.05555), or a file with a line "
-            "NAME,WEIGHT for each class.", .used_by = kClasses, .path = kRead)
+            "NAME,WEIGHT for each class. Of several labels: the weight of the images that have a label.", .used_by = kClassWeights, .path = kRead)
 DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
             "Keep an exponential moving average of the weights and evaluate it, too. This is the share of the "
             "average that each update keeps; --ema_start says how early ones begin. 0: no average.")

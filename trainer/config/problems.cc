@@ -141,7 +141,8 @@ Rules ModeRules(const Config& config) {
        .expected = "FILE.safetensors, FILE.pt or a folder",
        .hint = exporting},
       {.flag = "data_dir",
-       .broken = !predicts && !exports && config.data.dir.empty() && config.data.format != "synthetic",
+       .broken = !predicts && !exports && config.data.dir.empty() && config.data.labels.empty() &&
+                 config.data.format != "synthetic",
        .expected = "a folder with data",
        .hint = "--data_format=synthetic needs none"},
   };
@@ -183,6 +184,16 @@ Rules DataRules(const Config& config) {
        .broken = splits.front().empty() || repeats,
        .expected = "one name, or different names with commas between them",
        .hint = "as in valid,test"},
+      {.flag = "labels",
+       .broken = !data.labels.empty() && data.format != "auto",
+       .expected = "no --data_format with it",
+       .hint = "the table names the images"},
+      {.flag = "image_column",
+       .broken = data.labels.empty() && !data.image_column.empty() && WasGiven(config, "image_column"),
+       .expected = "--labels=TABLE with it"},
+      {.flag = "split_column",
+       .broken = data.labels.empty() && !data.split_column.empty() && WasGiven(config, "split_column"),
+       .expected = "--labels=TABLE with it"},
       {.flag = "label_offset",
        .broken = data.label_offset != "auto" && !(offset && *offset >= 0 && *offset <= 1'000'000'000),
        .expected = "auto, or a whole number, 0 to 1000000000"},
@@ -378,11 +389,19 @@ Rules AverageAndSpikeRules(const Config& config) {
   };
 }
 
-Rules BinaryLossRules(const Config& config) {
+Rules LossRules(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer;
-  const bool is_binary = optimizer.loss == "bce";
+  const bool is_binary = optimizer.loss == "bce", predicts_numbers = TaskHas(config.run.task, kNumbers);
+  const std::vector<std::string> losses = LossesOf(config.run.task);
   const std::string hint = "the cross entropy has no questions of single classes";
   return {
+      {.flag = "loss",
+       .broken = TaskHas(config.run.task, kImages) && std::ranges::find(losses, optimizer.loss) == losses.end(),
+       .expected = Joined(losses, " or ") + " with --task=" + config.run.task},
+      {.flag = "num_classes",
+       .broken = config.model.num_classes > 0 && predicts_numbers,
+       .expected = "0 with --task=" + config.run.task,
+       .hint = "the model has an output for each column of numbers"},
       {.flag = "bce_threshold",
        .broken = !is_binary && optimizer.bce_threshold.has_value(),
        .expected = "--loss=bce with it",
@@ -393,11 +412,12 @@ Rules BinaryLossRules(const Config& config) {
 Rules ClassWeightRules(const Config& config) {
   const std::string& weights = config.optimizer.class_weights;
   const bool mixes = config.image.mixup > 0 || config.image.cutmix > 0;
+  const bool is_of_classes = !TaskHas(config.run.task, kSeveralLabels);  // the weights of labels are for any targets
   const bool from_counts = weights == "inverse" || weights == "sqrt" || weights == "effective";
   return {
       {.flag = "class_weights", .broken = weights.empty(), .expected = "none, inverse, sqrt, effective or a file"},
       {.flag = "class_weights",
-       .broken = weights != "none" && (config.optimizer.loss != "ce" || mixes),
+       .broken = weights != "none" && is_of_classes && (config.optimizer.loss != "ce" || mixes),
        .expected = "--loss=ce without --mixup and --cutmix",
        .hint = "the weights are those of the cross entropy of single classes"},
       {.flag = "class_weights",
@@ -465,7 +485,7 @@ Rules RankAndReportRules(const Config& config) {
 void CheckRules(const Config& config, List& problems) {
   for (const auto& rules_of :
        {ModeRules, RunRules, DataRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules, ScheduleRules,
-        AverageAndSpikeRules, BinaryLossRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
+        AverageAndSpikeRules, LossRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
     for (const Rule& rule : rules_of(config)) {
       if (rule.broken) problems.push_back({.flag = rule.flag, .expected = rule.expected, .hint = rule.hint});
     }

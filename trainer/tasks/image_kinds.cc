@@ -1,6 +1,7 @@
 #include "trainer/tasks/image_kinds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -152,6 +153,26 @@ void RequireClassesToMix(const config::ImageConfig& image, int64_t num_classes) 
                    "leave it out, or check the folders of --data_dir");
 }
 
+// Numbers are on the scale of the training split, in other modes on that of the weights.
+void TakeScale(const data::Classes& known, DataSets& sets) {
+  std::vector<double>&means = sets.classes.means, &deviations = sets.classes.deviations;
+  means = known.means;
+  deviations = known.deviations;
+  if (!sets.train) return;
+  const data::RecordSource& source = *sets.train->source;
+  std::vector<float> numbers(static_cast<size_t>(source.num_targets()));
+  means = deviations = std::vector<double>(numbers.size(), 0.0);
+  for (int64_t image = 0; image < source.size(); ++image) {  // B. P. Welford (1962)
+    source.Targets(image, numbers);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const double difference = numbers[i] - means[i];
+      means[i] += difference / static_cast<double>(image + 1);
+      deviations[i] += difference * (numbers[i] - means[i]);
+    }
+  }
+  for (double& one : deviations) one = std::sqrt(one / static_cast<double>(source.size()));
+}
+
 // What all images have in common teaches nothing.
 void RequireDifferentNumbers(const DataSets& data) {
   const std::vector<double>& deviations = data.classes.deviations;
@@ -171,7 +192,15 @@ std::string ImageKind::HeadName(const std::string& model) const { return models:
 
 DataSets ImageKind::OpenData(const config::Config& config, const data::Classes& known,
                              data::SharedIndexes* indexes) const {
-  return OpenImageSets(config, labels_, known, indexes);
+  DataSets sets = OpenImageSets(config, known, indexes);
+  if (labels_ == data::LabelKind::kClass) return sets;
+  for (const DataSplit* split : AllSplits(sets)) {
+    if (split->source->num_targets() > 0) continue;
+    throw UsageError(std::string("--task=") + name_ + " needs a table of labels, but split " + split->name + " has none",
+                     "name it with --labels=FILE.csv");
+  }
+  if (labels_ == data::LabelKind::kNumbers) TakeScale(known, sets);
+  return sets;
 }
 
 data::Classes ImageKind::ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const {

@@ -26,8 +26,8 @@ namespace {
 constexpr char kSentenceFormat[] = "sentences";
 
 void RequireLabels(const config::Config& config, data::SentenceTarget target) {
-  const bool says_columns = config.text.label_column.find(',') != std::string::npos;
-  if (target != data::SentenceTarget::kSeveral || says_columns || !config.text.label_separator.empty()) return;
+  const bool says_columns = config.data.label_column.find(',') != std::string::npos;
+  if (target != data::SentenceTarget::kSeveral || says_columns || !config.data.label_separator.empty()) return;
   throw UsageError("--task=" + config.run.task + " does not know where the labels of a text are",
                    "give --label_separator for a column with several labels, or --label_column=A,B,C for a column of "
                    "each label");
@@ -151,14 +151,14 @@ data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::Sent
   return {.data_dir = config.data.dir,
           .text_column = config.text.text_column,
           .pair_column = config.text.pair_column,
-          .label_column = config.text.label_column,
+          .label_column = config.data.label_column,
           .target = target,
-          .label_separator = config.text.label_separator,
+          .label_separator = config.data.label_separator,
           .tokens_per_sample = config.text.tokens_per_sample,
           .tokenizer_paths = TokenizerPaths(config),
           .keep_texts = !config.run.predictions.empty(),
-          .group_column = config.text.group_column,
-          .csv_delimiter = DelimiterOf(config.text.csv_delimiter)};
+          .group_column = config.data.group_column,
+          .csv_delimiter = DelimiterOf(config.data.csv_delimiter)};
 }
 
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {

@@ -76,7 +76,7 @@ TEST(ImageTask, AFamilySaysWhetherItPoolsMaxima) {
 
 TEST(ImageTask, EveryLossIsAboveZero) {
   for (const std::string name : kTasks) {
-    for (const std::string& loss : config::FactsOfTask(name).losses) {
+    for (const std::string& loss : config::LossesOf(name)) {
       config::Config config = ConfigOf();
       config.optimizer.loss = loss;
       const auto task = TaskNamed(name, config);
