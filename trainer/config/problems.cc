@@ -396,7 +396,8 @@ Rules LossRules(const Config& config) {
   const std::string hint = "the cross entropy has no questions of single classes";
   return {
       {.flag = "loss",
-       .broken = TaskHas(config.run.task, kImages) && std::ranges::find(losses, optimizer.loss) == losses.end(),
+       .broken = TaskHas(config.run.task, kImages) && !losses.empty() &&
+                 std::ranges::find(losses, optimizer.loss) == losses.end(),
        .expected = Joined(losses, " or ") + " with --task=" + config.run.task},
       {.flag = "num_classes",
        .broken = config.model.num_classes > 0 && predicts_numbers,

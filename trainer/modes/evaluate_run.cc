@@ -1,4 +1,5 @@
 // --mode=eval: evaluates the weights of --init_weights, or of a run, on the validation split.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iterator>
