@@ -124,7 +124,8 @@ std::string SampleLines::JsonLine(const EvaluatedSample& sample) const {
     line["prediction"] = PredictionOf(sample);
     line["loss"] = Shortest(sample.loss);
     for (const Guess& guess : sample.guesses) {
-      line[of_each_ == "prediction_" ? "predictions" : "probabilities"][NameOf(guess.label)] = Shortest(guess.probability);
+      line[of_each_ == "prediction_" ? "predictions" : "probabilities"][NameOf(guess.label)] =
+          Shortest(guess.probability);
     }
   }
   return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -11,7 +11,7 @@
 namespace dtrain::report {
 
 struct Guess {
-  int64_t label = 0;  // from 0
+  int64_t label = 0;       // from 0
   double probability = 0;  // or the number that is predicted
 };
 

@@ -97,7 +97,8 @@ std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_
   std::vector<float> targets(static_cast<size_t>(source.num_targets()));
   for (int64_t i = 0; i < source.size(); ++i) {
     source.Targets(i, targets);
-    for (size_t label = 0; label < std::min(targets.size(), counts.size()); ++label) counts[label] += targets[label] > 0;
+    for (size_t label = 0; label < std::min(targets.size(), counts.size()); ++label)
+      counts[label] += targets[label] > 0;
     const int64_t label = source.Label(i);
     if (label >= 0 && label < num_classes) ++counts[static_cast<size_t>(label)];
   }

@@ -37,8 +37,8 @@ struct DataSplit {
 
 // What the data says of the sizes of a model, and of what its outputs mean.
 struct DataSizes {
-  int64_t num_classes = 0;  // outputs of the model, more than any label; for masked words the size of the vocabulary
-  int64_t vocabulary = 0;   // of text: every token is below it, <mask> included; 0: unknown
+  int64_t num_classes = 0;     // outputs of the model, more than any label; for masked words the size of the vocabulary
+  int64_t vocabulary = 0;      // of text: every token is below it, <mask> included; 0: unknown
   data::Classes classes = {};  // of the training split; in an evaluation, those that val was opened with
 };
 

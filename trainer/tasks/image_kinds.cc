@@ -91,8 +91,7 @@ nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes,
 // Writes the weights to --output: a file under the names of torchvision or timm, or a folder that timm loads. Throws
 // UsageError if --weights_naming is that of text, or if unknown weights were to be renamed. Numbers that are predicted
 // are then those of the labels, for programs that know nothing of a scale.
-void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const config::Config& config,
-                  bool to_file) {
+void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const config::Config& config, bool to_file) {
   const std::filesystem::path path = config.run.output;
   const std::string naming = ImageNaming(config.model.weights_naming, to_file);
   const models::Model* model = RecogniseAndRename(weights.tensors, naming, config);
@@ -179,8 +178,8 @@ void RequireDifferentNumbers(const DataSets& data) {
   const auto constant = std::ranges::find(deviations, 0.0);
   if (constant == deviations.end()) return;
   const auto column = static_cast<size_t>(constant - deviations.begin());
-  throw DataError("all images of split " + data.train->name + " have the same " + Shown(data.classes.names[column]) + ": " +
-                      config::ToText(data.classes.means[column]) + ", so that nothing is learned",
+  throw DataError("all images of split " + data.train->name + " have the same " + Shown(data.classes.names[column]) +
+                      ": " + config::ToText(data.classes.means[column]) + ", so that nothing is learned",
                   "check the column of the labels (--label_column)");
 }
 
@@ -196,8 +195,9 @@ DataSets ImageKind::OpenData(const config::Config& config, const data::Classes& 
   if (labels_ == data::LabelKind::kClass) return sets;
   for (const DataSplit* split : AllSplits(sets)) {
     if (split->source->num_targets() > 0) continue;
-    throw UsageError(std::string("--task=") + name_ + " needs a table of labels, but split " + split->name + " has none",
-                     "name it with --labels=FILE.csv");
+    throw UsageError(
+        std::string("--task=") + name_ + " needs a table of labels, but split " + split->name + " has none",
+        "name it with --labels=FILE.csv");
   }
   if (labels_ == data::LabelKind::kNumbers) TakeScale(known, sets);
   return sets;

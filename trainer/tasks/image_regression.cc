@@ -1,6 +1,6 @@
-// --task=image_regression: one number or several for each image. The model predicts them on a scale on which those of the
-// training set have the mean 0 and the standard deviation 1 (data::Classes::means), so that neither their unit nor a
-// column of large numbers decides how fast it learns. The loss is that of this scale; errors are in the labels' unit.
+// --task=image_regression: one number or several for each image. The model predicts them on a scale on which those of
+// the training set have the mean 0 and the standard deviation 1 (data::Classes::means), so that neither their unit nor
+// a column of large numbers decides how fast it learns. The loss is that of this scale; errors are in the labels' unit.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -18,7 +18,15 @@ namespace {
 
 // The sums of an evaluation for each number, of predictions p and labels y on the scale: there they are near 0 and 1,
 // so that differences of sums keep their digits.
-enum NumberSum { kAbsoluteErrors, kSquaredErrors, kPredictions, kLabelsSum, kSquaredPredictions, kSquaredLabels, kProducts };
+enum NumberSum {
+  kAbsoluteErrors,
+  kSquaredErrors,
+  kPredictions,
+  kLabelsSum,
+  kSquaredPredictions,
+  kSquaredLabels,
+  kProducts
+};
 constexpr int64_t kNumNumberSums = kProducts + 1;
 
 // Returns the sum of squared differences from the mean; 0 for values that are all the same, but for their rounding.
@@ -34,7 +42,8 @@ std::vector<std::string> MetricNames(const std::vector<std::string>& columns, in
   std::vector<std::string> names;
   for (size_t i = 0; i < static_cast<size_t>(numbers); ++i) {
     std::string name = i < columns.size() ? columns[i] : std::to_string(i);
-    std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+    std::ranges::replace_if(
+        name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
     names.push_back(std::ranges::find(names, name) == names.end() ? name : name + "_" + std::to_string(i));
   }
   return names;
@@ -107,7 +116,8 @@ report::Metrics ImageRegressionTask::OwnMetrics(const double* own, double images
     const double both = sum(kProducts) - sum(kPredictions) * sum(kLabelsSum) / images;
     const double unexplained = of_labels > 0 ? squared_errors / of_labels : squared_errors > 0 ? 1 : 0;
     const std::array<double, 4> values = {
-        unit * sum(kAbsoluteErrors) / images, unit * std::sqrt(squared_errors / images), images < 2 ? nan : 1 - unexplained,
+        unit * sum(kAbsoluteErrors) / images, unit * std::sqrt(squared_errors / images),
+        images < 2 ? nan : 1 - unexplained,
         of_labels > 0 && of_predictions > 0 ? both / std::sqrt(of_labels) / std::sqrt(of_predictions) : nan};
     for (size_t i = 0; i < of_all; ++i) {
       metrics[i].value += values[i] / static_cast<double>(outputs());

@@ -263,9 +263,8 @@ std::vector<int64_t> ImageClassificationTask::ConfusionsOf(const at::Tensor& sum
 }
 
 LossSums ImageTargetTask::Loss(const data::Batch& batch) {
-  const at::Tensor wanted = TrainingLabels(batch, kTargets).Mix([this](const at::Tensor& targets_NC) {
-    return Wanted(targets_NC);
-  });
+  const at::Tensor wanted =
+      TrainingLabels(batch, kTargets).Mix([this](const at::Tensor& targets_NC) { return Wanted(targets_NC); });
   return SumsOf(LossSum(TrainingOutputs(batch), wanted, /*training=*/true), batch.size());
 }
 

@@ -37,7 +37,8 @@ struct CriterionOptions {
   double label_smoothing;
   std::optional<double> bce_threshold;
   bool sums_classes;
-  // float32, one for each class, on the device; undefined: all are 1. Several labels: of the images that have the label.
+  // float32, one for each class, on the device; undefined: all are 1. Several labels: of the images that have the
+  // label.
   at::Tensor class_weights = {};
 };
 
@@ -81,8 +82,8 @@ class ImageTask : public Task {
     return true;
   }
 
-  // `images` are uint8 N×H×W×3 or normalised float32 N×3×H×W. Returns logits, or the numbers that are predicted, float32
-  // N×outputs on the device.
+  // `images` are uint8 N×H×W×3 or normalised float32 N×3×H×W. Returns logits, or the numbers that are predicted,
+  // float32 N×outputs on the device.
   at::Tensor Logits(const at::Tensor& images) { return Predicted(LogitsOfNormalised(Normalised(images))); }
   // Returns what the classifier sees, float32 N×NumFeatures() on the device.
   at::Tensor Features(const at::Tensor& images);

@@ -14,7 +14,8 @@ namespace dtrain::tasks {
 void PredictImages(const config::Config& config, at::Device device);
 
 // Reads the tensor `images` (float32 N×3×H×W, normalised) from the safetensors file --input, and writes `logits`
-// (float32 N×outputs; numbers in the labels' unit) to --output. Throws UsageError if --input is not a file, DataError if its tensors do not fit.
+// (float32 N×outputs; numbers in the labels' unit) to --output. Throws UsageError if --input is not a file, DataError
+// if its tensors do not fit.
 void PredictPixels(const config::Config& config, at::Device device);
 
 }  // namespace dtrain::tasks

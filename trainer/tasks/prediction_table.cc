@@ -51,7 +51,8 @@ std::string PredictionTable::PredictionOf(const float* number) const {
   for (size_t i = 0; i < names_.size(); ++i) {
     const bool is_number = !outcome_.has_classes();
     if (!is_number && static_cast<double>(number[i]) < outcome_.threshold) continue;
-    prediction += (prediction.empty() ? "" : outcome_.separator) + (is_number ? report::ShortestText(number[i]) : names_[i]);
+    prediction +=
+        (prediction.empty() ? "" : outcome_.separator) + (is_number ? report::ShortestText(number[i]) : names_[i]);
   }
   return prediction;
 }

@@ -36,8 +36,8 @@ class SampleResults {
  private:
   const Outcome outcome_;
   int64_t guesses_;  // of each sample
-  // float64, samples or words × (evaluated, class, loss, then class and probability of each guess; of several classes or
-  // of numbers what it should be, 1 or 0 or a number, and the probability or the number that is predicted)
+  // float64, samples or words × (evaluated, class, loss, then class and probability of each guess; of several classes
+  // or of numbers what it should be, 1 or 0 or a number, and the probability or the number that is predicted)
   at::Tensor table_;
 };
 

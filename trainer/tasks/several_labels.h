@@ -1,5 +1,6 @@
-// What the tasks with any number of several labels have in common, of texts and of images: their metrics, which are those
-// of scikit-learn. The F1 over all decisions and averaged over the labels, and the mean of the labels' average precisions.
+// What the tasks with any number of several labels have in common, of texts and of images: their metrics, which are
+// those of scikit-learn. The F1 over all decisions and averaged over the labels, and the mean of the labels' average
+// precisions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,9 +14,9 @@
 
 namespace dtrain::tasks {
 
-// The sums of an evaluation (task.h) begin with three counts for each label: decisions that were right, labels that were
-// decided for, labels that hold. Unless there are too many, places for each label of each sample follow, for logits and
-// then for targets, which are 1 or 2; so that the sum over the ranks is those of all samples.
+// The sums of an evaluation (task.h) begin with three counts for each label: decisions that were right, labels that
+// were decided for, labels that hold. Unless there are too many, places for each label of each sample follow, for
+// logits and then for targets, which are 1 or 2; so that the sum over the ranks is those of all samples.
 class SeveralLabels {
  public:
   // A label is decided for from the probability `threshold` on.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kListedClasses = 5;
 constexpr std::array<const char*, 6> kKeys = {"class_names", "num_classes", "label_offset",
-                                               "text_pairs",  "label_means", "label_deviations"};
+                                              "text_pairs",  "label_means", "label_deviations"};
 
 std::string NameOrNone(const std::vector<std::string>& names, size_t label) {
   return label < names.size() ? "'" + names[label] + "'" : "none";
@@ -64,7 +64,8 @@ data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& whe
     const nlohmann::json pairs = json.value("text_pairs", nlohmann::json());  // newer than the others
     if (!pairs.is_null()) classes.pairs = pairs.get<bool>();
     const bool fits = classes.names.empty() || classes.count == static_cast<int64_t>(classes.names.size());
-    for (const auto& [key, values] : {std::pair("label_means", &classes.means), std::pair("label_deviations", &classes.deviations)}) {
+    for (const auto& [key, values] :
+         {std::pair("label_means", &classes.means), std::pair("label_deviations", &classes.deviations)}) {
       const nlohmann::json numbers = json.value(key, nlohmann::json());
       if (!numbers.is_null()) *values = numbers.get<std::vector<double>>();
     }
@@ -104,9 +105,10 @@ void RequireSameNames(const data::Classes& checkpoint, const data::Classes& now)
   const std::vector<std::string>&before = checkpoint.names, &after = now.names;
   if (before == after && checkpoint.means == now.means && checkpoint.deviations == now.deviations) return;
   if (before == after) {
-    throw DataError("the numbers of the training split have changed since the checkpoint: other means or deviations",
-                    "the model predicts on their scale: go on with the same data, or begin another run with its weights "
-                    "(--init_weights=RUN_DIR/model.safetensors)");
+    throw DataError(
+        "the numbers of the training split have changed since the checkpoint: other means or deviations",
+        "the model predicts on their scale: go on with the same data, or begin another run with its weights "
+        "(--init_weights=RUN_DIR/model.safetensors)");
   }
   const auto label = static_cast<size_t>(std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first -
                                          before.begin());

@@ -16,8 +16,8 @@ nlohmann::json ToJson(const data::Classes& classes);
 data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& where);
 
 // Add and read the metadata of a safetensors file: class_names (a JSON list), num_classes, label_offset, text_pairs,
-// label_means and label_deviations if known. For files of other programs ClassesFrom takes the names in the id2label of their model's config, if it has
-// them; it throws StorageError if the metadata is damaged.
+// label_means and label_deviations if known. For files of other programs ClassesFrom takes the names in the id2label of
+// their model's config, if it has them; it throws StorageError if the metadata is damaged.
 void AddTo(checkpoint::Metadata& metadata, const data::Classes& classes);
 data::Classes ClassesFrom(const checkpoint::Metadata& metadata, const std::string& where);
 
