@@ -141,9 +141,9 @@ at::Tensor ImageTask::Features(const at::Tensor& images) {
   return model_->Features(normalised).to(at::kFloat);
 }
 
-at::Tensor ImageTask::TrainingOutputs(const data::Batch& batch) {
+at::Tensor ImageTask::TrainingImages(const data::Batch& batch) const {
   const at::Tensor images = Normalised(batch["images"]);
-  return LogitsOfNormalised(mixes() ? MixedImages(images, batch, mix_) : images);
+  return mixes() ? MixedImages(images, batch, mix_) : images;
 }
 
 MixedLabels ImageTask::TrainingLabels(const data::Batch& batch, const char* name) const {
@@ -168,8 +168,7 @@ data::Batch ImageTask::RandomBatch(int64_t samples) const {
 
 at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
   at::NoGradGuard no_grad;
-  at::Tensor images = Normalised(batch["images"]);
-  if (mixes()) images = MixedImages(images, batch, mix_);
+  const at::Tensor images = TrainingImages(batch);
   const auto of_channels = [](const std::vector<double>& values) {
     return at::tensor(values, at::kFloat).view({1, -1, 1, 1});
   };
@@ -186,7 +185,7 @@ ImageClassificationTask::ImageClassificationTask(std::shared_ptr<models::ImageMo
 
 LossSums ImageClassificationTask::Loss(const data::Batch& batch) {
   const MixedLabels mixed = TrainingLabels(batch, "labels");
-  const at::Tensor logits = TrainingOutputs(batch);
+  const at::Tensor logits = LogitsOfNormalised(TrainingImages(batch));
   LossSums sums = SumsOf(criterion_(logits, mixed, criterion_options_), batch.size());
   if (mixes()) return sums;
   const at::Tensor& weights = criterion_options_.class_weights;
@@ -211,7 +210,7 @@ int64_t ImageClassificationTask::num_evaluation_sums() const { return NumConfusi
 
 at::Tensor ImageClassificationTask::EvaluationSums(const data::Batch& batch) {
   const at::Tensor labels = batch["labels"].to(device(), /*non_blocking=*/true);
-  const at::Tensor logits = EvaluationOutputs(batch);
+  const at::Tensor logits = LogitsOfNormalised(Normalised(batch["images"]));
   Observe({batch["index"], logits, labels});
   const int64_t k = std::min<int64_t>(kTop5Classes, logits.size(1));
   const at::Tensor best = LikeliestClasses(logits, k);
@@ -265,12 +264,12 @@ std::vector<int64_t> ImageClassificationTask::ConfusionsOf(const at::Tensor& sum
 LossSums ImageTargetTask::Loss(const data::Batch& batch) {
   const at::Tensor wanted =
       TrainingLabels(batch, kTargets).Mix([this](const at::Tensor& targets_NC) { return Wanted(targets_NC); });
-  return SumsOf(LossSum(TrainingOutputs(batch), wanted, /*training=*/true), batch.size());
+  return SumsOf(LossSum(LogitsOfNormalised(TrainingImages(batch)), wanted, /*training=*/true), batch.size());
 }
 
 at::Tensor ImageTargetTask::EvaluationSums(const data::Batch& batch) {
   const at::Tensor targets = batch[kTargets].to(device(), /*non_blocking=*/true);
-  const at::Tensor outputs_NC = EvaluationOutputs(batch), wanted = Wanted(targets);
+  const at::Tensor outputs_NC = LogitsOfNormalised(Normalised(batch["images"])), wanted = Wanted(targets);
   Observe({batch["index"], Predicted(outputs_NC), targets});
   at::Tensor sums = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device()));
   sums[0] = LossSum(outputs_NC, wanted, /*training=*/false);

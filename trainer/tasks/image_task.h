@@ -97,22 +97,20 @@ class ImageTask : public Task {
   virtual at::Tensor Predicted(const at::Tensor& outputs_NC) const { return outputs_NC; }
 
   bool mixes() const { return mix_.enabled(); }
-  // Returns what the network computes for the images of a training batch, mixed as was drawn.
-  at::Tensor TrainingOutputs(const data::Batch& batch);
+  // Returns the images of a training batch in the form that the network takes, mixed as was drawn.
+  at::Tensor TrainingImages(const data::Batch& batch) const;
   // Returns the labels of a training batch, the tensor `name`, with the shares that were drawn.
   MixedLabels TrainingLabels(const data::Batch& batch, const char* name) const;
   LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
-  // Returns what the network computes for an evaluation batch.
-  at::Tensor EvaluationOutputs(const data::Batch& batch) { return LogitsOfNormalised(Normalised(batch["images"])); }
+  // Returns images in the form that the network takes.
+  at::Tensor Normalised(const at::Tensor& images) const;
+  // Returns what the network computes, float32.
+  at::Tensor LogitsOfNormalised(const at::Tensor& images);
   void Observe(const SampleOutputs& outputs) const {
     if (observer_) observer_(outputs);
   }
 
  private:
-  // Returns images in the form that the network takes.
-  at::Tensor Normalised(const at::Tensor& images) const;
-  at::Tensor LogitsOfNormalised(const at::Tensor& images);
-
   std::shared_ptr<models::ImageModel> model_;
   int64_t outputs_;
   const optim::Precision& precision_;
