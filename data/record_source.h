@@ -44,8 +44,6 @@ struct Classes {
   int64_t count = 0;                         // every label is below it; 0 if unknown
   std::optional<int64_t> label_offset = {};  // the number that the files give the first class; empty if unknown
   std::optional<bool> pairs = {};            // whether each sample is two texts; empty if unknown, or no text
-  // Of numbers to predict: a model's output is (number - mean) / deviation. Empty: it is the number itself.
-  std::vector<double> means = {}, deviations = {};
   bool operator==(const Classes&) const = default;
 };
 

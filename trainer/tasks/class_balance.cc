@@ -106,7 +106,7 @@ std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_
 }
 
 void SayClassBalance(const DataSets& sets) {
-  if (!sets.train || sets.classes.count == 0 || !sets.classes.means.empty()) return;
+  if (!sets.train || sets.classes.count == 0 || !sets.scale.means.empty()) return;
   if (sets.classes.count == 1 && sets.train->source->num_targets() == 0) {
     report::LogWarning(sets.train->name + ": all samples are of one class, so that nothing is learned");
     return;

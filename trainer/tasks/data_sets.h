@@ -14,6 +14,7 @@
 #include "data/sample_decoder.h"
 #include "data/sentences/sentence_split.h"
 #include "trainer/config/config.h"
+#include "trainer/weights/number_scale.h"
 
 namespace dtrain::tasks {
 
@@ -37,9 +38,10 @@ struct DataSplit {
 
 // What the data says of the sizes of a model, and of what its outputs mean.
 struct DataSizes {
-  int64_t num_classes = 0;     // outputs of the model, more than any label; for masked words the size of the vocabulary
-  int64_t vocabulary = 0;      // of text: every token is below it, <mask> included; 0: unknown
-  data::Classes classes = {};  // of the training split; in an evaluation, those that val was opened with
+  int64_t num_classes = 0;  // outputs of the model, more than any label; for masked words the size of the vocabulary
+  int64_t vocabulary = 0;   // of text: every token is below it, <mask> included; 0: unknown
+  weights::NumberScale scale = {};  // of numbers to predict; in an evaluation that of the weights counts
+  data::Classes classes = {};       // of the training split; in an evaluation, those that val was opened with
 };
 
 struct DataSets : DataSizes {

@@ -96,8 +96,8 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const
   const std::string naming = ImageNaming(config.model.weights_naming, to_file);
   const models::Model* model = RecogniseAndRename(weights.tensors, naming, config);
   if (model != nullptr) {
-    weights::ChangeScale(weights.classes, {}, models::ClassifierName(model->name), weights.tensors);
-    weights.classes.means = weights.classes.deviations = {};
+    weights::ChangeScale(weights.scale, {}, models::ClassifierName(model->name), weights.tensors);
+    weights.scale = {};
   }
   checkpoint::NamedTensors tensors = weights::InStateDictOrder(
       weights.tensors, model == nullptr ? "" : model->name);  // timm's order is that of torchvision's names
@@ -112,6 +112,7 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const
   if (config.run.dry_run) return;
   checkpoint::Metadata metadata = {{"format", "pt"}, {kExportedBy, "dtrain"}};
   weights::AddTo(metadata, weights.classes);
+  if (weights.scale != weights::NumberScale()) metadata[weights::kNumberScaleKey] = weights::ToText(weights.scale);
   if (model != nullptr && model->name == config.model.name) weights::AddSettings(metadata, config);
   if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, kExportedBy);
   if (to_file) return checkpoint::WriteSafetensors(path, tensors, metadata);
@@ -152,15 +153,9 @@ void RequireClassesToMix(const config::ImageConfig& image, int64_t num_classes) 
                    "leave it out, or check the folders of --data_dir");
 }
 
-// Numbers are on the scale of the training split, in other modes on that of the weights.
-void TakeScale(const data::Classes& known, DataSets& sets) {
-  std::vector<double>&means = sets.classes.means, &deviations = sets.classes.deviations;
-  means = known.means;
-  deviations = known.deviations;
-  if (!sets.train) return;
-  const data::RecordSource& source = *sets.train->source;
+weights::NumberScale ScaleOf(const data::RecordSource& source) {
   std::vector<float> numbers(static_cast<size_t>(source.num_targets()));
-  means = deviations = std::vector<double>(numbers.size(), 0.0);
+  std::vector<double> means(numbers.size()), deviations(numbers.size());
   for (int64_t image = 0; image < source.size(); ++image) {  // B. P. Welford (1962)
     source.Targets(image, numbers);
     for (size_t i = 0; i < numbers.size(); ++i) {
@@ -170,16 +165,17 @@ void TakeScale(const data::Classes& known, DataSets& sets) {
     }
   }
   for (double& one : deviations) one = std::sqrt(one / static_cast<double>(source.size()));
+  return {means, deviations};
 }
 
 // What all images have in common teaches nothing.
 void RequireDifferentNumbers(const DataSets& data) {
-  const std::vector<double>& deviations = data.classes.deviations;
+  const std::vector<double>& deviations = data.scale.deviations;
   const auto constant = std::ranges::find(deviations, 0.0);
   if (constant == deviations.end()) return;
   const auto column = static_cast<size_t>(constant - deviations.begin());
   throw DataError("all images of split " + data.train->name + " have the same " + Shown(data.classes.names[column]) +
-                      ": " + config::ToText(data.classes.means[column]) + ", so that nothing is learned",
+                      ": " + config::ToText(data.scale.means[column]) + ", so that nothing is learned",
                   "check the column of the labels (--label_column)");
 }
 
@@ -199,7 +195,7 @@ DataSets ImageKind::OpenData(const config::Config& config, const data::Classes& 
         std::string("--task=") + name_ + " needs a table of labels, but split " + split->name + " has none",
         "name it with --labels=FILE.csv");
   }
-  if (labels_ == data::LabelKind::kNumbers) TakeScale(known, sets);
+  if (labels_ == data::LabelKind::kNumbers && sets.train) sets.scale = ScaleOf(*sets.train->source);
   return sets;
 }
 
@@ -213,13 +209,14 @@ std::unique_ptr<Task> ImageKind::MakeTask(const config::Config& config, const Da
                                           at::Device device) const {
   auto model = MakeModel(config, sizes.num_classes, device);
   weights::Freeze(config.model, HeadName(config.model.name), *model);
-  return TaskWith(std::move(model), sizes.num_classes, sizes.classes, config, device);
+  return TaskWith(std::move(model), sizes, config, device);
 }
 
 std::unique_ptr<Task> ImageKind::MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
                                                    const DataSizes& /*sizes*/, at::Device device) const {
-  return TaskWith(MakeTrainedModel(config, weights, device), weights::NumClassesFor(config, weights), weights.classes,
-                  config, device);
+  const DataSizes known = {
+      .num_classes = weights::NumClassesFor(config, weights), .scale = weights.scale, .classes = weights.classes};
+  return TaskWith(MakeTrainedModel(config, weights, device), known, config, device);
 }
 
 void ImageKind::RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
@@ -227,6 +224,16 @@ void ImageKind::RequireLearnable(const config::Config& config, const config::Bat
   if (labels_ == data::LabelKind::kClass) RequireClassesToMix(config.image, data.num_classes);
   if (labels_ == data::LabelKind::kNumbers) RequireDifferentNumbers(data);
   RequireValuesToNormalise(config, batch, data);
+}
+
+nlohmann::json ImageKind::Identity(const config::Config& /*config*/, const DataSets& data) const {
+  if (!predicts_number()) return nlohmann::json::object();
+  return {{weights::kNumberScaleKey, nlohmann::json::parse(weights::ToText(data.scale))}};
+}
+
+void ImageKind::AddMetadata(checkpoint::Metadata& metadata, const config::Config& /*config*/,
+                            const DataSets& data) const {
+  if (predicts_number()) metadata[weights::kNumberScaleKey] = weights::ToText(data.scale);
 }
 
 void ImageKind::Predict(const config::Config& config, at::Device device) const {

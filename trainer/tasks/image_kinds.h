@@ -28,33 +28,33 @@ class ImageKind : public TaskKind {
                                           const DataSizes& sizes, at::Device device) const override;
   void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
                         const DataSets& data) const override;
+  nlohmann::json Identity(const config::Config& config, const DataSets& data) const override;
+  void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override;
   void Predict(const config::Config& config, at::Device device) const override;
   void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override;
   DataSizes BenchSizes(const config::Config& config) const override;
 
  protected:
   ImageKind(const char* name, data::LabelKind labels) : name_(name), labels_(labels) {}
-  // `classes` are the names of the outputs, and what numbers are measured in, as far as they are known.
-  virtual std::unique_ptr<Task> TaskWith(std::shared_ptr<models::ImageModel> model, int64_t outputs,
-                                         const data::Classes& classes, const config::Config& config,
-                                         at::Device device) const = 0;
+  // `sizes` are those of the model, with names and scale of the outputs as far as they are known.
+  virtual std::unique_ptr<Task> TaskWith(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
+                                         const config::Config& config, at::Device device) const = 0;
 
  private:
   const char* const name_;
   const data::LabelKind labels_;
 };
 
-// Of tasks that need no classes.
+// Of tasks that need only the number of outputs.
 template <typename TaskType>
 class ImageKindOf : public ImageKind {
  public:
   ImageKindOf(const char* name, data::LabelKind labels) : ImageKind(name, labels) {}
 
  protected:
-  std::unique_ptr<Task> TaskWith(std::shared_ptr<models::ImageModel> model, int64_t outputs,
-                                 const data::Classes& /*classes*/, const config::Config& config,
-                                 at::Device device) const override {
-    return std::make_unique<TaskType>(std::move(model), outputs, config, device);
+  std::unique_ptr<Task> TaskWith(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
+                                 const config::Config& config, at::Device device) const override {
+    return std::make_unique<TaskType>(std::move(model), sizes.num_classes, config, device);
   }
 };
 

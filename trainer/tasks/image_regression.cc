@@ -1,5 +1,5 @@
 // --task=image_regression: one number or several for each image. The model predicts them on a scale on which those of
-// the training set have the mean 0 and the standard deviation 1 (data::Classes::means), so that neither their unit nor
+// the training set have the mean 0 and the standard deviation 1 (weights::NumberScale), so that neither their unit nor
 // a column of large numbers decides how fast it learns. The loss is that of this scale; errors are in the labels' unit.
 #include <ATen/ATen.h>
 
@@ -51,13 +51,12 @@ std::vector<std::string> MetricNames(const std::vector<std::string>& columns, in
 
 class ImageRegressionTask : public ImageTargetTask {
  public:
-  ImageRegressionTask(std::shared_ptr<models::ImageModel> model, int64_t numbers, const data::Classes& classes,
-                      const config::Config& config, at::Device device)
-      : ImageTargetTask(std::move(model), numbers, config, device),
-        names_(MetricNames(classes.names, numbers)),
-        deviations_(classes.deviations.empty() ? std::vector<double>(static_cast<size_t>(numbers), 1)
-                                               : classes.deviations),
-        mean_C_(OnDevice(classes.means.empty() ? std::vector<double>(deviations_.size(), 0) : classes.means)),
+  ImageRegressionTask(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes, const config::Config& config,
+                      at::Device device)
+      : ImageTargetTask(std::move(model), sizes.num_classes, config, device),
+        names_(MetricNames(sizes.classes.names, sizes.num_classes)),
+        deviations_(ValuesOr(sizes.scale.deviations, 1)),
+        mean_C_(OnDevice(ValuesOr(sizes.scale.means, 0))),
         deviation_C_(OnDevice(deviations_)),
         is_smooth_(config.optimizer.loss == "smooth_l1") {}
 
@@ -89,6 +88,9 @@ class ImageRegressionTask : public ImageTargetTask {
   report::Metrics OwnMetrics(const double* own, double images) const override;
 
  private:
+  std::vector<double> ValuesOr(const std::vector<double>& values, double otherwise) const {
+    return values.empty() ? std::vector<double>(static_cast<size_t>(outputs()), otherwise) : values;
+  }
   at::Tensor OnDevice(const std::vector<double>& values) const { return at::tensor(values, at::kDouble).to(device()); }
 
   const std::vector<std::string> names_;
@@ -134,10 +136,9 @@ class ImageRegressionKind : public ImageKind {
   ImageRegressionKind() : ImageKind("image_regression", data::LabelKind::kNumbers) {}
 
  protected:
-  std::unique_ptr<Task> TaskWith(std::shared_ptr<models::ImageModel> model, int64_t outputs,
-                                 const data::Classes& classes, const config::Config& config,
-                                 at::Device device) const override {
-    return std::make_unique<ImageRegressionTask>(std::move(model), outputs, classes, config, device);
+  std::unique_ptr<Task> TaskWith(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
+                                 const config::Config& config, at::Device device) const override {
+    return std::make_unique<ImageRegressionTask>(std::move(model), sizes, config, device);
   }
 };
 

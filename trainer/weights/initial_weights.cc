@@ -125,13 +125,15 @@ std::vector<std::string> FitClassifier(const KnownHeads& classes, const models::
   const data::Classes &before = classes.of_weights, &now = classes.of_data;
   const bool are_same = before.names.empty() || now.names.empty() || before.names == now.names;
   const std::vector<int64_t> rows = are_same ? std::vector<int64_t>() : RowsByName(before.names, now.names);
-  if (are_same || !rows.empty()) ChangeScale(before, now, head.module, weights);
+  if (are_same) ChangeScale(classes.scale_of_weights, classes.scale_of_data, head.module, weights);
   if (are_same) return {};
   const std::string differ =
       "the given weights have the classes " + Describe(before) + "; this data has " + Describe(now);
   report::LogInfo(differ + (rows.empty() ? anew : ": the rows of " + head.module + " are put into its order"));
   if (rows.empty()) return NamesIn(state, head);
+  ChangeScale(classes.scale_of_weights, {}, head.module, weights);
   PutInOrder(rows, head, weights);
+  ChangeScale({}, classes.scale_of_data, head.module, weights);
   return {};
 }
 
@@ -189,23 +191,6 @@ int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string&
   return sizes.size() == 2 ? sizes[0] : 0;
 }
 
-void ChangeScale(const data::Classes& from, const data::Classes& to, const std::string& head,
-                 checkpoint::NamedTensors& weights) {
-  if (from.means == to.means && from.deviations == to.deviations) return;
-  const auto numbers = [](const std::vector<double>& values, double otherwise) {
-    return values.empty() ? at::full({1}, otherwise, at::kDouble) : at::tensor(values, at::kDouble);
-  };
-  const at::Tensor unit = numbers(to.deviations, 1), factor = numbers(from.deviations, 1) / unit;
-  const at::Tensor shift = (numbers(from.means, 0) - numbers(to.means, 0)) / unit;
-  for (auto& [name, tensor] : weights) {
-    const std::string layer = name.substr(0, name.rfind('.') + 1);
-    if (!name.starts_with(head + ".") || SizesOf(weights, layer + "weight").size() != 2) continue;  // a norm
-    const bool is_bias = tensor.dim() == 1;
-    const at::Tensor scaled = tensor.to(at::kDouble) * (is_bias ? factor : factor.unsqueeze(1));
-    tensor = (is_bias ? scaled + shift : scaled).to(tensor.scalar_type());
-  }
-}
-
 void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const config::ModelConfig& config,
                          torch::nn::Module& module, const std::optional<KnownHeads>& classes) {
   at::NoGradGuard no_grad;
@@ -259,10 +244,12 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
   report::LogWarning(what);
 }
 
-void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, torch::nn::Module& module) {
+void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, const NumberScale& scale,
+                             torch::nn::Module& module) {
   const checkpoint::SafetensorsContent given = ReadInitialWeights(config);
   const data::Classes known = ClassesFrom(given.metadata, config.model.init_weights);
-  ApplyInitialWeights(given.tensors, config.model, module, KnownHeads{known, classes});
+  const NumberScale of_weights = ScaleFrom(given.metadata, config.model.init_weights);
+  ApplyInitialWeights(given.tensors, config.model, module, KnownHeads{known, classes, of_weights, scale});
 }
 
 }  // namespace dtrain::weights

@@ -9,6 +9,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 #include "trainer/weights/known_classes.h"
+#include "trainer/weights/number_scale.h"
 
 namespace dtrain::weights {
 
@@ -29,14 +30,10 @@ checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, co
 // Returns the rows of the classifier in `weights`, or 0 if they have no classifier of `model`.
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model);
 
-// Lets weights of a model that predicts numbers, on the scale of `from` (data::Classes::means), predict them on that of
-// `to`: changes the layers of the module `head`.
-void ChangeScale(const data::Classes& from, const data::Classes& to, const std::string& head,
-                 checkpoint::NamedTensors& weights);
-
 // What is known of the classes where a training begins with given weights.
 struct KnownHeads {
   data::Classes of_weights, of_data;
+  NumberScale scale_of_weights = {}, scale_of_data = {};
 };
 
 // Copies `weights` into the parameters and buffers of the same names. Heads of other tasks are left out (logged), but
@@ -53,6 +50,7 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::
                          torch::nn::Module& module, const std::optional<KnownHeads>& classes = std::nullopt);
 
 // Begins a training with the weights of --init_weights, as ReadInitialWeights and ApplyInitialWeights say.
-void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, torch::nn::Module& module);
+void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, const NumberScale& scale,
+                             torch::nn::Module& module);
 
 }  // namespace dtrain::weights

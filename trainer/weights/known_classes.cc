@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "data/shallow_json.h"
@@ -15,8 +14,7 @@ namespace dtrain::weights {
 namespace {
 
 constexpr size_t kListedClasses = 5;
-constexpr std::array<const char*, 6> kKeys = {"class_names", "num_classes", "label_offset",
-                                              "text_pairs",  "label_means", "label_deviations"};
+constexpr std::array<const char*, 4> kKeys = {"class_names", "num_classes", "label_offset", "text_pairs"};
 
 std::string NameOrNone(const std::vector<std::string>& names, size_t label) {
   return label < names.size() ? "'" + names[label] + "'" : "none";
@@ -50,7 +48,6 @@ nlohmann::json ToJson(const data::Classes& classes) {
   nlohmann::json json = {{"class_names", classes.names}, {"num_classes", classes.count}, {"label_offset", nullptr}};
   if (classes.label_offset) json["label_offset"] = *classes.label_offset;
   if (classes.pairs) json["text_pairs"] = *classes.pairs;
-  if (!classes.means.empty()) json.update({{"label_means", classes.means}, {"label_deviations", classes.deviations}});
   return json;
 }
 
@@ -64,15 +61,7 @@ data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& whe
     const nlohmann::json pairs = json.value("text_pairs", nlohmann::json());  // newer than the others
     if (!pairs.is_null()) classes.pairs = pairs.get<bool>();
     const bool fits = classes.names.empty() || classes.count == static_cast<int64_t>(classes.names.size());
-    for (const auto& [key, values] :
-         {std::pair("label_means", &classes.means), std::pair("label_deviations", &classes.deviations)}) {
-      const nlohmann::json numbers = json.value(key, nlohmann::json());
-      if (!numbers.is_null()) *values = numbers.get<std::vector<double>>();
-    }
-    const bool has_scale = classes.means.empty() || static_cast<int64_t>(classes.means.size()) == classes.count;
-    const bool is_scale = classes.deviations.size() == classes.means.size() &&
-                          std::ranges::all_of(classes.deviations, [](double one) { return one > 0; });
-    if (fits && classes.count >= 0 && has_scale && is_scale) return classes;
+    if (fits && classes.count >= 0) return classes;
   } catch (const nlohmann::json::exception&) {  // reported below
   }
   throw StorageError("the list of classes in " + where + " is damaged", "take another checkpoint or file of weights");
@@ -103,13 +92,7 @@ data::Classes ClassesFrom(const checkpoint::Metadata& metadata, const std::strin
 void RequireSameNames(const data::Classes& checkpoint, const data::Classes& now) {
   if (checkpoint.names.empty() || now.names.empty()) return;
   const std::vector<std::string>&before = checkpoint.names, &after = now.names;
-  if (before == after && checkpoint.means == now.means && checkpoint.deviations == now.deviations) return;
-  if (before == after) {
-    throw DataError(
-        "the numbers of the training split have changed since the checkpoint: other means or deviations",
-        "the model predicts on their scale: go on with the same data, or begin another run with its weights "
-        "(--init_weights=RUN_DIR/model.safetensors)");
-  }
+  if (before == after) return;
   const auto label = static_cast<size_t>(std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first -
                                          before.begin());
   throw DataError("the checkpoint was trained on " + std::to_string(before.size()) + " classes, but this data has " +
@@ -120,16 +103,11 @@ void RequireSameNames(const data::Classes& checkpoint, const data::Classes& now)
 }
 
 std::string Describe(const data::Classes& classes) {
-  std::ostringstream text;
-  text << classes.count;
+  std::string text = std::to_string(classes.count);
   const std::vector<std::string>& names = classes.names;
-  if (names.empty()) text << ", without names";
-  for (size_t i = 0; i < std::min(kListedClasses, names.size()); ++i) {
-    text << (i == 0 ? ": " : ", ") << names[i];
-    if (i < classes.means.size()) text << " (" << classes.means[i] << " ± " << classes.deviations[i] << ")";
-  }
-  if (names.size() > kListedClasses) text << ", …";
-  return text.str();
+  if (names.empty()) return text + ", without names";
+  for (size_t i = 0; i < std::min(kListedClasses, names.size()); ++i) text += (i == 0 ? ": " : ", ") + names[i];
+  return names.size() > kListedClasses ? text + ", …" : text;
 }
 
 std::string ClassesText(const std::vector<std::string>& names) {

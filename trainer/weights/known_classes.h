@@ -15,17 +15,16 @@ nlohmann::json ToJson(const data::Classes& classes);
 // Returns unknown classes for null. Throws StorageError naming `where` (a file or checkpoint) for other JSON.
 data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& where);
 
-// Add and read the metadata of a safetensors file: class_names (a JSON list), num_classes, label_offset, text_pairs,
-// label_means and label_deviations if known. For files of other programs ClassesFrom takes the names in the id2label of
-// their model's config, if it has them; it throws StorageError if the metadata is damaged.
+// Add and read the metadata of a safetensors file: class_names (a JSON list), num_classes, label_offset and text_pairs
+// if known. For files of other programs ClassesFrom takes the names in the id2label of their model's config, if it has
+// them; it throws StorageError if the metadata is damaged.
 void AddTo(checkpoint::Metadata& metadata, const data::Classes& classes);
 data::Classes ClassesFrom(const checkpoint::Metadata& metadata, const std::string& where);
 
-// Throws DataError if the names of both are known and differ, or the scales of numbers.
+// Throws DataError if the names of both are known and differ.
 void RequireSameNames(const data::Classes& checkpoint, const data::Classes& now);
 
-// Returns a text such as "4: cat, dog, …" with at most five names, or "10, without names"; of numbers "1: age (40 ±
-// 12.5)", their mean and standard deviation.
+// Returns a text such as "4: cat, dog, …" with at most five names, or "10, without names".
 std::string Describe(const data::Classes& classes);
 
 // Returns the content of classes.txt.

@@ -36,9 +36,8 @@ constexpr const char* kTasks[] = {"image_classification", "image_multilabel", "i
 
 std::unique_ptr<Task> TaskNamed(const std::string& task, config::Config config) {
   config.run.task = task;
-  return KindOf(config).MakeTask(
-      config, {.num_classes = kClasses, .classes = {.means = {1, 2, 3, 4, 5}, .deviations = {1, 1, 1, 2, 2}}},
-      at::kCPU);
+  return KindOf(config).MakeTask(config, {.num_classes = kClasses, .scale = {{1, 2, 3, 4, 5}, {1, 1, 1, 2, 2}}},
+                                 at::kCPU);
 }
 
 TEST(ImageTask, AStepDoesNotWaitForTheDevice) {

@@ -13,10 +13,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(KnownClasses, TravelAsJsonAndAsMetadata) {
-  for (const data::Classes& classes :
-       {data::Classes{{"cat", "a \"dog\"", "\u00e9"}, 3, 1}, data::Classes{{}, 10, 0}, data::Classes{{"x"}, 1, {}},
-        data::Classes{.pairs = true}, data::Classes{.names = {"x"}, .count = 1, .means = {1e6}, .deviations = {0.1}},
-        data::Classes{}}) {
+  for (const data::Classes& classes : {data::Classes{{"cat", "a \"dog\"", "\u00e9"}, 3, 1}, data::Classes{{}, 10, 0},
+                                       data::Classes{{"x"}, 1, {}}, data::Classes{.pairs = true}, data::Classes{}}) {
     EXPECT_EQ(ClassesFromJson(nlohmann::json::parse(ToJson(classes).dump()), "state.json"), classes);
     checkpoint::Metadata metadata = {{"format", "pt"}};
     AddTo(metadata, classes);
