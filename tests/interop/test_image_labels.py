@@ -46,16 +46,17 @@ class Work:
         self.held = torch.from_numpy((random.random((ROWS, len(LABELS))) < 0.4).astype(np.float32))
         self.held[:, LABELS.index("unicorn")] = torch.arange(ROWS) == 1
         self.numbers = torch.from_numpy((random.normal(0, 1, (ROWS, 2)) * (12.5, 3e4) + (40, 1e6)).round(1).astype(np.float32))
-        (folder / "pictures").mkdir()
-        for number, picture in enumerate(pixels):
-            Image.fromarray(picture).save(folder / "pictures" / f"{number:02}.png")
+        for split in ("train", "val"):
+            (folder / split).mkdir()
+            for number, picture in enumerate(pixels):
+                Image.fromarray(picture).save(folder / split / f"{number:02}.png")
         # The validation has no unicorn.
         rows = [*(("train", row) for row in range(ROWS)), *(("val", row) for row in range(ROWS) if row != 1)]
         self.val = [row for split, row in rows if split == "val"]
         with open(folder / "labels.csv", "w", newline="", encoding="utf-8") as file:
             table = csv.writer(file)
             table.writerow(["file", "split", "label", *COLUMNS])
-            table.writerows([f"pictures/{row:02}.png", split, "|".join(self.names_of(row)), *map(repr, self.numbers[row].tolist())]
+            table.writerows([f"{split}/{row:02}.png", split, "|".join(self.names_of(row)), *map(repr, self.numbers[row].tolist())]
                             for split, row in rows)
         self.data = f"--labels={folder / 'labels.csv'}"
 
@@ -226,7 +227,7 @@ def test_metrics_of_numbers(work, regression, tmp_path, ranks):
 
 
 def predictions(tmp_path, work, *weights) -> list[dict]:
-    run("--mode=predict", *weights, f"--input={work.folder / 'pictures'}", f"--output={tmp_path / 'out.csv'}")
+    run("--mode=predict", *weights, f"--input={work.folder / 'train'}", f"--output={tmp_path / 'out.csv'}")
     with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 

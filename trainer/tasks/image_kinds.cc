@@ -191,9 +191,8 @@ DataSets ImageKind::OpenData(const config::Config& config, const data::Classes& 
   if (labels_ == data::LabelKind::kClass) return sets;
   for (const DataSplit* split : AllSplits(sets)) {
     if (split->source->num_targets() > 0) continue;
-    throw UsageError(
-        std::string("--task=") + name_ + " needs a table of labels, but split " + split->name + " has none",
-        "name it with --labels=FILE.csv");
+    throw UsageError(std::string("--task=") + name_ + ": split " + split->name + " has classes, or no labels at all",
+                     "name a table of labels with --labels=FILE.csv");
   }
   if (labels_ == data::LabelKind::kNumbers && sets.train) sets.scale = ScaleOf(*sets.train->source);
   return sets;

@@ -26,7 +26,8 @@ NumberScale ScaleFrom(const checkpoint::Metadata& metadata, const std::string& w
   if (found == metadata.end()) return {};
   try {
     const nlohmann::json json = ParseShallow(found->second);
-    NumberScale scale{json.at("means"), json.at("deviations")};
+    const NumberScale scale{json.at("means").get<std::vector<double>>(),
+                            json.at("deviations").get<std::vector<double>>()};
     const bool fits = scale.means.size() == scale.deviations.size();
     if (fits && std::ranges::all_of(scale.deviations, [](double one) { return one > 0; })) return scale;
   } catch (const nlohmann::json::exception&) {  // reported below
