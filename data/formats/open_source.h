@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/choice.h"
+#include "data/formats/image_table.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
@@ -18,21 +19,11 @@ namespace dtrain::data {
 // others, so that not every process lists millions of files.
 using SharedIndexes = std::map<std::string, std::string>;
 
-// A table that names images and their labels, one image a row.
-struct LabelTable {
-  std::string path = {};  // .csv, .tsv or .jsonl; empty: there is none
-  // Names of columns; empty: found among the names that data sets commonly use.
-  std::string image_column = {}, label_column = {}, split_column = {};
-  // What is between several labels in a cell. Empty: label_column names a column for each label, with commas between.
-  std::string separator = {};
-  char delimiter = 0;  // of the cells in .csv; 0: found in the header
-};
-
 struct SourceOptions {
   std::string data_dir;
   std::string format;                        // one of Formats()
   LabelKind labels = LabelKind::kClass;      // what the records' labels are to be
-  LabelTable table = {};                     // with a path: it has the labels, and `format` is not looked at
+  LabelTable table = {};                     // with a path: it has the labels, and names the images in data_dir
   std::string index_dir = {};                // folder for indexes; empty: beside the data
   std::optional<int64_t> label_offset = {};  // given by the user; empty: automatic
   // The classes as far as they are known: for another split those of the training split (RecordSource::classes), for an

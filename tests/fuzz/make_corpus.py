@@ -174,6 +174,8 @@ def record_files() -> None:
         struct.pack("<H", len(e)) + e for e in (example(b"first", 1), example(b"", 0), b"text")))
     write("tf_example", "packed", example(b"image", 300))
     write("tf_example", "unpacked", example(b"", 1, packed=False))
+    write("tf_example", "numbers", field(1, feature("image/class/label", field(2, field(1, struct.pack("<2f", 0.5, -3)))) +
+                                          feature("image/encoded", field(1, field(1, b"image")))))
     write("tf_example", "other-schema", field(1, feature("jpeg", field(1, field(1, b"image")))))
 
     plain = recordio(3, b"image")
@@ -190,13 +192,16 @@ def record_files() -> None:
     write("webdataset", "ustar-fixed", b"\1" + tar(samples))
     write("webdataset", "pax", b"\1" + tar({"x" * 120 + ".jpg": b"i", "x" * 120 + ".cls": b"0"}, tarfile.PAX_FORMAT))
     write("webdataset", "gnu", b"\1" + tar({"y" * 120 + ".jpg": b"i", "y" * 120 + ".cls": b"0"}, tarfile.GNU_FORMAT))
+    write("webdataset", "several", b"\1" + tar({"1.jpg": b"i", "1.json": b'{"label": [0, 2.5]}', "2.jpg": b"i", "2.json": b"[]"}))
     write("webdataset", "no-label", b"\1" + tar({"one.jpg": b"image"}))
 
     packed = index({"files": [["train-00000.rec", 100, 5], ["classes.txt", 0, 0]]}, [(0, 40, 0, 1), (40, 60, 0, 0)])
     folder = index({"format": "imagefolder", "class_names": ["a", "b"], "files": [[".", 0, 1], ["a", 0, 2], ["b", 0, 3]]},
                    [(0, 10, 1, 0), (6, 11, 2, 1)], b"1.jpg\x002.jpg\0")
+    numbers = index({"format": "tfrecord.numbers", "files": [["train", 100, 5]], "values": 2}, [(0, 40, 0, 1), (40, 60, 0, 1)],
+                    b"") + struct.pack("<2f", 0.5, -3)
     nameless = index({"format": "imagefolder", "class_names": ["a"], "files": [["a", 1000, 2]]}, [(900, 10, 0, 5)])
-    for name, content in (("packed", packed), ("folder", folder), ("nameless-folder", nameless)):
+    for name, content in (("packed", packed), ("folder", folder), ("nameless-folder", nameless), ("numbers", numbers)):
         write("record_index", name, b"\1" + content)
         write("record_index", f"{name}-with-crc", b"\0" + content + struct.pack("<I", crc32c(content)))
 

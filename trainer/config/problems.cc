@@ -188,12 +188,6 @@ Rules DataRules(const Config& config) {
        .broken = !data.labels.empty() && data.format != "auto",
        .expected = "no --data_format with it",
        .hint = "the table names the images"},
-      {.flag = "image_column",
-       .broken = data.labels.empty() && !data.image_column.empty() && WasGiven(config, "image_column"),
-       .expected = "--labels=TABLE with it"},
-      {.flag = "split_column",
-       .broken = data.labels.empty() && !data.split_column.empty() && WasGiven(config, "split_column"),
-       .expected = "--labels=TABLE with it"},
       {.flag = "label_offset",
        .broken = data.label_offset != "auto" && !(offset && *offset >= 0 && *offset <= 1'000'000'000),
        .expected = "auto, or a whole number, 0 to 1000000000"},
@@ -223,6 +217,19 @@ Rules DataRules(const Config& config) {
        .expected = "0 with --sampling=balanced",
        .hint = "batches of a budget are the same in all epochs; --batch_size counts sentences"},
   };
+}
+
+Rules TableRules(const Config& config) {
+  Rules rules;
+  const bool lacks_table = config.data.labels.empty() && TaskHas(config.run.task, kImages);
+  for (const char* flag : {"image_column", "label_column", "split_column", "group_column"}) {
+    const bool is_said = WasGiven(config, flag) && FindFlag(flag)->get(config) != FindFlag(flag)->get(Config());
+    rules.push_back({.flag = flag,
+                     .broken = lacks_table && is_said,
+                     .expected = "--labels=TABLE with it",
+                     .hint = "folders of images have no columns"});
+  }
+  return rules;
 }
 
 bool IsColorJitter(const std::vector<double>& jitter) {
@@ -485,8 +492,8 @@ Rules RankAndReportRules(const Config& config) {
 
 void CheckRules(const Config& config, List& problems) {
   for (const auto& rules_of :
-       {ModeRules, RunRules, DataRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules, ScheduleRules,
-        AverageAndSpikeRules, LossRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
+       {ModeRules, RunRules, DataRules, TableRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules,
+        ScheduleRules, AverageAndSpikeRules, LossRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
     for (const Rule& rule : rules_of(config)) {
       if (rule.broken) problems.push_back({.flag = rule.flag, .expected = rule.expected, .hint = rule.hint});
     }

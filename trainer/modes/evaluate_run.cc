@@ -20,6 +20,7 @@
 #include "trainer/report/confusions.h"
 #include "trainer/report/console.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/open_splits.h"
 #include "trainer/tasks/sample_results.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
@@ -32,7 +33,8 @@ namespace {
 void CompareHeldOut(const config::Config& config, const weights::TrainedWeights& weights, const tasks::DataSplit& val) {
   const bool is_held_out = !val.whole.empty();
   if (!is_held_out || weights.held_out.empty() || weights.held_out == val.source->fingerprint()) return;
-  report::LogWarning(config.data.dir + " or the choice of its held-out part has changed since " + weights.origin +
+  report::LogWarning(tasks::DataName(config.data) + " or the choice of its held-out part has changed since " +
+                     weights.origin +
                      " was trained, perhaps on some of these samples: this evaluation may be too good");
 }
 

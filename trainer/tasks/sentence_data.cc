@@ -9,7 +9,7 @@
 
 #include "data/count_of.h"
 #include "data/error.h"
-#include "data/sentences/labels.h"
+#include "data/formats/labels.h"
 #include "data/storage.h"
 #include "data/whole_number.h"
 #include "trainer/config/resolve.h"
@@ -42,10 +42,6 @@ void RequireSentences(const config::Config& config) {
                    "name a folder with " + data.train_split +
                        ".tsv, .csv, .jsonl or .conll, with folders of texts for each class, or with fairseq's "
                        "binarised sentences");
-}
-
-char DelimiterOf(const std::string& name) {
-  return name == "comma" ? ',' : name == "semicolon" ? ';' : name == "tab" ? '\t' : '\0';
 }
 
 std::vector<std::string> TokenizerPaths(const config::Config& config) {
@@ -158,7 +154,7 @@ data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::Sent
           .tokenizer_paths = TokenizerPaths(config),
           .keep_texts = !config.run.predictions.empty(),
           .group_column = config.data.group_column,
-          .csv_delimiter = DelimiterOf(config.data.csv_delimiter)};
+          .csv_delimiter = data::DelimiterNamed(config.data.csv_delimiter)};
 }
 
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {

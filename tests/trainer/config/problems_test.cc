@@ -237,7 +237,7 @@ TEST(FlagUses, WhatHasNoEffectIsRefusedUnlessItIsOff) {
   const std::vector<FlagCase> cases = {
       {"image_classification", "ResNet", "--mask_prob=0.3", "--mask_prob=0.15"},
       {"image_classification", "ResNet", "--tokens_per_sample=128", "--tokens_per_sample=512"},
-      {"image_classification", "ResNet", "--label_column=label", "--label_column="},
+      {"image_classification", "ResNet", "--text_column=text", "--text_column="},
       {"image_classification", "ResNet", "--dropout=0.1", "--dropout=0"},
       {"image_classification", "ResNet", "--attention_dropout=0.1", "--attention_dropout=0"},
       {"image_classification", "ResNet", "--layer_decay=0.9", "--layer_decay=1"},

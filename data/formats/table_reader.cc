@@ -1,4 +1,4 @@
-#include "data/sentences/table_reader.h"
+#include "data/formats/table_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,9 @@
 
 #include "data/count_of.h"
 #include "data/error.h"
+#include "data/machine/limits.h"
 #include "data/shallow_json.h"
+#include "data/storage.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -60,6 +62,19 @@ nlohmann::json ParseObject(std::string_view line) {
   } catch (const nlohmann::json::exception&) {  // the caller says where
   }
   return {};
+}
+
+std::vector<uint8_t> ReadIntoMemory(const std::string& path) {
+  const uint64_t bytes = Stat(path).bytes, room = static_cast<uint64_t>(AvailableMemory());
+  if (bytes <= room) return ReadWholeFile(path);
+  throw DataError(path + " has " + std::to_string(bytes >> 20) + " MiB, but only " + std::to_string(room >> 20) +
+                      " MiB of memory are available, and tables are read as a whole",
+                  "check that the file is what it should be; a smaller table, or a machine with more memory");
+}
+
+TableFormat RequireTableFormat(const std::string& path) {
+  if (const auto format = TableFormatOf(path)) return *format;
+  throw DataError(path + " is not a table", "its name must end in .tsv, .csv or .jsonl (or of texts in .txt)");
 }
 
 }  // namespace
@@ -280,5 +295,10 @@ void TableReader::CheckCell(std::string_view cell, size_t place) const {
 void TableReader::Require(bool is_short_enough) const {
   if (!is_short_enough) Fail(line_, "a cell is longer than 1 MiB", "cut such texts: no model reads that many tokens");
 }
+
+TableFile::TableFile(const std::string& path, char delimiter)
+    : bytes_(ReadIntoMemory(path)),
+      reader_(path, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}, RequireTableFormat(path),
+              delimiter) {}
 
 }  // namespace dtrain::data

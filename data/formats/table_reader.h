@@ -18,7 +18,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
 namespace dtrain::data {
 
 enum class TableFormat { kTsv, kCsv, kJsonLines, kLines };
@@ -99,6 +98,20 @@ class TableReader {
   int64_t left_out_ = 0;
   bool keeps_going_ = false;
   bool has_taken_row_ = false;  // rest_ begins behind the current row
+};
+
+// A table in a file, with the file's content.
+class TableFile {
+ public:
+  // Throws DataError if the file cannot be read, needs more memory than there is, or has no ending of a table's name.
+  explicit TableFile(const std::string& path, char delimiter = 0);
+
+  TableReader& reader() { return reader_; }
+  uint64_t bytes() const { return bytes_.size(); }
+
+ private:
+  const std::vector<uint8_t> bytes_;
+  TableReader reader_;
 };
 
 }  // namespace dtrain::data
