@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from beside_torch import FACTOR, torch
-from fairseq_adam import FairseqAdam
+from optimizer_formulas import FairseqAdam
 from small_families import new_model
 from safetensors.torch import load_file
 from torch.nn import functional as F

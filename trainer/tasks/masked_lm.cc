@@ -115,8 +115,8 @@ DataSets OpenTextSets(const config::Config& given) {
                          ", longer than --tokens_per_sample=" + std::to_string(options.tokens_per_sample));
     }
     sets.num_classes = sets.vocabulary = text.vocabulary;
-    if (data::HasDictionary(options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir))
-      sets.special = text.special;
+    const std::string& dictionary = options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir;
+    if (format == kRawText || data::HasDictionary(dictionary)) sets.special = text.special;
     return {name,
             std::move(text.source),
             std::move(text.decoder),
