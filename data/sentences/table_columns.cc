@@ -6,6 +6,7 @@
 #include <span>
 #include <sstream>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,9 +22,15 @@ constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
     {"sentence1", "sentence2"},   {"premise", "hypothesis"},     {"question1", "question2"}, {"question", "sentence"},
     {"question", "passage"},      {"text", "text_pair"},         {"text1", "text2"},         {"text_a", "text_b"},
     {"sentence_a", "sentence_b"}, {"sentence", "sentence_pair"}, {"#1 string", "#2 string"}};
+constexpr std::pair<std::string_view, std::string_view> kAlike[] = {
+    {"anchor", "positive"}, {"query", "positive"}, {"query", "pos"},       {"query", "passage"},
+    {"query", "document"},  {"query", "answer"},   {"question", "answer"}, {"premise", "entailment"}};
+constexpr std::string_view kNegatives[] = {"negative", "hard_negative", "neg", "contradiction"};  // and negative_1 …
+constexpr std::string_view kScores[] = {
+    "score", "scores", "label", "labels", "similarity", "similarity_score", "relatedness_score"};
 constexpr std::string_view kTexts[] = {"text",    "sentence", "review",  "content", "comment",  "comment_text",
                                        "tweet",   "document", "message", "body",    "question", "sentence1",
-                                       "premise", "headline", "query",   "input"};
+                                       "premise", "headline", "query",   "input",   "anchor"};
 constexpr std::string_view kLabels[] = {"label",      "labels", "gold_label", "score",    "is_duplicate",
                                         "quality",    "target", "class",      "category", "sentiment",
                                         "similarity", "rating", "stars",      "intent",   "topic"};
@@ -72,6 +79,25 @@ class Columns {
     return static_cast<size_t>(found - header.begin());
   }
 
+  // The columns that the user has named, with commas between the names.
+  std::vector<size_t> AllNamed(const std::string& list, const std::string& flag) const {
+    std::vector<size_t> found;
+    std::istringstream names(list);
+    for (std::string name; std::getline(names, name, ',');) found.push_back(Named(name, flag));
+    return found;
+  }
+
+  // The columns with these names, and with the first of them and a number.
+  std::vector<size_t> AllOf(std::span<const std::string_view> known) const {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < lower_.size(); ++i) {
+      const std::string_view stem =
+          std::string_view(lower_[i]).substr(0, lower_[i].find_last_not_of("0123456789_") + 1);
+      if (std::ranges::find(known, lower_[i]) != known.end() || stem == known.front()) found.push_back(i);
+    }
+    return found;
+  }
+
   // The only column with one of the known names, other than those in `taken`.
   size_t Only(std::span<const std::string_view> known, const std::vector<size_t>& taken, const std::string& what,
               const std::string& flag) const {
@@ -92,10 +118,11 @@ class Columns {
                     "name the right one with " + flag);
   }
 
-  // The columns of the only known pair.
-  std::optional<std::pair<size_t, size_t>> KnownPair() const {
+  // The columns of the only one of the pairs that are known.
+  std::optional<std::pair<size_t, size_t>> KnownPair(
+      std::span<const std::pair<std::string_view, std::string_view>> known = kPairs) const {
     std::optional<std::pair<size_t, size_t>> pair;
-    for (const auto& [text, other] : kPairs) {
+    for (const auto& [text, other] : known) {
       const auto first = Find(text), second = Find(other);
       if (!first || !second) continue;
       if (pair) {
@@ -128,10 +155,7 @@ TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wa
   TableColumns chosen;
   std::vector<size_t> taken;
   if (!names.label.empty() && wants_label) {
-    std::istringstream each(names.several_labels ? names.label : "");
-    for (std::string name; std::getline(each, name, ',');) {
-      chosen.labels.push_back(columns.Named(name, "--label_column"));
-    }
+    if (names.several_labels) chosen.labels = columns.AllNamed(names.label, "--label_column");
     taken = chosen.labels;
     if (taken.empty()) taken.push_back(columns.Named(names.label, "--label_column"));
   }
@@ -165,16 +189,55 @@ TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wa
   return chosen;
 }
 
+TableColumns ChooseTextColumns(const TableReader& table, const ColumnNames& names, std::optional<bool> scored) {
+  const Columns columns(table);
+  TableColumns chosen;
+  if (names.text.empty() != names.pair.empty()) {
+    throw DataError(table.name() + ": one column of two texts that are alike is named",
+                    "name the other, too: --text_column and --text_pair_column");
+  }
+  if (names.text.empty()) {
+    const auto alike = columns.KnownPair(kAlike), pair = alike ? alike : columns.KnownPair();
+    if (!pair) {
+      throw DataError(table.name() + " has no columns that are known to hold two texts that are alike; it has " +
+                          Listed(table.header()),
+                      "name them with --text_column and --text_pair_column (the first line must hold the names)");
+    }
+    std::tie(chosen.text, chosen.pair) = *pair;
+  } else {
+    chosen.text = columns.Named(names.text, "--text_column");
+    chosen.pair = columns.Named(names.pair, "--text_pair_column");
+  }
+  chosen.negatives =
+      names.negatives.empty() ? columns.AllOf(kNegatives) : columns.AllNamed(names.negatives, "--negative_column");
+  std::vector<size_t> taken = {chosen.text, *chosen.pair};
+  taken.insert(taken.end(), chosen.negatives.begin(), chosen.negatives.end());
+  if (scored == true && !chosen.negatives.empty()) {
+    throw DataError(table.name() + " has negatives, of which a score of two texts says nothing",
+                    "use --embedding_loss=contrastive, or leave the negatives out");
+  }
+  const auto has_score = [&] {
+    return !names.label.empty() ||
+           std::ranges::any_of(kScores, [&](auto name) { return columns.Find(name).has_value(); });
+  };
+  if (scored == true || (!scored && chosen.negatives.empty() && has_score())) {
+    chosen.label = names.label.empty() ? columns.Only(kScores, taken, "scores", "--label_column")
+                                       : columns.Named(names.label, "--label_column");
+    taken.push_back(*chosen.label);
+  }
+  std::ranges::sort(taken);
+  if (std::ranges::adjacent_find(taken) == taken.end()) return chosen;
+  throw DataError(table.name() + ": one column is named as two of text, pair, negative and score",
+                  "name different ones with --text_column, --text_pair_column, --negative_column and --label_column");
+}
+
 std::vector<size_t> ColumnsToKeep(const TableReader& table, const std::string& which, const std::vector<size_t>& read) {
   std::vector<size_t> kept;
   if (which == "none") return kept;
   if (which == "all") {
     for (size_t column = 0; column < table.header().size(); ++column) kept.push_back(column);
   } else {
-    std::istringstream names(which);
-    for (std::string name; std::getline(names, name, ',');) {
-      kept.push_back(Columns(table).Named(name, "--keep_columns"));
-    }
+    kept = Columns(table).AllNamed(which, "--keep_columns");
   }
   std::erase_if(kept, [&read](size_t column) { return std::ranges::find(read, column) != read.end(); });
   return kept;
@@ -184,6 +247,7 @@ std::string ToText(const TableColumns& columns, const TableReader& table) {
   const auto& header = table.header();
   std::string text = "text " + header[columns.text];
   if (columns.pair) text += ", pair " + header[*columns.pair];
+  for (const size_t column : columns.negatives) text += ", negative " + header[column];
   if (columns.label && columns.labels.empty()) text += ", label " + header[*columns.label];
   for (const size_t column : columns.labels) text += ", label " + header[column];
   return text;

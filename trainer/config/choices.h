@@ -28,7 +28,8 @@ enum TaskTrait : unsigned {
   kSentences = 8,
   kLabels = 16,
   kClasses = 32,
-  kSeveralLabels = 64
+  kSeveralLabels = 64,
+  kVectors = 1024
 };
 
 struct TaskFacts {
