@@ -1,8 +1,10 @@
 """The small data sets that all tests share, made once per session from fixed seeds."""
 
+import functools
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +117,24 @@ def module_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def preloaded(tmp_path_factory):
+    """Returns a function from a source, named from this folder, to an environment that preloads what it makes."""
+
+    @functools.cache
+    def library(source: str) -> Path:
+        made = tmp_path_factory.mktemp("preload") / f"{Path(source).stem}.so"
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", made,
+                        Path(__file__).parent / source, "-ldl"], check=True)
+        return made
+
+    return lambda source, **variables: {"LD_PRELOAD": str(library(source)),
+                                        **{name: str(value) for name, value in variables.items()}}
+
+
+@pytest.fixture(scope="session")
+def bad_disk(preloaded):
+    """Returns a function from the variables of bad_disk.c to an environment."""
+    return lambda file, **variables: preloaded("faults/bad_disk.c", BAD_FILE=file, **variables)

@@ -9,7 +9,6 @@
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/machine/limits.h"
-#include "data/shown.h"
 #include "data/text/text_lines.h"
 
 namespace dtrain::data {
@@ -64,12 +63,6 @@ TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, bool by_
 
 }  // namespace
 
-int32_t Targets::NumberOf(const std::string& label, const std::string& where) {
-  const auto [found, is_new] = numbers_of_.try_emplace(label, static_cast<int32_t>(seen.size()));
-  if (is_new) seen.push_back({label, where});
-  return found->second;
-}
-
 SentenceCollector::SentenceCollector(const SentenceOptions& options, const SentenceTokenizer* tokenizer, bool is_pair)
     : target_(options.target),
       has_scores_(options.has_scores),
@@ -100,41 +93,21 @@ void SentenceCollector::NoteEmpty(RawSentence& row) {
   if (empty_++ == 0) first_empty_ = WhereIs(row);
 }
 
+void SentenceCollector::RequireScore(double score, const std::string& where) const {
+  const double most = score_scale_ > 0 ? score_scale_ : kMostScore;
+  if (std::abs(score) <= most) return;
+  throw DataError(
+      where + ": the score " + nlohmann::json(score).dump() + " is not within ±" + nlohmann::json(most).dump(),
+      "say with --score_scale what scores are divided by to be cosines");
+}
+
 void SentenceCollector::AddLabel(const std::string& label, const std::string& where) {
   if (target_ == SentenceTarget::kNone || (target_ == SentenceTarget::kTexts && !has_scores_)) return;
-  if (target_ == SentenceTarget::kSeveral) {
-    for (size_t begin = 0; begin <= label.size();) {
-      const size_t end = std::min(label.find(label_separator_, begin), label.size());
-      const std::string_view one = Stripped(std::string_view(label).substr(begin, end - begin));
-      if (!one.empty()) set_.targets.Add(std::string(one), where);
-      begin = end + label_separator_.size();
-    }
-    set_.targets.ends.push_back(set_.targets.labels.size());
-    return;
-  }
+  if (target_ == SentenceTarget::kSeveral) return set_.targets.AddSeveral(label, label_separator_, where);
   if (label.empty()) throw DataError(where + ": the label is empty", "every row needs a label");
-  if (target_ == SentenceTarget::kNumber || target_ == SentenceTarget::kTexts) {
-    const auto number = DecimalNumber(label);
-    const auto target = static_cast<float>(number.value_or(0));
-    if (!number) {
-      throw DataError(where + ": the label '" + Shown(label, 60) + "' is not a decimal number",
-                      label.find(',') != std::string::npos ? "write numbers with a point, such as 3.5"
-                      : target_ == SentenceTarget::kTexts  ? "scores are numbers; without them, use "
-                                                             "--embedding_loss=contrastive"
-                                                           : "use --task=text_classification for classes");
-    }
-    if (!std::isfinite(target * target)) {
-      throw DataError(where + ": the label " + Shown(label, 60) + " is too large: its square has no float32",
-                      "divide all labels by the same number");
-    }
-    const double most = score_scale_ > 0 ? score_scale_ : kMostScore;
-    if (target_ == SentenceTarget::kTexts && std::abs(target) > most) {
-      throw DataError(where + ": the score " + Shown(label, 60) + " is not within ±" + nlohmann::json(most).dump(),
-                      "say with --score_scale what scores are divided by to be cosines");
-    }
-    set_.targets.numbers.push_back(target);
-    return;
-  }
+  if (target_ == SentenceTarget::kNumber || target_ == SentenceTarget::kTexts) set_.targets.AddNumber(label, where);
+  if (target_ == SentenceTarget::kTexts) RequireScore(set_.targets.numbers.back(), where);
+  if (target_ == SentenceTarget::kNumber || target_ == SentenceTarget::kTexts) return;
   set_.targets.Add(label, where);
 }
 

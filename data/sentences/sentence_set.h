@@ -2,35 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "data/formats/labels.h"
 #include "data/record_source.h"
-#include "data/sentences/labels.h"
 #include "data/sentences/sentence_split.h"
 #include "data/sentences/sentence_tokenizer.h"
 
 namespace dtrain::data {
-
-// What the rows say, however many labels one has: one, one for each word, or a number.
-struct Targets {
-  std::vector<SeenLabel> seen;  // each label once
-  // Positions in `seen`. kClass: by row; kSeveral: of all rows; kOfWords: by token, -1 where it has none.
-  std::vector<int32_t> labels;
-  std::vector<uint64_t> ends;        // by row, kSeveral: where its labels end
-  std::vector<float> numbers;        // by row: of kNumber, and the scores of kTexts
-  std::vector<int64_t> first_words;  // kOfWords, by row: the number of the first word with a label
-
-  // Adds a label that is written at `where`.
-  void Add(const std::string& label, const std::string& where) { labels.push_back(NumberOf(label, where)); }
-  int32_t NumberOf(const std::string& label, const std::string& where);
-
- private:
-  std::map<std::string, int32_t, std::less<>> numbers_of_;
-};
 
 struct SentenceSet {
   struct File {
@@ -48,7 +30,7 @@ struct SentenceSet {
   // but the first one has the mark.
   std::vector<uint32_t> tokens;
   std::vector<uint64_t> ends;  // by row: where its tokens end
-  Targets targets;
+  WrittenLabels targets;
   std::vector<SentenceText> texts;  // by row, if they are kept
 
   bool is_pair = false;
@@ -77,9 +59,6 @@ struct RawSentence {
   int64_t line = 0;  // 0: the whole file
 };
 
-// What is between the labels of a row (kSeveral) unless options.label_separator says.
-inline constexpr char kLabelSeparator[] = "\x1F";
-
 // Fills a SentenceSet.
 class SentenceCollector {
  public:
@@ -99,6 +78,7 @@ class SentenceCollector {
 
  private:
   void AddLabel(const std::string& label, const std::string& where);
+  void RequireScore(double score, const std::string& where) const;
   void NoteEmpty(RawSentence& row);
   std::string WhereIs(const RawSentence& row) const;
 

@@ -31,7 +31,7 @@ struct SentenceOptions {
   std::string text_column = {}, pair_column = {}, label_column = {};
   SentenceTarget target = SentenceTarget::kClass;
   // Of kSeveral: what is between the labels in a cell. Empty: label_column names several columns, with commas between
-  // them, each of a label that holds where the cell is 1.
+  // them, each of a label that holds where the cell is 1; or the cells of JSON lines are lists of labels.
   std::string label_separator = {};
   // Of kTexts.
   std::string negative_column = {};  // as the other names of columns; names with commas between them

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from command import BUILD, ROOT, TINY, Background, load_json, metrics, run, sha256, wait_until
+from command import BUILD, ROOT, TINY, Background, load_json, make_program, metrics, run, sha256, wait_until
 from two_hosts import two_hosts  # noqa: F401, a fixture
 
 SSH = ROOT / "scripts" / "ssh"
@@ -67,8 +67,7 @@ def test_each_start_has_a_secret_that_nobody_else_sees(cluster, tmp_path):
     bundle = tmp_path / "telling"
     (bundle / "bin").mkdir(parents=True)
     (bundle / "scripts").symlink_to(ROOT / "scripts")
-    (bundle / "bin" / "dtrain_main").write_text(TELL.replace("FOLDER", str(tmp_path)), encoding="utf-8")
-    (bundle / "bin" / "dtrain_main").chmod(0o755)
+    make_program(bundle / "bin" / "dtrain_main", TELL.replace("FOLDER", str(tmp_path)))
     secrets = []
     for _ in range(2):
         at_first((cluster[0] | {"DTRAIN": str(bundle)}, cluster[1]), "train.sh", "--run_dir=/run", "--lr=1")

@@ -47,7 +47,7 @@ ExportedText NamedText(const weights::TrainedWeights& weights, const config::Con
                                : head->absent  ? ""
                                                : models::ClassifierName(model),
                                config.run.input),
-          weights::TextOptionsOf(config, /*vocabulary=*/0, weights::OutlineOf(weights.tensors, weights.model_config)),
+          weights::TextOptionsOf(config, /*tokens=*/{}, weights::OutlineOf(weights.tensors, weights.model_config)),
           head, model};
 }
 
