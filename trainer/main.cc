@@ -37,6 +37,7 @@
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/named_weights.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"
 
 const char* const dtrain::kProgramName = "dtrain_main";
@@ -146,6 +147,7 @@ void ResolveConfig(modes::RunContext& context, bool has_gpu) {
     for (const std::string& taken : weights::TakeSettingsOfRun(config)) note(taken);
   }
   tasks::ResolveTask(config);
+  note(weights::TakeSentenceFolder(config));
   note(config::ResolveForDevice(config, has_gpu));
   config::RequireValid(config, world_size, tasks::ModelFactsOf(config.model));
   note(weights::TakeTokensOfModel(config));

@@ -61,6 +61,15 @@ std::vector<size_t> ColumnFinder::AllNamed(const std::string& names, const std::
   return columns;
 }
 
+std::vector<size_t> ColumnFinder::AllOf(std::span<const std::string_view> known) const {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < lower_.size(); ++i) {
+    const std::string_view name = lower_[i], stem = name.substr(0, name.find_last_not_of("0123456789_") + 1);
+    if (std::ranges::find(known, name) != known.end() || stem == known.front()) found.push_back(i);
+  }
+  return found;
+}
+
 size_t ColumnFinder::Only(std::span<const std::string_view> known, const std::vector<size_t>& taken,
                           const std::string& what, const std::string& flag) const {
   std::vector<size_t> found;

@@ -34,6 +34,9 @@ class ColumnFinder {
   // The same for several names with commas between them; none for an empty text.
   std::vector<size_t> AllNamed(const std::string& names, const std::string& flag) const;
 
+  // Returns the columns with one of the known names, or with the first of them and a number, as label_2.
+  std::vector<size_t> AllOf(std::span<const std::string_view> known) const;
+
   // Returns the only column with one of the known names, other than those in `taken`. Throws DataError if there is
   // none, or if there are several.
   size_t Only(std::span<const std::string_view> known, const std::vector<size_t>& taken, const std::string& what,

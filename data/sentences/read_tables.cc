@@ -10,6 +10,7 @@
 #include "data/formats/column_finder.h"
 #include "data/sentences/read_sentences.h"
 #include "data/sentences/table_columns.h"
+#include "data/shown.h"
 #include "data/text/text_lines.h"
 
 namespace dtrain::data {
@@ -23,23 +24,31 @@ class OpenTable {
  public:
   OpenTable(const std::string& path, const SentenceOptions& options)
       : file_(path, options.csv_delimiter),
-        columns_(ChooseColumns(file_.reader(), NamesFor(path, options), options.target != SentenceTarget::kNone)) {}
+        joins_pairs_(options.target != SentenceTarget::kTexts || options.is_unlabelled),
+        columns_(joins_pairs_ ? ChooseColumns(file_.reader(), NamesFor(path, options), !IsWithoutLabels(options))
+                              : ChooseTextColumns(file_.reader(), NamesFor(path, options), options.scored)) {}
 
   TableReader& reader() { return file_.reader(); }
   const TableColumns& columns() const { return columns_; }
   uint64_t bytes() const { return file_.bytes(); }
+  // Whether the second text is of one row with the first one, not by itself.
+  bool joins_pairs() const { return joins_pairs_; }
   bool IsUnlabelled(const std::string& label) const { return columns_.dash_is_no_label && label == kNoLabel; }
 
  private:
+  static bool IsWithoutLabels(const SentenceOptions& options) {
+    return options.target == SentenceTarget::kNone || options.target == SentenceTarget::kTexts;
+  }
   // A text in each line has no names of columns, whatever those of the training data are.
   static ColumnNames NamesFor(const std::string& path, const SentenceOptions& options) {
     if (TableFormatOf(path) == TableFormat::kLines) return {};
     const bool several = options.target == SentenceTarget::kSeveral && options.label_separator.empty() &&
                          options.label_column.find(',') != std::string::npos;
-    return {options.text_column, options.pair_column, options.label_column, several};
+    return {options.text_column, options.pair_column, options.label_column, options.negative_column, several};
   }
 
   TableFile file_;
+  const bool joins_pairs_;
   const TableColumns columns_;
 };
 
@@ -56,7 +65,7 @@ void TakeLists(TableReader& reader, size_t place, const SentenceOptions& options
 
 void RequireSameKind(const OpenTable& table, const SentenceOptions& options, const std::string& path,
                      const std::string& columns) {
-  const bool is_pair = table.columns().pair.has_value();
+  const bool is_pair = table.columns().pair && table.joins_pairs();
   if (!options.is_pair || *options.is_pair == is_pair) return;
   throw DataError(path + (is_pair ? " has pairs of texts (" : " has single texts (") + columns +
                       "), but the model and the training data have " + (*options.is_pair ? "pairs" : "single texts"),
@@ -72,12 +81,14 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   RequireSameKind(table, options, path, names);
   std::vector<size_t> selected = {columns.text};
   if (columns.pair) selected.push_back(*columns.pair);
+  selected.insert(selected.end(), columns.negatives.begin(), columns.negatives.end());
+  const size_t texts = selected.size();
   if (columns.label && columns.labels.empty()) selected.push_back(*columns.label);
-  const size_t first_label = selected.size() - (columns.label && columns.labels.empty() ? 1 : 0);
+  const size_t first_label = texts;
   if (columns.label && columns.labels.empty() && options.target == SentenceTarget::kSeveral)
     TakeLists(table.reader(), first_label, options);
   selected.insert(selected.end(), columns.labels.begin(), columns.labels.end());
-  const bool has_groups = !options.group_column.empty() && columns.label;
+  const bool has_groups = !options.group_column.empty() && (columns.label || !table.joins_pairs());
   const size_t read = selected.size();
   const std::vector<size_t> kept =
       ColumnsToKeep(table.reader(), has_groups ? options.group_column : options.kept_columns,
@@ -86,13 +97,22 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   table.reader().Select(selected, read);
   if (options.keeps_going) table.reader().KeepGoing();
 
-  SentenceCollector collector(options, &tokenizer, columns.pair.has_value());
+  SentenceOptions known = options;
+  known.texts_per_row = table.joins_pairs() ? 1 : static_cast<int64_t>(texts);
+  known.has_scores = !table.joins_pairs() && columns.label;
+  SentenceCollector collector(known, &tokenizer, columns.pair && table.joins_pairs());
   const uint32_t file = collector.AddFile(path, table.bytes());
   std::vector<RawSentence> rows;
   std::vector<std::string> groups;
   TableRow row;
   while (table.reader().Next(row)) {
+    for (size_t i = 0; !table.joins_pairs() && i < texts; ++i) {
+      if (!Stripped(row.cells[i]).empty()) continue;
+      table.reader().Fail(row.line, "the text in '" + Shown(table.reader().header()[selected[i]], 60) + "' is empty",
+                          "a row needs a text in each of these columns: " + names);
+    }
     RawSentence raw{.text = {std::move(row.cells[0]), columns.pair ? std::move(row.cells[1]) : ""},
+                    .negatives = {},
                     .label = !columns.label ? ""
                              : columns.labels.empty()
                                  ? std::move(row.cells[first_label])
@@ -100,6 +120,7 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
                                                   columns.labels, table.reader(), row.line),
                     .place = {file, static_cast<int64_t>(row.offset)},
                     .line = row.line};
+    for (size_t i = 2; i < texts; ++i) raw.negatives.push_back(std::move(row.cells[i]));
     if (has_groups) groups.push_back(std::move(row.cells[read]));
     raw.text.error = row.error;
     if (!has_groups)

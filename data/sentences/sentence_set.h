@@ -25,13 +25,17 @@ struct SentenceSet {
   };
 
   std::vector<File> files;
-  std::vector<Place> places;     // by row
-  std::vector<uint32_t> tokens;  // of all rows, with special tokens and the marks of kOfSecondText
-  std::vector<uint64_t> ends;    // by row: where its tokens end
+  std::vector<Place> places;  // by row
+  // Of all rows, with special tokens and the marks of kOfSecondText. Of kTexts, the first token of each text of a row
+  // but the first one has the mark.
+  std::vector<uint32_t> tokens;
+  std::vector<uint64_t> ends;  // by row: where its tokens end
   WrittenLabels targets;
   std::vector<SentenceText> texts;  // by row, if they are kept
 
   bool is_pair = false;
+  int64_t texts_per_row = 1;  // of a row
+  double score_scale = 1;     // what scores were divided by
   int64_t truncated = 0, left_out = 0;
   std::string columns;                            // for a log
   std::vector<std::string> groups = {};           // by row; SentenceSplit::groups
@@ -49,6 +53,7 @@ struct SentenceSet {
 // A row as it is read.
 struct RawSentence {
   SentenceText text;
+  std::vector<std::string> negatives = {};
   std::string label;  // or labels with separators
   SentenceSet::Place place;
   int64_t line = 0;  // 0: the whole file
@@ -73,10 +78,13 @@ class SentenceCollector {
 
  private:
   void AddLabel(const std::string& label, const std::string& where);
+  void RequireScore(double score, const std::string& where) const;
   void NoteEmpty(RawSentence& row);
   std::string WhereIs(const RawSentence& row) const;
 
   const SentenceTarget target_;
+  const bool has_scores_;
+  const double score_scale_;
   const std::string label_separator_;
   const int64_t most_tokens_;
   const bool keeps_texts_, keeps_going_;

@@ -1,7 +1,9 @@
 #include "data/sentences/table_columns.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,15 +18,23 @@ constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
     {"sentence1", "sentence2"},   {"premise", "hypothesis"},     {"question1", "question2"}, {"question", "sentence"},
     {"question", "passage"},      {"text", "text_pair"},         {"text1", "text2"},         {"text_a", "text_b"},
     {"sentence_a", "sentence_b"}, {"sentence", "sentence_pair"}, {"#1 string", "#2 string"}};
+constexpr std::pair<std::string_view, std::string_view> kAlike[] = {
+    {"anchor", "positive"}, {"query", "positive"}, {"query", "pos"},       {"query", "passage"},
+    {"query", "document"},  {"query", "answer"},   {"question", "answer"}, {"premise", "entailment"}};
+constexpr std::string_view kNegatives[] = {"negative", "hard_negative", "neg", "contradiction"};  // and negative_1 …
+constexpr std::string_view kScores[] = {
+    "score", "scores", "label", "labels", "similarity", "similarity_score", "relatedness_score"};
 constexpr std::string_view kTexts[] = {"text",    "sentence", "review",  "content", "comment",  "comment_text",
                                        "tweet",   "document", "message", "body",    "question", "sentence1",
-                                       "premise", "headline", "query",   "input"};
+                                       "premise", "headline", "query",   "input",   "anchor"};
 constexpr std::string_view kQqpHeader[] = {"id", "qid1", "qid2", "question1", "question2", "is_duplicate"};
 
-// The columns of the only known pair.
-std::optional<std::pair<size_t, size_t>> KnownPair(const ColumnFinder& columns, const TableReader& table) {
+// The columns of the only one of the pairs that are known.
+std::optional<std::pair<size_t, size_t>> KnownPair(
+    const ColumnFinder& columns, const TableReader& table,
+    std::span<const std::pair<std::string_view, std::string_view>> known) {
   std::optional<std::pair<size_t, size_t>> pair;
-  for (const auto& [text, other] : kPairs) {
+  for (const auto& [text, other] : known) {
     const auto first = columns.Find(text), second = columns.Find(other);
     if (!first || !second) continue;
     if (pair) {
@@ -62,7 +72,8 @@ TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wa
   }
   if (!names.text.empty()) {
     chosen.text = columns.Named(names.text, "--text_column");
-  } else if (const auto pair = KnownPair(columns, table); pair && (!chosen.pair || *chosen.pair == pair->second)) {
+  } else if (const auto pair = KnownPair(columns, table, kPairs);
+             pair && (!chosen.pair || *chosen.pair == pair->second)) {
     chosen.text = pair->first;
     chosen.pair = pair->second;
   } else {
@@ -86,6 +97,48 @@ TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wa
   return chosen;
 }
 
+TableColumns ChooseTextColumns(const TableReader& table, const ColumnNames& names, std::optional<bool> scored) {
+  const ColumnFinder columns(table);
+  TableColumns chosen;
+  if (names.text.empty() != names.pair.empty()) {
+    throw DataError(table.name() + ": one column of two texts that are alike is named",
+                    "name the other, too: --text_column and --text_pair_column");
+  }
+  if (names.text.empty()) {
+    const auto alike = KnownPair(columns, table, kAlike), pair = alike ? alike : KnownPair(columns, table, kPairs);
+    if (!pair) {
+      throw DataError(table.name() + " has no columns that are known to hold two texts that are alike; it has " +
+                          NamesForPeople(table.header()),
+                      "name them with --text_column and --text_pair_column (the first line must hold the names)");
+    }
+    std::tie(chosen.text, chosen.pair) = *pair;
+  } else {
+    chosen.text = columns.Named(names.text, "--text_column");
+    chosen.pair = columns.Named(names.pair, "--text_pair_column");
+  }
+  chosen.negatives =
+      names.negatives.empty() ? columns.AllOf(kNegatives) : columns.AllNamed(names.negatives, "--negative_column");
+  std::vector<size_t> taken = {chosen.text, *chosen.pair};
+  taken.insert(taken.end(), chosen.negatives.begin(), chosen.negatives.end());
+  if (scored == true && !chosen.negatives.empty()) {
+    throw DataError(table.name() + " has negatives, of which a score of two texts says nothing",
+                    "use --embedding_loss=contrastive, or leave the negatives out");
+  }
+  const auto has_score = [&] {
+    return !names.label.empty() ||
+           std::ranges::any_of(kScores, [&](auto name) { return columns.Find(name).has_value(); });
+  };
+  if (scored == true || (!scored && chosen.negatives.empty() && has_score())) {
+    chosen.label = names.label.empty() ? columns.Only(kScores, taken, "scores", "--label_column")
+                                       : columns.Named(names.label, "--label_column");
+    taken.push_back(*chosen.label);
+  }
+  std::ranges::sort(taken);
+  if (std::ranges::adjacent_find(taken) == taken.end()) return chosen;
+  throw DataError(table.name() + ": one column is named as two of text, pair, negative and score",
+                  "name different ones with --text_column, --text_pair_column, --negative_column and --label_column");
+}
+
 std::vector<size_t> ColumnsToKeep(const TableReader& table, const std::string& which, const std::vector<size_t>& read) {
   std::vector<size_t> kept;
   if (which == "none") return kept;
@@ -102,6 +155,7 @@ std::string ToText(const TableColumns& columns, const TableReader& table) {
   const auto& header = table.header();
   std::string text = "text " + header[columns.text];
   if (columns.pair) text += ", pair " + header[*columns.pair];
+  for (const size_t column : columns.negatives) text += ", negative " + header[column];
   if (columns.label && columns.labels.empty()) text += ", label " + header[*columns.label];
   for (const size_t column : columns.labels) text += ", label " + header[column];
   return text;

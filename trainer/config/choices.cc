@@ -84,7 +84,9 @@ const std::vector<TaskFacts>& Tasks() {
       {"text_regression", "a number for each sentence or pair of sentences", kText | kSentences | kLabels},
       {"text_multilabel", "any number of several labels for each sentence or pair of sentences",
        kText | kSentences | kLabels | kSeveralLabels},
-      {"token_classification", "a tag for each word, such as those of persons' names", kText | kSentences | kLabels}};
+      {"token_classification", "a tag for each word, such as those of persons' names", kText | kSentences | kLabels},
+      {"sentence_embedding", "a vector for each text, near to those of texts that mean the same",
+       kText | kSentences | kVectors}};
   return tasks;
 }
 

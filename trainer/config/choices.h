@@ -31,7 +31,8 @@ enum TaskTrait : unsigned {
   kSeveralLabels = 64,
   kClassWeights = 128,
   kNumbers = 256,
-  kTaught = 512
+  kTaught = 512,
+  kVectors = 1024
 };
 
 struct TaskFacts {

@@ -80,6 +80,14 @@ struct TextConfig {
   bool unpad = false;
   std::string text_column, pair_column;  // of sentences; empty: found by their names
   std::string keep_columns = "all";      // all | none | names with commas between them
+
+  // Of vectors of texts.
+  std::string pooling = "auto";         // mean | cls; auto: as the folder of the weights says, else mean
+  bool normalize_vectors = true;        // if not given: likewise
+  std::string embedding_loss = "auto";  // contrastive | cosine; auto: cosine if the data has scores
+  double temperature = 0.05;
+  std::string negative_column;  // names with commas between them; empty: found by their names
+  double score_scale = 0;       // 0: found by the scores
 };
 
 // What --model is for a task of text if nothing says more; its shape is told by --model_config or by weights.

@@ -379,6 +379,26 @@ DTRAIN_FLAG(string, text_pair_column, text.pair_column, Anything(), "",
 DTRAIN_FLAG(string, keep_columns, text.keep_columns, Anything(), "",
             "With --mode=predict: which other columns of the table --output has, too: all, none, or names with commas between "
             "them. For whoever predicts for a table with large columns.", .used_by = kSentences, .of_training = false)
+DTRAIN_FLAG(string, pooling, text.pooling, OneOf("auto | mean | cls"), "",
+            "What the vector of a text is: mean: the mean over its tokens; cls: that of the first token; auto: what the folder "
+            "of --init_weights says, if SentenceTransformer has written it, else mean.",
+            .used_by = kVectors, .same_on_resume = true, .kept_with_weights = true)
+DTRAIN_FLAG(bool, normalize_vectors, text.normalize_vectors, Anything(), "",
+            "Vectors that are written, and those of an exported model, have length 1. If not given, as in the folder of "
+            "--init_weights. Training compares directions alone, with and without it.",
+            .used_by = kVectors, .kept_with_weights = true)
+DTRAIN_FLAG(string, embedding_loss, text.embedding_loss, OneOf("auto | contrastive | cosine"), "",
+            "contrastive: each text finds its own second text among those of the batch, over all ranks, and the negatives; "
+            "cosine: the squared error of the cosine of two texts to their score; auto: cosine if the training data has scores.",
+            .used_by = kVectors, .same_on_resume = true)
+DTRAIN_FLAG(double, temperature, text.temperature, Between(0.0001, 100), "",
+            "What cosines are divided by in the contrastive loss: 0.05 is sentence-transformers' scale=20.", .used_by = kVectors)
+DTRAIN_FLAG(string, negative_column, text.negative_column, Anything(), "",
+            "Columns of texts that are unlike the first one of the row, with commas between them; empty: found by their names.",
+            .used_by = kVectors)
+DTRAIN_FLAG(double, score_scale, text.score_scale, AtLeast(0), "",
+            "What scores are divided by to be cosines; 0: 5 if some of the training data are above 1, as in STS benchmarks, "
+            "else 1.", .used_by = kVectors, .same_on_resume = true)
 
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Model architecture; --list_models lists them.",
             .same_on_resume = true, .kept_with_weights = true)

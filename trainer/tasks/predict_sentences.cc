@@ -25,6 +25,7 @@
 #include "trainer/tasks/feature_file.h"
 #include "trainer/tasks/prediction_table.h"
 #include "trainer/tasks/sentence_data.h"
+#include "trainer/tasks/sentence_embedding.h"
 #include "trainer/tasks/sentence_kinds.h"
 #include "trainer/tasks/sentence_task.h"
 #include "trainer/tasks/task_kind.h"
@@ -144,20 +145,6 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
   PrintCount(config, split);
 }
 
-// Returns the weights of the encoder, the module `backbone`, and `head` as `model` has it. Features are what the
-// encoder computes, whatever head it was trained with.
-checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const models::Head& head,
-                                    const std::string& backbone, const checkpoint::NamedTensors& weights) {
-  checkpoint::NamedTensors all;
-  for (const auto& item : weights) {
-    if (item.first.starts_with(backbone + ".") && !head.Has(item.first)) all.push_back(item);
-  }
-  for (const auto& item : weights::StateOf(model)) {
-    if (head.Has(item.first)) all.push_back(item);
-  }
-  return all;
-}
-
 void PredictTokens(config::Config config, const weights::TrainedWeights& weights, at::Device device) {
   const TokenInput input = ReadTokenInput(config.run.input);
   config.text.unpad = false;  // tokens that have labels keep their places
@@ -194,30 +181,36 @@ void PredictTokens(config::Config config, const weights::TrainedWeights& weights
 }  // namespace
 
 void PredictTextFeatures(const config::Config& config, at::Device device) {
-  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
+  weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("computing features with " + weights.origin);
-  const models::ClassifierOptions any_head = {.labels = models::NumberedLabels(1)};
+  const models::ClassifierOptions no_head = HeadFor(data::SentenceTarget::kTexts);
+  const bool are_vectors = KindOf(config).OwnsHead(&no_head);
   const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
-  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*tokens=*/{}, outline), &any_head,
+  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*tokens=*/{}, outline), &no_head,
                                             config.batch.seed, device);
   const models::TextShape& shape = model->shape();
   const std::string& backbone = models::FamilyOf(config.model.name).text.backbone;
-  const models::Head& head = models::HeadIn(config.model.name, *model);
-  weights::ApplyInitialWeights(WithHeadOf(*model, head, backbone, weights.tensors), config.model, *model);
+  std::erase_if(weights.tensors, [&](const auto& item) { return !item.first.starts_with(backbone + "."); });
+  weights::ApplyInitialWeights(weights.tensors, config.model, *model);
   model->eval();
   const optim::Precision& precision = optim::PrecisionNamed(config.precision.name);
   optim::AllowTf32(precision.tf32);
   const at::NoGradGuard no_grad;
-  const data::SentenceSplit split = OpenTexts(config, weights, /*pairs=*/std::nullopt, data::SentenceTarget::kNone);
+  const data::SentenceSplit split = OpenTexts(config, weights, are_vectors ? std::optional(false) : std::nullopt,
+                                              are_vectors ? data::SentenceTarget::kTexts : data::SentenceTarget::kNone);
   WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, [&](const AppendFeatures& append) {
     ForBatches(split, config, [&](const data::Batch& rows) {
-      const at::Tensor ids_NT = rows[data::kInputIds], attended_NT = rows[data::kAttentionMask].to(at::kBool);
+      const auto by_text = [](const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); };
+      const at::Tensor ids_NT = by_text(rows[data::kInputIds]),
+                       attended_NT = by_text(rows[data::kAttentionMask]).to(at::kBool);
       const auto first = rows["index"][0].item<int64_t>();
       const auto types = rows.tensors.find(data::kTokenTypes);
       const at::Tensor types_NT = types == rows.tensors.end() || shape.token_types < 2 ? at::Tensor() : types->second;
       const models::Sequences sequences = models::Padded(ids_NT, attended_NT, shape, types_NT).To(device);
       optim::AutocastScope autocast(device.type(), precision);
-      const at::Tensor features_NH = model->EncodeFirst(sequences).to(at::kFloat).cpu();
+      const at::Tensor features_NH =
+          (are_vectors ? VectorsOf(*model, sequences, config.text) : model->EncodeFirst(sequences).to(at::kFloat))
+              .cpu();
       for (int64_t i = 0; i < rows.size(); ++i) {
         const data::SentenceText& text = split.texts[static_cast<size_t>(first + i)];
         nlohmann::ordered_json name = {{"text", text.text}};
@@ -234,7 +227,12 @@ void PredictSentences(const config::Config& config, at::Device device) {
   if (!config.run.features.empty()) return PredictTextFeatures(config, device);
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
-  const models::ClassifierOptions token_head = HeadFor(data::SentenceTarget::kOfWords);
+  const models::ClassifierOptions token_head = HeadFor(data::SentenceTarget::kOfWords),
+                                  no_head = HeadFor(data::SentenceTarget::kTexts);
+  if (KindOf(config).OwnsHead(&no_head)) {
+    throw UsageError("--task=" + config.run.task + " predicts no labels",
+                     "--features=FILE.npy in place of --output gets the vectors");
+  }
   if (WantsTensors(config)) return PredictTokens(config, weights, device);
   if (KindOf(config).OwnsHead(&token_head)) return PredictWords(config, weights, device);
   PredictTable(config, weights, device);

@@ -10,6 +10,7 @@
 #include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/labels.h"
+#include "data/sentences/sentence_rows.h"
 #include "data/storage.h"
 #include "data/whole_number.h"
 #include "trainer/config/resolve.h"
@@ -39,8 +40,9 @@ void RequireSentences(const config::Config& config) {
 // Opens the splits one after another; what the first one says of classes and pairs holds for the others.
 class SentenceOpener {
  public:
-  SentenceOpener(data::SentenceOptions options, const data::Classes& known)
-      : options_(std::move(options)), outputs_(known.count) {
+  // `scored`: whether the rows of a training split that are several texts have scores; empty: if there are any.
+  SentenceOpener(data::SentenceOptions options, const data::Classes& known, std::optional<bool> scored)
+      : options_(std::move(options)), outputs_(known.count), scored_(scored) {
     options_.classes = known.names;
     options_.is_pair = known.pairs;
   }
@@ -48,6 +50,7 @@ class SentenceOpener {
   DataSplit Open(const std::string& name, SplitPart part) {
     if (part == SplitPart::kHeldOut)
       return {name, nullptr, data::DecoderOf(options_), nullptr, options_.tokens_per_sample};
+    options_.scored = part == SplitPart::kTrain ? scored_ : std::nullopt;
     data::SentenceSplit split = data::OpenSentences(options_, name);
     if (const auto numbers = NumbersBehind(split); !numbers.empty()) {
       options_.classes = numbers;
@@ -55,7 +58,11 @@ class SentenceOpener {
     }
     WarnOfCutRows(split, name);
     if (split.only_target) SayThatNothingVaries(*split.only_target, name, part);
-    report::LogInfo(name + ": " + split.columns);
+    const double scale = split.score_scale.value_or(1);
+    report::LogInfo(name + ": " + split.columns + (scale == 1 ? "" : " divided by " + report::ShortestText(scale)));
+    if (split.score_scale) options_.score_scale = scale;
+    options_.texts_per_row = split.texts_per_row;
+    options_.has_scores = split.score_scale.has_value();
     options_.is_pair = split.is_pair;
     options_.format = split.format;
     options_.classes = split.source->class_names();
@@ -110,6 +117,7 @@ class SentenceOpener {
 
   data::SentenceOptions options_;
   const int64_t outputs_;  // classes of the weights that are evaluated; 0: unknown
+  const std::optional<bool> scored_;
   int64_t vocabulary_ = 0;
 };
 
@@ -122,11 +130,18 @@ data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::Sent
           .label_column = config.data.label_column,
           .target = target,
           .label_separator = config.data.label_separator,
+          .negative_column = config.text.negative_column,
+          .score_scale = config.text.score_scale,
           .tokens_per_sample = config.text.tokens_per_sample,
           .tokenizer_paths = TokenizerPaths(config),
           .keep_texts = !config.run.predictions.empty(),
           .group_column = config.data.group_column,
           .csv_delimiter = data::DelimiterNamed(config.data.csv_delimiter)};
+}
+
+bool HasNumbers(const DataSplit& split) {
+  const std::vector<data::Field> fields = split.decoder->fields(/*size=*/0);
+  return std::ranges::find(fields, data::kSentenceTargets, &data::Field::name) != fields.end();
 }
 
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
@@ -152,7 +167,8 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
       options.class_order = classifier->labels;
     }
   }
-  SentenceOpener opener(std::move(options), known);
+  const std::string& loss = config.text.embedding_loss;
+  SentenceOpener opener(std::move(options), known, loss == "auto" ? std::nullopt : std::optional(loss == "cosine"));
   DataSets sets;
   const auto open = [&](const std::string& name, SplitPart part) { return opener.Open(name, part); };
   OpenSplits(config, kSentenceFormat, open, sets);

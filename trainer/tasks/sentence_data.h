@@ -17,6 +17,9 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
 // data.
 data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::SentenceTarget target);
 
+// Whether rows of a split have a number that is learned: a score, if they are several texts.
+bool HasNumbers(const DataSplit& split);
+
 // Warns of rows that were truncated or left out; `name` is of the split or the file.
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name);
 

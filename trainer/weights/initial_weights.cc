@@ -62,10 +62,10 @@ std::vector<std::string> NamesIn(const checkpoint::NamedTensors& tensors, const 
 
 checkpoint::NamedTensors WithoutOthers(checkpoint::NamedTensors weights, const models::Family& family,
                                        const std::string& head, std::vector<std::string>& left_out) {
-  const auto wanted = std::ranges::find(family.heads, head, &models::Head::module);
   std::erase_if(weights, [&](const auto& item) {
     const auto has = [&](const models::Head& other) { return other.Has(item.first); };
-    const bool is_of_others = !has(*wanted) && std::ranges::any_of(family.heads, has);
+    const auto wants = [&](const models::Head& other) { return other.module == head && has(other); };
+    const bool is_of_others = std::ranges::none_of(family.heads, wants) && std::ranges::any_of(family.heads, has);
     if (is_of_others) left_out.push_back(item.first);
     return is_of_others;
   });
