@@ -348,6 +348,7 @@ OTHERS = {
        [("step", ""), ("linear", "--lr-schedule linear"), ("cosine", "--lr-schedule cosine --end-lr 4e-3")]},
     "AWS' schedule poly": ("--data_dir={data} --num_epochs 90 --lr 0.4 --warmup_epochs 5", of_aws("poly")),
     "AWS' schedule steps": ("--data_dir={data} --num_epochs 90 --lr_decay_mode steps --lr 0.4 --warmup_epochs 5", of_aws("steps")),
+    "the schedule of PyTorch's examples/imagenet": ("-a resnet18 {data}", lambda step: 0.1 * 0.1 ** (step // STEPS_OF_EPOCH // 30)),
     "Horovod's schedule": ("--data_dir={data} --base-lr 0.1 --rank=0 --world_size=4 --master_addr=localhost --master_port=29500", of_horovod),
     "fairseq's schedule polynomial_decay": ("{data} --warmup-updates 100 --lr 0.4 --end-learning-rate 0.01 --lr-scheduler polynomial_decay "
                                             "--total-num-update 600 --optimizer sgd", of_fairseq("poly")),

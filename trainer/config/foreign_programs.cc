@@ -49,8 +49,8 @@ std::string TypedFlag(const std::vector<Argument>& arguments, const IsSignature&
 
 const std::vector<const ForeignProgram*>& ForeignPrograms() {
   static const std::vector<const ForeignProgram*> programs = {
-      &TimmProgram(), &TorchvisionProgram(), &FairseqProgram(),     &NvidiaProgram(),
-      &AwsProgram(),  &HorovodProgram(),     &TransformersProgram()};
+      &TimmProgram(), &TorchvisionProgram(), &FairseqProgram(),      &NvidiaProgram(),
+      &AwsProgram(),  &HorovodProgram(),     &TransformersProgram(), &PytorchProgram()};
   return programs;
 }
 

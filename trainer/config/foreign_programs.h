@@ -41,6 +41,7 @@ const ForeignProgram& TorchvisionProgram();
 const ForeignProgram& NvidiaProgram();
 const ForeignProgram& AwsProgram();
 const ForeignProgram& HorovodProgram();
+const ForeignProgram& PytorchProgram();
 const ForeignProgram& TransformersProgram();
 // Returns all of them.
 const std::vector<const ForeignProgram*>& ForeignPrograms();

@@ -73,7 +73,6 @@ std::vector<Alias> Torchelastic() {
       {.name = "e", .takes_value = false, .implied = {"--mode=eval"}},
       {.name = "gpu",
        .reason = "each rank uses the GPU with its local rank as index, among those in CUDA_VISIBLE_DEVICES"},
-      {.name = "multiprocessing_distributed", .takes_value = false, .reason = "--nproc_per_node=auto takes all GPUs"},
       {.name = "dummy", .takes_value = false, .implied = {"--data_format=synthetic"}},
   };
 }

@@ -14,6 +14,7 @@ namespace dtrain::config {
 namespace {
 
 constexpr std::string_view kNoPython = "there is no Python code to compile";
+constexpr std::string_view kNoSplits = "there are no augmented copies with a loss of their own";
 
 std::string Text(double number) { return ToText(Value(number)); }
 
@@ -284,6 +285,7 @@ std::vector<Alias> Rates() {
       {.name = "decay_rate", .translate = OfAnother},
       {.name = "dr", .translate = OfAnother},
       {.name = "min_lr", .flag = "end_lr"},
+      {.name = "lr_noise", .refused = "rates follow the schedule alone", .takes_numbers = true},
       {.name = "cooldown_epochs", .words = {{"0", ""}}, .refused = "--schedule_steps may be shorter than the run"},
   };
 }
@@ -307,7 +309,11 @@ std::vector<Alias> Augmentation() {
        .words = {{"center", ""}},
        .refused = "evaluation crops the middle of images; squashed and padded ones are none"},
       {.name = "aug_repeats", .flag = "repeated_augmentation", .words = {{"0", "1"}}, .other_words_pass = true},
-      {.name = "aug_splits", .words = {{"0", ""}}, .refused = "there are no augmented copies with a loss of their own"},
+      {.name = "aug_splits", .words = {{"0", ""}}, .refused = kNoSplits},
+      {.name = "resplit", .takes_value = false, .refused = kNoSplits},
+      {.name = "split_bn", .takes_value = false, .refused = kNoSplits},
+      {.name = "jsd", .takes_value = false, .refused = kNoSplits},
+      {.name = "jsd_loss", .takes_value = false, .refused = kNoSplits},
       {.name = "train_interpolation",
        .flag = "interpolation",
        .words = {{"random", "random"}, {"bilinear", "bilinear"}, {"bicubic", "bicubic"}, {"", "bicubic"}}},

@@ -94,10 +94,18 @@ TEST(ImageAliases, HorovodsExample) {
 }
 
 TEST(ImageAliases, TorchelasticsExample) {
+  const std::string ours = "--data_dir=imagenet --lr=0.1 --lr_schedule=step --lr_decay_epochs=30 --lr_per_epoch ";
   ExpectSame("--arch resnet18 --epochs 20 --batch-size 32 -p 5 imagenet",
-             "--model=resnet18 --epochs=20 --batch_size=32 --log_interval=5 --data_dir=imagenet");
+             ours + "--model=resnet18 --epochs=20 --batch_size=32 --log_interval=5");
   ExpectSame("imagenet --defaults_of=none", "--data_dir=imagenet --defaults_of=none");
-  ExpectSame("imagenet -a resnet18", "--model=resnet18 --data_dir=imagenet");
+  ExpectSame("imagenet -a resnet18", ours + "--model=resnet18 --batch_size=256 --log_interval=10");
+  ExpectSame(
+      "-a resnet50 --dist-url tcp://127.0.0.1:1234 --multiprocessing-distributed --world-size 1 --rank 0 imagenet",
+      ours + "--model=resnet50 --global_batch_size=256 --log_interval=10 --nproc_per_node=auto");
+  ExpectSame("--multiprocessing-distributed --world-size 4 --rank 1 -b 64 imagenet",
+             ours +
+                 "--model=resnet18 --global_batch_size=256 --log_interval=10 --nproc_per_node=auto --nnodes=4 "
+                 "--node_rank=1");
 }
 
 // What NVIDIA's main.py does where a command is silent.
