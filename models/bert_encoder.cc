@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/activation_checkpoint.h"
+#include "models/dropout.h"
 
 namespace dtrain::models {
 namespace {
@@ -75,7 +76,7 @@ Forked BertEmbeddingsImpl::forward(const Sequences& sequences) {
   at::Tensor x_SH = words_SH;
   if (has_types) x_SH = x_SH + token_type_embeddings(sequences.token_types);
   if (type_H.defined()) x_SH = x_SH + type_H;
-  const at::Tensor y = at::dropout(norm_(x_SH + positions_SH), dropout_, is_training());
+  const at::Tensor y = Dropout(norm_(x_SH + positions_SH), dropout_, is_training());
   return {y, y};
 }
 
@@ -101,7 +102,7 @@ BertLayerImpl::BertLayerImpl(const EncoderOptions& options)
   RegisterAt(*this, names.output_norm, output_norm_.ptr());
 }
 
-at::Tensor BertLayerImpl::Dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
+at::Tensor BertLayerImpl::Dropped(const at::Tensor& x) const { return Dropout(x, dropout_, is_training()); }
 
 Forked BertLayerImpl::forward(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows) {
   const bool has_rows = !rows.defined() || rows.numel() > 0;

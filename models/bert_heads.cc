@@ -5,6 +5,9 @@
 
 #include <limits>
 
+#include "models/dropout.h"
+#include "models/product.h"
+
 namespace dtrain::models {
 namespace {
 
@@ -23,7 +26,7 @@ at::Tensor WordScores(const at::Tensor& x_RH, const at::Tensor& words_VH, const 
   const int64_t missing = (columns_multiple - columns % columns_multiple) % columns_multiple;
   at::Tensor words = half_words == nullptr ? at::Tensor() : half_words->Rows(columns + missing);
   if (!words.defined()) words = WithRows(words_VH, missing, 0);
-  return at::linear(x_RH, words, WithRows(bias_V, missing, -std::numeric_limits<double>::infinity()));
+  return Product(x_RH, words, WithRows(bias_V, missing, -std::numeric_limits<double>::infinity()));
 }
 
 BertForMaskedLM::BertForMaskedLM(const char* backbone, const EncoderOptions& options, const WordHeadNames& names)
@@ -75,7 +78,7 @@ BertClassifier::BertClassifier(const char* backbone, const EncoderOptions& optio
 }
 
 at::Tensor BertClassifier::Classify(const at::Tensor& hidden_RH) {
-  const auto dropped = [this](const at::Tensor& x) { return at::dropout(x, dropout_, is_training()); };
+  const auto dropped = [this](const at::Tensor& x) { return Dropout(x, dropout_, is_training()); };
   if (form_.dense == nullptr) return output_(dropped(hidden_RH));
   const at::Tensor x_RH = form_.drops_input ? dropped(hidden_RH) : hidden_RH;
   return output_(dropped(form_.activation(dense_(x_RH))));

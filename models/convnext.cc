@@ -2,6 +2,7 @@
 #include "models/convnext.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/container/modulelist.h>
 
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "models/family.h"
+#include "models/product.h"
 #include "models/renaming.h"
 
 namespace dtrain::models {
@@ -179,6 +181,16 @@ std::shared_ptr<torch::nn::Module> PixelProduct::module() const {
   return convolution.ptr();
 }
 
+at::Tensor PixelProduct::Scaled(const at::Tensor& x_NHWC, const at::Tensor& gamma_C) {
+  if (!gamma_C.defined() || x_NHWC.is_meta()) return (*this)(x_NHWC);
+  if (x_NHWC.scalar_type() != at::kFloat || at::autocast::is_autocast_enabled(x_NHWC.device().type())) {
+    return (*this)(x_NHWC)*gamma_C;
+  }
+  // To scale the weights takes less memory than to scale all pixels; in a half type they could vanish.
+  const at::Tensor weight = linear ? linear->weight : convolution->weight.flatten(1);
+  return Product(x_NHWC, weight * gamma_C.unsqueeze(1), (linear ? linear->bias : convolution->bias) * gamma_C);
+}
+
 at::Tensor PixelProduct::operator()(const at::Tensor& x_NHWC) {
   if (linear) return linear(x_NHWC);
   if (x_NHWC.is_meta()) return convolution(x_NHWC.permute({0, 3, 1, 2})).permute({0, 2, 3, 1});
@@ -213,9 +225,8 @@ at::Tensor ConvNextBlockImpl::forward(const at::Tensor& x_NCHW) {
     const at::Tensor relative = length / (length.mean({-1}, /*keepdim=*/true) + kResponseEpsilon);
     y_NHWC = y_NHWC + at::addcmul(response_bias_, response_weight_, y_NHWC * relative);
   }
-  at::Tensor y_NCHW = project_(y_NHWC).permute({0, 3, 1, 2});
+  at::Tensor y_NCHW = project_.Scaled(y_NHWC, gamma_).permute({0, 3, 1, 2});
   if (y_NCHW.is_meta()) return y_NCHW;
-  if (gamma_.defined()) y_NCHW = y_NCHW * gamma_.view({-1, 1, 1});
   if (is_training() && drop_path_ > 0) y_NCHW = y_NCHW * DropSamples(y_NCHW, drop_path_);
   return x_NCHW + y_NCHW;
 }

@@ -27,6 +27,8 @@ struct ConvNextOptions {
 struct PixelProduct {
   PixelProduct(int64_t in_channels, int64_t out_channels, bool convolves);
   at::Tensor operator()(const at::Tensor& x_NHWC);
+  // Returns the result times gamma (C), if that is defined.
+  at::Tensor Scaled(const at::Tensor& x_NHWC, const at::Tensor& gamma_C);
   std::shared_ptr<torch::nn::Module> module() const;
 
   Conv2d convolution{nullptr};

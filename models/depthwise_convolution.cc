@@ -38,18 +38,16 @@ at::Tensor WeightGradient(const DepthwiseShape& s, const at::Tensor& x, const at
   return by_channel.slice(0, 0, s.channels).reshape({s.channels, 1, s.kernel, s.kernel}).contiguous();
 }
 
+// Convolves the gradient of y, which stride 2 sets apart with zeros, with the turned filter: oneDNN's forward pass is
+// several times as fast as its pass for this gradient.
 at::Tensor InputGradient(const DepthwiseShape& s, const at::Tensor& weight, const at::Tensor& dy) {
-  const at::Tensor by_tap = weight.reshape({s.channels, s.kernel * s.kernel}).t().contiguous();
-  at::Tensor dx = at::empty({s.samples, s.channels, s.height, s.width}, dy.options(), at::MemoryFormat::ChannelsLast);
-  const int64_t groups = Parts(s.channels, kDepthwiseGroup);
-  const float *weight_data = by_tap.const_data_ptr<float>(), *dy_data = dy.const_data_ptr<float>();
-  auto* dx_data = dx.mutable_data_ptr<float>();
-  at::parallel_for(0, s.samples * groups, 1, [&](int64_t first, int64_t last) {
-    for (int64_t task = first; task < last; ++task) {
-      WriteDepthwiseInputGradient(s, weight_data, dy_data, task % groups * kDepthwiseGroup, task / groups, dx_data);
-    }
-  });
-  return dx;
+  at::Tensor apart = dy;
+  if (s.stride > 1) {
+    apart = at::zeros({s.samples, s.channels, s.height, s.width},
+                      dy.options().memory_format(at::MemoryFormat::ChannelsLast));
+    apart.slice(2, 0, s.height, s.stride).slice(3, 0, s.width, s.stride).copy_(dy);
+  }
+  return at::conv2d(apart, weight.flip({2, 3}), /*bias=*/{}, /*stride=*/1, s.padding(), /*dilation=*/1, s.channels);
 }
 
 class Depthwise : public torch::autograd::Function<Depthwise> {
@@ -155,10 +153,11 @@ class DepthwiseOnDevice : public torch::autograd::Function<DepthwiseOnDevice> {
 
 bool HasDepthwiseKernel(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride) {
   constexpr int64_t kLargeMap = 16;  // pixels a side
-  const bool is_for_aten = stride == 1 && weight_C1kk.size(2) <= 3 && x_NCHW.size(3) > kLargeMap;
+  const int64_t kernel = weight_C1kk.size(2);
+  const bool is_known = kernel == 5 || kernel == 7 || (kernel == 3 && (stride > 1 || x_NCHW.size(3) <= kLargeMap));
   const bool is_plain = x_NCHW.is_cpu() && x_NCHW.scalar_type() == at::kFloat && weight_C1kk.is_cpu() &&
                         weight_C1kk.scalar_type() == at::kFloat;
-  return is_plain && !is_for_aten && !at::autocast::is_autocast_enabled(at::kCPU) &&
+  return is_plain && is_known && !at::autocast::is_autocast_enabled(at::kCPU) &&
          x_NCHW.size(1) % kDepthwiseLanes == 0 && x_NCHW.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 

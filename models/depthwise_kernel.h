@@ -1,5 +1,5 @@
-// The gradients of a depthwise convolution for a group of channels, on plain memory. Compiled for several processors
-// and without torch. Pixels are float32 N×H×W×C, filters k×k×C.
+// The gradient of a depthwise convolution's weights for a group of channels, on plain memory. Compiled for several
+// processors and without torch. Pixels are float32 N×H×W×C, filters k×k×C.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ inline constexpr int64_t kDepthwiseLanes = 8;    // the number of channels is a 
 inline constexpr int64_t kDepthwiseGroup = 128;  // most channels of a call, whose sums then stay in the first cache
 
 struct DepthwiseShape {
-  int64_t samples, channels, height, width, out_height, out_width, kernel, stride;
+  int64_t samples, channels, height, width, out_height, out_width, kernel, stride;  // kernel: 3, 5 or 7
   int64_t padding() const { return kernel / 2; }
 };
 
@@ -18,9 +18,5 @@ struct DepthwiseShape {
 // `channel` on.
 void AddDepthwiseWeightGradient(const DepthwiseShape& shape, const float* x, const float* dy, int64_t channel,
                                 int64_t begin, int64_t end, float* sums);
-
-// Writes the gradient of sample `n`'s pixels into `dx`, for the group of channels from `channel` on.
-void WriteDepthwiseInputGradient(const DepthwiseShape& shape, const float* weight, const float* dy, int64_t channel,
-                                 int64_t n, float* dx);
 
 }  // namespace dtrain::models

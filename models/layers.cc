@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/forward_cost.h"
+#include "models/product.h"
 #include "models/sequences.h"
 
 namespace dtrain::models {
@@ -61,7 +62,7 @@ Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options
 }
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
-  if (x_NCHW.dim() == 2) return at::linear(x_NCHW, WeightForProducts().flatten(1), bias);
+  if (x_NCHW.dim() == 2) return Product(x_NCHW, WeightForProducts().flatten(1), bias);
   const int64_t padding = options.padding.value_or(options.kernel_size / 2);
   const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
   if (x_NCHW.is_meta()) {
@@ -243,7 +244,7 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
-  if (!x.is_meta()) return at::linear(x, WeightForProducts(), bias);
+  if (!x.is_meta()) return Product(x, WeightForProducts(), bias);
   CountForward({.multiply_adds = x.numel() / x.size(-1) * weight.numel()});
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);

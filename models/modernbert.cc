@@ -12,6 +12,7 @@
 #include "models/activation_checkpoint.h"
 #include "models/bert_family.h"
 #include "models/bert_heads.h"
+#include "models/dropout.h"
 #include "models/family.h"
 
 namespace dtrain::models {
@@ -117,7 +118,7 @@ class ModernLayerImpl : public torch::nn::Module {
     const auto chosen = [&rows](const at::Tensor& x) { return rows.defined() ? x.index_select(0, rows) : x; };
     const at::Tensor context_SH = Attend(rotation.Turned(qkv[0], heads_), rotation.Turned(qkv[1], heads_), qkv[2],
                                          heads_, sequences, is_training() ? attention_dropout_ : 0.0, window_);
-    const auto dropped = [this](const at::Tensor& x, double p) { return at::dropout(x, p, is_training()); };
+    const auto dropped = [this](const at::Tensor& x, double p) { return Dropout(x, p, is_training()); };
     const at::Tensor y_RH = chosen(x_SH) + dropped(attention_output_(chosen(context_SH)), attention_dropout_);
     const auto gated = inner_(mlp_norm_(y_RH)).chunk(2, 1);
     return y_RH + output_(dropped(at::gelu(gated[0]) * gated[1], mlp_dropout_));
@@ -169,7 +170,7 @@ class ModernBert : public TextModel, public HalfWeightUser {
     const int64_t features = options_.hidden_size / options_.heads;
     const Rotation of_all(sequences.positions, options_.global_theta, features);
     const Rotation of_near(sequences.positions, options_.local_theta, features);
-    at::Tensor x_SH = at::dropout(embedding_norm_(words_(sequences.ids)), options_.embedding_dropout, is_training());
+    at::Tensor x_SH = Dropout(embedding_norm_(words_(sequences.ids)), options_.embedding_dropout, is_training());
     for (ModernLayer& layer : layers_) {
       const at::Tensor of_layer = layer.get() == layers_.back().get() ? rows : at::Tensor();
       const Rotation& rotation = layer->is_global() ? of_all : of_near;
@@ -192,7 +193,7 @@ class ModernBert : public TextModel, public HalfWeightUser {
     return options_.takes_mean ? MeanOf(Encode(sequences, {}), sequences) : EncodeFirst(sequences);
   }
   at::Tensor Classify(const at::Tensor& hidden_RH) override {
-    return classifier_(at::dropout(InHead(hidden_RH), head_dropout_, is_training()));
+    return classifier_(Dropout(InHead(hidden_RH), head_dropout_, is_training()));
   }
   int64_t outputs() const override { return classifier_ ? classifier_->weight.size(0) : 0; }
 

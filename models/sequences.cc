@@ -6,7 +6,11 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
+
+#include "models/dropout.h"
 
 namespace dtrain::models {
 namespace {
@@ -48,6 +52,16 @@ at::Tensor Near(int64_t first_query, int64_t queries, int64_t first_key, int64_t
   return (places(first_query, queries).unsqueeze(1) - places(first_key, keys)).abs().le(window);
 }
 
+// Returns scaled_dot_product_attention's result. With dropout, ATen has no fused kernel on a CPU.
+at::Tensor AttendTo(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                    const std::optional<at::Tensor>& mask, double dropout) {
+  if (!q.is_cpu() || dropout == 0) return at::scaled_dot_product_attention(q, k, v, mask, dropout);
+  at::Tensor scores = at::matmul(q * (1 / std::sqrt(static_cast<double>(q.size(-1)))), k.transpose(-2, -1));
+  if (mask) scores = scores.masked_fill(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  const at::Tensor weights = mask ? at::_safe_softmax(scores, -1) : scores.softmax(-1);
+  return at::matmul(Dropout(weights, dropout, /*is_training=*/true), v);
+}
+
 at::Tensor AttendPadded(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
                         const Sequences& sequences, double dropout, const std::optional<int64_t>& window) {
   const int64_t length = sequences.padded_length;
@@ -58,8 +72,8 @@ at::Tensor AttendPadded(const at::Tensor& q_SH, const at::Tensor& k_SH, const at
     // Padding far from all tokens attends to itself, since attention to nothing is undefined.
     mask = mask ? near.logical_and(*mask).logical_or(Near(0, length, 0, length, 0, q_SH.device())) : near;
   }
-  return Flat(at::scaled_dot_product_attention(ByHead(q_SH, heads, length), ByHead(k_SH, heads, length),
-                                               ByHead(v_SH, heads, length), mask, dropout));
+  return Flat(
+      AttendTo(ByHead(q_SH, heads, length), ByHead(k_SH, heads, length), ByHead(v_SH, heads, length), mask, dropout));
 }
 
 // Returns N×heads×T×d. Within a window, blocks of queries see the keys around them alone, so that the work grows with
@@ -71,9 +85,8 @@ at::Tensor AttendInBlocks(const at::Tensor& q, const at::Tensor& k, const at::Te
   for (int64_t first = 0; first < length; first += block) {
     const int64_t end = std::min(length, first + block);
     const int64_t first_key = std::max<int64_t>(0, first - window), end_key = std::min(length, end + window);
-    outputs.push_back(at::scaled_dot_product_attention(
-        q.slice(2, first, end), k.slice(2, first_key, end_key), v.slice(2, first_key, end_key),
-        Near(first, end - first, first_key, end_key - first_key, window, q.device()), dropout));
+    outputs.push_back(AttendTo(q.slice(2, first, end), k.slice(2, first_key, end_key), v.slice(2, first_key, end_key),
+                               Near(first, end - first, first_key, end_key - first_key, window, q.device()), dropout));
   }
   return at::cat(outputs, 2);
 }
@@ -87,7 +100,7 @@ at::Tensor AttendOneByOne(const at::Tensor& q_SH, const at::Tensor& k_SH, const 
     const auto by_head = [&](const std::vector<at::Tensor>& all) { return ByHead(all[i], heads, lengths[i]); };
     outputs.push_back(Flat(window && *window < lengths[i] - 1
                                ? AttendInBlocks(by_head(q), by_head(k), by_head(v), dropout, *window)
-                               : at::scaled_dot_product_attention(by_head(q), by_head(k), by_head(v), {}, dropout)));
+                               : AttendTo(by_head(q), by_head(k), by_head(v), {}, dropout)));
   }
   return at::cat(outputs);
 }

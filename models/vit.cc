@@ -404,11 +404,16 @@ at::Tensor VisionTransformer::Features(const at::Tensor& images_NCHW) {
   return norm_(x_NLC.slice(1, 0, options_.distilled ? 2 : 1)).flatten(1);
 }
 
-at::Tensor VisionTransformer::Classify(const at::Tensor& features_NC) {
+std::vector<at::Tensor> VisionTransformer::ClassifyEach(const at::Tensor& features_NC) {
   const at::Tensor x_NC = at::dropout(features_NC, options_.dropout, is_training() && !features_NC.is_meta());
-  if (!options_.distilled) return head_(x_NC);
+  if (!options_.distilled) return {head_(x_NC)};
   const std::vector<at::Tensor> halves = x_NC.chunk(2, 1);
-  return (head_(halves[0]) + dist_head_(halves[1])) / 2;
+  return {head_(halves[0]), dist_head_(halves[1])};
+}
+
+at::Tensor VisionTransformer::Classify(const at::Tensor& features_NC) {
+  const std::vector<at::Tensor> logits = ClassifyEach(features_NC);
+  return logits.size() == 1 ? logits[0] : (logits[0] + logits[1]) / 2;
 }
 
 at::Tensor ResizedPositions(const at::Tensor& positions_1LC, int64_t rows, int64_t columns) {

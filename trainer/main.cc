@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ctime>
 #include <optional>
+#include <utility>
 
 #include "data/command_line/version.h"
 #include "data/machine/limits.h"
@@ -137,6 +138,8 @@ void ResolveConfig(modes::RunContext& context, bool has_gpu) {
     if (!text.empty()) context.notes.push_back(text);
   };
   weights::FindLastRun(config, context.launch.rank);
+  // A run's weights can be exported by either name; nothing is written into it.
+  if (config.run.mode == "export" && config.run.input.empty()) config.run.input = std::exchange(config.run.dir, "");
   weights::TakeImageSizeOfModel(config);
   note(weights::FindNamedWeights(config));
   if (config.run.mode != "train") {

@@ -1,14 +1,12 @@
 #include "data/sentences/sentence_set.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/machine/limits.h"
-#include "data/shown.h"
 #include "data/text/text_lines.h"
 
 namespace dtrain::data {
@@ -39,12 +37,6 @@ TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, int64_t 
 
 }  // namespace
 
-int32_t Targets::NumberOf(const std::string& label, const std::string& where) {
-  const auto [found, is_new] = numbers_of_.try_emplace(label, static_cast<int32_t>(seen.size()));
-  if (is_new) seen.push_back({label, where});
-  return found->second;
-}
-
 SentenceCollector::SentenceCollector(const SentenceOptions& options, const SentenceTokenizer* tokenizer, bool is_pair)
     : target_(options.target),
       label_separator_(options.label_separator.empty() ? kLabelSeparator : options.label_separator),
@@ -74,32 +66,9 @@ void SentenceCollector::NoteEmpty(RawSentence& row) {
 
 void SentenceCollector::AddLabel(const std::string& label, const std::string& where) {
   if (target_ == SentenceTarget::kNone) return;
-  if (target_ == SentenceTarget::kSeveral) {
-    for (size_t begin = 0; begin <= label.size();) {
-      const size_t end = std::min(label.find(label_separator_, begin), label.size());
-      const std::string_view one = Stripped(std::string_view(label).substr(begin, end - begin));
-      if (!one.empty()) set_.targets.Add(std::string(one), where);
-      begin = end + label_separator_.size();
-    }
-    set_.targets.ends.push_back(set_.targets.labels.size());
-    return;
-  }
+  if (target_ == SentenceTarget::kSeveral) return set_.targets.AddSeveral(label, label_separator_, where);
   if (label.empty()) throw DataError(where + ": the label is empty", "every row needs a label");
-  if (target_ == SentenceTarget::kNumber) {
-    const auto number = DecimalNumber(label);
-    const auto target = static_cast<float>(number.value_or(0));
-    if (!number) {
-      throw DataError(where + ": the label '" + Shown(label, 60) + "' is not a decimal number",
-                      label.find(',') != std::string::npos ? "write numbers with a point, such as 3.5"
-                                                           : "use --task=text_classification for classes");
-    }
-    if (!std::isfinite(target * target)) {
-      throw DataError(where + ": the label " + Shown(label, 60) + " is too large: its square has no float32",
-                      "divide all labels by the same number");
-    }
-    set_.targets.numbers.push_back(target);
-    return;
-  }
+  if (target_ == SentenceTarget::kNumber) return set_.targets.AddNumber(label, where);
   set_.targets.Add(label, where);
 }
 

@@ -2,35 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "data/formats/labels.h"
 #include "data/record_source.h"
-#include "data/sentences/labels.h"
 #include "data/sentences/sentence_split.h"
 #include "data/sentences/sentence_tokenizer.h"
 
 namespace dtrain::data {
-
-// What the rows say, however many labels one has: one, one for each word, or a number.
-struct Targets {
-  std::vector<SeenLabel> seen;  // each label once
-  // Positions in `seen`. kClass: by row; kSeveral: of all rows; kOfWords: by token, -1 where it has none.
-  std::vector<int32_t> labels;
-  std::vector<uint64_t> ends;        // by row, kSeveral: where its labels end
-  std::vector<float> numbers;        // by row; only kNumber
-  std::vector<int64_t> first_words;  // kOfWords, by row: the number of the first word with a label
-
-  // Adds a label that is written at `where`.
-  void Add(const std::string& label, const std::string& where) { labels.push_back(NumberOf(label, where)); }
-  int32_t NumberOf(const std::string& label, const std::string& where);
-
- private:
-  std::map<std::string, int32_t, std::less<>> numbers_of_;
-};
 
 struct SentenceSet {
   struct File {
@@ -46,7 +28,7 @@ struct SentenceSet {
   std::vector<Place> places;     // by row
   std::vector<uint32_t> tokens;  // of all rows, with special tokens and the marks of kOfSecondText
   std::vector<uint64_t> ends;    // by row: where its tokens end
-  Targets targets;
+  WrittenLabels targets;
   std::vector<SentenceText> texts;  // by row, if they are kept
 
   bool is_pair = false;
@@ -71,9 +53,6 @@ struct RawSentence {
   SentenceSet::Place place;
   int64_t line = 0;  // 0: the whole file
 };
-
-// What is between the labels of a row (kSeveral) unless options.label_separator says.
-inline constexpr char kLabelSeparator[] = "\x1F";
 
 // Fills a SentenceSet.
 class SentenceCollector {

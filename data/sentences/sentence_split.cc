@@ -13,11 +13,11 @@
 
 #include "data/class_name.h"
 #include "data/error.h"
+#include "data/formats/labels.h"
 #include "data/formats/little_endian.h"
 #include "data/formats/sentence_files.h"
 #include "data/record_source.h"
 #include "data/sample_decoder.h"
-#include "data/sentences/labels.h"
 #include "data/sentences/read_sentences.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/sentences/sentence_set.h"
@@ -100,7 +100,7 @@ class SentenceSource : public RecordSource {
   const SentenceSet set_;
   const std::vector<std::string> classes_;
   const SentenceTarget target_;
-  std::vector<int32_t> class_of_;  // by position in Targets::seen
+  std::vector<int32_t> class_of_;  // by position in WrittenLabels::seen
   std::string fingerprint_;
 };
 

@@ -30,7 +30,7 @@ struct SentenceOptions {
   std::string text_column = {}, pair_column = {}, label_column = {};
   SentenceTarget target = SentenceTarget::kClass;
   // Of kSeveral: what is between the labels in a cell. Empty: label_column names several columns, with commas between
-  // them, each of a label that holds where the cell is 1.
+  // them, each of a label that holds where the cell is 1; or the cells of JSON lines are lists of labels.
   std::string label_separator = {};
 
   // What is known from the training split or a checkpoint; empty for the training split itself. A label outside

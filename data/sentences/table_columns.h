@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/sentences/table_reader.h"
+#include "data/formats/table_reader.h"
 
 namespace dtrain::data {
 

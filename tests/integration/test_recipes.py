@@ -5,13 +5,13 @@ import os
 import re
 import struct
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from command import ROOT, final_numbers, run
-from text_data import write_roberta_tokenizer
+from text_data import letters_of_bytes, write_roberta_tokenizer
 
 RECIPES = ROOT / "scripts" / "recipes"
 
@@ -52,6 +52,12 @@ TABLE = [
     Recipe("roberta_fast", 1, "text",
            {"global_batch_size": 2048, "grad_accum_steps": 32, "total_steps": 25_000},
            ADAM | {"optimizer": "adamw", "mask_prob": 0.3, "attention_dropout": 0.0, "unpad": True, "precision": "bf16"}),
+    # Half as many blocks, of two lines. The weights of the published model are 149,655,232.
+    Recipe("modernbert_base", 8, "modern_text",
+           {"global_batch_size": 4608, "grad_accum_steps": 6, "lr_peak": 8e-4, "warmup_steps": 3 * 10**9 // (4608 * 1024) + 1,
+            "total_steps": 1719 * 10**9 // (4608 * 1024) + 1, "parameters": 149_655_232},
+           {"optimizer": "stable_adamw", "adam_betas": [0.9, 0.98], "adam_eps": 1e-6, "weight_decay": 0.0125,
+            "lr_schedule": "constant", "mask_prob": 0.3, "attention_dropout": 0.0, "precision": "bf16", "clip_norm": 0.0}),
 ]
 
 # Fine-tuning on GLUE, as on fairseq's page. The steps of the schedule are those of the published data; the data here has
@@ -138,6 +144,9 @@ IMAGE_TABLE = [
     image_recipe("efficientnet_b7", 24, 8, 300273, 0, 0.15, PLAIN, "step", micro_steps=2, size=600,
                  settings={"workers": 4}),
 ]
+DEIT = next(recipe for recipe in IMAGE_TABLE if recipe.name == "deit_small")
+IMAGE_TABLE.append(replace(DEIT, name="deit_small_distilled", data="imagenet_and_teacher", settings=DEIT.settings |
+                           {"model": "deit_small_distilled_patch16_224", "distill": "hard", "distill_weight": 0.5}))
 
 # Flags that turn a recipe for ImageNet into one for 4,000 digits: a small model, small images, a batch of 64, three
 # epochs.
@@ -156,6 +165,7 @@ PROXY_FLAGS = {"resnet50_256gpu": ("--lr=1", "--momentum=0.9", "--color_jitter=0
                "efficientnet_b4": ("--lr=0.0005", "--bn_momentum=0.1", "--epochs=5"),
                "efficientnet_b0_timm": ("--lr=0.0003",),
                "deit_small": ("--mixup=0", "--cutmix=0"), "vit_small_augreg": ("--max_steps=1000000", "--lr=0.01"),
+               "deit_small_distilled": ("--mixup=0", "--cutmix=0", "--distill=soft"),  # without a teacher
                "efficientnet_b7": ("--lr=0.005",)}
 
 
@@ -164,6 +174,12 @@ def imagenet() -> list[str]:
     """Synthetic data with as many samples. Its images are used as they are made, so a recipe's image settings show only
     in the plan."""
     return ["--data_format=synthetic"]
+
+
+@pytest.fixture(scope="module")
+def imagenet_and_teacher(imagenet, module_dir) -> list[str]:
+    run("--model=efficientnet_b0", "--image_size=32", "--batch_size=2", "--max_steps=1", *imagenet, f"--run_dir={module_dir / 'teacher'}")
+    return [*imagenet, f"--teacher={module_dir / 'teacher'}"]
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +202,28 @@ def text(module_dir) -> list[str]:
     specials_and_mask = 5
     lines = [f"{number} 1\n" for number in range(VOCABULARY - specials_and_mask)]
     (folder / "dict.txt").write_text("".join(lines), encoding="ascii")
+    return [f"--data_dir={folder}"]
+
+
+@pytest.fixture(scope="module")
+def modern_text(text, module_dir) -> list[str]:
+    """The same tokens, of a tokenizer with ModernBERT's special ones."""
+    folder = module_dir / "modern_text"
+    folder.mkdir()
+    for name in ("train.idx", "train.bin"):
+        (folder / name).symlink_to(module_dir / "text" / name)
+    special = {"[UNK]": 50_280, "[CLS]": 50_281, "[SEP]": 50_282, "[PAD]": 50_283, "[MASK]": 50_284}
+    special |= {f"[unused{number}]": 50_285 + number for number in range(83)}
+    cls, sep, a, b = ({"SpecialToken" if name in special else "Sequence": {"id": name, "type_id": 0}}
+                      for name in ("[CLS]", "[SEP]", "A", "B"))
+    (folder / "tokenizer.json").write_text(json.dumps(
+        {"added_tokens": [{"id": number, "content": name, "special": True} for name, number in special.items()],
+         "normalizer": {"type": "NFC"},
+         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+         "post_processor": {"type": "TemplateProcessing", "single": [cls, a, sep], "pair": [cls, a, sep, b, sep],
+                            "special_tokens": {name: {"id": name, "ids": [special[name]], "tokens": [name]} for name in ("[CLS]", "[SEP]")}},
+         "model": {"type": "BPE", "vocab": {letter: number for number, letter in enumerate(letters_of_bytes())}, "merges": []}}),
+        encoding="utf-8")
     return [f"--data_dir={folder}"]
 
 
@@ -242,8 +280,8 @@ def test_the_recipe_of_160_gpus_is_the_command_of_the_post():
 
 
 def test_every_recipe_is_in_a_table():
-    """Except for that of the quick start and that for photos, which are our own and have only flags that exist."""
-    own = {"resnet50_digits", "resnet50_photos"}
+    """Except for those of the quick start, of photos, of clothes and of tags, which are our own and have only flags that exist."""
+    own = {"resnet50_digits", "resnet50_photos", "resnet18_fashion", "bert_tags"}
     assert {path.stem for path in RECIPES.glob("*.flags")} - {recipe.name for recipe in TABLE + GLUE_TABLE + IMAGE_TABLE} == own
     for name in own:
         run(f"--flagfile={RECIPES / name}.flags", "--data_dir=anywhere", "--print_config")

@@ -106,6 +106,10 @@ TEST(Sequences, AWindowLeavesOutDistantTokens) {
   const at::Tensor of_padded = Attend(qkv[0], qkv[1], qkv[2], kHeads, padded, 0, kWindow);
   EXPECT_TRUE(of_padded.isfinite().all().item<bool>());
   EXPECT_TRUE(of_padded.index_select(0, kept).allclose(found, 1e-4, 1e-5));
+  constexpr double kNothing = 1e-12;  // dropout that drops nothing
+  EXPECT_TRUE(Attend(qkv[0], qkv[1], qkv[2], kHeads, padded, kNothing, kWindow).allclose(of_padded, 1e-4, 1e-5));
+  EXPECT_TRUE(Attend(part(0), part(1), part(2), kHeads, packed, kNothing, kWindow).allclose(found, 1e-4, 1e-5));
+  EXPECT_FALSE(Attend(qkv[0], qkv[1], qkv[2], kHeads, padded, 0.5, kWindow).allclose(of_padded, 1e-4, 1e-5));
   // The formula, for one token in the middle of the first sequence.
   constexpr int64_t kToken = 131;
   const auto near = [&](size_t i) {

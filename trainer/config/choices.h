@@ -28,7 +28,10 @@ enum TaskTrait : unsigned {
   kSentences = 8,
   kLabels = 16,
   kClasses = 32,
-  kSeveralLabels = 64
+  kSeveralLabels = 64,
+  kClassWeights = 128,
+  kNumbers = 256,
+  kTaught = 512
 };
 
 struct TaskFacts {

@@ -54,8 +54,18 @@ const std::vector<const ForeignProgram*>& ForeignPrograms() {
   return programs;
 }
 
+const ForeignProgram* ProgramOfScript(const std::string& name) {
+  for (const ForeignProgram* program : ForeignPrograms()) {
+    if (std::ranges::find(program->scripts, name) != program->scripts.end()) return program;
+  }
+  return nullptr;
+}
+
 Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
-  const std::string named = ForeignCommand(arguments).Value({"defaults_of"}, "auto");
+  const ForeignCommand command(arguments);
+  const std::string named = command.Value({"defaults_of"}, "auto");
+  const ForeignProgram* of_script = ProgramOfScript(command.Script());
+  if (named == "auto" && of_script != nullptr) return {of_script};
   Recognised found;
   std::string first;
   for (const ForeignProgram* program : ForeignPrograms()) {

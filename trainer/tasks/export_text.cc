@@ -42,7 +42,7 @@ ExportedText NamedText(const weights::TrainedWeights& weights, const config::Con
   const std::string& model = config.model.name;
   return {weights::WithOneHead(weights::WithOwnNames(weights.tensors, config.model, config.run.input), config.model,
                                head ? models::ClassifierName(model) : models::WordHeadName(model), config.run.input),
-          weights::TextOptionsOf(config, /*vocabulary=*/0, weights::OutlineOf(weights.tensors, weights.model_config)),
+          weights::TextOptionsOf(config, /*tokens=*/{}, weights::OutlineOf(weights.tensors, weights.model_config)),
           head, model};
 }
 

@@ -206,7 +206,14 @@ class ImageClassificationKind : public TaskKind {
                                  at::Device device) const override {
     auto model = MakeModel(config, sizes.num_classes, device);
     weights::Freeze(config.model, HeadName(config.model.name), *model);
-    return std::make_unique<ImageTask>(std::move(model), sizes.num_classes, config, device);
+    auto task = std::make_unique<ImageTask>(std::move(model), sizes.num_classes, config, device);
+    if (!config.teacher.weights.empty()) task->LearnFrom(std::make_unique<Teacher>(config, sizes, device));
+    return task;
+  }
+
+  nlohmann::json Identity(const config::Config& config, const DataSets& /*data*/) const override {
+    if (config.teacher.weights.empty()) return nlohmann::json::object();
+    return {{"teacher", DescribeTeacher(config)}};
   }
 
   std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,

@@ -141,6 +141,13 @@ at::Tensor ImageTask::LogitsOfNormalised(const at::Tensor& images) {
   return model_->forward(images).to(at::kFloat);
 }
 
+std::vector<at::Tensor> ImageTask::LogitsOfEachHead(const at::Tensor& images) {
+  optim::AutocastScope autocast(device_.type(), precision_);
+  std::vector<at::Tensor> logits = model_->ClassifyEach(model_->Features(images));
+  for (at::Tensor& of_head : logits) of_head = of_head.to(at::kFloat);
+  return logits;
+}
+
 at::Tensor ImageTask::Features(const at::Tensor& images) {
   const at::Tensor normalised = Normalised(images);
   optim::AutocastScope autocast(device_.type(), precision_);
@@ -154,11 +161,16 @@ LossSums ImageTask::Loss(const data::Batch& batch) {
     images = MixedImages(images, batch, mix_);
     std::tie(labels.own_share, labels.other_share) = LabelShares(batch);
   }
-  const at::Tensor logits = LogitsOfNormalised(images);
+  const at::Tensor taught = teacher_ ? teacher_->Logits(images) : at::Tensor();
+  const std::vector<at::Tensor> heads =
+      teacher_ ? LogitsOfEachHead(images) : std::vector<at::Tensor>{LogitsOfNormalised(images)};
+  const at::Tensor& logits = heads.front();
   LossSums sums = SumsOf(criterion_(logits, labels, criterion_options_), batch.size());
-  if (mix_.enabled()) return sums;
   const at::Tensor& weights = criterion_options_.class_weights;
-  if (weights.defined()) sums.weight = weights.index_select(0, labels.labels).sum();
+  const at::Tensor of_samples = weights.defined() ? weights.index_select(0, labels.labels) : at::Tensor();
+  if (teacher_) sums.loss_sum = teacher_->Combined(sums.loss_sum, teacher_->Loss(heads.back(), taught), of_samples);
+  if (mix_.enabled()) return sums;
+  if (weights.defined()) sums.weight = of_samples.sum();
   sums.hits = logits.detach().argmax(1).eq(labels.labels).sum();
   return sums;
 }
@@ -166,6 +178,14 @@ LossSums ImageTask::Loss(const data::Batch& batch) {
 LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
   const at::Tensor count = at::full({}, images, at::TensorOptions(at::kFloat).device(device_));
   return {loss_sum, count, count};
+}
+
+models::ForwardCost ImageTask::CostOfSample() const {
+  models::ForwardCost cost = model_->Cost(largest_size_);
+  if (!teacher_) return cost;
+  cost.multiply_adds += teacher_->Cost().multiply_adds;
+  cost.moved_elements += teacher_->Cost().moved_elements;
+  return cost;
 }
 
 void ImageTask::UseClassWeights(const std::vector<double>& weights) {

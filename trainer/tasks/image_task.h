@@ -14,6 +14,7 @@
 #include "trainer/config/config.h"
 #include "trainer/optim/precision.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/teacher.h"
 #include "trainer/weights/inference_weights.h"
 
 namespace dtrain::tasks {
@@ -51,13 +52,16 @@ class ImageTask : public Task {
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
+  torch::nn::Module* teacher() const override { return teacher_ ? &teacher_->model() : nullptr; }
+  // From now on Loss is also that of a teacher. Null: it is not.
+  void LearnFrom(std::unique_ptr<const Teacher> teacher) { teacher_ = std::move(teacher); }
   LossSums Loss(const data::Batch& batch) override;
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
   bool weight_varies() const override { return criterion_options_.class_weights.defined(); }
   void UseClassWeights(const std::vector<double>& weights) override;
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kImages; }
   std::string WhyNotRecorded() const override { return ""; }
-  models::ForwardCost CostOfSample() const override { return model_->Cost(largest_size_); }
+  models::ForwardCost CostOfSample() const override;
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor Pictures(const data::Batch& batch) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
@@ -83,6 +87,7 @@ class ImageTask : public Task {
   // Returns images in the form that the network takes.
   at::Tensor Normalised(const at::Tensor& images) const;
   at::Tensor LogitsOfNormalised(const at::Tensor& images);
+  std::vector<at::Tensor> LogitsOfEachHead(const at::Tensor& images);
   LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
   int64_t NumConfusions() const;  // classes², or 0 if they are not counted
 
@@ -98,6 +103,7 @@ class ImageTask : public Task {
   data::MixOptions mix_;
   bool counts_confusions_ = false;
   OutputsObserver observer_;
+  std::unique_ptr<const Teacher> teacher_;
 };
 
 }  // namespace dtrain::tasks

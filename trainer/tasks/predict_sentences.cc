@@ -66,10 +66,12 @@ int64_t CountUnreadable(const data::SentenceSplit& split) {
   return std::ranges::count_if(split.texts, [](const auto& text) { return !text.error.empty(); });
 }
 
-data::SentenceSplit OpenTexts(const config::Config& config, const models::TextShape& model, std::optional<bool> pairs,
-                              data::SentenceTarget target) {
+data::SentenceSplit OpenTexts(const config::Config& config, const weights::TrainedWeights& weights,
+                              std::optional<bool> pairs, data::SentenceTarget target) {
+  const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
   data::SentenceOptions options = SentenceOptionsOf(config, target);
-  options.tokens_per_sample = std::min(options.tokens_per_sample, model.longest_sequence);
+  options.tokens_per_sample = std::min(options.tokens_per_sample,
+                                       weights::TextOptionsOf(config, /*tokens=*/{}, outline).shape.longest_sequence);
   options.kept_columns = config.run.features.empty() ? config.text.keep_columns : "none";
   if (pairs == false) options.is_pair = false;
   data::SentenceSplit split = data::OpenUnlabelled(options, config.run.input);
@@ -80,11 +82,7 @@ data::SentenceSplit OpenTexts(const config::Config& config, const models::TextSh
   if (pairs == true && !split.is_pair) {
     report::LogWarning(config.run.input + " has single texts, but the model was trained on pairs");
   }
-  if (split.vocabulary > model.vocab_size) {
-    throw DataError("the tokenizer in " + split.tokenizer + " has " + std::to_string(split.vocabulary) +
-                        " tokens, more than the model's " + std::to_string(model.vocab_size),
-                    "put the tokenizer that came with the weights beside them");
-  }
+  weights::TextOptionsOf(config, {split.vocabulary, split.format.special}, outline);  // throws for another tokenizer
   WarnOfCutRows(split, config.run.input);
   return split;
 }
@@ -125,7 +123,7 @@ class PredictionTable {
  public:
   // `labels` are empty for a regression. `several`: any number of them is predicted, as --label_threshold says.
   PredictionTable(bool is_csv, bool is_pair, std::vector<std::string> labels, const std::vector<std::string>& kept,
-                  bool several, const config::TextConfig& config)
+                  bool several, const config::DataConfig& config)
       : is_csv_(is_csv),
         is_pair_(is_pair),
         several_(several),
@@ -204,11 +202,11 @@ class PredictionTable {
 
 void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
-  const data::SentenceSplit split = OpenTexts(
-      config, predictor.shape(), KindOf(config).ClassesOf(config, weights).pairs, data::SentenceTarget::kNone);
+  const data::SentenceSplit split =
+      OpenTexts(config, weights, KindOf(config).ClassesOf(config, weights).pairs, data::SentenceTarget::kNone);
   const bool is_csv = config.run.output.ends_with(".csv");
   const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights), split.kept_columns,
-                              KindOf(config).predicts_several(), config.text);
+                              KindOf(config).predicts_several(), config.data);
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
     if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
     file.Append(table.Header());
@@ -277,7 +275,7 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
   report::LogInfo("computing features with " + weights.origin);
   const models::ClassifierOptions any_head = {.labels = models::NumberedLabels(1)};
   const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
-  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*vocabulary=*/0, outline), &any_head,
+  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*tokens=*/{}, outline), &any_head,
                                             config.batch.seed, device);
   const models::TextShape& shape = model->shape();
   const std::string& backbone = models::FamilyOf(config.model.name).text.backbone;
@@ -287,7 +285,7 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
   const optim::Precision& precision = optim::PrecisionNamed(config.precision.name);
   optim::AllowTf32(precision.tf32);
   const at::NoGradGuard no_grad;
-  const data::SentenceSplit split = OpenTexts(config, shape, /*pairs=*/std::nullopt, data::SentenceTarget::kNone);
+  const data::SentenceSplit split = OpenTexts(config, weights, /*pairs=*/std::nullopt, data::SentenceTarget::kNone);
   WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, [&](const AppendFeatures& append) {
     ForBatches(split, config, [&](const data::Batch& rows) {
       const at::Tensor ids_NT = rows[data::kInputIds], attended_NT = rows[data::kAttentionMask].to(at::kBool);

@@ -23,6 +23,9 @@ void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name);
 // Whether --data_dir holds sentences.
 bool HoldsSentences(const config::DataConfig& config);
 
+// Where a tokenizer may be: beside the weights and the data, and with the run.
+std::vector<std::string> TokenizerPaths(const config::Config& config);
+
 // Returns what their labels are. Throws DataError as data::LooksLikeRegression does.
 data::SentenceTarget TargetHeld(const config::Config& config);
 

@@ -134,7 +134,7 @@ std::shared_ptr<models::TextModel> SentenceKind::Made(const config::Config& conf
                                                       const weights::WeightsOutline& weights,
                                                       std::vector<std::string> labels, at::Device device) const {
   const auto head = NewHead(config, weights, std::move(labels));
-  const auto options = weights::TextOptionsOf(config, sizes.vocabulary, weights);
+  const auto options = weights::TextOptionsOf(config, {sizes.vocabulary, sizes.special}, weights);
   return weights::MakeTextModel(options, &head, config.batch.seed, device);
 }
 
@@ -142,7 +142,7 @@ nlohmann::ordered_json SentenceKind::ConfigJson(const config::Config& config, co
   const auto labels = data.classes.names.empty() ? models::NumberedLabels(data.num_classes) : data.classes.names;
   const auto outline = weights::ReadOutline(config.model.init_weights);
   const auto head = NewHead(config, outline, labels);
-  return weights::TextOptionsOf(config, data.vocabulary, outline).ToJson(&head);
+  return weights::TextOptionsOf(config, {data.vocabulary, data.special}, outline).ToJson(&head);
 }
 
 const TaskKind& TextClassification() {

@@ -45,6 +45,8 @@ class Task {
 
   virtual torch::nn::Module& module() = 0;
   virtual at::Device device() const = 0;
+  // Returns a further model, which does not learn and is no part of checkpoints; null if there is none.
+  virtual torch::nn::Module* teacher() const { return nullptr; }
 
   // Called on the host, before a batch is copied to the device. Computes the numbers for which Loss and EvaluationSums
   // would otherwise wait for the device; both take the batch that this returns.

@@ -21,7 +21,7 @@ class TextMultilabelTask : public SentenceTask {
  public:
   TextMultilabelTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
       : SentenceTask(std::move(model), config, device),
-        least_logit_(std::log(config.text.label_threshold / (1 - config.text.label_threshold))) {}
+        least_logit_(std::log(config.data.label_threshold / (1 - config.data.label_threshold))) {}
 
   std::string best_metric() const override { return "micro_f1"; }
   void BeginEvaluation(const DataSplit& split) override {

@@ -21,11 +21,18 @@ MASKED = 0.15
 PROBES = 3
 DEFAULTS = {"mode": "eager", "benchmark": True, "data_dir": "", "warmup": 10, "steps": 10, "seconds": 0,
             "workers": len(os.sched_getaffinity(0))}
-# The differences from RobertaConfig's defaults, which are those of roberta_base.
-ROBERTA = {
-    "roberta_tiny": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512},
-    "roberta_base": {},
-    "roberta_large": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+# By dtrain's name: the beginning of transformers' classes, and the differences from their configuration's defaults.
+ROBERTA = {"type_vocab_size": 1}
+TEXTS = {
+    "roberta_tiny": ("Roberta", ROBERTA | {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
+                                           "intermediate_size": 512}),
+    "roberta_base": ("Roberta", ROBERTA),
+    "roberta_large": ("Roberta", ROBERTA | {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+                                            "intermediate_size": 4096}),
+    "xlm_roberta_base": ("XLMRoberta", ROBERTA),
+    "bert_base": ("Bert", {}),
+    "distilbert_base": ("DistilBert", {}),
+    "modernbert_base": ("ModernBert", {"reference_compile": False}),
 }
 
 
@@ -74,13 +81,24 @@ def batches_of(request: dict, device: str):
     return decoded_batches(request, device) if request["data_dir"] else synthetic_images(request, device)
 
 
-def roberta(name: str, tokens_per_sample: int, vocab_size: int) -> torch.nn.Module:
+def text_model(name: str, tokens_per_sample: int, vocab_size: int) -> torch.nn.Module:
     os.environ.setdefault("USE_TF", "0")  # transformers would load TensorFlow if it is installed
-    from transformers import RobertaConfig, RobertaForMaskedLM
+    import transformers
 
-    config = RobertaConfig(vocab_size=vocab_size, max_position_embeddings=tokens_per_sample + 2, type_vocab_size=1,
-                           attn_implementation="sdpa", **ROBERTA[name])
-    return RobertaForMaskedLM(config)
+    classes, fields = TEXTS[name]
+    config = getattr(transformers, f"{classes}Config")(vocab_size=vocab_size, max_position_embeddings=tokens_per_sample + 2,
+                                                       attn_implementation="sdpa", **fields)
+    return getattr(transformers, f"{classes}ForMaskedLM")(config)
+
+
+def image_model(name: str, num_classes: int) -> torch.nn.Module:
+    import torchvision
+
+    if hasattr(torchvision.models, name):
+        return getattr(torchvision.models, name)(num_classes=num_classes)
+    import timm
+
+    return timm.create_model(name, num_classes=num_classes)
 
 
 class Training:
@@ -92,12 +110,10 @@ class Training:
         fused = True if device == "cuda" else None
         if self.text:
             with torch.device(device):
-                self.model = roberta(request["model"], request["tokens_per_sample"], request["vocab_size"]).train()
+                self.model = text_model(request["model"], request["tokens_per_sample"], request["vocab_size"]).train()
             self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
         else:
-            import torchvision
-
-            model = getattr(torchvision.models, request["model"])(num_classes=request["num_classes"])
+            model = image_model(request["model"], request["num_classes"])
             self.model = model.to(device=device, memory_format=torch.channels_last).train()
             self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4,
                                              nesterov=True, fused=fused)

@@ -2,13 +2,13 @@
 """Compares the training step of dtrain with PyTorch's, on the CPU, in one run.
 
     .venv/bin/python scripts/dev/peers/step_compare.py [--image_size=96 --batch_size=32 --steps=10 --rounds=3] [--json]
-    .venv/bin/python scripts/dev/peers/step_compare.py --model=roberta_base [--tokens_per_sample=128 --batch_size=8 …]
+    .venv/bin/python scripts/dev/peers/step_compare.py --model=bert_base [--tokens_per_sample=128 --batch_size=8 …]
 
-Both train the same model on synthetic data: an image model (torchvision's beside it) with SGD and Nesterov momentum, or a
-RoBERTa (Hugging Face's beside it, with scaled-dot-product attention) with PyTorch's fused AdamW, dropout 0.1 and 15 % of the
-tokens to be guessed. The rounds alternate, so that what else the machine does hits both; each is a fresh process. The figure
-is the median of the rounds, the memory the most that a process had. PyTorch's side is ../gpu_check/peer.py.
-Needs `scripts/setup.sh --tests` and `scripts/build.sh`.
+Both train the same model on synthetic data: an image model (torchvision's or timm's beside it) with SGD and Nesterov
+momentum, or a text model (Hugging Face's beside it, with scaled-dot-product attention) with PyTorch's fused AdamW, the
+dropout of its configuration and 15 % of the tokens to be guessed. The rounds alternate, so that what else the machine does
+hits both; each is a fresh process. The figure is the median of the rounds, the memory the most that a process had.
+PyTorch's side is ../gpu_check/peer.py. Needs `scripts/setup.sh --tests` and `scripts/build.sh`.
 """
 
 import argparse
@@ -29,11 +29,14 @@ from workloads import ADAMW, Case, Workload  # noqa: E402
 
 BENCH = ROOT / "build" / "release" / "bin" / "dtrain_bench"
 SECONDS_OF_A_ROUND = 600
+WORDS = {"roberta_base": 50265, "roberta_large": 50265, "xlm_roberta_base": 250002, "bert_base": 30522,
+         "distilbert_base": 30522, "modernbert_base": 50368}
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="resnet50", help="a name that both dtrain and torchvision know, or roberta_base or roberta_large")
+    parser.add_argument("--model", default="resnet50", 
+                        help="a name that both dtrain and torchvision or timm know, or one of " + ", ".join(WORDS))
     parser.add_argument("--image_size", type=int, default=96, help="pixels")
     parser.add_argument("--tokens_per_sample", type=int, default=128)
     parser.add_argument("--batch_size", type=int, help="default: 32, for text 8")
@@ -48,9 +51,10 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse_arguments()
-    is_text = arguments.model.startswith("roberta")
-    workload = (Workload(arguments.model, arguments.model, ADAMW, tokens_per_sample=arguments.tokens_per_sample, vocab_size=50265)
-                if is_text else Workload(arguments.model, arguments.model, image_size=arguments.image_size))
+    is_text = arguments.model in WORDS
+    workload = (Workload(arguments.model, arguments.model, ADAMW, tokens_per_sample=arguments.tokens_per_sample,
+                         vocab_size=WORDS[arguments.model]) if is_text
+                else Workload(arguments.model, arguments.model, image_size=arguments.image_size))
     case = Case(workload, arguments.batch_size or (8 if is_text else 32), arguments.precision)
     os.environ |= {"OMP_NUM_THREADS": str(arguments.threads), "USE_TF": "0"}
     ours = [str(BENCH), "step", *case.flags(), f"--steps={arguments.steps}", f"--warmup={arguments.warmup}",

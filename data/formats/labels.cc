@@ -1,4 +1,4 @@
-#include "data/sentences/labels.h"
+#include "data/formats/labels.h"
 
 #include <algorithm>
 #include <charconv>
@@ -16,12 +16,12 @@ namespace {
 
 constexpr size_t kMostShownBytes = 60;
 
-std::string Quoted(const std::string& name) { return "'" + Shown(name, kMostShownBytes) + "'"; }
+std::string QuotedName(const std::string& name) { return "'" + Shown(name, kMostShownBytes) + "'"; }
 
 std::string ListOf(const std::vector<std::string>& names) {
   constexpr size_t kMost = 10;
   std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i > 0 ? ", " : "") + Quoted(names[i]);
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i > 0 ? ", " : "") + QuotedName(names[i]);
   return list + (names.size() > kMost ? ", … (" + std::to_string(names.size()) + " in all)" : "");
 }
 
@@ -31,9 +31,9 @@ void RequireKnown(const std::vector<SeenLabel>& seen, const std::vector<std::str
   const std::set<std::string> names(classes.begin(), classes.end());
   for (const SeenLabel& label : seen) {
     if (names.contains(label.name)) continue;
-    throw DataError(
-        label.place + ": the label " + Quoted(label.name) + " is none of the classes " + whose + ": " + ListOf(classes),
-        hint);
+    throw DataError(label.place + ": the label " + QuotedName(label.name) + " is none of the classes " + whose + ": " +
+                        ListOf(classes),
+                    hint);
   }
 }
 
@@ -60,8 +60,8 @@ void RequireNoBadNumbers(const std::vector<SeenLabel>& seen) {
   if (fraction == seen.end() &&
       !std::ranges::all_of(seen, [](const auto& label) { return AnyNumber(label.name).has_value(); }))
     return;
-  throw DataError(other->place + ": the label " + Quoted(other->name) + " is no decimal number, but " +
-                      Quoted(decimal->name) + " in " + decimal->place + " is one",
+  throw DataError(other->place + ": the label " + QuotedName(other->name) + " is no decimal number, but " +
+                      QuotedName(decimal->name) + " in " + decimal->place + " is one",
                   "correct it, or leave the row out; if both are names of classes, list all of them in classes.txt "
                   "beside the data, one per line");
 }
@@ -87,12 +87,13 @@ void RequireNoCommas(const std::vector<SeenLabel>& seen) {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     if (!joins) continue;
-    throw DataError(label.place + ": the label " + Quoted(label.name) + " joins several, which other rows have alone",
-                    "this task learns one label a row; if it is a class of its own, list all classes in classes.txt "
-                    "beside the data, one per line");
+    throw DataError(
+        label.place + ": the label " + QuotedName(label.name) + " joins several, which other rows have alone",
+        "this task learns one label a row; if it is a class of its own, list all classes in classes.txt "
+        "beside the data, one per line");
   }
   if (!are_numbers || comma == nullptr) return;
-  throw DataError(comma->place + ": the label " + Quoted(comma->name) + " looks like a number with a decimal comma",
+  throw DataError(comma->place + ": the label " + QuotedName(comma->name) + " looks like a number with a decimal comma",
                   "write numbers with a point (3.5); if labels are classes, list them in classes.txt beside the data, "
                   "one per line");
 }
@@ -134,11 +135,43 @@ std::vector<std::string> ListedClasses(const std::string& folder) {
     const std::string name(Stripped(TakeLine(rest)));
     if (name.empty()) continue;
     if (!seen.insert(name).second) {
-      throw DataError(path + " line " + std::to_string(line) + ": the class " + Quoted(name) + " was named before");
+      throw DataError(path + " line " + std::to_string(line) + ": the class " + QuotedName(name) + " was named before");
     }
     names.push_back(name);
   }
   return names;
+}
+
+int32_t WrittenLabels::NumberOf(const std::string& label, const std::string& where) {
+  const auto [found, is_new] = numbers_of_.try_emplace(label, static_cast<int32_t>(seen.size()));
+  if (is_new) seen.push_back({label, where});
+  return found->second;
+}
+
+void WrittenLabels::AddSeveral(std::string_view row, const std::string& separator, const std::string& where) {
+  for (size_t begin = 0; begin <= row.size();) {
+    const size_t end = std::min(row.find(separator, begin), row.size());
+    const std::string_view one = Stripped(row.substr(begin, end - begin));
+    if (!one.empty()) Add(std::string(one), where);
+    begin = end + separator.size();
+  }
+  ends.push_back(labels.size());
+}
+
+void WrittenLabels::AddNumber(const std::string& label, const std::string& where) {
+  const auto number = DecimalNumber(label);
+  const auto target = static_cast<float>(number.value_or(0));
+  if (!number) {
+    throw DataError(where + ": the label " + QuotedName(label) + " is not a decimal number",
+                    label.find(',') != std::string::npos
+                        ? "write numbers with a point, such as 3.5"
+                        : "use --task=text_classification (of images --task=image_classification) for classes");
+  }
+  if (!std::isfinite(target * target)) {
+    throw DataError(where + ": the label " + Shown(label, kMostShownBytes) + " is too large: its square has no float32",
+                    "divide all labels by the same number");
+  }
+  numbers.push_back(target);
 }
 
 std::vector<std::string> ClassesOf(const std::vector<SeenLabel>& seen, const KnownClasses& known) {
@@ -155,8 +188,9 @@ std::vector<std::string> ClassesOf(const std::vector<SeenLabel>& seen, const Kno
   for (const SeenLabel& label : seen) names.push_back(label.name);
   if (AreDecimals(names)) {
     const auto decimal = std::ranges::find_if(seen, [](const auto& label) { return !WholeNumber(label.name); });
-    throw DataError(decimal->place + ": the label " + Quoted(decimal->name) + " is a decimal number, not a class",
-                    "use --task=text_regression, or write classes as whole numbers or names");
+    throw DataError(decimal->place + ": the label " + QuotedName(decimal->name) + " is a decimal number, not a class",
+                    "use --task=text_regression (of images --task=image_regression), or write classes as whole numbers "
+                    "or names");
   }
   RequireNoBadNumbers(seen);
   RequireNoCommas(seen);

@@ -1,4 +1,4 @@
-#include "data/sentences/table_reader.h"
+#include "data/formats/table_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,9 @@
 
 #include "data/count_of.h"
 #include "data/error.h"
+#include "data/machine/limits.h"
 #include "data/shallow_json.h"
+#include "data/storage.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -62,6 +64,19 @@ nlohmann::json ParseObject(std::string_view line) {
   return {};
 }
 
+std::vector<uint8_t> ReadIntoMemory(const std::string& path) {
+  const uint64_t bytes = Stat(path).bytes, room = static_cast<uint64_t>(AvailableMemory());
+  if (bytes <= room) return ReadWholeFile(path);
+  throw DataError(path + " has " + std::to_string(bytes >> 20) + " MiB, but only " + std::to_string(room >> 20) +
+                      " MiB of memory are available, and tables are read as a whole",
+                  "check that the file is what it should be; a smaller table, or a machine with more memory");
+}
+
+TableFormat RequireTableFormat(const std::string& path) {
+  if (const auto format = TableFormatOf(path)) return *format;
+  throw DataError(path + " is not a table", "its name must end in .tsv, .csv or .jsonl (or of texts in .txt)");
+}
+
 }  // namespace
 
 std::optional<TableFormat> TableFormatOf(const std::string& file) {
@@ -69,7 +84,7 @@ std::optional<TableFormat> TableFormatOf(const std::string& file) {
   std::ranges::transform(path, path.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (path.ends_with(".tsv")) return TableFormat::kTsv;
   if (path.ends_with(".csv")) return TableFormat::kCsv;
-  if (path.ends_with(".jsonl")) return TableFormat::kJsonLines;
+  if (path.ends_with(".jsonl") || path.ends_with(".json")) return TableFormat::kJsonLines;
   if (path.ends_with(".txt")) return TableFormat::kLines;
   return std::nullopt;
 }
@@ -260,10 +275,35 @@ void TableReader::FillFromObject(std::string_view line, TableRow& row) const {
     std::string& cell = row.cells.emplace_back();
     const auto found = object.find(name);
     if (found == object.end() || found->is_null()) continue;
-    if (found->is_structured() && place < unread_) Fail(line_, "'" + name + "' is not a text or a number");
+    if (place == lists_ && (only_lists_ || found->is_array())) {
+      cell = JoinedList(name, *found);
+      continue;
+    }
+    if (found->is_structured() && place < unread_) {
+      Fail(line_, "'" + name + "' is not a text or a number",
+           found->is_array() ? "lists of labels are for --task=text_multilabel" : "");
+    }
     cell = found->is_string() ? found->get<std::string>() : found->dump();
     CheckCell(cell, place);
   }
+}
+
+std::string TableReader::JoinedList(const std::string& name, const nlohmann::json& list) const {
+  if (!list.is_array()) {
+    Fail(line_, "'" + name + "' is not a list of labels, as in [\"a\", \"b\"]",
+         "if a text holds several labels, say what is between them with --label_separator");
+  }
+  std::string joined;
+  for (const nlohmann::json& one : list) {
+    const std::string text = one.is_string() ? one.get<std::string>() : "";
+    if (text.empty() || text.find(separator_) != text.npos)
+      Fail(line_,
+           "'" + name + "' holds " + (one.is_string() ? "an empty label, or one with a separator" : "what is no text"),
+           "write a list of texts, as in [\"a\", \"b\"]");
+    joined += text + separator_;
+  }
+  CheckCell(joined, lists_);
+  return joined;
 }
 
 void TableReader::CheckCell(std::string_view cell, size_t place) const {
@@ -280,5 +320,10 @@ void TableReader::CheckCell(std::string_view cell, size_t place) const {
 void TableReader::Require(bool is_short_enough) const {
   if (!is_short_enough) Fail(line_, "a cell is longer than 1 MiB", "cut such texts: no model reads that many tokens");
 }
+
+TableFile::TableFile(const std::string& path, char delimiter)
+    : bytes_(ReadIntoMemory(path)),
+      reader_(path, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}, RequireTableFormat(path),
+              delimiter) {}
 
 }  // namespace dtrain::data

@@ -14,11 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
 namespace dtrain::data {
 
 enum class TableFormat { kTsv, kCsv, kJsonLines, kLines };
@@ -60,10 +60,18 @@ class TableReader {
     unread_ = unread;
   }
 
+  // A selected cell of this place may then be an array of texts in JSON: the cell is these with `separator` in between.
+  // Any other value there is an error if `only_lists`.
+  void TakeLists(size_t place, std::string separator, bool only_lists) {
+    lists_ = place;
+    separator_ = std::move(separator);
+    only_lists_ = only_lists;
+  }
+
   // Reads the next row; returns false at the end. Throws DataError if the row has another number of cells than the
   // header, is no JSON object or has no end of quotes, or if a selected cell is longer than kMostCellBytes, is not
-  // UTF-8, holds a NUL, or is an array or an object; with KeepGoing these are the row's error. A selected key that a
-  // JSON object lacks is an empty cell.
+  // UTF-8, holds a NUL, or is an array or an object (but see TakeLists); with KeepGoing these are the row's error. A
+  // selected key that a JSON object lacks is an empty cell.
   bool Next(TableRow& row);
 
   // Throws DataError for `line` of this file.
@@ -79,6 +87,7 @@ class TableReader {
   std::string_view TakeQuoted();
   std::string_view TakeLine();
   void FillFromObject(std::string_view line, TableRow& row) const;
+  std::string JoinedList(const std::string& name, const nlohmann::json& list) const;
   // `place` is that of the column among the selected ones.
   void CheckCell(std::string_view cell, size_t place) const;
   void Require(bool is_short_enough) const;
@@ -93,12 +102,28 @@ class TableReader {
   int64_t line_ = 1;  // where the current row began
   std::vector<std::string> header_;
   std::vector<size_t> selected_;
-  size_t unread_ = SIZE_MAX;
+  size_t unread_ = SIZE_MAX, lists_ = SIZE_MAX;
+  std::string separator_;
+  bool only_lists_ = false;
   std::deque<std::string> unquoted_;  // cells of the current row in which double quotes were written twice
   bool leaves_out_ragged_ = false;
   int64_t left_out_ = 0;
   bool keeps_going_ = false;
   bool has_taken_row_ = false;  // rest_ begins behind the current row
+};
+
+// A table in a file, with the file's content.
+class TableFile {
+ public:
+  // Throws DataError if the file cannot be read, needs more memory than there is, or has no ending of a table's name.
+  explicit TableFile(const std::string& path, char delimiter = 0);
+
+  TableReader& reader() { return reader_; }
+  uint64_t bytes() const { return bytes_.size(); }
+
+ private:
+  const std::vector<uint8_t> bytes_;
+  TableReader reader_;
 };
 
 }  // namespace dtrain::data

@@ -1,4 +1,4 @@
-#include "data/sentences/labels.h"
+#include "data/formats/labels.h"
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,8 @@
-// What labels mean as they are written in files: names of classes, or numbers to predict.
+// What labels mean as they are written in files, of sentences and of images: names of classes, or numbers to predict.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,30 @@ std::vector<std::string> ListedClasses(const std::string& folder);
 // A label as it is written, and the first place where it is.
 struct SeenLabel {
   std::string name, place;
+};
+
+// What is between the labels of a row if nothing else is said: no text has it.
+inline constexpr char kLabelSeparator[] = "\x1F";
+
+// What rows say, however many labels one has: one, several, one for each word, or numbers.
+struct WrittenLabels {
+  std::vector<SeenLabel> seen;  // each label once
+  // Positions in `seen`. One label a row: by row; several: of all rows; of words: by token, -1 where it has none.
+  std::vector<int32_t> labels;
+  std::vector<uint64_t> ends;        // by row, if it has several: where its labels end
+  std::vector<float> numbers;        // in place of labels; by row, as many for each as are added
+  std::vector<int64_t> first_words;  // of words, by row: the number of the first word with a label
+
+  // Adds a label that is written at `where`.
+  void Add(const std::string& label, const std::string& where) { labels.push_back(NumberOf(label, where)); }
+  int32_t NumberOf(const std::string& label, const std::string& where);
+  // Adds the labels of a row, which `separator` separates. White space around them is no part of them.
+  void AddSeveral(std::string_view row, const std::string& separator, const std::string& where);
+  // Adds a number. Throws DataError if the label is none, or its square has no float32.
+  void AddNumber(const std::string& label, const std::string& where);
+
+ private:
+  std::map<std::string, int32_t, std::less<>> numbers_of_;
 };
 
 // What is known about the classes of a split before its labels are read; see SentenceOptions.

@@ -1,4 +1,4 @@
-#include "data/sentences/table_reader.h"
+#include "data/formats/table_reader.h"
 
 #include <gmock/gmock.h>
 
