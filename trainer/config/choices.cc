@@ -171,11 +171,27 @@ std::vector<Choice> Schedules() {
           {"constant", "the peak rate throughout"}};
 }
 
-std::vector<Choice> Losses() {
-  return {{"ce", "cross entropy"},
-          {"bce", "binary cross entropy of each class by itself, averaged over the classes"},
-          {"l2", "of numbers: half of the squared error"},
-          {"smooth_l1", "of numbers: likewise up to an error of 1, beyond it the error itself less a half"}};
+const std::vector<LossFacts>& Losses() {
+  static const std::vector<LossFacts> losses = {
+      {"ce", "cross entropy", kClasses},
+      {"bce", "binary cross entropy of each class by itself, averaged over the classes", kClasses | kSeveralLabels},
+      {"l2", "of numbers: the squared error", kNumbers},
+      {"smooth_l1", "of numbers: half of it up to an error of 1, beyond that the error less a half", kNumbers}};
+  return losses;
+}
+
+std::vector<Choice> LossChoices() {
+  std::vector<Choice> list;
+  for (const LossFacts& loss : Losses()) list.push_back({loss.name, loss.description});
+  return list;
+}
+
+std::vector<std::string> LossesOf(const std::string& task) {
+  std::vector<std::string> names;
+  for (const LossFacts& loss : Losses()) {
+    if (TaskHas(task, loss.of)) names.push_back(loss.name);
+  }
+  return names;
 }
 
 std::vector<Choice> AverageStarts() {
@@ -249,6 +265,7 @@ std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
   sentence.AddIfPositive("clipped to", optimizer.clip_norm);
   sentence.AddIfPositive("label smoothing", optimizer.label_smoothing);
   if (optimizer.loss == "bce") sentence.Add("binary cross entropy");
+  if (optimizer.loss == "smooth_l1") sentence.Add("smooth L1");
   sentence.AddIfPositive("EMA", optimizer.ema_decay);
   return sentence.text();
 }

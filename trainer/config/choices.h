@@ -64,7 +64,14 @@ std::vector<Choice> OptimizerChoices();
 // trainer/optim/lr_schedule.cc computes the schedules.
 std::vector<Choice> Schedules();
 // trainer/tasks/image_task.cc computes the losses.
-std::vector<Choice> Losses();
+struct LossFacts {
+  std::string name, description;
+  unsigned of;  // tasks that have one of these TaskTraits
+};
+const std::vector<LossFacts>& Losses();
+std::vector<Choice> LossChoices();
+// Returns the names of the losses of a task of images.
+std::vector<std::string> LossesOf(const std::string& task);
 
 // trainer/optim/weight_average.cc computes what an average of the weights keeps at first.
 std::vector<Choice> AverageStarts();

@@ -502,7 +502,8 @@ DTRAIN_FLAG(string, on_spike, optimizer.on_spike, OneOf("log | skip"), "",
             "With --spike_factor. log: a spike changes nothing; skip: its step is not applied.")
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
             "Share of the target that is spread evenly over all classes.", .used_by = kClasses)
-DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(Losses()), "", "Loss for images.", .used_by = kImages)
+DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(LossChoices()), "",
+            "Loss for images; if it is not given, bce for several labels and l2 for numbers.", .used_by = kImages)
 DTRAIN_FLAG(double, bce_threshold, optimizer.bce_threshold, Below(1), "",
             "With --loss=bce: targets above it, smoothed and mixed, become 1 and others 0, as by timm's "
             "--bce-target-thresh; not given: they stay.", .used_by = kImages)
@@ -511,7 +512,7 @@ DTRAIN_FLAG(bool, bce_sum, optimizer.bce_sum, Anything(), "",
 DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
             "Weights of the classes in the training loss, for data with unequal classes: none, inverse (1 / samples), "
             "sqrt (1 / root of samples), effective (their effective number, arXiv:1901.05555), or a file with a line "
-            "NAME,WEIGHT for each class.", .used_by = kClassWeights, .path = kRead)
+            "NAME,WEIGHT for each class. Of several labels: the weight of the images that have a label.", .used_by = kClassWeights, .path = kRead)
 DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
             "Keep an exponential moving average of the weights and evaluate it, too. This is the share of the "
             "average that each update keeps; --ema_start says how early ones begin. 0: no average.")

@@ -396,16 +396,20 @@ Rules AverageAndSpikeRules(const Config& config) {
   };
 }
 
-Rules BinaryLossRules(const Config& config) {
+Rules LossRules(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer;
-  const bool is_binary = optimizer.loss == "bce",
-             is_of_numbers = optimizer.loss == "l2" || optimizer.loss == "smooth_l1";
+  const bool is_binary = optimizer.loss == "bce", predicts_numbers = TaskHas(config.run.task, kNumbers);
+  const std::vector<std::string> losses = LossesOf(config.run.task);
   const std::string hint = "the cross entropy has no questions of single classes";
   return {
       {.flag = "loss",
-       .broken = is_of_numbers && config.run.task != "auto" && !TaskHas(config.run.task, kNumbers),
-       .expected = "ce or bce for --task=" + config.run.task,
-       .hint = "it is a loss of numbers, as of --task=image_regression"},
+       .broken = TaskHas(config.run.task, kImages) && !losses.empty() &&
+                 std::ranges::find(losses, optimizer.loss) == losses.end(),
+       .expected = Joined(losses, " or ") + " with --task=" + config.run.task},
+      {.flag = "num_classes",
+       .broken = config.model.num_classes > 0 && predicts_numbers,
+       .expected = "0 with --task=" + config.run.task,
+       .hint = "the model has an output for each column of numbers"},
       {.flag = "bce_threshold",
        .broken = !is_binary && optimizer.bce_threshold.has_value(),
        .expected = "--loss=bce with it",
@@ -416,11 +420,12 @@ Rules BinaryLossRules(const Config& config) {
 Rules ClassWeightRules(const Config& config) {
   const std::string& weights = config.optimizer.class_weights;
   const bool mixes = config.image.mixup > 0 || config.image.cutmix > 0;
+  const bool is_of_classes = !TaskHas(config.run.task, kSeveralLabels);  // the weights of labels are for any targets
   const bool from_counts = weights == "inverse" || weights == "sqrt" || weights == "effective";
   return {
       {.flag = "class_weights", .broken = weights.empty(), .expected = "none, inverse, sqrt, effective or a file"},
       {.flag = "class_weights",
-       .broken = weights != "none" && (config.optimizer.loss != "ce" || mixes),
+       .broken = weights != "none" && is_of_classes && (config.optimizer.loss != "ce" || mixes),
        .expected = "--loss=ce without --mixup and --cutmix",
        .hint = "the weights are those of the cross entropy of single classes"},
       {.flag = "class_weights",
@@ -505,9 +510,9 @@ Rules RankAndReportRules(const Config& config) {
 }
 
 void CheckRules(const Config& config, List& problems) {
-  for (const auto& rules_of :
-       {ModeRules, RunRules, DataRules, TableRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules,
-        ScheduleRules, AverageAndSpikeRules, BinaryLossRules, ClassWeightRules, TeacherRules, PrecisionRules, RankAndReportRules}) {
+  for (const auto& rules_of : {ModeRules, RunRules, DataRules, TableRules, ImageRules, SizeScheduleRules, TextRules,
+                               OptimizerRules, ScheduleRules, AverageAndSpikeRules, LossRules, ClassWeightRules,
+                               TeacherRules, PrecisionRules, RankAndReportRules}) {
     for (const Rule& rule : rules_of(config)) {
       if (rule.broken) problems.push_back({.flag = rule.flag, .expected = rule.expected, .hint = rule.hint});
     }

@@ -1,4 +1,5 @@
 // --mode=eval: evaluates the weights of --init_weights, or of a run, on the validation split.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iterator>
@@ -53,12 +54,8 @@ std::string SamplesToEvaluate(const tasks::DataSplit& val, const config::Config&
 std::unique_ptr<tasks::SampleResults> ObserveSamples(const config::Config& config, const tasks::DataSplit& set,
                                                      int64_t num_classes, tasks::Task& task) {
   if (config.run.predictions.empty()) return nullptr;
-  const tasks::TaskKind& kind = tasks::KindOf(config);
-  tasks::Outcome outcome{.classes = kind.predicts_number() ? 0 : num_classes,
-                         .several = kind.predicts_several(),
-                         .threshold = config.data.label_threshold};
-  if (!config.data.label_separator.empty()) outcome.separator = config.data.label_separator;
-  auto results = std::make_unique<tasks::SampleResults>(set.words ? set.words->words() : set.source->size(), outcome,
+  auto results = std::make_unique<tasks::SampleResults>(set.words ? set.words->words() : set.source->size(),
+                                                        tasks::OutcomeOf(config, std::max<int64_t>(1, num_classes)),
                                                         task.device());
   if (task.ObserveOutputs([to = results.get()](const tasks::SampleOutputs& outputs) { to->Add(outputs); }))
     return results;

@@ -14,6 +14,7 @@
 #include "data/sample_decoder.h"
 #include "data/sentences/sentence_split.h"
 #include "trainer/config/config.h"
+#include "trainer/weights/number_scale.h"
 
 namespace dtrain::tasks {
 
@@ -40,7 +41,8 @@ struct DataSizes {
   int64_t num_classes = 0;  // outputs of the model, more than any label; for masked words the size of the vocabulary
   int64_t vocabulary = 0;   // of text: every token is below it, <mask> included; 0: unknown
   std::optional<data::SpecialTokens> special = {};  // likewise: of its tokenizer, if that is known
-  data::Classes classes = {};  // of the training split; in an evaluation, those that val was opened with
+  weights::NumberScale scale = {};  // of numbers to predict; in an evaluation that of the weights counts
+  data::Classes classes = {};       // of the training split; in an evaluation, those that val was opened with
 };
 
 struct DataSets : DataSizes {

@@ -23,7 +23,7 @@
 #include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/feature_file.h"
-#include "trainer/tasks/likeliest_classes.h"
+#include "trainer/tasks/prediction_table.h"
 #include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/sentence_kinds.h"
 #include "trainer/tasks/sentence_task.h"
@@ -117,96 +117,16 @@ void PrintCount(const config::Config& config, const data::SentenceSplit& split) 
 
 namespace {
 
-// The lines of the table. A row that could not be read has an error in place of a prediction; columns of the input that
-// were kept come last, under their names there, or with input_ in front where the table has a column of that name.
-class PredictionTable {
- public:
-  // `labels` are empty for a regression. `several`: any number of them is predicted, as --label_threshold says.
-  PredictionTable(bool is_csv, bool is_pair, std::vector<std::string> labels, const std::vector<std::string>& kept,
-                  bool several, const config::DataConfig& config)
-      : is_csv_(is_csv),
-        is_pair_(is_pair),
-        several_(several),
-        threshold_(config.label_threshold),
-        separator_(config.label_separator.empty() ? "," : config.label_separator),
-        labels_(std::move(labels)) {
-    std::vector<std::string> own = {"text", "pair", "prediction", "probabilities", "error"};
-    for (const std::string& label : labels_) own.push_back("probability_" + label);
-    for (const std::string& name : kept) {
-      kept_.push_back((std::ranges::find(own, name) != own.end() ? "input_" : "") + name);
-    }
-  }
-
-  std::string Header() const {
-    if (!is_csv_) return "";
-    std::string line = is_pair_ ? "text,pair,prediction" : "text,prediction";
-    for (const std::string& label : labels_) line += "," + report::CsvField("probability_" + label);
-    line += ",error";
-    for (const std::string& name : kept_) line += "," + report::CsvField(name);
-    return line + "\n";
-  }
-
-  // `logits_C` is float32 on the host.
-  std::string Line(const data::SentenceText& text, const at::Tensor& logits_C) const {
-    const at::Tensor numbers = labels_.empty() ? logits_C : several_ ? logits_C.sigmoid() : at::softmax(logits_C, 0);
-    const auto* number = numbers.const_data_ptr<float>();
-    std::string prediction;
-    if (several_) {
-      for (size_t label = 0; label < labels_.size(); ++label) {
-        if (number[label] >= threshold_) prediction += (prediction.empty() ? "" : separator_) + labels_[label];
-      }
-    } else if (!labels_.empty()) {
-      prediction = labels_[static_cast<size_t>(LikeliestClasses(logits_C.unsqueeze(0), 1).item<int64_t>())];
-    }
-    return is_csv_ ? CsvLine(text, number, prediction) : JsonLine(text, number, prediction);
-  }
-
- private:
-  std::string CsvLine(const data::SentenceText& text, const float* number, const std::string& prediction) const {
-    const bool is_read = text.error.empty();
-    std::string line = report::CsvField(text.text);
-    if (is_pair_) line += "," + report::CsvField(text.pair);
-    line += ",";
-    if (is_read) line += labels_.empty() ? report::ShortestText(*number) : report::CsvField(prediction);
-    for (size_t label = 0; label < labels_.size(); ++label)
-      line += "," + (is_read ? report::ShortestText(number[label]) : "");
-    line += "," + report::CsvField(text.error);
-    for (const std::string& cell : text.kept) line += "," + report::CsvField(cell);
-    return line + "\n";
-  }
-
-  std::string JsonLine(const data::SentenceText& text, const float* number, const std::string& prediction) const {
-    const auto json_number = [](float value) { return std::stod(report::ShortestText(value)); };
-    nlohmann::ordered_json line = {{"text", text.text}};
-    if (is_pair_) line["pair"] = text.pair;
-    if (!text.error.empty()) {
-      line["error"] = text.error;
-    } else if (labels_.empty()) {
-      line["prediction"] = json_number(*number);
-    } else {
-      line["prediction"] = prediction;
-      for (size_t label = 0; label < labels_.size(); ++label) {
-        line["probabilities"][labels_[label]] = json_number(number[label]);
-      }
-    }
-    for (size_t column = 0; column < text.kept.size(); ++column) line[kept_[column]] = text.kept[column];
-    return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  }
-
-  const bool is_csv_, is_pair_, several_;
-  const double threshold_;
-  const std::string separator_;
-  const std::vector<std::string> labels_;
-  std::vector<std::string> kept_;  // the names of these columns here
-};
-
 void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
   const data::SentenceSplit split =
       OpenTexts(config, weights, KindOf(config).ClassesOf(config, weights).pairs, data::SentenceTarget::kNone);
   const bool is_csv = config.run.output.ends_with(".csv");
-  const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights), split.kept_columns,
-                              KindOf(config).predicts_several(), config.data);
+  std::vector<std::string> names = LabelsOf(config, weights), texts = {"text"};
+  if (split.is_pair) texts.push_back("pair");
+  if (KindOf(config).predicts_number()) names = {"prediction"};
+  const Outcome outcome = OutcomeOf(config, static_cast<int64_t>(names.size()));
+  const PredictionTable table(is_csv, texts, outcome, std::move(names), split.kept_columns);
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
     if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
     file.Append(table.Header());
@@ -214,7 +134,10 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
       const at::Tensor logits = predictor.Of(rows).logits;
       const auto first = rows["index"][0].item<int64_t>();
       for (int64_t i = 0; i < rows.size(); ++i) {
-        file.Append(table.Line(split.texts[static_cast<size_t>(first + i)], logits[i]));
+        const data::SentenceText& text = split.texts[static_cast<size_t>(first + i)];
+        std::vector<std::string> cells = {text.text};
+        if (split.is_pair) cells.push_back(text.pair);
+        file.Append(table.Line(cells, logits[i], text.error, text.kept));
       }
     });
   });

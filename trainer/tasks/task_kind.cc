@@ -15,6 +15,8 @@ namespace dtrain::tasks {
 
 // Each is in a file of its own.
 const TaskKind& ImageClassification();
+const TaskKind& ImageMultilabel();
+const TaskKind& ImageRegression();
 const TaskKind& MaskedLm();
 const TaskKind& TextClassification();
 const TaskKind& TextRegression();
@@ -93,8 +95,9 @@ int64_t TaskKind::LossScaleWindow(const config::Config& /*config*/) const {
 }
 
 const std::vector<const TaskKind*>& TaskKinds() {
-  static const std::vector<const TaskKind*> kinds = {&ImageClassification(), &MaskedLm(),       &TextClassification(),
-                                                     &TextRegression(),      &TextMultilabel(), &TokenClassification()};
+  static const std::vector<const TaskKind*> kinds = {
+      &ImageClassification(), &ImageMultilabel(), &ImageRegression(), &MaskedLm(),
+      &TextClassification(),  &TextRegression(),  &TextMultilabel(),  &TokenClassification()};
   return kinds;
 }
 

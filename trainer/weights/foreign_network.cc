@@ -45,7 +45,7 @@ constexpr char kModelType[] = "model_type", kArchitecture[] = "architecture";  /
 // Beside the architecture; the last paragraph is of older files.
 constexpr char kFieldsOfTimm[] = R"({
   "global_pool": ["avg"], "model_args": [null, {}],
-  "num_classes": null, "num_features": null, "pretrained_cfg": null, "exported_by": null,
+  "num_classes": null, "num_features": null, "pretrained_cfg": null, "exported_by": null, "problem_type": null,
 
   "label_names": null, "label_descriptions": null, "input_size": null, "fixed_input_size": null,
   "test_input_size": null, "pool_size": null, "crop_pct": null, "crop_mode": null, "test_crop_pct": null,

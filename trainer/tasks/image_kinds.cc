@@ -1,22 +1,25 @@
-// --task=image_classification.
+#include "trainer/tasks/image_kinds.h"
+
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <utility>
 
 #include "data/joined.h"
 #include "data/pipeline/size_schedule.h"
+#include "data/shown.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/config/config.h"
+#include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/export_files.h"
 #include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/predict_images.h"
-#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/freeze.h"
 #include "trainer/weights/inference_weights.h"
@@ -57,10 +60,17 @@ const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const
   return model;
 }
 
+// What transformers calls a task of such labels.
+const char* ProblemType(data::LabelKind labels) {
+  if (labels == data::LabelKind::kClass) return "single_label_classification";
+  return labels == data::LabelKind::kSeveral ? "multi_label_classification" : "regression";
+}
+
 // Returns the config.json that timm expects beside weights, for example in a model's folder on the Hugging Face hub:
-// the architecture, the classes, and size, normalisation and crop of the images in evaluation.
+// the architecture, the classes, and size, normalisation and crop of the images in evaluation; for transformers, which
+// loads such folders, the kind of the labels.
 nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes, const data::Classes& classes,
-                                  const config::ImageConfig& image) {
+                                  data::LabelKind labels, const config::ImageConfig& image) {
   const int64_t side = config::EvalImageSize(image);
   const int64_t resize = image.eval_resize > 0 ? image.eval_resize : config::DefaultEvalResize(side);
   nlohmann::ordered_json trained = {
@@ -74,7 +84,10 @@ nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes,
       {"std", image.std},
   };
   if (!classes.names.empty()) trained["label_names"] = classes.names;
-  return {{"architecture", model}, {"num_classes", num_classes}, {"pretrained_cfg", trained}};
+  return {{"architecture", model},
+          {"num_classes", num_classes},
+          {"problem_type", ProblemType(labels)},
+          {"pretrained_cfg", trained}};
 }
 
 // Returns the preprocessor_config.json of the images in evaluation: the short side resized, then the centre.
@@ -106,7 +119,7 @@ void RequireNativePositions(const models::Model& model, const config::ImageConfi
 
 // Writes the config.json and preprocessor_config.json of a folder for transformers.
 void BeginHuggingFaceFolder(const config::Config& config, const models::Model& model, const data::Classes& classes,
-                            int64_t num_classes) {
+                            data::LabelKind labels, int64_t num_classes) {
   const std::filesystem::path folder = config.run.output;
   nlohmann::ordered_json network = weights::HuggingFaceConfig(model);
   for (int64_t label = 0; label < num_classes; ++label) {
@@ -115,16 +128,22 @@ void BeginHuggingFaceFolder(const config::Config& config, const models::Model& m
     network["id2label"][std::to_string(label)] = name;
     network["label2id"][name] = label;
   }
+  network["problem_type"] = ProblemType(labels);
   BeginExportFolder(folder, std::move(network));
   checkpoint::WriteAtomically(folder / "preprocessor_config.json", ProcessorConfig(config.image).dump(2) + "\n");
 }
 
 // Writes the weights to --output: a file under the names of torchvision, timm or Hugging Face, or a folder that timm or
 // transformers loads. Throws UsageError if --weights_naming is that of text, or if unknown weights were to be renamed.
-void ExportImages(weights::TrainedWeights weights, const config::Config& config, bool to_file) {
+// Numbers that are predicted are then those of the labels, for programs that know nothing of a scale.
+void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const config::Config& config, bool to_file) {
   const std::filesystem::path path = config.run.output;
   const std::string naming = ImageNaming(config.model.weights_naming, to_file);
   const models::Model* model = RecogniseAndRename(weights.tensors, naming, config);
+  if (model != nullptr) {
+    weights::ChangeScale(weights.scale, {}, models::ClassifierName(model->name), weights.tensors);
+    weights.scale = {};
+  }
   checkpoint::NamedTensors tensors = weights::InStateDictOrder(
       weights.tensors, model == nullptr ? "" : model->name);  // timm's order is that of torchvision's names
   const auto names_of = model == nullptr ? nullptr : models::FamilyOf(model->name).names_of;
@@ -140,14 +159,15 @@ void ExportImages(weights::TrainedWeights weights, const config::Config& config,
   if (config.run.dry_run) return;
   checkpoint::Metadata metadata = {{"format", "pt"}, {kExportedBy, "dtrain"}};
   weights::AddTo(metadata, weights.classes);
+  if (weights.scale != weights::NumberScale()) metadata[weights::kNumberScaleKey] = weights::ToText(weights.scale);
   if (model != nullptr && model->name == config.model.name) weights::AddSettings(metadata, config);
   if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, kExportedBy);
   if (to_file) return checkpoint::WriteSafetensors(path, tensors, metadata);
   const int64_t num_classes = weights::NumClassesOf(weights.tensors, model->name);
   if (is_for_transformers) {
-    BeginHuggingFaceFolder(config, *model, weights.classes, num_classes);
+    BeginHuggingFaceFolder(config, *model, weights.classes, labels, num_classes);
   } else {
-    BeginExportFolder(path, TimmConfig(model->name, num_classes, weights.classes, config.image));
+    BeginExportFolder(path, TimmConfig(model->name, num_classes, weights.classes, labels, config.image));
   }
   checkpoint::WriteSafetensors(path / "model.safetensors", tensors, metadata);
 }
@@ -184,68 +204,107 @@ void RequireClassesToMix(const config::ImageConfig& image, int64_t num_classes) 
                    "leave it out, or check the folders of --data_dir");
 }
 
-class ImageClassificationKind : public TaskKind {
- public:
-  const char* name() const override { return "image_classification"; }
-  bool Takes(const std::string& model) const override { return !models::ReadsText(model); }
-  std::string HeadName(const std::string& model) const override { return models::ClassifierName(model); }
-  SampleSize SizeOf(const config::Config& config) const override { return {"image_size", config.image.size}; }
-
-  DataSets OpenData(const config::Config& config, const data::Classes& known,
-                    data::SharedIndexes* indexes) const override {
-    return OpenImageSets(config, known, indexes);
+weights::NumberScale ScaleOf(const data::RecordSource& source) {
+  std::vector<float> numbers(static_cast<size_t>(source.num_targets()));
+  std::vector<double> means(numbers.size()), deviations(numbers.size());
+  for (int64_t image = 0; image < source.size(); ++image) {  // B. P. Welford (1962)
+    source.Targets(image, numbers);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const double difference = numbers[i] - means[i];
+      means[i] += difference / static_cast<double>(image + 1);
+      deviations[i] += difference * (numbers[i] - means[i]);
+    }
   }
+  for (double& one : deviations) one = std::sqrt(one / static_cast<double>(source.size()));
+  return {means, deviations};
+}
 
-  data::Classes ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const override {
-    data::Classes classes = weights.classes;
-    if (classes.count == 0) classes.count = weights::NumClassesFor(config, weights);
-    return classes;
-  }
-
-  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
-                                 at::Device device) const override {
-    auto model = MakeModel(config, sizes.num_classes, device);
-    weights::Freeze(config.model, HeadName(config.model.name), *model);
-    auto task = std::make_unique<ImageTask>(std::move(model), sizes.num_classes, config, device);
-    if (!config.teacher.weights.empty()) task->LearnFrom(std::make_unique<Teacher>(config, sizes, device));
-    return task;
-  }
-
-  nlohmann::json Identity(const config::Config& config, const DataSets& /*data*/) const override {
-    if (config.teacher.weights.empty()) return nlohmann::json::object();
-    return {{"teacher", DescribeTeacher(config)}};
-  }
-
-  std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
-                                          const DataSizes& /*sizes*/, at::Device device) const override {
-    return std::make_unique<ImageTask>(MakeTrainedModel(config, weights, device),
-                                       weights::NumClassesFor(config, weights), config, device);
-  }
-
-  void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
-                        const DataSets& data) const override {
-    RequireClassesToMix(config.image, data.num_classes);
-    RequireValuesToNormalise(config, batch, data);
-  }
-
-  void Predict(const config::Config& config, at::Device device) const override {
-    WantsTensors(config) ? PredictPixels(config, device) : PredictImages(config, device);
-  }
-
-  void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override {
-    ExportImages(std::move(weights), config, to_file);
-  }
-
-  DataSizes BenchSizes(const config::Config& config) const override {
-    constexpr int64_t kImageNetClasses = 1000;
-    return {.num_classes = config.model.num_classes > 0 ? config.model.num_classes : kImageNetClasses};
-  }
-};
+// What all images have in common teaches nothing.
+void RequireDifferentNumbers(const DataSets& data) {
+  const std::vector<double>& deviations = data.scale.deviations;
+  const auto constant = std::ranges::find(deviations, 0.0);
+  if (constant == deviations.end()) return;
+  const auto column = static_cast<size_t>(constant - deviations.begin());
+  throw DataError("all images of split " + data.train->name + " have the same " + Shown(data.classes.names[column]) +
+                      ": " + config::ToText(data.scale.means[column]) + ", so that nothing is learned",
+                  "check the column of the labels (--label_column)");
+}
 
 }  // namespace
 
+bool ImageKind::Takes(const std::string& model) const { return !models::ReadsText(model); }
+
+std::string ImageKind::HeadName(const std::string& model) const { return models::ClassifierName(model); }
+
+DataSets ImageKind::OpenData(const config::Config& config, const data::Classes& known,
+                             data::SharedIndexes* indexes) const {
+  DataSets sets = OpenImageSets(config, known, indexes);
+  if (labels_ == data::LabelKind::kClass) return sets;
+  for (const DataSplit* split : AllSplits(sets)) {
+    if (split->source->num_targets() > 0) continue;
+    throw UsageError(std::string("--task=") + name_ + ": split " + split->name + " has classes, or no labels at all",
+                     "name a table of labels with --labels=FILE.csv");
+  }
+  if (labels_ == data::LabelKind::kNumbers && sets.train) sets.scale = ScaleOf(*sets.train->source);
+  return sets;
+}
+
+data::Classes ImageKind::ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const {
+  data::Classes classes = weights.classes;
+  if (classes.count == 0) classes.count = weights::NumClassesFor(config, weights);
+  return classes;
+}
+
+std::unique_ptr<Task> ImageKind::MakeTask(const config::Config& config, const DataSizes& sizes,
+                                          at::Device device) const {
+  auto model = MakeModel(config, sizes.num_classes, device);
+  weights::Freeze(config.model, HeadName(config.model.name), *model);
+  std::unique_ptr<ImageTask> task = TaskWith(std::move(model), sizes, config, device);
+  if (!config.teacher.weights.empty()) task->LearnFrom(std::make_unique<Teacher>(config, sizes, device));
+  return task;
+}
+
+std::unique_ptr<Task> ImageKind::MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
+                                                   const DataSizes& /*sizes*/, at::Device device) const {
+  const DataSizes known = {
+      .num_classes = weights::NumClassesFor(config, weights), .scale = weights.scale, .classes = weights.classes};
+  return TaskWith(MakeTrainedModel(config, weights, device), known, config, device);
+}
+
+void ImageKind::RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
+                                 const DataSets& data) const {
+  if (labels_ == data::LabelKind::kClass) RequireClassesToMix(config.image, data.num_classes);
+  if (labels_ == data::LabelKind::kNumbers) RequireDifferentNumbers(data);
+  RequireValuesToNormalise(config, batch, data);
+}
+
+nlohmann::json ImageKind::Identity(const config::Config& config, const DataSets& data) const {
+  auto identity = nlohmann::json::object();
+  if (predicts_number()) identity[weights::kNumberScaleKey] = nlohmann::json::parse(weights::ToText(data.scale));
+  if (!config.teacher.weights.empty()) identity["teacher"] = DescribeTeacher(config);
+  return identity;
+}
+
+void ImageKind::AddMetadata(checkpoint::Metadata& metadata, const config::Config& /*config*/,
+                            const DataSets& data) const {
+  if (predicts_number()) metadata[weights::kNumberScaleKey] = weights::ToText(data.scale);
+}
+
+void ImageKind::Predict(const config::Config& config, at::Device device) const {
+  WantsTensors(config) ? PredictPixels(config, device) : PredictImages(config, device);
+}
+
+void ImageKind::Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const {
+  ExportImages(std::move(weights), labels_, config, to_file);
+}
+
+DataSizes ImageKind::BenchSizes(const config::Config& config) const {
+  const int64_t otherwise = predicts_number() ? 1 : 1000;  // the classes of ImageNet
+  return {.num_classes = config.model.num_classes > 0 ? config.model.num_classes : otherwise};
+}
+
 const TaskKind& ImageClassification() {
-  static const ImageClassificationKind kind;
+  static const ImageKindOf<ImageClassificationTask> kind("image_classification", data::LabelKind::kClass);
   return kind;
 }
 
