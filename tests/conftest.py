@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,22 @@ def module_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def torchrun() -> Path:
+    program = Path(sys.executable).parent / "torchrun"
+    if not program.exists():
+        pytest.skip(f"{program} is not installed (scripts/setup.sh --tests)")
+    return program
+
+
+@pytest.fixture(scope="session")
+def mpirun() -> tuple:
+    """The start of mpirun's command line."""
+    if not shutil.which("mpirun"):
+        pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
+    return ("mpirun", *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe")
 
 
 @pytest.fixture(scope="session")

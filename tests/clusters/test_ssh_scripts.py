@@ -35,9 +35,8 @@ def at_first(cluster, script: str, *arguments, check: int = 0):
     return run(*enter, SSH / script, *arguments, program=program, env=variables, check=check)
 
 
+@pytest.mark.usefixtures("mpirun")
 def test_mpirun_trains_saves_when_it_is_told_to_stop_and_goes_on(cluster, few_images, tmp_path):
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
     run(*FLAGS, "--max_steps=6", "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
     flags = (*FLAGS, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}", "--max_steps=6")
     variables, enter = cluster
