@@ -237,6 +237,9 @@ def test_others_load_the_export_and_predict_the_same(work, tmp_path, task, names
     """A folder that timm and transformers load says the same as the run that it is of, and so does dtrain of that folder."""
     run_dir = request.getfixturevalue(task)
     run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'timm'}", "--weights=last")
+    run("--mode=export", f"--input={run_dir / 'model.safetensors'}", f"--output={tmp_path / 'of_file'}")
+    weights, of_file = (load_file(tmp_path / name / "model.safetensors") for name in ("timm", "of_file"))
+    assert all(torch.equal(weights[name], of_file[name]) for name in weights)
     config = json.loads((tmp_path / "timm" / "config.json").read_text(encoding="utf-8"))
     assert config["pretrained_cfg"]["label_names"] == names
     theirs = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "timm").eval()
