@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,13 @@ enum class RecordKind {
   kEncodedImage,  // the content of a JPEG, PNG, … file
   kPixels,        // the pixels of an image in the layout of RawRows
   kTokens,        // a block of token ids
+};
+
+// What a record's label is.
+enum class LabelKind {
+  kClass,    // one of several classes
+  kSeveral,  // any number of several classes
+  kNumbers,  // one number or several, to be predicted
 };
 
 enum class ElementType { kUInt8, kInt32, kInt64, kFloat32 };
@@ -67,6 +75,13 @@ class RecordSource {
 
   // Returns the class of a record, from 0; -1 if the format has no labels or the record is damaged.
   virtual int64_t Label(int64_t /*index*/) const { return -1; }
+
+  // How many numbers the label of each record is if it is not one class: for kSeveral one for each class, 1 where it
+  // holds, else 0; for kNumbers those to be predicted. 0: Label() has the class. class_names() are then the names of
+  // the classes, or of the numbers.
+  virtual int64_t num_targets() const { return 0; }
+  // Writes them, all finite, into `targets`, which has num_targets() places.
+  virtual void Targets(int64_t /*index*/, std::span<float> /*targets*/) const {}
 
   // Returns the bytes of a record. Throws DataError if they cannot be read.
   virtual std::vector<uint8_t> Read(int64_t index) const = 0;

@@ -44,6 +44,7 @@ int64_t RowsOf(const WeightShapes& weights, std::string_view hugging_face, std::
 
 std::shared_ptr<TextModel> Made(const BertKind& kind, const EncoderOptions& options, const ClassifierOptions* head) {
   if (head == nullptr) return std::make_shared<BertForMaskedLM>(kind.backbone, options, kind.words);
+  if (head->absent) return std::make_shared<BertAlone>(kind.backbone, options);
   const bool has_dropout = !head->of_tokens || !kind.classifier_dropout;
   return std::make_shared<BertClassifier>(kind.backbone, options, head->of_tokens ? ClassifierForm{} : kind.classifier,
                                           head->outputs(),
@@ -127,12 +128,11 @@ nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions&
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
   if (classifier != nullptr) {
-    AddTo(config, kind.classes + (classifier->of_tokens ? "ForTokenClassification" : "ForSequenceClassification"),
-          *classifier);
+    AddTo(config, kind.classes, *classifier);
   }
   if (kind.classifier_dropout) {  // a number under its own name, also without a head
     config.erase(kClassifierDropout);
-    const bool has_own = classifier != nullptr && !classifier->of_tokens;
+    const bool has_own = classifier != nullptr && !classifier->of_tokens && !classifier->absent;
     config[fields.classifier_dropout] = has_own ? classifier->dropout_with(options.dropout) : *kind.classifier_dropout;
   }
   return config;

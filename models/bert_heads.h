@@ -14,6 +14,15 @@ namespace dtrain::models {
 at::Tensor WordScores(const at::Tensor& x_RH, const at::Tensor& words_VH, const at::Tensor& bias_V,
                       int64_t columns_multiple, const HalfWeight* half_words);
 
+// The encoder without a head.
+class BertAlone : public BertEncoder {
+ public:
+  BertAlone(const char* backbone, const EncoderOptions& options) : BertEncoder(backbone, options) {}
+  ForwardCost Cost(int64_t tokens, int64_t length, int64_t /*rows*/) const override {
+    return EncoderCost(tokens, length, /*rows=*/tokens);
+  }
+};
+
 // Where a head that guesses words has its layers. The defaults are RoBERTa's.
 struct WordHeadNames {
   const char *dense = "lm_head.dense", *norm = "lm_head.layer_norm";

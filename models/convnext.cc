@@ -21,7 +21,7 @@ constexpr int64_t kSmallestSide = 32;  // pixels, of which one is left
 
 constexpr char kConvNextFields[] = R"({
   "model_type": ["convnext", "convnextv2"], "num_channels": [3], "patch_size": [4], "num_stages": [4],
-  "hidden_act": ["gelu"], "layer_norm_eps": [1e-6, 1e-12], "problem_type": [null, "single_label_classification"],
+  "hidden_act": ["gelu"], "layer_norm_eps": [1e-6, 1e-12],
   "image_size": null, "initializer_range": null, "layer_scale_init_value": null, "drop_path_rate": null,
   "stage_names": null, "out_features": null, "out_indices": null
 })";
@@ -337,6 +337,7 @@ Family ConvNextFamily() {
            .least_size = kSmallestSide,
            .config_fields = R"({"model_type": [")" + std::string(second ? "convnextv2" : "convnext") +
                             R"("], "depths": [[)" + blocks + R"(]], "hidden_sizes": [[)" + channels + "]]}",
+           .hugging_face_class = std::string(second ? "ConvNextV2" : "ConvNext") + "ForImageClassification",
            .make = make,
            .fits = [options](const WeightShapes& weights) { return FitsConvNext(options, weights); }});
     }

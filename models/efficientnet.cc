@@ -62,7 +62,6 @@ constexpr char kConfigFields[] = R"({
   "in_channels": [[32, 16, 24, 40, 80, 112, 192]], "out_channels": [[16, 24, 40, 80, 112, 192, 320]],
   "num_block_repeats": [[1, 2, 2, 3, 3, 4, 1]], "squeeze_expansion_ratio": [0.25],
   "hidden_act": ["swish", "silu"], "pooling_type": ["mean"], "batch_norm_eps": [0.001],
-  "problem_type": [null, "single_label_classification"],
   "image_size": null, "num_hidden_layers": null, "initializer_range": null, "batch_norm_momentum": null,
   "dropout_rate": null, "drop_connect_rate": null
 })";

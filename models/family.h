@@ -34,6 +34,8 @@ struct Model {
   std::function<bool(int64_t side)> pads_as_hugging_face = {};
   // Rows of Family::config_fields by which Hugging Face tells the models of the family apart.
   std::string config_fields = "{}";
+  // transformers' class that classifies with weights as names_of("hf") gives them; empty: there is none.
+  std::string hugging_face_class = {};
   // Makes an image model whose weights are drawn from torch's default generator. Empty for text models.
   std::function<std::shared_ptr<ImageModel>(const ImageModelOptions&)> make = {};
   // Returns the shape of a text model, with the sizes that weights of these shapes have, if there are any. Empty for

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "models/forward_cost.h"
 
@@ -26,6 +27,9 @@ class ImageModel : public torch::nn::Module {
   virtual at::Tensor Features(const at::Tensor& images_NCHW) = 0;
   // Features → logits (N, classes).
   virtual at::Tensor Classify(const at::Tensor& features_NC) = 0;
+  // The same for each of its classifiers by itself, of which Classify is the mean: that of the labels first, that of a
+  // teacher last. A model has one, unless it has a second token.
+  virtual std::vector<at::Tensor> ClassifyEach(const at::Tensor& features_NC) { return {Classify(features_NC)}; }
   // Returns the number of features, C.
   virtual int64_t NumFeatures() const { return parameters().end()[-2].size(1); }  // the classifier comes last
   at::Tensor forward(const at::Tensor& images_NCHW) { return Classify(Features(images_NCHW)); }

@@ -133,7 +133,7 @@ class ModernLayerImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ModernLayer);
 
-// With either head: guessing words, or classifying sequences or tokens.
+// With either head, guessing words or classifying sequences or tokens, or without.
 class ModernBert : public TextModel, public HalfWeightUser {
  public:
   ModernBert(const ModernOptions& options, const ClassifierOptions* head)
@@ -152,6 +152,7 @@ class ModernBert : public TextModel, public HalfWeightUser {
       RegisterAt(*this, "model.layers." + std::to_string(i), layers_.back().ptr());
     }
     RegisterAt(*this, "model.final_norm", (final_norm_ = norm()).ptr());
+    if (head != nullptr && head->absent) return;
     head_dense_ = Matrix(hidden, hidden);
     DrawTruncated(head_dense_->weight, options.initializer_range / std::sqrt(2.0 * static_cast<double>(options.layers)),
                   options.initializer_cutoff);
@@ -190,10 +191,10 @@ class ModernBert : public TextModel, public HalfWeightUser {
 
   at::Tensor Pooled(const Sequences& sequences) override {
     if (of_tokens_) return Encode(sequences, {});
-    return options_.takes_mean ? MeanOf(Encode(sequences, {}), sequences) : EncodeFirst(sequences);
+    return options_.takes_mean ? MeanOfTokens(Encode(sequences, {}), sequences) : EncodeFirst(sequences);
   }
   at::Tensor Classify(const at::Tensor& hidden_RH) override {
-    return classifier_(Dropout(InHead(hidden_RH), head_dropout_, is_training()));
+    return classifier_ ? classifier_(Dropout(InHead(hidden_RH), head_dropout_, is_training())) : hidden_RH;
   }
   int64_t outputs() const override { return classifier_ ? classifier_->weight.size(0) : 0; }
 
@@ -215,20 +216,6 @@ class ModernBert : public TextModel, public HalfWeightUser {
 
  private:
   at::Tensor InHead(const at::Tensor& hidden_RH) { return head_norm_(at::gelu(head_dense_(hidden_RH))); }
-
-  // Returns the mean over the tokens of each sequence that is not a filler, N×H.
-  static at::Tensor MeanOf(const at::Tensor& x_SH, const Sequences& sequences) {
-    if (sequences.packed()) {
-      std::vector<at::Tensor> means;
-      for (const at::Tensor& one_TH : x_SH.split_with_sizes(sequences.lengths)) means.push_back(one_TH.mean(0));
-      means.resize(means.size() - static_cast<size_t>(sequences.fillers));
-      return at::stack(means);
-    }
-    const at::Tensor x_NTH = x_SH.view({-1, sequences.padded_length, x_SH.size(1)});
-    if (!sequences.attended.defined()) return x_NTH.mean(1);
-    const at::Tensor weights_NT1 = sequences.attended.unsqueeze(2).to(x_SH.scalar_type());
-    return (x_NTH * weights_NT1).sum(1) / weights_NT1.sum(1);
-  }
 
   const ModernOptions options_;
   const bool of_tokens_;
@@ -299,7 +286,7 @@ nlohmann::ordered_json ModernToJson(const ModernOptions& options, const Classifi
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
   if (head != nullptr) {
-    AddTo(config, head->of_tokens ? "ModernBertForTokenClassification" : "ModernBertForSequenceClassification", *head);
+    AddTo(config, "ModernBert", *head);
   }
   config[kClassifierDropout] = head == nullptr ? 0 : head->dropout_with(options.mlp_dropout);
   return config;

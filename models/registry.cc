@@ -112,7 +112,8 @@ const Head& HeadIn(const std::string& model, const torch::nn::Module& module) {
     };
     if (std::ranges::any_of(parameters, is_in_head)) return head;
   }
-  return family.heads.front();
+  static const Head none = {};
+  return none;
 }
 
 std::string WordHeadName(const std::string& model) { return HeadThat(/*classifies=*/false, model).module; }

@@ -35,7 +35,7 @@ bool ReadsText(const std::string& name);
 // Returns the text model of any shape whose config.json has this model_type; empty if there is none.
 std::string TextModelOfType(const std::string& model_type);
 
-// Returns the one of the family's heads that `module`, a `model`, has.
+// Returns the one of the family's heads that `module`, a `model`, has; one without a name if it has none.
 const Head& HeadIn(const std::string& model, const torch::nn::Module& module);
 
 // Returns the name of the head that guesses words: `lm_head`.

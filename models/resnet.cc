@@ -18,7 +18,6 @@ constexpr int64_t kBottleneckExpansion = 4;
 constexpr char kConfigFields[] = R"({
   "model_type": ["resnet"], "num_channels": [3], "embedding_size": [64], "hidden_act": ["relu"],
   "downsample_in_first_stage": [false], "downsample_in_bottleneck": [false],
-  "problem_type": [null, "single_label_classification"],
   "stage_names": null, "out_features": null, "out_indices": null
 })";
 

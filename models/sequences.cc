@@ -185,6 +185,23 @@ at::Tensor FirstTokens(const Sequences& sequences) {
   return sequences.offsets.slice(0, 0, -1 - sequences.fillers);
 }
 
+at::Tensor MeanOfTokens(const at::Tensor& x_SH, const Sequences& sequences) {
+  if (!sequences.packed()) {
+    const at::Tensor x_NTH = x_SH.view({-1, sequences.padded_length, x_SH.size(1)});
+    if (!sequences.attended.defined()) return x_NTH.mean(1);
+    const at::Tensor weights_NT1 = sequences.attended.unsqueeze(2).to(x_SH.scalar_type());
+    return (x_NTH * weights_NT1).sum(1) / weights_NT1.sum(1);
+  }
+  if (!x_SH.is_cpu()) {  // a recorded step must take the lengths from the device
+    const at::Tensor offsets = sequences.offsets.slice(0, 0, sequences.offsets.size(0) - sequences.fillers);
+    return at::segment_reduce(x_SH, "mean", /*lengths=*/{}, /*indices=*/{}, offsets, /*axis=*/0, /*unsafe=*/true);
+  }
+  std::vector<at::Tensor> means;
+  for (const at::Tensor& one_TH : x_SH.split_with_sizes(sequences.lengths)) means.push_back(one_TH.mean(0));
+  means.resize(means.size() - static_cast<size_t>(sequences.fillers));
+  return at::stack(means);
+}
+
 int64_t FilledLength(int64_t tokens, int64_t most_tokens) {
   const int64_t granularity = GranularityOf(tokens);
   return RoundUp(tokens + FillersOf(granularity, most_tokens), granularity);

@@ -54,6 +54,9 @@ void FillUp(Sequences& packed, int64_t most_tokens, const TextShape& shape);
 // Returns the place of the first token of each sequence that is not a filler, on the device.
 at::Tensor FirstTokens(const Sequences& sequences);
 
+// Returns the mean over the tokens of each sequence that is not a filler, S×H → N×H. Never waits for a device.
+at::Tensor MeanOfTokens(const at::Tensor& x_SH, const Sequences& sequences);
+
 // Returns the length of a list of `tokens` tokens when it is filled up. The lengths that occur are 1/16 to 1/8 of their
 // size apart.
 int64_t FilledLength(int64_t tokens, int64_t most_tokens);

@@ -28,9 +28,10 @@ class TextModel : public torch::nn::Module {
   virtual at::Tensor Scores(const at::Tensor& /*hidden_RH*/, int64_t /*columns_multiple*/ = 1) { return {}; }
 
   // With a head that classifies: returns what it sees of each sequence, N×H, and its logits for such rows, R×H →
-  // R×outputs, with the type of the encoder's output or, under autocast, of products. Never wait for a device.
+  // R×outputs, with the type of the encoder's output or, under autocast, of products. Never wait for a device. An
+  // encoder alone returns what it is given.
   virtual at::Tensor Pooled(const Sequences& sequences) { return EncodeFirst(sequences); }
-  virtual at::Tensor Classify(const at::Tensor& /*hidden_RH*/) { return {}; }
+  virtual at::Tensor Classify(const at::Tensor& hidden_RH) { return hidden_RH; }
   virtual int64_t outputs() const { return 0; }  // 0: there is no such head
   at::Tensor forward(const Sequences& sequences) { return Classify(Pooled(sequences)); }
 

@@ -95,13 +95,16 @@ std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config) {
   return std::nullopt;
 }
 
-void AddTo(nlohmann::ordered_json& config, const std::string& architecture, const ClassifierOptions& classifier) {
+void AddTo(nlohmann::ordered_json& config, const std::string& classes, const ClassifierOptions& classifier) {
+  config["architectures"] = {classes + (classifier.absent      ? "Model"
+                                        : classifier.of_tokens ? std::string(kOfTokens)
+                                                               : "ForSequenceClassification")};
+  if (classifier.absent) return;
   nlohmann::ordered_json id2label, label2id;
   for (size_t label = 0; label < classifier.labels.size(); ++label) {
     id2label[std::to_string(label)] = classifier.labels[label];
     label2id[classifier.labels[label]] = label;
   }
-  config["architectures"] = {architecture};
   config["num_labels"] = classifier.outputs();
   config["id2label"] = id2label;
   config["label2id"] = label2id;

@@ -30,6 +30,7 @@ struct TextShape {
 
 // What a classifier of sequences has beside its encoder.
 struct ClassifierOptions {
+  bool absent = false;                 // there is no head: the encoder alone is the model
   std::vector<std::string> labels;     // the classes in order, different; of a regression one name
   bool regression = false;             // one output, a number
   bool of_tokens = false;              // a label for each token, not for each sequence
@@ -71,8 +72,9 @@ inline constexpr char kClassifierDropout[] = "classifier_dropout", kSequenceDrop
 // is no probability.
 std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config);
 
-// Adds a classifier to a config.json.
-void AddTo(nlohmann::ordered_json& config, const std::string& architecture, const ClassifierOptions& classifier);
+// Adds a classifier to a config.json, or the want of one. `classes` is what the names of transformers' classes begin
+// with: "Bert".
+void AddTo(nlohmann::ordered_json& config, const std::string& classes, const ClassifierOptions& classifier);
 
 // For the readers of a config.json: they throw std::invalid_argument if `config` is no object, or if the value of a key
 // is not of its kind or out of its range, and leave `value` as it is if the key is missing.

@@ -22,7 +22,7 @@ constexpr double kTransformerEpsilon = 1e-6;
 
 constexpr char kTransformerFields[] = R"({
   "model_type": ["vit", "deit", "dinov2", "dinov2_with_registers"], "num_channels": [3], "qkv_bias": [true], "hidden_act": ["gelu"],
-  "layer_norm_eps": [1e-6, 1e-12], "problem_type": [null, "single_label_classification"],
+  "layer_norm_eps": [1e-6, 1e-12],
   "image_size": null, "hidden_dropout_prob": null, "attention_probs_dropout_prob": null, "initializer_range": null,
   "encoder_stride": null, "pooler_output_size": null, "pooler_act": null,
   "apply_layernorm": [true], "layerscale_value": null, "drop_path_rate": null, "use_mask_token": null,
@@ -279,15 +279,17 @@ Model TransformerMember(const std::string& name, const VisionTransformerOptions&
     own.drop_path = given.drop_path.value_or(options.drop_path);
     return std::make_shared<VisionTransformer>(own);
   };
-  return {.name = name,
-          .description = "Vision transformer of " + std::to_string(options.layers) + " layers, " +
-                         std::to_string(options.width) + " wide, with patches of " + std::to_string(options.patch) +
-                         " pixels",
-          .image_size = options.grid * options.patch,
-          .size_multiple = options.patch,
-          .config_fields = TransformerFieldsOf(options),
-          .make = make,
-          .fits = [options](const WeightShapes& weights) { return FitsTransformer(options, weights); }};
+  return {
+      .name = name,
+      .description = "Vision transformer of " + std::to_string(options.layers) + " layers, " +
+                     std::to_string(options.width) + " wide, with patches of " + std::to_string(options.patch) +
+                     " pixels",
+      .image_size = options.grid * options.patch,
+      .size_multiple = options.patch,
+      .config_fields = TransformerFieldsOf(options),
+      .hugging_face_class = options.distilled ? "DeiTForImageClassificationWithTeacher" : "ViTForImageClassification",
+      .make = make,
+      .fits = [options](const WeightShapes& weights) { return FitsTransformer(options, weights); }};
 }
 
 }  // namespace
@@ -402,11 +404,16 @@ at::Tensor VisionTransformer::Features(const at::Tensor& images_NCHW) {
   return norm_(x_NLC.slice(1, 0, options_.distilled ? 2 : 1)).flatten(1);
 }
 
-at::Tensor VisionTransformer::Classify(const at::Tensor& features_NC) {
+std::vector<at::Tensor> VisionTransformer::ClassifyEach(const at::Tensor& features_NC) {
   const at::Tensor x_NC = at::dropout(features_NC, options_.dropout, is_training() && !features_NC.is_meta());
-  if (!options_.distilled) return head_(x_NC);
+  if (!options_.distilled) return {head_(x_NC)};
   const std::vector<at::Tensor> halves = x_NC.chunk(2, 1);
-  return (head_(halves[0]) + dist_head_(halves[1])) / 2;
+  return {head_(halves[0]), dist_head_(halves[1])};
+}
+
+at::Tensor VisionTransformer::Classify(const at::Tensor& features_NC) {
+  const std::vector<at::Tensor> logits = ClassifyEach(features_NC);
+  return logits.size() == 1 ? logits[0] : (logits[0] + logits[1]) / 2;
 }
 
 at::Tensor ResizedPositions(const at::Tensor& positions_1LC, int64_t rows, int64_t columns) {

@@ -61,6 +61,7 @@ class VisionTransformer : public ImageModel {
   // after the other.
   at::Tensor Features(const at::Tensor& images_NCHW) override;
   at::Tensor Classify(const at::Tensor& features_NC) override;
+  std::vector<at::Tensor> ClassifyEach(const at::Tensor& features_NC) override;
   int64_t NumFeatures() const override { return options_.width * (options_.distilled ? 2 : 1); }
 
  private:

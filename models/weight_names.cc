@@ -289,7 +289,7 @@ NamedWeights ForRobertaHead(NamedWeights weights, std::string_view head, std::ve
   for (const auto& [name, tensor] : weights) {
     if (const auto found = FairseqHeadOf(name); !found.empty()) heads.insert(found);
   }
-  if (!wants_words && heads.size() > 1) {
+  if (!head.empty() && !wants_words && heads.size() > 1) {
     std::string names;
     for (const std::string_view name : heads) names += (names.empty() ? "" : ", ") + std::string(name);
     throw std::invalid_argument("it has several classification heads, of which one should be called " +
@@ -299,7 +299,8 @@ NamedWeights ForRobertaHead(NamedWeights weights, std::string_view head, std::ve
     throw std::invalid_argument("it has a classification head and no masked-LM head");
   }
   std::erase_if(weights, [&](const auto& item) {
-    const bool is_of_another = wants_words ? is_of_classifier(item) : is_of_masked_lm(item);
+    const bool is_of_another =
+        (wants_words || head.empty() ? is_of_classifier(item) : false) || (!wants_words && is_of_masked_lm(item));
     if (is_of_another) left_out->push_back(item.first);
     return is_of_another;
   });

@@ -39,9 +39,9 @@ bool LabelsTokens(const WeightShapes& weights);
 // default one. Throws std::invalid_argument if the decoder is not the word embedding.
 NamedWeights RobertaWeightsFrom(const NamedWeights& weights, std::vector<std::string>* left_out);
 
-// Keeps of what RobertaWeightsFrom returned only one head, `lm_head` or `classifier`, and appends the names of the
-// others to `left_out`. The head itself may be missing, too. But throws std::invalid_argument if the weights have a
-// classification head in place of the wanted lm_head, or several of which any might be the wanted classifier.
+// Keeps of what RobertaWeightsFrom returned only one head, `lm_head` or `classifier` (or none), and appends the names
+// of the others to `left_out`. The head itself may be missing, too. But throws std::invalid_argument if the weights
+// have a classification head in place of the wanted lm_head, or several of which any might be the wanted classifier.
 NamedWeights ForRobertaHead(NamedWeights weights, std::string_view head, std::vector<std::string>* left_out);
 
 // If there is a masked-LM head, adds its decoder, which is tied to the word embedding, under its own names: the result

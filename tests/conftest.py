@@ -1,8 +1,11 @@
 """The small data sets that all tests share, made once per session from fixed seeds."""
 
+import functools
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +118,40 @@ def module_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def torchrun() -> Path:
+    program = Path(sys.executable).parent / "torchrun"
+    if not program.exists():
+        pytest.skip(f"{program} is not installed (scripts/setup.sh --tests)")
+    return program
+
+
+@pytest.fixture(scope="session")
+def mpirun() -> tuple:
+    """The start of mpirun's command line."""
+    if not shutil.which("mpirun"):
+        pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
+    return ("mpirun", *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe")
+
+
+@pytest.fixture(scope="session")
+def preloaded(tmp_path_factory):
+    """Returns a function from a source, named from this folder, to an environment that preloads what it makes."""
+
+    @functools.cache
+    def library(source: str) -> Path:
+        made = tmp_path_factory.mktemp("preload") / f"{Path(source).stem}.so"
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", made,
+                        Path(__file__).parent / source, "-ldl"], check=True)
+        return made
+
+    return lambda source, **variables: {"LD_PRELOAD": str(library(source)),
+                                        **{name: str(value) for name, value in variables.items()}}
+
+
+@pytest.fixture(scope="session")
+def bad_disk(preloaded):
+    """Returns a function from the variables of bad_disk.c to an environment."""
+    return lambda file, **variables: preloaded("faults/bad_disk.c", BAD_FILE=file, **variables)

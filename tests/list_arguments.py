@@ -42,8 +42,13 @@ def arguments_of(script: Path) -> dict[str, str]:
 
 
 def part_of_table(program: str) -> dict[str, tuple[str, str]]:
-    lines = TABLE.read_text(encoding="utf-8").split(f"\n# {program}", 1)[1].split("\n# ", 1)[0].splitlines()[1:]
-    return {line.split()[0]: tuple(line.split()[1:3]) for line in lines if line.strip()}
+    part = TABLE.read_text(encoding="utf-8").split(f"\n# {program}", 1)[1].split("\n# ", 1)[0]
+    listed = {}
+    for word in (word for line in part.splitlines()[1:] for word in line.split() if not word.endswith(":")):
+        name, equals, values = word.partition("@")[0].partition("=")
+        standard, bar, tried = values.partition("|")
+        listed[name] = (standard, tried) if bar else ("-", values if equals else "flag")
+    return listed
 
 
 def same(listed: tuple[str, str], default: str) -> bool:

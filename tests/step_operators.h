@@ -33,7 +33,7 @@ inline const std::vector<AllowedOperators>& OperatorsOfSteps() {
        "_reshape_alias as_strided empty empty_strided resize_ view"},
       {"writes what does not depend on a tensor", "arange bernoulli_ fill_ zero_"},
       {"computes each element from those at the same place",
-       "abs add add_ clamp_max clamp_min div div_ eq ge gt isneginf lerp_ logical_and logical_not lt masked_fill_ "
+       "abs add add_ clamp_max clamp_min div div_ eq exp ge gt isneginf lerp_ logical_and logical_not lt masked_fill_ "
        "maximum mul mul_ ne neg pow reciprocal rsqrt sqrt sqrt_ sub sub_ where"},
       {"activations and their gradients",
        "gelu gelu_backward log_sigmoid_forward relu_ sigmoid sigmoid_backward silu silu_backward tanh tanh_backward "
@@ -48,6 +48,7 @@ inline const std::vector<AllowedOperators>& OperatorsOfSteps() {
       {"attention on the CPU; a GPU has others, which the tests on a GPU look at",
        "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward"},
       {"products", "addmm bmm mm"},
+      {"resizes images to a size that the host knows, without a gradient", "_upsample_bicubic2d_aa"},
       {"convolutions in half precision on a CPU without AVX-512; a GPU has others",
        "_slow_conv2d_backward _slow_conv2d_forward"},
       {"the rate, the scale and whether to skip the step are tensors of the device",

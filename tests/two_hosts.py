@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from command import wait_until
+from command import make_program, wait_until
 
 SSH = """#!/bin/bash
 new=refused
@@ -91,8 +91,7 @@ class TwoHosts:
         does not speak to a host of which it knows no key unless an option allows it."""
         cases = "".join(f"  {address}) enter='{' '.join(self.at(host))}' ;;\n" for host, address in enumerate(self.addresses))
         folder.mkdir()
-        (folder / "ssh").write_text(SSH.format(cases=cases, known=folder / "known_hosts"), encoding="utf-8")
-        (folder / "ssh").chmod(0o755)
+        make_program(folder / "ssh", SSH.format(cases=cases, known=folder / "known_hosts"))
         return folder / "ssh"
 
     def pull_cable(self, host: int) -> None:

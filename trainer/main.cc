@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ctime>
 #include <optional>
+#include <utility>
 
 #include "data/command_line/version.h"
 #include "data/machine/limits.h"
@@ -36,6 +37,7 @@
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/named_weights.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"
 
 const char* const dtrain::kProgramName = "dtrain_main";
@@ -137,12 +139,15 @@ void ResolveConfig(modes::RunContext& context, bool has_gpu) {
     if (!text.empty()) context.notes.push_back(text);
   };
   weights::FindLastRun(config, context.launch.rank);
+  // A run's weights can be exported by either name; nothing is written into it.
+  if (config.run.mode == "export" && config.run.input.empty()) config.run.input = std::exchange(config.run.dir, "");
   weights::TakeImageSizeOfModel(config);
   note(weights::FindNamedWeights(config));
   if (config.run.mode != "train") {
     for (const std::string& taken : weights::TakeSettingsOfRun(config)) note(taken);
   }
   tasks::ResolveTask(config);
+  note(weights::TakeSentenceFolder(config));
   note(config::ResolveForDevice(config, has_gpu));
   config::RequireValid(config, world_size, tasks::ModelFactsOf(config.model));
   note(weights::TakeTokensOfModel(config));

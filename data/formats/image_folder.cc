@@ -45,8 +45,8 @@ std::string HowToSort(const std::string& split_dir) {
   for (const char* ending : {".csv", ".tsv"}) {
     const std::string table = split_dir + ending;
     if (!IsFile(table)) continue;
-    return "labels of images are not read from a table: if " + table + " has them, put each image into " + split_dir +
-           "/CLASS/ (docs/data.md has the lines); if it holds texts with labels, give --data_format=sentences";
+    return "if " + table + " has the labels of these images, give --labels=" + table + " --data_dir=" + split_dir +
+           "; if it holds texts with labels, give --data_format=sentences";
   }
   return Layout();
 }

@@ -34,9 +34,10 @@ bool AreSentences(const std::string& data_dir, const std::string& split, const s
   if (HasImages(split_dir)) return false;  // opening them says what to do about a table of their labels
   const auto table = FindSentenceFiles(data_dir, split);
   if (!table || !HasClassFolders(split_dir)) return table.has_value();
-  throw DataError(data_dir + " holds the split '" + split + "' as imagefolder and as sentences: " + table->path,
-                  "say which one: --data_format=imagefolder for the images, whose classes are their folders, or "
-                  "--data_format=sentences for the table");
+  throw DataError(
+      data_dir + " holds the split '" + split + "' as imagefolder and as sentences: " + table->path,
+      "say which one: --data_format=imagefolder for the images, whose classes are their folders, --labels=" +
+          table->path + " if the table has labels of images, or --data_format=sentences for its texts");
 }
 
 using Note = std::function<void(std::string)>;
@@ -59,7 +60,8 @@ RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, c
                        const Make& make) {
   if (options.indexes != nullptr && options.indexes->contains(split)) {
     auto sent = ParseIndex(options.indexes->at(split));
-    if (sent && sent->format == options.format && FitsFilesIn(folder, *sent)) return std::move(*sent);
+    if (sent && sent->format == IndexFormat(options.format, options.labels) && FitsFilesIn(folder, *sent))
+      return std::move(*sent);
   }
   bool is_cached = true;
   RecordIndex index = make([&](const std::string& problem) {
@@ -87,9 +89,9 @@ std::unique_ptr<RecordSource> OpenTensors(const SourceOptions& options, const st
 }
 
 // Returns the label that a pack gives the first class of a split; empty if `data_dir` is not a pack of this format with
-// this split.
+// this split. Throws DataError if it has labels of another kind.
 std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::string& format,
-                                        const std::string& split) {
+                                        const std::string& split, LabelKind kind) {
   const auto recipe =
       nlohmann::json::parse(TextBeside(data_dir + "/" + kPackRecipe), nullptr, /*allow_exceptions=*/false);
   if (!recipe.is_object()) return std::nullopt;
@@ -101,6 +103,10 @@ std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::
   const auto splits = recipe.find("splits");
   const bool has_split = splits != recipe.end() && splits->is_object() && splits->contains(split);
   if (!has_split || !is("format", format)) return std::nullopt;
+  if (kind == LabelKind::kClass ? recipe.contains("labels") : !is("labels", NameOf(kind))) {
+    throw DataError(data_dir + " was packed with labels of another kind (" + kPackRecipe + ")",
+                    "give the --task that it was packed for");
+  }
   for (const int64_t first : {0, 1}) {
     if (is("first_label", first)) return first;
   }
@@ -110,15 +116,17 @@ std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::
 std::unique_ptr<RecordSource> OpenRecords(const RecordFormat& format, const SourceOptions& options,
                                           const std::string& split) {
   const RecordFiles files = RequireRecordFiles(options.data_dir, split, format);
-  const std::string index_path = IndexPath(options.data_dir, options.index_dir, files.split, options.format);
+  const std::string index_path =
+      IndexPath(options.data_dir, options.index_dir, files.split, IndexFormat(options.format, options.labels));
   RecordIndex index = SentOrMade(options, split, options.data_dir, [&](const Note& note) {
     return IndexRecordFiles(format, options.data_dir, files, index_path, options.rebuild_index, note,
-                            options.keep_index);
+                            options.keep_index, options.labels);
   });
   Classes classes = options.classes;  // their label offset may be that of other files
-  if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split)) classes.label_offset = first;
+  if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split, options.labels))
+    classes.label_offset = first;
   return std::make_unique<PackedRecords>(format, options.data_dir, std::move(index), options.label_offset,
-                                         std::move(classes));
+                                         std::move(classes), options.labels);
 }
 
 struct Format {
@@ -170,6 +178,7 @@ std::vector<Choice> Formats() {
 
 bool HasSplit(const std::string& format, const std::string& data_dir, const std::string& split) {
   if (format == "sentences") return FindSentenceFiles(data_dir, split).has_value();
+  if (format == "text") return FindTextFile(data_dir, split).has_value();
   const Format* found = FindFormat(format);
   return found != nullptr && found->has(data_dir, split);
 }
@@ -193,7 +202,19 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
 }
 
 std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split) {
+  if (!options.table.path.empty()) {
+    auto source = std::make_unique<ImageTable>(options.table, options.data_dir, split, options.labels, options.classes);
+    RequireClassNames(source->class_names(), options.table.path);
+    return source;
+  }
   if (const Format* format = FindFormat(options.format)) {
+    const RecordFormat* records = FindRecordFormat(options.format);
+    if (options.labels != LabelKind::kClass && (records == nullptr || !records->Holds(options.labels))) {
+      throw Error(ExitCode::kUsage,
+                  options.data_dir + " (" + options.format + ") has one class for each image, and this task learns " +
+                      (options.labels == LabelKind::kSeveral ? "several labels" : "numbers"),
+                  "name a table with them: --labels=FILE.csv; or TFRecord or WebDataset files that have them");
+    }
     auto source = format->open(options, split);
     RequireClassNames(source->class_names(), options.data_dir);
     return source;

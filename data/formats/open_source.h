@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/choice.h"
+#include "data/formats/image_table.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
@@ -21,6 +22,8 @@ using SharedIndexes = std::map<std::string, std::string>;
 struct SourceOptions {
   std::string data_dir;
   std::string format;                        // one of Formats()
+  LabelKind labels = LabelKind::kClass;      // what the records' labels are to be
+  LabelTable table = {};                     // with a path: it has the labels, and names the images in data_dir
   std::string index_dir = {};                // folder for indexes; empty: beside the data
   std::optional<int64_t> label_offset = {};  // given by the user; empty: automatic
   // The classes as far as they are known: for another split those of the training split (RecordSource::classes), for an

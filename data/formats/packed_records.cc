@@ -1,10 +1,12 @@
 #include "data/formats/packed_records.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <sstream>
 
+#include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/label_offset.h"
@@ -19,8 +21,8 @@ std::string At(const std::string& path, uint64_t offset) { return path + " at by
 class Scanner {
  public:
   Scanner(const RecordFormat& format, const ReadableBytes& file, const std::string& path,
-          std::span<const IndexEntry> known)
-      : format_(format), file_(file), path_(path), known_(known) {}
+          std::span<const IndexEntry> known, LabelKind kind, std::vector<float>* values)
+      : format_(format), file_(file), path_(path), known_(known), kind_(kind), values_(values) {}
 
   std::vector<IndexEntry> Run() && {
     uint64_t offset = 0;
@@ -58,10 +60,30 @@ class Scanner {
   }
 
   void Add(const ScannedRecord& record) {
+    if (kind_ != LabelKind::kClass) return AddValues(record);
+    if (record.label < 0 && record.values.size() > 1) {
+      throw DataError("the label has " + CountOf(static_cast<int64_t>(record.values.size()), "value") +
+                          " where one class is expected",
+                      "several labels are for --task=image_multilabel, numbers for --task=image_regression");
+    }
     if (record.label < 0 || record.label > std::numeric_limits<int32_t>::max()) {
       throw DataError("label " + std::to_string(record.label) + " is not a class", "labels count from 0, or from 1");
     }
     records_.push_back({record.begin, record.end - record.begin, 0, static_cast<int32_t>(record.label)});
+    ++intact_;
+  }
+
+  void AddValues(const ScannedRecord& record) {
+    for (const double value : record.values) {
+      const auto stored = static_cast<float>(value);
+      const bool is_class = value >= 0 && value <= kMostClass && value == std::floor(value);
+      if (kind_ == LabelKind::kSeveral ? !is_class : !std::isfinite(stored)) {
+        throw DataError("label " + std::to_string(value) + " is not a " +
+                        (kind_ == LabelKind::kSeveral ? "class" : "finite number of 32 bits"));
+      }
+      values_->push_back(stored);
+    }
+    records_.push_back({record.begin, record.end - record.begin, 0, static_cast<int32_t>(record.values.size())});
     ++intact_;
   }
 
@@ -82,7 +104,7 @@ class Scanner {
     uint64_t end = damage.end().value_or(0);
     if (is_known && BeginsAt(here->offset + here->bytes)) end = here->offset + here->bytes;
     if (end <= offset) end = format_.FindRecord(file_, offset + 1);
-    records_.push_back({offset, end - offset, 0, is_known ? here->label : -1});
+    records_.push_back({offset, end - offset, 0, is_known && kind_ == LabelKind::kClass ? here->label : -1});
     return end;
   }
 
@@ -98,6 +120,8 @@ class Scanner {
   const ReadableBytes& file_;
   const std::string& path_;
   const std::span<const IndexEntry> known_;
+  const LabelKind kind_;
+  std::vector<float>* const values_;
   std::vector<IndexEntry> records_;
   size_t intact_ = 0;
   std::string first_damage_;
@@ -135,16 +159,17 @@ std::map<std::string, std::vector<IndexEntry>> KnownRecords(const std::optional<
 }
 
 RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
-                       std::vector<IndexedFile> found, const std::optional<RecordIndex>& old) {
+                       std::vector<IndexedFile> found, const std::optional<RecordIndex>& old, LabelKind kind) {
   const auto known = KnownRecords(old, found);
   std::vector<std::vector<IndexEntry>> scanned(files.names.size());
+  std::vector<std::vector<float>> values(files.names.size());
   const auto scan = [&](size_t i) {
     const std::string path = data_dir + "/" + files.names[i];
     const RandomAccessFile file(path);
     const auto entries = known.find(files.names[i]);
     std::vector<IndexEntry> starts = entries != known.end() ? entries->second : std::vector<IndexEntry>();
     if (starts.empty()) starts = format.KnownRecords(path, file.size());
-    scanned[i] = ScanRecords(format, file, path, starts);
+    scanned[i] = ScanRecords(format, file, path, starts, kind, &values[i]);
     if (!scanned[i].empty()) return;
     throw DataError("no record in " + path + (file.size() == 0 ? ": it is empty" : ""),
                     "check that it was written and copied completely; remove a shard that is meant to be empty");
@@ -152,7 +177,7 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
   InParallel(files.names.size(), scan, /*items_per_thread=*/1);
 
   std::string fingerprint = Fingerprint(found, files.names.size());
-  RecordIndex index{.format = format.name(),
+  RecordIndex index{.format = IndexFormat(format.name(), kind),
                     .fingerprint = std::move(fingerprint),
                     .class_names = ReadClassNames(data_dir),
                     .files = std::move(found),
@@ -163,6 +188,7 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
       entry.file = static_cast<uint32_t>(i);
       index.records.push_back(entry);
     }
+    index.values.insert(index.values.end(), values[i].begin(), values[i].end());
   }
   return index;
 }
@@ -170,8 +196,8 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
 }  // namespace
 
 std::vector<IndexEntry> ScanRecords(const RecordFormat& format, const ReadableBytes& file, const std::string& path,
-                                    std::span<const IndexEntry> known) {
-  return Scanner(format, file, path, known).Run();
+                                    std::span<const IndexEntry> known, LabelKind kind, std::vector<float>* values) {
+  return Scanner(format, file, path, known, kind, values).Run();
 }
 
 std::vector<std::string> ReadClassNames(const std::string& data_dir) {
@@ -186,39 +212,94 @@ std::vector<std::string> ReadClassNames(const std::string& data_dir) {
 
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
                              const std::string& index_path, bool rebuild, const std::function<void(std::string)>& note,
-                             bool keep) {
+                             bool keep, LabelKind kind) {
   std::vector<IndexedFile> found = StatFiles(data_dir, WatchedNames(files));
   if (found.back().bytes < 0) found.back() = {kClassFile, 0, 0};  // classes.txt is optional
   std::optional<RecordIndex> old = LoadIndex(index_path);
-  if (old && old->format != format.name()) old.reset();
+  if (old && old->format != IndexFormat(format.name(), kind)) old.reset();
   if (old && !rebuild && old->files == found) return std::move(*old);
-  RecordIndex index = BuildIndex(format, data_dir, files, std::move(found), old);
+  RecordIndex index = BuildIndex(format, data_dir, files, std::move(found), old, kind);
   const std::string problem = keep ? SaveIndex(index_path, index) : "";
   if (!problem.empty() && note) note(problem);
   return index;
 }
 
 PackedRecords::PackedRecords(const RecordFormat& format, const std::string& data_dir, RecordIndex index,
-                             std::optional<int64_t> user_offset, Classes classes)
-    : format_(format), data_dir_(data_dir), index_(std::move(index)), files_([&] {
+                             std::optional<int64_t> user_offset, Classes classes, LabelKind kind)
+    : format_(format), data_dir_(data_dir), index_(std::move(index)), kind_(kind), files_([&] {
         std::vector<std::string> paths;
         for (const IndexedFile& file : index_.files) paths.push_back(data_dir + "/" + file.name);
         return paths;
       }()) {
   if (index_.records.empty()) throw DataError("no record in " + files_.path(0));
+  uint64_t values = 0;
+  for (size_t i = 0; kind != LabelKind::kClass && i < index_.records.size(); ++i) {
+    value_ends_.push_back(values += static_cast<uint64_t>(std::max(0, index_.records[i].label)));
+  }
+  classes = WithNames(std::move(classes), index_.class_names, data_dir + "/" + kClassFile);
+  classes_ = kind == LabelKind::kNumbers ? NumbersOfRecords(std::move(classes))
+                                         : ClassesOfRecords(user_offset, std::move(classes));
+}
+
+Classes PackedRecords::ClassesOfRecords(std::optional<int64_t> user_offset, Classes classes) const {
   std::vector<int64_t> labels;
   labels.reserve(index_.records.size());
-  for (const IndexEntry& entry : index_.records) labels.push_back(entry.label);
+  for (const IndexEntry& entry : index_.records) {
+    if (kind_ == LabelKind::kClass) labels.push_back(entry.label);
+  }
+  for (const float value : index_.values) labels.push_back(static_cast<int64_t>(value));
   const auto where_is = [this](int64_t label) {
-    const auto at = std::find_if(index_.records.begin(), index_.records.end(),
-                                 [label](const IndexEntry& entry) { return entry.label == label; });
-    return Location(at - index_.records.begin());
+    size_t at = 0;
+    const auto has = [&](size_t record) {
+      if (kind_ == LabelKind::kClass) return index_.records[record].label == label;
+      return std::ranges::count(ValuesOf(record), static_cast<float>(label)) > 0;
+    };
+    while (at + 1 < index_.records.size() && !has(at)) ++at;
+    return Location(static_cast<int64_t>(at));
   };
-  classes = WithNames(std::move(classes), index_.class_names, data_dir + "/" + kClassFile);
-  classes_ = ResolveLabels(std::move(labels), user_offset, std::move(classes), where_is);
+  return ResolveLabels(std::move(labels), user_offset, std::move(classes), where_is);
+}
+
+Classes PackedRecords::NumbersOfRecords(Classes classes) const {
+  std::optional<int64_t> numbers;
+  for (size_t i = 0; i < index_.records.size(); ++i) {
+    const int64_t count = index_.records[i].label;
+    if (count == numbers || count < 0) continue;
+    if (numbers || count == 0) {
+      throw DataError(Location(static_cast<int64_t>(i)) + ": the label has " + CountOf(count, "number") +
+                          (numbers ? ", but those before it have " + std::to_string(*numbers) : ""),
+                      "every record needs the same numbers");
+    }
+    numbers = count;
+  }
+  if (classes.count != 0 && classes.count != numbers.value_or(0)) {
+    throw DataError(data_dir_ + " has " + CountOf(numbers.value_or(0), "number") + " a record, but " +
+                        std::to_string(classes.count) + " are known",
+                    "take the data that fit the model, or correct classes.txt");
+  }
+  classes.count = numbers.value_or(0);
+  return classes;
+}
+
+std::span<const float> PackedRecords::ValuesOf(size_t record) const {
+  const uint64_t begin = record == 0 ? 0 : value_ends_[record - 1];
+  return std::span(index_.values).subspan(begin, value_ends_[record] - begin);
+}
+
+void PackedRecords::Targets(int64_t index, std::span<float> targets) const {
+  const std::span<const float> values = ValuesOf(static_cast<size_t>(index));
+  if (index_.records[static_cast<size_t>(index)].label < 0) throw DataError("the record is damaged");
+  if (kind_ == LabelKind::kNumbers) {
+    std::ranges::copy(values, targets.begin());
+    return;
+  }
+  std::ranges::fill(targets, 0.0F);
+  for (const float value : values)
+    targets[static_cast<size_t>(static_cast<int64_t>(value) - *classes_.label_offset)] = 1;
 }
 
 int64_t PackedRecords::Label(int64_t index) const {
+  if (kind_ != LabelKind::kClass) return -1;
   const int32_t label = index_.records[static_cast<size_t>(index)].label;
   return label < 0 ? -1 : label - *classes_.label_offset;
 }

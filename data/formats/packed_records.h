@@ -26,8 +26,10 @@ namespace dtrain::data {
 // damaged record the next one is first looked for there. A damaged record becomes an entry with label −1 (or the known
 // label) that ends where the next intact record begins. Throws DataError if an intact record lacks image or label, or
 // if no record of the file is intact.
+// Labels of another kind than a class are appended to `values`.
 std::vector<IndexEntry> ScanRecords(const RecordFormat& format, const ReadableBytes& file, const std::string& path,
-                                    std::span<const IndexEntry> known);
+                                    std::span<const IndexEntry> known, LabelKind kind = LabelKind::kClass,
+                                    std::vector<float>* values = nullptr);
 
 class OpenFiles {
  public:
@@ -64,7 +66,7 @@ class OpenFiles {
 // reason if the index cannot be cached. Throws DataError if a file has no intact record or cannot be read.
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
                              const std::string& index_path, bool rebuild, const std::function<void(std::string)>& note,
-                             bool keep = true);
+                             bool keep = true, LabelKind kind = LabelKind::kClass);
 
 // The file with the class names of record files, one per line, in label order: record files do not keep folder names.
 inline constexpr char kClassFile[] = "classes.txt";
@@ -75,13 +77,16 @@ std::vector<std::string> ReadClassNames(const std::string& data_dir);
 class PackedRecords : public RecordSource {
  public:
   // `user_offset` is the label of the first class if the user gave it (label_offset.h). `classes` is what is known of
-  // the set; its names default to those of the index. Throws DataError if there is no record, or if labels or names do
-  // not fit. `format` must outlive this object.
+  // the set; its names default to those of the index, which is of labels of this kind. Throws DataError if there is no
+  // record, or if labels or names do not fit. `format` must outlive this object.
   PackedRecords(const RecordFormat& format, const std::string& data_dir, RecordIndex index,
-                std::optional<int64_t> user_offset, Classes classes = {});
+                std::optional<int64_t> user_offset, Classes classes = {}, LabelKind kind = LabelKind::kClass);
 
   int64_t size() const override { return static_cast<int64_t>(index_.records.size()); }
   int64_t Label(int64_t index) const override;
+  int64_t num_targets() const override { return kind_ == LabelKind::kClass ? 0 : classes_.count; }
+  // Throws DataError for a damaged record.
+  void Targets(int64_t index, std::span<float> targets) const override;
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return classes_.names; }
@@ -91,9 +96,15 @@ class PackedRecords : public RecordSource {
   std::string fingerprint() const override { return index_.fingerprint; }
 
  private:
+  Classes ClassesOfRecords(std::optional<int64_t> user_offset, Classes classes) const;
+  Classes NumbersOfRecords(Classes classes) const;
+  std::span<const float> ValuesOf(size_t record) const;
+
   const RecordFormat& format_;
   std::string data_dir_;
   RecordIndex index_;
+  const LabelKind kind_;
+  std::vector<uint64_t> value_ends_;  // by record, of its values in the index; none for kClass
   Classes classes_;
   mutable OpenFiles files_;
 };

@@ -12,6 +12,7 @@
 
 #include "data/error.h"
 #include "data/formats/record_index.h"
+#include "data/record_source.h"
 #include "data/storage.h"
 
 namespace dtrain::data {
@@ -37,16 +38,20 @@ class DamagedRecord : public DataError {
 struct ScannedRecord {
   uint64_t begin = 0;
   uint64_t end = 0;
-  int64_t label = 0;  // as stored, counted from 0 or from 1
+  int64_t label = 0;  // the class as stored, counted from 0 or from 1; the first of several; -1 if it is none
+  // What the label says if it is several classes (as stored) or numbers; may be empty if it is one class.
+  std::vector<double> values = {};
 };
 
 // A record to be written.
 struct PackedImage {
   std::span<const uint8_t> bytes;
-  int64_t label = 0;       // from 0
-  int64_t index = 0;       // position in the split; becomes the record's id or key
-  std::string class_name;  // may be empty
-  std::string file_name;   // may be empty
+  int64_t label = 0;            // from 0
+  int64_t index = 0;            // position in the split; becomes the record's id or key
+  std::string class_name = {};  // may be empty
+  std::string file_name = {};   // may be empty
+  LabelKind kind = LabelKind::kClass;
+  std::vector<float> values = {};  // in place of the label: kSeveral: classes, from 0; kNumbers: the numbers
 };
 
 // Where a record was written.
@@ -71,6 +76,9 @@ class RecordFormat {
   virtual std::vector<std::string> extensions() const = 0;
   // Whether a set of files may be numbered in TensorFlow's way, without an extension: train-00000-of-00010.
   virtual bool is_numbered() const { return false; }
+
+  // Whether records can have labels of this kind.
+  virtual bool Holds(LabelKind kind) const { return kind == LabelKind::kClass; }
 
   // Returns the first record at or after `offset`, which must be the beginning of a record (or, in a tar, of other
   // members before it); empty if no record follows. Throws DamagedRecord, and DataError for an intact record without
@@ -98,7 +106,7 @@ class RecordFormat {
   virtual std::string FileName(const std::string& split, int64_t number, int64_t /*count*/) const {
     return split + "-" + WithZeros(number, 5) + extensions().front();
   }
-  // Returns the bytes of a record, whose label counts from first_label().
+  // Returns the bytes of a record, whose label, or labels, count from first_label(). Its kind is one that it Holds.
   virtual std::string Frame(const PackedImage& image) const = 0;
   // Returns what ends a file.
   virtual std::string FileEnd() const { return ""; }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -27,9 +28,9 @@ static_assert(sizeof(IndexEntry) == 24, "entries are stored as they are in memor
 nlohmann::json HeadOf(const RecordIndex& index) {
   nlohmann::json files = nlohmann::json::array();
   for (const IndexedFile& file : index.files) files.push_back({file.name, file.bytes, file.modified_ns});
-  return {{"format", index.format},          {"fingerprint", index.fingerprint}, {"class_names", index.class_names},
-          {"files", std::move(files)},       {"ignored", index.ignored},         {"records", index.records.size()},
-          {"name_bytes", index.names.size()}};
+  return {{"format", index.format},           {"fingerprint", index.fingerprint}, {"class_names", index.class_names},
+          {"files", std::move(files)},        {"ignored", index.ignored},         {"records", index.records.size()},
+          {"name_bytes", index.names.size()}, {"values", index.values.size()}};
 }
 
 // Names on disk need not be UTF-8, but JSON has to be: each byte is kept as the code point of the same number.
@@ -72,6 +73,15 @@ void ConvertNames(RecordIndex& index, const Convert& convert) {
 bool IsConsistent(const RecordIndex& index) {
   const bool is_folder = index.format == "imagefolder";
   if (index.names.empty() == is_folder || (is_folder && index.names.back() != '\0')) return false;
+  uint64_t values = 0;
+  for (const IndexEntry& entry : index.records) values += static_cast<uint64_t>(std::max(0, entry.label));
+  const size_t dot = index.format.find('.');
+  const bool are_classes = dot != std::string::npos && index.format.substr(dot + 1) == NameOf(LabelKind::kSeveral);
+  const auto fits = [are_classes](float value) {
+    return are_classes ? value >= 0 && value <= kMostClass && value == std::floor(value) : std::isfinite(value);
+  };
+  if (index.values.size() != (dot == std::string::npos ? 0 : values)) return false;
+  if (!std::ranges::all_of(index.values, fits)) return false;
   return std::all_of(index.records.begin(), index.records.end(), [&](const IndexEntry& entry) {
     if (entry.file >= index.files.size() || entry.label < -1) return false;
     if (is_folder) {
@@ -85,6 +95,14 @@ bool IsConsistent(const RecordIndex& index) {
 
 }  // namespace
 
+std::string NameOf(LabelKind kind) {
+  return kind == LabelKind::kSeveral ? "several" : kind == LabelKind::kNumbers ? "numbers" : "";
+}
+
+std::string IndexFormat(const std::string& format, LabelKind kind) {
+  return kind == LabelKind::kClass ? format : format + "." + NameOf(kind);
+}
+
 std::string SerializeIndex(const RecordIndex& index) {
   RecordIndex head = {.format = index.format,
                       .fingerprint = index.fingerprint,
@@ -97,14 +115,17 @@ std::string SerializeIndex(const RecordIndex& index) {
   nlohmann::json json = HeadOf(head);
   json["records"] = index.records.size();
   json["name_bytes"] = index.names.size();
+  json["values"] = index.values.size();
   const std::string text = json.dump();
 
   std::string bytes(kIndexMagic);
-  bytes.reserve(kFixedBytes + text.size() + index.records.size() * sizeof(IndexEntry) + index.names.size() + kCrcBytes);
+  bytes.reserve(kFixedBytes + text.size() + index.records.size() * sizeof(IndexEntry) + index.names.size() +
+                index.values.size() * sizeof(float) + kCrcBytes);
   AppendLittleEndian<uint64_t>(text.size(), bytes);
   bytes += text;
   bytes.append(reinterpret_cast<const char*>(index.records.data()), index.records.size() * sizeof(IndexEntry));
   bytes += index.names;
+  bytes.append(reinterpret_cast<const char*>(index.values.data()), index.values.size() * sizeof(float));
   AppendLittleEndian(Crc32c(bytes.data(), bytes.size()), bytes);
   return bytes;
 }
@@ -117,7 +138,7 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
   if (head_bytes > body.size() - kFixedBytes) return std::nullopt;
 
   RecordIndex index;
-  uint64_t records = 0, name_bytes = 0;
+  uint64_t records = 0, name_bytes = 0, values = 0;
   try {
     const auto json = nlohmann::json::parse(body.substr(kFixedBytes, head_bytes));
     json.at("format").get_to(index.format);
@@ -130,18 +151,22 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
     if (index.format == "imagefolder") json.at("ignored").get_to(index.ignored);
     records = json.at("records").get<uint64_t>();
     name_bytes = json.at("name_bytes").get<uint64_t>();
+    values = json.value("values", uint64_t{0});
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
   ConvertNames(index, Utf8ToLatin1);
 
   const std::string_view rest = body.substr(kFixedBytes + head_bytes);
-  if (records > rest.size() / sizeof(IndexEntry) || rest.size() - records * sizeof(IndexEntry) != name_bytes) {
-    return std::nullopt;
-  }
+  if (records > rest.size() / sizeof(IndexEntry) || values > rest.size() / sizeof(float)) return std::nullopt;
+  const uint64_t others = records * sizeof(IndexEntry) + values * sizeof(float);
+  if (others > rest.size() || rest.size() - others != name_bytes) return std::nullopt;
   index.records.resize(records);
   if (records > 0) std::memcpy(index.records.data(), rest.data(), records * sizeof(IndexEntry));
-  index.names = rest.substr(records * sizeof(IndexEntry));
+  index.names = rest.substr(records * sizeof(IndexEntry), name_bytes);
+  index.values.resize(values);
+  if (values > 0)
+    std::memcpy(index.values.data(), rest.data() + (rest.size() - values * sizeof(float)), values * sizeof(float));
   return IsConsistent(index) ? std::optional(std::move(index)) : std::nullopt;
 }
 

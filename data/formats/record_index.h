@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/folder_names.h"
+#include "data/record_source.h"
 
 namespace dtrain::data {
 
@@ -25,18 +26,28 @@ struct IndexEntry {
   uint64_t offset = 0;  // bytes from the start of the file; for ImageFolder: position of the file's name in `names`
   uint64_t bytes = 0;   // length of the record; for ImageFolder: size of the file when it was listed
   uint32_t file = 0;    // position in `files` (of the folder, for ImageFolder)
-  int32_t label = -1;   // as stored in the data, counted from 0 or from 1; −1 if the record is damaged
+  // As stored in the data, counted from 0 or from 1; −1 if the record is damaged. If labels are of several classes or
+  // numbers, their count.
+  int32_t label = -1;
   bool operator==(const IndexEntry&) const = default;
 };
 
+constexpr float kMostClass = 16'777'216;  // of several: up to it, float32 has all whole numbers
+
+// Returns "several" or "numbers"; an empty text for kClass.
+std::string NameOf(LabelKind kind);
+// Returns RecordIndex::format: the name in --data_format, and behind a dot that of the kind of labels, if it has one.
+std::string IndexFormat(const std::string& format, LabelKind kind);
+
 struct RecordIndex {
-  std::string format;                    // its name in --data_format
+  std::string format;                    // IndexFormat
   std::string fingerprint;               // hex digest over names and sizes
   std::vector<std::string> class_names;  // in label order; empty if the format has none
   std::vector<IndexedFile> files;
   std::vector<IndexEntry> records;
-  std::string names;          // ImageFolder: file names without their folder, each followed by a zero byte
-  IgnoredFiles ignored = {};  // ImageFolder: files that are not images
+  std::string names;               // ImageFolder: file names without their folder, each followed by a zero byte
+  std::vector<float> values = {};  // labels of several classes, as stored, or numbers; of all records
+  IgnoredFiles ignored = {};       // ImageFolder: files that are not images
   bool operator==(const RecordIndex&) const = default;
 };
 

@@ -14,7 +14,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr std::pair<const char*, const char*> kTableEndings[] = {
-    {".tsv", ".TSV"}, {".csv", ".CSV"}, {".jsonl", ".JSONL"}};
+    {".tsv", ".TSV"}, {".csv", ".CSV"}, {".jsonl", ".JSONL"}, {".json", ".JSON"}};
 
 constexpr const char* kWordEndings[] = {".conll", ".bio", ".iob", ".iob2"};
 
@@ -116,6 +116,14 @@ bool HasTextFolders(const std::string& split_dir) {
     if (kind != Kind::kNothing) return kind == Kind::kTexts;
   }
   return false;
+}
+
+std::optional<std::string> FindTextFile(const std::string& data_dir, const std::string& split) {
+  for (const std::string& name : SplitNames(split)) {
+    std::string path = data_dir + "/" + name + ".txt";
+    if (IsFile(path)) return path;
+  }
+  return std::nullopt;
 }
 
 bool HasImages(const std::string& folder) { return KindIn(folder) == Kind::kImages; }

@@ -10,7 +10,7 @@
 namespace dtrain::data {
 
 enum class SentenceLayout {
-  kTable,         // DIR/train.tsv, .csv or .jsonl
+  kTable,         // DIR/train.tsv, .csv, .jsonl or .json
   kWords,         // DIR/train.conll, .bio, .iob or .iob2, or a .txt that LooksLikeColumns
   kClassFolders,  // DIR/train/CLASS/*.txt, one text per file
   kBinarised,     // DIR/input0/train.bin and .idx, perhaps DIR/input1/…, and DIR/label/train.bin or train.label
@@ -37,6 +37,9 @@ bool LooksLikeColumns(std::string_view text);
 
 // Whether the folder of a split holds class folders of texts: *.txt and no images.
 bool HasTextFolders(const std::string& split_dir);
+
+// Returns the path of a split of raw text: DIR/train.txt. Empty if there is none.
+std::optional<std::string> FindTextFile(const std::string& data_dir, const std::string& split);
 
 // Whether images lie in a folder itself.
 bool HasImages(const std::string& folder);

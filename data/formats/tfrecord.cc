@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <utility>
 
 #include "data/error.h"
 #include "data/formats/crc32c.h"
@@ -37,8 +39,10 @@ class MessageReader {
       varint_ = TakeVarint();
     } else if (type_ == kLengthDelimited) {
       bytes_ = Take(TakeVarint());
-    } else if (type_ == kFixed64 || type_ == kFixed32) {
-      Take(type_ == kFixed64 ? 8 : 4);
+    } else if (type_ == kFixed64) {
+      Take(sizeof(uint64_t));
+    } else if (type_ == kFixed32) {
+      TakeFloat();
     } else {
       throw DataError("not a tf.Example: wire type " + std::to_string(type_));
     }
@@ -47,13 +51,19 @@ class MessageReader {
 
   bool IsBytes(uint64_t field) const { return field_ == field && type_ == kLengthDelimited; }
   bool IsVarint(uint64_t field) const { return field_ == field && type_ == kVarint; }
+  bool IsFloat(uint64_t field) const { return field_ == field && type_ == kFixed32; }
   Bytes bytes() const { return bytes_; }
   uint64_t varint() const { return varint_; }
+  float number() const { return number_; }
 
-  // Moves to the next number of a packed list, whose bytes are varints only; returns false at the end.
-  bool NextPacked() {
+  // Moves to the next number of a packed list, whose bytes are varints only, or floats; returns false at the end.
+  bool NextPacked(bool are_floats) {
     if (rest_.empty()) return false;
-    varint_ = TakeVarint();
+    if (are_floats) {
+      TakeFloat();
+    } else {
+      varint_ = TakeVarint();
+    }
     return true;
   }
 
@@ -68,6 +78,8 @@ class MessageReader {
     throw DataError("not a tf.Example: a number of more than ten bytes");
   }
 
+  void TakeFloat() { number_ = LoadLittleEndian<float>(Take(sizeof(float)).data()); }
+
   Bytes Take(uint64_t size) {
     if (size > rest_.size()) {
       throw DataError("not a tf.Example: a field of " + std::to_string(size) + " bytes where " +
@@ -81,6 +93,7 @@ class MessageReader {
   Bytes rest_, bytes_;
   uint64_t field_ = 0, varint_ = 0;
   uint32_t type_ = 0;
+  float number_ = 0;
 };
 
 // Returns the first value of a Feature's bytes_list.
@@ -94,18 +107,24 @@ std::optional<Bytes> FirstBytes(Bytes feature) {
   return std::nullopt;
 }
 
-// Returns the first value of a Feature's int64_list, packed or not.
-std::optional<int64_t> FirstInteger(Bytes feature) {
+constexpr uint64_t kFloatList = 2, kInt64List = 3;  // fields of a Feature
+
+// Returns the values of one of these lists, packed or not.
+std::vector<double> NumbersOf(Bytes feature, uint64_t kind) {
+  const bool are_floats = kind == kFloatList;
+  std::vector<double> numbers;
+  const auto add = [&](const MessageReader& reader) {
+    numbers.push_back(are_floats ? reader.number() : static_cast<double>(static_cast<int64_t>(reader.varint())));
+  };
   for (MessageReader list(feature); list.Next();) {
-    if (!list.IsBytes(3)) continue;
+    if (!list.IsBytes(kind)) continue;
     for (MessageReader values(list.bytes()); values.Next();) {
-      if (values.IsVarint(1)) return static_cast<int64_t>(values.varint());
+      if (are_floats ? values.IsFloat(1) : values.IsVarint(1)) add(values);
       if (!values.IsBytes(1)) continue;
-      MessageReader packed(values.bytes());
-      if (packed.NextPacked()) return static_cast<int64_t>(packed.varint());
+      for (MessageReader packed(values.bytes()); packed.NextPacked(are_floats);) add(packed);
     }
   }
-  return std::nullopt;
+  return numbers;
 }
 
 void ParseFeature(Bytes entry, ImageExample& example) {
@@ -117,14 +136,19 @@ void ParseFeature(Bytes entry, ImageExample& example) {
   }
   example.features.emplace_back(name);
   if (name == "image/encoded") example.image = FirstBytes(feature);
-  if (name == "image/class/label") example.label = FirstInteger(feature);
+  if (name != "image/class/label") return;
+  constexpr double kMostExact = 9007199254740992;  // 2^53: beyond it a double is not that integer
+  std::vector<double> classes = NumbersOf(feature, kInt64List), numbers = NumbersOf(feature, kFloatList);
+  if (!classes.empty())
+    example.label = std::abs(classes.front()) < kMostExact ? static_cast<int64_t>(classes.front()) : -1;
+  example.values = std::move(numbers.empty() ? classes : numbers);
 }
 
 // ---- Writing ----
 
 // Appends a Feature whose list of values is its field `kind`.
-void AddFeature(std::string_view name, int kind, const ProtobufWriter& values, ProtobufWriter& features) {
-  const ProtobufWriter feature = ProtobufWriter().Message(kind, values);
+void AddFeature(std::string_view name, uint64_t kind, const ProtobufWriter& values, ProtobufWriter& features) {
+  const ProtobufWriter feature = ProtobufWriter().Message(static_cast<int>(kind), values);
   features.Message(1, ProtobufWriter().Bytes(1, name).Message(2, feature));
 }
 
@@ -168,11 +192,11 @@ std::span<const uint8_t> CheckedData(std::span<const uint8_t> record) {
 
 ImageExample ParseComplete(std::span<const uint8_t> data) {
   ImageExample example = ParseImageExample(data);
-  const char* missing = !example.image ? "image/encoded" : !example.label ? "image/class/label" : nullptr;
+  const char* missing = !example.image ? "image/encoded" : !example.values ? "image/class/label" : nullptr;
   if (missing == nullptr) return example;
   const std::string names = Joined(example.features);
   throw DataError(std::string("the tf.Example has no ") + missing + "; it has: " + (names.empty() ? "nothing" : names),
-                  "expected image/encoded (bytes) and image/class/label (int64)");
+                  "expected image/encoded (bytes) and image/class/label (int64; of numbers float)");
 }
 
 std::vector<uint8_t> ReadBytes(const ReadableBytes& file, uint64_t offset, uint64_t size) {
@@ -207,13 +231,22 @@ ImageExample ParseImageExample(Bytes bytes) {
   return example;
 }
 
-std::string MakeImageExample(std::string_view image, int64_t label, const std::string& class_name,
-                             const std::string& file_name) {
+std::string MakeImageExample(const PackedImage& image, int64_t first_label) {
   ProtobufWriter features;
-  AddFeature("image/class/label", 3, ProtobufWriter().PackedVarint(1, static_cast<uint64_t>(label)), features);
-  if (!class_name.empty()) AddBytes("image/class/text", class_name, features);
-  if (!file_name.empty()) AddBytes("image/filename", file_name, features);
-  AddBytes("image/encoded", image, features);
+  std::vector<uint64_t> classes;
+  if (image.kind == LabelKind::kClass) classes.push_back(static_cast<uint64_t>(image.label + first_label));
+  if (image.kind == LabelKind::kSeveral) {
+    for (const float value : image.values)
+      classes.push_back(static_cast<uint64_t>(value) + static_cast<uint64_t>(first_label));
+  }
+  if (image.kind == LabelKind::kNumbers) {
+    AddFeature("image/class/label", kFloatList, ProtobufWriter().PackedFloats(1, image.values), features);
+  } else {
+    AddFeature("image/class/label", kInt64List, ProtobufWriter().PackedVarints(1, classes), features);
+  }
+  if (!image.class_name.empty()) AddBytes("image/class/text", image.class_name, features);
+  if (!image.file_name.empty()) AddBytes("image/filename", image.file_name, features);
+  AddBytes("image/encoded", {reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size()}, features);
   return ProtobufWriter().Message(1, features).bytes();
 }
 
@@ -226,7 +259,8 @@ std::optional<ScannedRecord> TfRecordFormat::Scan(const ReadableBytes& file, uin
   const uint64_t bytes = kHeaderBytes + DataBytes(header.data(), left) + kTrailerBytes;
   const std::vector<uint8_t> record = ReadBytes(file, offset, bytes);
   try {
-    return ScannedRecord{offset, offset + bytes, *ParseComplete(CheckedData(record)).label};
+    ImageExample example = ParseComplete(CheckedData(record));
+    return ScannedRecord{offset, offset + bytes, example.label.value_or(-1), std::move(*example.values)};
   } catch (const DamagedRecord& damage) {
     throw DamagedRecord(damage.what(), offset + bytes);
   }
@@ -252,8 +286,7 @@ std::vector<uint8_t> TfRecordFormat::Image(std::vector<uint8_t> record) const {
 }
 
 std::string TfRecordFormat::Frame(const PackedImage& image) const {
-  const std::string_view bytes(reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size());
-  return FrameTfRecord(MakeImageExample(bytes, image.label + first_label(), image.class_name, image.file_name));
+  return FrameTfRecord(MakeImageExample(image, first_label()));
 }
 
 std::string FrameTfRecord(std::string_view data) {

@@ -45,10 +45,15 @@ class ProtobufWriter {
     bytes_ += value;
     return *this;
   }
-  // A repeated field with one number.
-  ProtobufWriter& PackedVarint(int field, uint64_t value) {
+  // A repeated field.
+  ProtobufWriter& PackedVarints(int field, std::span<const uint64_t> values) {
     ProtobufWriter packed;
-    packed.AppendVarint(value);
+    for (const uint64_t value : values) packed.AppendVarint(value);
+    return Message(field, packed);
+  }
+  ProtobufWriter& PackedFloats(int field, std::span<const float> values) {
+    ProtobufWriter packed;
+    for (const float value : values) AppendLittleEndian(std::bit_cast<uint32_t>(value), packed.bytes_);
     return Message(field, packed);
   }
   ProtobufWriter& Message(int field, const ProtobufWriter& message) { return Bytes(field, message.bytes_); }
@@ -71,6 +76,7 @@ class TfRecordFormat : public RecordFormat {
   std::string description() const override { return "TensorFlow's record files with an Example for each image"; }
   std::vector<std::string> extensions() const override { return {".tfrecord", ".tfrecords"}; }
   bool is_numbered() const override { return true; }
+  bool Holds(LabelKind /*kind*/) const override { return true; }
   std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override;
   // Finds 12 bytes whose CRC fits the length, followed by data that fits its CRC.
   uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override;
@@ -93,15 +99,16 @@ std::optional<std::string_view> UnframeTfRecord(std::string_view bytes);
 
 struct ImageExample {
   std::optional<std::span<const uint8_t>> image;  // image/encoded; points into the parsed bytes
-  std::optional<int64_t> label;                   // image/class/label, as stored
+  std::optional<int64_t> label;                   // image/class/label, as stored; the first of several
+  std::optional<std::vector<double>> values;      // all integers or floats of image/class/label; empty without it
   std::vector<std::string> features;              // all names, in file order
 };
 
-// Throws DataError if the bytes are not a tf.Example. Allocates memory only for the names.
+// Throws DataError if the bytes are not a tf.Example. Allocates memory only for the names and the values.
 ImageExample ParseImageExample(std::span<const uint8_t> bytes);
 
-// Returns a tf.Example with image/encoded and image/class/label and, unless empty, image/class/text and image/filename.
-std::string MakeImageExample(std::string_view image, int64_t label, const std::string& class_name,
-                             const std::string& file_name);
+// Returns a tf.Example with image/encoded and image/class/label, `first_label` added to its classes, and, unless empty,
+// image/class/text and image/filename.
+std::string MakeImageExample(const PackedImage& image, int64_t first_label);
 
 }  // namespace dtrain::data

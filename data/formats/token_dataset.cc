@@ -65,6 +65,10 @@ TokenType TokenTypeFor(int64_t vocabulary) {
 
 void WidenTokens(TokenType type, std::span<const uint8_t> bytes, int64_t* tokens) { Find(type)->widen(bytes, tokens); }
 
+void StoreToken(TokenType type, int64_t token, uint8_t* bytes) {
+  for (int64_t i = 0; i < TokenBytes(type); ++i) bytes[i] = static_cast<uint8_t>(token >> (8 * i));
+}
+
 TokenIndexHeader ParseTokenIndexHeader(std::span<const uint8_t> bytes, uint64_t file_bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with(kOldMagic)) {
@@ -178,14 +182,20 @@ void TokenDataset::ForEachSize(const std::function<void(int64_t item, int64_t si
   }
 }
 
-std::vector<uint8_t> TokenDataset::Read(int64_t index) const {
-  const auto item = static_cast<uint64_t>(index), items = static_cast<uint64_t>(header_.items);
+int64_t TokenDataset::SizeOf(int64_t item) const {
   int32_t size = 0;
-  index_.Read(TokenIndexHeader::kBytes + item * sizeof size, sizeof size, &size);
+  index_.Read(TokenIndexHeader::kBytes + static_cast<uint64_t>(item) * sizeof size, sizeof size, &size);
+  if (size < 0) throw DataError(index_.path() + " has changed since it was opened");
+  return size;
+}
+
+std::vector<uint8_t> TokenDataset::Read(int64_t index) const {
+  const int64_t size = SizeOf(index);
+  const auto item = static_cast<uint64_t>(index), items = static_cast<uint64_t>(header_.items);
   int64_t place = 0;
-  index_.Read(TokenIndexHeader::kBytes + items * sizeof size + item * sizeof place, sizeof place, &place);
+  index_.Read(TokenIndexHeader::kBytes + items * sizeof(int32_t) + item * sizeof place, sizeof place, &place);
   const int64_t token_bytes = TokenBytes(header_.type);
-  if (size < 0 || place < 0) throw DataError(index_.path() + " has changed since it was opened");
+  if (place < 0) throw DataError(index_.path() + " has changed since it was opened");
   return ReadTokens(place / token_bytes, size);
 }
 

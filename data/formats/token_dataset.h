@@ -36,6 +36,9 @@ TokenType TokenTypeFor(int64_t vocabulary);
 // Converts stored tokens into int64; `tokens` has room for bytes.size() / TokenBytes(type) of them.
 void WidenTokens(TokenType type, std::span<const uint8_t> bytes, int64_t* tokens);
 
+// Stores one token, which the type can hold.
+void StoreToken(TokenType type, int64_t token, uint8_t* bytes);
+
 // The header of PREFIX.idx, before the sizes.
 struct TokenIndexHeader {
   static constexpr uint64_t kBytes = 26;
@@ -54,8 +57,27 @@ std::optional<std::string> FindTokenFiles(const std::string& data_dir, const std
 // The same, but throws DataError, which says which files were tried.
 std::string RequireTokenFiles(const std::string& data_dir, const std::string& split);
 
+// Lines of text as stored tokens, one after another, each with its </s> at the end.
+class TokenStream {
+ public:
+  virtual ~TokenStream() = default;
+
+  virtual TokenType type() const = 0;
+  virtual int64_t tokens() const = 0;  // total of all lines
+
+  // Calls visit(line, size) for every line in order, with its size in tokens. Throws DataError if the sizes cannot be
+  // read.
+  virtual void ForEachSize(const std::function<void(int64_t line, int64_t size)>& visit) const = 0;
+  virtual int64_t SizeOf(int64_t line) const = 0;
+
+  // Returns `count` tokens from number `begin` on, as they are stored.
+  virtual std::vector<uint8_t> ReadTokens(int64_t begin, int64_t count) const = 0;
+  virtual RecordPlace PlaceOfToken(int64_t token) const = 0;
+  virtual std::string fingerprint() const = 0;
+};
+
 // A record is the tokens of one item, as they are stored. Neither sizes nor tokens are held in memory.
-class TokenDataset : public RecordSource {
+class TokenDataset : public RecordSource, public TokenStream {
  public:
   // Opens PREFIX.bin and PREFIX.idx and checks the whole index. Throws DataError, which names the file, if it is not
   // such an index, holds no item, does not fit PREFIX.bin, or if items are not stored one after another.
@@ -67,16 +89,12 @@ class TokenDataset : public RecordSource {
   RecordPlace Place(int64_t index) const override;
   std::string fingerprint() const override { return fingerprint_; }
 
-  TokenType type() const { return header_.type; }
-  int64_t tokens() const { return tokens_; }  // total of all items
-
-  // Calls visit(item, size) for every item in order, with its size in tokens. Throws DataError if the index cannot be
-  // read.
-  void ForEachSize(const std::function<void(int64_t item, int64_t size)>& visit) const;
-
-  // Returns `count` tokens from number `begin` of the file on, as they are stored.
-  std::vector<uint8_t> ReadTokens(int64_t begin, int64_t count) const;
-  RecordPlace PlaceOfToken(int64_t token) const;
+  TokenType type() const override { return header_.type; }
+  int64_t tokens() const override { return tokens_; }
+  void ForEachSize(const std::function<void(int64_t item, int64_t size)>& visit) const override;
+  int64_t SizeOf(int64_t item) const override;
+  std::vector<uint8_t> ReadTokens(int64_t begin, int64_t count) const override;
+  RecordPlace PlaceOfToken(int64_t token) const override;
 
  private:
   void CheckIndex();

@@ -5,6 +5,8 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -87,21 +89,48 @@ int64_t ParseClass(const Sample& sample, const std::string& text) {
                   "labels are numbers from 0; put the names of classes into classes.txt");
 }
 
-int64_t ParseJson(const Sample& sample, const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  for (const char* key : {"label", "cls"}) {
-    if (json.is_object() && json.contains(key) && json[key].is_number_integer()) return json[key].get<int64_t>();
+// Returns the numbers of a label in JSON: a number, a list of them, or an object that has one of these under a usual
+// key. Empty if it is anything else.
+std::optional<std::vector<double>> ParseJson(const std::string& text) {
+  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"label", "cls", "labels", "target"}) {
+    if (!json.is_object() || !json.contains(key)) continue;
+    json = nlohmann::json(std::move(json[key]));
+    break;
   }
-  throw DataError("sample " + sample.key + ": its .json is not an object with a whole number `label` or `cls`");
+  if (json.is_number()) return std::vector{json.get<double>()};
+  if (!json.is_array()) return std::nullopt;
+  std::vector<double> values;
+  for (const auto& value : json) {
+    if (!value.is_number()) return std::nullopt;
+    values.push_back(value.get<double>());
+  }
+  return values;
 }
 
-int64_t LabelOf(const ReadableBytes& archive, const Sample& sample) {
+// Sets what the label says: the class is in `.cls` if there is one, and more than a class is in `.json`.
+void AddLabel(const ReadableBytes& archive, const Sample& sample, ScannedRecord& record) {
   if (!sample.image) {
     throw DataError("sample " + sample.key + " has no image", "expected KEY with one of " + ImageExtensions());
   }
-  if (sample.cls) return ParseClass(sample, ReadText(archive, *sample.cls));
-  if (sample.json) return ParseJson(sample, ReadText(archive, *sample.json));
-  throw DataError("sample " + sample.key + " has no label", "expected KEY.cls or KEY.json beside the image");
+  if (!sample.cls && !sample.json) {
+    throw DataError("sample " + sample.key + " has no label", "expected KEY.cls or KEY.json beside the image");
+  }
+  if (sample.cls) record.label = ParseClass(sample, ReadText(archive, *sample.cls));
+  std::optional<std::vector<double>> values;
+  const bool is_beside = sample.cls && sample.json && sample.json->data_bytes > kMostLabelBytes;  // it is no label
+  if (sample.json && !is_beside) values = ParseJson(ReadText(archive, *sample.json));
+  if (!sample.cls && !values) {
+    throw DataError("sample " + sample.key +
+                    ": its .json is neither a number or a list of numbers, nor an object with one of these as `label`, "
+                    "`labels`, `cls` or `target`");
+  }
+  record.values = values ? std::move(*values) : std::vector{static_cast<double>(record.label)};
+  if (sample.cls) return;
+  const bool is_class = record.values.size() == 1 && std::floor(record.values[0]) == record.values[0];
+  record.label = is_class && std::abs(record.values[0]) <= std::numeric_limits<int32_t>::max()
+                     ? static_cast<int64_t>(record.values[0])
+                     : -1;
 }
 
 }  // namespace
@@ -109,7 +138,9 @@ int64_t LabelOf(const ReadableBytes& archive, const Sample& sample) {
 std::optional<ScannedRecord> WebDatasetFormat::Scan(const ReadableBytes& file, uint64_t offset) const {
   const auto sample = ReadSample(file, offset);
   if (!sample) return std::nullopt;
-  return ScannedRecord{sample->begin, sample->end, LabelOf(file, *sample)};
+  ScannedRecord record{sample->begin, sample->end};
+  AddLabel(file, *sample, record);
+  return record;
 }
 
 uint64_t WebDatasetFormat::FindRecord(const ReadableBytes& file, uint64_t from) const {
@@ -142,10 +173,17 @@ std::string WebDatasetFormat::Frame(const PackedImage& image) const {
   const std::string_view content(reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size());
   const Codec* codec = FindCodec(image.bytes);
   const std::string key = WithZeros(image.index, 9);
-  return MakeTarMember(
-             key + std::string(codec == nullptr || codec->size == nullptr ? ".jpg" : codec->extensions.front()),
-             content) +
-         MakeTarMember(key + ".cls", std::to_string(image.label + first_label()));
+  const std::string member = MakeTarMember(
+      key + std::string(codec == nullptr || codec->size == nullptr ? ".jpg" : codec->extensions.front()), content);
+  if (image.kind == LabelKind::kClass) {
+    return member + MakeTarMember(key + ".cls", std::to_string(image.label + first_label()));
+  }
+  nlohmann::json label = nlohmann::json::array();
+  for (const float value : image.values) {
+    image.kind == LabelKind::kNumbers ? label.push_back(value)
+                                      : label.push_back(static_cast<int64_t>(value) + first_label());
+  }
+  return member + MakeTarMember(key + ".json", nlohmann::json{{"label", label}}.dump());
 }
 
 std::string WebDatasetFormat::FileEnd() const { return MakeTarEnd(); }

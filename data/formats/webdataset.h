@@ -1,5 +1,5 @@
 // WebDataset: a tar in which neighbouring members with the same name up to the first dot form one sample: an image,
-// such as KEY.jpg, with its label in KEY.cls (a number as text) or KEY.json (`label` or `cls`).
+// such as KEY.jpg, with its label in KEY.cls (a number as text) or KEY.json, which has several classes or numbers, too.
 #pragma once
 
 #include <string>
@@ -14,6 +14,7 @@ class WebDatasetFormat : public RecordFormat {
   std::string name() const override { return "webdataset"; }
   std::string description() const override { return "tar files of WebDataset"; }
   std::vector<std::string> extensions() const override { return {".tar"}; }
+  bool Holds(LabelKind /*kind*/) const override { return true; }
   std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override;
   uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override;
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override;

@@ -21,6 +21,7 @@ struct StepPart {
 // Contiguous tensors with one row per sample, as the loader makes them:
 //   images  as the decoder's field says: uint8 N×H×W×3, or float32 N×3×H×W that is already normalised
 //   labels  int64 N, from 0; -1 if the format has none
+//   targets float32 N×T, if the labels are not classes but T numbers each (RecordSource::num_targets); labels are -1
 //           (text has other fields: data/text/token_rows.h)
 //   index   int64 N, position in the RecordSource (of the replacement, if a bad record was replaced); on the host
 struct Batch {

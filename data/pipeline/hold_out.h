@@ -41,6 +41,8 @@ class Subset : public RecordSource {
   RecordKind kind() const override { return whole_->kind(); }
   RawRows rows() const override { return whole_->rows(); }
   int64_t Label(int64_t index) const override { return whole_->Label(PositionOf(index)); }
+  int64_t num_targets() const override { return whole_->num_targets(); }
+  void Targets(int64_t index, std::span<float> targets) const override { whole_->Targets(PositionOf(index), targets); }
   std::vector<uint8_t> Read(int64_t index) const override { return whole_->Read(PositionOf(index)); }
   RecordPlace Place(int64_t index) const override { return whole_->Place(PositionOf(index)); }
   const std::vector<std::string>& class_names() const override { return whole_->class_names(); }

@@ -214,7 +214,7 @@ class Loader::Pipeline {
     try {
       if (auto planned = batches_(number)) {
         const std::vector<SampleRef>& samples = planned->samples;
-        const std::vector<Field> fields = decoder_.fields(samples.empty() ? 0 : samples.front().size);
+        const std::vector<Field> fields = rows_.fields(samples.empty() ? 0 : samples.front().size);
         job = std::make_shared<Job>(number, std::move(*planned), fields, options_.pin_memory);
       }
     } catch (...) {

@@ -76,6 +76,8 @@ class CachedSource : public RecordSource {
   RecordKind kind() const override { return source_->kind(); }
   RawRows rows() const override { return source_->rows(); }
   int64_t Label(int64_t index) const override { return source_->Label(index); }
+  int64_t num_targets() const override { return source_->num_targets(); }
+  void Targets(int64_t index, std::span<float> targets) const override { source_->Targets(index, targets); }
   RecordPlace Place(int64_t index) const override { return source_->Place(index); }
   const std::vector<std::string>& class_names() const override { return source_->class_names(); }
   int64_t num_classes() const override { return source_->num_classes(); }

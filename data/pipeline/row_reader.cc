@@ -85,6 +85,13 @@ Batch OpenBatch::Take() {
   return batch;
 }
 
+std::vector<Field> RowReader::fields(int64_t size) const {
+  std::vector<Field> fields = decoder_.fields(size);
+  const int64_t targets = source_.num_targets();
+  if (targets > 0) fields.push_back({.name = "targets", .type = ElementType::kFloat32, .row_shape = {targets}});
+  return fields;
+}
+
 EncodedSample RowReader::Read(int64_t index) const {
   try {
     return {source_.Read(index), ""};
@@ -115,7 +122,12 @@ bool RowReader::Decode(OpenBatch& batch, int64_t row, const SampleRef& sample, c
   std::string problem = encoded.problem;
   if (problem.empty()) {
     try {
-      decoder_.Decode(encoded.bytes, sample, batch.RowOf(row));
+      std::vector<std::span<std::byte>> spans = batch.RowOf(row);
+      if (const auto targets = static_cast<size_t>(source_.num_targets()); targets > 0) {
+        source_.Targets(sample.index, {reinterpret_cast<float*>(spans.back().data()), targets});
+        spans.pop_back();
+      }
+      decoder_.Decode(encoded.bytes, sample, spans);
       batch.SetLabel(row, sample.index, source_.Label(sample.index));
       return true;
     } catch (const DataError& error) {

@@ -70,6 +70,9 @@ class RowReader {
             int64_t seed)
       : source_(source), decoder_(decoder), quarantine_(quarantine), policy_(policy), seed_(seed) {}
 
+  // Returns the tensors of a batch but labels and index: those of the decoder, and targets if the source has them.
+  std::vector<Field> fields(int64_t size) const;
+
   // Reads a record; a DataError becomes the sample's problem.
   EncodedSample Read(int64_t index) const;
 

@@ -14,6 +14,11 @@
 namespace dtrain::data {
 namespace {
 
+bool HasSplit(const PrepareOptions& options, const std::string& format, const std::string& split) {
+  return options.table.path.empty() ? data::HasSplit(format, options.data_dir, split)
+                                    : data::HasSplit(options.table, split);
+}
+
 Classes TrainingClasses(SourceOptions options) {
   options.rebuild_index = false;
   return OpenSource(options, "train")->classes();
@@ -63,7 +68,7 @@ void RequireOutputs(const PrepareOptions& options) {
 
 std::string QuarantineList(const PrepareOptions& options) {
   const std::string& named = options.output.empty() ? options.index_dir : options.output;
-  if (named.empty() && FormatOf(options) == "imagefolder") return "";
+  if (named.empty() && (FormatOf(options) == "imagefolder" || !options.table.path.empty())) return "";
   const std::string& folder = named.empty() ? options.data_dir : named;
   return folder + "/quarantine.jsonl";
 }
@@ -74,6 +79,7 @@ std::string DictionaryBeside(const std::string& prefix) {
 }
 
 std::string FormatOf(const PrepareOptions& options) {
+  if (!options.table.path.empty()) return "table";
   if (options.data_format != "auto") return options.data_format;
   if (!options.split.empty()) return DetectFormat(options.data_dir, {options.split});
   return DetectFormat(options.data_dir, {"train", "val"});
@@ -84,7 +90,7 @@ std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::stri
   const bool verifies = options.command == "verify";
   std::vector<std::string> names = {"train", "val"};
   if (verifies) names.push_back("test");
-  std::erase_if(names, [&](const std::string& name) { return !HasSplit(format, options.data_dir, name); });
+  std::erase_if(names, [&](const std::string& name) { return !HasSplit(options, format, name); });
   if (!names.empty()) return names;
   return {verifies && format == "imagefolder" ? "." : "train"};
 }
@@ -92,6 +98,8 @@ std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::stri
 std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index, const Classes& classes) {
   SourceOptions source{.data_dir = options.data_dir,
                        .format = FormatOf(options),
+                       .labels = options.labels,
+                       .table = options.table,
                        .index_dir = options.index_dir,
                        .label_offset = options.label_offset,
                        .rebuild_index = rebuild_index,
@@ -100,7 +108,7 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
                          std::fprintf(stderr, "warning: %s; to keep the index elsewhere, use --index_dir=DIR\n",
                                       Shown(problem).c_str());
                        }};
-  const bool has_train = HasSplit(source.format, options.data_dir, "train");
+  const bool has_train = HasSplit(options, source.format, "train");
   if (!has_train) source.classes = classes;
   std::vector<OpenSplit> splits;
   for (const std::string& name : SplitsOf(options, source.format)) {

@@ -61,10 +61,17 @@ std::string Line(const OpenSplit& split, bool with_split, int64_t index, bool de
     AddTokens(*tokens, tokens->Read(index), line);
     return Dump(line);
   }
-  line["label"] = label >= 0 ? Json(label) : Json();
-  line["class"] =
-      label >= 0 && label < static_cast<int64_t>(names.size()) ? Json(names[static_cast<size_t>(label)]) : Json();
+  std::vector<float> targets(static_cast<size_t>(split.source->num_targets()));
+  if (targets.empty()) {
+    line["label"] = label >= 0 ? Json(label) : Json();
+    line["class"] =
+        label >= 0 && label < static_cast<int64_t>(names.size()) ? Json(names[static_cast<size_t>(label)]) : Json();
+  }
   try {
+    if (!targets.empty()) {
+      split.source->Targets(index, targets);
+      line["targets"] = targets;
+    }
     const std::vector<uint8_t> bytes = split.source->Read(index);
     line["bytes"] = bytes.size();
     line["sha256"] = Sha256Of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});

@@ -123,6 +123,28 @@ std::vector<Entry> Table(PrepareOptions& o) {
   // clang-format off
   return {
       {"data_dir", kReading, false, "a folder", "Folder with the data; for safetensors also a file.", Text(o.data_dir), false, PathUse::kRead},
+      {"labels", kReading, false, "FILE.csv, FILE.tsv or FILE.jsonl",
+       "Table that names images and their labels, an image a row, in place of folders of classes. Names of images are paths "
+       "below --data_dir or, without that, below the table's own folder.", Text(o.table.path), false, PathUse::kRead},
+      {"image_column", kReading, false, "a column's name", "With --labels: column of the image's name. [default: found by its name]",
+       Text(o.table.image_column)},
+      {"label_column", kReading, false, "names of columns", "With --labels: column of the label, or several with commas "
+       "between them for several labels or numbers. [default: found by its name]", Text(o.table.label_column)},
+      {"split_column", kReading, false, "a column's name", "With --labels: column of the split. [default: split, if there is one, "
+       "else all images are of train]", Text(o.table.split_column)},
+      {"label_separator", kReading, false, "a text", "With --labels: what is between several labels in a cell. [default: a column for "
+       "each label]", Text(o.table.separator)},
+      {"csv_delimiter", kReading, false, "one of auto | comma | semicolon | tab", "With --labels: what separates the cells of a .csv. "
+       "[default: auto]", [&o](const std::string& value) {
+         o.table.delimiter = DelimiterNamed(value);
+         return value == "auto" || o.table.delimiter != 0;
+       }},
+      {"task", kReading, false, "one of image_classification | image_multilabel | image_regression",
+       "What the labels of images are, as of dtrain_main: a class, several labels, or numbers. [default: image_classification]",
+       [&o](const std::string& value) {
+         o.labels = value == "image_multilabel" ? LabelKind::kSeveral : value == "image_regression" ? LabelKind::kNumbers : LabelKind::kClass;
+         return o.labels != LabelKind::kClass || value == "image_classification";
+       }},
       {"data_format", kReading, false, "one of " + Joined(formats, " | "),
        "Format of the data; auto: recognised from the contents of --data_dir. [default: auto]", Word(o.data_format, formats)},
       {"split", kReading, false, "a text", "Folder or file prefix of the split to process. [default: train and val, as far as there; for verify also test, or the "
@@ -253,7 +275,16 @@ void CheckTokenizer(const PrepareOptions& options, std::vector<std::string>& mis
 void CheckTogether(const PrepareOptions& options, std::vector<std::string>& mistakes) {
   if (options.command.empty()) return;
   if (options.command == "tokenize" || options.command == "encode") return CheckTokenizer(options, mistakes);
-  if (options.data_dir.empty()) mistakes.push_back("--data_dir is not set: expected a folder with data");
+  const bool has_table = !options.table.path.empty();
+  if (options.data_dir.empty() && !has_table) mistakes.push_back("--data_dir is not set: expected a folder with data");
+  if (has_table && options.data_format != "auto") {
+    mistakes.push_back("--data_format=" + options.data_format +
+                       ": expected none with --labels, which names the images");
+  }
+  if (has_table && !options.move_bad_to.empty()) {
+    mistakes.push_back("--move_bad_to=" + options.move_bad_to +
+                       ": expected none with --labels, which names the images");
+  }
   if (options.command != "pack") return;
   if (options.output.empty()) mistakes.push_back("--output is not set: expected a folder to write to");
   if (options.output_format.empty()) {

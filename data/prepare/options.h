@@ -7,11 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "data/formats/image_table.h"
+#include "data/record_source.h"
+
 namespace dtrain::data {
 
 struct PrepareOptions {
   std::string command;  // pack | index | tokenize | encode | inspect | verify | warm
   std::string data_dir;
+  LabelTable table;  // with a path: it names the images of data_dir, or, if that is empty, of its own folder
+  LabelKind labels = LabelKind::kClass;
   std::string data_format = "auto";
   std::string split;      // empty: SplitsOf
   std::string index_dir;  // empty: beside the data

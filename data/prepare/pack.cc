@@ -55,6 +55,7 @@ nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<O
   const bool encodes_pixels = FormatOf(options) == "safetensors" && options.quality > 0;
   if (options.short_side > 0 || encodes_pixels) recipe["quality"] = QualityOf(options);
   if (options.seek_points) recipe["seek_points"] = true;
+  if (options.labels != LabelKind::kClass) recipe["labels"] = NameOf(options.labels);
   for (const OpenSplit& split : splits) {
     auto& entry = recipe["splits"][split.name];
     entry = {{"records", split.source->size()},
@@ -107,7 +108,13 @@ class ShardWriter {
 
   void Add(const PackedImage& image) {
     places_.push_back({image.index, file_.bytes()});
-    written_.push_back({Crc32c(image.bytes.data(), image.bytes.size()), image.label + format_.first_label()});
+    written_.push_back({Crc32c(image.bytes.data(), image.bytes.size()),
+                        image.label + format_.first_label(),
+                        image.kind,
+                        {image.values.begin(), image.values.end()}});
+    if (image.kind == LabelKind::kSeveral) {
+      for (double& value : written_.back().stored_values) value += static_cast<double>(format_.first_label());
+    }
     file_.Append(format_.Frame(image));
   }
 
@@ -125,6 +132,12 @@ class ShardWriter {
   struct Written {
     uint32_t crc = 0;  // CRC-32C of the image
     int64_t stored_label = 0;
+    LabelKind kind = LabelKind::kClass;
+    std::vector<double> stored_values;  // of other kinds
+
+    bool HasLabelOf(const ScannedRecord& record) const {
+      return kind == LabelKind::kClass ? record.label == stored_label : record.values == stored_values;
+    }
   };
 
   void ReadBack() const {
@@ -132,7 +145,7 @@ class ShardWriter {
     for (size_t i = 0; i < places_.size(); ++i) {
       const uint64_t offset = places_[i].offset;
       const auto record = format_.Scan(file, offset);
-      bool same = record && record->begin == offset && record->label == written_[i].stored_label;
+      bool same = record && record->begin == offset && written_[i].HasLabelOf(*record);
       if (same) {
         std::vector<uint8_t> bytes(record->end - record->begin);
         file.Read(record->begin, bytes.size(), bytes.data());
@@ -235,10 +248,28 @@ class SplitPacker {
   PackedImage Describe(int64_t index, std::span<const uint8_t> image) const {
     const int64_t label = split_.source->Label(index);
     const auto& names = split_.source->class_names();
-    const bool is_named = label < static_cast<int64_t>(names.size());
+    const bool is_named = label >= 0 && label < static_cast<int64_t>(names.size());
     const RecordPlace place = split_.source->Place(index);
-    return {image, label, index, is_named ? names[static_cast<size_t>(label)] : "",
-            place.offset ? "" : fs::path(place.file).filename().string()};
+    return {image,
+            label,
+            index,
+            is_named ? names[static_cast<size_t>(label)] : "",
+            place.offset ? "" : fs::path(place.file).filename().string(),
+            options_.labels,
+            ValuesOf(index)};
+  }
+
+  // PackedImage::values.
+  std::vector<float> ValuesOf(int64_t index) const {
+    std::vector<float> targets(static_cast<size_t>(split_.source->num_targets()));
+    if (targets.empty()) return targets;
+    split_.source->Targets(index, targets);
+    if (options_.labels != LabelKind::kSeveral) return targets;
+    std::vector<float> classes;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (targets[i] > 0) classes.push_back(static_cast<float>(i));
+    }
+    return classes;
   }
 
   const PrepareOptions& options_;
@@ -275,6 +306,7 @@ void IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
   classes.label_offset = FindRecordFormat(options.output_format)->first_label();
   OpenSource({.data_dir = options.output,
               .format = options.output_format,
+              .labels = options.labels,
               .classes = std::move(classes),
               .rebuild_index = true},
              split.name);
@@ -288,6 +320,10 @@ bool HoldsPack(const std::string& folder) {
 }
 
 void Pack(const PrepareOptions& options) {
+  if (!FindRecordFormat(options.output_format)->Holds(options.labels)) {
+    throw Error(ExitCode::kUsage, "--output_format=" + options.output_format + " has one class for each image",
+                "pack several labels or numbers into tfrecord or webdataset");
+  }
   const std::vector<OpenSplit> splits = OpenSplits(options, false, ClassesOf(options.output));
   for (const OpenSplit& split : splits) {
     if (split.source->kind() == RecordKind::kPixels) RequirePixels(split.source->rows());

@@ -33,9 +33,13 @@ struct Block {
 // first.
 std::vector<Block> BlocksOf(const PrepareOptions& options, const std::string& format, const std::string& split) {
   std::vector<std::string> paths;
-  if (format == "imagefolder") {
-    const auto source =
-        OpenSource({.data_dir = options.data_dir, .format = format, .index_dir = options.index_dir}, split);
+  if (format == "imagefolder" || !options.table.path.empty()) {
+    const auto source = OpenSource({.data_dir = options.data_dir,
+                                    .format = format,
+                                    .labels = options.labels,
+                                    .table = options.table,
+                                    .index_dir = options.index_dir},
+                                   split);
     for (int64_t i = 0; i < source->size(); ++i) paths.push_back(source->Place(i).file);
     std::vector<Block> blocks;
     for (std::string& path : paths) blocks.push_back({std::move(path), 0, UINT64_MAX});

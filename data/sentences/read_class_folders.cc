@@ -5,8 +5,8 @@
 #include "data/error.h"
 #include "data/folder_names.h"
 #include "data/formats/in_parallel.h"
+#include "data/formats/table_reader.h"
 #include "data/sentences/read_sentences.h"
-#include "data/sentences/table_reader.h"
 #include "data/storage.h"
 #include "data/text/utf8.h"
 

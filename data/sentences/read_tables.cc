@@ -7,11 +7,10 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/machine/limits.h"
+#include "data/formats/column_finder.h"
 #include "data/sentences/read_sentences.h"
 #include "data/sentences/table_columns.h"
 #include "data/shown.h"
-#include "data/storage.h"
 #include "data/text/text_lines.h"
 
 namespace dtrain::data {
@@ -20,66 +19,53 @@ namespace {
 constexpr size_t kRowsAtOnce = 8192;
 constexpr char kNoLabel[] = "-";
 
-std::vector<uint8_t> ReadIntoMemory(const std::string& path) {
-  const uint64_t bytes = Stat(path).bytes, room = static_cast<uint64_t>(AvailableMemory());
-  if (bytes <= room) return ReadWholeFile(path);
-  throw DataError(path + " has " + std::to_string(bytes >> 20) + " MiB, but only " + std::to_string(room >> 20) +
-                      " MiB of memory are available, and tables are read as a whole",
-                  "check that the file is what it should be; a smaller table, or a machine with more memory");
-}
-
-// A table with its bytes and the columns that are read.
+// A table and the columns that are read.
 class OpenTable {
  public:
   OpenTable(const std::string& path, const SentenceOptions& options)
-      : bytes_(ReadIntoMemory(path)),
-        reader_(path, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}, FormatOf(path),
-                options.csv_delimiter),
-        columns_(ChooseColumns(reader_, NamesFor(path, options), options.target != SentenceTarget::kNone)) {}
+      : file_(path, options.csv_delimiter),
+        joins_pairs_(options.target != SentenceTarget::kTexts || options.is_unlabelled),
+        columns_(joins_pairs_ ? ChooseColumns(file_.reader(), NamesFor(path, options), !IsWithoutLabels(options))
+                              : ChooseTextColumns(file_.reader(), NamesFor(path, options), options.scored)) {}
 
-  TableReader& reader() { return reader_; }
+  TableReader& reader() { return file_.reader(); }
   const TableColumns& columns() const { return columns_; }
-  uint64_t bytes() const { return bytes_.size(); }
+  uint64_t bytes() const { return file_.bytes(); }
+  // Whether the second text is of one row with the first one, not by itself.
+  bool joins_pairs() const { return joins_pairs_; }
   bool IsUnlabelled(const std::string& label) const { return columns_.dash_is_no_label && label == kNoLabel; }
 
  private:
-  static TableFormat FormatOf(const std::string& path) {
-    if (const auto format = TableFormatOf(path)) return *format;
-    throw DataError(path + " is not a table of texts", "its name must end in .tsv, .csv, .jsonl or .txt");
+  static bool IsWithoutLabels(const SentenceOptions& options) {
+    return options.target == SentenceTarget::kNone || options.target == SentenceTarget::kTexts;
   }
   // A text in each line has no names of columns, whatever those of the training data are.
   static ColumnNames NamesFor(const std::string& path, const SentenceOptions& options) {
     if (TableFormatOf(path) == TableFormat::kLines) return {};
-    const bool several = options.target == SentenceTarget::kSeveral && options.label_separator.empty();
-    return {options.text_column, options.pair_column, options.label_column, several};
+    const bool several = options.target == SentenceTarget::kSeveral && options.label_separator.empty() &&
+                         options.label_column.find(',') != std::string::npos;
+    return {options.text_column, options.pair_column, options.label_column, options.negative_column, several};
   }
 
-  const std::vector<uint8_t> bytes_;
-  TableReader reader_;
+  TableFile file_;
+  const bool joins_pairs_;
   const TableColumns columns_;
 };
 
-// Returns the names of the labels whose cells are 1, with separators. `cells` are those of columns.labels.
-std::string LabelsIn(std::span<const std::string> cells, const TableColumns& columns, const TableReader& reader,
-                     int64_t line) {
-  constexpr std::string_view kHolds[] = {"1", "1.0", "true", "True"}, kDoesNot[] = {"0", "0.0", "false", "False"};
-  std::string labels;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    const std::string& name = reader.header()[columns.labels[i]];
-    const std::string_view cell = Stripped(cells[i]);
-    if (std::ranges::find(kHolds, cell) != std::end(kHolds)) {
-      labels += name + kLabelSeparator;
-    } else if (std::ranges::find(kDoesNot, cell) == std::end(kDoesNot)) {
-      reader.Fail(line, "'" + Shown(name, 60) + "' is '" + Shown(cell, 60) + "', but a column of one label has 0 or 1",
-                  "if a cell holds several labels, say what is between them with --label_separator");
-    }
+// Without a separator, or a column for each label, the labels of a row are a list in JSON.
+void TakeLists(TableReader& reader, size_t place, const SentenceOptions& options) {
+  const bool only_lists = options.label_separator.empty();
+  if (only_lists && TableFormatOf(reader.name()) != TableFormat::kJsonLines) {
+    throw Error(ExitCode::kUsage, reader.name() + " does not say where the labels of a text are",
+                "give --label_separator for a column with several labels, or --label_column=A,B,C for a column of each "
+                "label; JSON lines may have lists of labels");
   }
-  return labels;
+  reader.TakeLists(place, only_lists ? kLabelSeparator : options.label_separator, only_lists);
 }
 
 void RequireSameKind(const OpenTable& table, const SentenceOptions& options, const std::string& path,
                      const std::string& columns) {
-  const bool is_pair = table.columns().pair.has_value();
+  const bool is_pair = table.columns().pair && table.joins_pairs();
   if (!options.is_pair || *options.is_pair == is_pair) return;
   throw DataError(path + (is_pair ? " has pairs of texts (" : " has single texts (") + columns +
                       "), but the model and the training data have " + (*options.is_pair ? "pairs" : "single texts"),
@@ -95,10 +81,14 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   RequireSameKind(table, options, path, names);
   std::vector<size_t> selected = {columns.text};
   if (columns.pair) selected.push_back(*columns.pair);
+  selected.insert(selected.end(), columns.negatives.begin(), columns.negatives.end());
+  const size_t texts = selected.size();
   if (columns.label && columns.labels.empty()) selected.push_back(*columns.label);
-  const size_t first_label = selected.size() - (columns.label && columns.labels.empty() ? 1 : 0);
+  const size_t first_label = texts;
+  if (columns.label && columns.labels.empty() && options.target == SentenceTarget::kSeveral)
+    TakeLists(table.reader(), first_label, options);
   selected.insert(selected.end(), columns.labels.begin(), columns.labels.end());
-  const bool has_groups = !options.group_column.empty() && columns.label;
+  const bool has_groups = !options.group_column.empty() && (columns.label || !table.joins_pairs());
   const size_t read = selected.size();
   const std::vector<size_t> kept =
       ColumnsToKeep(table.reader(), has_groups ? options.group_column : options.kept_columns,
@@ -107,20 +97,30 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   table.reader().Select(selected, read);
   if (options.keeps_going) table.reader().KeepGoing();
 
-  SentenceCollector collector(options, &tokenizer, columns.pair.has_value());
+  SentenceOptions known = options;
+  known.texts_per_row = table.joins_pairs() ? 1 : static_cast<int64_t>(texts);
+  known.has_scores = !table.joins_pairs() && columns.label;
+  SentenceCollector collector(known, &tokenizer, columns.pair && table.joins_pairs());
   const uint32_t file = collector.AddFile(path, table.bytes());
   std::vector<RawSentence> rows;
   std::vector<std::string> groups;
   TableRow row;
   while (table.reader().Next(row)) {
+    for (size_t i = 0; !table.joins_pairs() && i < texts; ++i) {
+      if (!Stripped(row.cells[i]).empty()) continue;
+      table.reader().Fail(row.line, "the text in '" + Shown(table.reader().header()[selected[i]], 60) + "' is empty",
+                          "a row needs a text in each of these columns: " + names);
+    }
     RawSentence raw{.text = {std::move(row.cells[0]), columns.pair ? std::move(row.cells[1]) : ""},
+                    .negatives = {},
                     .label = !columns.label ? ""
                              : columns.labels.empty()
                                  ? std::move(row.cells[first_label])
-                                 : LabelsIn(std::span(row.cells).subspan(first_label, read - first_label), columns,
-                                            table.reader(), row.line),
+                                 : LabelsThatHold(std::span(row.cells).subspan(first_label, read - first_label),
+                                                  columns.labels, table.reader(), row.line),
                     .place = {file, static_cast<int64_t>(row.offset)},
                     .line = row.line};
+    for (size_t i = 2; i < texts; ++i) raw.negatives.push_back(std::move(row.cells[i]));
     if (has_groups) groups.push_back(std::move(row.cells[read]));
     raw.text.error = row.error;
     if (!has_groups)

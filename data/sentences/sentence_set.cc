@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/machine/limits.h"
-#include "data/shown.h"
 #include "data/text/text_lines.h"
 
 namespace dtrain::data {
 namespace {
+
+constexpr double kMostScore = 5;  // of STS benchmarks
 
 // The rows that one thread tokenizes, before they are appended to the set.
 struct TokenizedRows {
@@ -21,11 +23,33 @@ struct TokenizedRows {
   int64_t truncated = 0;
 };
 
-TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, int64_t most, const RowFormat& format,
-                       SentenceTokenizer::Encoder& encoder) {
+// Appends the tokens of several texts, each by itself, without spaces around it, as sentence-transformers does.
+bool AppendTexts(const RawSentence& row, int64_t most, const RowFormat& format, SentenceTokenizer::Encoder& encoder,
+                 std::vector<uint32_t>& tokens) {
+  bool is_cut = false;
+  const auto append = [&](const std::string& text, uint32_t mark) {
+    std::vector<uint32_t> of_text;
+    encoder.Encode(Stripped(text), of_text);
+    const size_t first = tokens.size();
+    is_cut |= AppendSentenceRow(format, of_text, most, tokens);
+    tokens[first] |= mark;
+  };
+  append(row.text.text, 0);
+  if (!row.text.pair.empty()) append(row.text.pair, kOfSecondText);
+  for (const std::string& negative : row.negatives) append(negative, kOfSecondText);
+  return is_cut;
+}
+
+TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, bool by_text, int64_t most,
+                       const RowFormat& format, SentenceTokenizer::Encoder& encoder) {
   TokenizedRows done;
   std::vector<uint32_t> a, b;
   for (const RawSentence& row : rows) {
+    if (by_text) {
+      done.truncated += AppendTexts(row, most, format, encoder, done.tokens);
+      done.ends.push_back(done.tokens.size());
+      continue;
+    }
     a.clear();
     b.clear();
     encoder.Encode(row.text.text, a);
@@ -39,20 +63,17 @@ TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, int64_t 
 
 }  // namespace
 
-int32_t Targets::NumberOf(const std::string& label, const std::string& where) {
-  const auto [found, is_new] = numbers_of_.try_emplace(label, static_cast<int32_t>(seen.size()));
-  if (is_new) seen.push_back({label, where});
-  return found->second;
-}
-
 SentenceCollector::SentenceCollector(const SentenceOptions& options, const SentenceTokenizer* tokenizer, bool is_pair)
     : target_(options.target),
+      has_scores_(options.has_scores),
+      score_scale_(options.score_scale),
       label_separator_(options.label_separator.empty() ? kLabelSeparator : options.label_separator),
       most_tokens_(options.tokens_per_sample),
       keeps_texts_(options.keep_texts),
       keeps_going_(options.keeps_going),
       tokenizer_(tokenizer) {
   set_.is_pair = is_pair;
+  set_.texts_per_row = options.texts_per_row;
 }
 
 uint32_t SentenceCollector::AddFile(const std::string& path, uint64_t bytes) {
@@ -72,34 +93,21 @@ void SentenceCollector::NoteEmpty(RawSentence& row) {
   if (empty_++ == 0) first_empty_ = WhereIs(row);
 }
 
+void SentenceCollector::RequireScore(double score, const std::string& where) const {
+  const double most = score_scale_ > 0 ? score_scale_ : kMostScore;
+  if (std::abs(score) <= most) return;
+  throw DataError(
+      where + ": the score " + nlohmann::json(score).dump() + " is not within ±" + nlohmann::json(most).dump(),
+      "say with --score_scale what scores are divided by to be cosines");
+}
+
 void SentenceCollector::AddLabel(const std::string& label, const std::string& where) {
-  if (target_ == SentenceTarget::kNone) return;
-  if (target_ == SentenceTarget::kSeveral) {
-    for (size_t begin = 0; begin <= label.size();) {
-      const size_t end = std::min(label.find(label_separator_, begin), label.size());
-      const std::string_view one = Stripped(std::string_view(label).substr(begin, end - begin));
-      if (!one.empty()) set_.targets.Add(std::string(one), where);
-      begin = end + label_separator_.size();
-    }
-    set_.targets.ends.push_back(set_.targets.labels.size());
-    return;
-  }
+  if (target_ == SentenceTarget::kNone || (target_ == SentenceTarget::kTexts && !has_scores_)) return;
+  if (target_ == SentenceTarget::kSeveral) return set_.targets.AddSeveral(label, label_separator_, where);
   if (label.empty()) throw DataError(where + ": the label is empty", "every row needs a label");
-  if (target_ == SentenceTarget::kNumber) {
-    const auto number = DecimalNumber(label);
-    const auto target = static_cast<float>(number.value_or(0));
-    if (!number) {
-      throw DataError(where + ": the label '" + Shown(label, 60) + "' is not a decimal number",
-                      label.find(',') != std::string::npos ? "write numbers with a point, such as 3.5"
-                                                           : "use --task=text_classification for classes");
-    }
-    if (!std::isfinite(target * target)) {
-      throw DataError(where + ": the label " + Shown(label, 60) + " is too large: its square has no float32",
-                      "divide all labels by the same number");
-    }
-    set_.targets.numbers.push_back(target);
-    return;
-  }
+  if (target_ == SentenceTarget::kNumber || target_ == SentenceTarget::kTexts) set_.targets.AddNumber(label, where);
+  if (target_ == SentenceTarget::kTexts) RequireScore(set_.targets.numbers.back(), where);
+  if (target_ == SentenceTarget::kNumber || target_ == SentenceTarget::kTexts) return;
   set_.targets.Add(label, where);
 }
 
@@ -111,8 +119,8 @@ void SentenceCollector::Add(std::vector<RawSentence> rows) {
   std::vector<TokenizedRows> tokenized(parts);
   const auto tokenize = [&](size_t part) {
     const size_t begin = rows.size() * part / parts, end = rows.size() * (part + 1) / parts;
-    tokenized[part] = Tokenize(std::span(rows).subspan(begin, end - begin), set_.is_pair, most_tokens_,
-                               tokenizer_->format(), encoders_[part]);
+    tokenized[part] = Tokenize(std::span(rows).subspan(begin, end - begin), set_.is_pair,
+                               target_ == SentenceTarget::kTexts, most_tokens_, tokenizer_->format(), encoders_[part]);
   };
   InParallel(parts, tokenize, 1, parts);
   for (const TokenizedRows& part : tokenized) {
@@ -146,6 +154,12 @@ SentenceSet SentenceCollector::Take() {
         "remove rows without text: they say nothing");
   }
   if (set_.ends.empty()) throw DataError(set_.files.front().path + " has no rows");
+  if (has_scores_) {
+    std::vector<float>& scores = set_.targets.numbers;
+    const bool is_sts = std::ranges::any_of(scores, [](float score) { return std::abs(score) > 1; });
+    set_.score_scale = score_scale_ > 0 ? score_scale_ : is_sts ? kMostScore : 1;
+    for (float& score : scores) score /= static_cast<float>(set_.score_scale);
+  }
   return std::move(set_);
 }
 

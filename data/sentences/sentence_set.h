@@ -2,35 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "data/formats/labels.h"
 #include "data/record_source.h"
-#include "data/sentences/labels.h"
 #include "data/sentences/sentence_split.h"
 #include "data/sentences/sentence_tokenizer.h"
 
 namespace dtrain::data {
-
-// What the rows say, however many labels one has: one, one for each word, or a number.
-struct Targets {
-  std::vector<SeenLabel> seen;  // each label once
-  // Positions in `seen`. kClass: by row; kSeveral: of all rows; kOfWords: by token, -1 where it has none.
-  std::vector<int32_t> labels;
-  std::vector<uint64_t> ends;        // by row, kSeveral: where its labels end
-  std::vector<float> numbers;        // by row; only kNumber
-  std::vector<int64_t> first_words;  // kOfWords, by row: the number of the first word with a label
-
-  // Adds a label that is written at `where`.
-  void Add(const std::string& label, const std::string& where) { labels.push_back(NumberOf(label, where)); }
-  int32_t NumberOf(const std::string& label, const std::string& where);
-
- private:
-  std::map<std::string, int32_t, std::less<>> numbers_of_;
-};
 
 struct SentenceSet {
   struct File {
@@ -43,13 +25,17 @@ struct SentenceSet {
   };
 
   std::vector<File> files;
-  std::vector<Place> places;     // by row
-  std::vector<uint32_t> tokens;  // of all rows, with special tokens and the marks of kOfSecondText
-  std::vector<uint64_t> ends;    // by row: where its tokens end
-  Targets targets;
+  std::vector<Place> places;  // by row
+  // Of all rows, with special tokens and the marks of kOfSecondText. Of kTexts, the first token of each text of a row
+  // but the first one has the mark.
+  std::vector<uint32_t> tokens;
+  std::vector<uint64_t> ends;  // by row: where its tokens end
+  WrittenLabels targets;
   std::vector<SentenceText> texts;  // by row, if they are kept
 
   bool is_pair = false;
+  int64_t texts_per_row = 1;  // of a row
+  double score_scale = 1;     // what scores were divided by
   int64_t truncated = 0, left_out = 0;
   std::string columns;                            // for a log
   std::vector<std::string> groups = {};           // by row; SentenceSplit::groups
@@ -67,13 +53,11 @@ struct SentenceSet {
 // A row as it is read.
 struct RawSentence {
   SentenceText text;
+  std::vector<std::string> negatives = {};
   std::string label;  // or labels with separators
   SentenceSet::Place place;
   int64_t line = 0;  // 0: the whole file
 };
-
-// What is between the labels of a row (kSeveral) unless options.label_separator says.
-inline constexpr char kLabelSeparator[] = "\x1F";
 
 // Fills a SentenceSet.
 class SentenceCollector {
@@ -94,10 +78,13 @@ class SentenceCollector {
 
  private:
   void AddLabel(const std::string& label, const std::string& where);
+  void RequireScore(double score, const std::string& where) const;
   void NoteEmpty(RawSentence& row);
   std::string WhereIs(const RawSentence& row) const;
 
   const SentenceTarget target_;
+  const bool has_scores_;
+  const double score_scale_;
   const std::string label_separator_;
   const int64_t most_tokens_;
   const bool keeps_texts_, keeps_going_;

@@ -13,11 +13,11 @@
 
 #include "data/class_name.h"
 #include "data/error.h"
+#include "data/formats/labels.h"
 #include "data/formats/little_endian.h"
 #include "data/formats/sentence_files.h"
 #include "data/record_source.h"
 #include "data/sample_decoder.h"
-#include "data/sentences/labels.h"
 #include "data/sentences/read_sentences.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/sentences/sentence_set.h"
@@ -68,7 +68,7 @@ class SentenceSource : public RecordSource {
     };
     append(static_cast<uint32_t>(end - begin));
     for (uint64_t i = begin; i < end; ++i) append(set_.tokens[i]);
-    if (target_ == SentenceTarget::kNumber) append(set_.targets.numbers[row]);
+    if (!set_.targets.numbers.empty()) append(set_.targets.numbers[row]);
     if (target_ == SentenceTarget::kSeveral) {
       const std::vector<uint64_t>& ends = set_.targets.ends;
       for (uint64_t i = row == 0 ? 0 : ends[row - 1]; i < ends[row]; ++i) append(ClassAt(i));
@@ -88,7 +88,17 @@ class SentenceSource : public RecordSource {
   IgnoredFiles ignored() const override { return set_.ignored; }
   std::string fingerprint() const override { return fingerprint_; }
 
-  int64_t length(int64_t index) const { return set_.length(index); }  // tokens
+  int64_t length(int64_t index) const {  // tokens
+    if (target_ != SentenceTarget::kTexts) return set_.length(index);
+    uint64_t longest = 0, first = set_.begin(index);
+    const uint64_t end = set_.ends[static_cast<size_t>(index)];
+    for (uint64_t i = first + 1; i <= end; ++i) {
+      if (i < end && set_.tokens[i] < kOfSecondText) continue;
+      longest = std::max(longest, i - first);
+      first = i;
+    }
+    return static_cast<int64_t>(longest);
+  }
 
  private:
   // Returns the class of a label of the set; kNoLoss if there is none.
@@ -100,7 +110,7 @@ class SentenceSource : public RecordSource {
   const SentenceSet set_;
   const std::vector<std::string> classes_;
   const SentenceTarget target_;
-  std::vector<int32_t> class_of_;  // by position in Targets::seen
+  std::vector<int32_t> class_of_;  // by position in WrittenLabels::seen
   std::string fingerprint_;
 };
 
@@ -112,15 +122,18 @@ class SentenceRowDecoder : public SampleDecoder {
       : tokens_per_sample_(options.tokens_per_sample),
         pad_(options.format.special.pad),
         target_(options.target),
+        texts_(options.texts_per_row),
+        has_number_(options.target == SentenceTarget::kNumber || options.has_scores),
         has_types_(options.format.has_types && options.is_pair.value_or(false)),
         classes_(static_cast<int64_t>(options.classes.size())) {}
 
   std::vector<Field> fields(int64_t size) const override {
     const int64_t length = size > 0 ? size : tokens_per_sample_;
-    std::vector<Field> fields = {{.name = kInputIds, .type = ElementType::kInt64, .row_shape = {length}},
-                                 {.name = kAttentionMask, .type = ElementType::kUInt8, .row_shape = {length}}};
-    if (target_ == SentenceTarget::kNumber)
-      fields.push_back({.name = kSentenceTargets, .type = ElementType::kFloat32, .row_shape = {}});
+    std::vector<int64_t> tokens = {length};
+    if (target_ == SentenceTarget::kTexts) tokens.insert(tokens.begin(), texts_);
+    std::vector<Field> fields = {{.name = kInputIds, .type = ElementType::kInt64, .row_shape = tokens},
+                                 {.name = kAttentionMask, .type = ElementType::kUInt8, .row_shape = tokens}};
+    if (has_number_) fields.push_back({.name = kSentenceTargets, .type = ElementType::kFloat32, .row_shape = {}});
     if (target_ == SentenceTarget::kSeveral)
       fields.push_back({.name = kSentenceTargets, .type = ElementType::kFloat32, .row_shape = {classes_}});
     if (target_ == SentenceTarget::kOfWords) {
@@ -138,7 +151,7 @@ class SentenceRowDecoder : public SampleDecoder {
       return std::bit_cast<T>(LoadLittleEndian<uint32_t>(bytes.data() + place * kValueBytes));
     };
     const size_t tokens = values == 0 ? 0 : value(0, uint32_t{}), behind = 1 + tokens;
-    const size_t others = target_ == SentenceTarget::kNumber ? 1 : target_ == SentenceTarget::kOfWords ? 1 + tokens : 0;
+    const size_t others = has_number_ ? 1 : target_ == SentenceTarget::kOfWords ? 1 + tokens : 0;
     if (values == 0 || values < behind + others) throw DataError("the record of a sentence is too short");
     const auto numbers = [&rows](size_t field) {
       return std::span(reinterpret_cast<int64_t*>(rows[field].data()), rows[field].size() / sizeof(int64_t));
@@ -147,13 +160,30 @@ class SentenceRowDecoder : public SampleDecoder {
     const auto fill = [&](size_t field, int64_t filler, const auto& value_of) {
       for (size_t i = 0; i < room; ++i) numbers(field)[i] = i < length ? int64_t{value_of(i)} : filler;
     };
+    if (target_ == SentenceTarget::kTexts) {
+      const auto texts = static_cast<size_t>(texts_), places = room / texts;
+      std::ranges::fill(numbers(0), pad_);
+      std::memset(rows[1].data(), 0, room);
+      size_t text = 0, place = 0;
+      for (size_t i = 0; i < tokens; ++i, ++place) {
+        const uint32_t token = value(1 + i, uint32_t{});
+        if (token >= kOfSecondText) {
+          ++text;
+          place = 0;
+        }
+        if (text >= texts || place >= places) continue;
+        numbers(0)[text * places + place] = token & ~kOfSecondText;
+        rows[1][text * places + place] = std::byte{1};
+      }
+      if (has_number_) std::memcpy(rows[2].data(), bytes.data() + behind * kValueBytes, kValueBytes);
+      return;
+    }
     fill(0, pad_, [&](size_t i) { return value(1 + i, uint32_t{}) & ~kOfSecondText; });
     if (has_types_)
       fill(rows.size() - 1, 0, [&](size_t i) { return value(1 + i, uint32_t{}) >= kOfSecondText ? 1 : 0; });
     std::memset(rows[1].data(), 1, length);
     std::memset(rows[1].data() + length, 0, room - length);
-    if (target_ == SentenceTarget::kNumber)
-      std::memcpy(rows[2].data(), bytes.data() + behind * kValueBytes, kValueBytes);
+    if (has_number_) std::memcpy(rows[2].data(), bytes.data() + behind * kValueBytes, kValueBytes);
     if (target_ == SentenceTarget::kSeveral) {
       const std::span held(reinterpret_cast<float*>(rows[2].data()), static_cast<size_t>(classes_));
       std::ranges::fill(held, 0.0F);
@@ -169,7 +199,8 @@ class SentenceRowDecoder : public SampleDecoder {
   const int64_t tokens_per_sample_;  // row length if SampleRef::size is 0
   const int64_t pad_;
   const SentenceTarget target_;
-  const bool has_types_;
+  const int64_t texts_;
+  const bool has_number_, has_types_;
   const int64_t classes_;
 };
 
@@ -222,6 +253,8 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
   SentenceOptions known = options;
   known.is_pair = rows.set.is_pair;
   known.format = rows.format;
+  known.texts_per_row = rows.set.texts_per_row;
+  known.has_scores = options.target == SentenceTarget::kTexts && !rows.set.targets.numbers.empty();
   known.classes = ClassesOf(rows.set, options);
   RequireClassNames(known.classes, rows.set.files.front().path);
   SentenceSplit split{.source = nullptr,
@@ -233,6 +266,8 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
                       .is_pair = rows.set.is_pair,
                       .truncated = rows.set.truncated,
                       .only_target = OnlyOne(rows.set.targets.numbers),
+                      .texts_per_row = rows.set.texts_per_row,
+                      .score_scale = known.has_scores ? std::optional(rows.set.score_scale) : std::nullopt,
                       .left_out = rows.set.left_out,
                       .columns = rows.set.columns,
                       .tokenizer = rows.tokenizer,
@@ -258,6 +293,10 @@ SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& s
   const bool is_binarised = files.layout == SentenceLayout::kBinarised,
              wants_words = options.target == SentenceTarget::kOfWords;
   const bool may_have_words = files.layout == SentenceLayout::kTable || files.layout == SentenceLayout::kWords;
+  if (options.target == SentenceTarget::kTexts && files.layout != SentenceLayout::kTable) {
+    throw DataError(files.path + " has no rows of several texts",
+                    "give a table (.tsv, .csv or .jsonl) with a column for each text");
+  }
   if (wants_words ? !may_have_words : files.layout == SentenceLayout::kWords) {
     throw DataError(files.path + (wants_words ? " has no labels of words" : " has labels of words"),
                     wants_words ? "give columns of words (NAME.conll) or JSON lines with tokens and tags"
@@ -269,7 +308,8 @@ SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& s
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file) {
   SentenceOptions unlabelled = options;
   unlabelled.is_unlabelled = unlabelled.keep_texts = unlabelled.keeps_going = true;
-  if (options.target != SentenceTarget::kOfWords) unlabelled.target = SentenceTarget::kNone;
+  const bool keeps_target = options.target == SentenceTarget::kOfWords || options.target == SentenceTarget::kTexts;
+  if (!keeps_target) unlabelled.target = SentenceTarget::kNone;
   return SplitOf(EncodedRows({.layout = SentenceLayout::kTable, .split = "", .path = file}, unlabelled), unlabelled);
 }
 

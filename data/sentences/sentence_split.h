@@ -20,6 +20,7 @@ enum class SentenceTarget {
   kNumber,   // text_regression: a label is a decimal number
   kOfWords,  // token_classification: each word has the name of a class, its tag
   kSeveral,  // text_multilabel: a row has any number of names of classes
+  kTexts,    // sentence_embedding: a row is several texts, each by itself, and perhaps a score of how alike two are
   kNone,     // prediction: labels are not read
 };
 
@@ -30,8 +31,14 @@ struct SentenceOptions {
   std::string text_column = {}, pair_column = {}, label_column = {};
   SentenceTarget target = SentenceTarget::kClass;
   // Of kSeveral: what is between the labels in a cell. Empty: label_column names several columns, with commas between
-  // them, each of a label that holds where the cell is 1.
+  // them, each of a label that holds where the cell is 1; or the cells of JSON lines are lists of labels.
   std::string label_separator = {};
+  // Of kTexts.
+  std::string negative_column = {};  // as the other names of columns; names with commas between them
+  std::optional<bool> scored = {};   // whether rows have scores; empty: if there is a column of them and no negatives
+  double score_scale = 0;            // scores are divided by it; 0: 5 if some are above 1, else 1
+  int64_t texts_per_row = 1;         // what is known of a split for DecoderOf: the texts of a row …
+  bool has_scores = false;           // … and whether it has a score
 
   // What is known from the training split or a checkpoint; empty for the training split itself. A label outside
   // `classes`, and a split with pairs where there should be none (or the other way round) throw DataError.
@@ -75,15 +82,18 @@ struct SentenceText {
 };
 
 struct SentenceSplit {
-  std::unique_ptr<RecordSource> source;          // class_names() are the classes in label order; empty unless kClass
-  std::unique_ptr<SampleDecoder> decoder;        // fills the fields of sentence_rows.h
-  std::function<int64_t(int64_t index)> length;  // tokens of a row, special ones included; valid as long as `source`
-  int64_t tokens_per_sample = 0;                 // longest row that is possible
-  int64_t vocabulary = 0;                        // every token is below it
-  RowFormat format = {};                         // of the rows, which <pad> fills up
+  std::unique_ptr<RecordSource> source;    // class_names() are the classes in label order; empty unless kClass
+  std::unique_ptr<SampleDecoder> decoder;  // fills the fields of sentence_rows.h
+  // Tokens of a row, special ones included, or of the longest of its texts (kTexts); valid as long as `source`.
+  std::function<int64_t(int64_t index)> length;
+  int64_t tokens_per_sample = 0;  // longest row that is possible
+  int64_t vocabulary = 0;         // every token is below it
+  RowFormat format = {};          // of the rows, which <pad> fills up
   bool is_pair = false;
-  int64_t truncated = 0;             // rows that were too long
-  std::optional<float> only_target;  // the target of all rows, if it is the same
+  int64_t truncated = 0;                   // rows that were too long
+  std::optional<float> only_target;        // the target of all rows, if it is the same
+  int64_t texts_per_row = 1;               // of a row, each with tokens of its own (kTexts)
+  std::optional<double> score_scale = {};  // what scores were divided by; empty: there are none
   int64_t left_out = 0;   // rows and files without a label: `-` as gold_label, aclImdb's unsup, damaged rows of QQP
   std::string columns;    // what was read, for a log: "text sentence1, pair sentence2, label gold_label"
   std::string tokenizer;  // the tokenizer's folder; empty for fairseq's binarised data

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "data/error.h"
+#include "data/formats/sentence_files.h"
 #include "data/formats/tensor_file.h"
 #include "data/record_source.h"
 #include "data/sha256.h"
 #include "data/storage.h"
 #include "data/text/dictionary.h"
+#include "data/text/raw_text.h"
 #include "data/text/token_row_decoder.h"
 #include "data/text/tokenizer.h"
 
@@ -75,14 +77,16 @@ struct Meaning {
   std::unique_ptr<const Tokenizer> tokenizer;  // with a dictionary only if words are masked whole
 };
 
-// Returns the tokenizer in a folder if its token files have no dict.txt; else null.
-std::unique_ptr<const Tokenizer> TokenizerWithoutDictionary(const std::string& folder) {
+// Returns the tokenizer in a folder if its token files have no dict.txt, or, with `keeps_ids`, if it needs none; else
+// null.
+std::unique_ptr<const Tokenizer> TokenizerWithoutDictionary(const std::string& folder, bool keeps_ids = false) {
   const auto files = FindHuggingFaceTokenizer(folder);
   auto tokenizer = files ? OpenTokenizer(*files) : nullptr;
-  return tokenizer && !tokenizer->has_dictionary() ? std::move(tokenizer) : nullptr;
+  const bool fits = tokenizer && (!tokenizer->has_dictionary() || (keeps_ids && tokenizer->keeps_ids()));
+  return fits ? std::move(tokenizer) : nullptr;
 }
 
-std::optional<Meaning> FindMeaning(const std::string& data_dir) {
+std::optional<Meaning> FindMeaning(const std::string& data_dir, bool keeps_ids = false) {
   if (Exists(DictionaryPath(data_dir))) {
     auto dictionary = Dictionary::Load(DictionaryPath(data_dir));  // which says why a link leads nowhere
     Meaning meaning{.special = {.mask = dictionary.mask_token()},
@@ -95,7 +99,7 @@ std::optional<Meaning> FindMeaning(const std::string& data_dir) {
     return meaning;
   }
   const std::string folder = FolderOf(data_dir);
-  auto tokenizer = TokenizerWithoutDictionary(folder);
+  auto tokenizer = TokenizerWithoutDictionary(folder, keeps_ids);
   if (!tokenizer) return std::nullopt;
   if (tokenizer->special().mask < 0) {
     throw DataError("the tokenizer in " + folder + " has no token for masked words",
@@ -157,6 +161,27 @@ int64_t Vocabulary(const TextOptions& options, const MaskingOptions& masking) {
               "leave --vocab_size out: the size is then taken from the dictionary");
 }
 
+TextSplit BlocksOf(std::unique_ptr<const TokenStream> lines, const TextOptions& options, const Meaning& meaning,
+                   const std::string& folder) {
+  auto blocks = std::make_unique<TokenBlocks>(std::move(lines), options.sample_break, options.tokens_per_sample,
+                                              meaning.fingerprint, meaning.special);
+  TextSplit text;
+  const MaskingOptions masking = MaskingOf(options, &meaning, folder);
+  text.type = blocks->type();
+  text.vocabulary = Vocabulary(options, masking);
+  text.special = masking.special;
+  text.decoder = std::make_unique<TokenRowDecoder>(TokenRowOptions{.type = blocks->type(),
+                                                                   .tokens_per_sample = options.tokens_per_sample,
+                                                                   .dictionary_size = meaning.stored,
+                                                                   .adds_begin = blocks->front() > 0,
+                                                                   .masking = masking});
+  text.length = [source = blocks.get()](int64_t index) { return source->length(index); };
+  text.tokens_per_sample = options.tokens_per_sample;
+  text.too_long = blocks->too_long();
+  text.source = std::move(blocks);
+  return text;
+}
+
 TextSplit OpenTokens(const TextOptions& options, const std::string& split) {
   const std::string prefix = RequireTokenFiles(options.data_dir, split);
   const std::string& folder = options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir;
@@ -170,22 +195,28 @@ TextSplit OpenTokens(const TextOptions& options, const std::string& split) {
     throw DataError(options.data_dir + "/dict.txt is another dictionary than " + folder + "/dict.txt",
                     "tokenize the text of all folders with one dictionary (--dict)");
   }
-  auto blocks = std::make_unique<TokenBlocks>(std::make_unique<TokenDataset>(prefix), options.sample_break,
-                                              options.tokens_per_sample, meaning->fingerprint);
-  TextSplit text;
-  const MaskingOptions masking = MaskingOf(options, &*meaning, folder);
-  text.type = blocks->type();
-  text.vocabulary = Vocabulary(options, masking);
-  text.special = masking.special;
-  text.decoder = std::make_unique<TokenRowDecoder>(TokenRowOptions{.type = blocks->type(),
-                                                                   .tokens_per_sample = options.tokens_per_sample,
-                                                                   .dictionary_size = meaning->stored,
-                                                                   .masking = masking});
-  text.length = [source = blocks.get()](int64_t index) { return source->length(index); };
-  text.tokens_per_sample = options.tokens_per_sample;
-  text.too_long = blocks->too_long();
-  text.source = std::move(blocks);
-  return text;
+  return BlocksOf(std::make_unique<TokenDataset>(prefix), options, *meaning, folder);
+}
+
+TextSplit OpenRawText(const TextOptions& options, const std::string& split) {
+  const auto path = FindTextFile(options.data_dir, split);
+  if (!path) {
+    throw DataError("there is no '" + split + "' split: looked for " + options.data_dir + "/" + split + ".txt",
+                    "a split of raw text is a file NAME.txt");
+  }
+  const std::string& folder = options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir;
+  const auto meaning = FindMeaning(folder, /*keeps_ids=*/true);
+  const auto files = FindTokenizer(folder);
+  if (!meaning || !files) {
+    throw DataError("there is no tokenizer with the ids of a model in " + folder,
+                    "put the tokenizer that came with the weights there, with its dict.txt if it has encoder.json");
+  }
+  RawTextOptions raw{.skips_blank = options.sample_break == SampleBreak::kLines};
+  if (meaning->tokenizer)
+    return BlocksOf(std::make_unique<RawText>(*path, *meaning->tokenizer, raw), options, *meaning, folder);
+  const std::unique_ptr<const Tokenizer> tokenizer = OpenTokenizer(*files);
+  raw.ids = tokenizer->IdsIn(*meaning->dictionary);
+  return BlocksOf(std::make_unique<RawText>(*path, *tokenizer, raw), options, *meaning, folder);
 }
 
 TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
@@ -261,6 +292,7 @@ TextSplit OpenShards(const TextOptions& options, const std::vector<std::string>&
 }
 
 TextSplit OpenText(const TextOptions& options, const std::string& split) {
+  if (options.format == "text") return OpenRawText(options, split);
   return options.format == "safetensors" ? OpenTensors(options, split) : OpenTokens(options, split);
 }
 

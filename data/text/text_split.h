@@ -18,7 +18,7 @@ namespace dtrain::data {
 struct TextOptions {
   std::string data_dir;
   std::string dictionary_dir = {};  // the folder that says what ids mean, such as that of all shards; empty: data_dir
-  std::string format;               // tokens | safetensors
+  std::string format;               // tokens | safetensors | text
   int64_t tokens_per_sample = 512;
   SampleBreak sample_break = SampleBreak::kComplete;
   double mask_prob = 0.15;
@@ -46,7 +46,7 @@ bool HasDictionary(const std::string& data_dir);
 
 // Opens a split. Token files need dict.txt beside them, and for whole-word masking the tokenizer's files; or the files
 // of a tokenizer that does without (Tokenizer::has_dictionary). A safetensors file needs one of these in its folder or
-// --vocab_size, with which the last token is <mask>. Tokens must be in the dictionary, even if --vocab_size is larger.
+// --vocab_size, with which the last token is <mask>. Raw text needs a tokenizer in dictionary_dir. Tokens must be in the dictionary, even if --vocab_size is larger.
 // Throws DataError, which says what is missing, and Error (exit code 2) if options contradict the data.
 TextSplit OpenText(const TextOptions& options, const std::string& split);
 

@@ -14,21 +14,32 @@ SampleBreak SampleBreakFromName(std::string_view name) {
   if (name == "complete") return SampleBreak::kComplete;
   if (name == "complete_doc") return SampleBreak::kCompleteDoc;
   if (name == "eos") return SampleBreak::kEos;
-  throw std::invalid_argument("sample_break is complete, complete_doc, eos or none, not '" + std::string(name) + "'");
+  if (name == "joined") return SampleBreak::kJoined;
+  if (name == "lines") return SampleBreak::kLines;
+  throw std::invalid_argument("sample_break is complete, complete_doc, eos, none, joined or lines, not '" +
+                              std::string(name) + "'");
 }
 
-TokenBlocks::TokenBlocks(std::unique_ptr<const TokenDataset> tokens, SampleBreak sample_break,
-                         int64_t tokens_per_sample, const std::string& dictionary)
-    : tokens_(std::move(tokens)) {
+TokenBlocks::TokenBlocks(std::unique_ptr<const TokenStream> tokens, SampleBreak sample_break, int64_t tokens_per_sample,
+                         const std::string& dictionary, const SpecialTokens& special)
+    : tokens_(std::move(tokens)), break_(sample_break), special_(special) {
   if (tokens_per_sample < 2) throw std::invalid_argument("a block has room for <s> and a token at least");
-  const int64_t most = tokens_per_sample - 1;
-  if (sample_break == SampleBreak::kNone) {
-    CutStream(most);
-  } else {
-    CutLines(sample_break, most);
+  const int64_t most = tokens_per_sample - front();
+  switch (sample_break) {
+    case SampleBreak::kNone:
+      CutStream(most);
+      break;
+    case SampleBreak::kJoined:
+      CutJoined(most);
+      break;
+    case SampleBreak::kLines:
+      CutEachLine(most);
+      break;
+    default:
+      CutLines(most);
   }
   if (begins_.empty()) {
-    throw DataError(tokens_->Place(0).file + " has no block of at most " + std::to_string(tokens_per_sample) +
+    throw DataError(tokens_->PlaceOfToken(0).file + " has no block of at most " + std::to_string(tokens_per_sample) +
                         " tokens: all " + std::to_string(too_long_) + " are longer",
                     "raise --tokens_per_sample, or cut lines with --sample_break=none");
   }
@@ -56,10 +67,46 @@ void TokenBlocks::CutStream(int64_t most) {
   }
 }
 
-void TokenBlocks::CutLines(SampleBreak sample_break, int64_t most) {
-  const bool documents = sample_break == SampleBreak::kCompleteDoc;
-  const int64_t longest = sample_break == SampleBreak::kEos ? 0 : most;  // 0: every line is a block
-  int64_t begin = 0, length = 0;                                         // of the current block
+void TokenBlocks::CutEachLine(int64_t most) {
+  int64_t begin = 0;
+  tokens_->ForEachSize([&](int64_t /*line*/, int64_t size) {
+    if (size > 1) Add(begin, std::min(size, most), most);
+    begin += size;
+  });
+}
+
+void TokenBlocks::CutJoined(int64_t most) {
+  constexpr int64_t kLinesAtATime = 1000;
+  int64_t begin = 0, line_begin = 0, length = 0, of_these_lines = 0;  // of the current block, and blocks so far
+  Start start;
+  const auto close = [&] {
+    Add(begin, length, most);
+    if (length > 0) starts_.push_back(start), ++of_these_lines;
+    length = 0;
+  };
+  const auto end_lines = [&] {
+    if (of_these_lines > 0) length = 0;
+    close();
+    of_these_lines = 0;
+  };
+  tokens_->ForEachSize([&](int64_t line, int64_t size) {
+    if (line % kLinesAtATime == 0) end_lines();
+    for (int64_t taken = 0; size > 0 && taken < 1 + size;) {
+      if (length == 0) begin = line_begin, start = {line, taken};
+      const int64_t more = std::min(most - length, 1 + size - taken);
+      length += more;
+      taken += more;
+      if (length == most) close();
+    }
+    line_begin += size;
+  });
+  end_lines();
+}
+
+void TokenBlocks::CutLines(int64_t most) {
+  const bool documents = break_ == SampleBreak::kCompleteDoc;
+  const int64_t longest = break_ == SampleBreak::kEos ? 0 : most;  // 0: every line is a block
+  int64_t begin = 0, length = 0;                                   // of the current block
   const auto close = [&] {
     if (!documents || length > 1) Add(begin, length, most);
     begin += length;
@@ -79,7 +126,27 @@ void TokenBlocks::CutLines(SampleBreak sample_break, int64_t most) {
 
 std::vector<uint8_t> TokenBlocks::Read(int64_t index) const {
   const auto i = static_cast<size_t>(index);
-  return tokens_->ReadTokens(begins_[i], lengths_[i]);
+  if (break_ == SampleBreak::kJoined) return ReadJoined(i);
+  std::vector<uint8_t> bytes = tokens_->ReadTokens(begins_[i], lengths_[i]);
+  if (break_ == SampleBreak::kLines) StoreToken(type(), special_.end, bytes.data() + bytes.size() - TokenBytes(type()));
+  return bytes;
+}
+
+std::vector<uint8_t> TokenBlocks::ReadJoined(size_t index) const {
+  const int64_t token_bytes = TokenBytes(type());
+  std::vector<uint8_t> bytes(static_cast<size_t>(lengths_[index] * token_bytes));
+  auto [line, skipped] = starts_[index];
+  int64_t begin = begins_[index];
+  for (int64_t done = 0; done < lengths_[index]; ++line, skipped = 0) {
+    const int64_t size = tokens_->SizeOf(line);
+    if (size == 0) continue;
+    if (skipped == 0) StoreToken(type(), special_.begin, bytes.data() + done++ * token_bytes), skipped = 1;
+    const int64_t count = std::min<int64_t>(lengths_[index] - done, 1 + size - skipped);
+    std::ranges::copy(tokens_->ReadTokens(begin + skipped - 1, count), bytes.data() + done * token_bytes);
+    done += count;
+    begin += size;
+  }
+  return bytes;
 }
 
 RecordPlace TokenBlocks::Place(int64_t index) const {

@@ -39,16 +39,16 @@ void TokenRowDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sa
   std::span<int64_t> ids(reinterpret_cast<int64_t*>(rows[0].data()), room);
   std::span<int64_t> labels(reinterpret_cast<int64_t*>(rows[1].data()), room);
   const auto token_bytes = static_cast<size_t>(TokenBytes(options_.type));
-  const size_t count = std::min(bytes.size() / token_bytes, room - 1);
-  ids[0] = options_.masking.special.begin;
-  WidenTokens(options_.type, bytes.first(count * token_bytes), ids.data() + 1);
-  for (size_t i = 1; i <= count; ++i) {
+  const size_t front = options_.adds_begin ? 1 : 0;
+  const size_t count = std::min(bytes.size() / token_bytes, room - front), length = front + count;
+  if (options_.adds_begin) ids[0] = options_.masking.special.begin;
+  WidenTokens(options_.type, bytes.first(count * token_bytes), ids.data() + front);
+  for (size_t i = front; i < length; ++i) {
     if (ids[i] >= 0 && ids[i] < options_.dictionary_size) continue;
-    throw DataError("token " + std::to_string(i - 1) + " of the block is " + std::to_string(ids[i]) +
+    throw DataError("token " + std::to_string(i - front) + " of the block is " + std::to_string(ids[i]) +
                         ", but the dictionary ends at " + std::to_string(options_.dictionary_size - 1),
                     "the dict.txt or the tokenizer beside them belongs to other token files, or these are damaged");
   }
-  const size_t length = count + 1;
   masking_.Mask(sample.epoch, sample.index, sample.repeat, ids.first(length), labels.first(length));
   std::ranges::fill(ids.subspan(length), options_.masking.special.pad);
   std::ranges::fill(labels.subspan(length), int64_t{kNoLoss});

@@ -1,5 +1,5 @@
-// Decodes a block of stored tokens into a row of a batch: adds <s>, masks and pads. Rows of a safetensors file are
-// complete already.
+// Decodes a block of stored tokens into a row of a batch: adds <s>, if it has none, masks and pads. Rows of a
+// safetensors file are complete already.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ struct TokenRowOptions {
   TokenType type = TokenType::kUInt16;  // type of the stored tokens
   int64_t tokens_per_sample = 512;      // row length in tokens if SampleRef::size is 0
   int64_t dictionary_size = 0;          // stored tokens must be below it
+  bool adds_begin = true;               // false: a block is stored with all of its tokens
   MaskingOptions masking;
 };
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Fuzzes all parsers with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer (preset fuzz, with clang), from
-# the corpus in tests/fuzz/corpus on; exits with 1 if anything is found.
+# the seeds of tests/fuzz/make_corpus.py on; exits with 1 if anything is found.
 #
 #   scripts/dev/fuzz.sh [--seconds=60] [TARGET…]      e.g. scripts/dev/fuzz.sh --seconds=600 jpeg tfrecord
 #
-# What is found lies in build/fuzz/findings/: once repaired, it belongs into tests/fuzz/corpus/TARGET/ under the name of
+# What is found lies in build/fuzz/findings/: once repaired, it belongs into tests/fuzz/findings/TARGET/ under the name of
 # its cause, where every test run replays it. What else was learned stays in build/fuzz/corpus/ for the next time.
 # Environment: DTRAIN_FUZZ_SECONDS=N like --seconds.
 set -euo pipefail
@@ -22,9 +22,10 @@ for argument in "$@"; do
   esac
 done
 cd "$root"
-if [ ${#targets[@]} = 0 ]; then mapfile -t targets < <(ls tests/fuzz/corpus); fi
+if [ ${#targets[@]} = 0 ]; then mapfile -t targets < <(basename -as _fuzzer.cc tests/fuzz/*_fuzzer.cc); fi
 command -v clang++ >/dev/null || fail "clang++ is missing: scripts/setup.sh --long installs what fuzzing needs."
 scripts/build.sh --preset=fuzz
+.venv/bin/python tests/fuzz/make_corpus.py build/fuzz/seeds
 
 # fuzz TARGET: no input may take 20 s, 128 MB at once or 1 GB in all, because sizes that a file only claims must not be
 # allocated.
@@ -33,7 +34,7 @@ fuzz() {
   mkdir -p "$learned" build/fuzz/findings
   if build/fuzz/fuzz/"$target"_fuzzer -max_total_time="$seconds" -max_len=8192 -timeout=20 -malloc_limit_mb=128 \
     -rss_limit_mb=1024 -artifact_prefix="build/fuzz/findings/$target-" -print_final_stats=1 \
-    "$learned" "tests/fuzz/corpus/$target" >"$log" 2>&1; then
+    "$learned" "build/fuzz/seeds/$target" >"$log" 2>&1; then
     note "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"
   else
     note "$target: FOUND something (all of it in $log)"

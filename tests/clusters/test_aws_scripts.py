@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from command import ROOT, wait_until
+from command import ROOT, make_program, wait_until
 from imitation import AWS, account  # noqa: F401, a fixture
 from test_aws_templates import as_json
 from test_deletion import OURS, make_batch, make_file_system, make_network, submit
@@ -99,9 +99,9 @@ def test_a_file_system_is_not_replaced_while_aws_does_not_answer(account, tmp_pa
     account.script("cloudformation/set_up.sh", "--file-system")
     made = account.aws("fsx", "describe-file-systems")["FileSystems"][0]["FileSystemId"]
     assert "has CapacityGib 2400, not 4800" in account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800").stderr
-    (tmp_path / "aws").write_text('#!/bin/sh\ncase "$*" in *describe-stacks*dtrain-files*) echo Throttling >&2; exit 254 ;; esac\n'
-                                  f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n', encoding="utf-8")
-    (tmp_path / "aws").chmod(0o755)
+    make_program(tmp_path / "aws",
+                 '#!/bin/sh\ncase "$*" in *describe-stacks*dtrain-files*) echo Throttling >&2; exit 254 ;; esac\n'
+                 f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n')
     refused = account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800",
                              PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
     assert "does not describe the stack dtrain-files: Throttling" in refused
@@ -200,8 +200,7 @@ esac
 
 def stand_ins(folder, *names: str):
     for name in names:
-        (folder / name).write_text(STAND_IN, encoding="utf-8")
-        (folder / name).chmod(0o755)
+        make_program(folder / name, STAND_IN)
     return folder
 
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from command import ROOT
+from command import ROOT, make_program
 from imitation import account  # noqa: F401, a fixture
 from tools import BIN, tracked
 
@@ -176,9 +176,9 @@ def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):  
     for operation, text in (("create-data-repository-task", f"the files of {ours} cannot be exported"),
                             ("describe-job-queues", "whose the queue dtrain is cannot be found out"),
                             ("describe-subnets", f"the network of {ours} cannot be found")):
-        (tmp_path / "aws").write_text(f'#!/bin/sh\n[ "$2" != {operation} ] || {{ echo AccessDenied >&2; exit 254; }}\n'
-                                      f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n', encoding="utf-8")
-        (tmp_path / "aws").chmod(0o755)
+        make_program(tmp_path / "aws",
+                     f'#!/bin/sh\n[ "$2" != {operation} ] || {{ echo AccessDenied >&2; exit 254; }}\n'
+                     f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n')
         denied = account.script("clean_up.sh", "base", "--yes", check=2, PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
         assert text in denied and ours in file_systems(account)
     assert "Exporting what" in account.script("clean_up.sh", "base", "--yes").stdout
@@ -205,8 +205,7 @@ def test_clusters_and_objects_of_others_stay(account, tmp_path, ours):  # noqa: 
     account.aws("eks", "create-cluster", "--name", "dtrain", "--role-arn", "arn:aws:iam::123456789012:role/eks",
                 "--resources-vpc-config", f"subnetIds={subnet}", *(("--tags", "dtrain:name=dtrain") if ours else ()))
     for name in ("kubectl", "eksctl"):
-        (tmp_path / name).write_text(STAND_IN, encoding="utf-8")
-        (tmp_path / name).chmod(0o755)
+        make_program(tmp_path / name, STAND_IN)
     objects, calls = tmp_path / "objects", tmp_path / "calls"
     objects.write_text("jobs.batch/default/dtrain dtrain\njobs.batch/default/theirs \npersistentvolumes//dtrain-fsx dtrain\n",
                        encoding="utf-8")

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from command import BUILD, ROOT, TINY, Background, load_json, run, sha256, wait_until
+from command import BUILD, ROOT, TINY, Background, load_json, make_program, run, sha256, wait_until
 from limited_network import LimitedNetwork, Unavailable
 from two_hosts import TwoHosts
 
@@ -133,8 +133,7 @@ def test_a_stop_reaches_process_1(few_images, run_dir):
 @pytest.mark.parametrize("waits", ["for the mount", "for the measurement"])
 def test_a_stop_before_the_start_is_not_waited_out(waits, tmp_path):
     bench = tmp_path / "dtrain_bench"
-    bench.write_text("#!/bin/sh\necho measuring >&2\nexec sleep 600\n", encoding="utf-8")
-    bench.chmod(0o755)
+    make_program(bench, "#!/bin/sh\necho measuring >&2\nexec sleep 600\n")
     env = {"PATH": f"{tmp_path}:{PROGRAMS['PATH']}"} | ({"MOUNT": "/nowhere"} if waits == "for the mount" else {"LEAST_GBPS": "0"})
     with Background("dtrain_main", program=ENTRY, env=env) as container:
         wait_until(lambda: ("waiting up to" if waits == "for the mount" else "measuring") in container.stderr_so_far, "the entry point to wait")
@@ -151,8 +150,7 @@ def test_the_token_is_in_no_command_line():
 def test_a_machine_with_a_slow_network_is_found_before_the_start(tmp_path):
     """Of three hosts one gets a tenth of the others' speed."""
     bench = tmp_path / "dtrain_bench"
-    bench.write_text(f'#!/bin/sh\nexec "{BUILD.resolve()}/bin/dtrain_bench" "$@" --max_bytes=256K --steps=2\n', encoding="utf-8")
-    bench.chmod(0o755)
+    make_program(bench, f'#!/bin/sh\nexec "{BUILD.resolve()}/bin/dtrain_bench" "$@" --max_bytes=256K --steps=2\n')
     words = (ENTRY, "dtrain_bench", "collective", "--operation=all_reduce", "--backend=gloo")
     env = {"PATH": f"{tmp_path}:{PROGRAMS['PATH']}", "LEAST_GBPS": "0", "SLOW_SECONDS": "0", "PET_NNODES": "3", "PET_NPROC_PER_NODE": "1"}
 

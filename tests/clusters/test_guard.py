@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from command import ROOT, wait_until
+from command import ROOT, make_program, wait_until
 
 SCRIPT = ROOT / "scripts" / "guard_node.sh"
 LOST = "3,1287,5140900,-;NVRM: Xid (PCI:0000:10:1c): 79, pid='<unknown>', GPU has fallen off the bus.\n"
@@ -67,10 +67,9 @@ def test_a_node_of_kubernetes_is_cordoned(guard, tmp_path):
     (8, 0, "ACTIVE ACTIVE", ""), (7, 0, "ACTIVE ACTIVE", "7 of 8 GPUs answer"), (8, 1, "ACTIVE ACTIVE", "memory of a GPU could not be repaired"),
     (8, 0, "ACTIVE DOWN", "1 of 2 EFA devices have a link")])
 def test_what_says_nothing_in_the_log_is_asked(guard, tmp_path, gpus, failure, states, said):
-    (tmp_path / "nvidia-smi").write_text(f"""#!/bin/bash
+    make_program(tmp_path / "nvidia-smi", f"""#!/bin/bash
 case $1 in -L) for i in $(seq {gpus}); do echo "GPU $i: NVIDIA H100"; done ;; *) printf '0\\n{failure}\\n' ;; esac
-""", encoding="utf-8")
-    (tmp_path / "nvidia-smi").chmod(0o755)
+""")
     for number, state in enumerate(states.split()):
         (tmp_path / f"rdmap{number}" / "ports" / "1").mkdir(parents=True)
         (tmp_path / f"rdmap{number}" / "ports" / "1" / "state").write_text(f"4: {state}\n", encoding="utf-8")

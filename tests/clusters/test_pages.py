@@ -14,7 +14,7 @@ import subprocess
 
 import pytest
 
-from command import BUILD, ROOT, TINY, load_json, metrics, wait_until
+from command import BUILD, ROOT, TINY, load_json, make_program, metrics, wait_until
 from imitation import account  # noqa: F401, a fixture
 from own_root import USER, OwnRoot
 from slurm_machine import SlurmMachine
@@ -262,8 +262,7 @@ def test_your_machine(account, few_images, tmp_path, page):  # noqa: F811
         for name, script in (("pcluster", PCLUSTER), ("ssh", THROUGH), ("scp", THROUGH),
                              ("on_machine", f'exec {shlex.join(machine.enter)} "$@"'),
                              ("python3", f'[ "$2" = pip ] || exec {shutil.which("python3")} "$@"')):
-            (folder / name).write_text("#!/bin/bash\n" + script.replace("USER", USER).replace("HOME", HOME), encoding="utf-8")
-            (folder / name).chmod(0o755)
+            make_program(folder / name, "#!/bin/bash\n" + script.replace("USER", USER).replace("HOME", HOME))
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / ".ssh" / "mine.pem"], check=True)
         account.aws("ec2", "create-key-pair", "--key-name", "mine")
         typed = "".join(steps(page, "your machine"))

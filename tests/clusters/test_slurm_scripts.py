@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command import BUILD, ROOT, TINY, environment, load_json, metrics, wait_until
+from command import BUILD, ROOT, TINY, environment, load_json, make_program, metrics, wait_until
 from slurm_machine import SlurmMachine
 
 FOLDER = ROOT / "scripts" / "aws" / "parallelcluster"
@@ -25,8 +25,7 @@ def make_bundle(folder: Path, program: str | None = None) -> Path:
         (folder / "bin").symlink_to(BUILD.resolve() / "bin")
     else:
         (folder / "bin").mkdir()
-        (folder / "bin" / "dtrain_main").write_text(program, encoding="utf-8")
-        (folder / "bin" / "dtrain_main").chmod(0o755)
+        make_program(folder / "bin" / "dtrain_main", program)
     return folder
 
 
@@ -148,8 +147,7 @@ def test_what_cannot_train_starts_nothing(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "file").touch()
     bundle = make_bundle(tmp_path / "bundle", "#!/bin/sh\necho no PyTorch was found >&2; exit 2\n")
-    (tmp_path / "srun").write_text("#!/bin/sh\necho Usage: srun\n", encoding="utf-8")
-    (tmp_path / "srun").chmod(0o755)
+    make_program(tmp_path / "srun", "#!/bin/sh\necho Usage: srun\n")
     job = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "1", "RUN_DIR": str(tmp_path / "run"), "DATA_DIR": str(tmp_path / "data"),
            "DTRAIN": str(bundle)}
     for change, flags, code, text in (

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from command import BUILD, ROOT, TINY, Background, load_json, metrics, run, sha256, wait_until
+from command import BUILD, ROOT, TINY, Background, load_json, make_program, metrics, run, sha256, wait_until
 from two_hosts import two_hosts  # noqa: F401, a fixture
 
 SSH = ROOT / "scripts" / "ssh"
@@ -35,9 +35,8 @@ def at_first(cluster, script: str, *arguments, check: int = 0):
     return run(*enter, SSH / script, *arguments, program=program, env=variables, check=check)
 
 
+@pytest.mark.usefixtures("mpirun")
 def test_mpirun_trains_saves_when_it_is_told_to_stop_and_goes_on(cluster, few_images, tmp_path):
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
     run(*FLAGS, "--max_steps=6", "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
     flags = (*FLAGS, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}", "--max_steps=6")
     variables, enter = cluster
@@ -67,8 +66,7 @@ def test_each_start_has_a_secret_that_nobody_else_sees(cluster, tmp_path):
     bundle = tmp_path / "telling"
     (bundle / "bin").mkdir(parents=True)
     (bundle / "scripts").symlink_to(ROOT / "scripts")
-    (bundle / "bin" / "dtrain_main").write_text(TELL.replace("FOLDER", str(tmp_path)), encoding="utf-8")
-    (bundle / "bin" / "dtrain_main").chmod(0o755)
+    make_program(bundle / "bin" / "dtrain_main", TELL.replace("FOLDER", str(tmp_path)))
     secrets = []
     for _ in range(2):
         at_first((cluster[0] | {"DTRAIN": str(bundle)}, cluster[1]), "train.sh", "--run_dir=/run", "--lr=1")

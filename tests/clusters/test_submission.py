@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from command import ROOT
+from command import ROOT, make_program
 
 DIGEST = "sha256:" + "0a" * 32
 ANSWERS = rf"""#!/bin/bash
@@ -58,8 +58,7 @@ esac
 @pytest.fixture
 def call_script(tmp_path):
     for name in ("aws", "docker"):
-        (tmp_path / name).write_text(ANSWERS, encoding="utf-8")
-        (tmp_path / name).chmod(0o755)
+        make_program(tmp_path / name, ANSWERS)
     calls = tmp_path / "calls"
 
     def call(*words: str, check: int = 0, stdin: int = subprocess.DEVNULL, **variables) -> tuple[str, str]:

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "data/formats/table_reader.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/sentences/sentence_split.h"
-#include "data/sentences/table_reader.h"
 #include "data/storage.h"
 
 namespace {

@@ -1,10 +1,7 @@
 """Fixtures of the tests of faults."""
 
 import functools
-import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -41,24 +38,3 @@ def slow_to_evaluate(few_images, tmp_path_factory):
         for number in range(400):
             (target / f"{source.stem}-{number:03}.jpg").hardlink_to(source)
     return folder
-
-
-@pytest.fixture(scope="session")
-def preloaded(tmp_path_factory):
-    """Returns a function from the name of a source beside this file to an environment that preloads what it makes."""
-
-    @functools.cache
-    def library(source: str) -> Path:
-        made = tmp_path_factory.mktemp("preload") / f"{source}.so"
-        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", made,
-                        Path(__file__).with_name(source), "-ldl"], check=True)
-        return made
-
-    return lambda source, **variables: {"LD_PRELOAD": str(library(source)),
-                                        **{name: str(value) for name, value in variables.items()}}
-
-
-@pytest.fixture(scope="session")
-def bad_disk(preloaded):
-    """Returns a function from the variables of bad_disk.c to an environment."""
-    return lambda file, **variables: preloaded("bad_disk.c", BAD_FILE=file, **variables)

@@ -2,7 +2,6 @@
 starts the ranks again. They resume from the last checkpoint, with as many micro-steps as the global batch needs, and
 see the same samples in the same order."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,8 @@ import pytest
 from command import MAIN, TINY_RESNET, Background, losses, metrics, run, wait_until
 from ranks import free_port
 
-TORCHRUN = Path(sys.executable).parent / "torchrun"
 # A node that was heard from 5 s ago counts as alive. With less time, a busy node would be given up.
 RENDEZVOUS = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,join_timeout=60"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def torchrun():
-    pytest.importorskip("torch", reason="torchrun comes with torch")
-    if not TORCHRUN.exists():
-        pytest.skip(f"{TORCHRUN} is not installed")
 
 
 def flags_of(data) -> tuple:
@@ -32,8 +23,8 @@ class Nodes:
     """torchrun agents of one job, each a node with one rank. torchrun orders them by address, so the first has rank
     0."""
 
-    def __init__(self, *command, agent_store: bool):
-        self._command, self._port, self._count = command, free_port(), 0
+    def __init__(self, torchrun: Path, *command, agent_store: bool):
+        self._torchrun, self._command, self._port, self._count = torchrun, command, free_port(), 0
         # torchrun cannot add nodes while its agents share a store with the ranks; see docs/distributed.md.
         self._environment = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "0" if agent_store else "1"}
 
@@ -42,7 +33,7 @@ class Nodes:
         return Background("--no-python", "--nnodes=1:3", "--nproc-per-node=1", "--max-restarts=3",
                           "--monitor-interval=0.1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self._port}",
                           "--rdzv-id=job", f"--rdzv-conf=is_host={int(keeps_store)},{RENDEZVOUS}",
-                          f"--local-addr=127.0.0.{self._count}", *self._command, program=TORCHRUN,
+                          f"--local-addr=127.0.0.{self._count}", *self._command, program=self._torchrun,
                           env=self._environment, threads=None)
 
 
@@ -66,9 +57,9 @@ def wait_for_steps(run_dir, count: int) -> None:
 
 
 @pytest.mark.fault(26, "three nodes under torchrun, then two, then three", "the same samples in the same order")
-def test_a_lost_node_and_a_new_one(few_images, run_dir, tmp_path):
+def test_a_lost_node_and_a_new_one(torchrun, few_images, run_dir, tmp_path):
     """The lost node has rank 0, so the ranks meet at another address then."""
-    nodes = Nodes(MAIN, *flags_of(few_images), f"--run_dir={run_dir}", agent_store=False)
+    nodes = Nodes(torchrun, MAIN, *flags_of(few_images), f"--run_dir={run_dir}", agent_store=False)
     with nodes.add() as first, nodes.add(keeps_store=True) as second, nodes.add():
         first.wait_for_line("3 ranks")
         wait_for_steps(run_dir, 3)
@@ -80,9 +71,9 @@ def test_a_lost_node_and_a_new_one(few_images, run_dir, tmp_path):
     assert_same_samples(run_dir, few_images, tmp_path / "alone")
 
 
-def test_a_lost_node_with_torchruns_own_store(few_images, run_dir, tmp_path):
+def test_a_lost_node_with_torchruns_own_store(torchrun, few_images, run_dir, tmp_path):
     """As above, with the store of torchrun's agent. It outlives the ranks, so its entries are old."""
-    nodes = Nodes(MAIN, *flags_of(few_images), f"--run_dir={run_dir}", agent_store=True)
+    nodes = Nodes(torchrun, MAIN, *flags_of(few_images), f"--run_dir={run_dir}", agent_store=True)
     with nodes.add(keeps_store=True) as first, nodes.add() as second:
         assert "2 ranks" in first.wait_for_line("device")
         wait_for_steps(run_dir, 3)

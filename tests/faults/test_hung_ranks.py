@@ -65,5 +65,5 @@ def test_a_stall_below_the_timeout(few_images, undisturbed, run_dir, slow):
 @pytest.mark.fault(25, "the wall clock jumps by an hour, to and fro", "the same bits; no rank is given up")
 def test_a_clock_that_jumps(few_images, undisturbed, run_dir, preloaded):
     run(*FLAGS, f"--data_dir={few_images}", f"--max_steps={STEPS}", "--nproc_per_node=2", "--save_every_seconds=0.1",
-        f"--run_dir={run_dir}", env=preloaded("jumping_clock.c"))
+        f"--run_dir={run_dir}", env=preloaded("faults/jumping_clock.c"))
     assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()

@@ -71,7 +71,7 @@ def test_one_thread_more_each_time(preloaded, tmp_path, ranks, limits):
         began = time.monotonic()
         outcome = run(*TINY, *SYNTHETIC, "--batch_size=8", "--workers=2", f"--nproc_per_node={ranks}", "--comm_timeout=60",
                       "--init_timeout=60", f"--run_dir={tmp_path / str(most)}", check=None,
-                      env=preloaded("no_thread.c", MOST_THREADS=most))
+                      env=preloaded("faults/no_thread.c", MOST_THREADS=most))
         assert outcome.code == 7 and "thread" in outcome.stderr and "ulimit -u" in outcome.stderr, f"{most}: {outcome}"
         assert time.monotonic() - began < 55, f"{most}: waited for --comm_timeout"
 
@@ -80,7 +80,7 @@ def test_one_thread_more_each_time(preloaded, tmp_path, ranks, limits):
 def test_a_bench_without_its_threads(preloaded, most):
     """OpenMP would end the process with 1, and LibTorch's own pool would wait for ever."""
     outcome = run("step", "--model=resnet18", "--image_size=32", "--batch_size=8", "--num_classes=4", "--steps=1", "--threads=4",
-                  program=BENCH, env=preloaded("no_thread.c", MOST_THREADS=most), check=7, timeout=60)
+                  program=BENCH, env=preloaded("faults/no_thread.c", MOST_THREADS=most), check=7, timeout=60)
     assert "thread could not be started" in outcome.stderr, outcome
 
 

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Makes the seeds of the fuzz targets, tests/fuzz/corpus/TARGET/seed-NAME: small inputs of every kind that a parser
-knows.
+"""Makes the seeds of the fuzz targets, FOLDER/TARGET/NAME: small inputs of every kind that a parser knows.
 
-    .venv/bin/python tests/fuzz/make_corpus.py
+    .venv/bin/python tests/fuzz/make_corpus.py FOLDER
 
-Needs Pillow and torch (scripts/setup.sh --tests installs them). Inputs under other names are findings; they are kept.
-"""
+Needs Pillow and torch (scripts/setup.sh --tests installs them)."""
 
 import argparse
 import io
 import json
 import pickle
 import struct
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -19,14 +18,14 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-CORPUS = Path(__file__).resolve().parent / "corpus"
+FOLDER = Path(sys.argv[1])
 RECORDIO_MAGIC = 0xCED7230A
 
 
 def write(target: str, name: str, content: bytes) -> None:
-    folder = CORPUS / target
+    folder = FOLDER / target
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"seed-{name}").write_bytes(content)
+    (folder / name).write_bytes(content)
 
 
 def crc32c(data: bytes) -> int:
@@ -174,6 +173,8 @@ def record_files() -> None:
         struct.pack("<H", len(e)) + e for e in (example(b"first", 1), example(b"", 0), b"text")))
     write("tf_example", "packed", example(b"image", 300))
     write("tf_example", "unpacked", example(b"", 1, packed=False))
+    write("tf_example", "numbers", field(1, feature("image/class/label", field(2, field(1, struct.pack("<2f", 0.5, -3)))) +
+                                          feature("image/encoded", field(1, field(1, b"image")))))
     write("tf_example", "other-schema", field(1, feature("jpeg", field(1, field(1, b"image")))))
 
     plain = recordio(3, b"image")
@@ -190,13 +191,16 @@ def record_files() -> None:
     write("webdataset", "ustar-fixed", b"\1" + tar(samples))
     write("webdataset", "pax", b"\1" + tar({"x" * 120 + ".jpg": b"i", "x" * 120 + ".cls": b"0"}, tarfile.PAX_FORMAT))
     write("webdataset", "gnu", b"\1" + tar({"y" * 120 + ".jpg": b"i", "y" * 120 + ".cls": b"0"}, tarfile.GNU_FORMAT))
+    write("webdataset", "several", b"\1" + tar({"1.jpg": b"i", "1.json": b'{"label": [0, 2.5]}', "2.jpg": b"i", "2.json": b"[]"}))
     write("webdataset", "no-label", b"\1" + tar({"one.jpg": b"image"}))
 
     packed = index({"files": [["train-00000.rec", 100, 5], ["classes.txt", 0, 0]]}, [(0, 40, 0, 1), (40, 60, 0, 0)])
     folder = index({"format": "imagefolder", "class_names": ["a", "b"], "files": [[".", 0, 1], ["a", 0, 2], ["b", 0, 3]]},
                    [(0, 10, 1, 0), (6, 11, 2, 1)], b"1.jpg\x002.jpg\0")
+    numbers = index({"format": "tfrecord.numbers", "files": [["train", 100, 5]], "values": 2}, [(0, 40, 0, 1), (40, 60, 0, 1)],
+                    b"") + struct.pack("<2f", 0.5, -3)
     nameless = index({"format": "imagefolder", "class_names": ["a"], "files": [["a", 1000, 2]]}, [(900, 10, 0, 5)])
-    for name, content in (("packed", packed), ("folder", folder), ("nameless-folder", nameless)):
+    for name, content in (("packed", packed), ("folder", folder), ("nameless-folder", nameless), ("numbers", numbers)):
         write("record_index", name, b"\1" + content)
         write("record_index", f"{name}-with-crc", b"\0" + content + struct.pack("<I", crc32c(content)))
 
@@ -398,6 +402,18 @@ def tables() -> None:
     write("table", "lines", b"\x03" + "one\n\nna\u00efve\ttwo\n".encode() + b"\xff\n")
 
 
+def words() -> None:
+    columns = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nabab VB O\n\n, , O\r\nna\u00efve\tJJ\tI-X\n"
+    objects = '{"tokens": ["EU", "abab", "a"], "tags": ["B-ORG", "O", "O"], "id": [{}]}\n\n{"tokens": [], "tags": []}\n'
+    for name, kind, row, content in (
+            ("conll", 0, 13, columns), ("conll-short-rows", 0, 1, "abba O\n" * 9), ("conll-unlabelled", 129, 9, columns),
+            ("conll-ragged", 0, 9, "a O\nb\n"), ("conll-nul", 0, 9, "a O\nb \0\n"), ("conll-invisible", 0, 9, "\u200b O\n"),
+            ("jsonl", 1, 9, objects), ("jsonl-unlabelled", 130, 0, objects), ("jsonl-uneven", 1, 9, '{"tokens": ["a"], "tags": []}'),
+            ("jsonl-numbers", 1, 9, '{"tokens": ["a"], "ner_tags": [3]}'), ("jsonl-deep", 1, 9, '{"tokens": ' + "[" * 4000),
+            ("text", 2, 9, "a\n"), ("text-unlabelled", 131, 2, " abab ab, EU\n\n\u00efb\n")):
+        write("words", name, bytes([kind, row]) + content.encode())
+
+
 def main() -> None:
     for name, content in jpegs().items():
         write("jpeg", name, bytes([0, 64, 128, 255, 0, 0, 0, 0]) + content)
@@ -414,6 +430,7 @@ def main() -> None:
     token_files()
     tokenizers()
     tables()
+    words()
 
 
 if __name__ == "__main__":

@@ -16,15 +16,25 @@ void UseSource(const data::RecordSource& source) {
   for (int64_t i = 0; i < source.size(); ++i) {
     source.Location(i);
     fuzz::Require(source.Label(i) >= -1 && source.Label(i) < source.num_classes(), "a label is no class");
+    std::vector<float> targets(static_cast<size_t>(source.num_targets()));
+    try {
+      source.Targets(i, targets);
+    } catch (const DataError&) {
+      continue;
+    }
   }
 }
 
 void UseIndex(const data::RecordIndex& index) {
-  const data::RecordFormat* const format = data::FindRecordFormat(index.format);
+  const data::RecordFormat* const format = data::FindRecordFormat(index.format.substr(0, index.format.find('.')));
+  data::LabelKind kind = data::LabelKind::kClass;
+  for (const data::LabelKind other : {data::LabelKind::kSeveral, data::LabelKind::kNumbers}) {
+    if (index.format.ends_with("." + data::NameOf(other))) kind = other;
+  }
   if (index.format == "imagefolder") UseSource(data::ImageFolder("folder", index));
   if (format == nullptr) return;
   try {
-    UseSource(data::PackedRecords(*format, "folder", index, std::nullopt));
+    UseSource(data::PackedRecords(*format, "folder", index, std::nullopt, {}, kind));
   } catch (const DataError&) {
     return;
   }

@@ -13,11 +13,16 @@ namespace dtrain::fuzz {
 // Requires that the entries lie in the file, in order and without overlaps. If nothing of the file is `known`, a record
 // that was found intact must also be readable.
 inline void ScanEverything(const data::RecordFormat& format, std::span<const uint8_t> file,
-                           std::span<const data::IndexEntry> known = {}) {
+                           std::span<const data::IndexEntry> known = {},
+                           data::LabelKind kind = data::LabelKind::kClass) {
+  for (const data::LabelKind other : {data::LabelKind::kSeveral, data::LabelKind::kNumbers}) {
+    if (kind == data::LabelKind::kClass && format.Holds(other)) ScanEverything(format, file, known, other);
+  }
   const data::MemoryBytes bytes(file);
   std::vector<data::IndexEntry> entries;
+  std::vector<float> values;
   try {
-    entries = data::ScanRecords(format, bytes, "input", known);
+    entries = data::ScanRecords(format, bytes, "input", known, kind, &values);
   } catch (const DataError&) {
     return;
   }

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "data/error.h"
+#include "data/formats/table_reader.h"
 #include "data/sentences/table_columns.h"
-#include "data/sentences/table_reader.h"
 #include "data/text/utf8.h"
 #include "tests/fuzz/fuzz_input.h"
 

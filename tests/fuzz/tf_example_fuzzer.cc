@@ -13,10 +13,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fuzz::Require(begin >= data && begin + example.image->size() <= data + size, "the image lies outside the input");
     }
     if (!example.image || !example.label) return 0;
-    const std::string_view image(reinterpret_cast<const char*>(example.image->data()), example.image->size());
-    const std::string written = data::MakeImageExample(image, *example.label, "class", "file");
+    const data::PackedImage image{
+        .bytes = *example.image, .label = *example.label, .class_name = "class", .file_name = "file"};
+    const std::string written = data::MakeImageExample(image, 0);
     const auto again = data::ParseImageExample({reinterpret_cast<const uint8_t*>(written.data()), written.size()});
-    fuzz::Require(again.label == example.label && again.image && again.image->size() == image.size(),
+    fuzz::Require(again.label == example.label && again.image && again.image->size() == image.bytes.size(),
                   "what is written is not what is read");
   } catch (const DataError&) {
     return 0;

@@ -20,7 +20,8 @@ void Cut(const TemporaryFolder& folder, data::SampleBreak sample_break) {
   for (int64_t i = 0; i < std::min<int64_t>(blocks.size(), 100); ++i) {
     fuzz::Require(blocks.length(i) >= 2 && blocks.length(i) <= kTokensPerSample, "a block of another length");
     const auto bytes = static_cast<int64_t>(blocks.Read(i).size());
-    fuzz::Require(bytes == (blocks.length(i) - 1) * data::TokenBytes(blocks.type()), "a block of other bytes");
+    fuzz::Require(bytes == (blocks.length(i) - blocks.front()) * data::TokenBytes(blocks.type()),
+                  "a block of other bytes");
   }
 }
 
@@ -32,8 +33,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const TemporaryFolder folder;
   folder.Write("train.idx", input.Take(index_bytes));
   folder.Write("train.bin", input.rest());
-  for (const auto sample_break : {data::SampleBreak::kNone, data::SampleBreak::kComplete,
-                                  data::SampleBreak::kCompleteDoc, data::SampleBreak::kEos}) {
+  for (const auto sample_break :
+       {data::SampleBreak::kNone, data::SampleBreak::kComplete, data::SampleBreak::kCompleteDoc,
+        data::SampleBreak::kEos, data::SampleBreak::kJoined, data::SampleBreak::kLines}) {
     try {
       Cut(folder, sample_break);
     } catch (const DataError&) {

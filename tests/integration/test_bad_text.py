@@ -47,12 +47,6 @@ def test_ids_out_of_range(tokens, run_dir):
     refused(tokens, run_dir, "60000")
 
 
-def test_tokens_that_end_before_their_index(tokens, run_dir):
-    path = tokens / "train.bin"
-    path.write_bytes(path.read_bytes()[:-100])
-    refused(tokens, run_dir, "train.bin is shorter than its index says")
-
-
 def test_a_vocabulary_that_is_too_small(tokens, run_dir):
     outcome = run(*TINY_TEXT, f"--data_dir={tokens}", "--vocab_size=10", f"--run_dir={run_dir}", check=2)
     assert "--vocab_size=10" in outcome.stderr
@@ -136,11 +130,6 @@ def test_an_evaluation_has_the_masks_of_its_run(tmp_path, run_dir):
 def test_a_dictionary_that_cannot_be_read(tokens, run_dir):
     os.truncate(tokens / "dict.txt", 1 << 40)
     refused(tokens, run_dir, "dict.txt", "limit")
-
-
-def test_raw_text_is_called_so(tmp_path):
-    (tmp_path / "train.safetensors").write_text(TEXT, encoding="utf-8")
-    refused(tmp_path, tmp_path / "run", "train.safetensors is a text", "dtrain_data tokenize")
 
 
 @pytest.mark.parametrize("unpad", [False, True])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from command import BUILD, ROOT, environment, load_json, metrics
+from command import BUILD, ROOT, environment, load_json, make_program, metrics
 
 pytest.importorskip("torch", reason="scripts/setup.sh --tests installs it")
 
@@ -135,8 +135,7 @@ def test_a_torch_that_does_not_fit_is_named(bundle, tmp_path, folder, words):
 
 def test_without_a_torch_it_says_so(bundle, tmp_path):
     python = tmp_path / "python3"
-    python.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
-    python.chmod(0o755)
+    make_program(python, "#!/bin/sh\nexit 1\n")
     done = run(bundle / "bin" / "dtrain_main", "--help", python=tmp_path)
     assert done.returncode == 2
     assert "no PyTorch was found" in done.stderr and "DTRAIN_TORCH_DIR" in done.stderr

@@ -2,9 +2,6 @@
 
 import json
 import re
-import shutil
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -32,19 +29,14 @@ def test_the_table():
     check_table(run(*SMALL, "--nproc_per_node=3", program=BENCH).stdout, 3)
 
 
-def test_torchrun():
-    torchrun = Path(sys.executable).parent / "torchrun"
-    if not torchrun.exists():
-        pytest.skip(f"{torchrun} is not installed")
+def test_torchrun(torchrun):
     outcome = run("--no-python", "--standalone", "--nproc-per-node", "2", BENCH, *SMALL, program=torchrun, threads=None)
     check_table(outcome.stdout, 2)
 
 
-def test_mpirun(tmp_path):
+def test_mpirun(mpirun, tmp_path):
     """Nobody gives rank 0's address; the ranks look for it in the run directory."""
-    if not shutil.which("mpirun"):
-        pytest.skip("mpirun is not installed")
-    outcome = run("--allow-run-as-root", "--oversubscribe", "-n", "2", BENCH, *SMALL, program="mpirun", cwd=tmp_path)
+    outcome = run(*mpirun[1:], "-n", "2", BENCH, *SMALL, program=mpirun[0], cwd=tmp_path)
     check_table(outcome.stdout, 2)
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from command import BENCH, MAIN, ROOT, load_json, run
+from command import BENCH, MAIN, ROOT, load_json, make_program, run
 
 DEV = ROOT / "scripts" / "dev"
 
@@ -43,8 +43,7 @@ def test_gpu_check_in_small(tmp_path):
 def test_gpu_check_quotes_a_program_that_fails(tmp_path):
     pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
     program = tmp_path / "dtrain_main"
-    program.write_text("#!/bin/sh\necho it broke >&2; exit 7\n", encoding="utf-8")
-    program.chmod(0o755)
+    make_program(program, "#!/bin/sh\necho it broke >&2; exit 7\n")
     outcome, rows = gpu_check(tmp_path, f"--bin={tmp_path}", "--parts=faults", check=1)
     assert "ended with 7: it broke" in rows["faults", "steps that are not finite"]["text"] and "NOT OK" in outcome.stdout
 

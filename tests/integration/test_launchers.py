@@ -1,11 +1,7 @@
 """The launchers that can be installed, and what a launcher's variables must not say. Their tables of variables are in
 tests/trainer/launch."""
 
-import os
-import shutil
 import signal
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +11,6 @@ from two_hosts import two_hosts  # noqa: F401, a fixture
 
 DRY = ("--dry_run", "--log_format=json", "--data_format=synthetic", "--model=resnet18", "--image_size=32")
 GENTLE = (*TINY, "--lr=0.0005", "--max_steps=3", "--batch_size=8", "--init_timeout=30")
-TORCHRUN = Path(sys.executable).parent / "torchrun"
 
 
 def test_an_address_that_does_not_resolve_is_named_with_what_was_seen(few_images, run_dir):
@@ -42,16 +37,9 @@ def assert_same_run(run_dir, weights):
     assert sha256(run_dir / "model.safetensors") == weights
 
 
-def mpirun(*arguments, start=run, **options):
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
-    root = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
-    return start(*root, "--oversubscribe", *arguments, program="mpirun", **options)
-
-
-def test_mpirun_without_a_master_address(few_images, run_dir, weights):
-    with mpirun("-n", 2, MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={run_dir}",
-                start=Background) as training:
+def test_mpirun_without_a_master_address(mpirun, few_images, run_dir, weights):
+    with Background(*mpirun[1:], "-n", 2, MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={run_dir}",
+                    program=mpirun[0]) as training:
         training.wait_for_line("step 1/")
         assert not list(run_dir.glob(".rank0-*"))
         outcome = training.wait()
@@ -59,23 +47,21 @@ def test_mpirun_without_a_master_address(few_images, run_dir, weights):
     assert_same_run(run_dir, weights)
 
 
-def test_mpirun_where_rank_0_cannot_start(tmp_path, few_images):
+def test_mpirun_where_rank_0_cannot_start(mpirun, tmp_path, few_images):
     """Each rank says what is wrong, and none waits long."""
     (tmp_path / "run").write_text("a file", encoding="utf-8")
-    outcome = mpirun("-n", 2, MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}",
-                     "--init_timeout=2", check=None, timeout=30)
+    outcome = run(*mpirun[1:], "-n", 2, MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}",
+                  "--init_timeout=2", program=mpirun[0], check=None, timeout=30)
     assert outcome.code != 0
     assert "cannot create the run directory" in outcome.stderr + outcome.stdout
 
 
-def test_mpirun_with_rank_0_on_another_host(two_hosts, few_images, run_dir, weights, tmp_path):
+def test_mpirun_with_rank_0_on_another_host(two_hosts, mpirun, few_images, run_dir, weights, tmp_path):
     """Nobody gives rank 0's address, which is not on the host where mpirun was called. The hosts share a file
     system."""
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
     local, remote = two_hosts.addresses
     flags = (MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={run_dir}")
-    run(*two_hosts.at(0)[1:], "mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent",
+    run(*two_hosts.at(0)[1:], *mpirun, "--mca", "plm_rsh_agent",
         f"{two_hosts.ssh(tmp_path / 'ssh')} -o StrictHostKeyChecking=accept-new", "--mca", "oob_tcp_if_include", "cable", "-x", "OMP_NUM_THREADS",
         "-n", 1, "--host", remote, *flags, ":", "-n", 1, "--host", local, *flags, program=two_hosts.at(0)[0])
     assert_same_run(run_dir, weights)
@@ -118,12 +104,9 @@ def test_two_pods(few_images, run_dir, weights):
 
 
 @pytest.mark.fault(7, "torchrun's agent is killed", "its ranks end")
-def test_ranks_end_with_torchruns_agent(few_images, run_dir):
-    pytest.importorskip("torch", reason="torchrun comes with torch")
-    if not TORCHRUN.exists():
-        pytest.skip(f"{TORCHRUN} is not installed")
+def test_ranks_end_with_torchruns_agent(torchrun, few_images, run_dir):
     with Background("--no-python", "--nproc-per-node", "2", "--master-port", free_port(), MAIN, *TINY, "--epochs=1000",
-                    f"--data_dir={few_images}", f"--run_dir={run_dir}", program=TORCHRUN, threads=None) as training:
+                    f"--data_dir={few_images}", f"--run_dir={run_dir}", program=torchrun, threads=None) as training:
         training.wait_for_line("step 1/")
         assert len(training.family()) == 3
         training.process.send_signal(signal.SIGKILL)

@@ -4,11 +4,9 @@ import os
 import shutil
 import signal
 
-import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
-from command import BENCH, DATA, TINY, Background, load_json, run, sha256, wait_until
+from command import DATA, TINY, Background, load_json, run, sha256, wait_until
 from text_data import TEXT, write_tokenizer
 
 
@@ -40,22 +38,12 @@ def export(source, target, *flags, check=0):
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_a_run_is_not_exported_onto_itself(trained):
-    folder = trained.parent
-    for output in ("r", "link/checkpoints", "r/model.safetensors"):  # data/outputs_test.cc has more names
-        said = refused("--mode=export", f"--input={trained}", f"--output={folder}/{output}")
-        assert "belongs to the run in" in said or "is read" in said
-
-
-@pytest.mark.usefixtures("unchanged")
-def test_predictions_replace_no_file_of_a_run(trained, few_images, tmp_path):
-    (tmp_path / "m.jsonl").symlink_to(trained / "metrics.jsonl")
-    predict = ("--mode=predict", f"--run_dir={trained}", f"--input={few_images / 'val' / 'red'}")
-    for output in (trained / "metrics.jsonl", trained.parent / "link" / "class_accuracy.csv", tmp_path / "m.jsonl"):
-        assert "belongs to the run in" in refused(*predict, f"--output={output}")
+def test_a_run_keeps_its_files(trained, few_images, tmp_path):
+    for mode in (("export", f"--input={trained}"), ("predict", f"--run_dir={trained}", f"--input={few_images / 'val' / 'red'}"),
+                 ("eval", f"--run_dir={trained}", f"--data_dir={few_images}")):
+        output = trained.parent / "link" / ("metrics.jsonl" if mode[0] == "predict" else "checkpoints")
+        assert "belongs to the run in" in refused(f"--mode={mode[0]}", *mode[1:], f"--output={output}")
     other = shutil.copytree(trained, tmp_path / "other")
-    assert "belongs to the run in" in refused("--mode=eval", f"--data_dir={few_images}", f"--run_dir={trained}",
-                                              f"--output={other}")
     shutil.rmtree(other / "checkpoints")  # still a run: its result.json is that of the training
     before = sha256(other / "result.json")
     run("--mode=eval", f"--data_dir={few_images}", f"--run_dir={other}")
@@ -106,63 +94,25 @@ def test_what_is_no_file_is_not_exported(trained, tmp_path):
         assert (tmp_path / folder / "config.json").exists()
 
 
-def test_images_and_tensors_are_not_replaced(trained, few_images, tmp_path):
-    shutil.copy(few_images / "val" / "red" / "000.jpg", tmp_path / "photo.jpg")
-    (tmp_path / "out.csv").symlink_to("photo.jpg")
-    os.link(tmp_path / "photo.jpg", tmp_path / "out.jsonl")
-    predict = ("--mode=predict", f"--run_dir={trained}")
-    for output in ("out.csv", "out.jsonl"):
-        assert "which is read" in refused(*predict, f"--input={tmp_path / 'photo.jpg'}", f"--output={tmp_path / output}")
-    tensors = tmp_path / "train.safetensors"
-    save_file({"images": np.zeros((2, 3, 32, 32), np.float32), "labels": np.arange(2)}, tensors)
-    assert "which is read" in refused(*predict, f"--input={tensors}", f"--output={tmp_path}/./{tensors.name}")
-    if BENCH.exists():
-        assert "which is read" in refused("loader", *TINY, f"--data_dir={tensors}", "--batch_size=1", "--steps=1",
-                                          f"--dump={tensors}", program=BENCH)
-    assert set(load_file(tensors)) == {"images", "labels"}
-
-
-def test_text_is_not_replaced_by_its_tokens(tmp_path):
-    tokenizer = write_tokenizer(tmp_path / "tokenizer")
-
-    def tokenize(source, output, *flags, **options):
-        return run("tokenize", *tokenizer, f"--input={tmp_path / source}", f"--output={tmp_path / output}", *flags,
-                   program=DATA, **options)
-
-    for name in ("t.bin", "t.idx", "t.bin.partial", "t.ids", "dict.txt"):
-        (tmp_path / name).write_text(TEXT, encoding="utf-8")
-        assert "which is read" in tokenize(name, "t", check=2).stderr
-        assert (tmp_path / name).read_text(encoding="utf-8") == TEXT
-        (tmp_path / name).rename(tmp_path / "text")
-    outcome = tokenize("text", "data/a\x1b[2Jb")
+def test_a_dictionary_stays_as_it_is(tmp_path):
+    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
+    tokenize = ("tokenize", *write_tokenizer(tmp_path / "tokenizer"), f"--input={tmp_path / 'text'}")
+    outcome = run(*tokenize, f"--output={tmp_path}/data/a\x1b[2Jb", program=DATA)
     assert "\x1b" not in outcome.stdout and "a\\x1b[2Jb: " in outcome.stdout, outcome
     (tmp_path / "data" / "dict.txt").rename(tmp_path / "data" / "d")
-    (tmp_path / "data" / "dict.txt").symlink_to("d")  # a dictionary in its place stays as it is
-    tokenize("text", "data/b", f"--dict={tmp_path / 'data' / 'dict.txt'}")
+    (tmp_path / "data" / "dict.txt").symlink_to("d")
+    run(*tokenize, f"--output={tmp_path / 'data' / 'b'}", f"--dict={tmp_path / 'data' / 'dict.txt'}", program=DATA)
     assert (tmp_path / "data" / "dict.txt").is_symlink()
 
 
-def test_data_are_not_replaced_by_their_pack_or_list(trained, own_images, tmp_path):
-    def data(*flags, check=2):
-        return run(*flags, program=DATA, check=check).stderr
-
-    pack = ("pack", f"--data_dir={own_images}", "--output_format=recordio")
-    for output in (own_images, f"{own_images}/../{own_images.name}/."):
-        assert "is read" in data(*pack, f"--output={output}")
-    assert "belongs to the run" in data(*pack, f"--output={trained}")
-    assert "files of another origin" in data(*pack, f"--output={own_images / 'train'}")
-    assert not list(own_images.rglob("*.rec")) and not list(own_images.rglob("pack.json*"))
+def test_no_run_lies_among_the_data(own_images):
     for run_dir in (own_images / "train", own_images / "train" / "new"):  # its folders would be classes
         assert "lies among the data" in refused(*TINY, f"--data_dir={own_images}", "--max_steps=1", f"--run_dir={run_dir}")
-    (tmp_path / "begun").mkdir()
-    (tmp_path / "begun" / "pack.json.partial.1").touch()  # another machine begins at the same time
-    data(*pack, f"--output={tmp_path / 'begun'}", check=0)
-    verify = ("verify", f"--data_dir={own_images}")
-    assert "belongs to the run" in data(*verify, f"--output={trained}")
-    save_file({"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.arange(2)}, tmp_path / "quarantine.jsonl")
-    assert "which is read" in data("verify", f"--data_dir={tmp_path / 'quarantine.jsonl'}", f"--output={tmp_path}",
-                                   "--data_format=safetensors")
-    assert set(load_file(tmp_path / "quarantine.jsonl")) == {"images", "labels"}
+
+
+def test_two_machines_may_begin_a_pack(few_images, tmp_path):
+    (tmp_path / "pack.json.partial.1").touch()
+    run("pack", f"--data_dir={few_images}", "--output_format=recordio", f"--output={tmp_path}", program=DATA)
 
 
 @pytest.mark.parametrize("program", ["predict", "pack"])

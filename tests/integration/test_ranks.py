@@ -1,15 +1,12 @@
 """Several ranks give the same numbers as one, whoever starts them."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
 from command import MAIN, TINY_RESNET, Background, free_port, load_json, losses, metrics, run, sha256
 
 GENTLE = (*TINY_RESNET, "--lr=0.0005", "--max_steps=3")
-TORCHRUN = Path(sys.executable).parent / "torchrun"
 
 
 def values(run_dir) -> list[float]:
@@ -63,12 +60,9 @@ def test_evaluation_counts_every_sample_once_whatever_the_ranks(images, two_rank
 # ---- Who starts them -------------------------------------------------------------------------------------------------
 
 
-def test_torchrun(few_images, two_ranks, run_dir):
-    pytest.importorskip("torch", reason="torchrun comes with torch")
-    if not TORCHRUN.exists():
-        pytest.skip(f"{TORCHRUN} is not installed")
+def test_torchrun(torchrun, few_images, two_ranks, run_dir):
     outcome = run("--no-python", "--nproc-per-node", "2", "--master-port", free_port(), MAIN, *GENTLE,
-                  f"--data_dir={few_images}", "--batch_size=8", f"--run_dir={run_dir}", program=TORCHRUN, threads=None)
+                  f"--data_dir={few_images}", "--batch_size=8", f"--run_dir={run_dir}", program=torchrun, threads=None)
     assert outcome.last_line.startswith("val_top1=")
     assert losses(run_dir) == losses(two_ranks)
     assert sha256(run_dir / "model.safetensors") == sha256(two_ranks / "model.safetensors")

@@ -5,13 +5,12 @@ import json
 import re
 import time
 
-import numpy as np
 import pytest
 
 from command import TINY, run
 from report_data import (COMMUNICATION, COMPUTE, DATA, Page, compare, draw, made_up_run, no_picture_stays_open,  # noqa: F401, fixtures
                          write_confusion)
-from reports import charts, classes, drawing, flags, scaling
+from reports import charts, classes, flags, scaling
 from reports.page import columns
 from reports.points import Points
 from reports.read import read_run, read_runs
@@ -241,21 +240,6 @@ def test_axes(tmp_path):
         decades.add([{"step": step, "epoch": step / 10, "loss": 10 ** (-step / 10)}])
     calm.train = decades
     assert charts.loss(compare(calm)).axes[0].get_yscale() == "log"
-
-
-def test_ten_colours_can_be_told_apart():
-    """By the distance in CIELAB (D65), where about 2 is the least that an eye sees."""
-    def lab(colour):
-        linear = [channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
-                  for channel in (int(colour[place:place + 2], 16) / 255 for place in (1, 3, 5))]
-        xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ linear / [0.9505, 1, 1.089]
-        f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
-        return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-    colours = [lab(drawing.colour(place)) for place in range(10)]
-    assert min(np.linalg.norm(one - other) for place, one in enumerate(colours) for other in colours[:place]) > 12
-    looks = [(drawing.colour(place), str(drawing.dashes(place))) for place in range(40)]
-    assert len(set(looks)) == 40
 
 
 # ---- Classes ---------------------------------------------------------------------------------------------------------

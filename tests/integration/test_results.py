@@ -139,7 +139,7 @@ def test_pictures_with_other_names_are_read_by_their_content(own_photos, tmp_pat
     (own_photos / "red" / "001.jpg").rename(tmp_path / "train" / "a.jpg")
     (tmp_path / "train.csv").write_text("file,label\na.jpg,red\n", encoding="utf-8")
     said = run(*FLAGS, "--data_format=imagefolder", f"--data_dir={tmp_path}", "--dry_run", check=3).stderr
-    assert "labels of images are not read from a table" in said
+    assert f"--labels={tmp_path / 'train.csv'}" in said
 
 
 def test_class_folders_without_splits_are_packed_as_train(photos, tmp_path):

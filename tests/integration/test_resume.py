@@ -11,6 +11,7 @@ import pytest
 
 from command import Background, TINY, change_state, load_json, losses, metrics, run, sha256, wait_until
 from conftest import picture
+from text_data import TEXT, write_roberta_tokenizer
 
 STEPS = 7  # 3 epochs of 2.5 steps; the ends of the epochs are at steps 3, 5 and (after the last) 8
 IS_LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
@@ -159,6 +160,41 @@ def test_metrics_are_cut_back_to_the_restored_step(undisturbed, few_images, run_
     run(*command)
     assert result_of(run_dir) == undisturbed()
     assert [point["epoch"] for point in metrics(run_dir, "epoch")] == [1, 2]
+
+
+def write_labelled_texts(task: str, folder: Path) -> None:
+    """Rows of every length, in one file each: tags of words, or lists of labels."""
+    write_roberta_tokenizer(folder)
+    words = TEXT.split()
+    for name in ("train", "val"):
+        rows = [words[3 * row:3 * row + 1 + row % 9] for row in range(90)]
+        if task == "token_classification":
+            blocks = ["\n".join(f"{word} {'B-X' if word == 'cat' else 'O'}" for word in row) for row in rows]
+            (folder / f"{name}.conll").write_text("\n\n".join(blocks), encoding="utf-8")
+        else:
+            lines = [json.dumps({"text": " ".join(row), "labels": sorted({"cat", "dog"} & set(row))}) for row in rows]
+            (folder / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+
+
+@pytest.mark.fault(1, "killed while it learns tags of words, or several labels a text", "the same bits")
+@pytest.mark.parametrize("task", ("token_classification", "text_multilabel"))
+def test_a_killed_run_of_labelled_texts_goes_on(tmp_path, run_dir, task):
+    write_labelled_texts(task, tmp_path)
+    flags = (f"--task={task}", "--model=roberta_tiny", f"--data_dir={tmp_path}", "--tokens_per_sample=32", "--batch_size=8",
+             "--max_steps=60", "--epochs=1000", "--optimizer=adamw", "--lr=0.002", "--dropout=0.1", "--log_interval=1",
+             "--save_every_steps=4", "--eval_every_steps=20")
+    run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
+    with Background(*flags, f"--run_dir={run_dir}") as training:
+        training.wait_for_line("step 30/")
+        training.process.kill()
+        training.wait()
+    done = max(int(path.name.removeprefix("step-")) for path in (run_dir / "checkpoints").glob("step-*"))
+    assert 0 < done < 60
+    outcome = run(*flags, f"--run_dir={run_dir}")
+    assert f"resuming from {run_dir}/checkpoints/step-{done:09}" in outcome.stderr
+    assert result_of(run_dir) == result_of(tmp_path / "undisturbed")
+    one, other = (load_json(folder / "result.json") for folder in (run_dir, tmp_path / "undisturbed"))
+    assert {key: one[key] for key in one if "f1" in key} == {key: other[key] for key in other if "f1" in key} != {}
 
 
 # ---- Damage ----------------------------------------------------------------------------------------------------------

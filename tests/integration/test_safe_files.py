@@ -1,6 +1,7 @@
 """scripts/safe_files.py: what the scripts print, read and write is held to the rules of the programs."""
 
 import argparse
+import gzip
 import os
 import shutil
 import sys
@@ -11,6 +12,7 @@ from command import ROOT, run
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
+import prepare_fashion  # noqa: E402
 import safe_files  # noqa: E402
 from safe_files import Failure, shown  # noqa: E402
 
@@ -121,6 +123,27 @@ def test_the_digits_replace_only_digits(tmp_path):
         assert f"{own} exists and was not made by this script" in outcome.stderr
         assert (own / "README.txt").read_text(encoding="utf-8") == "my photos"
         shutil.rmtree(own)
+
+
+def test_clothes_are_read_from_whole_files_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare_fashion, "SOURCE", tmp_path)
+    monkeypatch.setattr(prepare_fashion, "COUNTS", {"train": 1, "val": 1})
+    for stem in ("train", "t10k"):
+        for name, numbers, content in (("images-idx3", (10, 28, 28), bytes(784) * 9 + b"\x07" * 784), ("labels-idx1", (10,), bytes(range(10)))):
+            head = bytes([0, 0, 8, len(numbers)]) + b"".join(number.to_bytes(4, "big") for number in numbers)
+            (tmp_path / f"{stem}-{name}-ubyte.gz").write_bytes(gzip.compress(head + content))
+    pictures = prepare_fashion.read_fashion()
+    assert [(one.split, one.label) for one in (pictures[0], pictures[-1])] == [("train", "t-shirt"), ("val", "ankle_boot")]
+    assert len(pictures) == 20 and set(pictures[-1].pixels) == {7}
+    images = tmp_path / "t10k-images-idx3-ubyte.gz"
+    whole = images.read_bytes()
+    for damaged in (whole[:-9], gzip.compress(gzip.decompress(whole)[:-1]), b"no gzip"):
+        images.write_bytes(damaged)
+        with pytest.raises(Failure, match="t10k-images"):
+            prepare_fashion.read_fashion()
+    images.unlink()
+    with pytest.raises(Failure, match="there is no"):
+        prepare_fashion.read_fashion()
 
 
 @pytest.mark.parametrize("script, page", [("truth.py", "truth.md"), ("fault_matrix.py", "faults.md")])

@@ -10,17 +10,9 @@ import sys
 
 import pytest
 
-from command import MAIN, ROOT, TINY, Background, environment, load_json, wait_until
-
-pytest.importorskip("optuna", reason="scripts/setup.sh --tests installs it")
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import sweep as script  # noqa: E402
-from safe_files import Failure, exit_code  # noqa: E402
-from sweeps import machine  # noqa: E402
-from sweeps.machine import Share  # noqa: E402
-from sweeps.program import Command  # noqa: E402
-from sweeps.space import read_space  # noqa: E402
+from command import MAIN, ROOT, TINY, Background, environment, load_json, make_program, wait_until
+from sweep_parts import Command, Failure, Share, exit_code, read_space, script
+from sweeps import machine
 
 SWEEP = ROOT / "scripts" / "sweep.py"
 KINDS = {"lr": "NUMBER", "batch_size": "INT", "nesterov": "BOOL", "lr_schedule": "TEXT", "run_dir": "TEXT"}
@@ -177,9 +169,7 @@ printf '{"val_top1": %s}' "$top1" >"$run/result.json"
 def test_what_becomes_of_trials(sweep, tmp_path, monkeypatch):
     """Trials that are pruned, run out of memory, lose their process once, or find the disk full, which ends the sweep
     until there is space; a worker of an array, which takes one trial; nothing left to do."""
-    program = tmp_path / "dtrain_main"
-    program.write_text(PLAYED, encoding="utf-8")
-    program.chmod(0o755)
+    program = make_program(tmp_path / "dtrain_main", PLAYED)
     monkeypatch.setenv("DTRAIN", str(MAIN))
     folder = tmp_path / "sweep"
     space = space_file(tmp_path, "metric: val_top1\nflags:\n  momentum: [0.8, 0.3, 0.4, 0.7, 0.5, 0.1]\n")
@@ -242,15 +232,13 @@ def test_without_its_packages_it_says_so(tmp_path):
 
 def test_the_best_mean_over_seeds_wins(sweep, tmp_path, monkeypatch):
     """The best single value is of lr 2, whose other seed is bad; one seed of lr 3 diverges."""
-    program = tmp_path / "dtrain_main"
-    program.write_text("""#!/bin/sh
+    program = make_program(tmp_path / "dtrain_main", """#!/bin/sh
 for flag; do case $flag in --run_dir=*) run=${flag#*=};; --lr=*) lr=${flag#*=};; --seed=*) seed=${flag#*=};; esac; done
 case " $* " in *" --help "*|*" --dry_run "*|*" --print_config "*) exec "$DTRAIN" "$@" ;; esac
 mkdir -p "$run"
 case $lr,$seed in 1,*) top1=50.$seed;; 2,0) top1=60;; 3,0) top1=90;; 3,1) exit 6;; *) top1=10;; esac
 echo "{\\"val_top1\\": $top1}" > "$run/result.json"
-""", encoding="utf-8")
-    program.chmod(0o755)
+""")
     monkeypatch.setenv("DTRAIN", str(MAIN))
     space = space_file(tmp_path, "metric: val_top1\nflags:\n  lr: [2, 1, 3]\n  seed: [0, 1]\n")
     words = arguments(tmp_path / "a", space, "--average_over=seed", trials=100, command=[program, "--data_format=synthetic"])

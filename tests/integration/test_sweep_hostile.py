@@ -8,22 +8,12 @@ import time
 
 import pytest
 
-from command import ROOT
-
-pytest.importorskip("optuna", reason="scripts/setup.sh --tests installs it")
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import sweep as script  # noqa: E402
-from safe_files import exit_code, shown  # noqa: E402
-from sweeps import results  # noqa: E402
-from sweeps.machine import Share, quota  # noqa: E402
-from sweeps.points import Points  # noqa: E402
-from sweeps.program import Command  # noqa: E402
-from sweeps.space import read_space  # noqa: E402
-from sweeps.study import Study  # noqa: E402
-from sweeps.trial import settings  # noqa: E402
-
-SPACE = "{metric: val_top1, flags: {momentum: [0.25, 0.5, 0.75]}}"
+from command import ROOT, make_program
+from sweep_parts import SPACE, Command, Share, Study, exit_code, read_space, script, shown
+from sweeps import results
+from sweeps.machine import quota
+from sweeps.points import Points
+from sweeps.trial import settings
 
 
 def one_flag(values: str) -> str:
@@ -146,11 +136,10 @@ def test_files_of_trials_are_data_not_commands(tmp_path, capsys, monkeypatch):
     """Every file that a trial leaves is hostile. Each is tried with a trial that ends well and with one that runs out of
     memory."""
     monkeypatch.setattr(script, "POLL_SECONDS", 0.005)
-    program = tmp_path / "played"
-    program.write_text('#!/bin/bash\nfor word; do case $word in --run_dir=*) run=${word#*=} ;; --n=*) n=${word#*=} ;; esac; done\n'
-                       f'mkdir -p "$run"; for f in result.json error.json metrics.jsonl; do ln "{tmp_path}/$((n / 2))" "$run/$f"; done\n'
-                       f'head -c 2000 "{tmp_path}/$((n / 2))"; exit $((n % 2 * 7))\n', encoding="utf-8")
-    program.chmod(0o755)
+    program = make_program(tmp_path / "played",
+                           '#!/bin/bash\nfor word; do case $word in --run_dir=*) run=${word#*=} ;; --n=*) n=${word#*=} ;; esac; done\n'
+                           f'mkdir -p "$run"; for f in result.json error.json metrics.jsonl; do ln "{tmp_path}/$((n / 2))" "$run/$f"; done\n'
+                           f'head -c 2000 "{tmp_path}/$((n / 2))"; exit $((n % 2 * 7))\n')
     for number, content in enumerate(CORPUS):
         (tmp_path / str(number)).write_bytes(content)
     text = f"{{metric: val_top1, flags: {{n: [{', '.join(map(str, range(2 * len(CORPUS))))}]}}}}"
@@ -196,11 +185,9 @@ class Run:
     def finish(self, exit_code): print(self.summary, exit_code)
 def init(): return Run()
 """, encoding="utf-8")
-    program = tmp_path / "played"
-    program.write_text('#!/bin/bash\nrun=${1#*=}; mkdir -p "$run"; printf \'{"kind":"train","step":1,"loss":2}\\n\\xff\\n[]\\n'
-                       '{"kind":"val","step":1,"loss":3,"x":null}\\n{"ki\' >"$run/metrics.jsonl"; echo \'{"val_loss":3,"a":{}}\' >"$run/result.json"\n',
-                       encoding="utf-8")
-    program.chmod(0o755)
+    program = make_program(tmp_path / "played",
+                           '#!/bin/bash\nrun=${1#*=}; mkdir -p "$run"; printf \'{"kind":"train","step":1,"loss":2}\\n\\xff\\n[]\\n'
+                           '{"kind":"val","step":1,"loss":3,"x":null}\\n{"ki\' >"$run/metrics.jsonl"; echo \'{"val_loss":3,"a":{}}\' >"$run/result.json"\n')
     done = subprocess.run([sys.executable, ROOT / "scripts" / "sweeps" / "examples" / "wandb_trial.py", program], cwd=tmp_path, check=True,
                           env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["{'step': 1, 'loss': 2}", "{'step': 1, 'val_loss': 3}", "{'val_loss': 3} 0"]

@@ -5,24 +5,12 @@ import fcntl
 import os
 import shutil
 import sqlite3
-import sys
 
 import pytest
 
-from command import ROOT
-
-pytest.importorskip("optuna", reason="scripts/setup.sh --tests installs it")
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import sweep as script  # noqa: E402
-from safe_files import Failure, exit_code  # noqa: E402
-from sweeps.journal import Journal, locked  # noqa: E402
-from sweeps.machine import Share  # noqa: E402
-from sweeps.program import Command  # noqa: E402
-from sweeps.space import read_space  # noqa: E402
-from sweeps.study import Study  # noqa: E402
-
-SPACE = "{metric: val_top1, flags: {momentum: [0.25, 0.5, 0.75]}}"
+from command import make_program
+from sweep_parts import SPACE, Command, Failure, Share, Study, exit_code, read_space, script
+from sweeps.journal import Journal, locked
 
 # A training that takes no time; --momentum is its result.
 PLAYED = r"""#!/bin/bash
@@ -34,10 +22,7 @@ printf '{"val_top1": %s}' "$top1" >"$run/result.json"
 
 @pytest.fixture
 def played(tmp_path):
-    program = tmp_path / "played"
-    program.write_text(PLAYED, encoding="utf-8")
-    program.chmod(0o755)
-    return program
+    return make_program(tmp_path / "played", PLAYED)
 
 
 def go_on(folder, program, space_text=SPACE, sampler="grid", trials=3) -> dict:

@@ -2,8 +2,6 @@
 the decoders, and a run that it does slow down says so."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,20 +10,14 @@ from PIL import Image
 
 from command import BENCH, TINY, metrics, run
 
-SOURCE = Path(__file__).with_name("slow_files.c")
 WARNING = "training waits for data"
 
 
-@pytest.fixture(scope="module")
-def preload(tmp_path_factory) -> Path:
-    library = tmp_path_factory.mktemp("preload") / "slow_files.so"
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True)
-    return library
-
-
-def slow(preload: Path, data: Path, milliseconds: int, per_second: int) -> dict:
-    return {"LD_PRELOAD": str(preload), "SLOW_FILES_BELOW": f"{data}/train/",
-            "SLOW_FILES_MILLISECONDS": str(milliseconds), "SLOW_FILES_PER_SECOND": str(per_second)}
+@pytest.fixture
+def slow(bad_disk):
+    """Returns a function from the data, a delay and a rate to an environment."""
+    return lambda data, milliseconds, per_second: bad_disk(f"{data}/train/", BAD_CALLS="open", BAD_MILLISECONDS=milliseconds,
+                                                           BAD_PER_SECOND=per_second)
 
 
 def share_of_waiting(run_dir: Path) -> float:
@@ -34,19 +26,19 @@ def share_of_waiting(run_dir: Path) -> float:
     return sum(point["data_seconds"] for point in points) / sum(point["step_seconds"] for point in points)
 
 
-def test_waiting_for_storage_is_measured_and_named(few_images, preload, run_dir):
+def test_waiting_for_storage_is_measured_and_named(few_images, slow, run_dir):
     # The warning comes with the second line, and judges by what all batches before it were waited for.
     outcome = run(*TINY, f"--data_dir={few_images}", "--epochs=2", "--log_interval=6", f"--run_dir={run_dir}",
-                  env=slow(preload, few_images, 100, 12))
+                  env=slow(few_images, 100, 12))
     assert outcome.stderr.count(WARNING) == 1, outcome
     warning = next(line for line in outcome.stderr.splitlines() if WARNING in line)
     assert "storage is slower than decoding" in warning and "--cache=ram" in warning
     assert share_of_waiting(run_dir) > 0.1  # half on a free machine; training is slower, too, if other programs use it
 
 
-def test_storage_that_is_fast_enough_is_not_mentioned(few_images, preload, run_dir):
+def test_storage_that_is_fast_enough_is_not_mentioned(few_images, slow, run_dir):
     outcome = run(*TINY, f"--data_dir={few_images}", "--epochs=6", "--prefetch_batches=8", "--log_interval=5",
-                  f"--run_dir={run_dir}", env=slow(preload, few_images, 20, 1000))
+                  f"--run_dir={run_dir}", env=slow(few_images, 20, 1000))
     assert WARNING not in outcome.stderr
     assert share_of_waiting(run_dir) < 0.2
 
@@ -67,7 +59,7 @@ def photos(tmp_path_factory) -> Path:
     return folder
 
 
-def test_slow_storage_does_not_slow_the_decoders(photos, preload):
+def test_slow_storage_does_not_slow_the_decoders(photos, slow):
     """One decoding thread has enough work for some hundred images a second, while the storage could serve a thousand.
     The test compares how busy the thread keeps its core, which says more than images per second on a machine with other
     work."""
@@ -80,7 +72,7 @@ def test_slow_storage_does_not_slow_the_decoders(photos, preload):
 
     rounds = []
     for _ in range(6):  # rounds take turns; the machine's other work may spoil some
-        rounds.append((measured(), measured(**slow(preload, photos, 20, 1000))))
+        rounds.append((measured(), measured(**slow(photos, 20, 1000))))
         fast, slowed = map(max, zip(*rounds))
         print(f"\nmeasured: core {fast[0]:.0%} busy, {fast[1]:.0f} images/s; slow storage: {slowed[0]:.0%}, {slowed[1]:.0f}")
         if len(rounds) >= 2 and slowed[0] > 0.8 * fast[0]:

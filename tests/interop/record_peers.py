@@ -3,6 +3,8 @@ own, because TensorFlow and PyTorch clash in one process.
 
     record_peers.py tfrecord|recordio|webdataset FILE…   →   [[label, sha256 of the image], …]
     record_peers.py write-tfrecord|write-recordio|write-webdataset FILE IMAGE LABEL [IMAGE LABEL …]
+
+A label is JSON. tfrecord-lists and webdataset-lists have a list for each, of whole numbers or of floats.
 """
 
 import hashlib
@@ -46,6 +48,17 @@ def read_tfrecord(paths):
         yield int(example["image/class/label"]), example["image/encoded"].numpy()
 
 
+def read_tfrecord_lists(paths):
+    import tensorflow as tf
+
+    for record in tf.data.TFRecordDataset(paths):
+        is_float = len(tf.train.Example.FromString(record.numpy()).features.feature["image/class/label"].float_list.value) > 0
+        features = {"image/encoded": tf.io.FixedLenFeature([], tf.string),
+                    "image/class/label": tf.io.VarLenFeature(tf.float32 if is_float else tf.int64)}
+        example = tf.io.parse_single_example(record, features)
+        yield example["image/class/label"].values.numpy().tolist(), example["image/encoded"].numpy()
+
+
 def read_recordio(paths):
     recordio = mxnet_recordio()
     for path in paths:
@@ -62,13 +75,26 @@ def read_webdataset(paths):
         yield int(sample["cls"]), sample["jpg"]
 
 
+def read_webdataset_lists(paths):
+    import webdataset
+
+    for sample in webdataset.WebDataset(paths, shardshuffle=False, empty_check=False):
+        yield json.loads(sample["json"])["label"], sample["jpg"]
+
+
 def write_tfrecord(path, samples):
     import tensorflow as tf
+
+    def label_of(label):
+        values = label if isinstance(label, list) else [label]
+        if any(isinstance(value, float) for value in values):
+            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
     with tf.io.TFRecordWriter(path) as writer:
         for label, image in samples:
             features = {
-                "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+                "image/class/label": label_of(label),
                 "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),
                 "image/object/bbox/xmin": tf.train.Feature(float_list=tf.train.FloatList(value=[0.5, 0.25])),
             }
@@ -89,17 +115,20 @@ def write_recordio(path, samples):
 def write_webdataset(path, samples):
     import webdataset
 
+    def label_of(label):
+        return {"json": {"label": label}} if isinstance(label, list) else {"cls": label}
+
     with webdataset.TarWriter(path) as writer:
         for number, (label, image) in enumerate(samples):
-            writer.write({"__key__": f"folder/{number:04}" + "x" * 100, "jpg": image, "cls": label})
+            writer.write({"__key__": f"folder/{number:04}" + "x" * 100, "jpg": image, **label_of(label)})
 
 
 if __name__ == "__main__":
     what, *rest = sys.argv[1:]
     if what.startswith("write-"):
         path, *pairs = rest
-        samples = [(int(label), Path(image).read_bytes()) for image, label in zip(pairs[::2], pairs[1::2])]
+        samples = [(json.loads(label), Path(image).read_bytes()) for image, label in zip(pairs[::2], pairs[1::2])]
         globals()[what.replace("-", "_")](path, samples)
     else:
-        found = globals()["read_" + what](rest)
+        found = globals()["read_" + what.replace("-", "_")](rest)
         print(json.dumps([[label, hashlib.sha256(image).hexdigest()] for label, image in found]))

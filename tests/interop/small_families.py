@@ -1,7 +1,7 @@
 """Tiny models of transformers of each family of text beside RoBERTa: a family is a row."""
 
 from beside_torch import torch
-from small_roberta import LENGTH, WORDS, transformers
+from small_roberta import LENGTH, WORDS, stirred, transformers
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -27,12 +27,9 @@ def class_of(family: str, head: str):
 def new_model(family: str, head: str = "ForMaskedLM", **more):
     """Makes a tiny model without dropout, whose biases and norms differ from initial ones."""
     classes, fields = FAMILIES[family]
-    config = getattr(transformers, f"{classes}Config")(vocab_size=WORDS, **fields | more)
+    config = getattr(transformers, f"{classes}Config")(**{"vocab_size": WORDS} | fields | more)
     torch.manual_seed(0)
-    model = class_of(family, head)(config)
-    for parameter in model.parameters():
-        parameter.data += 0.1 * torch.randn_like(parameter)
-    return model.eval()
+    return stirred(class_of(family, head)(config)).eval()
 
 
 def new_rows(family: str, count: int = 16) -> dict:

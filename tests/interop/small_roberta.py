@@ -7,20 +7,40 @@ from beside_torch import torch
 transformers = pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
 
 WORDS = 60
+BPE_SIZE = 300  # tokens of new_tokenizer()
 LENGTH = 16
 
 
-def new_model(seed: int = 0):
-    """Makes a tiny model without dropout, whose biases and norms differ from initial ones."""
-    config = transformers.RobertaConfig(
-        vocab_size=WORDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
-        max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0)
-    torch.manual_seed(seed)
-    model = transformers.RobertaForMaskedLM(config)
+def new_config(length: int = LENGTH, vocab_size: int = BPE_SIZE, labels: list = (), **more):
+    """Makes the configuration of a tiny model without dropout; with `labels`, of a classifier."""
+    if labels:
+        more |= {"id2label": dict(enumerate(labels)), "label2id": {name: label for label, name in enumerate(labels)}}
+    return transformers.RobertaConfig(
+        vocab_size=vocab_size, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+        max_position_embeddings=length + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0, **more)
+
+
+def stirred(model):
+    """Returns the model, whose biases and norms then differ from initial ones."""
     for parameter in model.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)
     return model
+
+
+def new_model(seed: int = 0):
+    torch.manual_seed(seed)
+    return stirred(transformers.RobertaForMaskedLM(new_config(vocab_size=WORDS)))
+
+
+def new_tokenizer(folder, words: list):
+    """Writes the files of a byte-level BPE that knows some words into `folder`/bpe, and returns their names."""
+    tokenizers = pytest.importorskip("tokenizers")
+    trained = tokenizers.ByteLevelBPETokenizer()
+    trained.train_from_iterator([" ".join(words)] * 5, vocab_size=BPE_SIZE,
+                                special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    (folder / "bpe").mkdir()
+    return trained.save_model(str(folder / "bpe"))
 
 
 def loaded(folder):

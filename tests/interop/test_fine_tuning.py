@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from beside_torch import FACTOR, predict, torch
-from small_roberta import transformers
+from small_roberta import new_config, new_tokenizer, stirred, transformers
 import torchvision
 from safetensors.torch import load_file
 from torch.nn import functional as F
@@ -20,7 +20,6 @@ from truth import record, worst_difference, worst_ratio
 
 scipy_stats = pytest.importorskip("scipy.stats")
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
-tokenizers = pytest.importorskip("tokenizers")
 
 LENGTH = 24
 ROWS = 37
@@ -50,17 +49,9 @@ def write_tsv(path, rows: list[dict], columns: list[str]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def new_config(**more):
-    return transformers.RobertaConfig(
-        vocab_size=300, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
-        max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0, **more)
-
-
 def save(model, folder, tokenizer, inputs=None):
     """Saves a model whose biases and norms differ from initial ones, and which does not give all inputs the same class."""
-    for parameter in model.parameters():
-        parameter.data += 0.1 * torch.randn_like(parameter)
+    stirred(model)
     if inputs is not None:
         model.classifier.out_proj.bias.data -= logits_of(model, inputs).mean(0)
     model.save_pretrained(folder)
@@ -72,19 +63,13 @@ class Work:
     """The folders and rows of these tests."""
 
     def __init__(self, folder):
-        trained = tokenizers.ByteLevelBPETokenizer()
-        trained.train_from_iterator([" ".join(WORDS)] * 5, vocab_size=300,
-                                    special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
-        (folder / "bpe").mkdir()
-        trained.save_model(str(folder / "bpe"))
-        self.tokenizer = transformers.RobertaTokenizerFast(str(folder / "bpe/vocab.json"), str(folder / "bpe/merges.txt"))
+        self.tokenizer = transformers.RobertaTokenizerFast(*new_tokenizer(folder, WORDS))
         torch.manual_seed(0)
         self.rows = table(ROWS, 1)
-        self.pretrained = save(transformers.RobertaForMaskedLM(new_config()), folder / "pretrained", self.tokenizer)
-        names = {"id2label": dict(enumerate(LABELS)), "label2id": {name: label for label, name in enumerate(LABELS)}}
-        model = transformers.RobertaForSequenceClassification(new_config(**names))
+        self.pretrained = save(transformers.RobertaForMaskedLM(new_config(LENGTH)), folder / "pretrained", self.tokenizer)
+        model = transformers.RobertaForSequenceClassification(new_config(LENGTH, labels=LABELS))
         self.classifier = save(model, folder / "classifier", self.tokenizer, self.inputs())
-        model = transformers.RobertaForSequenceClassification(new_config(num_labels=1, problem_type="regression"))
+        model = transformers.RobertaForSequenceClassification(new_config(LENGTH, num_labels=1, problem_type="regression"))
         self.regression = save(model, folder / "regression", self.tokenizer, self.inputs())
         self.classes, self.scores = folder / "classes", folder / "scores"
         for name in ("train.tsv", "dev.tsv"):
@@ -242,7 +227,7 @@ def test_both_sets_of_mnli(work, tmp_path):
 def test_labels_without_names_are_numbers(work, tmp_path):
     """Of the three labels of such weights, one does not occur in the data."""
     torch.manual_seed(1)
-    folder = save(transformers.RobertaForSequenceClassification(new_config(num_labels=3)), tmp_path / "unnamed", work.tokenizer,
+    folder = save(transformers.RobertaForSequenceClassification(new_config(LENGTH, num_labels=3)), tmp_path / "unnamed", work.tokenizer,
                   work.inputs())
     rows = [row | {"label": LABELS.index(row["label"])} for row in work.rows if row["label"] != "no"]
     write_tsv(tmp_path / "data" / "val.tsv", rows, ["sentence1", "sentence2", "label"])

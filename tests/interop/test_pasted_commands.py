@@ -15,7 +15,7 @@ import timm.loss
 import timm.optim
 import timm.scheduler
 import torchvision
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from command import ROOT, metrics, run
@@ -75,6 +75,48 @@ def test_timm(data, samples, resnet18, run_dir, opt, rate, decay, flags):
         return original(model, optimizer, scheduler.step, timm.loss.LabelSmoothingCrossEntropy(0.1), samples, memory_format)
 
     compare(found, in_both_ways(trained), f"timm's {opt} from a pasted command", f"timm {timm.__version__}", least=1e-3)
+
+
+@pytest.fixture(scope="module")
+def efficientnet(module_dir):
+    """A file of weights without dropout, whose residual branches contribute little."""
+    torch.manual_seed(0)
+    model = timm.create_model("efficientnet_b0", num_classes=CLASSES)
+    for name, module in model.named_modules():
+        if name.endswith((".bn3", "blocks.0.0.bn2")):
+            module.weight.data *= 0.05
+    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, module_dir / "efficientnet_b0.safetensors")
+    return module_dir / "efficientnet_b0.safetensors"
+
+
+# "EfficientNet-B0 with RandAugment" of timm's page, but for its size and what is drawn: dropout, augmentation, half precision.
+OF_ITS_PAGE = ("--sched step --epochs 450 --decay-epochs 2.4 --decay-rate .97 --opt rmsproptf --opt-eps .001 -j 8 --warmup-lr 1e-6 "
+               "--weight-decay 1e-5 --drop 0.0 --drop-path 0.0 --model-ema --model-ema-decay 0.9999 --remode pixel").split()
+
+
+def test_timms_page(data, samples, efficientnet, run_dir):
+    command = ["--data-dir", data, "--model", "efficientnet_b0", "-b", BATCH, *OF_ITS_PAGE, "--lr", "1e-4", "--no-aug"]
+    found = pasted(*command, weights=efficientnet, run_dir=run_dir)
+
+    def schedule_of(optimizer):
+        return timm.scheduler.create_scheduler_v2(optimizer, sched="step", num_epochs=450, decay_epochs=2.4, decay_rate=0.97,
+                                                  warmup_epochs=5, warmup_lr=1e-6)[0]
+
+    def trained(memory_format):
+        model = timm.create_model("efficientnet_b0", num_classes=CLASSES)
+        model.load_state_dict(load_file(efficientnet))
+        optimizer = timm.optim.create_optimizer_v2(model, opt="rmsproptf", lr=1e-4, weight_decay=1e-5, momentum=0.9, eps=0.001)
+        return original(model, optimizer, schedule_of(optimizer).step, timm.loss.LabelSmoothingCrossEntropy(0.1), samples, memory_format)
+
+    compare(found, in_both_ways(trained), "timm's page, EfficientNet-B0", f"timm {timm.__version__}", least=1e-3)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-4)
+    scheduler, of_epoch = schedule_of(optimizer), []
+    for epoch in range(450):
+        scheduler.step(epoch)
+        of_epoch.append(optimizer.param_groups[0]["lr"])
+    plan = json.loads(run(*command, "--dry_run", "--log_format=json").last_line)["learning_rates"]
+    assert [rate for _, rate in plan] == pytest.approx([of_epoch[step // STEPS_OF_EPOCH] for step, _ in plan], rel=1e-9)
+    assert len(plan) > 100
 
 
 @pytest.mark.parametrize("flags", [(), ("--model-ema-warmup",)], ids=["at once", "with its warmup"])
@@ -148,7 +190,9 @@ SCRIPTS = ROOT / ".venv" / "torchvision_scripts"
 OF_TORCHVISION = {
     "sgd": "--opt sgd_nesterov --lr 5e-4 --wd 0.05 --norm-weight-decay 0 --bias-weight-decay 0 --label-smoothing 0.1 "
            "--lr-scheduler cosineannealinglr --lr-warmup-epochs 2 --lr-warmup-method linear --lr-min 1e-5 --clip-grad-norm 1",
-    "adamw": "--opt adamw --lr 5e-5 --wd 0.1 --lr-step-size 1 --lr-gamma 0.5"}
+    "adamw": "--opt adamw --lr 5e-5 --wd 0.1 --lr-step-size 1 --lr-gamma 0.5",
+    "IMAGENET1K_V2": "--lr=5e-4 --lr-scheduler=cosineannealinglr --lr-warmup-epochs=5 --lr-warmup-method=linear --weight-decay=0.00002 "
+                     "--norm-weight-decay=0.0 --label-smoothing=0.1 --model-ema"}
 
 
 @pytest.mark.skipif(not (SCRIPTS / "train.py").exists(), reason="scripts/setup.sh --tests gets torchvision's train.py")
@@ -304,6 +348,7 @@ OTHERS = {
        [("step", ""), ("linear", "--lr-schedule linear"), ("cosine", "--lr-schedule cosine --end-lr 4e-3")]},
     "AWS' schedule poly": ("--data_dir={data} --num_epochs 90 --lr 0.4 --warmup_epochs 5", of_aws("poly")),
     "AWS' schedule steps": ("--data_dir={data} --num_epochs 90 --lr_decay_mode steps --lr 0.4 --warmup_epochs 5", of_aws("steps")),
+    "the schedule of PyTorch's examples/imagenet": ("-a resnet18 {data}", lambda step: 0.1 * 0.1 ** (step // STEPS_OF_EPOCH // 30)),
     "Horovod's schedule": ("--data_dir={data} --base-lr 0.1 --rank=0 --world_size=4 --master_addr=localhost --master_port=29500", of_horovod),
     "fairseq's schedule polynomial_decay": ("{data} --warmup-updates 100 --lr 0.4 --end-learning-rate 0.01 --lr-scheduler polynomial_decay "
                                             "--total-num-update 600 --optimizer sgd", of_fairseq("poly")),

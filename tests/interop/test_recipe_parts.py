@@ -18,7 +18,8 @@ import torchvision
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from fairseq_adam import FairseqAdam
+from small_roberta import transformers
+from optimizer_formulas import FairseqAdam, StableAdamW
 
 from command import final_numbers, metrics, run
 from gentle_training import BATCH, CLASSES, data, resnet18, samples  # noqa: F401
@@ -71,6 +72,8 @@ OPTIMIZERS = {
     "sgd": (["--lr=0.0005", "--nesterov"], 0.1,
             lambda g: torch.optim.SGD(g, lr=0.0005, momentum=0.9, nesterov=True)),
     "fairseq_adam": (["--lr=1e-4", "--adam_eps=1"], 0.1, lambda g: FairseqAdam(g, lr=1e-4, eps=1)),
+    "stable_adamw": (["--lr=1e-5", "--adam_eps=1e-3", "--adam_betas=0.8,0.9"], 0.1,
+                     lambda g: StableAdamW(g, lr=1e-5, eps=1e-3, betas=(0.8, 0.9))),
     "lars": (["--lr=0.001", "--lars_trust=0.2", "--nesterov"], 0.01,
              lambda g: timm.optim.Lars(g, lr=0.001, momentum=0.9, nesterov=True, trust_coeff=0.2)),
     "larc": (["--optimizer=lars", "--lars_clip", "--lr=0.004", "--lars_trust=0.001"], 0.01,
@@ -79,6 +82,8 @@ OPTIMIZERS = {
              lambda g: timm.optim.Lamb(g, lr=1e-4, eps=1e-3, betas=(0.8, 0.99), max_grad_norm=1.0)),
     "rmsprop_tf": (["--lr=0.0005", "--rmsprop_eps=0.01", "--rmsprop_alpha=0.8"], 0.1,
                    lambda g: timm.optim.RMSpropTF(g, lr=0.0005, alpha=0.8, eps=0.01, momentum=0.9)),
+    "rmsprop": (["--lr=0.0005", "--rmsprop_eps=1", "--rmsprop_alpha=0.8"], 0.1,
+                lambda g: torch.optim.RMSprop(g, lr=0.0005, alpha=0.8, eps=1, momentum=0.9)),
 }
 
 
@@ -88,7 +93,9 @@ def test_eight_steps_are_the_reference_s(data, samples, resnet18, run_dir, name)
 
     def trained(memory_format):
         model = loaded(resnet18)
-        losses = torch_losses(model, make(groups(model, decay)), samples, memory_format=memory_format)
+        optimizer = make(groups(model, decay))
+        losses = torch_losses(model, optimizer, samples, memory_format=memory_format)
+        assert getattr(optimizer, "lowered", 1) > 0
         return losses, {name: parameter.detach() for name, parameter in model.named_parameters()}
 
     (expected, parameters), (other_losses, other_parameters) = in_both_ways(trained)
@@ -102,8 +109,8 @@ def test_eight_steps_are_the_reference_s(data, samples, resnet18, run_dir, name)
     assert max(apart.values()) < allowed, max(apart, key=apart.get)
     assert max((tensor - before[key]).abs().max().item() for key, tensor in parameters.items()) > 10 * allowed
     reference = f"timm {timm.__version__}" if name in ("lars", "larc", "lamb", "rmsprop_tf") else f"PyTorch {torch.__version__}"
-    if name == "fairseq_adam":
-        reference = "fairseq 0.12.2's formulas"
+    formulas = {"fairseq_adam": "fairseq 0.12.2's formulas", "stable_adamw": "torch-optimi 0.3.3's formulas"}
+    reference = formulas.get(name, reference)
     record("Optimizers", f"{name}, eight steps of resnet18: loss", reference, "1e-4 of the loss", worst_ratio(losses, expected))
     record("Optimizers", f"{name}, eight steps of resnet18: weights", reference, f"{FACTOR} times its own spread", max(apart.values()))
 
@@ -208,6 +215,18 @@ def tensorflow_rates(alpha: float, beta: float, periods: float) -> list[float]:
     return rates
 
 
+def wsd_rates(decay: int, form: str) -> list[float]:
+    """transformers' get_wsd_schedule, whose warmup and decay have the same lowest rate."""
+    chosen = optimizer()
+    scheduler = transformers.get_wsd_schedule(chosen, WARMUP, decay, num_training_steps=TOTAL, decay_type=form, min_lr_ratio=0.01)
+    rates = []
+    for _ in range(TOTAL):
+        rates.append(chosen.param_groups[0]["lr"])
+        chosen.step()
+        scheduler.step()
+    return rates
+
+
 LATER = TOTAL - WARMUP
 TORCH = torch.optim.lr_scheduler
 SCHEDULES = {
@@ -225,6 +244,11 @@ SCHEDULES = {
     "TensorFlow linear_cosine with waves": (
         ["--lr_schedule=linear_cosine", "--cosine_periods=2.3", "--cosine_alpha=0.2", "--cosine_beta=0.01"],
         lambda: tensorflow_rates(0.2, 0.01, 2.3)),
+    "transformers wsd": (["--lr_schedule=wsd", "--wsd_decay=20", "--end_lr=0.004"], lambda: wsd_rates(20, "1-sqrt")),
+    "transformers wsd, linear": (["--lr_schedule=wsd", "--wsd_decay=0.25", "--wsd_form=linear", "--end_lr=0.004"],
+                                 lambda: wsd_rates(15, "linear")),
+    "transformers wsd, cosine": (["--lr_schedule=wsd", "--wsd_decay=1e9", "--wsd_form=cosine", "--end_lr=0.004"],
+                                 lambda: wsd_rates(LATER, "cosine")),
     "timm cosine": (["--lr_schedule=cosine", "--end_lr=0.001", "--schedule_through_warmup"],
                     lambda: timm_rates(lambda o, **more: timm.scheduler.CosineLRScheduler(
                         o, t_initial=TOTAL, lr_min=0.001, **more))),
@@ -249,7 +273,7 @@ def test_rates_are_the_reference_s(sixty, name):
     assert found == pytest.approx(expected, rel=1e-6)
     assert len(set(np.round(found, 12))) > WARMUP + 2
     references = {"timm": f"timm {timm.__version__}'s schedulers", "torch": f"torch {torch.__version__}'s schedulers",
-                  "TensorFlow": "TensorFlow's formula"}
+                  "TensorFlow": "TensorFlow's formula", "transformers": f"transformers {transformers.__version__}'s schedule"}
     record("Schedules", f"{name}, with warmup", references[name.split()[0]], "1e-6 of the learning rate",
            worst_ratio(found, expected))
 

@@ -32,6 +32,12 @@ def peer(*arguments):
     return json.loads(done.stdout) if done.stdout else None
 
 
+def lists_of(name):
+    """The label of each image: several classes, or none, and two numbers."""
+    several = [[first + FIRST_LABEL[name] for first in row] for row in ([0, 2], [1], [], [0, 1, 2])]
+    return {"image_multilabel": several, "image_regression": [[0.5, -3.0], [1e-3, 7.25], [0.1, 0.0], [2.0, 5.0]]}
+
+
 def inspected(*flags):
     return [json.loads(line) for line in run("inspect", *flags, program=DATA).lines]
 
@@ -61,3 +67,27 @@ def test_what_peers_write_is_read(images, tmp_path, name):
     assert [line["label"] for line in found] == labels
     assert [line["sha256"] for line in found] == [sha256(path) for path in sources]
     record("Files", f"{name}, read here", f"{MODULES[name]} wrote it", "the same labels and bytes", 0)
+
+
+@each_format
+@pytest.mark.parametrize("task", ["image_multilabel", "image_regression"])
+def test_labels_that_are_lists(images, tmp_path, name, task):
+    """What the format's own program writes is read here, and what is packed of it is read there."""
+    if name == "recordio":
+        pytest.skip("has one class for each image")
+    sources, labels = sorted((images / "train").glob("*/*.jpg"))[::40], lists_of(name)[task]
+    (tmp_path / "theirs").mkdir()
+    path = tmp_path / "theirs" / {"tfrecord": "train.tfrecord", "webdataset": "train.tar"}[name]
+    peer(f"write-{name}", path, *(text for pair in zip(sources, map(json.dumps, labels)) for text in pair))
+    found = inspected(f"--data_dir={path.parent}", f"--task={task}", f"--data_format={name}")
+    first = FIRST_LABEL[name]
+    held = [[float(number + first in row) for number in range(3)] for row in labels]
+    expected = held if task == "image_multilabel" else np.float32(labels).tolist()
+    assert [line["targets"] for line in found] == expected
+    assert [line["sha256"] for line in found] == [sha256(source) for source in sources]
+    run("pack", f"--data_dir={path.parent}", f"--data_format={name}", f"--task={task}", f"--output={tmp_path / 'ours'}",
+        f"--output_format={name}", program=DATA)
+    again = peer(f"{name}-lists", *sorted((tmp_path / "ours").glob(SHARDS[name])))
+    assert again == [[np.float32(label).tolist() if task == "image_regression" else label, sha256(source)]
+                     for label, source in zip(labels, sources)]
+    record("Files", f"{name}, {task}", f"{MODULES[name]} writes and reads it", "the same labels and bytes", 0)

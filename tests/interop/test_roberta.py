@@ -7,7 +7,7 @@ import math
 import pytest
 
 from beside_torch import assert_moved_alike, assert_same_steps, predict, torch
-from fairseq_adam import FairseqAdam
+from optimizer_formulas import FairseqAdam
 from small_roberta import LENGTH, WORDS, folder, loaded, transformers  # noqa: F401, folder is a fixture
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F

@@ -7,7 +7,7 @@ import pytest
 
 from beside_torch import FACTOR, predict, torch
 from small_families import FAMILIES, class_of, new_model, new_rows
-from small_roberta import LENGTH, transformers
+from small_roberta import BPE_SIZE, LENGTH, new_tokenizer, transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
@@ -53,22 +53,25 @@ def test_masked_words(family, folder, tmp_path):
     record("Models", f"{family}, masked words", PEER, "1e-4 of logits of about 1", worst_difference(found[real], expected[real]))
 
 
-def test_sequences(family, tmp_path):
+@pytest.mark.parametrize("head", ("ForSequenceClassification", "ForTokenClassification"))
+def test_classifiers(family, head, tmp_path):
     """With padding and without, and back to the bit."""
-    model, rows = new_model(family, "ForSequenceClassification", num_labels=3), new_rows(family)
+    model, rows = new_model(family, head, num_labels=3), new_rows(family)
+    chosen = rows["attention_mask"].bool() if head == "ForTokenClassification" else slice(None)
+    what = f"{family}, {'words' if head == 'ForTokenClassification' else 'sequences'}"
     model.save_pretrained(tmp_path / "model")
     with torch.no_grad():
         expected = model(**inputs(rows)).logits
     for unpad in ("--unpad", "--nounpad"):
         found = predict(inputs(rows), tmp_path, f"--init_weights={tmp_path / 'model'}", "--batch_size=5", unpad)
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
-        record("Models", f"{family}, sequences, {unpad}", PEER, "1e-4 of logits of about 1", worst_difference(found, expected))
+        torch.testing.assert_close(found[chosen], expected[chosen], rtol=0, atol=1e-4)
+        record("Models", f"{what}, {unpad}", PEER, "1e-4 of logits of about 1", worst_difference(found[chosen], expected[chosen]))
     run("--mode=export", f"--input={tmp_path / 'model'}", f"--output={tmp_path / 'again'}")
-    again = assert_strict(family, "ForSequenceClassification", tmp_path / "again")
+    again = assert_strict(family, head, tmp_path / "again")
     assert {name: tensor.tolist() for name, tensor in again.state_dict().items()} == \
         {name: tensor.tolist() for name, tensor in model.state_dict().items()}
     described = {name: value for name, value in model.config.to_dict().items()
-                 if name not in ("_name_or_path", "dtype", "problem_type", "classifier_dropout")}
+                 if name not in ("_name_or_path", "dtype", "problem_type", "classifier_dropout", "seq_classif_dropout")}
     assert described.items() <= again.config.to_dict().items()
 
 
@@ -184,10 +187,40 @@ def test_pairs_have_token_types(bert, tmp_path):
     found = torch.tensor([list(row.values()) for row in found])
     torch.testing.assert_close(found, likely, rtol=0, atol=1e-5)
     record("Models", "bert, probabilities of pairs", PEER, "1e-5 of a probability", worst_difference(found, likely))
-    config = weights / "config.json"
-    text = config.read_text(encoding="utf-8")
-    config.write_text(json.dumps(json.loads(text) | {"pad_token_id": 7}), encoding="utf-8")
-    said = run(*TRAINED, f"--init_weights={weights}", f"--data_dir={tmp_path / 'data'}", "--val_fraction=0", f"--run_dir={tmp_path / 'run2'}",
-               check=2).stderr
-    config.write_text(text, encoding="utf-8")
-    assert "filled up with token 0 by the data's tokenizer, and with token 7" in said
+
+
+def test_a_tokenizer_of_other_weights_is_refused(bert, tmp_path):
+    """By the ids of special tokens, wherever texts meet weights. Which kind of tokenizer a family has does not matter."""
+    folder, tokenizer = bert
+    rows, data = table(9, 1), tmp_path / "data"
+    write_tsv(data / "val.tsv", rows, ["sentence1", "sentence2", "label"])
+    (tmp_path / "text.txt").write_text("\n".join(row["sentence1"] for row in rows), encoding="utf-8")
+    run("tokenize", f"--tokenizer={folder / 'ForMaskedLM'}", f"--input={tmp_path / 'text.txt'}", f"--output={tmp_path / 'tokens' / 'train'}",
+        program=DATA)
+
+    def refusal(weights, *flags) -> str:
+        return run(f"--init_weights={weights}", *flags, check=2).stderr
+
+    def uses(weights) -> list:
+        return [(weights, "--mode=eval", f"--data_dir={data}"),
+                (weights, "--mode=predict", f"--input={data / 'val.tsv'}", f"--output={tmp_path / 'out.csv'}"),
+                (weights, "--mode=predict", f"--input={tmp_path / 'text.txt'}", f"--features={tmp_path / 'out.npy'}")]
+
+    for head in ("ForMaskedLM", "ForSequenceClassification"):
+        new_model("bert", head, max_position_embeddings=24, pad_token_id=7, num_labels=3).save_pretrained(tmp_path / head)
+        tokenizer.save_pretrained(tmp_path / head)
+    tokens = ("--task=masked_lm", f"--data_dir={tmp_path / 'tokens'}", "--max_steps=1", f"--run_dir={tmp_path / 'run'}")
+    for flags in (*uses(tmp_path / "ForSequenceClassification"), (tmp_path / "ForMaskedLM", *tokens)):
+        said = refusal(*flags)
+        assert "the data's tokenizer has token 0 as <pad>, but " in said and " has 7 (pad_token_id of its config.json)" in said
+
+    files = new_tokenizer(tmp_path, TEXT_WORDS)
+    for family, fields, message in (("xlm_roberta", {"eos_token_id": 5}, "has token 2 behind a text, but "), ("bert", {"pad_token_id": 1}, "")):
+        weights = tmp_path / family
+        new_model(family, "ForSequenceClassification", vocab_size=BPE_SIZE, max_position_embeddings=26, **fields).save_pretrained(weights)
+        transformers.RobertaTokenizerFast(*files).save_pretrained(weights)
+        for flags in uses(weights)[1:]:
+            if message:
+                assert message in refusal(*flags)
+            else:
+                run(f"--init_weights={weights}", *flags[1:])

@@ -8,14 +8,13 @@ import random
 import pytest
 
 from beside_torch import FACTOR, torch
-from small_roberta import transformers
+from small_roberta import new_config, new_tokenizer, stirred, transformers
 
 from command import metrics, run
 from test_fine_tuning import torch_losses
 from truth import record, worst_difference, worst_ratio
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
-tokenizers = pytest.importorskip("tokenizers")
 
 LENGTH, ROWS, STEPS, LABELS = 24, 41, 10, ["war", "art", "sport"]
 WORDS = "the film is not good bad very long story about a cat and the dog who never met".split()
@@ -28,25 +27,15 @@ PEER = f"transformers {transformers.__version__}"
 
 class Work:
     def __init__(self, folder):
-        trained = tokenizers.ByteLevelBPETokenizer()
-        trained.train_from_iterator([" ".join(WORDS)] * 5, vocab_size=300,
-                                    special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
-        (folder / "bpe").mkdir()
-        trained.save_model(str(folder / "bpe"))
-        tokenizer = transformers.RobertaTokenizerFast(str(folder / "bpe/vocab.json"), str(folder / "bpe/merges.txt"))
+        tokenizer = transformers.RobertaTokenizerFast(*new_tokenizer(folder, WORDS))
         choose = random.Random(1)
         self.texts = [" ".join(choose.choices(WORDS, k=choose.randint(1, 12))) for _ in range(ROWS)]
         self.labels = [[name for name in LABELS if choose.random() < 0.4] for _ in range(ROWS)]
         self.targets = torch.tensor([[float(name in held) for name in LABELS] for held in self.labels])
         self.inputs = dict(tokenizer(self.texts, padding=True, return_tensors="pt"))
         torch.manual_seed(0)
-        model = transformers.RobertaForSequenceClassification(transformers.RobertaConfig(
-            vocab_size=300, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
-            max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0, problem_type="multi_label_classification", id2label=dict(enumerate(LABELS)),
-            label2id={name: label for label, name in enumerate(LABELS)}))
-        for parameter in model.parameters():
-            parameter.data += 0.1 * torch.randn_like(parameter)
+        model = stirred(transformers.RobertaForSequenceClassification(
+            new_config(LENGTH, labels=LABELS, problem_type="multi_label_classification")))
         with torch.no_grad():
             model.classifier.out_proj.bias -= model.eval()(**self.inputs).logits.mean(0)
         self.folder, self.data = folder / "weights", folder / "data"
@@ -108,7 +97,7 @@ def test_ten_steps_and_the_way_back(work, tmp_path, run_dir):
     record("Trainings", "text_multilabel, ten steps", f"{PEER} in float64", f"1e-6 of the loss or {FACTOR} times its own rounding",
            worst_ratio(losses, exact))
 
-    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'hf'}", "--weights=last")
+    run("--mode=export", f"--run_dir={run_dir}", f"--output={tmp_path / 'hf'}", "--weights=last")
     config = loaded(tmp_path / "hf").config
     assert config.problem_type == "multi_label_classification" and config.id2label == dict(enumerate(LABELS))
     (tmp_path / "texts.txt").write_text("\n".join(work.texts) + "\n", encoding="utf-8")
@@ -137,7 +126,21 @@ def test_a_column_for_each_label_is_the_same(work, tmp_path):
                                 (*DATA, "--label_separator=", f"--label_column={','.join(LABELS)}", f"--data_dir={tmp_path}")))
     assert [one[f"val_{name}"] for name in ("loss", "f1", "map")] == [other[f"val_{name}"] for name in ("loss", "f1", "map")]
     assert run("--mode=eval", *DATA, "--label_separator=", f"--init_weights={work.folder}", f"--data_dir={work.data}",
-               check=2).stderr.count("does not know where the labels of a text are") == 1
+               check=2).stderr.count("does not say where the labels of a text are") == 1
+    lists = [json.dumps({"labels": held or None, "text": text}) for text, held in zip(work.texts, work.labels, strict=True)]
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "val.jsonl").write_text("\n".join(lists), encoding="utf-8")
+    for separator in ("", "|"):
+        again = json.loads(run("--mode=eval", *DATA, f"--label_separator={separator}", f"--init_weights={work.folder}",
+                               f"--data_dir={tmp_path / 'lists'}", "--log_format=json").last_line)
+        assert again["val_loss"] == one["val_loss"] and again["val_map"] == one["val_map"]
+    for held, said in (('"war"', "'labels' is not a list of labels"), ('["war", 3]', "'labels' holds what is no text"),
+                       ('["war", ""]', "'labels' holds an empty label"), ('["peace"]', "the label 'peace' is none of the classes")):
+        (tmp_path / "lists" / "val.jsonl").write_text(lists[0] + f'\n{{"labels": {held}, "text": "a"}}\n', encoding="utf-8")
+        outcome = run("--mode=eval", *DATA, "--label_separator=", f"--init_weights={work.folder}", f"--data_dir={tmp_path / 'lists'}", check=3)
+        assert "val.jsonl line 2: " + said in outcome.stderr, outcome
+    assert "lists of labels are for --task=text_multilabel" in run(
+        "--mode=eval", f"--init_weights={work.folder}", "--task=text_classification", f"--data_dir={tmp_path / 'lists'}", check=3).stderr
     (tmp_path / "val.tsv").write_text(COLUMNS + "\na text\t1\t0\t2\n", encoding="utf-8")
     outcome = run("--mode=eval", *DATA, "--label_separator=", f"--label_column={','.join(LABELS)}",
                   f"--init_weights={work.folder}", f"--data_dir={tmp_path}", check=3)

@@ -8,14 +8,12 @@ import random
 import pytest
 
 from beside_torch import FACTOR, predict, torch
-from small_roberta import transformers
+from small_roberta import new_config, new_tokenizer, stirred, transformers
 from safetensors.torch import load_file
 
 from command import load_json, metrics, run, sha256
 from test_fine_tuning import torch_losses
 from truth import record, worst_difference, worst_ratio
-
-tokenizers = pytest.importorskip("tokenizers")
 
 LENGTH, ROWS, STEPS = 128, 40, 10
 TAGS = ["B-LOC", "B-PER", "E-LOC", "I-LOC", "I-PER", "O", "S-LOC"]
@@ -42,23 +40,11 @@ def write_conll(path, rows) -> None:
 
 class Work:
     def __init__(self, folder):
-        trained = tokenizers.ByteLevelBPETokenizer()
-        trained.train_from_iterator([" ".join(WORDS[::2])] * 5, vocab_size=300,
-                                    special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
-        (folder / "bpe").mkdir()
-        trained.save_model(str(folder / "bpe"))
-        files = str(folder / "bpe/vocab.json"), str(folder / "bpe/merges.txt")
+        files = new_tokenizer(folder, WORDS[::2])
         self.tokenizer = transformers.RobertaTokenizerFast(*files, add_prefix_space=True)
         self.plain_tokenizer = transformers.RobertaTokenizerFast(*files)
-        config = transformers.RobertaConfig(
-            vocab_size=300, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
-            max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0, id2label=dict(enumerate(TAGS)),
-            label2id={tag: label for label, tag in enumerate(TAGS)})
         torch.manual_seed(0)
-        model = transformers.RobertaForTokenClassification(config)
-        for parameter in model.parameters():
-            parameter.data += 0.1 * torch.randn_like(parameter)
+        model = stirred(transformers.RobertaForTokenClassification(new_config(LENGTH, labels=TAGS)))
         model.classifier.weight.data *= 10  # so that all tags are predicted
         self.folder, self.data, self.rows = folder / "weights", folder / "data", sentences(ROWS, 1)
         model.save_pretrained(self.folder)

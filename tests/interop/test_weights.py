@@ -3,10 +3,13 @@ trained here are loaded there, and the numbers stay the same."""
 
 import argparse
 import copy
+import csv
 import json
 import os
 from collections import OrderedDict
 
+import numpy
+import PIL.Image
 import pytest
 
 torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
@@ -161,6 +164,19 @@ def test_families_under_the_names_of_others(tmp_path, naming, name):
     again = make()
     again.load_state_dict(torch.load(tmp_path / "back.pt", weights_only=True), strict=True)
     assert_logits(logits(again.eval()), expected, name, f"{naming}, weights exported here")
+    if naming == "hf":
+        run("--mode=export", f"--input={tmp_path / 'timm.pt'}", f"--output={tmp_path / 'folder'}", f"--model={name}", "--weights_naming=hf")
+        loaded = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "folder")
+        assert type(loaded) is type(theirs)
+        assert_logits(logits(loaded.eval()), expected, name, f"transformers {transformers.__version__}, the exported folder")
+        photo = PIL.Image.fromarray(numpy.random.default_rng(0).integers(0, 256, (240, 300, 3), numpy.uint8))
+        photo.save(tmp_path / "photo.png")
+        shown = transformers.AutoImageProcessor.from_pretrained(tmp_path / "folder")(photo, return_tensors="pt")["pixel_values"]
+        run("--mode=predict", f"--model={name}", f"--init_weights={tmp_path / 'folder'}", f"--input={tmp_path / 'photo.png'}",
+            f"--output={tmp_path / 'predicted.csv'}", "--topk=1")
+        predicted, = csv.DictReader((tmp_path / "predicted.csv").read_text(encoding="utf-8").splitlines())
+        likeliest = logits_of(loaded, shown).logits.softmax(1)[0].max()
+        assert float(predicted["probability_1"]) == pytest.approx(float(likeliest), abs=0.01)
     if "distilled" in name:
         assert "torchvision has no model like" in refused(tmp_path, 2, f"--input={source}", f"--model={name}", "--weights_naming=torchvision")
 

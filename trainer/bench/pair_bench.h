@@ -21,8 +21,8 @@ struct PairBenchOptions {
   int64_t bytes = int64_t{32} << 20;  // that a rank sends to its partner, and receives from it, in each call
   int64_t warmup = 1;
   int64_t iterations = 5;
-  double least_gbyte = 0;  // GB/s of a machine in each direction; 0: machines are only compared with each other
-  std::string slow_file;   // on a slow machine, the file that says so; empty: none
+  double least_gbyte = 0;      // GB/s of a machine in each direction; 0: machines are only compared with each other
+  std::string slow_file = {};  // on a slow machine, the file that says so; empty: none
 };
 
 // In how many rounds each machine of a ring has been paired with both of its neighbours. Two machines: 1.

@@ -26,6 +26,19 @@ bool Matches(const Word& word, const std::string& value) {
   return theirs && given && *theirs == *given;
 }
 
+// A split is named without the extension of its file.
+Translation SplitBeside(const std::string& given, const std::string& other, const std::string& flag) {
+  namespace fs = std::filesystem;
+  const auto normal = [](const fs::path& path) { return path.has_filename() ? path : path.parent_path(); };
+  const fs::path own = normal(given);
+  if (own.parent_path() != normal(other).parent_path()) {
+    return {.refused = "training and validation data must lie in one folder"};
+  }
+  const std::string folder = own.parent_path().empty() ? "." : own.parent_path().string();
+  std::error_code ignored;
+  return {{"--data_dir=" + folder, flag + (fs::is_directory(own, ignored) ? own.filename() : own.stem()).string()}};
+}
+
 class Rewriter {
  public:
   Rewriter(const std::vector<Argument>& arguments, std::vector<std::string>& mistakes)
@@ -93,6 +106,7 @@ class Rewriter {
       TakeAddress(argument, *value);
     } else {
       if (alias->takes_numbers) value = NumbersFrom(arguments_, next_, *value);
+      if (alias->counts != nullptr && !alias->counts(command_)) return;
       TakeAlias(argument, *alias, value.value_or(""));
     }
   }
@@ -163,7 +177,7 @@ class Rewriter {
 
   // timm, fairseq, torchelastic's example and NVIDIA's scripts take the folder of their data without a flag.
   void TakeWord(const Argument& argument) {
-    if (next_ == 0 && argument.text.ends_with("fairseq-train")) return;
+    if (next_ == 0 && ProgramOfScript(command_.Script()) != nullptr) return;
     const bool is_folder = ++words_ == 1 && (program_ != nullptr || command_.Has({"task", "arch", "a", "defaults_of"}));
     if (is_folder && command_.Has({"data_dir", "data_path"})) {
       return mistakes_.push_back("the data's folder is given twice: '" + argument.text + "' and --data_dir");
@@ -256,6 +270,11 @@ std::optional<std::string> ForeignCommand::Find(const std::vector<std::string>& 
   return value;
 }
 
+std::string ForeignCommand::Script() const {
+  if (arguments_.empty() || arguments_.front().text.starts_with('-')) return {};
+  return std::filesystem::path(arguments_.front().text).filename().string();
+}
+
 std::string ForeignCommand::Value(const std::vector<std::string>& names, const std::string& otherwise) const {
   return Find(names).value_or(otherwise);
 }
@@ -274,16 +293,23 @@ std::string ForeignCommand::Numbers(const std::vector<std::string>& names, const
   return numbers;
 }
 
-Translation SplitBeside(const std::string& given, const std::string& other, bool is_train, bool without_extension) {
-  namespace fs = std::filesystem;
-  const auto normal = [](const fs::path& path) { return path.has_filename() ? path : path.parent_path(); };
-  const fs::path own = normal(given);
-  if (own.parent_path() != normal(other).parent_path()) {
-    return {.refused = "training and validation data must lie in one folder"};
+void AddWithoutEffect(std::string_view reason, std::string_view with_value, std::string_view switches,
+                      std::vector<Alias>& rows) {
+  for (const auto& [names, takes_value] : {std::pair(with_value, true), std::pair(switches, false)}) {
+    for (size_t begin = 0; begin < names.size();) {
+      const size_t end = std::min(names.find(' ', begin), names.size());
+      rows.push_back({.name = names.substr(begin, end - begin), .takes_value = takes_value, .reason = reason});
+      begin = end + 1;
+    }
   }
-  const std::string folder = own.parent_path().empty() ? "." : own.parent_path().string();
-  const fs::path name = without_extension ? own.stem() : own.filename();
-  return {{"--data_dir=" + folder, (is_train ? "--train_split=" : "--val_split=") + name.string()}};
+}
+
+Translation TrainSplit(const std::string& path, const ForeignCommand& command) {
+  return SplitBeside(path, command.Value({"validation_file", "validation_dir", "val_dir"}, path), "--train_split=");
+}
+
+Translation ValSplit(const std::string& path, const ForeignCommand& command) {
+  return SplitBeside(path, command.Value({"train_file", "train_dir"}, path), "--val_split=");
 }
 
 std::vector<std::string> ImpliedFlags(const Word& word) {

@@ -32,6 +32,8 @@ class ForeignCommand {
   bool Has(const std::vector<std::string>& names) const { return Find(names).has_value(); }
   // Returns the values of the last of these flags that takes several words, with commas between them.
   std::string Numbers(const std::vector<std::string>& names, const std::string& otherwise) const;
+  // Returns the name, without folders, of what stands before all flags, which may be a program: "run_ner.py".
+  std::string Script() const;
 
  private:
   const std::vector<command_line::Argument>& arguments_;
@@ -50,6 +52,7 @@ struct Translation {
   std::string note = {};                // for people
 };
 using Translator = Translation (*)(const std::string& value, const ForeignCommand& command);
+using Condition = bool (*)(const ForeignCommand& command);
 
 // A value of a foreign flag, and its translation.
 struct Word {
@@ -74,14 +77,21 @@ struct Alias {
   Translator translate = nullptr;
   bool takes_numbers = false;      // its value may be several words that are numbers
   bool value_is_optional = false;  // the next word is its value unless it is a flag
+  Condition counts = nullptr;      // where it does not hold, the flag changes nothing there, and so it does here
 };
 
 // For a flag that another flag's translation reads.
 inline Translation OfAnother(const std::string&, const ForeignCommand&) { return {}; }
 
-// Returns the flags for a split in a file (without_extension) or a folder of its own. All splits lie in one folder
-// here, so `other`, where the other split is, must lie beside it.
-Translation SplitBeside(const std::string& given, const std::string& other, bool is_train, bool without_extension);
+// Appends rows of flags that have no effect here for one reason. Names are separated by spaces: of those that take a
+// value, and of switches.
+void AddWithoutEffect(std::string_view reason, std::string_view with_value, std::string_view switches,
+                      std::vector<Alias>& rows);
+
+// The flags for a split in a file or a folder of its own, which --train_file, --train_dir and so on name. All splits
+// lie in one folder here, so the other split, if the command has it, must lie beside it.
+Translation TrainSplit(const std::string& path, const ForeignCommand& command);
+Translation ValSplit(const std::string& path, const ForeignCommand& command);
 
 // Why flags of several programs have no effect, or only one value.
 constexpr std::string_view kOwnLoader = "dtrain has its own loader";

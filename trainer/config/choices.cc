@@ -42,6 +42,7 @@ std::string DescribeCrop(const ImageConfig& image) {
 std::vector<Choice> DataFormats() {
   std::vector<Choice> list = data::Formats();
   list.insert(list.begin(), {"auto", "recognised from the contents of --data_dir"});
+  list.push_back({"text", "files of raw text for --task=masked_lm, with a tokenizer beside them or the weights"});
   list.push_back({"sentences", "sentences or pairs with labels: TSV, CSV, JSONL, or a folder of texts for each class"});
   list.push_back({"synthetic", "random samples, which need no files"});
   return list;
@@ -73,14 +74,19 @@ std::vector<Choice> Erasings() {
 
 const std::vector<TaskFacts>& Tasks() {
   static const std::vector<TaskFacts> tasks = {
-      {"image_classification", "one of several classes for each image", kImages | kLabels | kClasses},
+      {"image_classification", "one of several classes for each image", kImages | kLabels | kClasses | kClassWeights | kTaught},
+      {"image_multilabel", "any number of several labels for each image",
+       kImages | kLabels | kSeveralLabels | kClassWeights},
+      {"image_regression", "a number or several for each image", kImages | kLabels | kNumbers},
       {"masked_lm", "the masked words of texts", kText | kMaskedWords},
       {"text_classification", "one of several classes for each sentence or pair of sentences",
-       kText | kSentences | kLabels | kClasses},
+       kText | kSentences | kLabels | kClasses | kClassWeights},
       {"text_regression", "a number for each sentence or pair of sentences", kText | kSentences | kLabels},
       {"text_multilabel", "any number of several labels for each sentence or pair of sentences",
        kText | kSentences | kLabels | kSeveralLabels},
-      {"token_classification", "a tag for each word, such as those of persons' names", kText | kSentences | kLabels}};
+      {"token_classification", "a tag for each word, such as those of persons' names", kText | kSentences | kLabels},
+      {"sentence_embedding", "a vector for each text, near to those of texts that mean the same",
+       kText | kSentences | kVectors}};
   return tasks;
 }
 
@@ -118,6 +124,11 @@ const std::vector<OptimizerFacts>& Optimizers() {
        .flags = {"adam_betas", "adam_eps"},
        .rate = kAdamRate,
        .has_half_state = true},
+      {.name = "stable_adamw",
+       .description =
+           "adamw with each tensor's rate lowered where its gradient exceeds its average, in place of clipping",
+       .flags = {"adam_betas", "adam_eps"},
+       .rate = kAdamRate},
       {.name = "lars",
        .description = "SGD with layer-wise rates, for large batches",
        .flags = {"momentum", "nesterov", "lars_trust", "lars_clip"},
@@ -129,7 +140,8 @@ const std::vector<OptimizerFacts>& Optimizers() {
        .adapts_layers = true},
       {.name = "rmsprop_tf",
        .description = "TensorFlow's RMSProp, for EfficientNets",
-       .flags = {"momentum", "rmsprop_alpha", "rmsprop_eps"}}};
+       .flags = {"momentum", "rmsprop_alpha", "rmsprop_eps"}},
+      {.name = "rmsprop", .description = "PyTorch's RMSprop", .flags = {"momentum", "rmsprop_alpha", "rmsprop_eps"}}};
   return optimizers;
 }
 
@@ -154,17 +166,39 @@ std::vector<Choice> Schedules() {
   return {{"poly", "a power of the remaining part of the run, down to --end_lr: --poly_power (1: a straight line)"},
           {"cosine", "half a cosine, down to --end_lr"},
           {"linear_cosine", "a line times a cosine, as in TensorFlow: --cosine_periods, --cosine_alpha, --cosine_beta"},
+          {"wsd",
+           "warmup, stable, decay: the peak rate until a decay at the end, down to --end_lr: --wsd_decay, --wsd_form"},
           {"step", "multiplied by --lr_decay_factor every --lr_decay_epochs epochs, or at each of several epochs"},
           {"exponential", "as step, but decaying smoothly at every step"},
           {"constant", "the peak rate throughout"}};
 }
 
-std::vector<Choice> Losses() {
-  return {{"ce", "cross entropy"}, {"bce", "binary cross entropy of each class by itself, averaged over the classes"}};
+const std::vector<LossFacts>& Losses() {
+  static const std::vector<LossFacts> losses = {
+      {"ce", "cross entropy", kClasses},
+      {"bce", "binary cross entropy of each class by itself, averaged over the classes", kClasses | kSeveralLabels},
+      {"l2", "of numbers: the squared error", kNumbers},
+      {"smooth_l1", "of numbers: half of it up to an error of 1, beyond that the error less a half", kNumbers}};
+  return losses;
+}
+
+std::vector<Choice> LossChoices() {
+  std::vector<Choice> list;
+  for (const LossFacts& loss : Losses()) list.push_back({loss.name, loss.description});
+  return list;
+}
+
+std::vector<std::string> LossesOf(const std::string& task) {
+  std::vector<std::string> names;
+  for (const LossFacts& loss : Losses()) {
+    if (TaskHas(task, loss.of)) names.push_back(loss.name);
+  }
+  return names;
 }
 
 std::vector<Choice> AverageStarts() {
   return {{"tensorflow", "(1 + n) / (10 + n)"},
+          {"nvidia", "n / (9 + n), as with its --use-ema"},
           {"timm", "1 - n^(-2/3), as with its --model-ema-warmup"},
           {"torchvision", "0, a copy of the weights, until the warmup of the rate has ended; then --ema_decay"},
           {"none", "0 at the first, then --ema_decay"}};
@@ -233,6 +267,7 @@ std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
   sentence.AddIfPositive("clipped to", optimizer.clip_norm);
   sentence.AddIfPositive("label smoothing", optimizer.label_smoothing);
   if (optimizer.loss == "bce") sentence.Add("binary cross entropy");
+  if (optimizer.loss == "smooth_l1") sentence.Add("smooth L1");
   sentence.AddIfPositive("EMA", optimizer.ema_decay);
   return sentence.text();
 }

@@ -28,7 +28,11 @@ enum TaskTrait : unsigned {
   kSentences = 8,
   kLabels = 16,
   kClasses = 32,
-  kSeveralLabels = 64
+  kSeveralLabels = 64,
+  kClassWeights = 128,
+  kNumbers = 256,
+  kTaught = 512,
+  kVectors = 1024
 };
 
 struct TaskFacts {
@@ -61,7 +65,14 @@ std::vector<Choice> OptimizerChoices();
 // trainer/optim/lr_schedule.cc computes the schedules.
 std::vector<Choice> Schedules();
 // trainer/tasks/image_task.cc computes the losses.
-std::vector<Choice> Losses();
+struct LossFacts {
+  std::string name, description;
+  unsigned of;  // tasks that have one of these TaskTraits
+};
+const std::vector<LossFacts>& Losses();
+std::vector<Choice> LossChoices();
+// Returns the names of the losses of a task of images.
+std::vector<std::string> LossesOf(const std::string& task);
 
 // trainer/optim/weight_average.cc computes what an average of the weights keeps at first.
 std::vector<Choice> AverageStarts();

@@ -11,8 +11,15 @@
 namespace dtrain::config {
 
 struct DataConfig {
-  std::string dir;
-  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | sentences | safetensors | synthetic
+  std::string dir;     // empty with `labels`: the table's folder
+  std::string labels;  // a table with the labels of images; empty: they lie beside or in the images
+  // Names of columns, as of texts; empty: found by the names that data sets commonly use.
+  std::string image_column, label_column, split_column;
+  std::string label_separator;         // of several labels in a cell; empty: a column for each label
+  double label_threshold = 0.5;        // the probability from which one of several labels is decided for
+  std::string group_column;            // empty: each row is its own group
+  std::string csv_delimiter = "auto";  // auto | comma | semicolon | tab
+  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | text | sentences | safetensors | synthetic
   std::string format = "auto";
   std::string train_split = "train";
   std::string val_split = "val";  // one or several, separated by commas: ValSplits (resolve.h)
@@ -59,23 +66,28 @@ struct ImageConfig {
   int64_t erasing_count = 1;                                // rectangles of an image, at most
   double mixup = 0, cutmix = 0;                             // alpha; 0: off
   double mix_prob = 1, mix_switch_prob = 0.5;               // of a batch to be mixed at all, and then by CutMix
+  double mix_epochs = 0;                                    // after these, none is; 0: all are
 };
 
 struct TextConfig {
   int64_t tokens_per_sample = 512;        // at most in a block, the <s> in front included
   int64_t max_tokens = 0;                 // blocks × longest block, of a micro-batch; 0: no limit
-  std::string sample_break = "complete";  // complete | complete_doc | eos | none
+  std::string sample_break = "complete";  // complete | complete_doc | eos | none | joined | lines
   double mask_prob = 0.15;
   bool mask_whole_words = false;
   bool mask_special_tokens = false;
   int64_t vocab_size = 0;  // 0: that of the dictionary or the model's configuration
   bool unpad = false;
-  std::string text_column, pair_column, label_column;  // of sentences; empty: found by their names
-  std::string label_separator;                         // of several labels in a cell; empty: a column for each label
-  double label_threshold = 0.5;        // the probability from which one of several labels is decided for
-  std::string group_column;            // empty: each row is its own group
-  std::string csv_delimiter = "auto";  // auto | comma | semicolon | tab
-  std::string keep_columns = "all";    // all | none | names with commas between them
+  std::string text_column, pair_column;  // of sentences; empty: found by their names
+  std::string keep_columns = "all";      // all | none | names with commas between them
+
+  // Of vectors of texts.
+  std::string pooling = "auto";         // mean | cls; auto: as the folder of the weights says, else mean
+  bool normalize_vectors = true;        // if not given: likewise
+  std::string embedding_loss = "auto";  // contrastive | cosine; auto: cosine if the data has scores
+  double temperature = 0.05;
+  std::string negative_column;  // names with commas between them; empty: found by their names
+  double score_scale = 0;       // 0: found by the scores
 };
 
 // What --model is for a task of text if nothing says more; its shape is told by --model_config or by weights.
@@ -96,6 +108,14 @@ struct ModelConfig {
   bool activation_checkpointing = false;
 };
 
+struct TeacherConfig {
+  std::string weights;           // a file or folder; empty: there is no teacher
+  std::string model;             // empty: what the weights tell
+  std::string distill = "soft";  // soft | hard
+  double weight = 0.5;           // of the teacher's part of the loss
+  double temperature = 1;        // with soft
+};
+
 struct BatchConfig {
   std::optional<int64_t> batch_size;  // per device and micro-step
   std::optional<int64_t> global_batch_size;
@@ -107,7 +127,8 @@ struct BatchConfig {
 };
 
 struct OptimizerConfig {
-  std::string name = "sgd";           // sgd | adam | adamw | fairseq_adam | lars | lamb | rmsprop_tf
+  // sgd | adam | adamw | fairseq_adam | stable_adamw | lars | lamb | rmsprop_tf | rmsprop
+  std::string name = "sgd";
   std::optional<double> lr;           // peak; empty: DefaultLearningRate (resolve.h)
   double lr_base_batch = 0;           // > 0: the peak is multiplied by global batch / lr_base_batch …
   std::string lr_scaling = "linear";  // … or by its square root: linear | sqrt
@@ -127,20 +148,20 @@ struct OptimizerConfig {
   int64_t max_skipped_steps = 30;
   double spike_factor = 0;       // standard deviations; 0: losses are not watched
   std::string on_spike = "log";  // log | skip
-  std::string loss = "ce";       // ce | bce
-  std::optional<double> bce_threshold;
+  std::string loss = "ce";       // ce | bce | l2 | smooth_l1
+  std::optional<double> bce_threshold = {};
   bool bce_sum = false;
   std::string class_weights = "none";  // none | inverse | sqrt | effective | the path of a file
   double label_smoothing = 0;
   double ema_decay = 0;                  // 0: no average
   int64_t ema_every = 1;                 // steps between two updates of the average
-  std::string ema_start = "tensorflow";  // tensorflow | timm | torchvision | none
+  std::string ema_start = "tensorflow";  // tensorflow | nvidia | timm | torchvision | none
   std::string ema_scaling = "none";      // none | torchvision
   std::string best_of = "auto";          // auto | raw
 };
 
 struct ScheduleConfig {
-  std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | constant
+  std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | wsd | constant
   double warmup_epochs = 0;
   std::optional<int64_t> warmup_steps;
   double warmup_start_lr = 0;
@@ -150,6 +171,8 @@ struct ScheduleConfig {
   double end_lr = 0;
   double decay_factor = 0.1;
   std::vector<double> decay_epochs = {30};  // one number: the period; several: the epochs themselves
+  double wsd_decay = 0.1;                   // below 1 a part of the schedule, else steps
+  std::string wsd_form = "sqrt";            // sqrt | linear | cosine
   bool per_epoch = false;                   // the rate changes at the start of each epoch only
   bool through_warmup = false;              // the schedule counts from step 0 instead of the end of the warmup
   std::optional<int64_t> schedule_steps;
@@ -231,6 +254,7 @@ struct Config {
   ImageConfig image;
   TextConfig text;
   ModelConfig model;
+  TeacherConfig teacher;
   BatchConfig batch;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;

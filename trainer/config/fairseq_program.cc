@@ -135,8 +135,14 @@ Translation SamePositions(const std::string& value, const ForeignCommand& comman
   return {.refused = "as many positions as --tokens-per-sample are used; leave it out"};
 }
 
+// fairseq starts as many processes itself, unless something tells this one its rank.
+Translation WorldSize(const std::string& value, const ForeignCommand& command) {
+  if (command.Has({"distributed_rank", "distributed_init_method", "rank"})) return {{"--world_size=" + value}};
+  return value == "1" ? Translation() : Translation{{"--nproc_per_node=" + value}};
+}
+
 std::vector<Alias> TaskAndModel() {
-  return {
+  std::vector<Alias> rows = {
       {.name = "encoder_layers", .translate = SameShape<12, 24>},
       {.name = "encoder_embed_dim", .translate = SameShape<768, 1024>},
       {.name = "encoder_ffn_embed_dim", .translate = SameShape<3072, 4096>},
@@ -147,10 +153,6 @@ std::vector<Alias> TaskAndModel() {
       {.name = "init_token", .words = {{"0", ""}}, .refused = kRowsOfModel},
       {.name = "separator_token", .words = {{"2", ""}}, .refused = kRowsOfModel},
       {.name = "no_shuffle", .takes_value = false, .refused = "samples have another order in each epoch"},
-      {.name = "classification_head_name", .reason = kOwnPlan},
-      {.name = "report_mcc", .takes_value = false, .reason = kAllMetrics},
-      {.name = "report_acc_and_f1", .takes_value = false, .reason = kAllMetrics},
-      {.name = "report_pearson_and_spearman", .takes_value = false, .reason = kAllMetrics},
       {.name = "arch",
        .flag = "model",
        .words = {{"efficientnet-b0", "efficientnet_b0"}, {"efficientnet-b4", "efficientnet_b4"}},  // NVIDIA's
@@ -161,17 +163,19 @@ std::vector<Alias> TaskAndModel() {
       {.name = "activation_dropout", .words = {{"0", ""}, {"0.0", ""}}},
       {.name = "pooler_dropout", .translate = PoolerDropout},
       {.name = "pooler_activation_fn", .words = {{"tanh", ""}}},
-      {.name = "layernorm_embedding", .takes_value = false, .reason = kOwnPlan},
       {.name = "load_checkpoint_heads", .takes_value = false, .reason = "there are no heads of sentences"},
       {.name = "min_params_to_wrap", .reason = kOwnLoop},
       {.name = "offload_activations", .takes_value = false, .reason = "--activation_checkpointing saves memory"},
       {.name = "checkpoint_activations", .takes_value = false, .implied = {"--activation_checkpointing"}},
       {.name = "user_dir", .refused = "it is code in Python"},
   };
+  AddWithoutEffect(kOwnPlan, "classification_head_name", "layernorm_embedding", rows);
+  AddWithoutEffect(kAllMetrics, "", "report_mcc report_acc_and_f1 report_pearson_and_spearman", rows);
+  return rows;
 }
 
 std::vector<Alias> DataAndBatches() {
-  return {
+  std::vector<Alias> rows = {
       {.name = "max_sentences", .flag = "batch_size"},
       {.name = "update_freq", .flag = "grad_accum_steps"},
       {.name = "sample_break_mode", .flag = "sample_break"},
@@ -184,9 +188,6 @@ std::vector<Alias> DataAndBatches() {
       {.name = "data_buffer_size", .reason = "--prefetch_batches sets how many batches are kept ready"},
       {.name = "train_subset", .flag = "train_split"},
       {.name = "valid_subset", .flag = "val_split"},
-      {.name = "max_tokens_valid", .reason = kEvaluationBatch},
-      {.name = "max_sentences_valid", .reason = kEvaluationBatch},
-      {.name = "batch_size_valid", .reason = kEvaluationBatch},
       {.name = "fixed_validation_seed",
        .refused = "evaluation has the same masks every time, drawn from --seed, but not the ones of another seed"},
       {.name = "skip_invalid_size_inputs_valid_test",
@@ -195,14 +196,14 @@ std::vector<Alias> DataAndBatches() {
       {.name = "shorten_method", .translate = Shortened},
       {.name = "ignore_unused_valid_subsets", .takes_value = false, .reason = "--val-split names the split"},
       {.name = "required_batch_size_multiple", .words = {{"1", ""}}, .refused = "batches are not cut to a multiple"},
-      {.name = "bpe", .reason = kTokenized},
-      {.name = "gpt2_encoder_json", .reason = kTokenized},
-      {.name = "gpt2_vocab_bpe", .reason = kTokenized},
   };
+  AddWithoutEffect(kEvaluationBatch, "max_tokens_valid max_sentences_valid batch_size_valid", "", rows);
+  AddWithoutEffect(kTokenized, "bpe gpt2_encoder_json gpt2_vocab_bpe", "", rows);
+  return rows;
 }
 
 std::vector<Alias> Optimization() {
-  return {
+  std::vector<Alias> rows = {
       {.name = "max_update", .flag = "max_steps", .implied = {"--epochs=1000000"}},
       {.name = "max_epoch", .flag = "epochs"},
       {.name = "warmup_updates", .flag = "warmup_steps"},
@@ -219,8 +220,6 @@ std::vector<Alias> Optimization() {
        .implied = {"--poly_power=1"}},
       {.name = "sentence_avg", .takes_value = false, .reason = "masked_lm is a mean over masked tokens there, too"},
       {.name = "use_old_adam", .takes_value = false, .reason = "fairseq_adam is that one"},
-      {.name = "fp16_no_flatten_grads", .takes_value = false, .reason = kOwnLoop},
-      {.name = "on_cpu_convert_precision", .takes_value = false, .reason = kOwnLoop},
       {.name = "fp16", .takes_value = false, .implied = {"--precision=fp16"}},
       {.name = "bf16", .takes_value = false, .implied = {"--precision=bf16"}},
       {.name = "fp16_init_scale", .flag = "loss_scale_start"},
@@ -229,10 +228,12 @@ std::vector<Alias> Optimization() {
       {.name = "min_loss_scale", .words = {{"1e-4", ""}}, .refused = kOwnScale},
       {.name = "fp16_scale_window", .flag = "loss_scale_window"},
   };
+  AddWithoutEffect(kOwnLoop, "", "fp16_no_flatten_grads on_cpu_convert_precision", rows);
+  return rows;
 }
 
 std::vector<Alias> Run() {
-  return {
+  std::vector<Alias> rows = {
       {.name = "log_format",
        .flag = "log_format",
        .words = {{"simple", "auto"}, {"none", "auto"}, {"tqdm", "bar"}},
@@ -245,20 +246,11 @@ std::vector<Alias> Run() {
       {.name = "save_interval_updates", .flag = "save_every_steps"},
       {.name = "keep_last_epochs", .flag = "keep_checkpoints"},
       {.name = "keep_interval_updates", .flag = "keep_checkpoints"},
-      {.name = "keep_best_checkpoints", .reason = kKept},
-      {.name = "no_epoch_checkpoints", .takes_value = false, .reason = kKept},
-      {.name = "no_last_checkpoints", .takes_value = false, .reason = kKept},
       {.name = "finetune_from_model", .flag = "init_weights"},
       {.name = "max_valid_steps", .flag = "limit_val_steps"},
-      {.name = "no_save_optimizer_state", .takes_value = false, .reason = kKept},
       {.name = "write_checkpoints_asynchronously", .takes_value = false, .reason = "they always are"},
-      {.name = "load_checkpoint_on_all_dp_ranks", .takes_value = false, .reason = kOwnLoop},
       {.name = "log_file", .reason = "redirect the output in the shell to keep it"},
       {.name = "profile", .takes_value = false, .reason = "--profile_steps writes a trace"},
-      {.name = "suppress_crashes", .takes_value = false, .reason = kOwnLoop},
-      {.name = "use_plasma_view", .takes_value = false, .reason = kOwnLoop},
-      {.name = "plasma_path", .reason = kOwnLoop},
-      {.name = "reset_logging", .takes_value = false, .reason = kOwnLoop},
       {.name = "no_save", .takes_value = false, .implied = {"--save_every_epochs=0"}},
       {.name = "restore_file", .translate = RestoreFile},
       {.name = "reset_optimizer", .takes_value = false, .translate = Reset},
@@ -281,11 +273,16 @@ std::vector<Alias> Run() {
       {.name = "cpu", .takes_value = false, .implied = {"--backend=gloo"}},
       {.name = "tpu", .takes_value = false, .refused = kNotYet},
   };
+  AddWithoutEffect(kKept, "keep_best_checkpoints", "no_epoch_checkpoints no_last_checkpoints no_save_optimizer_state",
+                   rows);
+  AddWithoutEffect(kOwnLoop, "plasma_path",
+                   "load_checkpoint_on_all_dp_ranks suppress_crashes use_plasma_view reset_logging", rows);
+  return rows;
 }
 
 std::vector<Alias> Ranks() {
-  return {
-      {.name = "distributed_world_size", .flag = "world_size"},
+  std::vector<Alias> rows = {
+      {.name = "distributed_world_size", .translate = WorldSize},
       {.name = "distributed_rank", .flag = "rank"},
       {.name = "distributed_port", .flag = "master_port"},
       {.name = "distributed_backend", .flag = "backend"},
@@ -296,10 +293,8 @@ std::vector<Alias> Ranks() {
        .words = {{"gpu", "auto", "--require_gpu"}},
        .other_words_pass = true},
       {.name = "ddp_comm_hook", .words = {{"none", ""}, {"fp16", "", "--grad_compression=fp16"}}},
-      {.name = "gradient_as_bucket_view", .takes_value = false, .reason = kOwnLoop},
       {.name = "nprocs_per_node", .flag = "nproc_per_node"},
       {.name = "device_id", .flag = "local_rank"},
-      {.name = "fast_stat_sync", .takes_value = false, .reason = kOwnLoop},
       {.name = "ddp_backend",
        .words = {{"c10d", "", "", kOwnLoop},
                  {"no_c10d", "", "", kOwnLoop},
@@ -307,14 +302,13 @@ std::vector<Alias> Ranks() {
                  {"pytorch_ddp", "", "", kOwnLoop},
                  {"fully_sharded", "", "", kOwnLoop}},
        .refused = "gradients are averaged over all ranks at each step"},
-      {.name = "find_unused_parameters", .takes_value = false, .reason = kOwnLoop},
-      {.name = "broadcast_buffers", .takes_value = false, .reason = kOwnLoop},
-      {.name = "all_gather_list_size", .reason = kOwnLoop},
-      {.name = "empty_cache_freq", .reason = kOwnLoop},
       {.name = "heartbeat_timeout", .reason = "--comm_timeout says how long a rank may be silent"},
       {.name = "zero_sharding", .words = {{"none", ""}}},
       {.name = "model_parallel_size", .words = {{"1", ""}}},
   };
+  AddWithoutEffect(kOwnLoop, "all_gather_list_size empty_cache_freq",
+                   "gradient_as_bucket_view fast_stat_sync find_unused_parameters broadcast_buffers", rows);
+  return rows;
 }
 
 }  // namespace
@@ -349,7 +343,8 @@ const ForeignProgram& FairseqProgram() {
                {.name = "max_update", .translate = MaxUpdate},
                {.name = "max_sentences", .translate = CutToMultiple},
                {.name = "required_batch_size_multiple", .translate = MultipleOfRows}},
-      .turns_photographs = true};
+      .turns_photographs = true,
+      .scripts = {"fairseq-train", "fairseq-hydra-train"}};
   return program;
 }
 

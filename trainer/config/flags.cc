@@ -130,7 +130,7 @@ DTRAIN_FLAG(string, task, run.task, OneOf(TaskChoices()), "", "What the model le
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "With --mode=predict: folders of images or image files, separated by commas; or a safetensors file with "
             "the tensor images (normalised, N x 3 x H x W) or input_ids (N x T); or texts in FILE.tsv, FILE.csv, "
-            "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, a checkpoint or a file of weights.",
+            "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, as with --run_dir, a checkpoint or a file of weights.",
             .path = kRead)
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "With --mode=predict: FILE.csv or FILE.jsonl for the five most likely classes of each image, or the "
@@ -152,7 +152,7 @@ DTRAIN_FLAG(bool, csv_bom, run.csv_bom, Anything(), "",
             "takes them for Windows-1252 otherwise; other programs need none.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
-DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | transformers | none"), "",
+DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | transformers | pytorch | none"), "",
             "Whose defaults count where the command is silent. auto: those of the program that alone has a flag that was "
             "typed; none: dtrain's.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
@@ -200,6 +200,32 @@ DTRAIN_FLAG(double, max_hours, run.max_hours, AtLeast(0), "hours",
 
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder with the data; for safetensors also a file.",
             .own_to_each_rank = true, .of_training = false, .path = kRead)
+DTRAIN_FLAG(string, labels, data.labels, Anything(), "",
+            "FILE.csv, FILE.tsv or FILE.jsonl that names images and their labels, an image a row, in place of folders of "
+            "classes. Names of images are paths below --data_dir or, without that, below the table's own folder.",
+            .used_by = kImages, .own_to_each_rank = true, .of_training = false, .path = kRead)
+DTRAIN_FLAG(string, image_column, data.image_column, Anything(), "",
+            "With --labels: column of the image's name, by its own name or its number from 0; empty: found by its name (image, "
+            "path, file, filename, image_path, file_name …).", .used_by = kImages, .kept_with_weights = true)
+DTRAIN_FLAG(string, label_column, data.label_column, Anything(), "",
+            "Column of the label in files of sentences and in --labels, likewise; empty: found by its name. Several with commas "
+            "between them for several labels or numbers.", .used_by = kSentences | kImages, .kept_with_weights = true)
+DTRAIN_FLAG(string, split_column, data.split_column, Anything(), "",
+            "With --labels: column that says which split an image is in (train, val, test …); empty: `split`, if there is one, "
+            "else all images are of the training split.", .used_by = kImages, .kept_with_weights = true)
+DTRAIN_FLAG(string, label_separator, data.label_separator, Anything(), "",
+            "What is between several labels in the column of labels; empty: --label_column names a column for each label, "
+            "with commas between them, which is 1 where the label holds, else 0; or JSON lines have lists of labels of texts.",
+            .used_by = kSeveralLabels, .kept_with_weights = true)
+DTRAIN_FLAG(double, label_threshold, data.label_threshold, Between(0.001, 0.999), "",
+            "Probability from which a label is predicted, for metrics and predictions.", .used_by = kSeveralLabels,
+            .kept_with_weights = true)
+DTRAIN_FLAG(string, group_column, data.group_column, Anything(), "",
+            "Column, by its name or its number: rows that have the same there are held out together. For whoever has several "
+            "texts of one author or photographs of one thing.", .used_by = kSentences | kImages, .same_on_resume = true)
+DTRAIN_FLAG(string, csv_delimiter, data.csv_delimiter, OneOf("auto | comma | semicolon | tab"), "",
+            "What separates the cells of .csv files; auto: what their first line has most of. For whoever has a table whose "
+            "names of columns contain such characters.", .used_by = kSentences | kImages, .of_training = false)
 DTRAIN_FLAG(string, data_format, data.format, OneOf(DataFormats()), "", "Format of the data.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "",
@@ -316,6 +342,8 @@ DTRAIN_FLAG(double, mix_prob, image.mix_prob, Between(0, 1), "probability",
             "Probability that --mixup or --cutmix mixes a batch.")
 DTRAIN_FLAG(double, mix_switch_prob, image.mix_switch_prob, Between(0, 1), "probability",
             "Probability that CutMix mixes it, with both of them.")
+DTRAIN_FLAG(double, mix_epochs, image.mix_epochs, AtLeast(0), "epochs",
+            "Mix images in these first epochs only, so that the last ones train on images as they are; 0: in all.")
 
 DTRAIN_FLAG(int64, tokens_per_sample, text.tokens_per_sample, Between(2, 1 << 20), "tokens",
             "Greatest length of a block of text, including the <s> in front; longer blocks are left out. The default is "
@@ -323,9 +351,11 @@ DTRAIN_FLAG(int64, tokens_per_sample, text.tokens_per_sample, Between(2, 1 << 20
 DTRAIN_FLAG(int64, max_tokens, text.max_tokens, AtLeast(0), "tokens",
             "Greatest size of a batch on one device: its blocks times the longest of them. If --batch_size is given, "
             "both limits hold. 0: --batch_size alone decides.", .same_on_resume = true)
-DTRAIN_FLAG(string, sample_break, text.sample_break, OneOf("complete | complete_doc | eos | none"), "",
+DTRAIN_FLAG(string, sample_break, text.sample_break, OneOf("complete | complete_doc | eos | none | joined | lines"), "",
             "How text is cut into blocks. complete: as many whole lines as fit; complete_doc: the same, within one "
-            "document; eos: one line per block; none: pieces of the stream, regardless of lines.",
+            "document; eos: one line per block; none: pieces of the stream, regardless of lines. As transformers' run_mlm.py: "
+            "joined: lines between <s> and </s>, one after another, cut into pieces of whole length; lines (--line_by_line): one "
+            "line per block, whose end is cut if it is too long.",
             .used_by = kMaskedWords, .same_on_resume = true, .kept_with_weights = true)
 DTRAIN_FLAG(double, mask_prob, text.mask_prob, Inside(0, 1), "fraction of the tokens",
             "Share of a block's tokens that the model has to guess.", .used_by = kMaskedWords, .kept_with_weights = true)
@@ -346,24 +376,29 @@ DTRAIN_FLAG(string, text_column, text.text_column, Anything(), "",
 DTRAIN_FLAG(string, text_pair_column, text.pair_column, Anything(), "",
             "Column of the second text of each pair, likewise; empty: found by its name, or there is none.",
             .used_by = kSentences, .kept_with_weights = true)
-DTRAIN_FLAG(string, label_column, text.label_column, Anything(), "",
-            "Column of the label, likewise; empty: found by its name.", .used_by = kSentences, .kept_with_weights = true)
-DTRAIN_FLAG(string, label_separator, text.label_separator, Anything(), "",
-            "What is between the labels of a text in the column of labels; empty: --label_column names a column for each label, "
-            "with commas between them, which is 1 where the label holds, else 0.",
-            .used_by = kSeveralLabels, .kept_with_weights = true)
-DTRAIN_FLAG(double, label_threshold, text.label_threshold, Between(0.001, 0.999), "",
-            "Probability from which a label is predicted, for metrics and predictions.", .used_by = kSeveralLabels,
-            .kept_with_weights = true)
-DTRAIN_FLAG(string, group_column, text.group_column, Anything(), "",
-            "Column, by its name or its number: rows that have the same there are held out together. For whoever has several "
-            "texts of one author or about one thing.", .used_by = kSentences, .same_on_resume = true)
-DTRAIN_FLAG(string, csv_delimiter, text.csv_delimiter, OneOf("auto | comma | semicolon | tab"), "",
-            "What separates the cells of .csv files; auto: what their first line has most of. For whoever has a table whose "
-            "names of columns contain such characters.", .used_by = kSentences, .of_training = false)
 DTRAIN_FLAG(string, keep_columns, text.keep_columns, Anything(), "",
             "With --mode=predict: which other columns of the table --output has, too: all, none, or names with commas between "
             "them. For whoever predicts for a table with large columns.", .used_by = kSentences, .of_training = false)
+DTRAIN_FLAG(string, pooling, text.pooling, OneOf("auto | mean | cls"), "",
+            "What the vector of a text is: mean: the mean over its tokens; cls: that of the first token; auto: what the folder "
+            "of --init_weights says, if SentenceTransformer has written it, else mean.",
+            .used_by = kVectors, .same_on_resume = true, .kept_with_weights = true)
+DTRAIN_FLAG(bool, normalize_vectors, text.normalize_vectors, Anything(), "",
+            "Vectors that are written, and those of an exported model, have length 1. If not given, as in the folder of "
+            "--init_weights. Training compares directions alone, with and without it.",
+            .used_by = kVectors, .kept_with_weights = true)
+DTRAIN_FLAG(string, embedding_loss, text.embedding_loss, OneOf("auto | contrastive | cosine"), "",
+            "contrastive: each text finds its own second text among those of the batch, over all ranks, and the negatives; "
+            "cosine: the squared error of the cosine of two texts to their score; auto: cosine if the training data has scores.",
+            .used_by = kVectors, .same_on_resume = true)
+DTRAIN_FLAG(double, temperature, text.temperature, Between(0.0001, 100), "",
+            "What cosines are divided by in the contrastive loss: 0.05 is sentence-transformers' scale=20.", .used_by = kVectors)
+DTRAIN_FLAG(string, negative_column, text.negative_column, Anything(), "",
+            "Columns of texts that are unlike the first one of the row, with commas between them; empty: found by their names.",
+            .used_by = kVectors)
+DTRAIN_FLAG(double, score_scale, text.score_scale, AtLeast(0), "",
+            "What scores are divided by to be cosines; 0: 5 if some of the training data are above 1, as in STS benchmarks, "
+            "else 1.", .used_by = kVectors, .same_on_resume = true)
 
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Model architecture; --list_models lists them.",
             .same_on_resume = true, .kept_with_weights = true)
@@ -411,6 +446,20 @@ DTRAIN_FLAG(double, bn_eps, model.bn_eps, MoreThan(0), "",
 DTRAIN_FLAG(bool, activation_checkpointing, model.activation_checkpointing, Anything(), "",
             "Text: save memory by computing each layer's activations again in the backward pass.")
 
+DTRAIN_FLAG(string, teacher, teacher.weights, Anything(), "",
+            "Weights of a trained model whose predictions are learned beside the labels (distillation): a file, a folder, a run, "
+            "or a name, as for --init_weights. Its classes must be those of the data; it sees the same images, normalised and "
+            "resized as it was trained, and no checkpoint has it.", .own_to_each_rank = true, .path = kRead)
+DTRAIN_FLAG(string, teacher_model, teacher.model, Anything(), "",
+            "Its --model; empty: what the weights tell.")
+DTRAIN_FLAG(string, distill, teacher.distill, OneOf("soft | hard"), "",
+            "What is learned of --teacher. soft: its probabilities; hard: its likeliest class. A model with a second token "
+            "(deit_*_distilled_*) learns it with that token, and the labels with the other one.")
+DTRAIN_FLAG(double, distill_weight, teacher.weight, Between(0, 1), "",
+            "Weight of the teacher's part of the loss; that of the labels has the rest.")
+DTRAIN_FLAG(double, distill_temperature, teacher.temperature, MoreThan(0), "",
+            "With --distill=soft: what the logits of both are divided by. The greater, the more the unlikely classes count.")
+
 DTRAIN_FLAG(int64, batch_size, batch.batch_size, Between(1, 1'000'000), "samples",
             "Samples per device and micro-step; not given: derived from --global_batch_size, or 32. With "
             "--deterministic=elastic: the most that a shard may have, which changes no number.")
@@ -433,13 +482,13 @@ DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "",
 DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf(OptimizerChoices()), "", "Optimizer.", .same_on_resume = true)
 DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "",
             "Peak learning rate; not given: 0.1 per 256 samples of the global batch for sgd, 0.001 for adam, adamw, "
-            "fairseq_adam and lamb. lars and rmsprop_tf require it.")
+            "fairseq_adam, stable_adamw and lamb. lars, rmsprop_tf and rmsprop require it.")
 DTRAIN_FLAG(double, lr_base_batch, optimizer.lr_base_batch, AtLeast(0), "samples",
             "Global batch size for which --lr is meant: the peak becomes lr x global batch / lr_base_batch; 0: no "
             "scaling.")
 DTRAIN_FLAG(string, lr_scaling, optimizer.lr_scaling, OneOf("linear | sqrt"), "",
             "With --lr_base_batch: scale by global batch / lr_base_batch (linear) or by its square root (sqrt).")
-DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "", "Momentum of sgd, lars and rmsprop_tf.")
+DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "", "Momentum of sgd, lars, rmsprop_tf and rmsprop.")
 DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "", "Use Nesterov momentum with sgd and lars.")
 DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Below(1), "",
             "Adam and LAMB: decay rates of the averages of gradients and of squared gradients.")
@@ -450,9 +499,9 @@ DTRAIN_FLAG(double, lars_trust, optimizer.lars_trust, MoreThan(0), "",
 DTRAIN_FLAG(bool, lars_clip, optimizer.lars_clip, Anything(), "",
             "LARS: no layer's own rate exceeds the learning rate (LARC).")
 DTRAIN_FLAG(double, rmsprop_alpha, optimizer.rmsprop_alpha, Below(1), "",
-            "rmsprop_tf: decay rate of the average of squared gradients, which starts at 1.")
+            "rmsprop_tf, rmsprop: decay rate of the average of squared gradients, which starts at 1, and at 0 with rmsprop.")
 DTRAIN_FLAG(double, rmsprop_eps, optimizer.rmsprop_eps, AtLeast(0), "",
-            "rmsprop_tf: number added to the average of squares, under the square root.")
+            "rmsprop_tf: number added to the average of squares, under the square root; rmsprop: to the root.")
 DTRAIN_FLAG(double, backbone_lr_factor, optimizer.backbone_lr_factor, MoreThan(0), "",
             "Factor on the learning rate of everything but the classifier; 0.1 is usual with --init_weights.")
 DTRAIN_FLAG(double, layer_decay, optimizer.layer_decay, Limits({.minimum = 0, .maximum = 1, .minimum_excluded = true}), "",
@@ -473,7 +522,8 @@ DTRAIN_FLAG(string, on_spike, optimizer.on_spike, OneOf("log | skip"), "",
             "With --spike_factor. log: a spike changes nothing; skip: its step is not applied.")
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
             "Share of the target that is spread evenly over all classes.", .used_by = kClasses)
-DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(Losses()), "", "Loss for images.", .used_by = kImages)
+DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(LossChoices()), "",
+            "Loss for images; if it is not given, bce for several labels and l2 for numbers.", .used_by = kImages)
 DTRAIN_FLAG(double, bce_threshold, optimizer.bce_threshold, Below(1), "",
             "With --loss=bce: targets above it, smoothed and mixed, become 1 and others 0, as by timm's "
             "--bce-target-thresh; not given: they stay.", .used_by = kImages)
@@ -482,7 +532,7 @@ DTRAIN_FLAG(bool, bce_sum, optimizer.bce_sum, Anything(), "",
 DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
             "Weights of the classes in the training loss, for data with unequal classes: none, inverse (1 / samples), "
             "sqrt (1 / root of samples), effective (their effective number, arXiv:1901.05555), or a file with a line "
-            "NAME,WEIGHT for each class.", .used_by = kClasses, .path = kRead)
+            "NAME,WEIGHT for each class. Of several labels: the weight of the images that have a label.", .used_by = kClassWeights, .path = kRead)
 DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
             "Keep an exponential moving average of the weights and evaluate it, too. This is the share of the "
             "average that each update keeps; --ema_start says how early ones begin. 0: no average.")
@@ -516,8 +566,13 @@ DTRAIN_FLAG(double, cosine_alpha, schedule.cosine_alpha, AtLeast(0), "",
             "linear_cosine: number added to the line that the cosine is multiplied by.")
 DTRAIN_FLAG(double, cosine_beta, schedule.cosine_beta, AtLeast(0), "",
             "linear_cosine: number added to the product; the last rate is about this part of the peak.")
+DTRAIN_FLAG(double, wsd_decay, schedule.wsd_decay, MoreThan(0), "",
+            "wsd: length of the decay that ends the schedule; below 1 a part of the schedule, else a number of steps.")
+DTRAIN_FLAG(string, wsd_form, schedule.wsd_form, OneOf("sqrt | linear | cosine"), "",
+            "wsd: how the rate decays with the part p of the decay that is done. sqrt: 1 - root of p, steep at first; "
+            "linear: 1 - p; cosine: half a cosine.")
 DTRAIN_FLAG(double, end_lr, schedule.end_lr, AtLeast(0), "",
-            "Absolute learning rate at the end of the poly and cosine schedules.")
+            "Absolute learning rate at the end of the poly, cosine and wsd schedules.")
 DTRAIN_FLAG(double, lr_decay_factor, schedule.decay_factor, MoreThan(0), "",
             "step, exponential: factor on the learning rate at each decay.")
 DTRAIN_FLAG(string, lr_decay_epochs, schedule.decay_epochs, MoreThan(0), "epochs",
@@ -629,6 +684,7 @@ const std::vector<Section>& Sections() {
       {.name = "image", .title = "Images", .used_by = kImages},
       {.name = "text", .title = "Text", .used_by = kText},
       {.name = "model", .title = "Model"},
+      {.name = "teacher", .title = "A teacher", .used_by = kTaught},
       {.name = "batch", .title = "Batches and length"},
       {.name = "optimizer", .title = "Optimizer"},
       {.name = "schedule", .title = "Learning rate schedule"},

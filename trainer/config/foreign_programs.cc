@@ -49,13 +49,23 @@ std::string TypedFlag(const std::vector<Argument>& arguments, const IsSignature&
 
 const std::vector<const ForeignProgram*>& ForeignPrograms() {
   static const std::vector<const ForeignProgram*> programs = {
-      &TimmProgram(), &TorchvisionProgram(), &FairseqProgram(),     &NvidiaProgram(),
-      &AwsProgram(),  &HorovodProgram(),     &TransformersProgram()};
+      &TimmProgram(), &TorchvisionProgram(), &FairseqProgram(),      &NvidiaProgram(),
+      &AwsProgram(),  &HorovodProgram(),     &TransformersProgram(), &PytorchProgram()};
   return programs;
 }
 
+const ForeignProgram* ProgramOfScript(const std::string& name) {
+  for (const ForeignProgram* program : ForeignPrograms()) {
+    if (std::ranges::find(program->scripts, name) != program->scripts.end()) return program;
+  }
+  return nullptr;
+}
+
 Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
-  const std::string named = ForeignCommand(arguments).Value({"defaults_of"}, "auto");
+  const ForeignCommand command(arguments);
+  const std::string named = command.Value({"defaults_of"}, "auto");
+  const ForeignProgram* of_script = ProgramOfScript(command.Script());
+  if (named == "auto" && of_script != nullptr) return {of_script};
   Recognised found;
   std::string first;
   for (const ForeignProgram* program : ForeignPrograms()) {

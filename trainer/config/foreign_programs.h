@@ -28,6 +28,7 @@ struct ForeignProgram {
   std::vector<Alias> rows;         // its own flags, and those whose names other programs have with another meaning
   bool turns_photographs = false;  // as their EXIF orientation says, or reads none
   std::vector<Signature> weak_signatures = {};  // flags that count only if no program has a signature
+  std::vector<std::string_view> scripts = {};   // its files, one of which may stand first in a command
 };
 
 const ForeignProgram& FairseqProgram();
@@ -40,16 +41,20 @@ const ForeignProgram& TorchvisionProgram();
 const ForeignProgram& NvidiaProgram();
 const ForeignProgram& AwsProgram();
 const ForeignProgram& HorovodProgram();
+const ForeignProgram& PytorchProgram();
 const ForeignProgram& TransformersProgram();
 // Returns all of them.
 const std::vector<const ForeignProgram*>& ForeignPrograms();
+
+// Returns the program that has a file of this name; or null.
+const ForeignProgram* ProgramOfScript(const std::string& name);
 
 struct Recognised {
   const ForeignProgram* program = nullptr;  // whose defaults count; may be null
   std::string mistake = {};                 // if not empty: two programs have flags in the command
 };
 
-// Returns the program whose defaults count: that of --defaults_of, or the one whose flags were typed.
+// Returns the program whose defaults count: that of --defaults_of, whose file stands first, or whose flags were typed.
 // Flags in flag files make no program, because our own recipes share some names with others.
 Recognised RecogniseProgram(const std::vector<command_line::Argument>& arguments);
 

@@ -26,12 +26,6 @@ std::vector<std::string> DefaultsOfHorovod(const ForeignCommand& command) {
   return flags;
 }
 
-template <bool is_train>
-Translation FolderOfSplit(const std::string& folder, const ForeignCommand& command) {
-  const std::string other = command.Value({is_train ? "val_dir" : "train_dir"}, folder);
-  return SplitBeside(folder, other, is_train, /*without_extension=*/false);
-}
-
 }  // namespace
 
 const ForeignProgram& HorovodProgram() {
@@ -40,15 +34,16 @@ const ForeignProgram& HorovodProgram() {
       .called = "Horovod's example",
       .signatures = {},
       .defaults = DefaultsOfHorovod,
-      .rows = {{.name = "train_dir", .translate = FolderOfSplit<true>},
-               {.name = "val_dir", .translate = FolderOfSplit<false>},
+      .rows = {{.name = "train_dir", .translate = TrainSplit},
+               {.name = "val_dir", .translate = ValSplit},
                {.name = "checkpoint_format", .reason = "--run_dir names the folder"},
                {.name = "fp16_allreduce", .takes_value = false, .implied = {"--grad_compression=fp16"}},
                {.name = "batches_per_allreduce", .flag = "grad_accum_steps"},
                {.name = "gradient_predivide_factor", .words = {{"1", ""}}, .refused = kOnlyDefault},
                {.name = "val_batch_size", .reason = kEvaluationBatch},
                {.name = "base_lr", .translate = Rate},
-               {.name = "no_cuda", .takes_value = false, .implied = {"--backend=gloo"}}}};
+               {.name = "no_cuda", .takes_value = false, .implied = {"--backend=gloo"}}},
+      .scripts = {"pytorch_imagenet_resnet50.py"}};
   return program;
 }
 

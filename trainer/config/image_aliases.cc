@@ -12,6 +12,12 @@ constexpr std::string_view kOwnAverage =
     "batch / epochs";
 constexpr std::string_view kResumes = "a run resumes from its own checkpoints automatically";
 
+// DeiT's program has a teacher only with a --distillation-type, which is none by default.
+Translation DeitsTeacher(const std::string& path, const ForeignCommand& command) {
+  if (command.Value({"distillation_type"}, "none") != "none") return {.flags = {"--teacher=" + path}};
+  return {.note = "without --distillation-type=hard there is no teacher"};
+}
+
 std::vector<Alias> Shared() {
   return {
       {.name = "j", .flag = "workers"},
@@ -43,6 +49,13 @@ std::vector<Alias> Shared() {
       {.name = "pretrained", .takes_value = false, .refused = "--init_weights=FILE starts from weights"},
       {.name = "model_ema", .takes_value = false, .refused = kOwnAverage},
       {.name = "model_ema_decay", .refused = kOwnAverage},
+      {.name = "teacher_path", .translate = DeitsTeacher},
+      {.name = "distillation_type",
+       .flag = "distill",
+       .words = {{"none", ""}, {"hard", "hard"}},
+       .refused = "DeiT divides its soft loss by the number of classes, too; --distill=soft has the mean over samples"},
+      {.name = "distillation_alpha", .flag = "distill_weight"},
+      {.name = "distillation_tau", .reason = "hard distillation has no temperature"},
       // Configurations of runs before --ema_start have it.
       {.name = "ema_ramp", .flag = "ema_start", .words = {{"true", "tensorflow"}, {"false", "torchvision"}}},
       {.name = "noema_ramp", .takes_value = false, .implied = {"--ema_start=torchvision"}},
@@ -60,7 +73,6 @@ std::vector<Alias> Torchelastic() {
       {.name = "e", .takes_value = false, .implied = {"--mode=eval"}},
       {.name = "gpu",
        .reason = "each rank uses the GPU with its local rank as index, among those in CUDA_VISIBLE_DEVICES"},
-      {.name = "multiprocessing_distributed", .takes_value = false, .reason = "--nproc_per_node=auto takes all GPUs"},
       {.name = "dummy", .takes_value = false, .implied = {"--data_format=synthetic"}},
   };
 }

@@ -141,7 +141,8 @@ Rules ModeRules(const Config& config) {
        .expected = "FILE.safetensors, FILE.pt or a folder",
        .hint = exporting},
       {.flag = "data_dir",
-       .broken = !predicts && !exports && config.data.dir.empty() && config.data.format != "synthetic",
+       .broken = !predicts && !exports && config.data.dir.empty() && config.data.labels.empty() &&
+                 config.data.format != "synthetic",
        .expected = "a folder with data",
        .hint = "--data_format=synthetic needs none"},
   };
@@ -183,6 +184,10 @@ Rules DataRules(const Config& config) {
        .broken = splits.front().empty() || repeats,
        .expected = "one name, or different names with commas between them",
        .hint = "as in valid,test"},
+      {.flag = "labels",
+       .broken = !data.labels.empty() && data.format != "auto",
+       .expected = "no --data_format with it",
+       .hint = "the table names the images"},
       {.flag = "label_offset",
        .broken = data.label_offset != "auto" && !(offset && *offset >= 0 && *offset <= 1'000'000'000),
        .expected = "auto, or a whole number, 0 to 1000000000"},
@@ -212,6 +217,19 @@ Rules DataRules(const Config& config) {
        .expected = "0 with --sampling=balanced",
        .hint = "batches of a budget are the same in all epochs; --batch_size counts sentences"},
   };
+}
+
+Rules TableRules(const Config& config) {
+  Rules rules;
+  const bool lacks_table = config.data.labels.empty() && TaskHas(config.run.task, kImages);
+  for (const char* flag : {"image_column", "label_column", "split_column", "group_column"}) {
+    const bool is_said = WasGiven(config, flag) && FindFlag(flag)->get(config) != FindFlag(flag)->get(Config());
+    rules.push_back({.flag = flag,
+                     .broken = lacks_table && is_said,
+                     .expected = "--labels=TABLE with it",
+                     .hint = "folders of images have no columns"});
+  }
+  return rules;
 }
 
 bool IsColorJitter(const std::vector<double>& jitter) {
@@ -378,11 +396,20 @@ Rules AverageAndSpikeRules(const Config& config) {
   };
 }
 
-Rules BinaryLossRules(const Config& config) {
+Rules LossRules(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer;
-  const bool is_binary = optimizer.loss == "bce";
+  const bool is_binary = optimizer.loss == "bce", predicts_numbers = TaskHas(config.run.task, kNumbers);
+  const std::vector<std::string> losses = LossesOf(config.run.task);
   const std::string hint = "the cross entropy has no questions of single classes";
   return {
+      {.flag = "loss",
+       .broken = TaskHas(config.run.task, kImages) && !losses.empty() &&
+                 std::ranges::find(losses, optimizer.loss) == losses.end(),
+       .expected = Joined(losses, " or ") + " with --task=" + config.run.task},
+      {.flag = "num_classes",
+       .broken = config.model.num_classes > 0 && predicts_numbers,
+       .expected = "0 with --task=" + config.run.task,
+       .hint = "the model has an output for each column of numbers"},
       {.flag = "bce_threshold",
        .broken = !is_binary && optimizer.bce_threshold.has_value(),
        .expected = "--loss=bce with it",
@@ -393,11 +420,12 @@ Rules BinaryLossRules(const Config& config) {
 Rules ClassWeightRules(const Config& config) {
   const std::string& weights = config.optimizer.class_weights;
   const bool mixes = config.image.mixup > 0 || config.image.cutmix > 0;
+  const bool is_of_classes = !TaskHas(config.run.task, kSeveralLabels);  // the weights of labels are for any targets
   const bool from_counts = weights == "inverse" || weights == "sqrt" || weights == "effective";
   return {
       {.flag = "class_weights", .broken = weights.empty(), .expected = "none, inverse, sqrt, effective or a file"},
       {.flag = "class_weights",
-       .broken = weights != "none" && (config.optimizer.loss != "ce" || mixes),
+       .broken = weights != "none" && is_of_classes && (config.optimizer.loss != "ce" || mixes),
        .expected = "--loss=ce without --mixup and --cutmix",
        .hint = "the weights are those of the cross entropy of single classes"},
       {.flag = "class_weights",
@@ -405,6 +433,25 @@ Rules ClassWeightRules(const Config& config) {
        .expected = "none or a file with --sampling=balanced",
        .hint = "either of them makes up for unequal classes; both would favour the small ones"},
   };
+}
+
+Rules TeacherRules(const Config& config) {
+  const TeacherConfig &teacher = config.teacher, defaults;
+  const bool has_temperature = teacher.temperature != defaults.temperature;
+  Rules rules = {{.flag = "distill_temperature",
+                  .broken = !teacher.weights.empty() && teacher.distill == "hard" && has_temperature,
+                  .expected = "--distill=soft with it",
+                  .hint = "the likeliest class is the same at every temperature"}};
+  for (const auto& [flag, is_set] : {std::pair("teacher_model", !teacher.model.empty()),
+                                     {"distill", teacher.distill != defaults.distill},
+                                     {"distill_weight", teacher.weight != defaults.weight},
+                                     {"distill_temperature", has_temperature}}) {
+    rules.push_back({.flag = flag,
+                     .broken = teacher.weights.empty() && is_set,
+                     .expected = "--teacher with it",
+                     .hint = "without it nothing is learned but the labels"});
+  }
+  return rules;
 }
 
 Rules PrecisionRules(const Config& config) {
@@ -463,9 +510,9 @@ Rules RankAndReportRules(const Config& config) {
 }
 
 void CheckRules(const Config& config, List& problems) {
-  for (const auto& rules_of :
-       {ModeRules, RunRules, DataRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules, ScheduleRules,
-        AverageAndSpikeRules, BinaryLossRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
+  for (const auto& rules_of : {ModeRules, RunRules, DataRules, TableRules, ImageRules, SizeScheduleRules, TextRules,
+                               OptimizerRules, ScheduleRules, AverageAndSpikeRules, LossRules, ClassWeightRules,
+                               TeacherRules, PrecisionRules, RankAndReportRules}) {
     for (const Rule& rule : rules_of(config)) {
       if (rule.broken) problems.push_back({.flag = rule.flag, .expected = rule.expected, .hint = rule.hint});
     }

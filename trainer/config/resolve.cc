@@ -77,6 +77,9 @@ int64_t DefaultEvalResize(int64_t image_size) {
 std::string ResolveForDevice(Config& config, bool has_gpu) {
   const bool on_gpu = has_gpu && config.ranks.backend != "gloo";
   if (TaskHas(config.run.task, kSentences) && !on_gpu && !WasGiven(config, "unpad")) config.text.unpad = true;
+  const std::vector<std::string> losses = LossesOf(config.run.task);
+  const bool is_of_task = std::ranges::find(losses, config.optimizer.loss) != losses.end();
+  if (!losses.empty() && !is_of_task && !WasGiven(config, "loss")) config.optimizer.loss = losses.front();
   std::string& precision = config.precision.name;
   if (precision != "amp") return "";
   precision = on_gpu ? "fp16" : "bf16";

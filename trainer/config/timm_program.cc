@@ -1,78 +1,29 @@
 // timm's defaults are those of its train.py and of its models, as of release 1.0.22: train.py, timm/optim,
-// timm/scheduler, timm/data/transforms_factory.py and the default_cfgs of timm/models.
+// timm/scheduler and timm/data/transforms_factory.py; timm_models.h has those of models.
 // What is not listed is the same here, or cannot change a number.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "data/joined.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
+#include "trainer/config/timm_models.h"
 
 namespace dtrain::config {
 namespace {
 
 constexpr std::string_view kNoPython = "there is no Python code to compile";
+constexpr std::string_view kNoSplits = "there are no augmented copies with a loss of their own";
 
 std::string Text(double number) { return ToText(Value(number)); }
 
-// What timm's default_cfg of models says where ours differs; train.py evaluates with it.
-struct ModelDefaults {
-  std::string_view begins, ends;  // the name
-  int image_size;
-  double crop_pct;                 // part of the resized short side that evaluation crops
-  bool has_plain_numbers = false;  // a mean and a standard deviation of 0.5
-};
-constexpr ModelDefaults kResNet = {"resnet", "", 224, 0.95};
-constexpr auto kModels = std::to_array<ModelDefaults>({{"efficientnet_", "b0", 224, 0.875},
-                                                       {"efficientnet_", "b1", 240, 0.9, true},
-                                                       {"efficientnet_", "b2", 256, 0.875},
-                                                       {"efficientnet_", "b3", 288, 0.875},
-                                                       {"efficientnet_", "b4", 320, 0.875},
-                                                       {"efficientnet_", "b5", 448, 1.0},  // squashed, cropped here
-                                                       {"efficientnet_", "b6", 528, 0.942},
-                                                       {"efficientnet_", "b7", 600, 0.949},
-                                                       {"tf_efficientnet_", "b0", 224, 0.875},
-                                                       {"tf_efficientnet_", "b1", 240, 0.882},
-                                                       {"tf_efficientnet_", "b2", 260, 0.890},
-                                                       {"tf_efficientnet_", "b3", 300, 0.904},
-                                                       {"tf_efficientnet_", "b4", 380, 0.922},
-                                                       {"tf_efficientnet_", "b5", 456, 0.934},
-                                                       {"tf_efficientnet_", "b6", 528, 0.942},
-                                                       {"tf_efficientnet_", "b7", 600, 0.949},
-                                                       {"efficientnetv2_", "s", 288, 1.0},
-                                                       {"efficientnetv2_", "m", 320, 1.0},
-                                                       {"efficientnetv2_", "l", 384, 1.0},
-                                                       {"tf_efficientnetv2_", "s", 300, 1.0, true},
-                                                       {"tf_efficientnetv2_", "", 384, 1.0, true},  // likewise
-                                                       {"vit_", "dinov2", 518, 1.0},
-                                                       {"vit_", "_gap_240", 240, 0.95, true},
-                                                       {"vit_", "_gap_256", 256, 0.95, true},
-                                                       {"vit_", "_gap_384", 384, 0.95, true},  // likewise
-                                                       {"vit_", "_384", 384, 1.0, true},
-                                                       {"vit_", "_224", 224, 0.9, true},
-                                                       {"deit", "_384", 384, 1.0},
-                                                       {"deit", "_224", 224, 0.9},
-                                                       {"convnext_", "nano", 224, 0.95},
-                                                       {"convnext_", "tiny", 224, 0.95},
-                                                       {"convnext_", "small", 224, 0.95},
-                                                       {"convnextv2_", "huge", 384, 1.0},  // likewise
-                                                       {"convnext", "", 224, 0.875}});
-
 std::string TimmModel(const ForeignCommand& command) { return command.Value({"model"}, "resnet50"); }
-
-ModelDefaults DefaultsOf(const std::string& model) {
-  const auto found = std::find_if(kModels.begin(), kModels.end(), [&](const ModelDefaults& one) {
-    return model.starts_with(one.begins) && model.ends_with(one.ends);
-  });
-  return found == kModels.end() ? kResNet : *found;
-}
 
 double ImageSizeOf(const ForeignCommand& command) {
   const std::string input = command.Numbers({"input_size"}, "");
   const double of_input = NumberFrom(input.substr(input.rfind(',') + 1)).value_or(0);
-  const double otherwise = of_input > 0 ? of_input : DefaultsOf(TimmModel(command)).image_size;
+  const double otherwise = of_input > 0 ? of_input : TimmModelOf(TimmModel(command)).image_size;
   return command.Number({"img_size", "image_size"}, otherwise);
 }
 
@@ -84,7 +35,14 @@ bool Mixes(const ForeignCommand& command) {
 
 std::string OptimizerOf(const ForeignCommand& command) { return command.Value({"opt"}, "sgd"); }
 
+// A rate of 0 is none.
 bool HasRate(const ForeignCommand& command) { return command.Number({"lr"}, 0) != 0; }
+bool HasNoRate(const ForeignCommand& command) { return !HasRate(command); }
+
+// Without augmentation there are no random crops either.
+bool Augments(const ForeignCommand& command) { return !command.Has({"no_aug"}); }
+// A policy changes colours, too.
+bool JittersColors(const ForeignCommand& command) { return Augments(command) && !HasPolicy(command); }
 
 void AddRateOfTimm(const ForeignCommand& command, std::vector<std::string>& flags) {
   if (HasRate(command)) return;
@@ -96,7 +54,7 @@ void AddRateOfTimm(const ForeignCommand& command, std::vector<std::string>& flag
 
 void AddModelOfTimm(const ForeignCommand& command, std::vector<std::string>& flags) {
   const std::string model = TimmModel(command);
-  const ModelDefaults defaults = DefaultsOf(model);
+  const TimmModelDefaults& defaults = TimmModelOf(model);
   const double size = ImageSizeOf(command);
   flags.push_back("--image_size=" + Text(size));
   flags.push_back("--eval_resize=" + Text(std::floor(size / defaults.crop_pct)));
@@ -171,27 +129,6 @@ Translation WarmupBefore(const std::string&, const ForeignCommand& command) {
   return translation;
 }
 
-// 0 is none.
-Translation RateItself(const std::string& value, const ForeignCommand& command) {
-  if (!HasRate(command)) return {};
-  return {{"--lr=" + value}};
-}
-
-Translation RateOfBase(const std::string& value, const ForeignCommand& command) {
-  if (HasRate(command)) return {};
-  return {{"--lr=" + value}};
-}
-
-Translation BatchOfBase(const std::string& value, const ForeignCommand& command) {
-  if (HasRate(command)) return {};
-  return {{"--lr_base_batch=" + value}};
-}
-
-Translation ScaleOfBase(const std::string& value, const ForeignCommand& command) {
-  if (HasRate(command) || value.empty()) return {};
-  return {{"--lr_scaling=" + value}};
-}
-
 // timm's LARS and LAMB adapt nothing that does not decay, which leaves SGD and Adam.
 Translation TimmOptimizer(const std::string& value, const ForeignCommand& command) {
   struct Known {
@@ -248,38 +185,16 @@ Translation Amp(const std::string&, const ForeignCommand& command) {
   return {{type == "float16" ? "--precision=amp" : "--precision=bf16"}};
 }
 
-Translation Policy(const std::string& value, const ForeignCommand& command) {
-  if (value.empty() || command.Has({"no_aug"})) return {};
+Translation Policy(const std::string& value, const ForeignCommand&) {
+  if (value.empty()) return {};
   if (std::string why = WhyNotTimms(value); !why.empty()) return {.refused = std::move(why)};
   return {{"--augment=" + value}};
 }
 
-// timm leaves it out where a policy changes colours.
-Translation ColorJitter(const std::string& value, const ForeignCommand& command) {
-  if (HasPolicy(command) || command.Has({"no_aug"})) return {};
-  return {{"--color_jitter=" + value}};
-}
-
 Translation Erasing(const std::string& value, const ForeignCommand& command) {
-  if (NumberFrom(value) == 0.0 || command.Has({"no_aug"})) return {};
+  if (NumberFrom(value) == 0.0) return {};
   return {{"--random_erasing=" + value, "--erasing=" + command.Value({"remode"}, "pixel")}};
 }
-
-// Without augmentation there are no random crops.
-Translation OfCrops(const std::string& flag, const std::string& value, const ForeignCommand& command) {
-  if (command.Has({"no_aug"})) return {};
-  return {{"--" + flag + "=" + value}};
-}
-
-Translation Scale(const std::string& value, const ForeignCommand& command) {
-  return OfCrops("crop_scale", value, command);
-}
-
-Translation Ratio(const std::string& value, const ForeignCommand& command) {
-  return OfCrops("crop_ratio", value, command);
-}
-
-Translation Flip(const std::string& value, const ForeignCommand& command) { return OfCrops("hflip", value, command); }
 
 // timm's average, of all weights and statistics at each update. Without --model-ema its other flags have no effect.
 Translation Average(const std::string&, const ForeignCommand& command) {
@@ -312,7 +227,7 @@ Translation Epsilon(const std::string& value, const ForeignCommand& command) {
 }
 
 std::vector<Alias> DataAndModel() {
-  return {
+  std::vector<Alias> rows = {
       {.name = "img_size", .flag = "image_size"},
       {.name = "input_size", .translate = InputSize, .takes_numbers = true},
       {.name = "crop_pct", .translate = CropPart},
@@ -324,8 +239,6 @@ std::vector<Alias> DataAndModel() {
       {.name = "initial_checkpoint", .flag = "init_weights"},
       {.name = "drop", .flag = "dropout"},
       {.name = "grad_checkpointing", .takes_value = false, .implied = {"--activation_checkpointing"}},
-      {.name = "validation_batch_size", .reason = kEvaluationBatch},
-      {.name = "vb", .reason = kEvaluationBatch},
       {.name = "dist_bn",
        .words = {{"reduce", "", "", "statistics of batch normalisation are averaged at every step"}},
        .refused = "statistics of batch normalisation are averaged over ranks, as with reduce"},
@@ -336,17 +249,16 @@ std::vector<Alias> DataAndModel() {
       {.name = "model_ema_force_cpu", .takes_value = false, .translate = AverageOnCpu},
       {.name = "pin_mem", .takes_value = false, .reason = "batches are always pinned if there is a GPU"},
       {.name = "torchcompile", .takes_value = false, .reason = kNoPython, .value_is_optional = true},
-      {.name = "torchcompile_mode", .reason = kNoPython},
-      {.name = "torchscript", .takes_value = false, .reason = kNoPython},
-      {.name = "fuser", .reason = kNoPython},
-      {.name = "no_prefetcher", .takes_value = false, .reason = kOwnLoader},
-      {.name = "use_multi_epochs_loader", .takes_value = false, .reason = kOwnLoader},
       {.name = "synchronize_step", .takes_value = false, .reason = "it is for measuring"},
       {.name = "amp", .takes_value = false, .translate = Amp},
       {.name = "native_amp", .takes_value = false, .translate = Amp},
       {.name = "amp_dtype", .translate = OfAnother},
       {.name = "amp_impl", .words = {{"native", ""}}, .refused = "apex has rounding of its own"},
   };
+  AddWithoutEffect(kEvaluationBatch, "validation_batch_size vb", "", rows);
+  AddWithoutEffect(kNoPython, "torchcompile_mode fuser", "torchscript", rows);
+  AddWithoutEffect(kOwnLoader, "", "no_prefetcher use_multi_epochs_loader", rows);
+  return rows;
 }
 
 std::vector<Alias> Rates() {
@@ -358,10 +270,14 @@ std::vector<Alias> Rates() {
       {.name = "grad_accum_steps", .translate = Accumulation},
       {.name = "sched", .translate = Schedule},
       {.name = "sched_on_updates", .takes_value = false, .implied = {"--nolr_per_epoch"}},
-      {.name = "lr", .translate = RateItself},
-      {.name = "lr_base", .translate = RateOfBase},
-      {.name = "lr_base_size", .translate = BatchOfBase},
-      {.name = "lr_base_scale", .translate = ScaleOfBase},
+      {.name = "lr", .flag = "lr", .counts = HasRate},
+      {.name = "lr_base", .flag = "lr", .counts = HasNoRate},
+      {.name = "lr_base_size", .flag = "lr_base_batch", .counts = HasNoRate},
+      {.name = "lr_base_scale",
+       .flag = "lr_scaling",
+       .words = {{"", ""}},
+       .other_words_pass = true,
+       .counts = HasNoRate},
       {.name = "epochs", .translate = Epochs},
       {.name = "warmup_prefix", .takes_value = false, .translate = WarmupBefore},
       {.name = "decay_epochs", .translate = OfAnother},
@@ -369,16 +285,17 @@ std::vector<Alias> Rates() {
       {.name = "decay_rate", .translate = OfAnother},
       {.name = "dr", .translate = OfAnother},
       {.name = "min_lr", .flag = "end_lr"},
+      {.name = "lr_noise", .refused = "rates follow the schedule alone", .takes_numbers = true},
       {.name = "cooldown_epochs", .words = {{"0", ""}}, .refused = "--schedule_steps may be shorter than the run"},
   };
 }
 
 std::vector<Alias> Augmentation() {
   return {
-      {.name = "aa", .translate = Policy},
-      {.name = "color_jitter", .translate = ColorJitter},
+      {.name = "aa", .translate = Policy, .counts = Augments},
+      {.name = "color_jitter", .flag = "color_jitter", .counts = JittersColors},
       {.name = "no_aug", .takes_value = false, .implied = {"--augment=none"}},
-      {.name = "reprob", .translate = Erasing},
+      {.name = "reprob", .translate = Erasing, .counts = Augments},
       {.name = "remode", .translate = OfAnother},
       {.name = "recount", .flag = "erasing_count"},
       {.name = "smoothing", .flag = "label_smoothing"},
@@ -387,14 +304,22 @@ std::vector<Alias> Augmentation() {
       {.name = "bce_target_thresh", .translate = OfAnother},
       {.name = "mixup_prob", .flag = "mix_prob"},
       {.name = "mixup_switch_prob", .flag = "mix_switch_prob"},
+      {.name = "mixup_off_epoch", .flag = "mix_epochs"},
+      {.name = "crop_mode",
+       .words = {{"center", ""}},
+       .refused = "evaluation crops the middle of images; squashed and padded ones are none"},
       {.name = "aug_repeats", .flag = "repeated_augmentation", .words = {{"0", "1"}}, .other_words_pass = true},
-      {.name = "aug_splits", .words = {{"0", ""}}, .refused = "there are no augmented copies with a loss of their own"},
+      {.name = "aug_splits", .words = {{"0", ""}}, .refused = kNoSplits},
+      {.name = "resplit", .takes_value = false, .refused = kNoSplits},
+      {.name = "split_bn", .takes_value = false, .refused = kNoSplits},
+      {.name = "jsd", .takes_value = false, .refused = kNoSplits},
+      {.name = "jsd_loss", .takes_value = false, .refused = kNoSplits},
       {.name = "train_interpolation",
        .flag = "interpolation",
        .words = {{"random", "random"}, {"bilinear", "bilinear"}, {"bicubic", "bicubic"}, {"", "bicubic"}}},
-      {.name = "scale", .translate = Scale, .takes_numbers = true},
-      {.name = "ratio", .translate = Ratio, .takes_numbers = true},
-      {.name = "hflip", .translate = Flip},
+      {.name = "scale", .flag = "crop_scale", .takes_numbers = true, .counts = Augments},
+      {.name = "ratio", .flag = "crop_ratio", .takes_numbers = true, .counts = Augments},
+      {.name = "hflip", .flag = "hflip", .counts = Augments},
   };
 }
 

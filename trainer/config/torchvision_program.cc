@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::string_view kOwnTransforms = "dtrain has its own transforms";
 
-bool IsSchedule(const ForeignCommand& command, const std::string& name) {
-  return command.Value({"lr_scheduler"}, "steplr") == name;
-}
-
 Translation StartOfWarmup(const std::string& value, const ForeignCommand& command) {
   const auto part = NumberFrom(value), peak = NumberFrom(command.Value({"lr"}, "0.1"));
   if (!part || !peak) return {.refused = "it and --lr must be numbers"};
@@ -53,16 +49,9 @@ Translation WarmupMethod(const std::string& value, const ForeignCommand&) {
   return {.refused = "expected linear"};
 }
 
-Translation StepSize(const std::string& value, const ForeignCommand& command) {
-  if (!IsSchedule(command, "steplr")) return {};
-  return {{"--lr_decay_epochs=" + value}};
-}
+bool HasSteps(const ForeignCommand& command) { return command.Value({"lr_scheduler"}, "steplr") == "steplr"; }
 
-// Without the sampler the number has no effect.
-Translation Repetitions(const std::string& value, const ForeignCommand& command) {
-  if (!command.Has({"ra_sampler"})) return {};
-  return {{"--repeated_augmentation=" + value}};
-}
+bool RepeatsSamples(const ForeignCommand& command) { return command.Has({"ra_sampler"}); }
 
 Translation DecayOfNorms(const std::string& value, const ForeignCommand& command) {
   const std::string whole = command.Value({"weight_decay", "wd"}, "1e-4");
@@ -132,7 +121,7 @@ const ForeignProgram& TorchvisionProgram() {
                {.name = "lr_warmup_method", .translate = WarmupMethod},
                {.name = "lr_warmup_decay", .translate = StartOfWarmup},
                {.name = "lr_min", .flag = "end_lr"},
-               {.name = "lr_step_size", .translate = StepSize},
+               {.name = "lr_step_size", .flag = "lr_decay_epochs", .counts = HasSteps},
                {.name = "lr_gamma", .flag = "lr_decay_factor"},
                {.name = "norm_weight_decay", .translate = DecayOfNorms},
                {.name = "bias_weight_decay", .translate = DecayOfBiases},
@@ -147,7 +136,7 @@ const ForeignProgram& TorchvisionProgram() {
                {.name = "augmix_severity", .words = {{"3", ""}}, .refused = "dtrain has no AugMix"},
                {.name = "random_erase", .flag = "random_erasing"},
                {.name = "ra_sampler", .takes_value = false, .implied = {"--repeated_augmentation=3"}},
-               {.name = "ra_reps", .translate = Repetitions},
+               {.name = "ra_reps", .flag = "repeated_augmentation", .counts = RepeatsSamples},
                {.name = "val_resize_size", .flag = "eval_resize"},
                {.name = "train_crop_size", .flag = "image_size"},
                {.name = "val_crop_size", .flag = "eval_image_size"},

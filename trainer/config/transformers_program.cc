@@ -1,8 +1,12 @@
-// The defaults of Hugging Face's Trainer (TrainingArguments) and of its examples run_glue.py and
-// run_image_classification.py, as of transformers 4.57, with data in local files. What is not listed is the same here,
-// or cannot change a number.
+// The defaults of Hugging Face's Trainer (TrainingArguments) and of the examples that are made of it, run_glue.py,
+// run_ner.py, run_mlm.py and run_image_classification.py, as of transformers 4.57, with data in local files. What is
+// not listed is the same here, or cannot change a number.
+#include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "data/shallow_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -12,8 +16,36 @@ namespace {
 constexpr std::string_view kLocalFiles =
     "--train_file and --validation_file, or --train_dir, name data on this machine";
 constexpr std::string_view kReports = "metrics.jsonl has a run's numbers, and --on_event passes them on";
+constexpr std::string_view kFewer = "leave it out, or make files with fewer lines";
+constexpr char kRunImages[] = "run_image_classification.py", kRunNer[] = "run_ner.py", kRunMlm[] = "run_mlm.py",
+               kRunGlue[] = "run_glue.py";
 
-bool ReadsImages(const ForeignCommand& command) { return command.Has({"train_dir"}); }
+// Whether the first line of a file is an object with lists, as those of words and their tags are.
+bool HasLists(const std::string& path) {
+  std::string line;
+  std::ifstream file(path.ends_with(".json") ? path : "");
+  std::getline(file, line);
+  const auto is_list = [](const nlohmann::json& value) { return value.is_array(); };
+  try {
+    const nlohmann::json object = ParseShallow(line);
+    return object.is_object() && std::any_of(object.begin(), object.end(), is_list);
+  } catch (const nlohmann::json::exception&) {  // whoever reads the file reports it
+    return false;
+  }
+}
+
+// Returns the example that a command is for: the one that it names, or else the one whose data or flags it has.
+std::string ExampleOf(const ForeignCommand& command) {
+  for (const char* name : {kRunImages, kRunNer, kRunMlm, kRunGlue}) {
+    if (command.Script() == name) return name;
+  }
+  const std::string file = command.Value({"train_file"}, command.Value({"validation_file"}, ""));
+  if (command.Has({"train_dir", "validation_dir"})) return kRunImages;
+  if (file.ends_with(".txt") || command.Has({"mlm_probability", "line_by_line"})) return kRunMlm;
+  if (HasLists(file) || command.Has({"text_column_name", "label_all_tokens", "return_entity_level_metrics"}))
+    return kRunNer;
+  return kRunGlue;
+}
 
 std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
   std::vector<std::string> flags = {"--optimizer=adamw",
@@ -29,21 +61,25 @@ std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
                                     "--decay_norm_and_bias=false",
                                     "--eval_every_epochs=0",
                                     "--save_every_steps=500"};
-  if (!ReadsImages(command)) flags.push_back("--tokens_per_sample=128");
-  if (ReadsImages(command) && !command.Has({"validation_dir"})) flags.push_back("--val_fraction=0.15");
+  const std::string example = ExampleOf(command);
+  if (example == kRunGlue) flags.push_back("--tokens_per_sample=128");
+  if (example == kRunNer) flags.push_back("--task=token_classification");
+  if (example == kRunMlm) flags.insert(flags.end(), {"--task=masked_lm", "--sample_break=joined"});
+  if (!command.Has({"validation_dir", "validation_file"})) {
+    if (example == kRunImages) flags.push_back("--val_fraction=0.15");
+    if (example == kRunMlm) flags.push_back("--val_fraction=0.05");
+  }
   return flags;
 }
 
 // A switch may have a word behind it: --fp16, --fp16 True.
-Alias Switch(std::string_view name, std::string_view implied, std::string_view reason = {}) {
-  return {.name = name,
-          .takes_value = false,
-          .words = {{"", "", implied, reason},
-                    {"True", "", implied, reason},
-                    {"true", "", implied, reason},
-                    {"False", ""},
-                    {"false", ""}},
-          .value_is_optional = true};
+Alias Switch(std::string_view name, std::string_view implied, std::string_view reason = {},
+             std::string_view refused = {}) {
+  std::vector<Word> words = {{"False", ""}, {"false", ""}};
+  for (const std::string_view yes : {"", "True", "true"}) {
+    if (refused.empty()) words.push_back({yes, "", implied, reason});
+  }
+  return {.name = name, .takes_value = false, .words = words, .refused = refused, .value_is_optional = true};
 }
 
 Translation WarmupRatio(const std::string& value, const ForeignCommand& command) {
@@ -73,29 +109,55 @@ Translation SavingTimes(const std::string& value, const ForeignCommand& command)
   return {.refused = "expected no | epoch | steps"};
 }
 
-template <bool is_train>
-Translation Split(const std::string& given, const ForeignCommand& command) {
-  const std::string other =
-      command.Value({is_train ? "validation_file" : "train_file", is_train ? "validation_dir" : "train_dir"}, given);
-  if (given.ends_with(".json")) return {.refused = "rename it to .jsonl: it has an object on each line"};
-  if (given.ends_with(".txt")) return {.refused = "dtrain_data tokenize tokenizes text beforehand"};
-  Translation translation = SplitBeside(given, other, is_train, /*without_extension=*/!ReadsImages(command));
-  if (!ReadsImages(command)) translation.flags.push_back("--data_format=sentences");
+// The format of the files follows from the example.
+template <Translator split>
+Translation FileOfSplit(const std::string& path, const ForeignCommand& command) {
+  Translation translation = split(path, command);
+  const bool is_text = ExampleOf(command) == kRunMlm;
+  if (is_text != path.ends_with(".txt")) return {.refused = "run_mlm.py reads .txt files here, the others tables"};
+  translation.flags.push_back(is_text ? "--data_format=text" : "--data_format=sentences");
   return translation;
 }
 
+Translation PercentHeldOut(const std::string& value, const ForeignCommand&) {
+  const auto percent = NumberFrom(value);
+  if (!percent) return {.refused = "expected a number"};
+  return {{"--val_fraction=" + ToText(Value(*percent / 100))}};
+}
+
+Translation LabelColumn(const std::string& value, const ForeignCommand& command) {
+  if (ExampleOf(command) == kRunImages) return {.note = "folders are the labels of images"};
+  return {{"--label_column=" + value}};
+}
+
+Translation OwnTokenizer(const std::string& value, const ForeignCommand& command) {
+  if (value == command.Value({"model_name_or_path"}, "")) return {};
+  return {.refused = "a tokenizer lies beside the weights of --model_name_or_path or the data"};
+}
+
 std::vector<Alias> OfTrainersData() {
-  return {
+  std::vector<Alias> rows = {
       {.name = "model_name_or_path", .flag = "init_weights"},
       {.name = "config_name", .flag = "model_config"},
-      {.name = "train_file", .translate = Split<true>},
-      {.name = "validation_file", .translate = Split<false>},
-      {.name = "train_dir", .translate = Split<true>},
-      {.name = "validation_dir", .translate = Split<false>},
+      {.name = "tokenizer_name", .translate = OwnTokenizer},
+      {.name = "model_type", .refused = "--model=NAME, or --model_config=FILE, makes a model without weights"},
+      {.name = "train_file", .translate = FileOfSplit<TrainSplit>},
+      {.name = "validation_file", .translate = FileOfSplit<ValSplit>},
+      {.name = "train_dir", .translate = TrainSplit},
+      {.name = "validation_dir", .translate = ValSplit},
       {.name = "train_val_split", .flag = "val_fraction"},
-      {.name = "task_name", .refused = kLocalFiles},
+      {.name = "validation_split_percentage", .translate = PercentHeldOut},
+      {.name = "task_name", .words = {{"ner", ""}}, .refused = kLocalFiles},
       {.name = "dataset_name", .refused = kLocalFiles},
+      {.name = "text_column_name", .flag = "text_column"},
+      {.name = "label_column_name", .translate = LabelColumn},
       {.name = "max_seq_length", .flag = "tokens_per_sample"},
+      {.name = "max_train_samples", .refused = kFewer},
+      {.name = "max_eval_samples", .refused = kFewer},
+      {.name = "mlm_probability", .flag = "mask_prob"},
+      Switch("line_by_line", "--sample_break=lines"),
+      Switch("label_all_tokens", "", "", "the first token of a word has its label"),
+      Switch("return_entity_level_metrics", "", "class_accuracy.csv has the numbers of each kind of entity"),
       Switch("pad_to_max_length", "", "padding changes no number"),
       Switch("ignore_mismatched_sizes", "", "a head that does not fit is drawn anew in any case"),
       Switch("remove_unused_columns", "", kOwnLoader),
@@ -105,10 +167,12 @@ std::vector<Alias> OfTrainersData() {
       Switch("gradient_checkpointing", "--activation_checkpointing"),
       Switch("do_train", ""),
       Switch("do_eval", ""),
-      {.name = "do_predict",
-       .takes_value = false,
-       .refused = "afterwards: --mode=predict --run_dir=FOLDER --input=FILE"},
+      Switch("do_predict", "", "", "afterwards: --mode=predict --run_dir=FOLDER --input=FILE"),
+      Switch("overwrite_cache", "", kOwnLoader),
+      Switch("use_fast_tokenizer", "", "there is one tokenizer, with its tokens"),
   };
+  AddWithoutEffect(kOwnLoader, "preprocessing_num_workers cache_dir", "", rows);
+  return rows;
 }
 
 std::vector<Alias> OfTrainersOptimization() {
@@ -139,12 +203,11 @@ std::vector<Alias> OfTrainersOptimization() {
 }
 
 std::vector<Alias> OfTrainersRun() {
-  return {
+  std::vector<Alias> rows = {
       {.name = "output_dir", .flag = "run_dir"},
       Switch("overwrite_output_dir", "--resume=none"),
       {.name = "resume_from_checkpoint", .flag = "resume"},
       {.name = "logging_steps", .flag = "log_interval"},
-      {.name = "logging_dir", .reason = kReports},
       {.name = "logging_strategy", .words = {{"steps", ""}}, .refused = "--logging_steps sets when lines are logged"},
       {.name = "eval_strategy", .translate = EvaluationTimes},
       {.name = "evaluation_strategy", .translate = EvaluationTimes},
@@ -157,14 +220,14 @@ std::vector<Alias> OfTrainersRun() {
        .words = {{"eval_loss", "loss"}},
        .other_words_pass = true},
       Switch("load_best_model_at_end", "", "the best weights are kept beside the last ones: model_best.safetensors"),
-      {.name = "report_to", .reason = kReports},
-      {.name = "run_name", .reason = kReports},
       Switch("disable_tqdm", "", "the bar appears on a terminal only"),
       Switch("ddp_find_unused_parameters", "", "every parameter takes part in every step"),
       {.name = "ddp_backend", .flag = "backend"},
       Switch("use_cpu", "--backend=gloo"),
       Switch("push_to_hub", "", "--mode=export writes a folder that can be uploaded"),
   };
+  AddWithoutEffect(kReports, "logging_dir report_to run_name push_to_hub_model_id", "", rows);
+  return rows;
 }
 
 }  // namespace
@@ -176,7 +239,8 @@ const ForeignProgram& TransformersProgram() {
                                 .signatures = {},
                                 .defaults = DefaultsOfTransformers,
                                 .rows = {},
-                                .turns_photographs = true};
+                                .turns_photographs = true,
+                                .scripts = {kRunImages, kRunNer, kRunMlm, kRunGlue}};
     for (const auto& rows : {OfTrainersData(), OfTrainersOptimization(), OfTrainersRun()}) {
       transformers.rows.insert(transformers.rows.end(), rows.begin(), rows.end());
     }

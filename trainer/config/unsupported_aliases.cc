@@ -4,15 +4,17 @@
 // refused anyway.
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "trainer/config/aliases.h"
 
 namespace dtrain::config {
 namespace {
 
-// A flag, and the value that changes nothing.
-using Row = std::pair<std::string_view, std::string_view>;
+// A flag, the value that changes nothing, and why others are refused.
+struct Row {
+  std::string_view name, harmless;
+  std::string_view why = kOnlyDefault;
+};
 constexpr auto kRows = std::to_array<Row>({
     // fairseq-train 0.12.2 (fairseq/dataclass/configs.py, tasks/masked_lm.py, models/roberta/model.py, optim/)
     {"amp_batch_retries", "2"},
@@ -46,26 +48,28 @@ constexpr auto kRows = std::to_array<Row>({
     {"ffn_blocks_to_remove", "-1"},
     // timm's train.py
     {"clip_mode", "norm"},
-    {"drop_block", "0"},
+    {"drop_block", "0", "no blocks of a layer's output are dropped; --drop_path skips whole residual blocks"},
     {"drop_connect", "0"},
     {"epoch_repeats", "0"},
-    {"gaussian_blur_prob", "0"},
-    {"grayscale_prob", "0"},
+    {"gaussian_blur_prob", "0", "--blur has another range of sigma, 0.1 to 2"},
+    {"grayscale_prob", "0", "--color_jitter changes saturation, down to grey"},
+    {"head_init_bias", "0", "a new classifier begins as the model's own initialisation says; leave it out"},
+    {"head_init_scale", "1", "a new classifier begins as the model's own initialisation says; leave it out"},
     {"in_chans", "3"},
     {"layer_decay_min_scale", "0"},
+    {"layer_decay_no_opt_scale", "0", "every layer learns; --freeze keeps some as they are"},
     {"lr_cycle_decay", "0.5"},
     {"lr_cycle_limit", "1"},
     {"lr_cycle_mul", "1"},
     {"lr_k_decay", "1"},
     {"lr_noise_pct", "0.67"},
     {"lr_noise_std", "1"},
-    {"mixup_mode", "batch"},
-    {"mixup_off_epoch", "0"},
+    {"mixup_mode", "batch", "all images of a batch are mixed by one share"},
     {"patience_epochs", "10"},
-    {"train_crop_mode", "rrc"},
+    {"train_crop_mode", "rrc", "training crops at random with --scale and --ratio"},
     {"train_size_schedule", "constant"},
     {"tta", "0"},
-    {"vflip", "0"},
+    {"vflip", "0", "images are mirrored left to right only (--hflip)"},
     {"worker_seeding", "all"},
     {"train_size_schedule_spread", "0.65"},
     {"train_size_random_mix", "0.1"},
@@ -104,8 +108,8 @@ constexpr std::array kRemoved = {
 const std::vector<Alias>& UnsupportedAliases() {
   static const std::vector<Alias> table = [] {
     std::vector<Alias> all;
-    for (const auto& [name, harmless] : kRows)
-      all.push_back({.name = name, .words = {{harmless, ""}}, .refused = kOnlyDefault});
+    for (const auto& [name, harmless, why] : kRows)
+      all.push_back({.name = name, .words = {{harmless, ""}}, .refused = why});
     return all;
   }();
   return table;
@@ -124,7 +128,6 @@ const std::map<std::string, std::string>& ForeignFlags() {
   // clang-format off
   static const std::map<std::string, std::string> table = {
       // Hugging Face's run_mlm.py, Accelerate, Lightning, Horovod's examples
-      {"mlm_probability", "--mask_prob"},
       {"num_processes", "--nproc_per_node"},
       {"num_machines", "--nnodes"},
       {"machine_rank", "--node_rank"},

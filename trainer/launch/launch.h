@@ -33,11 +33,11 @@ struct Launch {
   int node_rank = 0;
   std::string master_addr = "127.0.0.1";  // of rank 0; empty: rank 0 posts its own (address_key)
   int master_port = 0;                    // 0: rank 0 chooses
-  std::string address_key;  // not empty: rank 0 posts its address in the file AddressFilePath(run_dir, key)
+  std::string address_key = {};  // not empty: rank 0 posts its address in the file AddressFilePath(run_dir, key)
   // The run's token (run_token.h): given, or made for ranks that are forked here, or read from that file. Empty: no
   // token, or none yet.
-  std::string token;
-  std::string seen;          // the variables or flags that this was detected from, for messages
+  std::string token = {};
+  std::string seen = {};     // the variables or flags that this was detected from, for messages
   int gpu = -1;              // the index of this rank's GPU among the visible ones; -1: local_rank
   int spawns = 0;            // > 0: this process forks that many local ranks and is not a rank itself
   int restart_count = 0;     // how often the job was started again, by any launcher or scheduler

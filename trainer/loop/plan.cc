@@ -128,6 +128,8 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
                    .cosine_beta = config.schedule.cosine_beta,
                    .decay_factor = config.schedule.decay_factor,
                    .decay_steps = {},
+                   .wsd_decay = config.schedule.wsd_decay,
+                   .wsd_form = config.schedule.wsd_form,
                    .through_warmup = config.schedule.through_warmup,
                    .epoch_steps = config.schedule.per_epoch ? plan.steps_per_epoch : 0};
   for (const double epochs : config.schedule.decay_epochs) {

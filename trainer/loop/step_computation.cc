@@ -36,8 +36,7 @@ optim::RateFactor RateFactorOf(const config::Config& config, const torch::nn::Mo
   const double decay = config.optimizer.layer_decay, backbone = config.optimizer.backbone_lr_factor;
   if (decay == 1 && backbone == 1) return nullptr;
   const models::Family& family = models::FamilyOf(config.model.name);
-  const models::Head& head =
-      *std::ranges::find(family.heads, tasks::KindOf(config).HeadName(config.model.name), &models::Head::module);
+  const models::Head& head = models::HeadIn(config.model.name, module);
   const auto layer_of = family.layer_of;
   std::set<int64_t> layers;  // also those that are frozen
   for (const auto& item : module.named_parameters()) {
@@ -99,7 +98,9 @@ StepComputation::StepComputation(const config::Config& config, const config::Bat
       communicator_(communicator),
       nominal_weight_(task.NominalWeight(sizes.global_batch_size)),
       update_(MakeParameterUpdate(config, task.module(), task.device())),
-      sums_(at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(task.device()))) {}
+      sums_(at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(task.device()))) {
+  if (!sizes.elastic) task.UseRanks(communicator);  // a shard must not depend on who computes the others
+}
 
 StepComputation::~StepComputation() = default;
 

@@ -56,7 +56,7 @@ class StepGraph {
  private:
   // The sizes and type of each tensor on the device, and the number of samples, which a recorded step may have used.
   struct Shape {
-    std::map<std::string, std::pair<std::vector<int64_t>, at::ScalarType>> tensors;
+    std::map<std::string, std::pair<std::vector<int64_t>, at::ScalarType>> tensors = {};
     int64_t samples = 0;
     bool operator==(const Shape&) const = default;
   };

@@ -29,12 +29,12 @@ struct Progress {
   double interval_loss_sum = 0;  // since the last logged line
   double interval_weight = 0;
   double interval_hits = 0;
-  double last_train_loss = 0;                  // of the last logged line; NaN if none of its steps had a finite loss
-  std::optional<report::ValPoint> validation;  // the last evaluation
-  std::optional<report::ValPoint> best;        // the best evaluation, by its first metric
-  distributed::BucketLayout bucket_layout;     // empty before the first step
-  LossStatistics losses;                       // of all steps, with --spike_factor
-  int64_t left_out_batches = 0;                // by --on_spike=rewind of earlier versions; read, never written
+  double last_train_loss = 0;  // of the last logged line; NaN if none of its steps had a finite loss
+  std::optional<report::ValPoint> validation = {};  // the last evaluation
+  std::optional<report::ValPoint> best = {};        // the best evaluation, by its first metric
+  distributed::BucketLayout bucket_layout = {};     // empty before the first step
+  LossStatistics losses = {};                       // of all steps, with --spike_factor
+  int64_t left_out_batches = 0;                     // by --on_spike=rewind of earlier versions; read, never written
 };
 
 nlohmann::json ToJson(const Progress& progress);

@@ -99,7 +99,7 @@ void TryToStart(const RunContext& context, const config::Config& config, const O
     RequireNoneLeftOut(ProgressOf(state, kept, config.data.allow_dataset_change), run.plan);
   }
   if (!config.model.init_weights.empty()) {
-    weights::BeginWithInitialWeights(config, run.data.classes, run.task->module());
+    weights::BeginWithInitialWeights(config, run.data.classes, run.data.scale, run.task->module());
   }
   if (!run.plan.WarningOfWarmup().empty()) report::LogWarning(run.plan.WarningOfWarmup());
 }

@@ -1,4 +1,5 @@
 // --mode=eval: evaluates the weights of --init_weights, or of a run, on the validation split.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iterator>
@@ -19,6 +20,7 @@
 #include "trainer/report/confusions.h"
 #include "trainer/report/console.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/open_splits.h"
 #include "trainer/tasks/sample_results.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
@@ -31,7 +33,8 @@ namespace {
 void CompareHeldOut(const config::Config& config, const weights::TrainedWeights& weights, const tasks::DataSplit& val) {
   const bool is_held_out = !val.whole.empty();
   if (!is_held_out || weights.held_out.empty() || weights.held_out == val.source->fingerprint()) return;
-  report::LogWarning(config.data.dir + " or the choice of its held-out part has changed since " + weights.origin +
+  report::LogWarning(tasks::DataName(config.data) + " or the choice of its held-out part has changed since " +
+                     weights.origin +
                      " was trained, perhaps on some of these samples: this evaluation may be too good");
 }
 
@@ -51,12 +54,8 @@ std::string SamplesToEvaluate(const tasks::DataSplit& val, const config::Config&
 std::unique_ptr<tasks::SampleResults> ObserveSamples(const config::Config& config, const tasks::DataSplit& set,
                                                      int64_t num_classes, tasks::Task& task) {
   if (config.run.predictions.empty()) return nullptr;
-  const tasks::TaskKind& kind = tasks::KindOf(config);
-  tasks::Outcome outcome{.classes = kind.predicts_number() ? 0 : num_classes,
-                         .several = kind.predicts_several(),
-                         .threshold = config.text.label_threshold};
-  if (!config.text.label_separator.empty()) outcome.separator = config.text.label_separator;
-  auto results = std::make_unique<tasks::SampleResults>(set.words ? set.words->words() : set.source->size(), outcome,
+  auto results = std::make_unique<tasks::SampleResults>(set.words ? set.words->words() : set.source->size(),
+                                                        tasks::OutcomeOf(config, std::max<int64_t>(1, num_classes)),
                                                         task.device());
   if (task.ObserveOutputs([to = results.get()](const tasks::SampleOutputs& outputs) { to->Add(outputs); }))
     return results;

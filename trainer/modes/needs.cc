@@ -54,8 +54,12 @@ double MemoryNeedOf(const config::Config& config, tasks::Task& task, const confi
   double gradients = 0;
   for (const at::Tensor& weight : task.module().parameters()) weights += static_cast<double>(weight.nbytes());
   for (const auto& [name, parameter] : parameters) gradients += static_cast<double>(parameter.nbytes());
+  double teacher = 0;
+  if (task.teacher() != nullptr) {
+    for (const at::Tensor& weight : task.teacher()->parameters()) teacher += static_cast<double>(weight.nbytes());
+  }
   const double state =
-      weights + gradients + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
+      weights + gradients + teacher + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
   constexpr double kSumsOfShards = 4;  // see distributed::ShardSum
   const double sums = batch.elastic ? kSumsOfShards * gradients : 0;

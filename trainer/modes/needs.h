@@ -13,8 +13,8 @@
 
 namespace dtrain::modes {
 
-// Estimates the memory of a rank in bytes: weights, gradients, the optimizer's state, the average, and the activations
-// that the forward pass keeps for the backward pass.
+// Estimates the memory of a rank in bytes: weights, gradients, the optimizer's state, the average, a teacher's weights,
+// and the activations that the forward pass keeps for the backward pass.
 double MemoryNeedOf(const config::Config& config, tasks::Task& task, const config::BatchSizes& batch);
 
 // Throws Error (exit code 7) if `needed` bytes a rank cannot fit into the memory of this machine, or of the GPU.

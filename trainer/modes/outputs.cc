@@ -22,6 +22,7 @@
 #include "trainer/tasks/export_files.h"
 #include "trainer/tasks/feature_file.h"
 #include "trainer/tasks/predict_sentences.h"
+#include "trainer/tasks/prediction_table.h"
 #include "trainer/weights/run_settings.h"
 
 namespace dtrain::modes {
@@ -125,6 +126,7 @@ std::vector<Output> MainOutputs(const config::Config& config) {
   } else {
     output.marks = report::kPredictionMarks;
     output.marks.insert(output.marks.end(), tasks::kSentenceMarks.begin(), tasks::kSentenceMarks.end());
+    output.marks.insert(output.marks.end(), tasks::kImageTableMarks.begin(), tasks::kImageTableMarks.end());
     output.marks.push_back({"", tasks::kPredictedBy});
   }
   return {output};

@@ -17,6 +17,16 @@ double DecaysDone(const std::vector<double>& decay_steps, double steps) {
                                            [steps](double step) { return step * (1 - kTolerance) <= steps; }));
 }
 
+// The part of the way from the end to the peak at which wsd is after `steps`.
+double PartBeforeDecayEnds(const LrScheduleOptions& o, double steps) {
+  const double wanted = o.wsd_decay < 1 ? o.wsd_decay * o.total_steps : o.wsd_decay;
+  const double length = std::min(wanted, o.total_steps - o.warmup_steps);
+  if (steps >= o.total_steps) return 0;
+  const double done = std::max(0.0, (steps - o.total_steps) / length + 1);
+  if (o.wsd_form == "cosine") return (1 + std::cos(std::numbers::pi * done)) / 2;
+  return 1 - (o.wsd_form == "sqrt" ? std::sqrt(done) : done);
+}
+
 }  // namespace
 
 double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
@@ -36,6 +46,7 @@ double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
     const double wave = (1 + std::cos(2 * std::numbers::pi * o.cosine_periods * progress)) / 2;
     return o.peak * ((o.cosine_alpha + 1 - progress) * wave + o.cosine_beta);
   }
+  if (o.name == "wsd") return o.end + (o.peak - o.end) * PartBeforeDecayEnds(o, s);
   if (o.name == "step") return o.peak * std::pow(o.decay_factor, DecaysDone(o.decay_steps, after));
   if (o.name == "exponential") return o.peak * std::pow(o.decay_factor, after / o.decay_steps.front());
   if (o.name == "constant") return o.peak;

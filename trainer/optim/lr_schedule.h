@@ -8,11 +8,11 @@
 namespace dtrain::optim {
 
 struct LrScheduleOptions {
-  std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | constant
+  std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | wsd | constant
   double peak = 0.1;
   double warmup_start = 0;
-  double end = 0;  // the final rate of poly and cosine
-  // W, and T, at which poly and cosine reach `end`; whole numbers unless there are epoch_steps.
+  double end = 0;  // the final rate of poly, cosine and wsd
+  // W, and T, at which they reach it; whole numbers unless there are epoch_steps.
   double warmup_steps = 0, total_steps = 1;
   bool warmup_from_one = false;  // see below
   double poly_power = 2;
@@ -20,8 +20,10 @@ struct LrScheduleOptions {
   double decay_factor = 0.1;                                           // of step and exponential
   // The interval between decays in steps; several values are the steps at which `step` decays.
   std::vector<double> decay_steps = {1};
-  bool through_warmup = false;  // see below
-  double epoch_steps = 0;       // > 0: the rate of an epoch's first step holds for all of this many, as below
+  double wsd_decay = 0.1;         // D of wsd: below 1 a part of T, else steps
+  std::string wsd_form = "sqrt";  // sqrt | linear | cosine
+  bool through_warmup = false;    // see below
+  double epoch_steps = 0;         // > 0: the rate of an epoch's first step holds for all of this many, as below
 };
 
 // Returns the learning rate of the step that follows s = `steps_done` steps:
@@ -31,6 +33,8 @@ struct LrScheduleOptions {
 //   linear_cosine  peak·((α + 1 − p)·(1 + cos 2π·periods·p)/2 + β), as in TensorFlow's linear_cosine_decay
 //   step         peak·factor^⌊a/decay_steps⌋, or peak·factor^(the number of decay_steps ≤ a) if there are several
 //   exponential  peak·factor^(a/decay_steps)
+//   wsd          peak before T − D, and then end + (peak − end)·f(q) with q = min(1, (s − T + D)/D) and f(q) = 1 − √q,
+//                1 − q or (1 + cos πq)/2, as transformers' get_wsd_schedule; D is at most T − W
 //   constant     peak
 // These are the schedules of torch.optim.lr_scheduler in a SequentialLR after a LinearLR, as torchvision's references
 // use them. With `through_warmup`, a = s and p = s/T, as in timm.scheduler without warmup_prefix and in TensorFlow.

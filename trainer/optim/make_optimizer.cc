@@ -39,9 +39,11 @@ const std::map<std::string, Made (*)(Groups, const Flags&)> kMakers = {
     {"adam", MakeAdam},
     {"adamw", MakeAdam},
     {"fairseq_adam", MakeAdam},
+    {"stable_adamw", Make<StableAdamW>},
     {"lars", Make<Lars>},
     {"lamb", Make<Lamb>},
-    {"rmsprop_tf", Make<RmspropTf>},
+    {"rmsprop_tf", Make<Rmsprop>},
+    {"rmsprop", Make<Rmsprop>},
 };
 
 }  // namespace

@@ -173,37 +173,69 @@ class Lars : public Optimizer {
   std::vector<std::vector<at::Tensor>> momentum_;  // by group
 };
 
-// LAMB: You et al. 2019 (arXiv:1904.00962), as in timm.optim.Lamb but without its clipping, which --clip_norm does: u =
-// Adam's direction + wd·w; in an adapted group, each parameter's u is scaled by ‖w‖ / ‖u‖, unless one of them is 0; w
-// −= lr·u. The state has Adam's names.
-class Lamb : public Optimizer {
+// Adam with decoupled weight decay whose step is scaled in each parameter by a factor of its own: w −= lr·factor·(m/(1
+// − β1ᵗ)/(√(v/(1 − β2ᵗ)) + ε) + wd·w). The state has Adam's names.
+class ScaledAdam : public Optimizer {
  public:
-  Lamb(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
+  ScaledAdam(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
   void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
- private:
-  void StepGroup(size_t i, const Rate& learning_rate, const std::optional<at::Tensor>& found_inf);
+ protected:
+  // Of the parameters of a group that have a gradient.
+  struct GroupStep {
+    std::vector<at::Tensor> parameters, gradients, squares;  // `squares`: v of this step
+    std::vector<at::Tensor> updates;                         // what the factors multiply
+  };
+  // Returns a factor for each parameter (scalars on the device).
+  virtual std::vector<at::Tensor> Factors(const GroupStep& step) const = 0;
+  virtual bool Scales(const ParameterGroup&) const { return true; }
   // Returns 1 − beta^step, a float32 scalar on the device.
   at::Tensor BiasCorrection(double beta) const;
 
   const config::OptimizerConfig config_;
+
+ private:
+  void StepGroup(size_t i, const Rate& learning_rate, const std::optional<at::Tensor>& found_inf);
+
   std::vector<std::vector<at::Tensor>> average_, average_of_squares_;  // by group
   at::Tensor step_;                                                    // float32 scalar on the parameters' device
 };
 
-// RMSprop as in TensorFlow, which recipes of image models from there assume, and in timm.optim.RMSpropTF: g +=
-// wd·w; s += (1 − α)(g² − s), with s = 1 at first; v = m·v + lr·g/√(s + ε); w −= v. PyTorch's RMSprop differs: its ε is
-// outside of the root, its s is 0 at first, and its v does not contain the learning rate. State:
-// `square_avg.<parameter>`, and `<parameter>`, its momentum, which is left out if momentum is 0.
-class RmspropTf : public Optimizer {
+// LAMB: You et al. 2019 (arXiv:1904.00962), as in timm.optim.Lamb but without its clipping, which --clip_norm does: in
+// an adapted group, the factor is ‖w‖ / ‖u‖ of the weights and their update, unless one of them is 0.
+class Lamb : public ScaledAdam {
  public:
-  RmspropTf(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
+  using ScaledAdam::ScaledAdam;
+
+ private:
+  std::vector<at::Tensor> Factors(const GroupStep& step) const override;
+  bool Scales(const ParameterGroup& group) const override { return group.adapted; }
+};
+
+// StableAdamW: Wortsman et al. 2023 (arXiv:2304.13013), as in torch-optimi: the factor is 1 / max(1, RMS), with RMS² =
+// mean(g² / max(v/(1 − β2ᵗ), ε²)), so that a gradient that exceeds its average makes no larger step.
+class StableAdamW : public ScaledAdam {
+ public:
+  using ScaledAdam::ScaledAdam;
+
+ private:
+  std::vector<at::Tensor> Factors(const GroupStep& step) const override;
+};
+
+// RMSprop. As in TensorFlow, which recipes of image models from there assume, and in timm.optim.RMSpropTF: g += wd·w;
+// s += (1 − α)(g² − s), with s = 1 at first; v = m·v + lr·g/√(s + ε); w −= v. With the name rmsprop as in
+// torch.optim.RMSprop: s is 0 at first, v = m·v + g/(√s + ε), and w −= lr·v. State: `square_avg.<parameter>`, and
+// `<parameter>`, its momentum, which is left out if momentum is 0.
+class Rmsprop : public Optimizer {
+ public:
+  Rmsprop(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
   void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:
   const config::OptimizerConfig config_;
+  const bool is_tensorflows_;
   std::vector<std::vector<at::Tensor>> square_average_, momentum_;  // by group
 };
 

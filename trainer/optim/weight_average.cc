@@ -11,6 +11,7 @@ namespace dtrain::optim {
 double UpdateDecay(const WeightAverageOptions& options, int64_t steps_done) {
   const auto n = static_cast<double>(steps_done / options.every);
   if (options.start == "tensorflow") return std::min(options.decay, (1 + n) / (10 + n));
+  if (options.start == "nvidia") return std::min(options.decay, n / (9 + n));
   if (options.start == "timm") return std::min(options.decay, 1 - std::pow(n, -2.0 / 3.0));
   if (options.start == "torchvision") return steps_done - options.every <= options.warmup ? 0 : options.decay;
   if (options.start == "none") return n <= 1 ? 0 : options.decay;

@@ -17,6 +17,7 @@ struct WeightAverageOptions {
   // What the n-th update (n from 1) keeps: with a decay of 0.9999 from the start, the initial weights would dominate
   // for tens of epochs.
   //   tensorflow   at most (1 + n) / (10 + n)
+  //   nvidia       at most n / (9 + n), as the EMA of its ConvNets
   //   timm         at most 1 - n^(-2/3), as ModelEmaV3 with use_warmup
   //   torchvision  nothing until the learning rate's warmup has ended
   //   none         nothing the first time; so does ModelEmaV3

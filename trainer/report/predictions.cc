@@ -59,8 +59,12 @@ std::string JsonLine(const Prediction& prediction, const std::vector<std::string
 }
 
 SampleLines::SampleLines(bool is_csv, int64_t guesses, std::vector<std::string> names, std::vector<std::string> texts,
-                         bool several)
-    : is_csv_(is_csv), guesses_(guesses), names_(std::move(names)), texts_(std::move(texts)), several_(several) {}
+                         std::string of_each)
+    : is_csv_(is_csv),
+      guesses_(guesses),
+      names_(std::move(names)),
+      texts_(std::move(texts)),
+      of_each_(std::move(of_each)) {}
 
 std::string SampleLines::Header() const {
   if (!is_csv_) return "";
@@ -68,8 +72,8 @@ std::string SampleLines::Header() const {
   for (const std::string& name : texts_) line += "," + name;
   line += ",label,prediction,loss";
   for (int64_t number = 1; number <= guesses_; ++number) {
-    if (several_) {
-      line += "," + CsvField("probability_" + NameOf(number - 1));
+    if (!of_each_.empty()) {
+      line += "," + CsvField(of_each_ + NameOf(number - 1));
       continue;
     }
     line += ",class_" + std::to_string(number) + ",probability_" + std::to_string(number);
@@ -87,11 +91,11 @@ std::string SampleLines::NameOf(int64_t label) const {
 }
 
 std::string SampleLines::LabelOf(const EvaluatedSample& sample) const {
-  return several_ ? sample.labels : NameOf(static_cast<int64_t>(sample.target));
+  return of_each_.empty() ? NameOf(static_cast<int64_t>(sample.target)) : sample.labels;
 }
 
 std::string SampleLines::PredictionOf(const EvaluatedSample& sample) const {
-  return several_ ? sample.predicted : NameOf(sample.guesses.front().label);
+  return of_each_.empty() ? NameOf(sample.guesses.front().label) : sample.predicted;
 }
 
 std::string SampleLines::CsvLine(const EvaluatedSample& sample) const {
@@ -103,7 +107,7 @@ std::string SampleLines::CsvLine(const EvaluatedSample& sample) const {
   }
   line += "," + CsvField(LabelOf(sample)) + "," + CsvField(PredictionOf(sample)) + "," + ShortestText(sample.loss);
   for (const Guess& guess : sample.guesses) {
-    line += (several_ ? "" : "," + CsvField(NameOf(guess.label))) + "," + ShortestText(guess.probability);
+    line += (of_each_.empty() ? "," + CsvField(NameOf(guess.label)) : "") + "," + ShortestText(guess.probability);
   }
   return line + "\n";
 }
@@ -120,7 +124,8 @@ std::string SampleLines::JsonLine(const EvaluatedSample& sample) const {
     line["prediction"] = PredictionOf(sample);
     line["loss"] = Shortest(sample.loss);
     for (const Guess& guess : sample.guesses) {
-      line["probabilities"][NameOf(guess.label)] = Shortest(guess.probability);
+      line[of_each_ == "prediction_" ? "predictions" : "probabilities"][NameOf(guess.label)] =
+          Shortest(guess.probability);
     }
   }
   return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -11,8 +11,8 @@
 namespace dtrain::report {
 
 struct Guess {
-  int64_t label = 0;  // from 0
-  double probability = 0;
+  int64_t label = 0;       // from 0
+  double probability = 0;  // or the number that is predicted
 };
 
 struct Prediction {
@@ -41,9 +41,9 @@ struct EvaluatedSample {
   std::vector<std::string> texts = {};      // the cells of the columns of texts
   double target = 0;                        // the label, from 0, or the number to predict
   double loss = 0;                          // of this sample
-  std::vector<Guess> guesses = {};          // the most probable first; none in a regression
-  double value = 0;                         // the prediction of a regression
-  std::string labels = {}, predicted = {};  // if a sample may have several labels: their names; guesses are by label
+  std::vector<Guess> guesses = {};          // the most probable first; none of a single number
+  double value = 0;                         // the number that is predicted
+  std::string labels = {}, predicted = {};  // of several labels or numbers, in one text; guesses are by label
 };
 
 // How files of such lines are known again.
@@ -55,17 +55,18 @@ inline const std::vector<data::Mark> kSampleMarks = {{"file,label,prediction,los
 // Writes the lines of one table; each function returns a whole line with its line feed.
 class SampleLines {
  public:
-  // `guesses` are those of each sample, 0 for a regression; `names` are the classes by label, and may be empty. `texts`
-  // are the names of columns of texts: text and pair, or sentence and word. `several`: whether a sample may have
-  // several labels.
+  // `guesses` are those of each sample, 0 for a single number; `names` are the classes by label, and may be empty.
+  // `texts` are the names of columns of texts: text and pair, or sentence and word. `of_each`: if a sample has several
+  // labels or numbers, the beginning of the names of their columns, probability_ or prediction_.
   SampleLines(bool is_csv, int64_t guesses, std::vector<std::string> names, std::vector<std::string> texts,
-              bool several = false);
+              std::string of_each = {});
 
-  // CSV (RFC 4180): file,[text,[pair,]]label,prediction,loss,class_1,probability_1,… or, with several labels,
-  // probability_NAME for each. Empty for JSON lines.
+  // CSV (RFC 4180): file,[text,[pair,]]label,prediction,loss,class_1,probability_1,… or, with several labels
+  // or numbers, probability_NAME or prediction_NAME for each. Empty for JSON lines.
   std::string Header() const;
   // JSON: {"file": …, "text": …, "pair": …, "label": "cat", "prediction": "dog", "loss": 2.1,
-  // "probabilities": {"dog": 0.9, …}}; a regression has numbers as label and prediction, and no probabilities.
+  // "probabilities": {"dog": 0.9, …}}; a single number has numbers as label and prediction, and no probabilities,
+  // several have "predictions": {"x": 0.9, …}.
   std::string Line(const EvaluatedSample& sample) const;
 
  private:
@@ -79,7 +80,7 @@ class SampleLines {
   const int64_t guesses_;
   const std::vector<std::string> names_;
   const std::vector<std::string> texts_;
-  const bool several_;
+  const std::string of_each_;
 };
 
 }  // namespace dtrain::report

@@ -94,7 +94,11 @@ std::vector<double> WeightsFromFile(const std::string& file, size_t classes, con
 
 std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_classes) {
   std::vector<int64_t> counts(static_cast<size_t>(std::max<int64_t>(num_classes, 0)));
+  std::vector<float> targets(static_cast<size_t>(source.num_targets()));
   for (int64_t i = 0; i < source.size(); ++i) {
+    source.Targets(i, targets);
+    for (size_t label = 0; label < std::min(targets.size(), counts.size()); ++label)
+      counts[label] += targets[label] > 0;
     const int64_t label = source.Label(i);
     if (label >= 0 && label < num_classes) ++counts[static_cast<size_t>(label)];
   }
@@ -102,8 +106,8 @@ std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_
 }
 
 void SayClassBalance(const DataSets& sets) {
-  if (!sets.train || sets.classes.count == 0) return;
-  if (sets.classes.count == 1) {
+  if (!sets.train || sets.classes.count == 0 || !sets.scale.means.empty()) return;
+  if (sets.classes.count == 1 && sets.train->source->num_targets() == 0) {
     report::LogWarning(sets.train->name + ": all samples are of one class, so that nothing is learned");
     return;
   }
@@ -146,8 +150,23 @@ std::vector<double> ClassWeights(const std::string& choice, const std::vector<in
   return weights;
 }
 
+std::vector<double> LabelWeights(const std::string& choice, const std::vector<int64_t>& counts, int64_t samples,
+                                 const std::vector<std::string>& names) {
+  if (choice != "inverse" && choice != "sqrt" && choice != "effective") return ClassWeights(choice, counts, names);
+  std::vector<double> weights;
+  for (const int64_t count : counts) {
+    const bool are_all_alike = count == 0 || count == samples;
+    weights.push_back(are_all_alike ? 1 : WeightOf(choice, count) / WeightOf(choice, samples - count));
+  }
+  return weights;
+}
+
 std::vector<double> ClassWeights(const std::string& choice, const DataSets& sets) {
   if (choice == "none") return {};
+  const data::RecordSource& source = *sets.train->source;
+  if (source.num_targets() > 0) {
+    return LabelWeights(choice, CountClasses(source, sets.num_classes), source.size(), sets.classes.names);
+  }
   return ClassWeights(choice, CountClasses(*sets.train->source, sets.num_classes), sets.classes.names);
 }
 

@@ -10,7 +10,7 @@
 
 namespace dtrain::tasks {
 
-// Returns the number of samples of each class. Samples without a label are not counted.
+// Returns the number of samples of each class, or of each of several labels. Samples without a label are not counted.
 std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_classes);
 
 // Logs the smallest and the largest class if one has twice as many training samples as the other, and warns of classes
@@ -29,7 +29,13 @@ void SayClassBalance(const DataSets& sets);
 std::vector<double> ClassWeights(const std::string& choice, const std::vector<int64_t>& counts,
                                  const std::vector<std::string>& names);
 
-// The same for the training split of `sets`.
+// The same for several labels: the weight of the `samples` that have the label, relative to those that have not, as the
+// pos_weight of torch's BCEWithLogitsLoss. Of a file they are its weights, else the quotient of the weights above of
+// both: inverse is (samples without the label) / (samples with it). Labels that all samples or none have have 1.
+std::vector<double> LabelWeights(const std::string& choice, const std::vector<int64_t>& counts, int64_t samples,
+                                 const std::vector<std::string>& names);
+
+// Either of them for the training split of `sets`.
 std::vector<double> ClassWeights(const std::string& choice, const DataSets& sets);
 
 }  // namespace dtrain::tasks

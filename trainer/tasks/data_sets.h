@@ -14,6 +14,7 @@
 #include "data/sample_decoder.h"
 #include "data/sentences/sentence_split.h"
 #include "trainer/config/config.h"
+#include "trainer/weights/number_scale.h"
 
 namespace dtrain::tasks {
 
@@ -35,17 +36,19 @@ struct DataSplit {
   std::string whole_fingerprint() const { return whole.empty() ? source->fingerprint() : whole; }
 };
 
-// What the data says of the sizes of a model.
+// What the data says of the sizes of a model, and of what its outputs mean.
 struct DataSizes {
   int64_t num_classes = 0;  // outputs of the model, more than any label; for masked words the size of the vocabulary
   int64_t vocabulary = 0;   // of text: every token is below it, <mask> included; 0: unknown
+  std::optional<data::SpecialTokens> special = {};  // likewise: of its tokenizer, if that is known
+  weights::NumberScale scale = {};  // of numbers to predict; in an evaluation that of the weights counts
+  data::Classes classes = {};       // of the training split; in an evaluation, those that val was opened with
 };
 
 struct DataSets : DataSizes {
   std::optional<DataSplit> train;
   std::optional<DataSplit> val;        // empty: there is no validation, and the run ends with its training loss
   std::vector<DataSplit> further_val;  // the further validation sets, in the order of --val_split
-  data::Classes classes;               // of the training split; in an evaluation, those that val was opened with
 };
 
 // The name of the held-out part of `train_split` (--val_fraction) in messages and records.

@@ -8,10 +8,14 @@
 
 namespace dtrain::tasks {
 
-void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_json config_json) {
+void MakeFolder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw StorageError("cannot make the folder " + folder.string() + ": " + error.message());
+}
+
+void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_json config_json) {
+  MakeFolder(folder);
   config_json[kExportedBy] = "dtrain";
   checkpoint::WriteAtomically(folder / "config.json", config_json.dump(2) + "\n");
 }

@@ -14,6 +14,9 @@ namespace dtrain::tasks {
 // skip it, and a later export may replace what has it.
 inline constexpr char kExportedBy[] = "exported_by";
 
+// Makes the folder, and those that it is in. Throws StorageError.
+void MakeFolder(const std::filesystem::path& folder);
+
 // Makes the folder and writes its config.json, before anything else is written into it: the file says that the folder
 // is an export, which a later one may replace. Throws StorageError.
 void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_json config_json);

@@ -16,6 +16,7 @@
 #include "trainer/tasks/export_files.h"
 #include "trainer/tasks/export_tokenizer.h"
 #include "trainer/weights/initial_weights.h"
+#include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/state_dict_order.h"
 #include "trainer/weights/text_model.h"
 
@@ -28,6 +29,7 @@ struct ExportedText {
   const models::ClassifierOptions* head;  // null for a masked language model
   std::string model;
 
+  bool is_encoder() const { return head != nullptr && head->absent; }
   const models::TextFamily& family() const { return models::FamilyOf(model).text; }
   nlohmann::ordered_json ConfigJson() const { return options.ToJson(head); }
 };
@@ -41,14 +43,21 @@ ExportedText NamedText(const weights::TrainedWeights& weights, const config::Con
                        const models::ClassifierOptions* head) {
   const std::string& model = config.model.name;
   return {weights::WithOneHead(weights::WithOwnNames(weights.tensors, config.model, config.run.input), config.model,
-                               head ? models::ClassifierName(model) : models::WordHeadName(model), config.run.input),
-          weights::TextOptionsOf(config, /*vocabulary=*/0, weights::OutlineOf(weights.tensors, weights.model_config)),
+                               head == nullptr ? models::WordHeadName(model)
+                               : head->absent  ? ""
+                                               : models::ClassifierName(model),
+                               config.run.input),
+          weights::TextOptionsOf(config, /*tokens=*/{}, weights::OutlineOf(weights.tensors, weights.model_config)),
           head, model};
 }
 
 // Returns the tensors under the names that were asked for, in the order of that program's state_dict.
 checkpoint::NamedTensors Renamed(const ExportedText& exported, const std::string& naming) {
-  const checkpoint::NamedTensors tensors = weights::InStateDictOrder(exported.tensors, exported.model);
+  checkpoint::NamedTensors tensors = weights::InStateDictOrder(exported.tensors, exported.model);
+  const std::string backbone = exported.family().backbone + ".";
+  for (auto& [name, tensor] : tensors) {
+    if (exported.is_encoder() && name.starts_with(backbone)) name.erase(0, backbone.size());
+  }
   if (naming != "fairseq") return tensors;
   return weights::InStateDictOrder(exported.family().fairseq_names(tensors, exported.options.shape), exported.model);
 }
@@ -83,6 +92,11 @@ void WriteTextFolder(ExportedText& exported, const config::Config& config, const
   }
   BeginExportFolder(folder, exported.ConfigJson());
   for (const auto& [name, content] : exported_tokenizer.files) checkpoint::WriteAtomically(folder / name, content);
+  if (!exported.is_encoder()) return;
+  for (const auto& [name, content] : weights::SentenceFolderFiles(config.text, exported.options.shape.hidden_size)) {
+    MakeFolder((folder / name).parent_path());
+    checkpoint::WriteAtomically(folder / name, content);
+  }
 }
 
 }  // namespace
@@ -92,9 +106,12 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
   std::filesystem::path path = config.run.output;
   const std::string naming = TextNaming(config.model.weights_naming);
   ExportedText exported = NamedText(weights, config, head);
-  if (naming == "fairseq" && (exported.family().fairseq_names == nullptr || (head != nullptr && head->of_tokens))) {
+  const bool is_of_fairseq = head == nullptr || !(head->of_tokens || head->absent);
+  if (naming == "fairseq" && (exported.family().fairseq_names == nullptr || !is_of_fairseq)) {
     throw UsageError("--weights_naming=fairseq: fairseq has no such model as --model=" + exported.model +
-                         (head != nullptr && head->of_tokens ? " with labels of tokens" : ""),
+                         (is_of_fairseq  ? ""
+                          : head->absent ? " for vectors of texts"
+                                         : " with labels of tokens"),
                      "use hf");
   }
   if (!to_file && naming != "hf") RefuseFolder(path);

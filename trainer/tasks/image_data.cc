@@ -11,6 +11,7 @@
 #include "data/image/augment_policy.h"
 #include "data/image/image_decoder.h"
 #include "data/pipeline/size_schedule.h"
+#include "trainer/config/choices.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
@@ -107,6 +108,11 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, S
   return std::make_unique<data::ImageDecoder>(DecoderOptions(config, part, augment), source.rows());
 }
 
+data::LabelKind LabelKindOf(const std::string& task) {
+  if (config::TaskHas(task, config::kSeveralLabels)) return data::LabelKind::kSeveral;
+  return config::TaskHas(task, config::kNumbers) ? data::LabelKind::kNumbers : data::LabelKind::kClass;
+}
+
 // Opens the splits of one data set.
 class Opener {
  public:
@@ -120,8 +126,11 @@ class Opener {
     if (part == SplitPart::kHeldOut) return {split, nullptr, MakeDecoder(config_, part, *sets.train->source)};
     const std::vector<const DataSplit*> open = AllSplits(sets);
     auto source = OpenSource(split, open.empty() ? FirstClasses(split, part) : open.back()->source->classes());
-    auto decoder = MakeDecoder(config_, part, *source);
-    return {split, std::move(source), std::move(decoder)};
+    const auto* table = dynamic_cast<const data::ImageTable*>(source.get());
+    DataSplit opened{split, nullptr, MakeDecoder(config_, part, *source)};
+    if (table != nullptr) opened.groups = table->groups();
+    opened.source = std::move(source);
+    return opened;
   }
 
  private:
@@ -135,7 +144,7 @@ class Opener {
   // tells, if it is there. Throws DataError if its classes do not fit the weights.
   data::Classes ClassesForEvaluation(const std::string& val_split) const {
     const data::Classes& known = known_;
-    const bool can_ask = data::HasSplit(format_, config_.data.dir, config_.data.train_split);
+    const bool can_ask = HasSplit(config_.data, format_, config_.data.train_split);
     if (!known.names.empty() || known.label_offset || !can_ask) return known;
     if (format_ == "imagefolder" && OpenSource(val_split, {})->num_classes() == known.count) return known;
     data::Classes classes = OpenSource(config_.data.train_split, {})->classes();
@@ -158,6 +167,8 @@ class Opener {
     const data::SourceOptions options{
         .data_dir = config_.data.dir,
         .format = format_,
+        .labels = LabelKindOf(config_.run.task),
+        .table = LabelTableOf(config_.data),
         .index_dir = config_.data.index_dir,
         .label_offset = LabelOffset(config_.data),
         .classes = classes,
@@ -248,7 +259,7 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
     const auto open = [&](const std::string& split, SplitPart part) { return opener.Open(split, part, sets); };
     OpenSplits(config, opener.format(), open, sets);
   }
-  if (sets.train) sets.train->collate = MixBatches(config);
+  if (sets.train) sets.train->collate = MixBatches(config, sets.train->source->size());
   RequireSizes(config, sets);
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   for (const DataSplit* split : AllSplits(sets)) {

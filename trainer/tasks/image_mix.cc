@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
 namespace dtrain::tasks {
@@ -30,6 +32,15 @@ at::Tensor Blended(const at::Tensor& images, const at::Tensor& others, const at:
   return (images * share(kOwnPixels) + others * share(kOtherPixels)).to(images.scalar_type());
 }
 
+// Returns how many steps mix.
+int64_t MixingSteps(const config::Config& config, int64_t samples) {
+  const double batch = static_cast<double>(config.batch.global_batch_size.value_or(0)),
+               epochs = config.image.mix_epochs;
+  if (epochs == 0 || batch == 0 || samples == 0) return std::numeric_limits<int64_t>::max();
+  const double steps = static_cast<double>(samples) / batch;
+  return std::llround(std::ceil(epochs * (config.data.last_batch == "drop" ? std::floor(steps) : steps)));
+}
+
 data::ImageSize SizeOf(const at::Tensor& images) {
   const bool interleaved = images.scalar_type() == at::kByte;  // N×H×W×3, otherwise N×3×H×W
   return {static_cast<int>(images.size(interleaved ? 2 : 3)), static_cast<int>(images.size(interleaved ? 1 : 2))};
@@ -41,11 +52,13 @@ data::MixOptions MixOptionsOf(const config::ImageConfig& image) {
   return {image.mixup, image.cutmix, image.mix_prob, image.mix_switch_prob};
 }
 
-std::function<void(data::Batch& batch)> MixBatches(const config::Config& config) {
+std::function<void(data::Batch& batch)> MixBatches(const config::Config& config, int64_t samples) {
   const data::MixOptions options = MixOptionsOf(config.image);
   if (!options.enabled()) return nullptr;
-  return [options, seed = config.batch.seed, shards = config.batch.elastic_shards](data::Batch& batch) {
+  return [options, steps = MixingSteps(config, samples), seed = config.batch.seed,
+          shards = config.batch.elastic_shards](data::Batch& batch) {
     const data::StepPart& part = batch.part;
+    if (part.step >= steps) return AddMix(batch, {});
     data::RandomKey key = {.seed = seed, .sample = batch.number, .repeat = part.shard};
     if (shards) {
       key.sample = part.step * *shards + part.shard;

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -16,8 +17,10 @@ namespace dtrain::tasks {
 data::MixOptions MixOptionsOf(const config::ImageConfig& image);
 
 // Returns what draws the mix of each training batch and adds it (DataSplit::collate); null without --mixup and
-// --cutmix. The draws depend on the part of the step, not on the rank that computes it.
-std::function<void(data::Batch& batch)> MixBatches(const config::Config& config);
+// --cutmix. The draws depend on the part of the step, not on the rank that computes it. `samples` are those of an
+// epoch, for
+// --mix_epochs.
+std::function<void(data::Batch& batch)> MixBatches(const config::Config& config, int64_t samples = 0);
 
 // Adds `mix` to a batch on the host, in pinned memory if the images are.
 void AddMix(data::Batch& batch, const data::Mix& mix);

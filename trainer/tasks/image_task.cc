@@ -36,28 +36,18 @@ at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, d
 
 // The cross entropy is linear in the target, so the loss of mixed labels is the weighted sum of two losses.
 at::Tensor CrossEntropyOf(const at::Tensor& logits, const MixedLabels& mixed, const CriterionOptions& options) {
-  const auto loss = [&](const at::Tensor& labels) {
+  return mixed.Mix([&](const at::Tensor& labels) {
     return CrossEntropySum(logits, labels, options.label_smoothing, options.class_weights);
-  };
-  if (!mixed.own_share.defined()) return loss(mixed.labels);
-  return loss(mixed.labels) * mixed.own_share + loss(mixed.labels.roll(1)) * mixed.other_share;
+  });
 }
 
-// Each class is a binary question. Its target is smoothed as in the cross entropy, and the loss of a sample is the mean
-// over the classes, or their sum (timm.loss.BinaryCrossEntropy).
+// Each class is a binary question. Its target is smoothed as in the cross entropy (timm.loss.BinaryCrossEntropy).
 at::Tensor BinaryCrossEntropyOf(const at::Tensor& logits, const MixedLabels& mixed, const CriterionOptions& options) {
-  const auto classes = static_cast<double>(logits.size(1));
-  const double off = options.label_smoothing / classes;
-  const auto targets_of = [&](const at::Tensor& labels) {
+  const double off = options.label_smoothing / static_cast<double>(logits.size(1));
+  const at::Tensor targets = mixed.Mix([&](const at::Tensor& labels) {
     return at::full_like(logits, off).scatter_(1, labels.unsqueeze(1), 1 - options.label_smoothing + off);
-  };
-  at::Tensor targets = targets_of(mixed.labels);
-  if (mixed.own_share.defined()) {
-    targets = targets * mixed.own_share + targets_of(mixed.labels.roll(1)) * mixed.other_share;
-  }
-  if (options.bce_threshold) targets = targets.gt(*options.bce_threshold).to(logits.scalar_type());
-  const at::Tensor sum = at::binary_cross_entropy_with_logits(logits, targets, {}, {}, at::Reduction::Sum);
-  return options.sums_classes ? sum : sum / classes;
+  });
+  return BinaryCrossEntropySum(logits, targets, options);
 }
 
 // By the names of config::Losses().
@@ -113,15 +103,21 @@ std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& confi
   return model;
 }
 
-ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, int64_t num_classes, const config::Config& config,
+CriterionOptions::CriterionOptions(const config::OptimizerConfig& config)
+    : label_smoothing(config.label_smoothing), bce_threshold(config.bce_threshold), sums_classes(config.bce_sum) {}
+
+at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, at::Tensor targets, const CriterionOptions& options) {
+  if (options.bce_threshold) targets = targets.gt(*options.bce_threshold).to(logits.scalar_type());
+  const at::Tensor sum =
+      at::binary_cross_entropy_with_logits(logits, targets, {}, options.class_weights, at::Reduction::Sum);
+  return options.sums_classes ? sum : sum / static_cast<double>(logits.size(1));
+}
+
+ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, int64_t outputs, const config::Config& config,
                      at::Device device)
     : model_(std::move(model)),
-      num_classes_(num_classes),
+      outputs_(outputs),
       precision_(optim::PrecisionNamed(config.precision.name)),
-      criterion_(kCriteria.at(config.optimizer.loss)),
-      criterion_options_{.label_smoothing = config.optimizer.label_smoothing,
-                         .bce_threshold = config.optimizer.bce_threshold,
-                         .sums_classes = config.optimizer.bce_sum},
       largest_size_(LargestSize(config.image)),
       device_(device),
       preparation_{config.image.mean, config.image.std, config.model.channels_last, PreparedType(device, precision_)},
@@ -134,11 +130,16 @@ at::Tensor ImageTask::Normalised(const at::Tensor& images) const {
   return data::PrepareImages(images, preparation_, device_, normalisation_);
 }
 
-at::Tensor ImageTask::Logits(const at::Tensor& images) { return LogitsOfNormalised(Normalised(images)); }
-
 at::Tensor ImageTask::LogitsOfNormalised(const at::Tensor& images) {
   optim::AutocastScope autocast(device_.type(), precision_);
   return model_->forward(images).to(at::kFloat);
+}
+
+std::vector<at::Tensor> ImageTask::LogitsOfEachHead(const at::Tensor& images) {
+  optim::AutocastScope autocast(device_.type(), precision_);
+  std::vector<at::Tensor> logits = model_->ClassifyEach(model_->Features(images));
+  for (at::Tensor& of_head : logits) of_head = of_head.to(at::kFloat);
+  return logits;
 }
 
 at::Tensor ImageTask::Features(const at::Tensor& images) {
@@ -147,20 +148,15 @@ at::Tensor ImageTask::Features(const at::Tensor& images) {
   return model_->Features(normalised).to(at::kFloat);
 }
 
-LossSums ImageTask::Loss(const data::Batch& batch) {
-  MixedLabels labels{batch["labels"].to(device_, /*non_blocking=*/true)};
-  at::Tensor images = Normalised(batch["images"]);
-  if (mix_.enabled()) {
-    images = MixedImages(images, batch, mix_);
-    std::tie(labels.own_share, labels.other_share) = LabelShares(batch);
-  }
-  const at::Tensor logits = LogitsOfNormalised(images);
-  LossSums sums = SumsOf(criterion_(logits, labels, criterion_options_), batch.size());
-  if (mix_.enabled()) return sums;
-  const at::Tensor& weights = criterion_options_.class_weights;
-  if (weights.defined()) sums.weight = weights.index_select(0, labels.labels).sum();
-  sums.hits = logits.detach().argmax(1).eq(labels.labels).sum();
-  return sums;
+at::Tensor ImageTask::TrainingImages(const data::Batch& batch) const {
+  const at::Tensor images = Normalised(batch["images"]);
+  return mixes() ? MixedImages(images, batch, mix_) : images;
+}
+
+MixedLabels ImageTask::TrainingLabels(const data::Batch& batch, const char* name) const {
+  MixedLabels labels{batch[name].to(device_, /*non_blocking=*/true)};
+  if (mixes()) std::tie(labels.own_share, labels.other_share) = LabelShares(batch);
+  return labels;
 }
 
 LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
@@ -168,23 +164,26 @@ LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
   return {loss_sum, count, count};
 }
 
-void ImageTask::UseClassWeights(const std::vector<double>& weights) {
-  if (!weights.empty()) criterion_options_.class_weights = at::tensor(weights, at::kFloat).to(device_);
+models::ForwardCost ImageTask::CostOfSample() const {
+  models::ForwardCost cost = model_->Cost(largest_size_);
+  if (!teacher_) return cost;
+  cost.multiply_adds += teacher_->Cost().multiply_adds;
+  cost.moved_elements += teacher_->Cost().moved_elements;
+  return cost;
 }
 
 data::Batch ImageTask::RandomBatch(int64_t samples) const {
   data::Batch batch;
   batch.tensors["images"] = at::randint(256, {samples, largest_size_, largest_size_, 3}, at::kByte);
-  batch.tensors["labels"] = at::randint(num_classes_, {samples}, at::kLong);
   batch.on_host["index"] = at::arange(samples);
-  if (mix_.enabled()) AddMix(batch, {});
+  AddRandomLabels(batch, samples);
+  if (mixes()) AddMix(batch, {});
   return data::CopyToDevice(std::move(batch), device_);
 }
 
 at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
   at::NoGradGuard no_grad;
-  at::Tensor images = Normalised(batch["images"]);
-  if (mix_.enabled()) images = MixedImages(images, batch, mix_);
+  const at::Tensor images = TrainingImages(batch);
   const auto of_channels = [](const std::vector<double>& values) {
     return at::tensor(values, at::kFloat).view({1, -1, 1, 1});
   };
@@ -193,23 +192,55 @@ at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
   return pixels.mul(255).round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
 }
 
-int64_t ImageTask::NumFeatures() const { return model_->NumFeatures(); }
+ImageClassificationTask::ImageClassificationTask(std::shared_ptr<models::ImageModel> model, int64_t num_classes,
+                                                 const config::Config& config, at::Device device)
+    : ImageTask(std::move(model), num_classes, config, device),
+      criterion_(kCriteria.at(config.optimizer.loss)),
+      criterion_options_(config.optimizer) {}
 
-int64_t ImageTask::NumConfusions() const {
-  return counts_confusions_ && num_classes_ <= report::kMostClassesConfused ? num_classes_ * num_classes_ : 0;
+LossSums ImageClassificationTask::Loss(const data::Batch& batch) {
+  const MixedLabels mixed = TrainingLabels(batch, "labels");
+  const at::Tensor images = TrainingImages(batch);
+  const Teacher* teacher = its_teacher();
+  const at::Tensor taught = teacher != nullptr ? teacher->Logits(images) : at::Tensor();
+  const std::vector<at::Tensor> heads =
+      teacher != nullptr ? LogitsOfEachHead(images) : std::vector<at::Tensor>{LogitsOfNormalised(images)};
+  const at::Tensor& logits = heads.front();
+  LossSums sums = SumsOf(criterion_(logits, mixed, criterion_options_), batch.size());
+  const at::Tensor& weights = criterion_options_.class_weights;
+  const at::Tensor of_samples = weights.defined() ? weights.index_select(0, mixed.labels) : at::Tensor();
+  if (teacher != nullptr) {
+    sums.loss_sum = teacher->Combined(sums.loss_sum, teacher->Loss(heads.back(), taught), of_samples);
+  }
+  if (mixes()) return sums;
+  if (weights.defined()) sums.weight = of_samples.sum();
+  sums.hits = logits.detach().argmax(1).eq(mixed.labels).sum();
+  return sums;
 }
 
-int64_t ImageTask::num_evaluation_sums() const { return NumConfusions() + kNumEvaluationSums; }
+void ImageClassificationTask::UseClassWeights(const std::vector<double>& weights) {
+  if (!weights.empty()) criterion_options_.class_weights = at::tensor(weights, at::kFloat).to(device());
+}
 
-at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
-  const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
-  const at::Tensor logits = Logits(batch["images"]);
-  if (observer_) observer_({batch["index"], logits, labels});
+void ImageClassificationTask::AddRandomLabels(data::Batch& batch, int64_t samples) const {
+  batch.tensors["labels"] = at::randint(outputs(), {samples}, at::kLong);
+}
+
+int64_t ImageClassificationTask::NumConfusions() const {
+  return counts_confusions_ && outputs() <= report::kMostClassesConfused ? outputs() * outputs() : 0;
+}
+
+int64_t ImageClassificationTask::num_evaluation_sums() const { return NumConfusions() + kNumEvaluationSums; }
+
+at::Tensor ImageClassificationTask::EvaluationSums(const data::Batch& batch) {
+  const at::Tensor labels = batch["labels"].to(device(), /*non_blocking=*/true);
+  const at::Tensor logits = LogitsOfNormalised(Normalised(batch["images"]));
+  Observe({batch["index"], logits, labels});
   const int64_t k = std::min<int64_t>(kTop5Classes, logits.size(1));
   const at::Tensor best = LikeliestClasses(logits, k);
   const at::Tensor hits = best.eq(labels.unsqueeze(1));
   const int64_t confusions = NumConfusions();
-  const at::Tensor all = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
+  const at::Tensor all = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device()));
   if (confusions > 0) {
     const at::Tensor cells = labels * logits.size(1) + best.select(1, 0);
     all.slice(0, 0, confusions).index_add_(0, cells, at::ones_like(cells, all.options()));
@@ -224,12 +255,12 @@ at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
 }
 
 // The headings are those of the AWS ImageNet script, whose tables people's plotting scripts parse.
-report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
+report::Metrics ImageClassificationTask::MetricsOf(const at::Tensor& sums) const {
   const auto* sum = sums.const_data_ptr<double>() + NumConfusions();
   const auto percent = [sum](EvaluationSum hits) { return 100 * sum[hits] / sum[kSamples]; };
   report::Metrics metrics = {
       {"top1", percent(kTop1), /*decimals=*/2, /*higher_is_better=*/true, "  top1", /*table_decimals=*/3}};
-  if (num_classes_ > kTop5Classes) {  // of five classes one is always among the first five
+  if (outputs() > kTop5Classes) {  // of five classes one is always among the first five
     metrics.push_back(
         {"top5", percent(kTop5), /*decimals=*/2, /*higher_is_better=*/true, "    top5", /*table_decimals=*/2});
   }
@@ -244,14 +275,39 @@ report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
   return metrics;
 }
 
-report::Metrics ImageTask::TrainingMetrics(double hits, double weight) const {
-  if (mix_.enabled() || criterion_options_.class_weights.defined()) return {};
+report::Metrics ImageClassificationTask::TrainingMetrics(double hits, double weight) const {
+  if (mixes() || criterion_options_.class_weights.defined()) return {};
   return {{.name = "top1", .value = 100 * hits / weight, .decimals = 2, .higher_is_better = true}};
 }
 
-std::vector<int64_t> ImageTask::ConfusionsOf(const at::Tensor& sums) const {
+std::vector<int64_t> ImageClassificationTask::ConfusionsOf(const at::Tensor& sums) const {
   const auto* sum = sums.const_data_ptr<double>();
   return {sum, sum + NumConfusions()};
+}
+
+LossSums ImageTargetTask::Loss(const data::Batch& batch) {
+  const at::Tensor wanted =
+      TrainingLabels(batch, kTargets).Mix([this](const at::Tensor& targets_NC) { return Wanted(targets_NC); });
+  return SumsOf(LossSum(LogitsOfNormalised(TrainingImages(batch)), wanted, /*training=*/true), batch.size());
+}
+
+at::Tensor ImageTargetTask::EvaluationSums(const data::Batch& batch) {
+  const at::Tensor targets = batch[kTargets].to(device(), /*non_blocking=*/true);
+  const at::Tensor outputs_NC = LogitsOfNormalised(Normalised(batch["images"])), wanted = Wanted(targets);
+  Observe({batch["index"], Predicted(outputs_NC), targets});
+  at::Tensor sums = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device()));
+  sums[0] = LossSum(outputs_NC, wanted, /*training=*/false);
+  sums[-1] = batch.size();
+  AddTo(sums.slice(0, 1, -1), outputs_NC, wanted, batch);
+  return sums;
+}
+
+report::Metrics ImageTargetTask::MetricsOf(const at::Tensor& sums) const {
+  const auto* sum = sums.const_data_ptr<double>();
+  const double images = sum[sums.size(0) - 1];
+  report::Metrics metrics = OwnMetrics(sum + 1, images);
+  metrics.insert(metrics.begin(), report::Metric{.name = "loss", .value = sum[0] / images, .decimals = 4});
+  return metrics;
 }
 
 }  // namespace dtrain::tasks

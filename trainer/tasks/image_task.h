@@ -1,5 +1,6 @@
-// Image classification. Training minimises the cross entropy, or the binary cross entropy of each class (--loss=bce);
-// evaluation reports top-1, top-5 and the plain cross entropy.
+// The tasks of images with labels: what they have in common, and the one class of each image. Training minimises the
+// cross entropy, or the binary cross entropy of each class (--loss=bce); evaluation reports top-1, top-5 and the plain
+// cross entropy. Several labels are in image_multilabel.cc, numbers in image_regression.cc.
 #pragma once
 
 #include <memory>
@@ -14,9 +15,13 @@
 #include "trainer/config/config.h"
 #include "trainer/optim/precision.h"
 #include "trainer/tasks/task.h"
+#include "trainer/tasks/teacher.h"
 #include "trainer/weights/inference_weights.h"
 
 namespace dtrain::tasks {
+
+// In batches of images with other labels than classes (data/pipeline/batch.h).
+inline constexpr char kTargets[] = "targets";
 
 // Makes the model of `config` with `num_classes` outputs, its weights drawn from --seed, on `device` and in the memory
 // format of --channels_last.
@@ -28,38 +33,110 @@ std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& confi
 
 // What a training criterion knows beside logits and labels.
 struct CriterionOptions {
-  double label_smoothing = 0;
-  std::optional<double> bce_threshold = {};
-  bool sums_classes = false;
-  at::Tensor class_weights = {};  // float32, one for each class, on the device; undefined: all are 1
+  explicit CriterionOptions(const config::OptimizerConfig& config);
+
+  double label_smoothing;
+  std::optional<double> bce_threshold;
+  bool sums_classes;
+  // float32, one for each class, on the device; undefined: all are 1. Several labels: of the images that have the
+  // label.
+  at::Tensor class_weights = {};
 };
 
-// The labels of mixed images are `labels` and those of the images before them, each with its share (a float32 scalar on
-// the device, undefined if they are not mixed).
+// What the labels of mixed images are made of: their own and those of the images before them, each with its share (a
+// float32 scalar on the device, undefined if they are not mixed).
 struct MixedLabels {
   at::Tensor labels, own_share = {}, other_share = {};
+
+  // Returns the mix of what `of` makes of labels, which is linear in them.
+  template <typename Function>
+  at::Tensor Mix(const Function& of) const {
+    return own_share.defined() ? of(labels) * own_share + of(labels.roll(1, 0)) * other_share : of(labels);
+  }
 };
 
 // Returns the loss of a training batch, summed over its samples.
 using Criterion = at::Tensor (*)(const at::Tensor& logits, const MixedLabels& labels, const CriterionOptions& options);
 
+// Returns the binary cross entropy of each class, averaged over the classes or, with --bce_sum, added, and summed over
+// the samples. `targets` are N×C, 0 to 1.
+at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, at::Tensor targets, const CriterionOptions& options);
+
+// What the tasks have in common. A term of the loss belongs to an image.
 class ImageTask : public Task {
  public:
-  // `num_classes` are the outputs of the model. Training batches come with their mix (MixBatches).
-  ImageTask(std::shared_ptr<models::ImageModel> model, int64_t num_classes, const config::Config& config,
+  // `outputs` are those of the model: classes, labels or numbers. Training batches come with their mix (MixBatches).
+  ImageTask(std::shared_ptr<models::ImageModel> model, int64_t outputs, const config::Config& config,
             at::Device device);
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
-  LossSums Loss(const data::Batch& batch) override;
+  torch::nn::Module* teacher() const override { return teacher_ ? &teacher_->model() : nullptr; }
+  // From now on Loss is also that of a teacher, if the task learns from one.
+  void LearnFrom(std::unique_ptr<const Teacher> teacher) { teacher_ = std::move(teacher); }
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
-  bool weight_varies() const override { return criterion_options_.class_weights.defined(); }
-  void UseClassWeights(const std::vector<double>& weights) override;
+  bool weight_varies() const override { return false; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kImages; }
   std::string WhyNotRecorded() const override { return ""; }
-  models::ForwardCost CostOfSample() const override { return model_->Cost(largest_size_); }
+  models::ForwardCost CostOfSample() const override;
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor Pictures(const data::Batch& batch) const override;
+  bool ObserveOutputs(OutputsObserver observer) override {
+    observer_ = std::move(observer);
+    return true;
+  }
+
+  // `images` are uint8 N×H×W×3 or normalised float32 N×3×H×W. Returns logits, or the numbers that are predicted,
+  // float32 N×outputs on the device.
+  at::Tensor Logits(const at::Tensor& images) { return Predicted(LogitsOfNormalised(Normalised(images))); }
+  // Returns what the classifier sees, float32 N×NumFeatures() on the device.
+  at::Tensor Features(const at::Tensor& images);
+  int64_t NumFeatures() const { return model_->NumFeatures(); }
+
+ protected:
+  int64_t outputs() const { return outputs_; }
+  // Adds labels of random samples, on the host.
+  virtual void AddRandomLabels(data::Batch& /*batch*/, int64_t /*samples*/) const {}
+  // Returns what is predicted, from what the network computes.
+  virtual at::Tensor Predicted(const at::Tensor& outputs_NC) const { return outputs_NC; }
+
+  bool mixes() const { return mix_.enabled(); }
+  // Returns the images of a training batch in the form that the network takes, mixed as was drawn.
+  at::Tensor TrainingImages(const data::Batch& batch) const;
+  // Returns the labels of a training batch, the tensor `name`, with the shares that were drawn.
+  MixedLabels TrainingLabels(const data::Batch& batch, const char* name) const;
+  LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
+  // Returns images in the form that the network takes.
+  at::Tensor Normalised(const at::Tensor& images) const;
+  // Returns what the network computes, float32.
+  at::Tensor LogitsOfNormalised(const at::Tensor& images);
+  std::vector<at::Tensor> LogitsOfEachHead(const at::Tensor& images);
+  const Teacher* its_teacher() const { return teacher_.get(); }  // null: there is none
+  void Observe(const SampleOutputs& outputs) const {
+    if (observer_) observer_(outputs);
+  }
+
+ private:
+  std::shared_ptr<models::ImageModel> model_;
+  int64_t outputs_;
+  const optim::Precision& precision_;
+  int64_t largest_size_;  // pixels
+  at::Device device_;
+  data::ImagePreparation preparation_;
+  data::DeviceNormalisation normalisation_;
+  data::MixOptions mix_;
+  OutputsObserver observer_;
+  std::unique_ptr<const Teacher> teacher_;
+};
+
+class ImageClassificationTask : public ImageTask {
+ public:
+  ImageClassificationTask(std::shared_ptr<models::ImageModel> model, int64_t num_classes, const config::Config& config,
+                          at::Device device);
+
+  LossSums Loss(const data::Batch& batch) override;
+  bool weight_varies() const override { return criterion_options_.class_weights.defined(); }
+  void UseClassWeights(const std::vector<double>& weights) override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
   int64_t num_evaluation_sums() const override;
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
@@ -67,37 +144,42 @@ class ImageTask : public Task {
   // class weights, of which `weight` is the sum.
   report::Metrics TrainingMetrics(double hits, double weight) const override;
   void CountConfusions() override { counts_confusions_ = true; }
-  bool ObserveOutputs(OutputsObserver observer) override {
-    observer_ = std::move(observer);
-    return true;
-  }
   std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override;
 
-  // `images` are uint8 N×H×W×3 or normalised float32 N×3×H×W. Returns logits, float32 N×classes on the device.
-  at::Tensor Logits(const at::Tensor& images);
-  // Returns what the classifier sees, float32 N×NumFeatures() on the device.
-  at::Tensor Features(const at::Tensor& images);
-  int64_t NumFeatures() const;
+ protected:
+  void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
 
  private:
-  // Returns images in the form that the network takes.
-  at::Tensor Normalised(const at::Tensor& images) const;
-  at::Tensor LogitsOfNormalised(const at::Tensor& images);
-  LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
   int64_t NumConfusions() const;  // classes², or 0 if they are not counted
 
-  std::shared_ptr<models::ImageModel> model_;
-  int64_t num_classes_;
-  const optim::Precision& precision_;
   Criterion criterion_;
   CriterionOptions criterion_options_;
-  int64_t largest_size_;  // pixels
-  at::Device device_;
-  data::ImagePreparation preparation_;
-  data::DeviceNormalisation normalisation_;
-  data::MixOptions mix_;
   bool counts_confusions_ = false;
-  OutputsObserver observer_;
+};
+
+// What the tasks have in common whose batches have kTargets in place of classes. The
+// first sum of an evaluation is the loss, the last one the number of images; the task's own are between them.
+class ImageTargetTask : public ImageTask {
+ public:
+  static constexpr int64_t kFirstOwnSum = 1;
+  using ImageTask::ImageTask;
+
+  LossSums Loss(const data::Batch& batch) override;
+  at::Tensor EvaluationSums(const data::Batch& batch) override;
+  int64_t num_evaluation_sums() const override { return num_own_sums() + 2; }
+  report::Metrics MetricsOf(const at::Tensor& sums) const override;
+
+ protected:
+  // Returns targets as the criterion takes them.
+  virtual at::Tensor Wanted(const at::Tensor& targets_NC) const { return targets_NC; }
+  // Returns the criterion, summed over the batch.
+  virtual at::Tensor LossSum(const at::Tensor& outputs_NC, const at::Tensor& wanted_NC, bool training) const = 0;
+  virtual int64_t num_own_sums() const = 0;
+  // `own` is zeros.
+  virtual void AddTo(at::Tensor own, const at::Tensor& outputs_NC, const at::Tensor& wanted_NC,
+                     const data::Batch& batch) const = 0;
+  // The metrics besides the loss.
+  virtual report::Metrics OwnMetrics(const double* own, double images) const = 0;
 };
 
 }  // namespace dtrain::tasks

@@ -10,6 +10,7 @@
 
 #include "data/count_of.h"
 #include "data/outputs.h"
+#include "data/sentences/sentence_tokenizer.h"
 #include "data/storage.h"
 #include "data/text/text_split.h"
 #include "models/registry.h"
@@ -25,6 +26,7 @@
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/tasks/open_splits.h"
 #include "trainer/tasks/predict_sentences.h"
+#include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/tasks/token_input.h"
 #include "trainer/weights/freeze.h"
@@ -34,6 +36,8 @@
 
 namespace dtrain::tasks {
 namespace {
+
+constexpr char kRawText[] = "text";
 
 void RequireShards(const config::Config& config, const std::string& format) {
   const std::string what = "--data_dir=" + config.data.dir + " names several folders, ";
@@ -46,17 +50,19 @@ void RequireShards(const config::Config& config, const std::string& format) {
 std::string RequireTokens(const config::Config& config) {
   const config::DataConfig& data = config.data;
   const std::string format = FormatOf(data);
-  if (format == "tokens" || format == "safetensors") return format;
+  if (format == "tokens" || format == "safetensors" || format == kRawText) return format;
   throw UsageError(
       "--task=masked_lm learns from tokens, but " +
           (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has others"),
-      "name a folder of token files (dtrain_data tokenize), a safetensors file with input_ids, or a table of "
+      "name a folder of token files (dtrain_data tokenize), of text (--data_format=text), a safetensors file with "
+      "input_ids, or a table of "
       "sentences with labels that is called train.tsv, train.csv or train.jsonl");
 }
 
 // Returns the model that training makes.
-models::TextOptions ModelFor(const config::Config& config, int64_t vocabulary) {
-  return weights::TextOptionsOf(config, vocabulary, weights::ReadOutline(config.model.init_weights));
+models::TextOptions ModelFor(const config::Config& config, const DataSizes& data) {
+  return weights::TextOptionsOf(config, {data.vocabulary, data.special},
+                                weights::ReadOutline(config.model.init_weights));
 }
 
 data::TextOptions OptionsOf(const config::Config& config, const std::string& format) {
@@ -69,12 +75,16 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
                             .mask_special_tokens = config.text.mask_special_tokens,
                             .vocab_size = config.text.vocab_size,
                             .seed = config.batch.seed};
+  if (format == kRawText) {
+    options.dictionary_dir = data::FindSentenceTokenizer(TokenizerPaths(config))->folder();
+    return options;
+  }
   if (options.vocab_size > 0 || data::HasDictionary(options.data_dir)) return options;
   // Rows of ids without a tokenizer: special tokens are those of the weights' one.
   const std::string& weights = config.model.init_weights;
   if (format == "safetensors" && !weights.empty() && data::HasDictionary(weights)) options.dictionary_dir = weights;
   if (config.model.config_file.empty() && config.model.init_weights.empty()) return options;  // OpenText will throw
-  options.vocab_size = ModelFor(config, /*vocabulary=*/0).shape.vocab_size;
+  options.vocab_size = ModelFor(config, /*data=*/{}).shape.vocab_size;
   return options;
 }
 
@@ -105,6 +115,8 @@ DataSets OpenTextSets(const config::Config& given) {
                          ", longer than --tokens_per_sample=" + std::to_string(options.tokens_per_sample));
     }
     sets.num_classes = sets.vocabulary = text.vocabulary;
+    const std::string& dictionary = options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir;
+    if (format == kRawText || data::HasDictionary(dictionary)) sets.special = text.special;
     return {name,
             std::move(text.source),
             std::move(text.decoder),
@@ -146,8 +158,7 @@ class MaskedLmKind : public TaskKind {
 
   std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
                                  at::Device device) const override {
-    auto model =
-        weights::MakeTextModel(ModelFor(config, sizes.vocabulary), /*head=*/nullptr, config.batch.seed, device);
+    auto model = weights::MakeTextModel(ModelFor(config, sizes), /*head=*/nullptr, config.batch.seed, device);
     if (config.precision.memory_efficient_fp16) model->to(at::kHalf);
     weights::Freeze(config.model, HeadName(config.model.name), *model);
     return std::make_unique<MaskedLmTask>(std::move(model), config, device);
@@ -155,8 +166,8 @@ class MaskedLmKind : public TaskKind {
 
   std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
                                           const DataSizes& sizes, at::Device device) const override {
-    const auto options =
-        weights::TextOptionsOf(config, sizes.vocabulary, weights::OutlineOf(weights.tensors, weights.model_config));
+    const auto options = weights::TextOptionsOf(config, {sizes.vocabulary, sizes.special},
+                                                weights::OutlineOf(weights.tensors, weights.model_config));
     auto model = weights::MakeTextModel(options, /*head=*/nullptr, config.batch.seed, device);
     weights::ApplyInitialWeights(weights.tensors, config.model, *model);
     return std::make_unique<MaskedLmTask>(std::move(model), config, device);
@@ -170,16 +181,17 @@ class MaskedLmKind : public TaskKind {
   }
 
   nlohmann::json Identity(const config::Config& config, const DataSets& data) const override {
-    nlohmann::json shape = ModelFor(config, data.vocabulary).ToJson();
+    nlohmann::json shape = ModelFor(config, data).ToJson();
     models::EraseDropouts(shape);
     return {{weights::kModelShapeKey, shape}};
   }
 
   void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override {
-    metadata[weights::kModelConfigKey] = ModelFor(config, data.vocabulary).ToJson().dump();
+    metadata[weights::kModelConfigKey] = ModelFor(config, data).ToJson().dump();
   }
 
   void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override {
+    if (config.data.format == kRawText) return KeepSentenceTokenizer(TokenizerPaths(config), run_directory);
     KeepTokenizer(TextFolders(config.data.dir).front(), run_directory);
   }
 
@@ -195,7 +207,7 @@ class MaskedLmKind : public TaskKind {
     const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
     report::LogInfo("predicting with " + weights.origin);
     const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
-    RequireKnown(input, weights::TextOptionsOf(config, /*vocabulary=*/0, outline).shape, config.run.input);
+    RequireKnown(input, weights::TextOptionsOf(config, /*tokens=*/{}, outline).shape, config.run.input);
     const auto task = MakeInferenceTask(config, weights, /*sizes=*/{}, device);
     task->module().eval();
     WriteLogits(dynamic_cast<MaskedLmTask&>(*task), input, config);

@@ -33,7 +33,7 @@ bool HoldsOut(const config::Config& config, bool exists) {
   if (!exists) return true;
   if (!config::WasGiven(config, "val_fraction") && !config::WasGiven(config, "val_fold")) return false;
   throw UsageError(FractionText(config) + " makes a validation split from a part of the training split, but " +
-                       config.data.dir + " has one: '" + config::ValSplits(config.data).front() + "'",
+                       DataName(config.data) + " has one: '" + config::ValSplits(config.data).front() + "'",
                    "leave it out, or move that split away");
 }
 
@@ -145,9 +145,11 @@ void RequireReadable(const std::string& split, const std::string& folder) {
 // Whether there is this validation split. Only a training run without the split of the default name can go on.
 bool HasValidation(const std::string& split, const std::string& format, const config::Config& config) {
   const std::string& folder = config.data.dir;
-  if (data::HasSplit(format, folder, split)) return true;
-  RequireReadable(split, folder);
-  const std::string what = "there is no '" + split + "' split in " + folder + ", which holds " + FoundIn(folder);
+  if (HasSplit(config.data, format, split)) return true;
+  const bool is_table = !config.data.labels.empty();
+  if (!is_table) RequireReadable(split, folder);
+  const std::string what = "there is no '" + split + "' split in " + DataName(config.data) + ", which holds " +
+                           (is_table ? Joined(data::SplitsIn(LabelTableOf(config.data))) : FoundIn(folder));
   if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
     throw DataError(what,
                     "name an existing split with --val_split (. is the folder itself), or make one with "
@@ -163,9 +165,28 @@ bool HasValidation(const std::string& split, const std::string& format, const co
 
 }  // namespace
 
-bool IsOneFile(const config::DataConfig& data) { return data::IsFile(data.dir); }
+const std::string& DataName(const config::DataConfig& data) { return data.labels.empty() ? data.dir : data.labels; }
+
+data::LabelTable LabelTableOf(const config::DataConfig& data) {
+  return {.path = data.labels,
+          .image_column = data.image_column,
+          .label_column = data.label_column,
+          .split_column = data.split_column,
+          .group_column = data.group_column,
+          .separator = data.label_separator,
+          .delimiter = data::DelimiterNamed(data.csv_delimiter)};
+}
+
+bool HasSplit(const config::DataConfig& data, const std::string& format, const std::string& split) {
+  return data.labels.empty() ? data::HasSplit(format, data.dir, split) : data::HasSplit(LabelTableOf(data), split);
+}
+
+bool IsOneFile(const config::DataConfig& data) {
+  return data.labels.empty() ? data::IsFile(data.dir) : data::SplitsIn(LabelTableOf(data)).empty();
+}
 
 std::string FormatOf(const config::DataConfig& data) {
+  if (!data.labels.empty()) return "table";
   if (data.format != "auto") return data.format;
   return data::DetectFormat(data.dir, {data.train_split, config::ValSplits(data).front()});
 }
@@ -179,7 +200,7 @@ void OpenSplits(const config::Config& config, const std::string& format, const S
   const bool training = config.run.mode == "train";
   const std::string& train_split = config.data.train_split;
   const std::vector<std::string> names = config::ValSplits(config.data);
-  const bool holds_out = HoldsOut(config, data::HasSplit(format, config.data.dir, names.front()));
+  const bool holds_out = HoldsOut(config, HasSplit(config.data, format, names.front()));
   if (training || holds_out) sets.train = open(train_split, SplitPart::kTrain);
   if (holds_out) {
     sets.val = open(train_split, SplitPart::kHeldOut);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "data/formats/image_table.h"
 #include "trainer/config/config.h"
 #include "trainer/tasks/data_sets.h"
 
@@ -16,10 +17,19 @@ enum class SplitPart { kTrain, kVal, kHeldOut };
 
 using SplitOpener = std::function<DataSplit(const std::string& name, SplitPart part)>;
 
-// Whether --data_dir names one file, which serves every split but a validation split.
+// --labels and its columns.
+data::LabelTable LabelTableOf(const config::DataConfig& data);
+
+// What people call the data: --labels, or else --data_dir.
+const std::string& DataName(const config::DataConfig& data);
+
+// Whether there is such a split, in --labels or in data of this format.
+bool HasSplit(const config::DataConfig& data, const std::string& format, const std::string& split);
+
+// Whether --data_dir or --labels names one file without splits, which serves every split but a validation split.
 bool IsOneFile(const config::DataConfig& data);
 
-// Returns --data_format, or with auto the format of the files in --data_dir.
+// Returns --data_format, or with auto the format of the files in --data_dir; "table" with --labels.
 std::string FormatOf(const config::DataConfig& data);
 
 // Opens what TaskKind::OpenData says. The training split is opened first. A training run without the validation split

@@ -30,6 +30,7 @@
 #include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/likeliest_classes.h"
+#include "trainer/tasks/prediction_table.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
@@ -102,15 +103,31 @@ at::Tensor ReadImages(const std::string& path) {
   throw DataError("no tensor images in " + path, "store the images under that name: float32 N×3×H×W, normalised");
 }
 
+std::unique_ptr<ImageTask> TrainedTask(const config::Config& config, const weights::TrainedWeights& weights,
+                                       at::Device device) {
+  std::unique_ptr<Task> task = KindOf(config).MakeInferenceTask(config, weights, {}, device);
+  task->module().eval();
+  return std::unique_ptr<ImageTask>(&dynamic_cast<ImageTask&>(*task.release()));
+}
+
+// Returns the names of the outputs; classes may have none, but labels of which an image may have several are numbered.
+std::vector<std::string> NamesOf(const config::Config& config, const weights::TrainedWeights& weights) {
+  const data::Classes classes = KindOf(config).ClassesOf(config, weights);
+  std::vector<std::string> names = classes.names;
+  if (!names.empty() || !(KindOf(config).predicts_several() || KindOf(config).predicts_number())) return names;
+  for (int64_t label = 0; label < classes.count; ++label) names.push_back(std::to_string(label));
+  return names;
+}
+
 class Predictor {
  public:
   Predictor(const config::Config& config, at::Device device, const weights::TrainedWeights& weights)
       : config_(config),
         files_(InputPaths(config.run.input)),
-        model_(MakeTrainedModel(config, weights, device)),
-        task_(model_, weights::NumClassesFor(config, weights), config, device),
-        names_(KindOf(config).ClassesOf(config, weights).names) {
-    model_->eval();
+        task_(TrainedTask(config, weights, device)),
+        outcome_(OutcomeOf(config, weights::NumClassesFor(config, weights))),
+        names_(NamesOf(config, weights)),
+        table_(config.run.output.ends_with(".csv"), {"file"}, outcome_, names_) {
     if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty()) report::LogInfo(ignored);
     if (config.image.exif_orientation) return;
     const std::string turned = data::SayTurned(data::CountTurned(files_), "--input");
@@ -121,7 +138,7 @@ class Predictor {
   void Write() {
     const std::string& features = config_.run.features;
     if (features.empty()) return WriteTable(config_.run.output);
-    WriteFeatures(features, files_.size(), task_.NumFeatures(), [this](const AppendFeatures& append) {
+    WriteFeatures(features, files_.size(), task_->NumFeatures(), [this](const AppendFeatures& append) {
       Run([&append](const FileResult& result) {
         nlohmann::ordered_json name = {{"file", result.file}};
         if (!result.error.empty()) name["error"] = result.error;
@@ -140,8 +157,11 @@ class Predictor {
     const bool is_csv = path.ends_with(".csv");
     checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& table) {
       if (is_csv && config_.run.csv_bom) table.Append(report::kByteOrderMark);
-      if (is_csv) table.Append(report::CsvHeader());
+      const bool is_class = outcome_.labels == data::LabelKind::kClass;
+      if (!is_class) table.Append(table_.Header());
+      if (is_class && is_csv) table.Append(report::CsvHeader());
       Run([&](const FileResult& result) {
+        if (!is_class) return table.Append(table_.Line({result.file}, result.values_C, result.error));
         const report::Prediction line{result.file, GuessesOf(result.values_C), result.error};
         table.Append(is_csv ? report::CsvLine(line, names_) : report::JsonLine(line, names_));
       });
@@ -184,7 +204,7 @@ class Predictor {
   void GiveResults(const data::Batch& batch, const Consumer& consume) {
     if (batch.size() == 0) return;
     const at::Tensor& images = batch["images"];
-    const at::Tensor values_NC = (config_.run.features.empty() ? task_.Logits(images) : task_.Features(images)).cpu();
+    const at::Tensor values_NC = (config_.run.features.empty() ? task_->Logits(images) : task_->Features(images)).cpu();
     for (int64_t row = 0; row < batch.size(); ++row) {
       const int64_t index = batch["index"][row].item<int64_t>();
       GiveUnreadable(index, consume);
@@ -201,9 +221,10 @@ class Predictor {
 
   const config::Config& config_;
   const data::ImageFiles files_;
-  const std::shared_ptr<models::ImageModel> model_;
-  ImageTask task_;
+  const std::unique_ptr<ImageTask> task_;
+  const Outcome outcome_;
   const std::vector<std::string> names_;
+  const PredictionTable table_;  // unless each image is of one class
   Reasons reasons_;
   int64_t next_ = 0;  // index of the file whose result comes next
   int64_t readable_ = 0;
@@ -233,14 +254,12 @@ void PredictPixels(const config::Config& config, at::Device device) {
   weights::RequireImageSize(config, images.size(2), images.size(3));
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
-  const auto model = MakeTrainedModel(config, weights, device);
-  model->eval();
-  ImageTask task(model, weights::NumClassesFor(config, weights), config, device);
+  const auto task = TrainedTask(config, weights, device);
 
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> logits;
   for (const at::Tensor& chunk : images.split(config::ResolveBatch(config.batch, 1).batch_size)) {
-    logits.push_back(task.Logits(chunk).cpu());
+    logits.push_back(task->Logits(chunk).cpu());
   }
   checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
   weights::AddTo(metadata, weights.classes);

@@ -23,8 +23,9 @@
 #include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/feature_file.h"
-#include "trainer/tasks/likeliest_classes.h"
+#include "trainer/tasks/prediction_table.h"
 #include "trainer/tasks/sentence_data.h"
+#include "trainer/tasks/sentence_embedding.h"
 #include "trainer/tasks/sentence_kinds.h"
 #include "trainer/tasks/sentence_task.h"
 #include "trainer/tasks/task_kind.h"
@@ -66,10 +67,12 @@ int64_t CountUnreadable(const data::SentenceSplit& split) {
   return std::ranges::count_if(split.texts, [](const auto& text) { return !text.error.empty(); });
 }
 
-data::SentenceSplit OpenTexts(const config::Config& config, const models::TextShape& model, std::optional<bool> pairs,
-                              data::SentenceTarget target) {
+data::SentenceSplit OpenTexts(const config::Config& config, const weights::TrainedWeights& weights,
+                              std::optional<bool> pairs, data::SentenceTarget target) {
+  const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
   data::SentenceOptions options = SentenceOptionsOf(config, target);
-  options.tokens_per_sample = std::min(options.tokens_per_sample, model.longest_sequence);
+  options.tokens_per_sample = std::min(options.tokens_per_sample,
+                                       weights::TextOptionsOf(config, /*tokens=*/{}, outline).shape.longest_sequence);
   options.kept_columns = config.run.features.empty() ? config.text.keep_columns : "none";
   if (pairs == false) options.is_pair = false;
   data::SentenceSplit split = data::OpenUnlabelled(options, config.run.input);
@@ -80,11 +83,7 @@ data::SentenceSplit OpenTexts(const config::Config& config, const models::TextSh
   if (pairs == true && !split.is_pair) {
     report::LogWarning(config.run.input + " has single texts, but the model was trained on pairs");
   }
-  if (split.vocabulary > model.vocab_size) {
-    throw DataError("the tokenizer in " + split.tokenizer + " has " + std::to_string(split.vocabulary) +
-                        " tokens, more than the model's " + std::to_string(model.vocab_size),
-                    "put the tokenizer that came with the weights beside them");
-  }
+  weights::TextOptionsOf(config, {split.vocabulary, split.format.special}, outline);  // throws for another tokenizer
   WarnOfCutRows(split, config.run.input);
   return split;
 }
@@ -119,96 +118,16 @@ void PrintCount(const config::Config& config, const data::SentenceSplit& split) 
 
 namespace {
 
-// The lines of the table. A row that could not be read has an error in place of a prediction; columns of the input that
-// were kept come last, under their names there, or with input_ in front where the table has a column of that name.
-class PredictionTable {
- public:
-  // `labels` are empty for a regression. `several`: any number of them is predicted, as --label_threshold says.
-  PredictionTable(bool is_csv, bool is_pair, std::vector<std::string> labels, const std::vector<std::string>& kept,
-                  bool several, const config::TextConfig& config)
-      : is_csv_(is_csv),
-        is_pair_(is_pair),
-        several_(several),
-        threshold_(config.label_threshold),
-        separator_(config.label_separator.empty() ? "," : config.label_separator),
-        labels_(std::move(labels)) {
-    std::vector<std::string> own = {"text", "pair", "prediction", "probabilities", "error"};
-    for (const std::string& label : labels_) own.push_back("probability_" + label);
-    for (const std::string& name : kept) {
-      kept_.push_back((std::ranges::find(own, name) != own.end() ? "input_" : "") + name);
-    }
-  }
-
-  std::string Header() const {
-    if (!is_csv_) return "";
-    std::string line = is_pair_ ? "text,pair,prediction" : "text,prediction";
-    for (const std::string& label : labels_) line += "," + report::CsvField("probability_" + label);
-    line += ",error";
-    for (const std::string& name : kept_) line += "," + report::CsvField(name);
-    return line + "\n";
-  }
-
-  // `logits_C` is float32 on the host.
-  std::string Line(const data::SentenceText& text, const at::Tensor& logits_C) const {
-    const at::Tensor numbers = labels_.empty() ? logits_C : several_ ? logits_C.sigmoid() : at::softmax(logits_C, 0);
-    const auto* number = numbers.const_data_ptr<float>();
-    std::string prediction;
-    if (several_) {
-      for (size_t label = 0; label < labels_.size(); ++label) {
-        if (number[label] >= threshold_) prediction += (prediction.empty() ? "" : separator_) + labels_[label];
-      }
-    } else if (!labels_.empty()) {
-      prediction = labels_[static_cast<size_t>(LikeliestClasses(logits_C.unsqueeze(0), 1).item<int64_t>())];
-    }
-    return is_csv_ ? CsvLine(text, number, prediction) : JsonLine(text, number, prediction);
-  }
-
- private:
-  std::string CsvLine(const data::SentenceText& text, const float* number, const std::string& prediction) const {
-    const bool is_read = text.error.empty();
-    std::string line = report::CsvField(text.text);
-    if (is_pair_) line += "," + report::CsvField(text.pair);
-    line += ",";
-    if (is_read) line += labels_.empty() ? report::ShortestText(*number) : report::CsvField(prediction);
-    for (size_t label = 0; label < labels_.size(); ++label)
-      line += "," + (is_read ? report::ShortestText(number[label]) : "");
-    line += "," + report::CsvField(text.error);
-    for (const std::string& cell : text.kept) line += "," + report::CsvField(cell);
-    return line + "\n";
-  }
-
-  std::string JsonLine(const data::SentenceText& text, const float* number, const std::string& prediction) const {
-    const auto json_number = [](float value) { return std::stod(report::ShortestText(value)); };
-    nlohmann::ordered_json line = {{"text", text.text}};
-    if (is_pair_) line["pair"] = text.pair;
-    if (!text.error.empty()) {
-      line["error"] = text.error;
-    } else if (labels_.empty()) {
-      line["prediction"] = json_number(*number);
-    } else {
-      line["prediction"] = prediction;
-      for (size_t label = 0; label < labels_.size(); ++label) {
-        line["probabilities"][labels_[label]] = json_number(number[label]);
-      }
-    }
-    for (size_t column = 0; column < text.kept.size(); ++column) line[kept_[column]] = text.kept[column];
-    return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  }
-
-  const bool is_csv_, is_pair_, several_;
-  const double threshold_;
-  const std::string separator_;
-  const std::vector<std::string> labels_;
-  std::vector<std::string> kept_;  // the names of these columns here
-};
-
 void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
-  const data::SentenceSplit split = OpenTexts(
-      config, predictor.shape(), KindOf(config).ClassesOf(config, weights).pairs, data::SentenceTarget::kNone);
+  const data::SentenceSplit split =
+      OpenTexts(config, weights, KindOf(config).ClassesOf(config, weights).pairs, data::SentenceTarget::kNone);
   const bool is_csv = config.run.output.ends_with(".csv");
-  const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights), split.kept_columns,
-                              KindOf(config).predicts_several(), config.text);
+  std::vector<std::string> names = LabelsOf(config, weights), texts = {"text"};
+  if (split.is_pair) texts.push_back("pair");
+  if (KindOf(config).predicts_number()) names = {"prediction"};
+  const Outcome outcome = OutcomeOf(config, static_cast<int64_t>(names.size()));
+  const PredictionTable table(is_csv, texts, outcome, std::move(names), split.kept_columns);
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
     if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
     file.Append(table.Header());
@@ -216,25 +135,14 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
       const at::Tensor logits = predictor.Of(rows).logits;
       const auto first = rows["index"][0].item<int64_t>();
       for (int64_t i = 0; i < rows.size(); ++i) {
-        file.Append(table.Line(split.texts[static_cast<size_t>(first + i)], logits[i]));
+        const data::SentenceText& text = split.texts[static_cast<size_t>(first + i)];
+        std::vector<std::string> cells = {text.text};
+        if (split.is_pair) cells.push_back(text.pair);
+        file.Append(table.Line(cells, logits[i], text.error, text.kept));
       }
     });
   });
   PrintCount(config, split);
-}
-
-// Returns the weights of the encoder, the module `backbone`, and `head` as `model` has it. Features are what the
-// encoder computes, whatever head it was trained with.
-checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const models::Head& head,
-                                    const std::string& backbone, const checkpoint::NamedTensors& weights) {
-  checkpoint::NamedTensors all;
-  for (const auto& item : weights) {
-    if (item.first.starts_with(backbone + ".") && !head.Has(item.first)) all.push_back(item);
-  }
-  for (const auto& item : weights::StateOf(model)) {
-    if (head.Has(item.first)) all.push_back(item);
-  }
-  return all;
 }
 
 void PredictTokens(config::Config config, const weights::TrainedWeights& weights, at::Device device) {
@@ -273,30 +181,36 @@ void PredictTokens(config::Config config, const weights::TrainedWeights& weights
 }  // namespace
 
 void PredictTextFeatures(const config::Config& config, at::Device device) {
-  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
+  weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("computing features with " + weights.origin);
-  const models::ClassifierOptions any_head = {.labels = models::NumberedLabels(1)};
+  const models::ClassifierOptions no_head = HeadFor(data::SentenceTarget::kTexts);
+  const bool are_vectors = KindOf(config).OwnsHead(&no_head);
   const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
-  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*vocabulary=*/0, outline), &any_head,
+  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*tokens=*/{}, outline), &no_head,
                                             config.batch.seed, device);
   const models::TextShape& shape = model->shape();
   const std::string& backbone = models::FamilyOf(config.model.name).text.backbone;
-  const models::Head& head = models::HeadIn(config.model.name, *model);
-  weights::ApplyInitialWeights(WithHeadOf(*model, head, backbone, weights.tensors), config.model, *model);
+  std::erase_if(weights.tensors, [&](const auto& item) { return !item.first.starts_with(backbone + "."); });
+  weights::ApplyInitialWeights(weights.tensors, config.model, *model);
   model->eval();
   const optim::Precision& precision = optim::PrecisionNamed(config.precision.name);
   optim::AllowTf32(precision.tf32);
   const at::NoGradGuard no_grad;
-  const data::SentenceSplit split = OpenTexts(config, shape, /*pairs=*/std::nullopt, data::SentenceTarget::kNone);
+  const data::SentenceSplit split = OpenTexts(config, weights, are_vectors ? std::optional(false) : std::nullopt,
+                                              are_vectors ? data::SentenceTarget::kTexts : data::SentenceTarget::kNone);
   WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, [&](const AppendFeatures& append) {
     ForBatches(split, config, [&](const data::Batch& rows) {
-      const at::Tensor ids_NT = rows[data::kInputIds], attended_NT = rows[data::kAttentionMask].to(at::kBool);
+      const auto by_text = [](const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); };
+      const at::Tensor ids_NT = by_text(rows[data::kInputIds]),
+                       attended_NT = by_text(rows[data::kAttentionMask]).to(at::kBool);
       const auto first = rows["index"][0].item<int64_t>();
       const auto types = rows.tensors.find(data::kTokenTypes);
       const at::Tensor types_NT = types == rows.tensors.end() || shape.token_types < 2 ? at::Tensor() : types->second;
       const models::Sequences sequences = models::Padded(ids_NT, attended_NT, shape, types_NT).To(device);
       optim::AutocastScope autocast(device.type(), precision);
-      const at::Tensor features_NH = model->EncodeFirst(sequences).to(at::kFloat).cpu();
+      const at::Tensor features_NH =
+          (are_vectors ? VectorsOf(*model, sequences, config.text) : model->EncodeFirst(sequences).to(at::kFloat))
+              .cpu();
       for (int64_t i = 0; i < rows.size(); ++i) {
         const data::SentenceText& text = split.texts[static_cast<size_t>(first + i)];
         nlohmann::ordered_json name = {{"text", text.text}};
@@ -313,7 +227,12 @@ void PredictSentences(const config::Config& config, at::Device device) {
   if (!config.run.features.empty()) return PredictTextFeatures(config, device);
   const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
-  const models::ClassifierOptions token_head = HeadFor(data::SentenceTarget::kOfWords);
+  const models::ClassifierOptions token_head = HeadFor(data::SentenceTarget::kOfWords),
+                                  no_head = HeadFor(data::SentenceTarget::kTexts);
+  if (KindOf(config).OwnsHead(&no_head)) {
+    throw UsageError("--task=" + config.run.task + " predicts no labels",
+                     "--features=FILE.npy in place of --output gets the vectors");
+  }
   if (WantsTensors(config)) return PredictTokens(config, weights, device);
   if (KindOf(config).OwnsHead(&token_head)) return PredictWords(config, weights, device);
   PredictTable(config, weights, device);

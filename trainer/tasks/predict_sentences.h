@@ -70,8 +70,9 @@ class SentencePredictor {
 std::vector<std::string> LabelsOf(const config::Config& config, const weights::TrainedWeights& weights);
 
 // Opens the texts in --input for a model that was trained on `pairs` or on single texts, if that matters and is known.
-data::SentenceSplit OpenTexts(const config::Config& config, const models::TextShape& model, std::optional<bool> pairs,
-                              data::SentenceTarget target);
+// Throws UsageError, also if their tokens cannot be those of `weights`.
+data::SentenceSplit OpenTexts(const config::Config& config, const weights::TrainedWeights& weights,
+                              std::optional<bool> pairs, data::SentenceTarget target);
 
 // Calls `predict` for a batch of rows (RowsOf) until all have had their turn.
 void ForBatches(const data::SentenceSplit& split, const config::Config& config,

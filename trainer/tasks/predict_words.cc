@@ -131,8 +131,7 @@ std::string LinesOfEntities(const std::vector<TaggedWord>& tagged, const data::S
 
 void PredictWords(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
-  const data::SentenceSplit split =
-      OpenTexts(config, predictor.shape(), /*pairs=*/std::nullopt, data::SentenceTarget::kOfWords);
+  const data::SentenceSplit split = OpenTexts(config, weights, /*pairs=*/std::nullopt, data::SentenceTarget::kOfWords);
   const std::vector<TaggedWord> tagged = TagWords(config, split, LabelsOf(config, weights), predictor);
   const bool is_csv = config.run.output.ends_with(".csv");
   const auto lines = split.words->lines.empty() ? &LinesOfWords : &LinesOfEntities;

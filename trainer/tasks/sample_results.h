@@ -11,22 +11,15 @@
 
 #include "trainer/distributed/communicator.h"
 #include "trainer/tasks/data_sets.h"
+#include "trainer/tasks/outcome.h"
 #include "trainer/tasks/task.h"
 
 namespace dtrain::tasks {
 
-// What is predicted of a sample.
-struct Outcome {
-  int64_t classes = 0;   // 0: a number
-  bool several = false;  // any number of classes, those with at least the probability `threshold`
-  double threshold = 0.5;
-  std::string separator = ",";  // between the names of several classes
-};
-
 class SampleResults {
  public:
-  // `rows` is the number of samples, or of words with labels. Those of up to ten classes, or of several, keep the
-  // probabilities of all, of more classes the five largest ones.
+  // `rows` is the number of samples, or of words with labels. Of up to ten classes, of several labels and of
+  // numbers all are kept, of more classes the five likeliest ones.
   SampleResults(int64_t rows, const Outcome& outcome, at::Device device);
 
   // Notes the results of a batch; called by the task that is evaluated (Task::ObserveOutputs).
@@ -42,9 +35,9 @@ class SampleResults {
 
  private:
   const Outcome outcome_;
-  int64_t guesses_;  // of each sample; 0 for a regression
-  // float64, samples or words × (evaluated, target, loss, then class and probability, or the value; of several classes
-  // the class 1 or 0 as it should be, and the probability, for each)
+  int64_t guesses_;  // of each sample
+  // float64, samples or words × (evaluated, class, loss, then class and probability of each guess; of several classes
+  // or of numbers what it should be, 1 or 0 or a number, and the probability or the number that is predicted)
   at::Tensor table_;
 };
 

@@ -9,7 +9,8 @@
 
 #include "data/count_of.h"
 #include "data/error.h"
-#include "data/sentences/labels.h"
+#include "data/formats/labels.h"
+#include "data/sentences/sentence_rows.h"
 #include "data/storage.h"
 #include "data/whole_number.h"
 #include "trainer/config/resolve.h"
@@ -25,14 +26,6 @@ namespace {
 
 constexpr char kSentenceFormat[] = "sentences";
 
-void RequireLabels(const config::Config& config, data::SentenceTarget target) {
-  const bool says_columns = config.text.label_column.find(',') != std::string::npos;
-  if (target != data::SentenceTarget::kSeveral || says_columns || !config.text.label_separator.empty()) return;
-  throw UsageError("--task=" + config.run.task + " does not know where the labels of a text are",
-                   "give --label_separator for a column with several labels, or --label_column=A,B,C for a column of "
-                   "each label");
-}
-
 void RequireSentences(const config::Config& config) {
   const config::DataConfig& data = config.data;
   const std::string format = FormatOf(data);
@@ -44,23 +37,12 @@ void RequireSentences(const config::Config& config) {
                        "binarised sentences");
 }
 
-char DelimiterOf(const std::string& name) {
-  return name == "comma" ? ',' : name == "semicolon" ? ';' : name == "tab" ? '\t' : '\0';
-}
-
-std::vector<std::string> TokenizerPaths(const config::Config& config) {
-  const std::string run = weights::RunOf(weights::NamedRun(config)).string();
-  const std::string binarised = config.data.dir + "/input0";  // where fairseq's binarised data has its dictionary
-  const std::string data = data::IsFolder(binarised) ? binarised : config.data.dir;
-  if (config.run.mode == "train") return {config.model.init_weights, data, run, config.run.dir};
-  return {config.model.init_weights, run, data};
-}
-
 // Opens the splits one after another; what the first one says of classes and pairs holds for the others.
 class SentenceOpener {
  public:
-  SentenceOpener(data::SentenceOptions options, const data::Classes& known)
-      : options_(std::move(options)), outputs_(known.count) {
+  // `scored`: whether the rows of a training split that are several texts have scores; empty: if there are any.
+  SentenceOpener(data::SentenceOptions options, const data::Classes& known, std::optional<bool> scored)
+      : options_(std::move(options)), outputs_(known.count), scored_(scored) {
     options_.classes = known.names;
     options_.is_pair = known.pairs;
   }
@@ -68,6 +50,7 @@ class SentenceOpener {
   DataSplit Open(const std::string& name, SplitPart part) {
     if (part == SplitPart::kHeldOut)
       return {name, nullptr, data::DecoderOf(options_), nullptr, options_.tokens_per_sample};
+    options_.scored = part == SplitPart::kTrain ? scored_ : std::nullopt;
     data::SentenceSplit split = data::OpenSentences(options_, name);
     if (const auto numbers = NumbersBehind(split); !numbers.empty()) {
       options_.classes = numbers;
@@ -75,7 +58,11 @@ class SentenceOpener {
     }
     WarnOfCutRows(split, name);
     if (split.only_target) SayThatNothingVaries(*split.only_target, name, part);
-    report::LogInfo(name + ": " + split.columns);
+    const double scale = split.score_scale.value_or(1);
+    report::LogInfo(name + ": " + split.columns + (scale == 1 ? "" : " divided by " + report::ShortestText(scale)));
+    if (split.score_scale) options_.score_scale = scale;
+    options_.texts_per_row = split.texts_per_row;
+    options_.has_scores = split.score_scale.has_value();
     options_.is_pair = split.is_pair;
     options_.format = split.format;
     options_.classes = split.source->class_names();
@@ -130,20 +117,9 @@ class SentenceOpener {
 
   data::SentenceOptions options_;
   const int64_t outputs_;  // classes of the weights that are evaluated; 0: unknown
+  const std::optional<bool> scored_;
   int64_t vocabulary_ = 0;
 };
-
-// Ids of another tokenizer mean other words, mostly without being too large.
-void RequireTokenizerOfModel(const config::Config& config, const SentenceOpener& opener) {
-  const auto outline = weights::ReadOutline(config.model.init_weights);
-  const int64_t theirs = weights::TextOptionsOf(config, opener.vocabulary(), outline).shape.padding_id;
-  const int64_t ours = opener.format().special.pad;
-  if (ours == theirs) return;
-  throw UsageError("rows are filled up with token " + std::to_string(ours) +
-                       " by the data's tokenizer, and with token " + std::to_string(theirs) + " in " +
-                       config.model.init_weights,
-                   "put the tokenizer that came with the weights beside them");
-}
 
 }  // namespace
 
@@ -151,14 +127,21 @@ data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::Sent
   return {.data_dir = config.data.dir,
           .text_column = config.text.text_column,
           .pair_column = config.text.pair_column,
-          .label_column = config.text.label_column,
+          .label_column = config.data.label_column,
           .target = target,
-          .label_separator = config.text.label_separator,
+          .label_separator = config.data.label_separator,
+          .negative_column = config.text.negative_column,
+          .score_scale = config.text.score_scale,
           .tokens_per_sample = config.text.tokens_per_sample,
           .tokenizer_paths = TokenizerPaths(config),
           .keep_texts = !config.run.predictions.empty(),
-          .group_column = config.text.group_column,
-          .csv_delimiter = DelimiterOf(config.text.csv_delimiter)};
+          .group_column = config.data.group_column,
+          .csv_delimiter = data::DelimiterNamed(config.data.csv_delimiter)};
+}
+
+bool HasNumbers(const DataSplit& split) {
+  const std::vector<data::Field> fields = split.decoder->fields(/*size=*/0);
+  return std::ranges::find(fields, data::kSentenceTargets, &data::Field::name) != fields.end();
 }
 
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
@@ -177,7 +160,6 @@ void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
 
 DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget target, const data::Classes& known) {
   RequireSentences(config);
-  RequireLabels(config, target);
   data::SentenceOptions options = SentenceOptionsOf(config, target);
   if (config.run.mode == "train" && !config.model.init_weights.empty()) {
     if (const auto classifier =
@@ -185,16 +167,25 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
       options.class_order = classifier->labels;
     }
   }
-  SentenceOpener opener(std::move(options), known);
+  const std::string& loss = config.text.embedding_loss;
+  SentenceOpener opener(std::move(options), known, loss == "auto" ? std::nullopt : std::optional(loss == "cosine"));
   DataSets sets;
   const auto open = [&](const std::string& name, SplitPart part) { return opener.Open(name, part); };
   OpenSplits(config, kSentenceFormat, open, sets);
   sets.vocabulary = opener.vocabulary();
-  if (!config.model.init_weights.empty()) RequireTokenizerOfModel(config, opener);
+  sets.special = opener.format().special;
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   sets.classes.pairs = opener.is_pair();
   sets.num_classes = target == data::SentenceTarget::kNumber ? 1 : sets.classes.count;
   return sets;
+}
+
+std::vector<std::string> TokenizerPaths(const config::Config& config) {
+  const std::string run = weights::RunOf(weights::NamedRun(config)).string();
+  const std::string binarised = config.data.dir + "/input0";  // where fairseq's binarised data has its dictionary
+  const std::string data = data::IsFolder(binarised) ? binarised : config.data.dir;
+  if (config.run.mode == "train") return {config.model.init_weights, data, run, config.run.dir};
+  return {config.model.init_weights, run, data};
 }
 
 bool HoldsSentences(const config::DataConfig& config) {

@@ -17,11 +17,17 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
 // data.
 data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::SentenceTarget target);
 
+// Whether rows of a split have a number that is learned: a score, if they are several texts.
+bool HasNumbers(const DataSplit& split);
+
 // Warns of rows that were truncated or left out; `name` is of the split or the file.
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name);
 
 // Whether --data_dir holds sentences.
 bool HoldsSentences(const config::DataConfig& config);
+
+// Where a tokenizer may be: beside the weights and the data, and with the run.
+std::vector<std::string> TokenizerPaths(const config::Config& config);
 
 // Returns what their labels are. Throws DataError as data::LooksLikeRegression does.
 data::SentenceTarget TargetHeld(const config::Config& config);

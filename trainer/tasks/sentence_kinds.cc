@@ -14,7 +14,8 @@
 
 namespace dtrain::tasks {
 models::ClassifierOptions HeadFor(data::SentenceTarget target) {
-  return {.labels = {},
+  return {.absent = target == data::SentenceTarget::kTexts,
+          .labels = {},
           .regression = target == data::SentenceTarget::kNumber,
           .of_tokens = target == data::SentenceTarget::kOfWords,
           .multilabel = target == data::SentenceTarget::kSeveral};
@@ -24,11 +25,13 @@ bool SentenceKind::Takes(const std::string& model) const { return models::ReadsT
 
 bool SentenceKind::OwnsHead(const models::ClassifierOptions* head) const {
   const models::ClassifierOptions own = HeadFor(target_);
-  return head != nullptr && head->regression == own.regression && head->of_tokens == own.of_tokens &&
-         head->multilabel == own.multilabel;
+  return head != nullptr && head->absent == own.absent && head->regression == own.regression &&
+         head->of_tokens == own.of_tokens && head->multilabel == own.multilabel;
 }
 
-std::string SentenceKind::HeadName(const std::string& model) const { return models::ClassifierName(model); }
+std::string SentenceKind::HeadName(const std::string& model) const {
+  return has_head() ? models::ClassifierName(model) : "";
+}
 
 SampleSize SentenceKind::SizeOf(const config::Config& config) const {
   return {"tokens_per_sample", config.text.tokens_per_sample};
@@ -41,7 +44,7 @@ DataSets SentenceKind::OpenData(const config::Config& config, const data::Classe
 
 data::Classes SentenceKind::ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const {
   data::Classes classes{.pairs = weights.classes.pairs};
-  if (predicts_number()) return classes;
+  if (predicts_number() || !has_head()) return classes;
   const std::vector<std::string> labels = HeadIn(config, weights).labels;
   classes.count = static_cast<int64_t>(labels.size());
   if (labels != models::NumberedLabels(classes.count)) classes.names = labels;
@@ -98,12 +101,16 @@ void SentenceKind::Export(weights::TrainedWeights weights, const config::Config&
 }
 
 DataSizes SentenceKind::BenchSizes(const config::Config& config) const {
-  const int64_t classes = predicts_number() ? 1 : config.model.num_classes > 0 ? config.model.num_classes : 2;
+  const int64_t classes = !has_head()                    ? 0
+                          : predicts_number()            ? 1
+                          : config.model.num_classes > 0 ? config.model.num_classes
+                                                         : 2;
   return {.num_classes = classes, .vocabulary = weights::BenchVocabulary(config)};
 }
 
 models::ClassifierOptions SentenceKind::HeadIn(const config::Config& config,
                                                const weights::TrainedWeights& weights) const {
+  if (!has_head()) return HeadFor(target_);
   auto head = weights::ClassifierIn(weights::OutlineOf(weights.tensors, weights.model_config), config.model.name);
   const models::ClassifierOptions own = HeadFor(target_);
   if (!head || head->of_tokens != own.of_tokens) {
@@ -124,6 +131,7 @@ models::ClassifierOptions SentenceKind::HeadIn(const config::Config& config,
 
 models::ClassifierOptions SentenceKind::NewHead(const config::Config& config, const weights::WeightsOutline& weights,
                                                 std::vector<std::string> labels) const {
+  if (!has_head()) return HeadFor(target_);
   auto head = weights::ClassifierOf(config, weights, std::move(labels), predicts_number());
   head.of_tokens = HeadFor(target_).of_tokens;
   head.multilabel = predicts_several();
@@ -134,7 +142,7 @@ std::shared_ptr<models::TextModel> SentenceKind::Made(const config::Config& conf
                                                       const weights::WeightsOutline& weights,
                                                       std::vector<std::string> labels, at::Device device) const {
   const auto head = NewHead(config, weights, std::move(labels));
-  const auto options = weights::TextOptionsOf(config, sizes.vocabulary, weights);
+  const auto options = weights::TextOptionsOf(config, {sizes.vocabulary, sizes.special}, weights);
   return weights::MakeTextModel(options, &head, config.batch.seed, device);
 }
 
@@ -142,7 +150,7 @@ nlohmann::ordered_json SentenceKind::ConfigJson(const config::Config& config, co
   const auto labels = data.classes.names.empty() ? models::NumberedLabels(data.num_classes) : data.classes.names;
   const auto outline = weights::ReadOutline(config.model.init_weights);
   const auto head = NewHead(config, outline, labels);
-  return weights::TextOptionsOf(config, data.vocabulary, outline).ToJson(&head);
+  return weights::TextOptionsOf(config, {data.vocabulary, data.special}, outline).ToJson(&head);
 }
 
 const TaskKind& TextClassification() {

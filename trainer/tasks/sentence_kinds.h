@@ -59,6 +59,9 @@ class SentenceKind : public TaskKind {
                                           at::Device device) const;
   nlohmann::ordered_json ConfigJson(const config::Config& config, const DataSets& data) const;
 
+  // The encoder alone makes vectors of texts.
+  bool has_head() const { return target_ != data::SentenceTarget::kTexts; }
+
   const char* const name_;
   const data::SentenceTarget target_;
 };

@@ -12,6 +12,10 @@
 #include "models/forward_cost.h"
 #include "trainer/report/points.h"
 
+namespace dtrain::distributed {
+class Communicator;
+}
+
 namespace dtrain::tasks {
 
 // Float32 scalars on the device, for one micro-batch of one rank.
@@ -45,6 +49,8 @@ class Task {
 
   virtual torch::nn::Module& module() = 0;
   virtual at::Device device() const = 0;
+  // Returns a further model, which does not learn and is no part of checkpoints; null if there is none.
+  virtual torch::nn::Module* teacher() const { return nullptr; }
 
   // Called on the host, before a batch is copied to the device. Computes the numbers for which Loss and EvaluationSums
   // would otherwise wait for the device; both take the batch that this returns.
@@ -61,6 +67,10 @@ class Task {
   virtual report::SpeedUnit speed_unit() const = 0;
   // Whether the loss is that of a token, so that e to its power is a perplexity.
   virtual bool has_perplexity() const { return false; }
+
+  // For a training loss that compares the samples of all ranks: called at most once, before the first Loss, unless the
+  // run is elastic. Loss and its backward pass may then be collectives of `communicator`, which outlives them.
+  virtual void UseRanks(distributed::Communicator& /*communicator*/) {}
 
   // Gives each class a weight in the training loss; called at most once, before the first Loss. No effect on tasks
   // without classes.

@@ -9,14 +9,18 @@
 #include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/sentence_kinds.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
 
 // Each is in a file of its own.
 const TaskKind& ImageClassification();
+const TaskKind& ImageMultilabel();
+const TaskKind& ImageRegression();
 const TaskKind& MaskedLm();
 const TaskKind& TextClassification();
+const TaskKind& SentenceEmbedding();
 const TaskKind& TextRegression();
 const TaskKind& TextMultilabel();
 const TaskKind& TokenClassification();
@@ -60,6 +64,7 @@ const TaskKind& KindOfText(const weights::WeightsOutline& weights, const std::st
 const TaskKind& KindMeant(const config::Config& config) {
   const TaskKind& first = *FirstFor(config.model.name);
   if (!models::ReadsText(config.model.name)) return first;
+  if (config.run.mode != "train" && weights::IsSentenceFolder(config.model.init_weights)) return SentenceEmbedding();
   const bool has_data = config.run.mode == "train" || config.run.mode == "eval";
   if (has_data && !HoldsSentences(config.data)) return MaskedLm();
   const bool uses_weights = config.run.mode != "train" && !config.model.init_weights.empty();
@@ -70,9 +75,10 @@ const TaskKind& KindMeant(const config::Config& config) {
   return KindWithHead(&head);
 }
 
-// Whether --model was given, or comes from the run whose weights are used.
+// Whether --model was given, or comes from the run or the file whose weights are used.
 bool KnowsModel(const config::Config& config) {
-  return config::WasGiven(config, "model") || (config.run.mode != "train" && !weights::NamedRun(config).empty());
+  return config::WasGiven(config, "model") || models::ReadsText(config.model.name) ||
+         (config.run.mode != "train" && !weights::NamedRun(config).empty());
 }
 
 bool LearnsText(const TaskKind& kind) { return kind.Takes(config::kTextModel); }
@@ -93,8 +99,9 @@ int64_t TaskKind::LossScaleWindow(const config::Config& /*config*/) const {
 }
 
 const std::vector<const TaskKind*>& TaskKinds() {
-  static const std::vector<const TaskKind*> kinds = {&ImageClassification(), &MaskedLm(),       &TextClassification(),
-                                                     &TextRegression(),      &TextMultilabel(), &TokenClassification()};
+  static const std::vector<const TaskKind*> kinds = {
+      &ImageClassification(), &ImageMultilabel(), &ImageRegression(),     &MaskedLm(),         &TextClassification(),
+      &TextRegression(),      &TextMultilabel(),  &TokenClassification(), &SentenceEmbedding()};
   return kinds;
 }
 

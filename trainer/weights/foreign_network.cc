@@ -45,7 +45,7 @@ constexpr char kModelType[] = "model_type", kArchitecture[] = "architecture";  /
 // Beside the architecture; the last paragraph is of older files.
 constexpr char kFieldsOfTimm[] = R"({
   "global_pool": ["avg"], "model_args": [null, {}],
-  "num_classes": null, "num_features": null, "pretrained_cfg": null, "exported_by": null,
+  "num_classes": null, "num_features": null, "pretrained_cfg": null, "exported_by": null, "problem_type": null,
 
   "label_names": null, "label_descriptions": null, "input_size": null, "fixed_input_size": null,
   "test_input_size": null, "pool_size": null, "crop_pct": null, "crop_mode": null, "test_crop_pct": null,
@@ -71,7 +71,23 @@ void RequireFloats(const std::string& file, const checkpoint::NamedTensors& tens
   }
 }
 
+// Returns the rows for what a config.json of Hugging Face says of the network.
+nlohmann::json NetworkFields(const std::string& model) {
+  auto fields = nlohmann::json::parse(models::FamilyOf(model).config_fields);
+  fields.update(nlohmann::json::parse(models::FindModel(model)->config_fields));
+  return fields;
+}
+
 }  // namespace
+
+nlohmann::ordered_json HuggingFaceConfig(const models::Model& model) {
+  nlohmann::ordered_json config = {{"architectures", {model.hugging_face_class}}, {"image_size", model.image_size}};
+  const nlohmann::json fields = NetworkFields(model.name);
+  for (const auto& [field, values] : fields.items()) {
+    if (values.is_array() && !values.front().is_null()) config[field] = values.front();
+  }
+  return config;
+}
 
 void RequireKnownConfig(const nlohmann::json& config, const std::string& source, const std::string& model) {
   const bool is_timms = config.is_object() && config.contains(kArchitecture);
@@ -79,8 +95,7 @@ void RequireKnownConfig(const nlohmann::json& config, const std::string& source,
   if (is_timms) {
     fields[kArchitecture] = {model};
   } else {
-    fields.update(nlohmann::json::parse(models::FamilyOf(model).config_fields));
-    fields.update(nlohmann::json::parse(models::FindModel(model)->config_fields));
+    fields.update(NetworkFields(model));
   }
   try {
     const bool is_typed = config.is_object() && config.contains(kModelType);  // which says more than a field of another

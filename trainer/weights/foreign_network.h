@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "models/family.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 #include "trainer/weights/weight_files.h"
@@ -15,6 +16,10 @@ namespace dtrain::weights {
 // Throws UsageError unless the fields of a config.json of Hugging Face or timm are those of the network `model`
 // (models::Family::config_fields). `source` is the origin of the config.json, for messages.
 void RequireKnownConfig(const nlohmann::json& config, const std::string& source, const std::string& model);
+
+// Returns the config.json by which transformers makes the network of an image model, without its classes. It has a
+// hugging_face_class.
+nlohmann::ordered_json HuggingFaceConfig(const models::Model& model);
 
 // Throws UsageError if weights, without wrappers, are not of the network `model`, as far as their names and types, the
 // model that the file's metadata names, the config.json beside it and its name tell.

@@ -29,7 +29,8 @@ TrainedWeights FromFile(const std::string& path, checkpoint::SafetensorsContent 
           step.empty() ? path : path + " of step " + step,
           known(kModelConfigKey),
           known(kHeldOutKey),
-          known(kTrainedOnKey)};
+          known(kTrainedOnKey),
+          ScaleFrom(content.metadata, path)};
 }
 
 TrainedWeights FromCheckpoint(const fs::path& path) {

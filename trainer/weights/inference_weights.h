@@ -7,6 +7,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 #include "trainer/weights/known_classes.h"
+#include "trainer/weights/number_scale.h"
 
 namespace dtrain::weights {
 
@@ -17,6 +18,7 @@ struct TrainedWeights {
   std::string model_config;  // the content of a text model's config.json; empty if unknown
   std::string held_out;      // fingerprint of the samples that --val_fraction held out; empty: none, or unknown
   std::string trained_on;    // fingerprint of the whole training split; empty: unknown
+  NumberScale scale;         // of a model that predicts numbers
 };
 
 // The keys of TrainedWeights::held_out and trained_on in state.json and in the metadata of files of weights.

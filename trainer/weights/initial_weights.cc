@@ -62,10 +62,10 @@ std::vector<std::string> NamesIn(const checkpoint::NamedTensors& tensors, const 
 
 checkpoint::NamedTensors WithoutOthers(checkpoint::NamedTensors weights, const models::Family& family,
                                        const std::string& head, std::vector<std::string>& left_out) {
-  const auto wanted = std::ranges::find(family.heads, head, &models::Head::module);
   std::erase_if(weights, [&](const auto& item) {
     const auto has = [&](const models::Head& other) { return other.Has(item.first); };
-    const bool is_of_others = !has(*wanted) && std::ranges::any_of(family.heads, has);
+    const auto wants = [&](const models::Head& other) { return other.module == head && has(other); };
+    const bool is_of_others = std::ranges::none_of(family.heads, wants) && std::ranges::any_of(family.heads, has);
     if (is_of_others) left_out.push_back(item.first);
     return is_of_others;
   });
@@ -123,13 +123,17 @@ std::vector<std::string> FitClassifier(const KnownHeads& classes, const models::
     return NamesIn(state, head);
   }
   const data::Classes &before = classes.of_weights, &now = classes.of_data;
-  if (before.names.empty() || now.names.empty() || before.names == now.names) return {};
-  const std::vector<int64_t> rows = RowsByName(before.names, now.names);
+  const bool are_same = before.names.empty() || now.names.empty() || before.names == now.names;
+  const std::vector<int64_t> rows = are_same ? std::vector<int64_t>() : RowsByName(before.names, now.names);
+  if (are_same) ChangeScale(classes.scale_of_weights, classes.scale_of_data, head.module, weights);
+  if (are_same) return {};
   const std::string differ =
       "the given weights have the classes " + Describe(before) + "; this data has " + Describe(now);
   report::LogInfo(differ + (rows.empty() ? anew : ": the rows of " + head.module + " are put into its order"));
   if (rows.empty()) return NamesIn(state, head);
+  ChangeScale(classes.scale_of_weights, {}, head.module, weights);
   PutInOrder(rows, head, weights);
+  ChangeScale({}, classes.scale_of_data, head.module, weights);
   return {};
 }
 
@@ -240,10 +244,12 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
   report::LogWarning(what);
 }
 
-void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, torch::nn::Module& module) {
+void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, const NumberScale& scale,
+                             torch::nn::Module& module) {
   const checkpoint::SafetensorsContent given = ReadInitialWeights(config);
   const data::Classes known = ClassesFrom(given.metadata, config.model.init_weights);
-  ApplyInitialWeights(given.tensors, config.model, module, KnownHeads{known, classes});
+  const NumberScale of_weights = ScaleFrom(given.metadata, config.model.init_weights);
+  ApplyInitialWeights(given.tensors, config.model, module, KnownHeads{known, classes, of_weights, scale});
 }
 
 }  // namespace dtrain::weights

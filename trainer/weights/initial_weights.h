@@ -9,6 +9,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 #include "trainer/weights/known_classes.h"
+#include "trainer/weights/number_scale.h"
 
 namespace dtrain::weights {
 
@@ -32,6 +33,7 @@ int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string&
 // What is known of the classes where a training begins with given weights.
 struct KnownHeads {
   data::Classes of_weights, of_data;
+  NumberScale scale_of_weights = {}, scale_of_data = {};
 };
 
 // Copies `weights` into the parameters and buffers of the same names. Heads of other tasks are left out (logged), but
@@ -40,13 +42,15 @@ struct KnownHeads {
 // the model as they are. Always throws UsageError if no tensor fits. `num_batches_tracked` may be missing, because
 // older files lack it.
 //
-// With `classes`, for training: if weights and data name the same classes, the classifier's rows follow the names. It
+// With `classes`, for training: if weights and data name the same classes, the classifier's rows follow the names, and
+// numbers that it predicts are put on the data's scale. It
 // keeps its random weights if it is missing, as in weights of another task or a backbone's, if it is for another number
 // of classes, or if these have other names. All of this is logged.
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                          torch::nn::Module& module, const std::optional<KnownHeads>& classes = std::nullopt);
 
 // Begins a training with the weights of --init_weights, as ReadInitialWeights and ApplyInitialWeights say.
-void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, torch::nn::Module& module);
+void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, const NumberScale& scale,
+                             torch::nn::Module& module);
 
 }  // namespace dtrain::weights

@@ -54,8 +54,12 @@ std::optional<std::string> SettingsIn(const std::string& weights) {
 std::vector<std::string> ValidationNames(const nlohmann::json& saved, const config::Config& config) {
   const auto fraction = saved.find("val_fraction"), data = saved.find("data_dir");
   if (data == saved.end() || !data->is_string() || config::WasGiven(config, "val_split")) return {};
-  std::error_code ignored;
-  if (fs::weakly_canonical(data->get<std::string>(), ignored) != fs::weakly_canonical(config.data.dir, ignored))
+  const auto is_same = [](const nlohmann::json& path, const std::string& now) {
+    std::error_code ignored;
+    return path.is_string() &&
+           fs::weakly_canonical(path.get<std::string>(), ignored) == fs::weakly_canonical(now, ignored);
+  };
+  if (!is_same(*data, config.data.dir) || !is_same(saved.value("labels", nlohmann::json("")), config.data.labels))
     return {};
   const bool has_fold = saved.contains("val_fold") && saved["val_fold"] != "";
   const bool holds_out = fraction != saved.end() && fraction->is_number() && fraction->get<double>() > 0;

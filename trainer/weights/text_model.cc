@@ -92,6 +92,29 @@ void RequireAgreement(const models::TextOptions& options, const std::string& con
   }
 }
 
+// Ids of another tokenizer mean other words, mostly without being too large, so that its special tokens tell. Its kind
+// does not: models of one family come with tokenizers of several. What `config_json`, if there is one, says of the
+// tokens around a row counts for weights that come from elsewhere: a model that began here may not have been told them.
+void RequireSpecialTokens(const data::SpecialTokens& special, const models::TextOptions& options,
+                          const std::string& config_json, const config::Config& config) {
+  const std::string& weights = config.model.init_weights;
+  const auto said = nlohmann::json(
+      (config_json.empty() ? options : OptionsIn(config_json, kWeightsConfig, config.model.name)).ToJson());
+  const auto require = [&](const char* key, const char* what, int64_t id) {
+    if (!said.contains(key) || said[key] == id) return;
+    throw UsageError(
+        "the data's tokenizer has token " + std::to_string(id) + " " + what + ", but " +
+            (weights.empty() ? "the model" : weights) + " has " + said[key].dump() + " (" + key +
+            " of its config.json)",
+        "put the tokenizer that came with the weights beside them; or correct the config.json, if its model "
+        "has learned with this one");
+  };
+  require("pad_token_id", "as <pad>", special.pad);
+  if (weights.empty() || config_json.empty()) return;
+  require("bos_token_id", "in front of a text", special.begin);
+  require("eos_token_id", "behind a text", special.end);
+}
+
 void RequireFits(const models::TextShape& options, const config::Config& config, int64_t vocabulary) {
   constexpr int64_t kSmallestVocabulary = 5;  // <s>, <pad>, </s>, <unk> and <mask>
   if (options.vocab_size < kSmallestVocabulary) {
@@ -144,7 +167,9 @@ std::string NamedConfig(const config::ModelConfig& model) {
   return !weights.empty() && HoldsWeights(weights) ? FindWeights(weights).model_config : "";
 }
 
-models::TextOptions TextOptionsOf(const config::Config& config, int64_t vocabulary, const WeightsOutline& weights) {
+models::TextOptions TextOptionsOf(const config::Config& config, const DataTokens& tokens,
+                                  const WeightsOutline& weights) {
+  const int64_t vocabulary = tokens.vocabulary;
   const std::string& model = config.model.name;
   models::TextOptions options = ShapeOf(config.model, weights);
   models::TextShape& shape = options.shape;
@@ -161,6 +186,7 @@ models::TextOptions TextOptionsOf(const config::Config& config, int64_t vocabula
     RequireAgreement(options, ReadConfigFile(config.model.config_file), config.model.config_file, model);
   }
   RequireFits(shape, config, vocabulary);
+  if (tokens.special) RequireSpecialTokens(*tokens.special, options, weights.model_config, config);
   // An exported model says with which dropout it was trained, so that training it on elsewhere begins with that.
   if (config.run.mode == "export" && !weights.model_config.empty()) {
     const models::TextShape trained = OptionsIn(weights.model_config, kWeightsConfig, model).shape;

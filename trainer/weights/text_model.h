@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "data/text/tokenizer.h"
 #include "models/text_model.h"
 #include "models/weight_names.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -38,9 +39,17 @@ WeightsOutline ReadOutline(const std::string& path);
 // Throws UsageError if --model_config is no file.
 std::string NamedConfig(const config::ModelConfig& model);
 
-// `vocabulary` is the number of token ids of the data, or 0 if unknown. Throws UsageError if the shape or the
-// vocabulary is unknown, or if the model has fewer words than the data or fewer positions than --tokens_per_sample.
-models::TextOptions TextOptionsOf(const config::Config& config, int64_t vocabulary, const WeightsOutline& weights);
+// What the data says of its tokens.
+struct DataTokens {
+  int64_t vocabulary = 0;                           // every token is below it; 0: unknown
+  std::optional<data::SpecialTokens> special = {};  // of its tokenizer or dictionary; empty: unknown
+};
+
+// Throws UsageError if the shape or the vocabulary is unknown, if the model has fewer positions than
+// --tokens_per_sample, or if the data's tokens cannot be the model's: it has fewer words, or its config.json says other
+// ids of special tokens.
+models::TextOptions TextOptionsOf(const config::Config& config, const DataTokens& tokens,
+                                  const WeightsOutline& weights);
 
 // Lowers --tokens_per_sample, unless it was given, to the number of positions of the model whose shape is told by
 // --model_config or --init_weights. Returns a sentence for the log; empty if nothing changed. Throws as TextOptionsOf

@@ -5,6 +5,7 @@
 
 #include <ctime>
 #include <filesystem>
+#include <limits>
 
 #include "tests/temporary_folder.h"
 
@@ -28,8 +29,16 @@ RecordIndex FolderExample() {
   return folder;
 }
 
+RecordIndex SeveralExample() {
+  RecordIndex several = Example();
+  several.format = IndexFormat("tfrecord", LabelKind::kSeveral);
+  several.values = {3, 0, 16'777'216};  // one, none of the damaged record, two
+  return several;
+}
+
 TEST(RecordIndex, IsReadAsItWasWritten) {
   EXPECT_EQ(ParseIndex(SerializeIndex(Example())), Example());
+  EXPECT_EQ(ParseIndex(SerializeIndex(SeveralExample())), SeveralExample());
   EXPECT_EQ(ParseIndex(SerializeIndex(FolderExample())), FolderExample());
 }
 
@@ -40,6 +49,22 @@ TEST(RecordIndex, AnyDamageIsNoticed) {
     std::string flipped = bytes;
     flipped[i] = static_cast<char>(flipped[i] ^ 4);
     EXPECT_FALSE(ParseIndex(flipped)) << "flipped at " << i;
+  }
+}
+
+TEST(RecordIndex, ValuesMustFitTheirRecordsAndKind) {
+  RecordIndex index = SeveralExample();
+  index.values.push_back(1);
+  EXPECT_FALSE(ParseIndex(SerializeIndex(index)));
+  index = SeveralExample();
+  index.format = "tfrecord";
+  EXPECT_FALSE(ParseIndex(SerializeIndex(index)));
+  for (const float value : {-1.0F, 0.5F, 16'777'218.0F, std::numeric_limits<float>::quiet_NaN()}) {
+    index = SeveralExample();
+    index.values[1] = value;
+    EXPECT_FALSE(ParseIndex(SerializeIndex(index))) << value;
+    index.format = IndexFormat("tfrecord", LabelKind::kNumbers);
+    EXPECT_EQ(ParseIndex(SerializeIndex(index)).has_value(), value == value) << value;
   }
 }
 

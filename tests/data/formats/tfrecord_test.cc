@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string Record(const std::string& image, int64_t label) {
-  return FrameTfRecord(MakeImageExample(image, label, "", ""));
+  return FrameTfRecord(MakeImageExample({.bytes = AsBytes(image), .label = label}, 0));
 }
 
 const std::string kThree = Record("first", 1) + Record("second", 2) + Record("third", 3);

@@ -37,7 +37,8 @@ struct Row {
 
 Row Decode(const SentenceSplit& split, const SampleRef& sample) {
   const std::vector<Field> fields = split.decoder->fields(sample.size);
-  const auto length = static_cast<size_t>(fields[0].row_shape[0]);
+  size_t length = 1;
+  for (const int64_t side : fields[0].row_shape) length *= static_cast<size_t>(side);
   Row row{.ids = std::vector<int64_t>(length, -7), .mask = std::vector<uint8_t>(length, 9)};
   std::vector<std::span<std::byte>> spans = {std::as_writable_bytes(std::span(row.ids)),
                                              std::as_writable_bytes(std::span(row.mask))};
@@ -128,6 +129,32 @@ TEST_F(Sentences, NumbersAreTargets) {
   EXPECT_EQ(OpenSentences(options, "val").only_target, 0.5F);
   folder_.Write("val.tsv", "sentence1\tsentence2\tscore\na\tb\t1e38\n");
   EXPECT_THAT(MessageOfOpening("val", options), HasSubstr("val.tsv line 2: the label 1e38 is too large"));
+}
+
+TEST_F(Sentences, TextsAreRowsByThemselves) {
+  folder_.Write("train.tsv", "anchor\tpositive\tnegative_1\tscore\nab\t xyx \ty\t5\nx\ty\tx</s>\t0\n");
+  folder_.Write("val.tsv", "sentence1\tsentence2\tscore\nab\tx\t2.5\nx\ty\t-1\n");
+  SentenceOptions options = Options();
+  options.target = SentenceTarget::kTexts;
+  const SentenceSplit train = OpenSentences(options, "train");
+  EXPECT_EQ(train.columns, "text anchor, pair positive, negative negative_1") << "a score is not of negatives";
+  EXPECT_EQ(train.texts_per_row, 3);
+  EXPECT_FALSE(train.score_scale.has_value());
+  EXPECT_EQ(train.length(0), 5);
+  const std::vector<Field> fields = train.decoder->fields(5);
+  EXPECT_EQ(fields.size(), 2U);
+  EXPECT_THAT(fields[0].row_shape, ElementsAre(3, 5));
+  const Row row = Decode(train, {.index = 0, .size = 5});
+  EXPECT_THAT(row.ids, ElementsAre(0, 260, 2, 1, 1, 0, 4 + 'x', 4 + 'y', 4 + 'x', 2, 0, 4 + 'y', 2, 1, 1));
+  EXPECT_THAT(row.mask, ElementsAre(1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0));
+
+  const SentenceSplit val = OpenSentences(options, "val");
+  EXPECT_EQ(val.columns, "text sentence1, pair sentence2, label score");
+  EXPECT_EQ(val.score_scale, 5);
+  EXPECT_EQ(Decode(val, {.index = 0, .size = 3}).target, 0.5F);
+  EXPECT_EQ(Decode(val, {.index = 1, .size = 3}).target, -0.2F);
+  options.scored = false;
+  EXPECT_EQ(OpenSentences(options, "val").columns, "text sentence1, pair sentence2");
 }
 
 TEST_F(Sentences, ClassFoldersHoldATextPerFile) {

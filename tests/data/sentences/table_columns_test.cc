@@ -47,6 +47,24 @@ TEST(TableColumns, AreThoseThatTheUserNames) {
   EXPECT_EQ(Chosen("label\t0", {.text = "0"}), "text 0, label label") << "a name counts before a number";
 }
 
+TEST(TableColumns, OfTextsByThemselves) {
+  const auto chosen = [](const std::string& header, const ColumnNames& names = {}, std::optional<bool> scored = {}) {
+    const TableReader table("FILE", header, TableFormat::kTsv);
+    return ToText(ChooseTextColumns(table, names, scored), table);
+  };
+  EXPECT_EQ(chosen("query\tid\tpositive"), "text query, pair positive");
+  EXPECT_EQ(chosen("negative_10\tAnchor\tPositive\tnegative"),
+            "text Anchor, pair Positive, negative negative_10, negative negative");
+  EXPECT_EQ(chosen("sentence1\tsentence2\tsimilarity"), "text sentence1, pair sentence2, label similarity");
+  EXPECT_EQ(chosen("sentence1\tsentence2\tscore", {}, false), "text sentence1, pair sentence2");
+  EXPECT_EQ(chosen("a\tb\tc\td", {.text = "a", .pair = "c", .negatives = "d,b"}),
+            "text a, pair c, negative d, negative b");
+  EXPECT_EQ(chosen("a\tb\tlabel\tn", {.text = "a", .pair = "b", .label = "n"}), "text a, pair b, label n");
+  EXPECT_THAT(MessageOf([&] { chosen("text\tlabel"); }), HasSubstr("no columns that are known to hold two texts"));
+  EXPECT_THAT(MessageOf([&] { chosen("query\tpositive\tpassage"); }), HasSubstr("several columns that may hold pairs"));
+  EXPECT_THAT(MessageOf([&] { chosen("a\tb", {.text = "a", .pair = "a"}); }), HasSubstr("one column is named as two"));
+}
+
 TEST(TableColumns, ThoseThatAreMissingOrDoubtfulAreNamed) {
   struct Case {
     const char* header;

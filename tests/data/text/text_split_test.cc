@@ -75,6 +75,39 @@ TEST_F(TextSplits, MasksAreDrawnAnewInEachEpoch) {
   EXPECT_GE(other, 5);
 }
 
+// How run_mlm.py cuts more text is compared in tests/interop/test_pasted_text_commands.py.
+TEST_F(TextSplits, RawTextIsTokenizedAtTheStart) {
+  const SmallTokenizer tokenizer(std::vector<std::pair<std::string, std::string>>{{"a", "b"}});
+  folder_.Write("encoder.json", tokenizer.Json());
+  folder_.Write("vocab.bpe", tokenizer.merges);
+  folder_.Write("train.txt", "ab a\r\n \nb");  // 6 3 4, 3 and 5
+  TextOptions options = Options();
+  options.format = "text";
+  options.mask_prob = 1e-9;
+  options.tokens_per_sample = 4;
+  const auto rows = [&options] {
+    const TextSplit text = OpenText(options, "train");
+    std::vector<std::vector<int64_t>> ids;
+    for (int64_t i = 0; i < text.source->size(); ++i) {
+      ids.push_back(Decode(text, {.index = i, .size = text.length(i)}).ids);
+    }
+    return ids;
+  };
+  options.sample_break = SampleBreak::kJoined;
+  EXPECT_THAT(rows(), ElementsAre(ElementsAre(0, 6, 3, 4), ElementsAre(2, 0, 3, 2)));  // 0 5 2 fill no piece
+  options.sample_break = SampleBreak::kLines;
+  EXPECT_THAT(rows(), ElementsAre(ElementsAre(0, 6, 3, 2), ElementsAre(0, 5, 2)));
+  const auto mistake = [&] { return MessageOf([&] { OpenText(options, "train"); }); };
+  folder_.Write("train.txt", "");
+  EXPECT_THAT(mistake(), HasSubstr("train.txt has no lines of text"));
+  folder_.Write("train.txt", "a\xFF\n");
+  EXPECT_THAT(mistake(), HasSubstr("train.txt is not UTF-8 text"));
+  std::filesystem::remove(folder_.path("vocab.bpe"));
+  EXPECT_THAT(mistake(), HasSubstr("there is no tokenizer with the ids of a model in "));
+  std::filesystem::remove(folder_.path("train.txt"));
+  EXPECT_THAT(mistake(), HasSubstr("there is no 'train' split: looked for "));
+}
+
 TEST_F(TextSplits, WholeWordsNeedATokenizer) {
   TextOptions options = Options();
   options.mask_whole_words = true;

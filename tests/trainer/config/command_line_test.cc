@@ -178,9 +178,8 @@ TEST(CommandLine, ARemovedFlagSaysWhyItWentButARunsConfigurationMayHaveIt) {
 
 TEST(CommandLine, EveryChoiceHasASentence) {
   const std::vector<std::pair<std::string, std::vector<Choice>>> lists = {
-      {"task", TaskChoices()},      {"data_format", DataFormats()},
-      {"augment", Augmentations()}, {"optimizer", OptimizerChoices()},
-      {"loss", Losses()},           {"lr_schedule", Schedules()}};
+      {"task", TaskChoices()},           {"data_format", DataFormats()}, {"augment", Augmentations()},
+      {"optimizer", OptimizerChoices()}, {"loss", LossChoices()},        {"lr_schedule", Schedules()}};
   for (const auto& [flag, list] : lists) {
     std::istringstream lines(Lines(list));
     for (const Choice& choice : list) {

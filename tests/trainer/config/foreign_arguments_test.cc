@@ -1,9 +1,9 @@
 // Every argument of the programs whose commands people paste, as their own parsers have them: none is dropped that
-// would change a number. tests/testdata/foreign_arguments.txt has a line for each: its name, its default or another
-// value that changes nothing there (-: it has none), a value that is tried (flag: it takes none), and what happens:
+// would change a number. tests/testdata/foreign_arguments.txt lists them by what happens to them:
 //   own       it is a flag of ours, too          mapped    it becomes flags of ours
 //   harmless  it cannot change a number          refused   the command ends with an error
-// Further words on a line are other flags that the command has, because the first counts with them only.
+// NAME=STANDARD|TRIED: the value that is tried, and the default or another value that changes nothing there. NAME=TRIED
+// has none, and NAME takes no value. What follows an @ is another flag of the command, with which alone it counts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,24 +51,36 @@ std::string WhatHappensTo(const std::string& text, std::vector<std::string> comm
 TEST(ForeignArguments, AreMappedOrRefusedOrHarmless) {
   std::ifstream file(TESTDATA_DIR "/foreign_arguments.txt");
   ASSERT_TRUE(file.is_open());
-  std::string program, line;
+  std::string program, expected, word;
   std::set<std::string> seen;
-  while (std::getline(file, line)) {
-    if (line.starts_with("# ")) {
-      program = line.substr(2, line.find_first_of(" -:,", 2) - 2);
+  while (file >> word) {
+    if (word.starts_with("#")) {
+      std::string title;
+      std::getline(file, title);
+      std::istringstream(title) >> program;
+      program = program.substr(0, program.find_first_of("-:,"));
       std::transform(program.begin(), program.end(), program.begin(), [](unsigned char c) { return std::tolower(c); });
+      continue;
     }
-    if (line.empty() || line.starts_with("#")) continue;
-    std::istringstream columns(line);
-    std::string name, standard, tried, expected;
-    ASSERT_TRUE(columns >> name >> standard >> tried >> expected) << line;
-    SCOPED_TRACE(program + ": " + line);
-    EXPECT_TRUE(seen.insert(program + name).second) << "the line stands twice";
+    if (word.ends_with(":")) {
+      expected = word.substr(0, word.size() - 1);
+      continue;
+    }
+    SCOPED_TRACE(program + ": " + word);
     std::vector<std::string> command = {"--defaults_of=" + program};
-    for (std::string more; columns >> more;) command.push_back(more);
-    EXPECT_EQ(WhatHappensTo("--" + name + (tried == "flag" ? "" : "=" + tried), command), expected);
-    if (standard == "-") continue;
-    EXPECT_NE(WhatHappensTo("--" + name + "=" + standard, command), "refused") << "it changes nothing";
+    std::string argument = word;
+    if (const size_t at = word.find('@'); at != std::string::npos) {
+      command.push_back("--" + word.substr(at + 1));
+      argument.resize(at);
+    }
+    const size_t equals = argument.find('='), bar = argument.find('|');
+    EXPECT_TRUE(seen.insert(program + argument.substr(0, equals)).second) << "it stands twice";
+    if (bar == std::string::npos) {
+      EXPECT_EQ(WhatHappensTo("--" + argument, command), expected);
+      continue;
+    }
+    EXPECT_EQ(WhatHappensTo("--" + argument.substr(0, equals + 1) + argument.substr(bar + 1), command), expected);
+    EXPECT_NE(WhatHappensTo("--" + argument.substr(0, bar), command), "refused") << "it changes nothing";
   }
   EXPECT_GT(seen.size(), 300U);
 }

@@ -55,6 +55,14 @@ TEST(ImageAliases, TorchvisionsReference) {
              "--warmup_start_lr=0.005 --lr=0.5 --eval_image_size=192 --defaults_of=none");
 }
 
+TEST(ImageAliases, DeitsTeacher) {
+  ExpectSame(
+      "--distillation-type hard --teacher-path t.pth --distillation-alpha 0.4 --distillation-tau 3 --teacher-model "
+      "resnet50",
+      "--distill=hard --teacher=t.pth --distill_weight=0.4 --teacher_model=resnet50");
+  ExpectSame("--teacher-path t.pth --distillation-type=none", "");
+}
+
 // The command of the AWS walk-through of 256 GPUs.
 TEST(ImageAliases, TheScriptOfTheWalkThrough) {
   ExpectSame(
@@ -86,10 +94,18 @@ TEST(ImageAliases, HorovodsExample) {
 }
 
 TEST(ImageAliases, TorchelasticsExample) {
+  const std::string ours = "--data_dir=imagenet --lr=0.1 --lr_schedule=step --lr_decay_epochs=30 --lr_per_epoch ";
   ExpectSame("--arch resnet18 --epochs 20 --batch-size 32 -p 5 imagenet",
-             "--model=resnet18 --epochs=20 --batch_size=32 --log_interval=5 --data_dir=imagenet");
+             ours + "--model=resnet18 --epochs=20 --batch_size=32 --log_interval=5");
   ExpectSame("imagenet --defaults_of=none", "--data_dir=imagenet --defaults_of=none");
-  ExpectSame("imagenet -a resnet18", "--model=resnet18 --data_dir=imagenet");
+  ExpectSame("imagenet -a resnet18", ours + "--model=resnet18 --batch_size=256 --log_interval=10");
+  ExpectSame(
+      "-a resnet50 --dist-url tcp://127.0.0.1:1234 --multiprocessing-distributed --world-size 1 --rank 0 imagenet",
+      ours + "--model=resnet50 --global_batch_size=256 --log_interval=10 --nproc_per_node=auto");
+  ExpectSame("--multiprocessing-distributed --world-size 4 --rank 1 -b 64 imagenet",
+             ours +
+                 "--model=resnet18 --global_batch_size=256 --log_interval=10 --nproc_per_node=auto --nnodes=4 "
+                 "--node_rank=1");
 }
 
 // What NVIDIA's main.py does where a command is silent.
@@ -121,7 +137,28 @@ TEST(ImageAliases, NvidiasConvNets) {
                                       "--eval_resize=412 --bn_momentum=0.01 --bn_eps=1e-3 --drop_path=0.2"));
   ExpectSame("--mode=convergence --precision=AMP",
              WithDefaultsOfNvidia("--mode=train --precision=amp --loss_scale=128"));
-  EXPECT_THROW(Pasted("--data-backend=dali-gpu --optimizer=rmsprop"), UsageError);
+  ExpectSame("--data-backend=dali-gpu --optimizer=rmsprop --use-ema 0.999",
+             WithDefaultsOfNvidia("--optimizer=rmsprop --rmsprop_eps=1e-3 --ema_decay=0.999 --ema_start=nvidia "
+                                  "--best_of=raw"));
+  EXPECT_THROW(Pasted("--data-backend=dali-gpu --use-ema 0.999 --optimizer-batch-size 512"), UsageError);
+}
+
+// launch.py's settings for machines, models and precisions.
+TEST(ImageAliases, NvidiasLaunch) {
+  const std::string ours =
+      "--lr_per_epoch --warmup_from_one --nodecay_norm_and_bias --log_interval=10 --lr_schedule=cosine "
+      "--label_smoothing=0.1 --mixup=0.2 --last_batch=drop --data_dir=imagenet ";
+  ExpectSame("launch.py --model resnet50 --precision AMP --mode convergence --platform DGXA100 imagenet --lr=1",
+             ours +
+                 "--model=resnet50 --batch_size=256 --global_batch_size=2048 --lr=1 --weight_decay=3.0517578125e-05 "
+                 "--momentum=0.875 --warmup_epochs=8 --epochs=250 --precision=amp --loss_scale=128 --eval_resize=256");
+  ExpectSame("--model efficientnet-b4 --precision FP32 --mode convergence --platform DGX1V-32G imagenet",
+             ours +
+                 "--model=efficientnet_b4 --batch_size=32 --global_batch_size=4096 --lr=0.16 --weight_decay=5e-6 "
+                 "--optimizer=rmsprop --rmsprop_eps=0.01 --warmup_epochs=16 --epochs=400 --augment=autoaugment "
+                 "--interpolation=bicubic --precision=fp32 --image_size=380 --eval_resize=412 --bn_momentum=0.01 "
+                 "--bn_eps=0.001 --drop_path=0.2");
+  EXPECT_THROW(Pasted("--model resnet50 --precision TF32 --platform DGX1V imagenet"), UsageError);
 }
 
 // What timm's train.py does where a command is silent, for a ResNet.
@@ -174,6 +211,8 @@ TEST(ImageAliases, Timm) {
              WithDefaultsOfTimm("--ema_decay=0.999 --ema_start=timm --best_of=raw"));
   ExpectSame("--sched=cosine --model-ema-decay=0.999 --model-ema-force-cpu",
              WithDefaultsOfTimm(""));  // no average
+  ExpectSame("--sched=cosine --mixup-off-epoch=200 --drop-block=0 --crop-mode=center -j8 data",
+             WithDefaultsOfTimm("--mix_epochs=200 --workers=8 --data_dir=data"));
   ExpectSame("--sched=multistep --decay-milestones 30 60",
              WithDefaultsOfTimm("--lr_schedule=step --lr_decay_epochs=29,59"));
   ExpectSame("--sched=poly --lr=0 --lr-base=0.2 --lr-base-size 512 --sched-on-updates",
@@ -195,7 +234,8 @@ TEST(ImageAliases, FlagsOfTimmThatCountTogether) {
   EXPECT_THAT(Pasted("--sched=cosine --grad-accum-steps=2").notes,
               testing::Contains(StartsWith("--grad_accum_steps=2: an epoch ends with its last whole step")));
   for (const char* refused :
-       {"--sched=multistep --sched-on-updates", "--sched=cosine --clip-grad=0", "--opt=novograd"}) {
+       {"--sched=multistep --sched-on-updates", "--sched=cosine --clip-grad=0", "--opt=novograd", "--drop-block=0.1",
+        "--head-init-scale=0.01", "--train-crop-mode=rkrc", "--crop-mode=squash"}) {
     EXPECT_THROW(Pasted(std::string(refused) + " --defaults_of=timm"), UsageError) << refused;
   }
 }
@@ -206,6 +246,7 @@ TEST(ImageAliases, TorchvisionsDefaultsStandBehindItsCommands) {
       "--image_size=224 --eval_image_size=224 --eval_resize=256 --log_interval=10";
   ExpectSame("--data-path d", ours);
   ExpectSame("--data-path=d --opt=sgd_nesterov --ra-reps=4", ours + " --nesterov");  // repeated with --ra-sampler only
+  ExpectSame("d -j8 --lr-scheduler=steplr", ours + " --workers=8");
   EXPECT_THAT(Pasted("--data-path d").notes,
               ElementsAre(StartsWith("as torchvision's train.py: batch_size 32, model resnet18, ")));
 }

@@ -108,6 +108,14 @@ TEST(Problems, RulesBetweenFlags) {
       {"--std=1,1,1,1", 1, "--std=1,1,1,1: expected three numbers"},
       {"--augment=none --blur=0.5 --image_size_schedule=0:160", 1,
        "--augment=none: expected basic or more with --blur, --image_size_schedule"},
+      {"--teacher=a --distill=hard --distill_weight=1 --teacher_model=resnet18", 1, ""},
+      {"--distill=hard", 1, "--distill=hard: expected --teacher with it"},
+      {"--distill_weight=0.9", 1, "--distill_weight=0.9: expected --teacher with it"},
+      {"--distill_temperature=2", 1, "--distill_temperature=2: expected --teacher with it"},
+      {"--teacher_model=resnet18", 1, "--teacher_model=resnet18: expected --teacher with it"},
+      {"--teacher=a --distill_weight=1.5", 1, "--distill_weight=1.5: expected 0 to 1"},
+      {"--teacher=a --distill_temperature=0", 1, "--distill_temperature=0: expected"},
+      {"--teacher=a --distill=hard --distill_temperature=2", 1, "--distill_temperature=2: expected --distill=soft"},
       {"--cuda_graphs=auto", 1, ""},
       {"--cuda_graphs=yes", 1, "--cuda_graphs=yes: expected one of off | on | auto"},
       {"--deterministic=elastic", 1, "--global_batch_size is not set: expected a number with --deterministic=elastic"},
@@ -237,7 +245,7 @@ TEST(FlagUses, WhatHasNoEffectIsRefusedUnlessItIsOff) {
   const std::vector<FlagCase> cases = {
       {"image_classification", "ResNet", "--mask_prob=0.3", "--mask_prob=0.15"},
       {"image_classification", "ResNet", "--tokens_per_sample=128", "--tokens_per_sample=512"},
-      {"image_classification", "ResNet", "--label_column=label", "--label_column="},
+      {"image_classification", "ResNet", "--text_column=text", "--text_column="},
       {"image_classification", "ResNet", "--dropout=0.1", "--dropout=0"},
       {"image_classification", "ResNet", "--attention_dropout=0.1", "--attention_dropout=0"},
       {"image_classification", "ResNet", "--layer_decay=0.9", "--layer_decay=1"},
@@ -254,6 +262,7 @@ TEST(FlagUses, WhatHasNoEffectIsRefusedUnlessItIsOff) {
       {"masked_lm", "RoBERTa", "--label_offset=1", "--label_offset=auto"},
       {"masked_lm", "RoBERTa", "--bn_eps=1e-3", "--weight_decay=0"},
       {"masked_lm", "RoBERTa", "--sync_bn", "--nosync_bn"},
+      {"text_classification", "RoBERTa", "--teacher=a", "--teacher="},
   };
   for (const FlagCase& one : cases) {
     const std::string task = "--task=" + one.task;

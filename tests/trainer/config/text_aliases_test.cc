@@ -214,9 +214,39 @@ TEST(TextAliases, TheTrainersRunGlue) {
   ExpectSame("--train_dir d/a --per_device_train_batch_size=4 --model=resnet18",
              defaults + "--data_dir=d --train_split=a --val_fraction=0.15 --batch_size=4 --model=resnet18");
   for (const char* refused :
-       {"--train_file d/a.csv --validation_file e/b.csv", "--train_file d/a.json", "--task_name sst2"}) {
+       {"--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",
+        "run_mlm.py --train_file d/a.csv", "--tokenizer_name other", "--label_all_tokens True", "--do_predict"}) {
     EXPECT_THROW(Pasted(refused), UsageError) << refused;
   }
+}
+
+// The commands of the examples' README for own data. The name of a script, or else what a file holds, tells them apart.
+TEST(TextAliases, TheTrainersRunNerAndRunMlm) {
+  const TemporaryFolder folder;
+  WriteAll(folder.path() / "train.json", R"({"tokens": ["a"], "ner_tags": ["O"]})");
+  const std::string data = folder.path().string();
+  const std::string ours = "--defaults_of=transformers --init_weights=bert --data_dir=" + data +
+                           " --train_split=train --val_split=dev --run_dir=out ";
+  const std::string theirs = "--model_name_or_path bert --train_file " + data + "/train.json --validation_file " +
+                             data + "/dev.json --output_dir out --do_train --do_eval";
+  const auto expect_same = [](const std::string& one, const std::string& other) {
+    auto json = ToJson(Pasted(other).config);
+    json["defaults_of"] = "auto";
+    EXPECT_EQ(ToJson(Pasted(one).config).dump(), json.dump());
+  };
+  const std::string tags = ours + "--task=token_classification --data_format=sentences --tokens_per_sample=512";
+  for (const char* script : {"", "run_ner.py ", "examples/pytorch/token-classification/run_ner.py "}) {
+    expect_same(script + theirs, tags);
+  }
+  EXPECT_EQ(Pasted("run_glue.py " + theirs).config.text.tokens_per_sample, 128);
+  const std::string text = "--model_name_or_path bert --train_file " + data + "/train.txt --validation_file " + data +
+                           "/dev.txt --output_dir out --do_train --do_eval ";
+  const std::string words = ours + "--task=masked_lm --data_format=text --tokens_per_sample=512 --sample_break=";
+  expect_same("run_mlm.py " + text, words + "joined");
+  expect_same(text + "--line_by_line --mlm_probability 0.3 --max_seq_length=64",
+              words + "lines --mask_prob=0.3 --tokens_per_sample=64");
+  EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt").config.data.val_fraction, 0.05);
+  EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --validation_split_percentage=10").config.data.val_fraction, 0.1);
 }
 
 }  // namespace

@@ -74,40 +74,34 @@ TEST(Launch, ExplicitFlags) {
 }
 
 TEST(Launch, HalfSetFlags) {
-  EXPECT_THAT(TextOf(Ranks(1, {}), {}),
-              HasSubstr("--rank=1 given, --world_size, --master_addr, --master_port missing"));
-  EXPECT_THAT(TextOf(Ranks({}, 1), {}), HasSubstr("--world_size=1 given, --rank missing"));
-  EXPECT_THAT(TextOf(Ranks({}, {}, 2), {}), HasSubstr("--local_rank=2 given, --rank, --world_size"));
-  EXPECT_THAT(TextOf(Ranks(0, 2), {}), HasSubstr("--master_addr, --master_port missing"));
-  EXPECT_THAT(TextOf(Ranks(0, 2, {}, "h"), {}), HasSubstr("--master_addr=h given, --master_port missing"));
-  EXPECT_THAT(TextOf(Ranks(2, 2, {}, "h", 1), {}), HasSubstr("--rank (2) is not from 0 to --world_size - 1 (1)"));
-  EXPECT_THAT(TextOf(Ranks(-1, 2, {}, "h", 1), {}), HasSubstr("--rank (-1)"));
-  EXPECT_THAT(TextOf(Ranks(0, 0), {}), HasSubstr("--world_size must be from 1"));
-  EXPECT_THAT(TextOf(Ranks(0, int64_t{1} << 40, {}, "h", 1), {}), HasSubstr("--world_size must be from 1"));
-  EXPECT_THAT(TextOf(Ranks(0, 4, 2, "h", 1, "2"), {}), HasSubstr("--local_rank (2) is not from 0 to --nproc_per_node"));
-  EXPECT_THAT(TextOf(Ranks(0, 4, 4, "h", 1), {}), HasSubstr("--local_rank (4) is not from 0 to --world_size"));
+  ExpectRefused("", {{Ranks(1, {}), "", "--rank=1 given, --world_size, --master_addr, --master_port missing"},
+                     {Ranks({}, 1), "", "--world_size=1 given, --rank missing"},
+                     {Ranks({}, {}, 2), "", "--local_rank=2 given, --rank, --world_size"},
+                     {Ranks(0, 2), "", "--master_addr, --master_port missing"},
+                     {Ranks(0, 2, {}, "h"), "", "--master_addr=h given, --master_port missing"},
+                     {Ranks(2, 2, {}, "h", 1), "", "--rank (2) is not from 0 to --world_size - 1 (1)"},
+                     {Ranks(-1, 2, {}, "h", 1), "", "--rank (-1)"},
+                     {Ranks(0, 0), "", "--world_size must be from 1"},
+                     {Ranks(0, int64_t{1} << 40, {}, "h", 1), "", "--world_size must be from 1"},
+                     {Ranks(0, 4, 2, "h", 1, "2"), "", "--local_rank (2) is not from 0 to --nproc_per_node"},
+                     {Ranks(0, 4, 4, "h", 1), "", "--local_rank (4) is not from 0 to --world_size"}});
 }
 
 TEST(Launch, Torchrun) {
-  struct Case {
-    std::string changes;
-    std::string text;
-  };
-  const std::vector<Case> cases = {
-      {{}, "torchrun 5/8 1/4 1/2 node0:29500 0"},
-      {"GROUP_RANK=", "torchrun 5/8 1/4 1/2 node0:29500 0"},
-      {"LOCAL_WORLD_SIZE=", "torchrun 5/8 1/8 1/1 node0:29500 0"},
-      {"LOCAL_RANK=0", "torchrun 5/8 0/4 1/2 node0:29500 0"},  // --virtual-local-rank
-      {"WORLD_SIZE=6", "torchrun 5/6 1/4 1/2 node0:29500 0"},  // uneven: GROUP_WORLD_SIZE counts the machines
-      {"WORLD_SIZE=9 GROUP_WORLD_SIZE=", "torchrun 5/9 1/4 1/3 node0:29500 0"},
-      // Variables leaked from the job in which torchrun runs.
-      {"PET_NNODES=1:4 PET_NPROC_PER_NODE=4 AWS_BATCH_JOB_NUM_NODES=3", "torchrun 5/8 1/4 1/2 node0:29500 0"},
-      {"SLURM_PROCID=7 SLURM_NTASKS=99 SLURM_STEP_ID=0 SLURM_LOCALID=3", "torchrun 5/8 1/4 1/2 node0:29500 0"},
-      {"OMPI_COMM_WORLD_RANK=7 OMPI_COMM_WORLD_SIZE=99", "torchrun 5/8 1/4 1/2 node0:29500 0"},
-  };
-  for (const Case& c : cases) {
-    EXPECT_EQ(TextOf({}, kTorchrun + " " + c.changes), c.text);
-  }
+  ExpectLaunches(
+      kTorchrun,
+      {
+          {{}, "", "torchrun 5/8 1/4 1/2 node0:29500 0"},
+          {{}, "GROUP_RANK=", "torchrun 5/8 1/4 1/2 node0:29500 0"},
+          {{}, "LOCAL_WORLD_SIZE=", "torchrun 5/8 1/8 1/1 node0:29500 0"},
+          {{}, "LOCAL_RANK=0", "torchrun 5/8 0/4 1/2 node0:29500 0"},  // --virtual-local-rank
+          {{}, "WORLD_SIZE=6", "torchrun 5/6 1/4 1/2 node0:29500 0"},  // uneven: GROUP_WORLD_SIZE counts the machines
+          {{}, "WORLD_SIZE=9 GROUP_WORLD_SIZE=", "torchrun 5/9 1/4 1/3 node0:29500 0"},
+          // Variables leaked from the job in which torchrun runs.
+          {{}, "PET_NNODES=1:4 PET_NPROC_PER_NODE=4 AWS_BATCH_JOB_NUM_NODES=3", "torchrun 5/8 1/4 1/2 node0:29500 0"},
+          {{}, "SLURM_PROCID=7 SLURM_NTASKS=99 SLURM_STEP_ID=0 SLURM_LOCALID=3", "torchrun 5/8 1/4 1/2 node0:29500 0"},
+          {{}, "OMPI_COMM_WORLD_RANK=7 OMPI_COMM_WORLD_SIZE=99", "torchrun 5/8 1/4 1/2 node0:29500 0"},
+      });
   const Launch launch = Detect({}, kTorchrun, 8);
   EXPECT_EQ(launch.restart_count, 3);
   EXPECT_TRUE(launch.agent_store);
@@ -132,30 +126,21 @@ TEST(Launch, HalfSetTorchrun) {
 }
 
 TEST(Launch, BadTorchrunValues) {
-  struct Case {
-    std::string changes;
-    std::string text;
-  };
-  const std::vector<Case> cases = {
-      {"RANK=zero", "RANK=zero: expected a whole number"},
-      {"RANK=-1", "RANK=-1: expected a whole number"},
-      {"RANK=5x", "RANK=5x: expected a whole number"},
-      {"RANK=8", "RANK (8) is not from 0 to WORLD_SIZE - 1 (7)"},
-      {"WORLD_SIZE=0", "WORLD_SIZE=0: expected"},
-      {"WORLD_SIZE=99999999999", "WORLD_SIZE=99999999999: expected"},
-      {"LOCAL_RANK=4", "LOCAL_RANK (4) is not from 0 to LOCAL_WORLD_SIZE - 1 (3)"},
-      {"LOCAL_WORLD_SIZE=9", "LOCAL_WORLD_SIZE"},
-      {"MASTER_PORT=0", "MASTER_PORT=0: expected a whole number, 1 to 65535"},
-      {"MASTER_PORT=65536", "MASTER_PORT=65536"},
-      {"GROUP_RANK=x", "GROUP_RANK=x"},
-      {"GROUP_RANK=2 GROUP_WORLD_SIZE=2", "GROUP_RANK (2) is not from 0 to GROUP_WORLD_SIZE - 1 (1)"},
-      {"TORCHELASTIC_RESTART_COUNT=x", "TORCHELASTIC_RESTART_COUNT=x"},
-  };
-  for (const Case& c : cases) {
-    const std::string text = TextOf({}, kTorchrun + " " + c.changes);
-    EXPECT_THAT(text, HasSubstr(c.text));
-    EXPECT_THAT(text, HasSubstr("MASTER_ADDR=node0"));  // the message quotes all that was seen
-  }
+  ExpectRefused(kTorchrun,
+                {{{}, "RANK=zero", "RANK=zero: expected a whole number"},
+                 {{}, "RANK=-1", "RANK=-1: expected a whole number"},
+                 {{}, "RANK=5x", "RANK=5x: expected a whole number"},
+                 {{}, "RANK=8", "RANK (8) is not from 0 to WORLD_SIZE - 1 (7)"},
+                 {{}, "WORLD_SIZE=0", "WORLD_SIZE=0: expected"},
+                 {{}, "WORLD_SIZE=99999999999", "WORLD_SIZE=99999999999: expected"},
+                 {{}, "LOCAL_RANK=4", "LOCAL_RANK (4) is not from 0 to LOCAL_WORLD_SIZE - 1 (3)"},
+                 {{}, "LOCAL_WORLD_SIZE=9", "LOCAL_WORLD_SIZE"},
+                 {{}, "MASTER_PORT=0", "MASTER_PORT=0: expected a whole number, 1 to 65535"},
+                 {{}, "MASTER_PORT=65536", "MASTER_PORT=65536"},
+                 {{}, "GROUP_RANK=x", "GROUP_RANK=x"},
+                 {{}, "GROUP_RANK=2 GROUP_WORLD_SIZE=2", "GROUP_RANK (2) is not from 0 to GROUP_WORLD_SIZE - 1 (1)"},
+                 {{}, "TORCHELASTIC_RESTART_COUNT=x", "TORCHELASTIC_RESTART_COUNT=x"}});
+  EXPECT_THAT(TextOf({}, kTorchrun + " RANK=8"), HasSubstr("MASTER_ADDR=node0"));  // quotes all that was seen
 }
 
 TEST(Launch, FlagsBesideTorchrun) {

@@ -1,7 +1,11 @@
 // Helpers for tests of launchers: environments, and a launch as one line of text.
 #pragma once
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <string>
+#include <vector>
 
 #include "tests/words.h"
 #include "trainer/errors.h"
@@ -36,6 +40,24 @@ inline std::string TextOf(const config::RanksConfig& ranks, const std::string& v
            launch.master_addr + ":" + std::to_string(launch.master_port) + " " + std::to_string(launch.spawns);
   } catch (const UsageError& error) {
     return "refused: " + std::string(error.what()) + "\n" + error.hint();
+  }
+}
+
+struct LaunchCase {
+  config::RanksConfig ranks;
+  std::string variables;
+  std::string text;  // as TextOf returns it, or a part of the refusal
+  int gpus = 0;
+};
+
+inline void ExpectLaunches(const std::string& variables, const std::vector<LaunchCase>& cases) {
+  for (const LaunchCase& c : cases) EXPECT_EQ(TextOf(c.ranks, variables + " " + c.variables, c.gpus), c.text);
+}
+
+inline void ExpectRefused(const std::string& variables, const std::vector<LaunchCase>& cases) {
+  for (const LaunchCase& c : cases) {
+    EXPECT_THAT(TextOf(c.ranks, variables + " " + c.variables, c.gpus),
+                testing::AllOf(testing::StartsWith("refused: "), testing::HasSubstr(c.text)));
   }
 }
 

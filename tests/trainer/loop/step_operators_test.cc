@@ -118,7 +118,8 @@ std::unique_ptr<tasks::Task> ImageTaskOf(const Watched& watched) {
     models::UseNormKernels(*model, models::stand_in::kKernels);
     models::UseDepthwiseKernels(*model, models::stand_in::kDepthwiseKernels);
   }
-  return std::make_unique<tasks::ImageTask>(std::move(model), kSmallest.classes, watched.config, at::kCPU);
+  return std::make_unique<tasks::ImageClassificationTask>(std::move(model), kSmallest.classes, watched.config,
+                                                          at::kCPU);
 }
 
 template <typename TaskType, typename Model>

@@ -30,6 +30,18 @@ TEST(LearningRate, BeginsAndEndsAsAsked) {
   }
 }
 
+TEST(LearningRate, WsdDecaysAtMostAfterTheWarmup) {
+  LrScheduleOptions options = {.name = "wsd", .peak = 1, .end = 0.2, .warmup_steps = 6, .total_steps = 10};
+  for (const auto& [decay, rate] : {std::pair{1.0, 1.0}, {2.0, 1.0}, {4.0, 0.6}, {9.0, 0.6}, {0.4, 0.6}}) {
+    options.wsd_decay = decay;
+    EXPECT_DOUBLE_EQ(LearningRate(options, 7), rate) << decay;
+    for (const int64_t after : {10, 99}) EXPECT_DOUBLE_EQ(LearningRate(options, after), 0.2) << decay;
+  }
+  options.warmup_steps = 10;
+  EXPECT_DOUBLE_EQ(LearningRate(options, 9), 0.9);
+  EXPECT_DOUBLE_EQ(LearningRate(options, 10), 0.2);
+}
+
 TEST(LearningRate, WarmupAsLongAsTheRunEndsBelowThePeak) {
   const LrScheduleOptions options = {.peak = 1, .warmup_steps = 4, .total_steps = 4};
   EXPECT_DOUBLE_EQ(LearningRate(options, 3), 0.75);

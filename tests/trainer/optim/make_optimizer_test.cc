@@ -67,7 +67,8 @@ TEST(MakeOptimizer, SaysWhatItKeeps) {
                                                               {"fairseq_adam", 2, 1},
                                                               {"lars", 1, 0},
                                                               {"lamb", 2, 1},
-                                                              {"rmsprop_tf", 2, 0}}) {
+                                                              {"rmsprop_tf", 2, 0},
+                                                              {"rmsprop", 2, 0}}) {
     EXPECT_EQ(OptimizerStateBytes(ConfigOf(name, true), parameters), copies * weights + 4 * scalars) << name;
   }
   for (const config::OptimizerFacts& choice : config::Optimizers()) {

@@ -89,6 +89,7 @@ std::vector<std::unique_ptr<Optimizer>> OneOfEach(const std::vector<NamedTensor>
   optimizers.push_back(std::make_unique<Lars>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
   optimizers.push_back(std::make_unique<Lamb>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
   optimizers.push_back(std::make_unique<RmspropTf>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
+  optimizers.push_back(std::make_unique<StableAdamW>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
   return optimizers;
 }
 
@@ -115,7 +116,7 @@ TEST(Optimizer, ASkippedStepLeavesParametersAndStateAsTheyAre) {
 
 // The rates are exact in float32, because others would be rounded on the device.
 TEST(Optimizer, ARateOnTheDeviceIsTheSameNumber) {
-  for (const size_t which : {0, 1, 2, 3, 4, 5, 6}) {
+  for (const size_t which : {0, 1, 2, 3, 4, 5, 6, 7}) {
     std::vector<std::vector<at::Tensor>> results;
     for (const bool on_device : {false, true}) {
       Parameters parameters = SomeParameters();

@@ -52,7 +52,8 @@ TEST(ParameterUpdate, GrowsAndBacksOff) {
 }
 
 TEST(ParameterUpdate, WritesTheHalfCopiesOfWeights) {
-  for (const char* name : {"sgd", "adam", "adamw", "fairseq_adam", "lars", "lamb", "rmsprop_tf"}) {
+  for (const char* name :
+       {"sgd", "adam", "adamw", "fairseq_adam", "stable_adamw", "lars", "lamb", "rmsprop_tf", "rmsprop"}) {
     SCOPED_TRACE(name);
     models::Linear layer(4, 3);
     config::OptimizerConfig config;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -41,6 +42,14 @@ TEST(UpdateDecay, IsTimms) {
     EXPECT_EQ(UpdateDecay({.decay = 0.9998, .start = "none"}, step), step == 1 ? 0 : 0.9998);
   }
   EXPECT_EQ(UpdateDecay({.decay = 0.9998, .start = "timm"}, 1'000'000), 0.9998);
+}
+
+// NVIDIA's EMA has min(mu, (1 + step) / (10 + step)), where its first step is 0.
+TEST(UpdateDecay, IsNvidias) {
+  for (const int step : {0, 1, 89, 1'000'000}) {
+    EXPECT_DOUBLE_EQ(UpdateDecay({.decay = 0.9999, .start = "nvidia"}, step + 1),
+                     std::min(0.9999, (1.0 + step) / (10 + step)));
+  }
 }
 
 // torchvision's train.py resets the count of updates after each one in the warmup, and the first of a count copies.

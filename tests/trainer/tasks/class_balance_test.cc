@@ -50,5 +50,15 @@ TEST(ClassWeights, OfAFileAreThoseItNames) {
   EXPECT_THAT(MessageOf([&] { ClassWeights("invers", counts, names); }), HasSubstr("nor a file"));
 }
 
+TEST(LabelWeights, AreThoseOfTheSamplesThatHaveTheLabel) {
+  const std::vector<int64_t> counts = {20, 50, 0, 100};  // of 100 samples
+  EXPECT_THAT(LabelWeights("inverse", counts, 100, {}), ElementsAre(4, 1, 1, 1));
+  EXPECT_THAT(LabelWeights("sqrt", counts, 100, {}), ElementsAre(2, 1, 1, 1));
+  const std::vector<double> effective = LabelWeights("effective", counts, 100, {});
+  EXPECT_NEAR(effective[0], (1 - std::pow(0.999, 80)) / (1 - std::pow(0.999, 20)), 1e-12);
+  const TemporaryFolder folder;
+  EXPECT_THAT(LabelWeights(folder.Write("w.csv", "b,3\na,0.5\n"), {7, 1}, 9, {"a", "b"}), ElementsAre(0.5, 3));
+}
+
 }  // namespace
 }  // namespace dtrain::tasks

@@ -70,5 +70,23 @@ TEST(ImageMix, HalfTypesAreRoundedOnce) {
   }
 }
 
+// As timm's train.py with --mixup-off-epoch=2.
+TEST(ImageMix, EndsWithItsEpochs) {
+  config::Config config;
+  config.image.mixup = 1;
+  config.image.mix_epochs = 2;
+  config.batch.global_batch_size = 8;
+  for (const auto& [last_batch, steps] : {std::pair("stream", 5), {"drop", 4}}) {  // of 2.5 an epoch
+    config.data.last_batch = last_batch;
+    const auto mix = MixBatches(config, 20);
+    for (int step = 0; step < 8; ++step) {
+      data::Batch batch = BatchOf(8, {});
+      batch.number = batch.part.step = step;
+      mix(batch);
+      EXPECT_EQ(LabelShares(batch).first.item<float>() < 1, step < steps) << last_batch << " " << step;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dtrain::tasks

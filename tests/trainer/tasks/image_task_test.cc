@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "tests/step_operators.h"
 #include "trainer/config/choices.h"
 #include "trainer/tasks/likeliest_classes.h"
+#include "trainer/tasks/task_kind.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -25,26 +28,36 @@ config::Config ConfigOf() {
   return config;
 }
 
-ImageTask TaskOf(const config::Config& config) {
+ImageClassificationTask TaskOf(const config::Config& config) {
   return {MakeModel(config, kClasses, at::kCPU), kClasses, config, at::kCPU};
 }
 
+constexpr const char* kTasks[] = {"image_classification", "image_multilabel", "image_regression"};
+
+std::unique_ptr<Task> TaskNamed(const std::string& task, config::Config config) {
+  config.run.task = task;
+  return KindOf(config).MakeTask(config, {.num_classes = kClasses, .scale = {{1, 2, 3, 4, 5}, {1, 1, 1, 2, 2}}},
+                                 at::kCPU);
+}
+
 TEST(ImageTask, AStepDoesNotWaitForTheDevice) {
-  for (const double mixup : {0.0, 0.2}) {
-    config::Config config = ConfigOf();
-    config.image.mixup = config.image.cutmix = mixup;
-    config.optimizer.label_smoothing = 0.1;
-    ImageTask task = TaskOf(config);
-    task.CountConfusions();
-    task.UseClassWeights({1, 2, 3, 4, 5});
-    data::Batch host = task.RandomBatch(kImages);
-    host.tensors["images"] = at::rand({kImages, 3, kSize, kSize});  // bytes are prepared by a kernel for the CPU
-    const data::Batch batch = data::CopyToDevice(host, at::kCPU);
-    const StepOperators operators(host);
-    task.Loss(batch).loss_sum.backward();
-    const at::NoGradGuard no_grad;
-    task.EvaluationSums(batch);
-    EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << mixup;
+  for (const std::string name : kTasks) {
+    for (const double mixup : {0.0, 0.2}) {
+      config::Config config = ConfigOf();
+      config.image.mixup = config.image.cutmix = mixup;
+      config.optimizer.label_smoothing = 0.1;
+      const auto task = TaskNamed(name, config);
+      task->CountConfusions();
+      task->UseClassWeights({1, 2, 3, 4, 5});
+      data::Batch host = task->RandomBatch(kImages);
+      host.tensors["images"] = at::rand({kImages, 3, kSize, kSize});  // bytes are prepared by a kernel for the CPU
+      const data::Batch batch = data::CopyToDevice(host, at::kCPU);
+      const StepOperators operators(host);
+      task->Loss(batch).loss_sum.backward();
+      const at::NoGradGuard no_grad;
+      task->EvaluationSums(batch);
+      EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << name << ", mixup " << mixup;
+    }
   }
 }
 
@@ -53,7 +66,7 @@ TEST(ImageTask, AFamilySaysWhetherItPoolsMaxima) {
     if (family.input != models::Input::kImages) continue;
     config::Config config = ConfigOf();
     config.model.name = family.models.front().name;
-    ImageTask task = TaskOf(config);
+    ImageClassificationTask task = TaskOf(config);
     const data::Batch batch = task.RandomBatch(kImages);
     const StepOperators operators;
     task.Loss(batch).loss_sum.backward();
@@ -62,16 +75,18 @@ TEST(ImageTask, AFamilySaysWhetherItPoolsMaxima) {
 }
 
 TEST(ImageTask, EveryLossIsAboveZero) {
-  for (const Choice& loss : config::Losses()) {
-    config::Config config = ConfigOf();
-    config.optimizer.loss = loss.name;
-    ImageTask task = TaskOf(config);
-    EXPECT_GT(task.Loss(task.RandomBatch(kImages)).loss_sum.item<double>(), 0) << loss.name;
+  for (const std::string name : kTasks) {
+    for (const std::string& loss : config::LossesOf(name)) {
+      config::Config config = ConfigOf();
+      config.optimizer.loss = loss;
+      const auto task = TaskNamed(name, config);
+      EXPECT_GT(task->Loss(task->RandomBatch(kImages)).loss_sum.item<double>(), 0) << name << " " << loss;
+    }
   }
 }
 
 TEST(ImageTask, CountsWhichClassIsTakenForWhich) {
-  ImageTask task = TaskOf(ConfigOf());
+  ImageClassificationTask task = TaskOf(ConfigOf());
   task.CountConfusions();
   task.module().eval();
   const at::NoGradGuard no_grad;
@@ -92,14 +107,14 @@ TEST(ImageTask, CountsWhichClassIsTakenForWhich) {
   // The metrics are the same as without confusions.
   const report::Metrics metrics = task.MetricsOf(sums);
   EXPECT_DOUBLE_EQ(metrics[0].value, 100.0 * static_cast<double>(right) / (3 * kImages));
-  ImageTask plain = TaskOf(ConfigOf());
+  ImageClassificationTask plain = TaskOf(ConfigOf());
   EXPECT_EQ(plain.num_evaluation_sums(), 4);
   EXPECT_TRUE(plain.ConfusionsOf(at::zeros({4}, at::kDouble)).empty());
 }
 
 // Where all classes are equally likely, the first one is taken: by metrics, and for the files of predictions.
 TEST(ImageTask, OfEqualClassesTheFirstIsTaken) {
-  ImageTask task = TaskOf(ConfigOf());
+  ImageClassificationTask task = TaskOf(ConfigOf());
   const at::NoGradGuard no_grad;
   for (const at::Tensor& parameter : task.module().parameters()) parameter.zero_();
   task.CountConfusions();
@@ -111,7 +126,7 @@ TEST(ImageTask, OfEqualClassesTheFirstIsTaken) {
 
 TEST(ImageTask, TrainingCountsItsHits) {
   config::Config config = ConfigOf();
-  ImageTask task = TaskOf(config);
+  ImageClassificationTask task = TaskOf(config);
   task.module().eval();  // so that both passes give the same logits
   const data::Batch batch = task.RandomBatch(kImages);
   const auto right = task.Logits(batch["images"]).argmax(1).eq(batch["labels"]).sum().item<int64_t>();
@@ -119,18 +134,18 @@ TEST(ImageTask, TrainingCountsItsHits) {
   EXPECT_EQ(task.TrainingMetrics(3, 4).at(0).name, "top1");
   EXPECT_DOUBLE_EQ(task.TrainingMetrics(3, 4).at(0).value, 75);
   config.image.mixup = 0.2;  // an image belongs to two classes
-  ImageTask mixing = TaskOf(config);
+  ImageClassificationTask mixing = TaskOf(config);
   EXPECT_FALSE(mixing.Loss(mixing.RandomBatch(kImages)).hits.defined());
   EXPECT_TRUE(TaskOf(config).TrainingMetrics(3, 4).empty());
 }
 
 TEST(ImageTask, PicturesAreWhatTheNetworkSees) {
   config::Config config = ConfigOf();
-  const ImageTask task = TaskOf(config);
+  const ImageClassificationTask task = TaskOf(config);
   data::Batch batch = task.RandomBatch(kImages);
   EXPECT_TRUE(at::equal(task.Pictures(batch), batch["images"]));
   config.image.mixup = 1;
-  const ImageTask mixing = TaskOf(config);
+  const ImageClassificationTask mixing = TaskOf(config);
   MixBatches(config)(batch);
   const at::Tensor mixed = mixing.Pictures(batch);
   EXPECT_EQ(mixed.sizes(), batch["images"].sizes());

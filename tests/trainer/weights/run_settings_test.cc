@@ -49,7 +49,7 @@ TEST(TextOptionsOf, WhatIsNoConfigurationIsRefused) {
   config::Config config;
   config.model.name = "roberta";
   config.model.config_file = folder.Write("config.json", R"({"hidden_size": )" + Nested(200'000) + "}");
-  const auto message = [&] { return MessageOf([&] { TextOptionsOf(config, 0, {}); }); };
+  const auto message = [&] { return MessageOf([&] { TextOptionsOf(config, {}, {}); }); };
   EXPECT_THAT(message(), HasSubstr("is not JSON"));
   config.model.config_file = folder.path("link");
   std::filesystem::create_symlink("link", folder.path("link"));

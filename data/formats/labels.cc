@@ -1,0 +1,201 @@
+#include "data/formats/labels.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "data/error.h"
+#include "data/shown.h"
+#include "data/storage.h"
+#include "data/text/text_lines.h"
+#include "data/whole_number.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr size_t kMostShownBytes = 60;
+
+std::string QuotedName(const std::string& name) { return "'" + Shown(name, kMostShownBytes) + "'"; }
+
+std::string ListOf(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 10;
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i > 0 ? ", " : "") + QuotedName(names[i]);
+  return list + (names.size() > kMost ? ", … (" + std::to_string(names.size()) + " in all)" : "");
+}
+
+// Throws DataError if a label is none of `classes`, which `whose` describes.
+void RequireKnown(const std::vector<SeenLabel>& seen, const std::vector<std::string>& classes, const std::string& whose,
+                  const std::string& hint) {
+  const std::set<std::string> names(classes.begin(), classes.end());
+  for (const SeenLabel& label : seen) {
+    if (names.contains(label.name)) continue;
+    throw DataError(label.place + ": the label " + QuotedName(label.name) + " is none of the classes " + whose + ": " +
+                        ListOf(classes),
+                    hint);
+  }
+}
+
+// The same as DecimalNumber, and infinities and nan.
+std::optional<double> AnyNumber(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+bool HasFraction(const std::string& label) {
+  const auto number = DecimalNumber(label);
+  return number && *number != std::floor(*number);
+}
+
+// Throws DataError if labels are numbers to predict, but for some.
+void RequireNoBadNumbers(const std::vector<SeenLabel>& seen) {
+  const auto name = &SeenLabel::name;
+  const auto is_decimal = [](const std::string& label) { return DecimalNumber(label).has_value(); };
+  const auto fraction = std::ranges::find_if(seen, HasFraction, name);
+  const auto decimal = fraction != seen.end() ? fraction : std::ranges::find_if(seen, is_decimal, name);
+  const auto other = std::ranges::find_if_not(seen, is_decimal, name);
+  if (decimal == seen.end() || other == seen.end()) return;
+  if (fraction == seen.end() &&
+      !std::ranges::all_of(seen, [](const auto& label) { return AnyNumber(label.name).has_value(); }))
+    return;
+  throw DataError(other->place + ": the label " + QuotedName(other->name) + " is no decimal number, but " +
+                      QuotedName(decimal->name) + " in " + decimal->place + " is one",
+                  "correct it, or leave the row out; if both are names of classes, list all of them in classes.txt "
+                  "beside the data, one per line");
+}
+
+// Throws DataError if labels look like what this program reads otherwise: numbers with a decimal comma, which would
+// each become a class, or several labels in one cell.
+void RequireNoCommas(const std::vector<SeenLabel>& seen) {
+  std::set<std::string_view> names;
+  for (const SeenLabel& label : seen) names.insert(label.name);
+  bool are_numbers = true;
+  const SeenLabel* comma = nullptr;
+  for (const SeenLabel& label : seen) {
+    std::string with_point = label.name;
+    const size_t at = with_point.find(',');
+    if (at != std::string::npos) with_point[at] = '.';
+    are_numbers = are_numbers && DecimalNumber(with_point).has_value();
+    if (at != std::string::npos && comma == nullptr) comma = &label;
+    std::string_view rest = label.name;
+    bool joins = at != std::string::npos;
+    while (joins && !rest.empty()) {
+      const size_t end = std::min(rest.find(','), rest.size());
+      joins = names.contains(Stripped(rest.substr(0, end)));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    if (!joins) continue;
+    throw DataError(
+        label.place + ": the label " + QuotedName(label.name) + " joins several, which other rows have alone",
+        "this task learns one label a row; if it is a class of its own, list all classes in classes.txt "
+        "beside the data, one per line");
+  }
+  if (!are_numbers || comma == nullptr) return;
+  throw DataError(comma->place + ": the label " + QuotedName(comma->name) + " looks like a number with a decimal comma",
+                  "write numbers with a point (3.5); if labels are classes, list them in classes.txt beside the data, "
+                  "one per line");
+}
+
+}  // namespace
+
+std::optional<double> DecimalNumber(std::string_view text) {
+  const auto number = AnyNumber(text);
+  return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
+std::vector<std::string> SortedClasses(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  if (std::ranges::all_of(names, [](const auto& name) { return WholeNumber(name).has_value(); })) {
+    std::ranges::stable_sort(names, {}, [](const auto& name) { return *WholeNumber(name); });
+  }
+  return names;
+}
+
+bool AreDecimals(const std::vector<std::string>& labels) {
+  bool some_is_not_whole = false;
+  for (const std::string& label : labels) {
+    if (!DecimalNumber(label)) return false;
+    some_is_not_whole |= !WholeNumber(label);
+  }
+  return some_is_not_whole;
+}
+
+bool HaveFractions(const std::vector<std::string>& labels) {
+  return AreDecimals(labels) && std::ranges::any_of(labels, HasFraction);
+}
+
+std::vector<std::string> ListedClasses(const std::string& folder) {
+  const std::string path = folder + "/classes.txt", text = TextBeside(path);
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  std::string_view rest = text;
+  for (int64_t line = 1; !rest.empty(); ++line) {
+    const std::string name(Stripped(TakeLine(rest)));
+    if (name.empty()) continue;
+    if (!seen.insert(name).second) {
+      throw DataError(path + " line " + std::to_string(line) + ": the class " + QuotedName(name) + " was named before");
+    }
+    names.push_back(name);
+  }
+  return names;
+}
+
+int32_t WrittenLabels::NumberOf(const std::string& label, const std::string& where) {
+  const auto [found, is_new] = numbers_of_.try_emplace(label, static_cast<int32_t>(seen.size()));
+  if (is_new) seen.push_back({label, where});
+  return found->second;
+}
+
+void WrittenLabels::AddSeveral(std::string_view row, const std::string& separator, const std::string& where) {
+  for (size_t begin = 0; begin <= row.size();) {
+    const size_t end = std::min(row.find(separator, begin), row.size());
+    const std::string_view one = Stripped(row.substr(begin, end - begin));
+    if (!one.empty()) Add(std::string(one), where);
+    begin = end + separator.size();
+  }
+  ends.push_back(labels.size());
+}
+
+void WrittenLabels::AddNumber(const std::string& label, const std::string& where) {
+  const auto number = DecimalNumber(label);
+  const auto target = static_cast<float>(number.value_or(0));
+  if (!number) {
+    throw DataError(where + ": the label " + QuotedName(label) + " is not a decimal number",
+                    label.find(',') != std::string::npos
+                        ? "write numbers with a point, such as 3.5"
+                        : "use --task=text_classification (of images --task=image_classification) for classes");
+  }
+  if (!std::isfinite(target * target)) {
+    throw DataError(where + ": the label " + Shown(label, kMostShownBytes) + " is too large: its square has no float32",
+                    "divide all labels by the same number");
+  }
+  numbers.push_back(target);
+}
+
+std::vector<std::string> ClassesOf(const std::vector<SeenLabel>& seen, const KnownClasses& known) {
+  if (!known.names.empty()) {
+    RequireKnown(seen, known.names, "that the training data has",
+                 "correct it, or move rows with it into the training data");
+    return known.names;
+  }
+  if (!known.listed.empty()) {
+    RequireKnown(seen, known.listed, "in classes.txt", "correct the label, or add its name there");
+    return known.listed;
+  }
+  std::vector<std::string> names;
+  for (const SeenLabel& label : seen) names.push_back(label.name);
+  if (AreDecimals(names)) {
+    const auto decimal = std::ranges::find_if(seen, [](const auto& label) { return !WholeNumber(label.name); });
+    throw DataError(decimal->place + ": the label " + QuotedName(decimal->name) + " is a decimal number, not a class",
+                    "use --task=text_regression (of images --task=image_regression), or write classes as whole numbers "
+                    "or names");
+  }
+  RequireNoBadNumbers(seen);
+  RequireNoCommas(seen);
+  names = SortedClasses(std::move(names));
+  return SortedClasses(known.preferred_order) == names ? known.preferred_order : names;
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,329 @@
+#include "data/formats/table_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "data/count_of.h"
+#include "data/error.h"
+#include "data/machine/limits.h"
+#include "data/shallow_json.h"
+#include "data/storage.h"
+#include "data/text/utf8.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr size_t kMostLineBytes = 16 * kMostCellBytes;  // of JSON
+
+// What to do about a text that is not UTF-8; `text` begins the file.
+std::string HowToConvert(const std::string& name, std::string_view text) {
+  const bool is_utf16 = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+  std::string quoted = "'";  // for a shell
+  for (const char c : name) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  quoted += "'";
+  return std::string("convert the file to UTF-8") +
+         (is_utf16 ? "" : " (if a spreadsheet of Western Europe or America wrote it)") + ": iconv -f " +
+         (is_utf16 ? "UTF-16" : "WINDOWS-1252") + " -t UTF-8 " + quoted + " > new.utf8 && mv new.utf8 " + quoted;
+}
+
+// Returns what separates the cells of CSV: what its header has most of, outside of quotes.
+char DelimiterOf(std::string_view text) {
+  constexpr std::string_view kDelimiters = ",;\t";
+  std::array<int64_t, kDelimiters.size()> counts{};
+  bool quoted = false;
+  for (const char c : text.substr(0, std::min(text.size(), kMostCellBytes))) {
+    if (c == '"') quoted = !quoted;
+    if (c == '\n' && !quoted) break;
+    const size_t place = kDelimiters.find(c);
+    if (place != std::string_view::npos && !quoted) ++counts[place];
+  }
+  return kDelimiters[static_cast<size_t>(std::ranges::max_element(counts) - counts.begin())];
+}
+
+std::string_view Trimmed(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  const size_t last = text.find_last_not_of("\r\n");
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+std::string_view WithoutReturn(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+nlohmann::json ParseObject(std::string_view line) {
+  try {
+    auto value = ParseShallow(std::string(line));
+    if (value.is_object()) return value;
+  } catch (const nlohmann::json::exception&) {  // the caller says where
+  }
+  return {};
+}
+
+std::vector<uint8_t> ReadIntoMemory(const std::string& path) {
+  const uint64_t bytes = Stat(path).bytes, room = static_cast<uint64_t>(AvailableMemory());
+  if (bytes <= room) return ReadWholeFile(path);
+  throw DataError(path + " has " + std::to_string(bytes >> 20) + " MiB, but only " + std::to_string(room >> 20) +
+                      " MiB of memory are available, and tables are read as a whole",
+                  "check that the file is what it should be; a smaller table, or a machine with more memory");
+}
+
+TableFormat RequireTableFormat(const std::string& path) {
+  if (const auto format = TableFormatOf(path)) return *format;
+  throw DataError(path + " is not a table", "its name must end in .tsv, .csv or .jsonl (or of texts in .txt)");
+}
+
+}  // namespace
+
+std::optional<TableFormat> TableFormatOf(const std::string& file) {
+  std::string path = file;
+  std::ranges::transform(path, path.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (path.ends_with(".tsv")) return TableFormat::kTsv;
+  if (path.ends_with(".csv")) return TableFormat::kCsv;
+  if (path.ends_with(".jsonl") || path.ends_with(".json")) return TableFormat::kJsonLines;
+  if (path.ends_with(".txt")) return TableFormat::kLines;
+  return std::nullopt;
+}
+
+TableReader::TableReader(std::string name, std::string_view text, TableFormat format, char delimiter)
+    : name_(std::move(name)),
+      text_(Trimmed(text)),
+      format_(format),
+      delimiter_(delimiter != 0 ? delimiter : DelimiterOf(text_)),
+      rest_(text_) {
+  if (text_.empty()) throw DataError(name_ + " is empty");
+  if (format_ == TableFormat::kLines) {
+    header_ = {"text"};
+    return;
+  }
+  if (format_ == TableFormat::kJsonLines) {
+    const auto first = ParseObject(TakeLine());
+    if (!first.is_object()) Fail(1, "this is not a JSON object", "a .jsonl file holds one object in each line");
+    for (const auto& [key, value] : first.items()) header_.push_back(key);
+    Begin();  // the first line is data, too
+    return;
+  }
+  for (const std::string_view cell : TakeCells()) {
+    if (!IsUtf8(cell)) Fail(1, "the names of the columns are not UTF-8", HowToConvert(name_, text_));
+    header_.emplace_back(cell);
+  }
+}
+
+void TableReader::Begin() {
+  rest_ = text_;
+  next_line_ = line_ = 1;
+}
+
+void TableReader::FirstLineIsData(std::vector<std::string> names) {
+  header_ = std::move(names);
+  Begin();
+}
+
+void TableReader::Fail(int64_t line, const std::string& what, const std::string& hint) const {
+  throw DataError(name_ + " line " + std::to_string(line) + ": " + what, hint);
+}
+
+bool TableReader::Next(TableRow& row) {
+  row.error.clear();
+  row.cells.clear();
+  if (!keeps_going_) return Read(row);
+  const std::string_view before = rest_;
+  try {
+    return Read(row);
+  } catch (const DataError& error) {
+    row.error = error.what() + (error.hint().empty() ? "" : "; " + error.hint());
+    if (row.cells.size() != selected_.size()) row.cells.assign(selected_.size(), "");
+    std::fill_n(row.cells.begin(), std::min(unread_, row.cells.size()), "");
+    if (!has_taken_row_) {
+      rest_ = before;
+      next_line_ = line_;
+      TakeLine();
+    }
+    return true;
+  }
+}
+
+bool TableReader::Read(TableRow& row) {
+  while (!rest_.empty()) {
+    row.line = line_ = next_line_;
+    row.offset = static_cast<uint64_t>(rest_.data() - text_.data());
+    has_taken_row_ = false;
+    if (format_ == TableFormat::kJsonLines) {
+      FillFromObject(TakeLine(), row);
+      return true;
+    }
+    const std::vector<std::string_view> cells = TakeCells();
+    has_taken_row_ = true;
+    const bool is_empty = format_ != TableFormat::kLines && std::ranges::all_of(cells, &std::string_view::empty);
+    if (cells.size() == header_.size() && (keeps_going_ || !is_empty)) {
+      row.cells.clear();
+      for (const size_t column : selected_) row.cells.emplace_back(cells[column]);
+      for (size_t place = 0; place < selected_.size(); ++place) CheckCell(row.cells[place], place);
+      return true;
+    }
+    if (keeps_going_ || !(leaves_out_ragged_ || is_empty)) {
+      Fail(line_,
+           CountOf(static_cast<int64_t>(cells.size()), "cell") + ", but the header has " +
+               std::to_string(header_.size()),
+           format_ == TableFormat::kTsv
+               ? "tabs and line ends cannot be part of a cell of a .tsv file: use .csv or .jsonl"
+               : std::string("cells with ") +
+                     (delimiter_ == ','   ? "commas"
+                      : delimiter_ == ';' ? "semicolons"
+                                          : "tabs") +
+                     " or line ends must be in double quotes; --csv_delimiter says what separates cells");
+    }
+    ++left_out_;
+  }
+  return false;
+}
+
+std::vector<std::string_view> TableReader::TakeCells() {
+  if (format_ == TableFormat::kCsv) return TakeCsvCells();
+  if (format_ == TableFormat::kTsv) return TakeTsvCells();
+  const std::string_view line = TakeLine();
+  Require(line.size() <= kMostCellBytes);
+  return {line};
+}
+
+std::string_view TableReader::TakeLine() {
+  const size_t end = std::min(rest_.find('\n'), rest_.size());
+  const std::string_view line = rest_.substr(0, end);
+  rest_.remove_prefix(std::min(end + 1, rest_.size()));
+  ++next_line_;
+  return WithoutReturn(line);
+}
+
+std::vector<std::string_view> TableReader::TakeTsvCells() {
+  std::vector<std::string_view> cells;
+  std::string_view line = TakeLine();
+  while (true) {
+    const size_t tab = std::min(line.find('\t'), line.size());
+    Require(tab <= kMostCellBytes);
+    cells.push_back(line.substr(0, tab));
+    if (tab == line.size()) return cells;
+    line.remove_prefix(tab + 1);
+  }
+}
+
+std::vector<std::string_view> TableReader::TakeCsvCells() {
+  unquoted_.clear();
+  std::vector<std::string_view> cells = {TakeCsvCell()};
+  while (rest_.starts_with(delimiter_)) {
+    rest_.remove_prefix(1);
+    cells.push_back(TakeCsvCell());
+  }
+  if (rest_.starts_with('\n')) rest_.remove_prefix(1);
+  ++next_line_;
+  return cells;
+}
+
+// Takes a cell, up to the delimiter or the line end behind it.
+std::string_view TableReader::TakeCsvCell() {
+  if (!rest_.starts_with('"')) {
+    const char ends[] = {delimiter_, '\n'};
+    const size_t end = std::min(rest_.find_first_of(std::string_view(ends, sizeof ends)), rest_.size());
+    Require(end <= kMostCellBytes);
+    const bool ends_row = end == rest_.size() || rest_[end] == '\n';
+    const std::string_view cell = rest_.substr(0, end);
+    rest_.remove_prefix(end);
+    return ends_row ? WithoutReturn(cell) : cell;
+  }
+  const std::string_view quoted = TakeQuoted();
+  if (quoted.find('"') == std::string_view::npos) return quoted;
+  std::string& cell = unquoted_.emplace_back();
+  for (size_t i = 0; i < quoted.size(); i += quoted[i] == '"' ? 2 : 1) cell += quoted[i];
+  return cell;
+}
+
+// Takes a cell with its quotes, and a \r before the row's end. Returns what is between the quotes.
+std::string_view TableReader::TakeQuoted() {
+  size_t end = 1;
+  while (true) {
+    end = rest_.find('"', end);
+    if (end == std::string_view::npos || end > 2 * kMostCellBytes) {
+      Fail(line_,
+           "a cell begins with a double quote and " +
+               std::string(end == std::string_view::npos ? "never ends" : "is longer than 1 MiB"),
+           "a cell ends with a double quote, and double quotes within it are written twice");
+    }
+    if (end + 1 == rest_.size() || rest_[end + 1] != '"') break;
+    end += 2;
+  }
+  const std::string_view quoted = rest_.substr(1, end - 1);
+  next_line_ += std::count(quoted.begin(), quoted.end(), '\n');
+  rest_.remove_prefix(end + 1);
+  if (rest_.starts_with("\r\n")) rest_.remove_prefix(1);
+  if (!rest_.empty() && rest_.front() != delimiter_ && rest_.front() != '\n') {
+    Fail(line_, "a cell goes on after its closing double quote", "double quotes within a cell are written twice");
+  }
+  return quoted;
+}
+
+void TableReader::FillFromObject(std::string_view line, TableRow& row) const {
+  if (line.size() > kMostLineBytes) Fail(line_, "the line is longer than 16 MiB");
+  if (!IsUtf8(line)) Fail(line_, "the line is not UTF-8", HowToConvert(name_, text_));
+  const nlohmann::json object = ParseObject(line);
+  if (!object.is_object()) Fail(line_, "this is not a JSON object", "a .jsonl file holds one object in each line");
+  row.cells.clear();
+  for (size_t place = 0; place < selected_.size(); ++place) {
+    const std::string& name = header_[selected_[place]];
+    std::string& cell = row.cells.emplace_back();
+    const auto found = object.find(name);
+    if (found == object.end() || found->is_null()) continue;
+    if (place == lists_ && (only_lists_ || found->is_array())) {
+      cell = JoinedList(name, *found);
+      continue;
+    }
+    if (found->is_structured() && place < unread_) {
+      Fail(line_, "'" + name + "' is not a text or a number",
+           found->is_array() ? "lists of labels are for --task=text_multilabel" : "");
+    }
+    cell = found->is_string() ? found->get<std::string>() : found->dump();
+    CheckCell(cell, place);
+  }
+}
+
+std::string TableReader::JoinedList(const std::string& name, const nlohmann::json& list) const {
+  if (!list.is_array()) {
+    Fail(line_, "'" + name + "' is not a list of labels, as in [\"a\", \"b\"]",
+         "if a text holds several labels, say what is between them with --label_separator");
+  }
+  std::string joined;
+  for (const nlohmann::json& one : list) {
+    const std::string text = one.is_string() ? one.get<std::string>() : "";
+    if (text.empty() || text.find(separator_) != text.npos)
+      Fail(line_,
+           "'" + name + "' holds " + (one.is_string() ? "an empty label, or one with a separator" : "what is no text"),
+           "write a list of texts, as in [\"a\", \"b\"]");
+    joined += text + separator_;
+  }
+  CheckCell(joined, lists_);
+  return joined;
+}
+
+void TableReader::CheckCell(std::string_view cell, size_t place) const {
+  Require(cell.size() <= kMostCellBytes);
+  if (place >= unread_) return;
+  const std::string& name = header_[selected_[place]];
+  if (!IsUtf8(cell)) Fail(line_, "'" + name + "' is not UTF-8", HowToConvert(name_, text_));
+  if (cell.find('\0') != std::string_view::npos) {
+    Fail(line_, "'" + name + "' holds a NUL character",
+         "remove it: texts have none, so the file is probably damaged or in UTF-16");
+  }
+}
+
+void TableReader::Require(bool is_short_enough) const {
+  if (!is_short_enough) Fail(line_, "a cell is longer than 1 MiB", "cut such texts: no model reads that many tokens");
+}
+
+TableFile::TableFile(const std::string& path, char delimiter)
+    : bytes_(ReadIntoMemory(path)),
+      reader_(path, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}, RequireTableFormat(path),
+              delimiter) {}
+
+}  // namespace dtrain::data

@@ -1,0 +1,185 @@
+"""Images whose labels are in a table: every mode and every command reads it as it reads folders of classes."""
+
+import csv
+import json
+import shutil
+
+import pytest
+
+from command import DATA, TINY, final_numbers, losses, metrics, run
+from conftest import CLASSES
+
+STEPS = 5
+FLAGS = (*TINY, "--epochs=3", f"--max_steps={STEPS}")
+
+
+def write(path, rows, header=("file_name", "label", "split")):
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def rows_of(images, **split_names):
+    """A row for each image, in the order of the folders."""
+    return [(str(path.relative_to(images)), path.parent.name, split_names.get(split, split))
+            for split in ("train", "val") for path in sorted((images / split).glob("*/*.jpg"))]
+
+
+@pytest.fixture(scope="module")
+def table(few_images, module_dir):
+    return write(module_dir / "labels.csv", rows_of(few_images, val="Validation"))
+
+
+@pytest.fixture(scope="module")
+def data(few_images, table):
+    return f"--labels={table}", f"--data_dir={few_images}"
+
+
+@pytest.fixture(scope="module")
+def trained(data, module_dir):
+    folder = module_dir / "trained"
+    return folder, run(*FLAGS, *data, f"--run_dir={folder}")
+
+
+def inspected(*flags):
+    return [json.loads(line) for line in run("inspect", *flags, program=DATA).lines]
+
+
+# ---- The trainer -----------------------------------------------------------------------------------------------------
+
+
+def test_it_learns_what_folders_teach(few_images, trained, tmp_path):
+    run(*FLAGS, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'folders'}")
+    assert losses(trained[0]) == losses(tmp_path / "folders") and len(losses(trained[0])) == STEPS
+    of_folders, of_table = (metrics(folder, "val") for folder in (tmp_path / "folders", trained[0]))
+    assert of_folders[-1]["val_loss"] == of_table[-1]["val_loss"]
+
+
+def test_an_evaluation_names_a_table(few_images, data, trained, tmp_path):
+    folder, outcome = trained
+    evaluate = ("--mode=eval", "--weights=last", f"--run_dir={folder}", f"--output={tmp_path}")
+    assert run(*evaluate, *data).last_line.startswith(outcome.last_line)
+    whole = write(few_images.parent / "whole.csv", [row[:2] for row in rows_of(few_images)], ("path", "label"))
+    found = run(*evaluate, f"--labels={whole}", f"--data_dir={few_images}")
+    assert final_numbers(found.last_line)["val_samples"] == 48, "without a column of splits, all are evaluated"
+    own = write(few_images / "own.csv", [row[:2] for row in rows_of(few_images)], ("path", "label"))
+    try:
+        assert run(*evaluate, f"--labels={own}").last_line == found.last_line, "the table's own folder"
+    finally:
+        own.unlink()
+    run("--mode=predict", f"--run_dir={folder}", f"--input={few_images / 'val'}", f"--output={tmp_path / 'p.csv'}")
+    with (tmp_path / "p.csv").open(encoding="utf-8", newline="") as file:
+        assert {row["class_1"] if "class_1" in row else next(iter(set(row.values()) & set(CLASSES)))
+                for row in csv.DictReader(file)} <= set(CLASSES)
+
+
+def test_a_run_goes_on_and_notices_another_table(few_images, data, trained, tmp_path, run_dir):
+    run(*FLAGS, *data, "--limit_train_steps=2", f"--run_dir={run_dir}")
+    stopped = shutil.copytree(run_dir, tmp_path / "stopped")
+    run(*FLAGS, *data, f"--run_dir={run_dir}")
+    assert losses(run_dir) == losses(trained[0])
+    rows = rows_of(few_images)
+    rows[0] = (rows[0][0], "red", "train")
+    other = write(tmp_path / "other.csv", rows)
+    refused = run(*FLAGS, f"--labels={other}", f"--data_dir={few_images}", f"--run_dir={stopped}", check=3)
+    assert "the data set has changed" in refused.stderr
+
+
+def test_a_part_is_held_out_by_groups(few_images, run_dir, tmp_path):
+    rows = [(*row[:2], f"person {number % 4}") for number, row in enumerate(rows_of(few_images))]
+    table = write(tmp_path / "people.tsv.csv", rows, ("file_name", "label", "person"))
+    flags = (f"--labels={table}", f"--data_dir={few_images}")
+    plan = run(*FLAGS, *flags, "--val_fraction=0.25", "--group_column=person", "--log_format=json", "--dry_run").last_line
+    assert (json.loads(plan)["train_samples"], json.loads(plan)["val_samples"]) == (36, 12)
+    run(*FLAGS, *flags, "--val_fraction=0.25", f"--run_dir={run_dir}")
+    found = run("--mode=eval", f"--run_dir={run_dir}", *flags, f"--output={tmp_path}")
+    assert final_numbers(found.last_line)["val_samples"] == 12, "the run knows its part"
+
+
+def test_ranks_read_it_alike(data, trained, run_dir):
+    run(*FLAGS, *data, "--batch_size=8", "--nproc_per_node=2", f"--run_dir={run_dir}")
+    assert losses(run_dir) == pytest.approx(losses(trained[0]), rel=1e-4)
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda rows: [("train/none.jpg", "red", "train"), *rows], ("labels.csv line 2", "there is no image", "train/none.jpg")),
+    (lambda rows: [*rows, ("../x.jpg", "red", "train")], ("labels.csv line 50", "leads out of")),
+    (lambda rows: [*rows, ("/etc/hostname", "red", "train")], ("labels.csv line 50", "leads out of")),
+    (lambda rows: [*rows, (rows[0][0], "red", "train")], ("labels.csv line 50", "but 'blue' in line 2")),
+    (lambda rows: [(name, "new" if split == "val" else label, split) for name, label, split in rows],
+     ("labels.csv line 42", "'new' is none of the classes that the training data has")),
+    (lambda rows: [(name, label, "a") for name, label, _ in rows], ("has no 'train'; it has 'a'", "--train_split")),
+    (lambda rows: [(name, "", split) for name, _, split in rows], ("labels.csv line 2", "the label is empty")),
+    (lambda rows: [], ("labels.csv has no rows",)),
+])
+def test_mistakes_are_named_before_the_first_step(few_images, run_dir, tmp_path, change, words):
+    table = write(tmp_path / "labels.csv", change(rows_of(few_images)))
+    outcome = run(*FLAGS, f"--labels={table}", f"--data_dir={few_images}", f"--run_dir={run_dir}", check=3)
+    for word in words:
+        assert word in outcome.stderr
+    assert not run_dir.exists() or not metrics(run_dir)
+
+
+@pytest.mark.parametrize(("flags", "word"), [
+    (("--data_format=imagefolder",), "--labels"), (("--label_column=nothing",), "has no column 'nothing'"),
+    (("--split_column=nothing",), "has no column 'nothing'"), (("--image_column=label",), "one column is named as two")])
+def test_flags_that_do_not_fit(data, flags, word):
+    assert word in run(*FLAGS, *data, *flags, "--dry_run", check=2 if "format" in flags[0] else 3).stderr
+
+
+def test_columns_need_a_table(few_images):
+    refused = run(*FLAGS, f"--data_dir={few_images}", "--split_column=split", "--dry_run", check=2)
+    assert "--split_column=split: expected --labels=TABLE with it" in refused.stderr
+
+
+def test_images_without_folders_are_told_of_the_flag(few_images, tmp_path):
+    (tmp_path / "train").mkdir()
+    for number, path in enumerate(sorted((few_images / "train").glob("*/*.jpg"))):
+        shutil.copy(path, tmp_path / "train" / f"{number}.jpg")
+    table = write(tmp_path / "train.csv", [(f"{number}.jpg", "ab"[number % 2]) for number in range(40)], ("id", "label"))
+    refused = run(*FLAGS, f"--data_dir={tmp_path}", "--data_format=imagefolder", "--dry_run", check=3)
+    hint = f"--labels={table} --data_dir={tmp_path / 'train'}"
+    assert hint in refused.stderr
+    run(*FLAGS, *hint.split(), "--image_column=id", "--val_fraction=0.2", "--dry_run")
+
+
+# ---- dtrain_data -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tfrecord", "recordio", "webdataset"])
+def test_a_pack_has_the_classes_of_the_table(few_images, data, tmp_path, name):
+    run("pack", *data, f"--output={tmp_path}", f"--output_format={name}", program=DATA)
+    packed, folders = inspected(f"--data_dir={tmp_path}"), inspected(f"--data_dir={few_images}")
+    assert packed == folders == inspected(*data) and len(packed) == 48
+
+
+@pytest.mark.parametrize("name", ["tfrecord", "webdataset"])
+@pytest.mark.parametrize(("task", "flags"), [("image_multilabel", ("--label_separator=|", "--label_column=tags")),
+                                             ("image_multilabel", ("--label_column=big,red",)),
+                                             ("image_regression", ("--label_column=age,big",))])
+def test_a_pack_has_several_labels_or_numbers(few_images, tmp_path, name, task, flags):
+    tags = ("big|red", "", "red")
+    rows = [(*row, tags[number % 3], int("big" in tags[number % 3]), int("red" in tags[number % 3]), number / 7)
+            for number, row in enumerate(rows_of(few_images))]
+    table = write(tmp_path / "labels.csv", rows, ("image", "label", "split", "tags", "big", "red", "age"))
+    flags = (f"--task={task}", f"--labels={table}", f"--data_dir={few_images}", *flags)
+    run("pack", *flags, f"--output={tmp_path / 'pack'}", f"--output_format={name}", program=DATA)
+    packed = inspected(f"--task={task}", f"--data_dir={tmp_path / 'pack'}")
+    assert packed == inspected(*flags) and packed[0]["targets"] == ([1, 1] if "multilabel" in task else [0, 1])
+    assert run("verify", f"--task={task}", f"--data_dir={tmp_path / 'pack'}", program=DATA).lines == [
+        "train: 40 records, 0 bad", "val: 8 records, 0 bad"]
+    refused = run("inspect", f"--data_dir={tmp_path / 'pack'}", program=DATA, check=3)
+    assert "was packed with labels of another kind" in refused.stderr
+    refused = run("pack", *flags, f"--output={tmp_path / 'rec'}", "--output_format=recordio", program=DATA, check=2)
+    assert "tfrecord or webdataset" in refused.stderr
+
+
+def test_verify_and_warm(few_images, data, table, tmp_path):
+    assert run("verify", *data, program=DATA).lines == ["train: 40 records, 0 bad", "val: 8 records, 0 bad"]
+    assert run("warm", *data, program=DATA).last_line.startswith("warm: 48 reads")
+    images = shutil.copytree(few_images, tmp_path / "images")
+    (images / "val" / "red" / "000.jpg").write_bytes(b"no image")
+    found = run("verify", f"--labels={table}", f"--data_dir={images}", program=DATA, check=3)
+    assert f"{images}/val/red/000.jpg: " in found.stdout
+    refused = run("verify", *data, f"--move_bad_to={tmp_path / 'bad'}", "--data_format=recordio", program=DATA, check=2)
+    assert "--move_bad_to" in refused.stderr and "--data_format" in refused.stderr

@@ -1,0 +1,90 @@
+// A teacher sees what it would see by itself, to the bit, and a step with one does not wait for the device. Its numbers
+// beside PyTorch's are in tests/interop/test_distillation.py.
+#include "trainer/tasks/teacher.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "data/pipeline/device_feed.h"
+#include "tests/step_operators.h"
+#include "tests/temporary_folder.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/tasks/image_task.h"
+#include "trainer/weights/module_state.h"
+#include "trainer/weights/run_settings.h"
+
+namespace dtrain::tasks {
+namespace {
+
+constexpr int64_t kSize = 32, kClasses = 5, kImages = 4;
+
+class TeacherTest : public testing::Test {
+ protected:
+  TeacherTest() {
+    config_.run.task = "image_classification";
+    config_.model.name = "resnet18";
+    config_.image.size = kSize;
+    config::Config taught = config_;
+    taught.batch.seed = 3;
+    model_ = MakeModel(taught, kClasses, at::kCPU);
+    model_->eval();
+    checkpoint::Metadata metadata;
+    weights::AddSettings(metadata, taught);
+    config_.teacher.weights = folder_.path() / "teacher.safetensors";
+    checkpoint::WriteSafetensors(config_.teacher.weights, weights::StateOf(*model_), metadata);
+  }
+
+  Teacher Make() const { return {config_, {.num_classes = kClasses}, at::kCPU}; }
+
+  TemporaryFolder folder_;
+  config::Config config_;
+  std::shared_ptr<models::ImageModel> model_;
+};
+
+TEST_F(TeacherTest, HasTheLogitsThatItHasInAnEvaluation) {
+  const at::Tensor images = at::rand({kImages, 3, kSize, kSize});
+  for (const char* precision : {"fp32", "bf16"}) {
+    config_.precision.name = precision;
+    const at::NoGradGuard no_grad;
+    const at::Tensor expected = ImageTask(model_, kClasses, config_, at::kCPU).Logits(images);
+    const at::Tensor logits =
+        Make().Logits(images.to(at::kCPU, at::kFloat, false, false, at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(at::equal(logits, expected)) << precision;
+    EXPECT_FALSE(logits.requires_grad());
+  }
+}
+
+TEST_F(TeacherTest, AStepWithOneDoesNotWaitForTheDevice) {
+  for (const char* distill : {"soft", "hard"}) {
+    config_.teacher.distill = distill;
+    config_.image.mean = {0.5, 0.5, 0.5};
+    config_.image.mixup = 0.2;
+    config_.image.size = 2 * kSize;
+    ImageTask task(MakeModel(config_, kClasses, at::kCPU), kClasses, config_, at::kCPU);
+    task.LearnFrom(std::make_unique<const Teacher>(Make()));
+    data::Batch host = task.RandomBatch(kImages);
+    host.tensors["images"] = at::rand({kImages, 3, 2 * kSize, 2 * kSize});
+    const data::Batch batch = data::CopyToDevice(host, at::kCPU);
+    const StepOperators operators(host);
+    task.Loss(batch).loss_sum.backward();
+    EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << distill;
+    for (const at::Tensor& weight : task.teacher()->parameters()) EXPECT_FALSE(weight.grad().defined());
+  }
+}
+
+TEST_F(TeacherTest, ItsHashFollowsItsWeights) {
+  const std::string before = DescribeTeacher(config_);
+  EXPECT_EQ(DescribeTeacher(config_), before);
+  EXPECT_EQ(before.find("resnet18 at 32 pixels, mean 0.485,0.456,0.406, std 0.229,0.224,0.225, sha256 "), 0U) << before;
+  checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(config_.teacher.weights);
+  content.tensors.front().second.view(-1)[0] += 1;
+  checkpoint::WriteSafetensors(config_.teacher.weights, content.tensors, content.metadata);
+  EXPECT_NE(DescribeTeacher(config_), before);
+}
+
+}  // namespace
+}  // namespace dtrain::tasks

@@ -1,0 +1,97 @@
+#include "trainer/tasks/prediction_table.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "trainer/report/csv.h"
+#include "trainer/tasks/likeliest_classes.h"
+
+namespace dtrain::tasks {
+namespace {
+
+double AsJson(float value) { return std::stod(report::ShortestText(value)); }
+
+// Returns the probabilities of classes, of which the first of equally likely ones counts (likeliest_classes.h), or
+// numbers as they are.
+at::Tensor NumbersOf(const Outcome& outcome, const at::Tensor& outputs_C) {
+  if (!outcome.has_classes()) return outputs_C;
+  return outcome.labels == data::LabelKind::kSeveral ? outputs_C.sigmoid() : at::softmax(outputs_C, 0);
+}
+
+}  // namespace
+
+PredictionTable::PredictionTable(bool is_csv, std::vector<std::string> inputs, Outcome outcome,
+                                 std::vector<std::string> names, const std::vector<std::string>& kept)
+    : is_csv_(is_csv), inputs_(std::move(inputs)), outcome_(std::move(outcome)), names_(std::move(names)) {
+  std::vector<std::string> own = {"text", "pair", "prediction", "probabilities", "error"};
+  for (const std::string& name : names_) own.push_back(outcome_.column() + name);
+  for (const std::string& name : kept) {
+    kept_.push_back((std::ranges::find(own, name) != own.end() ? "input_" : "") + name);
+  }
+}
+
+std::string PredictionTable::Header() const {
+  if (!is_csv_) return "";
+  std::string line;
+  for (const std::string& name : inputs_) line += name + ",";
+  line += "prediction";
+  for (const std::string& name : names_) {
+    if (outcome_.has_columns()) line += "," + report::CsvField(outcome_.column() + name);
+  }
+  line += ",error";
+  for (const std::string& name : kept_) line += "," + report::CsvField(name);
+  return line + "\n";
+}
+
+std::string PredictionTable::PredictionOf(const float* number) const {
+  std::string prediction;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const bool is_number = !outcome_.has_classes();
+    if (!is_number && static_cast<double>(number[i]) < outcome_.threshold) continue;
+    prediction +=
+        (prediction.empty() ? "" : outcome_.separator) + (is_number ? report::ShortestText(number[i]) : names_[i]);
+  }
+  return prediction;
+}
+
+std::string PredictionTable::Line(const std::vector<std::string>& inputs, const at::Tensor& outputs_C,
+                                  const std::string& error, const std::vector<std::string>& kept) const {
+  const bool is_read = error.empty();
+  const at::Tensor numbers = is_read ? NumbersOf(outcome_, outputs_C).contiguous() : at::zeros({outcome_.outputs});
+  const auto* number = numbers.const_data_ptr<float>();
+  const bool is_class = outcome_.labels == data::LabelKind::kClass;
+  std::string prediction;
+  if (is_read && is_class) {
+    prediction = names_[static_cast<size_t>(LikeliestClasses(outputs_C.unsqueeze(0), 1).item<int64_t>())];
+  } else if (is_read) {
+    prediction = PredictionOf(number);
+  }
+  const size_t columns = outcome_.has_columns() ? names_.size() : 0;
+  if (is_csv_) {
+    std::string line;
+    for (const std::string& cell : inputs) line += report::CsvField(cell) + ",";
+    line += outcome_.has_columns() ? report::CsvField(prediction) : prediction;
+    for (size_t i = 0; i < columns; ++i) line += "," + (is_read ? report::ShortestText(number[i]) : "");
+    line += "," + report::CsvField(error);
+    for (const std::string& cell : kept) line += "," + report::CsvField(cell);
+    return line + "\n";
+  }
+  nlohmann::ordered_json line;
+  for (size_t i = 0; i < inputs.size(); ++i) line[inputs_[i]] = inputs[i];
+  if (!is_read) {
+    line["error"] = error;
+  } else if (columns == 0) {
+    line["prediction"] = AsJson(*number);
+  } else {
+    line["prediction"] = prediction;
+    const char* of_each = outcome_.has_classes() ? "probabilities" : "predictions";
+    for (size_t i = 0; i < columns; ++i) line[of_each][names_[i]] = AsJson(number[i]);
+  }
+  for (size_t column = 0; column < kept.size(); ++column) line[kept_[column]] = kept[column];
+  return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace dtrain::tasks

@@ -1,0 +1,191 @@
+// --task=sentence_embedding: a vector for each text, near to those of texts that mean the same. A sample is two texts
+// that are alike, and any number of negatives; or two texts and a score. The losses are sentence-transformers'
+// MultipleNegativesRankingLoss, with the second texts and the negatives of all ranks' samples, and its
+// CosineSimilarityLoss. Letters in names: N samples of K texts, H features, C candidates.
+#include "trainer/tasks/sentence_embedding.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "trainer/distributed/communicator.h"
+#include "trainer/distributed/gathered_rows.h"
+#include "trainer/errors.h"
+#include "trainer/tasks/sentence_data.h"
+#include "trainer/tasks/sentence_kinds.h"
+#include "trainer/tasks/sentence_task.h"
+
+namespace dtrain::tasks {
+namespace {
+
+at::Tensor Normalised(const at::Tensor& x_NH) {
+  constexpr double kLeast = 1e-12;  // as in torch's normalize
+  return x_NH / x_NH.norm(2, {1}, /*keepdim=*/true).clamp_min(kLeast);
+}
+
+// Returns the cosines of first texts to all further ones, N×C. The candidate of the first text of sample i is in column
+// i.
+at::Tensor Cosines(const at::Tensor& first_NH, const at::Tensor& all_NKH) {
+  return first_NH.matmul(all_NKH.slice(1, 1).transpose(0, 1).flatten(0, 1).t());
+}
+
+// The sums of an evaluation of samples with scores are those of a regression by the cosine. Of other samples they are
+// the vectors of the first ones of the split, a row for each, which begins with 1, and a row for all further ones; so
+// that the metrics do not depend on batches and ranks: each first text looks for its second one among all further texts
+// of these samples.
+class SentenceEmbeddingTask : public TextRegressionTask {
+ public:
+  SentenceEmbeddingTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
+      : TextRegressionTask(std::move(model), config, device), config_(config.text) {}
+
+  void UseRanks(distributed::Communicator& communicator) override { communicator_ = &communicator; }
+  data::Batch Prepared(data::Batch batch) const override {
+    for (const char* name : {data::kInputIds, data::kAttentionMask}) batch.tensors[name] = batch[name].flatten(0, 1);
+    return TextRegressionTask::Prepared(std::move(batch));
+  }
+  models::ForwardCost CostOfSample() const override { return model().Cost(2 * longest(), longest(), 2); }
+
+  std::string best_metric() const override { return searches_ ? "accuracy" : "spearman"; }
+  void BeginEvaluation(const DataSplit& split) override;
+  report::Metrics MetricsOf(const at::Tensor& sums) const override {
+    report::Metrics metrics = TextRegressionTask::MetricsOf(sums);
+    if (searches_) metrics.erase(metrics.begin());  // OwnMetrics has the loss
+    return metrics;
+  }
+
+ protected:
+  at::Tensor Hidden(const models::Sequences& sequences) override {
+    return Normalised(VectorsOf(model(), sequences, config_));
+  }
+  at::Tensor LossSum(const at::Tensor& vectors_RH, const data::Batch& batch, bool training) const override;
+  void AddRandomLabels(data::Batch& batch, int64_t samples) const override {
+    for (const char* name : {data::kInputIds, data::kAttentionMask})
+      batch.tensors[name] = batch[name].unsqueeze(1).expand({samples, 2, longest()}).contiguous();
+  }
+  int64_t num_own_sums() const override {
+    return searches_ ? (kept_ + 1) * numbers_of_sample_ : TextRegressionTask::num_own_sums();
+  }
+  void AddTo(at::Tensor own, const at::Tensor& vectors_RH, const data::Batch& batch) const override;
+  report::Metrics OwnMetrics(const double* own) const override;
+
+ private:
+  const config::TextConfig config_;
+  distributed::Communicator* communicator_ = nullptr;
+
+  // Of the split that is evaluated.
+  bool is_known_ = false;
+  bool searches_ = false;  // it has no scores
+  int64_t texts_ = 2, kept_ = 0, numbers_of_sample_ = 0;
+};
+
+// Returns N×K×H.
+at::Tensor BySample(const at::Tensor& vectors_RH, const data::Batch& batch) {
+  return vectors_RH.view({batch.size(), -1, vectors_RH.size(1)});
+}
+
+at::Tensor CosinesOfPairs(const at::Tensor& vectors_RH, const data::Batch& batch) {
+  const at::Tensor vectors_N2H = BySample(vectors_RH, batch);
+  return (vectors_N2H.select(1, 0) * vectors_N2H.select(1, 1)).sum(1);
+}
+
+at::Tensor SentenceEmbeddingTask::LossSum(const at::Tensor& vectors_RH, const data::Batch& batch, bool training) const {
+  if (batch.tensors.contains(data::kSentenceTargets))
+    return at::mse_loss(CosinesOfPairs(vectors_RH, batch), batch[data::kSentenceTargets], at::Reduction::Sum);
+  if (!training) return at::zeros({}, vectors_RH.options());
+  const at::Tensor own_NKH = BySample(vectors_RH, batch);
+  const int64_t first = communicator_ == nullptr ? 0 : communicator_->rank() * own_NKH.size(0);
+  const at::Tensor all = communicator_ == nullptr ? own_NKH : distributed::GatheredRows(own_NKH, *communicator_);
+  const at::Tensor own_columns = at::arange(first, first + own_NKH.size(0), vectors_RH.options().dtype(at::kLong));
+  return at::cross_entropy_loss(Cosines(own_NKH.select(1, 0), all) / config_.temperature, own_columns, {},
+                                at::Reduction::Sum);
+}
+
+void SentenceEmbeddingTask::BeginEvaluation(const DataSplit& split) {
+  constexpr int64_t kMostNumbers = 1 << 23;  // 64 MiB on each rank
+  TextRegressionTask::BeginEvaluation(split);
+  is_known_ = true;
+  searches_ = !HasNumbers(split);
+  texts_ = split.decoder->fields(/*size=*/1).front().row_shape.front();
+  numbers_of_sample_ = 1 + texts_ * shape().hidden_size;
+  kept_ = std::min(split.source->size(), kMostNumbers / numbers_of_sample_);
+}
+
+void SentenceEmbeddingTask::AddTo(at::Tensor own, const at::Tensor& vectors_RH, const data::Batch& batch) const {
+  if (!searches_) return TextRegressionTask::AddTo(own, CosinesOfPairs(vectors_RH, batch).unsqueeze(1), batch);
+  const at::Tensor vectors = vectors_RH.view({batch.size(), -1}).to(at::kDouble);
+  own.view({kept_ + 1, numbers_of_sample_})
+      .index_copy_(0, batch[kPlaces].clamp_max(kept_),
+                   at::cat({at::ones({batch.size(), 1}, vectors.options()), vectors}, 1));
+}
+
+report::Metrics SentenceEmbeddingTask::OwnMetrics(const double* own) const {
+  report::Metrics metrics;
+  if (!searches_) metrics = TextRegressionTask::OwnMetrics(own);
+  if (!searches_ && is_known_) return metrics;
+  double found = 0, reciprocal_ranks = 0, loss = 0, samples = 0;
+  if (is_known_) {
+    constexpr int64_t kAtOnce = 1024;
+    const at::Tensor rows = at::from_blob(const_cast<double*>(own), {kept_, numbers_of_sample_}, at::kDouble);
+    const at::Tensor evaluated = rows.select(1, 0).nonzero().squeeze(1);
+    const at::Tensor all_NKH =
+        rows.index_select(0, evaluated).slice(1, 1).to(at::kFloat).reshape({-1, texts_, shape().hidden_size});
+    samples = static_cast<double>(all_NKH.size(0));
+    for (int64_t first = 0; first < all_NKH.size(0); first += kAtOnce) {
+      const at::Tensor some_BH = all_NKH.slice(0, first, first + kAtOnce).select(1, 0);
+      const at::Tensor cosines_BC = Cosines(some_BH, all_NKH), own_B = cosines_BC.diagonal(first);
+      const at::Tensor ranks_B = cosines_BC.gt(own_B.unsqueeze(1)).sum(1) + 1;
+      found += ranks_B.eq(1).sum().item<double>();
+      reciprocal_ranks += ranks_B.to(at::kDouble).reciprocal().sum().item<double>();
+      loss += ((cosines_BC / config_.temperature).logsumexp(1) - own_B / config_.temperature).sum().item<double>();
+    }
+  }
+  metrics.push_back({.name = "loss", .value = loss / samples, .decimals = 4});
+  metrics.push_back({.name = "accuracy", .value = 100 * found / samples, .decimals = 2, .higher_is_better = true});
+  metrics.push_back({.name = "mrr", .value = reciprocal_ranks / samples, .decimals = 4, .higher_is_better = true});
+  return metrics;
+}
+
+class SentenceEmbeddingKind : public SentenceKindOf<SentenceEmbeddingTask> {
+ public:
+  SentenceEmbeddingKind() : SentenceKindOf("sentence_embedding", data::SentenceTarget::kTexts) {}
+
+  void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
+                        const DataSets& data) const override {
+    const int64_t samples =
+        batch.elastic ? batch.global_batch_size / batch.shards : batch.global_batch_size / batch.grad_accum_steps;
+    const int64_t texts = data.train->decoder->fields(/*size=*/1).front().row_shape.front();
+    if (config.text.max_tokens > 0) {
+      throw UsageError("--max_tokens is not for --task=sentence_embedding: ranks must have equally many samples",
+                       "give --batch_size");
+    }
+    if (!HasNumbers(*data.train) && samples * (texts - 1) < 2) {
+      throw UsageError("a batch of one pair has no negatives, so that nothing is learned",
+                       "give a larger --batch_size, or less --grad_accum_steps or --elastic_shards");
+    }
+    for (const DataSplit* split : ValidationSets(data)) {
+      const std::string& metric = config.run.best_metric;
+      const bool is_of_scores = metric == "spearman" || metric == "pearson", has_scores = HasNumbers(*split);
+      if (metric == "auto" || metric == "loss" || is_of_scores == has_scores) continue;
+      throw UsageError(
+          "--best_metric=" + metric + ": split " + split->name + (has_scores ? " has scores" : " has no scores"),
+          has_scores ? "give loss, pearson or spearman" : "give loss, accuracy or mrr");
+    }
+  }
+};
+
+}  // namespace
+
+at::Tensor VectorsOf(models::TextModel& model, const models::Sequences& sequences, const config::TextConfig& config) {
+  const at::Tensor vectors_NH = config.pooling == "cls"
+                                    ? model.EncodeFirst(sequences).to(at::kFloat)
+                                    : models::MeanOfTokens(model.Encode(sequences).to(at::kFloat), sequences);
+  return config.normalize_vectors ? Normalised(vectors_NH) : vectors_NH;
+}
+
+const TaskKind& SentenceEmbedding() {
+  static const SentenceEmbeddingKind kind;
+  return kind;
+}
+
+}  // namespace dtrain::tasks

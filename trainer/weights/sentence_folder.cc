@@ -1,0 +1,130 @@
+#include "trainer/weights/sentence_folder.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "data/shallow_json.h"
+#include "data/shown.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/config/choices.h"
+#include "trainer/config/flags.h"
+#include "trainer/errors.h"
+#include "trainer/weights/weight_files.h"
+
+namespace dtrain::weights {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr char kModules[] = "modules.json", kPooling[] = "1_Pooling", kNormalize[] = "2_Normalize",
+               kTransformer[] = "sentence_bert_config.json";
+// Of 1_Pooling/config.json: the ways that are known here, and the beginning of all of them.
+constexpr char kClsMode[] = "pooling_mode_cls_token", kMeanMode[] = "pooling_mode_mean_tokens",
+               kMode[] = "pooling_mode";
+
+bool IsFileAt(const fs::path& path) {
+  std::error_code unreadable;
+  return fs::is_regular_file(path, unreadable);
+}
+
+nlohmann::json ParsedAt(const fs::path& path, nlohmann::json::value_t kind) {
+  try {
+    nlohmann::json json = ParseShallow(checkpoint::ReadTextFile(path, kMostConfigBytes));
+    if (json.type() == kind) return json;
+    throw UsageError(path.string() + " is not JSON of the kind that was expected");
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError(path.string() + WhyNotJson(error));
+  }
+}
+
+[[noreturn]] void RefusePart(const fs::path& file, const std::string& what) {
+  throw UsageError(file.string() + ": " + Shown(what, 100) + " is not known here",
+                   "a model is an encoder, a pooling (mean or cls), and Normalize");
+}
+
+// Returns the pooling that a 1_Pooling/config.json says: the only way that is true, or, in newer files, by its name.
+std::string PoolingIn(const fs::path& file) {
+  const nlohmann::json json = ParsedAt(file, nlohmann::json::value_t::object);
+  std::string pooling;
+  for (const auto& [key, value] : json.items()) {
+    if (!key.starts_with(kMode) || value == false) continue;
+    const std::string name = key == kMode && value.is_string() ? value.get<std::string>()
+                             : value != true                   ? value.dump()
+                             : key == kClsMode                 ? "cls"
+                             : key == kMeanMode                ? "mean"
+                                                               : key;
+    if (!pooling.empty() || (name != "cls" && name != "mean"))
+      RefusePart(file, pooling + (pooling.empty() ? "" : " + ") + name);
+    pooling = name;
+  }
+  return pooling.empty() ? "mean" : pooling;
+}
+
+}  // namespace
+
+bool IsSentenceFolder(const std::string& path) { return !path.empty() && IsFileAt(fs::path(path) / kModules); }
+
+std::string TakeSentenceFolder(config::Config& config) {
+  if (!config::TaskHas(config.run.task, config::kVectors)) return "";
+  config::TextConfig& text = config.text;
+  const fs::path folder = config.run.mode == "export" ? config.run.input : config.model.init_weights;
+  std::string pooling = "mean", note;
+  if (IsSentenceFolder(folder)) {
+    bool normalizes = false;
+    for (const nlohmann::json& part : ParsedAt(folder / kModules, nlohmann::json::value_t::array)) {
+      const auto field = [&](const char* name) {
+        const auto value = part.is_object() ? part.value(name, nlohmann::json()) : nlohmann::json();
+        return value.is_string() ? value.get<std::string>() : "";
+      };
+      const std::string type = field("type"), name = type.substr(type.rfind('.') + 1);
+      if (name == "Pooling") {
+        pooling = PoolingIn(folder / field("path") / "config.json");
+      } else if (name == "Normalize") {
+        normalizes = true;
+      } else if (name != "Transformer" || !field("path").empty()) {
+        RefusePart(folder / kModules, type + (name == "Transformer" ? " in " + field("path") : ""));
+      }
+    }
+    if (!config::WasGiven(config, "normalize_vectors")) text.normalize_vectors = normalizes;
+    if (IsFileAt(folder / kTransformer)) {
+      const nlohmann::json json = ParsedAt(folder / kTransformer, nlohmann::json::value_t::object);
+      if (json.value("do_lower_case", nlohmann::json(false)) == true)
+        RefusePart(folder / kTransformer, "do_lower_case = true");
+      const auto most = json.value("max_seq_length", nlohmann::json());
+      const bool says = most.is_number_integer() && most.get<int64_t>() > 2;
+      if (says && !config::WasGiven(config, "tokens_per_sample")) text.tokens_per_sample = most.get<int64_t>();
+    }
+    if (text.pooling == "auto") text.pooling = pooling;
+    note = "from " + folder.string() + ": --pooling=" + text.pooling +
+           " --normalize_vectors=" + (text.normalize_vectors ? "true" : "false") +
+           " --tokens_per_sample=" + std::to_string(text.tokens_per_sample);
+  }
+  if (text.pooling == "auto") text.pooling = pooling;
+  return note;
+}
+
+std::vector<std::pair<std::string, std::string>> SentenceFolderFiles(const config::TextConfig& text,
+                                                                     int64_t hidden_size) {
+  using nlohmann::ordered_json;
+  ordered_json modules, pooling = {{"word_embedding_dimension", hidden_size}};
+  const auto add = [&modules](const char* path, const char* type) {
+    const size_t number = modules.size();
+    modules.push_back({{"idx", number},
+                       {"name", std::to_string(number)},
+                       {"path", path},
+                       {"type", std::string("sentence_transformers.models.") + type}});
+  };
+  add("", "Transformer");
+  add(kPooling, "Pooling");
+  if (text.normalize_vectors) add(kNormalize, "Normalize");
+  for (const char* mode : {kClsMode, kMeanMode, "pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens",
+                           "pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken"}) {
+    pooling[mode] = mode == (text.pooling == "cls" ? kClsMode : kMeanMode);
+  }
+  pooling["include_prompt"] = true;
+  const ordered_json encoder = {{"max_seq_length", text.tokens_per_sample}, {"do_lower_case", false}};
+  return {{kModules, modules.dump(2) + "\n"},
+          {std::string(kPooling) + "/config.json", pooling.dump(4) + "\n"},
+          {kTransformer, encoder.dump(4) + "\n"}};
+}
+
+}  // namespace dtrain::weights
