@@ -93,7 +93,9 @@ TEST(BatchSizes, RefusesWhatDoesNotFit) {
 TEST(BatchSizes, AGlobalBatchIsSharedAmongOtherRanks) {
   const auto shared = [](int64_t global, int64_t batch, int64_t world) {
     const auto sizes = ShareGlobalBatch(global, batch, world);
-    if (sizes) EXPECT_EQ(sizes->global_batch_size, global);
+    if (sizes) {
+      EXPECT_EQ(sizes->global_batch_size, global);
+    }
     return sizes ? std::pair(sizes->batch_size, sizes->grad_accum_steps) : std::pair<int64_t, int64_t>();
   };
   using Sizes = std::pair<int64_t, int64_t>;
