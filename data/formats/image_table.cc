@@ -38,6 +38,7 @@ struct ImageColumns {
   std::vector<size_t> labels;
   std::optional<size_t> split, group;
   bool label_each = false;  // each column of labels is one label
+  bool lists = false;       // the labels of a row are a list in JSON, or may be one
 };
 
 std::optional<size_t> SplitColumn(const ColumnFinder& columns, const LabelTable& table) {
@@ -48,11 +49,13 @@ std::optional<size_t> SplitColumn(const ColumnFinder& columns, const LabelTable&
 ImageColumns FindColumns(const TableReader& reader, const LabelTable& table, LabelKind kind) {
   const ColumnFinder columns(reader);
   ImageColumns found{.image = 0, .labels = {}, .split = SplitColumn(columns, table), .group = {}};
-  found.label_each = kind == LabelKind::kSeveral && table.separator.empty();
+  const bool names_several = table.label_column.find(',') != std::string::npos;
+  found.lists = kind == LabelKind::kSeveral && !names_several && TableFormatOf(table.path) == TableFormat::kJsonLines;
+  found.label_each = kind == LabelKind::kSeveral && table.separator.empty() && !found.lists;
   if (found.label_each && table.label_column.empty()) {
     throw Error(ExitCode::kUsage, table.path + ": it is not said where the labels of an image are",
                 "give --label_separator for a column with several labels, or --label_column=A,B,C for a column of each "
-                "label");
+                "label; JSON lines may have lists of labels");
   }
   if (kind == LabelKind::kNumbers || found.label_each) {
     found.labels = columns.AllNamed(table.label_column, "--label_column");
@@ -113,6 +116,8 @@ class ImageRows {
     if (columns_.split) selected.push_back(*columns_.split);
     if (columns_.group) selected.push_back(*columns_.group);
     reader.Select(std::move(selected));
+    const bool only_lists = table.separator.empty();
+    if (columns_.lists) reader.TakeLists(0, only_lists ? kLabelSeparator : table.separator, only_lists);
   }
 
   const ImageColumns& columns() const { return columns_; }
@@ -279,7 +284,7 @@ ImageTable::ImageTable(const LabelTable& table, const std::string& folder, const
   TableReader& reader = file.reader();
   ImageRows rows(reader, table, folder_, kind);
   const ImageColumns& columns = rows.columns();
-  const std::string separator = columns.label_each ? kLabelSeparator : table.separator;
+  const std::string separator = table.separator.empty() ? kLabelSeparator : table.separator;
   Sha256 hash;
   WrittenLabels written;
   TablePaths images;
@@ -326,6 +331,7 @@ int64_t ImageTable::Label(int64_t index) const {
 }
 
 void ImageTable::Targets(int64_t index, std::span<float> targets) const {
+  if (targets.empty()) return;
   const auto row = static_cast<size_t>(index);
   if (kind_ == LabelKind::kNumbers) {
     std::ranges::copy_n(numbers_.begin() + static_cast<ptrdiff_t>(row * targets.size()),

@@ -116,15 +116,15 @@ std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::
 std::unique_ptr<RecordSource> OpenRecords(const RecordFormat& format, const SourceOptions& options,
                                           const std::string& split) {
   const RecordFiles files = RequireRecordFiles(options.data_dir, split, format);
+  Classes classes = options.classes;  // their label offset may be that of other files
+  if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split, options.labels))
+    classes.label_offset = first;
   const std::string index_path =
       IndexPath(options.data_dir, options.index_dir, files.split, IndexFormat(options.format, options.labels));
   RecordIndex index = SentOrMade(options, split, options.data_dir, [&](const Note& note) {
     return IndexRecordFiles(format, options.data_dir, files, index_path, options.rebuild_index, note,
                             options.keep_index, options.labels);
   });
-  Classes classes = options.classes;  // their label offset may be that of other files
-  if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split, options.labels))
-    classes.label_offset = first;
   return std::make_unique<PackedRecords>(format, options.data_dir, std::move(index), options.label_offset,
                                          std::move(classes), options.labels);
 }

@@ -281,7 +281,7 @@ void TableReader::FillFromObject(std::string_view line, TableRow& row) const {
     }
     if (found->is_structured() && place < unread_) {
       Fail(line_, "'" + name + "' is not a text or a number",
-           found->is_array() ? "lists of labels are for --task=text_multilabel" : "");
+           found->is_array() ? "lists of labels are for --task=text_multilabel or image_multilabel" : "");
     }
     cell = found->is_string() ? found->get<std::string>() : found->dump();
     CheckCell(cell, place);

@@ -90,7 +90,7 @@ def test_a_classifier_of_others_begins_anew(table, few_images, tmp_path):
             f"--output={tmp_path / folder}.csv")
         predicted.append([float(row["prediction_redness"]) for row in csv.DictReader((tmp_path / f"{folder}.csv").open(encoding="utf-8"))])
     assert predicted[1] == pytest.approx(predicted[0], rel=0.05)
-    refused = run(*flags_of("image_regression", changed), f"--run_dir={tmp_path / 'again'}", "--lr=0.1", "--allow_dataset_change",
+    refused = run(*flags_of("image_regression", changed), f"--run_dir={tmp_path / 'again'}", "--freeze=features", "--allow_dataset_change",
                   f"--labels={table}", check=2)
     assert "the checkpoint was made with number_scale" in refused.stderr
     shutil.rmtree(tmp_path / "again")
@@ -117,7 +117,7 @@ def test_files_of_a_run(table, few_images, run_dir, tmp_path):
 
 
 @pytest.mark.parametrize("task, flags, code, words", [
-    ("image_regression", ["--label_column=tags"], 3, "tags"),
+    ("image_regression", ["--label_column=tags"], 3, "line 2: the label 'cold' is not a decimal number"),
     ("image_regression", ["--label_smoothing=0.1"], 2, "it is for"),
     ("image_regression", ["--class_weights=inverse"], 2, "it is for"),
     ("image_regression", ["--label_threshold=0.3"], 2, "it is for"),
@@ -150,4 +150,3 @@ def test_data_that_teach_nothing_are_refused(table, few_images, tmp_path):
     for task in TASKS:
         said = run(*TINY, f"--task={task}", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}", check=2).stderr
         assert "--labels" in said
-    assert not (tmp_path / "run").exists()

@@ -420,7 +420,8 @@ Rules LossRules(const Config& config) {
 Rules ClassWeightRules(const Config& config) {
   const std::string& weights = config.optimizer.class_weights;
   const bool mixes = config.image.mixup > 0 || config.image.cutmix > 0;
-  const bool is_of_classes = !TaskHas(config.run.task, kSeveralLabels);  // the weights of labels are for any targets
+  // The weights of several labels are for any targets.
+  const bool is_of_classes = !TaskHas(config.run.task, kSeveralLabels | kNumbers);
   const bool from_counts = weights == "inverse" || weights == "sqrt" || weights == "effective";
   return {
       {.flag = "class_weights", .broken = weights.empty(), .expected = "none, inverse, sqrt, effective or a file"},

@@ -51,7 +51,8 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
             place.file,
             model_config,
             /*held_out=*/"",
-            /*trained_on=*/""};
+            /*trained_on=*/"",
+            weights::ScaleFrom(content.metadata, place.file)};
   }
   if (!fs::exists(folder, unreadable)) {
     throw UsageError("--input=" + path + " does not exist", "name a run's folder, a checkpoint or a file of weights");

@@ -123,6 +123,18 @@ TEST_F(ImageTables, SeveralLabelsInACell) {
               HasSubstr("labels.csv line 2: the label 'big' is none of the classes that the training data has"));
 }
 
+TEST_F(ImageTables, ListsOfLabelsInJson) {
+  const LabelTable table = Write(R"({"file_name": "a.jpg", "tags": ["b", "a"]}
+{"file_name": "d.jpg", "tags": []}
+)",
+                                 "metadata.jsonl");
+  LabelTable named = table;
+  named.label_column = "tags";
+  const ImageTable images = Open(named, LabelKind::kSeveral);
+  EXPECT_THAT(images.class_names(), ElementsAre("a", "b"));
+  EXPECT_THAT(TargetsOf(images), ElementsAre(ElementsAre(1, 1), ElementsAre(0, 0)));
+}
+
 TEST_F(ImageTables, AColumnForEachLabel) {
   LabelTable table = Write("image,big,red\na.jpg,1,0\nd.jpg,0,0\ne.jpg,True,1.0\n");
   table.label_column = "red,big";

@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Frames one of ten records, "image 0" to "image 9" with labels 0 to 9.
-std::string Frame(const std::string& format, int i) {
+std::string Frame(const std::string& format, int64_t i) {
   const std::string image = "image " + std::to_string(i);
   const RecordFormat& found = *FindRecordFormat(format);
   return found.Frame({.bytes = AsBytes(image), .label = i - found.first_label(), .index = i});
