@@ -15,7 +15,7 @@ namespace {
 Linear Dense(int64_t in, int64_t out) { return Linear(in, out, InitialWeights::kNotYet); }
 
 // Returns all rows of x if `rows` is undefined.
-at::Tensor Chosen(const at::Tensor& x_SH, const at::Tensor& rows) {
+at::Tensor RowsOf(const at::Tensor& x_SH, const at::Tensor& rows) {
   return rows.defined() ? x_SH.index_select(0, rows) : x_SH;
 }
 
@@ -54,7 +54,7 @@ BertEmbeddingsImpl::BertEmbeddingsImpl(const EncoderOptions& options) : dropout_
   norm_ = register_module("LayerNorm", LayerNorm(hidden, options.layer_norm_epsilon));
 }
 
-Forked BertEmbeddingsImpl::forward(const Sequences& sequences) {
+ResidualPair BertEmbeddingsImpl::forward(const Sequences& sequences) {
   const at::Tensor& words_VH = word_embeddings->weight;
   const bool has_types = !token_type_embeddings.is_empty() && sequences.token_types.defined();
   // Without token types, all are of the first.
@@ -71,7 +71,7 @@ Forked BertEmbeddingsImpl::forward(const Sequences& sequences) {
                             .bias = norm_->bias,
                             .epsilon = norm_->epsilon(),
                             .dropout = dropout_},
-                           ProductType(words_VH));
+                           GemmType(words_VH));
   }
   at::Tensor x_SH = words_SH;
   if (has_types) x_SH = x_SH + token_type_embeddings(sequences.token_types);
@@ -104,16 +104,17 @@ BertLayerImpl::BertLayerImpl(const EncoderOptions& options)
 
 at::Tensor BertLayerImpl::Dropped(const at::Tensor& x) const { return Dropout(x, dropout_, is_training()); }
 
-Forked BertLayerImpl::forward(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows) {
+ResidualPair BertLayerImpl::forward(const ResidualPair& x_SH, const Sequences& sequences, const at::Tensor& rows) {
   const bool has_rows = !rows.defined() || rows.numel() > 0;
   return has_rows && UsesKernels(x_SH.main) ? ForwardWithKernels(x_SH, sequences, rows)
                                             : ForwardWithAten(x_SH.main, sequences, rows);
 }
 
-Forked BertLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences, const at::Tensor& rows) {
+ResidualPair BertLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences,
+                                            const at::Tensor& rows) {
   const at::Tensor context =
       Attend(query_(x_SH), key_(x_SH), value_(x_SH), heads_, sequences, is_training() ? attention_dropout_ : 0.0);
-  const at::Tensor y_RH = attention_norm_(Dropped(attention_output_(Chosen(context, rows))) + Chosen(x_SH, rows));
+  const at::Tensor y_RH = attention_norm_(Dropped(attention_output_(RowsOf(context, rows))) + RowsOf(x_SH, rows));
   const at::Tensor z_RH = output_norm_(Dropped(output_(at::gelu(intermediate_(y_RH)))) + y_RH);
   return {z_RH, z_RH};
 }
@@ -122,9 +123,9 @@ bool BertLayerImpl::UsesKernels(const at::Tensor& x_SH) const {
   return kernels_ != nullptr && is_training() && HasTextKernels(x_SH, intermediate_->weight.size(0));
 }
 
-Forked BertLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH,
-                                    LayerNorm& norm) const {
-  return models::AddNormalised(*kernels_, at::linear(x_SH, product->WeightForProducts()), z_SH,
+ResidualPair BertLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH,
+                                          LayerNorm& norm) const {
+  return models::AddNormalised(*kernels_, at::linear(x_SH, product->GemmWeight()), z_SH,
                                {.x_bias = product->bias,
                                 .weight = norm->weight,
                                 .bias = norm->bias,
@@ -132,16 +133,16 @@ Forked BertLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, con
                                 .dropout = dropout_});
 }
 
-Forked BertLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows) {
+ResidualPair BertLayerImpl::ForwardWithKernels(const ResidualPair& x_SH, const Sequences& sequences,
+                                               const at::Tensor& rows) {
   const at::Tensor weights = half_weights_.Rows();
   const auto [q_SH, k_SH, v_SH] =
-      ThreeProducts(*kernels_, x_SH.main, weights.defined() ? weights : at::cat(WeightsOfThree()),
-                    {query_->bias, key_->bias, value_->bias});
+      FusedQkv(*kernels_, x_SH.main, weights.defined() ? weights : at::cat(WeightsOfThree()),
+               {query_->bias, key_->bias, value_->bias});
   const at::Tensor context = Attend(q_SH, k_SH, v_SH, heads_, sequences, attention_dropout_);
-  const Forked y_RH =
-      AddNormalised(Chosen(context, rows), attention_output_, Chosen(x_SH.shortcut, rows), attention_norm_);
-  const at::Tensor inner =
-      BiasGelu(*kernels_, at::linear(y_RH.main, intermediate_->WeightForProducts()), intermediate_->bias);
+  const ResidualPair y_RH =
+      AddNormalised(RowsOf(context, rows), attention_output_, RowsOf(x_SH.shortcut, rows), attention_norm_);
+  const at::Tensor inner = BiasGelu(*kernels_, at::linear(y_RH.main, intermediate_->GemmWeight()), intermediate_->bias);
   return AddNormalised(inner, output_, y_RH.shortcut, output_norm_);
 }
 
@@ -176,12 +177,12 @@ void BertEncoder::DrawWeights(torch::nn::Module& part) const {
 }
 
 at::Tensor BertEncoder::Encode(const Sequences& sequences, const at::Tensor& rows) {
-  Forked x = embeddings_(sequences);
+  ResidualPair x = embeddings_(sequences);
   for (BertLayer& layer : layers_) {
     const at::Tensor of_layer = layer.get() == layers_.back().get() ? rows : at::Tensor();
     if (options_.checkpoint_activations && is_training()) {
       const Part run = [layer, sequences, of_layer](const at::Tensor& x_SH) mutable {
-        return layer(Forked{x_SH, x_SH}, sequences, of_layer).main;
+        return layer(ResidualPair{x_SH, x_SH}, sequences, of_layer).main;
       };
       const at::Tensor y = Checkpointed(run, x.main, layer->parameters());
       x = {y, y};

@@ -53,7 +53,7 @@ struct EncoderOptions {
 class BertEmbeddingsImpl : public torch::nn::Module {
  public:
   explicit BertEmbeddingsImpl(const EncoderOptions& options);
-  Forked forward(const Sequences& sequences);  // S×H
+  ResidualPair forward(const Sequences& sequences);  // S×H
 
   // As BertLayerImpl::UseKernels.
   void UseKernels(const TextKernels& kernels) { kernels_ = &kernels; }
@@ -75,7 +75,7 @@ class BertLayerImpl : public torch::nn::Module, public HalfWeightUser {
   explicit BertLayerImpl(const EncoderOptions& options);
   // One of the two is the input of products, the other is what their result is added to. If `rows` is defined (int64,
   // R, tokens in the list), the result is that of these tokens, R×H: the others only take part in attention.
-  Forked forward(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows);
+  ResidualPair forward(const ResidualPair& x_SH, const Sequences& sequences, const at::Tensor& rows);
 
   // From now on, training steps use these kernels, which must be of the parameters' device and outlive this object.
   void UseKernels(const TextKernels& kernels) { kernels_ = &kernels; }
@@ -86,10 +86,10 @@ class BertLayerImpl : public torch::nn::Module, public HalfWeightUser {
   // Those of query, key and value.
   std::vector<at::Tensor> WeightsOfThree() const { return {query_->weight, key_->weight, value_->weight}; }
   bool UsesKernels(const at::Tensor& x_SH) const;
-  Forked ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences, const at::Tensor& rows);
-  Forked ForwardWithKernels(const Forked& x_SH, const Sequences& sequences, const at::Tensor& rows);
+  ResidualPair ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences, const at::Tensor& rows);
+  ResidualPair ForwardWithKernels(const ResidualPair& x_SH, const Sequences& sequences, const at::Tensor& rows);
   // Returns the layer norm of z + dropout(product's result).
-  Forked AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH, LayerNorm& norm) const;
+  ResidualPair AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH, LayerNorm& norm) const;
   at::Tensor Dropped(const at::Tensor& x) const;
 
   int64_t heads_;

@@ -43,8 +43,7 @@ BertForMaskedLM::BertForMaskedLM(const char* backbone, const EncoderOptions& opt
 at::Tensor BertForMaskedLM::ForWords(const at::Tensor& hidden_RH) {
   const TextKernels* kernels = KernelsFor(hidden_RH);
   if (kernels == nullptr) return head_norm_(at::gelu(head_dense_(hidden_RH)));
-  const at::Tensor x_RH =
-      BiasGelu(*kernels, at::linear(hidden_RH, head_dense_->WeightForProducts()), head_dense_->bias);
+  const at::Tensor x_RH = BiasGelu(*kernels, at::linear(hidden_RH, head_dense_->GemmWeight()), head_dense_->bias);
   const ResidualNorm norm{
       .x_bias = {}, .weight = head_norm_->weight, .bias = head_norm_->bias, .epsilon = head_norm_->epsilon()};
   return NormalisedFirst(*kernels, x_RH, {}, norm, x_RH.scalar_type()).main;

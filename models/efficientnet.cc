@@ -169,14 +169,15 @@ ConvNormImpl::ConvNormImpl(const Conv2dOptions& conv, const BatchNormOptions& no
   norm_ = register_module("1", BatchNorm2d(conv.out_channels, norm));
 }
 
-Forked ConvNormImpl::forward(const at::Tensor& x_NCHW) { return norm_->Activated(conv_(x_NCHW), activation_); }
+ResidualPair ConvNormImpl::forward(const at::Tensor& x_NCHW) { return norm_->Activated(conv_(x_NCHW), activation_); }
 
-Forked ConvNormImpl::Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111) {
+ResidualPair ConvNormImpl::Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW,
+                               const at::Tensor& factors_N111) {
   return norm_->Add(conv_(x_NCHW), shortcut_NCHW, factors_N111);
 }
 
-at::Tensor ConvNormImpl::Excited(const at::Tensor& x_NCHW, const Excitation& excitation) {
-  return norm_->Excited(conv_(x_NCHW), excitation);
+at::Tensor ConvNormImpl::SqueezeExcite(const at::Tensor& x_NCHW, const Excitation& excitation) {
+  return norm_->SqueezeExcite(conv_(x_NCHW), excitation);
 }
 
 SqueezeExcitationImpl::SqueezeExcitationImpl(int64_t channels, int64_t squeezed_channels) {
@@ -216,11 +217,11 @@ MbConvImpl::MbConvImpl(const Options& options) : options_(options) {
   register_module("block", block);
 }
 
-Forked MbConvImpl::forward(const Forked& x_NCHW) {
+ResidualPair MbConvImpl::forward(const ResidualPair& x_NCHW) {
   at::Tensor y = expand_ ? expand_(x_NCHW.main).main : x_NCHW.main;
-  if (filter_) y = filter_->Excited(y, [this](const at::Tensor& means) { return weigh_(means); });
+  if (filter_) y = filter_->SqueezeExcite(y, [this](const at::Tensor& means) { return weigh_(means); });
   const bool has_shortcut = options_.stride == 1 && options_.in_channels == options_.out_channels;
-  if (!has_shortcut) return project_ ? project_(y) : Forked{y, y};
+  if (!has_shortcut) return project_ ? project_(y) : ResidualPair{y, y};
   at::Tensor factors_N111;
   if (is_training() && options_.drop_path > 0 && !y.is_meta()) factors_N111 = DropSamples(y, options_.drop_path);
   if (project_) return project_->Add(y, x_NCHW.shortcut, factors_N111);
@@ -286,7 +287,7 @@ void EfficientNet::Initialize() {
 }
 
 at::Tensor EfficientNet::Features(const at::Tensor& images_NCHW) {
-  Forked y = stem_(images_NCHW);
+  ResidualPair y = stem_(images_NCHW);
   for (MbConv& block : blocks_) y = block(y);
   return PixelMeans(head_(y.main).main);
 }

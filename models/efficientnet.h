@@ -32,10 +32,10 @@ struct EfficientNetOptions {
 class ConvNormImpl : public torch::nn::Module {
  public:
   ConvNormImpl(const Conv2dOptions& conv, const BatchNormOptions& norm, Activation activation);
-  Forked forward(const at::Tensor& x_NCHW);
-  // As BatchNorm2dImpl's, of the convolution's result. Add is for no activation, Excited for SiLU.
-  Forked Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111);
-  at::Tensor Excited(const at::Tensor& x_NCHW, const Excitation& excitation);
+  ResidualPair forward(const at::Tensor& x_NCHW);
+  // As BatchNorm2dImpl's, of the convolution's result. Add is for no activation, SqueezeExcite for SiLU.
+  ResidualPair Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111);
+  at::Tensor SqueezeExcite(const at::Tensor& x_NCHW, const Excitation& excitation);
 
  private:
   Conv2d conv_{nullptr};
@@ -68,7 +68,7 @@ class MbConvImpl : public torch::nn::Module {
     bool fused;
   };
   explicit MbConvImpl(const Options& options);
-  Forked forward(const Forked& x_NCHW);
+  ResidualPair forward(const ResidualPair& x_NCHW);
 
  private:
   Options options_;

@@ -130,7 +130,7 @@ struct Excite : torch::autograd::Function<Excite> {
 
 }  // namespace
 
-at::Tensor Excited(const at::Tensor& x_NCHW, const Normalisation& norm, const Excitation& excitation) {
+at::Tensor SqueezeExcite(const at::Tensor& x_NCHW, const Normalisation& norm, const Excitation& excitation) {
   const auto kept = c10::make_intrusive<ExcitedNorm>();
   kept->norm = norm;
   kept->parts = norm.kernels->num_image_parts(x_NCHW.size(0), PixelsOf(x_NCHW), x_NCHW.size(1));

@@ -15,6 +15,6 @@ using Excitation = std::function<at::Tensor(const at::Tensor& means_NC)>;
 // Returns y · excitation(means of y over the pixels) for y = SiLU(norm(x)) and x = ForNormKernels(…), whose statistics
 // have been found. Differentiable in x, the norm's weight and bias, and what the excitation uses. Sums are added in the
 // same order every time.
-at::Tensor Excited(const at::Tensor& x_NCHW, const Normalisation& norm, const Excitation& excitation);
+at::Tensor SqueezeExcite(const at::Tensor& x_NCHW, const Normalisation& norm, const Excitation& excitation);
 
 }  // namespace dtrain::models

@@ -62,7 +62,7 @@ Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options
 }
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
-  if (x_NCHW.dim() == 2) return Product(x_NCHW, WeightForProducts().flatten(1), bias);
+  if (x_NCHW.dim() == 2) return Product(x_NCHW, GemmWeight().flatten(1), bias);
   const int64_t padding = options.padding.value_or(options.kernel_size / 2);
   const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
   if (x_NCHW.is_meta()) {
@@ -77,7 +77,7 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
   }
   if (options.pads_as_tensorflow && options.stride > 1) {
     constexpr int64_t kNoPadding = 0;
-    return at::conv2d(PaddedAsTensorflow(x_NCHW, options), WeightForProducts(), bias, options.stride, kNoPadding,
+    return at::conv2d(PaddedAsTensorflow(x_NCHW, options), GemmWeight(), bias, options.stride, kNoPadding,
                       /*dilation=*/1, options.groups);
   }
   if (is_depthwise) {
@@ -93,7 +93,7 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
   if (stem_kernels_ != nullptr && !options.bias && HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
     return StemConvolution(x_NCHW, weight, *stem_kernels_);
   }
-  return at::conv2d(x_NCHW, WeightForProducts(), bias, options.stride, padding, /*dilation=*/1, options.groups);
+  return at::conv2d(x_NCHW, GemmWeight(), bias, options.stride, padding, /*dilation=*/1, options.groups);
 }
 
 BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {
@@ -142,7 +142,7 @@ at::Tensor BatchNorm2dImpl::ForwardWithAten(const at::Tensor& x_NCHW) {
   return result.output;
 }
 
-Forked BatchNorm2dImpl::Activated(const at::Tensor& x_NCHW, Activation activation) {
+ResidualPair BatchNorm2dImpl::Activated(const at::Tensor& x_NCHW, Activation activation) {
   if (UsesKernels(x_NCHW)) {
     const at::Tensor x = ForNormKernels(x_NCHW);
     return Normalised(x, Measure(x), {.activation = activation});
@@ -158,8 +158,8 @@ Forked BatchNorm2dImpl::Activated(const at::Tensor& x_NCHW, Activation activatio
   return {y, y};
 }
 
-Forked BatchNorm2dImpl::AddRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut,
-                                BatchNorm2dImpl* shortcut_norm) {
+ResidualPair BatchNorm2dImpl::AddRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut,
+                                      BatchNorm2dImpl* shortcut_norm) {
   if (!UsesKernels(x_NCHW)) {
     at::Tensor y = ForwardWithAten(x_NCHW);
     const at::Tensor z = shortcut();
@@ -180,7 +180,8 @@ Forked BatchNorm2dImpl::AddRelu(const at::Tensor& x_NCHW, const std::function<at
   return Normalised(x, norm, {.activation = Activation::kRelu, .z_NCHW = z, .z_norm = &z_norm});
 }
 
-Forked BatchNorm2dImpl::Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111) {
+ResidualPair BatchNorm2dImpl::Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW,
+                                  const at::Tensor& factors_N111) {
   if (!UsesKernels(x_NCHW)) {
     CountMoves(x_NCHW, kAddMoves);
     at::Tensor y = ForwardWithAten(x_NCHW);
@@ -189,17 +190,17 @@ Forked BatchNorm2dImpl::Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut
     return {y, y};
   }
   const at::Tensor x = ForNormKernels(x_NCHW);
-  Following following{.z_NCHW = ForNormKernels(shortcut_NCHW.to(x.scalar_type()))};
+  NormEpilogue epilogue{.z_NCHW = ForNormKernels(shortcut_NCHW.to(x.scalar_type()))};
   if (factors_N111.defined()) {
-    following.factors_NC = factors_N111.flatten(1).expand({x.size(0), x.size(1)}).to(x.scalar_type()).contiguous();
+    epilogue.factors_NC = factors_N111.flatten(1).expand({x.size(0), x.size(1)}).to(x.scalar_type()).contiguous();
   }
-  return Normalised(x, Measure(x), following);
+  return Normalised(x, Measure(x), epilogue);
 }
 
-at::Tensor BatchNorm2dImpl::Excited(const at::Tensor& x_NCHW, const Excitation& excitation) {
+at::Tensor BatchNorm2dImpl::SqueezeExcite(const at::Tensor& x_NCHW, const Excitation& excitation) {
   if (UsesKernels(x_NCHW)) {
     const at::Tensor x = ForNormKernels(x_NCHW);
-    return models::Excited(x, Measure(x), excitation);
+    return models::SqueezeExcite(x, Measure(x), excitation);
   }
   CountMoves(x_NCHW, kExcitedMoves);
   const at::Tensor y = Silu(ForwardWithAten(x_NCHW));
@@ -244,7 +245,7 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
-  if (!x.is_meta()) return Product(x, WeightForProducts(), bias);
+  if (!x.is_meta()) return Product(x, GemmWeight(), bias);
   CountForward({.multiply_adds = x.numel() / x.size(-1) * weight.numel()});
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);

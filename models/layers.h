@@ -69,7 +69,7 @@ class Conv2dImpl : public torch::nn::Module, public HalfWeightUser {
   at::Tensor weight, bias;
 
  private:
-  at::Tensor WeightForProducts() const { return ForProducts(*this, half_weight_, weight); }
+  at::Tensor GemmWeight() const { return ForProducts(*this, half_weight_, weight); }
 
   const StemKernels* stem_kernels_ = nullptr;
   const DepthwiseKernels* depthwise_kernels_ = nullptr;
@@ -96,20 +96,20 @@ class BatchNorm2dImpl : public torch::nn::Module {
   void Synchronize(SumOverRanks sum) { sum_over_ranks_ = std::move(sum); }
 
   // Returns the activation of the normalised x. kReluPool is ReLU and max pooling of 3×3 windows, stride 2, padding 1.
-  Forked Activated(const at::Tensor& x_NCHW, Activation activation);
+  ResidualPair Activated(const at::Tensor& x_NCHW, Activation activation);
 
   // Returns ReLU(forward(x) + shortcut()), with `shortcut_norm` (null: none) applied to the shortcut. The shortcut is
   // computed after the normalisation, but before it if both are one operation. That decides the order of the backward
   // passes, and so the order in which gradients arrive.
-  Forked AddRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut,
-                 BatchNorm2dImpl* shortcut_norm = nullptr);
+  ResidualPair AddRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut,
+                       BatchNorm2dImpl* shortcut_norm = nullptr);
 
   // Returns forward(x) [· factors] + shortcut. The factors (N, 1, 1, 1) may be undefined.
-  Forked Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111);
+  ResidualPair Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111);
 
   // Returns y · excitation(means of y over the pixels) for y = SiLU(forward(x)). The means, and so the factors, are
   // (N, C) in the device's kernels, else (N, C, 1, 1).
-  at::Tensor Excited(const at::Tensor& x_NCHW, const Excitation& excitation);
+  at::Tensor SqueezeExcite(const at::Tensor& x_NCHW, const Excitation& excitation);
 
   // From now on, training steps use these kernels, which must be of the parameters' device and outlive this object.
   void UseKernels(const NormKernels& kernels);
@@ -156,7 +156,7 @@ class LinearImpl : public torch::nn::Module, public HalfWeightUser {
   void UseHalfWeights(HalfWeights& copies) override { half_weight_ = copies.CopyOf({weight}); }
 
   // Returns what forward multiplies by: the weight, or its copy.
-  at::Tensor WeightForProducts() const { return ForProducts(*this, half_weight_, weight); }
+  at::Tensor GemmWeight() const { return ForProducts(*this, half_weight_, weight); }
 
   at::Tensor weight, bias;  // bias: undefined if there is none
 

@@ -26,10 +26,10 @@ struct Output {
   at::Tensor maxima = {};  // of pooling: x where they are
 };
 
-Output Forward(const at::Tensor& x, const Normalisation& norm, const Following& following) {
-  const Activation activation = following.activation;
-  const at::Tensor& z = following.z_NCHW;
-  const Normalisation* const z_norm = following.z_norm;
+Output Forward(const at::Tensor& x, const Normalisation& norm, const NormEpilogue& epilogue) {
+  const Activation activation = epilogue.activation;
+  const at::Tensor& z = epilogue.z_NCHW;
+  const Normalisation* const z_norm = epilogue.z_norm;
   const auto bytes = x.options().dtype(at::kByte);
   if (activation == Activation::kReluPool) {
     const kernels::PoolShape shape = ShapeOf(x);
@@ -60,7 +60,7 @@ Output Forward(const at::Tensor& x, const Normalisation& norm, const Following& 
                          .rows = RowsOf(x),
                          .channels = x.size(1),
                          .activation = activation,
-                         .scale = ScaleOf(following.factors_NC, x)},
+                         .scale = ScaleOf(epilogue.factors_NC, x)},
                         ElementOf(x));
   return {y, mask};
 }
@@ -310,22 +310,22 @@ void FindStatistics(const at::Tensor& x_NCHW, Normalisation& norm, const Running
   norm.count = all.count;
 }
 
-Forked Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, const Following& following) {
-  const Activation activation = following.activation;
+ResidualPair Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, const NormEpilogue& epilogue) {
+  const Activation activation = epilogue.activation;
   const bool can_add = activation == Activation::kNone || activation == Activation::kRelu;
-  TORCH_INTERNAL_ASSERT(can_add || !following.z_NCHW.defined());
-  TORCH_INTERNAL_ASSERT(activation == Activation::kRelu || following.z_norm == nullptr);
-  TORCH_INTERNAL_ASSERT(activation == Activation::kNone || !following.factors_NC.defined());
+  TORCH_INTERNAL_ASSERT(can_add || !epilogue.z_NCHW.defined());
+  TORCH_INTERNAL_ASSERT(activation == Activation::kRelu || epilogue.z_norm == nullptr);
+  TORCH_INTERNAL_ASSERT(activation == Activation::kNone || !epilogue.factors_NC.defined());
   const auto kept = c10::make_intrusive<Kept>();
   kept->norm = norm;
   kept->activation = activation;
-  kept->factors_NC = following.factors_NC;
-  kept->adds = following.z_NCHW.defined();
-  kept->normalises_z = following.z_norm != nullptr;
+  kept->factors_NC = epilogue.factors_NC;
+  kept->adds = epilogue.z_NCHW.defined();
+  kept->normalises_z = epilogue.z_norm != nullptr;
   std::optional<at::Tensor> z, z_weight, z_bias;
-  if (kept->adds) z = following.z_NCHW;
+  if (kept->adds) z = epilogue.z_NCHW;
   if (kept->normalises_z) {
-    kept->z_norm = *following.z_norm;
+    kept->z_norm = *epilogue.z_norm;
     z_weight = kept->z_norm.weight;
     z_bias = kept->z_norm.bias;
   }

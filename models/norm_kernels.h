@@ -62,12 +62,12 @@ void FindStatistics(const at::Tensor& x_NCHW, Normalisation& norm, const Running
 
 // A tensor that two operations use. Each has a name of its own for it, so that both gradients reach the kernels, which
 // add them on the way.
-struct Forked {
+struct ResidualPair {
   at::Tensor main, shortcut;
 };
 
 // What follows a normalisation.
-struct Following {
+struct NormEpilogue {
   Activation activation = Activation::kNone;
   at::Tensor factors_NC = {};             // undefined: none. Constants of x's type, for kNone
   at::Tensor z_NCHW = {};                 // undefined: nothing is added
@@ -77,6 +77,6 @@ struct Following {
 // Returns activation(norm(x) [· factors] [+ z | + z_norm(z)]) for x and z = ForNormKernels(…), whose statistics have
 // been found. SiLU and pooling add nothing, and z_norm needs ReLU. Differentiable in x, z, weights and biases. Sums are
 // added in the same order every time.
-Forked Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, const Following& following);
+ResidualPair Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, const NormEpilogue& epilogue);
 
 }  // namespace dtrain::models

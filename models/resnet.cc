@@ -58,7 +58,7 @@ ResidualBlockImpl::ResidualBlockImpl(bool bottleneck, int64_t in_channels, int64
   }
 }
 
-Forked ResidualBlockImpl::forward(const Forked& x_NCHW) {
+ResidualPair ResidualBlockImpl::forward(const ResidualPair& x_NCHW) {
   at::Tensor y = conv2_(bn1_->Activated(conv1_(x_NCHW.main), Activation::kRelu).main);
   if (bottleneck_) y = conv3_(bn2_->Activated(y, Activation::kRelu).main);
   if (!downsample_) return last_norm()->AddRelu(y, [&] { return x_NCHW.shortcut; });
@@ -107,7 +107,7 @@ void ResNet::Initialize(bool zero_init_residual) {
 }
 
 at::Tensor ResNet::Features(const at::Tensor& images_NCHW) {
-  Forked x = bn1_->Activated(conv1_(images_NCHW), Activation::kReluPool);
+  ResidualPair x = bn1_->Activated(conv1_(images_NCHW), Activation::kReluPool);
   for (auto& stage : stages_) {
     for (auto& block : stage) x = block(x);
   }

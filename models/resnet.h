@@ -24,7 +24,7 @@ struct ResNetOptions {
 class ResidualBlockImpl : public torch::nn::Module {
  public:
   ResidualBlockImpl(bool bottleneck, int64_t in_channels, int64_t width, int64_t stride);
-  Forked forward(const Forked& x_NCHW);
+  ResidualPair forward(const ResidualPair& x_NCHW);
 
   // Returns the convolutions in order, the shortcut's last.
   std::vector<Conv2d> convolutions() const;

@@ -226,8 +226,8 @@ struct Products : torch::autograd::Function<Products> {
 };
 
 // x has the type that the form says, and y gets this one.
-Forked WithForm(const TextKernels& kernels, const kernels::NormForm& form, const at::Tensor& x,
-                const at::Tensor& residual, const ResidualNorm& norm, at::ScalarType type) {
+ResidualPair WithForm(const TextKernels& kernels, const kernels::NormForm& form, const at::Tensor& x,
+                      const at::Tensor& residual, const ResidualNorm& norm, at::ScalarType type) {
   TORCH_INTERNAL_ASSERT(x.size(1) <= kernels::kMostColumnsOfRow);
   std::optional<at::Tensor> x_bias, added;
   if (norm.x_bias.defined()) x_bias = ReadyVector(norm.x_bias);
@@ -239,26 +239,26 @@ Forked WithForm(const TextKernels& kernels, const kernels::NormForm& form, const
 
 }  // namespace
 
-at::ScalarType ProductType(const at::Tensor& x) {
+at::ScalarType GemmType(const at::Tensor& x) {
   const c10::DeviceType device = x.device().type();
   return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
 }
 
 bool HasTextKernels(const at::Tensor& x_SH, int64_t columns) {
   if (x_SH.is_meta()) return false;
-  const at::ScalarType type = ProductType(x_SH);
+  const at::ScalarType type = GemmType(x_SH);
   const bool known = type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
   return known && x_SH.dim() == 2 && x_SH.numel() > 0 && x_SH.size(1) % kernels::kWidth == 0 &&
          x_SH.size(1) <= kernels::kMostColumnsOfRow && columns % kernels::kWidth == 0;
 }
 
-Forked AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
-                     const ResidualNorm& norm) {
+ResidualPair AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
+                           const ResidualNorm& norm) {
   return WithForm(kernels, {}, x_SH, residual_SH, norm, x_SH.scalar_type());
 }
 
-Forked NormalisedFirst(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
-                       const ResidualNorm& norm, at::ScalarType type) {
+ResidualPair NormalisedFirst(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
+                             const ResidualNorm& norm, at::ScalarType type) {
   const bool adds_floats = x_SH.scalar_type() != type;
   return WithForm(kernels, {.normalises_first = true, .adds_floats = adds_floats},
                   adds_floats ? x_SH.to(at::kFloat) : x_SH, residual_SH, norm, type);
@@ -268,8 +268,8 @@ at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::T
   return Gelu::apply(Ready(x), ReadyVector(bias), c10::make_intrusive<KernelsHolder>(kernels));
 }
 
-std::array<at::Tensor, 3> ThreeProducts(const TextKernels& kernels, const at::Tensor& x_SH,
-                                        const at::Tensor& weights_3HH, const std::array<at::Tensor, 3>& biases_H) {
+std::array<at::Tensor, 3> FusedQkv(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& weights_3HH,
+                                   const std::array<at::Tensor, 3>& biases_H) {
   const auto y = Products::apply(Ready(x_SH), weights_3HH.to(x_SH.scalar_type()), at::TensorList(biases_H),
                                  c10::make_intrusive<KernelsHolder>(kernels));
   return {y[0], y[1], y[2]};

@@ -37,7 +37,7 @@ struct TextKernels {
 bool HasTextKernels(const at::Tensor& x_SH, int64_t columns);
 
 // Returns the type of products of x under the current autocast.
-at::ScalarType ProductType(const at::Tensor& x);
+at::ScalarType GemmType(const at::Tensor& x);
 
 // The parameters of y = LayerNorm(residual + dropout(x + x_bias)) and y = dropout(LayerNorm(residual + x + x_bias)),
 // each (H).
@@ -47,20 +47,20 @@ struct ResidualNorm {
 };
 
 // Returns y for a product x_SH without its bias. y has the type of x.
-Forked AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
-                     const ResidualNorm& norm);
+ResidualPair AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
+                           const ResidualNorm& norm);
 
 // Returns y = dropout(LayerNorm(residual + x + x_bias)) in `type`, a type of the kernels. Residual and x_bias may be
 // undefined: then they are not added.
-Forked NormalisedFirst(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
-                       const ResidualNorm& norm, at::ScalarType type);
+ResidualPair NormalisedFirst(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
+                             const ResidualNorm& norm, at::ScalarType type);
 
 // Returns GELU(x + bias) for a product x without its bias.
 at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::Tensor& bias);
 
 // Returns x · weightᵀ + bias for three weights (H, H), which are one below the other, computed as one product. The
 // results are S×H views of one S×3H matrix. x has the type of products.
-std::array<at::Tensor, 3> ThreeProducts(const TextKernels& kernels, const at::Tensor& x_SH,
-                                        const at::Tensor& weights_3HH, const std::array<at::Tensor, 3>& biases_H);
+std::array<at::Tensor, 3> FusedQkv(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& weights_3HH,
+                                   const std::array<at::Tensor, 3>& biases_H);
 
 }  // namespace dtrain::models

@@ -35,7 +35,7 @@ TEST(TextKernels, EachRunHasTheSameBits) {
     const at::Tensor x = x_values.clone().requires_grad_(), b = vector.clone().requires_grad_();
     const at::Tensor weight = vector.clone().requires_grad_(), inner_bias = vector.clone().requires_grad_();
     const at::Tensor inner = models::BiasGelu(kernels, x, inner_bias);
-    const models::Forked y = models::AddNormalised(
+    const models::ResidualPair y = models::AddNormalised(
         kernels, inner, x, {.x_bias = b, .weight = weight, .bias = vector, .epsilon = 1e-5, .dropout = 0.1});
     torch::autograd::backward({y.main, y.shortcut}, {dy, dy});
     const std::vector<at::Tensor> results = {y.main.detach(), x.grad(), b.grad(), weight.grad(), inner_bias.grad()};

@@ -112,23 +112,23 @@ inline void Compare(const NormCase& c, at::ScalarType type, const NormKernels& k
   const at::Tensor x = random(2, 3), z = random(1, -1), x64 = Exactly(x), z64 = Exactly(z);
   const Norm norm(c.channels, kernels, device), z_norm(c.channels, kernels, device);
   const Normalisation of_x = norm.On(x);
-  Forked y;
+  ResidualPair y;
   at::Tensor u64 = norm.Exact(x64);
   if (c.adds == Adds::kNorm) {
     const Normalisation of_z = z_norm.On(z);
     y = Normalised(x, of_x, {.activation = c.activation, .z_NCHW = z, .z_norm = &of_z});
     u64 = u64 + z_norm.Exact(z64);
   } else {
-    Following following{.activation = c.activation};
+    NormEpilogue epilogue{.activation = c.activation};
     if (c.adds == Adds::kTensorToScaled) {
-      following.factors_NC = at::randn({c.images, c.channels}).to(type).to(device);
-      u64 = u64 * following.factors_NC.cpu().to(at::kDouble).view({c.images, c.channels, 1, 1});
+      epilogue.factors_NC = at::randn({c.images, c.channels}).to(type).to(device);
+      u64 = u64 * epilogue.factors_NC.cpu().to(at::kDouble).view({c.images, c.channels, 1, 1});
     }
     if (c.adds != Adds::kNothing) {
-      following.z_NCHW = z;
+      epilogue.z_NCHW = z;
       u64 = u64 + z64;
     }
-    y = Normalised(x, of_x, following);
+    y = Normalised(x, of_x, epilogue);
   }
   const at::Tensor y64 = ExactActivation(u64, c.activation, type);
   EXPECT_EQ(y.main.scalar_type(), type);
@@ -178,7 +178,7 @@ inline void CompareExcited(const NormCase& c, at::ScalarType type, const NormKer
   const Norm norm(c.channels, kernels, device);
   const auto excitation = [&](const at::Tensor& means, const at::Tensor& by) { return at::sigmoid(means * by - 1); };
   const at::Tensor by = (at::randn({c.channels}) * 3).to(type).to(device).requires_grad_(), by64 = Exactly(by);
-  const at::Tensor y = Excited(x, norm.On(x), [&](const at::Tensor& means) {
+  const at::Tensor y = SqueezeExcite(x, norm.On(x), [&](const at::Tensor& means) {
     EXPECT_EQ(means.sizes(), at::IntArrayRef({c.images, c.channels}));
     EXPECT_EQ(means.scalar_type(), type);
     return excitation(means, by);

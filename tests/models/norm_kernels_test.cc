@@ -55,7 +55,7 @@ TEST(NormKernels, ANaNPassesThroughTheExcitationOfItsImageAlone) {
   at::Tensor with_nan = x.detach().clone(kLast);
   with_nan[0][3][1][2] = std::numeric_limits<float>::quiet_NaN();
   const at::Tensor y =
-      Excited(with_nan.requires_grad_(), found, [](const at::Tensor& means) { return at::sigmoid(means); });
+      SqueezeExcite(with_nan.requires_grad_(), found, [](const at::Tensor& means) { return at::sigmoid(means); });
   EXPECT_TRUE(y[0][3].isnan().all().item<bool>());
   EXPECT_EQ(y.isnan().sum().item<int64_t>(), 16);
   at::Tensor dy = at::ones_like(y);

@@ -43,8 +43,9 @@ Gradients RunNorm(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   norm->bias.set_data(bias.clone());
   if (sum) norm->Synchronize(sum);
   if (with_kernels) norm->UseKernels(stand_in::kKernels);
-  const at::Tensor output =
-      excites ? norm->Excited(own_x, [](const at::Tensor& means) { return means.sigmoid(); }) : norm->forward(own_x);
+  const at::Tensor output = excites
+                                ? norm->SqueezeExcite(own_x, [](const at::Tensor& means) { return means.sigmoid(); })
+                                : norm->forward(own_x);
   (output.sigmoid() * slope).sum().backward();
   return {output.detach(), own_x.grad(), norm->weight.grad(), norm->bias.grad(), norm->running_var};
 }

@@ -63,8 +63,8 @@ inline void CompareAddNorm(const TextCase& c, at::ScalarType type, NormKind kind
   for (const at::Tensor& input : inputs) exact.push_back(Exactly(input));
   const ResidualNorm norm{
       .x_bias = adds ? b : at::Tensor(), .weight = weight, .bias = bias, .epsilon = kNormEpsilon, .dropout = dropout};
-  const Forked y = kind == NormKind::kLayer ? AddNormalised(kernels, x, z, norm)
-                                            : NormalisedFirst(kernels, x, adds ? z : at::Tensor(), norm, type);
+  const ResidualPair y = kind == NormKind::kLayer ? AddNormalised(kernels, x, z, norm)
+                                                  : NormalisedFirst(kernels, x, adds ? z : at::Tensor(), norm, type);
   const at::Tensor scales = dropout > 0 ? TestScales(c.rows, c.columns, dropout) : at::ones({}, at::kDouble);
   at::Tensor sum = adds ? exact[0] + exact[3] : exact[0];
   if (kind == NormKind::kLayer) sum = sum * scales;
@@ -129,7 +129,7 @@ inline void CompareProducts(const TextCase& c, at::ScalarType type, const TextKe
     if (i == 0) gradients[0] = gradients[0].contiguous();
     gradients64.push_back(gradients.back().cpu().to(at::kDouble));
   }
-  const auto results = ThreeProducts(kernels, x, weights, biases);
+  const auto results = FusedQkv(kernels, x, weights, biases);
   torch::autograd::backward({results[0], results[1], results[2]}, gradients);
   torch::autograd::backward(results64, gradients64);
   const double tolerance = ToleranceOf(type);

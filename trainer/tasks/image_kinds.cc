@@ -83,11 +83,11 @@ nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes,
       {"mean", image.mean},
       {"std", image.std},
   };
-  if (!classes.names.empty()) trained["label_names"] = classes.names;
-  return {{"architecture", model},
-          {"num_classes", num_classes},
-          {"problem_type", ProblemType(labels)},
-          {"pretrained_cfg", trained}};
+  nlohmann::ordered_json config = {
+      {"architecture", model}, {"num_classes", num_classes}, {"problem_type", ProblemType(labels)}};
+  if (!classes.names.empty()) config["label_names"] = trained["label_names"] = classes.names;
+  config["pretrained_cfg"] = trained;
+  return config;
 }
 
 // Returns the preprocessor_config.json of the images in evaluation: the short side resized, then the centre.
