@@ -149,8 +149,8 @@ int NumNormParts(int64_t rows, int64_t columns) { return static_cast<int>(RowBlo
 
 int NumColumnParts(int64_t rows, int64_t columns) {
   const int64_t at_once = std::max<int64_t>(1, NumProcessors() * kColumnBlocks / NumTiles(columns));
-  constexpr int64_t kRowsOfBlock = kWarpsOfColumns * kRowsAtOnce;
-  return static_cast<int>(std::min((rows + kRowsOfBlock - 1) / kRowsOfBlock, at_once));
+  constexpr int64_t kRowsOfColumnBlock = kWarpsOfColumns * kRowsAtOnce;
+  return static_cast<int>(std::min((rows + kRowsOfColumnBlock - 1) / kRowsOfColumnBlock, at_once));
 }
 
 int LaunchAddNorm(const AddNormArguments& arguments, Element element, void* stream) {

@@ -77,7 +77,9 @@ TEST(Attend, BothKernelsForPackedSequencesAgree) {
 TEST(SampleResults, TakeWhatTheGpuHasFound) {
   const at::Device gpu = device::DeviceOf(launch::Launch{}, "nccl");
   for (const int64_t classes : {int64_t{0}, int64_t{2}, int64_t{20}}) {
-    SampleResults results(/*rows=*/3, {.classes = classes}, gpu);
+    const Outcome outcome{.labels = classes > 0 ? data::LabelKind::kClass : data::LabelKind::kNumbers,
+                          .outputs = std::max<int64_t>(1, classes)};
+    SampleResults results(/*rows=*/3, outcome, gpu);
     const at::Tensor outputs = at::rand({2, std::max<int64_t>(1, classes)}, at::TensorOptions(gpu));
     const at::Tensor targets = at::ones({2}, at::TensorOptions(gpu).dtype(classes > 0 ? at::kLong : at::kFloat));
     EXPECT_NO_THROW(results.Add({at::tensor({2, 0}, at::kLong), outputs, targets})) << classes;

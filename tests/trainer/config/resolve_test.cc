@@ -67,7 +67,9 @@ TEST(ResolveForDevice, AmpIsTheDevicesHalfPrecision) {
 
 // torchvision's own command: 8 x 128 images, 600 epochs (references/classification/train.py, `adjust`).
 TEST(EmaDecay, IsScaledAsByTorchvision) {
-  OptimizerConfig optimizer{.ema_decay = 0.99998, .ema_every = 32};
+  OptimizerConfig optimizer;
+  optimizer.ema_decay = 0.99998;
+  optimizer.ema_every = 32;
   EXPECT_EQ(EmaDecay(optimizer, 600, 1024), 0.99998);
   optimizer.ema_scaling = "torchvision";
   EXPECT_NEAR(EmaDecay(optimizer, 600, 1024), 1 - 2e-5 * 1024 * 32 / 600, 1e-12);

@@ -38,7 +38,7 @@ TEST(SplitByRate, OfEveryOptimizerIsASmallerRate) {
       if (which == 1) return std::make_unique<Adam>(std::move(groups), AdamOptions{});
       if (which == 2) return std::make_unique<Lars>(std::move(groups), config::OptimizerConfig{});
       if (which == 3) return std::make_unique<Lamb>(std::move(groups), config::OptimizerConfig{});
-      return std::make_unique<RmspropTf>(std::move(groups), config::OptimizerConfig{});
+      return std::make_unique<Rmsprop>(std::move(groups), config::OptimizerConfig{});
     };
     const auto ours = make(SplitByRate(GroupByDecay(slow, 0.1, true), [](const auto&) { return 0.25; }));
     const auto theirs = make(GroupByDecay(plain, 0.1, true));
@@ -88,7 +88,7 @@ std::vector<std::unique_ptr<Optimizer>> OneOfEach(const std::vector<NamedTensor>
                              AdamOptions{.decoupled_weight_decay = true, .epsilon_before_correction = true}));
   optimizers.push_back(std::make_unique<Lars>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
   optimizers.push_back(std::make_unique<Lamb>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
-  optimizers.push_back(std::make_unique<RmspropTf>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
+  optimizers.push_back(std::make_unique<Rmsprop>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
   optimizers.push_back(std::make_unique<StableAdamW>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
   return optimizers;
 }
