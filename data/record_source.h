@@ -82,6 +82,8 @@ class RecordSource {
   virtual int64_t num_targets() const { return 0; }
   // Writes them, all finite, into `targets`, which has num_targets() places.
   virtual void Targets(int64_t /*index*/, std::span<float> /*targets*/) const {}
+  // Whether they can be written: not of a record that is known to be damaged, of which Targets throws DataError.
+  virtual bool HasTargets(int64_t /*index*/) const { return true; }
 
   // Returns the bytes of a record. Throws DataError if they cannot be read.
   virtual std::vector<uint8_t> Read(int64_t index) const = 0;

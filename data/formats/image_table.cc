@@ -241,6 +241,10 @@ std::vector<std::string> NamesOf(const WrittenLabels& written, std::vector<std::
                       "name the same columns with --label_column");
     }
     names = known.names;
+  } else if (names != known.names && SortedClasses(names) == SortedClasses(known.names)) {
+    throw DataError(table.path + ": the numbers are " + NamesForPeople(names) + ", but in the training data " +
+                        NamesForPeople(known.names),
+                    "name the columns with --label_column in that order");
   }
   if (names.empty()) throw DataError(table.path + ": no image has a label", "check --label_column");
   const auto count = static_cast<int64_t>(names.size());
@@ -308,7 +312,10 @@ ImageTable::ImageTable(const LabelTable& table, const std::string& folder, const
 
   std::vector<std::string> column_names;
   if (kind == LabelKind::kNumbers || columns.label_each) {
-    for (const size_t column : columns.labels) column_names.push_back(reader.header()[column]);
+    for (const size_t column : columns.labels) column_names.emplace_back(Stripped(reader.header()[column]));
+    if (std::ranges::find(column_names, "") != column_names.end()) {
+      throw DataError(table.path + ": a column of labels has no name", "name each column in the first line");
+    }
   }
   names_ = NamesOf(written, std::move(column_names), kind, table, known);
   std::map<std::string_view, int32_t> class_of;

@@ -289,7 +289,7 @@ std::span<const float> PackedRecords::ValuesOf(size_t record) const {
 void PackedRecords::Targets(int64_t index, std::span<float> targets) const {
   if (targets.empty()) return;
   const std::span<const float> values = ValuesOf(static_cast<size_t>(index));
-  if (index_.records[static_cast<size_t>(index)].label < 0) throw DataError("the record is damaged");
+  if (!HasTargets(index)) throw DataError("the record is damaged");
   if (kind_ == LabelKind::kNumbers) {
     std::ranges::copy(values, targets.begin());
     return;

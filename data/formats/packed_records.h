@@ -87,6 +87,7 @@ class PackedRecords : public RecordSource {
   int64_t num_targets() const override { return kind_ == LabelKind::kClass ? 0 : classes_.count; }
   // Throws DataError for a damaged record.
   void Targets(int64_t index, std::span<float> targets) const override;
+  bool HasTargets(int64_t index) const override { return index_.records[static_cast<size_t>(index)].label >= 0; }
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return classes_.names; }

@@ -94,7 +94,7 @@ int64_t ParseClass(const Sample& sample, const std::string& text) {
 std::optional<std::vector<double>> ParseJson(const std::string& text) {
   auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   for (const char* key : {"label", "cls", "labels", "target"}) {
-    if (!json.is_object() || !json.contains(key)) continue;
+    if (!json.is_object() || !json.contains(key) || !(json[key].is_number() || json[key].is_array())) continue;
     json = nlohmann::json(std::move(json[key]));
     break;
   }

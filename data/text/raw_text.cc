@@ -62,7 +62,8 @@ RawText::RawText(const std::string& path, const Tokenizer& tokenizer, const RawT
   Sha256 hash;
   hash.UpdateText(std::filesystem::path(path).filename().string());
   hash.UpdateInteger(static_cast<int64_t>(file.size()));
-  hash.UpdateInteger(tokens());
+  hash.Update(tokens_.data(), tokens_.size() * sizeof(tokens_[0]));
+  hash.Update(sizes_.data(), sizes_.size() * sizeof(sizes_[0]));
   fingerprint_ = hash.Hex();
 }
 

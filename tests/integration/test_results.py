@@ -181,4 +181,4 @@ def test_weights_by_name(photos, run_dir, tmp_path, name):
 
 def test_hints_stay_with_images():
     said = run("--task=image_regression", "--data_dir=none", check=2).stderr
-    assert "--task" in said and "mean text_" not in said
+    assert "--labels=FILE.csv" in said and "mean text_" not in said

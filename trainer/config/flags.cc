@@ -215,7 +215,7 @@ DTRAIN_FLAG(string, split_column, data.split_column, Anything(), "",
             "else all images are of the training split.", .used_by = kImages, .kept_with_weights = true)
 DTRAIN_FLAG(string, label_separator, data.label_separator, Anything(), "",
             "What is between several labels in the column of labels; empty: --label_column names a column for each label, "
-            "with commas between them, which is 1 where the label holds, else 0; or JSON lines have lists of labels of texts.",
+            "with commas between them, which is 1 where the label holds, else 0; or JSON lines have lists of labels.",
             .used_by = kSeveralLabels, .kept_with_weights = true)
 DTRAIN_FLAG(double, label_threshold, data.label_threshold, Between(0.001, 0.999), "",
             "Probability from which a label is predicted, for metrics and predictions.", .used_by = kSeveralLabels,

@@ -96,6 +96,7 @@ std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_
   std::vector<int64_t> counts(static_cast<size_t>(std::max<int64_t>(num_classes, 0)));
   std::vector<float> targets(static_cast<size_t>(source.num_targets()));
   for (int64_t i = 0; i < source.size(); ++i) {
+    if (!source.HasTargets(i)) continue;
     source.Targets(i, targets);
     for (size_t label = 0; label < std::min(targets.size(), counts.size()); ++label)
       counts[label] += targets[label] > 0;

@@ -151,7 +151,7 @@ class Opener {
     if (known.count == 0 || known.count == classes.count) return classes;
     const bool insists = config_.model.num_classes > 0;
     const std::string what = "the weights know " + std::to_string(known.count) + " classes, but split " +
-                             config_.data.train_split + " of " + config_.data.dir + " has " +
+                             config_.data.train_split + " of " + DataName(config_.data) + " has " +
                              std::to_string(classes.count);
     if (known.count < classes.count || !(insists || classes.names.empty())) {
       throw DataError(what + ": the same label would mean different classes",

@@ -207,15 +207,18 @@ void RequireClassesToMix(const config::ImageConfig& image, int64_t num_classes) 
 weights::NumberScale ScaleOf(const data::RecordSource& source) {
   std::vector<float> numbers(static_cast<size_t>(source.num_targets()));
   std::vector<double> means(numbers.size()), deviations(numbers.size());
+  double seen = 0;
   for (int64_t image = 0; image < source.size(); ++image) {  // B. P. Welford (1962)
+    if (!source.HasTargets(image)) continue;
     source.Targets(image, numbers);
+    ++seen;
     for (size_t i = 0; i < numbers.size(); ++i) {
       const double difference = numbers[i] - means[i];
-      means[i] += difference / static_cast<double>(image + 1);
+      means[i] += difference / seen;
       deviations[i] += difference * (numbers[i] - means[i]);
     }
   }
-  for (double& one : deviations) one = std::sqrt(one / static_cast<double>(source.size()));
+  for (double& one : deviations) one = std::sqrt(one / seen);
   return {means, deviations};
 }
 
@@ -225,8 +228,9 @@ void RequireDifferentNumbers(const DataSets& data) {
   const auto constant = std::ranges::find(deviations, 0.0);
   if (constant == deviations.end()) return;
   const auto column = static_cast<size_t>(constant - deviations.begin());
-  throw DataError("all images of split " + data.train->name + " have the same " + Shown(data.classes.names[column]) +
-                      ": " + config::ToText(data.scale.means[column]) + ", so that nothing is learned",
+  const std::vector<std::string>& names = data.classes.names;
+  const std::string name = column < names.size() ? Shown(names[column]) : "number " + std::to_string(column);
+  throw DataError("all images of split " + data.train->name + " have the same " + name + ": " + config::ToText(data.scale.means[column]) + ", so that nothing is learned",
                   "check the column of the labels (--label_column)");
 }
 
@@ -268,6 +272,7 @@ std::unique_ptr<Task> ImageKind::MakeInferenceTask(const config::Config& config,
                                                    const DataSizes& /*sizes*/, at::Device device) const {
   const DataSizes known = {
       .num_classes = weights::NumClassesFor(config, weights), .scale = weights.scale, .classes = weights.classes};
+  weights::RequireScaleOf(known.num_classes, weights.scale);
   return TaskWith(MakeTrainedModel(config, weights, device), known, config, device);
 }
 

@@ -19,9 +19,13 @@ class ImageMultilabelTask : public ImageTargetTask {
         criterion_options_(config.optimizer),
         labels_(labels, config.data.label_threshold) {}
 
-  std::string best_metric() const override { return "map"; }
+  std::string best_metric() const override { return labels_.lacks_map() ? "micro_f1" : "map"; }
   void UseClassWeights(const std::vector<double>& weights) override {
     if (!weights.empty()) criterion_options_.class_weights = at::tensor(weights, at::kFloat).to(device());
+  }
+  data::Batch Prepared(data::Batch batch) const override {
+    batch.tensors[kPlaces] = batch["index"];
+    return batch;
   }
   void BeginEvaluation(const DataSplit& split) override { labels_.Begin(split); }
   std::vector<report::ClassScores> ScoresOf(const at::Tensor& sums) const override {
@@ -31,6 +35,7 @@ class ImageMultilabelTask : public ImageTargetTask {
  protected:
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override {
     batch.tensors[kTargets] = at::randint(2, {samples, outputs()}, at::kFloat);
+    batch.tensors[kPlaces] = at::arange(samples);
   }
   // The validation loss has no weights: it describes the model, not the way it was trained.
   at::Tensor LossSum(const at::Tensor& logits_NC, const at::Tensor& wanted_NC, bool training) const override {
@@ -40,7 +45,7 @@ class ImageMultilabelTask : public ImageTargetTask {
   int64_t num_own_sums() const override { return labels_.num_sums(); }
   void AddTo(at::Tensor own, const at::Tensor& logits_NC, const at::Tensor& wanted_NC,
              const data::Batch& batch) const override {
-    labels_.AddTo(std::move(own), logits_NC, wanted_NC, batch["index"].to(device(), /*non_blocking=*/true));
+    labels_.AddTo(std::move(own), logits_NC, wanted_NC, batch[kPlaces]);
   }
   report::Metrics OwnMetrics(const double* own, double /*images*/) const override { return labels_.Metrics(own); }
 

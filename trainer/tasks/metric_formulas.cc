@@ -95,6 +95,7 @@ ClassCounts CountsFrom(const double* sums, int64_t classes) {
 }
 
 double AveragePrecision(std::span<const double> scores, const std::vector<bool>& holds) {
+  if (HasNaN(scores)) return std::numeric_limits<double>::quiet_NaN();
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [scores](size_t a, size_t b) { return scores[a] > scores[b]; });

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "data/record_source.h"
 #include "trainer/config/config.h"
@@ -30,6 +32,13 @@ inline Outcome OutcomeOf(const config::Config& config, int64_t outputs) {
   if (kind.predicts_number()) outcome.labels = data::LabelKind::kNumbers;
   if (!config.data.label_separator.empty()) outcome.separator = config.data.label_separator;
   return outcome;
+}
+
+// Returns the names of the outputs. Classes may have none, but several labels and numbers are counted then.
+inline std::vector<std::string> OutputNames(const Outcome& outcome, std::vector<std::string> names) {
+  if (!names.empty() || outcome.labels == data::LabelKind::kClass) return names;
+  for (int64_t output = 0; output < outcome.outputs; ++output) names.push_back(std::to_string(output));
+  return names;
 }
 
 }  // namespace dtrain::tasks

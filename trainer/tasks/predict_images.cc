@@ -110,15 +110,6 @@ std::unique_ptr<ImageTask> TrainedTask(const config::Config& config, const weigh
   return std::unique_ptr<ImageTask>(&dynamic_cast<ImageTask&>(*task.release()));
 }
 
-// Returns the names of the outputs; classes may have none, but labels of which an image may have several are numbered.
-std::vector<std::string> NamesOf(const config::Config& config, const weights::TrainedWeights& weights) {
-  const data::Classes classes = KindOf(config).ClassesOf(config, weights);
-  std::vector<std::string> names = classes.names;
-  if (!names.empty() || !(KindOf(config).predicts_several() || KindOf(config).predicts_number())) return names;
-  for (int64_t label = 0; label < classes.count; ++label) names.push_back(std::to_string(label));
-  return names;
-}
-
 class Predictor {
  public:
   Predictor(const config::Config& config, at::Device device, const weights::TrainedWeights& weights)
@@ -126,7 +117,7 @@ class Predictor {
         files_(InputPaths(config.run.input)),
         task_(TrainedTask(config, weights, device)),
         outcome_(OutcomeOf(config, weights::NumClassesFor(config, weights))),
-        names_(NamesOf(config, weights)),
+        names_(OutputNames(outcome_, KindOf(config).ClassesOf(config, weights).names)),
         table_(config.run.output.ends_with(".csv"), {"file"}, outcome_, names_) {
     if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty()) report::LogInfo(ignored);
     if (config.image.exif_orientation) return;

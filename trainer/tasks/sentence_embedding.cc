@@ -134,9 +134,12 @@ report::Metrics SentenceEmbeddingTask::OwnMetrics(const double* own) const {
     for (int64_t first = 0; first < all_NKH.size(0); first += kAtOnce) {
       const at::Tensor some_BH = all_NKH.slice(0, first, first + kAtOnce).select(1, 0);
       const at::Tensor cosines_BC = Cosines(some_BH, all_NKH), own_B = cosines_BC.diagonal(first);
-      const at::Tensor ranks_B = cosines_BC.gt(own_B.unsqueeze(1)).sum(1) + 1;
+      // Equal cosines share their ranks, and NaN is in the middle, so that vectors that are all the same find nothing.
+      const at::Tensor best_B = cosines_BC.gt(own_B.unsqueeze(1)).sum(1) + 1;
+      const at::Tensor worst_B = cosines_BC.size(1) - cosines_BC.lt(own_B.unsqueeze(1)).sum(1);
+      const at::Tensor ranks_B = (best_B + worst_B).to(at::kDouble) / 2;
       found += ranks_B.eq(1).sum().item<double>();
-      reciprocal_ranks += ranks_B.to(at::kDouble).reciprocal().sum().item<double>();
+      reciprocal_ranks += ranks_B.reciprocal().sum().item<double>();
       loss += ((cosines_BC / config_.temperature).logsumexp(1) - own_B / config_.temperature).sum().item<double>();
     }
   }

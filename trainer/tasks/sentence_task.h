@@ -18,9 +18,6 @@
 
 namespace dtrain::tasks {
 
-// In prepared batches of tasks that gather what they predict: the numbers of the samples, which are copied to the
-// device.
-inline constexpr char kPlaces[] = "places";
 // In prepared batches of words with labels: the number of the word of each place in the list of tokens that has a label
 // (data::SplitWords).
 inline constexpr char kWordPlaces[] = "word_places";

@@ -15,7 +15,8 @@ SeveralLabels::SeveralLabels(int64_t labels, double threshold)
 void SeveralLabels::Begin(const DataSplit& split) {
   constexpr int64_t kMostPlaces = 1 << 24;
   names_ = split.source->class_names();
-  samples_ = split.source->size() * labels_ <= kMostPlaces ? split.source->size() : 0;
+  lacks_map_ = split.source->size() * labels_ > kMostPlaces;
+  samples_ = lacks_map_ ? 0 : split.source->size();
 }
 
 void SeveralLabels::AddTo(at::Tensor sums, const at::Tensor& logits_NC, const at::Tensor& targets_NC,

@@ -24,6 +24,8 @@ class SeveralLabels {
 
   // Task::BeginEvaluation.
   void Begin(const DataSplit& split);
+  // Whether Metrics has no map: there are too many samples.
+  bool lacks_map() const { return lacks_map_; }
   int64_t num_sums() const { return (3 + 2 * samples_) * labels_; }
   // Adds a batch. `sums` are float64, `logits_NC` and `targets_NC` (0 or 1) float32 on the same device; `places`, int64
   // N, are the numbers of the samples.
@@ -40,6 +42,7 @@ class SeveralLabels {
   const int64_t labels_;
   const double least_logit_;  // that a label is decided for
   std::vector<std::string> names_;
+  bool lacks_map_ = false;
   int64_t samples_ = 0;  // of the split that is evaluated; 0: places would take too much memory
 };
 

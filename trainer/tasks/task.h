@@ -43,6 +43,10 @@ using OutputsObserver = std::function<void(const SampleOutputs&)>;
 // it, so that micro-steps and ranks of unequal weight contribute in proportion. The sum of weights is known only after
 // the ranks have exchanged it. So backward divides by a nominal weight, and the update multiplies the gradients by
 // nominal weight ÷ sum of weights.
+// In prepared batches of tasks that gather what they predict: the numbers of the samples, which are copied to the
+// device.
+inline constexpr char kPlaces[] = "places";
+
 class Task {
  public:
   virtual ~Task() = default;

@@ -43,7 +43,7 @@ struct KnownHeads {
 // older files lack it.
 //
 // With `classes`, for training: if weights and data name the same classes, the classifier's rows follow the names, and
-// numbers that it predicts are put on the data's scale. It
+// numbers that it predicts are put on the data's scale. The classifier
 // keeps its random weights if it is missing, as in weights of another task or a backbone's, if it is for another number
 // of classes, or if these have other names. All of this is logged.
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,

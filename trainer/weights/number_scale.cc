@@ -36,6 +36,14 @@ NumberScale ScaleFrom(const checkpoint::Metadata& metadata, const std::string& w
                      "take another checkpoint or file of weights");
 }
 
+void RequireScaleOf(int64_t outputs, const NumberScale& scale) {
+  const auto means = static_cast<int64_t>(scale.means.size());
+  if (means == 0 || means == outputs) return;
+  throw StorageError("the weights predict " + std::to_string(outputs) + " numbers, but have the scale of " +
+                         std::to_string(means),
+                     "take another checkpoint or file of weights");
+}
+
 void ChangeScale(const NumberScale& from, const NumberScale& to, const std::string& head,
                  checkpoint::NamedTensors& weights) {
   if (from == to) return;
@@ -43,6 +51,7 @@ void ChangeScale(const NumberScale& from, const NumberScale& to, const std::stri
   const at::Tensor shift = (NumbersOr(from.means, 0) - NumbersOr(to.means, 0)) / unit;
   for (auto& [name, weight] : weights) {
     if (!name.starts_with(head + ".") || !name.ends_with(".weight") || weight.dim() != 2) continue;  // a norm has one
+    for (const NumberScale* scale : {&from, &to}) RequireScaleOf(weight.size(0), *scale);
     weight = (weight.to(at::kDouble) * factor.unsqueeze(1)).to(weight.scalar_type());
     const std::string of_bias = name.substr(0, name.rfind('.')) + ".bias";
     for (auto& [other, bias] : weights) {

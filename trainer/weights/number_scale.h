@@ -23,6 +23,9 @@ std::string ToText(const NumberScale& scale);
 // Returns the scale that is stored with weights, or an empty one. Throws StorageError naming `where` if it is damaged.
 NumberScale ScaleFrom(const checkpoint::Metadata& metadata, const std::string& where);
 
+// Throws StorageError unless the scale is of so many numbers, or empty.
+void RequireScaleOf(int64_t outputs, const NumberScale& scale);
+
 // Lets weights that predict numbers on the scale `from` predict them on the scale `to`: changes the layers of the
 // module `head`.
 void ChangeScale(const NumberScale& from, const NumberScale& to, const std::string& head,

@@ -20,8 +20,8 @@ TEST(Flags, NamesAreUniqueAndSectionsStayTogether) {
     EXPECT_FALSE(flag.help.empty()) << flag.name;
     if (sections.empty() || sections.back() != flag.section) sections.push_back(flag.section);
   }
-  EXPECT_THAT(sections, testing::ElementsAre("run", "data", "image", "text", "model", "batch", "optimizer", "schedule",
-                                             "precision", "ranks", "report"));
+  EXPECT_THAT(sections, testing::ElementsAre("run", "data", "image", "text", "model", "teacher", "batch", "optimizer",
+                                             "schedule", "precision", "ranks", "report"));
 }
 
 TEST(Flags, GflagsHasTheDefaultsOfConfig) {
