@@ -46,8 +46,9 @@ bool HasDictionary(const std::string& data_dir);
 
 // Opens a split. Token files need dict.txt beside them, and for whole-word masking the tokenizer's files; or the files
 // of a tokenizer that does without (Tokenizer::has_dictionary). A safetensors file needs one of these in its folder or
-// --vocab_size, with which the last token is <mask>. Raw text needs a tokenizer in dictionary_dir. Tokens must be in the dictionary, even if --vocab_size is larger.
-// Throws DataError, which says what is missing, and Error (exit code 2) if options contradict the data.
+// --vocab_size, with which the last token is <mask>. Raw text needs a tokenizer in dictionary_dir. Tokens must be in
+// the dictionary, even if --vocab_size is larger. Throws DataError, which says what is missing, and Error (exit code 2)
+// if options contradict the data.
 TextSplit OpenText(const TextOptions& options, const std::string& split);
 
 // Opens the split of several folders with token files as one. The dictionary is that of the first folder. Throws as

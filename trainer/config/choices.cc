@@ -74,7 +74,8 @@ std::vector<Choice> Erasings() {
 
 const std::vector<TaskFacts>& Tasks() {
   static const std::vector<TaskFacts> tasks = {
-      {"image_classification", "one of several classes for each image", kImages | kLabels | kClasses | kClassWeights | kTaught},
+      {"image_classification", "one of several classes for each image",
+       kImages | kLabels | kClasses | kClassWeights | kTaught},
       {"image_multilabel", "any number of several labels for each image",
        kImages | kLabels | kSeveralLabels | kClassWeights},
       {"image_regression", "a number or several for each image", kImages | kLabels | kNumbers},

@@ -216,7 +216,8 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
   tasks::KindOf(config).KeepFiles(config, files.root);
   session.control->Enter(control::Phase::kStarting);
   const bool takes_weights = !config.model.init_weights.empty();
-  if (step == 0 && takes_weights) weights::BeginWithInitialWeights(config, run.data.classes, run.data.scale, run.task->module());
+  if (step == 0 && takes_weights)
+    weights::BeginWithInitialWeights(config, run.data.classes, run.data.scale, run.task->module());
   if (!start.finished && !run.plan.WarningOfWarmup().empty()) report::LogWarning(run.plan.WarningOfWarmup());
   if (step == 0 && !config.model.freeze.empty() && !takes_weights) {
     report::LogWarning(

@@ -230,7 +230,8 @@ void RequireDifferentNumbers(const DataSets& data) {
   const auto column = static_cast<size_t>(constant - deviations.begin());
   const std::vector<std::string>& names = data.classes.names;
   const std::string name = column < names.size() ? Shown(names[column]) : "number " + std::to_string(column);
-  throw DataError("all images of split " + data.train->name + " have the same " + name + ": " + config::ToText(data.scale.means[column]) + ", so that nothing is learned",
+  throw DataError("all images of split " + data.train->name + " have the same " + name + ": " +
+                      config::ToText(data.scale.means[column]) + ", so that nothing is learned",
                   "check the column of the labels (--label_column)");
 }
 

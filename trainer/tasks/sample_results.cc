@@ -57,8 +57,8 @@ void SampleResults::Gather(distributed::Communicator& communicator) {
   table_ = table_.cpu();
 }
 
-void SampleResults::Write(const std::string& path, const DataSplit& split,
-                          const std::vector<std::string>& known_names, bool byte_order_mark) const {
+void SampleResults::Write(const std::string& path, const DataSplit& split, const std::vector<std::string>& known_names,
+                          bool byte_order_mark) const {
   const std::vector<std::string> names = OutputNames(outcome_, known_names);
   const bool has_pairs =
       std::ranges::any_of(split.texts, [](const data::SentenceText& text) { return !text.pair.empty(); });

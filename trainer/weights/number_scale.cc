@@ -39,9 +39,9 @@ NumberScale ScaleFrom(const checkpoint::Metadata& metadata, const std::string& w
 void RequireScaleOf(int64_t outputs, const NumberScale& scale) {
   const auto means = static_cast<int64_t>(scale.means.size());
   if (means == 0 || means == outputs) return;
-  throw StorageError("the weights predict " + std::to_string(outputs) + " numbers, but have the scale of " +
-                         std::to_string(means),
-                     "take another checkpoint or file of weights");
+  throw StorageError(
+      "the weights predict " + std::to_string(outputs) + " numbers, but have the scale of " + std::to_string(means),
+      "take another checkpoint or file of weights");
 }
 
 void ChangeScale(const NumberScale& from, const NumberScale& to, const std::string& head,

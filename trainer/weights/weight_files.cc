@@ -130,7 +130,8 @@ checkpoint::Metadata FactsOf(const nlohmann::json& state, const std::string& whe
   if (const nlohmann::json config = part("config"); config.is_object()) facts[kSettings] = config.dump();
   const nlohmann::json run = part("run");
   if (run.is_object() && run.contains(kModelShapeKey)) facts[kModelConfigKey] = run[kModelShapeKey].dump();
-  for (const char* key : {kModelConfigKey, kHeldOutKey, kTrainedOnKey, kNumberScaleKey}) {  // versions before have no model_config
+  for (const char* key :
+       {kModelConfigKey, kHeldOutKey, kTrainedOnKey, kNumberScaleKey}) {  // versions before have no model_config
     if (const nlohmann::json value = part(key); value.is_string()) facts[key] = value.get<std::string>();
   }
   return facts;

@@ -72,7 +72,8 @@ TEST(Problems, EveryChoice) {
   for (const Flag& flag : Flags()) {
     for (const std::string& choice : flag.limits.choices) {
       const std::string mode = flag.name == "weights" ? "eval" : "train";
-      const std::string needed = " --spike_factor=6 --ema_decay=0.9 --teacher=a ";  // by --on_spike, --ema_start, --distill
+      const std::string needed =
+          " --spike_factor=6 --ema_decay=0.9 --teacher=a ";  // by --on_spike, --ema_start, --distill
       EXPECT_FALSE(Blames(ProblemsOf("--mode=" + mode + needed + "--" + flag.name + "=" + choice), flag.name))
           << flag.name << "=" << choice;
     }
