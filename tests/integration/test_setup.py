@@ -4,13 +4,22 @@ driver is a stand-in, and so is the pip that would download."""
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from command import ROOT
+from command import BUILD, ROOT
 
 PINNED = ["nvidia-cuda-nvcc==13.0.88", "nvidia-cuda-crt==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-cccl==13.0.85",
           "nvidia-cuda-runtime==13.0.96"]
+
+
+@pytest.fixture
+def tmp_path():
+    """On the disk of the build: setup.sh asks for room for what it would download, which memory may not have."""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -272,8 +272,7 @@ TEST_F(Sentences, AFileWithoutLabelsIsRead) {
   const auto has_error = [](const SentenceText& text) { return text.error.ends_with("the text is empty"); };
   EXPECT_THAT(gaps.texts,
               ElementsAre(Truly(has_error), Not(Truly(has_error)), Truly(has_error), Not(Truly(has_error))));
-  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, folder_.Write("in.doc", "")); }),
-              HasSubstr("is not a table"));
+  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, folder_.Write("in.doc", "")); }), HasSubstr("is not a table"));
 }
 
 // The fingerprint follows the files and the tokenizer, but not the folder.
