@@ -48,7 +48,8 @@ int main(int argc, char** argv) {
     } else {
       std::puts(line.answer.c_str());
     }
-    if (std::fflush(stdout) != 0) return Fail(ExitCode::kStorage, "cannot write to stdout", "");
+    const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;  // a full buffer was written before
+    if (!is_written) return Fail(ExitCode::kStorage, "cannot write to stdout", "");
     return 0;
   } catch (const Error& error) {
     return Fail(error.code(), error.what(), error.hint());
