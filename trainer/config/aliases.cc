@@ -1,5 +1,4 @@
-// Applies the rows of the tables. The code handles the few cases that a row cannot express: an address
-// inside a URL, brackets around numbers, a folder without a flag.
+// Applies the rows of the tables, and what no row can express: a folder without a flag.
 #include "trainer/config/aliases.h"
 
 #include <algorithm>
@@ -92,23 +91,15 @@ class Rewriter {
     }
     // In flag files, our own flags have their own meaning.
     const Alias* alias = FindAlias(name, argument.place.empty() ? program_ : nullptr);
-    const bool by_name = name == "adam_betas" || name == "distributed_init_method";
-    if (alias == nullptr && !by_name) return TakeOwn(argument, name, value.has_value());
+    if (alias == nullptr) return TakeOwn(argument, name, value.has_value());
 
-    const bool wants_value = by_name || alias->takes_value;
     const bool next_is_flag = next_ + 1 < arguments_.size() && arguments_[next_ + 1].text.starts_with("-");
-    if (!value && (wants_value || (alias->value_is_optional && !next_is_flag))) value = NextValue();
-    if (wants_value && !value) {
-      mistakes_.push_back(argument.place + "--" + name + ": a value is missing");
-    } else if (name == "adam_betas") {
-      Add(argument, "adam_betas", WithoutBrackets(*value));
-    } else if (name == "distributed_init_method") {
-      TakeAddress(argument, *value);
-    } else {
-      if (alias->takes_numbers) value = NumbersFrom(arguments_, next_, *value);
-      if (alias->counts != nullptr && !alias->counts(command_)) return;
-      TakeAlias(argument, *alias, value.value_or(""));
+    if (!value && (alias->takes_value || (alias->value_is_optional && !next_is_flag))) value = NextValue();
+    if (alias->takes_value && !value) {
+      return mistakes_.push_back(argument.place + "--" + name + ": a value is missing");
     }
+    if (alias->takes_numbers) value = NumbersFrom(arguments_, next_, *value);
+    if (alias->counts == nullptr || alias->counts(command_)) TakeAlias(argument, *alias, value.value_or(""));
   }
 
   // Passes on, unchanged, a flag of ours with the argument that is its value, or an unknown flag.
@@ -160,19 +151,6 @@ class Rewriter {
       Add(argument, flag.substr(2, equals - 2), flag.substr(equals + 1));
     }
     if (!translation.note.empty()) result_.notes.push_back(theirs + ": " + translation.note);
-  }
-
-  // tcp://HOST:PORT, or env://: the launcher's variables are looked at anyway.
-  void TakeAddress(const Argument& argument, const std::string& value) {
-    if (value == "env://") return;
-    constexpr std::string_view kScheme = "tcp://";
-    const size_t colon = value.rfind(':');
-    if (!value.starts_with(kScheme) || colon <= kScheme.size()) {
-      return mistakes_.push_back(argument.place + "--distributed_init_method=" + value +
-                                 ": expected tcp://HOST:PORT or env://");
-    }
-    Add(argument, "master_addr", value.substr(kScheme.size(), colon - kScheme.size()));
-    Add(argument, "master_port", value.substr(colon + 1));
   }
 
   // timm, fairseq, torchelastic's example and NVIDIA's scripts take the folder of their data without a flag.
@@ -302,6 +280,12 @@ void AddWithoutEffect(std::string_view reason, std::string_view with_value, std:
       begin = end + 1;
     }
   }
+}
+
+std::vector<Alias> Together(const std::vector<std::vector<Alias>>& parts) {
+  std::vector<Alias> all;
+  for (const auto& rows : parts) all.insert(all.end(), rows.begin(), rows.end());
+  return all;
 }
 
 Translation TrainSplit(const std::string& path, const ForeignCommand& command) {

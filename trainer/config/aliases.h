@@ -88,6 +88,9 @@ inline Translation OfAnother(const std::string&, const ForeignCommand&) { return
 void AddWithoutEffect(std::string_view reason, std::string_view with_value, std::string_view switches,
                       std::vector<Alias>& rows);
 
+// Returns the rows of all parts.
+std::vector<Alias> Together(const std::vector<std::vector<Alias>>& parts);
+
 // The flags for a split in a file or a folder of its own, which --train_file, --train_dir and so on name. All splits
 // lie in one folder here, so the other split, if the command has it, must lie beside it.
 Translation TrainSplit(const std::string& path, const ForeignCommand& command);

@@ -27,6 +27,14 @@ class Sentence {
   std::string text_;
 };
 
+// Returns the names and descriptions of a table of facts.
+template <typename Facts>
+std::vector<Choice> ChoicesOf(const std::vector<Facts>& all) {
+  std::vector<Choice> list;
+  for (const Facts& one : all) list.push_back({one.name, one.description});
+  return list;
+}
+
 std::string DescribeCrop(const ImageConfig& image) {
   const ImageConfig defaults;
   std::string text = "crop";
@@ -49,8 +57,8 @@ std::vector<Choice> DataFormats() {
 }
 
 std::vector<Choice> Augmentations() {
-  std::vector<Choice> list = {{"auto", "basic for image files, none for tensors"}};
-  for (const data::Augment& augment : data::Augments()) list.push_back({augment.name, augment.description});
+  std::vector<Choice> list = ChoicesOf(data::Augments());
+  list.insert(list.begin(), {"auto", "basic for image files, none for tensors"});
   return list;
 }
 
@@ -97,8 +105,8 @@ bool TaskHas(const std::string& task, unsigned any_of) {
 }
 
 std::vector<Choice> TaskChoices() {
-  std::vector<Choice> list = {{"auto", "what the model and the data mean"}};
-  for (const TaskFacts& task : Tasks()) list.push_back({task.name, task.description});
+  std::vector<Choice> list = ChoicesOf(Tasks());
+  list.insert(list.begin(), {"auto", "what the model and the data mean"});
   return list;
 }
 
@@ -112,19 +120,16 @@ const std::vector<OptimizerFacts>& Optimizers() {
        .batch_of_rate = kSgdBatch},
       {.name = "adam",
        .description = "Adam, whose weight decay is part of the gradient",
-       .flags = {"adam_betas", "adam_eps"},
-       .rate = kAdamRate,
-       .has_half_state = true},
+       .flags = {"adam_betas", "adam_eps", "memory_efficient_fp16"},
+       .rate = kAdamRate},
       {.name = "adamw",
        .description = "Adam with decoupled weight decay",
-       .flags = {"adam_betas", "adam_eps"},
-       .rate = kAdamRate,
-       .has_half_state = true},
+       .flags = {"adam_betas", "adam_eps", "memory_efficient_fp16"},
+       .rate = kAdamRate},
       {.name = "fairseq_adam",
        .description = "fairseq's adam: adamw with epsilon added before the bias correction",
-       .flags = {"adam_betas", "adam_eps"},
-       .rate = kAdamRate,
-       .has_half_state = true},
+       .flags = {"adam_betas", "adam_eps", "memory_efficient_fp16"},
+       .rate = kAdamRate},
       {.name = "stable_adamw",
        .description =
            "adamw with each tensor's rate lowered where its gradient exceeds its average, in place of clipping",
@@ -155,12 +160,27 @@ const OptimizerFacts& FactsOf(const OptimizerConfig& optimizer) {
 bool OptimizerFacts::Takes(std::string_view flag) const { return std::ranges::find(flags, flag) != flags.end(); }
 
 std::vector<Choice> OptimizerChoices() {
-  std::vector<Choice> list;
-  for (const OptimizerFacts& one : Optimizers()) {
+  std::vector<Choice> list = ChoicesOf(Optimizers());
+  for (size_t i = 0; i < list.size(); ++i) {
+    const OptimizerFacts& facts = Optimizers()[i];
     const auto flag = [](std::string_view name) { return "--" + std::string(name); };
-    list.push_back({one.name, one.description + ": " + Joined(one.flags, ", ", flag)});
+    list[i].description += ": " + Joined(facts.flags, ", ", flag) + (facts.rate ? "" : ", and --lr");
+    if (facts.rate) list[i].description += "; its --lr is " + NumberText(*facts.rate) + " by default";
+    if (facts.batch_of_rate > 0) {
+      list[i].description += ", for each " + NumberText(facts.batch_of_rate) + " samples of the global batch";
+    }
   }
   return list;
+}
+
+std::string OptimizersWith(std::string_view flag) {
+  std::vector<std::string> names;
+  for (const OptimizerFacts& one : Optimizers()) {
+    if (one.Takes(flag)) names.push_back(one.name);
+  }
+  const std::string last = names.back();
+  names.pop_back();
+  return names.empty() ? last : Joined(names) + " or " + last;
 }
 
 std::vector<Choice> Schedules() {
@@ -177,17 +197,15 @@ std::vector<Choice> Schedules() {
 const std::vector<LossFacts>& Losses() {
   static const std::vector<LossFacts> losses = {
       {"ce", "cross entropy", kClasses},
-      {"bce", "binary cross entropy of each class by itself, averaged over the classes", kClasses | kSeveralLabels},
+      {"bce", "binary cross entropy of each class by itself, averaged over the classes", kClasses | kSeveralLabels,
+       "binary cross entropy"},
       {"l2", "of numbers: the squared error", kNumbers},
-      {"smooth_l1", "of numbers: half of it up to an error of 1, beyond that the error less a half", kNumbers}};
+      {"smooth_l1", "of numbers: half of it up to an error of 1, beyond that the error less a half", kNumbers,
+       "smooth L1"}};
   return losses;
 }
 
-std::vector<Choice> LossChoices() {
-  std::vector<Choice> list;
-  for (const LossFacts& loss : Losses()) list.push_back({loss.name, loss.description});
-  return list;
-}
+std::vector<Choice> LossChoices() { return ChoicesOf(Losses()); }
 
 std::vector<std::string> LossesOf(const std::string& task) {
   std::vector<std::string> names;
@@ -267,8 +285,8 @@ std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
   }
   sentence.AddIfPositive("clipped to", optimizer.clip_norm);
   sentence.AddIfPositive("label smoothing", optimizer.label_smoothing);
-  if (optimizer.loss == "bce") sentence.Add("binary cross entropy");
-  if (optimizer.loss == "smooth_l1") sentence.Add("smooth L1");
+  const auto loss = std::ranges::find(Losses(), optimizer.loss, &LossFacts::name);
+  if (loss != Losses().end() && !loss->shown.empty()) sentence.Add(loss->shown);
   sentence.AddIfPositive("EMA", optimizer.ema_decay);
   return sentence.text();
 }

@@ -51,23 +51,25 @@ struct OptimizerFacts {
   std::vector<std::string_view> flags = {};  // that it reads, of those that not all optimizers read
   std::optional<double> rate = {};           // --lr where it is not given; empty: it must be given
   double batch_of_rate = 0;                  // the global batch that `rate` is for; 0: any
-  bool adapts_layers = false;   // scales each layer's step by a norm: --decay_norm_and_bias is off unless it is given
-  bool has_half_state = false;  // works with --memory_efficient_fp16
+  bool adapts_layers = false;  // scales each layer's step by a norm: --decay_norm_and_bias is off unless it is given
 
   bool Takes(std::string_view flag) const;
 };
-// trainer/optim/make_optimizer.cc makes the optimizers.
+// trainer/optim/optimizer.cc makes the optimizers.
 const std::vector<OptimizerFacts>& Optimizers();
 // Returns the facts of --optimizer; those of an unknown one have no name.
 const OptimizerFacts& FactsOf(const OptimizerConfig& optimizer);
 std::vector<Choice> OptimizerChoices();
+// Returns the names of those that read a flag, which one at least does: "sgd, lars or lamb".
+std::string OptimizersWith(std::string_view flag);
 
 // trainer/optim/lr_schedule.cc computes the schedules.
 std::vector<Choice> Schedules();
 // trainer/tasks/image_task.cc computes the losses.
 struct LossFacts {
   std::string name, description;
-  unsigned of;  // tasks that have one of these TaskTraits
+  unsigned of;             // tasks that have one of these TaskTraits; the first one of a task is its default
+  std::string shown = {};  // in DescribeOptimizer; empty: it goes without saying
 };
 const std::vector<LossFacts>& Losses();
 std::vector<Choice> LossChoices();

@@ -11,7 +11,6 @@
 #include "data/command_line/arguments.h"
 #include "data/command_line/parser.h"
 #include "trainer/config/aliases.h"
-#include "trainer/config/help.h"
 #include "trainer/config/problems.h"
 #include "trainer/errors.h"
 

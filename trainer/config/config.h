@@ -19,7 +19,7 @@ struct DataConfig {
   double label_threshold = 0.5;        // the probability from which one of several labels is decided for
   std::string group_column;            // empty: each row is its own group
   std::string csv_delimiter = "auto";  // auto | comma | semicolon | tab
-  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | text | sentences | safetensors | synthetic
+  // A name in DataFormats(); these and the names of other lists are in choices.h.
   std::string format = "auto";
   std::string train_split = "train";
   std::string val_split = "val";  // one or several, separated by commas: ValSplits (resolve.h)
@@ -62,7 +62,7 @@ struct ImageConfig {
   double pca_lighting = 0;                                  // standard deviation
   double blur = 0;                                          // probability
   double random_erasing = 0;                                // probability
-  std::string erasing = "torchvision";                      // torchvision | const | rand | pixel
+  std::string erasing = "torchvision";                      // a name in Erasings()
   int64_t erasing_count = 1;                                // rectangles of an image, at most
   double mixup = 0, cutmix = 0;                             // alpha; 0: off
   double mix_prob = 1, mix_switch_prob = 0.5;               // of a batch to be mixed at all, and then by CutMix
@@ -127,7 +127,7 @@ struct BatchConfig {
 };
 
 struct OptimizerConfig {
-  // sgd | adam | adamw | fairseq_adam | stable_adamw | lars | lamb | rmsprop_tf | rmsprop
+  // A name in Optimizers().
   std::string name = "sgd";
   std::optional<double> lr;           // peak; empty: DefaultLearningRate (resolve.h)
   double lr_base_batch = 0;           // > 0: the peak is multiplied by global batch / lr_base_batch …
@@ -148,20 +148,20 @@ struct OptimizerConfig {
   int64_t max_skipped_steps = 30;
   double spike_factor = 0;       // standard deviations; 0: losses are not watched
   std::string on_spike = "log";  // log | skip
-  std::string loss = "ce";       // ce | bce | l2 | smooth_l1
+  std::string loss = "ce";       // a name in Losses()
   std::optional<double> bce_threshold = {};
   bool bce_sum = false;
   std::string class_weights = "none";  // none | inverse | sqrt | effective | the path of a file
   double label_smoothing = 0;
   double ema_decay = 0;                  // 0: no average
   int64_t ema_every = 1;                 // steps between two updates of the average
-  std::string ema_start = "tensorflow";  // tensorflow | nvidia | timm | torchvision | none
+  std::string ema_start = "tensorflow";  // a name in AverageStarts()
   std::string ema_scaling = "none";      // none | torchvision
   std::string best_of = "auto";          // auto | raw
 };
 
 struct ScheduleConfig {
-  std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | wsd | constant
+  std::string name = "poly";  // a name in Schedules()
   double warmup_epochs = 0;
   std::optional<int64_t> warmup_steps;
   double warmup_start_lr = 0;

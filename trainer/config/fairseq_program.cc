@@ -135,6 +135,16 @@ Translation SamePositions(const std::string& value, const ForeignCommand& comman
   return {.refused = "as many positions as --tokens-per-sample are used; leave it out"};
 }
 
+// tcp://HOST:PORT, or env://: the launcher's variables are looked at anyway.
+Translation Address(const std::string& value, const ForeignCommand&) {
+  if (value == "env://") return {};
+  constexpr std::string_view kScheme = "tcp://";
+  const size_t colon = value.rfind(':');
+  if (!value.starts_with(kScheme) || colon <= kScheme.size()) return {.refused = "expected tcp://HOST:PORT or env://"};
+  return {{"--master_addr=" + value.substr(kScheme.size(), colon - kScheme.size()),
+           "--master_port=" + value.substr(colon + 1)}};
+}
+
 // fairseq starts as many processes itself, unless something tells this one its rank.
 Translation WorldSize(const std::string& value, const ForeignCommand& command) {
   if (command.Has({"distributed_rank", "distributed_init_method", "rank"})) return {{"--world_size=" + value}};
@@ -218,6 +228,7 @@ std::vector<Alias> Optimization() {
                  {"cosineannealinglr", "cosine"},
                  {"exponentiallr", "exponential"}},
        .implied = {"--poly_power=1"}},
+      {.name = "adam_betas", .flag = "adam_betas", .other_words_pass = true, .takes_numbers = true},  // (0.9, 0.98)
       {.name = "sentence_avg", .takes_value = false, .reason = "masked_lm is a mean over masked tokens there, too"},
       {.name = "use_old_adam", .takes_value = false, .reason = "fairseq_adam is that one"},
       {.name = "fp16", .takes_value = false, .implied = {"--precision=fp16"}},
@@ -284,6 +295,7 @@ std::vector<Alias> Ranks() {
   std::vector<Alias> rows = {
       {.name = "distributed_world_size", .translate = WorldSize},
       {.name = "distributed_rank", .flag = "rank"},
+      {.name = "distributed_init_method", .translate = Address},
       {.name = "distributed_port", .flag = "master_port"},
       {.name = "distributed_backend", .flag = "backend"},
       {.name = "distributed_no_spawn", .takes_value = false, .reason = "launchers are recognised automatically"},
@@ -349,13 +361,7 @@ const ForeignProgram& FairseqProgram() {
 }
 
 const std::vector<Alias>& TextAliases() {
-  static const std::vector<Alias> table = [] {
-    std::vector<Alias> all;
-    for (const auto& rows : {TaskAndModel(), DataAndBatches(), Optimization(), Run(), Ranks()}) {
-      all.insert(all.end(), rows.begin(), rows.end());
-    }
-    return all;
-  }();
+  static const std::vector<Alias> table = Together({TaskAndModel(), DataAndBatches(), Optimization(), Run(), Ranks()});
   return table;
 }
 

@@ -112,7 +112,7 @@ bool Store(std::vector<double>& field, const std::string& flag) {
 
 // `member` is the field's path in Config.
 #define DTRAIN_FLAG(type, name, member, limits, unit, text, ...)                                        \
-  DEFINE_##type(name, dtrain::config::GflagsDefault(dtrain::config::Config().member), text);            \
+  DEFINE_##type(name, dtrain::config::GflagsDefault(dtrain::config::Config().member), "");              \
   namespace dtrain::config {                                                                            \
   [[maybe_unused]] static const bool added_##name =                                                     \
       Add({#name, "", KindOf<decltype(Config().member)>(), limits, unit, text,                          \
@@ -481,15 +481,16 @@ DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "",
 
 DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf(OptimizerChoices()), "", "Optimizer.", .same_on_resume = true)
 DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "",
-            "Peak learning rate; not given: 0.1 per 256 samples of the global batch for sgd, 0.001 for adam, adamw, "
-            "fairseq_adam, stable_adamw and lamb. lars, rmsprop_tf and rmsprop require it.")
+            "Peak learning rate; not given: that of --optimizer, unless that requires it.")
 DTRAIN_FLAG(double, lr_base_batch, optimizer.lr_base_batch, AtLeast(0), "samples",
             "Global batch size for which --lr is meant: the peak becomes lr x global batch / lr_base_batch; 0: no "
             "scaling.")
 DTRAIN_FLAG(string, lr_scaling, optimizer.lr_scaling, OneOf("linear | sqrt"), "",
             "With --lr_base_batch: scale by global batch / lr_base_batch (linear) or by its square root (sqrt).")
-DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "", "Momentum of sgd, lars, rmsprop_tf and rmsprop.")
-DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "", "Use Nesterov momentum with sgd and lars.")
+DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "",
+            "Momentum of " + OptimizersWith("momentum") + ".")
+DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "",
+            "Use Nesterov momentum with " + OptimizersWith("nesterov") + ".")
 DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Below(1), "",
             "Adam and LAMB: decay rates of the averages of gradients and of squared gradients.")
 DTRAIN_FLAG(double, adam_eps, optimizer.adam_eps, AtLeast(0), "",
@@ -523,7 +524,7 @@ DTRAIN_FLAG(string, on_spike, optimizer.on_spike, OneOf("log | skip"), "",
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
             "Share of the target that is spread evenly over all classes.", .used_by = kClasses)
 DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(LossChoices()), "",
-            "Loss for images; if it is not given, bce for several labels and l2 for numbers.", .used_by = kImages)
+            "Loss for images; not given: the first one that the task has.", .used_by = kImages)
 DTRAIN_FLAG(double, bce_threshold, optimizer.bce_threshold, Below(1), "",
             "With --loss=bce: targets above it, smoothed and mixed, become 1 and others 0, as by timm's "
             "--bce-target-thresh; not given: they stay.", .used_by = kImages)

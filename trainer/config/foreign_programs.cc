@@ -54,6 +54,13 @@ const std::vector<const ForeignProgram*>& ForeignPrograms() {
   return programs;
 }
 
+const Alias* FindSharedAlias(std::string_view name) {
+  for (const auto* table : {&TextAliases(), &ImageAliases(), &UnsupportedAliases()}) {
+    if (const Alias* row = FindIn(*table, name)) return row;
+  }
+  return nullptr;
+}
+
 const ForeignProgram* ProgramOfScript(const std::string& name) {
   for (const ForeignProgram* program : ForeignPrograms()) {
     if (std::ranges::find(program->scripts, name) != program->scripts.end()) return program;

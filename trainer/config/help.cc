@@ -1,5 +1,5 @@
 // Formats the help itself: gflags groups by source file, mixes in the flags of every linked library, and exits with 1.
-#include "trainer/config/help.h"
+#include "trainer/config/command_line.h"
 
 #include <algorithm>
 #include <array>

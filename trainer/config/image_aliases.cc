@@ -2,8 +2,6 @@
 // text, the *_program.cc those that only one program has.
 #include "trainer/config/aliases.h"
 
-#include <algorithm>
-
 namespace dtrain::config {
 namespace {
 
@@ -80,23 +78,8 @@ std::vector<Alias> Torchelastic() {
 }  // namespace
 
 const std::vector<Alias>& ImageAliases() {
-  static const std::vector<Alias> table = [] {
-    std::vector<Alias> all;
-    for (const auto& rows : {Shared(), Torchelastic()}) {
-      all.insert(all.end(), rows.begin(), rows.end());
-    }
-    return all;
-  }();
+  static const std::vector<Alias> table = Together({Shared(), Torchelastic()});
   return table;
-}
-
-const Alias* FindSharedAlias(std::string_view name) {
-  for (const auto* table : {&TextAliases(), &ImageAliases(), &UnsupportedAliases()}) {
-    const auto found =
-        std::find_if(table->begin(), table->end(), [&](const Alias& alias) { return alias.name == name; });
-    if (found != table->end()) return &*found;
-  }
-  return nullptr;
 }
 
 }  // namespace dtrain::config

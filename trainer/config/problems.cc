@@ -29,9 +29,7 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-bool Has(const Names& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
+bool Has(const Names& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
 
 // Returns the families that list the flag; empty if it is no option of a family.
 Names FamiliesWith(const std::string& flag, const ModelFacts& models) {
@@ -74,12 +72,12 @@ bool HasProblem(const std::vector<Problem>& problems, const std::string& flag) {
 using command_line::DidYouMean;
 using List = std::vector<Problem>;
 
-// A rule between flags, or on a value that no range describes.
+// A rule between flags, or on a value that no range describes: the flag that the user is told to change, whether it is
+// broken, and what would be right.
 struct Rule {
-  const char* flag = "";  // that the user is told to change
-  bool broken = false;
-  std::string expected = {};
-  std::string hint = {};
+  const char* flag;
+  bool broken;
+  std::string expected, hint = {};
 };
 using Rules = std::vector<Rule>;
 
@@ -98,53 +96,26 @@ Rules ModeRules(const Config& config) {
   const std::string prediction = "--mode=predict reads images or tensors and writes the model's predictions";
   const std::string exporting = "--mode=export reads weights and writes them for other programs";
   return {
-      {.flag = "weights",
-       .broken = !has_weights && trains,
-       .expected = "--mode=eval or predict with it",
-       .hint = "training always continues from the last state"},
-      {.flag = "weights",
-       .broken = !has_weights && !trains && is_file,
-       .expected = "no --init_weights with it",
-       .hint = "only a run keeps its best weights"},
-      {.flag = "predictions", .broken = !run.predictions.empty() && !is_table, .expected = "FILE.csv or FILE.jsonl"},
-      {.flag = "predictions",
-       .broken = is_table && run.mode != "eval",
-       .expected = "--mode=eval with it",
-       .hint = "--mode=predict has --output=FILE"},
-      {.flag = "features", .broken = !run.features.empty() && !is_array, .expected = "FILE.npy or FILE.safetensors"},
-      {.flag = "features",
-       .broken = is_array && !predicts,
-       .expected = "--mode=predict with it",
-       .hint = "no other mode computes them"},
-      {.flag = "features",
-       .broken = is_array && predicts && !run.output.empty(),
-       .expected = "no --output with it",
-       .hint = "predict in a command of its own"},
-      {.flag = "input",
-       .broken = predicts && run.input.empty(),
-       .expected = "images, or a safetensors file",
-       .hint = prediction},
-      {.flag = "output",
-       .broken = predicts && run.output.empty() && run.features.empty(),
-       .expected = "FILE.csv or FILE.jsonl, or a safetensors file",
-       .hint = prediction},
-      {.flag = "output",
-       .broken = predicts && !run.output.empty() && !HasEnding(run.output, {".csv", ".jsonl", ".safetensors"}),
-       .expected = "FILE.csv or FILE.jsonl, or a safetensors file",
-       .hint = prediction},
-      {.flag = "input",
-       .broken = exports && run.input.empty(),
-       .expected = "a run's folder or a file of weights",
-       .hint = exporting},
-      {.flag = "output",
-       .broken = exports && run.output.empty(),
-       .expected = "FILE.safetensors, FILE.pt or a folder",
-       .hint = exporting},
-      {.flag = "data_dir",
-       .broken = !predicts && !exports && config.data.dir.empty() && config.data.labels.empty() &&
-                 config.data.format != "synthetic",
-       .expected = "a folder with data",
-       .hint = "--data_format=synthetic needs none"},
+      {"weights", !has_weights && trains, "--mode=eval or predict with it",
+       "training always continues from the last state"},
+      {"weights", !has_weights && !trains && is_file, "no --init_weights with it", "only a run keeps its best weights"},
+      {"predictions", !run.predictions.empty() && !is_table, "FILE.csv or FILE.jsonl"},
+      {"predictions", is_table && run.mode != "eval", "--mode=eval with it", "--mode=predict has --output=FILE"},
+      {"features", !run.features.empty() && !is_array, "FILE.npy or FILE.safetensors"},
+      {"features", is_array && !predicts, "--mode=predict with it", "no other mode computes them"},
+      {"features", is_array && predicts && !run.output.empty(), "no --output with it",
+       "predict in a command of its own"},
+      {"input", predicts && run.input.empty(), "images, or a safetensors file", prediction},
+      {"output", predicts && run.output.empty() && run.features.empty(),
+       "FILE.csv or FILE.jsonl, or a safetensors file", prediction},
+      {"output", predicts && !run.output.empty() && !HasEnding(run.output, {".csv", ".jsonl", ".safetensors"}),
+       "FILE.csv or FILE.jsonl, or a safetensors file", prediction},
+      {"input", exports && run.input.empty(), "a run's folder or a file of weights", exporting},
+      {"output", exports && run.output.empty(), "FILE.safetensors, FILE.pt or a folder", exporting},
+      {"data_dir",
+       !predicts && !exports && config.data.dir.empty() && config.data.labels.empty() &&
+           config.data.format != "synthetic",
+       "a folder with data", "--data_format=synthetic needs none"},
   };
 }
 
@@ -153,17 +124,12 @@ Rules RunRules(const Config& config) {
   const std::optional<double> seconds = NumberFrom(run.save_every_seconds);
   const bool evaluates = run.eval_every_epochs != 0 || run.eval_every_steps != 0;
   return {
-      {.flag = "resume",
-       .broken = run.resume == "last" && !run.dir.empty(),
-       .expected = "no --run_dir with it",
-       .hint = "last means the newest run in runs/; use auto for this run"},
-      {.flag = "save_every_seconds",
-       .broken = run.save_every_seconds != "auto" && !(seconds && std::isfinite(*seconds) && *seconds >= 0),
-       .expected = "auto, or a finite number, 0 or more"},
-      {.flag = "stop_after_epochs_without_gain",
-       .broken = run.mode == "train" && run.stop_after_epochs_without_gain > 0 && !evaluates,
-       .expected = "--eval_every_epochs or --eval_every_steps above 0 with it",
-       .hint = "the gain is measured by evaluations"},
+      {"resume", run.resume == "last" && !run.dir.empty(), "no --run_dir with it",
+       "last means the newest run in runs/; use auto for this run"},
+      {"save_every_seconds", run.save_every_seconds != "auto" && !(seconds && std::isfinite(*seconds) && *seconds >= 0),
+       "auto, or a finite number, 0 or more"},
+      {"stop_after_epochs_without_gain", run.mode == "train" && run.stop_after_epochs_without_gain > 0 && !evaluates,
+       "--eval_every_epochs or --eval_every_steps above 0 with it", "the gain is measured by evaluations"},
   };
 }
 
@@ -176,60 +142,28 @@ Rules DataRules(const Config& config) {
   const bool cuts_split = data.val_fraction > 0 && config.run.mode == "train";
   const bool balanced = data.sampling == "balanced";
   return {
-      {.flag = "train_split",
-       .broken = data.train_split.empty(),
-       .expected = "the name of a split",
-       .hint = "as in train"},
-      {.flag = "val_split",
-       .broken = splits.front().empty() || repeats,
-       .expected = "one name, or different names with commas between them",
-       .hint = "as in valid,test"},
-      {.flag = "labels",
-       .broken = !data.labels.empty() && data.format != "auto",
-       .expected = "no --data_format with it",
-       .hint = "the table names the images"},
-      {.flag = "label_offset",
-       .broken = data.label_offset != "auto" && !(offset && *offset >= 0 && *offset <= 1'000'000'000),
-       .expected = "auto, or a whole number, 0 to 1000000000"},
-      {.flag = "val_fraction",
-       .broken = cuts_split && WasGiven(config, "val_split"),
-       .expected = "no --val_split with it",
-       .hint = "it makes a validation split from a part of the training split, if there is none"},
-      {.flag = "val_fraction",
-       .broken = cuts_split && data.format == "synthetic",
-       .expected = "other data than --data_format=synthetic",
-       .hint = "synthetic samples are random, so there is nothing to validate"},
-      {.flag = "val_fold",
-       .broken = !data.val_fold.empty() && !ParseFold(data.val_fold),
-       .expected = "I/K with I from 1 to K, and K from 2 to 1000",
-       .hint = "as in 1/5"},
-      {.flag = "val_fold",
-       .broken = !data.val_fold.empty() &&
-                 (data.val_fraction > 0 || WasGiven(config, "val_split") || data.format == "synthetic"),
-       .expected = "neither --val_fraction nor --val_split nor synthetic data with it",
-       .hint = "it makes a validation split from a part of the training split"},
-      {.flag = "shuffle",
-       .broken = balanced && data.shuffle != "global",
-       .expected = "global with --sampling=balanced",
-       .hint = "the samples of small classes are repeated all over an epoch"},
-      {.flag = "max_tokens",
-       .broken = balanced && config.text.max_tokens > 0,
-       .expected = "0 with --sampling=balanced",
-       .hint = "batches of a budget are the same in all epochs; --batch_size counts sentences"},
+      {"train_split", data.train_split.empty(), "the name of a split", "as in train"},
+      {"val_split", splits.front().empty() || repeats, "one name, or different names with commas between them",
+       "as in valid,test"},
+      {"labels", !data.labels.empty() && data.format != "auto", "no --data_format with it",
+       "the table names the images"},
+      {"label_offset", data.label_offset != "auto" && !(offset && *offset >= 0 && *offset <= 1'000'000'000),
+       "auto, or a whole number, 0 to 1000000000"},
+      {"val_fraction", cuts_split && WasGiven(config, "val_split"), "no --val_split with it",
+       "it makes a validation split from a part of the training split, if there is none"},
+      {"val_fraction", cuts_split && data.format == "synthetic", "other data than --data_format=synthetic",
+       "synthetic samples are random, so there is nothing to validate"},
+      {"val_fold", !data.val_fold.empty() && !ParseFold(data.val_fold), "I/K with I from 1 to K, and K from 2 to 1000",
+       "as in 1/5"},
+      {"val_fold",
+       !data.val_fold.empty() && (data.val_fraction > 0 || WasGiven(config, "val_split") || data.format == "synthetic"),
+       "neither --val_fraction nor --val_split nor synthetic data with it",
+       "it makes a validation split from a part of the training split"},
+      {"shuffle", balanced && data.shuffle != "global", "global with --sampling=balanced",
+       "the samples of small classes are repeated all over an epoch"},
+      {"max_tokens", balanced && config.text.max_tokens > 0, "0 with --sampling=balanced",
+       "batches of a budget are the same in all epochs; --batch_size counts sentences"},
   };
-}
-
-Rules TableRules(const Config& config) {
-  Rules rules;
-  const bool lacks_table = config.data.labels.empty() && TaskHas(config.run.task, kImages);
-  for (const char* flag : {"image_column", "label_column", "split_column", "group_column"}) {
-    const bool is_said = WasGiven(config, flag) && FindFlag(flag)->get(config) != FindFlag(flag)->get(Config());
-    rules.push_back({.flag = flag,
-                     .broken = lacks_table && is_said,
-                     .expected = "--labels=TABLE with it",
-                     .hint = "folders of images have no columns"});
-  }
-  return rules;
 }
 
 bool IsColorJitter(const std::vector<double>& jitter) {
@@ -248,33 +182,20 @@ Rules ImageRules(const Config& config) {
   const int64_t side = EvalImageSize(image);
   const bool mixes_up = image.mixup > 0;
   return {
-      {.flag = "mean", .broken = image.mean.size() != 3, .expected = three, .hint = colors},
-      {.flag = "std", .broken = image.std.size() != 3, .expected = three, .hint = colors},
-      {.flag = "color_jitter",
-       .broken = !IsColorJitter(image.color_jitter),
-       .expected = "one, three or four numbers, the fourth 0.5 or less",
-       .hint = "brightness, contrast, saturation and hue"},
-      {.flag = "crop_scale",
-       .broken = !IsRange(image.crop_scale),
-       .expected = range,
-       .hint = "for example " + ToText(ImageConfig().crop_scale)},
-      {.flag = "crop_ratio",
-       .broken = !IsRange(image.crop_ratio),
-       .expected = range,
-       .hint = "for example " + ToText(ImageConfig().crop_ratio)},
-      {.flag = "augment",
-       .broken = image.augment == "none" && !needing_crops.empty(),
-       .expected = "basic or more with " + needing_crops,
-       .hint = "these effects are applied to random crops"},
-      {.flag = "eval_resize",
-       .broken = image.eval_resize > 0 && image.eval_resize < side,
-       .expected =
-           (image.eval_size > 0 ? "--eval_image_size (" : "--image_size (") + std::to_string(side) + ") or more, or 0",
-       .hint = "the central crop cannot be larger than the image"},
-      {.flag = mixes_up ? "mixup" : "cutmix",
-       .broken = (mixes_up || image.cutmix > 0) && config.run.mode == "train" && config.batch.batch_size == 1,
-       .expected = "--batch_size of 2 or more with it",
-       .hint = "an image is mixed with another one of its batch"},
+      {"mean", image.mean.size() != 3, three, colors},
+      {"std", image.std.size() != 3, three, colors},
+      {"color_jitter", !IsColorJitter(image.color_jitter), "one, three or four numbers, the fourth 0.5 or less",
+       "brightness, contrast, saturation and hue"},
+      {"crop_scale", !IsRange(image.crop_scale), range, "for example " + ToText(ImageConfig().crop_scale)},
+      {"crop_ratio", !IsRange(image.crop_ratio), range, "for example " + ToText(ImageConfig().crop_ratio)},
+      {"augment", image.augment == "none" && !needing_crops.empty(), "basic or more with " + needing_crops,
+       "these effects are applied to random crops"},
+      {"eval_resize", image.eval_resize > 0 && image.eval_resize < side,
+       (image.eval_size > 0 ? "--eval_image_size (" : "--image_size (") + std::to_string(side) + ") or more, or 0",
+       "the central crop cannot be larger than the image"},
+      {mixes_up ? "mixup" : "cutmix",
+       (mixes_up || image.cutmix > 0) && config.run.mode == "train" && config.batch.batch_size == 1,
+       "--batch_size of 2 or more with it", "an image is mixed with another one of its batch"},
   };
 }
 
@@ -282,14 +203,11 @@ Rules SizeScheduleRules(const Config& config) {
   const auto schedule = data::ParseSizeSchedule(config.image.size_schedule);
   const int64_t last_epoch = schedule && !schedule->empty() ? schedule->back().epoch : -1;
   return {
-      {.flag = "image_size_schedule",
-       .broken = !schedule,
-       .expected = "EPOCH:SIZE,..., epochs ascending from 0, sizes 1 to 8192",
-       .hint = "as in 0:160,6:176,12:192"},
-      {.flag = "image_size_schedule",
-       .broken = last_epoch >= 0 && static_cast<double>(last_epoch) >= config.batch.epochs,
-       .expected = "epochs below --epochs (" + ToText(config.batch.epochs) + ")",
-       .hint = "epoch " + std::to_string(last_epoch) + " would never be reached"},
+      {"image_size_schedule", !schedule, "EPOCH:SIZE,..., epochs ascending from 0, sizes 1 to 8192",
+       "as in 0:160,6:176,12:192"},
+      {"image_size_schedule", last_epoch >= 0 && static_cast<double>(last_epoch) >= config.batch.epochs,
+       "epochs below --epochs (" + ToText(config.batch.epochs) + ")",
+       "epoch " + std::to_string(last_epoch) + " would never be reached"},
   };
 }
 
@@ -297,55 +215,34 @@ Rules TextRules(const Config& config) {
   const TextConfig& text = config.text;
   constexpr int64_t kSmallestVocabulary = 5;  // <s>, <pad>, </s>, <unk> and <mask>
   return {
-      {.flag = "vocab_size",
-       .broken = text.vocab_size > 0 && text.vocab_size < kSmallestVocabulary,
-       .expected = std::to_string(kSmallestVocabulary) + " or more, or 0",
-       .hint = "<s>, <pad>, </s>, <unk> and <mask> are part of every vocabulary"},
-      {.flag = "max_tokens",
-       .broken = text.max_tokens > 0 && text.max_tokens < text.tokens_per_sample,
-       .expected = "--tokens_per_sample (" + std::to_string(text.tokens_per_sample) + ") or more, or 0",
-       .hint = "a batch must have room for at least one block"},
-      {.flag = "global_batch_size",
-       .broken = text.max_tokens > 0 && config.batch.global_batch_size,
-       .expected = "--grad_accum_steps instead, with --max_tokens",
-       .hint = "with a budget of tokens, the number of blocks differs from batch to batch"},
+      {"vocab_size", text.vocab_size > 0 && text.vocab_size < kSmallestVocabulary,
+       std::to_string(kSmallestVocabulary) + " or more, or 0",
+       "<s>, <pad>, </s>, <unk> and <mask> are part of every vocabulary"},
+      {"max_tokens", text.max_tokens > 0 && text.max_tokens < text.tokens_per_sample,
+       "--tokens_per_sample (" + std::to_string(text.tokens_per_sample) + ") or more, or 0",
+       "a batch must have room for at least one block"},
+      {"global_batch_size", text.max_tokens > 0 && config.batch.global_batch_size,
+       "--grad_accum_steps instead, with --max_tokens",
+       "with a budget of tokens, the number of blocks differs from batch to batch"},
   };
-}
-
-std::string OptimizersWith(std::string_view flag) {
-  std::vector<std::string> names;
-  for (const OptimizerFacts& one : Optimizers()) {
-    if (one.Takes(flag)) names.push_back(one.name);
-  }
-  return Joined(names, " or ");
 }
 
 Rules OptimizerRules(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer;
   const OptimizerFacts& facts = FactsOf(optimizer);
   const bool is_known = !facts.name.empty();
-  const bool is_plain_adam = facts.has_half_state;  // recipes of sgd are tried with it by changing --optimizer alone
+  // Recipes of sgd are tried with it by changing --optimizer alone.
+  const bool is_plain_adam = facts.Takes("memory_efficient_fp16");
   return {
-      {.flag = "nesterov",
-       .broken = optimizer.nesterov && optimizer.momentum == 0,
-       .expected = "--momentum above 0 with it",
-       .hint = "use --nonesterov, or --momentum=0.9"},
-      {.flag = "nesterov",
-       .broken = optimizer.nesterov && is_known && !facts.Takes("nesterov") && !is_plain_adam,
-       .expected = "--optimizer=" + OptimizersWith("nesterov") + " with it",
-       .hint = optimizer.name + " does not support it"},
-      {.flag = "lars_clip",
-       .broken = optimizer.lars_clip && is_known && !facts.Takes("lars_clip"),
-       .expected = "--optimizer=" + OptimizersWith("lars_clip") + " with it",
-       .hint = "only lars gives each layer a rate"},
-      {.flag = "lr",
-       .broken = !optimizer.lr && is_known && !facts.rate,
-       .expected = "a peak learning rate with --optimizer=" + optimizer.name,
-       .hint = "no default suits most runs; see the examples in scripts/recipes"},
-      {.flag = "adam_betas",
-       .broken = optimizer.adam_betas.size() != 2,
-       .expected = "two numbers with a comma between them",
-       .hint = "such as 0.9,0.98"},
+      {"nesterov", optimizer.nesterov && optimizer.momentum == 0, "--momentum above 0 with it",
+       "use --nonesterov, or --momentum=0.9"},
+      {"nesterov", optimizer.nesterov && is_known && !facts.Takes("nesterov") && !is_plain_adam,
+       "--optimizer=" + OptimizersWith("nesterov") + " with it", optimizer.name + " does not support it"},
+      {"lars_clip", optimizer.lars_clip && is_known && !facts.Takes("lars_clip"),
+       "--optimizer=" + OptimizersWith("lars_clip") + " with it", "only lars gives each layer a rate"},
+      {"lr", !optimizer.lr && is_known && !facts.rate, "a peak learning rate with --optimizer=" + optimizer.name,
+       "no default suits most runs; see the examples in scripts/recipes"},
+      {"adam_betas", optimizer.adam_betas.size() != 2, "two numbers with a comma between them", "such as 0.9,0.98"},
   };
 }
 
@@ -356,65 +253,71 @@ Rules ScheduleRules(const Config& config) {
   const std::vector<double>& epochs = schedule.decay_epochs;
   const bool ascends = std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>()) == epochs.end();
   return {
-      {.flag = "warmup_steps",
-       .broken = warms_up_twice,
-       .expected = "no value with --warmup_epochs=" + ToText(schedule.warmup_epochs),
-       .hint = "give the warmup either in epochs or in steps"},
-      {.flag = "warmup_steps",
-       .broken = !warms_up_twice && schedule.schedule_steps && warmup > *schedule.schedule_steps,
-       .expected = "--schedule_steps (" + std::to_string(schedule.schedule_steps.value_or(0)) + ") or less",
-       .hint = "the warmup would not end"},
-      {.flag = "lr_decay_epochs",
-       .broken = epochs.empty() || (epochs.size() > 1 && (!ascends || schedule.name != "step")),
-       .expected = "one number, or with --lr_schedule=step several that ascend",
-       .hint = "as in --lr_decay_epochs=30,60,80"},
+      {"warmup_steps", warms_up_twice, "no value with --warmup_epochs=" + ToText(schedule.warmup_epochs),
+       "give the warmup either in epochs or in steps"},
+      {"warmup_steps", !warms_up_twice && schedule.schedule_steps && warmup > *schedule.schedule_steps,
+       "--schedule_steps (" + std::to_string(schedule.schedule_steps.value_or(0)) + ") or less",
+       "the warmup would not end"},
+      {"lr_decay_epochs", epochs.empty() || (epochs.size() > 1 && (!ascends || schedule.name != "step")),
+       "one number, or with --lr_schedule=step several that ascend", "as in --lr_decay_epochs=30,60,80"},
   };
 }
 
-// Refuses flags of a moving average that is not kept, and of losses that nobody watches.
-Rules AverageAndSpikeRules(const Config& config) {
-  const OptimizerConfig &optimizer = config.optimizer, defaults;
-  const bool averages = optimizer.ema_decay != 0, watches = optimizer.spike_factor != 0;
-  const std::string no_average = "without it no average of the weights is kept";
-  return {
-      {.flag = "ema_start",
-       .broken = !averages && optimizer.ema_start != defaults.ema_start,
-       .expected = "--ema_decay with it",
-       .hint = no_average},
-      {.flag = "ema_every",
-       .broken = !averages && optimizer.ema_every != defaults.ema_every,
-       .expected = "--ema_decay with it",
-       .hint = no_average},
-      {.flag = "ema_scaling",
-       .broken = !averages && optimizer.ema_scaling != defaults.ema_scaling,
-       .expected = "--ema_decay with it",
-       .hint = no_average},
-      {.flag = "on_spike",
-       .broken = !watches && optimizer.on_spike != defaults.on_spike,
-       .expected = "--spike_factor with it",
-       .hint = "without it losses are not watched; 6 is rare in a healthy run"},
+// Refuses flags that mean nothing without another one, unless they have their defaults.
+Rules CompanionRules(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  const bool averages = optimizer.ema_decay != 0, learns = !config.teacher.weights.empty();
+  const bool is_binary = optimizer.loss == "bce", mixes = config.image.mixup > 0 || config.image.cutmix > 0;
+  const bool has_columns = !config.data.labels.empty() || !TaskHas(config.run.task, kImages);
+  const char* no_average = "without it no average of the weights is kept";
+  const char* no_teacher = "without it nothing is learned but the labels";
+  const char* no_questions = "the cross entropy has no questions of single classes";
+  const char* no_columns = "folders of images have no columns";
+  struct Companion {
+    const char* flag;
+    bool is_there;
+    std::string other;
+    const char* why;
   };
+  Rules rules;
+  for (const auto& [flag, is_there, other, why] :
+       std::initializer_list<Companion>{{"image_column", has_columns, "--labels=TABLE", no_columns},
+                                        {"label_column", has_columns, "--labels=TABLE", no_columns},
+                                        {"split_column", has_columns, "--labels=TABLE", no_columns},
+                                        {"group_column", has_columns, "--labels=TABLE", no_columns},
+                                        {"mix_epochs", mixes, "--mixup or --cutmix", "without them no image is mixed"},
+                                        {"teacher_model", learns, "--teacher", no_teacher},
+                                        {"distill", learns, "--teacher", no_teacher},
+                                        {"distill_weight", learns, "--teacher", no_teacher},
+                                        {"distill_temperature", learns, "--teacher", no_teacher},
+                                        {"on_spike", optimizer.spike_factor != 0, "--spike_factor",
+                                         "without it losses are not watched; 6 is rare in a healthy run"},
+                                        {"bce_threshold", is_binary, "--loss=bce", no_questions},
+                                        {"bce_sum", is_binary, "--loss=bce", no_questions},
+                                        {"ema_every", averages, "--ema_decay", no_average},
+                                        {"ema_start", averages, "--ema_decay", no_average},
+                                        {"ema_scaling", averages, "--ema_decay", no_average}}) {
+    const bool is_said = WasGiven(config, flag) && FindFlag(flag)->get(config) != FindFlag(flag)->get(Config());
+    rules.push_back({flag, is_said && !is_there, other + " with it", why});
+  }
+  return rules;
 }
 
 Rules LossRules(const Config& config) {
   const OptimizerConfig& optimizer = config.optimizer;
-  const bool is_binary = optimizer.loss == "bce", predicts_numbers = TaskHas(config.run.task, kNumbers);
   const std::vector<std::string> losses = LossesOf(config.run.task);
-  const std::string hint = "the cross entropy has no questions of single classes";
+  const TeacherConfig& teacher = config.teacher;
   return {
-      {.flag = "loss",
-       .broken = TaskHas(config.run.task, kImages) && !losses.empty() &&
-                 std::ranges::find(losses, optimizer.loss) == losses.end(),
-       .expected = Joined(losses, " or ") + " with --task=" + config.run.task},
-      {.flag = "num_classes",
-       .broken = config.model.num_classes > 0 && predicts_numbers,
-       .expected = "0 with --task=" + config.run.task,
-       .hint = "the model has an output for each column of numbers"},
-      {.flag = "bce_threshold",
-       .broken = !is_binary && optimizer.bce_threshold.has_value(),
-       .expected = "--loss=bce with it",
-       .hint = hint},
-      {.flag = "bce_sum", .broken = !is_binary && optimizer.bce_sum, .expected = "--loss=bce with it", .hint = hint}};
+      {"loss",
+       TaskHas(config.run.task, kImages) && !losses.empty() &&
+           std::ranges::find(losses, optimizer.loss) == losses.end(),
+       Joined(losses, " or ") + " with --task=" + config.run.task},
+      {"num_classes", config.model.num_classes > 0 && TaskHas(config.run.task, kNumbers),
+       "0 with --task=" + config.run.task, "the model has an output for each column of numbers"},
+      {"distill_temperature",
+       !teacher.weights.empty() && teacher.distill == "hard" && teacher.temperature != TeacherConfig().temperature,
+       "--distill=soft with it", "the likeliest class is the same at every temperature"},
+  };
 }
 
 Rules ClassWeightRules(const Config& config) {
@@ -424,35 +327,12 @@ Rules ClassWeightRules(const Config& config) {
   const bool is_of_classes = !TaskHas(config.run.task, kSeveralLabels | kNumbers);
   const bool from_counts = weights == "inverse" || weights == "sqrt" || weights == "effective";
   return {
-      {.flag = "class_weights", .broken = weights.empty(), .expected = "none, inverse, sqrt, effective or a file"},
-      {.flag = "class_weights",
-       .broken = weights != "none" && is_of_classes && (config.optimizer.loss != "ce" || mixes),
-       .expected = "--loss=ce without --mixup and --cutmix",
-       .hint = "the weights are those of the cross entropy of single classes"},
-      {.flag = "class_weights",
-       .broken = config.data.sampling == "balanced" && from_counts,
-       .expected = "none or a file with --sampling=balanced",
-       .hint = "either of them makes up for unequal classes; both would favour the small ones"},
+      {"class_weights", weights.empty(), "none, inverse, sqrt, effective or a file"},
+      {"class_weights", weights != "none" && is_of_classes && (config.optimizer.loss != "ce" || mixes),
+       "--loss=ce without --mixup and --cutmix", "the weights are those of the cross entropy of single classes"},
+      {"class_weights", config.data.sampling == "balanced" && from_counts, "none or a file with --sampling=balanced",
+       "either of them makes up for unequal classes; both would favour the small ones"},
   };
-}
-
-Rules TeacherRules(const Config& config) {
-  const TeacherConfig &teacher = config.teacher, defaults;
-  const bool has_temperature = teacher.temperature != defaults.temperature;
-  Rules rules = {{.flag = "distill_temperature",
-                  .broken = !teacher.weights.empty() && teacher.distill == "hard" && has_temperature,
-                  .expected = "--distill=soft with it",
-                  .hint = "the likeliest class is the same at every temperature"}};
-  for (const auto& [flag, is_set] : {std::pair("teacher_model", !teacher.model.empty()),
-                                     {"distill", teacher.distill != defaults.distill},
-                                     {"distill_weight", teacher.weight != defaults.weight},
-                                     {"distill_temperature", has_temperature}}) {
-    rules.push_back({.flag = flag,
-                     .broken = teacher.weights.empty() && is_set,
-                     .expected = "--teacher with it",
-                     .hint = "without it nothing is learned but the labels"});
-  }
-  return rules;
 }
 
 Rules PrecisionRules(const Config& config) {
@@ -462,22 +342,15 @@ Rules PrecisionRules(const Config& config) {
   const std::optional<double> scale = NumberFrom(config.precision.loss_scale);
   const bool is_scale = scale && *scale > 0 && *scale <= 3e38;  // float32 holds it
   return {
-      {.flag = "loss_scale",
-       .broken = config.precision.loss_scale != "dynamic" && !is_scale,
-       .expected = "dynamic, or a number above 0, at most 3e38",
-       .hint = "for example 1024"},
-      {.flag = "memory_efficient_fp16",
-       .broken = saves_memory && !is_fp16,
-       .expected = "--precision=fp16 with it",
-       .hint = "--precision=" + precision + " is given"},
-      {.flag = "memory_efficient_fp16",
-       .broken = saves_memory && !FactsOf(config.optimizer).has_half_state,
-       .expected = "--optimizer=adam, adamw or fairseq_adam with it",
-       .hint = "--optimizer=" + optimizer + " keeps its state in fp32"},
-      {.flag = "memory_efficient_fp16",
-       .broken = saves_memory && config.optimizer.ema_decay > 0,
-       .expected = "no --ema_decay with it",
-       .hint = "half precision is too coarse for the small updates of an average"},
+      {"loss_scale", config.precision.loss_scale != "dynamic" && !is_scale,
+       "dynamic, or a number above 0, at most 3e38", "for example 1024"},
+      {"memory_efficient_fp16", saves_memory && !is_fp16, "--precision=fp16 with it",
+       "--precision=" + precision + " is given"},
+      {"memory_efficient_fp16", saves_memory && !FactsOf(config.optimizer).Takes("memory_efficient_fp16"),
+       "--optimizer=" + OptimizersWith("memory_efficient_fp16") + " with it",
+       "--optimizer=" + optimizer + " keeps its state in fp32"},
+      {"memory_efficient_fp16", saves_memory && config.optimizer.ema_decay > 0, "no --ema_decay with it",
+       "half precision is too coarse for the small updates of an average"},
   };
 }
 
@@ -492,28 +365,21 @@ Rules RankAndReportRules(const Config& config) {
   const bool names_count = !ranks.nproc_per_node.empty() && ranks.nproc_per_node != "auto";
   const int64_t count = data::WholeNumber(ranks.nproc_per_node).value_or(0);
   return {
-      {.flag = "nproc_per_node",
-       .broken = names_count && (count < 1 || count > 1024),
-       .expected = "auto, or a whole number, 1 to 1024"},
-      {.flag = "rank",
-       .broken = world_size > 0 && ranks.rank.value_or(0) >= world_size,
-       .expected = "less than --world_size (" + std::to_string(world_size) + ")",
-       .hint = "ranks count from 0"},
-      {.flag = "profile_steps",
-       .broken = !config.report.profile_steps.empty() && !ParseStepRange(config.report.profile_steps),
-       .expected = "FIRST:LAST, 1 or more, FIRST not after LAST",
-       .hint = "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"},
-      {.flag = "metrics_address",
-       .broken = !IsIpAddress(config.report.metrics_address),
-       .expected = "an IPv4 or IPv6 address of this machine",
-       .hint = "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who can reach it"},
+      {"nproc_per_node", names_count && (count < 1 || count > 1024), "auto, or a whole number, 1 to 1024"},
+      {"rank", world_size > 0 && ranks.rank.value_or(0) >= world_size,
+       "less than --world_size (" + std::to_string(world_size) + ")", "ranks count from 0"},
+      {"profile_steps", !config.report.profile_steps.empty() && !ParseStepRange(config.report.profile_steps),
+       "FIRST:LAST, 1 or more, FIRST not after LAST",
+       "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"},
+      {"metrics_address", !IsIpAddress(config.report.metrics_address), "an IPv4 or IPv6 address of this machine",
+       "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who can reach it"},
   };
 }
 
 void CheckRules(const Config& config, List& problems) {
-  for (const auto& rules_of : {ModeRules, RunRules, DataRules, TableRules, ImageRules, SizeScheduleRules, TextRules,
-                               OptimizerRules, ScheduleRules, AverageAndSpikeRules, LossRules, ClassWeightRules,
-                               TeacherRules, PrecisionRules, RankAndReportRules}) {
+  for (const auto& rules_of :
+       {ModeRules, RunRules, DataRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules, ScheduleRules,
+        CompanionRules, LossRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
     for (const Rule& rule : rules_of(config)) {
       if (rule.broken) problems.push_back({.flag = rule.flag, .expected = rule.expected, .hint = rule.hint});
     }

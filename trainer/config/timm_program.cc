@@ -1,20 +1,71 @@
 // timm's defaults are those of its train.py and of its models, as of release 1.0.22: train.py, timm/optim,
-// timm/scheduler and timm/data/transforms_factory.py; timm_models.h has those of models.
-// What is not listed is the same here, or cannot change a number.
+// timm/scheduler and timm/data/transforms_factory.py. What is not listed is the same here, or cannot change a number.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "data/joined.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
-#include "trainer/config/timm_models.h"
 
 namespace dtrain::config {
 namespace {
 
 constexpr std::string_view kNoPython = "there is no Python code to compile";
 constexpr std::string_view kNoSplits = "there are no augmented copies with a loss of their own";
+
+// What timm's default_cfg of a model says where ours differs; its train.py evaluates with it.
+struct TimmModelDefaults {
+  std::string_view begins, ends;  // the name
+  int image_size;
+  double crop_pct;                 // part of the resized short side that evaluation crops
+  bool has_plain_numbers = false;  // a mean and a standard deviation of 0.5
+};
+
+constexpr TimmModelDefaults kResNet = {"resnet", "", 224, 0.95};
+constexpr auto kModels = std::to_array<TimmModelDefaults>({{"efficientnet_", "b0", 224, 0.875},
+                                                           {"efficientnet_", "b1", 240, 0.9, true},
+                                                           {"efficientnet_", "b2", 256, 0.875},
+                                                           {"efficientnet_", "b3", 288, 0.875},
+                                                           {"efficientnet_", "b4", 320, 0.875},
+                                                           {"efficientnet_", "b5", 448, 1.0},  // squashed, cropped here
+                                                           {"efficientnet_", "b6", 528, 0.942},
+                                                           {"efficientnet_", "b7", 600, 0.949},
+                                                           {"tf_efficientnet_", "b0", 224, 0.875},
+                                                           {"tf_efficientnet_", "b1", 240, 0.882},
+                                                           {"tf_efficientnet_", "b2", 260, 0.890},
+                                                           {"tf_efficientnet_", "b3", 300, 0.904},
+                                                           {"tf_efficientnet_", "b4", 380, 0.922},
+                                                           {"tf_efficientnet_", "b5", 456, 0.934},
+                                                           {"tf_efficientnet_", "b6", 528, 0.942},
+                                                           {"tf_efficientnet_", "b7", 600, 0.949},
+                                                           {"efficientnetv2_", "s", 288, 1.0},
+                                                           {"efficientnetv2_", "m", 320, 1.0},
+                                                           {"efficientnetv2_", "l", 384, 1.0},
+                                                           {"tf_efficientnetv2_", "s", 300, 1.0, true},
+                                                           {"tf_efficientnetv2_", "", 384, 1.0, true},  // likewise
+                                                           {"vit_", "dinov2", 518, 1.0},
+                                                           {"vit_", "_gap_240", 240, 0.95, true},
+                                                           {"vit_", "_gap_256", 256, 0.95, true},
+                                                           {"vit_", "_gap_384", 384, 0.95, true},  // likewise
+                                                           {"vit_", "_384", 384, 1.0, true},
+                                                           {"vit_", "_224", 224, 0.9, true},
+                                                           {"deit", "_384", 384, 1.0},
+                                                           {"deit", "_224", 224, 0.9},
+                                                           {"convnext_", "nano", 224, 0.95},
+                                                           {"convnext_", "tiny", 224, 0.95},
+                                                           {"convnext_", "small", 224, 0.95},
+                                                           {"convnextv2_", "huge", 384, 1.0},  // likewise
+                                                           {"convnext", "", 224, 0.875}});
+
+// Returns those of a model; of an unknown one, a ResNet's.
+const TimmModelDefaults& TimmModelOf(const std::string& model) {
+  const auto* const found = std::ranges::find_if(kModels, [&](const TimmModelDefaults& one) {
+    return model.starts_with(one.begins) && model.ends_with(one.ends);
+  });
+  return found == kModels.end() ? kResNet : *found;
+}
 
 std::string Text(double number) { return ToText(Value(number)); }
 
@@ -304,7 +355,7 @@ std::vector<Alias> Augmentation() {
       {.name = "bce_target_thresh", .translate = OfAnother},
       {.name = "mixup_prob", .flag = "mix_prob"},
       {.name = "mixup_switch_prob", .flag = "mix_switch_prob"},
-      {.name = "mixup_off_epoch", .flag = "mix_epochs"},
+      {.name = "mixup_off_epoch", .flag = "mix_epochs", .counts = Mixes},
       {.name = "crop_mode",
        .words = {{"center", ""}},
        .refused = "evaluation crops the middle of images; squashed and padded ones are none"},
@@ -338,11 +389,11 @@ std::vector<Alias> Running() {
 
 const ForeignProgram& TimmProgram() {
   static const ForeignProgram program = [] {
-    ForeignProgram timm{
-        .name = "timm", .called = "timm's train.py", .signatures = {}, .defaults = DefaultsOfTimm, .rows = {}};
-    for (const auto& rows : {DataAndModel(), Rates(), Augmentation(), Running()}) {
-      timm.rows.insert(timm.rows.end(), rows.begin(), rows.end());
-    }
+    ForeignProgram timm{.name = "timm",
+                        .called = "timm's train.py",
+                        .signatures = {},
+                        .defaults = DefaultsOfTimm,
+                        .rows = Together({DataAndModel(), Rates(), Augmentation(), Running()})};
     for (const std::string_view optimizer : {"momentum", "nesterov", "lamb", "lars", "nlars", "rmsproptf"}) {
       timm.signatures.push_back({"opt", optimizer});
     }

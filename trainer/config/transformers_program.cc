@@ -233,19 +233,14 @@ std::vector<Alias> OfTrainersRun() {
 }  // namespace
 
 const ForeignProgram& TransformersProgram() {
-  static const ForeignProgram program = [] {
-    ForeignProgram transformers{.name = "transformers",
-                                .called = "Hugging Face's Trainer",
-                                .signatures = {},
-                                .defaults = DefaultsOfTransformers,
-                                .rows = {},
-                                .turns_photographs = true,
-                                .scripts = {kRunImages, kRunNer, kRunMlm, kRunGlue}};
-    for (const auto& rows : {OfTrainersData(), OfTrainersOptimization(), OfTrainersRun()}) {
-      transformers.rows.insert(transformers.rows.end(), rows.begin(), rows.end());
-    }
-    return transformers;
-  }();
+  static const ForeignProgram program = {
+      .name = "transformers",
+      .called = "Hugging Face's Trainer",
+      .signatures = {},
+      .defaults = DefaultsOfTransformers,
+      .rows = Together({OfTrainersData(), OfTrainersOptimization(), OfTrainersRun()}),
+      .turns_photographs = true,
+      .scripts = {kRunImages, kRunNer, kRunMlm, kRunGlue}};
   return program;
 }
 

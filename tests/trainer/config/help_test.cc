@@ -1,5 +1,5 @@
 // The properties of --help that people rely on.
-#include "trainer/config/help.h"
+#include "trainer/config/command_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "trainer/config/command_line.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {

@@ -6,27 +6,17 @@
 namespace dtrain::config {
 namespace {
 
-TEST(Resolve, FillsBatchSizesAndEvalResize) {
+TEST(Resolve, FillsInWhatWasNotSaid) {
   Config config;
   config.batch.global_batch_size = 256;
   config.batch.batch_size = 32;
   Resolve(config, 4);
   EXPECT_EQ(config.batch.grad_accum_steps, 2);
   EXPECT_EQ(config.image.eval_resize, 256);
-}
-
-TEST(Resolve, LeavesWhatWasSaid) {
-  Config config;
-  config.image.size = 32;
-  config.image.eval_resize = 32;
-  Resolve(config, 1);
-  EXPECT_EQ(config.image.eval_resize, 32);
-}
-
-TEST(Resolve, MemoryEfficientFp16IsFp16) {
-  Config config;
+  config.image.eval_resize = 230;
   config.precision.memory_efficient_fp16 = true;
-  Resolve(config, 1);
+  Resolve(config, 4);
+  EXPECT_EQ(config.image.eval_resize, 230);
   EXPECT_EQ(config.precision.name, "fp16");
 }
 

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/temporary_folder.h"
 #include "tests/trainer/config/foreign_commands.h"
 #include "trainer/errors.h"
 
@@ -54,80 +53,10 @@ TEST(TextAliases, FairseqTrain) {
                                                 StartsWith("as fairseq-train: loss_scale_start 128 (")));
 }
 
-// The command of fairseq's page on IMDB, and that of its page on GLUE.
+// tests/interop/test_pasted_text_commands.py runs the commands of fairseq's pages on IMDB and GLUE.
 TEST(TextAliases, FairseqsFineTuning) {
-  const std::string ours =
-      " --init_weights=model.pt --batch_size=8 --max_tokens=4400 --task=text_classification --tokens_per_sample=512 "
-      "--dropout=0.1 --attention_dropout=0.1 --classifier_dropout=0 --weight_decay=0.1 --optimizer=fairseq_adam "
-      "--adam_betas=0.9,0.98 --adam_eps=1e-6 --clip_norm=0 --lr_schedule=poly --poly_power=1 --lr=1e-5 "
-      "--precision=fp16 "
-      "--loss_scale_start=4 --loss_scale_window=128 --epochs=10 --best_metric=accuracy --seed=1 ";
-  const std::string theirs =
-      "IMDB-bin/ --restore-file model.pt --max-positions 512 --batch-size 8 --max-tokens 4400 --task "
-      "sentence_prediction "
-      "--reset-optimizer --reset-dataloader --reset-meters --required-batch-size-multiple 1 --init-token 0 "
-      "--separator-token 2 --arch roberta_large --criterion sentence_prediction --classification-head-name imdb_head "
-      "--num-classes 2 --dropout 0.1 --attention-dropout 0.1 --weight-decay 0.1 --optimizer adam --adam-betas "
-      "(0.9,0.98) "
-      "--adam-eps 1e-06 --clip-norm 0.0 --lr-scheduler polynomial_decay --lr 1e-05 --total-num-update 7812 "
-      "--warmup-updates 469 --fp16 --fp16-init-scale 4 --threshold-loss-scale 1 --fp16-scale-window 128 --max-epoch 10 "
-      "--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric --shorten-method truncate "
-      "--find-unused-parameters --update-freq 4";
-  ExpectSame(theirs, ours +
-                         "--data_dir=IMDB-bin/ --model=roberta_large --schedule_steps=7812 --warmup_steps=469 "
-                         "--grad_accum_steps=4 --log_interval=100");
-  const TemporaryFolder folder;
-  WriteAll(folder.path() / "rte.yaml", R"(# @package _group_
-common:
-  fp16: true
-  fp16_init_scale: 4
-  threshold_loss_scale: 1
-  fp16_scale_window: 128
-  log_interval: 200
-
-task:
-  _name: sentence_prediction
-  data: ???
-  init_token: 0  # <s>
-  num_classes: 2
-  max_positions: 512
-checkpoint:
-  restore_file: ???
-  reset_optimizer: true
-  best_checkpoint_metric: accuracy
-  maximize_best_checkpoint_metric: true
-criterion:
-  _name: sentence_prediction
-dataset:
-  batch_size: 16
-  required_batch_size_multiple: 1
-  max_tokens: 4400
-optimizer:
-  _name: adam
-  weight_decay: 0.1
-  adam_betas: (0.9,0.98)
-  adam_eps: 1e-06
-lr_scheduler:
-  _name: polynomial_decay
-  warmup_updates: 122
-optimization:
-  clip_norm: 0.0
-  lr: [1e-05]
-  max_update: 2036
-  max_epoch: 10
-model:
-  _name: roberta
-  dropout: 0.1
-  attention_dropout: 0.1
-)");
-  const std::string hydra =
-      "fairseq-hydra-train -config-dir " + folder.path().string() +
-      " --config-name rte task.data=RTE-bin checkpoint.restore_file=model.pt dataset.batch_size=8";
-  ExpectSame(hydra, ours +
-                        "--data_dir=RTE-bin --model=roberta_base --max_steps=2036 --schedule_steps=2036 "
-                        "--warmup_steps=122 --log_interval=200");
-  EXPECT_TRUE(Pasted("--regression-target --task sentence_prediction --arch roberta_base").config.run.task ==
-              "text_regression");
+  EXPECT_EQ(Pasted("--regression-target --task sentence_prediction --arch roberta_base").config.run.task,
+            "text_regression");
   for (const char* refused : {"--best-checkpoint-metric accuracy", "--restore-file model.pt", "--num-classes 2",
                               "--separator-token 5", "--reset-meters"}) {
     EXPECT_THROW(Pasted(std::string("--task sentence_prediction --arch roberta_base ") + refused), UsageError)
@@ -197,56 +126,21 @@ TEST(TextAliases, FairseqsPatience) {
   ExpectSame("--patience=-1", "");  // fairseq's word for never
 }
 
-// The command of the examples' README, with files.
-TEST(TextAliases, TheTrainersRunGlue) {
-  const std::string defaults =
-      "--optimizer=adamw --lr=5e-5 --weight_decay=0 --clip_norm=1 --lr_schedule=poly --poly_power=1 --epochs=3 "
-      "--batch_size=8 --seed=42 --log_interval=500 --nodecay_norm_and_bias --eval_every_epochs=0 "
-      "--save_every_steps=500 ";
-  ExpectSame(
-      "--model_name_or_path w --train_file d/train.csv --validation_file d/dev.csv --do_train --do_eval "
-      "--max_seq_length 64 --per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 3 --output_dir out "
-      "--warmup_ratio 0.5 --eval_strategy epoch --fp16 True",
-      defaults +
-          "--init_weights=w --data_dir=d --data_format=sentences --train_split=train --val_split=dev "
-          "--tokens_per_sample=64 "
-          "--batch_size=32 --lr=2e-5 --run_dir=out --warmup_epochs=1.5 --eval_every_epochs=1 --precision=fp16");
+// tests/interop/test_pasted_text_commands.py runs the commands of the examples' README.
+TEST(TextAliases, TheTrainersExamples) {
   ExpectSame("--train_dir d/a --per_device_train_batch_size=4 --model=resnet18",
-             defaults + "--data_dir=d --train_split=a --val_fraction=0.15 --batch_size=4 --model=resnet18");
+             "--optimizer=adamw --lr=5e-5 --weight_decay=0 --clip_norm=1 --lr_schedule=poly --poly_power=1 --epochs=3 "
+             "--seed=42 --log_interval=500 --nodecay_norm_and_bias --eval_every_epochs=0 --save_every_steps=500 "
+             "--data_dir=d --train_split=a --val_fraction=0.15 --batch_size=4 --model=resnet18");
+  EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt").config.data.val_fraction, 0.05);
+  EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --validation_split_percentage=10").config.data.val_fraction, 0.1);
+  EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv").config.text.tokens_per_sample, 128);
+  EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv --warmup_ratio 0.5").config.schedule.warmup_epochs, 1.5);
   for (const char* refused :
        {"--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",
         "run_mlm.py --train_file d/a.csv", "--tokenizer_name other", "--label_all_tokens True", "--do_predict"}) {
     EXPECT_THROW(Pasted(refused), UsageError) << refused;
   }
-}
-
-// The commands of the examples' README for own data. The name of a script, or else what a file holds, tells them apart.
-TEST(TextAliases, TheTrainersRunNerAndRunMlm) {
-  const TemporaryFolder folder;
-  WriteAll(folder.path() / "train.json", R"({"tokens": ["a"], "ner_tags": ["O"]})");
-  const std::string data = folder.path().string();
-  const std::string ours = "--defaults_of=transformers --init_weights=bert --data_dir=" + data +
-                           " --train_split=train --val_split=dev --run_dir=out ";
-  const std::string theirs = "--model_name_or_path bert --train_file " + data + "/train.json --validation_file " +
-                             data + "/dev.json --output_dir out --do_train --do_eval";
-  const auto expect_same = [](const std::string& one, const std::string& other) {
-    auto json = ToJson(Pasted(other).config);
-    json["defaults_of"] = "auto";
-    EXPECT_EQ(ToJson(Pasted(one).config).dump(), json.dump());
-  };
-  const std::string tags = ours + "--task=token_classification --data_format=sentences --tokens_per_sample=512";
-  for (const char* script : {"", "run_ner.py ", "examples/pytorch/token-classification/run_ner.py "}) {
-    expect_same(script + theirs, tags);
-  }
-  EXPECT_EQ(Pasted("run_glue.py " + theirs).config.text.tokens_per_sample, 128);
-  const std::string text = "--model_name_or_path bert --train_file " + data + "/train.txt --validation_file " + data +
-                           "/dev.txt --output_dir out --do_train --do_eval ";
-  const std::string words = ours + "--task=masked_lm --data_format=text --tokens_per_sample=512 --sample_break=";
-  expect_same("run_mlm.py " + text, words + "joined");
-  expect_same(text + "--line_by_line --mlm_probability 0.3 --max_seq_length=64",
-              words + "lines --mask_prob=0.3 --tokens_per_sample=64");
-  EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt").config.data.val_fraction, 0.05);
-  EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --validation_split_percentage=10").config.data.val_fraction, 0.1);
 }
 
 }  // namespace
