@@ -35,10 +35,10 @@
 #include "trainer/report/progress_bar.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/weights/named_weights.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"
+#include "trainer/weights/weight_files.h"
 
 const char* const dtrain::kProgramName = "dtrain_main";
 

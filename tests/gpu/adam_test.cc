@@ -8,10 +8,10 @@ namespace {
 
 TEST(AdamKernel, AgreesWithAtensButForRounding) {
   const at::Device gpu = Gpu();
-  for (const optim::AdamCase& c : optim::AdamCases()) {
+  for (const config::OptimizerConfig& config : optim::AdamCases()) {
     for (const at::ScalarType copies : {at::kFloat, at::kHalf, at::kBFloat16}) {
-      SCOPED_TRACE(testing::Message() << c.options.beta1 << c.options.epsilon_before_correction << copies);
-      optim::CompareAdam(c, copies, device::AdamKernelOn(gpu), gpu, /*tolerance=*/1e-6);
+      SCOPED_TRACE(testing::Message() << config.name << copies);
+      optim::CompareAdam(config, copies, device::AdamKernelOn(gpu), gpu, /*tolerance=*/1e-6);
     }
   }
 }

@@ -195,7 +195,8 @@ void ExpectSame(const Trained& result, const Trained& wanted) {
 Training OfImages(const config::Config& config) {
   Training training{.config = config, .make_task = [config](at::Device gpu) -> std::unique_ptr<tasks::Task> {
                       return std::make_unique<tasks::ImageClassificationTask>(tasks::MakeModel(config, kClasses, gpu),
-                                                                              kClasses, config, gpu);
+                                                                              tasks::DataSizes{.num_classes = kClasses},
+                                                                              config, gpu);
                     }};
   at::manual_seed(5);
   for (int64_t step = 0; step < kSteps; ++step) {

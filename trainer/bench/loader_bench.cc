@@ -22,7 +22,7 @@
 #include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/data_cache.h"
+#include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
 

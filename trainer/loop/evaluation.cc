@@ -113,7 +113,7 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
       left_out += static_cast<int64_t>(batches[static_cast<size_t>(batch->number)].samples.size()) - batch->size();
     }
     if (batch && batch->size() > 0) {
-      sums_of_shards[batch->part.shard - shards.first].slice(0, 0, num_sums) += task.EvaluationSums(*batch);
+      task.AddEvaluationSums(*batch, sums_of_shards[batch->part.shard - shards.first].slice(0, 0, num_sums));
     }
     if (control.StopsHere(steps_done)) return std::nullopt;
     if (progress) progress(round + 1, rounds);

@@ -1,4 +1,4 @@
-// Steps per epoch are a fraction in general. whole_part.h rounds products with it safely.
+// Steps per epoch are a fraction in general. WholePart rounds products with it safely.
 #include "trainer/loop/plan.h"
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/loop/training_state.h"
-#include "trainer/optim/whole_part.h"
 
 namespace dtrain::loop {
 namespace {

@@ -11,7 +11,7 @@
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/optim/make_optimizer.h"
+#include "trainer/optim/optimizer.h"
 #include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
@@ -68,7 +68,7 @@ optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const t
   auto optimizer = optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, module),
                                         models::FamilyOf(config.model.name).is_never_decayed);
   models::HalfWeights half_weights(module, optim::PrecisionNamed(config.precision.name).products);
-  optim::UseAdamKernel(*optimizer, device::AdamKernelOn(device), half_weights);
+  optimizer->UseKernel(device::AdamKernelOn(device), half_weights);
   return optim::ParameterUpdate(std::move(optimizer), MakeLossScaler(config, device), config.optimizer.clip_norm,
                                 device, std::move(half_weights));
 }

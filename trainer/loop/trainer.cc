@@ -9,7 +9,6 @@
 #include "trainer/loop/stop_signal.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/picture_grid.h"
 #include "trainer/tasks/task_seed.h"
 
 namespace dtrain::loop {
@@ -161,8 +160,8 @@ data::Batch Trainer::NextBatch() {
   data::Batch batch = *feed_->Next();
   phases_.Enter(Phase::kOther);
   if (parts_.reporter.wants_first_batch() && batch.number == 0) {
-    const at::Tensor pictures = parts_.task.Pictures(batch);
-    if (pictures.defined()) parts_.reporter.FirstBatch(tasks::PictureGrid(pictures));
+    const report::Picture picture = parts_.task.PictureOf(batch);
+    if (picture.width > 0) parts_.reporter.FirstBatch(picture);
   }
   tasks::SeedTask(parts_.config.batch.seed, batch.part, parts_.device);
   return batch;

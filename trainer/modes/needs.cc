@@ -9,7 +9,7 @@
 
 #include "data/machine/limits.h"
 #include "trainer/errors.h"
-#include "trainer/optim/make_optimizer.h"
+#include "trainer/optim/optimizer.h"
 #include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
 #include "trainer/weights/module_state.h"

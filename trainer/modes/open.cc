@@ -60,7 +60,9 @@ void MakeTask(const config::Config& config, at::Device device, Opened& opened) {
   opened.task = trains ? kind.MakeTask(config, opened.data, device)
                        : kind.MakeInferenceTask(config, opened.weights, opened.data, device);
   loop::RequireBestMetric(config.run.best_metric, *opened.task);
-  if (trains) opened.task->UseClassWeights(tasks::ClassWeights(config.optimizer.class_weights, opened.data));
+  if (!trains) return;
+  const std::vector<double> weights = tasks::ClassWeights(config.optimizer.class_weights, opened.data);
+  if (!weights.empty()) opened.task->UseClassWeights(at::tensor(weights, at::kFloat).to(device));
 }
 
 }  // namespace dtrain::modes

@@ -25,7 +25,7 @@
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/data_cache.h"
+#include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"

@@ -1,4 +1,5 @@
-// The fused kernel takes a step count for each parameter; here all of them are the same tensor.
+// Adam, of weights of single and of half precision. The fused kernel takes a step count for each parameter; here all of
+// them are the same tensor.
 #include <ATen/ATen.h>
 
 #include <limits>
@@ -9,6 +10,27 @@
 
 namespace dtrain::optim {
 namespace {
+
+struct AdamOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  bool decoupled_weight_decay = false;     // AdamW (Loshchilov and Hutter 2017) rather than Adam with L2
+  bool epsilon_before_correction = false;  // ε is added to √v itself (fairseq), not to its bias-corrected value
+};
+
+// A step of one group of parameters; the lists have the same length.
+struct AdamStep {
+  AdamOptions options;
+  std::vector<at::Tensor> parameters, gradients, average, average_of_squares;
+  at::Tensor count;  // float32 scalar: the steps done, this one included
+  Rate rate;
+  double weight_decay = 0;
+  std::optional<at::Tensor> found_inf = {};
+  AdamKernel kernel = nullptr;          // null: ATen's fused kernel, which knows neither of these:
+  std::vector<at::Tensor> copies = {};  // undefined where there is none
+  at::Tensor gradient_factor = {};      // float32 scalar, or undefined
+};
 
 void RunAtensKernel(const AdamStep& step) {
   const std::vector<at::Tensor> counts(step.parameters.size(), step.count);
@@ -96,25 +118,32 @@ void CorrectBeforeKernel(AdamStep& step) {
   step.weight_decay = 0;
 }
 
-}  // namespace
-
 void FusedAdam(AdamStep step) {
   if (step.options.epsilon_before_correction) CorrectBeforeKernel(step);
   if (step.kernel == nullptr) return RunAtensKernel(step);
   RunOwnKernel(step);
 }
 
-Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
-    : Optimizer(std::move(groups)),
-      options_(options),
-      average_(Zeros()),
-      average_of_squares_(Zeros()),
-      step_(at::zeros({}, at::TensorOptions(at::kFloat).device(device()))) {}
+// Adam (Kingma and Ba 2014, arXiv:1412.6980) as in torch.optim.Adam and AdamW; with both options, as in fairseq's
+// `adam`: w −= lr·wd·w; then w −= lr·√(1 − β2ᵗ)/(1 − β1ᵗ) · m/(√v + ε).
+class Adam : public MomentOptimizer {
+ public:
+  Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
+      : MomentOptimizer(std::move(groups)), options_(options) {}
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) override;
+  void UseKernel(AdamKernel kernel, const models::HalfWeights& half_weights) override;
+  bool writes_copies() const override { return kernel_ != nullptr; }
+  bool takes_factor() const override { return kernel_ != nullptr; }
+
+ private:
+  AdamOptions options_;
+  AdamKernel kernel_ = nullptr;
+  std::vector<std::vector<at::Tensor>> copies_;  // by group
+};
 
 void Adam::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
-  step_.add_(1);
-  if (found_inf) step_.sub_(*found_inf);  // a skipped step does not count
+  CountStep(step_, found_inf);
   for (size_t i = 0; i < groups_.size(); ++i) {
     const ParameterGroup& group = groups_[i];
     const std::vector<at::Tensor> gradients = group.Gradients();
@@ -136,6 +165,7 @@ void Adam::Step(const Rate& learning_rate, const std::optional<at::Tensor>& foun
 }
 
 void Adam::UseKernel(AdamKernel kernel, const models::HalfWeights& half_weights) {
+  if (kernel == nullptr) return;
   kernel_ = kernel;
   copies_.clear();
   for (const ParameterGroup& group : groups_) {
@@ -144,11 +174,155 @@ void Adam::UseKernel(AdamKernel kernel, const models::HalfWeights& half_weights)
   }
 }
 
-std::vector<NamedTensor> Adam::State() const {
-  std::vector<NamedTensor> state = {{"step", step_}};
+// Adam for models whose weights and gradients are of half precision (fairseq's --memory-efficient-fp16), with moments
+// of half precision, too: 8 bytes per parameter in all instead of 16. It computes in float32, on a part of the
+// parameters at a time.
+//
+// Half precision reaches from 6e-8 to 65,504, and moments are often smaller than that. So the first moment m and the
+// square root of the second moment are stored as fractions of a bound that no element exceeds,
+// |m| ≤ peak ← β1·peak + (1 − β1)·max|g|, and likewise for the root. The root is stored because its range is that of
+// the gradients; the second moment itself has twice the range of exponents. Weights are rounded as in fairseq.
+//
+// State: `exp_avg.<parameter>` and `exp_avg_sq_root.<parameter>` (half precision), `peaks` (float32: for each group the
+// bounds of the first moments and of the roots), and `step` (skipped steps do not count).
+class MemoryEfficientAdam : public Optimizer {
+ public:
+  // The parameters must be of half precision.
+  MemoryEfficientAdam(std::vector<ParameterGroup> groups, const AdamOptions& options);
+  bool takes_factor() const override { return true; }
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) override;
+  std::vector<NamedTensor> State() const override;
+
+ private:
+  at::Tensor NextPeaks(const ParameterGroup& group, const at::Tensor& peaks) const;
+  void StepPart(size_t group, size_t begin, size_t end, const at::Tensor& next_peaks, const Rate& learning_rate,
+                const std::optional<at::Tensor>& found_inf);
+
+  AdamOptions options_;
+  std::vector<std::vector<at::Tensor>> average_, root_;  // as fractions of the peaks, by group
+  at::Tensor step_;                                      // as StepCount
+  at::Tensor peaks_;                                     // float32, groups × 2
+};
+
+constexpr int64_t kPartElements = int64_t{16} << 20;  // of a part; a larger parameter is a part by itself
+constexpr double kTop = 65000;                        // the stored value of the peak; half precision ends at 65,504
+constexpr double kLeast = 1e-30;                      // the least peak, so that nothing is divided by 0
+
+std::vector<at::Tensor> InFloat(const std::vector<at::Tensor>& tensors, size_t begin, size_t end) {
+  std::vector<at::Tensor> copies;
+  for (size_t i = begin; i < end; ++i) copies.push_back(tensors[i].to(at::kFloat));
+  return copies;
+}
+
+void Store(const std::vector<at::Tensor>& values, const std::vector<at::Tensor>& tensors, size_t begin) {
+  for (size_t i = 0; i < values.size(); ++i) at::Tensor(tensors[begin + i]).copy_(values[i]);
+}
+
+at::Tensor Largest(const std::vector<at::Tensor>& tensors) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return at::stack(at::_foreach_norm(tensors, kInfinity, at::kFloat)).max();
+}
+
+MemoryEfficientAdam::MemoryEfficientAdam(std::vector<ParameterGroup> groups, const AdamOptions& options)
+    : Optimizer(std::move(groups)),
+      options_(options),
+      average_(Zeros()),
+      root_(Zeros()),
+      step_(StepCount()),
+      peaks_(at::zeros({static_cast<int64_t>(groups_.size()), 2}, step_.options())) {}
+
+// It makes its float32 copies for one part of the parameters at a time, and frees them before the next part.
+void MemoryEfficientAdam::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
+  at::NoGradGuard no_grad;
+  CountStep(step_, found_inf);
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const std::vector<at::Tensor>& parameters = groups_[i].parameters;
+    if (groups_[i].Gradients().empty()) continue;
+    at::Tensor peaks = peaks_[static_cast<int64_t>(i)], next_peaks = NextPeaks(groups_[i], peaks);
+    if (found_inf) next_peaks = at::where(found_inf->eq(0), next_peaks, peaks);
+    size_t begin = 0;
+    int64_t elements = 0;
+    for (size_t end = 1; end <= parameters.size(); ++end) {
+      elements += parameters[end - 1].numel();
+      if (end < parameters.size() && elements + parameters[end].numel() <= kPartElements) continue;
+      StepPart(i, begin, end, next_peaks, learning_rate, found_inf);
+      begin = end;
+      elements = 0;
+    }
+    peaks.copy_(next_peaks);
+  }
+}
+
+// If the decay is not decoupled, Adam's gradient contains the decayed weights, so the peaks must bound these, too.
+at::Tensor MemoryEfficientAdam::NextPeaks(const ParameterGroup& group, const at::Tensor& peaks) const {
+  at::Tensor largest = Largest(group.Gradients());
+  if (gradient_factor_) largest = largest * *gradient_factor_;
+  if (!options_.decoupled_weight_decay && group.weight_decay > 0) {
+    largest = largest + Largest(group.parameters) * group.weight_decay;
+  }
+  const at::Tensor average = peaks[0] * options_.beta1 + largest * (1 - options_.beta1);
+  const at::Tensor root = (peaks[1].square() * options_.beta2 + largest.square() * (1 - options_.beta2)).sqrt();
+  return at::stack({average, root}).clamp_min(kLeast);
+}
+
+void MemoryEfficientAdam::StepPart(size_t group_index, size_t begin, size_t end, const at::Tensor& next_peaks,
+                                   const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
+  const ParameterGroup& group = groups_[group_index];
+  const at::Tensor now = peaks_[static_cast<int64_t>(group_index)] / kTop, next = next_peaks / kTop;
+  const std::vector<at::Tensor> weights = InFloat(group.parameters, begin, end);
+  const std::vector<at::Tensor> average = InFloat(average_[group_index], begin, end);
+  const std::vector<at::Tensor> square = InFloat(root_[group_index], begin, end);
+  at::_foreach_mul_(average, now[0]);
+  at::_foreach_mul_(square, now[1]);
+  at::_foreach_mul_(square, square);
+
+  std::vector<at::Tensor> gradients, moved, moved_average, moved_square;
+  for (size_t i = begin; i < end; ++i) {
+    const at::Tensor gradient = group.parameters[i].grad();
+    if (!gradient.defined()) continue;  // its moments are still stored again, as fractions of the new peaks
+    gradients.push_back(gradient.to(at::kFloat));
+    moved.push_back(weights[i - begin]);
+    moved_average.push_back(average[i - begin]);
+    moved_square.push_back(square[i - begin]);
+  }
+  if (!gradients.empty()) {
+    if (gradient_factor_) at::_foreach_mul_(gradients, *gradient_factor_);
+    FusedAdam({.options = options_,
+               .parameters = moved,
+               .gradients = gradients,
+               .average = moved_average,
+               .average_of_squares = moved_square,
+               .count = step_,
+               .rate = group.OwnRate(learning_rate),
+               .weight_decay = group.weight_decay,
+               .found_inf = found_inf});
+  }
+  at::_foreach_sqrt_(square);
+  at::_foreach_div_(average, next[0]);
+  at::_foreach_div_(square, next[1]);
+  Store(weights, group.parameters, begin);
+  Store(average, average_[group_index], begin);
+  Store(square, root_[group_index], begin);
+}
+
+std::vector<NamedTensor> MemoryEfficientAdam::State() const {
+  std::vector<NamedTensor> state = {{"step", step_}, {"peaks", peaks_}};
   for (auto& named : Named("exp_avg.", average_)) state.push_back(std::move(named));
-  for (auto& named : Named("exp_avg_sq.", average_of_squares_)) state.push_back(std::move(named));
+  for (auto& named : Named("exp_avg_sq_root.", root_)) state.push_back(std::move(named));
   return state;
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> MakeAdam(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config) {
+  const AdamOptions options{.beta1 = config.adam_betas.at(0),
+                            .beta2 = config.adam_betas.at(1),
+                            .epsilon = config.adam_eps,
+                            .decoupled_weight_decay = config.name != "adam",
+                            .epsilon_before_correction = config.name == "fairseq_adam"};
+  const bool is_half = !groups.empty() && groups.front().parameters.front().scalar_type() == at::kHalf;
+  if (is_half) return std::make_unique<MemoryEfficientAdam>(std::move(groups), options);
+  return std::make_unique<Adam>(std::move(groups), options);
 }
 
 }  // namespace dtrain::optim

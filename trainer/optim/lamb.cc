@@ -7,13 +7,54 @@
 #include "trainer/optim/optimizer.h"
 
 namespace dtrain::optim {
+namespace {
 
-ScaledAdam::ScaledAdam(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config)
-    : Optimizer(std::move(groups)),
-      config_(config),
-      average_(Zeros()),
-      average_of_squares_(Zeros()),
-      step_(at::zeros({}, at::TensorOptions(at::kFloat).device(device()))) {}
+// Adam with decoupled weight decay whose step is scaled in each parameter by a factor of its own: w −= lr·factor·(m/(1
+// − β1ᵗ)/(√(v/(1 − β2ᵗ)) + ε) + wd·w).
+class ScaledAdam : public MomentOptimizer {
+ public:
+  ScaledAdam(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config)
+      : MomentOptimizer(std::move(groups)), config_(config) {}
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) override;
+
+ protected:
+  // Of the parameters of a group that have a gradient.
+  struct GroupStep {
+    std::vector<at::Tensor> parameters, gradients, squares;  // `squares`: v of this step
+    std::vector<at::Tensor> updates;                         // what the factors multiply
+  };
+  // Returns a factor for each parameter (scalars on the device).
+  virtual std::vector<at::Tensor> Factors(const GroupStep& step) const = 0;
+  virtual bool Scales(const ParameterGroup&) const { return true; }
+  // Returns 1 − beta^step, a float32 scalar on the device.
+  at::Tensor BiasCorrection(double beta) const;
+
+  const config::OptimizerConfig config_;
+
+ private:
+  void StepGroup(size_t i, const Rate& learning_rate, const std::optional<at::Tensor>& found_inf);
+};
+
+// LAMB: You et al. 2019 (arXiv:1904.00962), as in timm.optim.Lamb but without its clipping, which --clip_norm does: in
+// an adapted group, the factor is ‖w‖ / ‖u‖ of the weights and their update, unless one of them is 0.
+class Lamb : public ScaledAdam {
+ public:
+  using ScaledAdam::ScaledAdam;
+
+ private:
+  std::vector<at::Tensor> Factors(const GroupStep& step) const override;
+  bool Scales(const ParameterGroup& group) const override { return group.adapted; }
+};
+
+// StableAdamW: Wortsman et al. 2023 (arXiv:2304.13013), as in torch-optimi: the factor is 1 / max(1, RMS), with RMS² =
+// mean(g² / max(v/(1 − β2ᵗ), ε²)), so that a gradient that exceeds its average makes no larger step.
+class StableAdamW : public ScaledAdam {
+ public:
+  using ScaledAdam::ScaledAdam;
+
+ private:
+  std::vector<at::Tensor> Factors(const GroupStep& step) const override;
+};
 
 // Computed in double, because 1 − 0.999 loses three digits.
 at::Tensor ScaledAdam::BiasCorrection(double beta) const {
@@ -22,8 +63,7 @@ at::Tensor ScaledAdam::BiasCorrection(double beta) const {
 
 void ScaledAdam::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
-  step_.add_(1);
-  if (found_inf) step_.sub_(*found_inf);
+  CountStep(step_, found_inf);
   for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, learning_rate, found_inf);
 }
 
@@ -51,13 +91,6 @@ void ScaledAdam::StepGroup(size_t i, const Rate& learning_rate, const std::optio
   SubtractUnless(found_inf, step.parameters, updates, group.OwnRate(learning_rate));
 }
 
-std::vector<NamedTensor> ScaledAdam::State() const {
-  std::vector<NamedTensor> state = {{"step", step_}};
-  for (auto& named : Named("exp_avg.", average_)) state.push_back(std::move(named));
-  for (auto& named : Named("exp_avg_sq.", average_of_squares_)) state.push_back(std::move(named));
-  return state;
-}
-
 std::vector<at::Tensor> Lamb::Factors(const GroupStep& step) const {
   const at::Tensor weights = NormOfEach(step.parameters), steps = NormOfEach(step.updates);
   return TrustOrOne(weights / steps, weights, steps).unbind();
@@ -72,6 +105,16 @@ std::vector<at::Tensor> StableAdamW::Factors(const GroupStep& step) const {
     factors[i].div_(std::sqrt(static_cast<double>(step.gradients[i].numel()))).clamp_min_(1).reciprocal_();
   }
   return factors;
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> MakeLamb(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config) {
+  return std::make_unique<Lamb>(std::move(groups), config);
+}
+
+std::unique_ptr<Optimizer> MakeStableAdamW(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config) {
+  return std::make_unique<StableAdamW>(std::move(groups), config);
 }
 
 }  // namespace dtrain::optim

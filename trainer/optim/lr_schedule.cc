@@ -6,8 +6,6 @@
 #include <numbers>
 #include <stdexcept>
 
-#include "trainer/optim/whole_part.h"
-
 namespace dtrain::optim {
 namespace {
 

@@ -1,6 +1,7 @@
 // The learning rate as a pure function of the number of steps done.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,5 +43,14 @@ struct LrScheduleOptions {
 // schedulers are stepped once an epoch. `first` is 0; with `warmup_from_one` it is 1, or epoch_steps, as in NVIDIA's
 // and Horovod's programs. Throws std::invalid_argument for an unknown name.
 double LearningRate(const LrScheduleOptions& options, int64_t steps_done);
+
+// Floors and ceilings of products and quotients of numbers that people write with a few decimals. In floating point
+// 0.29 · 100 and 55 / (1.1 · 25) are slightly below 29 and 2. So a value within a few rounding errors of a whole number
+// counts as that number. The tolerance is relative, so that it suits short runs and long ones. Four rounded operations
+// are off by 4.5e-16 at most, and a quotient of realistic numbers of samples that is no whole number is much farther
+// away from one than 2e-15.
+inline constexpr double kTolerance = 2e-15;
+inline double WholePart(double value) { return std::floor(value * (1 + kTolerance)); }
+inline double NextWhole(double value) { return std::ceil(value * (1 - kTolerance)); }
 
 }  // namespace dtrain::optim

@@ -1,10 +1,34 @@
-// The parts that all optimizers share.
+// The parts that all optimizers share, and the table of optimizers.
 #include "trainer/optim/optimizer.h"
 
 #include <ATen/ATen.h>
 #include <map>
+#include <string>
+
+#include "trainer/config/choices.h"
+#include "trainer/errors.h"
 
 namespace dtrain::optim {
+
+using Maker = std::unique_ptr<Optimizer>(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
+Maker MakeSgd, MakeAdam, MakeStableAdamW, MakeLars, MakeLamb, MakeRmsprop;
+
+namespace {
+
+// By the names of config::Optimizers().
+const std::map<std::string, Maker*> kMakers = {
+    {"sgd", MakeSgd},
+    {"adam", MakeAdam},
+    {"adamw", MakeAdam},
+    {"fairseq_adam", MakeAdam},
+    {"stable_adamw", MakeStableAdamW},
+    {"lars", MakeLars},
+    {"lamb", MakeLamb},
+    {"rmsprop_tf", MakeRmsprop},
+    {"rmsprop", MakeRmsprop},
+};
+
+}  // namespace
 
 std::vector<at::Tensor> ParameterGroup::WithGradient(const std::vector<at::Tensor>& tensors) const {
   std::vector<at::Tensor> chosen;
@@ -91,22 +115,70 @@ double Optimizer::L2Term() const {
   return sum;
 }
 
+at::Tensor Optimizer::StepCount() const { return at::zeros({}, at::TensorOptions(at::kFloat).device(device())); }
+
+void Optimizer::CountStep(at::Tensor& count, const std::optional<at::Tensor>& found_inf) {
+  count.add_(1);
+  if (found_inf) count.sub_(*found_inf);
+}
+
+MomentOptimizer::MomentOptimizer(std::vector<ParameterGroup> groups)
+    : Optimizer(std::move(groups)), average_(Zeros()), average_of_squares_(Zeros()), step_(StepCount()) {}
+
+std::vector<NamedTensor> MomentOptimizer::State() const {
+  std::vector<NamedTensor> state = {{"step", step_}};
+  for (auto& named : Named("exp_avg.", average_)) state.push_back(std::move(named));
+  for (auto& named : Named("exp_avg_sq.", average_of_squares_)) state.push_back(std::move(named));
+  return state;
+}
+
+void FusedSgd(at::TensorList tensors, at::TensorList gradients, at::TensorList momentum, const SgdOptions& options,
+              const Rate& rate, const std::optional<at::Tensor>& found_inf) {
+  std::visit(
+      [&](const auto& number) {
+        at::_fused_sgd_(tensors, gradients, momentum, options.weight_decay, options.momentum, number, /*dampening=*/0,
+                        options.nesterov, /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/std::nullopt,
+                        found_inf);
+      },
+      rate);
+}
+
 // SGD without momentum is this subtraction, and its fused kernel reads found_inf on the device.
 void SubtractUnless(const std::optional<at::Tensor>& found_inf, at::TensorList tensors, at::TensorList differences,
                     const Rate& rate) {
-  std::visit(
-      [&](const auto& number) {
-        at::_fused_sgd_(tensors, differences, /*momentum_buffer_list=*/{}, /*weight_decay=*/0, /*momentum=*/0, number,
-                        /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false,
-                        /*grad_scale=*/std::nullopt, found_inf);
-      },
-      rate);
+  FusedSgd(tensors, differences, /*momentum=*/{}, {}, rate, found_inf);
 }
 
 at::Tensor NormOfEach(const std::vector<at::Tensor>& tensors) { return at::stack(at::_foreach_norm(tensors)); }
 
 at::Tensor TrustOrOne(const at::Tensor& ratios, const at::Tensor& weight_norms, const at::Tensor& step_norms) {
   return at::where(weight_norms.gt(0).logical_and(step_norms.gt(0)), ratios, 1.0);
+}
+
+std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
+                                         const std::vector<NamedTensor>& parameters, const RateFactor& rate_factor,
+                                         IsNeverDecayed is_never_decayed) {
+  const auto make = kMakers.find(config.name);
+  if (make == kMakers.end()) {
+    throw UsageError("--optimizer=" + config.name + " is unknown",
+                     "one of " + config::NamesOf(config::OptimizerChoices()));
+  }
+  std::vector<ParameterGroup> groups =
+      GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias, is_never_decayed);
+  if (rate_factor) groups = SplitByRate(groups, rate_factor);
+  return make->second(std::move(groups), config);
+}
+
+int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters) {
+  std::vector<NamedTensor> shapes;
+  for (const auto& [name, parameter] : parameters) {
+    shapes.emplace_back(name, at::empty(parameter.sizes(), parameter.options().device(at::kMeta)));
+  }
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : MakeOptimizer(config, shapes)->State()) {
+    bytes += static_cast<int64_t>(tensor.nbytes());
+  }
+  return bytes;
 }
 
 }  // namespace dtrain::optim

@@ -55,6 +55,10 @@ using RateFactor = std::function<double(const std::string& name)>;
 // Splits each group into groups of one factor, in ascending order.
 std::vector<ParameterGroup> SplitByRate(const std::vector<ParameterGroup>& groups, const RateFactor& factor_of);
 
+// The kernel of a device, which the trainer passes in. It works on the current device and stream, does not wait, and
+// throws if it cannot be started. `copies` is the type of the copies, kFloat if there are none.
+using AdamKernel = void (*)(const kernels::AdamArguments& arguments, models::kernels::Element copies);
+
 class Optimizer {
  public:
   // The groups' tensors are shared with the model, not copied. Step skips parameters that have no gradient.
@@ -73,6 +77,10 @@ class Optimizer {
   // Whether Step also writes the copies of the weights that it changes. Otherwise HalfWeights::Write does.
   virtual bool writes_copies() const { return false; }
 
+  // From now on, steps of an Adam run this kernel, which must be of the parameters' device and writes their copies. The
+  // parameters, which must be float32, lie densely in memory. Null, and others: no effect.
+  virtual void UseKernel(AdamKernel /*kernel*/, const models::HalfWeights& /*half_weights*/) {}
+
   // Returns all tensors that the optimizer keeps besides the parameters, by name; shared, not copied.
   virtual std::vector<NamedTensor> State() const = 0;
 
@@ -82,6 +90,9 @@ class Optimizer {
  protected:
   // The parameters' device, which is also that of the state.
   at::Device device() const;
+  // Returns a float32 scalar there, 0; and counts a step in it, unless that is skipped.
+  at::Tensor StepCount() const;
+  static void CountStep(at::Tensor& count, const std::optional<at::Tensor>& found_inf);
   // Returns a tensor of zeros like each parameter, by group; no tensors if they are not `wanted`.
   std::vector<std::vector<at::Tensor>> Zeros(bool wanted = true) const;
   // Returns such tensors under their parameters' names, each after `prefix`.
@@ -91,153 +102,28 @@ class Optimizer {
   std::optional<at::Tensor> gradient_factor_;
 };
 
-// Stochastic gradient descent as in torch.optim.SGD: g += wd·w; v = m·v + g; w −= lr·(nesterov ? g + m·v : v).
-// State: `<parameter>` is its momentum; no state if momentum is 0.
-class Sgd : public Optimizer {
+// What Adam and its relatives keep. State: `exp_avg.<parameter>`, `exp_avg_sq.<parameter>`, and `step` (skipped steps
+// do not count).
+class MomentOptimizer : public Optimizer {
  public:
-  Sgd(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
-  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
-  std::vector<NamedTensor> State() const override;
-
- private:
-  const config::OptimizerConfig config_;
-  std::vector<std::vector<at::Tensor>> momentum_;  // by group
-};
-
-struct AdamOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  bool decoupled_weight_decay = false;     // AdamW (Loshchilov and Hutter 2017) rather than Adam with L2
-  bool epsilon_before_correction = false;  // ε is added to √v itself (fairseq), not to its bias-corrected value
-};
-
-// The kernel of a device, which the trainer passes in. It works on the current device and stream, does not wait, and
-// throws if it cannot be started. `copies` is the type of the copies, kFloat if there are none.
-using AdamKernel = void (*)(const kernels::AdamArguments& arguments, models::kernels::Element copies);
-
-// A step of one group of parameters; the lists have the same length.
-struct AdamStep {
-  AdamOptions options;
-  std::vector<at::Tensor> parameters, gradients, average, average_of_squares;
-  at::Tensor count;  // float32 scalar: the steps done, this one included
-  Rate rate;
-  double weight_decay = 0;
-  std::optional<at::Tensor> found_inf = {};
-  AdamKernel kernel = nullptr;          // null: ATen's fused kernel, which knows neither of these:
-  std::vector<at::Tensor> copies = {};  // undefined where there is none
-  at::Tensor gradient_factor = {};      // float32 scalar, or undefined
-};
-
-void FusedAdam(AdamStep step);
-
-// Adam (Kingma and Ba 2014, arXiv:1412.6980) as in torch.optim.Adam and AdamW; with both options, as in fairseq's
-// `adam`: w −= lr·wd·w; then w −= lr·√(1 − β2ᵗ)/(1 − β1ᵗ) · m/(√v + ε).
-// State: `exp_avg.<parameter>`, `exp_avg_sq.<parameter>`, and `step` (skipped steps do not count).
-class Adam : public Optimizer {
- public:
-  Adam(std::vector<ParameterGroup> groups, const AdamOptions& options);
-  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
-  std::vector<NamedTensor> State() const override;
-
-  // From now on, steps run this kernel, which must be of the parameters' device and writes their copies. The
-  // parameters, which must be float32, lie densely in memory.
-  void UseKernel(AdamKernel kernel, const models::HalfWeights& half_weights);
-  bool writes_copies() const override { return kernel_ != nullptr; }
-  bool takes_factor() const override { return kernel_ != nullptr; }
-
- private:
-  AdamOptions options_;
-  AdamKernel kernel_ = nullptr;
-  std::vector<std::vector<at::Tensor>> copies_;                        // by group
-  std::vector<std::vector<at::Tensor>> average_, average_of_squares_;  // by group
-  at::Tensor step_;                                                    // float32 scalar on the parameters' device
-};
-
-// LARS: You, Gitman and Ginsburg 2017 (arXiv:1708.03888), as in timm.optim.Lars, and LARC, as with its trust_clip: g =
-// r·(g + wd·w), then a step of SGD with this g. In an adapted group r = trust·‖w‖ / (‖g‖ + wd·‖w‖ + 1e-8) for each
-// parameter, or 1 if ‖w‖ or ‖g‖ is 0; with --lars_clip (LARC), r = min(1, r/lr), so that no parameter's own rate r
-// exceeds lr. In other groups r = 1, and usually wd = 0. State: `<parameter>` is its momentum; no state if momentum is
-// 0.
-class Lars : public Optimizer {
- public:
-  Lars(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
-  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
-  std::vector<NamedTensor> State() const override;
-
- private:
-  // Returns r·(g + wd·w) for the parameters of `group` that have a gradient.
-  std::vector<at::Tensor> Adapted(const ParameterGroup& group, const Rate& rate) const;
-
-  const config::OptimizerConfig config_;
-  std::vector<std::vector<at::Tensor>> momentum_;  // by group
-};
-
-// Adam with decoupled weight decay whose step is scaled in each parameter by a factor of its own: w −= lr·factor·(m/(1
-// − β1ᵗ)/(√(v/(1 − β2ᵗ)) + ε) + wd·w). The state has Adam's names.
-class ScaledAdam : public Optimizer {
- public:
-  ScaledAdam(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
-  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  explicit MomentOptimizer(std::vector<ParameterGroup> groups);
   std::vector<NamedTensor> State() const override;
 
  protected:
-  // Of the parameters of a group that have a gradient.
-  struct GroupStep {
-    std::vector<at::Tensor> parameters, gradients, squares;  // `squares`: v of this step
-    std::vector<at::Tensor> updates;                         // what the factors multiply
-  };
-  // Returns a factor for each parameter (scalars on the device).
-  virtual std::vector<at::Tensor> Factors(const GroupStep& step) const = 0;
-  virtual bool Scales(const ParameterGroup&) const { return true; }
-  // Returns 1 − beta^step, a float32 scalar on the device.
-  at::Tensor BiasCorrection(double beta) const;
-
-  const config::OptimizerConfig config_;
-
- private:
-  void StepGroup(size_t i, const Rate& learning_rate, const std::optional<at::Tensor>& found_inf);
-
   std::vector<std::vector<at::Tensor>> average_, average_of_squares_;  // by group
-  at::Tensor step_;                                                    // float32 scalar on the parameters' device
+  at::Tensor step_;                                                    // as StepCount
 };
 
-// LAMB: You et al. 2019 (arXiv:1904.00962), as in timm.optim.Lamb but without its clipping, which --clip_norm does: in
-// an adapted group, the factor is ‖w‖ / ‖u‖ of the weights and their update, unless one of them is 0.
-class Lamb : public ScaledAdam {
- public:
-  using ScaledAdam::ScaledAdam;
+// Returns the optimizer of --optimizer and its companions (the classes are in their own files). For parameters of half
+// precision adam, adamw and fairseq_adam are memory-efficient. The parameters must be on their final device. An empty
+// `rate_factor` is 1 for all. Throws UsageError for an unknown name.
+std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
+                                         const std::vector<NamedTensor>& parameters,
+                                         const RateFactor& rate_factor = nullptr,
+                                         IsNeverDecayed is_never_decayed = nullptr);
 
- private:
-  std::vector<at::Tensor> Factors(const GroupStep& step) const override;
-  bool Scales(const ParameterGroup& group) const override { return group.adapted; }
-};
-
-// StableAdamW: Wortsman et al. 2023 (arXiv:2304.13013), as in torch-optimi: the factor is 1 / max(1, RMS), with RMS² =
-// mean(g² / max(v/(1 − β2ᵗ), ε²)), so that a gradient that exceeds its average makes no larger step.
-class StableAdamW : public ScaledAdam {
- public:
-  using ScaledAdam::ScaledAdam;
-
- private:
-  std::vector<at::Tensor> Factors(const GroupStep& step) const override;
-};
-
-// RMSprop. As in TensorFlow, which recipes of image models from there assume, and in timm.optim.RMSpropTF: g += wd·w;
-// s += (1 − α)(g² − s), with s = 1 at first; v = m·v + lr·g/√(s + ε); w −= v. With the name rmsprop as in
-// torch.optim.RMSprop: s is 0 at first, v = m·v + g/(√s + ε), and w −= lr·v. State: `square_avg.<parameter>`, and
-// `<parameter>`, its momentum, which is left out if momentum is 0.
-class Rmsprop : public Optimizer {
- public:
-  Rmsprop(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
-  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
-  std::vector<NamedTensor> State() const override;
-
- private:
-  const config::OptimizerConfig config_;
-  const bool is_tensorflows_;
-  std::vector<std::vector<at::Tensor>> square_average_, momentum_;  // by group
-};
+// Returns the bytes of state that this optimizer would keep for such parameters, without allocating them.
+int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters);
 
 // The following are operations on lists of tensors, of which optimizers without a fused kernel of ATen are made.
 
@@ -245,6 +131,16 @@ class Rmsprop : public Optimizer {
 // change, even if `differences` are not finite. The host does not wait for it.
 void SubtractUnless(const std::optional<at::Tensor>& found_inf, at::TensorList tensors, at::TensorList differences,
                     const Rate& rate);
+
+// A step of torch.optim.SGD with these gradients; `momentum` are its tensors of momentum, none if it has none. The same
+// holds of `found_inf`.
+struct SgdOptions {
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+};
+void FusedSgd(at::TensorList tensors, at::TensorList gradients, at::TensorList momentum, const SgdOptions& options,
+              const Rate& rate, const std::optional<at::Tensor>& found_inf);
 
 // Returns a vector on the tensors' device with ‖t‖₂ of each tensor.
 at::Tensor NormOfEach(const std::vector<at::Tensor>& tensors);

@@ -5,6 +5,23 @@
 #include "trainer/optim/optimizer.h"
 
 namespace dtrain::optim {
+namespace {
+
+// RMSprop. As in TensorFlow, which recipes of image models from there assume, and in timm.optim.RMSpropTF: g += wd·w;
+// s += (1 − α)(g² − s), with s = 1 at first; v = m·v + lr·g/√(s + ε); w −= v. With the name rmsprop as in
+// torch.optim.RMSprop: s is 0 at first, v = m·v + g/(√s + ε), and w −= lr·v. State: `square_avg.<parameter>`, and
+// `<parameter>`, its momentum, which is left out if momentum is 0.
+class Rmsprop : public Optimizer {
+ public:
+  Rmsprop(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) override;
+  std::vector<NamedTensor> State() const override;
+
+ private:
+  const config::OptimizerConfig config_;
+  const bool is_tensorflows_;
+  std::vector<std::vector<at::Tensor>> square_average_, momentum_;  // by group
+};
 
 Rmsprop::Rmsprop(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config)
     : Optimizer(std::move(groups)),
@@ -38,13 +55,7 @@ void Rmsprop::Step(const Rate& learning_rate, const std::optional<at::Tensor>& f
       std::visit([&](const auto& number) { at::_foreach_mul_(updates, number); }, rate);
       rate = 1.0;
     }
-    std::visit(
-        [&](const auto& number) {
-          at::_fused_sgd_(parameters, updates, group.WithGradient(momentum_[i]), /*weight_decay=*/0, config_.momentum,
-                          number, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false,
-                          /*grad_scale=*/std::nullopt, found_inf);
-        },
-        rate);
+    FusedSgd(parameters, updates, group.WithGradient(momentum_[i]), {.momentum = config_.momentum}, rate, found_inf);
   }
 }
 
@@ -52,6 +63,12 @@ std::vector<NamedTensor> Rmsprop::State() const {
   std::vector<NamedTensor> state = Named("square_avg.", square_average_);
   for (auto& named : Named("", momentum_)) state.push_back(std::move(named));
   return state;
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> MakeRmsprop(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config) {
+  return std::make_unique<Rmsprop>(std::move(groups), config);
 }
 
 }  // namespace dtrain::optim

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <sstream>
 
 #include "data/count_of.h"
 #include "data/shown.h"
+#include "data/storage.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
@@ -50,8 +50,7 @@ double WeightOf(const std::string& choice, int64_t samples) {
 
 std::vector<double> WeightsFromFile(const std::string& file, size_t classes, const std::vector<std::string>& names) {
   constexpr uint64_t kMostBytes = uint64_t{64} << 20;
-  std::error_code unreadable;
-  if (!std::filesystem::is_regular_file(file, unreadable)) {
+  if (!data::IsFile(file)) {
     throw UsageError("--class_weights=" + file + " is neither none, inverse, sqrt or effective nor a file",
                      "a file has a line NAME,WEIGHT for each class");
   }

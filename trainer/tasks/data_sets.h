@@ -14,7 +14,11 @@
 #include "data/sample_decoder.h"
 #include "data/sentences/sentence_split.h"
 #include "trainer/config/config.h"
-#include "trainer/weights/number_scale.h"
+#include "trainer/weights/known_classes.h"
+
+namespace dtrain::distributed {
+class Rendezvous;
+}
 
 namespace dtrain::tasks {
 
@@ -69,9 +73,15 @@ inline int64_t NumShards(const DataSplit& split) {
 std::string ValFingerprint(const DataSets& sets);
 
 // Warns of files beside the images that are not images, of photographs that are not stored upright, and of unequal
-// classes. Reads all headers of a small set, and
-// throws DataError naming every bad file if there are too many. Called on one rank only: the others would find the
-// same.
+// classes. Reads all headers of a small set, and throws DataError naming every bad file if there are too many. Called
+// on one rank only: the others would find the same.
 void LookThrough(const DataSets& sets, const config::Config& config);
+
+// --cache=ram: puts a cache in front of the records of all splits, so that after the first epoch none is read from
+// storage again. The ranks of a machine share one cache: the first rank to arrive
+// makes it, the others find it through `rendezvous` (null: this rank is alone). It grows to at most 80 % of the memory
+// that is free now. A rank that cannot open the shared cache (it runs in a container of its own) logs a warning and
+// makes its own, limited to its share of that memory. A collective, called after ControlPlane::WaitForAll.
+void KeepInMemory(DataSets& data, distributed::Rendezvous* rendezvous);
 
 }  // namespace dtrain::tasks

@@ -1,5 +1,3 @@
-#include "trainer/tasks/export_text.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -17,7 +15,6 @@
 #include "trainer/tasks/export_tokenizer.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/sentence_folder.h"
-#include "trainer/weights/state_dict_order.h"
 #include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
@@ -53,13 +50,13 @@ ExportedText NamedText(const weights::TrainedWeights& weights, const config::Con
 
 // Returns the tensors under the names that were asked for, in the order of that program's state_dict.
 checkpoint::NamedTensors Renamed(const ExportedText& exported, const std::string& naming) {
-  checkpoint::NamedTensors tensors = weights::InStateDictOrder(exported.tensors, exported.model);
+  checkpoint::NamedTensors tensors = InStateDictOrder(exported.tensors, exported.model);
   const std::string backbone = exported.family().backbone + ".";
   for (auto& [name, tensor] : tensors) {
     if (exported.is_encoder() && name.starts_with(backbone)) name.erase(0, backbone.size());
   }
   if (naming != "fairseq") return tensors;
-  return weights::InStateDictOrder(exported.family().fairseq_names(tensors, exported.options.shape), exported.model);
+  return InStateDictOrder(exported.family().fairseq_names(tensors, exported.options.shape), exported.model);
 }
 
 // Tokens that the tokenizer makes and the model never met get the row of <unk>, and are never guessed.
@@ -130,7 +127,7 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
   if (naming == "fairseq") return checkpoint::WriteTorchFile(path, tensors, kExportedBy, "model");
   const auto& with_tied_decoder = exported.family().with_tied_decoder;
   const auto all = with_tied_decoder == nullptr ? tensors : with_tied_decoder(tensors);
-  checkpoint::WriteTorchFile(path, weights::InStateDictOrder(all, exported.model), kExportedBy, "");
+  checkpoint::WriteTorchFile(path, InStateDictOrder(all, exported.model), kExportedBy, "");
 }
 
 }  // namespace dtrain::tasks

@@ -7,6 +7,7 @@
 
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -53,6 +54,12 @@ void WriteFeatures(const std::string& path, int64_t rows, int64_t columns,
       });
     });
   });
+}
+
+weights::TrainedWeights WeightsToPredict(const config::Config& config) {
+  weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
+  report::LogInfo("predicting with " + weights.origin);
+  return weights;
 }
 
 }  // namespace dtrain::tasks

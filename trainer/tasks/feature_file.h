@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trainer/config/config.h"
+#include "trainer/weights/inference_weights.h"
 
 namespace dtrain::tasks {
 
@@ -37,5 +38,8 @@ inline bool WantsTensors(const config::Config& config) {
   const std::filesystem::path extension = std::filesystem::path(config.run.output).extension();
   return config.run.features.empty() && extension != ".csv" && extension != ".jsonl";
 }
+
+// Reads the weights of --mode=predict, and says so.
+weights::TrainedWeights WeightsToPredict(const config::Config& config);
 
 }  // namespace dtrain::tasks

@@ -1,5 +1,5 @@
 // data/formats/open_source.h reads the formats; this file makes the splits of a run from them.
-#include "trainer/tasks/image_data.h"
+#include "trainer/tasks/image_kinds.h"
 
 #include <algorithm>
 #include <cmath>
@@ -108,11 +108,6 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, S
   return std::make_unique<data::ImageDecoder>(DecoderOptions(config, part, augment), source.rows());
 }
 
-data::LabelKind LabelKindOf(const std::string& task) {
-  if (config::TaskHas(task, config::kSeveralLabels)) return data::LabelKind::kSeveral;
-  return config::TaskHas(task, config::kNumbers) ? data::LabelKind::kNumbers : data::LabelKind::kClass;
-}
-
 // Opens the splits of one data set.
 class Opener {
  public:
@@ -167,7 +162,7 @@ class Opener {
     const data::SourceOptions options{
         .data_dir = config_.data.dir,
         .format = format_,
-        .labels = LabelKindOf(config_.run.task),
+        .labels = KindOf(config_).labels(),
         .table = LabelTableOf(config_.data),
         .index_dir = config_.data.index_dir,
         .label_offset = LabelOffset(config_.data),

@@ -12,51 +12,32 @@
 
 namespace dtrain::tasks {
 
-class ImageKind : public TaskKind {
- public:
-  const char* name() const override { return name_; }
-  bool predicts_number() const override { return labels_ == data::LabelKind::kNumbers; }
-  bool predicts_several() const override { return labels_ == data::LabelKind::kSeveral; }
-  bool Takes(const std::string& model) const override;
-  std::string HeadName(const std::string& model) const override;
-  SampleSize SizeOf(const config::Config& config) const override { return {"image_size", config.image.size}; }
-  DataSets OpenData(const config::Config& config, const data::Classes& known,
-                    data::SharedIndexes* indexes) const override;
-  data::Classes ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const override;
-  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
-                                 at::Device device) const override;
-  std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
-                                          const DataSizes& sizes, at::Device device) const override;
-  void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
-                        const DataSets& data) const override;
-  nlohmann::json Identity(const config::Config& config, const DataSets& data) const override;
-  void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override;
-  void Predict(const config::Config& config, at::Device device) const override;
-  void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override;
-  DataSizes BenchSizes(const config::Config& config) const override;
+// Makes the Task of a model. `sizes` are those of the model, with names and scale of the outputs as far as they are
+// known.
+using ImageTaskMaker = std::unique_ptr<ImageTask> (*)(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
+                                                      const config::Config& config, at::Device device);
+std::unique_ptr<const TaskKind> MakeImageKind(const char* name, data::LabelKind labels, ImageTaskMaker make);
 
- protected:
-  ImageKind(const char* name, data::LabelKind labels) : name_(name), labels_(labels) {}
-  // `sizes` are those of the model, with names and scale of the outputs as far as they are known.
-  virtual std::unique_ptr<ImageTask> TaskWith(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
-                                              const config::Config& config, at::Device device) const = 0;
-
- private:
-  const char* const name_;
-  const data::LabelKind labels_;
-};
-
-// Of tasks that need only the number of outputs.
 template <typename TaskType>
-class ImageKindOf : public ImageKind {
- public:
-  ImageKindOf(const char* name, data::LabelKind labels) : ImageKind(name, labels) {}
+std::unique_ptr<const TaskKind> ImageKindOf(const char* name, data::LabelKind labels) {
+  return MakeImageKind(name, labels,
+                       [](std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
+                          const config::Config& config, at::Device device) -> std::unique_ptr<ImageTask> {
+                         return std::make_unique<TaskType>(std::move(model), sizes, config, device);
+                       });
+}
 
- protected:
-  std::unique_ptr<ImageTask> TaskWith(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
-                                      const config::Config& config, at::Device device) const override {
-    return std::make_unique<TaskType>(std::move(model), sizes.num_classes, config, device);
-  }
-};
+// TaskKind::OpenData for images of any labels. --num_classes overrides the number of classes of the data.
+DataSets OpenImageSets(const config::Config& config, const data::Classes& known, data::SharedIndexes* indexes);
+
+// Makes the decoder of validation images, which are resized and cropped in the middle, for image files.
+std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config);
+
+// --mode=predict. For image files: writes a table with the likeliest classes of each image, with its labels or numbers
+// (prediction_table.h), or --features. A file that cannot be read gets a line with the reason; a warning gives their
+// number. Throws DataError if --input holds no image, or none that can be read. For a safetensors file with the tensor
+// `images` (float32 N×3×H×W, normalised), if --output is no table: writes `logits` (float32 N×outputs; numbers in the
+// labels' unit). Throws UsageError if --input is not a file, DataError if its tensors do not fit.
+void PredictImages(const config::Config& config, at::Device device);
 
 }  // namespace dtrain::tasks

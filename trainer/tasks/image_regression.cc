@@ -53,7 +53,7 @@ class ImageRegressionTask : public ImageTargetTask {
  public:
   ImageRegressionTask(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes, const config::Config& config,
                       at::Device device)
-      : ImageTargetTask(std::move(model), sizes.num_classes, config, device),
+      : ImageTargetTask(std::move(model), sizes, config, device),
         names_(MetricNames(sizes.classes.names, sizes.num_classes)),
         deviations_(ValuesOr(sizes.scale.deviations, 1)),
         mean_C_(OnDevice(ValuesOr(sizes.scale.means, 0))),
@@ -82,8 +82,8 @@ class ImageRegressionTask : public ImageTargetTask {
   void AddTo(at::Tensor own, const at::Tensor& outputs_NC, const at::Tensor& wanted_NC,
              const data::Batch& /*batch*/) const override {
     const at::Tensor p = outputs_NC.to(at::kDouble), y = wanted_NC.to(at::kDouble);
-    own.copy_(at::cat({(p - y).abs().sum(0), (p - y).square().sum(0), p.sum(0), y.sum(0), p.square().sum(0),
-                       y.square().sum(0), (p * y).sum(0)}));
+    own.add_(at::cat({(p - y).abs().sum(0), (p - y).square().sum(0), p.sum(0), y.sum(0), p.square().sum(0),
+                      y.square().sum(0), (p * y).sum(0)}));
   }
   report::Metrics OwnMetrics(const double* own, double images) const override;
 
@@ -131,22 +131,11 @@ report::Metrics ImageRegressionTask::OwnMetrics(const double* own, double images
   return metrics;
 }
 
-class ImageRegressionKind : public ImageKind {
- public:
-  ImageRegressionKind() : ImageKind("image_regression", data::LabelKind::kNumbers) {}
-
- protected:
-  std::unique_ptr<ImageTask> TaskWith(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
-                                      const config::Config& config, at::Device device) const override {
-    return std::make_unique<ImageRegressionTask>(std::move(model), sizes, config, device);
-  }
-};
-
 }  // namespace
 
 const TaskKind& ImageRegression() {
-  static const ImageRegressionKind kind;
-  return kind;
+  static const auto kind = ImageKindOf<ImageRegressionTask>("image_regression", data::LabelKind::kNumbers);
+  return *kind;
 }
 
 }  // namespace dtrain::tasks

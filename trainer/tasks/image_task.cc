@@ -7,27 +7,25 @@
 #include <map>
 #include <tuple>
 
+#include "data/image/codecs.h"
 #include "data/image/prepare_images.h"
 #include "data/pipeline/device_feed.h"
 #include "data/pipeline/size_schedule.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/report/confusions.h"
 #include "trainer/tasks/image_mix.h"
-#include "trainer/tasks/likeliest_classes.h"
-#include "trainer/tasks/metric_formulas.h"
-#include "trainer/weights/fitting_model.h"
 #include "trainer/weights/initial_weights.h"
+#include "trainer/weights/module_state.h"
 
 namespace dtrain::tasks {
 namespace {
 
-// Indices of the sums. If confusions are counted, they come before these.
-enum EvaluationSum { kLossSum, kTop1, kTop5, kSamples, kNumEvaluationSums };
-
 constexpr int64_t kIgnoreNone = -100;
 constexpr int64_t kTop5Classes = 5;
+
+// Sums of an evaluation, behind the confusions.
+enum Hits { kTop1, kTop5, kNumHits };
 
 at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
                            const at::Tensor& weights) {
@@ -113,10 +111,10 @@ at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, at::Tensor targets, c
   return options.sums_classes ? sum : sum / static_cast<double>(logits.size(1));
 }
 
-ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, int64_t outputs, const config::Config& config,
+ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes, const config::Config& config,
                      at::Device device)
     : model_(std::move(model)),
-      outputs_(outputs),
+      outputs_(sizes.num_classes),
       precision_(optim::PrecisionNamed(config.precision.name)),
       largest_size_(LargestSize(config.image)),
       device_(device),
@@ -164,14 +162,6 @@ LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
   return {loss_sum, count, count};
 }
 
-models::ForwardCost ImageTask::CostOfSample() const {
-  models::ForwardCost cost = model_->Cost(largest_size_);
-  if (!teacher_) return cost;
-  cost.multiply_adds += teacher_->Cost().multiply_adds;
-  cost.moved_elements += teacher_->Cost().moved_elements;
-  return cost;
-}
-
 data::Batch ImageTask::RandomBatch(int64_t samples) const {
   data::Batch batch;
   batch.tensors["images"] = at::randint(256, {samples, largest_size_, largest_size_, 3}, at::kByte);
@@ -192,122 +182,129 @@ at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
   return pixels.mul(255).round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
 }
 
-ImageClassificationTask::ImageClassificationTask(std::shared_ptr<models::ImageModel> model, int64_t num_classes,
+report::Picture PictureGrid(const at::Tensor& images) {
+  constexpr int64_t kMostPictures = 64, kColumns = 8, kGap = 2;
+  const int64_t count = std::min(images.size(0), kMostPictures);
+  const int64_t columns = std::min(count, kColumns), rows = (count + columns - 1) / columns;
+  const int64_t height = images.size(1), width = images.size(2);
+  at::Tensor grid = at::zeros({rows * (height + kGap) - kGap, columns * (width + kGap) - kGap, 3}, at::kByte);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t top = i / columns * (height + kGap), left = i % columns * (width + kGap);
+    grid.slice(0, top, top + height).slice(1, left, left + width).copy_(images[i]);
+  }
+  const std::vector<uint8_t> png = data::WritePng(grid.const_data_ptr<uint8_t>(), grid.size(1), grid.size(0));
+  return {static_cast<int>(grid.size(1)), static_cast<int>(grid.size(0)), {png.begin(), png.end()}};
+}
+
+LossSums ImageTargetTask::Loss(const data::Batch& batch) {
+  const at::Tensor wanted =
+      TrainingLabels(batch, target_name()).Mix([this](const at::Tensor& targets) { return Wanted(targets); });
+  return SumsOf(LossSum(LogitsOfNormalised(TrainingImages(batch)), wanted, /*training=*/true), batch.size());
+}
+
+void ImageTargetTask::AddEvaluationSums(const data::Batch& batch, at::Tensor sums) {
+  const at::Tensor targets = batch[target_name()].to(device(), /*non_blocking=*/true);
+  const at::Tensor outputs_NC = LogitsOfNormalised(Normalised(batch["images"])), wanted = Wanted(targets);
+  Observe({batch["index"], Predicted(outputs_NC), targets});
+  AddTo(sums.slice(0, 0, num_own_sums()), outputs_NC, wanted, batch);
+  sums[-2] += LossSum(outputs_NC, wanted, /*training=*/false);
+  sums[-1] += batch.size();
+}
+
+report::Metrics ImageTargetTask::MetricsOf(const at::Tensor& sums) const {
+  const auto* own = sums.const_data_ptr<double>();
+  const double loss_sum = own[num_own_sums()], images = own[num_own_sums() + 1];
+  report::Metrics metrics = OwnMetrics(own, images);
+  metrics.insert(metrics.begin(), report::Metric{.name = "loss", .value = loss_sum / images});
+  return metrics;
+}
+
+ImageClassificationTask::ImageClassificationTask(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
                                                  const config::Config& config, at::Device device)
-    : ImageTask(std::move(model), num_classes, config, device),
+    : ImageTargetTask(std::move(model), sizes, config, device),
       criterion_(kCriteria.at(config.optimizer.loss)),
-      criterion_options_(config.optimizer) {}
+      criterion_options_(config.optimizer) {
+  const bool is_taught = config.run.mode == "train" && !config.teacher.weights.empty();
+  if (is_taught) teacher_ = std::make_unique<Teacher>(config, sizes, device);
+}
 
 LossSums ImageClassificationTask::Loss(const data::Batch& batch) {
-  const MixedLabels mixed = TrainingLabels(batch, "labels");
+  const MixedLabels mixed = TrainingLabels(batch, target_name());
   const at::Tensor images = TrainingImages(batch);
-  const Teacher* teacher = its_teacher();
-  const at::Tensor taught = teacher != nullptr ? teacher->Logits(images) : at::Tensor();
+  const at::Tensor taught = teacher_ ? teacher_->Logits(images) : at::Tensor();
   const std::vector<at::Tensor> heads =
-      teacher != nullptr ? LogitsOfEachHead(images) : std::vector<at::Tensor>{LogitsOfNormalised(images)};
+      teacher_ ? LogitsOfEachHead(images) : std::vector<at::Tensor>{LogitsOfNormalised(images)};
   const at::Tensor& logits = heads.front();
   LossSums sums = SumsOf(criterion_(logits, mixed, criterion_options_), batch.size());
   const at::Tensor& weights = criterion_options_.class_weights;
   const at::Tensor of_samples = weights.defined() ? weights.index_select(0, mixed.labels) : at::Tensor();
-  if (teacher != nullptr) {
-    sums.loss_sum = teacher->Combined(sums.loss_sum, teacher->Loss(heads.back(), taught), of_samples);
-  }
+  if (teacher_) sums.loss_sum = teacher_->Combined(sums.loss_sum, teacher_->Loss(heads.back(), taught), of_samples);
   if (mixes()) return sums;
   if (weights.defined()) sums.weight = of_samples.sum();
   sums.hits = logits.detach().argmax(1).eq(mixed.labels).sum();
   return sums;
 }
 
-void ImageClassificationTask::UseClassWeights(const std::vector<double>& weights) {
-  if (!weights.empty()) criterion_options_.class_weights = at::tensor(weights, at::kFloat).to(device());
+models::ForwardCost ImageClassificationTask::CostOfSample() const {
+  models::ForwardCost cost = ImageTask::CostOfSample();
+  if (!teacher_) return cost;
+  cost.multiply_adds += teacher_->Cost().multiply_adds;
+  cost.moved_elements += teacher_->Cost().moved_elements;
+  return cost;
 }
 
 void ImageClassificationTask::AddRandomLabels(data::Batch& batch, int64_t samples) const {
-  batch.tensors["labels"] = at::randint(outputs(), {samples}, at::kLong);
+  batch.tensors[target_name()] = at::randint(outputs(), {samples}, at::kLong);
 }
 
-int64_t ImageClassificationTask::NumConfusions() const {
-  return counts_confusions_ && outputs() <= report::kMostClassesConfused ? outputs() * outputs() : 0;
+// The validation loss has no label smoothing: it describes the model, not the way it was trained. Loss has the
+// criterion of training, which knows the shares of mixed labels.
+at::Tensor ImageClassificationTask::LossSum(const at::Tensor& logits_NC, const at::Tensor& labels,
+                                            bool /*training*/) const {
+  return CrossEntropySum(logits_NC, labels, 0, {});
 }
 
-int64_t ImageClassificationTask::num_evaluation_sums() const { return NumConfusions() + kNumEvaluationSums; }
-
-at::Tensor ImageClassificationTask::EvaluationSums(const data::Batch& batch) {
-  const at::Tensor labels = batch["labels"].to(device(), /*non_blocking=*/true);
-  const at::Tensor logits = LogitsOfNormalised(Normalised(batch["images"]));
-  Observe({batch["index"], logits, labels});
-  const int64_t k = std::min<int64_t>(kTop5Classes, logits.size(1));
-  const at::Tensor best = LikeliestClasses(logits, k);
+void ImageClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, const at::Tensor& labels,
+                                    const data::Batch& /*batch*/) const {
+  const at::Tensor best = LikeliestClasses(logits_NC, std::min(kTop5Classes, outputs()));
   const at::Tensor hits = best.eq(labels.unsqueeze(1));
-  const int64_t confusions = NumConfusions();
-  const at::Tensor all = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device()));
-  if (confusions > 0) {
-    const at::Tensor cells = labels * logits.size(1) + best.select(1, 0);
-    all.slice(0, 0, confusions).index_add_(0, cells, at::ones_like(cells, all.options()));
+  if (num_confusions_ > 0) {
+    const at::Tensor cells = labels * outputs() + best.select(1, 0);
+    own.slice(0, 0, num_confusions_).index_add_(0, cells, at::ones_like(cells, own.options()));
   }
-  at::Tensor sums = all.slice(0, confusions);
-  // The validation loss has no label smoothing: it describes the model, not the way it was trained.
-  sums[kLossSum] = CrossEntropySum(logits, labels, 0, {});
-  sums[kTop1] = hits.slice(1, 0, 1).sum();
-  sums[kTop5] = hits.sum();
-  sums[kSamples] = batch.size();
-  return all;
+  own[num_confusions_ + kTop1] += hits.slice(1, 0, 1).sum();
+  own[num_confusions_ + kTop5] += hits.sum();
 }
 
-// The headings are those of the AWS ImageNet script, whose tables people's plotting scripts parse.
+report::Metrics ImageClassificationTask::OwnMetrics(const double* own, double images) const {
+  const auto metric = [&](const char* name, Hits hits, const char* heading, int table_decimals) {
+    report::Metric percent = Percent(name, 100 * own[num_confusions_ + hits] / images);
+    percent.table_heading = heading;
+    percent.table_decimals = table_decimals;
+    return percent;
+  };
+  report::Metrics metrics = {metric("top1", kTop1, "  top1", 3)};
+  // Of five classes one is always among the first five.
+  if (outputs() > kTop5Classes) metrics.push_back(metric("top5", kTop5, "    top5", 2));
+  if (num_confusions_ == 0) return metrics;
+  const ClassCounts counts = CountsIn({own, own + num_confusions_});
+  metrics.push_back(Percent("balanced_accuracy", BalancedAccuracy(counts)));
+  metrics.push_back(Percent("f1", MacroF1(counts)));
+  return metrics;
+}
+
+// The headings and their order are those of the AWS ImageNet script, whose tables people's plotting scripts parse.
 report::Metrics ImageClassificationTask::MetricsOf(const at::Tensor& sums) const {
-  const auto* sum = sums.const_data_ptr<double>() + NumConfusions();
-  const auto percent = [sum](EvaluationSum hits) { return 100 * sum[hits] / sum[kSamples]; };
-  report::Metrics metrics = {
-      {"top1", percent(kTop1), /*decimals=*/2, /*higher_is_better=*/true, "  top1", /*table_decimals=*/3}};
-  if (outputs() > kTop5Classes) {  // of five classes one is always among the first five
-    metrics.push_back(
-        {"top5", percent(kTop5), /*decimals=*/2, /*higher_is_better=*/true, "    top5", /*table_decimals=*/2});
-  }
-  metrics.push_back({"loss", sum[kLossSum] / sum[kSamples], /*decimals=*/4, /*higher_is_better=*/false, "     loss",
-                     /*table_decimals=*/2});
-  if (NumConfusions() > 0) {
-    const ClassCounts counts = CountsIn(ConfusionsOf(sums));
-    metrics.push_back(
-        {.name = "balanced_accuracy", .value = BalancedAccuracy(counts), .decimals = 2, .higher_is_better = true});
-    metrics.push_back({.name = "f1", .value = MacroF1(counts), .decimals = 2, .higher_is_better = true});
-  }
+  report::Metrics metrics = ImageTargetTask::MetricsOf(sums);
+  metrics.front().table_heading = "     loss";
+  metrics.front().table_decimals = 2;
+  std::rotate(metrics.begin(), metrics.begin() + 1, metrics.begin() + (outputs() > kTop5Classes ? 3 : 2));
   return metrics;
 }
 
 report::Metrics ImageClassificationTask::TrainingMetrics(double hits, double weight) const {
   if (mixes() || criterion_options_.class_weights.defined()) return {};
-  return {{.name = "top1", .value = 100 * hits / weight, .decimals = 2, .higher_is_better = true}};
-}
-
-std::vector<int64_t> ImageClassificationTask::ConfusionsOf(const at::Tensor& sums) const {
-  const auto* sum = sums.const_data_ptr<double>();
-  return {sum, sum + NumConfusions()};
-}
-
-LossSums ImageTargetTask::Loss(const data::Batch& batch) {
-  const at::Tensor wanted =
-      TrainingLabels(batch, kTargets).Mix([this](const at::Tensor& targets_NC) { return Wanted(targets_NC); });
-  return SumsOf(LossSum(LogitsOfNormalised(TrainingImages(batch)), wanted, /*training=*/true), batch.size());
-}
-
-at::Tensor ImageTargetTask::EvaluationSums(const data::Batch& batch) {
-  const at::Tensor targets = batch[kTargets].to(device(), /*non_blocking=*/true);
-  const at::Tensor outputs_NC = LogitsOfNormalised(Normalised(batch["images"])), wanted = Wanted(targets);
-  Observe({batch["index"], Predicted(outputs_NC), targets});
-  at::Tensor sums = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device()));
-  sums[0] = LossSum(outputs_NC, wanted, /*training=*/false);
-  sums[-1] = batch.size();
-  AddTo(sums.slice(0, 1, -1), outputs_NC, wanted, batch);
-  return sums;
-}
-
-report::Metrics ImageTargetTask::MetricsOf(const at::Tensor& sums) const {
-  const auto* sum = sums.const_data_ptr<double>();
-  const double images = sum[sums.size(0) - 1];
-  report::Metrics metrics = OwnMetrics(sum + 1, images);
-  metrics.insert(metrics.begin(), report::Metric{.name = "loss", .value = sum[0] / images, .decimals = 4});
-  return metrics;
+  return {Percent("top1", 100 * hits / weight)};
 }
 
 }  // namespace dtrain::tasks

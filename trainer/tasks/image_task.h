@@ -1,6 +1,6 @@
 // The tasks of images with labels: what they have in common, and the one class of each image. Training minimises the
 // cross entropy, or the binary cross entropy of each class (--loss=bce); evaluation reports top-1, top-5 and the plain
-// cross entropy. Several labels are in image_multilabel.cc, numbers in image_regression.cc.
+// cross entropy. Several labels are in multilabel.cc, numbers in image_regression.cc.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,9 @@
 #include "models/image_model.h"
 #include "trainer/config/config.h"
 #include "trainer/optim/precision.h"
+#include "trainer/report/points.h"
+#include "trainer/tasks/data_sets.h"
+#include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/teacher.h"
 #include "trainer/weights/inference_weights.h"
@@ -38,9 +41,7 @@ struct CriterionOptions {
   double label_smoothing;
   std::optional<double> bce_threshold;
   bool sums_classes;
-  // float32, one for each class, on the device; undefined: all are 1. Several labels: of the images that have the
-  // label.
-  at::Tensor class_weights = {};
+  at::Tensor class_weights = {};  // Task::UseClassWeights; undefined: all are 1
 };
 
 // What the labels of mixed images are made of: their own and those of the images before them, each with its share (a
@@ -62,25 +63,29 @@ using Criterion = at::Tensor (*)(const at::Tensor& logits, const MixedLabels& la
 // the samples. `targets` are N×C, 0 to 1.
 at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, at::Tensor targets, const CriterionOptions& options);
 
+// Draws `images`, uint8 N×H×W×3 on the host, as one picture: at most the first 64, in rows of up to eight, with gaps of
+// two pixels.
+report::Picture PictureGrid(const at::Tensor& images);
+
 // What the tasks have in common. A term of the loss belongs to an image.
 class ImageTask : public Task {
  public:
-  // `outputs` are those of the model: classes, labels or numbers. Training batches come with their mix (MixBatches).
-  ImageTask(std::shared_ptr<models::ImageModel> model, int64_t outputs, const config::Config& config,
+  // The model has an output for each class, label or number of `sizes`. Training batches come with their mix
+  // (MixBatches).
+  ImageTask(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes, const config::Config& config,
             at::Device device);
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
-  torch::nn::Module* teacher() const override { return teacher_ ? &teacher_->model() : nullptr; }
-  // From now on Loss is also that of a teacher, if the task learns from one.
-  void LearnFrom(std::unique_ptr<const Teacher> teacher) { teacher_ = std::move(teacher); }
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
   bool weight_varies() const override { return false; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kImages; }
   std::string WhyNotRecorded() const override { return ""; }
-  models::ForwardCost CostOfSample() const override;
+  models::ForwardCost CostOfSample() const override { return model_->Cost(largest_size_); }
   data::Batch RandomBatch(int64_t samples) const override;
-  at::Tensor Pictures(const data::Batch& batch) const override;
+  report::Picture PictureOf(const data::Batch& batch) const override { return PictureGrid(Pictures(batch)); }
+  // Returns the images of a prepared training batch as the network sees them, uint8 N×H×W×3 on the host.
+  at::Tensor Pictures(const data::Batch& batch) const;
   bool ObserveOutputs(OutputsObserver observer) override {
     observer_ = std::move(observer);
     return true;
@@ -111,7 +116,6 @@ class ImageTask : public Task {
   // Returns what the network computes, float32.
   at::Tensor LogitsOfNormalised(const at::Tensor& images);
   std::vector<at::Tensor> LogitsOfEachHead(const at::Tensor& images);
-  const Teacher* its_teacher() const { return teacher_.get(); }  // null: there is none
   void Observe(const SampleOutputs& outputs) const {
     if (observer_) observer_(outputs);
   }
@@ -126,60 +130,66 @@ class ImageTask : public Task {
   data::DeviceNormalisation normalisation_;
   data::MixOptions mix_;
   OutputsObserver observer_;
-  std::unique_ptr<const Teacher> teacher_;
 };
 
-class ImageClassificationTask : public ImageTask {
- public:
-  ImageClassificationTask(std::shared_ptr<models::ImageModel> model, int64_t num_classes, const config::Config& config,
-                          at::Device device);
-
-  LossSums Loss(const data::Batch& batch) override;
-  bool weight_varies() const override { return criterion_options_.class_weights.defined(); }
-  void UseClassWeights(const std::vector<double>& weights) override;
-  at::Tensor EvaluationSums(const data::Batch& batch) override;
-  int64_t num_evaluation_sums() const override;
-  report::Metrics MetricsOf(const at::Tensor& sums) const override;
-  // Returns top-1 of the augmented images; nothing with mixup and CutMix, whose images belong to two classes, or with
-  // class weights, of which `weight` is the sum.
-  report::Metrics TrainingMetrics(double hits, double weight) const override;
-  void CountConfusions() override { counts_confusions_ = true; }
-  std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override;
-
- protected:
-  void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
-
- private:
-  int64_t NumConfusions() const;  // classes², or 0 if they are not counted
-
-  Criterion criterion_;
-  CriterionOptions criterion_options_;
-  bool counts_confusions_ = false;
-};
-
-// What the tasks have in common whose batches have kTargets in place of classes. The
-// first sum of an evaluation is the loss, the last one the number of images; the task's own are between them.
+// What the tasks have in common whose images have labels. The sums of an evaluation that only one of the tasks has come
+// first, then the loss and the number of images.
 class ImageTargetTask : public ImageTask {
  public:
-  static constexpr int64_t kFirstOwnSum = 1;
   using ImageTask::ImageTask;
 
   LossSums Loss(const data::Batch& batch) override;
-  at::Tensor EvaluationSums(const data::Batch& batch) override;
+  void AddEvaluationSums(const data::Batch& batch, at::Tensor sums) override;
   int64_t num_evaluation_sums() const override { return num_own_sums() + 2; }
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
 
  protected:
+  virtual const char* target_name() const { return kTargets; }  // the tensor of a batch with the labels
   // Returns targets as the criterion takes them.
-  virtual at::Tensor Wanted(const at::Tensor& targets_NC) const { return targets_NC; }
+  virtual at::Tensor Wanted(const at::Tensor& targets) const { return targets; }
   // Returns the criterion, summed over the batch.
-  virtual at::Tensor LossSum(const at::Tensor& outputs_NC, const at::Tensor& wanted_NC, bool training) const = 0;
+  virtual at::Tensor LossSum(const at::Tensor& outputs_NC, const at::Tensor& wanted, bool training) const = 0;
   virtual int64_t num_own_sums() const = 0;
-  // `own` is zeros.
-  virtual void AddTo(at::Tensor own, const at::Tensor& outputs_NC, const at::Tensor& wanted_NC,
+  virtual void AddTo(at::Tensor own, const at::Tensor& outputs_NC, const at::Tensor& wanted,
                      const data::Batch& batch) const = 0;
   // The metrics besides the loss.
   virtual report::Metrics OwnMetrics(const double* own, double images) const = 0;
+};
+
+class ImageClassificationTask : public ImageTargetTask {
+ public:
+  // Learns from --teacher, too, in training.
+  ImageClassificationTask(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
+                          const config::Config& config, at::Device device);
+
+  torch::nn::Module* teacher() const override { return teacher_ ? &teacher_->model() : nullptr; }
+  LossSums Loss(const data::Batch& batch) override;
+  bool weight_varies() const override { return criterion_options_.class_weights.defined(); }
+  models::ForwardCost CostOfSample() const override;
+  void UseClassWeights(const at::Tensor& weights_C) override { criterion_options_.class_weights = weights_C; }
+  report::Metrics MetricsOf(const at::Tensor& sums) const override;
+  // Returns top-1 of the augmented images; nothing with mixup and CutMix, whose images belong to two classes, or with
+  // class weights, of which `weight` is the sum.
+  report::Metrics TrainingMetrics(double hits, double weight) const override;
+  void CountConfusions() override { num_confusions_ = NumConfusions(outputs()); }
+  std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override {
+    return ConfusionsIn(sums, num_confusions_);
+  }
+
+ protected:
+  const char* target_name() const override { return "labels"; }
+  void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
+  at::Tensor LossSum(const at::Tensor& logits_NC, const at::Tensor& labels, bool training) const override;
+  int64_t num_own_sums() const override;
+  void AddTo(at::Tensor own, const at::Tensor& logits_NC, const at::Tensor& labels,
+             const data::Batch& batch) const override;
+  report::Metrics OwnMetrics(const double* own, double images) const override;
+
+ private:
+  Criterion criterion_;
+  CriterionOptions criterion_options_;
+  std::unique_ptr<const Teacher> teacher_;  // null: there is none
+  int64_t num_confusions_ = 0;              // 0: they are not counted
 };
 
 }  // namespace dtrain::tasks

@@ -14,24 +14,18 @@
 #include "data/storage.h"
 #include "data/text/text_split.h"
 #include "models/registry.h"
-#include "trainer/checkpoint/safetensors.h"
-#include "trainer/config/batch_sizes.h"
 #include "trainer/config/config.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/data_sets.h"
-#include "trainer/tasks/export_text.h"
 #include "trainer/tasks/export_tokenizer.h"
 #include "trainer/tasks/feature_file.h"
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/tasks/open_splits.h"
 #include "trainer/tasks/predict_sentences.h"
 #include "trainer/tasks/sentence_data.h"
-#include "trainer/tasks/task_kind.h"
-#include "trainer/tasks/token_input.h"
-#include "trainer/weights/freeze.h"
+#include "trainer/tasks/text_kinds.h"
 #include "trainer/weights/inference_weights.h"
-#include "trainer/weights/initial_weights.h"
 #include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
@@ -59,12 +53,6 @@ std::string RequireTokens(const config::Config& config) {
       "sentences with labels that is called train.tsv, train.csv or train.jsonl");
 }
 
-// Returns the model that training makes.
-models::TextOptions ModelFor(const config::Config& config, const DataSizes& data) {
-  return weights::TextOptionsOf(config, {data.vocabulary, data.special},
-                                weights::ReadOutline(config.model.init_weights));
-}
-
 data::TextOptions OptionsOf(const config::Config& config, const std::string& format) {
   data::TextOptions options{.data_dir = config.data.dir,
                             .format = format,
@@ -83,8 +71,8 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
   // Rows of ids without a tokenizer: special tokens are those of the weights' one.
   const std::string& weights = config.model.init_weights;
   if (format == "safetensors" && !weights.empty() && data::HasDictionary(weights)) options.dictionary_dir = weights;
-  if (config.model.config_file.empty() && config.model.init_weights.empty()) return options;  // OpenText will throw
-  options.vocab_size = ModelFor(config, /*data=*/{}).shape.vocab_size;
+  if (config.model.config_file.empty() && weights.empty()) return options;  // OpenText will throw
+  options.vocab_size = weights::TextOptionsOf(config, /*tokens=*/{}, weights::ReadOutline(weights)).shape.vocab_size;
   return options;
 }
 
@@ -128,49 +116,15 @@ DataSets OpenTextSets(const config::Config& given) {
   return sets;
 }
 
-// Writes `logits` (float32 N×T×vocabulary) to --output.
-void WriteLogits(MaskedLmTask& task, const TokenInput& input, const config::Config& config) {
-  const at::NoGradGuard no_grad;
-  const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
-  std::vector<at::Tensor> logits;
-  for (int64_t row = 0; row < input.ids.size(0); row += batch_size) {
-    const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, row, row + batch_size) : all; };
-    logits.push_back(task.Logits(part(input.ids), part(input.attended), part(input.types)).cpu());
-  }
-  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}},
-                               {{"format", "pt"}, {kPredictedBy, "dtrain"}});
-}
-
-class MaskedLmKind : public TaskKind {
+class MaskedLmKind : public TextKind {
  public:
-  const char* name() const override { return "masked_lm"; }
-  bool OwnsHead(const models::ClassifierOptions* head) const override { return head == nullptr; }
-  bool Takes(const std::string& model) const override { return models::ReadsText(model); }
-  std::string HeadName(const std::string& model) const override { return models::WordHeadName(model); }
-  SampleSize SizeOf(const config::Config& config) const override {
-    return {"tokens_per_sample", config.text.tokens_per_sample};
-  }
+  MaskedLmKind() : TextKind("masked_lm", &MakeTextTask<MaskedLmTask>) {}
 
+  bool OwnsHead(const models::ClassifierOptions* head) const override { return head == nullptr; }
+  std::string HeadName(const std::string& model) const override { return models::WordHeadName(model); }
   DataSets OpenData(const config::Config& config, const data::Classes& /*known*/,
                     data::SharedIndexes* /*indexes*/) const override {
     return OpenTextSets(config);
-  }
-
-  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
-                                 at::Device device) const override {
-    auto model = weights::MakeTextModel(ModelFor(config, sizes), /*head=*/nullptr, config.batch.seed, device);
-    if (config.precision.memory_efficient_fp16) model->to(at::kHalf);
-    weights::Freeze(config.model, HeadName(config.model.name), *model);
-    return std::make_unique<MaskedLmTask>(std::move(model), config, device);
-  }
-
-  std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
-                                          const DataSizes& sizes, at::Device device) const override {
-    const auto options = weights::TextOptionsOf(config, {sizes.vocabulary, sizes.special},
-                                                weights::OutlineOf(weights.tensors, weights.model_config));
-    auto model = weights::MakeTextModel(options, /*head=*/nullptr, config.batch.seed, device);
-    weights::ApplyInitialWeights(weights.tensors, config.model, *model);
-    return std::make_unique<MaskedLmTask>(std::move(model), config, device);
   }
 
   // fairseq's default: the number of steps that take 2^14 micro-batches.
@@ -180,22 +134,11 @@ class MaskedLmKind : public TaskKind {
     return std::max<int64_t>(1, kMicroBatches * batch / config.batch.global_batch_size.value_or(batch));
   }
 
-  nlohmann::json Identity(const config::Config& config, const DataSets& data) const override {
-    nlohmann::json shape = ModelFor(config, data).ToJson();
-    models::EraseDropouts(shape);
-    return {{weights::kModelShapeKey, shape}};
-  }
-
-  void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override {
-    metadata[weights::kModelConfigKey] = ModelFor(config, data).ToJson().dump();
-  }
-
   void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override {
     if (config.data.format == kRawText) return KeepSentenceTokenizer(TokenizerPaths(config), run_directory);
     KeepTokenizer(TextFolders(config.data.dir).front(), run_directory);
   }
 
-  // For token ids; without a mask every <pad> is padding. Rows without a token have logits of 0, with a warning.
   void Predict(const config::Config& config, at::Device device) const override {
     if (!config.run.features.empty()) return PredictTextFeatures(config, device);
     if (!WantsTensors(config)) {
@@ -203,18 +146,12 @@ class MaskedLmKind : public TaskKind {
           "--output=" + config.run.output + " is a table, but --task=masked_lm predicts words for each token",
           "name a safetensors file for the logits");
     }
-    const TokenInput input = ReadTokenInput(config.run.input);
-    const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
-    report::LogInfo("predicting with " + weights.origin);
-    const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
-    RequireKnown(input, weights::TextOptionsOf(config, /*tokens=*/{}, outline).shape, config.run.input);
+    const weights::TrainedWeights weights = WeightsToPredict(config);
     const auto task = MakeInferenceTask(config, weights, /*sizes=*/{}, device);
     task->module().eval();
-    WriteLogits(dynamic_cast<MaskedLmTask&>(*task), input, config);
-  }
-
-  void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override {
-    ExportText(std::move(weights), config, to_file);
+    auto& words = dynamic_cast<MaskedLmTask&>(*task);
+    PredictTokens(config, words.shape(), /*classes=*/nullptr,
+                  [&](const TokenRows& rows) { return words.LogitsOfRows(rows.ids, rows.attended, rows.types); });
   }
 
   DataSizes BenchSizes(const config::Config& config) const override {

@@ -3,23 +3,20 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "data/pipeline/batch.h"
 #include "models/text_model.h"
 #include "trainer/config/config.h"
-#include "trainer/optim/precision.h"
 #include "trainer/tasks/sequence_batch.h"
-#include "trainer/tasks/task.h"
+#include "trainer/tasks/text_task.h"
 
 namespace dtrain::tasks {
 
 // A batch for masked language modelling: its sequences, and which of their tokens are to be guessed: the terms of the
 // loss.
 struct MaskedLmBatch : SequenceBatch {
-  at::Tensor chosen;    // int64: the places, in the list of tokens, of those to be guessed
-  at::Tensor answers;   // int64: the right token for each of `chosen`, or data::kNoLoss
-  int64_t guessed = 0;  // answers other than kNoLoss
+  at::Tensor chosen;   // int64: the places, in the list of tokens, of those to be guessed
+  at::Tensor answers;  // int64: the right token for each of `chosen`, or data::kNoLoss
 };
 
 // Turns `rows`, which are on the host and in the form of data/text/token_rows.h, into a batch with the tensors of a
@@ -38,43 +35,38 @@ int64_t RoomFor(int64_t places);
 // does not wait for the device.
 MaskedLmBatch TextOf(const data::Batch& prepared);
 
-class MaskedLmTask : public Task {
+class MaskedLmTask : public TextTask {
  public:
   MaskedLmTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device);
 
-  torch::nn::Module& module() override { return *model_; }
-  at::Device device() const override { return device_; }
   // Takes batches in the form of data/text/token_rows.h.
   data::Batch Prepared(data::Batch batch) const override;
-  // The weight is the number of tokens to be guessed.
-  LossSums Loss(const data::Batch& batch) override;
   double NominalWeight(int64_t samples) const override;
-  bool weight_varies() const override { return true; }
-  report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
   bool has_perplexity() const override { return true; }
-  std::string WhyNotRecorded() const override;
-  models::ForwardCost CostOfSample() const override;
-  data::Batch RandomBatch(int64_t samples) const override;
-  at::Tensor EvaluationSums(const data::Batch& batch) override;
-  int64_t num_evaluation_sums() const override { return 5; }
+  models::ForwardCost CostOfSample() const override { return model().Cost(longest(), longest(), NumChosen()); }
+  bool ObserveOutputs(OutputsObserver /*observer*/) override { return false; }
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
-  void AddCounts(const at::Tensor& sums, report::TextCounts& counts) const override;
 
-  // `ids_NT` is int64, `attended_NT` bool (undefined: every token but <pad> is attended), `types_NT` int64 or
-  // undefined. Returns logits, float32 N×T×vocabulary on the device; zeros for a row that has no token.
-  at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const at::Tensor& types_NT = {});
+  // Returns the logits of the chosen tokens, in the type of products.
+  at::Tensor Logits(const data::Batch& batch) override;
+  // `ids_NT` is int64, `attended_NT` bool, `types_NT` int64 or undefined. Returns logits, float32 N×T×vocabulary on the
+  // device; finite ones also for a row that has no token.
+  at::Tensor LogitsOfRows(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const at::Tensor& types_NT = {});
+
+ protected:
+  at::Tensor LossSum(const at::Tensor& logits, const data::Batch& batch, bool training) const override;
+  const char* target_name() const override;
+  void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
+  int64_t num_own_sums() const override { return 1; }  // of the tokens that were guessed right
+  void AddTo(at::Tensor own, const at::Tensor& logits, const data::Batch& batch) const override;
+  report::Metrics OwnMetrics(const double* own, double guessed) const override;
 
  private:
-  // Returns the logits of the chosen tokens, in the type of products.
-  at::Tensor Guess(const MaskedLmBatch& batch);
+  // The number of tokens to be guessed that a training sample has on average.
+  int64_t NumChosen() const { return static_cast<int64_t>(mask_prob_ * static_cast<double>(longest())); }
 
-  std::shared_ptr<models::TextModel> model_;
-  const optim::Precision& precision_;
-  int64_t longest_;  // --tokens_per_sample
-  TokenLayout layout_;
   double mask_prob_;
-  double expected_share_;  // weight of one sample in NominalWeight
-  at::Device device_;
+  double expected_share_;               // weight of one sample in NominalWeight
   const models::TextKernels* kernels_;  // null for the CPU
 };
 

@@ -1,10 +1,15 @@
 #include "trainer/tasks/metric_formulas.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 #include <vector>
+
+#include "trainer/report/confusions.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -121,6 +126,25 @@ double PearsonCorrelation(std::span<const double> x, std::span<const double> y) 
 double SpearmanCorrelation(std::span<const double> x, std::span<const double> y) {
   if (HasNaN(x) || HasNaN(y)) return std::numeric_limits<double>::quiet_NaN();
   return PearsonCorrelation(Ranks(x), Ranks(y));
+}
+
+at::Tensor LikeliestClasses(const at::Tensor& logits_NC, int64_t count) {
+  return std::get<1>(logits_NC.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true)).slice(1, 0, count);
+}
+
+report::Metric Percent(const std::string& name, double value) {
+  return {.name = name, .value = value, .decimals = 2, .higher_is_better = true};
+}
+
+report::Metric Coefficient(const std::string& name, double value) {
+  return {.name = name, .value = value, .decimals = 4, .higher_is_better = true};
+}
+
+int64_t NumConfusions(int64_t classes) { return classes <= report::kMostClassesConfused ? classes * classes : 0; }
+
+std::vector<int64_t> ConfusionsIn(const at::Tensor& sums, int64_t size) {
+  const auto* sum = sums.const_data_ptr<double>();
+  return {sum, sum + size};
 }
 
 }  // namespace dtrain::tasks

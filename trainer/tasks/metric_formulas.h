@@ -1,9 +1,15 @@
-// Measures of how well samples are classified or rated, as scikit-learn and scipy compute them.
+// Measures of how well samples are classified or rated, as scikit-learn and scipy compute them, and the metrics that
+// show them.
 #pragma once
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
+
+#include "trainer/report/points.h"
 
 namespace dtrain::tasks {
 
@@ -45,5 +51,20 @@ double PearsonCorrelation(std::span<const double> x, std::span<const double> y);
 
 // Returns the same of the ranks, of which equal values share the mean: scipy.stats.spearmanr.
 double SpearmanCorrelation(std::span<const double> x, std::span<const double> y);
+
+// Returns the first `count` classes of each row of logits, int64 N×count: the one order of a sample's classes, for
+// metrics and for the files of predictions. It is by their logits, and of equal ones the first. Probabilities are of no
+// use for it, as different logits may round to the same one.
+at::Tensor LikeliestClasses(const at::Tensor& logits_NC, int64_t count);
+
+// Return metrics of which more is better: in percent, and -1 to 1.
+report::Metric Percent(const std::string& name, double value);
+report::Metric Coefficient(const std::string& name, double value);
+
+// Returns the size of a confusion matrix, classes², or 0 if nobody would read it (report::kMostClassesConfused).
+int64_t NumConfusions(int64_t classes);
+
+// Returns the confusion matrix, of this size, with which the sums of an evaluation, on the host, begin.
+std::vector<int64_t> ConfusionsIn(const at::Tensor& sums, int64_t size);
 
 }  // namespace dtrain::tasks

@@ -1,5 +1,5 @@
 // Image files go through the decoder of validation images, so that an evaluation would count the same predictions.
-#include "trainer/tasks/predict_images.h"
+#include "trainer/tasks/image_kinds.h"
 
 #include <ATen/ATen.h>
 
@@ -27,9 +27,8 @@
 #include "trainer/report/log.h"
 #include "trainer/report/predictions.h"
 #include "trainer/tasks/feature_file.h"
-#include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"
-#include "trainer/tasks/likeliest_classes.h"
+#include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/prediction_table.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/foreign_network.h"
@@ -117,7 +116,7 @@ class Predictor {
         files_(InputPaths(config.run.input)),
         task_(TrainedTask(config, weights, device)),
         outcome_(OutcomeOf(config, weights::NumClassesFor(config, weights))),
-        names_(OutputNames(outcome_, KindOf(config).ClassesOf(config, weights).names)),
+        names_(outcome_.Names(KindOf(config).ClassesOf(config, weights).names)),
         table_(config.run.output.ends_with(".csv"), {"file"}, outcome_, names_) {
     if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty()) report::LogInfo(ignored);
     if (config.image.exif_orientation) return;
@@ -221,30 +220,10 @@ class Predictor {
   int64_t readable_ = 0;
 };
 
-}  // namespace
-
-void PredictImages(const config::Config& config, at::Device device) {
-  const int64_t side = config::EvalImageSize(config.image);
-  weights::RequireImageSize(config, side, side);
-  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
-  report::LogInfo("predicting with " + weights.origin);
-  Predictor predictor(config, device, weights);
-  predictor.Write();
-  if (predictor.unreadable() > 0) {
-    const std::string& features = config.run.features;
-    report::LogWarning(CountOf(predictor.unreadable(), "file") + " could not be read; the reasons are in " +
-                       (features.empty() ? config.run.output : RowNamesFile(features) + ", and their rows are NaN"));
-  }
-  const char* summary = config.report.log_format == "json" ? "{\"predicted\":%lld,\"unreadable\":%lld}\n"
-                                                           : "predicted=%lld unreadable=%lld\n";
-  std::printf(summary, static_cast<long long>(predictor.readable()), static_cast<long long>(predictor.unreadable()));
-}
-
 void PredictPixels(const config::Config& config, at::Device device) {
   const at::Tensor images = ReadImages(config.run.input);
   weights::RequireImageSize(config, images.size(2), images.size(3));
-  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
-  report::LogInfo("predicting with " + weights.origin);
+  const weights::TrainedWeights weights = WeightsToPredict(config);
   const auto task = TrainedTask(config, weights, device);
 
   const at::NoGradGuard no_grad;
@@ -255,6 +234,25 @@ void PredictPixels(const config::Config& config, at::Device device) {
   checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
   weights::AddTo(metadata, weights.classes);
   checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, metadata);
+}
+
+}  // namespace
+
+void PredictImages(const config::Config& config, at::Device device) {
+  if (WantsTensors(config)) return PredictPixels(config, device);
+  const int64_t side = config::EvalImageSize(config.image);
+  weights::RequireImageSize(config, side, side);
+  const weights::TrainedWeights weights = WeightsToPredict(config);
+  Predictor predictor(config, device, weights);
+  predictor.Write();
+  if (predictor.unreadable() > 0) {
+    const std::string& features = config.run.features;
+    report::LogWarning(CountOf(predictor.unreadable(), "file") + " could not be read; the reasons are in " +
+                       (features.empty() ? config.run.output : RowNamesFile(features) + ", and their rows are NaN"));
+  }
+  const char* summary = config.report.log_format == "json" ? "{\"predicted\":%lld,\"unreadable\":%lld}\n"
+                                                           : "predicted=%lld unreadable=%lld\n";
+  std::printf(summary, static_cast<long long>(predictor.readable()), static_cast<long long>(predictor.unreadable()));
 }
 
 }  // namespace dtrain::tasks

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/count_of.h"
@@ -16,48 +19,55 @@
 #include "data/text/masking.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
-#include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
 #include "trainer/optim/precision.h"
 #include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/feature_file.h"
+#include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/prediction_table.h"
 #include "trainer/tasks/sentence_data.h"
-#include "trainer/tasks/sentence_embedding.h"
-#include "trainer/tasks/sentence_kinds.h"
-#include "trainer/tasks/sentence_task.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/tasks/token_input.h"
+#include "trainer/tasks/text_kinds.h"
+#include "trainer/tasks/text_task.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
-#include "trainer/weights/known_classes.h"
-#include "trainer/weights/module_state.h"
 #include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
+namespace {
 
-SentencePredictor::SentencePredictor(const config::Config& config, const weights::TrainedWeights& weights,
-                                     at::Device device)
-    : task_(KindOf(config).MakeInferenceTask(config, weights, /*sizes=*/{}, device)),
-      batch_size_(config::ResolveBatch(config.batch, 1).batch_size) {
-  task_->module().eval();
-}
+// Runs a trained model on rows.
+class SentencePredictor {
+ public:
+  SentencePredictor(const config::Config& config, const weights::TrainedWeights& weights, at::Device device)
+      : task_(KindOf(config).MakeInferenceTask(config, weights, /*sizes=*/{}, device)) {
+    task_->module().eval();
+  }
 
-SentencePredictor::Prediction SentencePredictor::Of(const data::Batch& rows) {
-  const at::NoGradGuard no_grad;
-  auto& task = dynamic_cast<SentenceTask&>(*task_);
-  const data::Batch prepared = task.Prepared(rows);
-  const auto places = prepared.tensors.find(kWordPlaces);
-  Prediction prediction{.logits = task.Logits(data::CopyToDevice(prepared, task.device())).cpu()};
-  if (places == prepared.tensors.end()) return prediction;
-  const at::Tensor scored = prepared[data::kSentenceLabels].ne(data::kNoLoss).nonzero().squeeze(1);
-  return {.logits = prediction.logits.index_select(0, scored), .words = places->second.index_select(0, scored)};
-}
+  const models::TextShape& shape() const { return dynamic_cast<TextTask&>(*task_).shape(); }
 
-const models::TextShape& SentencePredictor::shape() const { return dynamic_cast<SentenceTask&>(*task_).shape(); }
+  struct Prediction {
+    at::Tensor logits;      // float32 on the host: a row for each row, or for each word with a label
+    at::Tensor words = {};  // int64: the numbers of these words
+  };
+  Prediction Of(const data::Batch& rows) {
+    const at::NoGradGuard no_grad;
+    auto& task = dynamic_cast<TextTask&>(*task_);
+    const data::Batch prepared = task.Prepared(rows);
+    const auto places = prepared.tensors.find(kWordPlaces);
+    Prediction prediction{.logits = task.Logits(data::CopyToDevice(prepared, task.device())).cpu()};
+    if (places == prepared.tensors.end()) return prediction;
+    const at::Tensor scored = prepared[data::kSentenceLabels].ne(data::kNoLoss).nonzero().squeeze(1);
+    return {.logits = prediction.logits.index_select(0, scored), .words = places->second.index_select(0, scored)};
+  }
 
+ private:
+  const std::unique_ptr<Task> task_;
+};
+
+// The names of the classes, or LABEL_0, LABEL_1, … if they are unknown; none for a regression.
 std::vector<std::string> LabelsOf(const config::Config& config, const weights::TrainedWeights& weights) {
   const data::Classes classes = KindOf(config).ClassesOf(config, weights);
   return classes.names.empty() ? models::NumberedLabels(classes.count) : classes.names;
@@ -67,6 +77,8 @@ int64_t CountUnreadable(const data::SentenceSplit& split) {
   return std::ranges::count_if(split.texts, [](const auto& text) { return !text.error.empty(); });
 }
 
+// Opens the texts in --input for a model that was trained on `pairs` or on single texts, if that matters and is known.
+// Throws UsageError, also if their tokens cannot be those of `weights`.
 data::SentenceSplit OpenTexts(const config::Config& config, const weights::TrainedWeights& weights,
                               std::optional<bool> pairs, data::SentenceTarget target) {
   const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
@@ -88,6 +100,7 @@ data::SentenceSplit OpenTexts(const config::Config& config, const weights::Train
   return split;
 }
 
+// Calls `predict` for a batch of rows (RowsOf) until all have had their turn.
 void ForBatches(const data::SentenceSplit& split, const config::Config& config,
                 const std::function<void(const data::Batch& rows)>& predict) {
   const int64_t rows = split.source->size(), batch_size = config::ResolveBatch(config.batch, 1).batch_size;
@@ -99,6 +112,7 @@ void ForBatches(const data::SentenceSplit& split, const config::Config& config,
   }
 }
 
+// Says how many rows were predicted and, as for images, how many could not be read.
 void PrintCount(const config::Config& config, const data::SentenceSplit& split) {
   const bool has_lines = split.words && !split.words->lines.empty();
   const int64_t rows = has_lines     ? static_cast<int64_t>(split.words->lines.size())
@@ -116,7 +130,130 @@ void PrintCount(const config::Config& config, const data::SentenceSplit& split) 
   std::printf("%s%s\n", line.c_str(), is_json ? "}" : "");
 }
 
-namespace {
+// ---- Words: they are gathered first, because the rows of a long sentence share its words ----
+
+struct TaggedWord {
+  std::string tag;
+  double probability = 0;
+};
+
+// An entity in a line of text; its place is in characters.
+struct FoundEntity {
+  std::string type;
+  double score = 0;  // the mean of its tokens
+  int64_t begin = 0, end = 0;
+};
+
+std::vector<TaggedWord> TagWords(const config::Config& config, const data::SentenceSplit& split,
+                                 const std::vector<std::string>& labels, SentencePredictor& predictor) {
+  std::vector<TaggedWord> tagged(static_cast<size_t>(split.words->words()));
+  ForBatches(split, config, [&](const data::Batch& rows) {
+    const auto [logits, words] = predictor.Of(rows);
+    const at::Tensor best = LikeliestClasses(logits, 1), probability = at::softmax(logits, 1).gather(1, best);
+    for (int64_t i = 0; i < words.numel(); ++i) {
+      tagged[static_cast<size_t>(words[i].item<int64_t>())] = {labels[static_cast<size_t>(best[i].item<int64_t>())],
+                                                               probability[i].item<double>()};
+    }
+  });
+  return tagged;
+}
+
+// Splits a tag as transformers does when it groups entities: what begins with neither B- nor I- goes on.
+std::pair<bool, std::string> BeginAndType(const std::string& tag) {
+  const bool begins = tag.starts_with("B-");
+  return {begins, begins || tag.starts_with("I-") ? tag.substr(2) : tag};
+}
+
+// `first` and `end` are numbers of words.
+std::vector<FoundEntity> EntitiesOf(const std::vector<TaggedWord>& words, const std::vector<data::WordPlace>& places,
+                                    size_t first, size_t end) {
+  std::vector<FoundEntity> entities;
+  while (first < end) {
+    const std::string type = BeginAndType(words[first].tag).second;
+    size_t last = first;
+    double sum = words[first].probability;
+    while (last + 1 < end && BeginAndType(words[last + 1].tag) == std::pair(false, type))
+      sum += words[++last].probability;
+    const size_t dash = words[first].tag.find('-');
+    const std::string name = dash == std::string::npos ? words[first].tag : words[first].tag.substr(dash + 1);
+    if (type != "O")
+      entities.push_back({name, sum / static_cast<double>(last + 1 - first), places[first].begin, places[last].end});
+    first = last + 1;
+  }
+  return entities;
+}
+
+// Returns characters [begin, end) of UTF-8 text.
+std::string Characters(const std::string& text, int64_t begin, int64_t end) {
+  std::string part;
+  int64_t character = -1;
+  for (const char byte : text) {
+    if ((static_cast<unsigned char>(byte) & 0xC0) != 0x80) ++character;
+    if (character >= begin && character < end) part += byte;
+  }
+  return part;
+}
+
+std::string LinesOfWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_csv) {
+  std::string lines = is_csv ? "sentence,line,word,prediction,probability\n" : "";
+  size_t sentence = 0;
+  for (size_t word = 0; word < tagged.size(); ++word) {
+    while (words.ends[sentence] <= static_cast<int64_t>(word)) ++sentence;
+    const auto& [tag, probability] = tagged[word];
+    if (is_csv) {
+      lines += std::to_string(sentence + 1) + "," + std::to_string(words.places[word].line) + "," +
+               report::CsvField(words.texts[word]) + "," + report::CsvField(tag) + "," +
+               report::ShortestText(probability) + "\n";
+    } else {
+      lines += JsonText({{"sentence", sentence + 1},
+                         {"line", words.places[word].line},
+                         {"word", words.texts[word]},
+                         {"prediction", tag},
+                         {"probability", JsonNumber(probability)}});
+    }
+  }
+  return lines;
+}
+
+std::string LinesOfEntities(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_csv) {
+  std::string lines = is_csv ? "line,entity_group,score,word,start,end\n" : "";
+  size_t first = 0;
+  for (size_t number = 0; number < words.lines.size(); ++number) {
+    const std::string& text = words.lines[number];
+    const auto end = static_cast<size_t>(words.ends[number]);
+    nlohmann::ordered_json found = nlohmann::ordered_json::array();
+    for (const FoundEntity& entity : EntitiesOf(tagged, words.places, first, end)) {
+      const std::string part = Characters(text, entity.begin, entity.end);
+      found.push_back({{"entity_group", entity.type},
+                       {"score", JsonNumber(entity.score)},
+                       {"word", part},
+                       {"start", entity.begin},
+                       {"end", entity.end}});
+      if (!is_csv) continue;
+      lines += std::to_string(number + 1) + "," + report::CsvField(entity.type) + "," +
+               report::ShortestText(entity.score) + "," + report::CsvField(part) + "," + std::to_string(entity.begin) +
+               "," + std::to_string(entity.end) + "\n";
+    }
+    if (!is_csv) lines += JsonText({{"text", text}, {"entities", found}});
+    first = end;
+  }
+  return lines;
+}
+
+void PredictWords(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
+  SentencePredictor predictor(config, weights, device);
+  const data::SentenceSplit split = OpenTexts(config, weights, /*pairs=*/std::nullopt, data::SentenceTarget::kOfWords);
+  const std::vector<TaggedWord> tagged = TagWords(config, split, LabelsOf(config, weights), predictor);
+  const bool is_csv = config.run.output.ends_with(".csv");
+  const auto lines = split.words->lines.empty() ? &LinesOfWords : &LinesOfEntities;
+  checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
+    if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
+    file.Append(lines(tagged, *split.words, is_csv));
+  });
+  PrintCount(config, split);
+}
+
+// ---- Sentences ----
 
 void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
@@ -125,7 +262,7 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
   const bool is_csv = config.run.output.ends_with(".csv");
   std::vector<std::string> names = LabelsOf(config, weights), texts = {"text"};
   if (split.is_pair) texts.push_back("pair");
-  if (KindOf(config).predicts_number()) names = {"prediction"};
+  if (KindOf(config).labels() == data::LabelKind::kNumbers) names = {"prediction"};
   const Outcome outcome = OutcomeOf(config, static_cast<int64_t>(names.size()));
   const PredictionTable table(is_csv, texts, outcome, std::move(names), split.kept_columns);
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
@@ -145,37 +282,25 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
   PrintCount(config, split);
 }
 
-void PredictTokens(config::Config config, const weights::TrainedWeights& weights, at::Device device) {
-  const TokenInput input = ReadTokenInput(config.run.input);
+void PredictRows(config::Config config, const weights::TrainedWeights& weights, at::Device device) {
   config.text.unpad = false;  // tokens that have labels keep their places
   const models::ClassifierOptions token_head = HeadFor(data::SentenceTarget::kOfWords);
   const bool of_tokens = KindOf(config).OwnsHead(&token_head);
   SentencePredictor predictor(config, weights, device);
-  RequireKnown(input, predictor.shape(), config.run.input);
-  const at::Tensor attended = input.attended.defined() ? input.attended : input.ids.ne(predictor.shape().padding_id);
-  std::vector<at::Tensor> logits;
-  for (int64_t first = 0; first < input.ids.size(0); first += predictor.batch_size()) {
-    const int64_t end = std::min(first + predictor.batch_size(), input.ids.size(0));
-    const at::Tensor ids = input.ids.slice(0, first, end);
+  const data::Classes classes = KindOf(config).ClassesOf(config, weights);
+  PredictTokens(config, predictor.shape(), &classes, [&](const TokenRows& some) {
+    const int64_t count = some.ids.size(0);
     data::Batch rows;
-    rows.tensors = {{data::kInputIds, ids},
-                    {data::kAttentionMask, attended.slice(0, first, end).to(at::kByte)},
-                    {"index", at::arange(first, end)}};
-    if (input.types.defined()) rows.tensors[data::kTokenTypes] = input.types.slice(0, first, end);
+    rows.tensors = {
+        {data::kInputIds, some.ids}, {data::kAttentionMask, some.attended.to(at::kByte)}, {"index", at::arange(count)}};
+    if (some.types.defined()) rows.tensors[data::kTokenTypes] = some.types;
     if (of_tokens) {
-      rows.tensors[data::kSentenceLabels] = at::zeros_like(ids);
-      rows.tensors[data::kFirstWords] = at::zeros({end - first}, at::kLong);
+      rows.tensors[data::kSentenceLabels] = at::zeros_like(some.ids);
+      rows.tensors[data::kFirstWords] = at::zeros({count}, at::kLong);
     }
-    const at::Tensor of_rows = predictor.Of(rows).logits;
-    logits.push_back(of_tokens ? of_rows.view({end - first, ids.size(1), -1}) : of_rows);
-  }
-  at::Tensor all = at::cat(logits);
-  std::vector<int64_t> by_row(static_cast<size_t>(all.dim()), 1);
-  by_row[0] = -1;
-  all.masked_fill_(attended.any(1).logical_not().view(by_row), 0);
-  checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
-  weights::AddTo(metadata, KindOf(config).ClassesOf(config, weights));
-  checkpoint::WriteSafetensors(config.run.output, {{"logits", all}}, metadata);
+    const at::Tensor logits = predictor.Of(rows).logits;
+    return of_tokens ? logits.view({count, some.ids.size(1), -1}) : logits;
+  });
 }
 
 }  // namespace
@@ -186,7 +311,7 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
   const models::ClassifierOptions no_head = HeadFor(data::SentenceTarget::kTexts);
   const bool are_vectors = KindOf(config).OwnsHead(&no_head);
   const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
-  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*tokens=*/{}, outline), &no_head,
+  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*tokens=*/{}, outline), no_head,
                                             config.batch.seed, device);
   const models::TextShape& shape = model->shape();
   const std::string& backbone = models::FamilyOf(config.model.name).text.backbone;
@@ -225,15 +350,14 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
 
 void PredictSentences(const config::Config& config, at::Device device) {
   if (!config.run.features.empty()) return PredictTextFeatures(config, device);
-  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
-  report::LogInfo("predicting with " + weights.origin);
+  const weights::TrainedWeights weights = WeightsToPredict(config);
   const models::ClassifierOptions token_head = HeadFor(data::SentenceTarget::kOfWords),
                                   no_head = HeadFor(data::SentenceTarget::kTexts);
   if (KindOf(config).OwnsHead(&no_head)) {
     throw UsageError("--task=" + config.run.task + " predicts no labels",
                      "--features=FILE.npy in place of --output gets the vectors");
   }
-  if (WantsTensors(config)) return PredictTokens(config, weights, device);
+  if (WantsTensors(config)) return PredictRows(config, weights, device);
   if (KindOf(config).OwnsHead(&token_head)) return PredictWords(config, weights, device);
   PredictTable(config, weights, device);
 }

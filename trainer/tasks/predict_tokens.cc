@@ -1,5 +1,4 @@
-#include "trainer/tasks/token_input.h"
-
+// The input of --mode=predict for programs: a safetensors file with token ids.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -7,8 +6,12 @@
 #include "data/storage.h"
 #include "data/text/token_rows.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/feature_file.h"
+#include "trainer/tasks/predict_sentences.h"
+#include "trainer/weights/known_classes.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -23,13 +26,13 @@ void RequireBelow(const at::Tensor& numbers, int64_t end, const std::string& wha
   throw DataError(what + std::to_string(number) + ", but the model knows " + std::to_string(end));
 }
 
-}  // namespace
-
-TokenInput ReadTokenInput(const std::string& path) {
+// Reads input_ids, and attention_mask and token_type_ids, if there are any. Throws UsageError if `path` is no file,
+// DataError if its tensors are not of the right kind.
+TokenRows ReadRows(const std::string& path) {
   if (!data::IsFile(path)) {
     throw UsageError("--input=" + path + " is not a file", "name a safetensors file with the tensor input_ids");
   }
-  TokenInput input;
+  TokenRows input;
   for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {
     if (name == "input_ids") input.ids = tensor;
     if (name == "attention_mask") input.attended = tensor;
@@ -55,7 +58,9 @@ TokenInput ReadTokenInput(const std::string& path) {
   return input;
 }
 
-void RequireKnown(const TokenInput& input, const models::TextShape& model, const std::string& path) {
+// Throws DataError for tokens that the model does not know, and for rows that are too long for it. Warns of rows
+// without a token.
+void RequireKnown(const TokenRows& input, const models::TextShape& model, const std::string& path) {
   RequireBelow(input.ids, model.vocab_size, "input_ids in " + path + " has the token ");
   if (input.types.defined()) {
     RequireBelow(input.types, std::max<int64_t>(1, model.token_types), "token_type_ids in " + path + " has the type ");
@@ -65,10 +70,32 @@ void RequireKnown(const TokenInput& input, const models::TextShape& model, const
     throw DataError("input_ids in " + path + " has a row of " + std::to_string(tokens) +
                     " tokens, but the model has positions for " + std::to_string(model.longest_sequence));
   }
-  const at::Tensor attended = input.attended.defined() ? input.attended : input.ids.ne(model.padding_id);
-  if (const auto empty = attended.any(1).logical_not().sum().item<int64_t>(); empty > 0) {
+  if (const auto empty = input.attended.any(1).logical_not().sum().item<int64_t>(); empty > 0) {
     report::LogWarning("rows without a token have logits of 0: " + std::to_string(empty) + " of " + path);
   }
+}
+
+}  // namespace
+
+void PredictTokens(const config::Config& config, const models::TextShape& model, const data::Classes* classes,
+                   const std::function<at::Tensor(const TokenRows& rows)>& logits_of) {
+  TokenRows input = ReadRows(config.run.input);
+  if (!input.attended.defined()) input.attended = input.ids.ne(model.padding_id);
+  RequireKnown(input, model, config.run.input);
+  const at::NoGradGuard no_grad;
+  const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
+  std::vector<at::Tensor> logits;
+  for (int64_t row = 0; row < input.ids.size(0); row += batch_size) {
+    const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, row, row + batch_size) : all; };
+    logits.push_back(logits_of({part(input.ids), part(input.attended), part(input.types)}).cpu());
+  }
+  at::Tensor all = at::cat(logits);
+  std::vector<int64_t> by_row(static_cast<size_t>(all.dim()), 1);
+  by_row[0] = -1;
+  all.masked_fill_(input.attended.any(1).logical_not().view(by_row), 0);
+  checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
+  if (classes != nullptr) weights::AddTo(metadata, *classes);
+  checkpoint::WriteSafetensors(config.run.output, {{"logits", all}}, metadata);
 }
 
 }  // namespace dtrain::tasks

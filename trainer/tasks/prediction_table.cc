@@ -3,18 +3,16 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "trainer/report/csv.h"
-#include "trainer/tasks/likeliest_classes.h"
+#include "trainer/tasks/metric_formulas.h"
+#include "trainer/tasks/task_kind.h"
 
 namespace dtrain::tasks {
 namespace {
 
-double AsJson(float value) { return std::stod(report::ShortestText(value)); }
-
-// Returns the probabilities of classes, of which the first of equally likely ones counts (likeliest_classes.h), or
+// Returns the probabilities of classes, of which the first of equally likely ones counts (LikeliestClasses), or
 // numbers as they are.
 at::Tensor NumbersOf(const Outcome& outcome, const at::Tensor& outputs_C) {
   if (!outcome.has_classes()) return outputs_C;
@@ -22,6 +20,34 @@ at::Tensor NumbersOf(const Outcome& outcome, const at::Tensor& outputs_C) {
 }
 
 }  // namespace
+
+double JsonNumber(double value) { return std::stod(report::ShortestText(value)); }
+
+std::string JsonText(const nlohmann::ordered_json& line) {
+  return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+Outcome OutcomeOf(const config::Config& config, int64_t outputs) {
+  Outcome outcome{.labels = KindOf(config).labels(), .outputs = outputs, .threshold = config.data.label_threshold};
+  if (!config.data.label_separator.empty()) outcome.separator = config.data.label_separator;
+  return outcome;
+}
+
+std::vector<std::string> Outcome::Names(std::vector<std::string> known) const {
+  if (!known.empty() || labels == data::LabelKind::kClass) return known;
+  for (int64_t output = 0; output < outputs; ++output) known.push_back(std::to_string(output));
+  return known;
+}
+
+std::string Outcome::Cell(const std::vector<double>& values, const std::vector<std::string>& names,
+                          double least) const {
+  std::string cell;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (has_classes() && values[i] < least) continue;
+    cell += (cell.empty() ? "" : separator) + (has_classes() ? names[i] : report::ShortestText(values[i]));
+  }
+  return cell;
+}
 
 PredictionTable::PredictionTable(bool is_csv, std::vector<std::string> inputs, Outcome outcome,
                                  std::vector<std::string> names, const std::vector<std::string>& kept)
@@ -46,17 +72,6 @@ std::string PredictionTable::Header() const {
   return line + "\n";
 }
 
-std::string PredictionTable::PredictionOf(const float* number) const {
-  std::string prediction;
-  for (size_t i = 0; i < names_.size(); ++i) {
-    const bool is_number = !outcome_.has_classes();
-    if (!is_number && static_cast<double>(number[i]) < outcome_.threshold) continue;
-    prediction +=
-        (prediction.empty() ? "" : outcome_.separator) + (is_number ? report::ShortestText(number[i]) : names_[i]);
-  }
-  return prediction;
-}
-
 std::string PredictionTable::Line(const std::vector<std::string>& inputs, const at::Tensor& outputs_C,
                                   const std::string& error, const std::vector<std::string>& kept) const {
   const bool is_read = error.empty();
@@ -67,7 +82,7 @@ std::string PredictionTable::Line(const std::vector<std::string>& inputs, const 
   if (is_read && is_class) {
     prediction = names_[static_cast<size_t>(LikeliestClasses(outputs_C.unsqueeze(0), 1).item<int64_t>())];
   } else if (is_read) {
-    prediction = PredictionOf(number);
+    prediction = outcome_.Cell({number, number + names_.size()}, names_, outcome_.threshold);
   }
   const size_t columns = outcome_.has_columns() ? names_.size() : 0;
   if (is_csv_) {
@@ -84,14 +99,14 @@ std::string PredictionTable::Line(const std::vector<std::string>& inputs, const 
   if (!is_read) {
     line["error"] = error;
   } else if (columns == 0) {
-    line["prediction"] = AsJson(*number);
+    line["prediction"] = JsonNumber(*number);
   } else {
     line["prediction"] = prediction;
     const char* of_each = outcome_.has_classes() ? "probabilities" : "predictions";
-    for (size_t i = 0; i < columns; ++i) line[of_each][names_[i]] = AsJson(number[i]);
+    for (size_t i = 0; i < columns; ++i) line[of_each][names_[i]] = JsonNumber(number[i]);
   }
   for (size_t column = 0; column < kept.size(); ++column) line[kept_[column]] = kept[column];
-  return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return JsonText(line);
 }
 
 }  // namespace dtrain::tasks

@@ -3,16 +3,44 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "data/outputs.h"
-#include "trainer/tasks/outcome.h"
+#include "data/record_source.h"
+#include "trainer/config/config.h"
 
 namespace dtrain::tasks {
 
+// What a model's outputs for a sample mean, for the files that tell people what was predicted.
+struct Outcome {
+  data::LabelKind labels = data::LabelKind::kClass;
+  int64_t outputs = 1;          // classes or numbers
+  double threshold = 0.5;       // of several labels: the probability from which one is decided for
+  std::string separator = ",";  // between several labels or numbers in a cell
+
+  bool has_classes() const { return labels != data::LabelKind::kNumbers; }
+  // Whether there is a column for each output, beside the one with what was predicted.
+  bool has_columns() const { return has_classes() || outputs > 1; }
+  // The beginning of these columns' names.
+  const char* column() const { return has_classes() ? "probability_" : "prediction_"; }
+  // Returns the names of the outputs. Classes may have none, but several labels and numbers are counted then.
+  std::vector<std::string> Names(std::vector<std::string> known) const;
+  // Returns a cell with the names of the labels whose value is at least `least`, or with the numbers.
+  std::string Cell(const std::vector<double>& values, const std::vector<std::string>& names, double least) const;
+};
+
+Outcome OutcomeOf(const config::Config& config, int64_t outputs);
+
+// A number with the digits that float32 needs, and a line of text, in which bytes that are no UTF-8 are replaced.
+double JsonNumber(double value);
+std::string JsonText(const nlohmann::ordered_json& line);
+
 // How tables of images are known again; those of texts: kSentenceMarks (predict_sentences.h).
-inline const std::vector<data::Mark> kImageTableMarks = {{"file,prediction"}, {"{\"file\":", "\"prediction\":"}};
+inline const std::vector<data::Mark> kImageTableMarks = {{"file,prediction", ",error"},
+                                                         {"{\"file\":", "\"prediction\":"}};
 
 // A row that could not be read has an error in place of a prediction; columns of the input that were kept come last,
 // under their names there, or with input_ in front where the table has a column of that name.
@@ -29,9 +57,6 @@ class PredictionTable {
                    const std::vector<std::string>& kept = {}) const;
 
  private:
-  // `number` are probabilities or numbers.
-  std::string PredictionOf(const float* number) const;
-
   const bool is_csv_;
   const std::vector<std::string> inputs_;
   const Outcome outcome_;

@@ -8,7 +8,7 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/report/csv.h"
 #include "trainer/report/predictions.h"
-#include "trainer/tasks/likeliest_classes.h"
+#include "trainer/tasks/metric_formulas.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -59,7 +59,7 @@ void SampleResults::Gather(distributed::Communicator& communicator) {
 
 void SampleResults::Write(const std::string& path, const DataSplit& split, const std::vector<std::string>& known_names,
                           bool byte_order_mark) const {
-  const std::vector<std::string> names = OutputNames(outcome_, known_names);
+  const std::vector<std::string> names = outcome_.Names(known_names);
   const bool has_pairs =
       std::ranges::any_of(split.texts, [](const data::SentenceText& text) { return !text.pair.empty(); });
   std::vector<std::string> columns;
@@ -81,18 +81,16 @@ void SampleResults::Write(const std::string& path, const DataSplit& split, const
                                      .target = is_class ? row[kClass] : row[kFirstGuess],
                                      .loss = row[kLoss],
                                      .value = row[kFirstGuess + 1]};
+      std::vector<double> wanted, predicted;
       for (int64_t guess = 0; guess < guesses_; ++guess) {
         const int64_t column = kFirstGuess + 2 * guess;
+        wanted.push_back(row[column]);
+        predicted.push_back(row[column + 1]);
         sample.guesses.push_back({is_class ? static_cast<int64_t>(row[column]) : guess, row[column + 1]});
-        const auto add = [&](double value, double least, std::string& to) {
-          const bool is_number = !outcome_.has_classes();
-          if (!is_number && value < least) return;
-          to += (to.empty() ? "" : outcome_.separator) +
-                (is_number ? report::ShortestText(value) : names[static_cast<size_t>(guess)]);
-        };
-        if (is_class || !has_columns) continue;
-        add(row[column], 1, sample.labels);
-        add(row[column + 1], outcome_.threshold, sample.predicted);
+      }
+      if (!is_class && has_columns) {
+        sample.labels = outcome_.Cell(wanted, names, /*least=*/1);
+        sample.predicted = outcome_.Cell(predicted, names, outcome_.threshold);
       }
       const auto place = static_cast<size_t>(index);
       if (!split.texts.empty()) {

@@ -11,7 +11,7 @@
 
 #include "trainer/distributed/communicator.h"
 #include "trainer/tasks/data_sets.h"
-#include "trainer/tasks/outcome.h"
+#include "trainer/tasks/prediction_table.h"
 #include "trainer/tasks/task.h"
 
 namespace dtrain::tasks {

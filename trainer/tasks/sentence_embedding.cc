@@ -2,8 +2,6 @@
 // that are alike, and any number of negatives; or two texts and a score. The losses are sentence-transformers'
 // MultipleNegativesRankingLoss, with the second texts and the negatives of all ranks' samples, and its
 // CosineSimilarityLoss. Letters in names: N samples of K texts, H features, C candidates.
-#include "trainer/tasks/sentence_embedding.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -12,9 +10,10 @@
 #include "trainer/distributed/communicator.h"
 #include "trainer/distributed/gathered_rows.h"
 #include "trainer/errors.h"
+#include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/sentence_data.h"
-#include "trainer/tasks/sentence_kinds.h"
-#include "trainer/tasks/sentence_task.h"
+#include "trainer/tasks/text_kinds.h"
+#include "trainer/tasks/text_task.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -67,7 +66,7 @@ class SentenceEmbeddingTask : public TextRegressionTask {
     return searches_ ? (kept_ + 1) * numbers_of_sample_ : TextRegressionTask::num_own_sums();
   }
   void AddTo(at::Tensor own, const at::Tensor& vectors_RH, const data::Batch& batch) const override;
-  report::Metrics OwnMetrics(const double* own) const override;
+  report::Metrics OwnMetrics(const double* own, double terms) const override;
 
  private:
   const config::TextConfig config_;
@@ -119,9 +118,9 @@ void SentenceEmbeddingTask::AddTo(at::Tensor own, const at::Tensor& vectors_RH, 
                    at::cat({at::ones({batch.size(), 1}, vectors.options()), vectors}, 1));
 }
 
-report::Metrics SentenceEmbeddingTask::OwnMetrics(const double* own) const {
+report::Metrics SentenceEmbeddingTask::OwnMetrics(const double* own, double terms) const {
   report::Metrics metrics;
-  if (!searches_) metrics = TextRegressionTask::OwnMetrics(own);
+  if (!searches_) metrics = TextRegressionTask::OwnMetrics(own, terms);
   if (!searches_ && is_known_) return metrics;
   double found = 0, reciprocal_ranks = 0, loss = 0, samples = 0;
   if (is_known_) {
@@ -143,39 +142,33 @@ report::Metrics SentenceEmbeddingTask::OwnMetrics(const double* own) const {
       loss += ((cosines_BC / config_.temperature).logsumexp(1) - own_B / config_.temperature).sum().item<double>();
     }
   }
-  metrics.push_back({.name = "loss", .value = loss / samples, .decimals = 4});
-  metrics.push_back({.name = "accuracy", .value = 100 * found / samples, .decimals = 2, .higher_is_better = true});
-  metrics.push_back({.name = "mrr", .value = reciprocal_ranks / samples, .decimals = 4, .higher_is_better = true});
+  metrics.push_back({.name = "loss", .value = loss / samples});
+  metrics.push_back(Percent("accuracy", 100 * found / samples));
+  metrics.push_back(Coefficient("mrr", reciprocal_ranks / samples));
   return metrics;
 }
 
-class SentenceEmbeddingKind : public SentenceKindOf<SentenceEmbeddingTask> {
- public:
-  SentenceEmbeddingKind() : SentenceKindOf("sentence_embedding", data::SentenceTarget::kTexts) {}
-
-  void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
-                        const DataSets& data) const override {
-    const int64_t samples =
-        batch.elastic ? batch.global_batch_size / batch.shards : batch.global_batch_size / batch.grad_accum_steps;
-    const int64_t texts = data.train->decoder->fields(/*size=*/1).front().row_shape.front();
-    if (config.text.max_tokens > 0) {
-      throw UsageError("--max_tokens is not for --task=sentence_embedding: ranks must have equally many samples",
-                       "give --batch_size");
-    }
-    if (!HasNumbers(*data.train) && samples * (texts - 1) < 2) {
-      throw UsageError("a batch of one pair has no negatives, so that nothing is learned",
-                       "give a larger --batch_size, or less --grad_accum_steps or --elastic_shards");
-    }
-    for (const DataSplit* split : ValidationSets(data)) {
-      const std::string& metric = config.run.best_metric;
-      const bool is_of_scores = metric == "spearman" || metric == "pearson", has_scores = HasNumbers(*split);
-      if (metric == "auto" || metric == "loss" || is_of_scores == has_scores) continue;
-      throw UsageError(
-          "--best_metric=" + metric + ": split " + split->name + (has_scores ? " has scores" : " has no scores"),
-          has_scores ? "give loss, pearson or spearman" : "give loss, accuracy or mrr");
-    }
+void RequireNegatives(const config::Config& config, const config::BatchSizes& batch, const DataSets& data) {
+  const int64_t samples =
+      batch.elastic ? batch.global_batch_size / batch.shards : batch.global_batch_size / batch.grad_accum_steps;
+  const int64_t texts = data.train->decoder->fields(/*size=*/1).front().row_shape.front();
+  if (config.text.max_tokens > 0) {
+    throw UsageError("--max_tokens is not for --task=sentence_embedding: ranks must have equally many samples",
+                     "give --batch_size");
   }
-};
+  if (!HasNumbers(*data.train) && samples * (texts - 1) < 2) {
+    throw UsageError("a batch of one pair has no negatives, so that nothing is learned",
+                     "give a larger --batch_size, or less --grad_accum_steps or --elastic_shards");
+  }
+  for (const DataSplit* split : ValidationSets(data)) {
+    const std::string& metric = config.run.best_metric;
+    const bool is_of_scores = metric == "spearman" || metric == "pearson", has_scores = HasNumbers(*split);
+    if (metric == "auto" || metric == "loss" || is_of_scores == has_scores) continue;
+    throw UsageError(
+        "--best_metric=" + metric + ": split " + split->name + (has_scores ? " has scores" : " has no scores"),
+        has_scores ? "give loss, pearson or spearman" : "give loss, accuracy or mrr");
+  }
+}
 
 }  // namespace
 
@@ -187,8 +180,9 @@ at::Tensor VectorsOf(models::TextModel& model, const models::Sequences& sequence
 }
 
 const TaskKind& SentenceEmbedding() {
-  static const SentenceEmbeddingKind kind;
-  return kind;
+  static const auto kind =
+      SentenceKindOf<SentenceEmbeddingTask>("sentence_embedding", data::SentenceTarget::kTexts, &RequireNegatives);
+  return *kind;
 }
 
 }  // namespace dtrain::tasks

@@ -92,11 +92,4 @@ SequenceBatch SequencesOf(const data::Batch& prepared) {
           .counts = {counts[0], counts[1], counts[2], counts[3]}};
 }
 
-std::string WhyTextNotRecorded(bool checkpoints_activations) {
-  if (checkpoints_activations) {
-    return "with --activation_checkpointing the host sets the random generator within the step";
-  }
-  return "";
-}
-
 }  // namespace dtrain::tasks

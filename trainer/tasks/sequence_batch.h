@@ -6,7 +6,6 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <string>
 
 #include "data/pipeline/batch.h"
 #include "models/sequences.h"
@@ -47,9 +46,6 @@ void PinLike(const data::Batch& rows, data::Batch& prepared);
 // Views a batch that PreparedSequences has returned, and that may have been copied to a device since. Copies nothing,
 // and does not wait for the device.
 SequenceBatch SequencesOf(const data::Batch& prepared);
-
-// Returns Task::WhyNotRecorded for a model of text.
-std::string WhyTextNotRecorded(bool checkpoints_activations);
 
 // The name of the tensor of a prepared batch with its tokens (Sequences::ids).
 inline constexpr char kPreparedIds[] = "ids";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 
 #include <functional>
@@ -30,6 +31,10 @@ struct LossSums {
 
 struct DataSplit;
 
+// In prepared batches of tasks that gather what they predict: the numbers of the samples, which are copied to the
+// device.
+inline constexpr char kPlaces[] = "places";
+
 // What a task has computed for an evaluation batch, on the device: N outputs, one for each sample, or for each of the
 // words that have labels.
 struct SampleOutputs {
@@ -43,10 +48,6 @@ using OutputsObserver = std::function<void(const SampleOutputs&)>;
 // it, so that micro-steps and ranks of unequal weight contribute in proportion. The sum of weights is known only after
 // the ranks have exchanged it. So backward divides by a nominal weight, and the update multiplies the gradients by
 // nominal weight ÷ sum of weights.
-// In prepared batches of tasks that gather what they predict: the numbers of the samples, which are copied to the
-// device.
-inline constexpr char kPlaces[] = "places";
-
 class Task {
  public:
   virtual ~Task() = default;
@@ -76,9 +77,9 @@ class Task {
   // run is elastic. Loss and its backward pass may then be collectives of `communicator`, which outlives them.
   virtual void UseRanks(distributed::Communicator& /*communicator*/) {}
 
-  // Gives each class a weight in the training loss; called at most once, before the first Loss. No effect on tasks
-  // without classes.
-  virtual void UseClassWeights(const std::vector<double>& /*weights*/) {}
+  // Gives each class a weight in the training loss, float32 on the device; of several labels to the samples that have
+  // the label. Called at most once, before the first Loss. No effect on tasks without classes.
+  virtual void UseClassWeights(const at::Tensor& /*weights_C*/) {}
 
   // Returns metrics of training samples, from the sums of LossSums::hits and LossSums::weight over some steps.
   virtual report::Metrics TrainingMetrics(double /*hits*/, double /*weight*/) const { return {}; }
@@ -92,16 +93,22 @@ class Task {
   // Returns random samples of that size on the device, for benchmarks.
   virtual data::Batch RandomBatch(int64_t samples) const = 0;
 
-  // Returns the samples of a prepared training batch as Loss sees them, for people to look at: uint8 N×H×W×3 on the
-  // host, or an undefined tensor if samples are not images. Waits for the device.
-  virtual at::Tensor Pictures(const data::Batch& /*batch*/) const { return {}; }
+  // Returns the samples of a prepared training batch as Loss sees them, as one picture for people to look at, or one
+  // without pixels if samples are not images. Waits for the device.
+  virtual report::Picture PictureOf(const data::Batch& /*batch*/) const { return {}; }
 
   // Called before the batches of an evaluation of `split`, which stays valid until its metrics have been asked for.
   virtual void BeginEvaluation(const DataSplit& /*split*/) {}
-  // Evaluates one batch. Returns num_evaluation_sums() sums, float64 on the device, which are added over batches and
-  // ranks and then given to MetricsOf. The last sum counts the units of the batch.
-  virtual at::Tensor EvaluationSums(const data::Batch& batch) = 0;
+  // Evaluates one batch and adds it to num_evaluation_sums() sums, float64 on the device and 0 at first, which are then
+  // added over ranks and given to MetricsOf. The last sum counts the units.
+  virtual void AddEvaluationSums(const data::Batch& batch, at::Tensor sums) = 0;
   virtual int64_t num_evaluation_sums() const = 0;
+  // Returns the sums of one batch alone.
+  at::Tensor EvaluationSums(const data::Batch& batch) {
+    at::Tensor sums = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device()));
+    AddEvaluationSums(batch, sums);
+    return sums;
+  }
   // From now on evaluations also count which class is taken for which. No effect on tasks without classes.
   virtual void CountConfusions() {}
   // From now on evaluations give the outputs of every batch to `observer`. Returns false if the task has no output for

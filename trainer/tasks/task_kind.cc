@@ -5,12 +5,13 @@
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
-#include "trainer/optim/loss_scaler.h"
+#include "trainer/optim/parameter_update.h"
 #include "trainer/tasks/sentence_data.h"
-#include "trainer/tasks/sentence_kinds.h"
+#include "trainer/tasks/text_kinds.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::tasks {
 
@@ -46,8 +47,8 @@ const TaskKind* FirstFor(const std::string& model) {
 // Returns the model of text that a config.json is of; empty if it is of none.
 std::string TextModelIn(const std::string& model_config) {
   const auto json = nlohmann::json::parse(model_config, nullptr, /*allow_exceptions=*/false);
-  const auto type = json.is_object() ? json.value("model_type", nlohmann::json()) : nlohmann::json();
-  return type.is_string() ? models::TextModelOfType(type) : "";
+  const std::string type = weights::TextIn(json, "model_type");
+  return type.empty() ? "" : models::TextModelOfType(type);
 }
 
 const TaskKind& KindWithHead(const models::ClassifierOptions* head) {

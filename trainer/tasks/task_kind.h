@@ -33,9 +33,8 @@ class TaskKind {
  public:
   virtual ~TaskKind() = default;
 
-  virtual const char* name() const = 0;                    // the value of --task (config::Tasks)
-  virtual bool predicts_number() const { return false; }   // instead of one of several classes
-  virtual bool predicts_several() const { return false; }  // any number of classes
+  virtual const char* name() const = 0;  // the value of --task (config::Tasks)
+  virtual data::LabelKind labels() const { return data::LabelKind::kClass; }
   // Of text: whether weights with this head are of this task. Null: they have one that guesses words.
   virtual bool OwnsHead(const models::ClassifierOptions* /*head*/) const { return false; }
   // Whether a model in models::ModelNames() can learn it.

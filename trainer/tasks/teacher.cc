@@ -11,6 +11,7 @@
 #include "data/sha256.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
+#include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/config_json.h"
@@ -23,7 +24,6 @@
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
-#include "trainer/weights/named_weights.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/weight_files.h"
 
@@ -60,8 +60,7 @@ void TakeForeignSettings(const weights::WeightsPlace& place, config::Config& tea
   const nlohmann::json config = place.model_config.empty() ? nlohmann::json() : ParseShallow(place.model_config);
   if (config.is_object()) take(config.value("pretrained_cfg", config), "mean", "std");
   const auto beside = std::filesystem::path(place.file).parent_path() / "preprocessor_config.json";
-  std::error_code unreadable;
-  if (!std::filesystem::is_regular_file(beside, unreadable)) return;
+  if (!data::IsFile(beside)) return;
   try {
     take(ParseShallow(checkpoint::ReadTextFile(beside, weights::kMostConfigBytes)), "image_mean", "image_std");
   } catch (const nlohmann::json::exception& error) {
@@ -77,9 +76,7 @@ void RecogniseForeign(config::Config& teacher) {
     checkpoint::NamedTensors tensors = weights::ReadWeightsFile(place.file, "auto").tensors;
     weights::TakeOffWrappers(tensors);
     const auto config = place.model_config.empty() ? nlohmann::json() : ParseShallow(place.model_config);
-    const auto architecture = config.is_object() ? config.value("architecture", nlohmann::json()) : nlohmann::json();
-    const models::Model* model =
-        models::RecognisedImageModel(tensors, architecture.is_string() ? architecture.get<std::string>() : "");
+    const models::Model* model = models::RecognisedImageModel(tensors, weights::TextIn(config, "architecture"));
     if (model == nullptr) {
       const std::string text = models::RecognisedModel(tensors);
       throw UsageError(place.file + " does not hold the weights of an image model that is known here" +

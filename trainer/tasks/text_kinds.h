@@ -1,11 +1,11 @@
-// What the tasks of sentences have in common around their training (task_kind.h). They differ in their labels
-// (data::SentenceTarget), which also tell the head, and in their Task (sentence_task.h).
+// What the tasks of texts have in common around their training (task_kind.h), and what those of sentences have. The
+// latter differ in their labels (data::SentenceTarget), which also tell the head, and in their Task (text_task.h).
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "data/sentences/sentence_split.h"
 #include "models/text_model.h"
@@ -14,68 +14,61 @@
 
 namespace dtrain::tasks {
 
-// Returns the head for such labels, without their names.
-models::ClassifierOptions HeadFor(data::SentenceTarget target);
+// Makes the Task of a model.
+using TextTaskMaker = std::unique_ptr<Task> (*)(std::shared_ptr<models::TextModel> model, const config::Config& config,
+                                                at::Device device);
+template <typename TaskType>
+std::unique_ptr<Task> MakeTextTask(std::shared_ptr<models::TextModel> model, const config::Config& config,
+                                   at::Device device) {
+  return std::make_unique<TaskType>(std::move(model), config, device);
+}
 
-class SentenceKind : public TaskKind {
+class TextKind : public TaskKind {
  public:
   const char* name() const override { return name_; }
   bool Takes(const std::string& model) const override;
-  bool predicts_number() const override { return target_ == data::SentenceTarget::kNumber; }
-  bool predicts_several() const override { return target_ == data::SentenceTarget::kSeveral; }
-  bool OwnsHead(const models::ClassifierOptions* head) const override;
-  std::string HeadName(const std::string& model) const override;
   SampleSize SizeOf(const config::Config& config) const override;
-  DataSets OpenData(const config::Config& config, const data::Classes& known,
-                    data::SharedIndexes* indexes) const override;
-  data::Classes ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const override;
   std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
                                  at::Device device) const override;
   std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
                                           const DataSizes& sizes, at::Device device) const override;
-  void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
-                        const DataSets& data) const override;
   nlohmann::json Identity(const config::Config& config, const DataSets& data) const override;
   void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override;
-  void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override;
-  void Predict(const config::Config& config, at::Device device) const override;
   void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override;
-  DataSizes BenchSizes(const config::Config& config) const override;
 
  protected:
-  SentenceKind(const char* name, data::SentenceTarget target) : name_(name), target_(target) {}
-  virtual std::unique_ptr<Task> TaskWith(std::shared_ptr<models::TextModel> model, const config::Config& config,
-                                         at::Device device) const = 0;
+  using Head = std::optional<models::ClassifierOptions>;  // empty: the one that guesses words
 
- private:
+  TextKind(const char* name, TextTaskMaker make) : name_(name), make_(make) {}
   // Returns the head of weights, with the names of the classes that they were trained on. Throws UsageError if they
   // have none for this task.
-  models::ClassifierOptions HeadIn(const config::Config& config, const weights::TrainedWeights& weights) const;
-  // Returns the head of a model that is made, as weights::ClassifierOf.
-  models::ClassifierOptions NewHead(const config::Config& config, const weights::WeightsOutline& weights,
-                                    std::vector<std::string> labels) const;
-  std::shared_ptr<models::TextModel> Made(const config::Config& config, const DataSizes& sizes,
-                                          const weights::WeightsOutline& weights, std::vector<std::string> labels,
-                                          at::Device device) const;
+  virtual Head HeadIn(const config::Config& /*config*/, const weights::TrainedWeights& /*weights*/) const { return {}; }
+  // Returns the head of a model that is made for data, as weights::ClassifierOf.
+  virtual Head NewHead(const config::Config& /*config*/, const weights::WeightsOutline& /*weights*/,
+                       const DataSizes& /*data*/) const {
+    return {};
+  }
+
+ private:
   nlohmann::ordered_json ConfigJson(const config::Config& config, const DataSets& data) const;
 
-  // The encoder alone makes vectors of texts.
-  bool has_head() const { return target_ != data::SentenceTarget::kTexts; }
-
   const char* const name_;
-  const data::SentenceTarget target_;
+  const TextTaskMaker make_;
 };
+
+// Returns the head for such labels, without their names.
+models::ClassifierOptions HeadFor(data::SentenceTarget target);
+
+// Makes the kind of a task of sentences with such labels. `require_learnable`, if it is not null, is
+// TaskKind::RequireLearnable in place of asking for two classes.
+using LearnableCheck = void (*)(const config::Config& config, const config::BatchSizes& batch, const DataSets& data);
+std::unique_ptr<const TaskKind> MakeSentenceKind(const char* name, data::SentenceTarget target, TextTaskMaker make,
+                                                 LearnableCheck require_learnable);
 
 template <typename TaskType>
-class SentenceKindOf : public SentenceKind {
- public:
-  SentenceKindOf(const char* name, data::SentenceTarget target) : SentenceKind(name, target) {}
-
- protected:
-  std::unique_ptr<Task> TaskWith(std::shared_ptr<models::TextModel> model, const config::Config& config,
-                                 at::Device device) const override {
-    return std::make_unique<TaskType>(std::move(model), config, device);
-  }
-};
+std::unique_ptr<const TaskKind> SentenceKindOf(const char* name, data::SentenceTarget target,
+                                               LearnableCheck require_learnable = nullptr) {
+  return MakeSentenceKind(name, target, &MakeTextTask<TaskType>, require_learnable);
+}
 
 }  // namespace dtrain::tasks

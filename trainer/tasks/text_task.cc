@@ -1,29 +1,27 @@
-// The validation loss has no label smoothing: it describes the model, not the way it was trained.
-#include "trainer/tasks/sentence_task.h"
+// The validation loss has no label smoothing: it describes the model, not the way it was trained. Nothing here waits
+// for the device, since the numbers that shapes depend on come with the batch (PreparedSequences).
+#include "trainer/tasks/text_task.h"
 
 #include <ATen/ATen.h>
 
+#include <limits>
 #include <utility>
 
 #include "data/pipeline/device_feed.h"
-#include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/report/confusions.h"
-#include "trainer/tasks/metric_formulas.h"
-#include "trainer/tasks/sequence_batch.h"
 
 namespace dtrain::tasks {
 namespace {
 
 // The sums that all these tasks have, behind their own.
-enum SentenceSum { kSentenceLossSum, kTerms, kEmptySentences, kSentenceTokens, kNumSentenceSums };
+enum TextSum { kTextLossSum, kTerms, kEmptyRows, kTokens, kNumTextSums };
 
 constexpr int64_t kNoIgnoredLabel = -100;
 
 }  // namespace
 
-SentenceTask::SentenceTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
+TextTask::TextTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
     : model_(std::move(model)),
       precision_(optim::PrecisionNamed(config.precision.name)),
       longest_(config.text.tokens_per_sample),
@@ -33,7 +31,7 @@ SentenceTask::SentenceTask(std::shared_ptr<models::TextModel> model, const confi
   if (const auto* kernels = device::TextKernelsOn(device)) model_->UseKernels(*kernels);
 }
 
-data::Batch SentenceTask::Prepared(data::Batch batch) const {
+data::Batch TextTask::Prepared(data::Batch batch) const {
   data::Batch prepared = PreparedSequences(batch, model_->shape(), layout_, /*terms=*/batch.size());
   for (const char* name : {data::kSentenceLabels, data::kSentenceTargets}) {
     const auto found = batch.tensors.find(name);
@@ -44,14 +42,17 @@ data::Batch SentenceTask::Prepared(data::Batch batch) const {
   return prepared;
 }
 
-std::string SentenceTask::WhyNotRecorded() const { return WhyTextNotRecorded(model_->shape().checkpoint_activations); }
+std::string TextTask::WhyNotRecorded() const {
+  if (!model_->shape().checkpoint_activations) return "";
+  return "with --activation_checkpointing the host sets the random generator within the step";
+}
 
-at::Tensor SentenceTask::Logits(const data::Batch& batch) {
+at::Tensor TextTask::Logits(const data::Batch& batch) {
   optim::AutocastScope autocast(device_.type(), precision_);
   return model_->Classify(Hidden(SequencesOf(batch).sequences)).to(at::kFloat);
 }
 
-LossSums SentenceTask::Loss(const data::Batch& batch) {
+LossSums TextTask::Loss(const data::Batch& batch) {
   const at::Tensor logits = Logits(batch);
   const SequenceBatch::Counts counts = SequencesOf(batch).counts;
   return {.loss_sum = LossSum(logits, batch, /*training=*/true),
@@ -62,7 +63,7 @@ LossSums SentenceTask::Loss(const data::Batch& batch) {
           .hits = Hits(logits.detach(), batch)};
 }
 
-data::Batch SentenceTask::RandomBatch(int64_t samples) const {
+data::Batch TextTask::RandomBatch(int64_t samples) const {
   const std::vector<int64_t> shape = {samples, longest_};
   data::Batch batch;
   batch.tensors[data::kInputIds] = at::randint(data::kSpecialTokens, model_->shape().vocab_size, shape, at::kLong);
@@ -72,40 +73,38 @@ data::Batch SentenceTask::RandomBatch(int64_t samples) const {
   return data::CopyToDevice(Prepared(std::move(batch)), device_);
 }
 
-int64_t SentenceTask::num_evaluation_sums() const { return num_own_sums() + kNumSentenceSums; }
+int64_t TextTask::num_evaluation_sums() const { return num_own_sums() + kNumTextSums; }
 
-at::Tensor SentenceTask::EvaluationSums(const data::Batch& batch) {
+void TextTask::AddEvaluationSums(const data::Batch& batch, at::Tensor all) {
   const at::Tensor logits = Logits(batch);
   const SequenceBatch text = SequencesOf(batch);
   if (observer_) observer_(Observed(logits, batch));
-  at::Tensor all = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
   AddTo(all.slice(0, 0, num_own_sums()), logits, batch);
   at::Tensor sums = all.slice(0, num_own_sums());
-  sums[kSentenceLossSum] = LossSum(logits, batch, /*training=*/false);
-  sums[kTerms] = text.counts.terms;
-  sums[kEmptySentences] = text.empty_rows;
-  sums[kSentenceTokens] = text.tokens;
-  return all;
+  sums[kTextLossSum] += LossSum(logits, batch, /*training=*/false);
+  sums[kTerms] += text.counts.terms;
+  sums[kEmptyRows] += text.empty_rows;
+  sums[kTokens] += text.tokens;
 }
 
-report::Metrics SentenceTask::MetricsOf(const at::Tensor& sums) const {
+report::Metrics TextTask::MetricsOf(const at::Tensor& sums) const {
   const auto* own = sums.const_data_ptr<double>();
   const double* sum = own + num_own_sums();
-  report::Metrics metrics = OwnMetrics(own);
-  const double loss = sum[kSentenceLossSum] / sum[kTerms];
-  metrics.insert(metrics.begin(), report::Metric{.name = "loss", .value = loss, .decimals = 4});
+  const double terms = sum[kTerms] > 0 ? sum[kTerms] : std::numeric_limits<double>::quiet_NaN();  // 0/0 is -nan
+  report::Metrics metrics = OwnMetrics(own, terms);
+  metrics.insert(metrics.begin(), report::Metric{.name = "loss", .value = sum[kTextLossSum] / terms});
   return metrics;
 }
 
-void SentenceTask::AddCounts(const at::Tensor& sums, report::TextCounts& counts) const {
+void TextTask::AddCounts(const at::Tensor& sums, report::TextCounts& counts) const {
   const auto* sum = sums.const_data_ptr<double>() + num_own_sums();
-  counts.empty_samples = static_cast<int64_t>(sum[kEmptySentences]);
+  counts.empty_samples = static_cast<int64_t>(sum[kEmptyRows]);
   counts.guessed = static_cast<int64_t>(sum[kTerms]);
 }
 
 TextClassificationTask::TextClassificationTask(std::shared_ptr<models::TextModel> model, const config::Config& config,
                                                at::Device device)
-    : SentenceTask(std::move(model), config, device), label_smoothing_(config.optimizer.label_smoothing) {}
+    : TextTask(std::move(model), config, device), label_smoothing_(config.optimizer.label_smoothing) {}
 
 at::Tensor TextClassificationTask::LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const {
   return at::cross_entropy_loss(logits_NC, batch[data::kSentenceLabels], training ? class_weights_ : at::Tensor(),
@@ -117,25 +116,17 @@ at::Tensor TextClassificationTask::Weight(const data::Batch& batch, const at::Te
   return class_weights_.index_select(0, batch[data::kSentenceLabels]).sum();
 }
 
-void TextClassificationTask::UseClassWeights(const std::vector<double>& weights) {
-  if (!weights.empty()) class_weights_ = at::tensor(weights, at::kFloat).to(device());
-}
-
 at::Tensor TextClassificationTask::Hits(const at::Tensor& logits_NC, const data::Batch& batch) const {
   return logits_NC.argmax(1).eq(batch[data::kSentenceLabels]).sum();
 }
 
 report::Metrics TextClassificationTask::TrainingMetrics(double hits, double weight) const {
   if (class_weights_.defined()) return {};
-  return {{.name = "accuracy", .value = 100 * hits / weight, .decimals = 2, .higher_is_better = true}};
+  return {Percent("accuracy", 100 * hits / weight)};
 }
 
 void TextClassificationTask::AddRandomLabels(data::Batch& batch, int64_t samples) const {
   batch.tensors[data::kSentenceLabels] = at::randint(outputs(), {samples}, at::kLong);
-}
-
-void TextClassificationTask::CountConfusions() {
-  if (outputs() <= report::kMostClassesConfused) num_confusions_ = outputs() * outputs();
 }
 
 void TextClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, const data::Batch& batch) const {
@@ -149,22 +140,12 @@ void TextClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, 
   counts(2).index_add_(0, labels, ones);
 }
 
-report::Metrics TextClassificationTask::OwnMetrics(const double* own) const {
+report::Metrics TextClassificationTask::OwnMetrics(const double* own, double /*terms*/) const {
   const ClassCounts counts = CountsFrom(own + num_confusions_, outputs());
-  report::Metrics metrics = {
-      {.name = "accuracy", .value = Accuracy(counts), .decimals = 2, .higher_is_better = true},
-      {.name = "f1", .value = MacroF1(counts), .decimals = 2, .higher_is_better = true},
-      {.name = "matthews", .value = MatthewsCorrelation(counts), .decimals = 4, .higher_is_better = true}};
-  if (num_confusions_ > 0) {
-    metrics.push_back(
-        {.name = "balanced_accuracy", .value = BalancedAccuracy(counts), .decimals = 2, .higher_is_better = true});
-  }
+  report::Metrics metrics = {Percent("accuracy", Accuracy(counts)), Percent("f1", MacroF1(counts)),
+                             Coefficient("matthews", MatthewsCorrelation(counts))};
+  if (num_confusions_ > 0) metrics.push_back(Percent("balanced_accuracy", BalancedAccuracy(counts)));
   return metrics;
-}
-
-std::vector<int64_t> TextClassificationTask::ConfusionsOf(const at::Tensor& sums) const {
-  const auto* sum = sums.const_data_ptr<double>();
-  return {sum, sum + num_confusions_};
 }
 
 at::Tensor TextRegressionTask::LossSum(const at::Tensor& logits_N1, const data::Batch& batch, bool /*training*/) const {
@@ -183,7 +164,7 @@ void TextRegressionTask::AddTo(at::Tensor own, const at::Tensor& logits_N1, cons
   part(2).index_copy_(0, places, batch[data::kSentenceTargets].to(at::kDouble));
 }
 
-report::Metrics TextRegressionTask::OwnMetrics(const double* own) const {
+report::Metrics TextRegressionTask::OwnMetrics(const double* own, double /*terms*/) const {
   std::vector<double> predictions, targets;
   for (int64_t sample = 0; sample < samples_; ++sample) {
     const double* place = own + sample;
@@ -191,12 +172,8 @@ report::Metrics TextRegressionTask::OwnMetrics(const double* own) const {
     predictions.push_back(place[samples_]);
     targets.push_back(place[2 * samples_]);
   }
-  return {
-      {.name = "pearson", .value = PearsonCorrelation(predictions, targets), .decimals = 4, .higher_is_better = true},
-      {.name = "spearman",
-       .value = SpearmanCorrelation(predictions, targets),
-       .decimals = 4,
-       .higher_is_better = true}};
+  return {Coefficient("pearson", PearsonCorrelation(predictions, targets)),
+          Coefficient("spearman", SpearmanCorrelation(predictions, targets))};
 }
 
 }  // namespace dtrain::tasks

@@ -1,6 +1,6 @@
-// The tasks of sentences and pairs of sentences with labels: one a sentence here, one a word in
-// token_classification.cc. Text classification minimises the cross entropy, text regression the squared error. Metrics
-// are exact over all samples, whatever the number of ranks.
+// The tasks of texts: what they have in common, and the class or the number of a sentence or of a pair. Text
+// classification minimises the cross entropy, text regression the squared error. Metrics are exact over all samples,
+// whatever the number of ranks.
 #pragma once
 
 #include <memory>
@@ -13,6 +13,7 @@
 #include "trainer/config/config.h"
 #include "trainer/optim/precision.h"
 #include "trainer/tasks/data_sets.h"
+#include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/sequence_batch.h"
 #include "trainer/tasks/task.h"
 
@@ -22,10 +23,10 @@ namespace dtrain::tasks {
 // (data::SplitWords).
 inline constexpr char kWordPlaces[] = "word_places";
 
-// What these tasks have in common. A term of the loss belongs to a sample, or to a word with a label.
-class SentenceTask : public Task {
+// What these tasks have in common. A term of the loss belongs to a sample, or to a word or token with a label.
+class TextTask : public Task {
  public:
-  SentenceTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device);
+  TextTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device);
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
@@ -39,7 +40,7 @@ class SentenceTask : public Task {
   std::string WhyNotRecorded() const override;
   models::ForwardCost CostOfSample() const override { return model_->Cost(longest_, longest_, /*rows=*/1); }
   data::Batch RandomBatch(int64_t samples) const override;
-  at::Tensor EvaluationSums(const data::Batch& batch) override;
+  void AddEvaluationSums(const data::Batch& batch, at::Tensor sums) override;
   int64_t num_evaluation_sums() const override;
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
   bool ObserveOutputs(OutputsObserver observer) override {
@@ -51,11 +52,12 @@ class SentenceTask : public Task {
   const models::TextShape& shape() const { return model_->shape(); }
 
   // Returns logits for a prepared batch, float32 on the device: N×outputs, or for each place of the list of tokens.
-  at::Tensor Logits(const data::Batch& batch);
+  virtual at::Tensor Logits(const data::Batch& batch);
 
  protected:
   int64_t outputs() const { return model_->outputs(); }
   models::TextModel& model() const { return *model_; }
+  const optim::Precision& precision() const { return precision_; }
   int64_t longest() const { return longest_; }
   const TokenLayout& layout() const { return layout_; }
 
@@ -76,11 +78,11 @@ class SentenceTask : public Task {
   // Adds labels of random samples, on the host.
   virtual void AddRandomLabels(data::Batch& batch, int64_t samples) const = 0;
 
-  // The sums of an evaluation that only one of the tasks has: they come first. `own` is zeros.
+  // The sums of an evaluation that only one of the tasks has: they come first.
   virtual int64_t num_own_sums() const = 0;
   virtual void AddTo(at::Tensor own, const at::Tensor& logits_NC, const data::Batch& batch) const = 0;
-  // The metrics besides the loss.
-  virtual report::Metrics OwnMetrics(const double* own) const = 0;
+  // The metrics besides the loss. `terms` is the number of terms in it, NaN if there is none.
+  virtual report::Metrics OwnMetrics(const double* own, double terms) const = 0;
 
  private:
   std::shared_ptr<models::TextModel> model_;
@@ -92,15 +94,17 @@ class SentenceTask : public Task {
 };
 
 // Metrics: val_loss, val_accuracy (percent), val_f1 (macro) and val_matthews (metric_formulas.h).
-class TextClassificationTask : public SentenceTask {
+class TextClassificationTask : public TextTask {
  public:
   TextClassificationTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device);
 
-  void UseClassWeights(const std::vector<double>& weights) override;
+  void UseClassWeights(const at::Tensor& weights_C) override { class_weights_ = weights_C; }
   std::string best_metric() const override { return "accuracy"; }
   report::Metrics TrainingMetrics(double hits, double weight) const override;
-  void CountConfusions() override;
-  std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override;
+  void CountConfusions() override { num_confusions_ = NumConfusions(outputs()); }
+  std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override {
+    return ConfusionsIn(sums, num_confusions_);
+  }
 
  protected:
   at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const override;
@@ -110,19 +114,19 @@ class TextClassificationTask : public SentenceTask {
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
   int64_t num_own_sums() const override { return num_confusions_ + 3 * outputs(); }
   void AddTo(at::Tensor own, const at::Tensor& logits_NC, const data::Batch& batch) const override;
-  report::Metrics OwnMetrics(const double* own) const override;
+  report::Metrics OwnMetrics(const double* own, double terms) const override;
 
  private:
   double label_smoothing_;
-  at::Tensor class_weights_;    // float32, one for each class, on the device; undefined: all are 1
-  int64_t num_confusions_ = 0;  // classes², or 0 if they are not counted
+  at::Tensor class_weights_;    // undefined: all are 1
+  int64_t num_confusions_ = 0;  // 0: they are not counted
 };
 
 // Metrics: val_loss (the mean squared error), val_pearson and val_spearman. The sums of an evaluation have three places
 // for each sample, so that the sum over the ranks is the predictions of all samples.
-class TextRegressionTask : public SentenceTask {
+class TextRegressionTask : public TextTask {
  public:
-  using SentenceTask::SentenceTask;
+  using TextTask::TextTask;
 
   std::string best_metric() const override { return "pearson"; }
   void BeginEvaluation(const DataSplit& split) override { samples_ = split.source->size(); }
@@ -134,10 +138,13 @@ class TextRegressionTask : public SentenceTask {
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
   int64_t num_own_sums() const override { return 3 * samples_; }
   void AddTo(at::Tensor own, const at::Tensor& logits_N1, const data::Batch& batch) const override;
-  report::Metrics OwnMetrics(const double* own) const override;
+  report::Metrics OwnMetrics(const double* own, double terms) const override;
 
  private:
   int64_t samples_ = 0;  // of the split that is evaluated
 };
+
+// Returns the vectors of sequences as --pooling and --normalize_vectors say, N×H, float32 (sentence_embedding.cc).
+at::Tensor VectorsOf(models::TextModel& model, const models::Sequences& sequences, const config::TextConfig& config);
 
 }  // namespace dtrain::tasks

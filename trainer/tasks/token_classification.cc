@@ -1,28 +1,97 @@
 // --task=token_classification: the tag of each word, told by its first token. Metrics: the loss and the accuracy of
-// words, and the precision, recall and F1 of entities as seqeval counts them (entity_scores.h).
+// words, and the precision, recall and F1 of entities, such as the names of persons, as seqeval counts them.
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "data/text/masking.h"
-#include "trainer/report/confusions.h"
-#include "trainer/tasks/entity_scores.h"
-#include "trainer/tasks/sentence_kinds.h"
-#include "trainer/tasks/sentence_task.h"
+#include "trainer/tasks/metric_formulas.h"
+#include "trainer/tasks/text_kinds.h"
+#include "trainer/tasks/text_task.h"
 
 namespace dtrain::tasks {
 namespace {
 
+// A tag in its two parts: `B-PER` is B and PER, O is O and _.
+struct Tag {
+  char prefix = 'O';
+  std::string type = "_";
+};
+
+using Entity = std::tuple<std::string, size_t, size_t>;  // its type, its first and its last word
+
+bool IsOneOf(char prefix, std::string_view prefixes) { return prefixes.find(prefix) != std::string_view::npos; }
+
+bool IsInside(char prefix) { return prefix != 'O' && prefix != '.'; }
+
+// Whether an entity ends between two tags.
+bool EndsBetween(const Tag& before, const Tag& tag) {
+  if (IsOneOf(before.prefix, "ES")) return true;
+  if (IsOneOf(before.prefix, "BI") && IsOneOf(tag.prefix, "BSO")) return true;
+  return IsInside(before.prefix) && before.type != tag.type;
+}
+
+bool BeginsBetween(const Tag& before, const Tag& tag) {
+  if (IsOneOf(tag.prefix, "BS")) return true;
+  if (IsOneOf(before.prefix, "ESO") && IsOneOf(tag.prefix, "EI")) return true;
+  return IsInside(tag.prefix) && before.type != tag.type;
+}
+
+Tag TagFrom(const std::string& name) {
+  const size_t dash = name.find('-', 1);
+  const std::string type = name.substr(dash == std::string::npos ? 1 : dash + 1);
+  return {name.front(), type.empty() ? "_" : type};
+}
+
+// Returns the entities of a sentence as seqeval's get_entities does, in any scheme: an entity begins with B or S, with
+// a tag of another type than the one before, or with an I or E behind what ends one. So an I without a B counts.
+std::set<Entity> EntitiesIn(std::span<const Tag> tags) {
+  std::set<Entity> entities;
+  Tag before;
+  size_t first = 0;
+  for (size_t i = 0; i <= tags.size(); ++i) {
+    const Tag tag = i < tags.size() ? tags[i] : Tag();
+    if (EndsBetween(before, tag)) entities.emplace(before.type, first, i - 1);
+    if (BeginsBetween(before, tag)) first = i;
+    before = tag;
+  }
+  return entities;
+}
+
+// Returns those that seqeval counts with mode="strict": B-PER I-PER* and nothing else (IOB2), or with `has_ends` also
+// S-PER, and B-PER I-PER* E-PER alone (IOBES).
+std::set<Entity> StrictEntitiesIn(std::span<const Tag> tags, bool has_ends) {
+  std::set<Entity> entities;
+  for (size_t first = 0; first < tags.size();) {
+    const Tag& tag = tags[first];
+    size_t end = first + 1;
+    if (has_ends && tag.prefix == 'S') entities.emplace(tag.type, first, first);
+    if (tag.prefix == 'B') {
+      const std::string_view inner = has_ends ? "IE" : "I";
+      while (end < tags.size() && IsOneOf(tags[end].prefix, inner) && tags[end].type == tag.type &&
+             tags[end - 1].prefix != 'E')
+        ++end;
+      if (!has_ends || tags[end - 1].prefix == 'E') entities.emplace(tag.type, first, end - 1);
+    }
+    first = end;
+  }
+  return entities;
+}
+
 // The sums of an evaluation begin with a place for each word of the split, which holds 1 + its predicted tag + the
 // number of tags × its tag, and one more place for tokens without a label, so that the sum over the ranks is the
 // predictions of all words. Words that were not evaluated have 0.
-class TokenClassificationTask : public SentenceTask {
+class TokenClassificationTask : public TextTask {
  public:
-  using SentenceTask::SentenceTask;
+  using TextTask::TextTask;
 
   std::string best_metric() const override { return "f1"; }
   double NominalWeight(int64_t samples) const override {
@@ -33,10 +102,10 @@ class TokenClassificationTask : public SentenceTask {
 
   data::Batch Prepared(data::Batch batch) const override;
   report::Metrics TrainingMetrics(double hits, double weight) const override {
-    return {{.name = "accuracy", .value = 100 * hits / weight, .decimals = 2, .higher_is_better = true}};
+    return {Percent("accuracy", 100 * hits / weight)};
   }
   void BeginEvaluation(const DataSplit& split) override;
-  void CountConfusions() override { counts_confusions_ = outputs() <= report::kMostClassesConfused; }
+  void CountConfusions() override { counts_confusions_ = NumConfusions(outputs()) > 0; }
   std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override;
   std::vector<report::ClassScores> ScoresOf(const at::Tensor& sums) const override;
 
@@ -65,7 +134,7 @@ class TokenClassificationTask : public SentenceTask {
     const at::Tensor places = at::where(has_label, batch[kWordPlaces], words_->words());
     own.index_copy_(0, places, said.mul(has_label).to(at::kDouble));
   }
-  report::Metrics OwnMetrics(const double* own) const override;
+  report::Metrics OwnMetrics(const double* own, double words) const override;
 
  private:
   // Calls `visit` with the true and the predicted tags of each sentence, of the words that were evaluated.
@@ -174,15 +243,14 @@ std::vector<report::ClassScores> TokenClassificationTask::ScoresOf(const at::Ten
   return counts.ByType();
 }
 
-report::Metrics TokenClassificationTask::OwnMetrics(const double* own) const {
-  double words = 0, correct = 0;
+report::Metrics TokenClassificationTask::OwnMetrics(const double* own, double words) const {
+  double correct = 0;
   bool has_ends = false;  // whether tags are of IOBES
   ForSentences(own, [&](const auto& actual, const auto& predicted) {
     for (size_t i = 0; i < actual.size(); ++i) {
       const char prefix = tags_[static_cast<size_t>(actual[i])].prefix;
       has_ends |= prefix == 'E' || prefix == 'S';
       correct += actual[i] == predicted[i] ? 1 : 0;
-      ++words;
     }
   });
   EntityCounts counts, strict;
@@ -193,19 +261,17 @@ report::Metrics TokenClassificationTask::OwnMetrics(const double* own) const {
   });
   const auto none_is_zero = [](double value) { return std::isnan(value) ? 0 : value; };
   const report::ClassScores all = counts.All();
-  const auto percent = [](const char* name, double value) {
-    return report::Metric{.name = name, .value = value, .decimals = 2, .higher_is_better = true};
-  };
-  return {percent("accuracy", words > 0 ? 100 * correct / words : std::numeric_limits<double>::quiet_NaN()),
-          percent("precision", none_is_zero(all.precision())), percent("recall", none_is_zero(all.recall())),
-          percent("f1", none_is_zero(all.f1())), percent("strict_f1", none_is_zero(strict.All().f1()))};
+  return {Percent("accuracy", 100 * correct / words), Percent("precision", none_is_zero(all.precision())),
+          Percent("recall", none_is_zero(all.recall())), Percent("f1", none_is_zero(all.f1())),
+          Percent("strict_f1", none_is_zero(strict.All().f1()))};
 }
 
 }  // namespace
 
 const TaskKind& TokenClassification() {
-  static const SentenceKindOf<TokenClassificationTask> kind("token_classification", data::SentenceTarget::kOfWords);
-  return kind;
+  static const auto kind =
+      SentenceKindOf<TokenClassificationTask>("token_classification", data::SentenceTarget::kOfWords);
+  return *kind;
 }
 
 }  // namespace dtrain::tasks

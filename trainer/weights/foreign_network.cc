@@ -56,9 +56,7 @@ constexpr char kFieldsOfTimm[] = R"({
 std::string ModelIn(const checkpoint::Metadata& metadata) {
   const auto found = metadata.find(kSettings);
   if (found == metadata.end()) return "";
-  const auto settings = nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false);
-  const auto model = settings.is_object() ? settings.value("model", nlohmann::json()) : nlohmann::json();
-  return model.is_string() ? model.get<std::string>() : "";
+  return TextIn(nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false), "model");
 }
 
 // Other types are of files whose weights another program has quantised, or are damaged.
@@ -120,9 +118,8 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
                         const std::string& model) {
   RequireFloats(place.file, content.tensors);
   const auto config = place.model_config.empty() ? nlohmann::json() : ParseShallow(place.model_config);
-  const auto architecture = config.is_object() ? config.value(kArchitecture, nlohmann::json()) : nlohmann::json();
   RequireSameModel(place.file, ModelIn(content.metadata), model);
-  if (architecture.is_string()) RequireSameModel(place.file, architecture, model);
+  RequireSameModel(place.file, TextIn(config, kArchitecture), model);
   const std::string name = std::filesystem::path(place.file).filename().string();
   const models::WeightShapes shapes = models::ShapesOf(content.tensors);
   for (const models::Family& family : models::Families()) {

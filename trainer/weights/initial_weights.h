@@ -9,7 +9,6 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 #include "trainer/weights/known_classes.h"
-#include "trainer/weights/number_scale.h"
 
 namespace dtrain::weights {
 

@@ -1,5 +1,6 @@
-// The classes that a model was trained on. The training split defines what its labels mean, so the classes are stored
-// with the weights, in every checkpoint and in the metadata of every file of weights.
+// What the outputs of a model mean: the classes that it was trained on, or the scale of the numbers that it predicts.
+// The training split defines it, so it is stored with the weights, in every checkpoint and in the metadata of every
+// file of weights, and nobody needs the training data to use them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -29,5 +30,27 @@ std::string Describe(const data::Classes& classes);
 
 // Returns the content of classes.txt.
 std::string ClassesText(const std::vector<std::string>& names);
+
+// Of --task=image_regression: the means and standard deviations of the numbers in the training split. An output of the
+// model is (number - mean) / deviation. Empty: it is the number itself.
+struct NumberScale {
+  std::vector<double> means = {}, deviations = {};
+  bool operator==(const NumberScale&) const = default;
+};
+
+// Its key in metadata and in state.json, with JSON as a text.
+inline constexpr char kNumberScaleKey[] = "number_scale";
+
+std::string ToText(const NumberScale& scale);
+// Returns the scale that is stored with weights, or an empty one. Throws StorageError naming `where` if it is damaged.
+NumberScale ScaleFrom(const checkpoint::Metadata& metadata, const std::string& where);
+
+// Throws StorageError unless the scale is of so many numbers, or empty.
+void RequireScaleOf(int64_t outputs, const NumberScale& scale);
+
+// Lets weights that predict numbers on the scale `from` predict them on the scale `to`: changes the layers of the
+// module `head`.
+void ChangeScale(const NumberScale& from, const NumberScale& to, const std::string& head,
+                 checkpoint::NamedTensors& weights);
 
 }  // namespace dtrain::weights

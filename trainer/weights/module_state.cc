@@ -1,21 +1,64 @@
 #include "trainer/weights/module_state.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <map>
+#include <sstream>
 #include <string>
 
+#include "data/joined.h"
+#include "data/machine/limits.h"
+#include "models/registry.h"
 #include "trainer/errors.h"
 
 namespace dtrain::weights {
+namespace {
 
-std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module) {
-  std::vector<optim::NamedTensor> parameters;
-  for (const auto& item : module.named_parameters()) {
-    if (item.value().requires_grad()) parameters.emplace_back(item.key(), item.value());
-  }
-  return parameters;
+constexpr char kBackbone[] = "backbone";
+
+bool LiesIn(const std::string& name, const std::string& module) {
+  return name == module || name.starts_with(module + ".");
 }
 
-namespace {
+// Follows `name` as far as modules exist, and lists the modules there, one of which the user may have meant.
+std::string ModulesNear(const torch::nn::Module& module, const std::string& name) {
+  std::string where;
+  const torch::nn::Module* deepest = &module;
+  std::istringstream parts(name);
+  for (std::string part; std::getline(parts, part, '.');) {
+    const auto children = deepest->named_children();
+    const auto* child = children.find(part);
+    if (child == nullptr) break;
+    deepest = child->get();
+    where += part + ".";
+  }
+  const auto name_of = [&](const auto& child) { return where + child.key(); };
+  const std::string names = Joined(deepest->named_children(), ", ", name_of);
+  return names.empty() ? where.substr(0, where.size() - 1) : names;
+}
+
+void FreezeModule(const std::string& name, const config::ModelConfig& config, const std::string& head,
+                  torch::nn::Module& module) {
+  const models::Head& of_model = models::HeadIn(config.name, module);
+  bool found = false;
+  for (auto& parameter : module.named_parameters()) {
+    const bool is_meant = name == kBackbone ? !of_model.Has(parameter.key()) : LiesIn(parameter.key(), name);
+    if (!is_meant) continue;
+    found = true;
+    parameter.value().set_requires_grad(false);
+  }
+  if (found) return;
+  throw UsageError("--freeze=" + config.freeze + ": --model=" + config.name + " has no module '" + name + "'",
+                   "choose among " + ModulesNear(module, name) +
+                       ", the modules inside them (A.B), and backbone (all but " + head + ")");
+}
+
+// Whether the module has buffers (running statistics), and parameters of which none learns.
+bool IsFrozenNorm(const torch::nn::Module& module) {
+  const auto parameters = module.parameters(/*recurse=*/false);
+  return !parameters.empty() && !module.buffers(/*recurse=*/false).empty() &&
+         std::none_of(parameters.begin(), parameters.end(), [](const at::Tensor& p) { return p.requires_grad(); });
+}
 
 std::vector<at::Tensor> BuffersInTraining(const torch::nn::Module& module, bool floating_point) {
   std::vector<at::Tensor> buffers;
@@ -29,6 +72,40 @@ std::vector<at::Tensor> BuffersInTraining(const torch::nn::Module& module, bool 
 }
 
 }  // namespace
+
+void RequireRoomFor(const torch::nn::Module& model) {
+  constexpr double kGiB = 1 << 30;
+  double bytes = 0;  // a sum of int64 could overflow
+  for (const at::Tensor& weight : model.parameters()) bytes += static_cast<double>(weight.nbytes());
+  const auto there = static_cast<double>(data::AvailableMemory());
+  if (bytes <= there) return;
+  char text[160];
+  std::snprintf(text, sizeof(text), "the weights of this model need %.1f GiB of memory, and this machine has %.1f GiB",
+                bytes / kGiB, there / kGiB);
+  throw Error(ExitCode::kOutOfMemory, text,
+              "check --num_classes, --vocab_size and --tokens_per_sample, and the sizes in a --model_config");
+}
+
+void Freeze(const config::ModelConfig& config, const std::string& head, torch::nn::Module& module) {
+  if (config.freeze.empty()) return;
+  std::istringstream names(config.freeze + ",");
+  for (std::string name; std::getline(names, name, ',');) FreezeModule(name, config, head, module);
+  if (ParametersOf(module).empty()) {
+    throw UsageError("--freeze=" + config.freeze + ": no parameter of --model=" + config.name + " is left to train",
+                     "leave " + head + " out of the list");
+  }
+  module.apply([](torch::nn::Module& part) {
+    if (IsFrozenNorm(part)) part.eval();
+  });
+}
+
+std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module) {
+  std::vector<optim::NamedTensor> parameters;
+  for (const auto& item : module.named_parameters()) {
+    if (item.value().requires_grad()) parameters.emplace_back(item.key(), item.value());
+  }
+  return parameters;
+}
 
 std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module) { return BuffersInTraining(module, true); }
 

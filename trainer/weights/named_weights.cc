@@ -1,7 +1,6 @@
-// The layouts of the caches are documented: huggingface_hub's guide "Understand caching" (models--ORG--NAME with
-// refs/main and snapshots/REVISION), and torch.hub.load_state_dict_from_url (checkpoints/FILE).
-#include "trainer/weights/named_weights.h"
-
+// Weights by name, where other programs keep what they have fetched. The layouts of the caches are documented:
+// huggingface_hub's guide "Understand caching" (models--ORG--NAME with refs/main and snapshots/REVISION), and
+// torch.hub.load_state_dict_from_url (checkpoints/FILE).
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
@@ -114,7 +114,7 @@ fs::path SnapshotIn(const fs::path& model) {
   constexpr uint64_t kMostBytes = 200;
   std::error_code unreadable;
   const fs::path ref = model / "refs" / "main";
-  const std::string main = fs::is_regular_file(ref, unreadable) ? checkpoint::ReadTextFile(ref, kMostBytes) : "";
+  const std::string main = data::IsFile(ref) ? checkpoint::ReadTextFile(ref, kMostBytes) : "";
   fs::path found;
   fs::directory_iterator entry(model / "snapshots", unreadable);
   for (; !unreadable && entry != fs::directory_iterator(); entry.increment(unreadable)) {

@@ -6,6 +6,7 @@
 #include "data/joined.h"
 #include "data/outputs.h"
 #include "data/shallow_json.h"
+#include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/config_json.h"
@@ -31,11 +32,10 @@ nlohmann::json ParseSettings(const std::string& text, const std::string& where) 
 
 // Without these, the message on the settings that are used would tell of defaults as if the run had chosen them.
 void RequireSettingsOfRun(const nlohmann::json& saved, const std::string& where) {
-  const nlohmann::json model = saved.value("model", nlohmann::json());
-  const bool is_text = model.is_string() && models::ReadsText(model.get<std::string>());
-  const char* size = is_text ? "tokens_per_sample" : "image_size";
-  if (!model.is_null() && saved.contains(size)) return;
-  throw UsageError(where + " is not the configuration of a run: it has no " + (model.is_null() ? "model" : size),
+  const std::string model = TextIn(saved, "model");
+  const char* size = models::ReadsText(model) ? "tokens_per_sample" : "image_size";
+  if (!model.empty() && saved.contains(size)) return;
+  throw UsageError(where + " is not the configuration of a run: it has no " + (model.empty() ? "model" : size),
                    "name the weights with --init_weights and their --model, or the run's own folder with --run_dir");
 }
 
@@ -105,8 +105,7 @@ fs::path NamedRun(const config::Config& config) {
   if (resume != "auto" && resume != "none" && resume != "last") return resume;
   const std::string& input = config.run.input;
   if (config.run.mode == "eval" && !input.empty()) return input;
-  std::error_code unreadable;
-  if (config.run.mode == "export") return fs::is_directory(input, unreadable) ? input : "";
+  if (config.run.mode == "export") return data::IsFolder(input) ? input : "";
   return config.run.dir;
 }
 
@@ -148,7 +147,7 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   } else {
     where = is_export ? config.run.input : config.model.init_weights;
     if (!where.empty() && HoldsWeights(where)) where = FindWeights(where).file;
-    if (!fs::is_regular_file(where, ignored)) return {};  // reported when it is read
+    if (!data::IsFile(where)) return {};  // reported when it is read
     const std::optional<std::string> settings = SettingsIn(where);
     if (!settings) return {};
     saved = ParseSettings(*settings, where);
@@ -157,8 +156,7 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   ForgetDerivedResize(saved, config);
   std::vector<std::string> different =
       config::TakeFrom(saved, config::FlagsWith(&config::FlagTraits::kept_with_weights), config);
-  const nlohmann::json trained = saved.value("model", nlohmann::json());
-  if (trained.is_string()) RequireSameModel(where, trained, config.model.name);
+  RequireSameModel(where, TextIn(saved, "model"), config.model.name);
   if (config.run.mode == "eval") {
     config::TakeFrom(saved, {"max_bad_records"}, config);
     const std::vector<std::string> also = config::TakeFrom(saved, ValidationNames(saved, config), config);

@@ -5,6 +5,7 @@
 
 #include "data/shallow_json.h"
 #include "data/shown.h"
+#include "data/storage.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
@@ -20,11 +21,6 @@ constexpr char kModules[] = "modules.json", kPooling[] = "1_Pooling", kNormalize
 // Of 1_Pooling/config.json: the ways that are known here, and the beginning of all of them.
 constexpr char kClsMode[] = "pooling_mode_cls_token", kMeanMode[] = "pooling_mode_mean_tokens",
                kMode[] = "pooling_mode";
-
-bool IsFileAt(const fs::path& path) {
-  std::error_code unreadable;
-  return fs::is_regular_file(path, unreadable);
-}
 
 nlohmann::json ParsedAt(const fs::path& path, nlohmann::json::value_t kind) {
   try {
@@ -61,7 +57,7 @@ std::string PoolingIn(const fs::path& file) {
 
 }  // namespace
 
-bool IsSentenceFolder(const std::string& path) { return !path.empty() && IsFileAt(fs::path(path) / kModules); }
+bool IsSentenceFolder(const std::string& path) { return !path.empty() && data::IsFile(fs::path(path) / kModules); }
 
 std::string TakeSentenceFolder(config::Config& config) {
   if (!config::TaskHas(config.run.task, config::kVectors)) return "";
@@ -71,10 +67,7 @@ std::string TakeSentenceFolder(config::Config& config) {
   if (IsSentenceFolder(folder)) {
     bool normalizes = false;
     for (const nlohmann::json& part : ParsedAt(folder / kModules, nlohmann::json::value_t::array)) {
-      const auto field = [&](const char* name) {
-        const auto value = part.is_object() ? part.value(name, nlohmann::json()) : nlohmann::json();
-        return value.is_string() ? value.get<std::string>() : "";
-      };
+      const auto field = [&](const char* name) { return TextIn(part, name); };
       const std::string type = field("type"), name = type.substr(type.rfind('.') + 1);
       if (name == "Pooling") {
         pooling = PoolingIn(folder / field("path") / "config.json");
@@ -85,7 +78,7 @@ std::string TakeSentenceFolder(config::Config& config) {
       }
     }
     if (!config::WasGiven(config, "normalize_vectors")) text.normalize_vectors = normalizes;
-    if (IsFileAt(folder / kTransformer)) {
+    if (data::IsFile(folder / kTransformer)) {
       const nlohmann::json json = ParsedAt(folder / kTransformer, nlohmann::json::value_t::object);
       if (json.value("do_lower_case", nlohmann::json(false)) == true)
         RefusePart(folder / kTransformer, "do_lower_case = true");

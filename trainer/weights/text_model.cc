@@ -3,17 +3,17 @@
 #include <ATen/ATen.h>
 #include <torch/utils.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "data/shallow_json.h"
+#include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
-#include "trainer/weights/fitting_model.h"
 #include "trainer/weights/foreign_network.h"
+#include "trainer/weights/module_state.h"
 #include "trainer/weights/weight_files.h"
 
 namespace dtrain::weights {
@@ -46,8 +46,7 @@ models::TextOptions OptionsIn(const std::string& text, const std::string& source
 }
 
 std::string ReadConfigFile(const std::string& path) {
-  std::error_code unreadable;  // for example, a link to itself
-  if (!std::filesystem::is_regular_file(path, unreadable)) {
+  if (!data::IsFile(path)) {
     throw UsageError("--model_config=" + path + " is not a file", "name a Hugging Face config.json");
   }
   return checkpoint::ReadTextFile(path, kMostConfigBytes);
@@ -65,16 +64,6 @@ models::TextOptions ShapeOf(const config::ModelConfig& model, const WeightsOutli
 }
 
 bool HasBlocks(const config::RunConfig& run) { return run.mode == "train" || run.mode == "eval"; }
-
-// The head's dropout in the config.json that gives the shape; empty if it says none.
-std::optional<double> HeadDropout(const config::ModelConfig& model, const WeightsOutline& weights) {
-  const std::string& file = model.config_file;
-  if (file.empty() && weights.model_config.empty()) return std::nullopt;
-  return Understood(file.empty() ? weights.model_config : ReadConfigFile(file), file.empty() ? kWeightsConfig : file,
-                    model.name, [](const nlohmann::json& config, const models::TextFamily& /*family*/) {
-                      return models::ClassifierDropoutFromJson(config);
-                    });
-}
 
 // A config.json must be of the model: the shapes of weights show the sizes in it, and nothing else shows the rest, with
 // other values of which they would compute something else, unnoticed.
@@ -216,12 +205,15 @@ int64_t BenchVocabulary(const config::Config& config) {
   return named ? named({}).shape.vocab_size : 0;
 }
 
-models::ClassifierOptions ClassifierOf(const config::Config& config, const WeightsOutline& weights,
-                                       std::vector<std::string> labels, bool regression) {
-  models::ClassifierOptions head{.labels = std::move(labels), .regression = regression};
-  head.dropout = config.model.classifier_dropout;
-  if (!head.dropout && !config.model.dropout) head.dropout = HeadDropout(config.model, weights);
-  return head;
+std::optional<double> ClassifierDropout(const config::Config& config, const WeightsOutline& weights) {
+  const config::ModelConfig& model = config.model;
+  if (model.classifier_dropout || model.dropout) return model.classifier_dropout;
+  const std::string& file = model.config_file;
+  if (file.empty() && weights.model_config.empty()) return std::nullopt;
+  return Understood(file.empty() ? weights.model_config : ReadConfigFile(file), file.empty() ? kWeightsConfig : file,
+                    model.name, [](const nlohmann::json& json, const models::TextFamily& /*family*/) {
+                      return models::ClassifierDropoutFromJson(json);
+                    });
 }
 
 std::optional<models::ClassifierOptions> ClassifierIn(const WeightsOutline& weights, const std::string& model) {
@@ -242,10 +234,10 @@ std::optional<models::ClassifierOptions> ClassifierIn(const WeightsOutline& weig
 }
 
 std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options,
-                                                 const models::ClassifierOptions* head, int64_t seed,
+                                                 const std::optional<models::ClassifierOptions>& head, int64_t seed,
                                                  at::Device device) {
   torch::manual_seed(static_cast<uint64_t>(seed));
-  auto model = MadeIfItFits([&] { return options.Make(head); });
+  auto model = MadeIfItFits([&] { return options.Make(head ? &*head : nullptr); });
   model->to(device);
   return model;
 }

@@ -59,19 +59,18 @@ std::string TakeTokensOfModel(config::Config& config);
 // Returns the vocabulary of a model that dtrain_bench measures; 0: that in its config.json.
 int64_t BenchVocabulary(const config::Config& config);
 
-// Returns the head of a classifier of sequences, or of a regression, with one of `labels` for each output. Its dropout
-// is --classifier_dropout, else --dropout, else that of the config.json of the shape. Throws as TextOptionsOf does.
-models::ClassifierOptions ClassifierOf(const config::Config& config, const WeightsOutline& weights,
-                                       std::vector<std::string> labels, bool regression);
+// Returns the dropout of the head of a model that is made: --classifier_dropout, else that of --dropout (empty), else
+// that of the config.json of the shape. Throws as TextOptionsOf does.
+std::optional<double> ClassifierDropout(const config::Config& config, const WeightsOutline& weights);
 
 // Returns the classifier that weights of `model`'s family come with; empty if they have none. Labels are LABEL_0,
 // LABEL_1, … if their names are unknown; one label without a config.json that says more is a regression.
 std::optional<models::ClassifierOptions> ClassifierIn(const WeightsOutline& weights, const std::string& model);
 
-// Makes a model on `device` whose weights are drawn with `seed`, with a head that classifies; null: with one that
+// Makes a model on `device` whose weights are drawn with `seed`, with a head that classifies; empty: with one that
 // guesses words. Seeds LibTorch's generators.
 std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options,
-                                                 const models::ClassifierOptions* head, int64_t seed,
+                                                 const std::optional<models::ClassifierOptions>& head, int64_t seed,
                                                  at::Device device);
 
 }  // namespace dtrain::weights

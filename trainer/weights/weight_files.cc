@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "data/formats/safetensors_file.h"
@@ -18,6 +17,7 @@
 #include "data/outputs.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
+#include "data/storage.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/errors.h"
@@ -38,11 +38,6 @@ constexpr std::array<const char*, 2> kWeightsFiles = {"model.safetensors", "pyto
 constexpr std::array<const char*, 2> kIndexesOfParts = {"model.safetensors.index.json", "pytorch_model.bin.index.json"};
 // The counter that torch.optim.swa_utils.AveragedModel adds.
 constexpr std::string_view kAverageCounter = "n_averaged";
-
-bool IsFile(const fs::path& path) {
-  std::error_code unreadable;  // for example, a link to itself
-  return fs::is_regular_file(path, unreadable);
-}
 
 bool AllBeginWith(std::string_view wrapper, const checkpoint::NamedTensors& weights) {
   bool any = false;
@@ -71,7 +66,7 @@ data::WeightSet Preferred(const std::string& which) {
 WeightsPlace WithConfig(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
   WeightsPlace place{.file = file.string(), .config_file = config.string()};
-  if (!IsFile(config)) return place;
+  if (!data::IsFile(config)) return place;
   const std::string text = checkpoint::ReadTextFile(config, kMostConfigBytes);
   try {
     const nlohmann::json json = ParseShallow(text);
@@ -99,7 +94,7 @@ std::vector<std::string> PartsIn(const std::string& index) {
   std::vector<std::string> parts;
   for (const std::string& name : names) {
     const fs::path part = fs::path(index).parent_path() / name;
-    if (fs::path(name).filename() != name || !IsFile(part)) {
+    if (fs::path(name).filename() != name || !data::IsFile(part)) {
       throw DataError(index + " names " + Shown(name, 80) + ", which is no file beside it", advice);
     }
     parts.push_back(part.string());
@@ -121,6 +116,11 @@ checkpoint::Metadata FactsBeside(const fs::path& file) {
 
 }  // namespace
 
+std::string TextIn(const nlohmann::json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 checkpoint::Metadata FactsOf(const nlohmann::json& state, const std::string& where) {
   const auto part = [&state](const char* key) {
     return state.is_object() ? state.value(key, nlohmann::json()) : nlohmann::json();
@@ -132,20 +132,20 @@ checkpoint::Metadata FactsOf(const nlohmann::json& state, const std::string& whe
   if (run.is_object() && run.contains(kModelShapeKey)) facts[kModelConfigKey] = run[kModelShapeKey].dump();
   for (const char* key :
        {kModelConfigKey, kHeldOutKey, kTrainedOnKey, kNumberScaleKey}) {  // versions before have no model_config
-    if (const nlohmann::json value = part(key); value.is_string()) facts[key] = value.get<std::string>();
+    if (std::string value = TextIn(state, key); !value.empty()) facts[key] = std::move(value);
   }
   return facts;
 }
 
 bool HoldsWeights(const std::string& folder) {
-  const auto holds = [&folder](const char* name) { return IsFile(fs::path(folder) / name); };
+  const auto holds = [&folder](const char* name) { return data::IsFile(fs::path(folder) / name); };
   return std::ranges::any_of(kWeightsFiles, holds) || std::ranges::any_of(kIndexesOfParts, holds);
 }
 
 WeightsPlace FindWeights(const std::string& path) {
-  if (IsFile(path)) return WithConfig(path);
+  if (data::IsFile(path)) return WithConfig(path);
   const fs::path folder = path;
-  const auto holds = [&folder](const char* name) { return IsFile(folder / name); };
+  const auto holds = [&folder](const char* name) { return data::IsFile(folder / name); };
   const auto* const name = std::ranges::find_if(kWeightsFiles, holds);
   if (name != kWeightsFiles.end()) return WithConfig(folder / *name);
   const auto* const index = std::ranges::find_if(kIndexesOfParts, holds);

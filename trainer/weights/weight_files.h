@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/config/config.h"
 
 namespace dtrain::weights {
 
@@ -19,6 +20,9 @@ struct WeightsPlace {
   std::string config_file = {};   // the config.json beside it, if there is one
   std::string model_config = {};  // its content; empty if there is none of transformers or timm
 };
+
+// Returns a text in a JSON object; empty if there is none under that key, or `json` is no object.
+std::string TextIn(const nlohmann::json& json, const char* key);
 
 // Whether save_pretrained has left weights in `folder`, in one file or in several.
 bool HoldsWeights(const std::string& folder);
@@ -47,5 +51,11 @@ WeightsHeader ReadWeightsHeader(const std::string& file);
 // Removes the prefixes that other programs put before all names ("module.", "_orig_mod.", "model.", also several of
 // them), and the counter that averaging adds. Returns the prefixes.
 std::string TakeOffWrappers(checkpoint::NamedTensors& weights);
+
+// If --init_weights is no file or folder but a name that people know weights by (roberta-base, timm/resnet18.a1_in1k,
+// IMAGENET1K_V1), sets it to the path in the cache of Hugging Face's or torch's own programs, and returns a sentence
+// for people; otherwise returns nothing. Nothing is fetched here (named_weights.cc). Throws UsageError with the one
+// line that fetches the weights if no cache has them.
+std::string FindNamedWeights(config::Config& config);
 
 }  // namespace dtrain::weights

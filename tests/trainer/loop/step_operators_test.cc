@@ -25,7 +25,7 @@
 #include "trainer/tasks/image_mix.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/masked_lm_task.h"
-#include "trainer/tasks/sentence_task.h"
+#include "trainer/tasks/text_task.h"
 
 namespace dtrain::loop {
 namespace {
@@ -118,8 +118,8 @@ std::unique_ptr<tasks::Task> ImageTaskOf(const Watched& watched) {
     models::UseNormKernels(*model, models::stand_in::kKernels);
     models::UseDepthwiseKernels(*model, models::stand_in::kDepthwiseKernels);
   }
-  return std::make_unique<tasks::ImageClassificationTask>(std::move(model), kSmallest.classes, watched.config,
-                                                          at::kCPU);
+  return std::make_unique<tasks::ImageClassificationTask>(
+      std::move(model), tasks::DataSizes{.num_classes = kSmallest.classes}, watched.config, at::kCPU);
 }
 
 template <typename TaskType, typename Model>

@@ -35,30 +35,25 @@ struct AdamWeights : torch::nn::Module {
   std::vector<models::Linear> layers;
 };
 
-struct AdamCase {
-  AdamOptions options;
-  double weight_decay;
-};
-
-inline std::vector<AdamCase> AdamCases() {
-  return {{{.decoupled_weight_decay = true}, 0.01},
-          {{.beta1 = 0.8, .beta2 = 0.98, .epsilon = 1e-6}, 0.1},
-          {{.decoupled_weight_decay = true, .epsilon_before_correction = true}, 0.01}};
+inline std::vector<config::OptimizerConfig> AdamCases() {
+  return {
+      {.name = "adamw", .weight_decay = 0.01, .decay_norm_and_bias = false},
+      {.name = "adam", .adam_betas = {0.8, 0.98}, .adam_eps = 1e-6, .weight_decay = 0.1, .decay_norm_and_bias = false},
+      {.name = "fairseq_adam", .weight_decay = 0.01, .decay_norm_and_bias = false}};
 }
 
 // `tolerance`: of a value relative to its size; 0: the same bits.
-inline void CompareAdam(const AdamCase& c, at::ScalarType copies, AdamKernel kernel, at::Device device,
-                        double tolerance) {
+inline void CompareAdam(const config::OptimizerConfig& config, at::ScalarType copies, AdamKernel kernel,
+                        at::Device device, double tolerance) {
   at::manual_seed(1);
   std::vector<std::shared_ptr<AdamWeights>> models;
-  std::vector<std::unique_ptr<Adam>> adams;
+  std::vector<std::unique_ptr<Optimizer>> adams;
   for (int i = 0; i < 2; ++i) {
     at::manual_seed(2);
     models.push_back(std::make_shared<AdamWeights>(device));
     std::vector<NamedTensor> parameters;
     for (const auto& item : models[i]->named_parameters()) parameters.emplace_back(item.key(), item.value());
-    adams.push_back(
-        std::make_unique<Adam>(GroupByDecay(parameters, c.weight_decay, /*decay_norm_and_bias=*/false), c.options));
+    adams.push_back(MakeOptimizer(config, parameters));
   }
   const models::HalfWeights half(*models[1], copies);
   adams[1]->UseKernel(kernel, half);

@@ -27,10 +27,10 @@ void AdamOnCpu(const kernels::AdamArguments& arguments, models::kernels::Element
 constexpr double kTolerance = 5e-5;
 
 TEST(AdamKernel, StepsAreAtens) {
-  for (const AdamCase& c : AdamCases()) {
+  for (const config::OptimizerConfig& config : AdamCases()) {
     for (const at::ScalarType copies : {at::kFloat, at::kHalf, at::kBFloat16}) {
-      SCOPED_TRACE(testing::Message() << c.options.beta1 << c.options.epsilon_before_correction << copies);
-      CompareAdam(c, copies, &AdamOnCpu, at::kCPU, kTolerance);
+      SCOPED_TRACE(testing::Message() << config.name << copies);
+      CompareAdam(config, copies, &AdamOnCpu, at::kCPU, kTolerance);
     }
   }
 }

@@ -1,4 +1,5 @@
-// What holds for all optimizers. Their steps are compared with those of torch, timm and fairseq in tests/interop.
+// What holds for all optimizers, and what tests/interop, which compares trainings with timm's, torch's and fairseq's
+// optimizers, does not see.
 #include "trainer/optim/optimizer.h"
 
 #include <ATen/ATen.h>
@@ -6,12 +7,16 @@
 
 #include <limits>
 
+#include "trainer/config/choices.h"
+#include "trainer/errors.h"
 #include "trainer/optim/parameter_update.h"
 
 namespace dtrain::optim {
 namespace {
 
 using Parameters = std::vector<NamedTensor>;
+
+constexpr double kDecay = 0.1;
 
 Parameters SomeParameters() {
   at::manual_seed(3);
@@ -29,19 +34,21 @@ void SetGradients(Parameters& parameters) {
 
 double SlowBackbone(const std::string& name) { return name.starts_with("fc.") ? 1 : 0.1; }
 
+config::OptimizerConfig ConfigOf(const std::string& name, bool decay_all = true) {
+  config::OptimizerConfig config;
+  config.name = name;
+  config.lars_trust = 0.02;
+  config.weight_decay = kDecay;
+  config.decay_norm_and_bias = decay_all;
+  return config;
+}
+
 // All optimizers apply the factor to the rate, not to the gradient, so a step with a factor equals one at a lower rate.
 TEST(SplitByRate, OfEveryOptimizerIsASmallerRate) {
-  for (int which = 0; which < 5; ++which) {
+  for (const config::OptimizerFacts& facts : config::Optimizers()) {
     Parameters slow = SomeParameters(), plain = SomeParameters();
-    const auto make = [which](std::vector<ParameterGroup> groups) -> std::unique_ptr<Optimizer> {
-      if (which == 0) return std::make_unique<Sgd>(std::move(groups), config::OptimizerConfig{});
-      if (which == 1) return std::make_unique<Adam>(std::move(groups), AdamOptions{});
-      if (which == 2) return std::make_unique<Lars>(std::move(groups), config::OptimizerConfig{});
-      if (which == 3) return std::make_unique<Lamb>(std::move(groups), config::OptimizerConfig{});
-      return std::make_unique<Rmsprop>(std::move(groups), config::OptimizerConfig{});
-    };
-    const auto ours = make(SplitByRate(GroupByDecay(slow, 0.1, true), [](const auto&) { return 0.25; }));
-    const auto theirs = make(GroupByDecay(plain, 0.1, true));
+    const auto ours = MakeOptimizer(ConfigOf(facts.name), slow, [](const auto&) { return 0.25; });
+    const auto theirs = MakeOptimizer(ConfigOf(facts.name), plain);
     for (int step = 0; step < 3; ++step) {
       SetGradients(slow);
       for (size_t i = 0; i < plain.size(); ++i) {
@@ -51,7 +58,7 @@ TEST(SplitByRate, OfEveryOptimizerIsASmallerRate) {
       theirs->Step(0.1);
     }
     for (size_t i = 0; i < plain.size(); ++i) {
-      EXPECT_TRUE(at::equal(slow[i].second, plain[i].second)) << which << " " << plain[i].first;
+      EXPECT_TRUE(at::equal(slow[i].second, plain[i].second)) << facts.name << " " << plain[i].first;
     }
   }
 }
@@ -81,15 +88,11 @@ TEST(SplitByRate, KeepsTheDecayOfEachGroup) {
 
 std::vector<std::unique_ptr<Optimizer>> OneOfEach(const std::vector<NamedTensor>& parameters) {
   std::vector<std::unique_ptr<Optimizer>> optimizers;
-  optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
-  optimizers.push_back(std::make_unique<Adam>(GroupByDecay(parameters, 0.1, true), AdamOptions{}));
-  optimizers.push_back(
-      std::make_unique<Adam>(GroupByDecay(parameters, 0.1, true),
-                             AdamOptions{.decoupled_weight_decay = true, .epsilon_before_correction = true}));
-  optimizers.push_back(std::make_unique<Lars>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
-  optimizers.push_back(std::make_unique<Lamb>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
-  optimizers.push_back(std::make_unique<Rmsprop>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
-  optimizers.push_back(std::make_unique<StableAdamW>(GroupByDecay(parameters, 0.1, true), config::OptimizerConfig{}));
+  for (const bool decay_all : {true, false}) {
+    for (const config::OptimizerFacts& facts : config::Optimizers()) {
+      optimizers.push_back(MakeOptimizer(ConfigOf(facts.name, decay_all), parameters));
+    }
+  }
   return optimizers;
 }
 
@@ -101,7 +104,7 @@ std::vector<at::Tensor> Copies(const std::vector<NamedTensor>& tensors) {
 
 TEST(Optimizer, ASkippedStepLeavesParametersAndStateAsTheyAre) {
   Parameters parameters = SomeParameters();
-  for (auto& optimizer : OneOfEach(parameters)) {
+  for (const auto& optimizer : OneOfEach(parameters)) {
     SetGradients(parameters);
     optimizer->Step(0.1, at::zeros({}));
     const auto before = Copies(parameters), state = Copies(optimizer->State());
@@ -116,13 +119,11 @@ TEST(Optimizer, ASkippedStepLeavesParametersAndStateAsTheyAre) {
 
 // The rates are exact in float32, because others would be rounded on the device.
 TEST(Optimizer, ARateOnTheDeviceIsTheSameNumber) {
-  for (const size_t which : {0, 1, 2, 3, 4, 5, 6, 7}) {
+  for (size_t which = 0; which < 2 * config::Optimizers().size(); ++which) {
     std::vector<std::vector<at::Tensor>> results;
     for (const bool on_device : {false, true}) {
       Parameters parameters = SomeParameters();
-      auto optimizers = OneOfEach(parameters);
-      optimizers.push_back(
-          std::make_unique<Adam>(GroupByDecay(parameters, 0.1, false), AdamOptions{.decoupled_weight_decay = true}));
+      const auto optimizers = OneOfEach(parameters);
       at::Tensor rate = at::zeros({});
       for (const double number : {0.25, 0.125, 0.0}) {
         SetGradients(parameters);
@@ -139,9 +140,7 @@ TEST(Optimizer, ARateOnTheDeviceIsTheSameNumber) {
 // all of another group.
 TEST(Optimizer, ParametersWithoutGradientStayAsTheyAre) {
   Parameters parameters = SomeParameters();
-  auto optimizers = OneOfEach(parameters);
-  optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(parameters, 0.1, false), config::OptimizerConfig{}));
-  for (auto& optimizer : optimizers) {
+  for (const auto& optimizer : OneOfEach(parameters)) {
     SetGradients(parameters);
     optimizer->Step(0.1);
     for (const size_t i : {1, 3}) parameters[i].second.mutable_grad().reset();
@@ -155,8 +154,62 @@ TEST(Optimizer, ParametersWithoutGradientStayAsTheyAre) {
 
 TEST(Optimizer, L2TermCountsWhatDecays) {
   const std::vector<NamedTensor> parameters = {{"w", at::full({2, 2}, 3.0)}, {"b", at::full({4}, 5.0)}};
-  EXPECT_DOUBLE_EQ(Sgd(GroupByDecay(parameters, 0.1, true), {}).L2Term(), 0.05 * (36 + 100));
-  EXPECT_DOUBLE_EQ(Sgd(GroupByDecay(parameters, 0.1, false), {}).L2Term(), 0.05 * 36);
+  EXPECT_DOUBLE_EQ(MakeOptimizer(ConfigOf("sgd"), parameters)->L2Term(), kDecay / 2 * (36 + 100));
+  EXPECT_DOUBLE_EQ(MakeOptimizer(ConfigOf("sgd", false), parameters)->L2Term(), kDecay / 2 * 36);
+}
+
+std::vector<NamedTensor> SmallParameters() {
+  at::manual_seed(3);
+  std::vector<NamedTensor> parameters = {{"conv.weight", at::randn({8, 4, 3, 3})},
+                                         {"zero.weight", at::zeros({4, 4})},
+                                         {"bn.weight", at::ones({8})},
+                                         {"fc.bias", at::zeros({10})}};
+  for (auto& [name, tensor] : parameters) tensor.requires_grad_();
+  return parameters;
+}
+
+// A tensor without a norm has no ratio of norms, and one of a single dimension has one if it decays.
+TEST(MakeOptimizer, AdaptsWhatHasANormAndDecays) {
+  constexpr double kRate = 0.1;
+  for (const bool decay_all : {true, false}) {
+    const std::vector<NamedTensor> parameters = SmallParameters();
+    const at::Tensor zero = parameters[1].second, norm = parameters[2].second, before = norm.detach().clone();
+    for (auto [name, tensor] : parameters) tensor.mutable_grad() = at::randn_like(tensor.detach());
+    MakeOptimizer(ConfigOf("lars", decay_all), parameters)->Step(kRate);
+    EXPECT_TRUE(at::allclose(zero, -kRate * zero.grad()));
+    at::Tensor step = norm.grad();
+    if (decay_all) {
+      const at::Tensor size = before.norm();
+      step = (step + kDecay * before) * (0.02 * size / (norm.grad().norm() + kDecay * size));
+    }
+    EXPECT_TRUE(at::allclose(norm, before - kRate * step)) << decay_all;
+  }
+  const std::vector<NamedTensor> parameters = SmallParameters();
+  const at::Tensor zero = parameters[1].second;
+  for (auto [name, tensor] : parameters) tensor.mutable_grad() = at::ones_like(tensor.detach());
+  MakeOptimizer(ConfigOf("lamb", true), parameters)->Step(kRate);
+  EXPECT_TRUE(at::allclose(zero, at::full_like(zero, -kRate)));
+}
+
+// `copies` tensors like the parameters, and `scalars`, are the state of each optimizer.
+TEST(MakeOptimizer, SaysWhatItKeeps) {
+  const std::vector<NamedTensor> parameters = SmallParameters();
+  const int64_t weights = 4 * (8 * 4 * 3 * 3 + 16 + 8 + 10);
+  for (const auto& [name, copies, scalars] :
+       std::vector<std::tuple<std::string, int64_t, int64_t>>{{"sgd", 1, 0},
+                                                              {"adam", 2, 1},
+                                                              {"adamw", 2, 1},
+                                                              {"fairseq_adam", 2, 1},
+                                                              {"lars", 1, 0},
+                                                              {"lamb", 2, 1},
+                                                              {"rmsprop_tf", 2, 0},
+                                                              {"rmsprop", 2, 0}}) {
+    EXPECT_EQ(OptimizerStateBytes(ConfigOf(name, true), parameters), copies * weights + 4 * scalars) << name;
+  }
+  config::OptimizerConfig without_momentum = ConfigOf("sgd", true);
+  without_momentum.momentum = 0;
+  EXPECT_EQ(OptimizerStateBytes(without_momentum, parameters), 0);
+  EXPECT_THROW(MakeOptimizer(ConfigOf("sdg", true), parameters), UsageError);
 }
 
 // The expected values are from clip_grad_norm_ of Python's torch 2.11, for a gradient of these two numbers.

@@ -10,7 +10,8 @@
 
 #include "models/layers.h"
 #include "tests/step_operators.h"
-#include "trainer/optim/make_optimizer.h"
+#include "trainer/config/choices.h"
+#include "trainer/optim/optimizer.h"
 #include "trainer/optim/precision.h"
 
 namespace dtrain::optim {
@@ -21,15 +22,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct OneWeight {
   explicit OneWeight(std::optional<LossScaler> scaler, double clip_norm = 0)
       : weight(at::ones({3, 2}).requires_grad_()),
-        update(
-            std::make_unique<Sgd>(GroupByDecay({{"weight", weight}}, 0, true), config::OptimizerConfig{.momentum = 0}),
-            std::move(scaler), clip_norm, at::kCPU) {}
+        update(MakeOptimizer({.name = "sgd", .momentum = 0, .weight_decay = 0}, {{"weight", weight}}),
+               std::move(scaler), clip_norm, at::kCPU) {}
 
   // Runs one step; every element's gradient of the unscaled loss is `gradient`.
-  void Step(double gradient) {
+  void Step(double gradient, const std::optional<at::Tensor>& factor = {}, const std::optional<at::Tensor>& skip = {}) {
     weight.mutable_grad().reset();
     update.Scale((weight * gradient).sum()).backward();
-    update.Apply({weight.grad()}, 1.0);
+    update.Apply({weight.grad()}, 1.0, factor, skip);
   }
   double value() const { return weight[0][0].item<double>(); }
 
@@ -52,12 +52,11 @@ TEST(ParameterUpdate, GrowsAndBacksOff) {
 }
 
 TEST(ParameterUpdate, WritesTheHalfCopiesOfWeights) {
-  for (const char* name :
-       {"sgd", "adam", "adamw", "fairseq_adam", "stable_adamw", "lars", "lamb", "rmsprop_tf", "rmsprop"}) {
-    SCOPED_TRACE(name);
+  for (const config::OptimizerFacts& facts : config::Optimizers()) {
+    SCOPED_TRACE(facts.name);
     models::Linear layer(4, 3);
     config::OptimizerConfig config;
-    config.name = name;
+    config.name = facts.name;
     ParameterUpdate update(MakeOptimizer(config, {{"weight", layer->weight}, {"bias", layer->bias}}),
                            LossScaler({.initial = 8}, at::kCPU), /*clip_norm=*/0, at::kCPU,
                            models::HalfWeights(*layer, at::kBFloat16));
@@ -140,9 +139,7 @@ TEST(ParameterUpdate, MultipliesByTheRemainingFactor) {
       const auto scaler =
           scales ? std::optional(LossScaler({.dynamic = false, .initial = 512}, at::kCPU)) : std::nullopt;
       OneWeight one(scaler, clip);
-      one.weight.mutable_grad().reset();
-      one.update.Scale((one.weight * 3).sum()).backward();
-      one.update.Apply({one.weight.grad()}, 1.0, at::full({}, 0.5f));
+      one.Step(3, at::full({}, 0.5f));
       EXPECT_NEAR(one.update.gradient_norm(), 1.5 * std::sqrt(6), 1e-5);
       EXPECT_NEAR(one.value(), clip == 1 ? 1 - 1 / std::sqrt(6) : 1 - 1.5, 1e-5) << scales << " " << clip;
       const double before = one.value();
@@ -154,16 +151,12 @@ TEST(ParameterUpdate, MultipliesByTheRemainingFactor) {
   }
 }
 
-// A step that is skipped because its factor is 0 had nothing to learn: it changes neither the scale nor the number of
-// steps in a row that were not finite.
 // A spike of the loss is no overflow: the scale grows as after any finite step, and the count of steps in a row rests.
 TEST(ParameterUpdate, SkipsWhatItIsToldTo) {
   OneWeight one(LossScaler({.initial = 8, .growth_interval = 2}, at::kCPU));
   for (const double skip : {1.0, 0.0}) {
     const double before = one.value();
-    one.weight.mutable_grad().reset();
-    one.update.Scale((one.weight * 0.25).sum()).backward();
-    one.update.Apply({one.weight.grad()}, 1.0, std::nullopt, at::full({}, skip, at::kFloat));
+    one.Step(0.25, std::nullopt, at::full({}, skip, at::kFloat));
     EXPECT_EQ(one.update.skipped().item<double>(), skip);
     EXPECT_EQ(one.update.not_finite().item<double>(), 0);
     EXPECT_EQ(one.update.skipped_in_a_row(), 0);
@@ -172,12 +165,12 @@ TEST(ParameterUpdate, SkipsWhatItIsToldTo) {
   EXPECT_EQ(one.update.loss_scale(), 16);
 }
 
+// A step that is skipped because its factor is 0 had nothing to learn: it changes neither the scale nor the number of
+// steps in a row that were not finite.
 TEST(ParameterUpdate, AStepWithoutWeightSaysNothing) {
   OneWeight one(LossScaler({.initial = 16, .growth_interval = 2}, at::kCPU));
   one.Step(kInfinity);
-  one.weight.mutable_grad().reset();
-  one.update.Scale((one.weight * 3).sum()).backward();
-  one.update.Apply({one.weight.grad()}, 1.0, at::zeros({}));
+  one.Step(3, at::zeros({}));
   EXPECT_EQ(one.update.loss_scale(), 8);
   EXPECT_EQ(one.update.skipped_in_a_row(), 1);
 }

@@ -5,15 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <opencv2/core/mat.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "data/image/codecs.h"
 #include "data/pipeline/device_feed.h"
 #include "models/registry.h"
 #include "tests/step_operators.h"
 #include "trainer/config/choices.h"
-#include "trainer/tasks/likeliest_classes.h"
+#include "trainer/tasks/image_mix.h"
+#include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/task_kind.h"
 
 namespace dtrain::tasks {
@@ -29,7 +32,7 @@ config::Config ConfigOf() {
 }
 
 ImageClassificationTask TaskOf(const config::Config& config) {
-  return {MakeModel(config, kClasses, at::kCPU), kClasses, config, at::kCPU};
+  return {MakeModel(config, kClasses, at::kCPU), {.num_classes = kClasses}, config, at::kCPU};
 }
 
 constexpr const char* kTasks[] = {"image_classification", "image_multilabel", "image_regression"};
@@ -48,7 +51,7 @@ TEST(ImageTask, AStepDoesNotWaitForTheDevice) {
       config.optimizer.label_smoothing = 0.1;
       const auto task = TaskNamed(name, config);
       task->CountConfusions();
-      task->UseClassWeights({1, 2, 3, 4, 5});
+      task->UseClassWeights(at::arange(1, kClasses + 1, at::kFloat));
       data::Batch host = task->RandomBatch(kImages);
       host.tensors["images"] = at::rand({kImages, 3, kSize, kSize});  // bytes are prepared by a kernel for the CPU
       const data::Batch batch = data::CopyToDevice(host, at::kCPU);
@@ -150,6 +153,34 @@ TEST(ImageTask, PicturesAreWhatTheNetworkSees) {
   const at::Tensor mixed = mixing.Pictures(batch);
   EXPECT_EQ(mixed.sizes(), batch["images"].sizes());
   EXPECT_FALSE(at::equal(mixed, batch["images"]));
+}
+
+cv::Mat Decoded(const report::Picture& picture) {
+  return data::DecodeImage({reinterpret_cast<const uint8_t*>(picture.png.data()), picture.png.size()});
+}
+
+TEST(PictureGrid, PutsImagesInRows) {
+  const at::Tensor images = at::arange(1, 11).view({10, 1, 1, 1}).mul(20).expand({10, 3, 5, 3}).to(at::kByte);
+  const report::Picture picture = PictureGrid(images);
+  EXPECT_EQ(picture.width, 8 * 5 + 7 * 2);
+  EXPECT_EQ(picture.height, 2 * 3 + 2);
+  const cv::Mat pixels = Decoded(picture);
+  ASSERT_EQ(pixels.cols, picture.width);
+  ASSERT_EQ(pixels.rows, picture.height);
+  const auto at = [&](int x, int y) { return static_cast<int>(pixels.at<cv::Vec3b>(y, x)[0]); };
+  EXPECT_EQ(at(0, 0), 20);
+  EXPECT_EQ(at(4, 2), 20);
+  EXPECT_EQ(at(5, 0), 0);  // the gap
+  EXPECT_EQ(at(7, 0), 40);
+  EXPECT_EQ(at(0, 5), 9 * 20);  // an image in the second row
+  EXPECT_EQ(at(53, 7), 0);      // no image there
+}
+
+TEST(PictureGrid, HasSixtyFourAtMost) {
+  EXPECT_EQ(PictureGrid(at::zeros({100, 4, 4, 3}, at::kByte)).height, 8 * 4 + 7 * 2);
+  const report::Picture one = PictureGrid(at::full({1, 4, 6, 3}, 7, at::kByte));
+  EXPECT_EQ(one.width, 6);
+  EXPECT_EQ(one.height, 4);
 }
 
 }  // namespace

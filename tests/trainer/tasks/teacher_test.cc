@@ -50,7 +50,8 @@ TEST_F(TeacherTest, HasTheLogitsThatItHasInAnEvaluation) {
   for (const char* precision : {"fp32", "bf16"}) {
     config_.precision.name = precision;
     const at::NoGradGuard no_grad;
-    const at::Tensor expected = ImageClassificationTask(model_, kClasses, config_, at::kCPU).Logits(images);
+    const at::Tensor expected =
+        ImageClassificationTask(model_, {.num_classes = kClasses}, config_, at::kCPU).Logits(images);
     const at::Tensor logits =
         Make().Logits(images.to(at::kCPU, at::kFloat, false, false, at::MemoryFormat::ChannelsLast));
     EXPECT_TRUE(at::equal(logits, expected)) << precision;
@@ -64,8 +65,7 @@ TEST_F(TeacherTest, AStepWithOneDoesNotWaitForTheDevice) {
     config_.image.mean = {0.5, 0.5, 0.5};
     config_.image.mixup = 0.2;
     config_.image.size = 2 * kSize;
-    ImageClassificationTask task(MakeModel(config_, kClasses, at::kCPU), kClasses, config_, at::kCPU);
-    task.LearnFrom(std::make_unique<const Teacher>(Make()));
+    ImageClassificationTask task(MakeModel(config_, kClasses, at::kCPU), {.num_classes = kClasses}, config_, at::kCPU);
     data::Batch host = task.RandomBatch(kImages);
     host.tensors["images"] = at::rand({kImages, 3, 2 * kSize, 2 * kSize});
     const data::Batch batch = data::CopyToDevice(host, at::kCPU);

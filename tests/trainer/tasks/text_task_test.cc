@@ -1,6 +1,6 @@
-// A training step of sentences must not wait for the device, and gives the same with padding and without. The metrics
-// are those of all samples, in whatever batches and on whatever ranks they were evaluated.
-#include "trainer/tasks/sentence_task.h"
+// A training step of text must not wait for the device, and gives the same with padding and without. The metrics are
+// those of all samples, in whatever batches and on whatever ranks they were evaluated.
+#include "trainer/tasks/text_task.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -14,16 +14,22 @@
 #include "data/pipeline/device_feed.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
+#include "data/text/masking.h"
+#include "data/text/token_rows.h"
+#include "models/registry.h"
 #include "models/roberta.h"
+#include "tests/small_masked_lm.h"
 #include "tests/step_operators.h"
 
 namespace dtrain::tasks {
 namespace {
 
 constexpr int64_t kWords = 50, kLongest = 12, kSentenceClasses = 3;
+constexpr SmallMaskedLm kSmall{.words = kWords, .longest = kLongest, .width = 16};
 
 template <typename TaskType>
 TaskType TaskOf(bool unpad, double label_smoothing = 0) {
+  if constexpr (std::is_same_v<TaskType, MaskedLmTask>) return kSmall.Task(at::kCPU, unpad);
   config::Config config;
   config.text.tokens_per_sample = kLongest;
   config.text.unpad = unpad;
@@ -45,17 +51,10 @@ TaskType TaskOf(bool unpad, double label_smoothing = 0) {
 }
 
 data::Batch Rows(const std::vector<int64_t>& lengths) {
-  at::manual_seed(4);
-  const auto count = static_cast<int64_t>(lengths.size());
-  const at::Tensor ids = at::randint(data::kSpecialTokens, kWords, {count, kLongest}, at::kLong);
-  const at::Tensor attended = at::arange(kLongest).unsqueeze(0).lt(at::tensor(lengths, at::kLong).unsqueeze(1));
-  data::Batch batch;
-  batch.number = 7;
-  batch.tensors = {{data::kInputIds, ids.masked_fill(attended.logical_not(), data::kPadToken)},
-                   {data::kAttentionMask, attended.to(at::kByte)},
-                   {data::kSentenceLabels, at::arange(count).remainder(kSentenceClasses)},
-                   {data::kSentenceTargets, at::arange(count).to(at::kFloat).sqrt()},
-                   {"index", at::arange(count)}};
+  data::Batch batch = kSmall.Rows(lengths);
+  const at::Tensor number = at::arange(static_cast<int64_t>(lengths.size()));
+  batch.tensors[data::kSentenceLabels] = number.remainder(kSentenceClasses);
+  batch.tensors[data::kSentenceTargets] = number.to(at::kFloat).sqrt();
   return batch;
 }
 
@@ -83,11 +82,11 @@ data::Batch Part(const data::Batch& batch, const std::vector<int64_t>& rows) {
 }
 
 template <typename TaskType>
-class SentenceTasks : public testing::Test {};
-using BothTasks = testing::Types<TextClassificationTask, TextRegressionTask>;
-TYPED_TEST_SUITE(SentenceTasks, BothTasks);
+class TextTasks : public testing::Test {};
+using AllTasks = testing::Types<MaskedLmTask, TextClassificationTask, TextRegressionTask>;
+TYPED_TEST_SUITE(TextTasks, AllTasks);
 
-TYPED_TEST(SentenceTasks, AStepDoesNotWaitForTheDevice) {
+TYPED_TEST(TextTasks, AStepDoesNotWaitForTheDevice) {
   for (const bool unpad : {false, true}) {
     auto task = TaskOf<TypeParam>(unpad);
     task.BeginEvaluation(SplitOf(3));
@@ -97,24 +96,30 @@ TYPED_TEST(SentenceTasks, AStepDoesNotWaitForTheDevice) {
     const at::NoGradGuard no_grad;
     task.EvaluationSums(batch);
     EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << unpad;
+    EXPECT_EQ(operators.PoolsMaxima(), models::FamilyOf("roberta").pools_maxima);
   }
 }
 
-TYPED_TEST(SentenceTasks, PaddingChangesNothingButRounding) {
+TYPED_TEST(TextTasks, PaddingChangesNothingButRounding) {
   auto padded = TaskOf<TypeParam>(false), packed = TaskOf<TypeParam>(true);
   for (const auto& lengths : std::vector<std::vector<int64_t>>{{12, 5, 2}, {12, 12}, {3}}) {
-    const LossSums wanted = padded.Loss(padded.Prepared(Rows(lengths)));
-    const LossSums result = packed.Loss(packed.Prepared(Rows(lengths)));
+    const data::Batch rows = Rows(lengths), with = padded.Prepared(rows), without = packed.Prepared(rows);
+    EXPECT_EQ(with.number, 7);
+    EXPECT_EQ(without.size(), rows.size());
+    const bool guesses = std::is_same_v<TypeParam, MaskedLmTask>;
+    const auto terms =
+        guesses ? rows[data::kTokenLabels].ne(data::kNoLoss).sum().template item<int64_t>() : rows.size();
+    const LossSums wanted = padded.Loss(with), result = packed.Loss(without);
     EXPECT_NEAR(result.loss_sum.template item<float>(), wanted.loss_sum.template item<float>(), 1e-4);
     for (const LossSums& sums : {wanted, result}) {
-      EXPECT_EQ(sums.weight.item<float>(), static_cast<float>(lengths.size()));
+      EXPECT_EQ(sums.weight.item<float>(), static_cast<float>(terms));
       EXPECT_EQ(sums.units.item<float>(), static_cast<float>(std::accumulate(lengths.begin(), lengths.end(), 0)));
     }
     EXPECT_EQ(result.padding.template item<float>(), 0);
   }
 }
 
-TYPED_TEST(SentenceTasks, MetricsAreThoseOfAllSamplesInAnyBatches) {
+TYPED_TEST(TextTasks, MetricsAreThoseOfAllSamplesInAnyBatches) {
   auto task = TaskOf<TypeParam>(false);
   task.module().eval();
   const at::NoGradGuard no_grad;
@@ -139,7 +144,7 @@ TYPED_TEST(SentenceTasks, MetricsAreThoseOfAllSamplesInAnyBatches) {
   EXPECT_EQ(with_gaps, fewer.MetricsOf(fewer.EvaluationSums(fewer.Prepared(two))));
 }
 
-TYPED_TEST(SentenceTasks, ARandomBatchIsPrepared) {
+TYPED_TEST(TextTasks, ARandomBatchIsPrepared) {
   auto task = TaskOf<TypeParam>(true);
   const data::Batch batch = task.RandomBatch(3);
   EXPECT_EQ(batch.size(), 3);

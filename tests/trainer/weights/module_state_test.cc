@@ -1,12 +1,79 @@
 #include "trainer/weights/module_state.h"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "models/registry.h"
+#include "tests/message_of.h"
 #include "trainer/errors.h"
 
 namespace dtrain::weights {
 namespace {
+
+using testing::HasSubstr;
+
+struct Frozen {
+  explicit Frozen(const std::string& freeze, const std::string& name = "resnet18")
+      : model(models::MakeImageModel(name, {.num_classes = 3})) {
+    config.name = name;
+    config.freeze = freeze;
+    Freeze(config, models::ClassifierName(name), *model);
+  }
+  config::ModelConfig config;
+  std::shared_ptr<models::ImageModel> model;
+};
+
+std::vector<std::string> Learning(const torch::nn::Module& model) {
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : ParametersOf(model)) names.push_back(name);
+  return names;
+}
+
+TEST(Freeze, TheBackboneIsAllButTheClassifier) {
+  EXPECT_EQ(Learning(*Frozen("backbone").model), (std::vector<std::string>{"fc.weight", "fc.bias"}));
+  EXPECT_EQ(Learning(*Frozen("backbone", "efficientnet_b0").model),
+            (std::vector<std::string>{"classifier.1.weight", "classifier.1.bias"}));
+}
+
+TEST(Freeze, ModulesAreNamedWhole) {
+  const Frozen frozen("conv1,bn1,layer1.0,layer4");
+  for (const std::string& name : Learning(*frozen.model)) {
+    EXPECT_FALSE(name.starts_with("conv1") || name.starts_with("layer1.0.") || name.starts_with("layer4."));
+  }
+  const auto names = Learning(*frozen.model);
+  EXPECT_THAT(names, testing::Contains("layer1.1.conv1.weight"));
+  EXPECT_THAT(names, testing::Contains("fc.bias"));
+}
+
+// The model is in training mode, but its frozen norms do not change their statistics.
+TEST(Freeze, NormsOfFrozenPartsKeepTheirStatistics) {
+  const Frozen frozen("conv1,bn1,layer1");
+  const auto before = StateOf(*frozen.model);
+  std::vector<at::Tensor> copies;
+  for (const auto& [name, tensor] : before) copies.push_back(tensor.detach().clone());
+  frozen.model->forward(at::randn({4, 3, 64, 64})).sum().backward();
+  for (size_t i = 0; i < before.size(); ++i) {
+    const bool is_frozen = before[i].first.starts_with("bn1.") || before[i].first.starts_with("layer1.");
+    if (before[i].first.find("running_") == std::string::npos) continue;
+    EXPECT_EQ(at::equal(before[i].second, copies[i]), is_frozen) << before[i].first;
+  }
+  // The statistics that ranks exchange: two for each of the other 15 norms.
+  EXPECT_EQ(RunningStatistics(*frozen.model).size(), 2U * 15);
+  EXPECT_FALSE(frozen.model->named_parameters()["conv1.weight"].grad().defined());
+  EXPECT_TRUE(frozen.model->named_parameters()["layer2.0.conv1.weight"].grad().defined());
+}
+
+TEST(Freeze, NamesWhatThereIs) {
+  const auto message = [](const std::string& freeze) { return MessageOf([&] { Frozen f(freeze); }); };
+  EXPECT_THAT(message("layer9"), HasSubstr("no module 'layer9'"));
+  const auto hint = [](const std::string& freeze) { return HintOf([&] { Frozen f(freeze); }); };
+  EXPECT_THAT(hint("layer9"), HasSubstr("conv1, bn1, layer1, layer2, layer3, layer4, fc"));
+  EXPECT_THAT(hint("conv1,layer1.7"), HasSubstr("layer1.0, layer1.1"));
+  EXPECT_THAT(message("layer"), HasSubstr("no module 'layer'"));  // a prefix of a name is no match
+  EXPECT_THAT(message("conv1,,bn1"), HasSubstr("no module ''"));
+  EXPECT_THAT(message("backbone,fc"), HasSubstr("left to train"));
+}
 
 TEST(CopyInto, FillsChannelsLastTensorsAndRefusesOthers) {
   const at::Tensor source = at::randn({4, 3, 2, 2});

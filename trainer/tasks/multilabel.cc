@@ -1,0 +1,198 @@
+// --task=image_multilabel and text_multilabel: any number of several labels for each image, or for each sentence or
+// pair, each with a logit of its own. The loss is the binary cross entropy, averaged over the labels as in
+// transformers. Metrics are those of scikit-learn: the F1 over all decisions and averaged over the labels, and the mean
+// of the labels' average precisions.
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "trainer/tasks/image_kinds.h"
+#include "trainer/tasks/image_task.h"
+#include "trainer/tasks/metric_formulas.h"
+#include "trainer/tasks/text_kinds.h"
+#include "trainer/tasks/text_task.h"
+
+namespace dtrain::tasks {
+namespace {
+
+// The sums of an evaluation have three counts for each label: decisions that were right, labels that were decided for,
+// labels that hold. Unless there are too many, places for each label of each sample follow, for logits and then for
+// targets, which are 1 or 2; so that the sum over the ranks is those of all samples.
+class SeveralLabels {
+ public:
+  // A label is decided for from the probability `threshold` on.
+  SeveralLabels(int64_t labels, double threshold)
+      : labels_(labels), least_logit_(std::log(threshold / (1 - threshold))) {}
+
+  // Task::BeginEvaluation.
+  void Begin(const DataSplit& split) {
+    constexpr int64_t kMostPlaces = 1 << 24;
+    names_ = split.source->class_names();
+    lacks_map_ = split.source->size() * labels_ > kMostPlaces;
+    samples_ = lacks_map_ ? 0 : split.source->size();
+  }
+  // Whether Metrics has no map: there are too many samples.
+  bool lacks_map() const { return lacks_map_; }
+  int64_t num_sums() const { return (3 + 2 * samples_) * labels_; }
+  // Adds a batch. `sums` are float64, `logits_NC` and `targets_NC` (0 or 1) float32 on the same device; `places`, int64
+  // N, are the numbers of the samples.
+  void AddTo(at::Tensor sums, const at::Tensor& logits_NC, const at::Tensor& targets_NC,
+             const at::Tensor& places) const;
+  // Return micro_f1, f1 and map in percent, and the counts of each label, of sums on the host. map is NaN if there are
+  // too many samples.
+  report::Metrics Metrics(const double* sums) const;
+  std::vector<report::ClassScores> Scores(const double* sums) const;
+
+ private:
+  double MeanAveragePrecision(const double* logits, const double* targets) const;
+
+  const int64_t labels_;
+  const double least_logit_;  // that a label is decided for
+  std::vector<std::string> names_;
+  bool lacks_map_ = false;
+  int64_t samples_ = 0;  // of the split that is evaluated; 0: places would take too much memory
+};
+
+void SeveralLabels::AddTo(at::Tensor sums, const at::Tensor& logits_NC, const at::Tensor& targets_NC,
+                          const at::Tensor& places) const {
+  const at::Tensor decided = logits_NC.ge(least_logit_).to(at::kDouble);
+  const auto counts = [&](int64_t part) { return sums.slice(0, part * labels_, (part + 1) * labels_); };
+  counts(0).add_(decided.mul(targets_NC).sum(0));
+  counts(1).add_(decided.sum(0));
+  counts(2).add_(targets_NC.sum(0));
+  if (samples_ == 0) return;
+  const at::Tensor of_samples = sums.slice(0, 3 * labels_).view({2, samples_, labels_});
+  of_samples[0].index_copy_(0, places, logits_NC.to(at::kDouble));
+  of_samples[1].index_copy_(0, places, targets_NC.to(at::kDouble).add(1));
+}
+
+std::vector<report::ClassScores> SeveralLabels::Scores(const double* sums) const {
+  const ClassCounts counts = CountsFrom(sums, labels_);
+  std::vector<report::ClassScores> scores;
+  for (size_t label = 0; label < names_.size(); ++label) {
+    scores.push_back({.name = names_[label],
+                      .samples = std::llround(counts.actual[label]),
+                      .correct = std::llround(counts.correct[label]),
+                      .taken = std::llround(counts.predicted[label])});
+  }
+  return scores;
+}
+
+double SeveralLabels::MeanAveragePrecision(const double* logits, const double* targets) const {
+  double sum = 0;
+  for (int64_t label = 0; label < labels_; ++label) {
+    std::vector<double> scores;
+    std::vector<bool> holds;
+    for (int64_t place = label; place < samples_ * labels_; place += labels_) {
+      if (targets[place] == 0) continue;  // left out of this evaluation
+      scores.push_back(logits[place]);
+      holds.push_back(targets[place] > 1.5);
+    }
+    sum += AveragePrecision(scores, holds);
+  }
+  return sum / static_cast<double>(labels_);
+}
+
+report::Metrics SeveralLabels::Metrics(const double* sums) const {
+  const ClassCounts counts = CountsFrom(sums, labels_);
+  double macro = 0, correct = 0, both = 0;
+  for (size_t label = 0; label < counts.actual.size(); ++label) {
+    const double decided_or_held = counts.predicted[label] + counts.actual[label];
+    if (decided_or_held > 0) macro += 2 * counts.correct[label] / decided_or_held;
+    correct += counts.correct[label];
+    both += decided_or_held;
+  }
+  const double* logits = sums + 3 * labels_;
+  const double precision = samples_ == 0 ? std::numeric_limits<double>::quiet_NaN()
+                                         : MeanAveragePrecision(logits, logits + samples_ * labels_);
+  return {Percent("micro_f1", 100 * (both > 0 ? 2 * correct / both : 0)),
+          Percent("f1", 100 * (macro / static_cast<double>(labels_))), Percent("map", 100 * precision)};
+}
+
+// --class_weights weigh the images that have a label, as torch's BCEWithLogitsLoss(pos_weight).
+class ImageMultilabelTask : public ImageTargetTask {
+ public:
+  ImageMultilabelTask(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes, const config::Config& config,
+                      at::Device device)
+      : ImageTargetTask(std::move(model), sizes, config, device),
+        criterion_options_(config.optimizer),
+        labels_(sizes.num_classes, config.data.label_threshold) {}
+
+  std::string best_metric() const override { return labels_.lacks_map() ? "micro_f1" : "map"; }
+  void UseClassWeights(const at::Tensor& weights_C) override { criterion_options_.class_weights = weights_C; }
+  data::Batch Prepared(data::Batch batch) const override {
+    batch.tensors[kPlaces] = batch["index"];
+    return batch;
+  }
+  void BeginEvaluation(const DataSplit& split) override { labels_.Begin(split); }
+  std::vector<report::ClassScores> ScoresOf(const at::Tensor& sums) const override {
+    return labels_.Scores(sums.const_data_ptr<double>());
+  }
+
+ protected:
+  void AddRandomLabels(data::Batch& batch, int64_t samples) const override {
+    batch.tensors[kTargets] = at::randint(2, {samples, outputs()}, at::kFloat);
+    batch.tensors[kPlaces] = at::arange(samples);
+  }
+  // The validation loss has no weights: it describes the model, not the way it was trained.
+  at::Tensor LossSum(const at::Tensor& logits_NC, const at::Tensor& wanted_NC, bool training) const override {
+    if (training) return BinaryCrossEntropySum(logits_NC, wanted_NC, criterion_options_);
+    return at::binary_cross_entropy_with_logits(logits_NC, wanted_NC).mul(logits_NC.size(0));
+  }
+  int64_t num_own_sums() const override { return labels_.num_sums(); }
+  void AddTo(at::Tensor own, const at::Tensor& logits_NC, const at::Tensor& wanted_NC,
+             const data::Batch& batch) const override {
+    labels_.AddTo(std::move(own), logits_NC, wanted_NC, batch[kPlaces]);
+  }
+  report::Metrics OwnMetrics(const double* own, double /*images*/) const override { return labels_.Metrics(own); }
+
+ private:
+  CriterionOptions criterion_options_;
+  SeveralLabels labels_;
+};
+
+class TextMultilabelTask : public TextTask {
+ public:
+  TextMultilabelTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
+      : TextTask(std::move(model), config, device), labels_(outputs(), config.data.label_threshold) {}
+
+  std::string best_metric() const override { return "micro_f1"; }
+  void BeginEvaluation(const DataSplit& split) override { labels_.Begin(split); }
+  std::vector<report::ClassScores> ScoresOf(const at::Tensor& sums) const override {
+    return labels_.Scores(sums.const_data_ptr<double>());
+  }
+
+ protected:
+  at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool /*training*/) const override {
+    return at::binary_cross_entropy_with_logits(logits_NC, batch[target_name()]).mul(batch.size());
+  }
+  bool gathers_samples() const override { return true; }
+  const char* target_name() const override { return data::kSentenceTargets; }
+  void AddRandomLabels(data::Batch& batch, int64_t samples) const override {
+    batch.tensors[data::kSentenceTargets] = at::randint(2, {samples, outputs()}, at::kFloat);
+  }
+  int64_t num_own_sums() const override { return labels_.num_sums(); }
+  void AddTo(at::Tensor own, const at::Tensor& logits_NC, const data::Batch& batch) const override {
+    labels_.AddTo(std::move(own), logits_NC, batch[target_name()], batch[kPlaces]);
+  }
+  report::Metrics OwnMetrics(const double* own, double /*terms*/) const override { return labels_.Metrics(own); }
+
+ private:
+  SeveralLabels labels_;
+};
+
+}  // namespace
+
+const TaskKind& ImageMultilabel() {
+  static const auto kind = ImageKindOf<ImageMultilabelTask>("image_multilabel", data::LabelKind::kSeveral);
+  return *kind;
+}
+
+const TaskKind& TextMultilabel() {
+  static const auto kind = SentenceKindOf<TextMultilabelTask>("text_multilabel", data::SentenceTarget::kSeveral);
+  return *kind;
+}
+
+}  // namespace dtrain::tasks
