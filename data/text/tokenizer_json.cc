@@ -80,7 +80,7 @@ constexpr char kSentencePieceSettings[] = R"({
                       "CamembertTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"],
   "bos_token": ["<s>"], "cls_token": ["<s>"], "pad_token": ["<pad>"], "eos_token": ["</s>"], "sep_token": ["</s>"],
   "unk_token": ["<unk>"], "mask_token": ["<mask>"], "add_prefix_space": [null, true], "sp_model_kwargs": [null, {}],
-  "full_tokenizer_file": null, "legacy": null,
+  "full_tokenizer_file": null, "legacy": null, "unk_id": null, "extra_special_tokens": [null, {}, [], ["<s>", "</s>"]],
   "additional_special_tokens": [null, [], ["<s>NOTUSED", "</s>NOTUSED"], ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]]
 })";
 
