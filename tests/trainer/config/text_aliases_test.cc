@@ -128,16 +128,22 @@ TEST(TextAliases, FairseqsPatience) {
 
 // tests/interop/test_pasted_text_commands.py runs the commands of the examples' README.
 TEST(TextAliases, TheTrainersExamples) {
+  const std::string ours =
+      "--optimizer=adamw --lr=5e-5 --weight_decay=0 --clip_norm=1 --lr_schedule=poly --poly_power=1 --epochs=3 "
+      "--batch_size=8 --seed=42 --log_interval=500 --nodecay_norm_and_bias --eval_every_epochs=0 "
+      "--save_every_steps=500 --data_dir=d --train_split=a --val_fraction=0.15 ";
   ExpectSame("--train_dir d/a --per_device_train_batch_size=4 --model=resnet18",
-             "--optimizer=adamw --lr=5e-5 --weight_decay=0 --clip_norm=1 --lr_schedule=poly --poly_power=1 --epochs=3 "
-             "--seed=42 --log_interval=500 --nodecay_norm_and_bias --eval_every_epochs=0 --save_every_steps=500 "
-             "--data_dir=d --train_split=a --val_fraction=0.15 --batch_size=4 --model=resnet18");
+             ours + "--batch_size=4 --model=resnet18");
+  ExpectSame(R"(--train_dir d/a --optim stable_adamw --lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs={)"
+             R"("decay_type":"1-sqrt","num_decay_steps":50})",
+             ours + "--optimizer=stable_adamw --lr_schedule=wsd --wsd_form=sqrt --wsd_decay=50");
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt").config.data.val_fraction, 0.05);
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --validation_split_percentage=10").config.data.val_fraction, 0.1);
   EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv").config.text.tokens_per_sample, 128);
   EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv --warmup_ratio 0.5").config.schedule.warmup_epochs, 1.5);
   for (const char* refused :
-       {"--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",
+       {R"(--lr_scheduler_type=cosine --lr_scheduler_kwargs={"num_decay_steps":5})",
+        "--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",
         "run_mlm.py --train_file d/a.csv", "--tokenizer_name other", "--label_all_tokens True", "--do_predict"}) {
     EXPECT_THROW(Pasted(refused), UsageError) << refused;
   }
