@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "data/formats/protobuf.h"
 #include "data/formats/tfrecord.h"
 #include "trainer/checkpoint/durable_file.h"
 

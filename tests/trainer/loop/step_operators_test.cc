@@ -10,7 +10,6 @@
 #include <tuple>
 #include <utility>
 
-#include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"

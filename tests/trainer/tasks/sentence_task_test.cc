@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "data/pipeline/device_feed.h"
-#include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
+#include "data/text/token_rows.h"
 #include "models/roberta.h"
 #include "tests/step_operators.h"
 
