@@ -13,9 +13,9 @@
 
 #include "models/layers.h"
 #include "models/registry.h"
-#include "models/roberta.h"
 #include "tests/models/autocast.h"
 #include "tests/models/text_stand_in.h"
+#include "tests/roberta.h"
 
 namespace dtrain::models {
 namespace {

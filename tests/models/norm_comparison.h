@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "models/excitation.h"
 #include "models/norm_kernels.h"
 
 namespace dtrain::models {

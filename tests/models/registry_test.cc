@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "models/layers.h"
-#include "models/roberta.h"
+#include "tests/roberta.h"
 
 namespace dtrain::models {
 namespace {

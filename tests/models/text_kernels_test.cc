@@ -11,16 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "models/roberta.h"
 #include "tests/models/autocast.h"
 #include "tests/models/text_comparison.h"
 #include "tests/models/text_stand_in.h"
+#include "tests/roberta.h"
 
 namespace dtrain::models {
 namespace {
-
-constexpr int64_t kPadding = 1;
-const TextShape kShape{.padding_id = kPadding, .first_position = 2};
 
 // The known answers of Random123 1.14 (kat_vectors).
 TEST(Philox, NumbersAreThePapers) {
@@ -109,12 +106,6 @@ EncoderOptions Small(double dropout) {
           .attention_dropout = dropout};
 }
 
-at::Tensor Ids() {
-  at::Tensor ids = at::randint(4, 50, {3, 9}, at::kLong);
-  ids[1].slice(0, 4).fill_(kPadding);
-  return ids;
-}
-
 void CopyWeights(const RobertaForMaskedLM& from, RobertaForMaskedLM& to) {
   const at::NoGradGuard no_grad;
   for (const auto& item : from.named_parameters()) to.named_parameters()[item.key()].copy_(item.value());
@@ -123,12 +114,13 @@ void CopyWeights(const RobertaForMaskedLM& from, RobertaForMaskedLM& to) {
 TEST(TextKernels, ARobertaIsTheSameWithThem) {
   at::manual_seed(5);
   stand_in::num_parts = 3;
-  const at::Tensor ids = Ids();
+  const at::Tensor ids = RobertaIds();
   for (const bool packed : {false, true}) {
     RobertaForMaskedLM plain(Small(0)), with(Small(0));
     CopyWeights(plain, with);
     with.UseKernels(stand_in::kTextKernels);
-    const Sequences sequences = packed ? Packed(ids, ids.ne(kPadding), kShape) : Padded(ids, ids.ne(kPadding), kShape);
+    const Sequences sequences =
+        packed ? Packed(ids, ids.ne(kPadding), kRobertaShape) : Padded(ids, ids.ne(kPadding), kRobertaShape);
     const at::Tensor rows = packed ? at::Tensor() : at::tensor({20, 3, 0}, at::kLong);
     // Frozen parameters get no gradient, and what is below them none either.
     for (RobertaForMaskedLM* model : {&plain, &with}) {
@@ -157,8 +149,8 @@ TEST(TextKernels, ARobertaIsTheSameWithThem) {
 // Also with weights of half types, as --memory_efficient_fp16 has them.
 TEST(TextKernels, AutocastKeepsTheResidualInTheTypeOfProducts) {
   at::manual_seed(6);
-  const at::Tensor ids = Ids();
-  const Sequences sequences = Padded(ids, ids.ne(kPadding), kShape);
+  const at::Tensor ids = RobertaIds();
+  const Sequences sequences = Padded(ids, ids.ne(kPadding), kRobertaShape);
   for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
     RobertaForMaskedLM plain(Small(0)), with(Small(0));
     CopyWeights(plain, with);
@@ -184,7 +176,7 @@ TEST(TextKernels, AutocastKeepsTheResidualInTheTypeOfProducts) {
 }
 
 TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
-  const at::Tensor ids = Ids();
+  const at::Tensor ids = RobertaIds();
   std::vector<std::vector<at::Tensor>> gradients;
   for (const bool checkpointed : {false, true}) {
     EncoderOptions options = Small(0.2);
@@ -192,7 +184,8 @@ TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
     at::manual_seed(1);
     RobertaForMaskedLM model(options);
     model.UseKernels(stand_in::kTextKernels);
-    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kShape), at::tensor({20, 3}, at::kLong));
+    const at::Tensor hidden =
+        model.Encode(Padded(ids, ids.ne(kPadding), kRobertaShape), at::tensor({20, 3}, at::kLong));
     at::manual_seed(99);  // draws between the two passes must not matter
     model.Scores(hidden).log_softmax(1).slice(1, 0, 1).sum().backward();
     gradients.emplace_back();
@@ -230,7 +223,7 @@ double TrainToCount(uint64_t seed, Training training) {
     {
       std::optional<Autocast> autocast;
       if (training != Training::kFloat32) autocast.emplace();
-      scores = model.Scores(model.Encode(Padded(given, {}, kShape), places));
+      scores = model.Scores(model.Encode(Padded(given, {}, kRobertaShape), places));
     }
     const at::Tensor loss = at::cross_entropy_loss(scores.to(at::kFloat), ids.flatten().index_select(0, places));
     adam.zero_grad();
@@ -261,6 +254,38 @@ TEST(TextKernels, SupportedTensors) {
   EXPECT_FALSE(HasTextKernels(at::zeros({0, 8}), 8));
   EXPECT_FALSE(HasTextKernels(at::zeros({3, 8}, at::kDouble), 8));
   EXPECT_FALSE(HasTextKernels(at::zeros({3, 8}, at::TensorOptions(at::kMeta)), 8));
+}
+
+TEST(CrossEntropy, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
+  at::manual_seed(1);
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const LogitsCase& c : LogitsCases()) CompareCrossEntropy(c, type, stand_in::kTextKernels, at::kCPU);
+  }
+}
+
+TEST(CrossEntropy, WhatIsNotFiniteIsSeen) {
+  at::manual_seed(2);
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    CompareNonFiniteCrossEntropy(type, stand_in::kTextKernels, at::kCPU);
+  }
+}
+
+TEST(CrossEntropy, RowsThatAreAllIgnoredHaveNeitherLossNorGradient) {
+  const LossOfLogits result =
+      KernelsLoss(stand_in::kTextKernels, at::randn({3, 64}), at::full({3}, kIgnoredAnswer, at::kLong), 1);
+  EXPECT_EQ(result.loss.item<float>(), 0);
+  EXPECT_TRUE(result.dlogits.eq(0).all().item<bool>());
+}
+
+TEST(CrossEntropy, SupportedLogits) {
+  EXPECT_TRUE(HasCrossEntropyKernels(at::zeros({3, 8})));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({3, 12})));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({0, 8})));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({8})));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({3, 16}).slice(1, 0, 8)));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({25}).slice(0, 1).view({3, 8})));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({3, 8}, at::kDouble)));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({3, 8}, at::TensorOptions(at::kMeta))));
 }
 
 }  // namespace

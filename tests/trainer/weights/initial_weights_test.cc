@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "models/registry.h"
-#include "models/roberta.h"
+#include "tests/roberta.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "trainer/checkpoint/torch_file.h"
