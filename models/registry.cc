@@ -20,11 +20,6 @@ Family XlmRobertaFamily();
 
 namespace {
 
-const Model& ModelOf(const std::string& name) {
-  if (const Model* model = FindModel(name)) return *model;
-  throw std::out_of_range("there is no model '" + name + "'");
-}
-
 // Returns the first such head: text has several that classify, in one module.
 const Head& HeadThat(bool classifies, const std::string& model) {
   return *std::ranges::find_if(FamilyOf(model).heads,
@@ -77,8 +72,9 @@ std::vector<std::string> ModelNames() {
 }
 
 std::string Description(const std::string& model) {
-  const Model& described = ModelOf(model);
-  if (FamilyOf(model).input == Input::kText) return described.description;
+  const Family& family = FamilyOf(model);
+  const Model& described = *FindModel(model);
+  if (family.input == Input::kText) return described.description;
   return described.description + ", for images of " + std::to_string(described.image_size) + " pixels";
 }
 
@@ -147,9 +143,9 @@ std::string NamingIn(const WeightShapes& weights) {
 }
 
 std::shared_ptr<ImageModel> MakeImageModel(const std::string& name, const ImageModelOptions& options) {
-  const Model& model = ModelOf(name);
-  if (!model.make) throw std::out_of_range(name + " is no image model");
-  return model.make(options);
+  const Model* model = FindModel(name);
+  if (model == nullptr || !model->make) throw std::out_of_range("there is no image model '" + name + "'");
+  return model->make(options);
 }
 
 }  // namespace dtrain::models

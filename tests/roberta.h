@@ -19,6 +19,17 @@ struct RobertaForSequenceClassification : BertClassifier {
             outputs, classifier_dropout) {}
 };
 
+inline EncoderOptions SmallRoberta(double dropout, int64_t width = 32) {
+  return {.vocab_size = 50,
+          .hidden_size = width,
+          .layers = 2,
+          .heads = 2,
+          .intermediate_size = width * 3 / 2,
+          .max_positions = 14,
+          .dropout = dropout,
+          .attention_dropout = dropout};
+}
+
 inline constexpr int64_t kPadding = 1;
 inline const TextShape kRobertaShape{.padding_id = kPadding, .first_position = 2};
 

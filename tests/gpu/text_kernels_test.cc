@@ -33,18 +33,15 @@ TEST(TextKernels, EachRunHasTheSameBits) {
   const auto options = at::TensorOptions(gpu).dtype(at::kBFloat16);
   const at::Tensor x_values = at::randn({10001, 768}, options), dy = at::randn_like(x_values);
   const at::Tensor vector = at::ones({768}, at::TensorOptions(gpu));
-  std::vector<at::Tensor> first;
-  for (int run = 0; run < 20; ++run) {
+  ExpectSameBits([&]() -> std::vector<at::Tensor> {
     const at::Tensor x = x_values.clone().requires_grad_(), b = vector.clone().requires_grad_();
     const at::Tensor weight = vector.clone().requires_grad_(), inner_bias = vector.clone().requires_grad_();
     const at::Tensor inner = models::BiasGelu(kernels, x, inner_bias);
     const models::ResidualPair y = models::AddNormalised(
         kernels, inner, x, {.x_bias = b, .weight = weight, .bias = vector, .epsilon = 1e-5, .dropout = 0.1});
     torch::autograd::backward({y.main, y.shortcut}, {dy, dy});
-    const std::vector<at::Tensor> results = {y.main.detach(), x.grad(), b.grad(), weight.grad(), inner_bias.grad()};
-    if (run == 0) first = results;
-    for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(at::equal(results[i], first[i])) << run << " " << i;
-  }
+    return {y.main.detach(), x.grad(), b.grad(), weight.grad(), inner_bias.grad()};
+  });
 }
 
 // Dropout follows the generator of the GPU: its seed, and its state.
@@ -136,13 +133,10 @@ TEST(CrossEntropy, EachRunHasTheSameBits) {
   const at::Device gpu = Gpu();
   const at::Tensor logits = at::randn({1000, 50304}, at::TensorOptions(gpu).dtype(at::kBFloat16));
   const at::Tensor answers = at::randint(50304, {1000}, at::TensorOptions(gpu).dtype(at::kLong));
-  models::LossOfLogits first;
-  for (int run = 0; run < 20; ++run) {
+  ExpectSameBits([&]() -> std::vector<at::Tensor> {
     const models::LossOfLogits result = models::KernelsLoss(*device::TextKernelsOn(gpu), logits, answers, 1);
-    if (run == 0) first = result;
-    EXPECT_TRUE(at::equal(result.loss, first.loss)) << run;
-    EXPECT_TRUE(at::equal(result.dlogits, first.dlogits)) << run;
-  }
+    return {result.loss, result.dlogits};
+  });
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ inline std::vector<DepthwiseCase> DeviceDepthwiseCases() {
   return cases;
 }
 
-inline void CompareDepthwise(const DepthwiseCase& c, at::ScalarType type, const DepthwiseKernels& kernels,
-                             at::Device device) {
+template <typename Convolve>
+void CompareDepthwise(const DepthwiseCase& c, at::ScalarType type, at::Device device, const Convolve& convolve) {
   SCOPED_TRACE(testing::Message() << type << " " << c.samples << "x" << c.channels << "x" << c.height << "x" << c.width
                                   << " k" << c.kernel << " s" << c.stride);
   const at::Tensor x =
@@ -44,7 +44,7 @@ inline void CompareDepthwise(const DepthwiseCase& c, at::ScalarType type, const 
   const at::Tensor rounded = at::randn({c.channels, 1, c.kernel, c.kernel}).to(type);
   const at::Tensor weight = rounded.to(at::kFloat).to(device).requires_grad_();
   const at::Tensor x64 = Exactly(x), weight64 = Exactly(weight);
-  const at::Tensor y = DepthwiseConvolution(x, weight, c.stride, kernels);
+  const at::Tensor y = convolve(x, weight);
   const at::Tensor y64 = at::conv2d(x64, weight64, {}, c.stride, c.kernel / 2, 1, c.channels);
   ASSERT_EQ(y.sizes(), y64.sizes());
   EXPECT_EQ(y.scalar_type(), type);
@@ -57,6 +57,13 @@ inline void CompareDepthwise(const DepthwiseCase& c, at::ScalarType type, const 
   EXPECT_LE(Distance(x.grad(), x64.grad()), rounding);
   EXPECT_LE(Distance(weight.grad(), weight64.grad()), 1e-5);  // sums of exact products
   EXPECT_EQ(weight.grad().scalar_type(), at::kFloat);
+}
+
+inline void CompareDepthwise(const DepthwiseCase& c, at::ScalarType type, const DepthwiseKernels& kernels,
+                             at::Device device) {
+  CompareDepthwise(c, type, device, [&](const at::Tensor& x, const at::Tensor& weight) {
+    return DepthwiseConvolution(x, weight, c.stride, kernels);
+  });
 }
 
 struct StemCase {

@@ -79,16 +79,7 @@ inline void CompareAddNorm(const TextCase& c, at::ScalarType type, NormKind kind
   EXPECT_EQ(y.main.data_ptr(), y.shortcut.data_ptr());
   EXPECT_LE(Distance(y.main.detach(), y64.detach()), tolerance);
 
-  const auto gradient = [&] { return at::randn(y64.sizes()).to(type).to(device); };
-  std::vector<at::Tensor> outputs = {y.main}, gradients = {gradient()};
-  at::Tensor dy64 = gradients[0].cpu().to(at::kDouble);
-  if (two_gradients) {
-    outputs.push_back(y.shortcut);
-    gradients.push_back(gradient());
-    dy64 = dy64 + gradients[1].cpu().to(at::kDouble);
-  }
-  torch::autograd::backward(outputs, gradients);
-  y64.backward(dy64);
+  RunBackward(y, y64, two_gradients, [&] { return at::randn(y64.sizes()).to(type).to(device); });
   for (size_t i = 0; i < inputs.size(); ++i) {
     EXPECT_EQ(inputs[i].grad().scalar_type(), inputs[i].scalar_type());
     EXPECT_LE(Distance(inputs[i].grad(), exact[i].grad()), 3 * tolerance) << i;

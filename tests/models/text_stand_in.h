@@ -15,34 +15,16 @@
 
 namespace dtrain::models::stand_in {
 
-// Adds up the values of a warp's lanes as its shuffles do, then those of the warps in order. Each value of `of_threads`
-// is replaced by the block's sum.
-inline void BlockSum(std::vector<float>& of_threads) {
-  std::vector<float> of_warps;
-  for (size_t first = 0; first < of_threads.size(); first += kernels::kLanes) {
-    std::vector<float> lanes(of_threads.begin() + static_cast<std::ptrdiff_t>(first),
-                             of_threads.begin() + static_cast<std::ptrdiff_t>(first + kernels::kLanes));
-    for (size_t distance = kernels::kLanes / 2; distance > 0; distance /= 2) {
-      const std::vector<float> before = lanes;
-      for (size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] = before[lane] + before[lane ^ distance];
-    }
-    of_warps.push_back(lanes[0]);
-  }
-  float total = of_warps[0];
-  for (size_t warp = 1; warp < of_warps.size(); ++warp) total += of_warps[warp];
-  std::fill(of_threads.begin(), of_threads.end(), total);
-}
-
 struct SumsOfThread {
   kernels::RowSums values;
 };
 
+// Replaces each thread's sums by the block's.
 inline void BlockSum(std::vector<SumsOfThread>& of_threads) {
   for (int row = 0; row < kernels::kRowsAtOnce; ++row) {
-    std::vector<float> values;
-    for (const SumsOfThread& thread : of_threads) values.push_back(thread.values[row]);
-    BlockSum(values);
-    for (size_t i = 0; i < values.size(); ++i) of_threads[i].values[row] = values[i];
+    double total = 0;
+    for (const SumsOfThread& thread : of_threads) total += thread.values[row];
+    for (SumsOfThread& thread : of_threads) thread.values[row] = static_cast<float>(total);
   }
 }
 
