@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "models/layers.h"
+#include "models/text_model.h"
 
 namespace dtrain::models {
 namespace {
