@@ -6,7 +6,7 @@
 
 #include "models/image_model.h"
 #include "models/registry.h"
-#include "models/roberta.h"
+#include "tests/roberta.h"
 
 namespace dtrain::bench {
 namespace {
