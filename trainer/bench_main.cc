@@ -139,7 +139,7 @@ void Report(const nlohmann::ordered_json& result, bool as_json) {
 template <typename Measure>
 int OnEveryRank(modes::RunContext& context, const launch::Machine& machine, const Measure& measure) {
   context.config.run.mode = "eval";  // so that no run directory is locked
-  if (context.launch.launcher == "torchrun") launch::EndWithParent();
+  if (context.launch.outlives_launcher) launch::EndWithParent();
   if (context.launch.spawns > 0) {
     const launch::Forked forked = launch::ForkLocalRanks(context.launch);
     if (!forked.is_rank) return forked.exit_code;
@@ -158,7 +158,7 @@ int OnEveryRank(modes::RunContext& context, const launch::Machine& machine, cons
 
 int Step(config::CommandLine& command_line, modes::RunContext& context, const launch::Machine& machine) {
   // Without a launcher one rank is measured, however many GPUs the machine has.
-  const bool is_alone = context.launch.launcher == "single" && context.config.ranks.nproc_per_node.empty();
+  const bool is_alone = !context.launch.has_launcher && context.config.ranks.nproc_per_node.empty();
   if (is_alone) context.launch = launch::Launch{};
   context.config.data.format = "synthetic";
   config::RequireValid(context.config, context.launch.world_size, tasks::ModelFactsOf(context.config.model));

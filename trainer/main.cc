@@ -31,8 +31,8 @@
 #include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
 #include "trainer/program.h"
+#include "trainer/report/console.h"
 #include "trainer/report/log.h"
-#include "trainer/report/progress_bar.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/named_weights.h"
@@ -187,7 +187,7 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   const std::string& mode = context.config.run.mode;
   if (!doctor && (mode == "train" || mode == "eval")) CatchStops(context);
   if (mode == "predict" || mode == "export") data::RemoveUnfinishedFilesOnSignals();
-  if (context.launch.launcher == "torchrun") launch::EndWithParent();
+  if (context.launch.outlives_launcher) launch::EndWithParent();
   if (context.launch.spawns > 0) {
     if (const auto exit_code = ForkRanks(context, doctor)) return *exit_code;
   }

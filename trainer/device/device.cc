@@ -117,9 +117,12 @@ void UseThreads(int count) {
   StartThreads(count);
 }
 
+const char* ToldThreads(const launch::Launch& launch) {
+  return launch.launcher_sets_threads ? nullptr : std::getenv("OMP_NUM_THREADS");
+}
+
 void UseShareOfCores(const launch::Launch& launch) {
-  const bool is_told = launch.launcher != "torchrun" && std::getenv("OMP_NUM_THREADS") != nullptr;
-  if (!is_told) return UseThreads(static_cast<int>(ShareOfCores(launch)));
+  if (ToldThreads(launch) == nullptr) return UseThreads(static_cast<int>(ShareOfCores(launch)));
   RequireThreads(at::get_num_threads() - 1);
   StartThreads(at::get_num_threads());
 }

@@ -11,7 +11,7 @@
 
 #include "data/careful_open.h"
 #include "data/machine/thread.h"
-#include "trainer/control/clock.h"
+#include "trainer/control/line_socket.h"
 
 namespace dtrain::device {
 namespace {

@@ -8,8 +8,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
-#include "trainer/control/clock.h"
-#include "trainer/control/position.h"
+#include "trainer/control/line_socket.h"
+#include "trainer/control/stall_watch.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"

@@ -114,7 +114,7 @@ Threads CountThreads(const launch::Launch& launch, int64_t workers) {
   threads.available_cores = data::AvailableCores();
   threads.local_ranks = launch.local_world_size;
   const int64_t share = device::ShareOfCores(launch);
-  const char* told = launch.launcher == "torchrun" ? nullptr : std::getenv("OMP_NUM_THREADS");
+  const char* told = device::ToldThreads(launch);
   threads.compute_threads = told == nullptr ? share : data::WholeNumber(told).value_or(share);
   threads.workers = workers > 0 ? workers : share;
   return threads;

@@ -23,7 +23,7 @@ void RequireExpectedNodes(const Facts& facts, const Launch& launch) {
   if (text.empty()) return;
   const NodeCount expected = ParseNodeCount(text, "--nnodes", "--nnodes=" + text);
   if (launch.nnodes >= expected.minimum && launch.nnodes <= expected.maximum) return;
-  if (launch.launcher == "single") {
+  if (!launch.has_launcher) {
     throw UsageError("the ranks are half set: --nnodes=" + text + " given, --node_rank, --master_addr missing",
                      "give all of them on every machine, or start with torchrun, mpirun or srun");
   }

@@ -71,7 +71,7 @@ double MemoryNeedOf(const config::Config& config, tasks::Task& task, const confi
 // A rank that was named by hand or by another launcher may be of other machines, which the memory of this one does not
 // judge.
 void RequireMemory(double needed, const launch::Launch& launch, at::Device device) {
-  const bool is_all_here = launch.launcher == "single" || launch.spawns == launch.world_size;
+  const bool is_all_here = !launch.has_launcher || launch.spawns == launch.world_size;
   if (!is_all_here) return;
   if (device.is_cpu()) needed *= launch.local_world_size;
   const double there = MemoryOf(device);
