@@ -24,7 +24,6 @@
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
 #include "trainer/modes/outputs.h"
-#include "trainer/program.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/run_settings.h"
@@ -147,11 +146,9 @@ int OnEveryRank(modes::RunContext& context, const launch::Machine& machine, cons
     context.listen_fd = forked.listen_fd;
   }
   launch::AddressFile address_file(launch::AddressFilePath(context.config.run.dir, context.launch.address_key));
-  if (!context.launch.address_key.empty()) {
-    const auto never = [] { return false; };  // a signal ends a bench at once
-    launch::MeetThrough(address_file, machine, context.config.ranks.init_timeout_seconds, never, &context.launch,
-                        &context.listen_fd);
-  }
+  const auto never = [] { return false; };  // a signal ends a bench at once
+  launch::MeetThrough(address_file, machine, context.config.ranks.init_timeout_seconds, never, &context.launch,
+                      &context.listen_fd);
   measure();
   return 0;
 }

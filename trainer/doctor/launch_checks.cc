@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "data/joined.h"
 #include "trainer/control/line_socket.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/run_token.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::doctor {
 
@@ -72,8 +72,7 @@ Finding JudgeToken(const launch::Launch& launch) {
 
 Finding JudgeClock(double seconds_off) {
   constexpr double kWorthASentence = 5;
-  char text[96];
-  std::snprintf(text, sizeof text, "%.1f s from rank 0's", std::abs(seconds_off));
+  const std::string text = report::Format("%.1f s from rank 0's", std::abs(seconds_off));
   if (std::abs(seconds_off) < kWorthASentence) return Ok("clock", text);
   return Warning("clock", text, "set the clocks with NTP: the times in the machines' logs cannot be compared");
 }

@@ -45,6 +45,9 @@ struct Launch {
   int restart_count = 0;     // how often the job was started again, by any launcher or scheduler
   bool agent_store = false;  // torchrun's agent already serves a store at master_addr:master_port
   bool forked = false;       // this rank is a child of the node launcher
+  // NCCL has been told by NCCL_MULTI_RANK_GPU_ENABLE=1 that ranks may share a GPU (NCCL 2.30 or newer). It is slow, but
+  // several ranks can be tried on a machine with one GPU.
+  bool may_share_gpus = false;
 };
 
 // Returns a copy of the environment of this process.

@@ -15,14 +15,12 @@
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/device/device.h"
 #include "trainer/device/nccl_environment.h"
 #include "trainer/distributed/distinct_gpus.h"
 #include "trainer/errors.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/report/error_report.h"
 #include "trainer/report/log.h"
-#include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
 
 namespace dtrain::modes {
@@ -212,7 +210,7 @@ void Session::Connect(const config::Config& config, const nlohmann::json& identi
   rendezvous->WaitForAll(common.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));  // names of files
   if (context.address_file != nullptr) context.address_file->Remove();
   if (device.is_cuda()) {
-    if (!device::RanksMayShareGpus()) {
+    if (!context.launch.may_share_gpus) {
       distributed::RequireDistinctGpus(*rendezvous, place.gpu, distributed::MachineId());
     }
     const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();

@@ -15,7 +15,6 @@
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
-#include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/modes/needs.h"
@@ -109,9 +108,7 @@ checkpoint::Metadata MetadataOf(const config::Config& config, const tasks::DataS
   checkpoint::Metadata metadata = {{"format", "pt"}};
   weights::AddTo(metadata, data.classes);
   weights::AddSettings(metadata, config);
-  metadata[weights::kTrainedOnKey] = data.train->whole_fingerprint();
-  if (data.val && !data.val->whole.empty()) metadata[weights::kHeldOutKey] = data.val->source->fingerprint();
-  tasks::KindOf(config).AddMetadata(metadata, config, data);
+  AddDataAndTask(metadata, config, data);
   return metadata;
 }
 
@@ -157,12 +154,11 @@ std::string DescribeDeterminism(const config::Config& config, const config::Batc
 std::vector<std::string> Banner(const config::Config& config, const Session& session, const Opened& run) {
   using report::Grouped;
   const int world_size = session.context.launch.world_size;
-  int64_t parameters = 0, frozen = 0, val_samples = 0;
+  int64_t parameters = 0, frozen = 0;
   for (const auto& parameter : run.task->module().parameters()) {
     parameters += parameter.numel();
     if (!parameter.requires_grad()) frozen += parameter.numel();
   }
-  for (const tasks::DataSplit* split : tasks::ValidationSets(run.data)) val_samples += split->source->size();
   std::vector<std::string> lines = {"dtrain: " + config.model.name + ", " + Grouped(parameters) + " parameters" +
                                     (frozen > 0 ? ", " + Grouped(frozen) + " of them frozen" : "")};
   const auto add = [&lines](const char* name, const std::string& text) {
@@ -171,7 +167,8 @@ std::vector<std::string> Banner(const config::Config& config, const Session& ses
   add("device", device::Describe(session.device) + ", " + CountOf(world_size, "rank"));
   add("task", tasks::KindOf(config).name());
   add("deterministic", DescribeDeterminism(config, run.plan.batch, world_size));
-  add("samples", Grouped(run.plan.train_samples) + " training, " + Grouped(val_samples) + " validation");
+  add("samples",
+      Grouped(run.plan.train_samples) + " training, " + Grouped(ValidationSamples(run.data)) + " validation");
   if (run.data.classes.count > 0) add("classes", weights::Describe(run.data.classes));
   add("global batch", Grouped(run.plan.batch.global_batch_size));
   add("steps", Grouped(run.plan.total_steps) + report::Format(" (%g epochs)", run.plan.EpochAt(run.plan.total_steps)));
@@ -277,9 +274,7 @@ void Train(const RunContext& context) {
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(run.task->module(), [&communicator](at::Tensor& sums) { communicator.Sum(sums); });
   }
-  const auto step_graph = loop::MakeStepGraph(
-      config.ranks.cuda_graphs,
-      {.device = session.device, .elastic = run.plan.batch.elastic, .task = run.task->WhyNotRecorded()});
+  const auto step_graph = loop::MakeStepGraph(config.ranks.cuda_graphs, GraphConditionsOf(run, session.device));
   const StartPoint start = StartRun(session, config, run, kept, checkpoints);
 
   const report::RunDirectory files(session.run_directory);
