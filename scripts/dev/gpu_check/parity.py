@@ -152,4 +152,4 @@ def check(machine: Machine, size: dict, precision: str) -> dict:
 def rows(arguments, machine: Machine):
     size = sizes(arguments.smoke)
     for precision in arguments.precisions:
-        yield Row(precision, 0 if arguments.smoke else 40, lambda precision=precision: check(machine, size, precision))
+        yield Row(precision, 40, lambda precision=precision: check(machine, size, precision))
