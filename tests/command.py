@@ -152,6 +152,16 @@ class Background:
         return pids
 
 
+def kill_at(step: int, *flags, saved: Path | None = None, **options) -> None:
+    """Trains until the step is logged and, if one is named, the checkpoint is there, and kills the training."""
+    with Background(*flags, **options) as training:
+        if saved is not None:
+            wait_until(saved.exists, f"the checkpoint {saved}")
+        training.wait_for_line(f"step {step}/")
+        training.process.kill()
+        training.wait()
+
+
 def wait_until(condition, what: str, seconds: float = DEADLINE) -> None:
     end = time.monotonic() + seconds
     while not condition():
@@ -167,6 +177,11 @@ def metrics(run_dir: Path, kind: str | None = None) -> list[dict]:
 def losses(run_dir: Path) -> list[tuple[int, float]]:
     """Returns (step, loss) of the training lines, exactly as they were written."""
     return [(point["step"], point["loss"]) for point in metrics(run_dir, "train")]
+
+
+def weights_and_losses(run_dir: Path) -> tuple:
+    """Returns what must be the same, to the bit, if a run is."""
+    return sha256(run_dir / "model.safetensors"), losses(run_dir)
 
 
 def load_json(path: Path):

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from command import DATA, TINY, load_json, losses, metrics, run
+from command import DATA, TINY, kill_at, load_json, losses, metrics, run, weights_and_losses
 from conftest import CLASSES
 
 STEPS = 5
@@ -72,11 +72,11 @@ def test_an_evaluation_names_a_table(few_images, data, trained, tmp_path):
         assert all(set(CLASSES) & set(row.values()) for row in csv.DictReader(file)), "the names of the table"
 
 
-def test_a_run_goes_on_and_notices_another_table(few_images, data, trained, tmp_path, run_dir):
-    run(*FLAGS, *data, "--limit_train_steps=2", f"--run_dir={run_dir}")
+def test_a_killed_run_goes_on_and_notices_another_table(few_images, data, trained, tmp_path, run_dir):
+    kill_at(4, *FLAGS, *data, "--save_every_steps=2", f"--run_dir={run_dir}", saved=run_dir / "checkpoints" / "step-000000002")
     stopped = shutil.copytree(run_dir, tmp_path / "stopped")
     run(*FLAGS, *data, f"--run_dir={run_dir}")
-    assert losses(run_dir) == losses(trained[0])
+    assert weights_and_losses(run_dir) == weights_and_losses(trained[0])
     rows = rows_of(few_images)
     rows[0] = (rows[0][0], "red", "train")
     other = write(tmp_path / "other.csv", rows)

@@ -335,32 +335,6 @@ def test_a_csv_of_a_regression(work, tmp_path):
     record("Models", "values of a table of sentences", PEER, "1e-5 of the value", worst_difference(found, expected))
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_a_run_that_stops_and_goes_on_is_the_same_to_the_bit(work, tmp_path, task):
-    _, data, _ = work.of(task)
-    flags = (*TRAINED, f"--init_weights={work.pretrained}", f"--data_dir={data}", "--dropout=0.1", "--shuffle=global",
-             "--val_fraction=0" if task == TASKS[0] else "--best_metric=spearman")
-    run(*flags, f"--run_dir={tmp_path / 'whole'}")
-    run(*flags, f"--run_dir={tmp_path / 'parts'}", "--limit_train_steps=4")
-    run(*flags, f"--run_dir={tmp_path / 'parts'}")
-    whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
-    results = [json.loads((tmp_path / name / "result.json").read_text()) for name in ("whole", "parts")]
-    assert {key: value for key, value in results[0].items() if key.startswith("val_")} == \
-        {key: value for key, value in results[1].items() if key.startswith("val_")}
-
-
-def test_a_part_is_held_out(work, tmp_path, run_dir):
-    write_tsv(tmp_path / "data" / "train.tsv", work.rows, ["sentence1", "sentence2", "label"])
-    run(*TRAINED, f"--init_weights={work.pretrained}", f"--data_dir={tmp_path / 'data'}", f"--run_dir={run_dir}",
-        "--val_fraction=0.2")
-    result = json.loads((run_dir / "result.json").read_text())
-    again = json.loads(run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tmp_path / 'data'}", "--weights=last",
-                           "--log_format=json").last_line)
-    assert again["val_loss"] == pytest.approx(result["val_loss"], rel=1e-6)
-    assert again["samples_seen"] == round(0.2 * ROWS)
-
-
 BAD = {
     "a label that training has not": ("a\tb\tperhaps\n", [], 3, ["dev.tsv", "39", "perhaps"]),
     "a metric of another task": ("", ["--best_metric=pearson"], 2, ["--best_metric=pearson", "accuracy", "f1"]),
