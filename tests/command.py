@@ -3,6 +3,7 @@
 Nothing here sleeps to wait for a process: a test waits for a line of output, a file or an exit, with a deadline.
 """
 
+import csv
 import hashlib
 import json
 import os
@@ -170,8 +171,7 @@ def wait_until(condition, what: str, seconds: float = DEADLINE) -> None:
 
 
 def metrics(run_dir: Path, kind: str | None = None) -> list[dict]:
-    points = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [point for point in points if kind in (None, point["kind"])]
+    return [point for point in load_lines(run_dir / "metrics.jsonl") if kind in (None, point["kind"])]
 
 
 def losses(run_dir: Path) -> list[tuple[int, float]]:
@@ -186,6 +186,15 @@ def weights_and_losses(run_dir: Path) -> tuple:
 
 def load_json(path: Path):
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def load_lines(path: Path) -> list:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def load_table(path: Path) -> list[dict]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def change_state(checkpoint: Path, change) -> None:
