@@ -83,22 +83,12 @@ def test_going_on_equals_never_having_stopped(undisturbed, few_images, run_dir, 
     assert weights_and_losses(run_dir) == undisturbed(world)
 
 
-def test_threads_do_not_spoil_it(few_images, tmp_path, run_dir):
-    """With the default number of threads, not with the single thread of the other tests."""
-    flags = (*flags_of(few_images), "--max_steps=3")
-    run(*flags, f"--run_dir={run_dir}", threads=None)
-    expected = weights_and_losses(run_dir)
-    shutil.rmtree(run_dir)
-    run(*flags, f"--run_dir={run_dir}", "--limit_train_steps=1", threads=None)
-    run(*flags, f"--run_dir={run_dir}", threads=None)
-    assert weights_and_losses(run_dir) == expected
-
-
 def test_adam_and_the_loss_scale_go_on_as_they_were(few_images, tmp_path, run_dir):
+    """With the default number of threads, not with the single thread of the other tests."""
     flags = (*flags_of(few_images), "--max_steps=4", "--optimizer=adamw", "--lr=0.001", "--loss_scale=1024")
-    run(*flags, f"--run_dir={run_dir}")
+    run(*flags, f"--run_dir={run_dir}", threads=None)
     for stop in (1, 3):
-        run(*flags, f"--run_dir={tmp_path / 'halting'}", f"--limit_train_steps={stop}")
+        run(*flags, f"--run_dir={tmp_path / 'halting'}", f"--limit_train_steps={stop}", threads=None)
     assert weights_and_losses(tmp_path / "halting") == weights_and_losses(run_dir)
 
 

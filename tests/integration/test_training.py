@@ -1,6 +1,5 @@
 """A training run from its command line to its files, compared with the documentation."""
 
-import csv
 import json
 import re
 import subprocess
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from command import BENCH, MAIN, TINY, TINY_RESNET, final_numbers, load_json, losses, metrics, run
+from command import BENCH, MAIN, TINY, TINY_RESNET, final_numbers, load_json, load_table, losses, metrics, run
 
 TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "top1", "images_per_second", "data_seconds", "step_seconds", "forward_seconds",
               "backward_seconds", "communication_seconds", "update_seconds", "other_seconds", "grad_norm", "time"]
@@ -217,8 +216,7 @@ def test_a_limit_on_evaluation(images, run_dir):
                       "--global_batch_size=6", f"--output={folder}", "--log_format=json",
                       *((f"--nproc_per_node={ranks}",) if ranks > 1 else ()))
         assert "on 12 of the 40 samples of val" in outcome.stderr, outcome
-        with (folder / "class_accuracy.csv").open(encoding="utf-8", newline="") as table:
-            assert sorted(int(row["samples"]) for row in csv.DictReader(table)) == [3, 3, 3, 3]
+        assert sorted(int(row["samples"]) for row in load_table(folder / "class_accuracy.csv")) == [3, 3, 3, 3]
         point = json.loads(next(line for line in outcome.lines if '"kind":"val"' in line))
         points.append({key: point[key] for key in ("loss", "top1", "samples", "samples_of_split")})
     assert points[0]["samples"] == 16 and points[1]["samples"] == 12
