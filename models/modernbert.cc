@@ -264,6 +264,10 @@ constexpr char kModernFields[] = R"({
   "rope_scaling": [null], "rope_type": ["default"], "classifier_pooling": ["cls", "mean"],
   "norm_bias": [false], "attention_bias": [false], "mlp_bias": [false], "classifier_bias": [false],
 
+  "layer_types": null,
+  "rope_parameters": {"full_attention": {"rope_type": ["default"], "rope_theta": null},
+                      "sliding_attention": {"rope_type": ["default"], "rope_theta": null}},
+
   "layer_norm_eps": null, "cls_token_id": null, "deterministic_flash_attn": null, "reference_compile": null,
   "sparse_prediction": null, "sparse_pred_ignore_index": null, "repad_logits_with_grad": null,
   "gradient_checkpointing": null, "use_cache": null, "classifier_dropout": null, "problem_type": null
@@ -305,8 +309,28 @@ TextOptions ModernWith(ModernOptions options, const WeightShapes& weights) {
   return {.shape = options.shape(), .make = make, .to_json = to_json};
 }
 
+// Replaces layer_types and rope_parameters, which transformers has written since its version 5, by the fields before.
+void UseOlderFields(nlohmann::json& config) {
+  constexpr char kFull[] = "full_attention", kSliding[] = "sliding_attention";
+  if (const nlohmann::json types = config.value("layer_types", nlohmann::json()); !types.is_null()) {
+    int64_t period = 1;
+    while (period < std::ssize(types) && types.is_array() && types[period] != kFull) ++period;
+    for (int64_t layer = 0; layer < std::ssize(types); ++layer) {
+      if (types.is_array() && types[layer] == (layer % period == 0 ? kFull : kSliding)) continue;
+      RefuseValue("layer_types", types, "full_attention in every n-th layer and sliding_attention in the others");
+    }
+    config["global_attn_every_n_layers"] = period;
+  }
+  const nlohmann::json rope = config.value("rope_parameters", nlohmann::json());
+  for (const auto& [older, layers] : {std::pair("global_rope_theta", kFull), {"local_rope_theta", kSliding}}) {
+    if (!rope.is_object() || !rope.contains(layers) || !rope[layers].is_object()) continue;
+    if (rope[layers].contains("rope_theta")) config[older] = rope[layers]["rope_theta"];
+  }
+}
+
 TextOptions ModernFromJson(nlohmann::json config, const WeightShapes& weights) {
   RequireObject(config);
+  UseOlderFields(config);
   if (config.value("local_rope_theta", nlohmann::json(0)).is_null()) {  // that of the other layers
     config["local_rope_theta"] = config.value("global_rope_theta", nlohmann::json(ModernOptions().global_theta));
   }

@@ -11,6 +11,7 @@ from beside_torch import FACTOR, allowed_ratio, in_both_ways, torch
 
 timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
 
+import timm.data
 import timm.loss
 import timm.optim
 import timm.scheduler
@@ -24,6 +25,7 @@ from truth import record, worst_ratio
 
 STEPS_OF_EPOCH = SAMPLES // BATCH
 STEPS = 17  # into the third epoch
+AS_IT_IS = ("--augment=none", "--color-jitter", "0")  # tensors, which timm does not read
 
 torch.set_num_threads(1)
 
@@ -63,7 +65,7 @@ def test_timm(data, samples, resnet18, run_dir, opt, rate, decay, flags):
     which moves later losses by 2e-4; a missing weight decay of 1 does by 1e-2. LAMB clips at 1 whatever --clip-grad says, and
     neither LAMB nor LARS adapts layers that do not decay."""
     found = pasted(data, "--model", "resnet18", "--opt", opt, "--sched", "cosine", "--epochs", "20", "--warmup-epochs", "2",
-                   "-b", str(BATCH), "--weight-decay", str(decay), "--no-aug", "--pin-mem", *flags, weights=resnet18, run_dir=run_dir)
+                   "-b", str(BATCH), "--weight-decay", str(decay), *AS_IT_IS, "--pin-mem", *flags, weights=resnet18, run_dir=run_dir)
 
     def trained(memory_format):
         model = timm.create_model("resnet18", num_classes=CLASSES)
@@ -95,7 +97,7 @@ OF_ITS_PAGE = ("--sched step --epochs 450 --decay-epochs 2.4 --decay-rate .97 --
 
 
 def test_timms_page(data, samples, efficientnet, run_dir):
-    command = ["--data-dir", data, "--model", "efficientnet_b0", "-b", BATCH, *OF_ITS_PAGE, "--lr", "1e-4", "--no-aug"]
+    command = ["--data-dir", data, "--model", "efficientnet_b0", "-b", BATCH, *OF_ITS_PAGE, "--lr", "1e-4", *AS_IT_IS]
     found = pasted(*command, weights=efficientnet, run_dir=run_dir)
 
     def schedule_of(optimizer):
@@ -119,10 +121,31 @@ def test_timms_page(data, samples, efficientnet, run_dir):
     assert len(plan) > 100
 
 
+def test_timms_images_without_augmentation(resnet18, run_dir, tmp_path):
+    """A loss of photographs that are not square: training sees their whole middle square, evaluation less of it."""
+    generator = torch.Generator().manual_seed(3)
+    for label in range(CLASSES):
+        pixels = torch.rand(1, 3, 5, 6, generator=generator)
+        pixels = F.interpolate(pixels, size=(80, 96), mode="bicubic").clamp(0, 1)[0]
+        for split in ("train", "validation"):
+            (tmp_path / split / str(label)).mkdir(parents=True)
+            torchvision.utils.save_image(pixels, tmp_path / split / str(label) / "photo.png")
+    run("--data-dir", tmp_path, "--model", "resnet18", "--img-size", "64", "-b", str(CLASSES), "--epochs=1", "--warmup-epochs=0", "--no-aug",
+        "--hflip=0.5", f"--init_weights={resnet18}", f"--run_dir={run_dir}")
+    transform = timm.data.create_transform(64, is_training=True, no_aug=True, interpolation="bicubic")
+    photos = torchvision.datasets.ImageFolder(tmp_path / "train", transform)
+    model = torchvision.models.resnet18(num_classes=CLASSES).train()
+    model.load_state_dict(load_file(resnet18))
+    loss = timm.loss.LabelSmoothingCrossEntropy(0.1)(model(torch.stack([photo for photo, _ in photos])), torch.arange(CLASSES)).item()
+    assert metrics(run_dir, "train")[0]["loss"] == pytest.approx(loss, rel=1e-3)
+    record("Pasted commands", "timm's --no-aug, a loss of photographs", f"timm {timm.__version__}", "1e-3 of the loss",
+           abs(metrics(run_dir, "train")[0]["loss"] - loss) / loss)
+
+
 @pytest.mark.parametrize("flags", [(), ("--model-ema-warmup",)], ids=["at once", "with its warmup"])
 def test_timms_average(data, samples, resnet18, run_dir, flags):
     """The average of 17 updates. timm's counts everything that a checkpoint of the model has, statistics, too."""
-    pasted(data, "--model", "resnet18", "--opt", "sgd", "--lr=2e-4", "--warmup-epochs=0", "-b", str(BATCH), "--no-aug", "--model-ema",
+    pasted(data, "--model", "resnet18", "--opt", "sgd", "--lr=2e-4", "--warmup-epochs=0", "-b", str(BATCH), *AS_IT_IS, "--model-ema",
            "--model-ema-decay=0.9", *flags, weights=resnet18, run_dir=run_dir)
     first = load_file(resnet18)
     model = timm.create_model("resnet18", num_classes=CLASSES)
@@ -219,7 +242,7 @@ def rates_of(data, *flags) -> list[float]:
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_rates_of_timm(data, name):
     flags, reference = SCHEDULES[name]
-    found = rates_of(data, data, "--lr=0.4", "--warmup-epochs=2", "--no-aug", *flags)
+    found = rates_of(data, data, "--lr=0.4", "--warmup-epochs=2", *AS_IT_IS, *flags)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.4)
     scheduler, epochs = timm.scheduler.create_scheduler_v2(optimizer, num_epochs=EPOCHS, warmup_epochs=2, warmup_lr=1e-5,
                                                            updates_per_epoch=STEPS_OF_EPOCH, **reference)

@@ -54,6 +54,29 @@ def test_masked_words(family, folder, tmp_path):
     record("Models", f"{family}, masked words", PEER, "1e-4 of logits of about 1", worst_difference(found[real], expected[real]))
 
 
+def test_modernbert_of_transformers_5(tmp_path):
+    """Its config.json has layer_types and rope_parameters; here with other angles and full attention in every second layer."""
+    family, rows = "modernbert", new_rows("modernbert")
+    model = new_model(family, global_attn_every_n_layers=2, global_rope_theta=500.0, local_rope_theta=30.0)
+    model.save_pretrained(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text(encoding="utf-8"))
+    theta = {"full_attention": config.pop("global_rope_theta"), "sliding_attention": config.pop("local_rope_theta")}
+    del config["global_attn_every_n_layers"]
+    config |= {"layer_types": list(theta) * 2,
+               "rope_parameters": {layers: {"rope_type": "default", "rope_theta": value} for layers, value in theta.items()}}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with torch.no_grad():
+        expected = model(**inputs(rows)).logits
+    found = predict(inputs(rows), tmp_path, f"--init_weights={tmp_path / 'model'}", "--task=masked_lm", "--batch_size=5")
+    real = rows["attention_mask"].bool()
+    torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-4)
+    record("Models", "modernbert with the fields of transformers 5", PEER, "1e-4 of logits of about 1",
+           worst_difference(found[real], expected[real]))
+    config["layer_types"][1] = "full_attention"
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert "layer_types" in run("--mode=export", f"--input={tmp_path / 'model'}", f"--output={tmp_path / 'out'}", check=2).stderr
+
+
 @pytest.mark.parametrize("head", ("ForSequenceClassification", "ForTokenClassification"))
 def test_classifiers(family, head, tmp_path):
     """With padding and without, and back to the bit."""
