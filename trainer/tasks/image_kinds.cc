@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "data/pipeline/size_schedule.h"
+#include "data/pipeline/sampler.h"
 #include "data/shown.h"
 #include "models/registry.h"
 #include "trainer/config/flags.h"

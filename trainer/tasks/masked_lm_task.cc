@@ -7,7 +7,7 @@
 
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
-#include "models/cross_entropy.h"
+#include "models/text_kernels.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/tasks/metric_formulas.h"
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "trainer/distributed/communicator.h"
-#include "trainer/distributed/gathered_rows.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/sentence_data.h"

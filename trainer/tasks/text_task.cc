@@ -9,6 +9,7 @@
 
 #include "data/pipeline/device_feed.h"
 #include "data/text/dictionary.h"
+#include "data/text/token_rows.h"
 #include "trainer/device/cuda_plugin.h"
 
 namespace dtrain::tasks {

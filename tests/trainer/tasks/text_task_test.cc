@@ -12,12 +12,11 @@
 #include <vector>
 
 #include "data/pipeline/device_feed.h"
-#include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
 #include "models/registry.h"
-#include "models/roberta.h"
+#include "tests/roberta.h"
 #include "tests/small_masked_lm.h"
 #include "tests/step_operators.h"
 
