@@ -14,6 +14,7 @@
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
 #include "models/layers.h"
+#include "tests/models/depthwise_stand_in.h"
 #include "tests/models/norm_stand_in.h"
 #include "tests/models/text_stand_in.h"
 #include "tests/roberta.h"
