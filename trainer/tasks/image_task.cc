@@ -264,6 +264,8 @@ at::Tensor ImageClassificationTask::LossSum(const at::Tensor& logits_NC, const a
   return CrossEntropySum(logits_NC, labels, 0, {});
 }
 
+int64_t ImageClassificationTask::num_own_sums() const { return num_confusions_ + kNumHits; }
+
 void ImageClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, const at::Tensor& labels,
                                     const data::Batch& /*batch*/) const {
   const at::Tensor best = LikeliestClasses(logits_NC, std::min(kTop5Classes, outputs()));
