@@ -25,11 +25,11 @@ namespace dtrain::tasks {
 namespace {
 
 constexpr int64_t kWords = 50, kLongest = 12, kSentenceClasses = 3;
-constexpr SmallMaskedLm kSmall{.words = kWords, .longest = kLongest, .width = 16};
+constexpr SmallMaskedLm kSmallWords{.words = kWords, .longest = kLongest, .width = 16};
 
 template <typename TaskType>
 TaskType TaskOf(bool unpad, double label_smoothing = 0) {
-  if constexpr (std::is_same_v<TaskType, MaskedLmTask>) return kSmall.Task(at::kCPU, unpad);
+  if constexpr (std::is_same_v<TaskType, MaskedLmTask>) return kSmallWords.Task(at::kCPU, unpad);
   config::Config config;
   config.text.tokens_per_sample = kLongest;
   config.text.unpad = unpad;
@@ -51,7 +51,7 @@ TaskType TaskOf(bool unpad, double label_smoothing = 0) {
 }
 
 data::Batch Rows(const std::vector<int64_t>& lengths) {
-  data::Batch batch = kSmall.Rows(lengths);
+  data::Batch batch = kSmallWords.Rows(lengths);
   const at::Tensor number = at::arange(static_cast<int64_t>(lengths.size()));
   batch.tensors[data::kSentenceLabels] = number.remainder(kSentenceClasses);
   batch.tensors[data::kSentenceTargets] = number.to(at::kFloat).sqrt();
