@@ -11,7 +11,6 @@
 
 #include "models/activation_checkpoint.h"
 #include "models/bert_family.h"
-#include "models/bert_heads.h"
 #include "models/dropout.h"
 #include "models/family.h"
 
@@ -264,6 +263,10 @@ constexpr char kModernFields[] = R"({
   "rope_scaling": [null], "rope_type": ["default"], "classifier_pooling": ["cls", "mean"],
   "norm_bias": [false], "attention_bias": [false], "mlp_bias": [false], "classifier_bias": [false],
 
+  "layer_types": null,
+  "rope_parameters": {"full_attention": {"rope_type": ["default"], "rope_theta": null},
+                      "sliding_attention": {"rope_type": ["default"], "rope_theta": null}},
+
   "layer_norm_eps": null, "cls_token_id": null, "deterministic_flash_attn": null, "reference_compile": null,
   "sparse_prediction": null, "sparse_pred_ignore_index": null, "repad_logits_with_grad": null,
   "gradient_checkpointing": null, "use_cache": null, "classifier_dropout": null, "problem_type": null
@@ -285,9 +288,7 @@ nlohmann::ordered_json ModernToJson(const ModernOptions& options, const Classifi
   config["classifier_pooling"] = options.takes_mean ? "mean" : "cls";
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
-  if (head != nullptr) {
-    AddTo(config, "ModernBert", *head);
-  }
+  if (head != nullptr) AddTo(config, "ModernBert", *head);
   config[kClassifierDropout] = head == nullptr ? 0 : head->dropout_with(options.mlp_dropout);
   return config;
 }
@@ -305,8 +306,28 @@ TextOptions ModernWith(ModernOptions options, const WeightShapes& weights) {
   return {.shape = options.shape(), .make = make, .to_json = to_json};
 }
 
+// Replaces layer_types and rope_parameters, which transformers has written since its version 5, by the fields before.
+void UseOlderFields(nlohmann::json& config) {
+  constexpr char kFull[] = "full_attention", kSliding[] = "sliding_attention";
+  if (const nlohmann::json types = config.value("layer_types", nlohmann::json()); !types.is_null()) {
+    int64_t period = 1;
+    while (period < std::ssize(types) && types.is_array() && types[period] != kFull) ++period;
+    for (int64_t layer = 0; layer < std::ssize(types); ++layer) {
+      if (types.is_array() && types[layer] == (layer % period == 0 ? kFull : kSliding)) continue;
+      RefuseValue("layer_types", types, "full_attention in every n-th layer and sliding_attention in the others");
+    }
+    config["global_attn_every_n_layers"] = period;
+  }
+  const nlohmann::json rope = config.value("rope_parameters", nlohmann::json());
+  for (const auto& [older, layers] : {std::pair("global_rope_theta", kFull), {"local_rope_theta", kSliding}}) {
+    if (!rope.is_object() || !rope.contains(layers) || !rope[layers].is_object()) continue;
+    if (rope[layers].contains("rope_theta")) config[older] = rope[layers]["rope_theta"];
+  }
+}
+
 TextOptions ModernFromJson(nlohmann::json config, const WeightShapes& weights) {
   RequireObject(config);
+  UseOlderFields(config);
   if (config.value("local_rope_theta", nlohmann::json(0)).is_null()) {  // that of the other layers
     config["local_rope_theta"] = config.value("global_rope_theta", nlohmann::json(ModernOptions().global_theta));
   }
@@ -342,8 +363,7 @@ Family ModernBertFamily() {
       .name = "ModernBERT",
       .input = Input::kText,
       .heads = {{"decoder", "", {"head"}}, {"classifier", "classifier.weight", {"head"}}},
-      .options = {"model_config", "dropout", "attention_dropout", "classifier_dropout", "activation_checkpointing",
-                  "layer_decay"},
+      .options = kTextOptions,
       .models = {{.name = "modernbert",
                   .description = "ModernBERT for text, with the shape in --model_config=FILE",
                   .fits = fits}},
@@ -366,18 +386,15 @@ Family ModernBertFamily() {
       {"modernbert_large", {.hidden_size = 1024, .layers = 28, .heads = 16, .intermediate_size = 2624}}};
   for (const auto& [name, shape] : shapes) {
     family.models.push_back({.name = name,
-                             .description = "ModernBERT of " + std::to_string(shape.layers) + " layers, " +
-                                            std::to_string(shape.hidden_size) + " wide, with " +
-                                            std::to_string(shape.heads) + " heads, for text",
+                             .description = DescriptionOf("ModernBERT", shape.layers, shape.hidden_size, shape.heads),
                              .text = [own = shape](const WeightShapes& weights) { return ModernWith(own, weights); },
                              .fits = fits});
   }
   UseTransformersNames({.backbone = "model.",
                         .modules = {"embeddings.", "layers.", "final_norm."},
                         .words = kModernWords,
-                        .decoder_weight = "decoder.weight",
-                        .decoder_bias = "",
-                        .bias = "decoder.bias",
+                        .decoder = "decoder",
+                        .head = "decoder",
                         .of_other_tasks = {"rotary_emb.", "qa_outputs."}},
                        family);
   return family;

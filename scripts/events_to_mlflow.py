@@ -19,13 +19,6 @@ MOST_PARAMETERS = 100     # in one call
 LONGEST_PARAMETER = 500   # letters
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--experiment", help="name of the experiment (default: MLflow's own)")
-    parser.add_argument("--run_id", help="a run to go on with")
-    return parser.parse_args()
-
-
 def log_configuration(mlflow, config: dict) -> None:
     texts = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in config.items()]
     for first in range(0, len(texts), MOST_PARAMETERS):
@@ -33,7 +26,10 @@ def log_configuration(mlflow, config: dict) -> None:
 
 
 def main() -> int:
-    arguments = parse_arguments()
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--experiment", help="name of the experiment (default: MLflow's own)")
+    parser.add_argument("--run_id", help="a run to go on with")
+    arguments = parser.parse_args()
     mlflow = package("mlflow")
 
     def start(event: dict):

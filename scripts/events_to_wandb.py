@@ -18,15 +18,11 @@ from safe_files import Parser, exit_code
 LETTERS_OF_AN_ID = 16
 
 
-def parse_arguments() -> argparse.Namespace:
+def main() -> int:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--project", help="name of the project (default: wandb's own)")
     parser.add_argument("--entity", help="user or team (default: wandb's own)")
-    return parser.parse_args()
-
-
-def main() -> int:
-    arguments = parse_arguments()
+    arguments = parser.parse_args()
     wandb = package("wandb")
 
     def start(event: dict):

@@ -3,6 +3,7 @@
 Nothing here sleeps to wait for a process: a test waits for a line of output, a file or an exit, with a deadline.
 """
 
+import csv
 import hashlib
 import json
 import os
@@ -152,6 +153,16 @@ class Background:
         return pids
 
 
+def kill_at(step: int, *flags, saved: Path | None = None, **options) -> None:
+    """Trains until the step is logged and, if one is named, the checkpoint is there, and kills the training."""
+    with Background(*flags, **options) as training:
+        if saved is not None:
+            wait_until(saved.exists, f"the checkpoint {saved}")
+        training.wait_for_line(f"step {step}/")
+        training.process.kill()
+        training.wait()
+
+
 def wait_until(condition, what: str, seconds: float = DEADLINE) -> None:
     end = time.monotonic() + seconds
     while not condition():
@@ -160,8 +171,7 @@ def wait_until(condition, what: str, seconds: float = DEADLINE) -> None:
 
 
 def metrics(run_dir: Path, kind: str | None = None) -> list[dict]:
-    points = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [point for point in points if kind in (None, point["kind"])]
+    return [point for point in load_lines(run_dir / "metrics.jsonl") if kind in (None, point["kind"])]
 
 
 def losses(run_dir: Path) -> list[tuple[int, float]]:
@@ -169,8 +179,22 @@ def losses(run_dir: Path) -> list[tuple[int, float]]:
     return [(point["step"], point["loss"]) for point in metrics(run_dir, "train")]
 
 
+def weights_and_losses(run_dir: Path) -> tuple:
+    """Returns what must be the same, to the bit, if a run is."""
+    return sha256(run_dir / "model.safetensors"), losses(run_dir)
+
+
 def load_json(path: Path):
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def load_lines(path: Path) -> list:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def load_table(path: Path) -> list[dict]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def change_state(checkpoint: Path, change) -> None:

@@ -58,7 +58,7 @@ constexpr char kSettingsFields[] = R"({
   "clean_up_tokenization_spaces": null, "split_special_tokens": [null, false], "model_input_names": null,
   "name_or_path": null, "special_tokens_map_file": null, "tokenizer_file": null, "vocab_file": null,
   "merges_file": null, "use_fast": null, "from_slow": null, "processor_class": null, "chat_template": null,
-  "backend": null, "is_local": null
+  "backend": null, "is_local": null, "local_files_only": null, "model_specific_special_tokens": [null, {}]
 })";
 constexpr char kRobertaSettings[] = R"({
   "bos_token": ["<s>"], "cls_token": ["<s>"], "pad_token": ["<pad>"], "eos_token": ["</s>"], "sep_token": ["</s>"],
@@ -77,7 +77,7 @@ constexpr char kSentencePieceSettings[] = R"({
                       "CamembertTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"],
   "bos_token": ["<s>"], "cls_token": ["<s>"], "pad_token": ["<pad>"], "eos_token": ["</s>"], "sep_token": ["</s>"],
   "unk_token": ["<unk>"], "mask_token": ["<mask>"], "add_prefix_space": [null, true], "sp_model_kwargs": [null, {}],
-  "full_tokenizer_file": null, "legacy": null,
+  "full_tokenizer_file": null, "legacy": null, "unk_id": null, "extra_special_tokens": [null, {}, [], ["<s>", "</s>"]],
   "additional_special_tokens": [null, [], ["<s>NOTUSED", "</s>NOTUSED"], ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]]
 })";
 

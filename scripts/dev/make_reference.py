@@ -22,6 +22,7 @@ from safe_files import Failure, exit_code, replace  # noqa: E402
 BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
 PROGRAMS = {"dtrain_main": "trains, evaluates, predicts and exports models", "dtrain_data": "prepares and checks data sets",
             "dtrain_bench": "measures training steps, data loading and the network"}
+SHARED = "It also takes --flagfile and the flags of dtrain_main for data, images, text, model, batches, optimizer, precision and ranks."  # dtrain_bench
 MADE = "Made by scripts/dev/make_reference.py from --help: edit the help texts in the programs instead."
 SECONDS_TO_ANSWER = 120
 
@@ -70,26 +71,29 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
+def own_flags(helps: dict[str, list[Section]]) -> dict[str, list[Section]]:
+    """Returns the flags of dtrain_main, and those of the other programs that it does not have."""
+    of_main = {left for section in helps["dtrain_main"] for left, _ in section.entries}
+    return {program: [Section(one.title, one.text, [entry for entry in one.entries if program == "dtrain_main" or entry[0] not in of_main])
+                      for one in sections] for program, sections in helps.items()}
+
+
 def flags_page(helps: dict[str, list[Section]]) -> str:
-    """Flags that programs share are listed once, with dtrain_main."""
     lines = ["# All flags", "", f"<!-- {MADE} -->", "",
              "Write `--flag=value` or `--flag value`; for booleans, `--flag` or `--noflag`. In names, `-` and `_` are the same. If a flag is given",
              "twice, the last one counts. `--flagfile=FILE` reads flags from a file, one per line. For the flags of other tools see",
              "[coming-from.md](coming-from.md)."]
-    known: set[str] = set()
     for program, sections in helps.items():
         lines += ["", f"## {program}", ""]
         if program == "dtrain_bench":
-            lines += ["It also takes the flags of `dtrain_main` for data, images, text, model, batches, optimizer, precision and ranks.", ""]
+            lines += [SHARED.replace("--flagfile", "`--flagfile`").replace("dtrain_main", "`dtrain_main`"), ""]
         for section in sections:
-            entries = [one for one in section.entries if one[0] not in known]
-            known |= {left for left, _ in entries if program == "dtrain_main"}
-            if not entries:
+            if not section.entries:
                 continue
             if section.title:
                 lines += ["", f"### {section.title}", ""]
             lines += ["| | | default | |", "|---|---|---|---|"]
-            for left, text in entries:
+            for left, text in section.entries:
                 words, default, details = split_details(text)
                 lines.append(f"| `{left}` | {cell(words)} | {cell(default)} | {cell(details)} |")
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
@@ -106,6 +110,8 @@ def man_page(program: str, sections: list[Section]) -> str:
     usage = next((line for line in sections[0].text if line.startswith("Usage: ")), f"Usage: {program} [--flag=value ...]")
     lines += [roff(usage.removeprefix("Usage: ")), ".SH DESCRIPTION"]
     lines += [roff(line) for line in sections[0].text if not line.startswith("Usage: ")]
+    if program == "dtrain_bench":
+        lines.append(roff(SHARED))
     for section in sections:
         if not section.entries:
             continue
@@ -124,8 +130,10 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is not current")
     arguments = parser.parse_args()
     helps = {program: read_help(program) for program in PROGRAMS}
-    files = {ROOT / "docs" / "flags.md": flags_page(helps)}
-    files |= {ROOT / "docs" / "man" / f"{program}.1": man_page(program, sections) for program, sections in helps.items()}
+    own = own_flags(helps)
+    files = {ROOT / "docs" / "flags.md": flags_page(own)}
+    files |= {ROOT / "docs" / "man" / f"{program}.1": man_page(program, own[program] if program == "dtrain_bench" else sections)
+              for program, sections in helps.items()}
     stale = [path for path, content in files.items() if not path.exists() or path.read_text(encoding="utf-8") != content]
     for path in stale:
         if arguments.check:

@@ -6,8 +6,8 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter
 
 from reports import scaling
-from reports.drawing import (LOG_FROM, SIZE, Comparison, as_shown, blank, colour, dashes, finished, label, logarithmic, plainly,
-                             scale)
+from reports.drawing import (LOG_FROM, SIZE, Comparison, as_shown, blank, colour, dashes, finished, label, logarithmic, plainly, scale,
+                             unit)
 from reports.flags import words
 from reports.points import finite
 from reports.run import Run, smaller_is_better
@@ -70,7 +70,7 @@ def metric(comparison: Comparison):
         return None
     x = clock(comparison.runs)
     shown_name = label(name.replace("_", " "))
-    figure, plot = blank(f"Validation {shown_name}; the best is circled", x, shown_name + percent(name))
+    figure, plot = blank(f"Validation {shown_name}; the best is circled", x, shown_name + unit(name))
     curves = []
     for place, run in enumerate(comparison.runs):
         steps, values = run.val.series(x, name)
@@ -94,10 +94,6 @@ def logarithm_of(name: str) -> str:
     return "always" if name == "perplexity" else "decades" if smaller_is_better(name) else "never"
 
 
-def percent(name: str) -> str:
-    return " (%)" if name in ("top1", "top5") else ""
-
-
 def metric_over_flag(comparison: Comparison):
     """Draws the best validations against the flag in which the runs differ, if it is the only one but for the seed."""
     names = [name for name in comparison.flags if name != "seed"]
@@ -108,7 +104,7 @@ def metric_over_flag(comparison: Comparison):
              in enumerate(zip(comparison.runs, comparison.flags[names[0]], strict=True)) if value is not None and run.best(judged)]
     if len({words(value) for value, _, _ in pairs}) < FEWEST_VALUES:
         return None
-    figure, plot = blank(f"Best validation {label(judged)} by --{label(names[0])}", f"--{label(names[0])}", label(judged) + percent(judged))
+    figure, plot = blank(f"Best validation {label(judged)} by --{label(names[0])}", f"--{label(names[0])}", label(judged) + unit(judged))
     numbers = [finite(value) for value, _, _ in pairs]
     if None in numbers:
         choices = list(dict.fromkeys(label(words(value)) for value, _, _ in pairs))

@@ -78,11 +78,15 @@ def logarithmic(axis) -> None:
     axis.set_minor_formatter(PlainLogFormatter())
 
 
+def unit(name: str) -> str:
+    return " (%)" if name.startswith("top") else ""
+
+
 def as_shown(name: str, value: float | None) -> str:
     """Returns a metric as the tables and the legends show it."""
     if value is None:
         return "–"
-    return f"{value:,.{2 if name.startswith('top') or abs(value) >= 10 else 4}f}" if abs(value) < 1e15 else f"{value:.4g}"
+    return f"{value:,.{2 if unit(name) or abs(value) >= 10 else 4}f}" if abs(value) < 1e15 else f"{value:.4g}"
 
 
 def blank(title: str, x_label: str, y_label: str):

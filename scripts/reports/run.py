@@ -134,7 +134,7 @@ class Run:
 
 
 def smaller_is_better(name: str) -> bool:
-    return name.endswith(("loss", "perplexity")) or name.removeprefix("val_").split("_")[0] in ("mae", "rmse")
+    return name.endswith(("loss", "perplexity", "seconds")) or name.removeprefix("val_").split("_")[0] in ("mae", "rmse")
 
 
 def name_apart(runs: list[Run]) -> None:

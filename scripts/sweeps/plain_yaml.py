@@ -35,72 +35,63 @@ def value_of(word: str, is_plain: bool):
 
 
 class Reader:
-    """Builds a value out of the events of PyYAML's parser, which come one by one and are not nested."""
+    """Builds a value out of the events of PyYAML's parser, which come one by one."""
 
-    def __init__(self, remedy: str):
-        self._remedy = remedy
-        self._open: list[tuple[list | dict, object]] = []  # lists and maps that have begun; of a map the key that waits
+    def __init__(self, text: str, remedy: str):
+        self._events, self._remedy = yaml.parse(text, yaml.SafeLoader), remedy
         self._entries = 0
-        self.root = None
 
     def fail(self, what: str, event) -> None:
         raise Failure(f"line {event.start_mark.line + 1} of the space {what}", self._remedy)
 
-    def take(self, event) -> None:
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            self.fail("has an anchor or alias (& or *)", event)
-        if getattr(event, "tag", None) is not None:
-            self.fail(f"has the tag {quoted(event.tag)}", event)
-        if isinstance(event, yaml.DocumentStartEvent) and (self._entries or event.tags):
-            self.fail("begins a second document, or has %TAG", event)
-        if isinstance(event, yaml.ScalarEvent):
-            self._add(self._scalar(event), event)
-        elif isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
-            inner = [] if isinstance(event, yaml.SequenceStartEvent) else {}
-            self._add(inner, event)
-            if len(self._open) == DEEPEST:
-                self.fail(f"is nested more than {DEEPEST} levels deep", event)
-            self._open.append((inner, None))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            self._open.pop()
+    def events(self):
+        for event in self._events:
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+                self.fail("has an anchor or alias (& or *)", event)
+            if getattr(event, "tag", None) is not None:
+                self.fail(f"has the tag {quoted(event.tag)}", event)
+            if isinstance(event, yaml.DocumentStartEvent) and (self._entries or event.tags):
+                self.fail("begins a second document, or has %TAG", event)
+            yield event
 
-    def _scalar(self, event):
-        if len(event.value) > LONGEST_WORD:
-            self.fail(f"has a word of {len(event.value)} characters; the most is {LONGEST_WORD}", event)
-        if shown(event.value) != event.value:
-            self.fail(f"has control or invisible characters in {quoted(event.value)}", event)
-        return value_of(event.value, event.style is None)
-
-    def _add(self, value, event) -> None:
+    def value(self, events, event, depth: int = 0):
+        """Returns the value that begins with `event`."""
         self._entries += 1
         if self._entries > MOST_ENTRIES:
             self.fail(f"has more than {MOST_ENTRIES} entries", event)
-        if not self._open:
-            self.root = value
-            return
-        inside, key = self._open[-1]
-        if isinstance(inside, list):
-            inside.append(value)
-        elif key is not None:
-            inside[key] = value
-            self._open[-1] = (inside, None)
-        elif not isinstance(event, yaml.ScalarEvent) or not event.value:
-            self.fail("has a list, a map or nothing as a key", event)
-        elif event.value in inside:
-            self.fail(f"has {quoted(event.value)} twice", event)
-        else:
-            self._open[-1] = (inside, event.value)
+        if isinstance(event, yaml.ScalarEvent):
+            if len(event.value) > LONGEST_WORD:
+                self.fail(f"has a word of {len(event.value)} characters; the most is {LONGEST_WORD}", event)
+            if shown(event.value) != event.value:
+                self.fail(f"has control or invisible characters in {quoted(event.value)}", event)
+            return value_of(event.value, event.style is None)
+        if depth == DEEPEST:
+            self.fail(f"is nested more than {DEEPEST} levels deep", event)
+        inside = [] if isinstance(event, yaml.SequenceStartEvent) else {}
+        while not isinstance(event := next(events), yaml.CollectionEndEvent):
+            if isinstance(inside, list):
+                inside.append(self.value(events, event, depth + 1))
+                continue
+            if not isinstance(event, yaml.ScalarEvent) or not event.value:
+                self.fail("has a list, a map or nothing as a key", event)
+            self.value(events, event)
+            if event.value in inside:
+                self.fail(f"has {quoted(event.value)} twice", event)
+            inside[event.value] = self.value(events, next(events), depth + 1)
+        return inside
+
+    def document(self):
+        events = self.events()
+        found = [self.value(events, event) for event in events if isinstance(event, yaml.NodeEvent)]
+        return found[0] if found else None
 
 
 def read(text: str, remedy: str):
     """Returns maps, lists, words, numbers, true, false and None. Raises Failure (2)."""
-    reader = Reader(remedy)
     try:
-        for event in yaml.parse(text, yaml.SafeLoader):
-            reader.take(event)
+        return Reader(text, remedy).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise Failure(f"line {mark.line + 1} of the space is no YAML: {shown(error.problem, 200)}", remedy) from None
     except yaml.YAMLError as error:
         raise Failure(f"the space is no YAML: {' '.join(str(error).split())[:200]}", remedy) from None
-    return reader.root

@@ -1,4 +1,4 @@
-"""Follows the metrics.jsonl of a training that runs."""
+"""Follows the validations in the metrics.jsonl of a training that runs."""
 
 import os
 from pathlib import Path
@@ -10,16 +10,16 @@ MOST_BYTES_AT_ONCE = 1 << 24  # so that one training does not keep the others wa
 
 
 class Points:
-    """The points of some kinds, as far as they are written. A run that resumes replaces the file."""
+    """The validations of the set that decides, as far as they are written. A run that resumes replaces the file."""
 
-    def __init__(self, path: Path, kinds: set[str]):
-        self._path, self._kinds = path, kinds
+    def __init__(self, path: Path):
+        self._path = path
         self._file = None  # (device, inode)
         self._offset = 0
         self._points: list[dict] = []
 
     def read(self) -> list[dict]:
-        """Returns all points so far, each with its kind and its numbers. Lines that are no JSON are left out."""
+        """Returns the numbers of all points so far. Lines that are no JSON are left out."""
         try:
             descriptor = open_regular(self._path)
         except OSError:
@@ -42,7 +42,5 @@ class Points:
             point = parse_json(line)
         except ValueError:
             return
-        if not isinstance(point, dict) or "split" in point:  # a further validation set: another one decides
-            return
-        if isinstance(point.get("kind"), str) and point["kind"] in self._kinds:
-            self._points.append({name: value for name, value in point.items() if name == "kind" or is_number(value)})
+        if isinstance(point, dict) and point.get("kind") == "val" and "split" not in point:
+            self._points.append({name: value for name, value in point.items() if is_number(value)})

@@ -5,24 +5,18 @@ import io
 import json
 import math
 import statistics
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
+from reports.drawing import plainly, plt
+from safe_files import replace, shown
+from sweeps.program import Command
+from sweeps.space import Space, as_flag_value
+from sweeps.trial import environment_of
 
-from safe_files import replace, shown  # noqa: E402
-from sweeps.program import Command  # noqa: E402
-from sweeps.space import Space, as_flag_value  # noqa: E402
-from sweeps.trial import environment_of  # noqa: E402
-
-matplotlib.rcParams["text.parse_math"] = False  # $ in a value is no formula
-warnings.filterwarnings("ignore", message="Glyph .* missing from")
 GREY = "#b8b8b8"
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'")  # what a spreadsheet computes if a cell begins with it
 LONGEST_LABEL = 24
@@ -66,13 +60,8 @@ def averages(trials: list[FrozenTrial], space: Space, flag: str) -> list[Average
 
 
 def write_averages(folder: Path, found: list[Average], space: Space) -> None:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow([*found[0].params, f"mean {space.metric}", "standard deviation", "trials"])
-    for one in found:
-        table.writerow([*(cell(as_flag_value(value)) if isinstance(value, str) else as_flag_value(value) for value in one.params.values()),
-                        one.mean, "" if one.spread is None else one.spread, len(one.trials)])
-    replace(folder / "averages.csv", text.getvalue())
+    rows = [[*map(as_cell, one.params.values()), one.mean, "" if one.spread is None else one.spread, len(one.trials)] for one in found]
+    write_csv(folder / "averages.csv", [[*found[0].params, f"mean {space.metric}", "standard deviation", "trials"], *rows])
 
 
 def write_best(folder: Path, best: FrozenTrial, space: Space, command: Command, averages: list[Average] = ()) -> dict:
@@ -99,17 +88,21 @@ def cell(text) -> str:
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
-def write_table(folder: Path, trials: list[FrozenTrial], space: Space) -> None:
+def as_cell(value):
+    return cell(value) if isinstance(value, str) else as_flag_value(value)
+
+
+def write_csv(path: Path, rows: list[list]) -> None:
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["trial", "outcome", space.metric, *space.distributions, "seconds", "exit_code", "reason"])
-    for one in trials:
-        seconds = round(one.duration.total_seconds(), 1) if one.duration else ""
-        params = [one.params.get(name, "") for name in space.distributions]
-        table.writerow([one.number, cell(outcome(one)), value_of(one),
-                        *(cell(value) if isinstance(value, str) else as_flag_value(value) for value in params),
-                        seconds, exit_code(one), cell(one.user_attrs.get("reason", ""))])
-    replace(folder / "trials.csv", text.getvalue())
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    replace(path, text.getvalue())
+
+
+def write_table(folder: Path, trials: list[FrozenTrial], space: Space) -> None:
+    rows = [[one.number, cell(outcome(one)), value_of(one), *(as_cell(one.params.get(name, "")) for name in space.distributions),
+             round(one.duration.total_seconds(), 1) if one.duration else "", exit_code(one), cell(one.user_attrs.get("reason", ""))]
+            for one in trials]
+    write_csv(folder / "trials.csv", [["trial", "outcome", space.metric, *space.distributions, "seconds", "exit_code", "reason"], *rows])
 
 
 def outcome(trial: FrozenTrial) -> str:
@@ -143,10 +136,6 @@ def save(path: Path, figure) -> None:
     replace(path, content.getvalue())
 
 
-def label(number: float) -> str:
-    return f"{number:.3g}" if abs(number) < 1e4 else f"{number:,.0f}"
-
-
 class Axis:
     """Maps the values of one flag, or of the metric, to heights between 0 and 1 in the picture."""
 
@@ -168,7 +157,7 @@ class Axis:
             ticks = [low * (high / low) ** (part / 4) for part in range(5)]
         elif high > low:
             ticks = [low + (high - low) * part / 4 for part in range(5)]
-        self.ticks = [(self.height(tick), label(tick)) for tick in ticks]
+        self.ticks = [(self.height(tick), plainly(tick)) for tick in ticks]
 
     def height(self, value) -> float:
         if self._words is not None:
@@ -205,8 +194,7 @@ def parallel_coordinates(trials: list[FrozenTrial], space: Space):
     for side in plot.spines.values():
         side.set_visible(False)
     plot.set_title(f"{len(trials)} trials; best: trial {best.number}, {space.metric} {value_of(best):.4g}"
-                   + ("; broken lines were stopped early" if any(one.state != TrialState.COMPLETE for one in trials) else ""),
-                   fontsize=10, loc="left")
+                   + ("; broken lines were stopped early" if any(one.state != TrialState.COMPLETE for one in trials) else ""))
     return figure
 
 
@@ -229,6 +217,5 @@ def history(trials: list[FrozenTrial], space: Space):
     plot.xaxis.get_major_locator().set_params(integer=True)
     plot.set_xlabel("trial")
     plot.set_ylabel(space.metric)
-    plot.grid(alpha=0.3)
-    plot.legend(fontsize=8, frameon=False)
+    plot.legend()
     return figure

@@ -20,6 +20,7 @@ from pathlib import Path
 import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+from reports.run import smaller_is_better
 from safe_files import USAGE, Failure, read_bounded, shown
 from sweeps import plain_yaml
 from sweeps.plain_yaml import quoted
@@ -27,7 +28,6 @@ from sweeps.plain_yaml import quoted
 EXAMPLE = "see scripts/sweeps/examples/digits.yaml"
 # Flags that the sweep sets itself: it decides where a trial runs, and a trial resumes from its own checkpoints.
 RESERVED = {"run_dir", "resume", "mode", "clear_log", "dry_run", "doctor", "print_config", "flagfile", "help", "version"}
-SMALLER_IS_BETTER = ("loss", "perplexity", "seconds", "mae", "rmse")
 MOST_VALUES = 1000  # most values of a list or a range with a step
 MOST_COMBINATIONS = 100_000
 MOST_FLAGS = 64     # a picture has an axis for each
@@ -116,7 +116,7 @@ def read_space(where: str, kinds: dict[str, str] | None) -> Space:
     direction = content.get("direction")
     if direction not in ("maximize", "minimize", None):
         raise Failure(f"the space {path} has direction: {shown(str(direction), 60)}", "write maximize or minimize")
-    maximize = direction == "maximize" if direction else not metric.endswith(SMALLER_IS_BETTER)
+    maximize = direction == "maximize" if direction else not smaller_is_better(metric)
     distributions = {}
     for name, values in content["flags"].items():
         flag = name.lstrip("-").replace("-", "_")

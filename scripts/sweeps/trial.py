@@ -56,7 +56,7 @@ class Running:
         self.log = folder / f"trial-{trial.number:04}.log"
         self.pruned_at = None  # the validation after which it was told to stop
         self._told_at = None
-        self._metrics = Points(self.run_dir / "metrics.jsonl", {"val"})
+        self._metrics = Points(self.run_dir / "metrics.jsonl")
         self._validations = len(self._metrics.read())
         kept = settings(trial, share, command)
         trial.set_user_attr("environment", kept)

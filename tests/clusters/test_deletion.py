@@ -219,10 +219,3 @@ def test_clusters_and_objects_of_others_stay(account, tmp_path, ours):  # noqa: 
         assert left == [] and objects.read_text(encoding="utf-8") == "jobs.batch/default/theirs \n"
     else:
         assert made == [] and left == ["dtrain"] and "left alone: the cluster dtrain" in done.stdout
-
-
-def test_what_is_deleted_in_kubernetes_has_the_label():
-    for path in (ROOT / "scripts" / "aws" / "eks").glob("*.yaml"):
-        for document in re.split(r"(?m)^---$", path.read_text(encoding="utf-8")):
-            if re.search(r"(?m)^kind: (TrainJob|PyTorchJob|Job|PersistentVolume(Claim)?)$", document):
-                assert re.search(r"\blabels: \{app.kubernetes.io/part-of: dtrain[,}]", document), path

@@ -2,12 +2,11 @@
 
 import json
 import re
-import subprocess
 
 import pytest
 
 from test_kubernetes import EKS, MANIFESTS, documents, of_kind, pods, rendered  # noqa: F401, one is a fixture
-from tools import tool
+from tools import read_yaml
 
 AFTER_TYPE = ("vcpus", "mebibytes", "gpus", "efa")  # columns of instance_types.tsv
 # vCPUs and GiB of the nodes that are no GPU instances.
@@ -65,11 +64,6 @@ CLUSTER = {"apiVersion", "kind", "metadata", "availabilityZones", "iam", "addons
 NODE_GROUP = {"name", "instanceType", "desiredCapacity", "minSize", "maxSize", "privateNetworking", "amiFamily", "efaEnabled",
               "availabilityZones", "volumeSize", "labels", "taints", "capacityReservation", "instanceMarketOptions",
               "overrideBootstrapCommand", "nodeRepairConfig", "spot", "releaseVersion"}
-
-
-def read_yaml(text: str):
-    code = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))"
-    return json.loads(subprocess.run([tool("python"), "-c", code], input=text, capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.mark.parametrize("reservation, block", [("", ""), ("cr-0123456789abcdef0", ""), ("cr-0123456789abcdef0", "1")])

@@ -1,7 +1,6 @@
 """Tests scripts/aws/parallelcluster: what the cluster's file says, by ParallelCluster's own schema too (long), and what
 configuration.sh refuses."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import sys
 import pytest
 
 from command import ROOT
-from tools import call
+from tools import read_yaml
 
 PACKAGE = "aws-parallelcluster>=3.16.1,<3.17"
 AWS = ROOT / "scripts" / "aws"
@@ -24,11 +23,6 @@ BLOCK = {"CAPACITY_TYPE": "CAPACITY_BLOCK", "CAPACITY_RESERVATION_ID": "cr-01234
 def rendered(**more) -> str:
     return subprocess.run([AWS / "eks" / "render.py", AWS / "parallelcluster" / "cluster.yaml"], capture_output=True, text=True,
                           check=True, env=os.environ | VARIABLES | more).stdout
-
-
-def read_yaml(text: str):
-    code = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))"
-    return json.loads(call("python", "-c", code, text).stdout)
 
 
 def test_the_head_node_has_a_way_out_and_is_open_to_nobody_else():

@@ -42,7 +42,7 @@ def test_mpirun_trains_saves_when_it_is_told_to_stop_and_goes_on(cluster, few_im
     variables, enter = cluster
     with Background(*enter, SSH / "train.sh", *flags, program="setsid", env=variables) as training:
         log = tmp_path / "run" / "metrics.jsonl"
-        wait_until(lambda: log.exists() and len(metrics(tmp_path / "run", "train")) >= 2, "two steps")
+        wait_until(lambda: log.exists() and metrics(tmp_path / "run", "train"), "a step")
         os.killpg(training.process.pid, signal.SIGINT)  # ^C
         stopped = training.wait()
     assert stopped.code == 75, stopped

@@ -1,5 +1,6 @@
 """The programs of .venv/clusters (scripts/setup.sh --tests): linters, the AWS CLI, an imitation of AWS."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -30,3 +31,8 @@ def tracked(*patterns: str) -> list[Path]:
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns], cwd=ROOT,
                             capture_output=True, text=True, check=True, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"})
     return sorted({ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()})
+
+
+def read_yaml(text: str):
+    code = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))"
+    return json.loads(call("python", "-c", code, text).stdout)

@@ -56,39 +56,34 @@ def test_all_mistakes_are_listed_at_once(few_images, tmp_path):
 # ---- Data ------------------------------------------------------------------------------------------------------------
 
 
-def test_missing_and_empty_data(tmp_path, run_dir):
-    """Fails twice in one run directory: error.json describes the last attempt."""
-    assert str(tmp_path / "none") in refused_training(3, run_dir, f"--data_dir={tmp_path / 'none'}")
-    (tmp_path / "empty").mkdir()
-    assert str(tmp_path / "empty") in refused_training(3, run_dir, f"--data_dir={tmp_path / 'empty'}")
+def tensors(images=np.zeros((4, 3, 32, 32), np.uint8), **more) -> dict:
+    return {"images": images} | more
 
 
-def test_fewer_classes_than_the_data_has(few_images, run_dir):
-    message = refused_training(3, run_dir, f"--data_dir={few_images}", "--num_classes=3")
-    assert "4 classes" in message and "--num_classes=3" in message
+LABELS = np.arange(4) % 2
+# By name: the files of tensors, the flags, the exit code, and what is said.
+REFUSED = {
+    "no folder": ({}, ["--data_dir={folder}/none"], 3, ["{folder}/none"]),
+    "an empty folder": ({}, ["--data_dir={folder}"], 3, ["{folder}"]),
+    "fewer classes than the data has": ({}, ["--data_dir={images}", "--num_classes=3"], 3, ["4 classes", "--num_classes=3"]),
+    "fewer samples than a batch": ({}, ["--data_dir={images}", "--epochs=1", "--batch_size=64"], 2, ["40 training samples", "64"]),
+    "no labels": ({"data": tensors()}, ["--data_dir={folder}/data.safetensors"], 3, ["labels"]),
+    "tensors of different kinds": ({"train": tensors(labels=LABELS), "val": tensors(np.zeros((4, 3, 32, 32), np.float32), labels=LABELS)},
+                                   ["--data_dir={folder}"], 3, ["train.safetensors at byte ", "one is float32, one uint8"]),
+    "a bad label": ({"train": tensors(labels=np.array([0, 1, -1, 1]))}, ["--data_dir={folder}"], 3,
+                    ["train.safetensors row 2: label -1 is not a class"]),
+}
 
 
-def test_fewer_samples_than_a_batch(few_images, run_dir):
-    message = refused_training(2, run_dir, f"--data_dir={few_images}", "--epochs=1", "--batch_size=64")
-    assert "40 training samples" in message and "64" in message
-
-
-def test_a_bad_tensor_file(tmp_path, run_dir):
-    path = tmp_path / "data.safetensors"
-    save_file({"images": np.zeros((4, 3, 32, 32), np.float32)}, path)
-    assert "labels" in refused_training(3, run_dir, f"--data_dir={path}")
-    path.write_bytes(path.read_bytes()[:1000])
-    assert str(path) in refused_training(3, run_dir, f"--data_dir={path}")
-
-
-def test_tensors_of_different_kinds_and_bad_labels(tmp_path, run_dir):
-    images = np.zeros((4, 3, 32, 32), np.uint8)
-    save_file({"images": images, "labels": np.arange(4) % 2}, tmp_path / "train.safetensors")
-    save_file({"images": images.astype(np.float32), "labels": np.arange(4) % 2}, tmp_path / "val.safetensors")
-    message = refused_training(3, run_dir, f"--data_dir={tmp_path}")
-    assert "train.safetensors at byte " in message and "one is float32, one uint8" in message
-    save_file({"images": images, "labels": np.array([0, 1, -1, 1])}, tmp_path / "train.safetensors")
-    assert "train.safetensors row 2: label -1 is not a class" in refused_training(3, run_dir, f"--data_dir={tmp_path}")
+@pytest.mark.parametrize("name", REFUSED)
+def test_data_that_cannot_be_trained_on(few_images, tmp_path, run_dir, name):
+    files, flags, code, said = REFUSED[name]
+    (tmp_path / "data").mkdir()
+    for file, content in files.items():
+        save_file(content, tmp_path / "data" / f"{file}.safetensors")
+    places = {"folder": tmp_path / "data", "images": few_images}
+    message = refused_training(code, run_dir, *(flag.format(**places) for flag in flags))
+    assert all(part.format(**places) in message for part in said), message
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from command import BUILD, ROOT, environment, load_json, make_program, metrics
+from command import BUILD, ROOT, make_program, metrics
 
 pytest.importorskip("torch", reason="scripts/setup.sh --tests installs it")
 
@@ -99,9 +99,9 @@ def test_python_on_the_path_is_asked_where_torch_is(bundle):
     assert '"data_format": "synthetic"' in done.stdout
 
 
-@pytest.mark.parametrize("script", ["export_onnx.py", "report.py", "sweep.py"])
-def test_the_scripts_for_people_run(bundle, script):
-    done = subprocess.run([sys.executable, bundle / "scripts" / script, "--help"], capture_output=True, text=True, check=False)
+def test_the_scripts_for_people_run(bundle):
+    """test_wheel.py runs others."""
+    done = subprocess.run([sys.executable, bundle / "scripts" / "export_onnx.py", "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "usage" in done.stdout.lower(), done.stderr
 
 
@@ -139,17 +139,6 @@ def test_without_a_torch_it_says_so(bundle, tmp_path):
     done = run(bundle / "bin" / "dtrain_main", "--help", python=tmp_path)
     assert done.returncode == 2
     assert "no PyTorch was found" in done.stderr and "DTRAIN_TORCH_DIR" in done.stderr
-
-
-def test_under_torchrun(bundle, few_images, tmp_path):
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2"]
-    flags = [f"--data_dir={few_images}", "--model=resnet18", "--image_size=32", "--batch_size=8", "--max_steps=2",
-             f"--run_dir={tmp_path / 'run'}", "--log_interval=1"]
-    variables = environment({"DTRAIN_TORCH_DIR": str(torch_folder())})
-    done = subprocess.run([*torchrun, str(bundle / "bin" / "dtrain_main"), *flags], capture_output=True, text=True,
-                          env=variables, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert load_json(tmp_path / "run" / "result.json")["world_size"] == 2
 
 
 def test_a_folder_that_is_no_bundle_is_left_alone(tmp_path):

@@ -29,7 +29,7 @@ COMMANDS = {
 }
 CASES = [(*key, *case) for key, cases in COMMANDS.items() for case in cases]
 TARGETS = ["input", "foreign", "pipe", "hard link", "weights", "device", "to foreign", "to pipe", "folder"]
-FEW = 3  # are tried on further values of a flag
+FEW = 1  # is tried on further values of a flag
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from command import TINY, Background, load_json, losses, metrics, run
+from command import TINY, kill_at, load_json, losses, metrics, run
 
 # TensorBoard has a reader of its own for systems without TensorFlow; importing TensorFlow takes seconds.
 sys.modules.setdefault("tensorboard.compat.notf", types.ModuleType("notf"))
@@ -28,10 +28,7 @@ def followed(few_images, module_dir):
     flags = (*TINY, f"--data_dir={few_images}", "--max_steps=400", "--save_every_epochs=1000", "--tensorboard", "--random_erasing=0.3",
              "--mixup=0.2", f"--run_dir={folder}")
     first = run(*flags, f"--limit_train_steps={ENDED}", f"--profile_steps=2:{ENDED}")
-    with Background(*flags) as training:
-        training.wait_for_line(f"step {KILLED}/")
-        training.process.kill()
-        training.wait()
+    kill_at(KILLED, *flags)
     open_board = board(folder)
     run(*flags, f"--limit_train_steps={LAST - ENDED}")
     return folder, first.stdout, open_board

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from command import TINY, Background, final_numbers, load_json, losses, run, sha256, wait_until
+from command import TINY, final_numbers, kill_at, load_json, losses, run, weights_and_losses
 
 TASKS = {"image_multilabel": ("--label_column=tags", "--label_separator=;"),
          "image_regression": ("--label_column=redness,brightness", "--loss=smooth_l1")}
@@ -34,21 +34,13 @@ def flags_of(task, table, *more) -> tuple:
     return (*TINY, f"--task={task}", *TASKS[task], f"--labels={table}", "--epochs=3", f"--max_steps={STEPS}", *more)
 
 
-def result_of(folder) -> tuple:
-    return sha256(folder / "model.safetensors"), losses(folder)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_a_killed_run_goes_on(task, table, tmp_path):
     command = flags_of(task, table, "--mixup=0.2", "--save_every_epochs=1")
     run(*command, f"--run_dir={tmp_path / 'whole'}")
-    with Background(*command, f"--run_dir={tmp_path / 'killed'}") as training:
-        wait_until((tmp_path / "killed" / "checkpoints" / "step-000000003").exists, "the checkpoint of step 3")
-        training.wait_for_line("step 4/")
-        training.process.kill()
-        training.wait()
+    kill_at(4, *command, f"--run_dir={tmp_path / 'killed'}", saved=tmp_path / "killed" / "checkpoints" / "step-000000003")
     run(*command, f"--run_dir={tmp_path / 'killed'}")
-    assert result_of(tmp_path / "killed") == result_of(tmp_path / "whole")
+    assert weights_and_losses(tmp_path / "killed") == weights_and_losses(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("task", TASKS)

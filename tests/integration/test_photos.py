@@ -1,6 +1,5 @@
 """Photographs as phones make them: stored turned, with a note on how to turn them (EXIF), or in formats that are not read."""
 
-import csv
 import io
 import json
 import tarfile
@@ -8,7 +7,7 @@ import tarfile
 import pytest
 from PIL import Image
 
-from command import DATA, TINY, TINY_RESNET, load_json, run
+from command import DATA, TINY, TINY_RESNET, load_json, load_table, run
 
 # What makes a stored image of an upright one, by the orientation that undoes it.
 TURNS = {2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -40,8 +39,7 @@ def photos(few_images, tmp_path):
 def predicted(run_dir, photos, output, *flags) -> tuple[list[dict], str]:
     outcome = run("--mode=predict", f"--run_dir={run_dir}", f"--input={photos}", f"--output={output}", *flags)
     assert outcome.last_line == "predicted=8 unreadable=3"
-    with open(output, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file)), outcome.stderr
+    return load_table(output), outcome.stderr
 
 
 def test_a_run_that_turns_them_predicts_so(few_images, photos, run_dir, tmp_path):

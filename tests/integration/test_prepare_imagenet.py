@@ -1,5 +1,6 @@
 """Tests scripts/prepare_imagenet.py on small made-up archives: layouts, resuming, hostile names, damage, counts."""
 
+import gzip
 import hashlib
 import io
 import subprocess
@@ -165,8 +166,7 @@ def test_images_of_the_user_are_not_replaced(imagenette, tmp_path):
         assert own.read_bytes() == content
 
 
-@pytest.mark.parametrize("kind", ["gz", "xz", "bz2"])
-@pytest.mark.parametrize("place", [0.3, 0.6])
+@pytest.mark.parametrize("kind, place", [("gz", 0.3), ("gz", 0.6), ("xz", 0.6), ("bz2", 0.3)])
 def test_damaged_compression_is_named(tmp_path, kind, place):
     content = b"".join(hashlib.sha256(bytes([place])).digest() + bytes(20) for place in range(256)) * 5
     archive = write_tar(tmp_path / "good.tgz", [("imagenette2/train/n01440764/a.JPEG", content)], f"w:{kind}")
@@ -178,42 +178,27 @@ def test_damaged_compression_is_named(tmp_path, kind, place):
     assert result.returncode == 3 and result.stderr.startswith("error: ") and "Traceback" not in result.stderr
 
 
-def test_an_image_of_terabytes(tmp_path):
-    with tarfile.open(tmp_path / "bomb.tar", "w") as tar:
-        info = tarfile.TarInfo("imagenette2/train/n01440764/a.JPEG")
-        tar.addfile(info)
-        info.name, info.size = "imagenette2/train/n01440764/b.JPEG", 1 << 42
-        tar.fileobj.write(info.tobuf())
-    result = run("--output", tmp_path / "out", tmp_path / "bomb.tar")
-    assert result.returncode == 3 and "Is it the right archive?" in result.stderr
+GOOD = ("imagenette2/train/n01440764/first.JPEG", b"1")
+TERABYTES = tarfile.TarInfo("imagenette2/train/n01440764/b.JPEG")
+TERABYTES.size = 1 << 42
+BAD_ARCHIVES = {
+    **{repr(name): (tar_bytes([GOOD, (name, b"x")]), "bad.tar holds the ") for name in (
+        "imagenette2/train/n01440764/../../../../escaped.JPEG", "imagenette2/train/../n01440764.JPEG", "imagenette2/train/n01440764/.JPEG",
+        "imagenette2/train/n01440764/a\n.JPEG", "/imagenette2/train/n01440764/a.JPEG", "imagenette2/train/dogs/a.JPEG")},
+    "a name in the archive of a class": (tar_bytes([("n01440764.tar", tar_bytes([("../x.JPEG", b"x")]))]), "'../x.JPEG'"),
+    "the name of a class": (tar_bytes([("../n01440764.tar", tar_bytes([("x.JPEG", b"x")]))]), "'../n01440764'"),
+    "an image of terabytes": (tar_bytes([GOOD])[:1024] + TERABYTES.tobuf(), "Is it the right archive?"),
+    "cut": (gzip.compress(tar_bytes([(GOOD[0], bytes(range(256)) * 999)]))[:-60], "Get it again"),
+}
 
 
-@pytest.mark.parametrize("name", [
-    "imagenette2/train/n01440764/../../../../escaped.JPEG",
-    "imagenette2/train/../n01440764.JPEG",
-    "imagenette2/train/n01440764/.JPEG",
-    "imagenette2/train/n01440764/a\n.JPEG",
-    "/imagenette2/train/n01440764/a.JPEG",
-    "imagenette2/train/dogs/a.JPEG",
-])
-def test_names_in_archives_are_not_paths(tmp_path, name):
-    good = ("imagenette2/train/n01440764/first.JPEG", b"1")
-    archive = write_tar(tmp_path / "bad.tar", [good, (name, b"x")])
-    result = run("--output", tmp_path / "deep" / "out", archive)
-    assert result.returncode == 3
-    assert result.stderr.startswith("error: bad.tar holds the ")
-    assert list(images(tmp_path / "deep")) == ["out/train/n01440764/first.JPEG"]
-    assert not list(tmp_path.rglob("escaped*"))
-
-
-def test_class_archives_with_bad_names_are_refused(tmp_path):
-    archive = write_tar(tmp_path / "train.tar", [("n01440764.tar", tar_bytes([("../x.JPEG", b"x")]))])
-    result = run("--output", tmp_path / "out", archive)
-    assert result.returncode == 3 and "'../x.JPEG'" in result.stderr
-    archive = write_tar(tmp_path / "train.tar", [("../n01440764.tar", tar_bytes([("x.JPEG", b"x")]))])
-    result = run("--output", tmp_path / "out", archive)
-    assert result.returncode == 3 and "'../n01440764'" in result.stderr
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("name", BAD_ARCHIVES)
+def test_names_in_archives_are_not_paths_and_archives_may_be_cut(tmp_path, name):
+    content, said = BAD_ARCHIVES[name]
+    (tmp_path / "bad.tar").write_bytes(content)
+    result = run("--output", tmp_path / "deep" / "out", tmp_path / "bad.tar")
+    assert result.returncode == 3 and said in result.stderr and result.stderr.startswith("error: ") and "Traceback" not in result.stderr
+    assert set(images(tmp_path / "deep")) <= {"out/train/n01440764/first.JPEG"} and not list(tmp_path.rglob("escaped*"))
 
 
 def test_links_are_not_followed(tmp_path):
@@ -226,14 +211,6 @@ def test_links_are_not_followed(tmp_path):
         tar.addfile(image, io.BytesIO())
     run("--output", tmp_path / "out", path)
     assert list(images(tmp_path / "out")) == ["train/n01440764/b.JPEG"]
-
-
-def test_a_cut_archive_is_named(imagenette, tmp_path):
-    cut = tmp_path / "cut.tgz"
-    cut.write_bytes(imagenette.read_bytes()[:-60])
-    result = run("--output", tmp_path / "out", cut)
-    assert result.returncode == 3
-    assert "Get it again" in result.stderr and "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("text, message", [

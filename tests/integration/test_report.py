@@ -192,13 +192,6 @@ def test_the_classes_of_an_evaluation_are_shown_once(draw, tmp_path):
         (tmp_path / "p.csv").write_text("file,label,prediction,loss,probability_1\n" + rows + "y.jpg,b,b,1,0.9\n", encoding="utf-8")
 
 
-def test_few_points_are_marked(tmp_path):
-    few = read_run(made_up_run(tmp_path / "few", steps=5, lr_schedule="step"))
-    many = read_run(made_up_run(tmp_path / "many", steps=100))
-    line, other = charts.learning_rate(compare(few, many)).axes[0].lines
-    assert (line.get_marker(), line.get_drawstyle()) == ("o", "steps-post") and (other.get_marker(), other.get_drawstyle()) == ("None", "default")
-
-
 def test_a_run_under_way(tmp_path):
     folder = made_up_run(tmp_path / "run", steps=3)
     (folder / "result.json").write_text('{"step": 2}')

@@ -1,13 +1,12 @@
 """What a first user does with photos: evaluates, compares seeds, has broken files, and asks which are mislabelled."""
 
-import csv
 import json
 import os
 import shutil
 
 import pytest
 
-from command import DATA, MAIN, ROOT, TINY_RESNET, final_numbers, load_json, metrics, run
+from command import DATA, MAIN, ROOT, TINY_RESNET, final_numbers, load_json, load_table, metrics, run
 from conftest import make_image_folder
 
 FLAGS = (*TINY_RESNET, "--epochs=1", "--save_every_epochs=0")
@@ -28,8 +27,7 @@ def held_out(photos, run_dir, *flags) -> set[str]:
     """Returns the files that a training holds out."""
     run(*FLAGS, f"--data_dir={photos}", "--train_split=.", "--max_steps=1", f"--run_dir={run_dir}", *flags)
     run("--mode=eval", f"--data_dir={photos}", f"--run_dir={run_dir}", f"--predictions={run_dir}.csv")
-    with open(f"{run_dir}.csv", newline="", encoding="utf-8") as file:
-        return {row["file"] for row in csv.DictReader(file)}
+    return {row["file"] for row in load_table(f"{run_dir}.csv")}
 
 
 def test_training_samples_are_not_called_validation(few_images, run_dir):
@@ -62,8 +60,7 @@ def test_only_the_split_seed_decides_what_is_held_out(photos, tmp_path):
     config.update(seed=config.pop("split_seed"))
     (tmp_path / "c" / "config.json").write_text(json.dumps(config), encoding="utf-8")
     run("--mode=eval", f"--data_dir={photos}", f"--run_dir={tmp_path / 'c'}", f"--predictions={tmp_path / 'c.csv'}")
-    with open(tmp_path / "c.csv", newline="", encoding="utf-8") as file:
-        assert {row["file"] for row in csv.DictReader(file)} == other
+    assert {row["file"] for row in load_table(tmp_path / "c.csv")} == other
     # The split belongs to the run: the flag need not be repeated, and another one is refused.
     again = (*FLAGS, f"--data_dir={photos}", "--train_split=.", "--val_fraction=0.25", "--max_steps=2", f"--run_dir={tmp_path / 'c'}")
     assert "split_seed" in run(*again, "--split_seed=1", check=2).stderr
@@ -88,8 +85,7 @@ def test_cross_validation_predicts_each_sample_once(photos, tmp_path):
     script = (ROOT / "scripts" / "cross_validate.py", "--folds=2", f"--output={tmp_path / 'cv'}")
     command = (MAIN, *FLAGS, "--max_steps=2", f"--data_dir={photos}", "--train_split=.")
     outcome = run(*script, "--", *command, program="python3")
-    with open(tmp_path / "cv" / "out_of_fold.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = load_table(tmp_path / "cv" / "out_of_fold.csv")
     assert len({row["file"] for row in rows}) == len(rows) == 48 and "48 samples, each predicted once" in outcome.stdout
     losses = [float(row["loss"]) for row in rows]
     assert losses == sorted(losses, reverse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command import Background, TINY, change_state, load_json, losses, metrics, run, sha256, wait_until
+from command import Background, TINY, change_state, kill_at, load_json, losses, metrics, run, sha256, weights_and_losses
 from conftest import picture
 from text_data import TEXT, write_roberta_tokenizer
 
@@ -23,10 +23,6 @@ def flags_of(data: Path, world: int = 1) -> tuple:
             *((f"--nproc_per_node={world}",) if world > 1 else ()))
 
 
-def result_of(folder: Path) -> tuple:
-    return sha256(folder / "model.safetensors"), losses(folder)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(few_images, module_dir):
     """Returns, by world size, the result of an undisturbed run on that many ranks."""
@@ -36,7 +32,7 @@ def undisturbed(few_images, module_dir):
         if world not in made:
             folder = module_dir / f"undisturbed-{world}"
             run(*flags_of(few_images, world), f"--run_dir={folder}")
-            made[world] = result_of(folder)
+            made[world] = weights_and_losses(folder)
             assert [step for step, _ in made[world][1]] == list(range(1, STEPS + 1))
             shutil.rmtree(folder / "checkpoints")
         return made[world]
@@ -84,26 +80,16 @@ def test_going_on_equals_never_having_stopped(undisturbed, few_images, run_dir, 
         done = step
         assert load_json(run_dir / "result.json")["step"] == done
     run(*command)
-    assert result_of(run_dir) == undisturbed(world)
-
-
-def test_threads_do_not_spoil_it(few_images, tmp_path, run_dir):
-    """With the default number of threads, not with the single thread of the other tests."""
-    flags = (*flags_of(few_images), "--max_steps=3")
-    run(*flags, f"--run_dir={run_dir}", threads=None)
-    expected = result_of(run_dir)
-    shutil.rmtree(run_dir)
-    run(*flags, f"--run_dir={run_dir}", "--limit_train_steps=1", threads=None)
-    run(*flags, f"--run_dir={run_dir}", threads=None)
-    assert result_of(run_dir) == expected
+    assert weights_and_losses(run_dir) == undisturbed(world)
 
 
 def test_adam_and_the_loss_scale_go_on_as_they_were(few_images, tmp_path, run_dir):
+    """With the default number of threads, not with the single thread of the other tests."""
     flags = (*flags_of(few_images), "--max_steps=4", "--optimizer=adamw", "--lr=0.001", "--loss_scale=1024")
-    run(*flags, f"--run_dir={run_dir}")
+    run(*flags, f"--run_dir={run_dir}", threads=None)
     for stop in (1, 3):
-        run(*flags, f"--run_dir={tmp_path / 'halting'}", f"--limit_train_steps={stop}")
-    assert result_of(tmp_path / "halting") == result_of(run_dir)
+        run(*flags, f"--run_dir={tmp_path / 'halting'}", f"--limit_train_steps={stop}", threads=None)
+    assert weights_and_losses(tmp_path / "halting") == weights_and_losses(run_dir)
 
 
 def test_a_run_chooses_its_interval_by_itself(few_images, run_dir):
@@ -148,17 +134,13 @@ def test_the_weights_follow_the_last_checkpoint(few_images, run_dir):
 def test_metrics_are_cut_back_to_the_restored_step(undisturbed, few_images, run_dir):
     """The run is saved only at step 3 and killed after step 4, whose line is written again, but not twice."""
     command = (*flags_of(few_images), f"--run_dir={run_dir}", "--save_every_epochs=1")
-    with Background(*command) as training:
-        wait_until((run_dir / "checkpoints" / "step-000000003").exists, "the checkpoint of step 3")
-        training.wait_for_line("step 4/")
-        training.process.kill()
-        training.wait()
+    kill_at(4, *command, saved=run_dir / "checkpoints" / "step-000000003")
     assert [path.name for path in (run_dir / "checkpoints").glob("step-*")] == ["step-000000003"]
     assert [step for step, _ in losses(run_dir)][:4] == [1, 2, 3, 4]
     with open(run_dir / "metrics.jsonl", "a", encoding="utf-8") as file:
         file.write('{"kind":"train","step":5,"lo')  # files that a crash may leave
     run(*command)
-    assert result_of(run_dir) == undisturbed()
+    assert weights_and_losses(run_dir) == undisturbed()
     assert [point["epoch"] for point in metrics(run_dir, "epoch")] == [1, 2]
 
 
@@ -184,15 +166,12 @@ def test_a_killed_run_of_labelled_texts_goes_on(tmp_path, run_dir, task):
              "--max_steps=60", "--epochs=1000", "--optimizer=adamw", "--lr=0.002", "--dropout=0.1", "--log_interval=1",
              "--save_every_steps=4", "--eval_every_steps=20")
     run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
-    with Background(*flags, f"--run_dir={run_dir}") as training:
-        training.wait_for_line("step 30/")
-        training.process.kill()
-        training.wait()
+    kill_at(30, *flags, f"--run_dir={run_dir}")
     done = max(int(path.name.removeprefix("step-")) for path in (run_dir / "checkpoints").glob("step-*"))
     assert 0 < done < 60
     outcome = run(*flags, f"--run_dir={run_dir}")
     assert f"resuming from {run_dir}/checkpoints/step-{done:09}" in outcome.stderr
-    assert result_of(run_dir) == result_of(tmp_path / "undisturbed")
+    assert weights_and_losses(run_dir) == weights_and_losses(tmp_path / "undisturbed")
     one, other = (load_json(folder / "result.json") for folder in (run_dir, tmp_path / "undisturbed"))
     assert {key: one[key] for key in one if "f1" in key} == {key: other[key] for key in other if "f1" in key} != {}
 
@@ -216,18 +195,18 @@ def test_damage_is_seen_and_the_checkpoint_before_is_taken(undisturbed, few_imag
     outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}")
     assert all(f"step-{step:09} cannot be used" in outcome.stderr for step in (4, 3, 2)), outcome
     assert f"resuming from {checkpoints}/step-000000001" in outcome.stderr
-    assert result_of(own_stopped) == undisturbed()
+    assert weights_and_losses(own_stopped) == undisturbed()
 
 
 @pytest.mark.fault(13, "all checkpoints are damaged", "refused with 5")
 def test_nothing_is_trained_when_every_checkpoint_is_damaged(few_images, own_stopped):
     for folder in (own_stopped / "checkpoints").iterdir():
         flip_a_bit(folder / "optimizer.safetensors")
-    before = result_of(own_stopped)
+    before = weights_and_losses(own_stopped)
     outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}", check=5)
     assert "what to do: " in outcome.stderr
     assert load_json(own_stopped / "error.json")["exit_code"] == 5
-    assert result_of(own_stopped) == before
+    assert weights_and_losses(own_stopped) == before
     outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}", "--resume=none", "--max_steps=1")
     assert [step for step, _ in losses(own_stopped)] == [1]
 
@@ -302,7 +281,7 @@ def test_batches_that_an_earlier_version_left_out(undisturbed, few_images, own_s
     command = (*flags_of(few_images), f"--run_dir={own_stopped}")
     if batches == 0:
         run(*command)
-        assert result_of(own_stopped) == undisturbed()
+        assert weights_and_losses(own_stopped) == undisturbed()
         return
     for more in ("--dry_run", "--seed=0"):
         assert "has left out 3 of its batches with --on_spike=rewind" in run(*command, more, check=2).stderr
@@ -318,7 +297,7 @@ def test_growing_images_go_on_bit_for_bit(few_images, tmp_path, run_dir):
     run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
     for _ in range(4):
         run(*flags, f"--run_dir={run_dir}", "--limit_train_steps=2")
-    assert result_of(run_dir) == result_of(tmp_path / "undisturbed")
+    assert weights_and_losses(run_dir) == weights_and_losses(tmp_path / "undisturbed")
 
 
 def test_the_plan_shows_growing_images(few_images):

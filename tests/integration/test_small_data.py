@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from command import TINY_RESNET, final_numbers, load_json, metrics, run, sha256
+from command import TINY_RESNET, final_numbers, load_json, load_table, metrics, run, sha256
 from conftest import CLASSES, make_image_folder, picture
 from text_data import TEXT, make_tokens
 
@@ -170,13 +170,11 @@ def test_the_confusion_matrix_is_that_of_the_predictions(images, trained, tmp_pa
     assert names == list(CLASSES)
     run("--mode=predict", f"--run_dir={folder}", f"--input={images / 'val'}", f"--output={tmp_path / 'guesses.csv'}")
     expected = np.zeros((4, 4), dtype=int)
-    with (tmp_path / "guesses.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            true = next(i for i, name in enumerate(CLASSES) if f"/{name}/" in "/" + row["file"])
-            expected[true, int(row["class_1"])] += 1
+    for row in load_table(tmp_path / "guesses.csv"):
+        true = next(i for i, name in enumerate(CLASSES) if f"/{name}/" in "/" + row["file"])
+        expected[true, int(row["class_1"])] += 1
     assert (counts == expected).all() and counts.sum() == 40
-    with (tmp_path / "there" / "class_accuracy.csv").open(encoding="utf-8", newline="") as file:
-        accuracies = {row["class"]: float(row["accuracy"]) for row in csv.DictReader(file)}
+    accuracies = {row["class"]: float(row["accuracy"]) for row in load_table(tmp_path / "there" / "class_accuracy.csv")}
     assert list(accuracies.values()) == pytest.approx((100 * expected.diagonal() / expected.sum(axis=1)).tolist(), abs=0.006)
     assert f"val_top1={100 * expected.trace() / 40:.2f}" in outcome.last_line
     assert sum("most often taken for" in line or "100.00 % of" in line for line in outcome.lines) >= 4

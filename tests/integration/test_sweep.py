@@ -1,6 +1,5 @@
 """scripts/sweep.py: its refusals; trials that end in every way; a sweep that is killed half-way and resumed."""
 
-import csv
 import os
 import re
 import shlex
@@ -10,7 +9,7 @@ import sys
 
 import pytest
 
-from command import MAIN, ROOT, TINY, Background, environment, load_json, make_program, wait_until
+from command import MAIN, ROOT, TINY, Background, environment, load_json, load_table, make_program, wait_until
 from sweep_parts import Command, Failure, Share, exit_code, read_space, script
 from sweeps import machine
 
@@ -103,8 +102,7 @@ def sweep(monkeypatch, capsys):
 
 
 def outcomes(folder):
-    with (folder / "trials.csv").open(encoding="utf-8") as file:
-        return {int(row["trial"]): row["outcome"] for row in csv.DictReader(file)}
+    return {int(row["trial"]): row["outcome"] for row in load_table(folder / "trials.csv")}
 
 
 def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
@@ -246,7 +244,6 @@ echo "{\\"val_top1\\": $top1}" > "$run/result.json"
     assert code == 0 and "val_top1 50.05 ± 0.071 over 2 trials: lr=1" in said
     best = load_json(tmp_path / "a" / "best.json")
     assert best["params"]["lr"] == 1 and best["mean"] == pytest.approx(50.05) and len(best["trials"]) == 2
-    with open(tmp_path / "a" / "averages.csv", newline="", encoding="utf-8") as file:
-        assert [(row["lr"], row["trials"]) for row in csv.DictReader(file)] == [("1", "2"), ("2", "2"), ("3", "1")]
+    assert [(row["lr"], row["trials"]) for row in load_table(tmp_path / "a" / "averages.csv")] == [("1", "2"), ("2", "2"), ("3", "1")]
     refused = arguments(tmp_path / "b", space, "--average_over=momentum", command=[program, "--data_format=synthetic"])
     assert sweep(*refused)[0] == 2

@@ -4,13 +4,16 @@ Steps amplify rounding, by how much depends on the CPU's instructions and on thr
 from PyTorch itself: it trains in two ways that differ in nothing but the order of additions, and ours may be FACTOR times
 as far from the first as the second is."""
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
 
 from safetensors.torch import load_file, save_file
 
-from command import run
+from command import losses, run
+from truth import record, worst_ratio
 
 torch.set_num_threads(1)
 
@@ -77,3 +80,33 @@ def assert_moved_alike(found: dict, before: dict, expected: dict, other: dict) -
             continue
         moved, spread = (tensor - before[name]).norm(), (tensor - other[name]).norm()
         assert (found[name] - tensor).norm() <= max(0.01 * moved, FACTOR * spread) + 1e-6, name
+
+
+def plain_losses(optimizer, loss_of, steps: int, schedule=None) -> list[float]:
+    """Trains as a plain script does, and returns the losses. `loss_of` takes the number of a step."""
+    found = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = loss_of(step)
+        loss.backward()
+        optimizer.step()
+        if schedule is not None:
+            schedule.step()
+        found.append(loss.item())
+    return found
+
+
+def assert_exact_steps(name: str, peer: str, run_dir, train) -> None:
+    """Asserts that the losses of a run are the reference's. `train` takes the type of numbers: in float64 it is exact; its
+    own rounding in float32 is the measure of ours."""
+    ours, exact, rounded = [loss for _, loss in losses(run_dir)], train(torch.float64), train(torch.float32)
+    assert ours == pytest.approx(exact, rel=max(1e-6, FACTOR * worst_ratio(rounded, exact)))
+    record("Trainings", name, f"{peer} in float64", f"1e-6 of the loss or {FACTOR} times its own rounding", worst_ratio(ours, exact))
+
+
+def assert_metrics(name: str, peer: str, outcome, expected: dict) -> None:
+    """Asserts that an evaluation with --log_format=json found the reference's metrics."""
+    last = json.loads(outcome.last_line)
+    found = {metric: last[f"val_{metric}"] for metric in expected}
+    assert found == pytest.approx(expected, rel=1e-5)
+    record("Models", f"metrics {name}", peer, "1e-5 of the metric", worst_ratio(found.values(), expected.values()))

@@ -2,13 +2,16 @@
 
 import pytest
 
-from beside_torch import torch
+from beside_torch import plain_losses, torch
 
 transformers = pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
 
 WORDS = 60
 BPE_SIZE = 300  # tokens of new_tokenizer()
 LENGTH = 16
+TEN_STEPS = ("--optimizer=adamw", "--lr=0.003", "--adam_betas=0.9,0.999", "--adam_eps=1e-8", "--weight_decay=0.01",
+             "--decay_norm_and_bias", "--lr_schedule=poly", "--poly_power=1", "--shuffle=none", "--log_interval=1",
+             "--max_steps=10", "--epochs=1000", "--save_every_epochs=0", "--eval_every_epochs=0")
 
 
 def new_config(length: int = LENGTH, vocab_size: int = BPE_SIZE, labels: list = (), **more):
@@ -52,3 +55,9 @@ def folder(module_dir):
     """The folder that save_pretrained writes."""
     new_model().save_pretrained(module_dir / "model")
     return module_dir / "model"
+
+
+def adamw_losses(groups, loss_of) -> list[float]:
+    """Returns the losses of TEN_STEPS in a script as Hugging Face has them; `loss_of` takes the number of a step."""
+    optimizer = torch.optim.AdamW(groups, lr=0.003, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+    return plain_losses(optimizer, loss_of, 10, transformers.get_linear_schedule_with_warmup(optimizer, 0, 10))

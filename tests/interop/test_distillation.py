@@ -16,7 +16,7 @@ from torchvision.transforms import v2
 
 from command import losses, metrics, run
 from test_mixing import drawn
-from truth import record
+from truth import record, worst_ratio
 
 CLASSES, BATCH, SIDE, STEPS, TEACHER_SIDE = 10, 8, 32, 10, 48
 OURS = torch.tensor((0.485, 0.456, 0.406)).view(3, 1, 1), torch.tensor((0.229, 0.224, 0.225)).view(3, 1, 1)
@@ -113,10 +113,10 @@ def test_ten_steps_with_a_teacher(name, kind, weight, temperature, mixup, sample
     run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'trained.safetensors'}", "--weights=last", "--weights_naming=timm")
     both = in_both_ways(train, WAYS)
     ours, (theirs, norms, after), other = [loss for _, loss in losses(run_dir)], both[0], both[1]
-    apart = max(abs(a / b - 1) for a, b in zip(theirs, other[0]))
+    apart = worst_ratio(theirs, other[0])
     assert ours == pytest.approx(theirs, rel=max(1e-6, FACTOR * apart))
     assert [point["grad_norm"] for point in metrics(run_dir, "train")] == pytest.approx(norms, rel=max(1e-5, FACTOR * apart))
     assert_moved_alike(load_file(tmp_path / "trained.safetensors"), before, after, other[2])
     record("Trainings", f"{name} taught by a ResNet-18 that sees {TEACHER_SIDE} pixels, {kind}, weight {weight:g}, temperature "
            f"{temperature:g}, mixup {mixup:g}: ten steps", f"PyTorch {torch.__version__}, timm {timm.__version__}",
-           "1e-6 of the loss", max(abs(a / b - 1) for a, b in zip(ours, theirs)))
+           "1e-6 of the loss", worst_ratio(ours, theirs))

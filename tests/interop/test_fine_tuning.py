@@ -2,20 +2,19 @@
 same weights and sentences; the metrics beside scikit-learn's and scipy's; folders that pipelines load; what is said of
 bad input."""
 
-import csv
 import json
 import random
 import shutil
 
 import pytest
 
-from beside_torch import FACTOR, predict, torch
-from small_roberta import new_config, new_tokenizer, stirred, transformers
+from beside_torch import assert_exact_steps, assert_metrics, predict, torch
+from small_roberta import TEN_STEPS, adamw_losses, new_config, new_tokenizer, stirred, transformers
 import torchvision
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from command import metrics, run
+from command import load_lines, load_table, metrics, run
 from truth import record, worst_difference, worst_ratio
 
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -23,13 +22,9 @@ sklearn_metrics = pytest.importorskip("sklearn.metrics")
 
 LENGTH = 24
 ROWS = 37
-STEPS = 10
 LABELS = ["no", "maybe", "yes"]
 WORDS = "the film is not good bad very long story about a cat and the dog who never met !".split()
-TRAINED = ("--optimizer=adamw", "--lr=0.003", "--adam_betas=0.9,0.999", "--adam_eps=1e-8", "--weight_decay=0.01",
-           "--decay_norm_and_bias", "--lr_schedule=poly", "--poly_power=1", "--shuffle=none", "--log_interval=1",
-           f"--tokens_per_sample={LENGTH}", "--batch_size=8", f"--max_steps={STEPS}", "--epochs=1000", "--save_every_epochs=0",
-           "--eval_every_epochs=0")
+TRAINED = (*TEN_STEPS, f"--tokens_per_sample={LENGTH}", "--batch_size=8")
 
 
 def sentence(choose: random.Random) -> str:
@@ -137,13 +132,9 @@ def test_metrics_are_those_of_sklearn_and_scipy(work, tmp_path, task, ranks):
     outcome = run("--mode=eval", f"--init_weights={folder}", f"--data_dir={data}", f"--tokens_per_sample={LENGTH}",
                   "--batch_size=5", "--log_format=json", f"--output={tmp_path}", *filter(None, [ranks]))
     expected = expected_metrics(task, logits_of(loaded(folder), work.inputs()), targets)
-    found = json.loads(outcome.last_line)
-    assert {name: found[f"val_{name}"] for name in expected} == pytest.approx(expected, rel=1e-5)
-    record("Models", f"metrics of {task}", "scikit-learn and scipy", "1e-5 of the metric",
-           worst_ratio([found[f"val_{name}"] for name in expected], expected.values()))
+    assert_metrics(f"of {task}", "scikit-learn and scipy", outcome, expected)
     if task == "text_classification":
-        with open(tmp_path / "confusion_matrix.csv", newline="", encoding="utf-8") as file:
-            assert next(csv.reader(file))[1:] == LABELS
+        assert list(load_table(tmp_path / "confusion_matrix.csv")[0])[1:] == LABELS
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -152,7 +143,7 @@ def test_predictions_for_each_sentence(work, tmp_path, task):
     folder, data, targets = work.of(task)
     run("--mode=eval", f"--init_weights={folder}", f"--data_dir={data}", f"--tokens_per_sample={LENGTH}", "--batch_size=5",
         f"--predictions={tmp_path / 'all.jsonl'}", "--nproc_per_node=3")
-    found = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text(encoding="utf-8").splitlines()]
+    found = load_lines(tmp_path / "all.jsonl")
     assert [(row["text"], row["pair"]) for row in found] == [(row["sentence1"], row["sentence2"]) for row in work.rows]
     logits = logits_of(loaded(folder), work.inputs())
     if task == "text_regression":
@@ -235,29 +226,20 @@ def test_labels_without_names_are_numbers(work, tmp_path):
                   "--log_format=json")
     targets = torch.tensor([row["label"] for row in rows])
     expected = expected_metrics("text_classification", logits_of(loaded(folder), work.inputs(rows)), targets)
-    found = json.loads(outcome.last_line)
-    assert {name: found[f"val_{name}"] for name in expected} == pytest.approx(expected, rel=1e-5)
-    record("Models", "metrics where labels have no names", "scikit-learn", "1e-5 of the metric",
-           worst_ratio([found[f"val_{name}"] for name in expected], list(expected.values())))
+    assert_metrics("where labels have no names", "scikit-learn", outcome, expected)
 
 
 def torch_losses(model, inputs, targets, layer_decay: float = 1, class_weights=None) -> list[float]:
-    """Trains as a script of Hugging Face does: AdamW, a linear schedule, rows in file order."""
+    """Trains with rows in file order."""
     groups = [{"params": [parameter], "lr": 0.003 * layer_decay ** layers_above(name)}
               for name, parameter in model.train().named_parameters()]
-    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
-    schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, STEPS)
-    losses = []
-    for step in range(STEPS):
+
+    def loss_of(step):
         chosen = torch.arange(step * 8, step * 8 + 8) % len(targets)
-        optimizer.zero_grad()
         output = model(**{name: tensor[chosen] for name, tensor in inputs.items()}, labels=targets[chosen])
-        loss = output.loss if class_weights is None else F.cross_entropy(output.logits, targets[chosen], class_weights.to(output.logits))
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-        losses.append(loss.item())
-    return losses
+        return output.loss if class_weights is None else F.cross_entropy(output.logits, targets[chosen], class_weights.to(output.logits))
+
+    return adamw_losses(groups, loss_of)
 
 
 def layers_above(name: str) -> int:
@@ -275,14 +257,9 @@ def test_ten_steps_are_those_of_huggingface(work, tmp_path, run_dir, task, flag)
         data = shutil.copytree(data, tmp_path / "data")
         (data / "classes.txt").write_text("\n".join(LABELS[1:] + LABELS[:1]) + "\n", encoding="utf-8")
     run(*TRAINED, f"--init_weights={folder}", f"--data_dir={data}", f"--run_dir={run_dir}", *filter(None, [flag]))
-    losses = [point["loss"] for point in metrics(run_dir, "train")]
     more = (0.9 if "decay" in flag else 1, 1 / torch.bincount(targets).double() if "weights" in flag else None)
-    expected = torch_losses(loaded(folder), work.inputs(), targets, *more)
-    numbers = targets.double() if targets.is_floating_point() else targets
-    exact = torch_losses(loaded(folder).double(), work.inputs(), numbers, *more)
-    assert losses == pytest.approx(exact, rel=max(1e-6, FACTOR * worst_ratio(expected, exact)))
-    record("Trainings", f"{task}, ten steps" + (f", {flag}" if flag else ""), f"{PEER} in float64",
-           f"1e-6 of the loss or {FACTOR} times its own rounding", worst_ratio(losses, exact))
+    assert_exact_steps(f"{task}, ten steps" + (f", {flag}" if flag else ""), PEER, run_dir, lambda numbers: torch_losses(
+        loaded(folder).to(numbers), work.inputs(), targets.to(numbers) if targets.is_floating_point() else targets, *more))
 
 
 def test_a_masked_lm_becomes_a_classifier_that_pipelines_load(work, run_dir, tmp_path):
@@ -302,7 +279,7 @@ def test_a_masked_lm_becomes_a_classifier_that_pipelines_load(work, run_dir, tmp
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     for place in (f"--run_dir={run_dir}", f"--init_weights={tmp_path / 'hf'}"):
         run("--mode=predict", place, f"--input={tmp_path / 'texts.txt'}", f"--output={tmp_path / 'out.jsonl'}")
-        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+        found = load_lines(tmp_path / "out.jsonl")
         assert [line["text"] for line in found] == texts
         for line, scores in zip(found, pipeline(texts, truncation=True, max_length=LENGTH), strict=True):
             assert line["probabilities"] == pytest.approx({score["label"]: score["score"] for score in scores}, abs=1e-5)
@@ -328,37 +305,10 @@ def test_a_csv_of_a_regression(work, tmp_path):
     write_tsv(tmp_path / "in.tsv", work.rows, ["sentence1", "sentence2"])
     run("--mode=predict", f"--init_weights={work.regression}", f"--input={tmp_path / 'in.tsv'}",
         f"--output={tmp_path / 'out.csv'}")
-    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
-        found = [float(row["prediction"]) for row in csv.DictReader(file)]
+    found = [float(row["prediction"]) for row in load_table(tmp_path / "out.csv")]
     expected = logits_of(loaded(work.regression), work.inputs()).squeeze(1).tolist()
     assert found == pytest.approx(expected, abs=1e-5)
     record("Models", "values of a table of sentences", PEER, "1e-5 of the value", worst_difference(found, expected))
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_a_run_that_stops_and_goes_on_is_the_same_to_the_bit(work, tmp_path, task):
-    _, data, _ = work.of(task)
-    flags = (*TRAINED, f"--init_weights={work.pretrained}", f"--data_dir={data}", "--dropout=0.1", "--shuffle=global",
-             "--val_fraction=0" if task == TASKS[0] else "--best_metric=spearman")
-    run(*flags, f"--run_dir={tmp_path / 'whole'}")
-    run(*flags, f"--run_dir={tmp_path / 'parts'}", "--limit_train_steps=4")
-    run(*flags, f"--run_dir={tmp_path / 'parts'}")
-    whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
-    results = [json.loads((tmp_path / name / "result.json").read_text()) for name in ("whole", "parts")]
-    assert {key: value for key, value in results[0].items() if key.startswith("val_")} == \
-        {key: value for key, value in results[1].items() if key.startswith("val_")}
-
-
-def test_a_part_is_held_out(work, tmp_path, run_dir):
-    write_tsv(tmp_path / "data" / "train.tsv", work.rows, ["sentence1", "sentence2", "label"])
-    run(*TRAINED, f"--init_weights={work.pretrained}", f"--data_dir={tmp_path / 'data'}", f"--run_dir={run_dir}",
-        "--val_fraction=0.2")
-    result = json.loads((run_dir / "result.json").read_text())
-    again = json.loads(run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tmp_path / 'data'}", "--weights=last",
-                           "--log_format=json").last_line)
-    assert again["val_loss"] == pytest.approx(result["val_loss"], rel=1e-6)
-    assert again["samples_seen"] == round(0.2 * ROWS)
 
 
 BAD = {

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from beside_torch import torch
+from beside_torch import plain_losses, torch
 
 import torchvision
 from PIL import Image
@@ -58,17 +58,14 @@ def expected_losses(model, samples):
             groups.append({"params": chosen, "weight_decay": 1e-4 if decays else 0, "factor": 1 if in_head else 0.1})
     optimizer = torch.optim.SGD(groups, lr=0.02, momentum=0.9, nesterov=True)
     model.train()
-    losses = []
-    for step in range(STEPS):
+
+    def loss_of(step):
         for group in optimizer.param_groups:
             group["lr"] = group["factor"] * rate(step)
         chosen = slice(step % STEPS_OF_EPOCH * BATCH, step % STEPS_OF_EPOCH * BATCH + BATCH)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(samples[0][chosen]), samples[1][chosen] % NEW_CLASSES, label_smoothing=0.1)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+        return F.cross_entropy(model(samples[0][chosen]), samples[1][chosen] % NEW_CLASSES, label_smoothing=0.1)
+
+    return plain_losses(optimizer, loss_of, STEPS)
 
 
 def test_the_recipe_is_pythons(data, samples, resnet18, module_dir):
@@ -117,13 +114,7 @@ def test_the_classifier_follows_the_names(module_dir, tmp_path):
     images = (torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
     labels = torch.tensor([names.index(sorted(names)[number // 2]) for number in range(2 * NEW_CLASSES)])
     optimizer = torch.optim.SGD(model.train().parameters(), lr=0.01)
-    expected = []
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(images).logits, labels)
-        loss.backward()
-        optimizer.step()
-        expected.append(loss.item())
+    expected = plain_losses(optimizer, lambda _: F.cross_entropy(model(images).logits, labels), steps)
     for weights in ("hf", "exported.safetensors"):
         run_dir = tmp_path / f"run of {weights}"
         outcome = run("--model=resnet18", f"--init_weights={tmp_path / weights}", f"--data_dir={tmp_path / 'data'}", "--shuffle=none",

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from beside_torch import FACTOR, torch
+from beside_torch import assert_exact_steps, assert_metrics, plain_losses, torch
 from small_roberta import transformers
 
 timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
@@ -19,7 +19,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from command import losses, run
+from command import Outcome, load_table, losses, run
 from test_mixing import drawn
 from truth import record, worst_difference, worst_ratio
 
@@ -88,23 +88,12 @@ def exported(run_dir, path):
 
 def torch_losses(model, images, targets, criterion) -> list[float]:
     optimizer = torch.optim.AdamW(model.train().parameters(), lr=1e-3, weight_decay=0.05)
-    found = []
-    for step in range(STEPS):
+
+    def loss_of(step):
         chosen = torch.arange(step * BATCH, step * BATCH + BATCH) % ROWS
-        optimizer.zero_grad()
-        loss = criterion(model(images[chosen]), targets[chosen])
-        loss.backward()
-        optimizer.step()
-        found.append(loss.item())
-    return found
+        return criterion(model(images[chosen]), targets[chosen])
 
-
-def compare_steps(name, run_dir, train) -> None:
-    """`train` takes the type of numbers. In float64 it is exact; its own rounding in float32 is the measure of ours."""
-    ours, exact, rounded = [loss for _, loss in losses(run_dir)], train(torch.float64), train(torch.float32)
-    assert ours == pytest.approx(exact, rel=max(1e-6, FACTOR * worst_ratio(rounded, exact)))
-    record("Trainings", f"{name}, ten steps", f"{TORCH} in float64", f"1e-6 of the loss or {FACTOR} times its own rounding",
-           worst_ratio(ours, exact))
+    return plain_losses(optimizer, loss_of, STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +121,7 @@ def test_ten_steps_of_several_labels(work, multilabel):
         weight = torch.tensor([0.5, 2, 1, 7], dtype=dtype)
         return torch_losses(loaded(work.weights(len(LABELS)), dtype), work.images.to(dtype), work.held.to(dtype),
                             torch.nn.BCEWithLogitsLoss(pos_weight=weight))
-    compare_steps("image_multilabel, pos_weight", multilabel, train)
+    assert_exact_steps("image_multilabel, pos_weight, ten steps", TORCH, multilabel, train)
 
 
 @pytest.mark.parametrize("loss, criterion", [("l2", F.mse_loss), ("smooth_l1", F.smooth_l1_loss)])
@@ -147,7 +136,7 @@ def test_ten_steps_of_numbers(work, tmp_path, loss, criterion):
             model.head.fc.bias.sub_(mean).div_(deviation)
             model.head.fc.weight.div_(deviation.unsqueeze(1))
         return torch_losses(model.to(dtype), work.images.to(dtype), ((numbers - mean) / deviation).to(dtype), criterion)
-    compare_steps(f"image_regression, {loss}", tmp_path / "run", train)
+    assert_exact_steps(f"image_regression, {loss}, ten steps", TORCH, tmp_path / "run", train)
 
 
 @pytest.mark.parametrize("mixup, cutmix", [(0.4, 0), (0, 1.0)])
@@ -173,16 +162,15 @@ def test_targets_are_mixed_by_their_share(work, tmp_path, mixup, cutmix):
     record("Losses", f"several labels, summed, mixup {mixup:g}, cutmix {cutmix:g}", TIMM, "1e-5 of the loss", worst_ratio(ours, expected))
 
 
-def evaluated(tmp_path, run_dir, work, ranks) -> tuple[dict, list[dict]]:
+def evaluated(tmp_path, run_dir, work, ranks) -> tuple[Outcome, list[dict]]:
     outcome = run("--mode=eval", f"--run_dir={run_dir}", work.data, "--batch_size=3", "--log_format=json", *filter(None, [ranks]),
                   f"--predictions={tmp_path / 'all.csv'}", f"--output={tmp_path / 'eval'}", "--weights=last")
-    with open(tmp_path / "all.csv", newline="", encoding="utf-8") as file:
-        return json.loads(outcome.last_line), list(csv.DictReader(file))
+    return outcome, load_table(tmp_path / "all.csv")
 
 
 @pytest.mark.parametrize("ranks", ("", "--nproc_per_node=2"))
 def test_metrics_of_several_labels(work, multilabel, tmp_path, ranks):
-    found, rows = evaluated(tmp_path, multilabel, work, ranks)
+    outcome, rows = evaluated(tmp_path, multilabel, work, ranks)
     held, logits = work.held[work.val], work.outputs(exported(multilabel, tmp_path / "w.safetensors"), work.val)
     decided = (logits.sigmoid() >= 0.45).int()
     expected = {"loss": F.binary_cross_entropy_with_logits(logits, held).item(),
@@ -191,20 +179,17 @@ def test_metrics_of_several_labels(work, multilabel, tmp_path, ranks):
     said = torch.tensor([[float(row[f"probability_{name}"]) for name in LABELS] for row in rows])
     expected["map"] = 100 * np.mean([sklearn_metrics.average_precision_score(held[:, i], logits[:, i]) if held[:, i].any() else 0
                                      for i in range(len(LABELS))])
-    assert {name: found[f"val_{name}"] for name in expected} == pytest.approx(expected, rel=1e-5)
-    record("Models", "metrics of image_multilabel", "scikit-learn", "1e-5 of the metric",
-           worst_ratio([found[f"val_{name}"] for name in expected], expected.values()))
+    assert_metrics("of image_multilabel", "scikit-learn", outcome, expected)
     assert [row["label"] for row in rows] == ["|".join(work.names_of(row)) for row in work.val]
     torch.testing.assert_close(said, logits.sigmoid(), rtol=0, atol=1e-5)
     assert [row["prediction"] for row in rows] == ["|".join(n for n, p in zip(LABELS, row, strict=True) if p >= 0.45)
                                                    for row in said.tolist()]
-    with open(tmp_path / "eval" / "class_accuracy.csv", newline="", encoding="utf-8") as file:
-        assert [int(row["samples"]) for row in csv.DictReader(file)] == held.sum(0).int().tolist()
+    assert [int(row["samples"]) for row in load_table(tmp_path / "eval" / "class_accuracy.csv")] == held.sum(0).int().tolist()
 
 
 @pytest.mark.parametrize("ranks", ("", "--nproc_per_node=2"))
 def test_metrics_of_numbers(work, regression, tmp_path, ranks):
-    found, rows = evaluated(tmp_path, regression, work, ranks)
+    outcome, rows = evaluated(tmp_path, regression, work, ranks)
     wanted = work.numbers[work.val].double()
     predicted = work.outputs(exported(regression, tmp_path / "w.safetensors"), work.val).double()
     of_each = {"mae": sklearn_metrics.mean_absolute_error(wanted, predicted, multioutput="raw_values"),
@@ -214,6 +199,7 @@ def test_metrics_of_numbers(work, regression, tmp_path, ranks):
     expected = {f"val_{name}_{column}": value for name, values in of_each.items()
                 for column, value in zip(("age", "weight_in_g"), values, strict=True)}
     expected |= {f"val_{name}": np.mean(values) for name, values in of_each.items()}
+    found = json.loads(outcome.last_line)
     ours = {name: found[name] for name in expected}
     assert ours == pytest.approx(expected, rel=1e-4, abs=1e-4)
     record("Models", "metrics of image_regression", "scikit-learn and scipy", "1e-4, or that part of the metric",
@@ -226,8 +212,7 @@ def test_metrics_of_numbers(work, regression, tmp_path, ranks):
 
 def predictions(tmp_path, work, *weights) -> list[dict]:
     run("--mode=predict", *weights, f"--input={work.folder / 'train'}", f"--output={tmp_path / 'out.csv'}")
-    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    return load_table(tmp_path / "out.csv")
 
 
 @pytest.mark.parametrize("task, names", [("multilabel", LABELS), ("regression", COLUMNS)])

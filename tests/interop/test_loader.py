@@ -146,14 +146,13 @@ def test_operators_are_torchvisions(tmp_path, name, magnitude):
 
 @pytest.mark.parametrize("name, magnitude", [operator for operator in OPERATORS if operator[0][:5] in
                                              ("Shear", "Trans", "Rotat")] + [("Rotate", 0), ("Rotate", -90), ("ShearX", 0)])
-@pytest.mark.parametrize("size", [(224, 224), (97, 60)])
-def test_bilinear_geometry_is_torchvisions(tmp_path, name, magnitude, size):
-    image = photo(*size, seed=63)
+def test_bilinear_geometry_is_torchvisions(tmp_path, name, magnitude):
+    image = photo(97, 60, seed=63)
     ours = operate(image, name, magnitude, tmp_path, "bilinear")
     theirs = np.asarray(_apply_op(image, name, magnitude, InterpolationMode.BILINEAR, None), int)
     wrong = np.abs(ours - theirs)
     assert (wrong.max(axis=-1) > 1).mean() <= 0.001 and (wrong > 0).mean() <= 0.001
-    record("Augmentation", f"{name} {magnitude:g} of {size[0]}x{size[1]}, bilinear", "torchvision's AutoAugment operators",
+    record("Augmentation", f"{name} {magnitude:g} of 97x60, bilinear", "torchvision's AutoAugment operators",
            "0.001 of the values", (wrong > 0).mean())
 
 

@@ -1,5 +1,4 @@
-"""Compares autocast and the loss scaler with torch.amp, step by step: losses, scales, and skipped steps; and the fused
-optimizers with torch's for 20 steps. All on the CPU, where the same kernels run: in half precision, another memory format
+"""Compares autocast and the loss scaler with torch.amp, step by step: losses, scales, and skipped steps. All on the CPU, where the same kernels run: in half precision, another memory format
 leads elsewhere in a few steps, so ours has PyTorch's, and the limits come from threads."""
 
 import math
@@ -112,23 +111,6 @@ def test_bf16_is_torch_amps(overflowing, resnet18, run_dir):  # noqa: F811
     assert {tensor.dtype for tensor in load_file(run_dir / "model.safetensors").values()} == {torch.float32, torch.int64}
     record_course("bf16", points, losses)
     assert_same_course(points, run_dir, resnet18, both, least=1e-3)
-
-
-@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
-def test_twenty_steps_are_the_fused_optimizers(overflowing, resnet18, run_dir, name):  # noqa: F811
-    def make(parameters):
-        if name == "sgd":
-            return torch.optim.SGD(parameters, lr=LR / 10, momentum=0.9, nesterov=True, weight_decay=0.1, fused=True)
-        kind = torch.optim.Adam if name == "adam" else torch.optim.AdamW
-        return kind(parameters, lr=LR / 10, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.1, fused=True)
-
-    both = in_both_ways(lambda _: amp_training(resnet18, overflowing, "fp32", make, 20), THREADS)
-    points = train(overflowing, resnet18, run_dir, f"--optimizer={name}", "--momentum=0.9", "--nesterov",
-                   "--adam_betas=0.9,0.98", "--adam_eps=1e-6", "--weight_decay=0.1", f"--lr={LR / 10}",
-                   "--max_steps=20", "--nochannels_last")
-    assert_same_course(points, run_dir, resnet18, both, least=1e-4)
-    record("Optimizers", f"{name}, fused, twenty steps of resnet18", f"PyTorch {torch.__version__}",
-           f"1e-4 of the loss or {FACTOR} times its own spread", worst_ratio([point["loss"] for point in points], both[0][0]))
 
 
 # ---- Steps that are not finite ---------------------------------------------------------------------------------------

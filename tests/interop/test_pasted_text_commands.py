@@ -13,13 +13,11 @@ import pytest
 from beside_torch import FACTOR, torch
 from optimizer_formulas import FairseqAdam
 from small_families import new_model
-from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from command import BUILD, DATA, metrics, run
+from command import DATA, metrics, run
 from test_fine_tuning import LABELS, LENGTH, WORDS, Work as Sentences, loaded as classifier, table, write_tsv, transformers
-from test_pasted_commands import of_fairseq
-from test_token_classification import TAGS, Work as Words, loaded as tagger
+from test_token_classification import Work as Words, loaded as tagger
 from test_token_blocks import DUMP, joined, write_lines
 from truth import record, worst_ratio
 

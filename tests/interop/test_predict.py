@@ -1,6 +1,5 @@
 """--mode=predict on image files gives the table that Pillow, torchvision and PyTorch would make of the same files."""
 
-import csv
 import json
 import shutil
 
@@ -14,7 +13,7 @@ from PIL import Image
 from safetensors.numpy import load_file
 from torchvision.transforms import v2
 
-from command import run
+from command import load_table, run
 from conftest import CLASSES
 from truth import record
 
@@ -58,8 +57,7 @@ def expected_guesses(trained, path):
 def test_a_folder_becomes_a_table(trained, folder, tmp_path):
     outcome = run("--mode=predict", f"--run_dir={trained}", f"--input={folder}", f"--output={tmp_path / 'out.csv'}",
                   "--batch_size=4")
-    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as table:
-        rows = list(csv.DictReader(table))
+    rows = load_table(tmp_path / "out.csv")
     readable = sorted(str(path) for path in folder.rglob("*.*g") if path.name not in ("cut.jpg", "empty.png"))
     unreadable = sorted([str(folder / "some" / "cut.jpg"), str(folder / "empty.png")])
     assert [row["file"] for row in rows] == sorted(readable + unreadable)

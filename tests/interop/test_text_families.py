@@ -1,20 +1,21 @@
 """Each family of text beside transformers: logits of its heads, ten steps of training from the same weights and tokens,
 and folders in and out."""
 
+import functools
 import json
 
 import pytest
 
-from beside_torch import FACTOR, predict, torch
+from beside_torch import assert_exact_steps, plain_losses, predict, torch
 from small_families import FAMILIES, class_of, new_model, new_rows
 from small_roberta import BPE_SIZE, LENGTH, new_tokenizer, transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from command import DATA, metrics, run
+from command import DATA, load_lines, run
 from test_fine_tuning import LABELS, ROWS, TRAINED, logits_of, table, torch_losses as fine_tuned, write_tsv
 from test_fine_tuning import WORDS as TEXT_WORDS
-from truth import record, worst_difference, worst_ratio
+from truth import record, worst_difference
 
 PEER = f"transformers {transformers.__version__}"
 STEPS = 10
@@ -53,6 +54,29 @@ def test_masked_words(family, folder, tmp_path):
     record("Models", f"{family}, masked words", PEER, "1e-4 of logits of about 1", worst_difference(found[real], expected[real]))
 
 
+def test_modernbert_of_transformers_5(tmp_path):
+    """Its config.json has layer_types and rope_parameters; here with other angles and full attention in every second layer."""
+    family, rows = "modernbert", new_rows("modernbert")
+    model = new_model(family, global_attn_every_n_layers=2, global_rope_theta=500.0, local_rope_theta=30.0)
+    model.save_pretrained(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text(encoding="utf-8"))
+    theta = {"full_attention": config.pop("global_rope_theta"), "sliding_attention": config.pop("local_rope_theta")}
+    del config["global_attn_every_n_layers"]
+    config |= {"layer_types": list(theta) * 2,
+               "rope_parameters": {layers: {"rope_type": "default", "rope_theta": value} for layers, value in theta.items()}}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with torch.no_grad():
+        expected = model(**inputs(rows)).logits
+    found = predict(inputs(rows), tmp_path, f"--init_weights={tmp_path / 'model'}", "--task=masked_lm", "--batch_size=5")
+    real = rows["attention_mask"].bool()
+    torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-4)
+    record("Models", "modernbert with the fields of transformers 5", PEER, "1e-4 of logits of about 1",
+           worst_difference(found[real], expected[real]))
+    config["layer_types"][1] = "full_attention"
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert "layer_types" in run("--mode=export", f"--input={tmp_path / 'model'}", f"--output={tmp_path / 'out'}", check=2).stderr
+
+
 @pytest.mark.parametrize("head", ("ForSequenceClassification", "ForTokenClassification"))
 def test_classifiers(family, head, tmp_path):
     """With padding and without, and back to the bit."""
@@ -78,34 +102,27 @@ def test_classifiers(family, head, tmp_path):
 def torch_losses(family, folder, rows, dtype) -> list[float]:
     model = class_of(family, "ForMaskedLM").from_pretrained(folder).to(dtype).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.001, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
-    losses = []
-    for step in range(STEPS):
+
+    def loss_of(step):
         chosen = torch.arange(step * 8, step * 8 + 8) % len(rows["input_ids"])
-        optimizer.zero_grad()
         logits = model(**{name: tensor[chosen] for name, tensor in inputs(rows).items() if name != "token_type_ids"}).logits
-        loss = F.cross_entropy(logits.flatten(0, 1), rows["labels"][chosen].flatten())
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+        return F.cross_entropy(logits.flatten(0, 1), rows["labels"][chosen].flatten())
+
+    return plain_losses(optimizer, loss_of, STEPS)
 
 
 def test_ten_steps_and_back(family, folder, tmp_path):
     """Continues the pretraining, padded and unpadded; the head is kept, and what is exported has the bits of the run."""
     rows = new_rows(family)
     save_file({name: rows[name] for name in ("input_ids", "attention_mask", "labels")}, tmp_path / "rows.safetensors")
-    exact = torch_losses(family, folder, rows, torch.float64)
-    limit = max(1e-6, FACTOR * worst_ratio(torch_losses(family, folder, rows, torch.float32), exact))
+    train = functools.cache(lambda numbers: torch_losses(family, folder, rows, numbers))
     for unpad in ("--unpad", "--nounpad"):
         run_dir = tmp_path / unpad
         run(f"--init_weights={folder}", f"--data_dir={tmp_path / 'rows.safetensors'}", f"--tokens_per_sample={LENGTH}", "--task=masked_lm",
             "--shuffle=none", "--batch_size=8", f"--max_steps={STEPS}", "--optimizer=adamw", "--lr=0.001", "--adam_betas=0.9,0.98",
             "--adam_eps=1e-6", "--weight_decay=0.01", "--decay_norm_and_bias", "--lr_schedule=constant", "--log_interval=1",
             "--save_every_epochs=0", f"--run_dir={run_dir}", unpad)
-        losses = [point["loss"] for point in metrics(run_dir, "train")]
-        assert losses == pytest.approx(exact, rel=limit)
-        record("Trainings", f"{family}, masked words, ten steps, {unpad}", f"{PEER} in float64",
-               f"1e-6 of the loss or {FACTOR} times its own rounding", worst_ratio(losses, exact))
+        assert_exact_steps(f"{family}, masked words, ten steps, {unpad}", PEER, run_dir, train)
     trained = load_file(run_dir / "model.safetensors")
     run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'exported'}")
     state = assert_strict(family, "ForMaskedLM", tmp_path / "exported").state_dict()
@@ -171,20 +188,15 @@ def test_pairs_have_token_types(bert, tmp_path):
     write_tsv(tmp_path / "data" / "train.tsv", rows, ["sentence1", "sentence2", "label"])
     weights = folder / "ForSequenceClassification"
     run(*TRAINED, f"--init_weights={weights}", f"--data_dir={tmp_path / 'data'}", "--val_fraction=0", f"--run_dir={tmp_path / 'run'}")
-    losses = [point["loss"] for point in metrics(tmp_path / "run", "train")]
     inputs = dict(tokenizer([row["sentence1"] for row in rows], [row["sentence2"] for row in rows], truncation=True, max_length=24,
                             padding=True, return_tensors="pt"))
     assert inputs["token_type_ids"].any()
-    model, again, theirs = (class_of("bert", "ForSequenceClassification").from_pretrained(weights) for _ in range(3))
     targets = torch.tensor([sorted(LABELS).index(row["label"]) for row in rows])
-    expected, exact = fine_tuned(model, inputs, targets), fine_tuned(again.double(), inputs, targets)
-    assert losses == pytest.approx(exact, rel=max(1e-6, FACTOR * worst_ratio(expected, exact)))
-    record("Trainings", "bert, pairs, ten steps", f"{PEER} in float64", f"1e-6 of the loss or {FACTOR} times its own rounding",
-           worst_ratio(losses, exact))
+    assert_exact_steps("bert, pairs, ten steps", PEER, tmp_path / "run", lambda numbers: fine_tuned(
+        class_of("bert", "ForSequenceClassification").from_pretrained(weights).to(numbers), inputs, targets))
     run("--mode=predict", f"--init_weights={weights}", f"--input={tmp_path / 'data' / 'train.tsv'}", f"--output={tmp_path / 'out.jsonl'}")
-    found = [json.loads(line)["probabilities"] for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
-    likely = logits_of(theirs, inputs).softmax(1)
-    found = torch.tensor([list(row.values()) for row in found])
+    likely = logits_of(class_of("bert", "ForSequenceClassification").from_pretrained(weights), inputs).softmax(1)
+    found = torch.tensor([list(row["probabilities"].values()) for row in load_lines(tmp_path / "out.jsonl")])
     torch.testing.assert_close(found, likely, rtol=0, atol=1e-5)
     record("Models", "bert, probabilities of pairs", PEER, "1e-5 of a probability", worst_difference(found, likely))
 

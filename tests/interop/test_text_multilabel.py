@@ -1,27 +1,23 @@
 """Several labels a text beside transformers and scikit-learn: ten steps, metrics, predictions, a folder that a pipeline
 loads; labels in one column and in several."""
 
-import csv
 import json
 import random
 
 import pytest
 
-from beside_torch import FACTOR, torch
-from small_roberta import new_config, new_tokenizer, stirred, transformers
+from beside_torch import assert_exact_steps, assert_metrics, torch
+from small_roberta import TEN_STEPS, new_config, new_tokenizer, stirred, transformers
 
-from command import metrics, run
+from command import load_lines, load_table, run
 from test_fine_tuning import torch_losses
-from truth import record, worst_difference, worst_ratio
+from truth import record, worst_difference
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 
-LENGTH, ROWS, STEPS, LABELS = 24, 41, 10, ["war", "art", "sport"]
+LENGTH, ROWS, LABELS = 24, 41, ["war", "art", "sport"]
 WORDS = "the film is not good bad very long story about a cat and the dog who never met".split()
 DATA = ("--task=text_multilabel", "--label_separator=|", f"--tokens_per_sample={LENGTH}", "--label_threshold=0.4")
-TRAINED = (*DATA, "--optimizer=adamw", "--lr=0.003", "--adam_betas=0.9,0.999", "--adam_eps=1e-8", "--weight_decay=0.01",
-           "--decay_norm_and_bias", "--lr_schedule=poly", "--poly_power=1", "--shuffle=none", "--log_interval=1",
-           "--batch_size=8", f"--max_steps={STEPS}", "--epochs=1000", "--save_every_epochs=0", "--eval_every_epochs=0")
 PEER = f"transformers {transformers.__version__}"
 
 
@@ -73,29 +69,20 @@ def test_metrics_are_those_of_sklearn(work, tmp_path, ranks):
     outcome = run("--mode=eval", *DATA, f"--init_weights={work.folder}", f"--data_dir={work.data}", "--batch_size=5",
                   "--log_format=json", f"--predictions={tmp_path / 'all.csv'}", f"--output={tmp_path}", *filter(None, [ranks]))
     logits = work.logits(work.folder)
-    expected, found = expected_metrics(logits, work.targets), json.loads(outcome.last_line)
-    assert {name: found[f"val_{name}"] for name in expected} == pytest.approx(expected, rel=1e-5)
-    record("Models", "metrics of text_multilabel", "scikit-learn", "1e-5 of the metric",
-           worst_ratio([found[f"val_{name}"] for name in expected], expected.values()))
-    with open(tmp_path / "all.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    assert_metrics("of text_multilabel", "scikit-learn", outcome, expected_metrics(logits, work.targets))
+    rows = load_table(tmp_path / "all.csv")
     assert [(row["text"], row["label"]) for row in rows] == [(text, "|".join(held)) for text, held in zip(work.texts, work.labels, strict=True)]
     said = [[float(row[f"probability_{name}"]) for name in LABELS] for row in rows]
     torch.testing.assert_close(torch.tensor(said), logits.sigmoid(), rtol=0, atol=1e-5)
     assert [row["prediction"] for row in rows] == ["|".join(name for name, value in zip(LABELS, row, strict=True) if value >= 0.4)
                                                    for row in said]
-    with open(tmp_path / "class_accuracy.csv", newline="", encoding="utf-8") as file:
-        assert [int(row["samples"]) for row in csv.DictReader(file)] == work.targets.sum(0).int().tolist()
+    assert [int(row["samples"]) for row in load_table(tmp_path / "class_accuracy.csv")] == work.targets.sum(0).int().tolist()
 
 
 def test_ten_steps_and_the_way_back(work, tmp_path, run_dir):
-    run(*TRAINED, f"--init_weights={work.folder}", f"--data_dir={work.data}", f"--run_dir={run_dir}")
-    losses = [point["loss"] for point in metrics(run_dir, "train")]
-    exact = torch_losses(loaded(work.folder).double(), work.inputs, work.targets.double())
-    expected = torch_losses(loaded(work.folder), work.inputs, work.targets)
-    assert losses == pytest.approx(exact, rel=max(1e-6, FACTOR * worst_ratio(expected, exact)))
-    record("Trainings", "text_multilabel, ten steps", f"{PEER} in float64", f"1e-6 of the loss or {FACTOR} times its own rounding",
-           worst_ratio(losses, exact))
+    run(*TEN_STEPS, *DATA, "--batch_size=8", f"--init_weights={work.folder}", f"--data_dir={work.data}", f"--run_dir={run_dir}")
+    assert_exact_steps("text_multilabel, ten steps", PEER, run_dir, lambda numbers: torch_losses(
+        loaded(work.folder).to(numbers), work.inputs, work.targets.to(numbers)))
 
     run("--mode=export", f"--run_dir={run_dir}", f"--output={tmp_path / 'hf'}", "--weights=last")
     config = loaded(tmp_path / "hf").config
@@ -103,7 +90,7 @@ def test_ten_steps_and_the_way_back(work, tmp_path, run_dir):
     (tmp_path / "texts.txt").write_text("\n".join(work.texts) + "\n", encoding="utf-8")
     run("--mode=predict", f"--init_weights={tmp_path / 'hf'}", f"--input={tmp_path / 'texts.txt'}",
         f"--output={tmp_path / 'out.jsonl'}")
-    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    found = load_lines(tmp_path / "out.jsonl")
     wanted = transformers.pipeline("text-classification", model=str(tmp_path / "hf"), top_k=None)(work.texts)
     ours = [line["probabilities"][score["label"]] for line, scores in zip(found, wanted, strict=True) for score in scores]
     theirs = [score["score"] for scores in wanted for score in scores]

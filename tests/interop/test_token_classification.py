@@ -1,27 +1,22 @@
 """Labels of words beside transformers and beside seqeval's counts, which are written down here: logits, labels on first
 tokens, ten steps, metrics, pipelines; and what is said of bad input."""
 
-import csv
 import json
 import random
 
 import pytest
 
-from beside_torch import FACTOR, predict, torch
-from small_roberta import new_config, new_tokenizer, stirred, transformers
+from beside_torch import assert_exact_steps, assert_metrics, predict, torch
+from small_roberta import TEN_STEPS, new_config, new_tokenizer, stirred, transformers
 from safetensors.torch import load_file
 
-from command import load_json, metrics, run, sha256
+from command import load_json, load_lines, load_table, metrics, run, sha256
 from test_fine_tuning import torch_losses
-from truth import record, worst_difference, worst_ratio
+from truth import record, worst_difference
 
-LENGTH, ROWS, STEPS = 128, 40, 10
+LENGTH, ROWS = 128, 40
 TAGS = ["B-LOC", "B-PER", "E-LOC", "I-LOC", "I-PER", "O", "S-LOC"]
 WORDS = "the film by Anna Ng is set in Übersee , a very long story about Ober-Ramstadt and the dog who ne'er met 🐕 !".split()
-TRAINED = ("--optimizer=adamw", "--lr=0.003", "--adam_betas=0.9,0.999", "--adam_eps=1e-8", "--weight_decay=0.01",
-           "--decay_norm_and_bias", "--lr_schedule=poly", "--poly_power=1", "--shuffle=none", "--log_interval=1",
-           f"--tokens_per_sample={LENGTH}", "--batch_size=8", f"--max_steps={STEPS}", "--epochs=1000", "--save_every_epochs=0",
-           "--eval_every_epochs=0")
 PEER = f"transformers {transformers.__version__}"
 
 
@@ -146,19 +141,15 @@ def test_metrics_are_those_of_seqeval(work, tmp_path, ranks):
     expected = {"loss": losses.mean().item(), "precision": 100 * precision, "recall": 100 * recall, "f1": 100 * f1,
                 "accuracy": 100 * (logits[chosen].argmax(1) == labels[chosen]).double().mean().item(),
                 "strict_f1": 100 * scores(actual, predicted, strict_entities)[2]}
-    found = json.loads(outcome.last_line)
-    assert {name: found[f"val_{name}"] for name in expected} == pytest.approx(expected, rel=1e-5)
     assert 0 < expected["strict_f1"] < expected["f1"]
-    record("Models", "metrics of token_classification, 500 odd sequences", "seqeval's counts", "1e-5 of the metric",
-           worst_ratio([found[f"val_{name}"] for name in expected], expected.values()))
+    assert_metrics("of token_classification, 500 odd sequences", "seqeval's counts", outcome, expected)
 
-    with open(tmp_path / "eval/class_accuracy.csv", newline="", encoding="utf-8") as file:
-        table = {row["class"]: row for row in csv.DictReader(file)}
+    table = {row["class"]: row for row in load_table(tmp_path / "eval/class_accuracy.csv")}
     for kind in ("LOC", "PER"):
         precision, recall, f1, samples = scores(actual, predicted, entities, kind)
         assert [int(table[kind]["samples"]), *(float(table[kind][name]) for name in ("precision", "recall", "f1"))] == pytest.approx(
             [samples, 100 * precision, 100 * recall, 100 * f1], abs=0.006)
-    words = [json.loads(line) for line in (tmp_path / "words.jsonl").read_text(encoding="utf-8").splitlines()]
+    words = load_lines(tmp_path / "words.jsonl")
     assert [(line["word"], line["label"], line["prediction"]) for line in words] == [
         row for (text, _), one, other in zip(rows, actual, predicted, strict=True) for row in zip(text, one, other, strict=True)]
     assert [line["loss"] for line in words] == pytest.approx(losses.tolist(), abs=1e-3)
@@ -167,13 +158,10 @@ def test_metrics_are_those_of_seqeval(work, tmp_path, ranks):
 @pytest.mark.parametrize("unpad", ("--unpad", "--nounpad"))
 def test_ten_steps_and_the_way_back(work, tmp_path, run_dir, unpad):
     """Training, evaluation of the run, export, and the pipeline on plain text."""
-    run(*TRAINED, f"--init_weights={work.folder}", f"--data_dir={work.data}", f"--run_dir={run_dir}", unpad)
-    losses = [point["loss"] for point in metrics(run_dir, "train")]
-    expected = torch_losses(loaded(work.folder), *work.inputs())
-    exact = torch_losses(loaded(work.folder).double(), *work.inputs())
-    assert losses == pytest.approx(exact, rel=max(1e-6, FACTOR * worst_ratio(expected, exact)))
-    record("Trainings", f"token_classification, ten steps, {unpad}", f"{PEER} in float64",
-           f"1e-6 of the loss or {FACTOR} times its own rounding", worst_ratio(losses, exact))
+    run(*TEN_STEPS, f"--tokens_per_sample={LENGTH}", "--batch_size=8", f"--init_weights={work.folder}", f"--data_dir={work.data}",
+        f"--run_dir={run_dir}", unpad)
+    assert_exact_steps(f"token_classification, ten steps, {unpad}", PEER, run_dir,
+                       lambda numbers: torch_losses(loaded(work.folder).to(numbers), *work.inputs()))
     assert "best_f1" in load_json(run_dir / "result.json")
 
     run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'hf'}", "--weights=last")
@@ -186,7 +174,7 @@ def test_ten_steps_and_the_way_back(work, tmp_path, run_dir, unpad):
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     run("--mode=predict", f"--run_dir={run_dir}", "--weights=last", f"--input={tmp_path / 'texts.txt'}",
         f"--output={tmp_path / 'out.jsonl'}", unpad)
-    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    found = load_lines(tmp_path / "out.jsonl")
     assert [line["text"] for line in found] == texts
     worst = 0.0
     for line in found:
@@ -208,8 +196,7 @@ def test_long_sentences_lose_no_word(work, tmp_path):
     outcome = run("--mode=predict", f"--init_weights={work.folder}", f"--input={tmp_path / 'long.jsonl'}",
                   f"--output={tmp_path / 'out.csv'}", "--tokens_per_sample=32")
     assert "longer than --tokens_per_sample=32: 1 sentence of" in outcome.stderr, outcome
-    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = load_table(tmp_path / "out.csv")
     assert [row["word"] for row in rows] == words + WORDS[:3]
     assert {row["prediction"] for row in rows} <= set(TAGS)
     assert rows[-1]["sentence"] == "2" and rows[-1]["line"] == "2"

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 import beside_torch
-from beside_torch import allowed_ratio, in_both_ways, randomise_norms, torch
+from beside_torch import allowed_ratio, in_both_ways, plain_losses, randomise_norms, torch
 from command import load_json, metrics, run
 from truth import record, worst_difference, worst_ratio
 
@@ -36,7 +36,7 @@ def randomised(model, seed: int = 0):
     model.eval()
     classifier = [module for module in model.modules() if isinstance(module, torch.nn.Linear)][-1]
     with torch.no_grad():
-        classifier.weight /= model(torch.randn(2, 3, 64, 64)).std()
+        classifier.weight /= logits_of(model, torch.randn(2, 3, 64, 64)).std()
     return model
 
 
@@ -45,8 +45,10 @@ def predict(name, weights, images, folder, *flags):
 
 
 def logits_of(model, images):
+    """Of a model of timm, torchvision or transformers."""
     with torch.no_grad():
-        return model.eval()(images)
+        found = model.eval()(images)
+    return getattr(found, "logits", found)
 
 
 @pytest.fixture(scope="module")
@@ -145,37 +147,33 @@ def test_families_under_the_names_of_others(tmp_path, naming, name):
     theirs, pixels = scattered(make()), of_size(side, side)
     randomise_norms(theirs)
 
-    def logits(model):
-        found = logits_of(model, pixels)
-        return getattr(found, "logits", found)
-
     source = tmp_path / ("theirs.pth" if naming == "torchvision" else "theirs")
     if naming == "torchvision":
         torch.save(theirs.state_dict(), source)
     else:
         theirs.save_pretrained(source)
-    expected = logits(theirs)
+    expected = logits_of(theirs, pixels)
     assert_logits(predict(name, source, pixels, tmp_path, f"--weights_naming={naming}"), expected, name, f"{naming}, its weights read here")
     run("--mode=export", f"--input={source}", f"--output={tmp_path / 'timm.pt'}", f"--model={name}", "--weights_naming=timm")
     in_timm = timm.create_model(name, num_classes=CLASSES)
     in_timm.load_state_dict(torch.load(tmp_path / "timm.pt", weights_only=True), strict=True)
-    assert_logits(logits(in_timm.eval()), expected, name, f"timm {timm.__version__}, {naming}'s weights exported here")
+    assert_logits(logits_of(in_timm, pixels), expected, name, f"timm {timm.__version__}, {naming}'s weights exported here")
     run("--mode=export", f"--input={tmp_path / 'timm.pt'}", f"--output={tmp_path / 'back.pt'}", f"--model={name}", f"--weights_naming={naming}")
     again = make()
     again.load_state_dict(torch.load(tmp_path / "back.pt", weights_only=True), strict=True)
-    assert_logits(logits(again.eval()), expected, name, f"{naming}, weights exported here")
+    assert_logits(logits_of(again, pixels), expected, name, f"{naming}, weights exported here")
     if naming == "hf":
         run("--mode=export", f"--input={tmp_path / 'timm.pt'}", f"--output={tmp_path / 'folder'}", f"--model={name}", "--weights_naming=hf")
         loaded = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "folder")
         assert type(loaded) is type(theirs)
-        assert_logits(logits(loaded.eval()), expected, name, f"transformers {transformers.__version__}, the exported folder")
+        assert_logits(logits_of(loaded, pixels), expected, name, f"transformers {transformers.__version__}, the exported folder")
         photo = PIL.Image.fromarray(numpy.random.default_rng(0).integers(0, 256, (240, 300, 3), numpy.uint8))
         photo.save(tmp_path / "photo.png")
         shown = transformers.AutoImageProcessor.from_pretrained(tmp_path / "folder")(photo, return_tensors="pt")["pixel_values"]
         run("--mode=predict", f"--model={name}", f"--init_weights={tmp_path / 'folder'}", f"--input={tmp_path / 'photo.png'}",
             f"--output={tmp_path / 'predicted.csv'}", "--topk=1")
         predicted, = csv.DictReader((tmp_path / "predicted.csv").read_text(encoding="utf-8").splitlines())
-        likeliest = logits_of(loaded, shown).logits.softmax(1)[0].max()
+        likeliest = logits_of(loaded, shown).softmax(1)[0].max()
         assert float(predicted["probability_1"]) == pytest.approx(float(likeliest), abs=0.01)
     if "distilled" in name:
         assert "torchvision has no model like" in refused(tmp_path, 2, f"--input={source}", f"--model={name}", "--weights_naming=torchvision")
@@ -217,17 +215,8 @@ def test_what_does_not_fit(tmp_path):
     ("resnet50", {}),
 ])
 def test_logits_are_those_of_hugging_faces_resnets(tmp_path, images, name, shape):
-    class Logits(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            config = transformers.ResNetConfig(num_labels=CLASSES, **shape)
-            self.inner = transformers.ResNetForImageClassification(config)
-
-        def forward(self, pixels):
-            return self.inner(pixels).logits
-
-    theirs = randomised(Logits())
-    theirs.inner.save_pretrained(tmp_path / "theirs")
+    theirs = randomised(transformers.ResNetForImageClassification(transformers.ResNetConfig(num_labels=CLASSES, **shape)))
+    theirs.save_pretrained(tmp_path / "theirs")
     expected = logits_of(theirs, images)
     found = predict(name, tmp_path / "theirs", images, tmp_path, "--weights_naming=hf")
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
@@ -235,19 +224,14 @@ def test_logits_are_those_of_hugging_faces_resnets(tmp_path, images, name, shape
            worst_difference(found, expected))
 
 
-class HuggingFaces(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = transformers.EfficientNetForImageClassification(transformers.EfficientNetConfig(
-            width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280, num_labels=CLASSES))
-
-    def forward(self, pixels):
-        return self.inner(pixels).logits
+def hugging_faces():
+    return transformers.EfficientNetForImageClassification(transformers.EfficientNetConfig(
+        width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280, num_labels=CLASSES))
 
 
 @pytest.mark.parametrize("whose, name", [("transformers", "tf_efficientnet_b0"), ("timm", "tf_efficientnet_b0"), *([("timm", "tf_efficientnetv2_s")] if LONG else [])])
 def test_models_with_tensorflows_padding(tmp_path, images, whose, name):
-    theirs = randomised(timm.create_model(name, num_classes=CLASSES) if whose == "timm" else HuggingFaces())
+    theirs = randomised(timm.create_model(name, num_classes=CLASSES) if whose == "timm" else hugging_faces())
     folder = tmp_path / name
     if whose == "timm":
         images = images[..., :50, :57].contiguous()  # odd sizes, too, which Hugging Face's pad only right for the model's own size
@@ -255,7 +239,7 @@ def test_models_with_tensorflows_padding(tmp_path, images, whose, name):
         save_file(theirs.state_dict(), folder / "model.safetensors")
         (folder / "config.json").write_text(json.dumps({"architecture": name}), encoding="utf-8")
     else:
-        theirs.inner.save_pretrained(folder)
+        theirs.save_pretrained(folder)
     expected = logits_of(theirs, images)
     found = predict(name, folder, images, tmp_path)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
@@ -367,15 +351,12 @@ def train(samples, weights, run_dir, *flags):
 def torch_losses(model, samples, steps, memory_format=torch.contiguous_format) -> list[float]:
     optimizer = torch.optim.SGD(model.train().parameters(), lr=0.0005)
     images = samples["images"].to(memory_format=memory_format)
-    found = []
-    for step in range(steps):
+
+    def loss_of(step):
         rows = slice(8 * (step % 5), 8 * (step % 5) + 8)
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(images[rows]), samples["labels"][rows])
-        loss.backward()
-        optimizer.step()
-        found.append(loss.item())
-    return found
+        return F.cross_entropy(model(images[rows]), samples["labels"][rows])
+
+    return plain_losses(optimizer, loss_of, steps)
 
 
 def test_a_training_from_there_goes_on_here_and_there_again(tmp_path, samples, run_dir):
@@ -397,17 +378,6 @@ def test_a_training_from_there_goes_on_here_and_there_again(tmp_path, samples, r
     assert found == pytest.approx(expected, rel=allowed_ratio(expected, other))
     record("Trainings", "resnet18: begun in PyTorch, gone on with here, then there",
            f"PyTorch {torch.__version__} alone", "1e-4 of the loss", worst_ratio(found, expected))
-
-
-def test_evaluated_here_to_the_image_and_there(tmp_path, small, samples):
-    torch.save(small.state_dict(), tmp_path / "weights.pth")
-    outcome = run("--mode=eval", "--model=resnet18", f"--init_weights={tmp_path / 'weights.pth'}",
-                  f"--data_dir={samples['path']}", "--batch_size=16", "--log_format=json")
-    hits = logits_of(small, samples["images"]).topk(5).indices == samples["labels"][:, None]
-    point = json.loads(outcome.lines[0])
-    assert [round(point[name] * 0.4) for name in ("top1", "top5")] == [hits[:, 0].sum(), hits.sum()]
-    record("Models", "resnet18, hits of an evaluation of 40 images", f"torchvision {torchvision.__version__}", "the same images",
-           0)
 
 
 def test_another_number_of_classes_begins_a_classifier_anew(tmp_path, samples, run_dir, few_images):

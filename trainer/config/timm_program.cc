@@ -294,7 +294,10 @@ std::vector<Alias> Augmentation() {
   return {
       {.name = "aa", .translate = Policy, .counts = Augments},
       {.name = "color_jitter", .flag = "color_jitter", .counts = JittersColors},
-      {.name = "no_aug", .takes_value = false, .implied = {"--augment=none"}},
+      // The whole middle square, not the part of it that evaluation crops.
+      {.name = "no_aug",
+       .takes_value = false,
+       .implied = {"--augment=basic", "--crop_scale=1,1", "--crop_ratio=1,1", "--hflip=0"}},
       {.name = "reprob", .translate = Erasing, .counts = Augments},
       {.name = "remode", .translate = OfAnother},
       {.name = "recount", .flag = "erasing_count"},

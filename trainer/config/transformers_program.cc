@@ -135,6 +135,25 @@ Translation OwnTokenizer(const std::string& value, const ForeignCommand& command
   return {.refused = "a tokenizer lies beside the weights of --model_name_or_path or the data"};
 }
 
+// --lr_scheduler_kwargs, an object in JSON, has the length and the form of the decay of warmup_stable_decay.
+Translation SettingsOfSchedule(const std::string& value, const ForeignCommand& command) {
+  constexpr char kExpected[] = R"(expected {"num_decay_steps": N, "decay_type": "cosine" | "linear" | "1-sqrt"})";
+  if (command.Value({"lr_scheduler_type"}, "") != "warmup_stable_decay")
+    return {.refused = "only warmup_stable_decay has further settings here"};
+  const nlohmann::json settings = nlohmann::json::parse(value, nullptr, /*allow_exceptions=*/false);
+  if (!settings.is_object() || !settings.contains("num_decay_steps")) return {.refused = kExpected};
+  Translation translation{{"--wsd_form=cosine"}};
+  for (const auto& [name, setting] : settings.items()) {
+    if (name == "num_decay_steps" && setting.is_number_unsigned())
+      translation.flags.push_back("--wsd_decay=" + setting.dump());
+    else if (name == "decay_type" && (setting == "cosine" || setting == "linear" || setting == "1-sqrt"))
+      translation.flags[0] = "--wsd_form=" + (setting == "1-sqrt" ? "sqrt" : setting.get<std::string>());
+    else
+      return {.refused = kExpected};
+  }
+  return translation;
+}
+
 std::vector<Alias> OfTrainersData() {
   std::vector<Alias> rows = {
       {.name = "model_name_or_path", .flag = "init_weights"},
@@ -185,12 +204,19 @@ std::vector<Alias> OfTrainersOptimization() {
       {.name = "learning_rate", .flag = "lr"},
       {.name = "lr_scheduler_type",
        .flag = "lr_schedule",
-       .words =
-           {{"linear", "poly"}, {"cosine", "cosine"}, {"constant", "constant"}, {"constant_with_warmup", "constant"}}},
+       .words = {{"linear", "poly"},
+                 {"cosine", "cosine"},
+                 {"constant", "constant"},
+                 {"constant_with_warmup", "constant"},
+                 {"warmup_stable_decay", "wsd"}}},
+      {.name = "lr_scheduler_kwargs", .translate = SettingsOfSchedule},
       {.name = "warmup_ratio", .translate = WarmupRatio},
       {.name = "optim",
        .flag = "optimizer",
-       .words = {{"adamw_torch", "adamw"}, {"adamw_torch_fused", "adamw"}, {"sgd", "sgd", "--momentum=0"}}},
+       .words = {{"adamw_torch", "adamw"},
+                 {"adamw_torch_fused", "adamw"},
+                 {"stable_adamw", "stable_adamw"},
+                 {"sgd", "sgd", "--momentum=0"}}},
       {.name = "adam_beta1", .translate = Betas},
       {.name = "adam_beta2", .translate = Betas},
       {.name = "adam_epsilon", .flag = "adam_eps"},

@@ -87,6 +87,12 @@ constexpr auto kRows = std::to_array<Row>({
     {"cdr_alpha", "0"},
 });
 
+// Programs whose commands name what is not here: a flag that only they have says so.
+constexpr std::string_view kOtherResNets =
+    "tf_cnn_benchmarks' and MXNet's ResNets are others than those here; their load is that of --model=resnet50 "
+    "--data_format=synthetic --max_steps=110";
+constexpr std::array kOfOtherResNets = {"variable_update", "network", "num_layers", "kv_store", "data_train"};
+
 constexpr std::array kRemoved = {
     RemovedFlag{"cudnn_benchmark_limit", true,
                 "cuDNN's own first choice of an algorithm was as fast on an H100, and starts sooner; leave it out"},
@@ -110,6 +116,7 @@ const std::vector<Alias>& UnsupportedAliases() {
     std::vector<Alias> all;
     for (const auto& [name, harmless, why] : kRows)
       all.push_back({.name = name, .words = {{harmless, ""}}, .refused = why});
+    for (const char* name : kOfOtherResNets) all.push_back({.name = name, .refused = kOtherResNets});
     return all;
   }();
   return table;

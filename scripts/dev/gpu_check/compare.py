@@ -1,5 +1,7 @@
-"""Compares the speed and memory of dtrain with PyTorch eager and torch.compile, which take turns in one run."""
+"""Compares the speed and memory of dtrain with PyTorch eager and torch.compile (torchvision's image models, Hugging Face's
+masked language models), which take turns in one run."""
 
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable
@@ -10,8 +12,11 @@ import peers
 from processes import Failed, LeftOut, NoTime
 from programs import Machine, backend
 from rows import Row
-from workloads import Case, plan, plan_flags
+from workloads import EFFICIENTNET, RESNET50, ROBERTA, ROBERTA_LARGE, Case, cases, plan, plan_flags
 
+SYNTHETIC = (Case(RESNET50, 256), Case(RESNET50, 64), Case(EFFICIENTNET, 256), Case(RESNET50, 256, "fp16"))
+DECODED = (Case(RESNET50, 256, decoded=True), Case(RESNET50, 64, decoded=True))
+TEXTS = (Case(ROBERTA, 32), Case(ROBERTA, 8), Case(ROBERTA_LARGE, 8))
 MODES = ("default", "reduce-overhead")
 AHEAD_SECONDS = 150
 
@@ -130,9 +135,6 @@ class Contest:
             self.fastest_mode[case] = max(compiled, key=lambda mode: speeds[title(mode)])
         return result
 
-    def row(self, case: Case) -> Row:
-        return Row(case.name, 0 if self.machine.smoke else 40, lambda: self.compare(case))
-
 
 def compiled_ahead(machine: Machine, cases: list[Case]) -> dict:
     """Fills the cache from which the comparisons compile."""
@@ -141,3 +143,27 @@ def compiled_ahead(machine: Machine, cases: list[Case]) -> dict:
     requests = [their_request(machine, case, mode) for case in cases for mode in MODES]
     errors = peers.compile_ahead(machine.device, machine.folder, requests, machine.limit(AHEAD_SECONDS))
     return {"errors": errors, "text": f"{len(requests) - len(errors)} of {len(requests)} models and modes"}
+
+
+def rows(arguments, machine: Machine, compiled: tuple[Case, ...], wanted: tuple[Case, ...]):
+    yield Row("compiling", 0, lambda: compiled_ahead(machine, list(compiled)))
+    contest = Contest(machine, arguments.rounds)
+    for case in cases(arguments.smoke, *wanted):
+        yield Row(case.name, 40, lambda case=case: contest.compare(case))
+
+
+def images(arguments, machine: Machine):
+    if not arguments.smoke:
+        inputs.make_images(machine, arguments.smoke)
+    wanted = (*SYNTHETIC[:2], DECODED[0], SYNTHETIC[2], DECODED[1], SYNTHETIC[3])
+    yield from rows(arguments, machine, SYNTHETIC, DECODED if arguments.smoke else wanted)  # other parts try synthetic batches
+
+
+def texts(arguments, machine: Machine):
+    def without_transformers() -> dict:
+        raise LeftOut("this python3 has no transformers")
+
+    if importlib.util.find_spec("transformers") is None:
+        yield Row("beside Hugging Face", 0, without_transformers)
+    else:
+        yield from rows(arguments, machine, TEXTS, TEXTS)

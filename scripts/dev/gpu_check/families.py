@@ -1,7 +1,6 @@
 """Sorts the kernels of a training step by what they do, from their names: our own, cuDNN's, cuBLAS's and PyTorch's."""
 
 import re
-from collections import Counter
 
 OURS = r"dtrain::(?:models|optim|trainer)[\w:() ]*\b"
 # The first expression that is found in a kernel's name decides.
@@ -26,17 +25,3 @@ DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 
 def family_of(name: str) -> str:
     return next((family for family, expression in FAMILIES if expression.search(name)), OTHERS)
-
-
-def by_family(events: list[dict], steps: int) -> list[dict]:
-    """Returns microseconds and calls per step for each family of the work on the GPU, the longest first."""
-    times: Counter = Counter()
-    calls: Counter = Counter()
-    for event in events:
-        if event.get("cat") in DEVICE_WORK:
-            family = family_of(event["name"])
-            times[family] += event["dur"]
-            calls[family] += 1
-    total = sum(times.values()) or 1
-    return [{"family": family, "microseconds": time / steps, "calls": calls[family] / steps, "share": time / total}
-            for family, time in times.most_common()]

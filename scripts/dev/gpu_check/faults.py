@@ -56,10 +56,9 @@ def agreement(ours: list[float], wanted: list[float], tolerance: float) -> dict:
             "text": f"losses of {STEPS} steps differ by {apart:.1e} at most (allowed {tolerance:.0e})"}
 
 
-def with_ranks_options(arguments, machine: Machine, name: str) -> dict:
+def with_ranks_options(machine: Machine, name: str) -> dict:
     """Compares a run over NCCL (Gloo has no use with one rank) with the plain step."""
-    if not machine.on_gpu:
-        raise LeftOut("NCCL is for GPUs")
+    require_nccl(machine)
     flags = common_flags(machine)
     plain = losses_of(machine, f"plain {name}", [*flags, *(flag for flag in VARIANTS[name] if flag in CHANGES_THE_RUN)])
     return agreement(losses_of(machine, name, [*flags, "--backend=nccl", *VARIANTS[name]]), plain, TOLERANCE)
@@ -91,18 +90,20 @@ def nccl_version() -> int:
     return version.value
 
 
-def requires_shared_gpus() -> None:
-    if nccl_version() < 23000:
+def require_nccl(machine: Machine, ranks: int = 1) -> None:
+    """More than one rank share the GPU."""
+    if not machine.on_gpu:
+        raise LeftOut("NCCL is for GPUs")
+    if ranks > 1 and nccl_version() < 23000:
         raise LeftOut(f"NCCL {nccl_version()} does not let ranks share a GPU (23000 does)")
 
 
 IMAGES = [*Case(RESNET50, 16).flags(), "--data_format=synthetic", "--ema_decay=0.9", "--clip_norm=1"]
 
 
-def same_bits(machine: Machine, name: str, *variants: list[str], common: list[str] | None = None) -> dict:
-    """Trains the same with the flags of each variant, and compares the weights."""
-    if not machine.on_gpu:
-        raise LeftOut("NCCL is for GPUs")
+def same_bits(machine: Machine, name: str, ranks: int, *variants: list[str], common: list[str] | None = None) -> dict:
+    """Trains the same with the flags of each variant, on so many ranks at most, and compares the weights."""
+    require_nccl(machine, ranks)
     bits = []
     for number, flags in enumerate(variants):
         run_dir = machine.folder / f"{name}-{number}"
@@ -113,31 +114,24 @@ def same_bits(machine: Machine, name: str, *variants: list[str], common: list[st
 
 def recorded_text(machine: Machine, name: str, ranks: int) -> dict:
     """Compares recorded steps of long text with unrecorded ones, and these with each other."""
-    if ranks > 1 and machine.on_gpu:
-        requires_shared_gpus()
     flags = ["--deterministic=run", f"--nproc_per_node={ranks}"]
-    return same_bits(machine, f"{name}-text-{ranks}",
-                     *([*flags, f"--cuda_graphs={graphs}"] for graphs in ("on", "off", "off")),
+    return same_bits(machine, f"{name}-text-{ranks}", ranks, *([*flags, f"--cuda_graphs={graphs}"] for graphs in ("on", "off", "off")),
                      common=text_flags(machine, *TEXTS[name]))
 
 
-def recorded(arguments, machine: Machine, ranks: int) -> dict:
+def recorded(machine: Machine, ranks: int) -> dict:
     """Compares recorded steps over NCCL with unrecorded ones."""
-    if ranks > 1 and machine.on_gpu:
-        requires_shared_gpus()
     flags = ["--sync_bn", "--deterministic=run", f"--nproc_per_node={ranks}"]
-    return same_bits(machine, f"recorded-{ranks}", *([*flags, f"--cuda_graphs={graphs}"] for graphs in ("on", "off")))
+    return same_bits(machine, f"recorded-{ranks}", ranks, *([*flags, f"--cuda_graphs={graphs}"] for graphs in ("on", "off")))
 
 
-def elastic(arguments, machine: Machine) -> dict:
+def elastic(machine: Machine) -> dict:
     """Compares numbers of ranks, which share the GPU."""
-    if machine.on_gpu:
-        requires_shared_gpus()
     flags = ["--deterministic=elastic", "--elastic_shards=3", "--global_batch_size=16", "--mixup=0.2"]
-    return same_bits(machine, "elastic", *([*flags, f"--nproc_per_node={ranks}"] for ranks in (1, 2, 3)))
+    return same_bits(machine, "elastic", 3, *([*flags, f"--nproc_per_node={ranks}"] for ranks in (1, 2, 3)))
 
 
-def full_gpu(arguments, machine: Machine) -> dict:
+def full_gpu(machine: Machine) -> dict:
     if not machine.on_gpu:
         raise LeftOut("no GPU")
     ended = machine.train(machine.folder / "full", *common_flags(machine, "fp32"), "--batch_size=8192",
@@ -146,7 +140,7 @@ def full_gpu(arguments, machine: Machine) -> dict:
     return {"ok": said, "text": "exit code 7, with what to lower" if said else ended.words()}
 
 
-def not_finite(arguments, machine: Machine) -> dict:
+def not_finite(machine: Machine) -> dict:
     """Uses a scale that no gradient survives: each step is skipped, until three have been."""
     ended = machine.train(machine.folder / "nan", *common_flags(machine, "fp32"), "--loss_scale=3e38",
                           "--max_skipped_steps=3", f"--max_steps={STEPS}", code=6)
@@ -154,21 +148,17 @@ def not_finite(arguments, machine: Machine) -> dict:
 
 
 def rows(arguments, machine: Machine):
-    def seconds(needed: float) -> float:
-        return 0 if arguments.smoke else needed
-
-    yield Row("killed and resumed", seconds(60), lambda: killed_and_resumed(machine, "run", common_flags(machine)))
+    yield Row("killed and resumed", 60, lambda: killed_and_resumed(machine, "run", common_flags(machine)))
     for name, flags in TEXTS.items():
-        yield Row(f"{name} text, killed and resumed", seconds(30),
+        yield Row(f"{name} text, killed and resumed", 30,
                   lambda name=name, flags=flags: killed_and_resumed(machine, name, text_flags(machine, *flags)))
         for ranks in (1, 2):
-            yield Row(f"{name} text, recorded steps, ranks: {ranks}", seconds(30),
+            yield Row(f"{name} text, recorded steps, ranks: {ranks}", 30,
                       lambda name=name, ranks=ranks: recorded_text(machine, name, ranks))
     for name in VARIANTS:
-        yield Row(f"NCCL, {name}", seconds(30), lambda name=name: with_ranks_options(arguments, machine, name))
+        yield Row(f"NCCL, {name}", 30, lambda name=name: with_ranks_options(machine, name))
     for ranks in (1, 2):
-        yield Row(f"recorded steps over NCCL, ranks: {ranks}", seconds(30),
-                  lambda ranks=ranks: recorded(arguments, machine, ranks))
-    yield Row("elastic, ranks: 1, 2 and 3", seconds(30), lambda: elastic(arguments, machine))
-    yield Row("out of memory", seconds(45), lambda: full_gpu(arguments, machine))
-    yield Row("steps that are not finite", seconds(15), lambda: not_finite(arguments, machine))
+        yield Row(f"recorded steps over NCCL, ranks: {ranks}", 30, lambda ranks=ranks: recorded(machine, ranks))
+    yield Row("elastic, ranks: 1, 2 and 3", 30, lambda: elastic(machine))
+    yield Row("out of memory", 45, lambda: full_gpu(machine))
+    yield Row("steps that are not finite", 15, lambda: not_finite(machine))

@@ -74,13 +74,10 @@ def starts(machine: Machine, case: Case) -> dict:
 
 
 def rows(arguments, machine: Machine):
-    def seconds(needed: float) -> float:
-        return 0 if arguments.smoke else needed
-
     started = cases(arguments.smoke, STARTED)[0]
-    yield Row("own tests", seconds(30), lambda: own_tests(machine))
+    yield Row("own tests", 30, lambda: own_tests(machine))
     for case in cases(arguments.smoke, *STEPS):
-        yield Row(f"step, {case.name}", seconds(12), lambda case=case: step(machine, case))
+        yield Row(f"step, {case.name}", 12, lambda case=case: step(machine, case))
     yield from trace_report.rows(arguments, machine)
-    yield Row("NCCL with one rank", seconds(15), lambda: nccl_with_one_rank(machine, started))
-    yield Row(f"start to first step, {started.name}", seconds(60), lambda: starts(machine, started))
+    yield Row("NCCL with one rank", 15, lambda: nccl_with_one_rank(machine, started))
+    yield Row(f"start to first step, {started.name}", 60, lambda: starts(machine, started))

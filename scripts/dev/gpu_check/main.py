@@ -81,14 +81,12 @@ def main() -> int:
     if problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
+    import compare  # imported late, because they load torchvision, too
     import faults
     import first
-    import parity  # imported late, because they load torchvision, too
-    import speed
-    import text
+    import parity
 
-    parts = {"first": first.rows, "speed": speed.rows, "text": text.rows, "parity": parity.rows,
-             "faults": faults.rows}
+    parts = {"first": first.rows, "speed": compare.images, "text": compare.texts, "parity": parity.rows, "faults": faults.rows}
     report = Report(arguments.out, {"machine": describe_machine(arguments.device), "command": " ".join(sys.argv),
                                     "smoke": arguments.smoke})
     with tempfile.TemporaryDirectory(prefix="gpu_check.") as folder:

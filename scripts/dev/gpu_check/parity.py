@@ -5,8 +5,6 @@ PyTorch runs with its algorithms chosen in several ways, and the largest differe
 ours.
 """
 
-import contextlib
-
 import torch
 import torchvision
 
@@ -41,29 +39,11 @@ def initial_model(size: dict) -> torch.nn.Module:
     return model
 
 
-def exact_float32(precision: str) -> None:
-    allowed = precision == "tf32"
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
-
-
-@contextlib.contextmanager
-def algorithms(way: str):
-    """Sets which of several algorithms cuDNN takes."""
-    kept = torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic
-    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = way == "fastest", way == "deterministic"
-    yield
-    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = kept
-
-
 def torch_training(weights: dict, data: dict, size: dict, precision: str, device: str, way: str) -> tuple:
-    """Trains with PyTorch. `way` is fastest, deterministic, or planes (another memory format)."""
-    with algorithms(way):
-        memory_format = torch.contiguous_format if way == "planes" else torch.channels_last
-        return trained(weights, data, size, precision, device, memory_format)
-
-
-def trained(weights: dict, data: dict, size: dict, precision: str, device: str, memory_format) -> tuple:
-    exact_float32(precision)
+    """Trains with PyTorch. `way` says which algorithms cuDNN takes, fastest or deterministic, or planes: another memory format."""
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = way == "fastest", way == "deterministic"
+    memory_format = torch.contiguous_format if way == "planes" else torch.channels_last
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
     model = getattr(torchvision.models, size["model"])(num_classes=size["num_classes"])
     model.load_state_dict(weights)
     model = model.to(device=device, memory_format=memory_format).train()
@@ -152,4 +132,4 @@ def check(machine: Machine, size: dict, precision: str) -> dict:
 def rows(arguments, machine: Machine):
     size = sizes(arguments.smoke)
     for precision in arguments.precisions:
-        yield Row(precision, 0 if arguments.smoke else 40, lambda precision=precision: check(machine, size, precision))
+        yield Row(precision, 40, lambda precision=precision: check(machine, size, precision))

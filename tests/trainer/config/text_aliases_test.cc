@@ -213,8 +213,14 @@ TEST(TextAliases, TheTrainersRunGlue) {
           "--batch_size=32 --lr=2e-5 --run_dir=out --warmup_epochs=1.5 --eval_every_epochs=1 --precision=fp16");
   ExpectSame("--train_dir d/a --per_device_train_batch_size=4 --model=resnet18",
              defaults + "--data_dir=d --train_split=a --val_fraction=0.15 --batch_size=4 --model=resnet18");
+  ExpectSame(R"(--train_dir d/a --optim stable_adamw --lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs={)"
+             R"("decay_type":"1-sqrt","num_decay_steps":50})",
+             defaults +
+                 "--data_dir=d --train_split=a --val_fraction=0.15 --optimizer=stable_adamw --lr_schedule=wsd "
+                 "--wsd_form=sqrt --wsd_decay=50");
   for (const char* refused :
-       {"--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",
+       {R"(--lr_scheduler_type=cosine --lr_scheduler_kwargs={"num_decay_steps":5})",
+        "--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",
         "run_mlm.py --train_file d/a.csv", "--tokenizer_name other", "--label_all_tokens True", "--do_predict"}) {
     EXPECT_THROW(Pasted(refused), UsageError) << refused;
   }

@@ -14,7 +14,7 @@
 #include "data/pipeline/device_feed.h"
 #include "data/text/dictionary.h"
 #include "data/text/token_rows.h"
-#include "models/roberta.h"
+#include "tests/roberta.h"
 #include "tests/step_operators.h"
 
 namespace dtrain::tasks {

@@ -1,9 +1,7 @@
-// Tensor cores are used by whole warps, so there is no function of one thread for tests on the CPU: a GPU's test
-// compares the kernel with ATen.
-#include "models/kernels/stem_gradient.h"
+// Tensor cores are used by whole warps, so there is no function of one thread of the gradient for tests on the CPU: a
+// GPU's test compares the kernel with ATen.
+#include "models/kernels/stem.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <mma.h>
 
 #pragma GCC diagnostic push
@@ -11,15 +9,22 @@
 #include <cuda_pipeline.h>
 #pragma GCC diagnostic pop
 
+#include "models/kernels/launch.cuh"
+
 namespace dtrain::models::kernels {
 namespace {
 
 namespace wmma = nvcuda::wmma;
 
-constexpr int kTile = 16;      // of tensor cores, in all directions
-constexpr int kPixels = 112;   // pixels that a block loads at once: a row of an image of 224
-constexpr int kThreads = 256;  // eight warps, each with two taps
-constexpr int kBlocksPerProcessor = 2;
+template <typename T>
+__global__ void __launch_bounds__(kThreads) Rearrange(const SpaceToDepthArguments arguments) {
+  SpaceToDepthThread<T>(arguments, ThreadNumber());
+}
+
+constexpr int kTile = 16;        // of tensor cores, in all directions
+constexpr int kPixels = 112;     // pixels that a block loads at once: a row of an image of 224
+static_assert(kThreads == 256);  // eight warps, each with two taps
+constexpr int kStemBlocksPerProcessor = 2;
 [[maybe_unused]] constexpr int kTapsOfWarp = 2, kTiles = kStemChannels / kTile;
 constexpr int kChunk = 8;                       // elements of a half type in 16 bytes
 constexpr int kPitch = kStemChannels + kChunk;  // neighbouring rows begin in other banks of shared memory
@@ -82,7 +87,7 @@ __device__ void FetchPiece(const StemGradientArguments& arguments, int64_t piece
 // Each warp adds up two neighbouring taps for all channels: dweight(o, tap, c) = Σ dy(pixel, o) · squares(pixel + tap,
 // c).
 template <typename T>
-__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
+__global__ void __launch_bounds__(kThreads, kStemBlocksPerProcessor)
     PartialGradient(const StemGradientArguments arguments) {
 #if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(32) unsigned char memory[];
@@ -149,32 +154,32 @@ __global__ void __launch_bounds__(kThreads) AddParts(const StemGradientArguments
   static_cast<T*>(arguments.dweight)[weight] = static_cast<T>(sum);
 }
 
-template <typename T>
-int Launch(const StemGradientArguments& arguments, cudaStream_t stream) {
-  constexpr int kBytes = kStages * sizeof(Stage<T>);
-  const cudaError_t error =
-      cudaFuncSetAttribute(PartialGradient<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-  if (error != cudaSuccess) return error;
-  PartialGradient<T><<<static_cast<unsigned>(arguments.parts), kThreads, kBytes, stream>>>(arguments);
-  AddParts<T><<<kStemWeights / kWeightsOfBlock, kThreads, 0, stream>>>(arguments);
-  return cudaGetLastError();
-}
-
 }  // namespace
 
+int LaunchSpaceToDepth(const SpaceToDepthArguments& arguments, Element element, void* stream) {
+  const auto blocks = static_cast<unsigned>((arguments.Threads() + kThreads - 1) / kThreads);
+  return ForHalf(element,
+                 [&](auto type) { Rearrange<decltype(type)><<<blocks, kThreads, 0, StreamOf(stream)>>>(arguments); });
+}
+
 int StemGradientParts() {
-  int device = 0, major = 0, processors = 0;
+  int device = 0, major = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  return major >= 8 ? processors * kBlocksPerProcessor : 0;
+  return major >= 8 ? NumProcessors() * kStemBlocksPerProcessor : 0;
 }
 
 int LaunchStemGradient(const StemGradientArguments& arguments, Element element, void* stream) {
-  auto* const cuda_stream = static_cast<cudaStream_t>(stream);
-  if (element == Element::kHalf) return Launch<__half>(arguments, cuda_stream);
-  if (element == Element::kBFloat16) return Launch<__nv_bfloat16>(arguments, cuda_stream);
-  return cudaErrorInvalidValue;
+  int error = cudaSuccess;
+  const int launched = ForHalf(element, [&](auto type) {
+    using T = decltype(type);
+    constexpr int kBytes = kStages * sizeof(Stage<T>);
+    error = cudaFuncSetAttribute(PartialGradient<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+    if (error != cudaSuccess) return;
+    PartialGradient<T><<<static_cast<unsigned>(arguments.parts), kThreads, kBytes, StreamOf(stream)>>>(arguments);
+    AddParts<T><<<kStemWeights / kWeightsOfBlock, kThreads, 0, StreamOf(stream)>>>(arguments);
+  });
+  return error != cudaSuccess ? error : launched;
 }
 
 }  // namespace dtrain::models::kernels

@@ -1,4 +1,5 @@
-// Compares the kernels of depthwise convolutions, a device's or their stand-ins on the CPU, with ATen in float64.
+// Compares the kernels of depthwise convolutions and of the first one, a device's or their stand-ins on the CPU, with
+// ATen.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "models/depthwise_convolution.h"
+#include "models/stem_convolution.h"
 #include "tests/models/norm_comparison.h"
 
 namespace dtrain::models {
@@ -32,8 +34,8 @@ inline std::vector<DepthwiseCase> DeviceDepthwiseCases() {
   return cases;
 }
 
-inline void CompareDepthwise(const DepthwiseCase& c, at::ScalarType type, const DepthwiseKernels& kernels,
-                             at::Device device) {
+template <typename Convolve>
+void CompareDepthwise(const DepthwiseCase& c, at::ScalarType type, at::Device device, const Convolve& convolve) {
   SCOPED_TRACE(testing::Message() << type << " " << c.samples << "x" << c.channels << "x" << c.height << "x" << c.width
                                   << " k" << c.kernel << " s" << c.stride);
   const at::Tensor x =
@@ -42,7 +44,7 @@ inline void CompareDepthwise(const DepthwiseCase& c, at::ScalarType type, const 
   const at::Tensor rounded = at::randn({c.channels, 1, c.kernel, c.kernel}).to(type);
   const at::Tensor weight = rounded.to(at::kFloat).to(device).requires_grad_();
   const at::Tensor x64 = Exactly(x), weight64 = Exactly(weight);
-  const at::Tensor y = DepthwiseConvolution(x, weight, c.stride, kernels);
+  const at::Tensor y = convolve(x, weight);
   const at::Tensor y64 = at::conv2d(x64, weight64, {}, c.stride, c.kernel / 2, 1, c.channels);
   ASSERT_EQ(y.sizes(), y64.sizes());
   EXPECT_EQ(y.scalar_type(), type);
@@ -55,6 +57,40 @@ inline void CompareDepthwise(const DepthwiseCase& c, at::ScalarType type, const 
   EXPECT_LE(Distance(x.grad(), x64.grad()), rounding);
   EXPECT_LE(Distance(weight.grad(), weight64.grad()), 1e-5);  // sums of exact products
   EXPECT_EQ(weight.grad().scalar_type(), at::kFloat);
+}
+
+inline void CompareDepthwise(const DepthwiseCase& c, at::ScalarType type, const DepthwiseKernels& kernels,
+                             at::Device device) {
+  CompareDepthwise(c, type, device, [&](const at::Tensor& x, const at::Tensor& weight) {
+    return DepthwiseConvolution(x, weight, c.stride, kernels);
+  });
+}
+
+struct StemCase {
+  int64_t images, height, width, channels, kernel_size;
+};
+
+// Returns small whole numbers, which all types represent.
+inline at::Tensor WholeNumbers(at::IntArrayRef sizes) {
+  return at::randint(-2, 3, sizes, at::TensorOptions(at::kFloat));
+}
+
+// The values are exact but for their last rounding to `type`.
+inline void Compare(const StemCase& c, at::ScalarType type, const StemKernels& kernels, at::Device device) {
+  SCOPED_TRACE(testing::Message() << type << " " << c.images << "x" << c.height << "x" << c.width << " kernel "
+                                  << c.kernel_size << " channels " << c.channels);
+  const at::Tensor images = WholeNumbers({c.images, 3, c.height, c.width}).to(type).contiguous(kLast);
+  const at::Tensor exact = WholeNumbers({c.channels, 3, c.kernel_size, c.kernel_size}).requires_grad_();
+  const at::Tensor weight = exact.detach().to(device).requires_grad_();
+  ASSERT_TRUE(HasStemConvolution(images, c.kernel_size, 2));
+  const at::Tensor y = StemConvolution(images.to(device), weight, kernels);
+  const at::Tensor wanted = at::conv2d(images.to(at::kFloat), exact, {}, 2, c.kernel_size / 2);
+  ASSERT_EQ(y.sizes(), wanted.sizes());
+  EXPECT_TRUE(at::equal(y.cpu(), wanted.to(type)));
+  const at::Tensor dy = WholeNumbers(y.sizes());
+  y.backward(dy.to(type).to(device).contiguous(kLast));
+  wanted.backward(dy);
+  EXPECT_TRUE(at::equal(weight.grad().cpu(), exact.grad().to(type).to(at::kFloat)));
 }
 
 }  // namespace dtrain::models

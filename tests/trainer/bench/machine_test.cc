@@ -1,12 +1,12 @@
 // The floors of steps are those that docs/performance.md derives by hand, from what the models' layers count.
-#include "trainer/bench/roof.h"
+#include "trainer/bench/machine.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "models/image_model.h"
 #include "models/registry.h"
-#include "models/roberta.h"
+#include "tests/roberta.h"
 
 namespace dtrain::bench {
 namespace {
