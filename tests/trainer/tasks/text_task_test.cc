@@ -57,6 +57,12 @@ data::Batch Rows(const std::vector<int64_t>& lengths) {
   return batch;
 }
 
+// Labels of words and of sentences have the same name.
+template <typename TaskType>
+data::Batch RowsFor(const std::vector<int64_t>& lengths) {
+  return std::is_same_v<TaskType, MaskedLmTask> ? kSmallWords.Rows(lengths) : Rows(lengths);
+}
+
 // A split of which a task only asks the size.
 class SomeRecords : public data::RecordSource {
  public:
@@ -89,7 +95,7 @@ TYPED_TEST(TextTasks, AStepDoesNotWaitForTheDevice) {
   for (const bool unpad : {false, true}) {
     auto task = TaskOf<TypeParam>(unpad);
     task.BeginEvaluation(SplitOf(3));
-    const data::Batch host = task.Prepared(Rows({12, 5, 2})), batch = data::CopyToDevice(host, at::kCPU);
+    const data::Batch host = task.Prepared(RowsFor<TypeParam>({12, 5, 2})), batch = data::CopyToDevice(host, at::kCPU);
     const StepOperators operators(host);
     task.Loss(batch).loss_sum.backward();
     const at::NoGradGuard no_grad;
@@ -102,7 +108,7 @@ TYPED_TEST(TextTasks, AStepDoesNotWaitForTheDevice) {
 TYPED_TEST(TextTasks, PaddingChangesNothingButRounding) {
   auto padded = TaskOf<TypeParam>(false), packed = TaskOf<TypeParam>(true);
   for (const auto& lengths : std::vector<std::vector<int64_t>>{{12, 5, 2}, {12, 12}, {3}}) {
-    const data::Batch rows = Rows(lengths), with = padded.Prepared(rows), without = packed.Prepared(rows);
+    const data::Batch rows = RowsFor<TypeParam>(lengths), with = padded.Prepared(rows), without = packed.Prepared(rows);
     EXPECT_EQ(with.number, 7);
     EXPECT_EQ(without.size(), rows.size());
     const bool guesses = std::is_same_v<TypeParam, MaskedLmTask>;
@@ -123,7 +129,7 @@ TYPED_TEST(TextTasks, MetricsAreThoseOfAllSamplesInAnyBatches) {
   task.module().eval();
   const at::NoGradGuard no_grad;
   task.BeginEvaluation(SplitOf(6));
-  const data::Batch all = Rows({12, 5, 2, 7, 3, 4});
+  const data::Batch all = RowsFor<TypeParam>({12, 5, 2, 7, 3, 4});
   const report::Metrics wanted = task.MetricsOf(task.EvaluationSums(task.Prepared(all)));
   at::Tensor sums = task.EvaluationSums(task.Prepared(Part(all, {4, 1})));
   sums += task.EvaluationSums(task.Prepared(Part(all, {0, 5, 2, 3})));
