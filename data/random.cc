@@ -81,13 +81,17 @@ int64_t RandomGenerator::Below(int64_t n) {
   return static_cast<int64_t>(draw % range);
 }
 
+void RandomGenerator::Shuffle(std::span<int64_t> elements) {
+  for (auto last = static_cast<int64_t>(elements.size()) - 1; last > 0; --last) {
+    std::swap(elements[static_cast<size_t>(last)], elements[static_cast<size_t>(Below(last + 1))]);
+  }
+}
+
 std::vector<int64_t> Permutation(int64_t n, int64_t seed, int64_t epoch) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
   RandomGenerator random({.seed = seed, .epoch = epoch, .stream = RandomStream::kPermutation});
-  for (int64_t last = n - 1; last > 0; --last) {
-    std::swap(order[static_cast<size_t>(last)], order[static_cast<size_t>(random.Below(last + 1))]);
-  }
+  random.Shuffle(order);
   return order;
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace dtrain::data {
@@ -49,6 +50,8 @@ class RandomGenerator {
   double Normal();                          // mean 0, standard deviation 1
   // [0, n) without bias. Throws std::invalid_argument if n is below 1.
   int64_t Below(int64_t n);
+  // Brings the elements into a random order (Fisher–Yates).
+  void Shuffle(std::span<int64_t> elements);
 
  private:
   std::array<uint32_t, 2> key_;

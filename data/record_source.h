@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/folder_names.h"
@@ -113,6 +115,33 @@ class RecordSource {
   // A hex digest that identifies the data, usually over the names and sizes of its files and never over their times, so
   // that a copy has the same one. Empty for sources that no run resumes with (ImageFiles).
   virtual std::string fingerprint() const = 0;
+};
+
+// The records of another source: all of them, unless PositionOf and size say which.
+class SourceView : public RecordSource {
+ public:
+  explicit SourceView(std::shared_ptr<const RecordSource> whole) : whole_(std::move(whole)) {}
+
+  // Returns the position in the whole.
+  virtual int64_t PositionOf(int64_t index) const { return index; }
+
+  int64_t size() const override { return whole_->size(); }
+  RecordKind kind() const override { return whole_->kind(); }
+  RawRows rows() const override { return whole_->rows(); }
+  int64_t Label(int64_t index) const override { return whole_->Label(PositionOf(index)); }
+  int64_t num_targets() const override { return whole_->num_targets(); }
+  void Targets(int64_t index, std::span<float> targets) const override { whole_->Targets(PositionOf(index), targets); }
+  bool HasTargets(int64_t index) const override { return whole_->HasTargets(PositionOf(index)); }
+  std::vector<uint8_t> Read(int64_t index) const override { return whole_->Read(PositionOf(index)); }
+  RecordPlace Place(int64_t index) const override { return whole_->Place(PositionOf(index)); }
+  const std::vector<std::string>& class_names() const override { return whole_->class_names(); }
+  int64_t num_classes() const override { return whole_->num_classes(); }
+  std::optional<int64_t> label_offset() const override { return whole_->label_offset(); }
+  IgnoredFiles ignored() const override { return whole_->ignored(); }
+  std::string fingerprint() const override { return whole_->fingerprint(); }
+
+ protected:
+  const std::shared_ptr<const RecordSource> whole_;
 };
 
 }  // namespace dtrain::data

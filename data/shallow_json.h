@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 namespace dtrain {
 
@@ -16,6 +17,16 @@ inline nlohmann::json ParseShallow(const std::string& text) {
     if (depth > kDeepest) throw nlohmann::json::other_error::create(502, "nested too deeply", nullptr);
     return true;
   });
+}
+
+// Returns the object; null if `text` is none, or cannot be parsed.
+inline nlohmann::json ParseObject(std::string_view text) {
+  try {
+    auto value = ParseShallow(std::string(text));
+    if (value.is_object()) return value;
+  } catch (const nlohmann::json::exception&) {  // the caller says where
+  }
+  return {};
 }
 
 // Returns what is wrong, for messages that begin with the file's name.

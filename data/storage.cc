@@ -1,12 +1,121 @@
 #include "data/storage.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <string_view>
+
+#include "data/machine/limits.h"
 
 namespace dtrain::data {
 
-const Storage& FileSystem();  // posix_storage.cc
-
 namespace {
+
+// ---- Files of this machine, and of the network file systems that it mounts ----
+//
+// They are read with pread rather than mmap, so that a file that another process shortens causes an error that can be
+// reported rather than SIGBUS.
+
+PathKind KindOf(mode_t mode) {
+  return S_ISREG(mode) ? PathKind::kFile : S_ISDIR(mode) ? PathKind::kFolder : PathKind::kOther;
+}
+
+class PosixFile : public ReadableBytes {
+ public:
+  // With O_NONBLOCK, opening a named pipe does not block; it is refused then.
+  explicit PosixFile(const std::string& path)
+      : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (descriptor_ < 0) throw DataError("cannot open " + path + ": " + std::strerror(errno));
+    struct stat status {};
+    std::string problem;
+    if (fstat(descriptor_, &status) != 0) {
+      problem = std::strerror(errno);
+    } else if (!S_ISREG(status.st_mode)) {
+      problem = S_ISDIR(status.st_mode) ? "it is a directory" : "it is not a regular file";
+    }
+    if (!problem.empty()) {
+      close(descriptor_);
+      throw DataError("cannot read " + path + ": " + problem);
+    }
+    size_ = static_cast<uint64_t>(status.st_size);
+  }
+  ~PosixFile() override { close(descriptor_); }
+  PosixFile(const PosixFile&) = delete;
+  PosixFile& operator=(const PosixFile&) = delete;
+
+  uint64_t size() const override { return size_; }
+
+  void Read(uint64_t offset, uint64_t size, void* destination) const override {
+    auto* next = static_cast<char*>(destination);
+    while (size > 0) {
+      const ssize_t got = pread(descriptor_, next, size, static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) {
+        throw DataError("cannot read " + path_ + " at byte " + std::to_string(offset) + ": " + std::strerror(errno));
+      }
+      if (got == 0) {
+        throw DataError(path_ + " ends at byte " + std::to_string(offset) + ", " + std::to_string(size) +
+                        " bytes too early");
+      }
+      next += got;
+      offset += static_cast<uint64_t>(got);
+      size -= static_cast<uint64_t>(got);
+    }
+  }
+
+ private:
+  const std::string path_;
+  const int descriptor_;
+  uint64_t size_ = 0;
+};
+
+class PosixStorage : public Storage {
+ public:
+  std::unique_ptr<const ReadableBytes> Open(const std::string& path) const override {
+    return std::make_unique<PosixFile>(path);
+  }
+
+  PathStatus Stat(const std::string& path) const override {
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) {
+      const std::string problem = std::strerror(errno);
+      const bool is_link = lstat(path.c_str(), &status) == 0;
+      return {.kind = is_link ? PathKind::kOther : PathKind::kNothing, .problem = problem};
+    }
+    const PathKind kind = KindOf(status.st_mode);
+    return {.kind = kind,
+            .bytes = kind == PathKind::kFile ? static_cast<uint64_t>(status.st_size) : 0,
+            .modified_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec,
+            .identity = {status.st_dev, status.st_ino}};
+  }
+
+  void List(const std::string& folder, const Visit& visit) const override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder.c_str()), closedir);
+    if (!entries) throw DataError("cannot list " + folder + ": " + std::strerror(errno));
+    while (true) {
+      errno = 0;
+      const dirent* entry = readdir(entries.get());
+      if (entry == nullptr) break;
+      const std::string name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      const bool unsure = entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK;
+      if (!visit(name, unsure ? Stat(folder + "/" + name).kind : KindOf(DTTOIF(entry->d_type)))) return;
+    }
+    if (errno != 0) throw DataError("cannot list " + folder + ": " + std::strerror(errno));
+  }
+};
+
+const Storage& FileSystem() {
+  static const PosixStorage storage;
+  return storage;
+}
+
+// ---- All storages ----
 
 struct Row {
   std::string_view beginning;  // of the paths in this storage, such as "s3://"
@@ -22,6 +131,19 @@ const Row& RowOf(const std::string& path) {
   return *row;
 }
 
+template <typename Bytes>
+Bytes ReadWhole(const std::string& path, uint64_t most) {
+  const RandomAccessFile file(path);
+  if (file.size() > most) {
+    throw DataError(path + " has " + std::to_string(file.size()) + " bytes, more than the limit of " +
+                    std::to_string(most));
+  }
+  Bytes bytes;
+  bytes.resize(file.size());
+  file.Read(0, bytes.size(), bytes.data());
+  return bytes;
+}
+
 }  // namespace
 
 const Storage& StorageOf(const std::string& path) { return RowOf(path).storage(); }
@@ -29,20 +151,38 @@ const Storage& StorageOf(const std::string& path) { return RowOf(path).storage()
 bool IsWritable(const std::string& path) { return RowOf(path).beginning.empty(); }
 
 std::vector<uint8_t> ReadWholeFile(const std::string& path, uint64_t most) {
+  return ReadWhole<std::vector<uint8_t>>(path, most);
+}
+
+std::string ReadWholeText(const std::string& path, uint64_t most) { return ReadWhole<std::string>(path, most); }
+
+void RequireRoomInMemory(const std::string& path) {
+  const uint64_t bytes = Stat(path).bytes, room = static_cast<uint64_t>(AvailableMemory());
+  if (bytes <= room) return;
+  throw DataError(path + " has " + std::to_string(bytes >> 20) + " MiB, but only " + std::to_string(room >> 20) +
+                      " MiB of memory are available, and texts are read as a whole",
+                  "check that the file is what it should be; a smaller one, or a machine with more memory");
+}
+
+std::string ReadIntoMemory(const std::string& path) {
+  RequireRoomInMemory(path);
+  return ReadWholeText(path);
+}
+
+std::vector<uint8_t> ReadBeginning(const std::string& path, uint64_t most) {
   const RandomAccessFile file(path);
-  if (file.size() > most) {
-    throw DataError(path + " has " + std::to_string(file.size()) + " bytes, more than the limit of " +
-                    std::to_string(most));
-  }
-  std::vector<uint8_t> bytes(file.size());
+  std::vector<uint8_t> bytes(std::min(file.size(), most));
   file.Read(0, bytes.size(), bytes.data());
   return bytes;
 }
 
-std::string TextBeside(const std::string& path, uint64_t most) {
-  if (!Exists(path)) return "";
-  const std::vector<uint8_t> bytes = ReadWholeFile(path, most);
-  return {bytes.begin(), bytes.end()};
+std::string TextBeside(const std::string& path, uint64_t most) { return Exists(path) ? ReadWholeText(path, most) : ""; }
+
+std::string FolderOf(const std::string& file) {
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
+
+std::string FolderAt(const std::string& path) { return IsFile(path) ? FolderOf(path) : path; }
 
 }  // namespace dtrain::data

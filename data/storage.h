@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -107,8 +108,31 @@ class RandomAccessFile : public ReadableBytes {
 // `most` bytes.
 std::vector<uint8_t> ReadWholeFile(const std::string& path, uint64_t most = UINT64_MAX);
 
+// The same as text.
+std::string ReadWholeText(const std::string& path, uint64_t most = UINT64_MAX);
+
+// The same, unless the file needs more memory than there is: of texts that are read, or kept as tokens, as a whole.
+// RequireRoomInMemory checks that alone.
+std::string ReadIntoMemory(const std::string& path);
+void RequireRoomInMemory(const std::string& path);
+
+// Returns the first bytes of a file, at most `most`. Throws DataError if it cannot be read.
+std::vector<uint8_t> ReadBeginning(const std::string& path, uint64_t most);
+
 // Returns the content of a small optional text beside the data (class names, a pack's recipe, MXNet's index); empty if
 // it does not exist. Throws as ReadWholeFile does.
 std::string TextBeside(const std::string& path, uint64_t most = uint64_t{64} << 20);
+
+// Returns the folder that a file of this name lies in; FolderAt: of a path that may be the folder itself.
+std::string FolderOf(const std::string& file);
+std::string FolderAt(const std::string& path);
+
+inline std::string_view AsText(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+inline std::span<const uint8_t> AsBytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
 
 }  // namespace dtrain::data

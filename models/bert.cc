@@ -7,30 +7,9 @@
 #include <string_view>
 
 #include "models/bert_family.h"
-#include "models/weight_names.h"
 
 namespace dtrain::models {
 namespace {
-
-TransformersNames BertNames() {
-  return {.backbone = "bert.",
-          .modules = {"embeddings.", "encoder.layer.", "pooler."},
-          .words = "bert.embeddings.word_embeddings.weight",
-          .decoder_weight = "cls.predictions.decoder.weight",
-          .decoder_bias = "cls.predictions.decoder.bias",
-          .bias = "cls.predictions.bias",
-          .of_other_tasks = {"position_ids", "cls.seq_relationship.", "qa_outputs."}};
-}
-
-TransformersNames DistilBertNames() {
-  return {.backbone = "distilbert.",
-          .modules = {"embeddings.", "transformer.layer."},
-          .words = "distilbert.embeddings.word_embeddings.weight",
-          .decoder_weight = "vocab_projector.weight",
-          .decoder_bias = "",
-          .bias = "vocab_projector.bias",
-          .of_other_tasks = {"position_ids", "qa_outputs."}};
-}
 
 // The defaults of transformers' BertConfig, which published models have, too.
 EncoderOptions Base() {
@@ -86,10 +65,12 @@ Family BertFamily() {
       .backbone = "bert",
       .defaults = Base(),
       .words = {"cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"},
+      .decoder = "cls.predictions.decoder",
       .classifier = {.output = "classifier", .dense = "bert.pooler.dense", .activation = at::tanh},
       // What multilingual models say of the pooler changes nothing.
       .more_fields = R"({"directionality": null, "pooler_fc_size": null, "pooler_num_attention_heads": null,
                          "pooler_num_fc_layers": null, "pooler_size_per_head": null, "pooler_type": null})",
+      .of_other_tasks = {"position_ids", "cls.seq_relationship.", "qa_outputs."},
       .shapes = {{"tiny", Sized(128, 2)}, {"base", Base()}, {"large", Sized(1024, 24)}}};
   Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
     const auto types = weights.find("embeddings.token_type_embeddings.weight");  // published RoBERTas have one
@@ -102,7 +83,6 @@ Family BertFamily() {
       "embeddings", "encoder", "pooler",     "attention",       "intermediate",        "self",
       "output",     "query",   "key",        "value",           "transform",           "dense",
       "LayerNorm",  "decoder"};
-  UseTransformersNames(BertNames(), family);
   family.text.labels_tokens = [](const WeightShapes& weights) { return LacksInner(weights, "pooler.dense.weight"); };
   return family;
 }
@@ -126,9 +106,11 @@ Family DistilBertFamily() {
                  .layer_norm_epsilon = nullptr,
                  .classifier_dropout = kSequenceDropout},
       .words = {"vocab_transform", "vocab_layer_norm", "vocab_projector"},
+      .decoder = "vocab_projector",
       .classifier = {.output = "classifier", .dense = "pre_classifier", .activation = at::relu},
       .classifier_dropout = 0.2,
       .more_fields = R"({"sinusoidal_pos_embds": null, "qa_dropout": null, "tie_weights_": null})",
+      .of_other_tasks = {"position_ids", "qa_outputs."},
       .shapes = {{"base", DistilBase()}}};
   Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
     return HaveEncoder(weights, "distilbert") || HaveBareEncoder(weights, "transformer.layer.");
@@ -156,7 +138,6 @@ Family DistilBertFamily() {
                        "lin1",
                        "lin2",
                        "output_layer_norm"};
-  UseTransformersNames(DistilBertNames(), family);
   family.text.labels_tokens = [](const WeightShapes& weights) { return LacksInner(weights, "pre_classifier.weight"); };
   return family;
 }

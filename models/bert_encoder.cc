@@ -1,22 +1,30 @@
-// Tokens are rows of one S×H matrix everywhere; only attention knows of sequences.
+// Tokens are rows of one S×H matrix everywhere; only attention knows of sequences. A head is a few layers after the
+// encoder, which BertEncoder draws, runs and counts.
 #include "models/bert_encoder.h"
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 
+#include <limits>
 #include <string>
 
 #include "models/activation_checkpoint.h"
 #include "models/dropout.h"
+#include "models/product.h"
 
 namespace dtrain::models {
 namespace {
 
-Linear Dense(int64_t in, int64_t out) { return Linear(in, out, InitialWeights::kNotYet); }
-
 // Returns all rows of x if `rows` is undefined.
 at::Tensor RowsOf(const at::Tensor& x_SH, const at::Tensor& rows) {
   return rows.defined() ? x_SH.index_select(0, rows) : x_SH;
+}
+
+// Returns x with more rows of one value.
+at::Tensor WithRows(const at::Tensor& x, int64_t rows, double value) {
+  std::vector<int64_t> padding(static_cast<size_t>(2 * x.dim()));
+  padding.back() = rows;
+  return rows == 0 ? x : at::constant_pad_nd(x, padding, value);
 }
 
 }  // namespace
@@ -83,23 +91,23 @@ ResidualPair BertEmbeddingsImpl::forward(const Sequences& sequences) {
 BertLayerImpl::BertLayerImpl(const EncoderOptions& options)
     : heads_(options.heads), dropout_(options.dropout), attention_dropout_(options.attention_dropout) {
   const int64_t hidden = options.hidden_size, inner = options.intermediate_size;
-  query_ = Dense(hidden, hidden);
-  key_ = Dense(hidden, hidden);
-  value_ = Dense(hidden, hidden);
-  attention_output_ = Dense(hidden, hidden);
-  attention_norm_ = LayerNorm(hidden, options.layer_norm_epsilon);
-  intermediate_ = Dense(hidden, inner);
-  output_ = Dense(inner, hidden);
-  output_norm_ = LayerNorm(hidden, options.layer_norm_epsilon);
   const EncoderNames& names = options.names;
-  RegisterAt(*this, names.query, query_.ptr());
-  RegisterAt(*this, names.key, key_.ptr());
-  RegisterAt(*this, names.value, value_.ptr());
-  RegisterAt(*this, names.attention_output, attention_output_.ptr());
-  RegisterAt(*this, names.attention_norm, attention_norm_.ptr());
-  RegisterAt(*this, names.intermediate, intermediate_.ptr());
-  RegisterAt(*this, names.output, output_.ptr());
-  RegisterAt(*this, names.output_norm, output_norm_.ptr());
+  const auto dense = [this](Linear& layer, const char* name, int64_t in, int64_t out) {
+    layer = Linear(in, out, InitialWeights::kNotYet);
+    RegisterAt(*this, name, layer.ptr());
+  };
+  const auto norm = [&](LayerNorm& layer, const char* name) {
+    layer = LayerNorm(hidden, options.layer_norm_epsilon);
+    RegisterAt(*this, name, layer.ptr());
+  };
+  dense(query_, names.query, hidden, hidden);
+  dense(key_, names.key, hidden, hidden);
+  dense(value_, names.value, hidden, hidden);
+  dense(attention_output_, names.attention_output, hidden, hidden);
+  norm(attention_norm_, names.attention_norm);
+  dense(intermediate_, names.intermediate, hidden, inner);
+  dense(output_, names.output, inner, hidden);
+  norm(output_norm_, names.output_norm);
 }
 
 at::Tensor BertLayerImpl::Dropped(const at::Tensor& x) const { return Dropout(x, dropout_, is_training()); }
@@ -220,6 +228,79 @@ ForwardCost BertEncoder::EncoderCost(int64_t tokens, int64_t length, int64_t row
   return {.multiply_adds = tokens * layers * first_products + last_tokens * last_products,
           .activation_elements = options_.checkpoint_activations ? checkpointed : kept,
           .moved_elements = static_cast<double>(tokens * layers * first_moved + last_tokens * last_moved)};
+}
+
+at::Tensor WordScores(const at::Tensor& x_RH, const at::Tensor& words_VH, const at::Tensor& bias_V,
+                      int64_t columns_multiple, const HalfWeight* half_words) {
+  const int64_t columns = words_VH.size(0);
+  const int64_t missing = (columns_multiple - columns % columns_multiple) % columns_multiple;
+  at::Tensor words = half_words == nullptr ? at::Tensor() : half_words->Rows(columns + missing);
+  if (!words.defined()) words = WithRows(words_VH, missing, 0);
+  return Product(x_RH, words, WithRows(bias_V, missing, -std::numeric_limits<double>::infinity()));
+}
+
+BertForMaskedLM::BertForMaskedLM(const char* backbone, const EncoderOptions& options, const WordHeadNames& names)
+    : BertEncoder(backbone, options) {
+  head_dense_ = Linear(options.hidden_size, options.hidden_size, InitialWeights::kNotYet);
+  head_norm_ = LayerNorm(options.hidden_size, options.layer_norm_epsilon);
+  RegisterAt(*this, names.dense, head_dense_.ptr());
+  RegisterAt(*this, names.norm, head_norm_.ptr());
+  head_bias_ =
+      GroupAt(*this, names.module).register_parameter("bias", at::zeros(options.vocab_size, DeviceOfNewWeights()));
+  DrawWeights(*head_dense_);
+}
+
+at::Tensor BertForMaskedLM::ForWords(const at::Tensor& hidden_RH) {
+  const TextKernels* kernels = KernelsFor(hidden_RH);
+  if (kernels == nullptr) return head_norm_(at::gelu(head_dense_(hidden_RH)));
+  const at::Tensor x_RH = BiasGelu(*kernels, at::linear(hidden_RH, head_dense_->GemmWeight()), head_dense_->bias);
+  const ResidualNorm norm{
+      .x_bias = {}, .weight = head_norm_->weight, .bias = head_norm_->bias, .epsilon = head_norm_->epsilon()};
+  return NormalisedFirst(*kernels, x_RH, {}, norm, x_RH.scalar_type()).main;
+}
+
+at::Tensor BertForMaskedLM::Scores(const at::Tensor& hidden_RH, int64_t columns_multiple) {
+  return WordScores(ForWords(hidden_RH), words_VH(), head_bias_, columns_multiple,
+                    is_training() ? &half_words_ : nullptr);
+}
+
+ForwardCost BertForMaskedLM::Cost(int64_t tokens, int64_t length, int64_t rows) const {
+  const int64_t hidden = options().hidden_size, words = options().vocab_size;
+  ForwardCost cost = EncoderCost(tokens, length, rows);
+  cost.multiply_adds += rows * (hidden * hidden + hidden * words);
+  cost.activation_elements += rows * (4 * hidden + 2 * words);
+  cost.moved_elements += static_cast<double>(rows * words) * 3;  // the scores are read, read again and written
+  return cost;
+}
+
+BertClassifier::BertClassifier(const char* backbone, const EncoderOptions& options, const ClassifierForm& form,
+                               int64_t outputs, double dropout)
+    : BertEncoder(backbone, options), form_(form), dropout_(dropout) {
+  if (form.dense != nullptr) {
+    dense_ = Linear(options.hidden_size, options.hidden_size, InitialWeights::kNotYet);
+    RegisterAt(*this, form.dense, dense_.ptr());
+    DrawWeights(*dense_);
+  }
+  output_ = Linear(options.hidden_size, outputs, InitialWeights::kNotYet);
+  RegisterAt(*this, form.output, output_.ptr());
+  DrawWeights(*output_);
+}
+
+at::Tensor BertClassifier::Classify(const at::Tensor& hidden_RH) {
+  const auto dropped = [this](const at::Tensor& x) { return Dropout(x, dropout_, is_training()); };
+  if (form_.dense == nullptr) return output_(dropped(hidden_RH));
+  const at::Tensor x_RH = form_.drops_input ? dropped(hidden_RH) : hidden_RH;
+  return output_(dropped(form_.activation(dense_(x_RH))));
+}
+
+ForwardCost BertClassifier::Cost(int64_t tokens, int64_t length, int64_t rows) const {
+  const int64_t hidden = options().hidden_size, layers = form_.dense == nullptr ? 0 : 1;
+  if (layers == 0) rows = tokens;
+  ForwardCost cost = EncoderCost(tokens, length, rows);
+  cost.multiply_adds += rows * hidden * (layers * hidden + outputs());
+  // The inputs of the layers, the activation, logits and softmax.
+  cost.activation_elements += rows * ((1 + 2 * layers) * hidden + 2 * outputs());
+  return cost;
 }
 
 }  // namespace dtrain::models

@@ -1,8 +1,11 @@
 // What the families share is here once; what they differ in is a BertKind.
 #include "models/bert_family.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 namespace dtrain::models {
 namespace {
@@ -42,33 +45,6 @@ int64_t RowsOf(const WeightShapes& weights, std::string_view hugging_face, std::
   return 0;
 }
 
-std::shared_ptr<TextModel> Made(const BertKind& kind, const EncoderOptions& options, const ClassifierOptions* head) {
-  if (head == nullptr) return std::make_shared<BertForMaskedLM>(kind.backbone, options, kind.words);
-  if (head->absent) return std::make_shared<BertAlone>(kind.backbone, options);
-  const bool has_dropout = !head->of_tokens || !kind.classifier_dropout;
-  return std::make_shared<BertClassifier>(kind.backbone, options, head->of_tokens ? ClassifierForm{} : kind.classifier,
-                                          head->outputs(),
-                                          has_dropout ? head->dropout_with(options.dropout) : options.dropout);
-}
-
-// The weights have the last word on sizes.
-TextOptions OptionsWith(const BertKind& kind, EncoderOptions options, const WeightShapes& weights) {
-  if (const int64_t words = RowsOf(weights, "word_embeddings.weight", "embed_tokens.weight"))
-    options.vocab_size = words;
-  const int64_t positions = RowsOf(weights, "position_embeddings.weight", "embed_positions.weight");
-  if (positions > options.first_position) options.max_positions = positions;
-  if (const int64_t types = RowsOf(weights, "token_type_embeddings.weight", " ")) options.token_types = types;
-  const auto make = [&kind, options](const TextShape& shape, const ClassifierOptions* head) {
-    return Made(kind, options.With(shape), head);
-  };
-  const auto to_json = [&kind, options](const TextShape& shape, const ClassifierOptions* head) {
-    return EncoderToJson(kind, options.With(shape), head);
-  };
-  return {.shape = options.shape(), .make = make, .to_json = to_json};
-}
-
-}  // namespace
-
 EncoderOptions EncoderFromJson(const BertKind& kind, const nlohmann::json& config) {
   RequireObject(config);
   constexpr int64_t kMost = 1 << 24;
@@ -100,6 +76,8 @@ EncoderOptions EncoderFromJson(const BertKind& kind, const nlohmann::json& confi
   return options;
 }
 
+// Returns the config.json that transformers' …ForMaskedLM reads back as this model; with a classifier, its
+// …ForSequenceClassification or …ForTokenClassification.
 nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions& options,
                                      const ClassifierOptions* classifier) {
   const EncoderFields& fields = kind.fields;
@@ -127,9 +105,7 @@ nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions&
   if (options.end_id) config["eos_token_id"] = *options.end_id;
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
-  if (classifier != nullptr) {
-    AddTo(config, kind.classes, *classifier);
-  }
+  if (classifier != nullptr) AddTo(config, kind.classes, *classifier);
   if (kind.classifier_dropout) {  // a number under its own name, also without a head
     config.erase(kClassifierDropout);
     const bool has_own = classifier != nullptr && !classifier->of_tokens && !classifier->absent;
@@ -137,6 +113,77 @@ nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions&
   }
   return config;
 }
+
+std::shared_ptr<TextModel> Made(const BertKind& kind, const EncoderOptions& options, const ClassifierOptions* head) {
+  if (head == nullptr) return std::make_shared<BertForMaskedLM>(kind.backbone, options, kind.words);
+  if (head->absent) return std::make_shared<BertAlone>(kind.backbone, options);
+  const bool has_dropout = !head->of_tokens || !kind.classifier_dropout;
+  return std::make_shared<BertClassifier>(kind.backbone, options, head->of_tokens ? ClassifierForm{} : kind.classifier,
+                                          head->outputs(),
+                                          has_dropout ? head->dropout_with(options.dropout) : options.dropout);
+}
+
+// The weights have the last word on sizes.
+TextOptions OptionsWith(const BertKind& kind, EncoderOptions options, const WeightShapes& weights) {
+  if (const int64_t words = RowsOf(weights, "word_embeddings.weight", "embed_tokens.weight"))
+    options.vocab_size = words;
+  const int64_t positions = RowsOf(weights, "position_embeddings.weight", "embed_positions.weight");
+  if (positions > options.first_position) options.max_positions = positions;
+  if (const int64_t types = RowsOf(weights, "token_type_embeddings.weight", " ")) options.token_types = types;
+  const auto make = [&kind, options](const TextShape& shape, const ClassifierOptions* head) {
+    return Made(kind, options.With(shape), head);
+  };
+  const auto to_json = [&kind, options](const TextShape& shape, const ClassifierOptions* head) {
+    return EncoderToJson(kind, options.With(shape), head);
+  };
+  return {.shape = options.shape(), .make = make, .to_json = to_json};
+}
+
+// Removes the decoder's own names: its weight is the word embedding, its bias the head's. Throws if its weight differs.
+void Untie(NamedWeights& weights, const TransformersNames& names) {
+  const std::string weight = names.decoder + ".weight", bias = names.decoder + ".bias", own_bias = names.head + ".bias";
+  const at::Tensor words = Find(weights, names.words), decoder = Find(weights, weight);
+  if (words.defined() && decoder.defined() && !words.equal(decoder)) {
+    throw std::invalid_argument("its decoder is not the word embedding, as it must be here");
+  }
+  if (!Find(weights, own_bias).defined()) {
+    if (const at::Tensor of_decoder = Find(weights, bias); of_decoder.defined()) {
+      weights.emplace_back(own_bias, of_decoder);
+    }
+  }
+  std::erase_if(weights,
+                [&](const auto& item) { return item.first == weight || (item.first == bias && bias != own_bias); });
+}
+
+NamedWeights FromTransformers(NamedWeights weights, const TransformersNames& names,
+                              std::vector<std::string>* left_out) {
+  const auto is_of_another_task = [&](const std::string& name) {
+    return std::ranges::any_of(names.of_other_tasks,
+                               [&](const auto& part) { return name.find(part) != std::string::npos; });
+  };
+  LeaveOut(weights, is_of_another_task, left_out);
+  for (auto& [name, tensor] : weights) {
+    const auto begins = [&name = name](const auto& module) { return name.starts_with(module); };
+    if (std::ranges::any_of(names.modules, begins)) name.insert(0, names.backbone);
+    for (const auto& [old, now] : {std::pair{".gamma", ".weight"}, {".beta", ".bias"}}) {
+      if (name.ends_with(old)) name.replace(name.rfind(old), std::string::npos, now);
+    }
+  }
+  Untie(weights, names);
+  return weights;
+}
+
+// Adds the decoder under its own names. The tensors are shared.
+NamedWeights WithDecoder(NamedWeights weights, const TransformersNames& names) {
+  const std::string bias = names.decoder + ".bias", own_bias = names.head + ".bias";
+  const at::Tensor words = Find(weights, names.words), of_head = Find(weights, own_bias);
+  if (!words.defined() || !of_head.defined()) return weights;
+  weights.emplace_back(names.decoder + ".weight", words);
+  if (bias != own_bias) weights.emplace_back(bias, of_head);
+  return weights;
+}
+
+}  // namespace
 
 bool HaveEncoder(const WeightShapes& weights, const std::string& backbone) {
   const std::string embeddings = backbone + ".embeddings.";
@@ -155,18 +202,20 @@ std::string DescriptionOf(const std::string& family, int64_t layers, int64_t hid
          std::to_string(heads) + " heads, for text";
 }
 
+int64_t OutputsOfClassifier(const WeightShapes& weights) {
+  for (const auto& [name, shape] : weights) {
+    const bool is_last = name == "classifier.weight" || name.ends_with(".classifier.weight");
+    if (is_last && shape.size() == 2) return shape[0];
+  }
+  return 0;
+}
+
 void UseTransformersNames(const TransformersNames& names, Family& family) {
   family.own_names = [names](const NamedWeights& weights, const Model&, std::vector<std::string>* left_out) {
     return FromTransformers(weights, names, left_out);
   };
   family.text.with_tied_decoder = [names](NamedWeights weights) { return WithDecoder(std::move(weights), names); };
-  family.text.classifier_outputs = [](const WeightShapes& weights) -> int64_t {
-    for (const auto& [name, shape] : weights) {
-      const bool is_last = name == "classifier.weight" || name.ends_with(".classifier.weight");
-      if (is_last && shape.size() == 2) return shape[0];
-    }
-    return 0;
-  };
+  family.text.classifier_outputs = OutputsOfClassifier;
 }
 
 Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightShapes&)>& fits) {
@@ -174,8 +223,7 @@ Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightS
       .name = kind.name,
       .input = Input::kText,
       .heads = {},
-      .options = {"model_config", "dropout", "attention_dropout", "classifier_dropout", "activation_checkpointing",
-                  "layer_decay"},
+      .options = kTextOptions,
       .models = {},
       .config_fields = FieldsOf(kind),
       .layer_of = LayerOfEncoder,
@@ -201,6 +249,14 @@ Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightS
     const auto text = [&kind, own = shape](const WeightShapes& weights) { return OptionsWith(kind, own, weights); };
     family.models.push_back({.name = kind.model + "_" + name, .description = description, .text = text, .fits = fits});
   }
+  const std::string backbone(kind.backbone);
+  UseTransformersNames({.backbone = backbone + ".",
+                        .modules = {"embeddings.", std::string(kind.defaults.names.layers) + ".", "pooler."},
+                        .words = kind.word_weights(),
+                        .decoder = kind.decoder,
+                        .head = kind.words.module,
+                        .of_other_tasks = kind.of_other_tasks},
+                       family);
   return family;
 }
 

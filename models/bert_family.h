@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/bert_heads.h"
+#include "models/bert_encoder.h"
 #include "models/family.h"
 
 namespace dtrain::models {
@@ -34,33 +34,43 @@ struct BertKind {
   // Positions count from 0, whatever the tokens are; else from pad_token_id + 1, and tokens alone.
   bool counts_padding = true;
   WordHeadNames words;
+  const char* decoder;  // transformers' name for it, which has a bias of its own unless it is the head
   ClassifierForm classifier;
   // The dropout of a head that classifies sequences, if transformers has one of its own for it, which a config.json
   // then always says. Empty: that of the encoder unless it is said, also of a head that classifies tokens.
   std::optional<double> classifier_dropout = {};
   const char* more_fields = "{}";                              // Family::config_fields beyond BERT's
+  std::vector<std::string> of_other_tasks;                     // parts of names of weights that no model here has
   std::vector<std::pair<std::string, EncoderOptions>> shapes;  // published ones: "base"
 
   std::string word_weights() const { return std::string(backbone) + ".embeddings.word_embeddings.weight"; }
 };
 
-// Reads a config.json with the fields of the family. Throws std::invalid_argument that names what is out of range.
-EncoderOptions EncoderFromJson(const BertKind& kind, const nlohmann::json& config);
-
-// Returns the config.json that transformers' …ForMaskedLM reads back as this model; with a classifier, its
-// …ForSequenceClassification or …ForTokenClassification.
-nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions& options,
-                                     const ClassifierOptions* classifier = nullptr);
-
-// Returns the family of `kind`, which must not end before it. The caller adds the heads and the names in other
-// programs. `fits` is as in Model.
+// Returns the family of `kind`, which must not end before it, with the names that transformers has. The caller adds the
+// heads. `fits` is as in Model.
 Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightShapes&)>& fits);
 
-// Describes a model for people: "BERT of 12 layers, 768 wide, with 12 heads, for text".
+// For families of this kind and others: the flags that they take, and what all of a shape are called for people: "BERT
+// of 12 layers, 768 wide, with 12 heads, for text".
+inline const std::vector<std::string> kTextOptions = {
+    "model_config", "dropout", "attention_dropout", "classifier_dropout", "activation_checkpointing", "layer_decay"};
 std::string DescriptionOf(const std::string& family, int64_t layers, int64_t hidden_size, int64_t heads);
 
-// Gives the family the names that transformers has, a classifier whose last layer is `classifier`, and no others.
+// How the names of a family in transformers differ from those here.
+struct TransformersNames {
+  std::string backbone;              // "bert.": what weights of an encoder alone leave out
+  std::vector<std::string> modules;  // with which names within the backbone begin
+  // The word embedding, the module of the decoder that shares it, and that with its bias.
+  std::string words, decoder, head;
+  std::vector<std::string> of_other_tasks;  // parts of names that no model here has
+};
+
+// Gives the family these names. Weights may also be from the time when LayerNorm's were gamma and beta, and have the
+// decoder as a weight of its own, which must be the word embedding.
 void UseTransformersNames(const TransformersNames& names, Family& family);
+
+// TextFamily::classifier_outputs if the last layer of a head is called `classifier`.
+int64_t OutputsOfClassifier(const WeightShapes& weights);
 
 // Return whether weights have an encoder called `backbone`, in any wrapper, or one without a name, whose layers' names
 // begin with `layers`.

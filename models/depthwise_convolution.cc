@@ -9,9 +9,9 @@
 
 #include <algorithm>
 
-#include "models/depthwise_kernel.h"
 #include "models/element_of.h"
-#include "models/norm_backward.h"
+#include "models/norm_kernels.h"
+#include "models/vector_kernels.h"
 
 namespace dtrain::models {
 namespace {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <mutex>
 
-#include "models/dropout_kernel.h"
+#include "models/vector_kernels.h"
 
 namespace dtrain::models {
 namespace {

@@ -1,4 +1,4 @@
-// What kernels need to know of a tensor: the type of its elements, as they name it, and its alignment.
+// Tensors as kernels take them: of types that they know, contiguous and aligned.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,10 @@
 
 namespace dtrain::models {
 
-// `x` is of float32 or a half type.
+// Whether it is float32 or a half type.
+inline bool HasElement(at::ScalarType type) { return type == at::kFloat || type == at::kHalf || type == at::kBFloat16; }
+
+// `x` is of such a type.
 inline kernels::Element ElementOf(const at::Tensor& x) {
   if (x.scalar_type() == at::kHalf) return kernels::Element::kHalf;
   return x.scalar_type() == at::kBFloat16 ? kernels::Element::kBFloat16 : kernels::Element::kFloat;
@@ -19,6 +22,12 @@ inline kernels::Element ElementOf(const at::Tensor& x) {
 inline bool IsAligned(const at::Tensor& x) {
   constexpr uintptr_t kAlignment = 16;
   return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % kAlignment == 0;
+}
+
+// Returns x, or a copy that is contiguous and aligned.
+inline at::Tensor ForKernels(const at::Tensor& x, at::MemoryFormat format = at::MemoryFormat::Contiguous) {
+  const at::Tensor whole = x.contiguous(format);
+  return IsAligned(whole) ? whole : whole.clone(format);
 }
 
 }  // namespace dtrain::models

@@ -137,7 +137,4 @@ struct Family {
   TextFamily text = {};
 };
 
-// For Model::fits: whether the weights have the modules STAGES1.0 to STAGES1.(blocks[0] - 1), STAGES2.0 … and no more.
-bool HaveBlocks(const WeightShapes& weights, const std::string& stages, const std::vector<int64_t>& blocks);
-
 }  // namespace dtrain::models

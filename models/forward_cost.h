@@ -1,9 +1,8 @@
-// Counts the cost of a pass through a model. The layers count it themselves while a tensor without data passes through
-// them, so no model is described a second time.
+// The cost of a pass through a model. The layers of an image model count it themselves while a tensor without data
+// passes through them (ImageModel::Cost), so no model is described a second time.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 namespace dtrain::models {
 
@@ -14,9 +13,6 @@ struct ForwardCost {
   // it does little else: in passes over elements, not in products, which do that beside their arithmetic.
   double moved_elements = 0;
 };
-
-// Returns what the layers count on this thread while `pass` runs. Calls may not be nested.
-ForwardCost CostOf(const std::function<void()>& pass);
 
 // Called by layers: adds to the cost of the pass that runs on this thread.
 void CountForward(const ForwardCost& layer);

@@ -11,7 +11,6 @@
 
 #include "models/forward_cost.h"
 #include "models/product.h"
-#include "models/sequences.h"
 
 namespace dtrain::models {
 namespace {
@@ -269,30 +268,6 @@ at::Tensor LayerNormImpl::OverChannels(const at::Tensor& x_NCHW) {
   return forward(x_NCHW.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
 }
 
-LayerScaleImpl::LayerScaleImpl(int64_t features, double initial) {
-  gamma = register_parameter("gamma", at::full(features, initial, DeviceOfNewWeights()));
-}
-
-at::Tensor LayerScaleImpl::forward(const at::Tensor& x) { return x.is_meta() ? x : x * gamma; }
-
-SelfAttentionImpl::SelfAttentionImpl(int64_t features, int64_t heads, bool qkv_bias) : heads_(heads) {
-  qkv_ = register_module("qkv", Linear(features, 3 * features, InitialWeights::kNotYet, qkv_bias));
-  proj_ = register_module("proj", Linear(features, features, InitialWeights::kNotYet));
-}
-
-at::Tensor SelfAttentionImpl::forward(const at::Tensor& x_NLC) {
-  const int64_t length = x_NLC.size(1), features = x_NLC.size(2);
-  const at::Tensor three = qkv_(x_NLC);
-  if (x_NLC.is_meta()) {
-    CountForward({.multiply_adds = 2 * length * x_NLC.numel(), .activation_elements = 4 * x_NLC.numel()});
-    return proj_(x_NLC);
-  }
-  const auto parts = three.view({-1, 3 * features}).split(features, 1);
-  Sequences sequences;
-  sequences.padded_length = length;
-  return proj_(Attend(parts[0], parts[1], parts[2], heads_, sequences, /*dropout=*/0).view_as(x_NLC));
-}
-
 EmbeddingImpl::EmbeddingImpl(int64_t rows, int64_t features, int64_t padding_row) : padding_row_(padding_row) {
   weight = register_parameter("weight", at::empty({rows, features}, DeviceOfNewWeights()));
 }
@@ -324,38 +299,26 @@ void RegisterAt(torch::nn::Module& root, std::string_view path, std::shared_ptr<
 
 void ChangeNorms(torch::nn::Module& model, const std::optional<double>& epsilon,
                  const std::optional<double>& momentum) {
-  model.apply([&](torch::nn::Module& module) {
-    if (auto* layer_norm = dynamic_cast<LayerNormImpl*>(&module))
-      layer_norm->set_epsilon(epsilon.value_or(layer_norm->epsilon()));
-    auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module);
-    if (norm == nullptr) return;
-    if (epsilon) norm->options().epsilon = *epsilon;
-    if (momentum) norm->options().momentum = *momentum;
+  ForEach<LayerNormImpl>(model, [&](LayerNormImpl& norm) { norm.set_epsilon(epsilon.value_or(norm.epsilon())); });
+  ForEach<BatchNorm2dImpl>(model, [&](BatchNorm2dImpl& norm) {
+    norm.options() = {epsilon.value_or(norm.options().epsilon), momentum.value_or(norm.options().momentum)};
   });
 }
 
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum) {
-  model.apply([&sum](torch::nn::Module& module) {
-    if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->Synchronize(sum);
-  });
-}
-
-void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels) {
-  model.apply([&kernels](torch::nn::Module& module) {
-    if (auto* conv = dynamic_cast<Conv2dImpl*>(&module)) conv->UseStemKernels(kernels);
-  });
+  ForEach<BatchNorm2dImpl>(model, [&sum](BatchNorm2dImpl& norm) { norm.Synchronize(sum); });
 }
 
 void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels) {
-  model.apply([&kernels](torch::nn::Module& module) {
-    if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->UseKernels(kernels);
-  });
+  ForEach<BatchNorm2dImpl>(model, [&kernels](BatchNorm2dImpl& norm) { norm.UseKernels(kernels); });
+}
+
+void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels) {
+  ForEach<Conv2dImpl>(model, [&kernels](Conv2dImpl& conv) { conv.UseStemKernels(kernels); });
 }
 
 void UseDepthwiseKernels(torch::nn::Module& model, const DepthwiseKernels& kernels) {
-  model.apply([&kernels](torch::nn::Module& module) {
-    if (auto* conv = dynamic_cast<Conv2dImpl*>(&module)) conv->UseDepthwiseKernels(kernels);
-  });
+  ForEach<Conv2dImpl>(model, [&kernels](Conv2dImpl& conv) { conv.UseDepthwiseKernels(kernels); });
 }
 
 }  // namespace dtrain::models

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "models/depthwise_convolution.h"
-#include "models/excitation.h"
 #include "models/half_weights.h"
 #include "models/norm_kernels.h"
 #include "models/stem_convolution.h"
@@ -184,29 +183,6 @@ class LayerNormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(LayerNorm);
 
-// x · gamma over the last dimension (Touvron et al. 2021, arXiv:2103.17239).
-class LayerScaleImpl : public torch::nn::Module {
- public:
-  LayerScaleImpl(int64_t features, double initial);
-  at::Tensor forward(const at::Tensor& x);
-
-  at::Tensor gamma;
-};
-TORCH_MODULE(LayerScale);
-
-// Attention of all tokens to all, with query, key and value as one product. x and the result are N×L×C. The weights are
-// not drawn.
-class SelfAttentionImpl : public torch::nn::Module {
- public:
-  SelfAttentionImpl(int64_t features, int64_t heads, bool qkv_bias);
-  at::Tensor forward(const at::Tensor& x_NLC);
-
- private:
-  int64_t heads_;
-  Linear qkv_{nullptr}, proj_{nullptr};
-};
-TORCH_MODULE(SelfAttention);
-
 // Looks up rows by number. `weight` (rows, features) is uninitialised. The padding row (-1: none) gets no gradient from
 // lookups.
 class EmbeddingImpl : public torch::nn::Module {
@@ -231,20 +207,23 @@ torch::nn::Module& GroupAt(torch::nn::Module& root, std::string_view path);
 // Registers `module` at a path below `root`, whose last part is its own name.
 void RegisterAt(torch::nn::Module& root, std::string_view path, std::shared_ptr<torch::nn::Module> module);
 
+// Calls `call` with every layer of this type inside `model`, those above before their parts.
+template <typename Layer, typename Call>
+void ForEach(torch::nn::Module& model, const Call& call) {
+  model.apply([&call](torch::nn::Module& module) {
+    if (auto* layer = dynamic_cast<Layer*>(&module)) call(*layer);
+  });
+}
+
 // Changes ε of every BatchNorm2d and LayerNorm inside `model`, and momentum of the former. An empty value leaves the
 // model's own.
 void ChangeNorms(torch::nn::Module& model, const std::optional<double>& epsilon, const std::optional<double>& momentum);
 
-// Calls BatchNorm2dImpl::Synchronize of every BatchNorm2d inside `model`.
+// Call BatchNorm2dImpl::Synchronize and UseKernels, and Conv2dImpl::UseStemKernels and UseDepthwiseKernels, of every
+// one inside `model`.
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);
-
-// Calls Conv2dImpl::UseStemKernels of every Conv2d inside `model`.
-void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels);
-
-// Calls BatchNorm2dImpl::UseKernels of every BatchNorm2d inside `model`.
 void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels);
-
-// Calls Conv2dImpl::UseDepthwiseKernels of every Conv2d inside `model`.
+void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels);
 void UseDepthwiseKernels(torch::nn::Module& model, const DepthwiseKernels& kernels);
 
 }  // namespace dtrain::models

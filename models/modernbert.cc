@@ -11,7 +11,6 @@
 
 #include "models/activation_checkpoint.h"
 #include "models/bert_family.h"
-#include "models/bert_heads.h"
 #include "models/dropout.h"
 #include "models/family.h"
 
@@ -289,9 +288,7 @@ nlohmann::ordered_json ModernToJson(const ModernOptions& options, const Classifi
   config["classifier_pooling"] = options.takes_mean ? "mean" : "cls";
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
-  if (head != nullptr) {
-    AddTo(config, "ModernBert", *head);
-  }
+  if (head != nullptr) AddTo(config, "ModernBert", *head);
   config[kClassifierDropout] = head == nullptr ? 0 : head->dropout_with(options.mlp_dropout);
   return config;
 }
@@ -366,8 +363,7 @@ Family ModernBertFamily() {
       .name = "ModernBERT",
       .input = Input::kText,
       .heads = {{"decoder", "", {"head"}}, {"classifier", "classifier.weight", {"head"}}},
-      .options = {"model_config", "dropout", "attention_dropout", "classifier_dropout", "activation_checkpointing",
-                  "layer_decay"},
+      .options = kTextOptions,
       .models = {{.name = "modernbert",
                   .description = "ModernBERT for text, with the shape in --model_config=FILE",
                   .fits = fits}},
@@ -390,18 +386,15 @@ Family ModernBertFamily() {
       {"modernbert_large", {.hidden_size = 1024, .layers = 28, .heads = 16, .intermediate_size = 2624}}};
   for (const auto& [name, shape] : shapes) {
     family.models.push_back({.name = name,
-                             .description = "ModernBERT of " + std::to_string(shape.layers) + " layers, " +
-                                            std::to_string(shape.hidden_size) + " wide, with " +
-                                            std::to_string(shape.heads) + " heads, for text",
+                             .description = DescriptionOf("ModernBERT", shape.layers, shape.hidden_size, shape.heads),
                              .text = [own = shape](const WeightShapes& weights) { return ModernWith(own, weights); },
                              .fits = fits});
   }
   UseTransformersNames({.backbone = "model.",
                         .modules = {"embeddings.", "layers.", "final_norm."},
                         .words = kModernWords,
-                        .decoder_weight = "decoder.weight",
-                        .decoder_bias = "",
-                        .bias = "decoder.bias",
+                        .decoder = "decoder",
+                        .head = "decoder",
                         .of_other_tasks = {"rotary_emb.", "qa_outputs."}},
                        family);
   return family;

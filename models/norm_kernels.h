@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 
 #include "models/kernels/excitation.h"
 #include "models/kernels/norm.h"
@@ -78,5 +79,13 @@ struct NormEpilogue {
 // been found. SiLU and pooling add nothing, and z_norm needs ReLU. Differentiable in x, z, weights and biases. Sums are
 // added in the same order every time.
 ResidualPair Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, const NormEpilogue& epilogue);
+
+// Computes the factors (N, C) of squeeze-and-excitation from the means (N, C) of each image's channels, differentiably.
+using Excitation = std::function<at::Tensor(const at::Tensor& means_NC)>;
+
+// Returns y · excitation(means of y over the pixels) for y = SiLU(norm(x)) and x as above; y is never stored
+// (kernels/excitation.h). Differentiable in x, the norm's weight and bias, and what the excitation uses. Sums are added
+// in the same order every time.
+at::Tensor SqueezeExcite(const at::Tensor& x_NCHW, const Normalisation& norm, const Excitation& excitation);
 
 }  // namespace dtrain::models

@@ -20,24 +20,10 @@ Family XlmRobertaFamily();
 
 namespace {
 
-const Model& ModelOf(const std::string& name) {
-  if (const Model* model = FindModel(name)) return *model;
-  throw std::out_of_range("there is no model '" + name + "'");
-}
-
 // Returns the first such head: text has several that classify, in one module.
 const Head& HeadThat(bool classifies, const std::string& model) {
   return *std::ranges::find_if(FamilyOf(model).heads,
                                [=](const Head& head) { return classifies != head.output_weight.empty(); });
-}
-
-// Returns the number of blocks PREFIX0., PREFIX1. …
-int64_t CountBlocks(const WeightShapes& weights, const std::string& prefix) {
-  for (int64_t count = 0;; ++count) {
-    const std::string block = prefix + std::to_string(count) + ".";
-    const auto first = weights.lower_bound(block);
-    if (first == weights.end() || !first->first.starts_with(block)) return count;
-  }
 }
 
 }  // namespace
@@ -86,8 +72,9 @@ std::vector<std::string> ModelNames() {
 }
 
 std::string Description(const std::string& model) {
-  const Model& described = ModelOf(model);
-  if (FamilyOf(model).input == Input::kText) return described.description;
+  const Family& family = FamilyOf(model);
+  const Model& described = *FindModel(model);
+  if (family.input == Input::kText) return described.description;
   return described.description + ", for images of " + std::to_string(described.image_size) + " pixels";
 }
 
@@ -147,13 +134,6 @@ const Model* RecognisedImageModel(const NamedWeights& weights, const std::string
   return found;
 }
 
-bool HaveBlocks(const WeightShapes& weights, const std::string& stages, const std::vector<int64_t>& blocks) {
-  for (size_t stage = 0; stage < blocks.size(); ++stage) {
-    if (CountBlocks(weights, stages + std::to_string(stage + 1) + ".") != blocks[stage]) return false;
-  }
-  return true;
-}
-
 std::string NamingIn(const WeightShapes& weights) {
   for (const Family& family : Families()) {
     const std::string naming = family.naming_of == nullptr ? "" : family.naming_of(weights);
@@ -163,9 +143,9 @@ std::string NamingIn(const WeightShapes& weights) {
 }
 
 std::shared_ptr<ImageModel> MakeImageModel(const std::string& name, const ImageModelOptions& options) {
-  const Model& model = ModelOf(name);
-  if (!model.make) throw std::out_of_range(name + " is no image model");
-  return model.make(options);
+  const Model* model = FindModel(name);
+  if (model == nullptr || !model->make) throw std::out_of_range("there is no image model '" + name + "'");
+  return model->make(options);
 }
 
 }  // namespace dtrain::models

@@ -1,13 +1,13 @@
-// The whole family is one class: stages of residual blocks, described by the table in registry.cc.
-#include "models/resnet.h"
-
+// ResNet-18/34/50/101/152: He et al. 2015 (arXiv:1512.03385), in the form v1.5: a bottleneck strides in its 3×3
+// convolution. The whole family is one class: stages of residual blocks. Parameter names and logits are torchvision's.
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include <utility>
 
 #include "models/family.h"
-#include "models/image_weight_names.h"
+#include "models/image_networks.h"
 
 namespace dtrain::models {
 namespace {
@@ -15,13 +15,30 @@ namespace {
 constexpr int64_t kStemChannels = 64;
 constexpr int64_t kBottleneckExpansion = 4;
 
-constexpr char kConfigFields[] = R"({
+constexpr char kResNetFields[] = R"({
   "model_type": ["resnet"], "num_channels": [3], "embedding_size": [64], "hidden_act": ["relu"],
   "downsample_in_first_stage": [false], "downsample_in_bottleneck": [false],
   "stage_names": null, "out_features": null, "out_indices": null
 })";
 
-std::string ConfigFieldsOf(const ResNetOptions& options) {
+// Behind the prefix of their model.
+constexpr auto kHuggingFaceResNet = std::to_array<NamePair>({
+    {"conv1.", "embedder.embedder.convolution."},
+    {"bn1.", "embedder.embedder.normalization."},
+    {"layer@.#.downsample.0.", "encoder.stages.@.layers.#.shortcut.convolution."},
+    {"layer@.#.downsample.1.", "encoder.stages.@.layers.#.shortcut.normalization."},
+    {"layer@.#.conv@.", "encoder.stages.@.layers.#.layer.@.convolution."},
+    {"layer@.#.bn@.", "encoder.stages.@.layers.#.layer.@.normalization."},
+    {"fc.", "classifier.1."},
+});
+constexpr auto kResNetPrefix = std::to_array<std::string_view>({"resnet."});
+
+// Family::naming_of. timm's names are torchvision's.
+std::string NamingOfResNet(const WeightShapes& weights) {
+  return ContainsWithin(weights, kResNetPrefix, "embedder.embedder.convolution.weight") ? "hf" : "";
+}
+
+std::string ResNetFieldsOf(const ResNetOptions& options) {
   std::string depths, sizes;
   for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
     const int64_t channels = (kStemChannels << stage) * (options.bottleneck ? kBottleneckExpansion : 1);
@@ -32,86 +49,104 @@ std::string ConfigFieldsOf(const ResNetOptions& options) {
          depths + R"(]], "hidden_sizes": [[)" + sizes + "]]}";
 }
 
-void DrawWeights(Conv2d& conv) { torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU); }
+// Two 3×3 convolutions (basic) or 1×1, 3×3, 1×1 (bottleneck) around a shortcut.
+class ResidualBlockImpl : public torch::nn::Module {
+ public:
+  ResidualBlockImpl(bool bottleneck, int64_t in_channels, int64_t width, int64_t stride)
+      : out_channels_(bottleneck ? width * kBottleneckExpansion : width) {
+    const auto add = [this](const std::string& number, const Conv2dOptions& options) {
+      const Conv2d conv = register_module("conv" + number, Conv2d(options));
+      parts_.emplace_back(conv, register_module("bn" + number, BatchNorm2d(options.out_channels)));
+    };
+    if (bottleneck) {
+      add("1", {in_channels, width, 1});
+      add("2", {width, width, 3, stride});
+      add("3", {width, out_channels_, 1});
+    } else {
+      add("1", {in_channels, width, 3, stride});
+      add("2", {width, width, 3});
+    }
+    if (stride != 1 || in_channels != out_channels_) {
+      shortcut_ = {Conv2d(Conv2dOptions{in_channels, out_channels_, 1, stride}), BatchNorm2d(out_channels_)};
+      register_module("downsample", torch::nn::Sequential(shortcut_.first, shortcut_.second));
+    }
+  }
+
+  ResidualPair forward(const ResidualPair& x_NCHW) {
+    at::Tensor y = parts_[0].first(x_NCHW.main);
+    for (size_t i = 1; i < parts_.size(); ++i) {
+      y = parts_[i].first(parts_[i - 1].second->Activated(y, Activation::kRelu).main);
+    }
+    if (!shortcut_.first) return last_norm()->AddRelu(y, [&] { return x_NCHW.shortcut; });
+    return last_norm()->AddRelu(
+        y, [&] { return shortcut_.first(x_NCHW.shortcut); }, shortcut_.second.get());
+  }
+
+  // Returns the convolutions in order, the shortcut's last.
+  std::vector<Conv2d> convolutions() const {
+    std::vector<Conv2d> all;
+    for (const auto& [conv, norm] : parts_) all.push_back(conv);
+    if (shortcut_.first) all.push_back(shortcut_.first);
+    return all;
+  }
+  BatchNorm2d last_norm() const { return parts_.back().second; }
+  int64_t out_channels() const { return out_channels_; }
+
+ private:
+  using Part = std::pair<Conv2d, BatchNorm2d>;
+
+  int64_t out_channels_;
+  std::vector<Part> parts_;
+  Part shortcut_{nullptr, nullptr};
+};
+TORCH_MODULE(ResidualBlock);
+
+class ResNet : public ImageModel {
+ public:
+  ResNet(const ResNetOptions& options, const ImageModelOptions& given) {
+    conv1_ = register_module("conv1", Conv2d(Conv2dOptions{3, kStemChannels, 7, 2}));
+    bn1_ = register_module("bn1", BatchNorm2d(kStemChannels));
+    int64_t channels = kStemChannels;
+    for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
+      torch::nn::Sequential layer;
+      for (int64_t i = 0; i < options.blocks[stage]; ++i) {
+        const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+        blocks_.emplace_back(options.bottleneck, channels, kStemChannels << stage, stride);
+        channels = blocks_.back()->out_channels();
+        layer->push_back(blocks_.back());
+      }
+      register_module("layer" + std::to_string(stage + 1), layer);
+    }
+    fc_ = register_module("fc", Linear(channels, given.num_classes));
+    // As in torchvision: convolutions are normal with variance 2 / fan-out (He et al. 2015, arXiv:1502.01852).
+    const auto draw = [](const Conv2d& conv) {
+      torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
+    };
+    draw(conv1_);
+    for (const ResidualBlock& block : blocks_) {
+      for (const Conv2d& conv : block->convolutions()) draw(conv);
+      if (given.zero_init_residual) torch::nn::init::zeros_(block->last_norm()->weight);
+    }
+  }
+
+  at::Tensor Features(const at::Tensor& images_NCHW) override {
+    ResidualPair x = bn1_->Activated(conv1_(images_NCHW), Activation::kReluPool);
+    for (ResidualBlock& block : blocks_) x = block(x);
+    return PixelMeans(x.main);
+  }
+  at::Tensor Classify(const at::Tensor& features_NC) override { return fc_(features_NC); }
+
+ private:
+  Conv2d conv1_{nullptr};
+  BatchNorm2d bn1_{nullptr};
+  std::vector<ResidualBlock> blocks_;
+  Linear fc_{nullptr};
+};
 
 }  // namespace
 
-ResidualBlockImpl::ResidualBlockImpl(bool bottleneck, int64_t in_channels, int64_t width, int64_t stride)
-    : bottleneck_(bottleneck), out_channels_(bottleneck ? width * kBottleneckExpansion : width) {
-  if (bottleneck_) {
-    conv1_ = register_module("conv1", Conv2d(Conv2dOptions{in_channels, width, 1}));
-    bn1_ = register_module("bn1", BatchNorm2d(width));
-    conv2_ = register_module("conv2", Conv2d(Conv2dOptions{width, width, 3, stride}));
-    bn2_ = register_module("bn2", BatchNorm2d(width));
-    conv3_ = register_module("conv3", Conv2d(Conv2dOptions{width, out_channels_, 1}));
-    bn3_ = register_module("bn3", BatchNorm2d(out_channels_));
-  } else {
-    conv1_ = register_module("conv1", Conv2d(Conv2dOptions{in_channels, width, 3, stride}));
-    bn1_ = register_module("bn1", BatchNorm2d(width));
-    conv2_ = register_module("conv2", Conv2d(Conv2dOptions{width, width, 3}));
-    bn2_ = register_module("bn2", BatchNorm2d(width));
-  }
-  if (stride != 1 || in_channels != out_channels_) {
-    downsample_ = register_module("downsample",
-                                  torch::nn::Sequential(Conv2d(Conv2dOptions{in_channels, out_channels_, 1, stride}),
-                                                        BatchNorm2d(out_channels_)));
-  }
-}
-
-ResidualPair ResidualBlockImpl::forward(const ResidualPair& x_NCHW) {
-  at::Tensor y = conv2_(bn1_->Activated(conv1_(x_NCHW.main), Activation::kRelu).main);
-  if (bottleneck_) y = conv3_(bn2_->Activated(y, Activation::kRelu).main);
-  if (!downsample_) return last_norm()->AddRelu(y, [&] { return x_NCHW.shortcut; });
-  const auto conv = downsample_->ptr<Conv2dImpl>(0);
-  const auto norm = downsample_->ptr<BatchNorm2dImpl>(1);
-  return last_norm()->AddRelu(
-      y, [&] { return conv->forward(x_NCHW.shortcut); }, norm.get());
-}
-
-std::vector<Conv2d> ResidualBlockImpl::convolutions() const {
-  std::vector<Conv2d> all = {conv1_, conv2_};
-  if (bottleneck_) all.push_back(conv3_);
-  if (downsample_) all.push_back(Conv2d(downsample_->ptr<Conv2dImpl>(0)));
-  return all;
-}
-
-ResNet::ResNet(const ResNetOptions& options) {
-  conv1_ = register_module("conv1", Conv2d(Conv2dOptions{3, kStemChannels, 7, 2}));
-  bn1_ = register_module("bn1", BatchNorm2d(kStemChannels));
-  int64_t channels = kStemChannels;
-  for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
-    torch::nn::Sequential layer;
-    stages_.emplace_back();
-    for (int64_t i = 0; i < options.blocks[stage]; ++i) {
-      const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-      ResidualBlock block(options.bottleneck, channels, kStemChannels << stage, stride);
-      channels = block->out_channels();
-      layer->push_back(block);
-      stages_.back().push_back(block);
-    }
-    register_module("layer" + std::to_string(stage + 1), layer);
-  }
-  fc_ = register_module("fc", Linear(channels, options.num_classes));
-  Initialize(options.zero_init_residual);
-}
-
-// As in torchvision: convolutions are normal with variance 2 / fan-out (He et al. 2015, arXiv:1502.01852).
-void ResNet::Initialize(bool zero_init_residual) {
-  DrawWeights(conv1_);
-  for (auto& stage : stages_) {
-    for (auto& block : stage) {
-      for (auto& conv : block->convolutions()) DrawWeights(conv);
-      if (zero_init_residual) torch::nn::init::zeros_(block->last_norm()->weight);
-    }
-  }
-}
-
-at::Tensor ResNet::Features(const at::Tensor& images_NCHW) {
-  ResidualPair x = bn1_->Activated(conv1_(images_NCHW), Activation::kReluPool);
-  for (auto& stage : stages_) {
-    for (auto& block : stage) x = block(x);
-  }
-  return PixelMeans(x.main);
+std::shared_ptr<ImageModel> MakeResNet(const ResNetOptions& options, const ImageModelOptions& given) {
+  return std::make_shared<ResNet>(options, given);
 }
 
 Family ResNetFamily() {
@@ -120,36 +155,31 @@ Family ResNetFamily() {
       {"50", {.bottleneck = true, .blocks = {3, 4, 6, 3}}},   {"101", {.bottleneck = true, .blocks = {3, 4, 23, 3}}},
       {"152", {.bottleneck = true, .blocks = {3, 8, 36, 3}}},
   };
-  Family family = {.name = "ResNets",
-                   .input = Input::kImages,
-                   .heads = {{"fc", "fc.weight"}},
-                   .options = {"zero_init_residual", "bn_momentum", "bn_eps"},
-                   .models = {},
-                   .config_fields = kConfigFields,
-                   .pools_maxima = true,
-                   .name_order = {"conv1", "bn1", "conv2", "bn2", "conv3", "bn3", "downsample", "layer1", "layer2",
-                                  "layer3", "layer4", "fc"},
-                   .naming_of = [](const WeightShapes& weights) -> std::string {
-                     return HuggingFaceNamesOf(weights) == HuggingFaceNames::kResNet ? "hf" : "";
-                   },
-                   .own_names = [](const NamedWeights& weights, const Model&,
-                                   std::vector<std::string>*) { return FromHuggingFace(weights); },
-                   .norm_stride = 32};
+  Family family = {
+      .name = "ResNets",
+      .input = Input::kImages,
+      .heads = {{"fc", "fc.weight"}},
+      .options = {"zero_init_residual", "bn_momentum", "bn_eps"},
+      .models = {},
+      .config_fields = kResNetFields,
+      .pools_maxima = true,
+      .name_order = {"conv1", "bn1", "conv2", "bn2", "conv3", "bn3", "downsample", "layer1", "layer2", "layer3",
+                     "layer4", "fc"},
+      .naming_of = NamingOfResNet,
+      .own_names = [](const NamedWeights& weights, const Model&, std::vector<std::string>*) -> NamedWeights {
+        if (NamingOfResNet(ShapesOf(weights)).empty()) return weights;
+        return WithOurNames(WithoutPrefixes(weights, kResNetPrefix), kHuggingFaceResNet);
+      },
+      .norm_stride = 32};
   for (const auto& [layers, options] : table) {
-    const auto make = [own = options](const ImageModelOptions& given) {
-      ResNetOptions resnet = own;
-      resnet.num_classes = given.num_classes;
-      resnet.zero_init_residual = given.zero_init_residual;
-      return std::make_shared<ResNet>(resnet);
-    };
     const auto fits = [own = options](const WeightShapes& weights) {
       return weights.contains("layer1.0.conv3.weight") == own.bottleneck &&
-             HaveBlocks(weights, "layer", {own.blocks.begin(), own.blocks.end()});
+             HaveBlocks(weights, {"layer", 1, "."}, own.blocks);
     };
     family.models.push_back({.name = std::string("resnet") + layers,
                              .description = std::string("ResNet of ") + layers + " layers",
-                             .config_fields = ConfigFieldsOf(options),
-                             .make = make,
+                             .config_fields = ResNetFieldsOf(options),
+                             .make = [own = options](const ImageModelOptions& given) { return MakeResNet(own, given); },
                              .fits = fits});
   }
   return family;

@@ -1,12 +1,11 @@
-// The first convolution of an image model on a device that has a kernel for space-to-depth (kernels/space_to_depth.h).
+// The first convolution of an image model on a device that has a kernel for space-to-depth (kernels/stem.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
-#include "models/kernels/space_to_depth.h"
-#include "models/kernels/stem_gradient.h"
+#include "models/kernels/stem.h"
 
 namespace dtrain::models {
 

@@ -19,14 +19,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Returns x as the kernels take it: contiguous and aligned.
-at::Tensor Ready(const at::Tensor& x) {
-  const at::Tensor whole = x.contiguous();
-  return IsAligned(whole) ? whole : whole.clone();
-}
-
 // A vector of parameters may have a half type. Differentiable.
-at::Tensor ReadyVector(const at::Tensor& parameter) { return Ready(parameter.to(at::kFloat)); }
+at::Tensor ReadyVector(const at::Tensor& parameter) { return ForKernels(parameter.to(at::kFloat)); }
 
 // Sums over a matrix's columns, with the memory of their parts, which a stream's later kernels may take once those
 // launched before are done.
@@ -112,7 +106,7 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
     if (!gradients[0].defined()) std::swap(gradients[0], gradients[1]);
     if (!gradients[0].defined()) return variable_list(6);
     for (at::Tensor& dy : gradients) {
-      if (dy.defined()) dy = Ready(dy.to(sum.scalar_type()));
+      if (dy.defined()) dy = ForKernels(dy.to(sum.scalar_type()));
     }
     const int64_t rows = sum.size(0), columns = sum.size(1);
     const at::Tensor dresidual = at::empty_like(sum, context->saved_data["x_type"].toScalarType());
@@ -168,7 +162,7 @@ struct Gelu : torch::autograd::Function<Gelu> {
     const TextKernels& kernels = KernelsOf(context);
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &bias = saved[1];
-    const at::Tensor dy = Ready(gradients[0].to(x.scalar_type())), dx = at::empty_like(x);
+    const at::Tensor dy = ForKernels(gradients[0].to(x.scalar_type())), dx = at::empty_like(x);
     Sums sums(x, x.size(1), kernels.column_parts(x.size(0), x.size(1)));
     kernels.gelu_gradient({.dy = dy.const_data_ptr(),
                            .x = x.const_data_ptr(),
@@ -185,7 +179,7 @@ struct Gelu : torch::autograd::Function<Gelu> {
 // Returns a gradient whose rows the join kernel can read.
 at::Tensor WithRows(const at::Tensor& gradient) {
   const bool fits = gradient.stride(1) == 1 && gradient.stride(0) % kernels::kWidth == 0 && IsAligned(gradient);
-  return fits ? gradient : Ready(gradient);
+  return fits ? gradient : ForKernels(gradient);
 }
 
 struct Products : torch::autograd::Function<Products> {
@@ -225,14 +219,51 @@ struct Products : torch::autograd::Function<Products> {
   }
 };
 
+struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& answers,
+                            int64_t ignored, const c10::intrusive_ptr<KernelsHolder>& holder) {
+    const int64_t rows = logits.size(0);
+    const at::Tensor log_sum_exp = at::empty({rows}, logits.options().dtype(at::kFloat));
+    const at::Tensor loss = at::empty_like(log_sum_exp);
+    holder->kernels.cross_entropy({.logits = logits.const_data_ptr(),
+                                   .answers = answers.const_data_ptr<int64_t>(),
+                                   .log_sum_exp = log_sum_exp.mutable_data_ptr<float>(),
+                                   .loss = loss.mutable_data_ptr<float>(),
+                                   .rows = rows,
+                                   .columns = logits.size(1),
+                                   .ignored = ignored},
+                                  ElementOf(logits));
+    context->save_for_backward({logits, answers, log_sum_exp});
+    context->saved_data["ignored"] = ignored;
+    context->saved_data["kernels"] = c10::IValue::make_capsule(holder);
+    return loss.sum();
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &logits = saved[0], &answers = saved[1], &log_sum_exp = saved[2];
+    const at::Tensor dlogits = at::empty_like(logits);
+    KernelsOf(context).cross_entropy_gradient({.logits = logits.const_data_ptr(),
+                                               .answers = answers.const_data_ptr<int64_t>(),
+                                               .log_sum_exp = log_sum_exp.const_data_ptr<float>(),
+                                               .dloss = gradients[0].const_data_ptr<float>(),
+                                               .dlogits = dlogits.mutable_data_ptr(),
+                                               .rows = logits.size(0),
+                                               .columns = logits.size(1),
+                                               .ignored = context->saved_data["ignored"].toInt()},
+                                              ElementOf(logits));
+    return {dlogits, {}, {}, {}};
+  }
+};
+
 // x has the type that the form says, and y gets this one.
 ResidualPair WithForm(const TextKernels& kernels, const kernels::NormForm& form, const at::Tensor& x,
                       const at::Tensor& residual, const ResidualNorm& norm, at::ScalarType type) {
   TORCH_INTERNAL_ASSERT(x.size(1) <= kernels::kMostColumnsOfRow);
   std::optional<at::Tensor> x_bias, added;
   if (norm.x_bias.defined()) x_bias = ReadyVector(norm.x_bias);
-  if (residual.defined()) added = Ready(residual.to(x.scalar_type()));
-  const auto y = AddNorm::apply(Ready(x), x_bias, added, ReadyVector(norm.weight), ReadyVector(norm.bias),
+  if (residual.defined()) added = ForKernels(residual.to(x.scalar_type()));
+  const auto y = AddNorm::apply(ForKernels(x), x_bias, added, ReadyVector(norm.weight), ReadyVector(norm.bias),
                                 c10::make_intrusive<NormSettings>(kernels, norm, type, form));
   return {y[0], y[1]};
 }
@@ -246,9 +277,7 @@ at::ScalarType GemmType(const at::Tensor& x) {
 
 bool HasTextKernels(const at::Tensor& x_SH, int64_t columns) {
   if (x_SH.is_meta()) return false;
-  const at::ScalarType type = GemmType(x_SH);
-  const bool known = type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
-  return known && x_SH.dim() == 2 && x_SH.numel() > 0 && x_SH.size(1) % kernels::kWidth == 0 &&
+  return HasElement(GemmType(x_SH)) && x_SH.dim() == 2 && x_SH.numel() > 0 && x_SH.size(1) % kernels::kWidth == 0 &&
          x_SH.size(1) <= kernels::kMostColumnsOfRow && columns % kernels::kWidth == 0;
 }
 
@@ -265,14 +294,25 @@ ResidualPair NormalisedFirst(const TextKernels& kernels, const at::Tensor& x_SH,
 }
 
 at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::Tensor& bias) {
-  return Gelu::apply(Ready(x), ReadyVector(bias), c10::make_intrusive<KernelsHolder>(kernels));
+  return Gelu::apply(ForKernels(x), ReadyVector(bias), c10::make_intrusive<KernelsHolder>(kernels));
 }
 
 std::array<at::Tensor, 3> FusedQkv(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& weights_3HH,
                                    const std::array<at::Tensor, 3>& biases_H) {
-  const auto y = Products::apply(Ready(x_SH), weights_3HH.to(x_SH.scalar_type()), at::TensorList(biases_H),
+  const auto y = Products::apply(ForKernels(x_SH), weights_3HH.to(x_SH.scalar_type()), at::TensorList(biases_H),
                                  c10::make_intrusive<KernelsHolder>(kernels));
   return {y[0], y[1], y[2]};
+}
+
+bool HasCrossEntropyKernels(const at::Tensor& logits_RV) {
+  return !logits_RV.is_meta() && logits_RV.dim() == 2 && logits_RV.numel() > 0 && HasElement(logits_RV.scalar_type()) &&
+         logits_RV.is_contiguous() && logits_RV.size(1) % kernels::kWidth == 0 && IsAligned(logits_RV);
+}
+
+at::Tensor CrossEntropySum(const TextKernels& kernels, const at::Tensor& logits_RV, const at::Tensor& answers_R,
+                           int64_t ignored) {
+  TORCH_INTERNAL_ASSERT(answers_R.numel() == logits_RV.size(0));
+  return CrossEntropy::apply(logits_RV, answers_R.contiguous(), ignored, c10::make_intrusive<KernelsHolder>(kernels));
 }
 
 }  // namespace dtrain::models

@@ -1,6 +1,7 @@
 // What lies between the products of a transformer, if a device has kernels for it (kernels/layer_norm.h, gelu.h,
 // column_sums.h): biases, dropout, residuals, LayerNorm and GELU, each in one pass forward and one backward, which also
-// finds the gradients of the biases. Tensors stay in the type of the products; sums over a row or a column are float32.
+// finds the gradients of the biases; and the cross entropy of its logits (kernels/cross_entropy.h), without a softmax
+// in memory. Tensors stay in the type of the products; sums over a row or a column are float32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,7 +28,6 @@ struct TextKernels {
   void (*gelu)(const kernels::GeluArguments& arguments, kernels::Element element);
   void (*gelu_gradient)(const kernels::GeluGradientArguments& arguments, kernels::Element element);
   void (*join)(const kernels::JoinArguments& arguments, kernels::Element element);
-  // For CrossEntropySum (cross_entropy.h).
   void (*cross_entropy)(const kernels::CrossEntropyArguments& arguments, kernels::Element element);
   void (*cross_entropy_gradient)(const kernels::CrossEntropyGradientArguments& arguments, kernels::Element element);
 };
@@ -62,5 +62,15 @@ at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::T
 // results are S×H views of one S×3H matrix. x has the type of products.
 std::array<at::Tensor, 3> FusedQkv(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& weights_3HH,
                                    const std::array<at::Tensor, 3>& biases_H);
+
+// Returns whether the kernels support these logits: a contiguous matrix of float32 or a half type, not empty, with a
+// multiple of eight columns.
+bool HasCrossEntropyKernels(const at::Tensor& logits_RV);
+
+// Returns Σ −log softmax(logits)[answer] over rows whose answer (int64) is not `ignored`: a float32 scalar.
+// Differentiable. A row of −∞ alone, or with a NaN or ∞, has NaN. So has one whose answer is no column: nothing waits
+// for the device to check them.
+at::Tensor CrossEntropySum(const TextKernels& kernels, const at::Tensor& logits_RV, const at::Tensor& answers_R,
+                           int64_t ignored);
 
 }  // namespace dtrain::models

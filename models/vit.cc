@@ -1,6 +1,7 @@
-// All members are one network; a table of sizes and traits makes the published ones.
-#include "models/vit.h"
-
+// Vision transformers: ViT (Dosovitskiy et al. 2020, arXiv:2010.11929), DeiT and DeiT III (Touvron et al. 2020 and
+// 2022, arXiv:2012.12877 and 2204.07118), DINOv2 (Oquab et al. 2023, arXiv:2304.07193). Names, logits and the
+// distribution of initial weights are timm's, but for the distilled head, which is `head.dist` here, beside the other
+// one. All members are one network; a table of sizes and traits makes the published ones.
 #include <ATen/ATen.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/nn/init.h>
@@ -13,7 +14,9 @@
 #include <utility>
 
 #include "models/family.h"
-#include "models/renaming.h"
+#include "models/forward_cost.h"
+#include "models/image_networks.h"
+#include "models/sequences.h"
 
 namespace dtrain::models {
 namespace {
@@ -86,12 +89,6 @@ constexpr auto kModelPrefixes = std::to_array<std::string_view>({"vit.", "deit."
 constexpr auto kThree = std::to_array<std::string_view>({"query.", "key.", "value."});
 constexpr std::string_view kTogether = "qkv.", kMaskToken = "mask_token", kPooler = "pooler.";
 
-bool Take(std::string& name, std::string_view start, std::string_view instead = "") {
-  if (!name.starts_with(start)) return false;
-  name.replace(0, start.size(), instead);
-  return true;
-}
-
 // Joins the rows of query, key and value, which follow each other in this order for each layer, weight and bias.
 NamedWeights WithJoined(const NamedWeights& weights) {
   std::map<std::string, std::array<at::Tensor, kThree.size()>> found;
@@ -114,37 +111,19 @@ NamedWeights WithJoined(const NamedWeights& weights) {
   return joined;
 }
 
-NamedWeights WithSplit(const NamedWeights& weights) {
-  NamedWeights split;
-  for (const auto& [name, tensor] : weights) {
-    const size_t at = name.rfind(kTogether);
-    if (at == std::string::npos) {
-      split.emplace_back(name, tensor);
-      continue;
-    }
-    for (size_t i = 0; i < kThree.size(); ++i) {
-      split.emplace_back(std::string(name).replace(at, kTogether.size(), kThree[i]),
-                         tensor.chunk(kThree.size())[i].contiguous());
-    }
-  }
-  return split;
-}
-
-NamedWeights FromHuggingFaces(NamedWeights weights) {
-  for (auto& [name, tensor] : weights) {
-    for (const std::string_view prefix : kModelPrefixes) Take(name, prefix);
-    Take(name, kOnlyHead, kFirstOfTwo);
-  }
-  return WithJoined(WithOurNames(weights, kHuggingFace));
+NamedWeights FromHuggingFaces(const NamedWeights& weights) {
+  NamedWeights own = WithoutPrefixes(weights, kModelPrefixes);
+  for (auto& [name, tensor] : own) ReplaceStart(name, kOnlyHead, kFirstOfTwo);
+  return WithJoined(WithOurNames(own, kHuggingFace));
 }
 
 NamedWeights ToHuggingFaces(const NamedWeights& weights) {
   const WeightShapes shapes = ShapesOf(weights);
   const bool is_distilled = shapes.contains("dist_token");
   if (!shapes.contains("cls_token") || shapes.contains("blocks.0.ls1.gamma")) return {};
-  NamedWeights renamed = WithTheirNames(WithSplit(weights), kHuggingFace);
+  NamedWeights renamed = WithTheirNames(WithSplit(weights, kTogether, kThree), kHuggingFace);
   for (auto& [name, tensor] : renamed) {
-    if (!is_distilled) Take(name, kFirstOfTwo, kOnlyHead);
+    if (!is_distilled) ReplaceStart(name, kFirstOfTwo, kOnlyHead);
     if (name.find(kOnlyHead) == std::string::npos) name.insert(0, kModelPrefixes[is_distilled ? 1 : 0]);
   }
   return renamed;
@@ -152,11 +131,7 @@ NamedWeights ToHuggingFaces(const NamedWeights& weights) {
 
 // Family::naming_of.
 std::string NamingOfTransformer(const WeightShapes& weights) {
-  constexpr char kTheirs[] = "embeddings.patch_embeddings.projection.weight";
-  if (AnyBegins(weights, kTheirs)) return "hf";
-  for (const std::string_view prefix : kModelPrefixes) {
-    if (weights.contains(std::string(prefix) + kTheirs)) return "hf";
-  }
+  if (ContainsWithin(weights, kModelPrefixes, "embeddings.patch_embeddings.projection.weight")) return "hf";
   if (weights.contains("encoder.pos_embedding")) return "torchvision";
   return weights.contains("patch_embed.proj.weight") ? "timm" : "";
 }
@@ -184,22 +159,15 @@ at::Tensor ForGrid(const at::Tensor& positions_1LC, int64_t grid, std::vector<st
 // Leaves out what only other tasks use, and adds the position of the class token to it where there are registers, which
 // have no positions.
 NamedWeights AsClassifier(const NamedWeights& weights, std::vector<std::string>* left_out) {
-  const auto find = [&weights](std::string_view name) {
-    const auto found = std::ranges::find(weights, name, [](const auto& item) { return std::string_view(item.first); });
-    return found == weights.end() ? at::Tensor() : found->second;
-  };
-  const at::Tensor positions = find("pos_embed"), token = find("cls_token");
-  const bool adds = find("reg_token").defined() && positions.defined() && token.defined() && positions.dim() == 3 &&
-                    PositionsOfTokens(positions.size(1)) == 1;
-  NamedWeights kept;
-  for (const auto& [name, tensor] : weights) {
-    const bool is_of_others = name.starts_with(kPooler) || name.ends_with(kMaskToken);
-    if (is_of_others && left_out != nullptr) left_out->push_back(name);
-    if (is_of_others) continue;
-    const bool is_token = name == "cls_token", is_positions = name == "pos_embed";
-    kept.emplace_back(name, adds && is_token       ? tensor + positions.slice(1, 0, 1)
-                            : adds && is_positions ? tensor.slice(1, 1)
-                                                   : tensor);
+  const at::Tensor positions = Find(weights, "pos_embed"), token = Find(weights, "cls_token");
+  const bool adds = Find(weights, "reg_token").defined() && positions.defined() && token.defined() &&
+                    positions.dim() == 3 && PositionsOfTokens(positions.size(1)) == 1;
+  NamedWeights kept = weights;
+  LeaveOut(
+      kept, [](const std::string& name) { return name.starts_with(kPooler) || name.ends_with(kMaskToken); }, left_out);
+  for (auto& [name, tensor] : kept) {
+    if (adds && name == "cls_token") tensor = tensor + positions.slice(1, 0, 1);
+    if (adds && name == "pos_embed") tensor = tensor.slice(1, 1);
   }
   return kept;
 }
@@ -224,7 +192,7 @@ NamedWeights NamesOfTransformer(const NamedWeights& weights, const Model&, std::
   if (naming == "hf") return ToHuggingFaces(weights);
   if (naming == "torchvision") return WithTheirNames(weights, kTorchvision);
   NamedWeights renamed = weights;
-  for (auto& [name, tensor] : renamed) Take(name, "head.dist.", "head_dist.");
+  for (auto& [name, tensor] : renamed) ReplaceStart(name, "head.dist.", "head_dist.");
   return renamed;
 }
 
@@ -243,15 +211,13 @@ std::optional<int64_t> LayerOfTransformer(std::string_view parameter) {
 bool FitsTransformer(const VisionTransformerOptions& own, const WeightShapes& weights) {
   using Sizes = std::vector<int64_t>;
   const auto has = [&weights](const std::string& name) { return weights.contains(name); };
-  const std::string layer = "blocks.", norm = ".norm1.weight";
   const Sizes positions = SizesIn(weights, "pos_embed"), registers = SizesIn(weights, "reg_token");
   return SizesIn(weights, "patch_embed.proj.weight") == Sizes{own.width, 3, own.patch, own.patch} &&
          SizesIn(weights, "blocks.0.mlp.fc1.weight") == Sizes{own.hidden, own.width} && positions.size() == 3 &&
          PositionsOfTokens(positions[1]) == (own.positions_of_tokens ? own.prefix() : 0) &&
          (registers.size() == 3 ? registers[1] : 0) == own.registers && has("cls_token") != own.averages &&
          has("dist_token") == own.distilled && has("blocks.0.attn.qkv.bias") == own.qkv_bias &&
-         has("blocks.0.ls1.gamma") == (own.layer_scale > 0) && has(layer + std::to_string(own.layers - 1) + norm) &&
-         !has(layer + std::to_string(own.layers) + norm);
+         has("blocks.0.ls1.gamma") == (own.layer_scale > 0) && CountBlocks(weights, "blocks.") == own.layers;
 }
 
 std::string TransformerFieldsOf(const VisionTransformerOptions& options) {
@@ -272,13 +238,6 @@ std::string TransformerFieldsOf(const VisionTransformerOptions& options) {
 }
 
 Model TransformerMember(const std::string& name, const VisionTransformerOptions& options) {
-  const auto make = [options](const ImageModelOptions& given) {
-    VisionTransformerOptions own = options;
-    own.num_classes = given.num_classes;
-    own.dropout = given.dropout.value_or(options.dropout);
-    own.drop_path = given.drop_path.value_or(options.drop_path);
-    return std::make_shared<VisionTransformer>(own);
-  };
   return {
       .name = name,
       .description = "Vision transformer of " + std::to_string(options.layers) + " layers, " +
@@ -288,132 +247,207 @@ Model TransformerMember(const std::string& name, const VisionTransformerOptions&
       .size_multiple = options.patch,
       .config_fields = TransformerFieldsOf(options),
       .hugging_face_class = options.distilled ? "DeiTForImageClassificationWithTeacher" : "ViTForImageClassification",
-      .make = make,
+      .make = [options](const ImageModelOptions& given) { return MakeVisionTransformer(options, given); },
       .fits = [options](const WeightShapes& weights) { return FitsTransformer(options, weights); }};
 }
 
+// x · gamma over the last dimension (Touvron et al. 2021, arXiv:2103.17239).
+class LayerScaleImpl : public torch::nn::Module {
+ public:
+  LayerScaleImpl(int64_t features, double initial) {
+    gamma_ = register_parameter("gamma", at::full(features, initial, DeviceOfNewWeights()));
+  }
+  at::Tensor forward(const at::Tensor& x) { return x.is_meta() ? x : x * gamma_; }
+
+ private:
+  at::Tensor gamma_;
+};
+TORCH_MODULE(LayerScale);
+
+// Attention of all tokens to all, with query, key and value as one product. x and the result are N×L×C.
+class SelfAttentionImpl : public torch::nn::Module {
+ public:
+  SelfAttentionImpl(int64_t features, int64_t heads, bool qkv_bias) : heads_(heads) {
+    qkv_ = register_module("qkv", Linear(features, 3 * features, InitialWeights::kNotYet, qkv_bias));
+    proj_ = register_module("proj", Linear(features, features, InitialWeights::kNotYet));
+  }
+
+  at::Tensor forward(const at::Tensor& x_NLC) {
+    const int64_t length = x_NLC.size(1), features = x_NLC.size(2);
+    const at::Tensor three = qkv_(x_NLC);
+    if (x_NLC.is_meta()) {
+      CountForward({.multiply_adds = 2 * length * x_NLC.numel(), .activation_elements = 4 * x_NLC.numel()});
+      return proj_(x_NLC);
+    }
+    const auto parts = three.view({-1, 3 * features}).split(features, 1);
+    Sequences sequences;
+    sequences.padded_length = length;
+    return proj_(Attend(parts[0], parts[1], parts[2], heads_, sequences, /*dropout=*/0).view_as(x_NLC));
+  }
+
+ private:
+  int64_t heads_;
+  Linear qkv_{nullptr}, proj_{nullptr};
+};
+TORCH_MODULE(SelfAttention);
+
+// x + attention(norm(x)), then x + mlp(norm(x)), each scaled and left out for some samples. N×L×C.
+class TransformerLayerImpl : public torch::nn::Module {
+ public:
+  TransformerLayerImpl(const VisionTransformerOptions& options, double drop_path)
+      : gated_(options.gated), drop_path_(drop_path) {
+    const int64_t width = options.width;
+    norm1_ = register_module("norm1", LayerNorm(width, kTransformerEpsilon));
+    attention_ = register_module("attn", SelfAttention(width, options.heads, options.qkv_bias));
+    if (options.layer_scale > 0) scale1_ = register_module("ls1", LayerScale(width, options.layer_scale));
+    norm2_ = register_module("norm2", LayerNorm(width, kTransformerEpsilon));
+    fc1_ = Linear(width, options.hidden, InitialWeights::kNotYet);
+    fc2_ = Linear(gated_ ? options.hidden / 2 : options.hidden, width, InitialWeights::kNotYet);
+    register_module("mlp", Group({{"fc1", fc1_.ptr()}, {"fc2", fc2_.ptr()}}));
+    if (options.layer_scale > 0) scale2_ = register_module("ls2", LayerScale(width, options.layer_scale));
+  }
+
+  // As timm draws them: the half that gates begins nearly open.
+  void DrawGate() {
+    const int64_t half = fc2_->weight.size(1);
+    fc1_->weight.slice(0, half).normal_(0, 1e-6);
+    fc1_->bias.slice(0, half).fill_(1);
+  }
+
+  at::Tensor forward(const at::Tensor& x_NLC) {
+    const at::Tensor y_NLC = Add(x_NLC, attention_(norm1_(x_NLC)), scale1_);
+    const at::Tensor inner = fc1_(norm2_(y_NLC));
+    if (!gated_) return Add(y_NLC, fc2_(ExactGelu(inner)), scale2_);
+    const std::vector<at::Tensor> halves = inner.chunk(2, -1);
+    return Add(y_NLC, fc2_(Silu(halves[0]) * halves[1]), scale2_);
+  }
+
+ private:
+  at::Tensor Add(const at::Tensor& x_NLC, at::Tensor y_NLC, LayerScale& scale) const {
+    if (scale) y_NLC = scale(y_NLC);
+    if (is_training() && drop_path_ > 0 && !x_NLC.is_meta()) y_NLC = y_NLC * DropSamples(y_NLC, drop_path_);
+    return x_NLC + y_NLC;
+  }
+
+  bool gated_;
+  double drop_path_;
+  LayerNorm norm1_{nullptr}, norm2_{nullptr};
+  SelfAttention attention_{nullptr};
+  LayerScale scale1_{nullptr}, scale2_{nullptr};
+  Linear fc1_{nullptr}, fc2_{nullptr};
+};
+TORCH_MODULE(TransformerLayer);
+
+class VisionTransformer : public ImageModel {
+ public:
+  VisionTransformer(const VisionTransformerOptions& options, const ImageModelOptions& given)
+      : options_(options), dropout_(given.dropout.value_or(0)) {
+    const int64_t width = options.width;
+    const auto tokens = [&](const char* name, int64_t count) {
+      return register_parameter(name, at::empty({1, count, width}, DeviceOfNewWeights()));
+    };
+    if (!options.averages) cls_token_ = tokens("cls_token", 1);
+    if (options.registers > 0) reg_token_ = tokens("reg_token", options.registers);
+    pos_embed_ = tokens("pos_embed", options.positions());
+    if (options.distilled) dist_token_ = tokens("dist_token", 1);
+    patches_ = Conv2d(Conv2dOptions{.in_channels = 3,
+                                    .out_channels = width,
+                                    .kernel_size = options.patch,
+                                    .stride = options.patch,
+                                    .bias = true,
+                                    .padding = 0});
+    register_module("patch_embed", Group({{"proj", patches_.ptr()}}));
+    torch::nn::ModuleList blocks;
+    for (int64_t i = 0; i < options.layers; ++i) {
+      // Stochastic depth, from 0 in the first layer to this in the last.
+      layers_.emplace_back(
+          options, given.drop_path.value_or(0) * static_cast<double>(i) / static_cast<double>(options.layers - 1));
+      blocks->push_back(layers_.back());
+    }
+    register_module("blocks", blocks);
+    norm_ = register_module("norm", LayerNorm(width, kTransformerEpsilon));
+    head_ = register_module("head", Linear(width, given.num_classes, InitialWeights::kNotYet));
+    if (options.distilled) {
+      dist_head_ = head_->register_module("dist", Linear(width, given.num_classes, InitialWeights::kNotYet));
+    }
+    Initialize();
+  }
+
+  at::Tensor Features(const at::Tensor& images_NCHW) override {
+    at::Tensor x_NLC = Tokens(images_NCHW);
+    for (TransformerLayer& layer : layers_) x_NLC = layer(x_NLC);
+    if (options_.averages) return norm_(x_NLC).mean(1);
+    return norm_(x_NLC.slice(1, 0, options_.distilled ? 2 : 1)).flatten(1);
+  }
+
+  std::vector<at::Tensor> ClassifyEach(const at::Tensor& features_NC) override {
+    const at::Tensor x_NC = at::dropout(features_NC, dropout_, is_training() && !features_NC.is_meta());
+    if (!options_.distilled) return {head_(x_NC)};
+    const std::vector<at::Tensor> halves = x_NC.chunk(2, 1);
+    return {head_(halves[0]), dist_head_(halves[1])};
+  }
+
+  at::Tensor Classify(const at::Tensor& features_NC) override {
+    const std::vector<at::Tensor> logits = ClassifyEach(features_NC);
+    return logits.size() == 1 ? logits[0] : (logits[0] + logits[1]) / 2;
+  }
+
+  int64_t NumFeatures() const override { return options_.width * (options_.distilled ? 2 : 1); }
+
+ private:
+  // As in timm, whose normal distribution is cut off at a hundred of its deviations. Patches begin as torch.nn's
+  // layers.
+  void Initialize() {
+    constexpr double kDeviation = 0.02, kTokenDeviation = 1e-6;
+    const at::NoGradGuard no_grad;
+    ForEach<LinearImpl>(*this, [](LinearImpl& linear) { torch::nn::init::normal_(linear.weight, 0, kDeviation); });
+    if (cls_token_.defined()) cls_token_.normal_(0, kTokenDeviation);
+    if (reg_token_.defined()) reg_token_.normal_(0, kTokenDeviation);
+    if (dist_token_.defined()) dist_token_.normal_(0, kDeviation);
+    pos_embed_.normal_(0, kDeviation);
+    const double bound = 1 / std::sqrt(static_cast<double>(patches_->weight[0].numel()));
+    patches_->weight.uniform_(-bound, bound);
+    patches_->bias.uniform_(-bound, bound);
+    for (TransformerLayer& layer : layers_) {
+      if (options_.gated) layer->DrawGate();
+    }
+  }
+
+  // Returns the embeddings of rows × columns patches and the tokens before them, with their positions.
+  at::Tensor Tokens(const at::Tensor& images_NCHW) {
+    const at::Tensor patches_NCHW = patches_(images_NCHW);
+    const int64_t count = patches_NCHW.size(0), rows = patches_NCHW.size(2), columns = patches_NCHW.size(3);
+    if (patches_NCHW.is_meta()) {
+      return at::empty({count, options_.prefix() + rows * columns, options_.width}, patches_NCHW.options());
+    }
+    const int64_t others = options_.positions() - options_.grid * options_.grid;
+    at::Tensor positions = pos_embed_.slice(1, others);
+    if (rows != options_.grid || columns != options_.grid) positions = ResizedPositions(positions, rows, columns);
+    std::vector<at::Tensor> prefix;
+    for (const at::Tensor& token : {cls_token_, dist_token_, reg_token_}) {
+      if (token.defined()) prefix.push_back(token);
+    }
+    const at::Tensor patches = patches_NCHW.flatten(2).transpose(1, 2) + positions;
+    if (prefix.empty()) return patches;
+    at::Tensor first = at::cat(prefix, 1);
+    if (others > 0) first = first + pos_embed_.slice(1, 0, others);
+    return at::cat({first.expand({count, -1, -1}), patches}, 1);
+  }
+
+  const VisionTransformerOptions options_;
+  double dropout_;  // before the classifier
+  at::Tensor cls_token_, dist_token_, reg_token_, pos_embed_;
+  Conv2d patches_{nullptr};
+  std::vector<TransformerLayer> layers_;
+  LayerNorm norm_{nullptr};
+  Linear head_{nullptr}, dist_head_{nullptr};
+};
+
 }  // namespace
 
-TransformerLayerImpl::TransformerLayerImpl(const VisionTransformerOptions& options, double drop_path)
-    : gated_(options.gated), drop_path_(drop_path) {
-  const int64_t width = options.width;
-  norm1_ = register_module("norm1", LayerNorm(width, kTransformerEpsilon));
-  attention_ = register_module("attn", SelfAttention(width, options.heads, options.qkv_bias));
-  if (options.layer_scale > 0) scale1_ = register_module("ls1", LayerScale(width, options.layer_scale));
-  norm2_ = register_module("norm2", LayerNorm(width, kTransformerEpsilon));
-  fc1_ = Linear(width, options.hidden, InitialWeights::kNotYet);
-  fc2_ = Linear(gated_ ? options.hidden / 2 : options.hidden, width, InitialWeights::kNotYet);
-  register_module("mlp", Group({{"fc1", fc1_.ptr()}, {"fc2", fc2_.ptr()}}));
-  if (options.layer_scale > 0) scale2_ = register_module("ls2", LayerScale(width, options.layer_scale));
-}
-
-void TransformerLayerImpl::DrawGate() {
-  const at::NoGradGuard no_grad;
-  const int64_t half = fc2_->weight.size(1);
-  fc1_->weight.slice(0, half).normal_(0, 1e-6);
-  fc1_->bias.slice(0, half).fill_(1);
-}
-
-at::Tensor TransformerLayerImpl::Add(const at::Tensor& x_NLC, at::Tensor y_NLC, LayerScale& scale) const {
-  if (scale) y_NLC = scale(y_NLC);
-  if (is_training() && drop_path_ > 0 && !x_NLC.is_meta()) y_NLC = y_NLC * DropSamples(y_NLC, drop_path_);
-  return x_NLC + y_NLC;
-}
-
-at::Tensor TransformerLayerImpl::forward(const at::Tensor& x_NLC) {
-  const at::Tensor y_NLC = Add(x_NLC, attention_(norm1_(x_NLC)), scale1_);
-  const at::Tensor inner = fc1_(norm2_(y_NLC));
-  if (!gated_) return Add(y_NLC, fc2_(ExactGelu(inner)), scale2_);
-  const std::vector<at::Tensor> halves = inner.chunk(2, -1);
-  return Add(y_NLC, fc2_(Silu(halves[0]) * halves[1]), scale2_);
-}
-
-VisionTransformer::VisionTransformer(const VisionTransformerOptions& options) : options_(options) {
-  const int64_t width = options.width;
-  const auto tokens = [&](const char* name, int64_t count) {
-    return register_parameter(name, at::empty({1, count, width}, DeviceOfNewWeights()));
-  };
-  if (!options.averages) cls_token_ = tokens("cls_token", 1);
-  if (options.registers > 0) reg_token_ = tokens("reg_token", options.registers);
-  pos_embed_ = tokens("pos_embed", options.positions());
-  if (options.distilled) dist_token_ = tokens("dist_token", 1);
-  patches_ = Conv2d(Conv2dOptions{.in_channels = 3,
-                                  .out_channels = width,
-                                  .kernel_size = options.patch,
-                                  .stride = options.patch,
-                                  .bias = true,
-                                  .padding = 0});
-  register_module("patch_embed", Group({{"proj", patches_.ptr()}}));
-  torch::nn::ModuleList blocks;
-  for (int64_t i = 0; i < options.layers; ++i) {
-    layers_.emplace_back(options, options.drop_path * static_cast<double>(i) / static_cast<double>(options.layers - 1));
-    blocks->push_back(layers_.back());
-  }
-  register_module("blocks", blocks);
-  norm_ = register_module("norm", LayerNorm(width, kTransformerEpsilon));
-  head_ = register_module("head", Linear(width, options.num_classes, InitialWeights::kNotYet));
-  if (options.distilled) {
-    dist_head_ = head_->register_module("dist", Linear(width, options.num_classes, InitialWeights::kNotYet));
-  }
-  Initialize();
-}
-
-// As in timm, whose normal distribution is cut off at a hundred of its deviations. Patches begin as torch.nn's layers.
-void VisionTransformer::Initialize() {
-  constexpr double kDeviation = 0.02, kOfTokens = 1e-6;
-  const at::NoGradGuard no_grad;
-  apply([](torch::nn::Module& module) {
-    if (auto* linear = dynamic_cast<LinearImpl*>(&module)) torch::nn::init::normal_(linear->weight, 0, kDeviation);
-  });
-  if (cls_token_.defined()) cls_token_.normal_(0, kOfTokens);
-  if (reg_token_.defined()) reg_token_.normal_(0, kOfTokens);
-  if (dist_token_.defined()) dist_token_.normal_(0, kDeviation);
-  pos_embed_.normal_(0, kDeviation);
-  const double bound = 1 / std::sqrt(static_cast<double>(patches_->weight[0].numel()));
-  patches_->weight.uniform_(-bound, bound);
-  patches_->bias.uniform_(-bound, bound);
-  for (TransformerLayer& layer : layers_) {
-    if (options_.gated) layer->DrawGate();
-  }
-}
-
-at::Tensor VisionTransformer::Tokens(const at::Tensor& images_NCHW) {
-  const at::Tensor patches_NCHW = patches_(images_NCHW);
-  const int64_t count = patches_NCHW.size(0), rows = patches_NCHW.size(2), columns = patches_NCHW.size(3);
-  if (patches_NCHW.is_meta()) {
-    return at::empty({count, options_.prefix() + rows * columns, options_.width}, patches_NCHW.options());
-  }
-  const int64_t others = options_.positions() - options_.grid * options_.grid;
-  at::Tensor positions = pos_embed_.slice(1, others);
-  if (rows != options_.grid || columns != options_.grid) positions = ResizedPositions(positions, rows, columns);
-  std::vector<at::Tensor> prefix;
-  for (const at::Tensor& token : {cls_token_, dist_token_, reg_token_}) {
-    if (token.defined()) prefix.push_back(token);
-  }
-  const at::Tensor patches = patches_NCHW.flatten(2).transpose(1, 2) + positions;
-  if (prefix.empty()) return patches;
-  at::Tensor first = at::cat(prefix, 1);
-  if (others > 0) first = first + pos_embed_.slice(1, 0, others);
-  return at::cat({first.expand({count, -1, -1}), patches}, 1);
-}
-
-at::Tensor VisionTransformer::Features(const at::Tensor& images_NCHW) {
-  at::Tensor x_NLC = Tokens(images_NCHW);
-  for (TransformerLayer& layer : layers_) x_NLC = layer(x_NLC);
-  if (options_.averages) return norm_(x_NLC).mean(1);
-  return norm_(x_NLC.slice(1, 0, options_.distilled ? 2 : 1)).flatten(1);
-}
-
-std::vector<at::Tensor> VisionTransformer::ClassifyEach(const at::Tensor& features_NC) {
-  const at::Tensor x_NC = at::dropout(features_NC, options_.dropout, is_training() && !features_NC.is_meta());
-  if (!options_.distilled) return {head_(x_NC)};
-  const std::vector<at::Tensor> halves = x_NC.chunk(2, 1);
-  return {head_(halves[0]), dist_head_(halves[1])};
-}
-
-at::Tensor VisionTransformer::Classify(const at::Tensor& features_NC) {
-  const std::vector<at::Tensor> logits = ClassifyEach(features_NC);
-  return logits.size() == 1 ? logits[0] : (logits[0] + logits[1]) / 2;
+std::shared_ptr<ImageModel> MakeVisionTransformer(const VisionTransformerOptions& options,
+                                                  const ImageModelOptions& given) {
+  return std::make_shared<VisionTransformer>(options, given);
 }
 
 at::Tensor ResizedPositions(const at::Tensor& positions_1LC, int64_t rows, int64_t columns) {

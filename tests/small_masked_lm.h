@@ -13,7 +13,7 @@
 #include "data/text/dictionary.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
-#include "models/roberta.h"
+#include "tests/roberta.h"
 #include "trainer/tasks/masked_lm_task.h"
 
 namespace dtrain::tasks {

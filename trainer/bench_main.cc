@@ -24,7 +24,6 @@
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
 #include "trainer/modes/outputs.h"
-#include "trainer/program.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/run_settings.h"
@@ -139,7 +138,7 @@ void Report(const nlohmann::ordered_json& result, bool as_json) {
 template <typename Measure>
 int OnEveryRank(modes::RunContext& context, const launch::Machine& machine, const Measure& measure) {
   context.config.run.mode = "eval";  // so that no run directory is locked
-  if (context.launch.launcher == "torchrun") launch::EndWithParent();
+  if (context.launch.outlives_launcher) launch::EndWithParent();
   if (context.launch.spawns > 0) {
     const launch::Forked forked = launch::ForkLocalRanks(context.launch);
     if (!forked.is_rank) return forked.exit_code;
@@ -147,18 +146,16 @@ int OnEveryRank(modes::RunContext& context, const launch::Machine& machine, cons
     context.listen_fd = forked.listen_fd;
   }
   launch::AddressFile address_file(launch::AddressFilePath(context.config.run.dir, context.launch.address_key));
-  if (!context.launch.address_key.empty()) {
-    const auto never = [] { return false; };  // a signal ends a bench at once
-    launch::MeetThrough(address_file, machine, context.config.ranks.init_timeout_seconds, never, &context.launch,
-                        &context.listen_fd);
-  }
+  const auto never = [] { return false; };  // a signal ends a bench at once
+  launch::MeetThrough(address_file, machine, context.config.ranks.init_timeout_seconds, never, &context.launch,
+                      &context.listen_fd);
   measure();
   return 0;
 }
 
 int Step(config::CommandLine& command_line, modes::RunContext& context, const launch::Machine& machine) {
   // Without a launcher one rank is measured, however many GPUs the machine has.
-  const bool is_alone = context.launch.launcher == "single" && context.config.ranks.nproc_per_node.empty();
+  const bool is_alone = !context.launch.has_launcher && context.config.ranks.nproc_per_node.empty();
   if (is_alone) context.launch = launch::Launch{};
   context.config.data.format = "synthetic";
   config::RequireValid(context.config, context.launch.world_size, tasks::ModelFactsOf(context.config.model));

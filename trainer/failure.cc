@@ -4,15 +4,25 @@
 
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
+#include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
+#include <cstring>
+#include <fstream>
 #include <initializer_list>
 #include <new>
 #include <system_error>
+#include <thread>
 #include <utility>
+
+#include "data/shown.h"
+#include "trainer/report/run_directory.h"
 
 namespace dtrain {
 namespace {
@@ -60,16 +70,20 @@ std::string NcclComplaint(const std::string& message) {
   return words;
 }
 
+// The report of RunProgram. It is static, since std::terminate and std::atexit take no arguments.
+std::function<int(const std::exception&)>& TerminateReport() {
+  static std::function<int(const std::exception&)> report;
+  return report;
+}
+
+// As TerminateReport; null once the program has ended by itself.
 std::function<int(const std::exception&)>& ExitReport() {
   static std::function<int(const std::exception&)> report;
   return report;
 }
 
-std::function<int(const std::exception&)>& TerminateReport() {
-  static std::function<int(const std::exception&)> report;  // static, since std::terminate takes no arguments
-  return report;
-}
-
+// c10d's watchdog of NCCL throws on its own thread when a peer is lost, while the main thread waits for a GPU that will
+// never answer.
 [[noreturn]] void OnTerminate() {
   static std::atomic_flag reporting;
   while (reporting.test_and_set()) pause();  // the first thread's report ends the process
@@ -82,6 +96,74 @@ std::function<int(const std::exception&)>& TerminateReport() {
     }
   }
   std::abort();
+}
+
+// An exit() that a library calls: libgomp ends the process with 1 if it cannot start a thread.
+void OnExit() {
+  const auto take = std::exchange(ExitReport(), nullptr);
+  if (!take) return;
+  const std::system_error failure(std::make_error_code(std::errc::resource_unavailable_try_again),
+                                  "a library has ended the process (its message is above), as libgomp does when a "
+                                  "thread cannot be started");
+  _exit(take(failure));
+}
+
+// A training step frees and allocates the same large tensors again and again. By default glibc returns them to the
+// system each time, and every page is then cleared and faulted in anew. With these settings the heap keeps them.
+//
+// The number of heaps is small, because one of many reading threads allocates a record and a decoding thread frees it:
+// with glibc's default of eight heaps per core, each heap grows to the largest size that it ever had to hold. (Loading
+// images of all sizes on two cores, the process grew from 320 MiB to 455 MiB in a minute and went on growing; with two
+// heaps it stays at 230 MiB.) There is one heap per two cores, but at least two, since threads on several cores may
+// allocate at the same time. MALLOC_ARENA_MAX, if set, overrides this number.
+void KeepFreedMemory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+  if (std::getenv("MALLOC_ARENA_MAX") == nullptr) {
+    mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency()) / 2));
+  }
+}
+
+// Many systems allow 1,024 unless a process asks for more. Data files, connections to other ranks, Gloo and the store
+// all count towards this limit, and a stranger who holds connections open must not exhaust it.
+void AllowManyOpenFiles() {
+  constexpr rlim_t kWanted = 65536;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= kWanted) return;
+  files.rlim_cur = std::min(kWanted, files.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+constexpr std::streamoff kShownBytes = 4096;
+
+// Prints the last lines of the first rank's log. Rank 0 has written to the console already.
+void ShowEndOfLog(const launch::RankDeath& first, const std::filesystem::path& run_directory) {
+  const int rank = first.rank;
+  if (rank == 0 || run_directory.empty()) return;
+  const std::filesystem::path path = report::RunDirectory(run_directory).log(rank);
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return;
+  const std::streamoff size = file.tellg();
+  file.seekg(size > kShownBytes ? size - kShownBytes : 0);
+  std::string line;
+  if (size > kShownBytes) std::getline(file, line);  // skips the rest of a line that is cut
+  const bool is_victim = first.signal == 0 && first.exit_code == static_cast<int>(ExitCode::kPeerLost);
+  const char* what = is_victim ? "has lost another rank" : "failed first";
+  std::fprintf(stderr, "rank %d %s; the end of %s:\n", rank, what, Shown(path.string()).c_str());
+  while (std::getline(file, line)) std::fprintf(stderr, "  %s\n", Shown(line).c_str());
+}
+
+report::Failure KilledRank(const launch::AttemptEnd& end, int world_size) {
+  const int signal = end.cause.signal;
+  return {.code = ExitCode::kPeerLost,
+          .message = "the rank was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")",
+          .hint = signal == SIGKILL
+                      ? "if nobody killed it, the system ran out of memory (see dmesg): lower --batch_size or --workers"
+                      : "this is a bug of dtrain or of a library: please report it with the end of the rank's log",
+          .rank = end.cause.rank,
+          .world_size = world_size,
+          .step = end.last_step >= 0 ? std::optional(end.last_step) : std::nullopt,
+          .is_root_cause = true};
 }
 
 }  // namespace
@@ -133,28 +215,35 @@ report::Failure FailureOf(const std::exception& error) {
   return failure;
 }
 
-void OmitStackTraces() {
-  c10::SetStackTraceFetcher([]() -> std::string { return ""; });
-}
-
-void ReportOnTerminate(std::function<int(const std::exception&)> report) {
-  TerminateReport() = std::move(report);
+int RunProgram(const std::function<int()>& body, const std::function<int(const std::exception&)>& report) {
+  KeepFreedMemory();
+  AllowManyOpenFiles();
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a socket whose other end has died must fail with an error
+  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit on file sizes must fail with an error
+  c10::SetStackTraceFetcher([]() -> std::string { return ""; });  // c10d would log one for each lost or foreign peer
+  TerminateReport() = report;
   std::set_terminate(&OnTerminate);
+  ExitReport() = report;
+  std::atexit(&OnExit);
+  int exit_code = 0;
+  try {
+    exit_code = body();
+  } catch (const std::exception& error) {
+    exit_code = report(error);
+  }
+  ExitReport() = nullptr;
+  return exit_code;
 }
 
-OwnExit::OwnExit(std::function<int(const std::exception&)> report) {
-  ExitReport() = std::move(report);
-  static const int registered = std::atexit([] {
-    const auto take = std::exchange(ExitReport(), nullptr);
-    if (!take) return;
-    const std::system_error failure(std::make_error_code(std::errc::resource_unavailable_try_again),
-                                    "a library has ended the process (its message is above), as libgomp does when a "
-                                    "thread cannot be started");
-    _exit(take(failure));
-  });
-  static_cast<void>(registered);
+void ReportAttempt(const launch::AttemptEnd& end, int world_size, const std::filesystem::path& run_directory) {
+  ShowEndOfLog(end.cause, run_directory);
+  if (end.cause.signal != 0) {
+    report::Failure failure = KilledRank(end, world_size);
+    if (!end.restarts && !end.verdict.empty()) failure.message += "; " + end.verdict;
+    report::ReportFailure(failure, run_directory);
+    if (!end.restarts) return;
+  }
+  if (!end.verdict.empty()) std::fprintf(stderr, "dtrain: %s\n", end.verdict.c_str());
 }
-
-OwnExit::~OwnExit() { ExitReport() = nullptr; }
 
 }  // namespace dtrain

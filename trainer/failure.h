@@ -1,36 +1,32 @@
-// Turns exceptions, and other ways in which a process fails, into a report and an exit code, for both executables.
+// How both programs begin and end: the process's limits and signals, and every failure as a report and an exit code.
 #pragma once
 
 #include <exception>
+#include <filesystem>
 #include <functional>
 
+#include "trainer/launch/node_launcher.h"
 #include "trainer/report/error_report.h"
 
 namespace dtrain {
+
+// The name under which the program is built. Its main file defines it.
+extern const char* const kProgramName;
 
 // Returns message, hint and exit code of `error`; the caller adds rank and step. An exception other than dtrain::Error
 // is classified by type and message: out of memory, lost peer, storage, a GPU without kernels in this build, or
 // internal.
 report::Failure FailureOf(const std::exception& error);
 
-// From now on LibTorch's errors have no stack traces, which c10d would log for every lost or foreign connection.
-void OmitStackTraces();
+// Prepares the process and returns what `body` returns, the exit code. What `body` throws is passed to `report`, which
+// returns the exit code, too. So are the other ways in which the process fails, on the thread on which they do: an
+// exception that no thread catches, and an exit() that a library calls. No destructors run then, since they would wait,
+// too. Called once per process.
+int RunProgram(const std::function<int()>& body, const std::function<int(const std::exception&)>& report);
 
-// From now on an exception that no thread catches is passed to `report`, on the thread that threw it, and the process
-// ends with the code that `report` returns. c10d's watchdog of NCCL throws on its own thread when a peer is lost, while
-// the main thread waits for a GPU that will never answer; destructors do not run, since they would wait, too. Called
-// once per process.
-void ReportOnTerminate(std::function<int(const std::exception&)> report);
-
-// While an object of this class lives, an exit() that a library calls counts as a failure: libgomp ends the process
-// with 1 if it cannot start a thread. The failure is passed to `report`, and the process ends with the code that
-// `report` returns. There may be one object at a time.
-class OwnExit {
- public:
-  explicit OwnExit(std::function<int(const std::exception&)> report);
-  ~OwnExit();
-  OwnExit(const OwnExit&) = delete;
-  OwnExit& operator=(const OwnExit&) = delete;
-};
+// The node launcher's report of a failed attempt, on stderr: the rank that failed first, and the end of its log. For a
+// rank that a signal has killed, which cannot report itself, also writes error.json in `run_directory`, unless that is
+// empty.
+void ReportAttempt(const launch::AttemptEnd& end, int world_size, const std::filesystem::path& run_directory);
 
 }  // namespace dtrain

@@ -19,20 +19,17 @@
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/doctor/doctor.h"
-#include "trainer/doctor/finding.h"
 #include "trainer/errors.h"
 #include "trainer/failure.h"
 #include "trainer/launch/address_file.h"
 #include "trainer/launch/launch.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
-#include "trainer/launcher_report.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
-#include "trainer/program.h"
+#include "trainer/report/console.h"
 #include "trainer/report/log.h"
-#include "trainer/report/progress_bar.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/named_weights.h"
@@ -187,18 +184,16 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   const std::string& mode = context.config.run.mode;
   if (!doctor && (mode == "train" || mode == "eval")) CatchStops(context);
   if (mode == "predict" || mode == "export") data::RemoveUnfinishedFilesOnSignals();
-  if (context.launch.launcher == "torchrun") launch::EndWithParent();
+  if (context.launch.outlives_launcher) launch::EndWithParent();
   if (context.launch.spawns > 0) {
     if (const auto exit_code = ForkRanks(context, doctor)) return *exit_code;
   }
   if (doctor) examined = "meeting";
   if (doctor) return static_cast<int>(doctor::Examine(context, machine));
   launch::AddressFile address_file(launch::AddressFilePath(context.config.run.dir, context.launch.address_key));
-  if (!context.launch.address_key.empty()) {
-    context.address_file = &address_file;
-    launch::MeetThrough(address_file, machine, context.config.ranks.init_timeout_seconds, &loop::StopRequested,
-                        &context.launch, &context.listen_fd);
-  }
+  context.address_file = &address_file;
+  launch::MeetThrough(address_file, machine, context.config.ranks.init_timeout_seconds, &loop::StopRequested,
+                      &context.launch, &context.listen_fd);
   if (context.config.data.workers == 0) context.config.data.workers = device::ShareOfCores(context.launch);
   RunMode(context);
   if (mode != "train") report::PrintAnswer("");  // the results of training are in its files, too

@@ -37,6 +37,12 @@ using Hints = std::map<std::string, std::string>;
 Parsed Parse(std::vector<Argument> arguments, const std::vector<std::string>& commands, const std::vector<Flag>& flags,
              std::vector<std::string>& mistakes, const Hints& hints = {});
 
+// Returns "did you mean PREFIXname?" of the candidate nearest to a mistyped `name`, by the number of typing errors. An
+// empty string if none differs from it by at most a third of its letters, or by one if that is more, or if `name` has
+// more than 64 letters.
+std::string DidYouMean(const std::string& name, const std::vector<std::string>& candidates,
+                       const std::string& prefix = "");
+
 // The longest value that a flag may have: no file name is longer, and a message with more would be unreadable.
 inline constexpr size_t kMostValueBytes = 4096;
 

@@ -56,10 +56,7 @@ std::string HowToSort(const std::string& split_dir) {
 bool IsReadByContent(const std::string& path) {
   constexpr uint64_t kSignatureBytes = 16;
   try {
-    const RandomAccessFile file(path);
-    std::vector<uint8_t> bytes(std::min(file.size(), kSignatureBytes));
-    file.Read(0, bytes.size(), bytes.data());
-    const Codec* codec = FindCodec(bytes);
+    const Codec* codec = FindCodec(ReadBeginning(path, kSignatureBytes));
     return codec != nullptr && codec->size != nullptr && codec->name != std::string_view("TIFF");
   } catch (const DataError&) {  // counted as a file that is not read
     return false;
@@ -170,13 +167,8 @@ std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ign
 }
 
 RecordIndex ListImageFolder(const std::string& split_dir) {
-  RecordIndex index{.format = "imagefolder",
-                    .fingerprint = {},
-                    .class_names = {},
-                    .files = {},
-                    .records = {},
-                    .names = {},
-                    .ignored = {}};
+  RecordIndex index;
+  index.format = kImageFolder;
   index.files = StatFiles(split_dir, {"."});
   Listing split = ListData(split_dir, index.ignored);
   for (const std::string& file : split.files) CountIgnored(file, index.ignored);
@@ -202,7 +194,7 @@ RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& in
                              const std::function<void(std::string)>& note, bool keep) {
   if (!rebuild) {
     std::optional<RecordIndex> old = LoadIndex(index_path);
-    if (old && old->format == "imagefolder" && IsFresh(split_dir, *old)) return std::move(*old);
+    if (old && old->format == kImageFolder && IsFresh(split_dir, *old)) return std::move(*old);
   }
   RecordIndex index = ListImageFolder(split_dir);
   const std::string problem = keep ? SaveIndex(index_path, index) : "";

@@ -222,18 +222,12 @@ struct TablePaths {
   }
 };
 
-std::string FolderOf(const LabelTable& table, const std::string& folder) {
-  if (!folder.empty()) return folder;
-  const std::string own = fs::path(table.path).parent_path().string();
-  return own.empty() ? "." : own;
-}
-
 // Returns the names of the classes, or of the columns of numbers. Throws DataError if they are not the known ones.
 std::vector<std::string> NamesOf(const WrittenLabels& written, std::vector<std::string> columns, LabelKind kind,
                                  const LabelTable& table, const Classes& known) {
   std::vector<std::string> names = std::move(columns);
   if (names.empty()) {
-    names = ClassesOf(written.seen, {.names = known.names, .listed = ListedClasses(FolderOf(table, ""))});
+    names = ClassesOf(written.seen, {.names = known.names, .listed = ListedClasses(FolderOf(table.path))});
   } else if (kind == LabelKind::kSeveral && !known.names.empty()) {
     if (SortedClasses(names) != SortedClasses(known.names)) {
       throw DataError(table.path + ": the labels are " + NamesForPeople(names) + ", but the training data has " +
@@ -283,7 +277,7 @@ bool HasSplit(const LabelTable& table, const std::string& split) {
 
 ImageTable::ImageTable(const LabelTable& table, const std::string& folder, const std::string& split, LabelKind kind,
                        const Classes& known)
-    : folder_(FolderOf(table, folder)), kind_(kind) {
+    : folder_(folder.empty() ? FolderOf(table.path) : folder), kind_(kind) {
   TableFile file(table.path, table.delimiter);
   TableReader& reader = file.reader();
   ImageRows rows(reader, table, folder_, kind);

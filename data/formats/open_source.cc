@@ -5,12 +5,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "data/class_name.h"
 #include "data/error.h"
 #include "data/folder_names.h"
 #include "data/formats/image_folder.h"
+#include "data/formats/labels.h"
 #include "data/formats/packed_records.h"
-#include "data/formats/record_files.h"
 #include "data/formats/record_format.h"
 #include "data/formats/sentence_files.h"
 #include "data/formats/tensor_file.h"
@@ -28,7 +27,7 @@ bool HasClassFolders(const std::string& split_dir) { return !ContentOf(split_dir
 // images in folders of classes.
 bool AreSentences(const std::string& data_dir, const std::string& split, const std::string& found) {
   if (found.empty()) return FindSentenceFiles(data_dir, split).has_value();
-  if (found != "imagefolder") return false;
+  if (found != kImageFolder) return false;
   const std::string split_dir = *FindSplit(data_dir, split);
   if (HasTextFolders(split_dir)) return true;
   if (HasImages(split_dir)) return false;  // opening them says what to do about a table of their labels
@@ -103,7 +102,7 @@ std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::
   const auto splits = recipe.find("splits");
   const bool has_split = splits != recipe.end() && splits->is_object() && splits->contains(split);
   if (!has_split || !is("format", format)) return std::nullopt;
-  if (kind == LabelKind::kClass ? recipe.contains("labels") : !is("labels", NameOf(kind))) {
+  if (kind == LabelKind::kClass ? recipe.contains("labels") : !is("labels", FactsOf(kind).name)) {
     throw DataError(data_dir + " was packed with labels of another kind (" + kPackRecipe + ")",
                     "give the --task that it was packed for");
   }
@@ -129,76 +128,95 @@ std::unique_ptr<RecordSource> OpenRecords(const RecordFormat& format, const Sour
                                          std::move(classes), options.labels);
 }
 
-struct Format {
-  Choice choice;
-  std::function<bool(const std::string& data_dir, const std::string& split)> has;
-  std::function<std::unique_ptr<RecordSource>(const SourceOptions&, const std::string& split)> open;
-};
+}  // namespace
 
 // A new format is a row here, or, if its files hold records one after another, in record_format.cc. Folders of images
-// come last: a folder of anything looks like one.
-const std::vector<Format>& Table() {
-  static const std::vector<Format> table = [] {
+// come last of those that are opened here: a folder of anything looks like one.
+const std::vector<DataFormat>& Formats() {
+  static const std::vector<DataFormat> table = [] {
     const auto finds = [](auto find) {
       return [=](const std::string& data_dir, const std::string& split) { return find(data_dir, split).has_value(); };
     };
-    std::vector<Format> formats = {
-        {{"safetensors", "tensors of images with labels, or of tokens"}, finds(FindTensorFile), OpenTensors},
-        {{"tokens", "the .bin and .idx files of fairseq-preprocess or dtrain_data tokenize"},
-         finds(FindTokenFiles),
-         [](const SourceOptions& options, const std::string& split) {
+    std::vector<DataFormat> formats = {
+        {.name = kTensorFormat,
+         .description = "tensors of images with labels, or of tokens",
+         .has = finds(FindTensorFile),
+         .open = OpenTensors,
+         .files = [](const auto& data_dir,
+                     const auto& split) { return std::vector{RequireTensorFile(data_dir, split)}; },
+         .has_own_index = true},
+        {.name = kTokenFormat,
+         .description = "the .bin and .idx files of fairseq-preprocess or dtrain_data tokenize",
+         .has = finds(FindTokenFiles),
+         .open = [](const SourceOptions& options, const std::string& split) -> std::unique_ptr<RecordSource> {
            return std::make_unique<TokenDataset>(RequireTokenFiles(options.data_dir, split));
-         }},
+         },
+         .files =
+             [](const auto& data_dir, const auto& split) {
+               const std::string prefix = RequireTokenFiles(data_dir, split);
+               return std::vector{prefix + ".idx", prefix + ".bin"};
+             },
+         .has_own_index = true},
     };
     for (const RecordFormat* format : RecordFormats()) {
       const auto has = [=](const std::string& data_dir, const std::string& split) {
         return !FindRecordFiles(data_dir, split, *format).names.empty();
       };
-      formats.push_back(
-          {{format->name(), format->description()}, has, std::bind_front(OpenRecords, std::cref(*format))});
+      const auto files = [=](const std::string& data_dir, const std::string& split) {
+        std::vector<std::string> names = RequireRecordFiles(data_dir, split, *format).names;
+        for (std::string& name : names) name = data_dir + "/" + name;
+        return names;
+      };
+      formats.push_back({.name = format->name(),
+                         .description = format->description(),
+                         .has = has,
+                         .open = std::bind_front(OpenRecords, std::cref(*format)),
+                         .files = files});
     }
-    formats.push_back({{"imagefolder", "a folder of images for each class"}, finds(FindSplit), OpenImageFolder});
+    formats.push_back({.name = kImageFolder,
+                       .description = "a folder of images for each class",
+                       .has = finds(FindSplit),
+                       .open = OpenImageFolder});
+    formats.push_back(
+        {.name = kTextFormat,
+         .description = "files of raw text for --task=masked_lm, with a tokenizer beside them or the weights",
+         .has = finds(FindTextFile)});
+    formats.push_back(
+        {.name = kSentenceFormat,
+         .description = "sentences or pairs with labels: TSV, CSV, JSONL, or a folder of texts for each class",
+         .has = finds(FindSentenceFiles)});
     return formats;
   }();
   return table;
 }
 
-const Format* FindFormat(const std::string& name) {
-  const auto found = std::ranges::find_if(Table(), [&](const Format& format) { return format.choice.name == name; });
-  return found == Table().end() ? nullptr : &*found;
-}
-
-}  // namespace
-
-std::vector<Choice> Formats() {
-  std::vector<Choice> choices;
-  for (const Format& format : Table()) choices.push_back(format.choice);
-  return choices;
+const DataFormat* FindFormat(const std::string& name) {
+  const auto found = std::ranges::find(Formats(), name, &DataFormat::name);
+  return found == Formats().end() ? nullptr : &*found;
 }
 
 bool HasSplit(const std::string& format, const std::string& data_dir, const std::string& split) {
-  if (format == "sentences") return FindSentenceFiles(data_dir, split).has_value();
-  if (format == "text") return FindTextFile(data_dir, split).has_value();
-  const Format* found = FindFormat(format);
+  const DataFormat* found = FindFormat(format);
   return found != nullptr && found->has(data_dir, split);
 }
 
 std::string DetectFormat(const std::string& data_dir, const std::vector<std::string>& splits) {
   for (const std::string& split : splits) {
     std::string found;
-    for (const auto& [name, description] : Formats()) {
-      if (!HasSplit(name, data_dir, split)) continue;
-      if (name == "imagefolder" && !found.empty() && !HasClassFolders(*FindSplit(data_dir, split))) continue;
+    for (const DataFormat& format : Formats()) {
+      const std::string& name = format.name;
+      if (format.open == nullptr || !format.has(data_dir, split)) continue;
+      if (name == kImageFolder && !found.empty() && !HasClassFolders(*FindSplit(data_dir, split))) continue;
       if (!found.empty()) {
         throw DataError(data_dir + " holds the split '" + split + "' as " + found + " and as " + name,
                         "say which one: --data_format=" + found + " or --data_format=" + name);
       }
       found = name;
     }
-    if (AreSentences(data_dir, split, found)) return "sentences";
+    if (AreSentences(data_dir, split, found)) return kSentenceFormat;
     if (!found.empty()) return found;
   }
-  return "imagefolder";  // opening it reports what is missing
+  return kImageFolder;  // opening it reports what is missing
 }
 
 std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split) {
@@ -207,19 +225,19 @@ std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std
     RequireClassNames(source->class_names(), options.table.path);
     return source;
   }
-  if (const Format* format = FindFormat(options.format)) {
+  if (const DataFormat* format = FindFormat(options.format); format != nullptr && format->open) {
     const RecordFormat* records = FindRecordFormat(options.format);
     if (options.labels != LabelKind::kClass && (records == nullptr || !records->Holds(options.labels))) {
       throw Error(ExitCode::kUsage,
                   options.data_dir + " (" + options.format + ") has one class for each image, and this task learns " +
-                      (options.labels == LabelKind::kSeveral ? "several labels" : "numbers"),
+                      FactsOf(options.labels).what,
                   "name a table with them: --labels=FILE.csv; or TFRecord or WebDataset files that have them");
     }
     auto source = format->open(options, split);
     RequireClassNames(source->class_names(), options.data_dir);
     return source;
   }
-  if (options.format == "sentences") {
+  if (options.format == kSentenceFormat) {
     throw DataError(
         options.data_dir + " holds sentences with labels, which only the tasks of text read",
         "dtrain_main --task=text_classification --dry_run says what they hold, and what is wrong with them");

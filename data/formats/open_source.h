@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "data/choice.h"
 #include "data/formats/image_table.h"
 #include "data/record_source.h"
 
@@ -42,12 +41,29 @@ struct SourceOptions {
 // instead of guessing.
 inline constexpr char kPackRecipe[] = "pack.json";
 
-// Returns the formats that OpenSource opens, with a description each.
-std::vector<Choice> Formats();
+inline constexpr char kTensorFormat[] = "safetensors", kTokenFormat[] = "tokens", kTextFormat[] = "text",
+                      kSentenceFormat[] = "sentences";
 
-// Returns the format (one of those, or sentences: data/sentences/sentence_split.h) of the first of these splits
-// that exists; "imagefolder" if none does, since opening that reports what is missing. Throws DataError if several
-// formats fit.
+// What is known of a format of data.
+struct DataFormat {
+  std::string name, description;  // in --data_format, and for people
+  std::function<bool(const std::string& data_dir, const std::string& split)> has;
+  // As OpenSource; null: only tasks of text read it (data/text/text_split.h, data/sentences/sentence_split.h).
+  std::function<std::unique_ptr<RecordSource>(const SourceOptions&, const std::string& split)> open = nullptr;
+  // Returns the paths of a split's files, or throws DataError; null: each record is a file by itself, an image.
+  std::function<std::vector<std::string>(const std::string& data_dir, const std::string& split)> files = nullptr;
+  bool has_own_index = false;  // so that none is made
+
+  bool records_are_files() const { return open != nullptr && files == nullptr; }
+};
+
+const std::vector<DataFormat>& Formats();
+
+// Returns the format of this name, or null.
+const DataFormat* FindFormat(const std::string& name);
+
+// Returns the format of the first of these splits that exists; kImageFolder if none does, since opening that reports
+// what is missing. Raw text is not detected. Throws DataError if several formats fit.
 std::string DetectFormat(const std::string& data_dir, const std::vector<std::string>& splits);
 
 // Whether the split exists in this format. Throws DataError if shards of it are missing.

@@ -9,7 +9,7 @@
 #include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
-#include "data/formats/label_offset.h"
+#include "data/formats/labels.h"
 #include "data/sha256.h"
 #include "data/storage.h"
 
@@ -158,6 +158,17 @@ std::map<std::string, std::vector<IndexEntry>> KnownRecords(const std::optional<
   return known;
 }
 
+// Returns where records begin according to the format's own index; empty without one.
+std::vector<IndexEntry> RecordsOfOwnIndex(const RecordFormat& format, const std::string& path, uint64_t bytes) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // enough for tens of millions of records
+  const std::string index = format.IndexBeside(path);
+  try {
+    return index.empty() ? std::vector<IndexEntry>() : format.KnownRecords(TextBeside(index, kMostBytes), bytes);
+  } catch (const DataError&) {  // the records are then found without it
+    return {};
+  }
+}
+
 RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
                        std::vector<IndexedFile> found, const std::optional<RecordIndex>& old, LabelKind kind) {
   const auto known = KnownRecords(old, found);
@@ -168,7 +179,7 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
     const RandomAccessFile file(path);
     const auto entries = known.find(files.names[i]);
     std::vector<IndexEntry> starts = entries != known.end() ? entries->second : std::vector<IndexEntry>();
-    if (starts.empty()) starts = format.KnownRecords(path, file.size());
+    if (starts.empty()) starts = RecordsOfOwnIndex(format, path, file.size());
     scanned[i] = ScanRecords(format, file, path, starts, kind, &values[i]);
     if (!scanned[i].empty()) return;
     throw DataError("no record in " + path + (file.size() == 0 ? ": it is empty" : ""),
@@ -198,16 +209,6 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
 std::vector<IndexEntry> ScanRecords(const RecordFormat& format, const ReadableBytes& file, const std::string& path,
                                     std::span<const IndexEntry> known, LabelKind kind, std::vector<float>* values) {
   return Scanner(format, file, path, known, kind, values).Run();
-}
-
-std::vector<std::string> ReadClassNames(const std::string& data_dir) {
-  std::vector<std::string> names;
-  std::istringstream file(TextBeside(data_dir + "/" + kClassFile));
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty()) names.push_back(line);
-  }
-  return names;
 }
 
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,

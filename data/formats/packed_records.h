@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/record_files.h"
 #include "data/formats/record_format.h"
 #include "data/formats/record_index.h"
 #include "data/record_source.h"
@@ -67,12 +66,6 @@ class OpenFiles {
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
                              const std::string& index_path, bool rebuild, const std::function<void(std::string)>& note,
                              bool keep = true, LabelKind kind = LabelKind::kClass);
-
-// The file with the class names of record files, one per line, in label order: record files do not keep folder names.
-inline constexpr char kClassFile[] = "classes.txt";
-
-// Returns the class names in `data_dir`; empty if there is no such file. Throws DataError if it cannot be read.
-std::vector<std::string> ReadClassNames(const std::string& data_dir);
 
 class PackedRecords : public RecordSource {
  public:

@@ -1,24 +1,134 @@
 #include "data/formats/record_format.h"
 
-#include "data/formats/recordio.h"
-#include "data/formats/tfrecord.h"
-#include "data/formats/webdataset.h"
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "data/error.h"
+#include "data/folder_names.h"
+#include "data/joined.h"
 
 namespace dtrain::data {
 
+// Each in the file of its format.
+const RecordFormat& TfRecordFiles();
+const RecordFormat& RecordIoFiles();
+const RecordFormat& WebDatasetFiles();
+
+namespace {
+
+bool AllDigits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// "PREFIX-00003-of-00010" → 3 and 10.
+struct ShardNumber {
+  std::string number, count;
+};
+
+std::optional<ShardNumber> ParseShardNumber(std::string_view name) {
+  const size_t of = name.rfind("-of-");
+  if (of == std::string_view::npos || !AllDigits(name.substr(of + 4))) return std::nullopt;
+  const size_t dash = name.substr(0, of).rfind('-');
+  if (dash == std::string_view::npos || !AllDigits(name.substr(dash + 1, of - dash - 1))) return std::nullopt;
+  return ShardNumber{std::string(name.substr(dash + 1, of - dash - 1)), std::string(name.substr(of + 4))};
+}
+
+std::string_view WithoutExtension(std::string_view name, const RecordFormat& format) {
+  for (const std::string& extension : format.extensions()) {
+    if (name.ends_with(extension)) return name.substr(0, name.size() - extension.size());
+  }
+  return name;
+}
+
+bool HasFormat(std::string_view name, const RecordFormat& format) {
+  const std::vector<std::string> extensions = format.extensions();
+  return std::ranges::any_of(extensions, [name](const std::string& end) { return name.ends_with(end); }) ||
+         (format.is_numbered() && ParseShardNumber(name).has_value());
+}
+
+// Whether the name is the prefix, alone or followed by anything but a letter: train-00000, train_480_q90, train.tar.
+bool HasPrefix(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return false;
+  const std::string_view rest = name.substr(prefix.size());
+  return rest.empty() || std::isalpha(static_cast<unsigned char>(rest[0])) == 0;
+}
+
+// `numbers` have leading zeros and equal lengths.
+std::string FirstMissing(const std::set<std::string>& numbers) {
+  for (size_t i = 0;; ++i) {
+    std::string number = std::to_string(i);
+    const size_t digits = numbers.begin()->size();
+    if (number.size() < digits) number.insert(0, digits - number.size(), '0');
+    if (!numbers.contains(number)) return number;
+  }
+}
+
+// A numbered set must be complete: otherwise a shard that was not copied would go unnoticed.
+void RequireAllShards(const std::string& data_dir, const std::vector<std::string>& names, const RecordFormat& format) {
+  std::set<std::string> counts, numbers;
+  for (const std::string& name : names) {
+    const auto shard = ParseShardNumber(WithoutExtension(name, format));
+    if (!shard) return;
+    counts.insert(shard->count);
+    numbers.insert(shard->number);
+  }
+  if (counts.size() > 1) {
+    throw DataError(data_dir + " holds shards of several sets: " + names.front() + " and " + names.back(),
+                    "keep one set in a folder");
+  }
+  if (counts.begin()->size() > 9 || std::stoul(*counts.begin()) == numbers.size()) return;
+  throw DataError(data_dir + " has " + std::to_string(numbers.size()) + " of " + *counts.begin() + " shards of " +
+                      names.front() + " …; the first one that is missing is number " + FirstMissing(numbers),
+                  "copy the missing ones");
+}
+
+std::string Patterns(const RecordFormat& format, const std::string& split) {
+  return (format.is_numbered() ? format.FileName(split, 0, 10) + " …, " : "") + split + "*" +
+         format.extensions().front();
+}
+
+}  // namespace
+
 const std::vector<const RecordFormat*>& RecordFormats() {
-  static const TfRecordFormat tfrecord;
-  static const RecordIoFormat recordio;
-  static const WebDatasetFormat webdataset;
-  static const std::vector<const RecordFormat*> formats = {&tfrecord, &recordio, &webdataset};
+  static const std::vector<const RecordFormat*> formats = {&TfRecordFiles(), &RecordIoFiles(), &WebDatasetFiles()};
   return formats;
 }
 
 const RecordFormat* FindRecordFormat(const std::string& name) {
-  for (const RecordFormat* format : RecordFormats()) {
-    if (format->name() == name) return format;
+  const auto found =
+      std::ranges::find_if(RecordFormats(), [&](const RecordFormat* format) { return format->name() == name; });
+  return found == RecordFormats().end() ? nullptr : *found;
+}
+
+RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format) {
+  for (const std::string& prefix : SplitNames(split)) {
+    RecordFiles files{.split = prefix, .names = {}};
+    for (const std::string& name : ContentOf(data_dir).files) {
+      if (HasPrefix(name, prefix) && HasFormat(name, format)) files.names.push_back(name);
+    }
+    if (files.names.empty()) {
+      for (const std::string& name : ContentOf(data_dir + "/" + prefix).files) {
+        if (HasFormat(name, format)) files.names.push_back(prefix + "/" + name);
+      }
+    }
+    if (files.names.empty()) continue;
+    if (format.is_numbered()) RequireAllShards(data_dir, files.names, format);
+    return files;
   }
-  return nullptr;
+  return {};
+}
+
+RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format) {
+  RecordFiles files = FindRecordFiles(data_dir, split, format);
+  if (!files.names.empty()) return files;
+  if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir);
+  const auto patterns = [&](const std::string& name) { return Patterns(format, name); };
+  const std::string tried = Joined(SplitNames(split), ", ", patterns);
+  throw DataError("there is no '" + split + "' split in " + data_dir + ": looked for " + tried,
+                  "dtrain_data pack writes these files");
 }
 
 }  // namespace dtrain::data

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/error.h"
@@ -60,11 +61,6 @@ struct PlacedRecord {
   uint64_t offset = 0;  // bytes
 };
 
-// A small file beside one of records.
-struct SideFile {
-  std::string path, content;
-};
-
 // Stateless; safe to call from many threads.
 class RecordFormat {
  public:
@@ -93,10 +89,13 @@ class RecordFormat {
   // Scan does.
   virtual std::vector<uint8_t> Image(std::vector<uint8_t> record) const = 0;
 
-  // Returns where the records of a file begin according to an index of the format's own beside it, in file order and
-  // without labels; empty if there is none that fits. It only helps to find records in damaged files, because dtrain's
-  // index is made from the records themselves; so a missing or outdated one does no harm, and nothing is thrown.
-  virtual std::vector<IndexEntry> KnownRecords(const std::string& /*path*/, uint64_t /*bytes*/) const { return {}; }
+  // Returns the path of the format's own index beside a file, if other readers need one; else an empty text.
+  virtual std::string IndexBeside(const std::string& /*path*/) const { return ""; }
+
+  // Returns where the records of a file begin according to the text of such an index, in file order and without labels;
+  // empty if it does not fit. It only helps to find records in damaged files, because dtrain's index is made from the
+  // records themselves; so a missing or outdated one does no harm, and nothing is thrown.
+  virtual std::vector<IndexEntry> KnownRecords(std::string_view /*index*/, uint64_t /*bytes*/) const { return {}; }
 
   // --- Writing ---
 
@@ -110,10 +109,8 @@ class RecordFormat {
   virtual std::string Frame(const PackedImage& image) const = 0;
   // Returns what ends a file.
   virtual std::string FileEnd() const { return ""; }
-  // Returns the index of the format's own for a file, if other readers need one.
-  virtual std::optional<SideFile> MakeIndex(const std::string& /*path*/, std::span<const PlacedRecord>) const {
-    return std::nullopt;
-  }
+  // Returns the text of the format's own index for a file.
+  virtual std::string MakeIndex(std::span<const PlacedRecord> /*records*/) const { return ""; }
 
  protected:
   // "00003"
@@ -128,5 +125,18 @@ const std::vector<const RecordFormat*>& RecordFormats();
 
 // Returns the one of this name, or null.
 const RecordFormat* FindRecordFormat(const std::string& name);
+
+// The record files of a split, its shards: `train-00000-of-00010`, `train-000000.tar` and the like, or files of the
+// format in a folder `train/`.
+struct RecordFiles {
+  std::string split;               // the name found on disk, such as `validation` for `val`
+  std::vector<std::string> names;  // relative to data_dir, sorted; empty if there are none
+};
+
+// Throws DataError if files of a numbered set are missing.
+RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format);
+
+// The same, but throws DataError, which names the patterns that were tried, if there are none.
+RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format);
 
 }  // namespace dtrain::data

@@ -71,12 +71,13 @@ void ConvertNames(RecordIndex& index, const Convert& convert) {
 // Checks that all entries point into the files, names and classes of the index, so that a malformed file never causes a
 // read out of bounds.
 bool IsConsistent(const RecordIndex& index) {
-  const bool is_folder = index.format == "imagefolder";
+  const bool is_folder = index.format == kImageFolder;
   if (index.names.empty() == is_folder || (is_folder && index.names.back() != '\0')) return false;
   uint64_t values = 0;
   for (const IndexEntry& entry : index.records) values += static_cast<uint64_t>(std::max(0, entry.label));
   const size_t dot = index.format.find('.');
-  const bool are_classes = dot != std::string::npos && index.format.substr(dot + 1) == NameOf(LabelKind::kSeveral);
+  const bool are_classes =
+      dot != std::string::npos && index.format.substr(dot + 1) == FactsOf(LabelKind::kSeveral).name;
   const auto fits = [are_classes](float value) {
     return are_classes ? value >= 0 && value <= kMostClass && value == std::floor(value) : std::isfinite(value);
   };
@@ -95,12 +96,8 @@ bool IsConsistent(const RecordIndex& index) {
 
 }  // namespace
 
-std::string NameOf(LabelKind kind) {
-  return kind == LabelKind::kSeveral ? "several" : kind == LabelKind::kNumbers ? "numbers" : "";
-}
-
 std::string IndexFormat(const std::string& format, LabelKind kind) {
-  return kind == LabelKind::kClass ? format : format + "." + NameOf(kind);
+  return kind == LabelKind::kClass ? format : format + "." + FactsOf(kind).name;
 }
 
 std::string SerializeIndex(const RecordIndex& index) {
@@ -148,7 +145,7 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
       index.files.push_back({file.at(0), file.at(1).get<int64_t>(), file.at(2).get<int64_t>()});
     }
     // An old index of a folder, without `ignored`, may contain files that are not data.
-    if (index.format == "imagefolder") json.at("ignored").get_to(index.ignored);
+    if (index.format == kImageFolder) json.at("ignored").get_to(index.ignored);
     records = json.at("records").get<uint64_t>();
     name_bytes = json.at("name_bytes").get<uint64_t>();
     values = json.value("values", uint64_t{0});
@@ -173,11 +170,9 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
 std::optional<RecordIndex> LoadIndex(const std::string& path) {
   if (!Exists(path)) return std::nullopt;
   try {
-    std::string magic(kIndexMagic.size(), '\0');
-    RandomAccessFile(path).Read(0, magic.size(), magic.data());
-    if (magic != kIndexMagic) return std::nullopt;  // the file is not read as a whole: it may have any size
-    const std::vector<uint8_t> bytes = ReadWholeFile(path);
-    return ParseIndex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    // A file without the magic is not read as a whole: it may have any size.
+    if (AsText(ReadBeginning(path, kIndexMagic.size())) != kIndexMagic) return std::nullopt;
+    return ParseIndex(AsText(ReadWholeFile(path)));
   } catch (const DataError&) {
     return std::nullopt;
   }

@@ -2,6 +2,7 @@
 // records opens in a fraction of a second and can be read in any order. data/FORMAT.md describes the file byte by byte.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,8 +35,18 @@ struct IndexEntry {
 
 constexpr float kMostClass = 16'777'216;  // of several: up to it, float32 has all whole numbers
 
-// Returns "several" or "numbers"; an empty text for kClass.
-std::string NameOf(LabelKind kind);
+// What is known of a kind of labels.
+struct LabelKindFacts {
+  const char* name;       // in indexes and packs
+  std::string_view task;  // the --task that learns them
+  const char* what;       // for messages
+};
+inline constexpr LabelKindFacts kLabelKinds[] = {{"", "image_classification", "a class"},
+                                                 {"several", "image_multilabel", "several labels"},
+                                                 {"numbers", "image_regression", "numbers"}};  // as LabelKind
+inline const LabelKindFacts& FactsOf(LabelKind kind) { return kLabelKinds[static_cast<size_t>(kind)]; }
+
+inline constexpr char kImageFolder[] = "imagefolder";  // in --data_format and RecordIndex::format
 // Returns RecordIndex::format: the name in --data_format, and behind a dot that of the kind of labels, if it has one.
 std::string IndexFormat(const std::string& format, LabelKind kind);
 

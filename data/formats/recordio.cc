@@ -1,6 +1,9 @@
+// MXNet's record files (.rec). A record is a magic number, 3 bits of continuation and 29 of length, the data, and
+// padding to 4 bytes; the data is an IRHeader (flag, label, id, id2), then `flag` labels of 4 bytes, then the image. If
+// the data holds the magic number at a multiple of 4, the writer omits it and splits the record there, so that a magic
+// number in the file always begins a frame.
+//
 // https://github.com/dmlc/dmlc-core/blob/main/include/dmlc/recordio.h and python/mxnet/recordio.py (IRHeader: "IfQQ")
-#include "data/formats/recordio.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,6 +11,7 @@
 
 #include "data/error.h"
 #include "data/formats/little_endian.h"
+#include "data/formats/record_format.h"
 #include "data/storage.h"
 
 namespace dtrain::data {
@@ -107,9 +111,6 @@ uint64_t DataBytes(const std::vector<Part>& parts) {
   return bytes;
 }
 
-// FILE.idx for FILE.rec.
-std::string IndexBeside(const std::string& path) { return path.substr(0, path.size() - 4) + ".idx"; }
-
 bool IsRecord(const RecordFormat& format, const ReadableBytes& file, uint64_t offset) {
   try {
     return format.Scan(file, offset).has_value();
@@ -118,107 +119,115 @@ bool IsRecord(const RecordFormat& format, const ReadableBytes& file, uint64_t of
   }
 }
 
-}  // namespace
+// Takes the first label of a label array. The format has no checksums, so a label that is not a class counts as damage.
+class RecordIoFormat : public RecordFormat {
+ public:
+  std::string name() const override { return "recordio"; }
+  std::string description() const override { return "MXNet's record files"; }
+  std::vector<std::string> extensions() const override { return {".rec"}; }
 
-std::optional<ScannedRecord> RecordIoFormat::Scan(const ReadableBytes& file, uint64_t offset) const {
-  if (offset >= file.size()) return std::nullopt;
-  const std::vector<Part> parts = ReadParts(file, offset);
-  const uint64_t end = std::min(parts.back().end(), file.size());  // the padding at the file's end may be missing
-  try {
-    const ImageHeader header = ParseHeader(Join(file, parts, kHeaderBytes + 4), DataBytes(parts));
-    return ScannedRecord{offset, end, header.label};
-  } catch (const DamagedRecord& damage) {
-    throw DamagedRecord(damage.what(), end);
-  }
-}
-
-uint64_t RecordIoFormat::FindRecord(const ReadableBytes& file, uint64_t from) const {
-  std::vector<uint8_t> window;
-  for (from = Padded(from); from + kFrameBytes <= file.size(); from += window.size()) {
-    window.resize(std::min(kSearchBytes, (file.size() - from) / 4 * 4));
-    file.Read(from, window.size(), window.data());
-    for (uint64_t i = 0; i < window.size(); i += 4) {
-      if (LoadLittleEndian<uint32_t>(&window[i]) == kRecordMagic && IsRecord(*this, file, from + i)) return from + i;
+  std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override {
+    if (offset >= file.size()) return std::nullopt;
+    const std::vector<Part> parts = ReadParts(file, offset);
+    const uint64_t end = std::min(parts.back().end(), file.size());  // the padding at the file's end may be missing
+    try {
+      const ImageHeader header = ParseHeader(Join(file, parts, kHeaderBytes + 4), DataBytes(parts));
+      return ScannedRecord{offset, end, header.label};
+    } catch (const DamagedRecord& damage) {
+      throw DamagedRecord(damage.what(), end);
     }
   }
-  return file.size();
-}
 
-std::vector<uint8_t> RecordIoFormat::Image(std::vector<uint8_t> record) const {
-  const MemoryBytes bytes(record);
-  const std::vector<Part> parts = ReadParts(bytes, 0);
-  if (parts.back().end() < record.size()) throw DamagedRecord("the record is shorter than its entry in the index says");
-  if (parts.size() > 1) {
-    std::vector<uint8_t> data = Join(bytes, parts, kMostRecordBytes);
+  uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override {
+    std::vector<uint8_t> window;
+    for (from = Padded(from); from + kFrameBytes <= file.size(); from += window.size()) {
+      window.resize(std::min(kSearchBytes, (file.size() - from) / 4 * 4));
+      file.Read(from, window.size(), window.data());
+      for (uint64_t i = 0; i < window.size(); i += 4) {
+        if (LoadLittleEndian<uint32_t>(&window[i]) == kRecordMagic && IsRecord(*this, file, from + i)) return from + i;
+      }
+    }
+    return file.size();
+  }
+
+  std::vector<uint8_t> Image(std::vector<uint8_t> record) const override {
+    const MemoryBytes bytes(record);
+    const std::vector<Part> parts = ReadParts(bytes, 0);
+    if (parts.back().end() < record.size())
+      throw DamagedRecord("the record is shorter than its entry in the index says");
+    if (parts.size() > 1) {
+      std::vector<uint8_t> data = Join(bytes, parts, kMostRecordBytes);
+      const ImageHeader header = ParseHeader(data, data.size());
+      data.erase(data.begin(), data.begin() + static_cast<ptrdiff_t>(header.image_begin));
+      return data;
+    }
+    const auto data = std::span<const uint8_t>(record).subspan(parts[0].begin, parts[0].bytes);
     const ImageHeader header = ParseHeader(data, data.size());
-    data.erase(data.begin(), data.begin() + static_cast<ptrdiff_t>(header.image_begin));
-    return data;
+    record.resize(parts[0].begin + parts[0].bytes);
+    record.erase(record.begin(), record.begin() + static_cast<ptrdiff_t>(parts[0].begin + header.image_begin));
+    return record;
   }
-  const auto data = std::span<const uint8_t>(record).subspan(parts[0].begin, parts[0].bytes);
-  const ImageHeader header = ParseHeader(data, data.size());
-  record.resize(parts[0].begin + parts[0].bytes);
-  record.erase(record.begin(), record.begin() + static_cast<ptrdiff_t>(parts[0].begin + header.image_begin));
-  return record;
-}
 
-std::string RecordIoFormat::Frame(const PackedImage& image) const {
-  std::string data;
-  AppendLittleEndian<uint32_t>(0, data);  // no label array
-  AppendLittleEndian(static_cast<float>(image.label + first_label()), data);
-  AppendLittleEndian(static_cast<uint64_t>(image.index), data);
-  AppendLittleEndian<uint64_t>(0, data);
-  data.append(reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size());
+  // MXNet's FILE.idx for FILE.rec: one "KEY<tab>OFFSET" per line.
+  std::string IndexBeside(const std::string& path) const override { return path.substr(0, path.size() - 4) + ".idx"; }
 
-  std::string out;
-  const auto append = [&](Continuation continuation, size_t begin, size_t end) {
-    AppendLittleEndian(kRecordMagic, out);
-    AppendLittleEndian(static_cast<uint32_t>(continuation << 29 | (end - begin)), out);
-    out.append(data, begin, end - begin);
-  };
-  size_t begin = 0;
-  for (size_t i = 0; i + 4 <= data.size(); i += 4) {
-    if (LoadLittleEndian<uint32_t>(&data[i]) != kRecordMagic) continue;
-    append(begin == 0 ? kFirst : kMiddle, begin, i);
-    begin = i + 4;
+  std::vector<IndexEntry> KnownRecords(std::string_view index, uint64_t rec_bytes) const override {
+    std::istringstream text{std::string(index)};
+    std::vector<uint64_t> offsets;
+    std::string key;
+    for (uint64_t offset = 0; text >> key >> offset;) offsets.push_back(offset);
+    std::sort(offsets.begin(), offsets.end());
+    const bool fits = !offsets.empty() && offsets.front() == 0 && offsets.back() < rec_bytes &&
+                      std::adjacent_find(offsets.begin(), offsets.end()) == offsets.end();
+    if (!fits) return {};
+    std::vector<IndexEntry> entries;
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      const uint64_t end = i + 1 < offsets.size() ? offsets[i + 1] : rec_bytes;
+      entries.push_back({offsets[i], end - offsets[i], 0, -1});
+    }
+    return entries;
   }
-  append(begin == 0 ? kWhole : kLast, begin, data.size());
-  out.resize(Padded(out.size()));
-  return out;
-}
 
-std::optional<SideFile> RecordIoFormat::MakeIndex(const std::string& path,
-                                                  std::span<const PlacedRecord> records) const {
-  std::string lines;
-  for (const PlacedRecord& record : records) {
-    lines += std::to_string(record.index) + "\t" + std::to_string(record.offset) + "\n";
+  std::string MakeIndex(std::span<const PlacedRecord> records) const override {
+    std::string lines;
+    for (const PlacedRecord& record : records) {
+      lines += std::to_string(record.index) + "\t" + std::to_string(record.offset) + "\n";
+    }
+    return lines;
   }
-  return SideFile{IndexBeside(path), lines};
-}
 
-std::vector<IndexEntry> RecordIoFormat::KnownRecords(const std::string& path, uint64_t bytes) const {
-  constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // enough for tens of millions of records
-  try {
-    std::istringstream text(TextBeside(IndexBeside(path), kMostBytes));
-    return ParseRecordIoIndex(text, bytes);
-  } catch (const DataError&) {  // the records are then found without it
-    return {};
-  }
-}
+  // Splits a record into several parts if its data holds the magic number.
+  std::string Frame(const PackedImage& image) const override {
+    std::string data;
+    AppendLittleEndian<uint32_t>(0, data);  // no label array
+    AppendLittleEndian(static_cast<float>(image.label + first_label()), data);
+    AppendLittleEndian(static_cast<uint64_t>(image.index), data);
+    AppendLittleEndian<uint64_t>(0, data);
+    data += AsText(image.bytes);
 
-std::vector<IndexEntry> ParseRecordIoIndex(std::istream& text, uint64_t rec_bytes) {
-  std::vector<uint64_t> offsets;
-  std::string key;
-  for (uint64_t offset = 0; text >> key >> offset;) offsets.push_back(offset);
-  std::sort(offsets.begin(), offsets.end());
-  const bool fits = !offsets.empty() && offsets.front() == 0 && offsets.back() < rec_bytes &&
-                    std::adjacent_find(offsets.begin(), offsets.end()) == offsets.end();
-  if (!fits) return {};
-  std::vector<IndexEntry> entries;
-  for (size_t i = 0; i < offsets.size(); ++i) {
-    const uint64_t end = i + 1 < offsets.size() ? offsets[i + 1] : rec_bytes;
-    entries.push_back({offsets[i], end - offsets[i], 0, -1});
+    std::string out;
+    const auto append = [&](Continuation continuation, size_t begin, size_t end) {
+      AppendLittleEndian(kRecordMagic, out);
+      AppendLittleEndian(static_cast<uint32_t>(continuation << 29 | (end - begin)), out);
+      out.append(data, begin, end - begin);
+    };
+    size_t begin = 0;
+    for (size_t i = 0; i + 4 <= data.size(); i += 4) {
+      if (LoadLittleEndian<uint32_t>(&data[i]) != kRecordMagic) continue;
+      append(begin == 0 ? kFirst : kMiddle, begin, i);
+      begin = i + 4;
+    }
+    append(begin == 0 ? kWhole : kLast, begin, data.size());
+    out.resize(Padded(out.size()));
+    return out;
   }
-  return entries;
+};
+
+}  // namespace
+
+const RecordFormat& RecordIoFiles() {
+  static const RecordIoFormat format;
+  return format;
 }
 
 }  // namespace dtrain::data

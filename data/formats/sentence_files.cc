@@ -20,11 +20,7 @@ constexpr const char* kWordEndings[] = {".conll", ".bio", ".iob", ".iob2"};
 
 bool IsTextOfColumns(const std::string& path) {
   constexpr uint64_t kBeginning = 1 << 14;
-  if (!IsFile(path)) return false;
-  const RandomAccessFile file(path);
-  std::string text(std::min(kBeginning, file.size()), '\0');
-  file.Read(0, text.size(), text.data());
-  return LooksLikeColumns(text);
+  return IsFile(path) && LooksLikeColumns(AsText(ReadBeginning(path, kBeginning)));
 }
 
 // Adds what is there under one name.

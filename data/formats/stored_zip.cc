@@ -1,6 +1,6 @@
 // A zip archive is read from its end: the record there gives the place of the directory, and the directory gives those
 // of the members.
-#include "data/formats/stored_zip.h"
+#include "data/formats/torch_file.h"
 
 #include <algorithm>
 #include <span>

@@ -8,7 +8,6 @@
 
 #include "data/count_of.h"
 #include "data/error.h"
-#include "data/machine/limits.h"
 #include "data/shallow_json.h"
 #include "data/storage.h"
 #include "data/text/utf8.h"
@@ -53,23 +52,6 @@ std::string_view Trimmed(std::string_view text) {
 std::string_view WithoutReturn(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
-}
-
-nlohmann::json ParseObject(std::string_view line) {
-  try {
-    auto value = ParseShallow(std::string(line));
-    if (value.is_object()) return value;
-  } catch (const nlohmann::json::exception&) {  // the caller says where
-  }
-  return {};
-}
-
-std::vector<uint8_t> ReadIntoMemory(const std::string& path) {
-  const uint64_t bytes = Stat(path).bytes, room = static_cast<uint64_t>(AvailableMemory());
-  if (bytes <= room) return ReadWholeFile(path);
-  throw DataError(path + " has " + std::to_string(bytes >> 20) + " MiB, but only " + std::to_string(room >> 20) +
-                      " MiB of memory are available, and tables are read as a whole",
-                  "check that the file is what it should be; a smaller table, or a machine with more memory");
 }
 
 TableFormat RequireTableFormat(const std::string& path) {
@@ -322,8 +304,6 @@ void TableReader::Require(bool is_short_enough) const {
 }
 
 TableFile::TableFile(const std::string& path, char delimiter)
-    : bytes_(ReadIntoMemory(path)),
-      reader_(path, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}, RequireTableFormat(path),
-              delimiter) {}
+    : text_(ReadIntoMemory(path)), reader_(path, text_, RequireTableFormat(path), delimiter) {}
 
 }  // namespace dtrain::data

@@ -119,10 +119,10 @@ class TableFile {
   explicit TableFile(const std::string& path, char delimiter = 0);
 
   TableReader& reader() { return reader_; }
-  uint64_t bytes() const { return bytes_.size(); }
+  uint64_t bytes() const { return text_.size(); }
 
  private:
-  const std::vector<uint8_t> bytes_;
+  const std::string text_;
   TableReader reader_;
 };
 

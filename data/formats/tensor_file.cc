@@ -8,7 +8,7 @@
 
 #include "data/error.h"
 #include "data/folder_names.h"
-#include "data/formats/label_offset.h"
+#include "data/formats/labels.h"
 #include "data/formats/token_dataset.h"
 #include "data/joined.h"
 #include "data/sha256.h"

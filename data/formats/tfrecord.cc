@@ -14,6 +14,7 @@
 #include "data/error.h"
 #include "data/formats/crc32c.h"
 #include "data/formats/little_endian.h"
+#include "data/formats/protobuf.h"
 #include "data/joined.h"
 
 namespace dtrain::data {
@@ -22,85 +23,13 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
-
-// Iterates over the fields of one message and never reads beyond its bytes. Throws DataError if they are malformed.
-class MessageReader {
- public:
-  explicit MessageReader(Bytes bytes) : rest_(bytes) {}
-
-  // Moves to the next field; returns false at the end.
-  bool Next() {
-    if (rest_.empty()) return false;
-    const uint64_t key = TakeVarint();
-    field_ = key >> 3;
-    type_ = static_cast<uint32_t>(key & 7);
-    if (type_ == kVarint) {
-      varint_ = TakeVarint();
-    } else if (type_ == kLengthDelimited) {
-      bytes_ = Take(TakeVarint());
-    } else if (type_ == kFixed64) {
-      Take(sizeof(uint64_t));
-    } else if (type_ == kFixed32) {
-      TakeFloat();
-    } else {
-      throw DataError("not a tf.Example: wire type " + std::to_string(type_));
-    }
-    return true;
-  }
-
-  bool IsBytes(uint64_t field) const { return field_ == field && type_ == kLengthDelimited; }
-  bool IsVarint(uint64_t field) const { return field_ == field && type_ == kVarint; }
-  bool IsFloat(uint64_t field) const { return field_ == field && type_ == kFixed32; }
-  Bytes bytes() const { return bytes_; }
-  uint64_t varint() const { return varint_; }
-  float number() const { return number_; }
-
-  // Moves to the next number of a packed list, whose bytes are varints only, or floats; returns false at the end.
-  bool NextPacked(bool are_floats) {
-    if (rest_.empty()) return false;
-    if (are_floats) {
-      TakeFloat();
-    } else {
-      varint_ = TakeVarint();
-    }
-    return true;
-  }
-
- private:
-  uint64_t TakeVarint() {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const uint8_t byte = Take(1)[0];
-      value |= uint64_t{byte & 0x7FU} << shift;
-      if ((byte & 0x80) == 0) return value;
-    }
-    throw DataError("not a tf.Example: a number of more than ten bytes");
-  }
-
-  void TakeFloat() { number_ = LoadLittleEndian<float>(Take(sizeof(float)).data()); }
-
-  Bytes Take(uint64_t size) {
-    if (size > rest_.size()) {
-      throw DataError("not a tf.Example: a field of " + std::to_string(size) + " bytes where " +
-                      std::to_string(rest_.size()) + " are left");
-    }
-    const Bytes taken = rest_.first(size);
-    rest_ = rest_.subspan(size);
-    return taken;
-  }
-
-  Bytes rest_, bytes_;
-  uint64_t field_ = 0, varint_ = 0;
-  uint32_t type_ = 0;
-  float number_ = 0;
-};
+ProtobufReader ExampleReader(Bytes message) { return ProtobufReader(message, "not a tf.Example"); }
 
 // Returns the first value of a Feature's bytes_list.
-std::optional<Bytes> FirstBytes(Bytes feature) {
-  for (MessageReader list(feature); list.Next();) {
+std::optional<Bytes> FirstBytes(ProtobufReader list) {
+  while (list.Next()) {
     if (!list.IsBytes(1)) continue;
-    for (MessageReader values(list.bytes()); values.Next();) {
+    for (ProtobufReader values = list.Inner(); values.Next();) {
       if (values.IsBytes(1)) return values.bytes();
     }
   }
@@ -110,29 +39,29 @@ std::optional<Bytes> FirstBytes(Bytes feature) {
 constexpr uint64_t kFloatList = 2, kInt64List = 3;  // fields of a Feature
 
 // Returns the values of one of these lists, packed or not.
-std::vector<double> NumbersOf(Bytes feature, uint64_t kind) {
+std::vector<double> NumbersOf(ProtobufReader list, uint64_t kind) {
   const bool are_floats = kind == kFloatList;
   std::vector<double> numbers;
-  const auto add = [&](const MessageReader& reader) {
+  const auto add = [&](const ProtobufReader& reader) {
     numbers.push_back(are_floats ? reader.number() : static_cast<double>(static_cast<int64_t>(reader.varint())));
   };
-  for (MessageReader list(feature); list.Next();) {
+  while (list.Next()) {
     if (!list.IsBytes(kind)) continue;
-    for (MessageReader values(list.bytes()); values.Next();) {
+    for (ProtobufReader values = list.Inner(); values.Next();) {
       if (are_floats ? values.IsFloat(1) : values.IsVarint(1)) add(values);
       if (!values.IsBytes(1)) continue;
-      for (MessageReader packed(values.bytes()); packed.NextPacked(are_floats);) add(packed);
+      for (ProtobufReader packed = values.Inner(); packed.NextPacked(are_floats);) add(packed);
     }
   }
   return numbers;
 }
 
-void ParseFeature(Bytes entry, ImageExample& example) {
+void ParseFeature(ProtobufReader entry, ImageExample& example) {
   std::string_view name;
-  Bytes feature;
-  for (MessageReader reader(entry); reader.Next();) {
-    if (reader.IsBytes(1)) name = {reinterpret_cast<const char*>(reader.bytes().data()), reader.bytes().size()};
-    if (reader.IsBytes(2)) feature = reader.bytes();
+  ProtobufReader feature = ExampleReader({});
+  while (entry.Next()) {
+    if (entry.IsBytes(1)) name = AsText(entry.bytes());
+    if (entry.IsBytes(2)) feature = ExampleReader(entry.bytes());
   }
   example.features.emplace_back(name);
   if (name == "image/encoded") example.image = FirstBytes(feature);
@@ -222,10 +151,10 @@ bool IsRecord(const ReadableBytes& file, uint64_t offset, const uint8_t* header)
 
 ImageExample ParseImageExample(Bytes bytes) {
   ImageExample example;
-  for (MessageReader message(bytes); message.Next();) {
+  for (ProtobufReader message = ExampleReader(bytes); message.Next();) {
     if (!message.IsBytes(1)) continue;
-    for (MessageReader features(message.bytes()); features.Next();) {
-      if (features.IsBytes(1)) ParseFeature(features.bytes(), example);
+    for (ProtobufReader features = message.Inner(); features.Next();) {
+      if (features.IsBytes(1)) ParseFeature(features.Inner(), example);
     }
   }
   return example;
@@ -246,47 +175,8 @@ std::string MakeImageExample(const PackedImage& image, int64_t first_label) {
   }
   if (!image.class_name.empty()) AddBytes("image/class/text", image.class_name, features);
   if (!image.file_name.empty()) AddBytes("image/filename", image.file_name, features);
-  AddBytes("image/encoded", {reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size()}, features);
+  AddBytes("image/encoded", AsText(image.bytes), features);
   return ProtobufWriter().Message(1, features).bytes();
-}
-
-std::optional<ScannedRecord> TfRecordFormat::Scan(const ReadableBytes& file, uint64_t offset) const {
-  const uint64_t left = file.size() - offset;
-  if (left == 0) return std::nullopt;
-  if (left < kHeaderBytes) throw DamagedRecord("truncated: the record's length is cut off", file.size());
-  std::array<uint8_t, kHeaderBytes> header{};
-  file.Read(offset, kHeaderBytes, header.data());
-  const uint64_t bytes = kHeaderBytes + DataBytes(header.data(), left) + kTrailerBytes;
-  const std::vector<uint8_t> record = ReadBytes(file, offset, bytes);
-  try {
-    ImageExample example = ParseComplete(CheckedData(record));
-    return ScannedRecord{offset, offset + bytes, example.label.value_or(-1), std::move(*example.values)};
-  } catch (const DamagedRecord& damage) {
-    throw DamagedRecord(damage.what(), offset + bytes);
-  }
-}
-
-uint64_t TfRecordFormat::FindRecord(const ReadableBytes& file, uint64_t from) const {
-  std::vector<uint8_t> window;
-  for (; file.size() - from >= kHeaderBytes; from += window.size() - kHeaderBytes + 1) {
-    window = ReadBytes(file, from, std::min(kSearchBytes, file.size() - from));
-    for (uint64_t i = 0; i + kHeaderBytes <= window.size(); ++i) {
-      if (IsHeader(&window[i]) && IsRecord(file, from + i, &window[i])) return from + i;
-    }
-  }
-  return file.size();
-}
-
-std::vector<uint8_t> TfRecordFormat::Image(std::vector<uint8_t> record) const {
-  const std::span<const uint8_t> image = *ParseComplete(CheckedData(record)).image;
-  const auto begin = image.data() - record.data();
-  record.resize(static_cast<size_t>(begin) + image.size());
-  record.erase(record.begin(), record.begin() + begin);
-  return record;
-}
-
-std::string TfRecordFormat::Frame(const PackedImage& image) const {
-  return FrameTfRecord(MakeImageExample(image, first_label()));
 }
 
 std::string FrameTfRecord(std::string_view data) {
@@ -301,11 +191,75 @@ std::string FrameTfRecord(std::string_view data) {
 
 std::optional<std::string_view> UnframeTfRecord(std::string_view bytes) {
   try {
-    const auto data = CheckedData({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+    const auto data = CheckedData(AsBytes(bytes));
     return bytes.substr(kHeaderBytes, data.size());
   } catch (const DamagedRecord&) {
     return std::nullopt;
   }
+}
+
+namespace {
+
+class TfRecordFormat : public RecordFormat {
+ public:
+  std::string name() const override { return "tfrecord"; }
+  std::string description() const override { return "TensorFlow's record files with an Example for each image"; }
+  std::vector<std::string> extensions() const override { return {".tfrecord", ".tfrecords"}; }
+  bool is_numbered() const override { return true; }
+  bool Holds(LabelKind /*kind*/) const override { return true; }
+
+  std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override {
+    const uint64_t left = file.size() - offset;
+    if (left == 0) return std::nullopt;
+    if (left < kHeaderBytes) throw DamagedRecord("truncated: the record's length is cut off", file.size());
+    std::array<uint8_t, kHeaderBytes> header{};
+    file.Read(offset, kHeaderBytes, header.data());
+    const uint64_t bytes = kHeaderBytes + DataBytes(header.data(), left) + kTrailerBytes;
+    const std::vector<uint8_t> record = ReadBytes(file, offset, bytes);
+    try {
+      ImageExample example = ParseComplete(CheckedData(record));
+      return ScannedRecord{offset, offset + bytes, example.label.value_or(-1), std::move(*example.values)};
+    } catch (const DamagedRecord& damage) {
+      throw DamagedRecord(damage.what(), offset + bytes);
+    }
+  }
+
+  // Finds 12 bytes whose CRC fits the length, followed by data that fits its CRC.
+  uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override {
+    std::vector<uint8_t> window;
+    for (; file.size() - from >= kHeaderBytes; from += window.size() - kHeaderBytes + 1) {
+      window = ReadBytes(file, from, std::min(kSearchBytes, file.size() - from));
+      for (uint64_t i = 0; i + kHeaderBytes <= window.size(); ++i) {
+        if (IsHeader(&window[i]) && IsRecord(file, from + i, &window[i])) return from + i;
+      }
+    }
+    return file.size();
+  }
+
+  std::vector<uint8_t> Image(std::vector<uint8_t> record) const override {
+    const std::span<const uint8_t> image = *ParseComplete(CheckedData(record)).image;
+    const auto begin = image.data() - record.data();
+    record.resize(static_cast<size_t>(begin) + image.size());
+    record.erase(record.begin(), record.begin() + begin);
+    return record;
+  }
+
+  int64_t first_label() const override { return 1; }  // as in TensorFlow's ImageNet scripts
+
+  std::string FileName(const std::string& split, int64_t number, int64_t count) const override {
+    return split + "-" + WithZeros(number, 5) + "-of-" + WithZeros(count, 5);
+  }
+
+  std::string Frame(const PackedImage& image) const override {
+    return FrameTfRecord(MakeImageExample(image, first_label()));
+  }
+};
+
+}  // namespace
+
+const RecordFormat& TfRecordFiles() {
+  static const TfRecordFormat format;
+  return format;
 }
 
 }  // namespace dtrain::data

@@ -65,12 +65,18 @@ TokenType TokenTypeFor(int64_t vocabulary) {
 
 void WidenTokens(TokenType type, std::span<const uint8_t> bytes, int64_t* tokens) { Find(type)->widen(bytes, tokens); }
 
+std::vector<int64_t> WideTokens(TokenType type, std::span<const uint8_t> bytes) {
+  std::vector<int64_t> tokens(bytes.size() / static_cast<size_t>(TokenBytes(type)));
+  WidenTokens(type, bytes, tokens.data());
+  return tokens;
+}
+
 void StoreToken(TokenType type, int64_t token, uint8_t* bytes) {
   for (int64_t i = 0; i < TokenBytes(type); ++i) bytes[i] = static_cast<uint8_t>(token >> (8 * i));
 }
 
 TokenIndexHeader ParseTokenIndexHeader(std::span<const uint8_t> bytes, uint64_t file_bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view text = AsText(bytes);
   if (text.starts_with(kOldMagic)) {
     throw DataError("this is an index of fairseq's older format (TNTIDX: --dataset-impl=cached or lazy)",
                     "write it again with fairseq-preprocess --dataset-impl=mmap, or with dtrain_data tokenize");
@@ -122,10 +128,8 @@ std::string RequireTokenFiles(const std::string& data_dir, const std::string& sp
 }
 
 TokenDataset::TokenDataset(const std::string& prefix) : index_(prefix + ".idx"), bin_(prefix + ".bin") {
-  std::vector<uint8_t> head(std::min<uint64_t>(index_.size(), TokenIndexHeader::kBytes));
-  index_.Read(0, head.size(), head.data());
   try {
-    header_ = ParseTokenIndexHeader(head, index_.size());
+    header_ = ParseTokenIndexHeader(ReadBeginning(prefix + ".idx", TokenIndexHeader::kBytes), index_.size());
   } catch (const DataError& error) {
     throw DataError(index_.path() + ": " + error.what(), error.hint());
   }

@@ -35,6 +35,7 @@ TokenType TokenTypeFor(int64_t vocabulary);
 
 // Converts stored tokens into int64; `tokens` has room for bytes.size() / TokenBytes(type) of them.
 void WidenTokens(TokenType type, std::span<const uint8_t> bytes, int64_t* tokens);
+std::vector<int64_t> WideTokens(TokenType type, std::span<const uint8_t> bytes);
 
 // Stores one token, which the type can hold.
 void StoreToken(TokenType type, int64_t token, uint8_t* bytes);

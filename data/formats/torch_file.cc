@@ -11,7 +11,6 @@
 #include "data/error.h"
 #include "data/formats/little_endian.h"
 #include "data/formats/safetensors_file.h"
-#include "data/formats/stored_zip.h"
 #include "data/joined.h"
 #include "data/shown.h"
 
@@ -92,7 +91,7 @@ TensorPickle TorchFile::OpenArchive(std::vector<uint8_t>& pickle_bytes) {
   };
   if (const auto order = members.find(folder + "/byteorder"); order != members.end()) {
     const std::vector<uint8_t> bytes = whole(order->second);
-    if (std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()) != "little") {
+    if (AsText(bytes) != "little") {
       Refuse("it was written on a big-endian machine", "save it again on a little-endian one");
     }
   }

@@ -1,6 +1,7 @@
+// WebDataset: a tar in which neighbouring members with the same name up to the first dot form one sample: an image,
+// such as KEY.jpg, with its label in KEY.cls (a number as text) or KEY.json, which has several classes or numbers, too.
+//
 // https://github.com/webdataset/webdataset (tariterators: how names are cut into key and extension, and grouped)
-#include "data/formats/webdataset.h"
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "data/formats/record_format.h"
 #include "data/formats/tar.h"
 #include "data/image/codecs.h"
 
@@ -133,59 +135,77 @@ void AddLabel(const ReadableBytes& archive, const Sample& sample, ScannedRecord&
                      : -1;
 }
 
+class WebDatasetFormat : public RecordFormat {
+ public:
+  std::string name() const override { return "webdataset"; }
+  std::string description() const override { return "tar files of WebDataset"; }
+  std::vector<std::string> extensions() const override { return {".tar"}; }
+  bool Holds(LabelKind /*kind*/) const override { return true; }
+
+  std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override {
+    const auto sample = ReadSample(file, offset);
+    if (!sample) return std::nullopt;
+    ScannedRecord record{sample->begin, sample->end};
+    AddLabel(file, *sample, record);
+    return record;
+  }
+
+  uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override {
+    std::array<uint8_t, kTarBlock> block{};
+    from = (from + kTarBlock - 1) / kTarBlock * kTarBlock;
+    for (; from + kTarBlock <= file.size(); from += kTarBlock) {
+      file.Read(from, kTarBlock, block.data());
+      if (!IsTarHeader(block.data())) continue;
+      try {
+        // The remainder of a damaged sample lacks the image or the label, so Scan throws.
+        const auto record = Scan(file, from);
+        return record ? record->begin : file.size();
+      } catch (const DataError&) {
+        continue;
+      }
+    }
+    return file.size();
+  }
+
+  std::vector<uint8_t> Image(std::vector<uint8_t> record) const override {
+    const auto sample = ReadSample(MemoryBytes(record), 0);
+    if (!sample || !sample->image) throw DamagedRecord("no image where the index has one");
+    const auto begin = static_cast<ptrdiff_t>(sample->image->data_begin);
+    record.resize(sample->image->data_begin + sample->image->data_bytes);
+    record.erase(record.begin(), record.begin() + begin);
+    return record;
+  }
+
+  std::string FileName(const std::string& split, int64_t number, int64_t /*count*/) const override {
+    return split + "-" + WithZeros(number, 6) + ".tar";
+  }
+
+  // The key is the index.
+  std::string Frame(const PackedImage& image) const override {
+    const Codec* codec = FindCodec(image.bytes);
+    const std::string key = WithZeros(image.index, 9);
+    const std::string member = MakeTarMember(
+        key + std::string(codec == nullptr || codec->size == nullptr ? ".jpg" : codec->extensions.front()),
+        AsText(image.bytes));
+    if (image.kind == LabelKind::kClass) {
+      return member + MakeTarMember(key + ".cls", std::to_string(image.label + first_label()));
+    }
+    nlohmann::json label = nlohmann::json::array();
+    for (const float value : image.values) {
+      image.kind == LabelKind::kNumbers ? label.push_back(value)
+                                        : label.push_back(static_cast<int64_t>(value) + first_label());
+    }
+    return member + MakeTarMember(key + ".json", nlohmann::json{{"label", label}}.dump());
+  }
+
+  std::string FileEnd() const override { return MakeTarEnd(); }
+};
+
 }  // namespace
 
-std::optional<ScannedRecord> WebDatasetFormat::Scan(const ReadableBytes& file, uint64_t offset) const {
-  const auto sample = ReadSample(file, offset);
-  if (!sample) return std::nullopt;
-  ScannedRecord record{sample->begin, sample->end};
-  AddLabel(file, *sample, record);
-  return record;
+const RecordFormat& WebDatasetFiles() {
+  static const WebDatasetFormat format;
+  return format;
 }
-
-uint64_t WebDatasetFormat::FindRecord(const ReadableBytes& file, uint64_t from) const {
-  std::array<uint8_t, kTarBlock> block{};
-  from = (from + kTarBlock - 1) / kTarBlock * kTarBlock;
-  for (; from + kTarBlock <= file.size(); from += kTarBlock) {
-    file.Read(from, kTarBlock, block.data());
-    if (!IsTarHeader(block.data())) continue;
-    try {
-      // The remainder of a damaged sample lacks the image or the label, so Scan throws.
-      const auto record = Scan(file, from);
-      return record ? record->begin : file.size();
-    } catch (const DataError&) {
-      continue;
-    }
-  }
-  return file.size();
-}
-
-std::vector<uint8_t> WebDatasetFormat::Image(std::vector<uint8_t> record) const {
-  const auto sample = ReadSample(MemoryBytes(record), 0);
-  if (!sample || !sample->image) throw DamagedRecord("no image where the index has one");
-  const auto begin = static_cast<ptrdiff_t>(sample->image->data_begin);
-  record.resize(sample->image->data_begin + sample->image->data_bytes);
-  record.erase(record.begin(), record.begin() + begin);
-  return record;
-}
-
-std::string WebDatasetFormat::Frame(const PackedImage& image) const {
-  const std::string_view content(reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size());
-  const Codec* codec = FindCodec(image.bytes);
-  const std::string key = WithZeros(image.index, 9);
-  const std::string member = MakeTarMember(
-      key + std::string(codec == nullptr || codec->size == nullptr ? ".jpg" : codec->extensions.front()), content);
-  if (image.kind == LabelKind::kClass) {
-    return member + MakeTarMember(key + ".cls", std::to_string(image.label + first_label()));
-  }
-  nlohmann::json label = nlohmann::json::array();
-  for (const float value : image.values) {
-    image.kind == LabelKind::kNumbers ? label.push_back(value)
-                                      : label.push_back(static_cast<int64_t>(value) + first_label());
-  }
-  return member + MakeTarMember(key + ".json", nlohmann::json{{"label", label}}.dump());
-}
-
-std::string WebDatasetFormat::FileEnd() const { return MakeTarEnd(); }
 
 }  // namespace dtrain::data

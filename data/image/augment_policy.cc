@@ -84,46 +84,11 @@ double Signed(double magnitude, Operator operation, bool negative) {
   return RowOf(operation).largest != nullptr && negative ? -magnitude : magnitude;
 }
 
-// One of the two operators of an AutoAugment pair. `magnitude` is a bin of ten, 0 to 9.
-struct Step {
-  Operator operation;
-  double probability;
-  int magnitude;
-};
-
-constexpr Step kImageNetPolicy[25][2] = {
-    {{Operator::kPosterize, 0.4, 8}, {Operator::kRotate, 0.6, 9}},
-    {{Operator::kSolarize, 0.6, 5}, {Operator::kAutoContrast, 0.6, 0}},
-    {{Operator::kEqualize, 0.8, 0}, {Operator::kEqualize, 0.6, 0}},
-    {{Operator::kPosterize, 0.6, 7}, {Operator::kPosterize, 0.6, 6}},
-    {{Operator::kEqualize, 0.4, 0}, {Operator::kSolarize, 0.2, 4}},
-    {{Operator::kEqualize, 0.4, 0}, {Operator::kRotate, 0.8, 8}},
-    {{Operator::kSolarize, 0.6, 3}, {Operator::kEqualize, 0.6, 0}},
-    {{Operator::kPosterize, 0.8, 5}, {Operator::kEqualize, 1.0, 0}},
-    {{Operator::kRotate, 0.2, 3}, {Operator::kSolarize, 0.6, 8}},
-    {{Operator::kEqualize, 0.6, 0}, {Operator::kPosterize, 0.4, 6}},
-    {{Operator::kRotate, 0.8, 8}, {Operator::kColor, 0.4, 0}},
-    {{Operator::kRotate, 0.4, 9}, {Operator::kEqualize, 0.6, 0}},
-    {{Operator::kEqualize, 0.0, 0}, {Operator::kEqualize, 0.8, 0}},
-    {{Operator::kInvert, 0.6, 0}, {Operator::kEqualize, 1.0, 0}},
-    {{Operator::kColor, 0.6, 4}, {Operator::kContrast, 1.0, 8}},
-    {{Operator::kRotate, 0.8, 8}, {Operator::kColor, 1.0, 2}},
-    {{Operator::kColor, 0.8, 8}, {Operator::kSolarize, 0.8, 7}},
-    {{Operator::kSharpness, 0.4, 7}, {Operator::kInvert, 0.6, 0}},
-    {{Operator::kShearX, 0.6, 5}, {Operator::kEqualize, 1.0, 0}},
-    {{Operator::kColor, 0.4, 0}, {Operator::kEqualize, 0.6, 0}},
-    {{Operator::kEqualize, 0.4, 0}, {Operator::kSolarize, 0.2, 4}},
-    {{Operator::kSolarize, 0.6, 5}, {Operator::kAutoContrast, 0.6, 0}},
-    {{Operator::kInvert, 0.6, 0}, {Operator::kEqualize, 1.0, 0}},
-    {{Operator::kColor, 0.6, 4}, {Operator::kContrast, 1.0, 8}},
-    {{Operator::kEqualize, 0.8, 0}, {Operator::kEqualize, 0.6, 0}},
-};
-
 }  // namespace
 
-Operator OperatorFromName(const std::string& name) {
+Operator OperatorFromName(std::string_view name) {
   const auto* const row = std::ranges::find(kOperators, name, &OperatorRow::name);
-  if (row == std::end(kOperators)) throw std::invalid_argument("there is no augmentation '" + name + "'");
+  if (row == std::end(kOperators)) throw std::invalid_argument("there is no augmentation '" + std::string(name) + "'");
   return static_cast<Operator>(row - kOperators);
 }
 
@@ -155,11 +120,12 @@ void TrivialAugment(PixelView image, const PolicySettings& settings, RandomGener
 }
 
 void AutoAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random) {
-  for (const Step& step : kImageNetPolicy[random.Below(25)]) {
+  for (const PolicyStep& step : kImageNetPolicy[static_cast<size_t>(random.Below(25))]) {
     const bool applies = random.UniformFloat() < step.probability, negative = random.Below(2) == 1;
     if (!applies) continue;
-    const double magnitude = Magnitude(Usual(image), step.operation, step.magnitude, 10);
-    ApplyOperator(image, step.operation, Signed(magnitude, step.operation, negative), settings.between);
+    const Operator operation = OperatorFromName(step.name);
+    const double magnitude = Magnitude(Usual(image), operation, static_cast<int>(step.magnitude), 10);
+    ApplyOperator(image, operation, Signed(magnitude, operation, negative), settings.between);
   }
 }
 

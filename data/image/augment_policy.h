@@ -31,7 +31,7 @@ enum class Operator {
 };
 
 // Returns the operator that torchvision calls `name` ("ShearX" …). Throws std::invalid_argument for any other name.
-Operator OperatorFromName(const std::string& name);
+Operator OperatorFromName(std::string_view name);
 
 // Changes `image` in place. `magnitude` is in the operator's unit: the tangent of a shear, pixels of a translation,
 // degrees of a rotation, the factor's distance from 1 (brightness, colour, contrast, sharpness), the bits that

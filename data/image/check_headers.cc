@@ -18,10 +18,7 @@ constexpr size_t kMostInMessage = 3;
 
 bool HasGoodBeginning(const std::string& path) {
   try {
-    const RandomAccessFile file(path);
-    std::vector<uint8_t> bytes(std::min(file.size(), kBeginningBytes));
-    file.Read(0, bytes.size(), bytes.data());
-    ReadImageSize(bytes);
+    ReadImageSize(ReadBeginning(path, kBeginningBytes));
     return true;
   } catch (const DataError&) {
     return false;

@@ -80,9 +80,7 @@ int OrientationInChunks(Bytes bytes, bool is_png) {
 int OrientationOf(const RecordSource& source, int64_t index, bool is_file) {
   try {
     if (!is_file) return ExifOrientation(source.Read(index));
-    const RandomAccessFile file(source.Place(index).file);
-    std::vector<uint8_t> bytes(std::min(file.size(), kExifBytes));
-    file.Read(0, bytes.size(), bytes.data());
+    const std::vector<uint8_t> bytes = ReadBeginning(source.Place(index).file, kExifBytes);
     const Codec* codec = FindCodec(bytes);
     return codec != nullptr && codec->exif_is_last ? ExifOrientation(source.Read(index)) : ExifOrientation(bytes);
   } catch (const DataError&) {  // whoever reads the image reports it

@@ -168,36 +168,19 @@ struct Weighted {
 constexpr Weighted kPlain[] = {{"AutoContrast"}, {"Equalize"},    {"Invert"}, {"Rotate"},        {"Posterize"},
                                {"Solarize"},     {"SolarizeAdd"}, {"Color"},  {"Contrast"},      {"Brightness"},
                                {"Sharpness"},    {"ShearX"},      {"ShearY"}, {"TranslateXRel"}, {"TranslateYRel"}};
-constexpr Weighted kIncreasing[] = {{"AutoContrast"},
-                                    {"Equalize"},
-                                    {"Invert"},
-                                    {"Rotate"},
-                                    {"PosterizeIncreasing"},
-                                    {"SolarizeIncreasing"},
-                                    {"SolarizeAdd"},
-                                    {"ColorIncreasing"},
-                                    {"ContrastIncreasing"},
-                                    {"BrightnessIncreasing"},
-                                    {"SharpnessIncreasing"},
-                                    {"ShearX"},
-                                    {"ShearY"},
-                                    {"TranslateXRel"},
-                                    {"TranslateYRel"}};
-constexpr Weighted kByGain[] = {{"Rotate", 3},
-                                {"ShearX", 2},
-                                {"ShearY", 2},
-                                {"TranslateXRel", 1},
-                                {"TranslateYRel", 1},
-                                {"ColorIncreasing", 0.25},
-                                {"SharpnessIncreasing", 0.25},
-                                {"AutoContrast", 0.25},
-                                {"SolarizeIncreasing", 0.05},
-                                {"SolarizeAdd", 0.05},
-                                {"ContrastIncreasing", 0.05},
-                                {"BrightnessIncreasing", 0.05},
-                                {"Equalize", 0.05},
-                                {"PosterizeIncreasing", 0.05},
-                                {"Invert", 0.05}};
+
+// clang-format off
+constexpr Weighted kIncreasing[] = {
+    {"AutoContrast"}, {"Equalize"}, {"Invert"}, {"Rotate"}, {"PosterizeIncreasing"}, {"SolarizeIncreasing"},
+    {"SolarizeAdd"}, {"ColorIncreasing"}, {"ContrastIncreasing"}, {"BrightnessIncreasing"}, {"SharpnessIncreasing"},
+    {"ShearX"}, {"ShearY"}, {"TranslateXRel"}, {"TranslateYRel"}};
+
+constexpr Weighted kByGain[] = {
+    {"Rotate", 3}, {"ShearX", 2}, {"ShearY", 2}, {"TranslateXRel", 1}, {"TranslateYRel", 1}, {"ColorIncreasing", 0.25},
+    {"SharpnessIncreasing", 0.25}, {"AutoContrast", 0.25}, {"SolarizeIncreasing", 0.05}, {"SolarizeAdd", 0.05},
+    {"ContrastIncreasing", 0.05}, {"BrightnessIncreasing", 0.05}, {"Equalize", 0.05}, {"PosterizeIncreasing", 0.05},
+    {"Invert", 0.05}};
+// clang-format on
 
 // Draws by weight, and leaves what it has drawn out of the next draws if the weights differ.
 struct Drawing {
@@ -251,16 +234,10 @@ auto MakeRandAugment(const std::string& text, Settings settings) {
 
 // ---- AutoAugment ---------------------------------------------------------------------------------------------------
 
-struct PolicyStep {
-  std::string_view name;
-  double probability, magnitude;
-};
-using Pair = std::array<PolicyStep, 2>;
-
 // For Posterize stands what the policy takes for it.
 constexpr std::string_view kPosterize = "Posterize";
 
-constexpr Pair kV0[] = {
+constexpr PolicyPair kV0[] = {
     {{{"Equalize", 0.8, 1}, {"ShearY", 0.8, 4}}},       {{{"Color", 0.4, 9}, {"Equalize", 0.6, 3}}},
     {{{"Color", 0.4, 1}, {"Rotate", 0.6, 8}}},          {{{"Solarize", 0.8, 3}, {"Equalize", 0.4, 7}}},
     {{{"Solarize", 0.4, 2}, {"Solarize", 0.6, 2}}},     {{{"Color", 0.2, 0}, {"Equalize", 0.8, 8}}},
@@ -275,30 +252,15 @@ constexpr Pair kV0[] = {
     {{{kPosterize, 0.8, 2}, {"Solarize", 0.6, 10}}},    {{{"Solarize", 0.6, 8}, {"Equalize", 0.6, 1}}},
     {{{"Color", 0.8, 6}, {"Rotate", 0.4, 5}}}};
 
-constexpr Pair kOriginal[] = {
-    {{{kPosterize, 0.4, 8}, {"Rotate", 0.6, 9}}},   {{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 5}}},
-    {{{"Equalize", 0.8, 8}, {"Equalize", 0.6, 3}}}, {{{kPosterize, 0.6, 7}, {kPosterize, 0.6, 6}}},
-    {{{"Equalize", 0.4, 7}, {"Solarize", 0.2, 4}}}, {{{"Equalize", 0.4, 4}, {"Rotate", 0.8, 8}}},
-    {{{"Solarize", 0.6, 3}, {"Equalize", 0.6, 7}}}, {{{kPosterize, 0.8, 5}, {"Equalize", 1.0, 2}}},
-    {{{"Rotate", 0.2, 3}, {"Solarize", 0.6, 8}}},   {{{"Equalize", 0.6, 8}, {kPosterize, 0.4, 6}}},
-    {{{"Rotate", 0.8, 8}, {"Color", 0.4, 0}}},      {{{"Rotate", 0.4, 9}, {"Equalize", 0.6, 2}}},
-    {{{"Equalize", 0.0, 7}, {"Equalize", 0.8, 8}}}, {{{"Invert", 0.6, 4}, {"Equalize", 1.0, 8}}},
-    {{{"Color", 0.6, 4}, {"Contrast", 1.0, 8}}},    {{{"Rotate", 0.8, 8}, {"Color", 1.0, 2}}},
-    {{{"Color", 0.8, 8}, {"Solarize", 0.8, 7}}},    {{{"Sharpness", 0.4, 7}, {"Invert", 0.6, 8}}},
-    {{{"ShearX", 0.6, 5}, {"Equalize", 1.0, 9}}},   {{{"Color", 0.4, 0}, {"Equalize", 0.6, 3}}},
-    {{{"Equalize", 0.4, 7}, {"Solarize", 0.2, 4}}}, {{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 5}}},
-    {{{"Invert", 0.6, 4}, {"Equalize", 1.0, 8}}},   {{{"Color", 0.6, 4}, {"Contrast", 1.0, 8}}},
-    {{{"Equalize", 0.8, 8}, {"Equalize", 0.6, 3}}}};
-
 struct Policy {
   std::string_view name;
-  const Pair* pairs;  // 25
+  const PolicyPair* pairs;  // 25
   std::string_view posterize;
 };
-constexpr Policy kPolicies[] = {{"original", kOriginal, "PosterizeOriginal"},
-                                {"originalr", kOriginal, "PosterizeIncreasing"},
-                                {"v0", kV0, "Posterize"},
-                                {"v0r", kV0, "PosterizeIncreasing"}};
+const Policy kPolicies[] = {{"original", kImageNetPolicy.data(), "PosterizeOriginal"},
+                            {"originalr", kImageNetPolicy.data(), "PosterizeIncreasing"},
+                            {"v0", kV0, "Posterize"},
+                            {"v0r", kV0, "PosterizeIncreasing"}};
 
 auto MakeAutoAugment(const Policy& policy, Settings settings) {
   const double deviation = settings.Number("mstd", 0);
@@ -354,6 +316,21 @@ auto MakeAugMix(const std::string& text, Settings settings) {
 }
 
 }  // namespace
+
+const std::array<PolicyPair, 25> kImageNetPolicy = {
+    {{{{"Posterize", 0.4, 8}, {"Rotate", 0.6, 9}}},  {{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 5}}},
+     {{{"Equalize", 0.8, 8}, {"Equalize", 0.6, 3}}}, {{{"Posterize", 0.6, 7}, {"Posterize", 0.6, 6}}},
+     {{{"Equalize", 0.4, 7}, {"Solarize", 0.2, 4}}}, {{{"Equalize", 0.4, 4}, {"Rotate", 0.8, 8}}},
+     {{{"Solarize", 0.6, 3}, {"Equalize", 0.6, 7}}}, {{{"Posterize", 0.8, 5}, {"Equalize", 1.0, 2}}},
+     {{{"Rotate", 0.2, 3}, {"Solarize", 0.6, 8}}},   {{{"Equalize", 0.6, 8}, {"Posterize", 0.4, 6}}},
+     {{{"Rotate", 0.8, 8}, {"Color", 0.4, 0}}},      {{{"Rotate", 0.4, 9}, {"Equalize", 0.6, 2}}},
+     {{{"Equalize", 0.0, 7}, {"Equalize", 0.8, 8}}}, {{{"Invert", 0.6, 4}, {"Equalize", 1.0, 8}}},
+     {{{"Color", 0.6, 4}, {"Contrast", 1.0, 8}}},    {{{"Rotate", 0.8, 8}, {"Color", 1.0, 2}}},
+     {{{"Color", 0.8, 8}, {"Solarize", 0.8, 7}}},    {{{"Sharpness", 0.4, 7}, {"Invert", 0.6, 8}}},
+     {{{"ShearX", 0.6, 5}, {"Equalize", 1.0, 9}}},   {{{"Color", 0.4, 0}, {"Equalize", 0.6, 3}}},
+     {{{"Equalize", 0.4, 7}, {"Solarize", 0.2, 4}}}, {{{"Solarize", 0.6, 5}, {"AutoContrast", 0.6, 5}}},
+     {{{"Invert", 0.6, 4}, {"Equalize", 1.0, 8}}},   {{{"Color", 0.6, 4}, {"Contrast", 1.0, 8}}},
+     {{{"Equalize", 0.8, 8}, {"Equalize", 0.6, 3}}}}};
 
 Augment TimmAugment(const std::string& text) {
   const Settings settings(text);

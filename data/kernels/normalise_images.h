@@ -4,7 +4,12 @@
 
 #include <cstdint>
 
-#include "data/kernels/host_device.h"
+// Marks functions that nvcc compiles for the GPU as well, and other compilers for the CPU alone.
+#ifdef __CUDACC__
+#define DTRAIN_HOST_DEVICE __host__ __device__
+#else
+#define DTRAIN_HOST_DEVICE
+#endif
 
 namespace dtrain::data::kernels {
 

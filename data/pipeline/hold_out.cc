@@ -69,6 +69,8 @@ HeldOut HoldOut(const RecordSource& whole, const HoldOutOptions& options) {
 }
 
 Subset::Subset(std::shared_ptr<const RecordSource> whole, std::vector<int64_t> positions)
-    : whole_(std::move(whole)), positions_(std::move(positions)), fingerprint_(FingerprintOf(*whole_, positions_)) {}
+    : SourceView(std::move(whole)),
+      positions_(std::move(positions)),
+      fingerprint_(FingerprintOf(*whole_, positions_)) {}
 
 }  // namespace dtrain::data

@@ -147,7 +147,7 @@ bool NodeCache::Keep(int64_t record, std::span<const uint8_t> bytes) {
 
 std::vector<uint8_t> CachedSource::Read(int64_t index) const {
   if (auto found = cache_->Find(first_ + index)) return std::move(*found);
-  std::vector<uint8_t> bytes = source_->Read(index);
+  std::vector<uint8_t> bytes = whole_->Read(index);
   if (!cache_->Keep(first_ + index, bytes) && cache_->FirstToFindItFull()) {
     char text[200];
     std::snprintf(

@@ -4,24 +4,40 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "data/error.h"
 #include "data/random.h"
+#include "data/whole_number.h"
 
 namespace dtrain::data {
-namespace {
 
-// Returns the samples of a class in the order of its `pass`-th pass.
-std::vector<int64_t> Shuffled(std::vector<int64_t> samples, int64_t seed, int64_t group, int64_t pass) {
-  RandomGenerator random({.seed = seed, .epoch = pass, .sample = group, .stream = RandomStream::kBalance});
-  for (auto last = static_cast<int64_t>(samples.size()) - 1; last > 0; --last) {
-    std::swap(samples[static_cast<size_t>(last)], samples[static_cast<size_t>(random.Below(last + 1))]);
+std::optional<SizeSchedule> ParseSizeSchedule(const std::string& text) {
+  constexpr int64_t kLargestSize = 8192;  // pixels
+  SizeSchedule schedule;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t comma = rest.find(',');
+    const std::string_view change = rest.substr(0, comma);
+    const size_t colon = change.find(':');
+    if (colon == std::string_view::npos || comma == rest.size() - 1) return std::nullopt;
+    const auto epoch = WholeNumber(change.substr(0, colon)), size = WholeNumber(change.substr(colon + 1));
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    if (!epoch || !size || *size < 1 || *size > kLargestSize) return std::nullopt;
+    if (schedule.empty() ? *epoch != 0 : *epoch <= schedule.back().epoch) return std::nullopt;
+    schedule.push_back({*epoch, *size});
   }
-  return samples;
+  return schedule;
 }
 
-}  // namespace
+int64_t SizeAt(const SizeSchedule& schedule, int64_t epoch) {
+  int64_t size = 0;
+  for (const SizeChange& change : schedule) {
+    if (change.epoch <= epoch) size = change.size;
+  }
+  return size;
+}
 
 BalancedOrder::BalancedOrder(const std::vector<int64_t>& labels) : samples_(static_cast<int64_t>(labels.size())) {
   std::map<int64_t, std::vector<int64_t>> by_label;
@@ -57,7 +73,10 @@ void BalancedOrder::AppendClass(size_t group, int64_t first, int64_t end, int64_
                                 std::vector<Place>& places) const {
   const auto size = static_cast<int64_t>(groups_[group].size());
   for (int64_t pass = first / size; pass * size < end; ++pass) {
-    const std::vector<int64_t> samples = Shuffled(groups_[group], seed, static_cast<int64_t>(group), pass);
+    std::vector<int64_t> samples = groups_[group];
+    RandomGenerator(
+        {.seed = seed, .epoch = pass, .sample = static_cast<int64_t>(group), .stream = RandomStream::kBalance})
+        .Shuffle(samples);
     for (int64_t i = std::max(first, pass * size); i < std::min(end, (pass + 1) * size); ++i) {
       places.push_back({samples[static_cast<size_t>(i - pass * size)], 0});
     }
@@ -185,10 +204,8 @@ std::vector<int64_t> ShardPermutation(int64_t n, int64_t seed, int64_t epoch) {
   }
   RandomGenerator random({.seed = seed, .epoch = epoch, .sample = 1, .stream = RandomStream::kPermutation});
   for (int64_t begin = 0; begin < n; begin += kWindow) {
-    for (int64_t last = std::min(n, begin + kWindow) - 1; last > begin; --last) {
-      const int64_t other = begin + random.Below(last - begin + 1);
-      std::swap(order[static_cast<size_t>(last)], order[static_cast<size_t>(other)]);
-    }
+    random.Shuffle(
+        std::span(order).subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(n - begin, kWindow))));
   }
   return order;
 }

@@ -9,13 +9,31 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "data/pipeline/size_schedule.h"
 #include "data/sample_decoder.h"
 
 namespace dtrain::data {
+
+// Progressive resizing: small images in the first epochs, larger ones later. From the beginning of `epoch` (from 0) on,
+// images have `size` pixels per side.
+struct SizeChange {
+  int64_t epoch = 0;
+  int64_t size = 0;
+  bool operator==(const SizeChange&) const = default;
+};
+
+// Epochs ascend and begin with 0. Empty: the decoder's own size in all epochs.
+using SizeSchedule = std::vector<SizeChange>;
+
+// Parses "0:160,6:192": 160 pixels in epochs 0 to 5, then 192; "" gives an empty schedule. Returns an empty optional
+// for anything else: other words, epochs that do not ascend from 0, sizes outside 1 to 8192.
+std::optional<SizeSchedule> ParseSizeSchedule(const std::string& text);
+
+// Returns the size in an epoch; 0 if the schedule is empty.
+int64_t SizeAt(const SizeSchedule& schedule, int64_t epoch);
 
 // --sampling=balanced: epochs in which each class occurs equally often. Unlike a sampler that draws with weights, it
 // wastes no sample to chance: a large class gives its samples in turn, over several epochs, and a small one gives each

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <iterator>
 
 #include "data/error.h"
@@ -10,6 +9,7 @@
 #include "data/machine/limits.h"
 #include "data/outputs.h"
 #include "data/shown.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -45,7 +45,7 @@ std::vector<Output> MainOutputs(const PrepareOptions& options) {
   if (options.command == "verify") {
     if (QuarantineList(options).empty()) return {};
     output.files = {QuarantineList(options)};
-    output.path = std::filesystem::path(output.files[0]).parent_path().string();
+    output.path = FolderOf(output.files[0]);
     output.marks = {{"{\"split\":"}};
   }
   return {output};
@@ -68,21 +68,23 @@ void RequireOutputs(const PrepareOptions& options) {
 
 std::string QuarantineList(const PrepareOptions& options) {
   const std::string& named = options.output.empty() ? options.index_dir : options.output;
-  if (named.empty() && (FormatOf(options) == "imagefolder" || !options.table.path.empty())) return "";
+  if (named.empty() && (!options.table.path.empty() || HoldsFiles(FormatOf(options)))) return "";
   const std::string& folder = named.empty() ? options.data_dir : named;
   return folder + "/quarantine.jsonl";
 }
 
-std::string DictionaryBeside(const std::string& prefix) {
-  const std::string folder = std::filesystem::path(prefix).parent_path().string();
-  return (folder.empty() ? "." : folder) + "/dict.txt";
-}
+std::string DictionaryBeside(const std::string& prefix) { return FolderOf(prefix) + "/dict.txt"; }
 
 std::string FormatOf(const PrepareOptions& options) {
   if (!options.table.path.empty()) return "table";
   if (options.data_format != "auto") return options.data_format;
   if (!options.split.empty()) return DetectFormat(options.data_dir, {options.split});
   return DetectFormat(options.data_dir, {"train", "val"});
+}
+
+bool HoldsFiles(const std::string& format) {
+  const DataFormat* found = FindFormat(format);
+  return found != nullptr && found->records_are_files();
 }
 
 std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::string& format) {
@@ -92,7 +94,7 @@ std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::stri
   if (verifies) names.push_back("test");
   std::erase_if(names, [&](const std::string& name) { return !HasSplit(options, format, name); });
   if (!names.empty()) return names;
-  return {verifies && format == "imagefolder" ? "." : "train"};
+  return {verifies && HoldsFiles(format) ? "." : "train"};
 }
 
 std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index, const Classes& classes) {

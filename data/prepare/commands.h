@@ -40,6 +40,9 @@ struct OpenSplit {
 // Returns the format that --data_format names, or else recognises it.
 std::string FormatOf(const PrepareOptions& options);
 
+// Whether each record of the format is a file by itself, in a folder of its class.
+bool HoldsFiles(const std::string& format);
+
 // Returns the names of the splits to process: --split, or train and val as far as they exist (verify: test, too, or "."
 // if folders of images have none of these), or train, since opening it reports what is missing.
 std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::string& format);

@@ -43,8 +43,7 @@ void AddImage(const std::vector<uint8_t>& bytes, Json& line) {
 
 // Hashes the tokens of a line as int64, so that the result does not depend on their stored type.
 void AddTokens(const TokenDataset& tokens, const std::vector<uint8_t>& bytes, Json& line) {
-  std::vector<int64_t> ids(bytes.size() / static_cast<size_t>(TokenBytes(tokens.type())));
-  WidenTokens(tokens.type(), bytes, ids.data());
+  const std::vector<int64_t> ids = WideTokens(tokens.type(), bytes);
   line["length"] = ids.size();
   line["sha256"] = Sha256Of({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int64_t)});
 }
@@ -74,7 +73,7 @@ std::string Line(const OpenSplit& split, bool with_split, int64_t index, bool de
     }
     const std::vector<uint8_t> bytes = split.source->Read(index);
     line["bytes"] = bytes.size();
-    line["sha256"] = Sha256Of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    line["sha256"] = Sha256Of(AsText(bytes));
     if (decode) AddImage(bytes, line);
   } catch (const DataError& error) {
     line["error"] = error.what();
@@ -91,9 +90,7 @@ using Check = std::function<void(const std::vector<uint8_t>& record)>;
 Check TokenCheck(const TokenDataset& tokens, const std::string& data_dir) {
   const int64_t size = Dictionary::Load(data_dir + "/dict.txt").size();
   return [size, type = tokens.type()](const std::vector<uint8_t>& record) {
-    std::vector<int64_t> ids(record.size() / static_cast<size_t>(TokenBytes(type)));
-    WidenTokens(type, record, ids.data());
-    for (const int64_t id : ids) {
+    for (const int64_t id : WideTokens(type, record)) {
       if (id >= 0 && id < size) continue;
       throw DataError("token " + std::to_string(id) + ", but the dictionary ends at " + std::to_string(size - 1));
     }
@@ -191,12 +188,11 @@ void MoveBad(const std::vector<BadRecord>& bad, const PrepareOptions& options) {
 }  // namespace
 
 void Inspect(const PrepareOptions& options) {
-  const std::string format = FormatOf(options);
-  if (options.decode && (format == "safetensors" || format == "tokens")) {
-    throw Error(ExitCode::kUsage, "--decode: records of the format " + format + " are not encoded images",
+  const std::vector<OpenSplit> splits = OpenSplits(options, false);
+  if (options.decode && splits.front().source->kind() != RecordKind::kEncodedImage) {
+    throw Error(ExitCode::kUsage, "--decode: records of the format " + FormatOf(options) + " are not encoded images",
                 "leave --decode out");
   }
-  const std::vector<OpenSplit> splits = OpenSplits(options, false);
   for (const OpenSplit& split : splits) {
     int64_t count = split.source->size();
     if (options.limit > 0) count = std::min(count, options.limit);
@@ -212,7 +208,7 @@ void Inspect(const PrepareOptions& options) {
 }
 
 void Verify(const PrepareOptions& options) {
-  const bool are_files = FormatOf(options) == "imagefolder";
+  const bool are_files = HoldsFiles(FormatOf(options));
   const std::vector<OpenSplit> splits = OpenSplits(options, false);
   const std::string list = PrepareList(options);
   if (!options.move_bad_to.empty()) RequirePlaceForBad(options, are_files);

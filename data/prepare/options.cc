@@ -9,7 +9,6 @@
 #include <set>
 #include <sstream>
 
-#include "data/command_line/nearest_name.h"
 #include "data/command_line/parser.h"
 #include "data/error.h"
 #include "data/formats/open_source.h"
@@ -107,7 +106,9 @@ Take Part(PrepareOptions& options) {
 // The values of --data_format.
 std::vector<std::string> FormatNames() {
   std::vector<std::string> names = {"auto"};
-  for (const Choice& format : Formats()) names.push_back(format.name);
+  for (const DataFormat& format : Formats()) {
+    if (format.open) names.push_back(format.name);
+  }
   return names;
 }
 
@@ -139,11 +140,13 @@ std::vector<Entry> Table(PrepareOptions& o) {
          o.table.delimiter = DelimiterNamed(value);
          return value == "auto" || o.table.delimiter != 0;
        }},
-      {"task", kReading, false, "one of image_classification | image_multilabel | image_regression",
+      {"task", kReading, false, "one of " + Joined(kLabelKinds, " | ", &LabelKindFacts::task),
        "What the labels of images are, as of dtrain_main: a class, several labels, or numbers. [default: image_classification]",
        [&o](const std::string& value) {
-         o.labels = value == "image_multilabel" ? LabelKind::kSeveral : value == "image_regression" ? LabelKind::kNumbers : LabelKind::kClass;
-         return o.labels != LabelKind::kClass || value == "image_classification";
+         const auto* const kind = std::ranges::find(kLabelKinds, value, &LabelKindFacts::task);
+         if (kind == std::end(kLabelKinds)) return false;
+         o.labels = static_cast<LabelKind>(kind - kLabelKinds);
+         return true;
        }},
       {"data_format", kReading, false, "one of " + Joined(formats, " | "),
        "Format of the data; auto: recognised from the contents of --data_dir. [default: auto]", Word(o.data_format, formats)},

@@ -11,7 +11,7 @@
 #include "data/error.h"
 #include "data/formats/crc32c.h"
 #include "data/formats/in_parallel.h"
-#include "data/formats/label_offset.h"
+#include "data/formats/labels.h"
 #include "data/formats/open_source.h"
 #include "data/formats/packed_records.h"
 #include "data/partial_file.h"
@@ -52,10 +52,10 @@ nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<O
   nlohmann::ordered_json recipe = {{"format", options.output_format},
                                    {"first_label", FindRecordFormat(options.output_format)->first_label()},
                                    {"short_side", options.short_side}};
-  const bool encodes_pixels = FormatOf(options) == "safetensors" && options.quality > 0;
-  if (options.short_side > 0 || encodes_pixels) recipe["quality"] = QualityOf(options);
+  const bool has_pixels = splits.front().source->kind() == RecordKind::kPixels;
+  if (options.short_side > 0 || (has_pixels && options.quality > 0)) recipe["quality"] = QualityOf(options);
   if (options.seek_points) recipe["seek_points"] = true;
-  if (options.labels != LabelKind::kClass) recipe["labels"] = NameOf(options.labels);
+  if (options.labels != LabelKind::kClass) recipe["labels"] = FactsOf(options.labels).name;
   for (const OpenSplit& split : splits) {
     auto& entry = recipe["splits"][split.name];
     entry = {{"records", split.source->size()},
@@ -124,7 +124,8 @@ class ShardWriter {
     file_.Append(format_.FileEnd());
     file_.Sync();
     ReadBack();
-    if (const auto index = format_.MakeIndex(path_, places_)) PublishFile(index->path, index->content);
+    const std::string index = format_.IndexBeside(path_);
+    if (!index.empty()) PublishFile(index, format_.MakeIndex(places_));
     file_.Publish();
   }
 

@@ -15,7 +15,6 @@
 #include "data/image/crop.h"
 #include "data/image/exif_orientation.h"
 #include "data/image/jpeg/baseline_header.h"
-#include "data/image/jpeg/seek_points.h"
 #include "data/image/resample.h"
 
 namespace dtrain::data {
@@ -107,8 +106,8 @@ std::vector<uint8_t> RewriteAsBaseline(std::span<const uint8_t> jpeg) {
   return to.Finish();
 }
 
-// Resizes with the antialiased filter of training. LibTorch has it, too (data/image/resize.h), but takes longer to load
-// than most commands take to run.
+// Resizes with the antialiased filter of training. LibTorch has it, too (data/image/image_decoder.h), but takes longer
+// to load than most commands take to run.
 cv::Mat Shrunk(const cv::Mat& image, ImageSize target) {
   const auto weights = [](int from, int to) {
     return MakeResampleWeights(0, from, from, to, Interpolation::kBilinear, /*mirror=*/false);

@@ -21,7 +21,7 @@ std::vector<uint8_t> EncodePixels(std::span<const uint8_t> row, const RawRows& r
 // short side (antialiased); returns any other image unchanged. Throws DataError if it cannot be decoded.
 std::vector<uint8_t> ShrinkImage(std::vector<uint8_t> encoded, int short_side, int quality);
 
-// Returns a JPEG as a baseline file with seek points (data/image/jpeg/seek_points.h), whose crops decode fastest;
+// Returns a JPEG as a baseline file with seek points (data/image/jpeg/baseline_header.h), whose crops decode fastest;
 // returns any other content, and JPEGs that cannot have them (CMYK, damaged), unchanged.
 std::vector<uint8_t> MakeSeekable(std::vector<uint8_t> encoded);
 

@@ -1,7 +1,7 @@
 // dtrain_data tokenize: turns raw text into PREFIX.bin, PREFIX.idx and dict.txt, byte for byte as fairseq's BPE encoder
-// (with --keep-empty) and fairseq-preprocess do. text_encoding.h encodes; this file knows which files are written. If
-// the dictionary has to be counted first, the tokenizer's own ids are kept in a temporary file and renumbered at the
-// end. Tokenizers whose special tokens are not fairseq's have no dict.txt: their own files lie beside the tokens.
+// (with --keep-empty) and fairseq-preprocess do. If the dictionary has to be counted first, the tokenizer's own ids are
+// kept in a temporary file and renumbered at the end. Tokenizers whose special tokens are not fairseq's have no
+// dict.txt: their own files lie beside the tokens.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -13,14 +13,17 @@
 #include <vector>
 
 #include "data/error.h"
+#include "data/formats/in_parallel.h"
 #include "data/formats/little_endian.h"
 #include "data/formats/token_dataset.h"
 #include "data/outputs.h"
 #include "data/partial_file.h"
 #include "data/prepare/commands.h"
-#include "data/prepare/text_encoding.h"
+#include "data/progress.h"
 #include "data/shown.h"
 #include "data/storage.h"
+#include "data/text/text_lines.h"
+#include "data/text/tokenizer.h"
 #include "data/text/tokenizer_json.h"
 #include "data/text/utf8.h"
 
@@ -28,6 +31,146 @@ namespace dtrain::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+// ---- Encoding: many threads encode lines, which are written in their order ----
+
+constexpr uint64_t kPieceBytes = 1 << 20;
+
+// The stored number of each token of the tokenizer.
+struct Numbering {
+  std::vector<uint32_t> ids;
+  uint32_t end = 0;  // stored behind each line
+  TokenType type = TokenType::kUInt16;
+};
+
+// Text files in pieces of whole lines.
+class TextFiles {
+ public:
+  // Throws DataError if a file cannot be opened.
+  explicit TextFiles(const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
+      const RandomAccessFile& file = files_.emplace_back(path);
+      for (uint64_t begin = 0; begin < file.size(); begin += kPieceBytes) pieces_.push_back({files_.size() - 1, begin});
+    }
+  }
+
+  size_t pieces() const { return pieces_.size(); }
+  std::string Piece(size_t i) const { return LinesBeginningIn(files_[pieces_[i].file], pieces_[i].begin, kPieceBytes); }
+
+ private:
+  struct Place {
+    size_t file;
+    uint64_t begin;
+  };
+
+  std::vector<RandomAccessFile> files_;
+  std::vector<Place> pieces_;
+};
+
+// The totals of the whole text.
+struct Totals {
+  std::vector<int32_t> sizes;   // tokens of each line
+  std::vector<int64_t> counts;  // occurrences of each token of the tokenizer
+  int64_t tokens = 0, replaced = 0;
+};
+
+// Appends tokens in their stored type.
+void AppendTokens(TokenType type, const std::vector<uint32_t>& tokens, std::string& bytes) {
+  const auto append = [&]<typename Stored>(Stored /*type*/) {
+    const size_t before = bytes.size();
+    bytes.resize(before + tokens.size() * sizeof(Stored));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const auto stored = static_cast<Stored>(tokens[i]);
+      std::memcpy(bytes.data() + before + i * sizeof stored, &stored, sizeof stored);
+    }
+  };
+  if (type == TokenType::kUInt16) return append(uint16_t{});
+  append(uint32_t{});
+}
+
+// The encoded lines of a part of a text file.
+struct EncodedLines {
+  std::string tokens;
+  std::vector<int32_t> sizes;
+  int64_t text_bytes = 0;
+};
+
+// The state of one thread.
+struct Worker {
+  explicit Worker(const Tokenizer& tokenizer)
+      : encoder(tokenizer.MakeEncoder()), counts(static_cast<size_t>(tokenizer.vocabulary()), 0) {}
+  std::unique_ptr<TextEncoder> encoder;
+  std::vector<int64_t> counts;  // occurrences of each token
+  std::vector<int32_t> line;
+  std::vector<uint32_t> stored;
+};
+
+EncodedLines EncodeLines(std::string_view text, const Numbering& numbering, Worker& worker) {
+  EncodedLines encoded;
+  encoded.text_bytes = static_cast<int64_t>(text.size());
+  worker.stored.clear();
+  while (!text.empty()) {
+    worker.line.clear();
+    worker.encoder->Encode(Stripped(TakeLine(text)), worker.line);
+    if (worker.line.size() >= INT32_MAX) {
+      throw DataError("a line of " + std::to_string(worker.line.size()) + " tokens",
+                      "a line must have fewer than 2^31 tokens");
+    }
+    for (const int32_t token : worker.line) {
+      ++worker.counts[static_cast<size_t>(token)];
+      worker.stored.push_back(numbering.ids[static_cast<size_t>(token)]);
+    }
+    worker.stored.push_back(numbering.end);
+    encoded.sizes.push_back(static_cast<int32_t>(worker.line.size() + 1));
+  }
+  AppendTokens(numbering.type, worker.stored, encoded.tokens);
+  return encoded;
+}
+
+// Appends all lines to `output`, encoded and numbered. Throws DataError if a line has 2^31 tokens or more.
+Totals EncodeText(const TextFiles& text, const Tokenizer& tokenizer, const Numbering& numbering, size_t threads,
+                  PartialFile& output) {
+  std::vector<Worker> workers;
+  for (size_t i = 0; i < threads; ++i) workers.emplace_back(tokenizer);
+  Totals totals;
+  totals.counts.resize(workers[0].counts.size());
+  Progress progress("tokenize", "MiB", static_cast<int64_t>(text.pieces()));
+  InOrder(
+      text.pieces(), threads,
+      [&](size_t thread, size_t i) { return EncodeLines(text.Piece(i), numbering, workers[thread]); },
+      [&](const EncodedLines& encoded) {
+        output.Append(encoded.tokens);
+        totals.sizes.insert(totals.sizes.end(), encoded.sizes.begin(), encoded.sizes.end());
+        progress.Add(1, encoded.text_bytes);
+      });
+  for (const Worker& worker : workers) {
+    totals.replaced += worker.encoder->replaced();
+    for (size_t id = 0; id < worker.counts.size(); ++id) totals.counts[id] += worker.counts[id];
+  }
+  for (const int32_t size : totals.sizes) totals.tokens += size;
+  return totals;
+}
+
+// Copies the stored tokens of a file and replaces each by its entry in `numbering`.ids. `type` is their type in the
+// file.
+void Renumber(const std::string& path, TokenType type, const Numbering& numbering, size_t threads,
+              PartialFile& output) {
+  const RandomAccessFile input(path);
+  const uint64_t pieces = (input.size() + kPieceBytes - 1) / kPieceBytes;
+  const auto make = [&](size_t /*thread*/, size_t i) {
+    std::vector<uint8_t> bytes(std::min(kPieceBytes, input.size() - i * kPieceBytes));
+    input.Read(i * kPieceBytes, bytes.size(), bytes.data());
+    std::vector<uint32_t> renumbered;
+    for (const int64_t token : WideTokens(type, bytes))
+      renumbered.push_back(numbering.ids.at(static_cast<size_t>(token)));
+    std::string stored;
+    AppendTokens(numbering.type, renumbered, stored);
+    return stored;
+  };
+  InOrder(pieces, threads, make, [&](const std::string& stored) { output.Append(stored); });
+}
+
+// ---- Files ----
 
 // The tokenizer that the command line names.
 TokenizerFiles ChosenTokenizer(const PrepareOptions& options) {
@@ -160,7 +303,7 @@ void Tokenize(const PrepareOptions& options) {
   if (!options.dict.empty()) dictionary = Dictionary::Load(options.dict);
   const TextFiles text(options.inputs);
   const std::string& prefix = options.output;
-  const std::string dict_path = DictionaryBeside(prefix), folder = fs::path(dict_path).parent_path().string();
+  const std::string dict_path = DictionaryBeside(prefix), folder = FolderOf(dict_path);
   std::error_code ignored, error;
   fs::create_directories(folder, error);
   if (!IsFolder(folder)) {

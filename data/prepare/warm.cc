@@ -8,9 +8,6 @@
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/open_source.h"
-#include "data/formats/record_files.h"
-#include "data/formats/tensor_file.h"
-#include "data/formats/token_dataset.h"
 #include "data/prepare/commands.h"
 #include "data/progress.h"
 #include "data/shown.h"
@@ -32,31 +29,19 @@ struct Block {
 // Returns the files of one split, large ones in blocks. Nothing is parsed, because making an index would read the files
 // first.
 std::vector<Block> BlocksOf(const PrepareOptions& options, const std::string& format, const std::string& split) {
-  std::vector<std::string> paths;
-  if (format == "imagefolder" || !options.table.path.empty()) {
+  const DataFormat* known = FindFormat(format);
+  std::vector<Block> blocks;
+  if (known == nullptr || known->records_are_files()) {  // of a folder, or of a table
     const auto source = OpenSource({.data_dir = options.data_dir,
                                     .format = format,
                                     .labels = options.labels,
                                     .table = options.table,
                                     .index_dir = options.index_dir},
                                    split);
-    for (int64_t i = 0; i < source->size(); ++i) paths.push_back(source->Place(i).file);
-    std::vector<Block> blocks;
-    for (std::string& path : paths) blocks.push_back({std::move(path), 0, UINT64_MAX});
+    for (int64_t i = 0; i < source->size(); ++i) blocks.push_back({source->Place(i).file, 0, UINT64_MAX});
     return blocks;
   }
-  if (format == "safetensors") {
-    paths = {RequireTensorFile(options.data_dir, split)};
-  } else if (format == "tokens") {
-    const std::string prefix = RequireTokenFiles(options.data_dir, split);
-    paths = {prefix + ".idx", prefix + ".bin"};
-  } else {
-    for (const std::string& name : RequireRecordFiles(options.data_dir, split, *FindRecordFormat(format)).names) {
-      paths.push_back(options.data_dir + "/" + name);
-    }
-  }
-  std::vector<Block> blocks;
-  for (const std::string& path : paths) {
+  for (const std::string& path : known->files(options.data_dir, split)) {
     const uint64_t bytes = RandomAccessFile(path).size();
     for (uint64_t offset = 0; offset < bytes; offset += kBlockBytes) blocks.push_back({path, offset, kBlockBytes});
   }
@@ -78,7 +63,7 @@ uint64_t Touch(const Block& block) {
 
 void MakeIndexes(const PrepareOptions& options) {
   const std::string format = FormatOf(options);
-  if (format == "safetensors" || format == "tokens") {
+  if (const DataFormat* known = FindFormat(format); known != nullptr && known->has_own_index) {
     throw Error(ExitCode::kUsage, "data of the format " + format + " needs no index file: it has an index of its own",
                 "leave this step out");
   }

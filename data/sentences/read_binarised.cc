@@ -1,11 +1,11 @@
-// fairseq's folders for sentence tasks (read_sentences.h), as fairseq-preprocess and its GLUE script write them: input0
+// fairseq's folders for sentence tasks (sentence_set.h), as fairseq-preprocess and its GLUE script write them: input0
 // and input1 hold the tokens of the two texts, label a class as one token or, for regression, a text file of numbers.
 #include <memory>
 #include <span>
 
 #include "data/error.h"
 #include "data/formats/token_dataset.h"
-#include "data/sentences/read_sentences.h"
+#include "data/sentences/sentence_set.h"
 #include "data/storage.h"
 #include "data/text/dictionary.h"
 #include "data/text/text_lines.h"
@@ -27,9 +27,7 @@ class Items {
 
   // Returns the tokens of an item without the </s> at its end. Throws DataError if one is not below `vocabulary`.
   std::vector<uint32_t> Read(int64_t item, int64_t vocabulary) const {
-    const std::vector<uint8_t> bytes = data_.Read(item);
-    std::vector<int64_t> wide(bytes.size() / static_cast<size_t>(TokenBytes(data_.type())));
-    WidenTokens(data_.type(), bytes, wide.data());
+    std::vector<int64_t> wide = WideTokens(data_.type(), data_.Read(item));
     if (!wide.empty() && wide.back() == kEndToken) wide.pop_back();
     for (const int64_t token : wide) {
       if (token >= 0 && token < vocabulary) continue;
@@ -68,8 +66,8 @@ class Labels {
       names_ = ClassNames(Dictionary::Load(files.path + "/label/dict.txt"));
       size_ = items_->size();
     } else if (target == SentenceTarget::kNumber) {
-      const std::vector<uint8_t> bytes = ReadWholeFile(prefix + ".label", kMostLabelBytes);
-      std::string_view rest{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+      const std::string text = ReadWholeText(prefix + ".label", kMostLabelBytes);
+      std::string_view rest = text;
       while (!rest.empty()) lines_.emplace_back(Stripped(TakeLine(rest)));
       size_ = static_cast<int64_t>(lines_.size());
     }

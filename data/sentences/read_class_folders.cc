@@ -1,4 +1,4 @@
-// Class folders of texts (read_sentences.h).
+// Class folders of texts (sentence_set.h).
 #include <algorithm>
 #include <utility>
 
@@ -6,7 +6,7 @@
 #include "data/folder_names.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/table_reader.h"
-#include "data/sentences/read_sentences.h"
+#include "data/sentences/sentence_set.h"
 #include "data/storage.h"
 #include "data/text/utf8.h"
 
@@ -39,8 +39,7 @@ std::vector<std::string> TextsIn(const std::string& folder, IgnoredFiles& ignore
 }
 
 std::string ReadText(const std::string& path) {
-  const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostCellBytes);
-  std::string text(bytes.begin(), bytes.end());
+  std::string text = ReadWholeText(path, kMostCellBytes);
   if (!IsUtf8(text)) throw DataError(path + " is not UTF-8", "convert the file to UTF-8");
   if (text.find('\0') != std::string::npos) {
     throw DataError(path + " holds a NUL character",

@@ -1,4 +1,4 @@
-// Tables of sentences (read_sentences.h). Rows are tokenized some thousands at a time, so that the texts of a table are
+// Tables of sentences (sentence_set.h). Rows are tokenized some thousands at a time, so that the texts of a table are
 // in memory once, as the bytes of the file.
 #include <algorithm>
 #include <iterator>
@@ -8,7 +8,7 @@
 
 #include "data/error.h"
 #include "data/formats/column_finder.h"
-#include "data/sentences/read_sentences.h"
+#include "data/sentences/sentence_set.h"
 #include "data/sentences/table_columns.h"
 #include "data/shown.h"
 #include "data/text/text_lines.h"

@@ -1,4 +1,4 @@
-// Sentences whose words have labels (read_sentences.h). A file is read as a whole, then tokenized by all cores.
+// Sentences whose words have labels (sentence_set.h). A file is read as a whole, then tokenized by all cores.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "data/formats/in_parallel.h"
 #include "data/formats/table_reader.h"
 #include "data/machine/limits.h"
-#include "data/sentences/read_sentences.h"
+#include "data/sentences/sentence_set.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
 #include "data/storage.h"
@@ -45,7 +45,7 @@ struct Window {
 class WordReader {
  public:
   WordReader(const std::string& path, const SentenceOptions& options)
-      : path_(path), options_(options), bytes_(ReadWholeFile(path)) {}
+      : path_(path), options_(options), content_(ReadIntoMemory(path)) {}
 
   std::vector<WordsOfSentence> Read() {
     std::string_view text = Text();
@@ -64,7 +64,7 @@ class WordReader {
       if (is_text) {
         sentences_.push_back({.words = {}, .tags = {}, .lines = {}, .text = std::string(line), .offset = offset_});
       } else if (is_json) {
-        if (!Stripped(line).empty()) AddObject(std::string(line));
+        if (!Stripped(line).empty()) AddObject(line);
       } else {
         AddColumns(line);
       }
@@ -76,37 +76,29 @@ class WordReader {
   // Returns the keys of words and tags in the first line of a .jsonl; empty where there is no list.
   std::pair<std::string, std::string> KeysOfLists() {
     std::string_view text = Text();
-    const auto object = text.empty() ? nlohmann::json() : Parsed(std::string(TakeLine(text)));
+    const auto object = text.empty() ? nlohmann::json() : ParseObject(TakeLine(text));
     const auto key = [&object](const std::string& said, std::initializer_list<const char*> known) -> std::string {
       if (!said.empty()) return said;
       for (const char* name : known) {
-        if (object.is_object() && object.contains(name) && object.at(name).is_array()) return name;
+        if (object.contains(name) && object.at(name).is_array()) return name;
       }
       return "";
     };
     return {key(options_.text_column, {"tokens", "words"}), key(options_.label_column, {"tags", "ner_tags", "labels"})};
   }
 
-  uint64_t bytes() const { return bytes_.size(); }
+  uint64_t bytes() const { return content_.size(); }
   std::string columns() const { return columns_; }
 
  private:
   std::string_view Text() const {
-    std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+    std::string_view text = content_;
     if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
     return text;
   }
 
   [[noreturn]] void Fail(const std::string& what, const std::string& hint = "") const {
     throw DataError(path_ + " line " + std::to_string(line_) + ": " + what, hint);
-  }
-
-  nlohmann::json Parsed(const std::string& line) const {
-    try {
-      return ParseShallow(line);
-    } catch (const nlohmann::json::exception&) {
-      return {};
-    }
   }
 
   void EndSentence() {
@@ -144,7 +136,7 @@ class WordReader {
     if (!options_.is_unlabelled) AddTag(std::string(cells[tag_]));
   }
 
-  void AddObject(const std::string& line) {
+  void AddObject(std::string_view line) {
     if (words_key_.empty()) {
       std::tie(words_key_, tags_key_) = KeysOfLists();
       if (words_key_.empty() || (tags_key_.empty() && !options_.is_unlabelled)) {
@@ -153,7 +145,7 @@ class WordReader {
       }
       columns_ = "words " + words_key_ + ", tags " + tags_key_;
     }
-    const nlohmann::json object = Parsed(line);
+    const nlohmann::json object = ParseObject(line);
     if (!object.is_object()) Fail("this is not a JSON object", "a .jsonl file holds one object in each line");
     sentence_.offset = offset_;
     for (std::string& word : ListOf(object, words_key_)) AddWord(std::move(word));
@@ -195,7 +187,7 @@ class WordReader {
 
   const std::string path_;
   const SentenceOptions& options_;
-  const std::vector<uint8_t> bytes_;
+  const std::string content_;
   int64_t line_ = 0;
   uint64_t offset_ = 0;
   size_t num_columns_ = 0, word_ = 0, tag_ = 0;

@@ -11,19 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include "data/class_name.h"
 #include "data/error.h"
 #include "data/formats/labels.h"
 #include "data/formats/little_endian.h"
 #include "data/formats/sentence_files.h"
 #include "data/record_source.h"
 #include "data/sample_decoder.h"
-#include "data/sentences/read_sentences.h"
-#include "data/sentences/sentence_rows.h"
 #include "data/sentences/sentence_set.h"
 #include "data/sentences/sentence_tokenizer.h"
 #include "data/sha256.h"
 #include "data/text/masking.h"
+#include "data/text/token_rows.h"
 
 namespace dtrain::data {
 namespace {
@@ -114,7 +112,7 @@ class SentenceSource : public RecordSource {
   std::string fingerprint_;
 };
 
-// The fields are those of sentence_rows.h, except index, and labels of whole rows, which the loader adds. Cuts off
+// The fields are those of token_rows.h, except index, and labels of whole rows, which the loader adds. Cuts off
 // tokens beyond the row, because the replacement of a bad row may be longer.
 class SentenceRowDecoder : public SampleDecoder {
  public:
@@ -257,25 +255,16 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
   known.has_scores = options.target == SentenceTarget::kTexts && !rows.set.targets.numbers.empty();
   known.classes = ClassesOf(rows.set, options);
   RequireClassNames(known.classes, rows.set.files.front().path);
-  SentenceSplit split{.source = nullptr,
-                      .decoder = DecoderOf(known),
-                      .length = {},
-                      .tokens_per_sample = options.tokens_per_sample,
-                      .vocabulary = rows.vocabulary,
-                      .format = rows.format,
-                      .is_pair = rows.set.is_pair,
-                      .truncated = rows.set.truncated,
-                      .only_target = OnlyOne(rows.set.targets.numbers),
-                      .texts_per_row = rows.set.texts_per_row,
-                      .score_scale = known.has_scores ? std::optional(rows.set.score_scale) : std::nullopt,
-                      .left_out = rows.set.left_out,
-                      .columns = rows.set.columns,
-                      .tokenizer = rows.tokenizer,
-                      .texts = std::exchange(rows.set.texts, {}),
-                      .kept_columns = std::exchange(rows.set.kept_columns, {}),
-                      .groups = std::exchange(rows.set.groups, {}),
-                      .words = rows.set.words,
-                      .cut_sentences = rows.set.cut_sentences};
+  SentenceSplit split;
+  static_cast<SentenceFacts&>(split) =
+      std::exchange(static_cast<SentenceFacts&>(rows.set), {.columns = rows.set.columns});
+  split.decoder = DecoderOf(known);
+  split.tokens_per_sample = options.tokens_per_sample;
+  split.vocabulary = rows.vocabulary;
+  split.format = rows.format;
+  split.only_target = OnlyOne(rows.set.targets.numbers);
+  if (known.has_scores) split.score_scale = rows.set.score_scale;
+  split.tokenizer = rows.tokenizer;
   auto source = std::make_unique<SentenceSource>(std::move(rows.set), known.classes, options.target, rows.meaning);
   split.length = [rows_of = source.get()](int64_t index) { return rows_of->length(index); };
   split.source = std::move(source);

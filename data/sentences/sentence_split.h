@@ -81,28 +81,32 @@ struct SentenceText {
   std::string error = {};              // why there is no text; else empty
 };
 
-struct SentenceSplit {
-  std::unique_ptr<RecordSource> source;    // class_names() are the classes in label order; empty unless kClass
-  std::unique_ptr<SampleDecoder> decoder;  // fills the fields of sentence_rows.h
-  // Tokens of a row, special ones included, or of the longest of its texts (kTexts); valid as long as `source`.
-  std::function<int64_t(int64_t index)> length;
-  int64_t tokens_per_sample = 0;  // longest row that is possible
-  int64_t vocabulary = 0;         // every token is below it
-  RowFormat format = {};          // of the rows, which <pad> fills up
+// What is known of the rows of a split.
+struct SentenceFacts {
   bool is_pair = false;
-  int64_t truncated = 0;                   // rows that were too long
-  std::optional<float> only_target;        // the target of all rows, if it is the same
-  int64_t texts_per_row = 1;               // of a row, each with tokens of its own (kTexts)
-  std::optional<double> score_scale = {};  // what scores were divided by; empty: there are none
-  int64_t left_out = 0;   // rows and files without a label: `-` as gold_label, aclImdb's unsup, damaged rows of QQP
-  std::string columns;    // what was read, for a log: "text sentence1, pair sentence2, label gold_label"
-  std::string tokenizer;  // the tokenizer's folder; empty for fairseq's binarised data
-  std::vector<SentenceText> texts;             // by index; only with keep_texts, never for binarised data
-  std::vector<std::string> kept_columns = {};  // their names; only for prediction
+  int64_t truncated = 0;      // rows that were too long
+  int64_t texts_per_row = 1;  // of a row, each with tokens of its own (kTexts)
+  int64_t left_out = 0;       // rows and files without a label: `-` as gold_label, aclImdb's unsup, damaged rows of QQP
+  std::string columns = {};   // what was read: "text sentence1, pair sentence2, label gold_label"
+  std::vector<SentenceText> texts = {};        // by index; only with keep_texts, never for binarised data
+  std::vector<std::string> kept_columns = {};  // names of SentenceText::kept; only for prediction
   // By index: the cells of group_column, or the numbers of sentences if some are several rows.
   std::vector<std::string> groups = {};
   std::shared_ptr<const SplitWords> words = nullptr;  // only if words have labels
   int64_t cut_sentences = 0;                          // likewise: sentences of several rows
+};
+
+struct SentenceSplit : SentenceFacts {
+  std::unique_ptr<RecordSource> source;    // class_names() are the classes in label order; empty unless kClass
+  std::unique_ptr<SampleDecoder> decoder;  // fills the fields of data/text/token_rows.h
+  // Tokens of a row, special ones included, or of the longest of its texts (kTexts); valid as long as `source`.
+  std::function<int64_t(int64_t index)> length;
+  int64_t tokens_per_sample = 0;           // longest row that is possible
+  int64_t vocabulary = 0;                  // every token is below it
+  RowFormat format = {};                   // of the rows, which <pad> fills up
+  std::optional<float> only_target;        // the target of all rows, if it is the same
+  std::optional<double> score_scale = {};  // what scores were divided by; empty: there are none
+  std::string tokenizer;                   // the tokenizer's folder; empty for fairseq's binarised data
 };
 
 // Returns a decoder as that of the split.

@@ -1,7 +1,6 @@
 #include "data/sentences/sentence_tokenizer.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "data/error.h"
@@ -11,8 +10,6 @@
 
 namespace dtrain::data {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int64_t kSentenceSpecials = 2;
 
@@ -27,13 +24,6 @@ size_t RoomFor(int64_t most, int64_t specials) {
 TokenizerFiles RequireTokenizer(const std::string& folder) {
   if (auto files = FindTokenizer(folder)) return *files;
   throw DataError("there is no tokenizer in " + folder + ": looked for " + TokenizerNames());
-}
-
-// Returns the path if it is a folder, else the folder that holds it.
-std::string FolderOf(const std::string& path) {
-  if (IsFolder(path)) return path;
-  const std::string folder = fs::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
 }
 
 std::string DictionaryIn(const std::string& folder) { return folder + "/dict.txt"; }
@@ -122,7 +112,7 @@ void SentenceTokenizer::Encoder::AppendIds(std::vector<uint32_t>& tokens) {
 std::optional<std::string> SentenceTokenizerFolder(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     if (path.empty()) continue;
-    const std::string folder = FolderOf(path);
+    const std::string folder = FolderAt(path);
     for (const std::string& place : {folder, folder + "/tokenizer"}) {
       if (FindTokenizer(place)) return place;
     }
@@ -134,7 +124,7 @@ std::unique_ptr<const SentenceTokenizer> FindSentenceTokenizer(const std::vector
   if (const auto folder = SentenceTokenizerFolder(paths)) return std::make_unique<const SentenceTokenizer>(*folder);
   std::string looked_in;
   for (const std::string& path : paths) {
-    if (!path.empty()) looked_in += (looked_in.empty() ? "" : ", ") + FolderOf(path);
+    if (!path.empty()) looked_in += (looked_in.empty() ? "" : ", ") + FolderAt(path);
   }
   throw DataError(
       "there is no tokenizer: looked for " + TokenizerNames() + " in " + (looked_in.empty() ? "no folder" : looked_in),

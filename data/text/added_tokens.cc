@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "data/text/unicode_classes.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -14,13 +13,13 @@ size_t TwoBytes(char first, char second) {
   return size_t{static_cast<uint8_t>(first)} << 8 | static_cast<uint8_t>(second);
 }
 
-bool IsSpaceAt(const char* at) { return CharacterClasses()[CodePointAt(at)] == CharacterClass::kSpace; }
+bool IsSpaceAt(const char* at) { return IsSpace(CodePointAt(at)); }
 
 // Returns where the white space that ends at `end` begins, not before `least`.
 size_t SpacesBefore(std::string_view text, size_t end, size_t least) {
   while (end > least) {
     size_t last = end - 1;
-    while (last > least && (static_cast<uint8_t>(text[last]) & 0xC0) == 0x80) --last;
+    while (last > least && !BeginsCharacter(text[last])) --last;
     if (!IsSpaceAt(text.data() + last)) break;
     end = last;
   }

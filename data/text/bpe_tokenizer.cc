@@ -1,16 +1,16 @@
-#include "data/text/bpe_tokenizer.h"
-
+// Byte-level BPE as a Tokenizer: GPT-2's, RoBERTa's, and those of newer models, with added tokens and NFC.
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <utility>
 
 #include "data/error.h"
+#include "data/storage.h"
 #include "data/text/tokenizer_json.h"
+#include "data/text/tokenizer_kinds.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -75,7 +75,44 @@ Origins OriginsOf(std::string_view text) {
   return origins;
 }
 
-}  // namespace
+class BpeTokenizer : public Tokenizer {
+ public:
+  explicit BpeTokenizer(ByteLevelBpe bpe)
+      : Tokenizer(/*keeps_ids=*/false, /*has_dictionary=*/true, {}), bpe_(std::move(bpe)) {}
+
+  BpeTokenizer(ByteLevelBpe bpe, bool adds_space, const std::string& other_rows)
+      : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/true, RobertaFormat(bpe), other_rows),
+        bpe_(std::move(bpe)),
+        preparation_{.adds_space = adds_space} {}
+
+  BpeTokenizer(ByteLevelBpe bpe, const RowFormat& format, BpePreparation preparation, std::string other_rows)
+      : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, format, std::move(other_rows)),
+        bpe_(std::move(bpe)),
+        preparation_(std::move(preparation)),
+        added_(preparation_.added) {
+    std::vector<AddedToken> composed = preparation_.composed_added;
+    for (AddedToken& token : composed) {
+      if (preparation_.composes) token.content = Composed(token.content);
+    }
+    composed_added_ = AddedTokens(std::move(composed));
+  }
+
+  std::unique_ptr<TextEncoder> MakeEncoder() const override;
+  const std::vector<std::string>& tokens() const override { return bpe_.tokens(); }
+  int64_t IdOf(std::string_view token) const override { return bpe_.IdOf(token); }
+  bool BeginsWord(int64_t id) const override {
+    const std::string& token = tokens()[static_cast<size_t>(id)];
+    return ByteLevelBpe::BeginsWord(token) || (!has_dictionary() && (special().Contains(id) || id == special().mask));
+  }
+  bool follows_settings() const override { return !has_dictionary() || preparation_.adds_space; }
+
+ private:
+  class Encoder;
+
+  const ByteLevelBpe bpe_;
+  const BpePreparation preparation_ = {};
+  AddedTokens added_, composed_added_;
+};
 
 class BpeTokenizer::Encoder : public TextEncoder {
  public:
@@ -86,12 +123,8 @@ class BpeTokenizer::Encoder : public TextEncoder {
   void EncodeValid(std::string_view text, bool is_word, std::vector<int32_t>& ids,
                    std::vector<CharacterSpan>* spans) override {
     const auto part = [&](std::string_view raw) { Compose(raw, raw.data() - text.data(), is_word, ids, spans); };
-    if (tokenizer_.added_.empty()) return text.empty() ? void() : part(text);
-    tokenizer_.added_.Split(text, part, [&](int32_t id, std::string_view place) {
-      ids.push_back(id);
-      const int64_t begin = place.data() - text.data();
-      if (spans != nullptr) spans->push_back({begin, begin + static_cast<int64_t>(place.size())});
-    });
+    tokenizer_.added_.Split(text, part,
+                            [&](int32_t id, std::string_view place) { Append(id, SpanOf(place, text), ids, spans); });
   }
 
  private:
@@ -123,19 +156,15 @@ class BpeTokenizer::Encoder : public TextEncoder {
       if (spans == nullptr) return;
       for (const char* place = piece.data(); const int32_t id : std::span(ids).subspan(before)) {
         const std::string& token = tokenizer_.tokens()[static_cast<size_t>(id)];
-        const auto begins_character = [](char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; };
-        const auto bytes =
-            static_cast<size_t>(std::ranges::count_if(token, begins_character)) - std::exchange(added, 0);
+        const auto bytes = static_cast<size_t>(std::ranges::count_if(token, BeginsCharacter)) - std::exchange(added, 0);
         CharacterSpan span = span_of(place, bytes);
         for (size_t i = 0; preparation_.trims_spans && i < bytes && place[i] == ' '; ++i) ++span.begin;
         spans->push_back(span);
         place += bytes;
       }
     };
-    if (tokenizer_.composed_added_.empty()) return part(text);
     tokenizer_.composed_added_.Split(text, part, [&](int32_t id, std::string_view place) {
-      ids.push_back(id);
-      if (spans != nullptr) spans->push_back(span_of(place.data(), place.size()));
+      Append(id, span_of(place.data(), place.size()), ids, spans);
     });
   }
 
@@ -144,32 +173,17 @@ class BpeTokenizer::Encoder : public TextEncoder {
   BpeEncoder bpe_;
 };
 
-BpeTokenizer::BpeTokenizer(ByteLevelBpe bpe)
-    : Tokenizer(/*keeps_ids=*/false, /*has_dictionary=*/true, {}), bpe_(std::move(bpe)) {}
-
-BpeTokenizer::BpeTokenizer(ByteLevelBpe bpe, bool adds_space, const std::string& other_rows)
-    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/true, RobertaFormat(bpe), other_rows),
-      bpe_(std::move(bpe)),
-      preparation_{.adds_space = adds_space} {}
-
-BpeTokenizer::BpeTokenizer(ByteLevelBpe bpe, const RowFormat& format, BpePreparation preparation,
-                           std::string other_rows)
-    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, format, std::move(other_rows)),
-      bpe_(std::move(bpe)),
-      preparation_(std::move(preparation)),
-      added_(preparation_.added) {
-  std::vector<AddedToken> composed = preparation_.composed_added;
-  for (AddedToken& token : composed) {
-    if (preparation_.composes) token.content = Composed(token.content);
-  }
-  composed_added_ = AddedTokens(std::move(composed));
-}
-
 std::unique_ptr<TextEncoder> BpeTokenizer::MakeEncoder() const { return std::make_unique<Encoder>(*this); }
 
-bool BpeTokenizer::BeginsWord(int64_t id) const {
-  const std::string& token = tokens()[static_cast<size_t>(id)];
-  return ByteLevelBpe::BeginsWord(token) || (!has_dictionary() && (special().Contains(id) || id == special().mask));
+}  // namespace
+
+std::unique_ptr<const Tokenizer> MakeRobertaBpe(ByteLevelBpe bpe, bool adds_space, const std::string& other_rows) {
+  return std::make_unique<BpeTokenizer>(std::move(bpe), adds_space, other_rows);
+}
+
+std::unique_ptr<const Tokenizer> MakeBpe(ByteLevelBpe bpe, const RowFormat& format, BpePreparation preparation,
+                                         std::string other_rows) {
+  return std::make_unique<BpeTokenizer>(std::move(bpe), format, std::move(preparation), std::move(other_rows));
 }
 
 std::unique_ptr<const Tokenizer> OpenGpt2(const std::vector<std::string>& paths) {
@@ -178,8 +192,8 @@ std::unique_ptr<const Tokenizer> OpenGpt2(const std::vector<std::string>& paths)
 
 std::unique_ptr<const Tokenizer> OpenRobertaBpe(const std::vector<std::string>& paths) {
   auto bpe = ByteLevelBpe::Load(paths[0], paths[1]);
-  const bool adds_space = RobertaSettings(std::filesystem::path(paths[0]).parent_path().string(), bpe).value_or(false);
-  return NamingFile(paths[0], [&] { return std::make_unique<BpeTokenizer>(std::move(bpe), adds_space, ""); });
+  const bool adds_space = RobertaSettings(FolderOf(paths[0]), bpe).value_or(false);
+  return NamingFile(paths[0], [&] { return MakeRobertaBpe(std::move(bpe), adds_space, ""); });
 }
 
 }  // namespace dtrain::data

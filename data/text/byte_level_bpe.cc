@@ -36,10 +36,6 @@ uint64_t PairOf(int32_t left, int32_t right) {
 
 size_t PlaceOf(uint64_t pair, size_t places) { return (pair * 0x9E3779B97F4A7C15 >> 32) & (places - 1); }
 
-std::string_view AsText(const std::vector<uint8_t>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 }  // namespace
 
 ByteLevelBpe::ByteLevelBpe(std::string_view vocabulary_json, std::string_view merges) {
@@ -61,10 +57,10 @@ ByteLevelBpe::ByteLevelBpe(std::string_view vocabulary_json, std::string_view me
 }
 
 ByteLevelBpe ByteLevelBpe::Load(const std::string& vocabulary_json, const std::string& merges) {
-  const auto vocabulary_bytes = ReadWholeFile(vocabulary_json, kMostFileBytes);
-  const auto merges_bytes = ReadWholeFile(merges, kMostFileBytes);
+  const std::string vocabulary_text = ReadWholeText(vocabulary_json, kMostFileBytes);
+  const std::string merges_text = ReadWholeText(merges, kMostFileBytes);
   try {
-    return {AsText(vocabulary_bytes), AsText(merges_bytes)};
+    return {vocabulary_text, merges_text};
   } catch (const DataError& error) {
     throw DataError(vocabulary_json + " and " + merges + ": " + error.what(), error.hint());
   }

@@ -1,4 +1,4 @@
-// GPT-2's tokenizer: byte-level byte-pair encoding (Radford et al. 2019). Text is cut into pieces (pre_tokenizer.h).
+// GPT-2's tokenizer: byte-level byte-pair encoding (Radford et al. 2019). Text is cut into pieces.
 // Within a piece, the neighbouring pair that was learned first is merged, the leftmost such pair first, until no pair
 // can be merged. The ids are those of Hugging Face's `tokenizers` and OpenAI's encoder. Text never becomes special
 // tokens such as <|endoftext|>.

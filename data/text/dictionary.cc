@@ -78,9 +78,9 @@ Dictionary Dictionary::Parse(std::string_view text) {
 }
 
 Dictionary Dictionary::Load(const std::string& path) {
-  const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostBytes);
+  const std::string text = ReadWholeText(path, kMostBytes);
   try {
-    return Parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return Parse(text);
   } catch (const DataError& error) {
     throw DataError(path + ": " + error.what(), error.hint());
   }

@@ -1,16 +1,17 @@
-// The library trusts the table of characters in a model and would read outside of it, so it is checked before.
-#include "data/text/sentencepiece_tokenizer.h"
-
+// The tokenizer of XLM-R and CamemBERT (tokenizer_kinds.h). The library trusts the table of characters in a model and
+// would read outside of it, so it is checked before.
 #include <sentencepiece_processor.h>
 
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <unordered_map>
 
 #include "data/error.h"
+#include "data/formats/protobuf.h"
 #include "data/storage.h"
 #include "data/text/tokenizer_json.h"
-#include "data/text/unicode_classes.h"
+#include "data/text/tokenizer_kinds.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -18,62 +19,6 @@ namespace {
 
 constexpr int kUnknownPiece = 0;
 constexpr char kHint[] = "copy the sentencepiece.bpe.model that came with the weights";
-
-// Reads the fields of a protocol buffer one after another.
-class ProtoReader {
- public:
-  struct Field {
-    uint64_t number = 0, value = 0;  // the value is that of a number
-    std::string_view bytes;          // of a text or a message
-  };
-
-  explicit ProtoReader(std::string_view bytes) : rest_(bytes) {}
-
-  // Returns the next field; empty at the end. Throws DataError if it is cut off.
-  std::optional<Field> Next() {
-    if (rest_.empty()) return std::nullopt;
-    const uint64_t key = TakeNumber();
-    Field field{.number = key >> 3, .value = 0, .bytes = {}};
-    constexpr uint64_t kNumber = 0, kEight = 1, kBytes = 2, kFour = 5;
-    switch (key & 7) {
-      case kNumber:
-        field.value = TakeNumber();
-        break;
-      case kBytes:
-        field.bytes = Take(TakeNumber());
-        break;
-      case kEight:
-        Take(8);
-        break;
-      case kFour:
-        Take(4);
-        break;
-      default:
-        throw DataError("it is not a model of sentencepiece", kHint);
-    }
-    return field;
-  }
-
- private:
-  std::string_view Take(uint64_t size) {
-    if (size > rest_.size()) throw DataError("it is not a whole model of sentencepiece", kHint);
-    const std::string_view taken = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return taken;
-  }
-
-  uint64_t TakeNumber() {
-    uint64_t number = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<uint8_t>(Take(1)[0]);
-      number |= uint64_t{byte & 0x7Fu} << shift;
-      if (byte < 0x80) break;
-    }
-    return number;
-  }
-
-  std::string_view rest_;
-};
 
 // Throws DataError unless the table stays inside of itself: the size of a trie in bytes, the trie (Darts-clone's double
 // array), and texts, each with a zero behind it.
@@ -101,12 +46,10 @@ void RequireWholeTable(std::string_view table) {
 
 void RequireWholeModel(std::string_view model) {
   constexpr uint64_t kNormalizer = 3, kTable = 2;
-  ProtoReader reader(model);
-  while (const auto field = reader.Next()) {
-    if (field->number != kNormalizer) continue;
-    ProtoReader normalizer(field->bytes);
-    while (const auto part = normalizer.Next()) {
-      if (part->number == kTable) RequireWholeTable(part->bytes);
+  for (ProtobufReader fields(AsBytes(model), "it is not a whole model of sentencepiece", kHint); fields.Next();) {
+    if (!fields.IsBytes(kNormalizer)) continue;
+    for (ProtobufReader parts = fields.Inner(); parts.Next();) {
+      if (parts.IsBytes(kTable)) RequireWholeTable(AsText(parts.bytes()));
     }
   }
 }
@@ -117,12 +60,10 @@ CharacterSpan Trimmed(std::string_view text, CharacterSpan span) {
   const auto bytes_at = [text](int64_t at) {
     return static_cast<int64_t>(CharacterBytes(text[static_cast<size_t>(at)]));
   };
-  const auto is_space = [text](int64_t at) {
-    return CharacterClasses()[CodePointAt(text.data() + at)] == CharacterClass::kSpace;
-  };
+  const auto is_space = [text](int64_t at) { return IsSpace(CodePointAt(text.data() + at)); };
   while (span.begin < span.end && is_space(span.begin)) span.begin += bytes_at(span.begin);
   for (int64_t last = span.end - 1; last > span.begin; --last) {
-    const bool begins_character = (static_cast<uint8_t>(text[static_cast<size_t>(last)]) & 0xC0) != 0x80;
+    const bool begins_character = BeginsCharacter(text[static_cast<size_t>(last)]);
     if (begins_character && !is_space(last)) break;
     if (begins_character) span.end = last;
   }
@@ -131,10 +72,10 @@ CharacterSpan Trimmed(std::string_view text, CharacterSpan span) {
   return span;
 }
 
-RowFormat FormatOf(SentencePieceTokenizer::Ids ids, int pieces) {
+RowFormat FormatOf(SentencePieceIds ids, int pieces) {
   RowFormat format;
-  if (ids == SentencePieceTokenizer::Ids::kCamembert) format.special = {.begin = 5, .end = 6, .mask = pieces + 4};
-  if (ids == SentencePieceTokenizer::Ids::kXlmRoberta) format.special.mask = pieces + 1;
+  if (ids == SentencePieceIds::kCamembert) format.special = {.begin = 5, .end = 6, .mask = pieces + 4};
+  if (ids == SentencePieceIds::kXlmRoberta) format.special.mask = pieces + 1;
   return format;
 }
 
@@ -162,7 +103,30 @@ bool IsCamembert(const std::string& folder) {
   return false;
 }
 
-}  // namespace
+class SentencePieceTokenizer : public Tokenizer {
+ public:
+  SentencePieceTokenizer(SentencePieceIds ids, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor);
+
+  std::unique_ptr<TextEncoder> MakeEncoder() const override;
+  const std::vector<std::string>& tokens() const override { return tokens_; }
+  int64_t IdOf(std::string_view token) const override {
+    const auto found = ids_.find(token);
+    return found == ids_.end() ? -1 : found->second;
+  }
+  bool BeginsWord(int64_t id) const override {
+    constexpr std::string_view kMark = "\xE2\x96\x81";  // U+2581, which stands for a space
+    return special().Contains(id) || id == special().mask || tokens_[static_cast<size_t>(id)].starts_with(kMark);
+  }
+
+ private:
+  class Encoder;
+
+  const int32_t offset_;  // of ids to numbers of pieces
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  std::vector<std::string> tokens_;
+  std::unordered_map<std::string_view, int32_t> ids_;  // keys point into tokens_
+  AddedTokens added_;
+};
 
 class SentencePieceTokenizer::Encoder : public TextEncoder {
  public:
@@ -177,40 +141,34 @@ class SentencePieceTokenizer::Encoder : public TextEncoder {
           if (spans == nullptr) return EncodePart(part, ids);
           EncodeSpansOf(part, part.data() - text.data(), ids, *spans);
         },
-        [&](int32_t id, std::string_view place) {
-          ids.push_back(id);
-          const int64_t begin = place.data() - text.data();
-          if (spans != nullptr) spans->push_back({begin, begin + static_cast<int64_t>(place.size())});
-        });
+        [&](int32_t id, std::string_view place) { Append(id, SpanOf(place, text), ids, spans); });
   }
 
  private:
-  void Append(int32_t piece, std::vector<int32_t>& ids) const {
+  void AppendPiece(int32_t piece, std::vector<int32_t>& ids) const {
     ids.push_back(piece == kUnknownPiece ? static_cast<int32_t>(kUnknownToken) : piece + tokenizer_.offset_);
   }
 
   void EncodePart(std::string_view part, std::vector<int32_t>& ids) {
     const auto status = tokenizer_.processor_->Encode({part.data(), part.size()}, &pieces_);
     if (!status.ok()) throw DataError("sentencepiece cannot encode a text: " + status.ToString());
-    for (const int piece : pieces_) Append(piece, ids);
+    for (const int piece : pieces_) AppendPiece(piece, ids);
   }
 
   // The library describes pieces of which it knows the places as a protocol buffer.
   void EncodeSpansOf(std::string_view part, int64_t at, std::vector<int32_t>& ids, std::vector<CharacterSpan>& spans) {
     constexpr uint64_t kPieces = 2, kId = 2, kBegin = 4, kEnd = 5;
     const std::string encoded = tokenizer_.processor_->EncodeAsSerializedProto({part.data(), part.size()});
-    ProtoReader pieces(encoded);
-    while (const auto piece = pieces.Next()) {
-      if (piece->number != kPieces) continue;
+    for (ProtobufReader pieces(AsBytes(encoded), "damaged pieces"); pieces.Next();) {
+      if (!pieces.IsBytes(kPieces)) continue;
       int32_t id = 0;
       CharacterSpan span;
-      ProtoReader fields(piece->bytes);
-      while (const auto field = fields.Next()) {
-        if (field->number == kId) id = static_cast<int32_t>(field->value);
-        if (field->number == kBegin) span.begin = static_cast<int64_t>(field->value);
-        if (field->number == kEnd) span.end = static_cast<int64_t>(field->value);
+      for (ProtobufReader fields = pieces.Inner(); fields.Next();) {
+        if (fields.IsVarint(kId)) id = static_cast<int32_t>(fields.varint());
+        if (fields.IsVarint(kBegin)) span.begin = static_cast<int64_t>(fields.varint());
+        if (fields.IsVarint(kEnd)) span.end = static_cast<int64_t>(fields.varint());
       }
-      Append(id, ids);
+      AppendPiece(id, ids);
       const CharacterSpan trimmed = Trimmed(part, span);
       spans.push_back({at + trimmed.begin, at + trimmed.end});
     }
@@ -220,15 +178,12 @@ class SentencePieceTokenizer::Encoder : public TextEncoder {
   std::vector<int> pieces_;
 };
 
-SentencePieceTokenizer::SentencePieceTokenizer(std::string_view model, Ids ids)
-    : SentencePieceTokenizer(ids, Loaded(model)) {}
-
-SentencePieceTokenizer::SentencePieceTokenizer(Ids ids,
+SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceIds ids,
                                                std::unique_ptr<sentencepiece::SentencePieceProcessor> processor)
     : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, FormatOf(ids, processor->GetPieceSize())),
-      offset_(ids == Ids::kCamembert ? 4 : 1),
+      offset_(ids == SentencePieceIds::kCamembert ? 4 : 1),
       processor_(std::move(processor)) {
-  const bool is_camembert = ids == Ids::kCamembert;
+  const bool is_camembert = ids == SentencePieceIds::kCamembert;
   tokens_ = {"<s>", "<pad>", "</s>", "<unk>"};
   if (is_camembert) tokens_ = {"<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"};
   for (int piece = static_cast<int>(tokens_.size()) - offset_; piece < processor_->GetPieceSize(); ++piece) {
@@ -245,27 +200,20 @@ SentencePieceTokenizer::SentencePieceTokenizer(Ids ids,
   added_ = AddedTokens(std::move(added));
 }
 
-SentencePieceTokenizer::~SentencePieceTokenizer() = default;
-
 std::unique_ptr<TextEncoder> SentencePieceTokenizer::MakeEncoder() const { return std::make_unique<Encoder>(*this); }
 
-int64_t SentencePieceTokenizer::IdOf(std::string_view token) const {
-  const auto found = ids_.find(token);
-  return found == ids_.end() ? -1 : found->second;
-}
+}  // namespace
 
-bool SentencePieceTokenizer::BeginsWord(int64_t id) const {
-  constexpr std::string_view kMark = "\xE2\x96\x81";  // U+2581, which stands for a space
-  return special().Contains(id) || id == special().mask || tokens_[static_cast<size_t>(id)].starts_with(kMark);
+std::unique_ptr<const Tokenizer> MakeSentencePiece(std::string_view model, SentencePieceIds ids) {
+  return std::make_unique<SentencePieceTokenizer>(ids, Loaded(model));
 }
 
 std::unique_ptr<const Tokenizer> OpenSentencePiece(const std::vector<std::string>& paths) {
-  using Ids = SentencePieceTokenizer::Ids;
   const std::string& path = paths[0];
   const std::string folder = path.substr(0, path.size() - std::string_view(kSentencePieceFile).size() - 1);
   return NamingFile(path, [&] {
-    auto tokenizer = std::make_unique<SentencePieceTokenizer>(ReadTokenizerFile(path),
-                                                              IsCamembert(folder) ? Ids::kCamembert : Ids::kXlmRoberta);
+    auto tokenizer = MakeSentencePiece(
+        ReadTokenizerFile(path), IsCamembert(folder) ? SentencePieceIds::kCamembert : SentencePieceIds::kXlmRoberta);
     RequireSentencePieceSettings(folder, *tokenizer);
     return tokenizer;
   });

@@ -1,9 +1,7 @@
 #include "data/text/text_lines.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "data/text/unicode_classes.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -25,26 +23,17 @@ uint64_t BehindLineEnd(const ReadableBytes& file, uint64_t from, uint64_t limit)
   return limit;
 }
 
-bool IsPythonSpace(uint32_t code_point) {
-  return (code_point >= 0x1C && code_point <= 0x1F) || CharacterClasses()[code_point] == CharacterClass::kSpace;
+// Returns the length in bytes of the white space that is the first character of a text; 0 if that is something else.
+size_t PythonSpaceBytes(std::string_view text) {
+  const size_t bytes = ValidCharacterBytes(text);
+  const uint32_t code_point = bytes == 0 ? 0 : CodePointAt(text.data());
+  return (code_point >= 0x1C && code_point <= 0x1F) || IsSpace(code_point) ? bytes : 0;
 }
 
-// Returns the bytes if they are valid UTF-8, else an empty optional. The two functions below return the first and the
-// last character of a text.
-std::optional<std::string_view> Character(std::string_view bytes) {
-  return IsUtf8(bytes) ? std::optional(bytes) : std::nullopt;
-}
-
-std::optional<std::string_view> FirstCharacter(std::string_view text) {
-  return Character(text.substr(0, CharacterBytes(text.front())));
-}
-
-std::optional<std::string_view> LastCharacter(std::string_view text) {
+std::string_view LastCharacter(std::string_view text) {
   size_t bytes = 1;
-  while (bytes < std::min<size_t>(4, text.size()) && (static_cast<uint8_t>(text[text.size() - bytes]) & 0xC0) == 0x80) {
-    ++bytes;
-  }
-  return Character(text.substr(text.size() - bytes));
+  while (bytes < std::min<size_t>(4, text.size()) && !BeginsCharacter(text[text.size() - bytes])) ++bytes;
+  return text.substr(text.size() - bytes);
 }
 
 }  // namespace
@@ -72,15 +61,9 @@ std::string_view TakeLine(std::string_view& text) {
 }
 
 std::string_view Stripped(std::string_view line) {
-  while (!line.empty()) {
-    const auto first = FirstCharacter(line);
-    if (!first || !IsPythonSpace(CodePointAt(first->data()))) break;
-    line.remove_prefix(first->size());
-  }
-  while (!line.empty()) {
-    const auto last = LastCharacter(line);
-    if (!last || !IsPythonSpace(CodePointAt(last->data()))) break;
-    line.remove_suffix(last->size());
+  for (size_t bytes = 1; !line.empty() && bytes > 0;) line.remove_prefix(bytes = PythonSpaceBytes(line));
+  while (!line.empty() && PythonSpaceBytes(LastCharacter(line)) == LastCharacter(line).size()) {
+    line.remove_suffix(LastCharacter(line).size());
   }
   return line;
 }

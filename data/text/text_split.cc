@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "data/error.h"
+#include "data/formats/open_source.h"
 #include "data/formats/sentence_files.h"
 #include "data/formats/tensor_file.h"
 #include "data/record_source.h"
 #include "data/sha256.h"
 #include "data/storage.h"
 #include "data/text/dictionary.h"
-#include "data/text/raw_text.h"
 #include "data/text/token_row_decoder.h"
 #include "data/text/tokenizer.h"
 
@@ -60,13 +60,7 @@ class JoinedSource : public RecordSource {
   std::string fingerprint_;
 };
 
-std::string FolderOf(const std::string& data_dir) {
-  if (!IsFile(data_dir)) return data_dir;
-  const std::string folder = std::filesystem::path(data_dir).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
-std::string DictionaryPath(const std::string& data_dir) { return FolderOf(data_dir) + "/dict.txt"; }
+std::string DictionaryPath(const std::string& data_dir) { return FolderAt(data_dir) + "/dict.txt"; }
 
 // What the ids of tokens mean, by a dict.txt or by the tokenizer whose ids they are.
 struct Meaning {
@@ -98,7 +92,7 @@ std::optional<Meaning> FindMeaning(const std::string& data_dir, bool keeps_ids =
     meaning.dictionary = std::move(dictionary);
     return meaning;
   }
-  const std::string folder = FolderOf(data_dir);
+  const std::string folder = FolderAt(data_dir);
   auto tokenizer = TokenizerWithoutDictionary(folder, keeps_ids);
   if (!tokenizer) return std::nullopt;
   if (tokenizer->special().mask < 0) {
@@ -170,11 +164,11 @@ TextSplit BlocksOf(std::unique_ptr<const TokenStream> lines, const TextOptions& 
   text.type = blocks->type();
   text.vocabulary = Vocabulary(options, masking);
   text.special = masking.special;
-  text.decoder = std::make_unique<TokenRowDecoder>(TokenRowOptions{.type = blocks->type(),
-                                                                   .tokens_per_sample = options.tokens_per_sample,
-                                                                   .dictionary_size = meaning.stored,
-                                                                   .adds_begin = blocks->front() > 0,
-                                                                   .masking = masking});
+  text.decoder = MakeTokenRowDecoder({.type = blocks->type(),
+                                      .tokens_per_sample = options.tokens_per_sample,
+                                      .dictionary_size = meaning.stored,
+                                      .adds_begin = blocks->front() > 0,
+                                      .masking = masking});
   text.length = [source = blocks.get()](int64_t index) { return source->length(index); };
   text.tokens_per_sample = options.tokens_per_sample;
   text.too_long = blocks->too_long();
@@ -198,7 +192,7 @@ TextSplit OpenTokens(const TextOptions& options, const std::string& split) {
   return BlocksOf(std::make_unique<TokenDataset>(prefix), options, *meaning, folder);
 }
 
-TextSplit OpenRawText(const TextOptions& options, const std::string& split) {
+TextSplit OpenTexts(const TextOptions& options, const std::string& split) {
   const auto path = FindTextFile(options.data_dir, split);
   if (!path) {
     throw DataError("there is no '" + split + "' split: looked for " + options.data_dir + "/" + split + ".txt",
@@ -212,11 +206,10 @@ TextSplit OpenRawText(const TextOptions& options, const std::string& split) {
                     "put the tokenizer that came with the weights there, with its dict.txt if it has encoder.json");
   }
   RawTextOptions raw{.skips_blank = options.sample_break == SampleBreak::kLines};
-  if (meaning->tokenizer)
-    return BlocksOf(std::make_unique<RawText>(*path, *meaning->tokenizer, raw), options, *meaning, folder);
+  if (meaning->tokenizer) return BlocksOf(OpenRawText(*path, *meaning->tokenizer, raw), options, *meaning, folder);
   const std::unique_ptr<const Tokenizer> tokenizer = OpenTokenizer(*files);
   raw.ids = tokenizer->IdsIn(*meaning->dictionary);
-  return BlocksOf(std::make_unique<RawText>(*path, *tokenizer, raw), options, *meaning, folder);
+  return BlocksOf(OpenRawText(*path, *tokenizer, raw), options, *meaning, folder);
 }
 
 TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
@@ -230,7 +223,7 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
                     std::to_string(options.tokens_per_sample),
                 "give --tokens_per_sample=" + std::to_string(layout.tokens) + " or more");
   }
-  const std::string folder = FolderOf(options.data_dir);
+  const std::string folder = FolderAt(options.data_dir);
   const std::string& said_by = options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir;
   const bool is_said = options.vocab_size > 0 && options.dictionary_dir.empty() && !Exists(DictionaryPath(said_by));
   const auto meaning = is_said ? std::nullopt : FindMeaning(said_by);
@@ -242,7 +235,7 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
   const MaskingOptions masking = MaskingOf(options, meaning ? &*meaning : nullptr, folder);
   text.vocabulary = Vocabulary(options, masking);
   text.special = masking.special;
-  text.decoder = std::make_unique<TokenTensorDecoder>(layout, masking);
+  text.decoder = MakeTokenTensorDecoder(layout, masking);
   text.length = [tokens = layout.tokens](int64_t /*index*/) { return tokens; };
   text.tokens_per_sample = layout.tokens;
   text.source = std::move(rows);
@@ -254,7 +247,7 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
 bool HasDictionary(const std::string& data_dir) {
   if (Exists(DictionaryPath(data_dir))) return true;
   try {
-    return TokenizerWithoutDictionary(FolderOf(data_dir)) != nullptr;
+    return TokenizerWithoutDictionary(FolderAt(data_dir)) != nullptr;
   } catch (const DataError&) {  // it is of another kind, and may be of something else
     return false;
   }
@@ -292,8 +285,8 @@ TextSplit OpenShards(const TextOptions& options, const std::vector<std::string>&
 }
 
 TextSplit OpenText(const TextOptions& options, const std::string& split) {
-  if (options.format == "text") return OpenRawText(options, split);
-  return options.format == "safetensors" ? OpenTensors(options, split) : OpenTokens(options, split);
+  if (options.format == kTextFormat) return OpenTexts(options, split);
+  return options.format == kTensorFormat ? OpenTensors(options, split) : OpenTokens(options, split);
 }
 
 }  // namespace dtrain::data

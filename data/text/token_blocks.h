@@ -15,6 +15,18 @@
 
 namespace dtrain::data {
 
+struct RawTextOptions {
+  std::vector<uint32_t> ids = {};  // of the model, by the tokenizer's; empty: they are the same
+  bool skips_blank = false;        // leaves out lines of white space
+};
+
+// A file of text that is tokenized when it is opened, on all cores, so that a masked language model can learn from text
+// without token files. All tokens are in memory: for much text, dtrain_data tokenize writes files that many runs and
+// ranks share. Lines are kept as they are, white space included, and end with the tokenizer's </s>. Throws DataError if
+// the file cannot be read, needs more memory than there is, is not UTF-8, or has no line.
+std::unique_ptr<const TokenStream> OpenRawText(const std::string& path, const Tokenizer& tokenizer,
+                                               const RawTextOptions& options);
+
 enum class SampleBreak {
   kNone,      // consecutive tokens, regardless of line ends
   kComplete,  // as many whole lines as fit; a line that does not fit alone is left out

@@ -5,10 +5,23 @@
 //   labels          int64 N×T: the token to guess, or -100 where there is no loss, which includes all padding
 //   attention_mask  uint8 N×T: 1 for tokens, 0 for padding
 //   token_type_ids  int64 N×T: which text of a pair a token is of, for models that tell; missing: all are 0
-//   index           int64 N: the number of the block, as in every batch (data/pipeline/batch.h)
+//   index           int64 N: the number of the block or row, as in every batch (data/pipeline/batch.h)
 //
 // The sum of attention_mask is the number of real tokens, and the number of labels other than -100 that of tokens to
 // guess: both are known on the host before a batch is copied.
+//
+// Of sentences, a row is one sentence or pair with its special tokens, padded likewise. If rows are several texts, each
+// by itself (SentenceTarget::kTexts), the first two are N×K×T.
+//
+//   input_ids       int64 N×T: <s> a </s>, or <s> a </s></s> b </s>, or as RowFormat is; <pad> behind the last token
+//   attention_mask  uint8 N×T: 1 for tokens, 0 for padding
+//   token_type_ids  int64 N×T: 1 for the second text of a pair and the end behind it, else 0; only if RowFormat has
+//                   types
+//   labels          int64 N: the class from RecordSource::Label; -1 where the data has no classes. If tokens have
+//                   labels, int64 N×T: the class of a word at its first token, -100 (kNoLoss) at all others
+//   words           int64 N: the number of the first word with a label in the row; only if tokens have labels
+//   targets         float32 N: the number to predict, or the score of texts, if there are any; or N×C: 1 for the
+//                   classes that hold, if several may, else 0
 #pragma once
 
 namespace dtrain::data {
@@ -17,5 +30,8 @@ inline constexpr char kInputIds[] = "input_ids";
 inline constexpr char kTokenLabels[] = "labels";
 inline constexpr char kAttentionMask[] = "attention_mask";
 inline constexpr char kTokenTypes[] = "token_type_ids";
+inline constexpr char kSentenceLabels[] = "labels";
+inline constexpr char kSentenceTargets[] = "targets";
+inline constexpr char kFirstWords[] = "words";
 
 }  // namespace dtrain::data

@@ -10,11 +10,9 @@
 #include "data/joined.h"
 #include "data/sha256.h"
 #include "data/storage.h"
-#include "data/text/bpe_tokenizer.h"
-#include "data/text/sentencepiece_tokenizer.h"
 #include "data/text/tokenizer_json.h"
+#include "data/text/tokenizer_kinds.h"
 #include "data/text/utf8.h"
-#include "data/text/wordpiece.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
@@ -52,8 +50,7 @@ void CountCharacters(std::string_view text, std::span<CharacterSpan> spans) {
   std::vector<int64_t> character(text.size() + 1);  // number of the character that a byte belongs to
   int64_t count = -1;
   for (size_t i = 0; i < text.size(); ++i) {
-    const bool continues = (static_cast<uint8_t>(text[i]) & 0xC0) == 0x80;
-    character[i] = continues ? count : ++count;
+    character[i] = BeginsCharacter(text[i]) ? ++count : count;
   }
   character[text.size()] = count + 1;
   for (CharacterSpan& span : spans) {
@@ -83,23 +80,22 @@ std::unique_ptr<const Tokenizer> OpenTokenizer(const TokenizerFiles& files) { re
 
 std::vector<std::string> AllFilesOf(const TokenizerFiles& files) {
   std::vector<std::string> paths = files.paths;
-  const fs::path folder = fs::path(paths.front()).parent_path();
+  const std::string folder = FolderOf(paths.front()) + "/";
   for (const char* name : {"vocab.json", "merges.txt", "vocab.txt", kSentencePieceFile, "tokenizer.json",
                            "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
     const auto is_this = [name](const std::string& path) { return fs::path(path).filename() == name; };
-    if (std::ranges::none_of(paths, is_this) && IsFile(folder / name)) paths.push_back(folder / name);
+    if (std::ranges::none_of(paths, is_this) && IsFile(folder + name)) paths.push_back(folder + name);
   }
   // Whose sentencepiece model it is may be said by the model's config.json alone.
   const bool is_sentencepiece = fs::path(paths.front()).filename() == kSentencePieceFile;
-  const bool is_said = TextBeside(folder / "tokenizer_config.json").find("\"tokenizer_class\"") != std::string::npos;
-  if (is_sentencepiece && !is_said && IsFile(folder / "config.json")) paths.push_back(folder / "config.json");
+  const bool is_said = TextBeside(folder + "tokenizer_config.json").find("\"tokenizer_class\"") != std::string::npos;
+  if (is_sentencepiece && !is_said && IsFile(folder + "config.json")) paths.push_back(folder + "config.json");
   return paths;
 }
 
 std::string ReadTokenizerFile(const std::string& path) {
   constexpr uint64_t kMostBytes = 256 << 20;
-  const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostBytes);
-  return {bytes.begin(), bytes.end()};
+  return ReadWholeText(path, kMostBytes);
 }
 
 std::string HashOfFiles(const std::vector<std::string>& paths) {

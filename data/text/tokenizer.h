@@ -57,6 +57,18 @@ class TextEncoder {
   int64_t replaced() const { return replaced_; }  // pieces of invalid UTF-8
 
  protected:
+  // Appends an id, and its span of bytes if there are spans.
+  static void Append(int32_t id, CharacterSpan span, std::vector<int32_t>& ids, std::vector<CharacterSpan>* spans) {
+    ids.push_back(id);
+    if (spans != nullptr) spans->push_back(span);
+  }
+
+  // Returns the bytes of `text` that `place`, a part of it, has.
+  static CharacterSpan SpanOf(std::string_view place, std::string_view text) {
+    const int64_t begin = place.data() - text.data();
+    return {begin, begin + static_cast<int64_t>(place.size())};
+  }
+
   // Encodes valid UTF-8. If `spans` is given, it receives a span of bytes for each id.
   virtual void EncodeValid(std::string_view text, bool is_word, std::vector<int32_t>& ids,
                            std::vector<CharacterSpan>* spans) = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -13,10 +12,8 @@
 #include "data/shallow_json.h"
 #include "data/shown.h"
 #include "data/storage.h"
-#include "data/text/added_tokens.h"
-#include "data/text/bpe_tokenizer.h"
 #include "data/text/text_lines.h"
-#include "data/text/wordpiece.h"
+#include "data/text/tokenizer_kinds.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
@@ -240,11 +237,6 @@ Rows RowsOf(const json& processor, const SpecialTokens& special) {
   return rows;
 }
 
-std::string HolderOf(const std::string& path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
 using IdOf = std::function<int64_t(std::string_view)>;
 
 // Throws DataError unless an added token has the same id in the vocabulary.
@@ -340,7 +332,7 @@ std::unique_ptr<const Tokenizer> RobertaOf(const json& tokenizer, const std::str
       RobertaSettings(folder, bpe).value_or(MemberOf(MemberOf(tokenizer, "pre_tokenizer"), "add_prefix_space") == true);
   const Rows rows = RowsOf(MemberOf(tokenizer, "post_processor"), {});
   const bool is_usual = rows.other.empty() && rows.format == RowFormat{};
-  return std::make_unique<BpeTokenizer>(
+  return MakeRobertaBpe(
       std::move(bpe), adds_space,
       is_usual ? ""
                : "its post_processor does not put <s> and </s> around sentences and pairs (<s> a </s></s> b </s>)");
@@ -365,7 +357,7 @@ std::unique_ptr<const Tokenizer> BpeOf(const json& tokenizer, const std::string&
                              .trims_spans = MemberOf(processor, "trim_offsets") == true,
                              .added = std::move(added.raw),
                              .composed_added = std::move(added.normalised)};
-  return std::make_unique<BpeTokenizer>(std::move(bpe), rows.format, std::move(preparation), rows.other);
+  return MakeBpe(std::move(bpe), rows.format, std::move(preparation), rows.other);
 }
 
 // Returns the tokens of a vocabulary by id.
@@ -427,7 +419,7 @@ std::unique_ptr<const Tokenizer> WordPieceOf(const json& tokenizer, const std::s
   const Rows rows = RowsOf(MemberOf(tokenizer, "post_processor"), SpecialTokensOf(settings, id_of));
   options.format = rows.format;
   options.other_rows = rows.other;
-  return std::make_unique<WordPieceTokenizer>(std::move(options));
+  return MakeWordPiece(std::move(options));
 }
 
 }  // namespace
@@ -446,7 +438,7 @@ std::unique_ptr<const Tokenizer> ParseTokenizerJson(std::string_view text, const
 
 std::unique_ptr<const Tokenizer> OpenTokenizerJson(const std::vector<std::string>& paths) {
   const std::string text = ReadTokenizerFile(paths[0]);
-  return NamingFile(paths[0], [&] { return ParseTokenizerJson(text, HolderOf(paths[0])); });
+  return NamingFile(paths[0], [&] { return ParseTokenizerJson(text, FolderOf(paths[0])); });
 }
 
 std::unique_ptr<const Tokenizer> ParseVocabTxt(std::string_view text, const std::string& folder) {
@@ -475,12 +467,12 @@ std::unique_ptr<const Tokenizer> ParseVocabTxt(std::string_view text, const std:
   }
   if (!decoded.raw.empty()) options.added = std::move(decoded.raw);
   options.normalised_added = std::move(decoded.normalised);
-  return std::make_unique<WordPieceTokenizer>(std::move(options));
+  return MakeWordPiece(std::move(options));
 }
 
 std::unique_ptr<const Tokenizer> OpenVocabTxt(const std::vector<std::string>& paths) {
   const std::string text = ReadTokenizerFile(paths[0]);
-  return NamingFile(paths[0], [&] { return ParseVocabTxt(text, HolderOf(paths[0])); });
+  return NamingFile(paths[0], [&] { return ParseVocabTxt(text, FolderOf(paths[0])); });
 }
 
 TokenizerParts PartsOf(const TokenizerFiles& files) {

@@ -2,9 +2,31 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <span>
 
 namespace dtrain::data {
 namespace {
+
+struct CodePointRange {
+  uint32_t first, last;
+};
+
+#include "data/text/unicode_classes.inc"
+
+using ClassTable = std::array<CharacterClass, kCodePoints>;
+
+std::unique_ptr<const ClassTable> MakeClassTable() {
+  auto table = std::make_unique<ClassTable>();
+  table->fill(CharacterClass::kOther);
+  const auto fill = [&table](std::span<const CodePointRange> ranges, CharacterClass kind) {
+    for (const auto [first, last] : ranges) std::fill(table->begin() + first, table->begin() + last + 1, kind);
+  };
+  fill(kLetters, CharacterClass::kLetter);
+  fill(kNumbers, CharacterClass::kNumber);
+  fill(kSpaces, CharacterClass::kSpace);
+  return table;
+}
 
 // The characters that a first byte may begin (Unicode 16, table 3-7): their length, and the limits of the second byte.
 // The length is 0 if no character begins with it.
@@ -59,14 +81,19 @@ size_t ValidBytes(std::string_view text) {
         continue;
       }
     }
-    const Scanned scanned = ScanCharacter(text.substr(at));
-    if (!scanned.valid) break;
-    at += scanned.bytes;
+    const size_t bytes = ValidCharacterBytes(text.substr(at));
+    if (bytes == 0) break;
+    at += bytes;
   }
   return at;
 }
 
 }  // namespace
+
+size_t ValidCharacterBytes(std::string_view text) {
+  const Scanned scanned = ScanCharacter(text);
+  return scanned.valid ? scanned.bytes : 0;
+}
 
 bool IsUtf8(std::string_view text) { return ValidBytes(text) == text.size(); }
 
@@ -81,6 +108,11 @@ std::string ReplaceInvalidUtf8(std::string_view text, int64_t& replaced) {
     ++replaced;
     text.remove_prefix(ScanCharacter(text).bytes);
   }
+}
+
+const ClassTable& CharacterClasses() {
+  static const std::unique_ptr<const ClassTable> table = MakeClassTable();
+  return *table;
 }
 
 }  // namespace dtrain::data

@@ -1,6 +1,7 @@
-// Checks and repairs UTF-8 for the tokenizer, whose other parts rely on valid text.
+// Checks and repairs UTF-8 for the tokenizer, whose other parts rely on valid text, and tells classes of characters.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,6 +15,12 @@ bool IsUtf8(std::string_view text);
 // Returns `text` with U+FFFD in place of invalid bytes, as Python's errors="replace" does: one for each longest
 // sequence that could have begun a character, and one for each byte that could not. Adds their number to `replaced`.
 std::string ReplaceInvalidUtf8(std::string_view text, int64_t& replaced);
+
+// Returns the length in bytes of the first character of `text`, which is not empty; 0 if that is not valid UTF-8.
+size_t ValidCharacterBytes(std::string_view text);
+
+// Whether a byte begins a character of valid UTF-8, rather than going on with one.
+inline bool BeginsCharacter(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) != 0x80; }
 
 // Returns the length in bytes of the character that begins with `first`. Requires valid UTF-8.
 inline size_t CharacterBytes(char first) {
@@ -36,5 +43,16 @@ inline uint32_t CodePointAt(const char* next) {
       return (byte(0) & 0x07) << 18 | low(1) << 12 | low(2) << 6 | low(3);
   }
 }
+
+// The classes of characters that GPT-2's pre-tokenisation distinguishes: \p{L}, \p{N}, \s (the property White_Space)
+// and all others.
+enum class CharacterClass : uint8_t { kOther, kLetter, kNumber, kSpace };
+
+inline constexpr uint32_t kCodePoints = 0x110000;
+
+// Returns the class of every code point.
+const std::array<CharacterClass, kCodePoints>& CharacterClasses();
+
+inline bool IsSpace(uint32_t code_point) { return CharacterClasses()[code_point] == CharacterClass::kSpace; }
 
 }  // namespace dtrain::data

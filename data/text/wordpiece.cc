@@ -1,14 +1,14 @@
-#include "data/text/wordpiece.h"
-
+// BERT's tokenizer (tokenizer_kinds.h).
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "data/error.h"
-#include "data/text/unicode_classes.h"
+#include "data/text/tokenizer_kinds.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -28,8 +28,6 @@ void AppendUtf8(int32_t point, std::string& text) {
   const utf8proc_ssize_t count = utf8proc_encode_char(point, bytes.data());
   text.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(count));
 }
-
-bool IsSpace(int32_t point) { return CharacterClasses()[static_cast<uint32_t>(point)] == CharacterClass::kSpace; }
 
 bool IsPunctuation(int32_t point) {
   const bool is_ascii_symbol = point < 0x80 && utf8proc_category(point) >= UTF8PROC_CATEGORY_SM &&
@@ -85,7 +83,30 @@ void RemoveAccents(std::vector<TracedCharacter>& characters) {
   std::erase_if(characters, [](const auto& one) { return utf8proc_category(one.code_point) == UTF8PROC_CATEGORY_MN; });
 }
 
-}  // namespace
+class WordPieceTokenizer : public Tokenizer {
+ public:
+  explicit WordPieceTokenizer(WordPieceOptions options);
+
+  std::unique_ptr<TextEncoder> MakeEncoder() const override;
+  const std::vector<std::string>& tokens() const override { return options_.tokens; }
+  int64_t IdOf(std::string_view token) const override {
+    const bool continues = token.starts_with(kContinuation);
+    const auto& pieces = continues ? continuations_ : beginnings_;
+    const auto found = pieces.find(token.substr(continues ? kContinuation.size() : 0));
+    return found == pieces.end() ? -1 : found->second;
+  }
+  bool BeginsWord(int64_t id) const override { return !tokens()[static_cast<size_t>(id)].starts_with(kContinuation); }
+
+ private:
+  class Encoder;
+
+  const WordPieceOptions options_;
+  // Ids by piece, without ##. The keys point into the tokens.
+  std::unordered_map<std::string_view, int32_t> beginnings_, continuations_;
+  size_t longest_ = 0;  // bytes
+  int32_t unknown_ = 0;
+  AddedTokens added_, normalised_added_;
+};
 
 class WordPieceTokenizer::Encoder : public TextEncoder {
  public:
@@ -104,18 +125,10 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
                    std::vector<CharacterSpan>* spans) override {
     tokenizer_.added_.Split(
         text, [&](std::string_view part) { EncodePart(part, part.data() - text.data(), ids, spans); },
-        [&](int32_t id, std::string_view place) {
-          const int64_t begin = place.data() - text.data();
-          Append(id, {begin, begin + static_cast<int64_t>(place.size())}, ids, spans);
-        });
+        [&](int32_t id, std::string_view place) { Append(id, SpanOf(place, text), ids, spans); });
   }
 
  private:
-  static void Append(int32_t id, CharacterSpan span, std::vector<int32_t>& ids, std::vector<CharacterSpan>* spans) {
-    ids.push_back(id);
-    if (spans != nullptr) spans->push_back(span);
-  }
-
   // Fills characters_ with a part of the text, whose first byte is at `at`.
   void Normalise(std::string_view part, int64_t at) {
     characters_.clear();
@@ -123,7 +136,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
       const int64_t begin = at + static_cast<int64_t>(i), end = begin + static_cast<int64_t>(CharacterBytes(part[i]));
       TracedCharacter one{static_cast<int32_t>(CodePointAt(part.data() + i)), begin, end};
       if (options_.cleans && IsRemoved(one.code_point)) continue;
-      if (options_.cleans && IsSpace(one.code_point)) one.code_point = ' ';
+      if (options_.cleans && IsSpace(static_cast<uint32_t>(one.code_point))) one.code_point = ' ';
       const bool is_word = options_.parts_chinese && IsChinese(one.code_point);
       if (is_word) characters_.push_back({' ', begin, begin});
       if (options_.strips_accents) {
@@ -173,7 +186,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
       begin = end;
     };
     for (size_t i = 0; i < characters.size(); ++i) {
-      if (IsSpace(characters[i].code_point)) {
+      if (IsSpace(static_cast<uint32_t>(characters[i].code_point))) {
         finish(i);
         begin = i + 1;
       } else if (IsPunctuation(characters[i].code_point)) {
@@ -244,15 +257,10 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceOptions options)
 
 std::unique_ptr<TextEncoder> WordPieceTokenizer::MakeEncoder() const { return std::make_unique<Encoder>(*this); }
 
-int64_t WordPieceTokenizer::IdOf(std::string_view token) const {
-  const bool continues = token.starts_with(kContinuation);
-  const auto& pieces = continues ? continuations_ : beginnings_;
-  const auto found = pieces.find(token.substr(continues ? kContinuation.size() : 0));
-  return found == pieces.end() ? -1 : found->second;
-}
+}  // namespace
 
-bool WordPieceTokenizer::BeginsWord(int64_t id) const {
-  return !tokens()[static_cast<size_t>(id)].starts_with(kContinuation);
+std::unique_ptr<const Tokenizer> MakeWordPiece(WordPieceOptions options) {
+  return std::make_unique<WordPieceTokenizer>(std::move(options));
 }
 
 }  // namespace dtrain::data

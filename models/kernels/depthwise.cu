@@ -1,15 +1,12 @@
 // The kernels around the functions of depthwise.h.
 #include "models/kernels/depthwise.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <algorithm>
+#include "models/kernels/launch.cuh"
 
 namespace dtrain::models::kernels {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kStripThreads = 128;
 // Rows at the edges of strips are loaded twice, so strips are high, as long as there are this many threads for each of
 // the GPU's processors.
 constexpr int64_t kThreadsPerProcessor = 900, kFewestRows = 8;
@@ -23,13 +20,13 @@ template <int kKernel>
 constexpr int kTapsBlocksAtOnce = kKernel == 3 ? 3 : 2;
 
 template <typename T, int kKernel, int kStride>
-__global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kKernel>) Convolve(const DepthwiseArguments arguments) {
-  ConvolveThread<T, kKernel, kStride>(arguments, blockIdx.x * kThreads + threadIdx.x);
+__global__ void __launch_bounds__(kStripThreads, kBlocksAtOnce<kKernel>) Convolve(const DepthwiseArguments arguments) {
+  ConvolveThread<T, kKernel, kStride>(arguments, blockIdx.x * kStripThreads + threadIdx.x);
 }
 
 template <typename T, int kKernel>
-__global__ void __launch_bounds__(kThreads, kBlocksAtOnce<kKernel>) Spread(const DepthwiseArguments arguments) {
-  SpreadThread<T, kKernel>(arguments, blockIdx.x * kThreads + threadIdx.x);
+__global__ void __launch_bounds__(kStripThreads, kBlocksAtOnce<kKernel>) Spread(const DepthwiseArguments arguments) {
+  SpreadThread<T, kKernel>(arguments, blockIdx.x * kStripThreads + threadIdx.x);
 }
 
 template <typename T, int kKernel, int kStride>
@@ -41,13 +38,6 @@ __global__ void __launch_bounds__(kTapsThreads, kTapsBlocksAtOnce<kKernel>)
   KeepTapsSums(TapsThread<T, kKernel, kStride>(arguments, column, part, thread), thread, memory);
   __syncthreads();
   WriteTapsSums(arguments, column, part, thread, memory);
-}
-
-int64_t NumProcessors() {
-  int device = 0, processors = 1;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  return processors;
 }
 
 // Returns rows_per_thread for a result of this size.
@@ -70,7 +60,7 @@ int TapsRows(const DepthwiseShape& shape) {
 
 unsigned NumBlocks(const DepthwiseShape& shape, int height, int width, int rows, int columns) {
   const int64_t threads = NumStrips(shape.images, height, width, rows, columns) * (shape.channels / kPair);
-  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+  return static_cast<unsigned>((threads + kStripThreads - 1) / kStripThreads);
 }
 
 template <typename T, int kKernel, int kStride>
@@ -79,7 +69,7 @@ void StartConvolve(DepthwiseArguments arguments, cudaStream_t stream) {
   constexpr int kColumns = Meeting<kKernel, kStride>::kStripColumns;
   arguments.rows_per_thread = RowsPerThread(s, s.out_height, s.out_width, kColumns);
   const unsigned blocks = NumBlocks(s, s.out_height, s.out_width, arguments.rows_per_thread, kColumns);
-  Convolve<T, kKernel, kStride><<<blocks, kThreads, 0, stream>>>(arguments);
+  Convolve<T, kKernel, kStride><<<blocks, kStripThreads, 0, stream>>>(arguments);
 }
 
 template <typename T, int kKernel>
@@ -87,7 +77,7 @@ void StartSpread(DepthwiseArguments arguments, cudaStream_t stream) {
   const DepthwiseShape& s = arguments.shape;
   arguments.rows_per_thread = RowsPerThread(s, s.height, s.width, kSpreadColumns);
   const unsigned blocks = NumBlocks(s, s.height, s.width, arguments.rows_per_thread, kSpreadColumns);
-  Spread<T, kKernel><<<blocks, kThreads, 0, stream>>>(arguments);
+  Spread<T, kKernel><<<blocks, kStripThreads, 0, stream>>>(arguments);
 }
 
 template <typename T, int kKernel>
@@ -108,18 +98,6 @@ void StartTaps(DepthwiseTapsArguments arguments, cudaStream_t stream) {
   }
 }
 
-// Calls `with` with a value of the half type that `element` names.
-template <typename With>
-int ForHalf(Element element, const With& with) {
-  if (element == Element::kFloat) return cudaErrorInvalidValue;
-  if (element == Element::kHalf) {
-    with(__half{});
-  } else {
-    with(__nv_bfloat16{});
-  }
-  return cudaGetLastError();
-}
-
 }  // namespace
 
 int NumTapsParts(const DepthwiseShape& shape) {
@@ -134,7 +112,7 @@ int NumTapsParts(const DepthwiseShape& shape) {
 int LaunchDepthwise(const DepthwiseArguments& arguments, Element element, void* stream) {
   return ForHalf(element, [&](auto type) {
     using T = decltype(type);
-    const auto on = static_cast<cudaStream_t>(stream);
+    const auto on = StreamOf(stream);
     return arguments.shape.kernel == 3 ? StartDepthwise<T, 3>(arguments, on) : StartDepthwise<T, 5>(arguments, on);
   });
 }
@@ -142,7 +120,7 @@ int LaunchDepthwise(const DepthwiseArguments& arguments, Element element, void* 
 int LaunchDepthwiseTaps(const DepthwiseTapsArguments& arguments, Element element, void* stream) {
   return ForHalf(element, [&](auto type) {
     using T = decltype(type);
-    const auto on = static_cast<cudaStream_t>(stream);
+    const auto on = StreamOf(stream);
     return arguments.shape.kernel == 3 ? StartTaps<T, 3>(arguments, on) : StartTaps<T, 5>(arguments, on);
   });
 }

@@ -7,8 +7,14 @@
 #include <algorithm>
 
 #include "models/kernels/channel_sums.h"
+#include "models/kernels/column_sums.h"
 
 namespace dtrain::models::kernels {
+
+template <>
+struct IsUpperHalfOfFloat<__nv_bfloat16> {
+  static constexpr bool value = true;
+};
 
 constexpr int kThreads = kThreadsOfBlock;
 // A thread has enough rows to make loading its constants worthwhile, and there are enough blocks for the largest GPU,
@@ -73,6 +79,18 @@ int ForElement(Element element, const With& with) {
     case Element::kBFloat16:
       with(__nv_bfloat16{});
       break;
+  }
+  return cudaGetLastError();
+}
+
+// The same for kernels of half types alone.
+template <typename With>
+int ForHalf(Element element, const With& with) {
+  if (element == Element::kFloat) return cudaErrorInvalidValue;
+  if (element == Element::kHalf) {
+    with(__half{});
+  } else {
+    with(__nv_bfloat16{});
   }
   return cudaGetLastError();
 }

@@ -1,6 +1,7 @@
 // The kernels around the functions of the headers. It includes no torch header, so nvcc takes seconds, not minutes.
 #include "models/kernels/norm.h"
 
+#include "models/kernels/excitation.h"
 #include "models/kernels/launch.cuh"
 #include "models/kernels/norm_pair.h"
 #include "models/kernels/norm_pool.h"
@@ -19,7 +20,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Pool(const Pool
   PoolThread<T>(arguments, ThreadNumber(), NumThreads());
 }
 
-template <typename T, template <typename> typename Gradient>
+template <typename T, typename Gradient>
 __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Backward(const BackwardArguments arguments) {
   BackwardThread<T, Gradient>(arguments, ThreadNumber(), NumThreads());
 }
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Statistics(cons
         });
 }
 
-template <typename T, template <typename> typename Gradient>
+template <typename T, typename Gradient>
 __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Sum(const SumArguments arguments) {
   __shared__ BlockMemory memory;
   const Place place(blockIdx.x, blockIdx.y, gridDim.y, static_cast<int>(threadIdx.x));
@@ -79,25 +80,51 @@ __global__ void __launch_bounds__(kThreads, 2) PairBackward(const PairBackwardAr
   PairBackwardThread<T>(arguments, ThreadNumber(), NumThreads());
 }
 
-template <typename T, Activation kActivation, bool kNormalisesZ = false>
-void StartForward(const ForwardArguments& arguments, cudaStream_t stream) {
-  Forward<T, kActivation, kNormalisesZ><<<Blocks(arguments.rows, arguments.channels), kThreads, 0, stream>>>(arguments);
-}
+// Five sums for each of eight channels need more registers than those of other kernels.
+constexpr int kImageSumsBlocksPerProcessor = 2;
+// Many times more blocks than run at once, so that the last ones leave few processors idle.
+constexpr int64_t kBlocksWanted = 12;
 
-template <typename T, template <typename> typename Gradient>
-void StartSum(const SumArguments& arguments, cudaStream_t stream) {
-  Sum<T, Gradient><<<SumGrid(arguments.of.channels, arguments.sums.parts), kThreads, 0, stream>>>(arguments);
-}
-
-template <typename T, template <typename> typename Gradient>
-void StartBackward(const BackwardArguments& arguments, cudaStream_t stream) {
-  Backward<T, Gradient><<<Blocks(arguments.of.rows, arguments.of.channels), kThreads, 0, stream>>>(arguments);
+// Steps 1 and 2 of excitation.h.
+template <int kSums>
+__device__ void AddUpImage(const Place& place, const ThreadSums<kSums>& of_thread, const ImageBlock& block,
+                           int64_t images, int64_t channels, float factor, float* sums) {
+  __shared__ ImageMemory<kSums> memory;
+  KeepSums(place, of_thread, memory);
+  __syncthreads();
+  WriteImageSums(memory, block, images, channels, static_cast<int>(threadIdx.x), factor, sums);
 }
 
 template <typename T>
-void StartPoolBackward(const BackwardArguments& arguments, cudaStream_t stream) {
-  const int64_t squares = arguments.of.rows / (kPoolStride * kPoolStride);  // or some more
-  PoolBackward<T><<<Blocks(squares, arguments.of.channels), kThreads, 0, stream>>>(arguments);
+__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Squeeze(const SqueezeArguments arguments) {
+  const ImageBlock block(blockIdx.x, arguments.channels, arguments.parts);
+  const Place place(block.column, block.part, arguments.parts, static_cast<int>(threadIdx.x));
+  AddUpImage(place, SqueezeThread<T>(arguments, block, place), block, arguments.images, arguments.channels,
+             1.0F / static_cast<float>(arguments.pixels), arguments.means);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads, kImageSumsBlocksPerProcessor)
+    ImageSums(const ImageSumsArguments arguments) {
+  const GradientArguments& of = arguments.of;
+  const ImageBlock block(blockIdx.x, of.channels, arguments.parts);
+  const Place place(block.column, block.part, arguments.parts, static_cast<int>(threadIdx.x));
+  AddUpImage(place, ImageSumsThread<T>(arguments, block, place), block, ImagesOf(of), of.channels, /*factor=*/1.0F,
+             arguments.sums);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) AddImages(const AddImagesArguments arguments) {
+  __shared__ BlockMemory memory;
+  const Place place(blockIdx.x, blockIdx.y, gridDim.y, static_cast<int>(threadIdx.x));
+  AddUp(place, AddImagesThread<T>(arguments, place), arguments.sums, arguments.of.channels, memory,
+        [&](int64_t channel, int /*of_block*/, double du, double du_centred) {
+          FinishSums(arguments, channel, du, du_centred);
+        });
+}
+
+unsigned ImageGrid(int64_t images, int64_t channels, int parts) {
+  return static_cast<unsigned>(NumImageBlocks(images, channels, parts));
 }
 
 }  // namespace
@@ -116,17 +143,12 @@ int LaunchStatistics(const StatisticsArguments& arguments, Element element, void
 }
 
 int LaunchForward(const ForwardArguments& arguments, Element element, void* stream) {
+  const unsigned blocks = Blocks(arguments.rows, arguments.channels);
   return ForElement(element, [&](auto type) {
-    using T = decltype(type);
-    if (arguments.activation == Activation::kSilu) {
-      StartForward<T, Activation::kSilu>(arguments, StreamOf(stream));
-    } else if (arguments.activation == Activation::kNone) {
-      StartForward<T, Activation::kNone>(arguments, StreamOf(stream));
-    } else if (arguments.normalises_z) {
-      StartForward<T, Activation::kRelu, /*kNormalisesZ=*/true>(arguments, StreamOf(stream));
-    } else {
-      StartForward<T, Activation::kRelu>(arguments, StreamOf(stream));
-    }
+    ForForward(arguments, [&](auto activation, auto normalises_z) {
+      Forward<decltype(type), activation.value, normalises_z.value>
+          <<<blocks, kThreads, 0, StreamOf(stream)>>>(arguments);
+    });
   });
 }
 
@@ -138,20 +160,11 @@ int LaunchPool(const PoolArguments& arguments, Element element, void* stream) {
 }
 
 int LaunchSum(const SumArguments& arguments, Element element, void* stream) {
+  const dim3 grid = SumGrid(arguments.of.channels, arguments.sums.parts);
   return ForElement(element, [&](auto type) {
-    using T = decltype(type);
-    switch (arguments.of.activation) {
-      case Activation::kNone:
-        if (arguments.of.scale.factors != nullptr) return StartSum<T, ScaledGradient>(arguments, StreamOf(stream));
-        return StartSum<T, PlainGradient>(arguments, StreamOf(stream));
-      case Activation::kRelu:
-        if (arguments.of.aside != nullptr) return StartSum<T, MaskedGradient>(arguments, StreamOf(stream));
-        return StartSum<T, ReluGradient>(arguments, StreamOf(stream));
-      case Activation::kSilu:
-        return StartSum<T, SiluGradient>(arguments, StreamOf(stream));
-      case Activation::kReluPool:
-        return StartSum<T, WindowGradient>(arguments, StreamOf(stream));
-    }
+    ForSum<decltype(type)>(arguments.of, [&](auto gradient) {
+      Sum<decltype(type), typename decltype(gradient)::Of><<<grid, kThreads, 0, StreamOf(stream)>>>(arguments);
+    });
   });
 }
 
@@ -170,21 +183,47 @@ int LaunchPairBackward(const PairBackwardArguments& arguments, Element element, 
 }
 
 int LaunchBackward(const BackwardArguments& arguments, Element element, void* stream) {
+  const GradientArguments& of = arguments.of;
   return ForElement(element, [&](auto type) {
     using T = decltype(type);
-    switch (arguments.of.activation) {
-      case Activation::kNone:
-        if (arguments.of.scale.factors != nullptr) return StartBackward<T, ScaledGradient>(arguments, StreamOf(stream));
-        return StartBackward<T, PlainGradient>(arguments, StreamOf(stream));
-      case Activation::kRelu:
-        return StartBackward<T, ReluGradient>(arguments, StreamOf(stream));
-      case Activation::kSilu:
-        if (arguments.of.scale.factors != nullptr)
-          return StartBackward<T, ExcitedGradient>(arguments, StreamOf(stream));
-        return StartBackward<T, SiluGradient>(arguments, StreamOf(stream));
-      case Activation::kReluPool:
-        return StartPoolBackward<T>(arguments, StreamOf(stream));
+    if (of.activation == Activation::kReluPool) {
+      const int64_t squares = of.rows / (kPoolStride * kPoolStride);  // or some more
+      PoolBackward<T><<<Blocks(squares, of.channels), kThreads, 0, StreamOf(stream)>>>(arguments);
+      return;
     }
+    ForBackward<T>(of, [&](auto gradient) {
+      Backward<T, typename decltype(gradient)::Of>
+          <<<Blocks(of.rows, of.channels), kThreads, 0, StreamOf(stream)>>>(arguments);
+    });
+  });
+}
+
+int NumImageParts(int64_t images, int64_t pixels, int64_t channels) {
+  const int64_t blocks = NumImageBlocks(images, channels, /*parts=*/1), wanted = kBlocksWanted * NumProcessors();
+  const int64_t most = (pixels + kRowsOfBlock * kRowsPerThread - 1) / (kRowsOfBlock * kRowsPerThread);
+  return static_cast<int>(std::min((wanted + blocks - 1) / blocks, most));
+}
+
+int LaunchSqueeze(const SqueezeArguments& arguments, Element element, void* stream) {
+  return ForElement(element, [&](auto type) {
+    Squeeze<decltype(type)>
+        <<<ImageGrid(arguments.images, arguments.channels, arguments.parts), kThreads, 0, StreamOf(stream)>>>(
+            arguments);
+  });
+}
+
+int LaunchImageSums(const ImageSumsArguments& arguments, Element element, void* stream) {
+  const GradientArguments& of = arguments.of;
+  return ForElement(element, [&](auto type) {
+    ImageSums<decltype(type)>
+        <<<ImageGrid(ImagesOf(of), of.channels, arguments.parts), kThreads, 0, StreamOf(stream)>>>(arguments);
+  });
+}
+
+int LaunchAddImages(const AddImagesArguments& arguments, Element element, void* stream) {
+  return ForElement(element, [&](auto type) {
+    AddImages<decltype(type)>
+        <<<SumGrid(arguments.of.channels, arguments.sums.parts), kThreads, 0, StreamOf(stream)>>>(arguments);
   });
 }
 

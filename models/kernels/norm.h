@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "models/kernels/channel_sums.h"
 
@@ -270,14 +271,14 @@ struct ExcitedGradient : SiluGradient<T> {
 };
 
 // The sums of a thread over its rows: Σ du and Σ du · (x − mean).
-template <typename T, template <typename> typename Gradient>
+template <typename T, typename Gradient>
 DTRAIN_HOST_DEVICE ChannelSums SumThread(const SumArguments& arguments, const Place& place) {
   const GradientArguments& of = arguments.of;
   ChannelSums sums = {};
   if (place.channel >= of.channels) return sums;
   float mean[kWidth];
   for (int i = 0; i < kWidth; ++i) mean[i] = of.norm.mean[place.channel + i];
-  const Gradient<T> gradient(of, place.channel);
+  const Gradient gradient(of, place.channel);
   for (int64_t row = place.first_row; row < of.rows; row += place.row_step) {
     const int64_t at = row * of.channels + place.channel;
     const Eight<T> x = LoadEight<T>(of.x, at);
@@ -335,12 +336,12 @@ struct ThroughNorm {
   }
 };
 
-template <typename T, template <typename> typename Gradient>
+template <typename T, typename Gradient>
 DTRAIN_HOST_DEVICE void BackwardThread(const BackwardArguments& arguments, int64_t thread, int64_t threads) {
   const GradientArguments& of = arguments.of;
   const Rows rows(of.channels, of.rows, thread, threads);
   if (rows.first >= of.rows) return;
-  const Gradient<T> gradient(of, rows.channel);
+  const Gradient gradient(of, rows.channel);
   const ThroughNorm through_norm(arguments, rows.channel);
   for (int64_t row = rows.first; row < of.rows; row += rows.step) {
     const int64_t at = row * of.channels + rows.channel;
@@ -350,6 +351,37 @@ DTRAIN_HOST_DEVICE void BackwardThread(const BackwardArguments& arguments, int64
     gradient.ApplyScale(row, dz);
     through_norm.Store(at, x, dz);
   }
+}
+
+// Calls with(std::integral_constant<Activation, …>{}, std::bool_constant<kNormalisesZ>{}) for what a launch computes.
+template <typename With>
+void ForForward(const ForwardArguments& arguments, const With& with) {
+  using Relu = std::integral_constant<Activation, Activation::kRelu>;
+  if (arguments.activation == Activation::kSilu) {
+    with(std::integral_constant<Activation, Activation::kSilu>{}, std::false_type{});
+  } else if (arguments.activation == Activation::kNone) {
+    with(std::integral_constant<Activation, Activation::kNone>{}, std::false_type{});
+  } else if (arguments.normalises_z) {
+    with(Relu{}, std::true_type{});
+  } else {
+    with(Relu{}, std::false_type{});
+  }
+}
+
+// Names a type.
+template <typename Type>
+struct Named {
+  using Of = Type;
+};
+
+// Call with(Named<the type of the gradient>{}) for the sums, and for the gradient of x; pooling is in norm_pool.h.
+template <typename T, typename With>
+void ForBackward(const GradientArguments& of, const With& with) {
+  const bool scales = of.scale.factors != nullptr;
+  if (of.activation == Activation::kNone)
+    return scales ? with(Named<ScaledGradient<T>>{}) : with(Named<PlainGradient<T>>{});
+  if (of.activation == Activation::kRelu) return with(Named<ReluGradient<T>>{});
+  scales ? with(Named<ExcitedGradient<T>>{}) : with(Named<SiluGradient<T>>{});
 }
 
 // Returns in how many parts the rows are cut for the sums of LaunchStatistics and LaunchSum (SumsMemory::parts), on the

@@ -160,6 +160,17 @@ DTRAIN_HOST_DEVICE void PoolBackwardThread(const BackwardArguments& arguments, i
   }
 }
 
+// As ForBackward, for the sums, which SiLU with a scale has from excitation.h.
+template <typename T, typename With>
+void ForSum(const GradientArguments& of, const With& with) {
+  if (of.activation == Activation::kReluPool) return with(Named<WindowGradient<T>>{});
+  if (of.activation == Activation::kSilu) return with(Named<SiluGradient<T>>{});
+  if (of.activation == Activation::kRelu) {
+    return of.aside != nullptr ? with(Named<MaskedGradient<T>>{}) : with(Named<ReluGradient<T>>{});
+  }
+  of.scale.factors != nullptr ? with(Named<ScaledGradient<T>>{}) : with(Named<PlainGradient<T>>{});
+}
+
 // Like the functions of norm.h. The backward pass is LaunchSum's and LaunchBackward's.
 int LaunchPool(const PoolArguments& arguments, Element element, void* stream);
 

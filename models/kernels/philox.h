@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "models/kernels/host_device.h"
+#include "models/kernels/channels_last.h"
 
 namespace dtrain::models::kernels {
 

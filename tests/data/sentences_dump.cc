@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "data/formats/table_reader.h"
-#include "data/sentences/sentence_rows.h"
 #include "data/sentences/sentence_split.h"
 #include "data/storage.h"
+#include "data/text/token_rows.h"
 
 namespace {
 

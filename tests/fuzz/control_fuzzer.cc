@@ -4,10 +4,10 @@
 
 #include "data/error.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "trainer/control/bad_record_count.h"
 #include "trainer/control/control_message.h"
+#include "trainer/control/gathering.h"
 #include "trainer/control/line_socket.h"
-#include "trainer/control/position.h"
+#include "trainer/control/stall_watch.h"
 
 namespace {
 

@@ -7,11 +7,10 @@
 #include "data/error.h"
 #include "data/text/byte_level_bpe.h"
 #include "data/text/dictionary.h"
-#include "data/text/pre_tokenizer.h"
-#include "data/text/sentencepiece_tokenizer.h"
 #include "data/text/text_lines.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokenizer_json.h"
+#include "data/text/tokenizer_kinds.h"
 #include "data/text/utf8.h"
 #include "tests/data/text/small_tokenizer.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -75,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (kind == 2) UseText(input.text());
     if (kind == 3) UseTokenizerJson(input.text());
     if (kind == 4) Use(*data::ParseVocabTxt(input.text()));
-    if (kind == 5) Use(data::SentencePieceTokenizer(input.text(), data::SentencePieceTokenizer::Ids::kXlmRoberta));
+    if (kind == 5) Use(*data::MakeSentencePiece(input.text(), data::SentencePieceIds::kXlmRoberta));
   } catch (const DataError&) {
   }
   return 0;

@@ -6,7 +6,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dtrain;
-  const data::TfRecordFormat format;
+  const data::RecordFormat& format = *data::FindRecordFormat("tfrecord");
   fuzz::FuzzInput input(data, size);
   if (input.TakeByte() % 2 == 0) {
     fuzz::ScanEverything(format, input.rest());
@@ -15,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string file;
   while (!input.empty()) {
     const auto piece = input.Take(input.TakeShort());
-    file += data::FrameTfRecord({reinterpret_cast<const char*>(piece.data()), piece.size()});
+    file += data::FrameTfRecord(data::AsText(piece));
   }
-  fuzz::ScanEverything(format, {reinterpret_cast<const uint8_t*>(file.data()), file.size()});
+  fuzz::ScanEverything(format, data::AsBytes(file));
   return 0;
 }

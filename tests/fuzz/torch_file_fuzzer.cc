@@ -7,7 +7,6 @@
 
 #include "data/error.h"
 #include "data/formats/safetensors_file.h"
-#include "data/formats/stored_zip.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

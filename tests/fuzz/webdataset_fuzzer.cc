@@ -1,6 +1,4 @@
 // A tar of samples. If the first byte is odd, the headers' checksums are corrected first, because mutations break them.
-#include "data/formats/webdataset.h"
-
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -33,6 +31,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool fix = input.TakeByte() % 2 == 1;
   std::vector<uint8_t> archive(input.rest().begin(), input.rest().end());
   if (fix) FixChecksums(archive);
-  fuzz::ScanEverything(data::WebDatasetFormat(), archive);
+  fuzz::ScanEverything(*data::FindRecordFormat("webdataset"), archive);
   return 0;
 }

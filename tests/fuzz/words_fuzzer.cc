@@ -4,7 +4,7 @@
 #include <string>
 
 #include "data/error.h"
-#include "data/sentences/read_sentences.h"
+#include "data/sentences/sentence_set.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/temporary_folder.h"
 

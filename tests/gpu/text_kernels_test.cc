@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "models/roberta.h"
+#include <cmath>
+#include <vector>
+
 #include "tests/gpu/gpu.h"
 #include "tests/models/text_comparison.h"
+#include "tests/roberta.h"
 #include "trainer/device/cuda_plugin.h"
 
 namespace dtrain {
@@ -30,18 +33,15 @@ TEST(TextKernels, EachRunHasTheSameBits) {
   const auto options = at::TensorOptions(gpu).dtype(at::kBFloat16);
   const at::Tensor x_values = at::randn({10001, 768}, options), dy = at::randn_like(x_values);
   const at::Tensor vector = at::ones({768}, at::TensorOptions(gpu));
-  std::vector<at::Tensor> first;
-  for (int run = 0; run < 20; ++run) {
+  ExpectSameBits([&]() -> std::vector<at::Tensor> {
     const at::Tensor x = x_values.clone().requires_grad_(), b = vector.clone().requires_grad_();
     const at::Tensor weight = vector.clone().requires_grad_(), inner_bias = vector.clone().requires_grad_();
     const at::Tensor inner = models::BiasGelu(kernels, x, inner_bias);
     const models::ResidualPair y = models::AddNormalised(
         kernels, inner, x, {.x_bias = b, .weight = weight, .bias = vector, .epsilon = 1e-5, .dropout = 0.1});
     torch::autograd::backward({y.main, y.shortcut}, {dy, dy});
-    const std::vector<at::Tensor> results = {y.main.detach(), x.grad(), b.grad(), weight.grad(), inner_bias.grad()};
-    if (run == 0) first = results;
-    for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(at::equal(results[i], first[i])) << run << " " << i;
-  }
+    return {y.main.detach(), x.grad(), b.grad(), weight.grad(), inner_bias.grad()};
+  });
 }
 
 // Dropout follows the generator of the GPU: its seed, and its state.
@@ -93,6 +93,50 @@ TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
   for (size_t i = 0; i < gradients[0].size(); ++i) {
     EXPECT_TRUE(gradients[1][i].allclose(gradients[0][i], 1e-3, 1e-5)) << i;
   }
+}
+
+TEST(CrossEntropy, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
+  const at::Device gpu = Gpu();
+  at::manual_seed(1);
+  std::vector<models::LogitsCase> cases = models::LogitsCases();
+  cases.push_back({1001, 50265, 50304, 2, 0});
+  cases.push_back({20000, 61, 64, 2, 0});
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const models::LogitsCase& c : cases) {
+      models::CompareCrossEntropy(c, type, *device::TextKernelsOn(gpu), gpu);
+    }
+  }
+}
+
+TEST(CrossEntropy, WhatIsNotFiniteIsSeen) {
+  const at::Device gpu = Gpu();
+  at::manual_seed(2);
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    models::CompareNonFiniteCrossEntropy(type, *device::TextKernelsOn(gpu), gpu);
+  }
+}
+
+// More than 2³¹ logits.
+TEST(CrossEntropy, LogitsMayBeMoreThanFitInto32Bits) {
+  const at::Device gpu = Gpu();
+  constexpr int64_t kRows = 43000, kColumns = 50304;
+  const at::Tensor logits = at::zeros({kRows, kColumns}, at::TensorOptions(gpu).dtype(at::kBFloat16));
+  const at::Tensor answers = at::arange(kRows, at::TensorOptions(gpu).dtype(at::kLong));
+  const models::LossOfLogits result = models::KernelsLoss(*device::TextKernelsOn(gpu), logits, answers, 1);
+  const double wanted = kRows * std::log(static_cast<double>(kColumns));
+  EXPECT_NEAR(result.loss.item<double>(), wanted, 1e-5 * wanted);
+  EXPECT_TRUE(result.dlogits.gather(1, answers.unsqueeze(1)).eq(-1).all().item<bool>());
+  EXPECT_EQ(result.dlogits.lt(0).sum().item<int64_t>(), kRows);
+}
+
+TEST(CrossEntropy, EachRunHasTheSameBits) {
+  const at::Device gpu = Gpu();
+  const at::Tensor logits = at::randn({1000, 50304}, at::TensorOptions(gpu).dtype(at::kBFloat16));
+  const at::Tensor answers = at::randint(50304, {1000}, at::TensorOptions(gpu).dtype(at::kLong));
+  ExpectSameBits([&]() -> std::vector<at::Tensor> {
+    const models::LossOfLogits result = models::KernelsLoss(*device::TextKernelsOn(gpu), logits, answers, 1);
+    return {result.loss, result.dlogits};
+  });
 }
 
 }  // namespace

@@ -3,32 +3,88 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <limits>
+#include <memory>
+#include <type_traits>
 
-#include "tests/models/depthwise_comparison.h"
-#include "tests/models/depthwise_stand_in.h"
+#include "tests/models/convolution_comparison.h"
+#include "tests/models/norm_stand_in.h"
+
+namespace dtrain::models::stand_in {
+
+// The kernels on the CPU: the functions of their threads in loops. These are what a GPU would decide. Tests change
+// them.
+inline int depthwise_rows = 4, depthwise_parts = 3;
+
+// Calls `with` with the kernel's size and the stride as types.
+template <typename With>
+void ForKernel(const kernels::DepthwiseShape& shape, const With& with) {
+  const auto for_stride = [&](auto kernel) {
+    if (shape.stride == 1) return with(kernel, std::integral_constant<int, 1>{});
+    with(kernel, std::integral_constant<int, 2>{});
+  };
+  if (shape.kernel == 3) return for_stride(std::integral_constant<int, 3>{});
+  for_stride(std::integral_constant<int, 5>{});
+}
+
+// More threads than work, as a GPU's last block has.
+inline void Convolve(const kernels::DepthwiseArguments& given, kernels::Element element) {
+  kernels::DepthwiseArguments arguments = given;
+  arguments.rows_per_thread = depthwise_rows;
+  const kernels::DepthwiseShape& s = arguments.shape;
+  const auto pairs = static_cast<unsigned>(s.channels / kernels::kPair);
+  ForElement(element, [&](auto type) {
+    ForKernel(s, [&](auto kernel, auto stride) {
+      using T = decltype(type);
+      if (arguments.backward && stride == 2) {
+        const auto strips = static_cast<unsigned>(
+            kernels::NumStrips(s.images, s.height, s.width, depthwise_rows, kernels::kSpreadColumns));
+        for (unsigned i = 0; i < strips * pairs + 5; ++i) kernels::SpreadThread<T, kernel>(arguments, i);
+        return;
+      }
+      const auto strips = static_cast<unsigned>(kernels::NumStrips(s.images, s.out_height, s.out_width, depthwise_rows,
+                                                                   kernels::Meeting<kernel, stride>::kStripColumns));
+      for (unsigned i = 0; i < strips * pairs + 5; ++i) kernels::ConvolveThread<T, kernel, stride>(arguments, i);
+    });
+  });
+}
+
+inline void GradientOfTaps(const kernels::DepthwiseTapsArguments& given, kernels::Element element) {
+  kernels::DepthwiseTapsArguments arguments = given;
+  arguments.rows_per_thread = depthwise_rows;
+  ForElement(element, [&](auto type) {
+    ForKernel(arguments.shape, [&](auto kernel, auto stride) {
+      const auto memory = std::make_unique<kernels::TapsMemory<kernel>>();
+      for (int column = 0; column < kernels::TapsColumns(arguments.shape.channels); ++column) {
+        for (int part = 0; part < arguments.parts; ++part) {
+          for (int i = 0; i < kernels::kTapsThreads; ++i) {
+            kernels::KeepTapsSums(kernels::TapsThread<decltype(type), kernel, stride>(arguments, column, part, i), i,
+                                  *memory);
+          }
+          for (int i = 0; i < kernels::kTapsThreads; ++i) {
+            kernels::WriteTapsSums(arguments, column, part, i, *memory);
+          }
+        }
+      }
+    });
+  });
+}
+
+inline constexpr DepthwiseKernels kDepthwiseKernels = {
+    .num_parts = [](const kernels::DepthwiseShape&) { return depthwise_parts; },
+    .convolve = &Convolve,
+    .taps = &GradientOfTaps,
+};
+
+}  // namespace dtrain::models::stand_in
 
 namespace dtrain::models {
 namespace {
 
-struct DepthwiseGradients {
-  at::Tensor y, x, weight;
-};
-
-template <typename Convolve>
-DepthwiseGradients GradientsOf(const DepthwiseCase& c, const Convolve& convolve) {
-  at::manual_seed(1);
-  const at::Tensor x = at::randn({c.samples, c.channels, c.height, c.width})
-                           .contiguous(at::MemoryFormat::ChannelsLast)
-                           .requires_grad_(true);
-  const at::Tensor weight = at::randn({c.channels, 1, c.kernel, c.kernel}).requires_grad_(true);
-  const at::Tensor y = convolve(x, weight);
-  y.backward(at::randn_like(y));
-  return {y.detach(), x.grad(), weight.grad()};
-}
-
 TEST(DepthwiseConvolution, GradientsAreATens) {
+  at::manual_seed(1);
   for (const DepthwiseCase& c : {DepthwiseCase{1, 8, 1, 1, 3, 1},
                                  {2, 16, 5, 7, 3, 1},
                                  {9, 40, 6, 6, 5, 1},
@@ -36,39 +92,32 @@ TEST(DepthwiseConvolution, GradientsAreATens) {
                                  {17, 32, 8, 8, 3, 2},
                                  {2, 96, 3, 3, 5, 1},
                                  {1, 136, 2, 9, 7, 3}}) {
-    SCOPED_TRACE(testing::Message() << c.samples << "x" << c.channels << "x" << c.height << "x" << c.width << " k"
-                                    << c.kernel << " s" << c.stride);
-    const DepthwiseGradients ours = GradientsOf(c, [&](const at::Tensor& x, const at::Tensor& weight) {
+    CompareDepthwise(c, at::kFloat, at::kCPU, [&](const at::Tensor& x, const at::Tensor& weight) {
       EXPECT_TRUE(HasDepthwiseKernel(x, weight, c.stride));
-      return DepthwiseConvolution(x, weight, c.stride);
+      const at::Tensor y = DepthwiseConvolution(x, weight, c.stride);
+      EXPECT_TRUE(at::equal(y, at::conv2d(x, weight, {}, c.stride, c.kernel / 2, 1, c.channels)));
+      return y;
     });
-    const DepthwiseGradients theirs = GradientsOf(c, [&](const at::Tensor& x, const at::Tensor& weight) {
-      return at::conv2d(x, weight, {}, c.stride, c.kernel / 2, 1, c.channels);
-    });
-    EXPECT_TRUE(ours.y.equal(theirs.y));
-    EXPECT_TRUE(ours.x.allclose(theirs.x, 1e-5, 1e-5));
-    EXPECT_TRUE(ours.weight.allclose(theirs.weight, 1e-5, 1e-4));
-    EXPECT_EQ(ours.weight.sizes(), theirs.weight.sizes());
-    EXPECT_TRUE(ours.x.is_contiguous(at::MemoryFormat::ChannelsLast));
   }
 }
 
 TEST(DepthwiseConvolution, GradientsDoNotDependOnThreads) {
-  const DepthwiseCase c = {19, 40, 6, 5, 5, 1};
-  const auto convolve = [&](const at::Tensor& x, const at::Tensor& w) { return DepthwiseConvolution(x, w, c.stride); };
+  const at::Tensor x = at::randn({19, 40, 6, 5}).contiguous(kLast).requires_grad_();
+  const at::Tensor weight = at::randn({40, 1, 5, 5}).requires_grad_(), dy = at::randn({19, 40, 6, 5});
   const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  const DepthwiseGradients one = GradientsOf(c, convolve);
-  at::set_num_threads(3);
-  const DepthwiseGradients three = GradientsOf(c, convolve);
+  std::vector<std::vector<at::Tensor>> gradients;
+  for (const int count : {1, 3}) {
+    at::set_num_threads(count);
+    gradients.push_back(
+        torch::autograd::grad({DepthwiseConvolution(x, weight, /*stride=*/1)}, {x, weight}, {dy.contiguous(kLast)}));
+  }
   at::set_num_threads(threads);
-  EXPECT_TRUE(one.x.equal(three.x));
-  EXPECT_TRUE(one.weight.equal(three.weight));
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(gradients[0][i].equal(gradients[1][i])) << i;
 }
 
 TEST(DepthwiseConvolution, LeavesToATenWhatIsNotForIt) {
   const at::Tensor weight = at::randn({8, 1, 3, 3});
-  const auto last = [](const at::Tensor& x) { return x.contiguous(at::MemoryFormat::ChannelsLast); };
+  const auto last = [](const at::Tensor& x) { return x.contiguous(kLast); };
   EXPECT_TRUE(HasDepthwiseKernel(last(at::randn({2, 8, 4, 4})), weight, 1));
   EXPECT_FALSE(HasDepthwiseKernel(at::randn({2, 8, 4, 4}), weight, 1));
   EXPECT_FALSE(HasDepthwiseKernel(last(at::randn({2, 8, 4, 4})).to(at::kBFloat16), weight, 1));
@@ -92,7 +141,7 @@ TEST(DepthwiseConvolution, ADevicesKernelsAreAsExactAsTheirType) {
 
 TEST(DepthwiseConvolution, ADevicesKernelsShowANaN) {
   for (const int64_t stride : {1, 2}) {
-    at::Tensor x = at::randn({2, 8, 9, 9}).contiguous(at::MemoryFormat::ChannelsLast);
+    at::Tensor x = at::randn({2, 8, 9, 9}).contiguous(kLast);
     const at::Tensor weight = at::randn({8, 1, 3, 3}).requires_grad_();
     x[1][3][4][4] = std::numeric_limits<float>::quiet_NaN();
     const at::Tensor y = DepthwiseConvolution(x.requires_grad_(), weight, stride, stand_in::kDepthwiseKernels);
@@ -109,7 +158,7 @@ TEST(DepthwiseConvolution, ADevicesKernelsShowANaN) {
 
 TEST(DepthwiseConvolution, ADevicesKernelsTakeWhatTheyCan) {
   const auto x = [](int64_t channels, at::ScalarType type) {
-    return at::randn({2, channels, 4, 4}).to(type).contiguous(at::MemoryFormat::ChannelsLast);
+    return at::randn({2, channels, 4, 4}).to(type).contiguous(kLast);
   };
   const auto weight = [](int64_t kernel, at::ScalarType type) { return at::randn({8, 1, kernel, kernel}).to(type); };
   EXPECT_TRUE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(3, at::kHalf), 1));

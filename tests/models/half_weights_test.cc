@@ -13,9 +13,9 @@
 
 #include "models/layers.h"
 #include "models/registry.h"
-#include "models/roberta.h"
 #include "tests/models/autocast.h"
 #include "tests/models/text_stand_in.h"
+#include "tests/roberta.h"
 
 namespace dtrain::models {
 namespace {
@@ -72,14 +72,6 @@ TEST(HalfWeights, ImagesHaveTheBitsOfAutocast) {
 }
 
 TEST(HalfWeights, TextHasTheBitsOfAutocast) {
-  const EncoderOptions options{.vocab_size = 50,
-                               .hidden_size = 32,
-                               .layers = 2,
-                               .heads = 2,
-                               .intermediate_size = 48,
-                               .max_positions = 14,
-                               .dropout = 0,
-                               .attention_dropout = 0};
   at::manual_seed(1);
   const at::Tensor ids = at::randint(4, 50, {3, 9}, at::kLong);
   for (const bool kernels : {false, true}) {
@@ -88,7 +80,7 @@ TEST(HalfWeights, TextHasTheBitsOfAutocast) {
       std::vector<std::shared_ptr<RobertaForMaskedLM>> models;
       for (int i = 0; i < 2; ++i) {
         at::manual_seed(2);
-        EncoderOptions own = options;
+        EncoderOptions own = SmallRoberta(/*dropout=*/0);
         own.checkpoint_activations = checkpointed;
         models.push_back(std::make_shared<RobertaForMaskedLM>(own));
         if (kernels) models[i]->UseKernels(stand_in::kTextKernels);

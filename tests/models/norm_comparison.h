@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "models/excitation.h"
 #include "models/norm_kernels.h"
 
 namespace dtrain::models {
@@ -86,6 +85,21 @@ inline std::vector<NormCase> NormCases() {
   return cases;
 }
 
+// Runs the backward passes of a pair, of which one or both are used, and of the exact result, with what `gradient`
+// draws.
+template <typename Gradient>
+void RunBackward(const ResidualPair& y, const at::Tensor& y64, bool uses_both, const Gradient& gradient) {
+  std::vector<at::Tensor> outputs = {y.main}, gradients = {gradient()};
+  at::Tensor dy64 = gradients[0].cpu().to(at::kDouble);
+  if (uses_both) {
+    outputs.push_back(y.shortcut);
+    gradients.push_back(gradient());
+    dy64 = dy64 + gradients[1].cpu().to(at::kDouble);
+  }
+  torch::autograd::backward(outputs, gradients);
+  y64.backward(dy64);
+}
+
 // ReLU and max pooling of what the kernels' type makes of u. Which of two values that it rounds alike is the larger one
 // is left to the type.
 inline at::Tensor ExactPool(const at::Tensor& u64, at::ScalarType type) {
@@ -140,16 +154,8 @@ inline void Compare(const NormCase& c, at::ScalarType type, const NormKernels& k
   // Elements whose sign depends on rounding are not compared.
   const at::Tensor same_sign = y64.detach().gt(0).eq(y.main.detach().cpu().gt(0));
   EXPECT_GE(same_sign.to(at::kFloat).mean().item<double>(), 0.98);
-  const auto gradient = [&] { return (at::randn(y64.sizes()) * same_sign).to(type).contiguous(kLast).to(device); };
-  std::vector<at::Tensor> outputs = {y.main}, gradients = {gradient()};
-  at::Tensor dy64 = gradients[0].cpu().to(at::kDouble);
-  if (c.two_gradients) {
-    outputs.push_back(y.shortcut);
-    gradients.push_back(gradient());
-    dy64 = dy64 + gradients[1].cpu().to(at::kDouble);
-  }
-  torch::autograd::backward(outputs, gradients);
-  y64.backward(dy64);
+  RunBackward(y, y64, c.two_gradients,
+              [&] { return (at::randn(y64.sizes()) * same_sign).to(type).contiguous(kLast).to(device); });
   // With a single row, dx is 0 but for rounding, times 1/√ε.
   if (x.numel() > c.channels) {
     EXPECT_LE(Distance(x.grad(), x64.grad()), 5 * tolerance);

@@ -13,9 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "models/efficientnet.h"
+#include "models/image_networks.h"
 #include "models/layers.h"
-#include "models/resnet.h"
 #include "tests/models/norm_comparison.h"
 #include "tests/models/norm_stand_in.h"
 
@@ -180,15 +179,15 @@ TEST(NormKernels, TakesWhatTheKernelsCan) {
 
 // The bits of runs on three ranks or more depend on it, because gradients are added up in the order of their arrival.
 TEST(NormKernels, WithoutThemTheShortcutComesAfterTheNormalisation) {
-  ResNet model({.bottleneck = true, .blocks = {1}, .num_classes = 5});
+  const auto model = MakeResNet({.bottleneck = true, .blocks = {1}}, {.num_classes = 5});
   std::vector<std::string> arrived;
-  for (const auto& item : model.named_parameters()) {
+  for (const auto& item : model->named_parameters()) {
     item.value().register_hook([&arrived, name = item.key()](const at::Tensor& gradient) {
       arrived.push_back(name);
       return gradient;
     });
   }
-  model.forward(at::randn({2, 3, 32, 32})).sum().backward();
+  model->forward(at::randn({2, 3, 32, 32})).sum().backward();
   const auto place = [&](const char* name) {
     return std::find(arrived.begin(), arrived.end(), name) - arrived.begin();
   };
@@ -240,15 +239,15 @@ TEST(NormKernels, AResNetIsTheSameWithThem) {
   for (const bool bottleneck : {false, true}) {
     for (const std::string frozen : {"", "layer2.0.downsample", "layer2.0.bn2"}) {
       at::manual_seed(2);
-      const ResNetOptions options{.bottleneck = bottleneck, .blocks = {1, 2}, .num_classes = 5};
-      ResNet plain(options), with(options);
-      for (ResNet* model : {&plain, &with}) {
+      const ResNetOptions options{.bottleneck = bottleneck, .blocks = {1, 2}};
+      const auto plain = MakeResNet(options, {.num_classes = 5}), with = MakeResNet(options, {.num_classes = 5});
+      for (const auto& model : {plain, with}) {
         model->apply([&](const std::string& name, torch::nn::Module& module) {
           if (!frozen.empty() && name.starts_with(frozen)) module.eval();
         });
       }
       SCOPED_TRACE(frozen);
-      CompareModels(plain, with, /*size=*/32, /*tolerance=*/1e-4);
+      CompareModels(*plain, *with, /*size=*/32, /*tolerance=*/1e-4);
     }
   }
 }
@@ -261,12 +260,10 @@ TEST(NormKernels, AnEfficientNetIsTheSameWithThem) {
                                                  {1, 3, 1, 8, 8, 1},
                                                  {6, 5, 2, 8, 16, 2},
                                                  {6, 3, 2, 16, 24, 1}},
-                                      .head_channels = 96,
-                                      .dropout = 0,
-                                      .drop_path = drop_path,
-                                      .num_classes = 5};
-    EfficientNet plain(options), with(options);
-    CompareModels(plain, with, /*size=*/64, /*tolerance=*/1e-3);
+                                      .head_channels = 96};
+    const ImageModelOptions given{.num_classes = 5, .dropout = 0, .drop_path = drop_path};
+    const auto plain = MakeEfficientNet(options, given), with = MakeEfficientNet(options, given);
+    CompareModels(*plain, *with, /*size=*/64, /*tolerance=*/1e-3);
   }
 }
 

@@ -83,17 +83,10 @@ inline void Statistics(const kernels::StatisticsArguments& arguments, kernels::E
 
 inline void Forward(const kernels::ForwardArguments& arguments, kernels::Element element) {
   ForElement(element, [&](auto type) {
-    using T = decltype(type);
-    ForThreads(arguments.channels, [&](int64_t thread, int64_t threads) {
-      if (arguments.activation == Activation::kSilu) {
-        kernels::ForwardThread<T, Activation::kSilu, false>(arguments, thread, threads);
-      } else if (arguments.activation == Activation::kNone) {
-        kernels::ForwardThread<T, Activation::kNone, false>(arguments, thread, threads);
-      } else if (arguments.normalises_z) {
-        kernels::ForwardThread<T, Activation::kRelu, true>(arguments, thread, threads);
-      } else {
-        kernels::ForwardThread<T, Activation::kRelu, false>(arguments, thread, threads);
-      }
+    kernels::ForForward(arguments, [&](auto activation, auto normalises_z) {
+      ForThreads(arguments.channels, [&](int64_t thread, int64_t threads) {
+        kernels::ForwardThread<decltype(type), activation.value, normalises_z.value>(arguments, thread, threads);
+      });
     });
   });
 }
@@ -106,48 +99,31 @@ inline void Pool(const kernels::PoolArguments& arguments, kernels::Element eleme
   });
 }
 
-template <typename T, template <typename> typename Gradient>
-void SumOf(const kernels::SumArguments& arguments) {
-  const auto nothing = [](const auto&, auto&) {};
-  const auto add = [&](const auto& place, const auto&) { return kernels::SumThread<T, Gradient>(arguments, place); };
-  AddUp(arguments.of.channels, arguments.sums, nothing, add,
-        [&](int64_t channel, double, double a, double b) { kernels::FinishSums(arguments, channel, a, b); });
-}
-
-template <typename T, template <typename> typename Gradient>
-void BackwardOf(const kernels::BackwardArguments& arguments) {
-  ForThreads(arguments.of.channels, [&](int64_t thread, int64_t threads) {
-    kernels::BackwardThread<T, Gradient>(arguments, thread, threads);
-  });
-}
-
 inline void Sum(const kernels::SumArguments& arguments, kernels::Element element) {
+  const auto nothing = [](const auto&, auto&) {};
   ForElement(element, [&](auto type) {
-    using T = decltype(type);
-    const bool scales = arguments.of.scale.factors != nullptr;
-    if (arguments.of.activation == Activation::kNone && scales) return SumOf<T, kernels::ScaledGradient>(arguments);
-    if (arguments.of.activation == Activation::kNone) return SumOf<T, kernels::PlainGradient>(arguments);
-    if (arguments.of.activation == Activation::kRelu && arguments.of.aside != nullptr) {
-      return SumOf<T, kernels::MaskedGradient>(arguments);
-    }
-    if (arguments.of.activation == Activation::kRelu) return SumOf<T, kernels::ReluGradient>(arguments);
-    if (arguments.of.activation == Activation::kSilu) return SumOf<T, kernels::SiluGradient>(arguments);
-    SumOf<T, kernels::WindowGradient>(arguments);
+    kernels::ForSum<decltype(type)>(arguments.of, [&](auto gradient) {
+      using Gradient = typename decltype(gradient)::Of;
+      const auto add = [&](const auto& place, const auto&) {
+        return kernels::SumThread<decltype(type), Gradient>(arguments, place);
+      };
+      AddUp(arguments.of.channels, arguments.sums, nothing, add,
+            [&](int64_t channel, double, double a, double b) { kernels::FinishSums(arguments, channel, a, b); });
+    });
   });
 }
 
 inline void Backward(const kernels::BackwardArguments& arguments, kernels::Element element) {
   ForElement(element, [&](auto type) {
     using T = decltype(type);
-    const Activation activation = arguments.of.activation;
-    const bool scales = arguments.of.scale.factors != nullptr;
-    if (activation == Activation::kNone && scales) return BackwardOf<T, kernels::ScaledGradient>(arguments);
-    if (activation == Activation::kSilu && scales) return BackwardOf<T, kernels::ExcitedGradient>(arguments);
-    if (activation == Activation::kNone) return BackwardOf<T, kernels::PlainGradient>(arguments);
-    if (activation == Activation::kRelu) return BackwardOf<T, kernels::ReluGradient>(arguments);
-    if (activation == Activation::kSilu) return BackwardOf<T, kernels::SiluGradient>(arguments);
-    ForThreads(arguments.of.channels,
-               [&](int64_t thread, int64_t threads) { kernels::PoolBackwardThread<T>(arguments, thread, threads); });
+    ForThreads(arguments.of.channels, [&](int64_t thread, int64_t threads) {
+      if (arguments.of.activation == Activation::kReluPool) {
+        return kernels::PoolBackwardThread<T>(arguments, thread, threads);
+      }
+      kernels::ForBackward<T>(arguments.of, [&](auto gradient) {
+        kernels::BackwardThread<T, typename decltype(gradient)::Of>(arguments, thread, threads);
+      });
+    });
   });
 }
 

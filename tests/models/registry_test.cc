@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "models/layers.h"
-#include "models/roberta.h"
+#include "models/text_model.h"
 
 namespace dtrain::models {
 namespace {
@@ -109,17 +109,11 @@ TEST(Registry, WhatDiffersBetweenFamilies) {
   EXPECT_EQ(FindModel("efficientnet_b5")->norm_epsilon, 1e-3);
   EXPECT_EQ(ClassifierWeightName("efficientnet_b0"), "classifier.1.weight");
   EXPECT_EQ(ClassifierName("efficientnet_b0"), "classifier.1");
+  EXPECT_EQ(HeadIn("efficientnet_b0", *MakeImageModel("efficientnet_b0", {})).module, "classifier.1");
   EXPECT_EQ(ClassifierWeightName("roberta"), "classifier.out_proj.weight");
   EXPECT_EQ(WordHeadName("roberta_base"), "lm_head");
   EXPECT_EQ(TextModelOfType("roberta"), "roberta");
   EXPECT_EQ(TextModelOfType("resnet"), "");
-}
-
-TEST(Registry, AHeadIsFoundInItsModel) {
-  const EncoderOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
-  EXPECT_EQ(HeadIn("roberta", RobertaForMaskedLM(small)).module, "lm_head");
-  EXPECT_EQ(HeadIn("roberta", RobertaForSequenceClassification(small, 2, 0)).module, "classifier");
-  EXPECT_EQ(HeadIn("efficientnet_b0", *MakeImageModel("efficientnet_b0", {})).module, "classifier.1");
 }
 
 // What the trainer takes for granted.

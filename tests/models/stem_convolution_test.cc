@@ -5,8 +5,8 @@
 #include <c10/util/Half.h>
 #include <gtest/gtest.h>
 
+#include "tests/models/convolution_comparison.h"
 #include "tests/models/norm_stand_in.h"
-#include "tests/models/stem_comparison.h"
 
 namespace dtrain::models {
 namespace {

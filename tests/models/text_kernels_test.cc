@@ -3,24 +3,18 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/optim/adamw.h>
 
-#include <cmath>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "models/roberta.h"
 #include "tests/models/autocast.h"
 #include "tests/models/text_comparison.h"
 #include "tests/models/text_stand_in.h"
+#include "tests/roberta.h"
 
 namespace dtrain::models {
 namespace {
-
-constexpr int64_t kPadding = 1;
-const TextShape kShape{.padding_id = kPadding, .first_position = 2};
 
 // The known answers of Random123 1.14 (kat_vectors).
 TEST(Philox, NumbersAreThePapers) {
@@ -98,23 +92,6 @@ TEST(TextKernels, ANaNIsSeenEvenIfItIsDropped) {
   EXPECT_TRUE(BiasGelu(kernels, x.detach(), none).isnan().any().item<bool>());
 }
 
-EncoderOptions Small(double dropout) {
-  return {.vocab_size = 50,
-          .hidden_size = 32,
-          .layers = 2,
-          .heads = 2,
-          .intermediate_size = 48,
-          .max_positions = 14,
-          .dropout = dropout,
-          .attention_dropout = dropout};
-}
-
-at::Tensor Ids() {
-  at::Tensor ids = at::randint(4, 50, {3, 9}, at::kLong);
-  ids[1].slice(0, 4).fill_(kPadding);
-  return ids;
-}
-
 void CopyWeights(const RobertaForMaskedLM& from, RobertaForMaskedLM& to) {
   const at::NoGradGuard no_grad;
   for (const auto& item : from.named_parameters()) to.named_parameters()[item.key()].copy_(item.value());
@@ -123,12 +100,13 @@ void CopyWeights(const RobertaForMaskedLM& from, RobertaForMaskedLM& to) {
 TEST(TextKernels, ARobertaIsTheSameWithThem) {
   at::manual_seed(5);
   stand_in::num_parts = 3;
-  const at::Tensor ids = Ids();
+  const at::Tensor ids = RobertaIds();
   for (const bool packed : {false, true}) {
-    RobertaForMaskedLM plain(Small(0)), with(Small(0));
+    RobertaForMaskedLM plain(SmallRoberta(0)), with(SmallRoberta(0));
     CopyWeights(plain, with);
     with.UseKernels(stand_in::kTextKernels);
-    const Sequences sequences = packed ? Packed(ids, ids.ne(kPadding), kShape) : Padded(ids, ids.ne(kPadding), kShape);
+    const Sequences sequences =
+        packed ? Packed(ids, ids.ne(kPadding), kRobertaShape) : Padded(ids, ids.ne(kPadding), kRobertaShape);
     const at::Tensor rows = packed ? at::Tensor() : at::tensor({20, 3, 0}, at::kLong);
     // Frozen parameters get no gradient, and what is below them none either.
     for (RobertaForMaskedLM* model : {&plain, &with}) {
@@ -157,10 +135,10 @@ TEST(TextKernels, ARobertaIsTheSameWithThem) {
 // Also with weights of half types, as --memory_efficient_fp16 has them.
 TEST(TextKernels, AutocastKeepsTheResidualInTheTypeOfProducts) {
   at::manual_seed(6);
-  const at::Tensor ids = Ids();
-  const Sequences sequences = Padded(ids, ids.ne(kPadding), kShape);
+  const at::Tensor ids = RobertaIds();
+  const Sequences sequences = Padded(ids, ids.ne(kPadding), kRobertaShape);
   for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
-    RobertaForMaskedLM plain(Small(0)), with(Small(0));
+    RobertaForMaskedLM plain(SmallRoberta(0)), with(SmallRoberta(0));
     CopyWeights(plain, with);
     with.UseKernels(stand_in::kTextKernels);
     with.to(weights);
@@ -183,84 +161,44 @@ TEST(TextKernels, AutocastKeepsTheResidualInTheTypeOfProducts) {
   }
 }
 
-TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
-  const at::Tensor ids = Ids();
-  std::vector<std::vector<at::Tensor>> gradients;
-  for (const bool checkpointed : {false, true}) {
-    EncoderOptions options = Small(0.2);
-    options.checkpoint_activations = checkpointed;
-    at::manual_seed(1);
-    RobertaForMaskedLM model(options);
-    model.UseKernels(stand_in::kTextKernels);
-    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kShape), at::tensor({20, 3}, at::kLong));
-    at::manual_seed(99);  // draws between the two passes must not matter
-    model.Scores(hidden).log_softmax(1).slice(1, 0, 1).sum().backward();
-    gradients.emplace_back();
-    for (const at::Tensor& parameter : model.parameters()) gradients.back().push_back(parameter.grad());
-  }
-  for (size_t i = 0; i < gradients[0].size(); ++i) {
-    EXPECT_TRUE(gradients[1][i].allclose(gradients[0][i], 1e-4, 1e-6)) << i;
-  }
-}
-
-enum class Training { kFloat32, kAutocast, kAutocastWithKernels };
-
-// Trains on sequences that count up. Returns the mean loss of the last 30 of 100 steps.
-double TrainToCount(uint64_t seed, Training training) {
-  constexpr int64_t kLength = 12, kWords = 20, kFirst = 5, kMask = 4, kSteps = 100;
-  at::manual_seed(seed);
-  RobertaForMaskedLM model({.vocab_size = kWords,
-                            .hidden_size = 32,
-                            .layers = 2,
-                            .heads = 2,
-                            .intermediate_size = 64,
-                            .max_positions = kLength + 2,
-                            .dropout = 0,
-                            .attention_dropout = 0});
-  if (training == Training::kAutocastWithKernels) model.UseKernels(stand_in::kTextKernels);
-  torch::optim::AdamW adam(model.parameters(), torch::optim::AdamWOptions(3e-3));
-  double sum = 0;
-  for (int64_t step = 0; step < kSteps; ++step) {
-    at::manual_seed(step);
-    const at::Tensor starts = at::randint(kWords, {16, 1}, at::kLong);
-    const at::Tensor ids = (starts + at::arange(kLength)).remainder(kWords - kFirst) + kFirst;
-    const at::Tensor places = at::rand(ids.sizes()).lt(0.2).flatten().nonzero().squeeze(1);
-    const at::Tensor given = ids.flatten().index_fill(0, places, kMask).view(ids.sizes());
-    at::Tensor scores;
-    {
-      std::optional<Autocast> autocast;
-      if (training != Training::kFloat32) autocast.emplace();
-      scores = model.Scores(model.Encode(Padded(given, {}, kShape), places));
-    }
-    const at::Tensor loss = at::cross_entropy_loss(scores.to(at::kFloat), ids.flatten().index_select(0, places));
-    adam.zero_grad();
-    loss.backward();
-    adam.step();
-    if (step >= kSteps - 30) sum += loss.item<double>() / 30;
-  }
-  return sum;
-}
-
-// The loss begins at ln 20 = 3.0 and is about 2.2 here. With the kernels it is as close to autocast's as float32's is.
-TEST(TextKernels, AResidualInBFloat16TrainsAsWellAsAutocasts) {
-  stand_in::num_threads = 30;
-  stand_in::num_parts = 1;
-  double distance = 0, of_float32 = 0;
-  for (const uint64_t seed : {1, 2, 3}) {
-    const double wanted = TrainToCount(seed, Training::kAutocast);
-    EXPECT_LE(wanted, 2.6);
-    distance += std::abs(TrainToCount(seed, Training::kAutocastWithKernels) - wanted);
-    of_float32 += std::abs(TrainToCount(seed, Training::kFloat32) - wanted);
-  }
-  EXPECT_LE(distance, 2 * of_float32);
-}
-
 TEST(TextKernels, SupportedTensors) {
   EXPECT_TRUE(HasTextKernels(at::zeros({3, 8}), 8));
   EXPECT_FALSE(HasTextKernels(at::zeros({3, 8}), 12));
   EXPECT_FALSE(HasTextKernels(at::zeros({0, 8}), 8));
   EXPECT_FALSE(HasTextKernels(at::zeros({3, 8}, at::kDouble), 8));
   EXPECT_FALSE(HasTextKernels(at::zeros({3, 8}, at::TensorOptions(at::kMeta)), 8));
+}
+
+TEST(CrossEntropy, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
+  at::manual_seed(1);
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const LogitsCase& c : LogitsCases()) CompareCrossEntropy(c, type, stand_in::kTextKernels, at::kCPU);
+  }
+}
+
+TEST(CrossEntropy, WhatIsNotFiniteIsSeen) {
+  at::manual_seed(2);
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    CompareNonFiniteCrossEntropy(type, stand_in::kTextKernels, at::kCPU);
+  }
+}
+
+TEST(CrossEntropy, RowsThatAreAllIgnoredHaveNeitherLossNorGradient) {
+  const LossOfLogits result =
+      KernelsLoss(stand_in::kTextKernels, at::randn({3, 64}), at::full({3}, kIgnoredAnswer, at::kLong), 1);
+  EXPECT_EQ(result.loss.item<float>(), 0);
+  EXPECT_TRUE(result.dlogits.eq(0).all().item<bool>());
+}
+
+TEST(CrossEntropy, SupportedLogits) {
+  EXPECT_TRUE(HasCrossEntropyKernels(at::zeros({3, 8})));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({3, 12})));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({0, 8})));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({8})));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({3, 16}).slice(1, 0, 8)));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({25}).slice(0, 1).view({3, 8})));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({3, 8}, at::kDouble)));
+  EXPECT_FALSE(HasCrossEntropyKernels(at::zeros({3, 8}, at::TensorOptions(at::kMeta))));
 }
 
 }  // namespace

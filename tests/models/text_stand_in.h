@@ -4,44 +4,27 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "models/text_kernels.h"
-#include "tests/models/cross_entropy_stand_in.h"
 #include "tests/models/norm_stand_in.h"
 
 namespace dtrain::models::stand_in {
-
-// Adds up the values of a warp's lanes as its shuffles do, then those of the warps in order. Each value of `of_threads`
-// is replaced by the block's sum.
-inline void BlockSum(std::vector<float>& of_threads) {
-  std::vector<float> of_warps;
-  for (size_t first = 0; first < of_threads.size(); first += kernels::kLanes) {
-    std::vector<float> lanes(of_threads.begin() + static_cast<std::ptrdiff_t>(first),
-                             of_threads.begin() + static_cast<std::ptrdiff_t>(first + kernels::kLanes));
-    for (size_t distance = kernels::kLanes / 2; distance > 0; distance /= 2) {
-      const std::vector<float> before = lanes;
-      for (size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] = before[lane] + before[lane ^ distance];
-    }
-    of_warps.push_back(lanes[0]);
-  }
-  float total = of_warps[0];
-  for (size_t warp = 1; warp < of_warps.size(); ++warp) total += of_warps[warp];
-  std::fill(of_threads.begin(), of_threads.end(), total);
-}
 
 struct SumsOfThread {
   kernels::RowSums values;
 };
 
+// Replaces each thread's sums by the block's.
 inline void BlockSum(std::vector<SumsOfThread>& of_threads) {
   for (int row = 0; row < kernels::kRowsAtOnce; ++row) {
-    std::vector<float> values;
-    for (const SumsOfThread& thread : of_threads) values.push_back(thread.values[row]);
-    BlockSum(values);
-    for (size_t i = 0; i < values.size(); ++i) of_threads[i].values[row] = values[i];
+    double total = 0;
+    for (const SumsOfThread& thread : of_threads) total += thread.values[row];
+    for (SumsOfThread& thread : of_threads) thread.values[row] = static_cast<float>(total);
   }
 }
 
@@ -142,6 +125,45 @@ inline void Join(const kernels::JoinArguments& arguments, kernels::Element eleme
   ForElement(element, [&](auto type) {
     AddUpColumns(arguments.sums,
                  [&](const auto& place, auto& sums) { kernels::JoinThread<decltype(type)>(arguments, place, sums); });
+  });
+}
+
+// Returns the sum over the `warp`-th 32 of these.
+template <typename T>
+kernels::ExpSum WarpSum(const std::vector<kernels::ExpSum>& of_threads, int warp) {
+  const auto first = of_threads.begin() + static_cast<std::ptrdiff_t>(warp) * kernels::kLanes;
+  kernels::ExpSum total{-INFINITY, 0};
+  std::for_each_n(first, kernels::kLanes, [&](const auto& of) { total.largest = fmaxf(total.largest, of.largest); });
+  std::for_each_n(first, kernels::kLanes, [&](const auto& of) { total.sum += RelativeTo<T>(total.largest, of); });
+  return total;
+}
+
+inline void CrossEntropy(const kernels::CrossEntropyArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = 0; row < arguments.rows; ++row) {
+      if (arguments.answers[row] == arguments.ignored) {
+        IgnoreRow(arguments, row);
+        continue;
+      }
+      std::vector<kernels::ExpSum> of_threads;
+      for (int thread = 0; thread < kernels::kThreadsOfLogits; ++thread) {
+        of_threads.push_back(kernels::SumLogits<T>(arguments, row, thread));
+      }
+      kernels::ExpSum of_warps[kernels::kWarpsOfLogits];
+      for (int warp = 0; warp < kernels::kWarpsOfLogits; ++warp) of_warps[warp] = WarpSum<T>(of_threads, warp);
+      kernels::FinishRow<T>(arguments, row, of_warps);
+    }
+  });
+}
+
+inline void CrossEntropyGradient(const kernels::CrossEntropyGradientArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    for (int64_t row = 0; row < arguments.rows; ++row) {
+      for (int thread = 0; thread < kernels::kThreadsOfLogits; ++thread) {
+        kernels::CrossEntropyGradientThread<decltype(type)>(arguments, row, thread);
+      }
+    }
   });
 }
 

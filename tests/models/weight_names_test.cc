@@ -1,3 +1,4 @@
+// Names of weights in other programs, and what else changes on the way.
 #include "models/weight_names.h"
 
 #include <ATen/ATen.h>
@@ -6,7 +7,8 @@
 #include <map>
 #include <stdexcept>
 
-#include "models/roberta.h"
+#include "models/registry.h"
+#include "tests/roberta.h"
 
 namespace dtrain::models {
 namespace {
@@ -19,7 +21,25 @@ constexpr EncoderOptions kSmall = {
 NamedWeights WeightsOf(const torch::nn::Module& model) {
   NamedWeights weights;
   for (const auto& item : model.named_parameters()) weights.emplace_back(item.key(), item.value().detach());
+  for (const auto& item : model.named_buffers()) weights.emplace_back(item.key(), item.value());
   return weights;
+}
+
+// As RoBERTa's family has them.
+NamedWeights RobertaWeightsFrom(const NamedWeights& weights, std::vector<std::string>* left_out) {
+  return FamilyOf("roberta").own_names(weights, *FindModel("roberta"), left_out);
+}
+NamedWeights ForRobertaHead(const NamedWeights& weights, const char* head, std::vector<std::string>* left_out) {
+  return FamilyOf("roberta").for_head(weights, head, left_out);
+}
+NamedWeights WithTiedDecoder(const NamedWeights& weights) {
+  return FamilyOf("roberta").text.with_tied_decoder(weights);
+}
+NamedWeights ToFairseq(const NamedWeights& weights) {
+  return FamilyOf("roberta").text.fairseq_names(weights, {.padding_id = kPaddingId});
+}
+int64_t ClassificationHeadOutputs(const WeightShapes& weights) {
+  return FamilyOf("roberta").text.classifier_outputs(weights);
 }
 
 NamedWeights SmallWeights() { return WeightsOf(RobertaForMaskedLM(kSmall)); }
@@ -52,9 +72,9 @@ NamedWeights WithoutTokenType(NamedWeights weights) {
 
 TEST(WeightNames, FairseqsAndBack) {
   const NamedWeights weights = SmallWeights();
-  const NamedWeights fairseq = ToFairseq(weights, kPaddingId);
-  EXPECT_EQ(NamingOf(weights), WeightNaming::kHuggingFace);
-  EXPECT_EQ(NamingOf(fairseq), WeightNaming::kFairseq);
+  const NamedWeights fairseq = ToFairseq(weights);
+  EXPECT_EQ(NamingIn(ShapesOf(weights)), "hf");
+  EXPECT_EQ(NamingIn(ShapesOf(fairseq)), "fairseq");
   const auto names = ByName(fairseq);
   for (const char* name : {"encoder.sentence_encoder.embed_tokens.weight", "encoder.lm_head.weight",
                            "encoder.sentence_encoder.layers.1.self_attn.k_proj.bias",
@@ -73,7 +93,7 @@ TEST(WeightNames, FairseqsAndBack) {
 TEST(WeightNames, OlderFairseqs) {
   const NamedWeights weights = WithoutTokenType(SmallWeights());
   NamedWeights old;
-  const auto newer = ByName(ToFairseq(weights, kPaddingId));
+  const auto newer = ByName(ToFairseq(weights));
   for (const auto& [name, tensor] : newer) {
     if (name.find("k_proj") != std::string::npos || name.find("v_proj") != std::string::npos) continue;
     std::string renamed = "de" + name.substr(2);
@@ -127,7 +147,7 @@ NamedWeights WithHeadNamed(NamedWeights fairseq, const std::string& head) {
 }
 
 TEST(WeightNames, AClassifierGoesToFairseqAndBack) {
-  const NamedWeights weights = SmallClassifier(), fairseq = ToFairseq(weights, kPaddingId);
+  const NamedWeights weights = SmallClassifier(), fairseq = ToFairseq(weights);
   const auto names = ByName(fairseq);
   for (const char* name :
        {"classification_heads.sentence_classification_head.dense.weight",
@@ -148,7 +168,7 @@ TEST(WeightNames, AClassifierGoesToFairseqAndBack) {
 }
 
 TEST(WeightNames, OfSeveralHeadsTheDefaultOneIsTaken) {
-  NamedWeights fairseq = ToFairseq(SmallClassifier(), kPaddingId);
+  NamedWeights fairseq = ToFairseq(SmallClassifier());
   fairseq.emplace_back("classification_heads.other.out_proj.weight", at::ones({7, 8}));
   std::vector<std::string> left_out;
   EXPECT_EQ(ClassificationHeadOutputs(ShapesOf(fairseq)), 3);
@@ -190,6 +210,58 @@ TEST(WeightNames, AnUntiedDecoderIsRefused) {
   weights.emplace_back("lm_head.decoder.weight", at::ones({20, 8}));
   std::vector<std::string> left_out;
   EXPECT_THROW(RobertaWeightsFrom(weights, &left_out), std::invalid_argument);
+}
+
+// Of a member of each version. The ε of BatchNorm that timm's members have beside ours is in the variances.
+TEST(WeightNames, ImageModelsGoToOtherProgramsAndBack) {
+  int64_t conversions = 0;
+  for (const char* name :
+       {"resnet18", "efficientnet_b0", "efficientnet_b5", "efficientnetv2_s", "convnext_atto", "convnextv2_atto",
+        "convnext_tiny", "vit_tiny_patch16_224", "deit_tiny_distilled_patch16_224", "deit3_small_patch16_224"}) {
+    const Family& family = FamilyOf(name);
+    const Model& model = *FindModel(name);
+    const NamedWeights ours = WeightsOf(*model.make({.num_classes = 5}));
+    EXPECT_EQ(RecognisedImageModel(ours, "")->name, name);
+    if (family.names_of == nullptr) continue;
+    for (const char* naming : {"torchvision", "timm", "hf"}) {
+      SCOPED_TRACE(testing::Message() << name << " " << naming);
+      const NamedWeights theirs = family.names_of(ours, model, naming);
+      if (theirs.empty()) continue;
+      ++conversions;
+      EXPECT_EQ(NamingIn(ShapesOf(theirs)), naming);
+      const auto back = ByName(family.own_names(theirs, model, nullptr));
+      ASSERT_EQ(back.size(), ours.size());
+      for (const auto& [own, tensor] : ours) {
+        ASSERT_TRUE(back.contains(own)) << own;
+        EXPECT_TRUE(back.at(own).allclose(tensor, 0, 1e-6)) << own;
+      }
+    }
+  }
+  EXPECT_EQ(conversions, 19);
+}
+
+TEST(WeightNames, OfHuggingFacesResNets) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"resnet.embedder.embedder.convolution.weight", "conv1.weight"},
+      {"resnet.embedder.embedder.normalization.running_var", "bn1.running_var"},
+      {"resnet.encoder.stages.0.layers.0.shortcut.convolution.weight", "layer1.0.downsample.0.weight"},
+      {"resnet.encoder.stages.1.layers.0.shortcut.normalization.bias", "layer2.0.downsample.1.bias"},
+      {"resnet.encoder.stages.2.layers.10.layer.2.convolution.weight", "layer3.10.conv3.weight"},
+      {"encoder.stages.3.layers.1.layer.0.normalization.weight", "layer4.1.bn1.weight"},  // of a ResNetModel
+      {"classifier.1.weight", "fc.weight"},
+      {"encoder.stages.0.layers.0.layer.0.other.weight", "encoder.stages.0.layers.0.layer.0.other.weight"},
+      {"encoder.stages.0", "encoder.stages.0"},
+      {"encoder.stages.99999999999999999999.layers.0.layer.0.normalization.bias",
+       "encoder.stages.99999999999999999999.layers.0.layer.0.normalization.bias"},
+      {"encoder.stages.-1.layers.0.layer.0.normalization.bias",
+       "encoder.stages.-1.layers.0.layer.0.normalization.bias"}};
+  NamedWeights weights;
+  for (const auto& [theirs, ours] : cases) weights.emplace_back(theirs, at::zeros({1}));
+  const Family& family = FamilyOf("resnet18");
+  const NamedWeights renamed = family.own_names(weights, *FindModel("resnet18"), nullptr);
+  for (size_t i = 0; i < renamed.size(); ++i) EXPECT_EQ(renamed[i].first, cases[i].second);
+  const NamedWeights other = {{"classifier.1.weight", at::zeros({1})}};  // torchvision's EfficientNet
+  EXPECT_EQ(family.own_names(other, *FindModel("resnet18"), nullptr).front().first, "classifier.1.weight");
 }
 
 TEST(WeightNames, HostileNamesPassAsTheyAre) {

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <system_error>
 #include <thread>
 
+#include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 
 namespace dtrain {
@@ -17,21 +19,11 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
+using testing::StartsWith;
 
 template <typename E>
 E Torch(const std::string& message) {
   return E(c10::SourceLocation{"f", "file.cpp", 1}, message);
-}
-
-TEST(OmitStackTraces, LibTorchsErrorsAreTheirMessage) {
-  OmitStackTraces();
-  try {
-    TORCH_CHECK(false, "a broken connection");
-  } catch (const c10::Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("a broken connection"));
-    EXPECT_THAT(error.what(), Not(HasSubstr("frame #")));
-  }
 }
 
 TEST(FailureOf, AFullGpuInTheWordsOfEachLibrary) {
@@ -65,7 +57,7 @@ TEST(FailureOf, WhatNcclSaysIsNoLostRank) {
           prefix + "ncclSystemError: System call (e.g. socket, malloc) or external library call "
                    "failed or device error. \nLast error:\nBootstrap : no socket interface found\n"));
   EXPECT_EQ(failure.code, ExitCode::kPeerLost);
-  EXPECT_THAT(failure.message, testing::StartsWith("NCCL failed: unhandled system error"));
+  EXPECT_THAT(failure.message, StartsWith("NCCL failed: unhandled system error"));
   EXPECT_THAT(failure.message, testing::EndsWith("Last error:; Bootstrap : no socket interface found"));
   EXPECT_THAT(failure.message, testing::Not(HasSubstr("another rank was lost")));
   EXPECT_THAT(failure.hint, HasSubstr("NCCL_SOCKET_IFNAME"));
@@ -110,17 +102,52 @@ TEST(FailureOf, OthersByTheirKind) {
   EXPECT_EQ(FailureOf(std::runtime_error("index 3 is out of range")).code, ExitCode::kInternal);
 }
 
-TEST(ReportOnTerminate, WhatAThreadThrowsIsReportedAndDecidesTheExitCode) {
+int Report(const std::exception& error) {
+  const report::Failure failure = FailureOf(error);
+  report::ReportFailure(failure, "");
+  return static_cast<int>(failure.code);
+}
+
+TEST(RunProgram, WhatAThreadThrowsIsReportedAndDecidesTheExitCode) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto fail_in_a_thread = [] {
-    ReportOnTerminate([](const std::exception& error) {
-      const report::Failure failure = FailureOf(error);
-      report::ReportFailure(failure, "");
-      return static_cast<int>(failure.code);
-    });
     std::thread([] { throw Torch<c10::DistBackendError>("NCCL watchdog: timeout"); }).join();
+    return 0;
   };
-  EXPECT_EXIT(fail_in_a_thread(), testing::ExitedWithCode(4), "peer_lost.*NCCL watchdog: timeout");
+  EXPECT_EXIT(_exit(RunProgram(fail_in_a_thread, Report)), testing::ExitedWithCode(4),
+              "peer_lost.*NCCL watchdog: timeout");
+}
+
+TEST(RunProgram, ALibrarysExitIsAFailureAndItsErrorHasNoStackTrace) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto exit_after_an_error = []() -> int {
+    try {
+      TORCH_CHECK(false, "a broken connection");
+    } catch (const c10::Error& error) {
+      if (std::string(error.what()).find("frame #") != std::string::npos) _exit(1);
+    }
+    exit(1);
+  };
+  EXPECT_EXIT(RunProgram(exit_after_an_error, Report), testing::ExitedWithCode(7), "a library has ended the process");
+}
+
+std::string ReportOf(const launch::RankDeath& first, const std::filesystem::path& run_directory) {
+  testing::internal::CaptureStderr();
+  ReportAttempt({.cause = first, .last_step = 3}, /*world_size=*/4, run_directory);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(ReportAttempt, ShowsTheLogOfTheFirstRankAndBlamesNoVictim) {
+  const TemporaryFolder run;
+  std::filesystem::create_directory(run / "logs");
+  WriteAll(run / "logs/rank-2.log", "the last words\n");
+  EXPECT_THAT(ReportOf({.rank = 2, .exit_code = 3}, run / ""),
+              AllOf(StartsWith("rank 2 failed first; the end of "), HasSubstr("  the last words\n")));
+  EXPECT_THAT(ReportOf({.rank = 2, .exit_code = 4}, run / ""),
+              AllOf(StartsWith("rank 2 has lost another rank; the end of "), HasSubstr("  the last words\n")));
+  EXPECT_THAT(
+      ReportOf({.rank = 2, .exit_code = 4, .signal = 9}, run / ""),
+      AllOf(StartsWith("rank 2 failed first; "), HasSubstr("on rank 2 of 4 after step 3: the rank was killed")));
 }
 
 }  // namespace

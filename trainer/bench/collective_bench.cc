@@ -15,6 +15,7 @@
 #include "trainer/bench/machine.h"
 #include "trainer/errors.h"
 #include "trainer/modes/session.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::bench {
 namespace {
@@ -103,7 +104,7 @@ Timed Measure(const std::string& operation, int64_t elements, bool in_place, dis
   const auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < options.iterations; ++i) RunOnce(*communicator.group(), timed);
   WaitForDevice(timed.receive);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = report::SecondsSince(start);
 
   Case checked = MakeCase(operation, elements, in_place, communicator, device);  // not `timed`: its sums have grown
   RunOnce(*communicator.group(), checked);
@@ -220,12 +221,10 @@ namespace {
 constexpr int64_t kLongestDescription = 200;
 
 std::string DescribeThisRank(const modes::Session& session) {
-  char host[64] = "";
-  gethostname(host, sizeof host - 1);
   const std::string device =
       session.device.is_cuda() ? session.device.str() + " [" + session.place.gpu.pci_id + "] " + session.place.gpu.name
                                : device::Describe(session.device) + ", " + DescribeMachine()["cpu"].get<std::string>();
-  return "Pid " + std::to_string(getpid()) + " on " + host + " device " + device;
+  return "Pid " + std::to_string(getpid()) + " on " + report::HostName() + " device " + device;
 }
 
 // Returns the descriptions of all ranks, by rank. A collective: each rank fills its own row, and the sum has all rows.

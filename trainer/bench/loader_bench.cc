@@ -11,7 +11,6 @@
 #include <ctime>
 #include <fstream>
 #include <limits>
-#include <utility>
 #include <vector>
 
 #include "data/image/prepare_images.h"
@@ -97,7 +96,7 @@ Measured Measure(data::Loader& loader, const config::Config& config, const Loade
     }
     measured.images += batch->size();
     ++measured.batches;
-    measured.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    measured.seconds = report::SecondsSince(start);
     const double done = options.seconds > 0
                             ? measured.seconds / options.seconds
                             : static_cast<double>(measured.batches) / static_cast<double>(options.batches);

@@ -13,6 +13,7 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 #include "trainer/modes/session.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::bench {
 namespace {
@@ -42,7 +43,7 @@ double MeasurePair(distributed::Communicator& communicator, std::optional<int> p
   communicator.Barrier();
   const auto start = std::chrono::steady_clock::now();
   repeat(options.iterations);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = report::SecondsSince(start);
   communicator.Barrier();
   const auto bytes = static_cast<double>(2 * options.iterations * elements) * sizeof(float);
   return partner ? bytes / seconds / kGB : 0;
@@ -60,11 +61,7 @@ double MedianOf(std::vector<double> numbers) {
   return *middle;
 }
 
-std::string Rounded(double gbyte) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f GB/s", gbyte);
-  return text;
-}
+std::string Rounded(double gbyte) { return report::Format("%.3f GB/s", gbyte); }
 
 void PrintPairs(const std::vector<std::vector<double>>& machines) {
   const int count = static_cast<int>(machines.size());
@@ -78,12 +75,6 @@ void PrintPairs(const std::vector<std::vector<double>>& machines) {
     std::printf("\n");
   }
   std::fflush(stdout);
-}
-
-void WriteSlowFile(const std::string& path, const std::string& reason) {
-  checkpoint::DurableFile file(path);
-  file.Append(reason + "\n");
-  file.Finish();
 }
 
 }  // namespace
@@ -160,7 +151,9 @@ void BenchPairs(const modes::RunContext& context, const PairBenchOptions& option
     };
     const bool is_this = std::find(slow.begin(), slow.end(), context.launch.node_rank) != slow.end();
     if (is_this && context.launch.local_rank == 0 && !options.slow_file.empty()) {
-      WriteSlowFile(options.slow_file, said(context.launch.node_rank));
+      checkpoint::DurableFile file(options.slow_file);
+      file.Append(said(context.launch.node_rank) + "\n");
+      file.Finish();
     }
     throw PeerLostError(said(is_this ? context.launch.node_rank : slow.front()),
                         "take it out of service, then start again");

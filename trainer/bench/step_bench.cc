@@ -10,12 +10,10 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "data/pipeline/batch.h"
 #include "trainer/bench/machine.h"
-#include "trainer/bench/roof.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/device/device.h"
 #include "trainer/loop/step_computation.h"
@@ -166,8 +164,7 @@ class BenchedStep {
     const auto start = std::chrono::steady_clock::now();
     for (int64_t i = 0; i < steps; ++i) Run(reduction);
     loss();  // waits for the device
-    at::Tensor seconds = at::full({1}, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
-                                  at::TensorOptions(at::kDouble));
+    at::Tensor seconds = at::full({1}, report::SecondsSince(start), at::TensorOptions(at::kDouble));
     communicator_.Sum(seconds);
     return seconds.item<double>() / communicator_.world_size() / static_cast<double>(steps);
   }

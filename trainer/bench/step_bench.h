@@ -18,8 +18,8 @@ struct StepBenchOptions {
 
 // A collective; the configuration has been resolved (config/resolve.h). Returns images_per_second or tokens_per_second
 // (of all ranks), step_milliseconds (mean), achieved_tflops (of one rank: forward cost × 3), the loss of the last step,
-// the settings, the machine, the parts of a step (MeasureGradientTimes), and on a GPU its roof (roof.h). With several
-// ranks it also returns the cost of communication:
+// the settings, the machine, the parts of a step (MeasureGradientTimes), and on a GPU its roof (machine.h). With
+// several ranks it also returns the cost of communication:
 //   compute_milliseconds         a step without communication
 //   reduced_after_milliseconds   a step whose gradients are reduced after the backward pass
 //   hidden_fraction              the share of that communication which the backward pass hides in step_milliseconds

@@ -236,10 +236,4 @@ std::optional<int64_t> AsyncWriter::last_saved_step() const {
   return last_saved_step_;
 }
 
-std::optional<AsyncWriter::Activity> AsyncWriter::current() const {
-  std::lock_guard lock(mutex_);
-  if (jobs_.empty()) return std::nullopt;
-  return Activity{jobs_.front().path, std::chrono::duration<double>(Clock::now() - started_).count()};
-}
-
 }  // namespace dtrain::checkpoint

@@ -73,22 +73,14 @@ class AsyncWriter {
   // Seconds that writing the last successful Save took; empty before the first.
   std::optional<double> last_save_seconds() const;
 
-  // The file or folder that is being written, and for how long; empty if nothing is. For a watchdog, which names the
-  // path if a file system hangs.
-  struct Activity {
-    std::filesystem::path path;
-    double seconds = 0;
-  };
-  std::optional<Activity> current() const;
-
  private:
   using Clock = std::chrono::steady_clock;
 
   enum class Kind { kCheckpoint, kBest };
-  // One thing to write. `path` is what `current` shows.
+  // One thing to write.
   struct Job {
     Kind kind;
-    std::filesystem::path path;
+    std::filesystem::path path;  // for warnings
     int64_t step;
     std::function<void()> write;
   };

@@ -40,10 +40,8 @@ std::string DescribeCrop(const ImageConfig& image) {
 }  // namespace
 
 std::vector<Choice> DataFormats() {
-  std::vector<Choice> list = data::Formats();
-  list.insert(list.begin(), {"auto", "recognised from the contents of --data_dir"});
-  list.push_back({"text", "files of raw text for --task=masked_lm, with a tokenizer beside them or the weights"});
-  list.push_back({"sentences", "sentences or pairs with labels: TSV, CSV, JSONL, or a folder of texts for each class"});
+  std::vector<Choice> list = {{"auto", "recognised from the contents of --data_dir"}};
+  for (const data::DataFormat& format : data::Formats()) list.push_back({format.name, format.description});
   list.push_back({"synthetic", "random samples, which need no files"});
   return list;
 }

@@ -7,8 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include "data/choice.h"
 #include "trainer/config/config.h"
+
+namespace dtrain {
+
+struct Choice {
+  std::string name;
+  std::string description = {};  // may be empty
+};
+
+}  // namespace dtrain
 
 namespace dtrain::config {
 

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <utility>
 
-#include "data/command_line/nearest_name.h"
+#include "data/command_line/parser.h"
 #include "data/joined.h"
-#include "data/pipeline/size_schedule.h"
+#include "data/pipeline/sampler.h"
 #include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/choices.h"

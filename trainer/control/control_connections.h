@@ -11,7 +11,7 @@
 
 #include "trainer/control/control_message.h"
 #include "trainer/control/line_socket.h"
-#include "trainer/control/position.h"
+#include "trainer/control/stall_watch.h"
 
 namespace dtrain::control {
 

@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "data/shown.h"
-#include "trainer/control/position.h"
+#include "trainer/control/stall_watch.h"
 #include "trainer/errors.h"
 #include "trainer/launch/detectors.h"
 #include "trainer/launch/run_token.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::control {
 namespace {
@@ -218,16 +219,8 @@ std::string ControlLine(json message) {
 }
 
 json MakeHello(int rank, int world_size) {
-  char host[256] = "";
-  gethostname(host, sizeof(host) - 1);
-  return {{"kind", "hello"},
-          {"magic", kControlMagic},
-          {"version", kControlVersion},
-          {"nonce", launch::RandomToken()},
-          {"rank", rank},
-          {"world_size", world_size},
-          {"host", host},
-          {"pid", getpid()}};
+  return {{"kind", "hello"}, {"magic", kControlMagic},   {"version", kControlVersion}, {"nonce", launch::RandomToken()},
+          {"rank", rank},    {"world_size", world_size}, {"host", report::HostName()}, {"pid", getpid()}};
 }
 
 std::string NameOf(const json& hello) {

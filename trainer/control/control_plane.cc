@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "data/shown.h"
-#include "trainer/control/bad_record_count.h"
 #include "trainer/control/control_message.h"
+#include "trainer/control/gathering.h"
 #include "trainer/errors.h"
 
 namespace dtrain::control {

@@ -20,7 +20,7 @@
 #include "data/pipeline/quarantine.h"
 #include "trainer/control/control_server.h"
 #include "trainer/control/join.h"
-#include "trainer/control/position.h"
+#include "trainer/control/stall_watch.h"
 #include "trainer/report/error_report.h"
 
 namespace dtrain::control {

@@ -11,7 +11,6 @@
 #include "data/error.h"
 #include "data/machine/thread.h"
 #include "data/shown.h"
-#include "trainer/control/bad_record_count.h"
 #include "trainer/control/control_connections.h"
 #include "trainer/control/control_message.h"
 #include "trainer/control/gathering.h"
@@ -63,7 +62,6 @@ class ControlServer::Loop {
   void AnnounceMissing(Clock::time_point now);
   void HandleEnd(const Peer& peer);
   void End(ExitCode code, const std::string& message, int rank, const std::string& hint = "");
-  std::string Missing(Clock::time_point now);
   int64_t StopMargin() const;
 
   const ControlServerOptions options_;
@@ -277,17 +275,13 @@ void ControlServer::Loop::AnnounceMissing(Clock::time_point now) {
   const bool too_late = now - started_ >= Milliseconds(options_.init_timeout_seconds);
   if (!too_late && now < next_announcement_) return;
   next_announcement_ = now + kAnnouncementInterval;
-  const std::string missing = Missing(now);
-  if (too_late) return End(ExitCode::kPeerLost, missing + "; gave up after --init_timeout", -1, kMissingHint);
-  options_.warn(missing);
-}
-
-std::string ControlServer::Loop::Missing(Clock::time_point now) {
-  return gathering_.Missing([&](int rank) {
+  const std::string missing = gathering_.Missing([&](int rank) {
     const Peer* peer = peers_.Find(rank);
     if (peer == nullptr) return Gathering::Contact::kNone;
     return now - peer->heard < kSilence ? Gathering::Contact::kAnswers : Gathering::Contact::kSilent;
   });
+  if (too_late) return End(ExitCode::kPeerLost, missing + "; gave up after --init_timeout", -1, kMissingHint);
+  options_.warn(missing);
 }
 
 void ControlServer::Loop::HandleEnd(const Peer& peer) {

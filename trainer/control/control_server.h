@@ -11,7 +11,7 @@
 //                   stop                              this rank was asked to stop
 //                   accept point | reject point passed   answers to propose
 //                   failed code message | lost message   this rank ends with its own failure | it has lost a peer
-//                   bad_record …                      see bad_record_count.h
+//                   bad_record …                      see gathering.h
 //                   leave                             this rank has come to its orderly end
 //   launcher → server  death rank reason              after it was admitted as a client of rank -1
 //   server → all    tick at                           rank 0's Position, several times a second

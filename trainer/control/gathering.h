@@ -1,6 +1,6 @@
 // What ranks have to agree on, as rank 0 sees it. Before the start: which ranks are missing, and whether the
-// configurations of those that are ready are the same. Later: where all of them stop. Knows no connections, so tests
-// need none.
+// configurations of those that are ready are the same. Later: where all of them stop, and how many
+// bad records they have met. Knows no connections, so tests need none.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "data/pipeline/quarantine.h"
 
 namespace dtrain::control {
 
@@ -62,10 +64,8 @@ class Gathering {
 };
 
 // How all ranks agree to stop at the same point without a collective: rank 0 proposes a point slightly ahead, each rank
-// accepts unless it has passed that point already, and only a point that all ranks have accepted is committed.
-// Points
-// are those of Position::point.
-// Rank 0's side.
+// accepts unless it has passed that point already, and only a point that all ranks have accepted is committed. Points
+// are those of Position::point. This is rank 0's side.
 class StopAgreement {
  public:
   explicit StopAgreement(int world_size) : accepted_(static_cast<size_t>(world_size), false) {}
@@ -99,6 +99,23 @@ class StopAgreement {
   int64_t proposal_ = 0;        // 0: none
   std::vector<bool> accepted_;  // by rank
   size_t missing_ = 0;          // the number of ranks that have not accepted yet
+};
+
+// The message by which a rank reports a bad record to the server. The rank sends it once per record. `dataset_size` is
+// in samples; `options` are those of the rank's quarantine.
+nlohmann::json BadRecordMessage(const data::BadRecord& record, int64_t dataset_size,
+                                const data::QuarantineOptions& options);
+
+// Counts the bad records of all ranks together, because a rank knows only those that it has read itself, and two ranks
+// may meet the same one in different epochs.
+class BadRecordCount {
+ public:
+  // Adds the record of a BadRecordMessage, which ParseControlLine has checked. Returns the number of different bad
+  // records in its split so far. Throws DataError if that exceeds the budget in the message.
+  int64_t Add(const nlohmann::json& message);
+
+ private:
+  std::map<std::string, data::Quarantine> splits_;  // by name of the split
 };
 
 }  // namespace dtrain::control

@@ -170,23 +170,21 @@ Joined JoinThrough(LineSocket connection, const Endpoint& endpoint, const JoinOp
 
 bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Clock::time_point deadline) {
   std::string unused;
-  LineSocket socket = TryConnect(endpoint.host, endpoint.port, deadline, &unused);
+  Attempt attempt;
+  attempt.joined.endpoint = endpoint;
+  LineSocket& socket = attempt.joined.socket = TryConnect(endpoint.host, endpoint.port, deadline, &unused);
   if (!socket.is_open()) return false;
-  socket.set_max_line(kLongestToStrangers);
-  const json hello = MakeHello(-1, 0);
-  socket.Send(ControlLine(hello));
+  JoinOptions as_launcher{.locate = {}, .rank = -1, .world_size = 0};
+  as_launcher.timeout_seconds = std::chrono::duration<double>(deadline - Clock::now()).count();
+  Patience patience(as_launcher);
   try {
-    const auto hear = [&](Speaker speaker) {
-      const auto line = WaitForLine(socket, deadline);
-      return line ? ParseControlLine(*line, speaker) : json{{"kind", "nothing"}};
-    };
-    const json answer = hear(Speaker::kGreeting);
-    if (answer.at("kind") != "challenge") return false;
-    const std::string proof = ProofOfClient(endpoint.token, answer.at("nonce"), hello);
-    socket.Send(ControlLine({{"kind", "proof"}, {"proof", proof}}));
-    if (hear(Speaker::kGreeting).at("kind") != "welcome") return false;
+    Greet(attempt, as_launcher, patience);
+    if (!socket.is_open()) return false;
     socket.Send(ControlLine({{"kind", "death"}, {"rank", rank}, {"reason", reason}}));
-    return hear(Speaker::kServer).at("kind") == "noted";
+    const auto line = WaitForLine(socket, deadline);
+    return line && ParseControlLine(*line, Speaker::kServer).at("kind") == "noted";
+  } catch (const Error&) {
+    return false;
   } catch (const BadControlLine&) {
     return false;
   }

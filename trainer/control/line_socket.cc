@@ -2,7 +2,6 @@
 #include "trainer/control/line_socket.h"
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,29 +10,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <thread>
 #include <utility>
 
 #include "trainer/errors.h"
+#include "trainer/launch/local_address.h"
 
 namespace dtrain::control {
 namespace {
 
 constexpr auto kResolveRetry = std::chrono::milliseconds(200);
 constexpr auto kResolvePatience = std::chrono::seconds(30);  // a pod may start before its name is known
-
-using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-// Returns null, and getaddrinfo's error in `*reason`, if the name does not resolve.
-Addresses Resolve(const std::string& host, int port, int type, std::string* reason) {
-  addrinfo hints{};
-  hints.ai_socktype = type;
-  addrinfo* found = nullptr;
-  const int failure = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (failure != 0) *reason = gai_strerror(failure);
-  return {failure == 0 ? found : nullptr, &freeaddrinfo};
-}
 
 int TimeLeft(Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -47,23 +34,6 @@ bool WaitFor(int descriptor, short events, Clock::time_point deadline) {
     ready = poll(&watched, 1, TimeLeft(deadline));
   } while ((ready < 0 && errno == EINTR) || (ready == 0 && Clock::now() < deadline));
   return ready > 0;
-}
-
-// Returns an empty string, and the system's error in `*reason`, if no interface leads there. Sends no packet:
-// connecting a datagram socket only chooses the interface.
-std::string LocalAddressTowards(const addrinfo& there, std::string* reason) {
-  char name[NI_MAXHOST] = "";
-  const int descriptor = socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_storage local{};
-  socklen_t length = sizeof local;
-  if (descriptor >= 0 && connect(descriptor, there.ai_addr, there.ai_addrlen) == 0 &&
-      getsockname(descriptor, reinterpret_cast<sockaddr*>(&local), &length) == 0) {
-    getnameinfo(reinterpret_cast<sockaddr*>(&local), length, name, sizeof name, nullptr, 0, NI_NUMERICHOST);
-  } else {
-    *reason = std::strerror(errno);
-  }
-  if (descriptor >= 0) close(descriptor);
-  return name;
 }
 
 }  // namespace
@@ -155,7 +125,7 @@ std::optional<std::string> WaitForLine(LineSocket& socket, Clock::time_point dea
 }
 
 LineSocket TryConnect(const std::string& host, int port, Clock::time_point deadline, std::string* reason) {
-  const Addresses found = Resolve(host, port, SOCK_STREAM, reason);
+  const launch::Addresses found = launch::Resolve(host, port, SOCK_STREAM, reason);
   for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
     const int descriptor = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (descriptor < 0) continue;
@@ -178,9 +148,9 @@ std::string AddressTowards(const std::string& host, int port, Clock::time_point 
   while (true) {
     if (stop_requested()) throw Preempted("stopped before the training began");
     std::string reason;
-    const Addresses found = Resolve(host, port, SOCK_DGRAM, &reason);
+    const launch::Addresses found = launch::Resolve(host, port, SOCK_DGRAM, &reason);
     if (found) {
-      std::string address = LocalAddressTowards(*found, &reason);
+      std::string address = launch::LocalAddressTowards(*found, &reason);
       if (!address.empty()) return address;
     }
     const auto now = Clock::now();
@@ -199,26 +169,10 @@ std::string AddressTowards(const std::string& host, int port, Clock::time_point 
 
 int ListenOn(const std::string& address, int port) {
   std::string reason;
-  const Addresses found = Resolve(address, port, SOCK_STREAM, &reason);
-  const int descriptor = found ? socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
-  const int yes = 1;
-  if (descriptor >= 0 && setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-      bind(descriptor, found->ai_addr, found->ai_addrlen) == 0 && listen(descriptor, SOMAXCONN) == 0) {
-    return descriptor;
-  }
-  if (found) reason = std::strerror(errno);
-  if (descriptor >= 0) close(descriptor);
+  const int descriptor = launch::TryToListen(address, port, &reason);
+  if (descriptor >= 0) return descriptor;
   throw UsageError("rank 0 cannot listen on " + address + ":" + std::to_string(port) + ": " + reason,
                    "choose a free --master_port, and a --master_addr that belongs to rank 0's machine");
-}
-
-int PortOf(int listening_descriptor) {
-  sockaddr_storage local{};
-  socklen_t length = sizeof local;
-  getsockname(listening_descriptor, reinterpret_cast<sockaddr*>(&local), &length);
-  char port[NI_MAXSERV] = "0";
-  getnameinfo(reinterpret_cast<sockaddr*>(&local), length, nullptr, 0, port, sizeof port, NI_NUMERICSERV);
-  return std::stoi(port);
 }
 
 }  // namespace dtrain::control

@@ -2,15 +2,31 @@
 // over Gloo and NCCL. Every call returns by its deadline (looking up a name excepted), whatever the other side does.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "trainer/control/clock.h"
-
 namespace dtrain::control {
+
+// The clock by which ranks measure how long they wait for each other.
+using Clock = std::chrono::steady_clock;
+
+// Longer timeouts are cut to this one, about eleven days. Its milliseconds still fit into an int, which is what c10d
+// passes to poll().
+constexpr double kLongestTimeoutSeconds = 1e6;
+
+inline double ClampedSeconds(double seconds) { return std::clamp(seconds, 0.0, kLongestTimeoutSeconds); }
+
+// Converts any number of seconds, clamped so that the result does not overflow when it is added to a time point or
+// passed to c10d or Gloo.
+inline std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(ClampedSeconds(seconds) * 1000));
+}
 
 // A connected stream socket that never blocks. Movable; owns its descriptor. Not for use by several threads at once.
 class LineSocket {
@@ -71,7 +87,5 @@ std::string AddressTowards(const std::string& host, int port, Clock::time_point 
 // Returns the descriptor of a socket that listens on `address` only; the caller owns it. With port 0 the system chooses
 // a free port. Throws UsageError if it cannot listen there.
 int ListenOn(const std::string& address, int port);
-
-int PortOf(int listening_descriptor);
 
 }  // namespace dtrain::control

@@ -1,7 +1,8 @@
 #include "trainer/control/stall_watch.h"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "trainer/report/log.h"
 
 namespace dtrain::control {
 namespace {
@@ -15,13 +16,35 @@ constexpr double kWorthTellingShare = 0.2;  // … and exceeds it by this share 
 
 double Seconds(StallWatch::Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-std::string Text(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f s", seconds < 1 ? 3 : 1, seconds);
-  return text;
+std::string Text(double seconds) { return report::Format("%.*f s", seconds < 1 ? 3 : 1, seconds); }
+
+// `phase` is one that ranks tell each other: not kOther.
+const char* NameOf(Phase phase) {
+  constexpr const char* kNames[] = {"starting",
+                                    "waiting for data",
+                                    "forward pass",
+                                    "backward pass (gradients)",
+                                    "statistics (all-reduce)",
+                                    "update of the weights",
+                                    "evaluation",
+                                    "saving",
+                                    "end of the run"};
+  return kNames[static_cast<size_t>(phase)];
 }
 
 }  // namespace
+
+std::string Describe(const Position& position) {
+  return "after step " + std::to_string(position.step) + ": " + NameOf(position.phase);
+}
+
+nlohmann::json ToJson(const Position& position) {
+  return {position.point, position.moves, position.step, static_cast<int>(position.phase), position.work_seconds};
+}
+
+Position PositionFromJson(const nlohmann::json& json) {
+  return {json.at(0), json.at(1), json.at(2), static_cast<Phase>(json.at(3).get<int>()), json.at(4)};
+}
 
 StallWatch::StallWatch(int world_size, double timeout_seconds, Time now)
     : timeout_seconds_(timeout_seconds), ranks_(static_cast<size_t>(world_size)), window_start_(now) {
@@ -174,11 +197,9 @@ Liveness::Answer Liveness::Ask(const Position& position, bool awaits_save, Time 
     seen_ = position;
     since_ = now;
   }
-  const double still = std::chrono::duration<double>(now - since_).count();
+  const double still = Seconds(now - since_);
   const double patience = awaits_save ? std::max(timeout_seconds_, kSavingSeconds) : timeout_seconds_;
-  char duration[32];
-  std::snprintf(duration, sizeof duration, ", for %.1f s", still);
-  return {still < patience, Describe(position) + duration};
+  return {still < patience, Describe(position) + report::Format(", for %.1f s", still)};
 }
 
 }  // namespace dtrain::control

@@ -1,15 +1,53 @@
-// Finds the ranks that hold up the others. It knows only the ranks' positions and when they were received, and reads no
-// clock, so tests need none.
+// Where each rank is, and which ranks hold up the others. The watch knows only the ranks' positions and when they were
+// received, and reads no clock, so tests need none.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "trainer/control/position.h"
+#include "trainer/report/points.h"
 
 namespace dtrain::control {
+
+constexpr auto kTick = std::chrono::milliseconds(100);  // the time between two reports
+constexpr double kSavingSeconds = 600;                  // a rank may stand still for at least this long while it saves
+constexpr auto kOwnGap = std::chrono::seconds(1);  // a longer time between two ticks: this process itself was stopped
+
+using report::Phase;
+
+// A rank's position in the run, which it reports to rank 0 several times a second.
+//
+// All ranks go through the same points and, between two points, through the same phases. So of two ranks the one with
+// the smaller (point, moves) is behind.
+struct Position {
+  int64_t point = 0;  // the number of ends of steps and of evaluation batches that the rank has passed
+  int64_t moves = 0;  // the number of phases entered since that point, kStarting and kSaving not counted
+  int64_t step = 0;   // the number of steps done
+  Phase phase = Phase::kStarting;
+  double work_seconds = 0;  // the time spent so far in phases without a collective
+
+  bool operator==(const Position& other) const {
+    return point == other.point && moves == other.moves && phase == other.phase;
+  }
+  bool IsBehind(const Position& other) const {
+    return point != other.point ? point < other.point : moves < other.moves;
+  }
+};
+
+// Ends a message that a rank does not answer: the causes that are possible as far as another rank can know.
+constexpr const char* kPossibleCauses =
+    " (its process is stopped, or its machine or the network to it is lost; --comm_timeout)";
+
+// Returns a text such as "after step 6: forward pass". The phase is one that ranks tell each other: not kOther.
+std::string Describe(const Position& position);
+
+nlohmann::json ToJson(const Position& position);
+// The opposite. ParseControlLine has checked `json`.
+Position PositionFromJson(const nlohmann::json& json);
 
 // Rank 0's control server calls it on its thread several times a second.
 class StallWatch {

@@ -8,6 +8,7 @@
 #include "trainer/device/cuda_graph.h"
 
 #include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -16,6 +17,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
+#include <mutex>
 
 namespace dtrain::device {
 namespace {
@@ -112,5 +114,14 @@ class CudaGraphs : public DeviceGraphs {
 }  // namespace
 
 std::unique_ptr<DeviceGraphs> MakeCudaGraphs(at::Device device) { return std::make_unique<CudaGraphs>(device.index()); }
+
+models::kernels::RandomState CudaRandom() {
+  at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator();
+  const std::scoped_lock lock(generator.mutex());
+  const at::PhiloxCudaState state =
+      generator.get<at::CUDAGeneratorImpl>()->philox_cuda_state(models::kernels::kNumbersOfCounter);
+  if (!state.captured_) return {.seed = state.seed_.val, .offset = state.offset_.val};
+  return {.seed = 0, .offset = state.offset_intragraph_, .seed_at = state.seed_.ptr, .offset_at = state.offset_.ptr};
+}
 
 }  // namespace dtrain::device

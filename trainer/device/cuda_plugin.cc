@@ -34,6 +34,11 @@ int CountDeviceFiles() {
   return count;
 }
 
+template <typename Kernels>
+const Kernels* On(at::Device device, Kernels CudaPlugin::*kernels) {
+  return device.is_cuda() ? &(LoadCudaPlugin().*kernels) : nullptr;
+}
+
 }  // namespace
 
 bool HasCudaPlugin() {
@@ -69,22 +74,10 @@ data::DeviceNormalisation NormalisationOn(at::Device device) {
   return device.is_cuda() ? LoadCudaPlugin().normalise_images : nullptr;
 }
 
-const models::NormKernels* NormKernelsOn(at::Device device) {
-  return device.is_cuda() ? &LoadCudaPlugin().norm : nullptr;
-}
-
-const models::StemKernels* StemKernelsOn(at::Device device) {
-  return device.is_cuda() ? &LoadCudaPlugin().stem : nullptr;
-}
-
-const models::DepthwiseKernels* DepthwiseKernelsOn(at::Device device) {
-  return device.is_cuda() ? &LoadCudaPlugin().depthwise : nullptr;
-}
-
-const models::TextKernels* TextKernelsOn(at::Device device) {
-  return device.is_cuda() ? &LoadCudaPlugin().text : nullptr;
-}
-
+const models::NormKernels* NormKernelsOn(at::Device device) { return On(device, &CudaPlugin::norm); }
+const models::StemKernels* StemKernelsOn(at::Device device) { return On(device, &CudaPlugin::stem); }
+const models::DepthwiseKernels* DepthwiseKernelsOn(at::Device device) { return On(device, &CudaPlugin::depthwise); }
+const models::TextKernels* TextKernelsOn(at::Device device) { return On(device, &CudaPlugin::text); }
 optim::AdamKernel AdamKernelOn(at::Device device) { return device.is_cuda() ? LoadCudaPlugin().adam : nullptr; }
 
 }  // namespace dtrain::device

@@ -65,22 +65,12 @@ GpuSigns SeeGpus();
 // CUDA, because a process that has initialised CUDA cannot fork any more.
 int CountGpus();
 
-// Returns the function that normalises images on `device`; null for the CPU.
+// These return what runs on `device`; null for the CPU.
 data::DeviceNormalisation NormalisationOn(at::Device device);
-
-// Returns the kernels that normalise batches on `device`; null for the CPU.
 const models::NormKernels* NormKernelsOn(at::Device device);
-
-// Returns the kernels of a model's first convolution on `device`; null for the CPU.
 const models::StemKernels* StemKernelsOn(at::Device device);
-
-// Returns the kernels of depthwise convolutions on `device`; null for the CPU.
 const models::DepthwiseKernels* DepthwiseKernelsOn(at::Device device);
-
-// Returns the kernels of transformers on `device`; null for the CPU.
 const models::TextKernels* TextKernelsOn(at::Device device);
-
-// Returns the kernel of Adam on `device`; null for the CPU.
 optim::AdamKernel AdamKernelOn(at::Device device);
 
 }  // namespace dtrain::device

@@ -14,7 +14,6 @@
 #include "data/kernels/normalise_images.h"
 #include "trainer/device/cuda_graph.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/device/cuda_random.h"
 
 namespace dtrain::device {
 namespace {

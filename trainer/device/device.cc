@@ -19,7 +19,6 @@
 #include "data/machine/thread.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device_choice.h"
-#include "trainer/device/nccl_environment.h"
 
 namespace dtrain::device {
 namespace {
@@ -43,7 +42,7 @@ void TakeRankGpu() {
 }  // namespace
 
 RankPlace PlaceOf(const launch::Launch& launch) {
-  return {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly(), RanksMayShareGpus()};
+  return {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly(), launch.may_share_gpus};
 }
 
 RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend, const std::string& precision) {
@@ -117,9 +116,12 @@ void UseThreads(int count) {
   StartThreads(count);
 }
 
+const char* ToldThreads(const launch::Launch& launch) {
+  return launch.launcher_sets_threads ? nullptr : std::getenv("OMP_NUM_THREADS");
+}
+
 void UseShareOfCores(const launch::Launch& launch) {
-  const bool is_told = launch.launcher != "torchrun" && std::getenv("OMP_NUM_THREADS") != nullptr;
-  if (!is_told) return UseThreads(static_cast<int>(ShareOfCores(launch)));
+  if (ToldThreads(launch) == nullptr) return UseThreads(static_cast<int>(ShareOfCores(launch)));
   RequireThreads(at::get_num_threads() - 1);
   StartThreads(at::get_num_threads());
 }

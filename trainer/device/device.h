@@ -48,8 +48,10 @@ void RequireThreads(int count);
 // without that check OpenMP would end the process with exit code 1, or LibTorch's pool would wait for ever.
 void UseThreads(int count);
 
-// Calls UseThreads with this rank's share of the cores. Respects OMP_NUM_THREADS, except under torchrun, which sets it
-// to 1 of its own accord.
+// The value of OMP_NUM_THREADS; null if it is not set, or only by a launcher that does so of its own accord.
+const char* ToldThreads(const launch::Launch& launch);
+
+// Calls UseThreads with this rank's share of the cores, unless it was told otherwise (ToldThreads).
 void UseShareOfCores(const launch::Launch& launch);
 
 // `deterministic`: the same computation gives the same bits each time, on the same kind of GPU with the same libraries.

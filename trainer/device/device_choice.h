@@ -46,7 +46,7 @@ struct RankPlace {
   int local_world_size = 1;
   // Whether the launcher has limited this rank to one GPU, for example by CUDA_VISIBLE_DEVICES.
   bool sees_its_own_gpu_only = false;
-  bool may_share_gpus = false;  // see RanksMayShareGpus
+  bool may_share_gpus = false;  // see Launch
 };
 
 // Returns an index into facts.gpus. Returns empty, which means the CPU, if `backend` (auto | nccl | gloo) is gloo, or

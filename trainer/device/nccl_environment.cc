@@ -7,11 +7,10 @@
 #include <fstream>
 #include <future>
 #include <memory>
-#include <string_view>
 
 #include "data/careful_open.h"
 #include "data/machine/thread.h"
-#include "trainer/control/clock.h"
+#include "trainer/control/line_socket.h"
 
 namespace dtrain::device {
 namespace {
@@ -40,11 +39,6 @@ EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_
     settings.emplace_back(name, dump_folder + "/" + kFlightRecordPrefix);  // c10d appends the rank
   }
   return settings;
-}
-
-bool RanksMayShareGpus() {
-  const char* value = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  return value != nullptr && std::string_view(value) == "1";
 }
 
 void Apply(const EnvironmentSettings& settings) {

@@ -21,10 +21,6 @@ using EnvironmentSettings = std::vector<std::pair<std::string, std::string>>;  /
 // interface, which may be the only one that works.
 EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_timeout_seconds, bool on_one_machine);
 
-// Whether NCCL has been told by NCCL_MULTI_RANK_GPU_ENABLE=1 that ranks may share a GPU (NCCL 2.30 or newer). It is
-// slow, but several ranks can be tried on a machine with one GPU.
-bool RanksMayShareGpus();
-
 // Sets the variables that the user has not set. To be called before the process group is made.
 void Apply(const EnvironmentSettings& settings);
 

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <chrono>
 
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
-#include "trainer/control/clock.h"
-#include "trainer/control/position.h"
+#include "trainer/control/line_socket.h"
+#include "trainer/control/stall_watch.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
@@ -22,6 +23,27 @@ constexpr size_t kBroadcastBytes = 64 << 20;
 // longer, for the case that the control plane fails.
 constexpr double kControlLeadSeconds = 1;
 constexpr int kThreadsOfGloo = 1;  // besides its workers
+
+struct GatherFunction : torch::autograd::Function<GatherFunction> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& rows,
+                            Communicator* communicator) {
+    context->saved_data["communicator"] = reinterpret_cast<int64_t>(communicator);
+    std::vector<int64_t> shape = rows.sizes().vec();
+    shape[0] *= communicator->world_size();
+    at::Tensor all = at::empty(shape, rows.options());
+    communicator->Gather(rows.contiguous(), all);
+    return all;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    auto& communicator = *reinterpret_cast<Communicator*>(context->saved_data["communicator"].toInt());
+    at::Tensor all = gradients[0].clone(at::MemoryFormat::Contiguous);
+    communicator.Sum(all);
+    const int64_t rows = all.size(0) / communicator.world_size(), first = communicator.rank() * rows;
+    return {all.slice(0, first, first + rows), {}};
+  }
+};
 
 }  // namespace
 
@@ -85,6 +107,10 @@ void Communicator::BroadcastFromFirst(const std::vector<at::Tensor>& tensors) {
 void Communicator::Barrier() {
   at::Tensor one = at::ones({1});
   Sum(one);
+}
+
+at::Tensor GatheredRows(const at::Tensor& rows, Communicator& communicator) {
+  return communicator.is_alone() ? rows : GatherFunction::apply(rows, &communicator);
 }
 
 }  // namespace dtrain::distributed

@@ -1,14 +1,12 @@
 // Each rank posts its GPU; rank 0 compares them and posts the result. So every rank ends with the same message.
 #include "trainer/distributed/distinct_gpus.h"
 
-#include <unistd.h>
-
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "trainer/device/device_choice.h"
 #include "trainer/errors.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -19,24 +17,19 @@ constexpr const char* kShareHint =
 
 std::string KeyOf(int rank) { return "gpu/" + std::to_string(rank); }
 
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 }  // namespace
 
 std::string MachineId() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   std::getline(file, id);
-  return id.empty() ? HostName() : id;
+  return id.empty() ? report::HostName() : id;
 }
 
 void RequireDistinctGpus(Rendezvous& rendezvous, const device::Gpu& gpu, const std::string& machine) {
   const launch::Launch& launch = rendezvous.launch();
-  const nlohmann::json mine = {{"host", HostName()}, {"machine", machine}, {"pci_id", gpu.pci_id}, {"uuid", gpu.uuid}};
+  const nlohmann::json mine = {
+      {"host", report::HostName()}, {"machine", machine}, {"pci_id", gpu.pci_id}, {"uuid", gpu.uuid}};
   rendezvous.store()->set(KeyOf(launch.rank), mine.dump());
   std::string problem;
   if (launch.rank == 0) {

@@ -28,7 +28,7 @@ Store ServeStore(const std::string& address, double timeout_seconds) {
   c10d::TCPStoreOptions options;
   options.isServer = true;
   options.masterListenFd = control::ListenOn(address, 0);
-  options.port = static_cast<uint16_t>(control::PortOf(*options.masterListenFd));
+  options.port = static_cast<uint16_t>(launch::PortOf(*options.masterListenFd));
   options.waitWorkers = false;
   options.timeout = control::Milliseconds(timeout_seconds);
   return c10::make_intrusive<c10d::TCPStore>(address, options);
@@ -48,7 +48,7 @@ Listening ListenForRanks(const RendezvousOptions& options, const std::string& lo
   listening.descriptor = options.listen_fd >= 0
                              ? options.listen_fd
                              : control::ListenOn(listening.endpoint.host, launch.agent_store ? 0 : launch.master_port);
-  listening.endpoint.port = control::PortOf(listening.descriptor);
+  listening.endpoint.port = launch::PortOf(listening.descriptor);
   return listening;
 }
 

@@ -26,7 +26,6 @@ std::string_view TextOf(const std::vector<uint8_t>& bytes) {
 
 SealedStore::SealedStore(c10::intrusive_ptr<c10d::Store> store, std::string token)
     : store_(std::move(store)), token_(std::move(token)) {}
-SealedStore::~SealedStore() = default;
 
 c10::intrusive_ptr<c10d::Store> SealedStore::clone() {
   return c10::make_intrusive<SealedStore>(store_->clone(), token_);

@@ -15,7 +15,6 @@ namespace dtrain::distributed {
 class SealedStore : public c10d::Store {
  public:
   SealedStore(c10::intrusive_ptr<c10d::Store> store, std::string token);
-  ~SealedStore() override;
 
   c10::intrusive_ptr<c10d::Store> clone() override;
 

@@ -8,7 +8,7 @@
 
 #include "trainer/config/config.h"
 #include "trainer/device/device_choice.h"
-#include "trainer/doctor/finding.h"
+#include "trainer/doctor/doctor.h"
 #include "trainer/launch/launch.h"
 #include "trainer/tasks/data_sets.h"
 
@@ -61,9 +61,6 @@ Finding JudgeSharedMemory(int64_t free_bytes, int local_ranks, bool on_gpus);
 
 // These look at the machine.
 Threads CountThreads(const launch::Launch& launch, int64_t workers);
-Finding LookAtOpenFiles(int world_size);
-Finding LookAtLockedMemory();
-Finding LookAtSharedMemory(int local_ranks, bool on_gpus);
 // Whether there is an adapter for InfiniBand or EFA.
 bool HasRdma();
 

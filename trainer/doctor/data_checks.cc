@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <span>
 #include <vector>
 
 #include "data/error.h"
 #include "data/pipeline/row_reader.h"
+#include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
 
 namespace dtrain::doctor {
@@ -18,8 +18,7 @@ constexpr int64_t kMostRecords = 256;
 constexpr double kMostSeconds = 10;
 
 using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+using report::SecondsSince;
 
 }  // namespace
 
@@ -27,13 +26,12 @@ Finding JudgeReading(const ReadFacts& facts, double most_bad) {
   constexpr double kSlowSeconds = 0.02;  // per record; a local disk takes a thousandth of that
   const std::string check = "data, " + facts.split;
   const double each = 1.0 / static_cast<double>(std::max<int64_t>(1, facts.tried));
-  char text[160];
-  std::snprintf(text, sizeof text, "%lld of %lld records read, %.2f ms and %.1f KB each, and decoded in %.2f ms",
-                static_cast<long long>(facts.tried), static_cast<long long>(facts.records),
-                1e3 * facts.read_seconds * each, facts.bytes / 1e3 * each, 1e3 * facts.decode_seconds * each);
+  const std::string text =
+      report::Format("%lld of %lld records read, %.2f ms and %.1f KB each, and decoded in %.2f ms",
+                     static_cast<long long>(facts.tried), static_cast<long long>(facts.records),
+                     1e3 * facts.read_seconds * each, facts.bytes / 1e3 * each, 1e3 * facts.decode_seconds * each);
   if (facts.bad > 0) {
-    const std::string bad =
-        std::string(text) + "; " + std::to_string(facts.bad) + " cannot be used, the first: " + facts.first_bad;
+    const std::string bad = text + "; " + std::to_string(facts.bad) + " cannot be used, the first: " + facts.first_bad;
     const std::string remedy = "dtrain_data verify lists all of them";
     // The records that were tried are a sample. A larger fraction of them is bad than is allowed of all.
     if (static_cast<double>(facts.bad) * each > most_bad) return Failed(check, ExitCode::kData, bad, remedy);

@@ -3,34 +3,50 @@
 #include "trainer/doctor/doctor.h"
 
 #include <ATen/ops/ones.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
-#include <string>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
-#include <vector>
 
+#include "data/shown.h"
 #include "trainer/config/flags.h"
 #include "trainer/device/device.h"
 #include "trainer/doctor/checks.h"
-#include "trainer/doctor/finding.h"
 #include "trainer/launch/address_file.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
 #include "trainer/report/metrics_endpoint.h"
+#include "trainer/report/run_directory.h"
 
 namespace dtrain::doctor {
 namespace {
 
 namespace fs = std::filesystem;
+using report::SecondsSince1970;
 
 constexpr double kPatienceSeconds = 60;
 
-double WallClock() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+const char* NameOf(Verdict verdict) {
+  if (verdict == Verdict::kOk) return "ok";
+  return verdict == Verdict::kWarning ? "warning" : "failed";
+}
+
+std::string AsText(const Finding& finding) {
+  return report::Format("%-8s %-14s ", NameOf(finding.verdict), finding.check.c_str()) +
+         Shown(finding.what + (finding.remedy.empty() ? "" : "; " + finding.remedy));
+}
+
+std::string AsJson(const Finding& finding, int rank) {
+  nlohmann::ordered_json json = {{"check", finding.check}, {"verdict", NameOf(finding.verdict)},
+                                 {"what", finding.what},   {"remedy", finding.remedy},
+                                 {"rank", rank},           {"host", report::HostName()}};
+  if (finding.verdict == Verdict::kFailed) json["exit_code"] = static_cast<int>(finding.code);
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 Finding TryMetricsPort(const config::ReportConfig& config) {
@@ -52,12 +68,20 @@ Finding TryThreads(const Threads& threads) {
   return JudgeThreads(threads);
 }
 
+uint64_t LimitOf(__rlimit_resource resource) {
+  rlimit limit{};
+  getrlimit(resource, &limit);
+  return limit.rlim_cur;
+}
+
 void ExamineMachine(const modes::RunContext& context, bool on_gpu, Findings& findings) {
   const launch::Launch& launch = context.launch;
   findings.Say(TryThreads(CountThreads(launch, context.config.data.workers)));
-  findings.Say(LookAtOpenFiles(launch.world_size));
-  findings.Say(LookAtLockedMemory());
-  findings.Say(LookAtSharedMemory(launch.local_world_size, on_gpu));
+  findings.Say(JudgeOpenFiles(LimitOf(RLIMIT_NOFILE), launch.world_size));
+  findings.Say(JudgeLockedMemory(LimitOf(RLIMIT_MEMLOCK), HasRdma()));
+  std::error_code missing;  // the number is -1 then
+  const auto shared_bytes = static_cast<int64_t>(fs::space("/dev/shm", missing).available);
+  findings.Say(JudgeSharedMemory(shared_bytes, launch.local_world_size, on_gpu));
   const std::string& mode = context.config.run.mode;
   if (mode == "train") {
     Finding disk = Tried("disk", [&] { return JudgeDisk(MeasureDisk(context.config.run.dir)); });
@@ -72,24 +96,6 @@ void ExamineMachine(const modes::RunContext& context, bool on_gpu, Findings& fin
   }
 }
 
-// Remembers the folders that do not exist yet on the way to `path`, and finally removes those of them that are empty.
-class MadeFolders {
- public:
-  explicit MadeFolders(fs::path path) {
-    std::error_code ignored;
-    for (; !path.empty() && !fs::exists(path, ignored); path = path.parent_path()) made_.push_back(path);
-  }
-  ~MadeFolders() {
-    std::error_code ignored;
-    for (const fs::path& path : made_) fs::remove(path, ignored);
-  }
-  MadeFolders(const MadeFolders&) = delete;
-  MadeFolders& operator=(const MadeFolders&) = delete;
-
- private:
-  std::vector<fs::path> made_;  // the deepest first
-};
-
 // Connects to the other ranks as a run does, but without its run directory.
 void ConnectRanks(const modes::RunContext& context, const launch::Machine& machine, Findings& findings) {
   modes::RunContext meeting = context;
@@ -102,29 +108,50 @@ void ConnectRanks(const modes::RunContext& context, const launch::Machine& machi
   const auto begin = std::chrono::steady_clock::now();
   const fs::path posted = launch::AddressFilePath(context.config.run.dir, context.launch.address_key);
   const bool posts = !context.launch.address_key.empty() && context.launch.rank == 0;
-  const MadeFolders made(posts ? posted.parent_path() : fs::path());
+  std::optional<report::MadeFolders> made;
+  if (posts) made.emplace(posted.parent_path());
   launch::AddressFile address_file(posted);
-  if (!context.launch.address_key.empty()) {
-    launch::MeetThrough(address_file, machine, ranks.init_timeout_seconds, &loop::StopRequested, &meeting.launch,
-                        &meeting.listen_fd);
-  }
+  launch::MeetThrough(address_file, machine, ranks.init_timeout_seconds, &loop::StopRequested, &meeting.launch,
+                      &meeting.listen_fd);
   modes::Session session(meeting);
   session.Connect(meeting.config, nlohmann::json::object());
-  const double first_ranks_clock = std::stod(session.rendezvous->ShareFromFirst("clock", std::to_string(WallClock())));
-  const double off = WallClock() - first_ranks_clock;
+  const double first_ranks_clock =
+      std::stod(session.rendezvous->ShareFromFirst("clock", std::to_string(SecondsSince1970())));
+  const double off = SecondsSince1970() - first_ranks_clock;
   at::Tensor count = at::ones({1}, at::TensorOptions().device(session.device));
   session.communicator->Sum(count);
   const int counted = static_cast<int>(count.item<float>());
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-  char text[96];
-  std::snprintf(text, sizeof text, "%d of %d ranks met after %.1f s and summed a tensor", counted,
-                context.launch.world_size, taken.count());
-  findings.Say(Ok("meeting", text));
+  findings.Say(Ok("meeting", report::Format("%d of %d ranks met after %.1f s and summed a tensor", counted,
+                                            context.launch.world_size, report::SecondsSince(begin))));
   if (context.launch.rank != 0) findings.Say(JudgeClock(off));
   session.Leave();
 }
 
 }  // namespace
+
+Finding Ok(const std::string& check, const std::string& what) { return {.check = check, .what = what}; }
+
+Finding Warning(const std::string& check, const std::string& what, const std::string& remedy) {
+  return {.check = check, .verdict = Verdict::kWarning, .what = what, .remedy = remedy};
+}
+
+Finding Failed(const std::string& check, ExitCode code, const std::string& what, const std::string& remedy) {
+  return {.check = check, .verdict = Verdict::kFailed, .what = what, .remedy = remedy, .code = code};
+}
+
+Finding Tried(const std::string& check, const std::function<Finding()>& look) {
+  try {
+    return look();
+  } catch (const Error& error) {
+    return Failed(check, error.code(), error.what(), error.hint());
+  }
+}
+
+void Findings::Say(const Finding& finding) {
+  if (finding.verdict == Verdict::kFailed && code_ == ExitCode::kDone) code_ = finding.code;
+  const std::string prefix = world_size_ > 1 ? "[rank " + std::to_string(rank_) + "] " : "";
+  report::PrintAnswer(as_json_ ? AsJson(finding, rank_) : prefix + AsText(finding));
+}
 
 ExitCode Examine(const modes::RunContext& context, const launch::Machine& machine) {
   const launch::Launch& launch = context.launch;

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <sys/wait.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 

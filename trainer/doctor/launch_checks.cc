@@ -1,27 +1,20 @@
 #include "trainer/doctor/checks.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "data/joined.h"
 #include "trainer/control/line_socket.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/run_token.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::doctor {
-namespace {
-
-bool IsRankZeros(const launch::Launch& launch) { return launch.rank == 0; }
-
-}  // namespace
 
 Finding LauncherFound(const launch::Launch& launch) {
-  const std::string who = launch.launcher == "single" ? "none, this machine alone" : launch.launcher;
+  const std::string who = launch.has_launcher ? launch.launcher : "none, this machine alone";
   return Ok("launcher", who + ": rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.world_size) +
                             ", local rank " + std::to_string(launch.local_rank) + " of " +
                             std::to_string(launch.local_world_size) + ", machine " + std::to_string(launch.node_rank) +
@@ -30,21 +23,11 @@ Finding LauncherFound(const launch::Launch& launch) {
 }
 
 Resolved Resolve(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
   Resolved resolved;
-  const int failure = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (failure != 0) {
-    resolved.reason = gai_strerror(failure);
-    return resolved;
+  const launch::Addresses found = launch::Resolve(host, /*port=*/0, SOCK_STREAM, &resolved.reason);
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
+    resolved.addresses.push_back(launch::Numeric(one->ai_addr, one->ai_addrlen));
   }
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    char name[NI_MAXHOST] = "";
-    getnameinfo(one->ai_addr, one->ai_addrlen, name, sizeof name, nullptr, 0, NI_NUMERICHOST);
-    resolved.addresses.emplace_back(name);
-  }
-  freeaddrinfo(found);
   return resolved;
 }
 
@@ -68,7 +51,7 @@ Finding JudgeAddress(const launch::Launch& launch, const Resolved& resolved) {
 
 Finding TryPort(const launch::Launch& launch, bool already_listens) {
   constexpr const char* kCheck = "port";
-  if (!IsRankZeros(launch)) return Ok(kCheck, "rank 0's port is tested when the ranks meet");
+  if (launch.rank != 0) return Ok(kCheck, "rank 0's port is tested when the ranks meet");
   if (launch.agent_store) return Ok(kCheck, "torchrun's store uses it; the system chooses rank 0's own");
   if (already_listens || launch.master_port == 0) return Ok(kCheck, "chosen by the system");
   return Tried(kCheck, [&] {
@@ -89,8 +72,7 @@ Finding JudgeToken(const launch::Launch& launch) {
 
 Finding JudgeClock(double seconds_off) {
   constexpr double kWorthASentence = 5;
-  char text[96];
-  std::snprintf(text, sizeof text, "%.1f s from rank 0's", std::abs(seconds_off));
+  const std::string text = report::Format("%.1f s from rank 0's", std::abs(seconds_off));
   if (std::abs(seconds_off) < kWorthASentence) return Ok("clock", text);
   return Warning("clock", text, "set the clocks with NTP: the times in the machines' logs cannot be compared");
 }

@@ -1,14 +1,10 @@
 #include "trainer/doctor/checks.h"
 
 #include <sys/resource.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -19,9 +15,13 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/device/device.h"
 #include "trainer/errors.h"
+#include "trainer/report/log.h"
+#include "trainer/report/run_directory.h"
 
 namespace dtrain::doctor {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr uint64_t kMiB = 1 << 20;
 
@@ -30,16 +30,6 @@ std::string Megabytes(uint64_t bytes) { return std::to_string(bytes / kMiB) + " 
 constexpr size_t kProbeBytes = size_t{16} << 20;
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double kMB = 1e6;
-
-// Returns the nearest folder at or above `path` that exists.
-fs::path NearestFolder(const fs::path& path) {
-  std::error_code ignored;
-  fs::path folder = fs::absolute(path.empty() ? "runs" : path, ignored).lexically_normal();
-  while (!fs::exists(folder, ignored) && folder.has_parent_path() && folder != folder.parent_path()) {
-    folder = folder.parent_path();
-  }
-  return folder;
-}
 
 // Removes a file when it goes out of scope.
 class Removed {
@@ -114,29 +104,10 @@ Threads CountThreads(const launch::Launch& launch, int64_t workers) {
   threads.available_cores = data::AvailableCores();
   threads.local_ranks = launch.local_world_size;
   const int64_t share = device::ShareOfCores(launch);
-  const char* told = launch.launcher == "torchrun" ? nullptr : std::getenv("OMP_NUM_THREADS");
+  const char* told = device::ToldThreads(launch);
   threads.compute_threads = told == nullptr ? share : data::WholeNumber(told).value_or(share);
   threads.workers = workers > 0 ? workers : share;
   return threads;
-}
-
-Finding LookAtOpenFiles(int world_size) {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  return JudgeOpenFiles(limit.rlim_cur, world_size);
-}
-
-Finding LookAtLockedMemory() {
-  rlimit limit{};
-  getrlimit(RLIMIT_MEMLOCK, &limit);
-  return JudgeLockedMemory(limit.rlim_cur, HasRdma());
-}
-
-Finding LookAtSharedMemory(int local_ranks, bool on_gpus) {
-  struct statvfs found {};
-  const bool there = statvfs("/dev/shm", &found) == 0;
-  const int64_t free_bytes = there ? static_cast<int64_t>(found.f_bavail) * static_cast<int64_t>(found.f_frsize) : -1;
-  return JudgeSharedMemory(free_bytes, local_ranks, on_gpus);
 }
 
 bool HasRdma() {
@@ -148,10 +119,8 @@ Finding JudgeDisk(const DiskFacts& facts) {
   constexpr const char* kCheck = "disk";
   constexpr double kLittle = 2 * kGiB, kSlow = 20 * kMB;
   const auto free_bytes = static_cast<double>(facts.free_bytes);
-  char numbers[96];
-  std::snprintf(numbers, sizeof numbers, ": %.1f GiB free, %.0f MB/s written and synced", free_bytes / kGiB,
-                facts.bytes_per_second / kMB);
-  const std::string what = facts.folder.string() + numbers;
+  const std::string what = facts.folder.string() + report::Format(": %.1f GiB free, %.0f MB/s written and synced",
+                                                                  free_bytes / kGiB, facts.bytes_per_second / kMB);
   if (free_bytes < kLittle) {
     return Warning(kCheck, what, "free some, or choose another --run_dir: --keep_checkpoints checkpoints must fit");
   }
@@ -163,13 +132,13 @@ Finding JudgeDisk(const DiskFacts& facts) {
 
 DiskFacts MeasureDisk(const fs::path& run_directory) {
   DiskFacts facts;
-  facts.folder = NearestFolder(run_directory);
+  facts.folder = report::NearestFolder(run_directory.empty() ? "runs" : run_directory);
   if (!fs::is_directory(facts.folder)) {
     throw StorageError("the run directory " + facts.folder.string() + " is a file", "choose another --run_dir");
   }
-  struct statvfs found {};
-  if (statvfs(facts.folder.c_str(), &found) != 0) checkpoint::ThrowSystemError("look at", facts.folder, errno);
-  facts.free_bytes = static_cast<int64_t>(found.f_bavail) * static_cast<int64_t>(found.f_frsize);
+  std::error_code error;
+  facts.free_bytes = static_cast<int64_t>(fs::space(facts.folder, error).available);
+  if (error) checkpoint::ThrowSystemError("look at", facts.folder, error.value());
   const fs::path path = facts.folder / (".doctor." + std::to_string(getpid()));
   const Removed removed(path);
   const std::string bytes(kProbeBytes, 'd');
@@ -177,8 +146,7 @@ DiskFacts MeasureDisk(const fs::path& run_directory) {
   checkpoint::DurableFile file(path);
   file.Append(bytes);
   file.Finish();
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-  facts.bytes_per_second = static_cast<double>(kProbeBytes) / std::max(taken.count(), 1e-6);
+  facts.bytes_per_second = static_cast<double>(kProbeBytes) / std::max(report::SecondsSince(begin), 1e-6);
   return facts;
 }
 

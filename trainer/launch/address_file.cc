@@ -121,6 +121,7 @@ Posting AddressFile::Await(double timeout_seconds, const std::function<bool()>& 
 
 void MeetThrough(AddressFile& address_file, const Machine& machine, double timeout_seconds,
                  const std::function<bool()>& stop_requested, Launch* launch, int* listen_fd) {
+  if (launch->address_key.empty()) return;
   const bool has_token = !launch->token.empty();
   if (launch->rank != 0) {
     const Posting posting = address_file.Await(timeout_seconds, stop_requested);

@@ -51,9 +51,9 @@ class AddressFile {
   bool posted_ = false;
 };
 
-// Completes a launch that has a address_key. Rank 0 opens a port, stores its socket in `*listen_fd` and posts address,
-// port and a random token; the other ranks wait for these. A token that `launch` already has is used and not posted.
-// The file must live until the ranks are connected. Throws as Post and Await do.
+// Completes a launch that has an address_key; leaves others as they are. Rank 0 opens a port, stores its socket in
+// `*listen_fd` and posts address, port and a random token; the other ranks wait for these. A token that `launch`
+// already has is used and not posted. The file must live until the ranks are connected. Throws as Post and Await do.
 void MeetThrough(AddressFile& address_file, const Machine& machine, double timeout_seconds,
                  const std::function<bool()>& stop_requested, Launch* launch, int* listen_fd);
 

@@ -125,25 +125,19 @@ NodeCount ParseNodeCount(const std::string& text, const std::string& name, const
   throw UsageError(name + "=" + text + ": expected a number of machines, or MIN:MAX", "seen: " + seen);
 }
 
-int Spawns(const config::RanksConfig& ranks, int processes) {
-  return processes > 1 || ranks.max_restarts > 0 ? processes : 0;
-}
-
-Launch NodeLevel(const Facts& facts, const std::string& launcher, int nnodes, int node_rank, int processes,
-                 const std::string& address, int port) {
+Launch NodeLevel(const Facts& facts, int nnodes, int node_rank, int processes, const std::string& address, int port) {
   if (processes > kMaxRanks / nnodes) {
     throw UsageError(std::to_string(nnodes) + " machines with " + std::to_string(processes) +
                          " ranks each are more than " + std::to_string(kMaxRanks) + " ranks",
                      "check --nnodes and --nproc_per_node, or the launcher's variables for them");
   }
   Launch launch;
-  launch.launcher = launcher;
   launch.nnodes = nnodes;
   launch.node_rank = node_rank;
   launch.local_world_size = processes;
   launch.world_size = nnodes * processes;
   launch.rank = node_rank * processes;
-  launch.spawns = Spawns(facts.ranks, processes);
+  if (processes > 1 || facts.ranks.max_restarts > 0) launch.spawns = processes;  // else it can be the only rank itself
   const std::string& given = facts.ranks.master_addr;
   if (!given.empty() || nnodes > 1) launch.master_addr = given.empty() ? address : given;
   if (facts.ranks.master_port || nnodes > 1)
@@ -151,10 +145,8 @@ Launch NodeLevel(const Facts& facts, const std::string& launcher, int nnodes, in
   return launch;
 }
 
-Launch RankLevel(const Facts& facts, const std::string& launcher, const Variables& variables,
-                 const RankVariables& names) {
+Launch RankLevel(const Facts& facts, const Variables& variables, const RankVariables& names) {
   Launch launch;
-  launch.launcher = launcher;
   launch.seen = variables.Seen();
   launch.world_size = *variables.Number(names.world_size, 1, kMaxRanks);
   launch.rank = *variables.Number(names.rank, 0, kMaxRanks);

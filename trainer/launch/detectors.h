@@ -77,11 +77,7 @@ NodeCount ParseNodeCount(const std::string& text, const std::string& name, const
 
 // Returns the launch of a launcher that starts one process per machine, which forks `processes` ranks. --master_addr
 // and --master_port override `address` and `port`.
-Launch NodeLevel(const Facts& facts, const std::string& launcher, int nnodes, int node_rank, int processes,
-                 const std::string& address, int port);
-
-// Returns the number of ranks that this process forks, `processes`, or 0 if it can be the only rank itself.
-int Spawns(const config::RanksConfig& ranks, int processes);
+Launch NodeLevel(const Facts& facts, int nnodes, int node_rank, int processes, const std::string& address, int port);
 
 // The names of the variables in which a launcher that starts a process for each rank numbers them. The last one may be
 // missing.
@@ -94,8 +90,7 @@ struct RankVariables {
 
 // Returns the launch of such a launcher, with the numbers of those variables and the machines that they make. Throws
 // UsageError if they contradict each other.
-Launch RankLevel(const Facts& facts, const std::string& launcher, const Variables& variables,
-                 const RankVariables& names);
+Launch RankLevel(const Facts& facts, const Variables& variables, const RankVariables& names);
 
 // Throws UsageError if --nproc_per_node is a number and differs from the number of local ranks that `launcher` started.
 void RequireSameProcesses(const Facts& facts, const Launch& launch, const std::string& launcher);

@@ -23,7 +23,7 @@ void RequireExpectedNodes(const Facts& facts, const Launch& launch) {
   if (text.empty()) return;
   const NodeCount expected = ParseNodeCount(text, "--nnodes", "--nnodes=" + text);
   if (launch.nnodes >= expected.minimum && launch.nnodes <= expected.maximum) return;
-  if (launch.launcher == "single") {
+  if (!launch.has_launcher) {
     throw UsageError("the ranks are half set: --nnodes=" + text + " given, --node_rank, --master_addr missing",
                      "give all of them on every machine, or start with torchrun, mpirun or srun");
   }
@@ -47,10 +47,7 @@ void RequireNoGpuTwice(const Environment& environment) {
 
 // Throws UsageError if the numbers show that a rank has no GPU of its own. Physical GPUs are not known here.
 void RequireAGpuEach(const Facts& facts, const Launch& launch) {
-  if (facts.ranks.backend == "gloo" || facts.machine.gpus == 0) return;
-  // NCCL's own word for ranks that share a GPU.
-  const auto shared = facts.environment.find("NCCL_MULTI_RANK_GPU_ENABLE");
-  if (shared != facts.environment.end() && shared->second == "1") return;
+  if (facts.ranks.backend == "gloo" || facts.machine.gpus == 0 || launch.may_share_gpus) return;
   RequireNoGpuTwice(facts.environment);
   const int first = launch.gpu >= 0 ? launch.gpu : launch.local_rank;
   const int needed = std::max(launch.spawns, first + 1);
@@ -86,6 +83,7 @@ Environment ReadEnvironment() {
 Launch DetectLaunch(const config::RanksConfig& ranks, const Environment& environment, const Machine& machine) {
   const Facts facts{ranks, environment, machine};
   Launch launch = FirstMatch(facts);
+  launch.may_share_gpus = Variables(environment, {}).Text("NCCL_MULTI_RANK_GPU_ENABLE") == "1";
   RequireExpectedNodes(facts, launch);
   RequireAGpuEach(facts, launch);
   launch.restart_count += RequeueCount(environment);

@@ -23,9 +23,11 @@ struct Machine {
 
 // The rank that a process is, or the ranks that it forks.
 struct Launch {
-  // flags | torchrun | openmpi | slurm | kubeflow | pytorchjob | aws_batch | single
-  std::string launcher = "single";
-  int rank = 0;  // if the process forks ranks, that of the first one
+  std::string launcher = "single";     // these four are of its row in the table of launchers.cc
+  bool has_launcher = false;           // false: started by hand, for this machine alone
+  bool outlives_launcher = false;      // its ranks go on when it is killed: see EndWithParent
+  bool launcher_sets_threads = false;  // it sets OMP_NUM_THREADS of its own accord
+  int rank = 0;                        // if the process forks ranks, that of the first one
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
@@ -43,14 +45,16 @@ struct Launch {
   int restart_count = 0;     // how often the job was started again, by any launcher or scheduler
   bool agent_store = false;  // torchrun's agent already serves a store at master_addr:master_port
   bool forked = false;       // this rank is a child of the node launcher
+  // NCCL has been told by NCCL_MULTI_RANK_GPU_ENABLE=1 that ranks may share a GPU (NCCL 2.30 or newer). It is slow, but
+  // several ranks can be tried on a machine with one GPU.
+  bool may_share_gpus = false;
 };
 
 // Returns a copy of the environment of this process.
 Environment ReadEnvironment();
 
-// Asks the launchers in this order, the most specific first, and returns the first match: explicit flags, torchrun,
-// Open MPI, a Slurm step, Kubeflow Trainer, PyTorchJob or Volcano, AWS Batch, no launcher. Throws UsageError naming the
-// variables if they are half set, contradict each other or the flags, or ask for more ranks than there are GPUs.
+// Asks the launchers (the table of launchers.cc) and returns the first match. Throws UsageError naming the variables if
+// they are half set, contradict each other or the flags, or ask for more ranks than there are GPUs.
 Launch DetectLaunch(const config::RanksConfig& ranks, const Environment& environment, const Machine& machine);
 
 // When a job has to have saved its training, since its launcher ends it soon afterwards.

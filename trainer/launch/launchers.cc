@@ -50,7 +50,6 @@ Launch OneRank(const Facts& facts) {
   flags.Note("master_port", ranks.master_port, several);
   flags.RequireComplete("give all of them to every process, or none and start with torchrun or --nproc_per_node");
   Launch launch;
-  launch.launcher = "flags";
   launch.seen = Joined(flags.given);
   launch.world_size = Narrow(*ranks.world_size);
   if (launch.world_size < 1 || launch.world_size > kMaxRanks) {
@@ -94,8 +93,8 @@ Launch OneNode(const Facts& facts) {
   }
   const int node_rank = Narrow(*ranks.node_rank);
   RequireBelow(node_rank, nodes.maximum, "--node_rank", "--nnodes", seen);
-  Launch launch = NodeLevel(facts, "flags", nodes.maximum, node_rank, ProcessesPerNode(facts, "", ""),
-                            ranks.master_addr, kDefaultMasterPort);
+  Launch launch = NodeLevel(facts, nodes.maximum, node_rank, ProcessesPerNode(facts, "", ""), ranks.master_addr,
+                            kDefaultMasterPort);
   launch.seen = seen;
   return launch;
 }
@@ -136,7 +135,7 @@ std::optional<Launch> FromTorchrun(const Facts& facts) {
   const Variables variables = TorchrunVariables(facts);
   if (!variables.Has("RANK") || !variables.Has("LOCAL_RANK")) return std::nullopt;
   RequireWholeTorchrun(variables);
-  Launch launch = RankLevel(facts, "torchrun", variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
+  Launch launch = RankLevel(facts, variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
   const auto groups = variables.Number("GROUP_WORLD_SIZE", 1, kMaxRanks);
   if (launch.world_size % launch.local_world_size != 0) launch.nnodes = groups.value_or(launch.nnodes);
   launch.node_rank = variables.Number("GROUP_RANK", 0, kMaxRanks).value_or(launch.rank / launch.local_world_size);
@@ -174,7 +173,7 @@ std::optional<Launch> FromOpenMpi(const Facts& facts) {
   variables.Require({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}, "Open MPI",
                     "start with mpirun, or unset those that are set");
   Launch launch = RankLevel(
-      facts, "openmpi", variables,
+      facts, variables,
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
   RequireSameProcesses(facts, launch, "mpirun");
   launch.node_rank = NodeOfMpiRank(launch);
@@ -267,9 +266,8 @@ std::optional<Launch> FromSlurmStep(const Facts& facts) {
   const bool forks = tasks == nodes && !facts.ranks.nproc_per_node.empty();
   Launch launch;
   if (forks) {
-    launch = NodeLevel(facts, "slurm", nodes, node, ProcessesPerNode(facts, "", ""), "", 0);
+    launch = NodeLevel(facts, nodes, node, ProcessesPerNode(facts, "", ""), "", 0);
   } else {
-    launch.launcher = "slurm";
     launch.rank = task;
     launch.world_size = tasks;
     launch.nnodes = nodes;
@@ -322,7 +320,7 @@ std::optional<Launch> FromKubeflowTrainer(const Facts& facts) {
   const int node = variables.Number("PET_NODE_RANK", 0, kMaxRanks).value_or(0);
   RequireBelow(node, nodes, "PET_NODE_RANK", "PET_NNODES", variables.Seen());
   const int processes = ProcessesPerNode(facts, variables.Text("PET_NPROC_PER_NODE"), "PET_NPROC_PER_NODE");
-  Launch launch = NodeLevel(facts, "kubeflow", nodes, node, processes, variables.Text("PET_MASTER_ADDR"),
+  Launch launch = NodeLevel(facts, nodes, node, processes, variables.Text("PET_MASTER_ADDR"),
                             PortOr(variables, "PET_MASTER_PORT", kDefaultMasterPort));
   launch.seen = variables.Seen();
   return launch;
@@ -355,8 +353,8 @@ std::optional<Launch> FromPods(const Facts& facts) {
   std::string address = variables.Text("MASTER_ADDR");
   // Some operators set MASTER_ADDR to "localhost" in the first pod, where the other pods cannot reach it.
   if (node == 0 && IsLoopback(address)) address = facts.machine.address;
-  Launch launch = NodeLevel(facts, "pytorchjob", nodes, node, processes, address,
-                            PortOr(variables, "MASTER_PORT", kDefaultMasterPort));
+  Launch launch =
+      NodeLevel(facts, nodes, node, processes, address, PortOr(variables, "MASTER_PORT", kDefaultMasterPort));
   launch.seen = variables.Seen();
   return launch;
 }
@@ -380,7 +378,7 @@ std::optional<Launch> FromAwsBatch(const Facts& facts) {
   const bool is_main = given == main;
   if (!is_main && facts.ranks.master_addr.empty()) variables.Require({main_address}, "AWS Batch", hint);
   const int node = is_main ? 0 : given + (given < main ? 1 : 0);
-  Launch launch = NodeLevel(facts, "aws_batch", nodes, node, ProcessesPerNode(facts, "", ""),
+  Launch launch = NodeLevel(facts, nodes, node, ProcessesPerNode(facts, "", ""),
                             is_main ? facts.machine.address : variables.Text(main_address),
                             PortOr(variables, "MASTER_PORT", kDefaultMasterPort));
   launch.seen = seen;
@@ -391,21 +389,45 @@ std::optional<Launch> FromAwsBatch(const Facts& facts) {
 
 std::optional<Launch> ThisMachine(const Facts& facts) {
   const int processes = facts.ranks.nproc_per_node.empty() ? 1 : ProcessesPerNode(facts, "", "");
-  return NodeLevel(facts, "single", 1, 0, processes, "127.0.0.1", 0);
+  return NodeLevel(facts, 1, 0, processes, "127.0.0.1", 0);
 }
 
-// Returns a Launch if it recognises its variables, empty if not, and throws UsageError if they are set up wrongly.
-using Launcher = std::optional<Launch> (*)(const Facts&);
+// What is known of a launcher besides its variables: see Launch.
+struct Launcher {
+  const char* name;
+  // Returns a Launch if it recognises its variables, empty if not, and throws UsageError if they are set up wrongly.
+  std::optional<Launch> (*detect)(const Facts&);
+  bool is_one = true;  // false: the process was started by hand
+  bool outlives_launcher = false;
+  bool sets_threads = false;
+};
 
-// A new launcher stands in front of those whose variables it leaves set.
-constexpr Launcher kLaunchers[] = {FromFlags, FromTorchrun, FromOpenMpi,  FromSlurmStep,   FromKubeflowTrainer,
-                                   FromPods,  FromAwsBatch, FromOtherMpi, HalfSetTorchrun, ThisMachine};
+// A new launcher stands in front of those whose variables it leaves set. The third and the second last recognise only
+// what is to be refused.
+constexpr Launcher kLaunchers[] = {
+    {"flags", FromFlags},
+    {"torchrun", FromTorchrun, /*is_one=*/true, /*outlives_launcher=*/true, /*sets_threads=*/true},
+    {"openmpi", FromOpenMpi},
+    {"slurm", FromSlurmStep},
+    {"kubeflow", FromKubeflowTrainer},
+    {"pytorchjob", FromPods},
+    {"aws_batch", FromAwsBatch},
+    {"mpi", FromOtherMpi},
+    {"torchrun", HalfSetTorchrun},
+    {"single", ThisMachine, /*is_one=*/false},
+};
 
 }  // namespace
 
 Launch FirstMatch(const Facts& facts) {
-  for (const Launcher launcher : kLaunchers) {
-    if (auto launch = launcher(facts)) return *std::move(launch);
+  for (const Launcher& launcher : kLaunchers) {
+    auto launch = launcher.detect(facts);
+    if (!launch) continue;
+    launch->launcher = launcher.name;
+    launch->has_launcher = launcher.is_one;
+    launch->outlives_launcher = launcher.outlives_launcher;
+    launch->launcher_sets_threads = launcher.sets_threads;
+    return *std::move(launch);
   }
   throw std::logic_error("a process without a launcher is a launch of its own");
 }

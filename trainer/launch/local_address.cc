@@ -2,8 +2,6 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,30 +12,12 @@
 namespace dtrain::launch {
 namespace {
 
-std::string Numeric(const sockaddr* address, socklen_t length) {
-  char name[NI_MAXHOST] = "";
-  if (getnameinfo(address, length, name, sizeof name, nullptr, 0, NI_NUMERICHOST) != 0) return "";
-  return name;
-}
-
-// Connecting a datagram socket chooses a route and sends nothing. The targets are reserved for documentation.
+// The targets are reserved for documentation.
 std::string AddressOfDefaultRoute() {
   for (const char* target : {"192.0.2.1", "2001:db8::1"}) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_DGRAM;
-    hints.ai_flags = AI_NUMERICHOST;
-    addrinfo* found = nullptr;
-    if (getaddrinfo(target, "9", &hints, &found) != 0) continue;
-    std::string address;
-    sockaddr_storage local{};
-    socklen_t length = sizeof local;
-    auto* generic = reinterpret_cast<sockaddr*>(&local);
-    const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 && getsockname(fd, generic, &length) == 0) {
-      address = Numeric(generic, length);
-    }
-    if (fd >= 0) close(fd);
-    freeaddrinfo(found);
+    std::string unused;
+    const Addresses found = Resolve(target, /*port=*/9, SOCK_DGRAM, &unused);
+    std::string address = found ? LocalAddressTowards(*found, &unused) : "";
     if (!address.empty()) return address;
   }
   return "";
@@ -69,30 +49,68 @@ bool IsLoopback(const std::string& address) {
   return address == "localhost" || address == "::1" || address.rfind("127.", 0) == 0;
 }
 
-int ListenAnywhereOn(const std::string& address, int* port) {
+Addresses Resolve(const std::string& host, int port, int type, std::string* reason) {
   addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST;
+  hints.ai_socktype = type;
   addrinfo* found = nullptr;
-  const int failure = getaddrinfo(address.c_str(), "0", &hints, &found);
-  const int fd = failure == 0 ? socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
-  sockaddr_storage bound{};
-  socklen_t length = sizeof bound;
-  auto* generic = reinterpret_cast<sockaddr*>(&bound);
-  const bool listening = fd >= 0 && bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0 &&
-                         getsockname(fd, generic, &length) == 0;
-  const int error = errno;
-  if (found != nullptr) freeaddrinfo(found);
-  if (!listening) {
-    if (fd >= 0) close(fd);
-    throw PeerLostError(
-        "cannot open a port on " + address + ": " + (failure != 0 ? gai_strerror(failure) : std::strerror(error)),
-        "is the network of this machine or container up?");
+  const int failure = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (failure != 0) *reason = gai_strerror(failure);
+  return {failure == 0 ? found : nullptr, &freeaddrinfo};
+}
+
+std::string Numeric(const sockaddr* address, socklen_t length) {
+  char name[NI_MAXHOST] = "";
+  if (getnameinfo(address, length, name, sizeof name, nullptr, 0, NI_NUMERICHOST) != 0) return "";
+  return name;
+}
+
+std::string LocalAddressTowards(const addrinfo& there, std::string* reason) {
+  std::string address;
+  const int descriptor = socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  auto* generic = reinterpret_cast<sockaddr*>(&local);
+  if (descriptor >= 0 && connect(descriptor, there.ai_addr, there.ai_addrlen) == 0 &&
+      getsockname(descriptor, generic, &length) == 0) {
+    address = Numeric(generic, length);
+  } else {
+    *reason = std::strerror(errno);
   }
-  char service[NI_MAXSERV] = "0";
-  getnameinfo(generic, length, nullptr, 0, service, sizeof service, NI_NUMERICSERV);
-  *port = std::stoi(service);
-  return fd;
+  if (descriptor >= 0) close(descriptor);
+  return address;
+}
+
+int TryToListen(const std::string& address, int port, std::string* reason) {
+  const Addresses found = Resolve(address, port, SOCK_STREAM, reason);
+  const int descriptor = found ? socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+  const int yes = 1;
+  if (descriptor >= 0 && setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+      bind(descriptor, found->ai_addr, found->ai_addrlen) == 0 && listen(descriptor, SOMAXCONN) == 0) {
+    return descriptor;
+  }
+  if (found) *reason = std::strerror(errno);
+  if (descriptor >= 0) close(descriptor);
+  return -1;
+}
+
+int PortOf(int listening_descriptor) {
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  getsockname(listening_descriptor, reinterpret_cast<sockaddr*>(&local), &length);
+  char port[NI_MAXSERV] = "0";
+  getnameinfo(reinterpret_cast<sockaddr*>(&local), length, nullptr, 0, port, sizeof port, NI_NUMERICSERV);
+  return std::stoi(port);
+}
+
+int ListenAnywhereOn(const std::string& address, int* port) {
+  std::string reason;
+  const int descriptor = TryToListen(address, 0, &reason);
+  if (descriptor < 0) {
+    throw PeerLostError("cannot open a port on " + address + ": " + reason,
+                        "is the network of this machine or container up?");
+  }
+  *port = PortOf(descriptor);
+  return descriptor;
 }
 
 }  // namespace dtrain::launch

@@ -1,6 +1,10 @@
-// The addresses and ports of this machine.
+// Addresses and ports: those of this machine, and the way to other machines.
 #pragma once
 
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <memory>
 #include <string>
 
 namespace dtrain::launch {
@@ -11,6 +15,24 @@ std::string OwnAddress();
 
 // Whether only processes of this machine reach `address`.
 bool IsLoopback(const std::string& address);
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// Returns the addresses of a name for sockets of `type`. Null, and the resolver's error in `*reason`, if there is none.
+Addresses Resolve(const std::string& host, int port, int type, std::string* reason);
+
+// Returns the address without its port; empty if it is none of the internet.
+std::string Numeric(const sockaddr* address, socklen_t length);
+
+// Returns the address of this machine's interface that leads there; empty, and the system's error in `*reason`, if none
+// does. Sends no packet: connecting a datagram socket only chooses the interface.
+std::string LocalAddressTowards(const addrinfo& there, std::string* reason);
+
+// Returns the descriptor of a socket that listens on `address` only; the caller owns it. With port 0 the system chooses
+// a free port. Returns -1, and the reason, if it cannot listen there.
+int TryToListen(const std::string& address, int port, std::string* reason);
+
+int PortOf(int listening_descriptor);
 
 // Returns a socket that listens on `address`, which is numeric, and stores the port that the system chose in `*port`.
 // The caller closes the socket. Throws PeerLostError.

@@ -22,7 +22,7 @@ class RestartPolicy {
   };
 
   // Called when an attempt has failed with `exit_code` after `last_step` steps (-1: training had not begun). There is
-  // no restart after a failure that would repeat (exit codes 2, 3 and 6), nor after three restarts in a row that got no
+  // no restart after a failure that would recur (data/error.h), nor after three restarts in a row that got no
   // further.
   Verdict AfterFailure(int exit_code, int64_t last_step);
 

@@ -143,7 +143,7 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
     point.text = report::TextCounts{
         .batches = rounds, .samples = point.samples, .tokens = point.units, .has_perplexity = task.has_perplexity()};
     task.AddCounts(sums, *point.text);
-    point.text->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    point.text->seconds = report::SecondsSince(start);
   }
   return point;
 }

@@ -32,12 +32,6 @@ enum IntervalSum {
   kNumIntervalSums
 };
 
-double SecondsFrom(IntervalClock::time_point start) {
-  return std::chrono::duration<double>(IntervalClock::now() - start).count();
-}
-
-double UnixTime() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
 }  // namespace
 
 LogInterval::LogInterval(const TrainerParts& parts, const HostTimes& times)
@@ -86,7 +80,7 @@ void LogInterval::AddNorm(const optim::ParameterUpdate& update) {
 report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate& update) const {
   const at::Tensor sums = sums_.cpu();
   const double weight = sums[kIntervalWeight].item<double>();
-  const double seconds = SecondsFrom(start_);
+  const double seconds = report::SecondsSince(start_);
   report::TrainPoint point;
   point.step = step;
   point.epoch = parts_.plan.EpochAt(step);
@@ -100,7 +94,7 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
   point.grad_norm = update.gradient_norm();
   point.loss_scale = update.loss_scale();
   point.bad_records = parts_.control.bad_records(parts_.data.train->name);
-  point.time = UnixTime();
+  point.time = report::SecondsSince1970();
   point.skipped_steps = sums[kIntervalNotFinite].item<int64_t>();
   point.empty_steps = sums[kIntervalNothing].item<int64_t>();
   if (point.speed_unit == report::SpeedUnit::kTokens) AddText(point, sums, seconds);
@@ -141,7 +135,7 @@ void LogInterval::AddText(report::TrainPoint& point, const at::Tensor& sums, dou
     }
   }
   if (!parts_.device.is_cpu()) point.free_gigabytes = device::LeastFreeGigabytes(parts_.device);
-  point.run_seconds = SecondsFrom(run_start_);
+  point.run_seconds = report::SecondsSince(run_start_);
 }
 
 void LogInterval::Restart() {

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <string>
 
 #include "data/count_of.h"
 #include "trainer/config/flags.h"
@@ -12,6 +10,7 @@
 #include "trainer/errors.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/optim/whole_part.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::loop {
 namespace {
@@ -85,10 +84,8 @@ std::string Plan::WhyStopsEarly(const Progress& progress) const {
   const double without_gain = EvaluatedEpoch(progress.step) - EvaluatedEpoch(progress.best->step);
   if (without_gain < patience) return "";
   const report::Metric& best = progress.best->decisive();
-  char text[256];
-  std::snprintf(text, sizeof(text), "no better %s than %.*f of step %lld in %g epochs", best.name.c_str(),
-                best.decimals, best.value, static_cast<long long>(progress.best->step), without_gain);
-  return text;
+  return report::Format("no better %s than %.*f of step %lld in %g epochs", best.name.c_str(), best.decimals,
+                        best.value, static_cast<long long>(progress.best->step), without_gain);
 }
 
 bool Plan::IsDue(int64_t step, double every_epochs, int64_t every_steps) const {

@@ -18,20 +18,20 @@ Reporter::Reporter(const config::ReportConfig& config, int rank, const report::R
   if (files_) {
     metrics_ = std::make_shared<report::MetricsLog>(files_->metrics_jsonl);
     times_ = std::make_shared<report::TimesLog>(files_->times_jsonl);
-    sinks_.Add(metrics_);
-    sinks_.Add(times_);
-    sinks_.Add(std::make_shared<report::SpikeLog>(files_->spikes_jsonl));
+    sinks_.push_back(metrics_);
+    sinks_.push_back(times_);
+    sinks_.push_back(std::make_shared<report::SpikeLog>(files_->spikes_jsonl));
     if (config.tensorboard) {
       tensorboard_ = std::make_shared<report::TensorboardLog>(files_->root, for_tensorboard);
-      sinks_.Add(tensorboard_);
+      sinks_.push_back(tensorboard_);
     }
     if (!config.on_event.empty()) {
-      sinks_.Add(std::make_shared<report::EventCommand>(
+      sinks_.push_back(std::make_shared<report::EventCommand>(
           config.on_event, report::EventCommand::Facts{files_->root, for_tensorboard.config}));
     }
   }
   ServeMetrics(config, facts, health);
-  sinks_.Add(console_);
+  sinks_.push_back(console_);
 }
 
 void Reporter::ServeMetrics(const config::ReportConfig& config, const report::RunFacts& facts,
@@ -42,7 +42,7 @@ void Reporter::ServeMetrics(const config::ReportConfig& config, const report::Ru
   if (files_ && (port != 0 || !config.metrics_file.empty())) {
     const auto gpus = std::make_shared<report::GpuUseReader>();
     metrics = std::make_shared<report::RunMetrics>(facts, [gpus] { return gpus->Read(); });
-    sinks_.Add(metrics);
+    sinks_.push_back(metrics);
   }
   if (files_ && !config.metrics_file.empty()) {
     metrics_file_ = std::make_unique<report::MetricsFile>(config.metrics_file, metrics);
@@ -68,9 +68,8 @@ void Reporter::Clear() {
 void Reporter::Finish(report::RunResult result, bool keeps_result) {
   if (times_) result.time_split = times_->Split();
   const bool has_result = files_ && keeps_result && std::filesystem::exists(files_->result_json);
-  if (files_ && !has_result) report::WriteTextFile(files_->result_json, report::ResultJson(result));
-  sinks_.Tell(&report::LogSink::Finish,
-              result);  // the console is the last sink, so that its line is the last of the run
+  if (files_ && !has_result) checkpoint::WriteAtomically(files_->result_json, report::ResultJson(result));
+  Tell(&report::LogSink::Finish, result);  // the console is the last sink, so that its line is the last of the run
 }
 
 }  // namespace dtrain::loop

@@ -5,18 +5,11 @@
 #include <cstdlib>
 #include <utility>
 
-#include "trainer/checkpoint/async_writer.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
 using report::Phase;
-namespace {
-
-double SecondsAfter(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
+using report::SecondsSince;
 
 double DalyInterval(double stall, double written, double between_faults) {
   if (stall >= 2 * between_faults) return std::max(between_faults, written);
@@ -45,7 +38,7 @@ std::optional<double> SaveInterval::seconds() const {
 
 bool Saving::IsDueByTime() const {
   const std::optional<double> every = interval_.seconds();
-  return writer_ != nullptr && every && SecondsAfter(last_) >= *every;
+  return writer_ != nullptr && every && SecondsSince(last_) >= *every;
 }
 
 void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update, const optim::WeightAverage* average) {
@@ -63,7 +56,7 @@ void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update
                    .state = std::move(state),
                    .wait = std::move(copies.wait)});
     ReportSaved();  // the one before
-    interval_.Note(SecondsAfter(last_), writer_->last_save_seconds());
+    interval_.Note(SecondsSince(last_), writer_->last_save_seconds());
   }
   phases_.Enter(Phase::kOther);
 }

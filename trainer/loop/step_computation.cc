@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <set>
@@ -101,8 +100,6 @@ StepComputation::StepComputation(const config::Config& config, const config::Bat
       sums_(at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(task.device()))) {
   if (!sizes.elastic) task.UseRanks(communicator);  // a shard must not depend on who computes the others
 }
-
-StepComputation::~StepComputation() = default;
 
 void StepComputation::Connect(StepGraph* graph, const distributed::BucketLayout& layout) {
   shard_step_.reset();

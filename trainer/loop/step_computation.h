@@ -47,7 +47,6 @@ class StepComputation {
   // Everything referred to must outlive this object.
   StepComputation(const config::Config& config, const config::BatchSizes& sizes, tasks::Task& task,
                   distributed::Communicator& communicator);
-  ~StepComputation();
 
   // A collective, called before the first step, and again when the weights have been replaced. `graph` may be null;
   // `layout` is that of the run that goes on, or empty.

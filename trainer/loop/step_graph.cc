@@ -4,7 +4,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/errors.h"

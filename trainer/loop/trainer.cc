@@ -7,7 +7,6 @@
 
 #include "trainer/errors.h"
 #include "trainer/loop/stop_signal.h"
-#include "trainer/loop/training_health.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/picture_grid.h"
 #include "trainer/tasks/task_seed.h"
@@ -17,10 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using report::Phase;
+using report::SecondsSince;
 
 constexpr double kSecondsBetweenTimes = 10;  // the first step that ends later reports them
-
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Returns the spike with the samples of its step, over all ranks.
 report::SpikePoint PointOf(const Spike& spike, const TrainerParts& parts) {
@@ -54,8 +52,6 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
       saving_(parts_, writer, phases_),
       interval_(parts_, phases_.times()),
       step_(parts_, phases_, interval_) {}
-
-Trainer::~Trainer() = default;
 
 void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* restored) {
   progress_ = progress;

@@ -11,7 +11,6 @@
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"
 #include "trainer/loop/saving.h"
-#include "trainer/loop/step_profiler.h"
 #include "trainer/loop/trainer_parts.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/loop/training_state.h"
@@ -23,7 +22,6 @@ class Trainer {
  public:
   // `writer` is null on ranks other than 0. It must outlive the trainer.
   Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer);
-  ~Trainer();
 
   // A collective, called once before Run, also by a fresh run. `restored` is the checkpoint that rank 0 has read (null
   // on other ranks, and if there is none), `progress` is the same on all ranks. Throws StorageError if the checkpoint
@@ -70,8 +68,8 @@ class Trainer {
   TrainingStep step_;
   double evaluation_seconds_ = 0;  // in this run of the program
   bool warned_of_waiting_ = false, said_replayed_ = false;
-  bool last_line_is_lost_ =
-      false;  // no step of the last logged line had a finite loss, although one had something to learn
+  // No step of the last logged line had a finite loss, although one had something to learn.
+  bool last_line_is_lost_ = false;
   SkippedSteps skipped_steps_;
   NothingToLearn nothing_to_learn_;
   std::chrono::steady_clock::time_point epoch_start_, last_times_;

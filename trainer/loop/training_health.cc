@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <string>
 #include <utility>
 
 #include "data/count_of.h"
@@ -53,12 +51,10 @@ void SkippedSteps::Line(int64_t step, int64_t skipped, std::optional<double> los
   const std::string where = first == step ? "step " + std::to_string(step)
                                           : (total_ == skipped ? "among steps " : "the last among steps ") +
                                                 std::to_string(first) + " to " + std::to_string(step);
-  char scale[96] = "; lower --lr or set --clip_norm if this goes on";
-  if (loss_scale) {
-    std::snprintf(scale, sizeof(scale), "; the loss scale, now %g, is adapting: a few such steps are normal",
-                  *loss_scale);
-  }
-  report::LogWarning(count + " (" + where + "): the gradients were not finite" + scale);
+  report::LogWarning(
+      count + " (" + where + "): the gradients were not finite" +
+      (loss_scale ? report::Format("; the loss scale, now %g, is adapting: a few such steps are normal", *loss_scale)
+                  : "; lower --lr or set --clip_norm if this goes on"));
 }
 
 void NothingToLearn::Line(int64_t step, int64_t samples, int64_t steps) {

@@ -3,9 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include <cstdint>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include "trainer/config/config_json.h"
@@ -61,26 +59,14 @@ class SavedObject {
     if (!fits) Refuse(Named(key), "a small whole number");
     return value.get<int>();
   }
-  double Number(const char* key) const {
-    if (!At(key).is_number()) Refuse(Named(key), "a number");
-    return At(key).get<double>();
-  }
+  double Number(const char* key) const { return Checked(key, "a number", &nlohmann::json::is_number); }
   // Reads null as NaN: a number that is not finite is written as null.
   double NumberOrNaN(const char* key) const {
     return At(key).is_null() ? std::numeric_limits<double>::quiet_NaN() : Number(key);
   }
-  bool Boolean(const char* key) const {
-    if (!At(key).is_boolean()) Refuse(Named(key), "true or false");
-    return At(key).get<bool>();
-  }
-  std::string Text(const char* key) const {
-    if (!At(key).is_string()) Refuse(Named(key), "a text");
-    return At(key).get<std::string>();
-  }
-  const nlohmann::json& Array(const char* key) const {
-    if (!At(key).is_array()) Refuse(Named(key), "a list");
-    return At(key);
-  }
+  bool Boolean(const char* key) const { return Checked(key, "true or false", &nlohmann::json::is_boolean); }
+  std::string Text(const char* key) const { return Checked(key, "a text", &nlohmann::json::is_string); }
+  const nlohmann::json& Array(const char* key) const { return Checked(key, "a list", &nlohmann::json::is_array); }
   std::string Named(const char* key) const { return name_ + "." + key; }
 
   static int64_t CountIn(const nlohmann::json& value, const std::string& name) {
@@ -95,6 +81,11 @@ class SavedObject {
   }
 
  private:
+  const nlohmann::json& Checked(const char* key, const char* expected, bool (nlohmann::json::*is)() const) const {
+    if (!(At(key).*is)()) Refuse(Named(key), expected);
+    return At(key);
+  }
+
   const nlohmann::json& json_;
   std::string name_;
 };

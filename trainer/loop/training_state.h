@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config.h"

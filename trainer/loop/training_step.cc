@@ -21,8 +21,6 @@ TrainingStep::TrainingStep(const TrainerParts& parts, Phases& phases, LogInterva
   if (on_device) rate_ = at::zeros({}, at::TensorOptions(at::kFloat).device(parts.device));
 }
 
-TrainingStep::~TrainingStep() = default;
-
 void TrainingStep::Restore(const Progress& progress, const checkpoint::Snapshot* restored) {
   const torch::nn::Module& module = parts_.task.module();
   optim::ParameterUpdate& update = computation_.update();

@@ -21,7 +21,6 @@ class TrainingStep {
  public:
   // Everything referred to must outlive this object.
   TrainingStep(const TrainerParts& parts, Phases& phases, LogInterval& interval);
-  ~TrainingStep();
 
   // A collective, called once, before the first step: see Trainer::Restore.
   void Restore(const Progress& progress, const checkpoint::Snapshot* restored);

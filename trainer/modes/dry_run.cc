@@ -6,12 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "data/pipeline/size_schedule.h"
+#include "data/pipeline/sampler.h"
 #include "data/shown.h"
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/config/choices.h"
 #include "trainer/device/device.h"
-#include "trainer/loop/step_graph.h"
 #include "trainer/modes/needs.h"
 #include "trainer/modes/open.h"
 #include "trainer/modes/resume.h"
@@ -86,10 +85,6 @@ nlohmann::json TryRunDirectory(const config::Config& config) {
   return restored ? restored->state : nlohmann::json();
 }
 
-loop::GraphConditions GraphConditionsOf(const Opened& run, at::Device device) {
-  return {.device = device, .elastic = run.plan.batch.elastic, .task = run.task->WhyNotRecorded()};
-}
-
 // What a training does before its first step, beyond opening.
 void TryToStart(const RunContext& context, const config::Config& config, const Opened& run, at::Device device,
                 const nlohmann::json& state) {
@@ -109,9 +104,7 @@ void AddModel(const Opened& run, nlohmann::ordered_json& json) {
   json["parameters"] = CountParameters(run.task->module());
   if (run.data.classes.count > 0) json["classes"] = weights::Describe(run.data.classes);
   json["train_samples"] = run.data.train ? run.data.train->source->size() : 0;
-  int64_t val_samples = 0;
-  for (const tasks::DataSplit* split : tasks::ValidationSets(run.data)) val_samples += split->source->size();
-  json["val_samples"] = val_samples;
+  json["val_samples"] = ValidationSamples(run.data);
 }
 
 void AddPlan(const config::Config& config, const Opened& run, at::Device device, nlohmann::ordered_json& json) {

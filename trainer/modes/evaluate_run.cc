@@ -2,17 +2,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <vector>
 
 #include "data/count_of.h"
 #include "data/outputs.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 #include "trainer/loop/batch_feed.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/training_health.h"
-#include "trainer/modes/evaluation_files.h"
 #include "trainer/modes/open.h"
 #include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
@@ -28,6 +29,7 @@
 
 namespace dtrain::modes {
 namespace {
+namespace fs = std::filesystem;
 
 // Warns if the held-out part is not the one of the training, which may have trained on some of its samples.
 void CompareHeldOut(const config::Config& config, const weights::TrainedWeights& weights, const tasks::DataSplit& val) {
@@ -74,7 +76,7 @@ void JudgeMeasured(const report::ValPoint& point, const std::string& split) {
 report::RunResult ResultOf(std::vector<report::ValPoint> points, const tasks::DataSets& data,
                            std::chrono::steady_clock::time_point start, int world, report::SpeedUnit unit) {
   report::RunResult result;
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = report::SecondsSince(start);
   result.world_size = world;
   result.speed_unit = unit;
   const std::vector<const tasks::DataSplit*> sets = tasks::ValidationSets(data);
@@ -136,6 +138,56 @@ void WritePredictions(const config::Config& config, const tasks::DataSets& data,
   for (size_t i = 0; i < sets.size(); ++i) {
     samples[i]->Write(files[i], *sets[i], data.classes.names, config.run.csv_bom);
     report::LogInfo("the predictions for each sample: " + files[i]);
+  }
+}
+
+void WriteEvaluation(const report::RunDirectory& files, const report::RunResult& result, const data::Classes& classes) {
+  std::error_code said_by_writing;
+  fs::create_directories(files.root, said_by_writing);
+  checkpoint::WriteAtomically(files.result_json, report::ResultJson(result));
+  const std::vector<int64_t>& counts = result.validation->confusions;
+  std::vector<report::ClassScores> scores = result.validation->scores;
+  std::string written = "result.json";
+  if (!counts.empty()) {
+    const report::Confusions confusions(counts, classes.names);
+    checkpoint::WriteAtomically(files.confusion_matrix, confusions.MatrixCsv());
+    written += ", confusion_matrix.csv";
+    if (scores.empty()) scores = confusions.Scores();
+  }
+  if (!scores.empty()) {
+    checkpoint::WriteAtomically(files.class_accuracy, report::ScoresCsv(scores));
+    written += ", class_accuracy.csv";
+  }
+  report::LogInfo("the evaluation's files (" + written + "): " + files.root.string());
+}
+
+// Writes result.json, and confusion_matrix.csv and class_accuracy.csv where confusions were counted, of each set (the
+// one that decides first, with the others in its `further`), into eval-SPLIT of the run directory, or of --output;
+// there, and in a directory that is no run's, the files of the first set lie in the folder itself. A folder of their
+// own, since a run can be evaluated on several sets, its training split among them, and none of these is the run's own
+// result. An empty run directory and no --output: writes nothing. Throws StorageError if --output cannot be written; if
+// the run cannot, only warns, so that the evaluation does not fail.
+void KeepEvaluation(const report::RunResult& result, const tasks::DataSets& data, const config::Config& config,
+                    const std::string& run_directory) {
+  const std::string& output = config.run.output;
+  const fs::path root = output.empty() ? run_directory : output;
+  if (root.empty()) return;
+  const std::vector<const tasks::DataSplit*> sets = tasks::ValidationSets(data);
+  try {
+    for (size_t i = 0; i < sets.size(); ++i) {
+      report::RunResult of_set = result;
+      if (i > 0) of_set.validation = result.validation->further[i - 1];
+      of_set.validation->further.clear();
+      of_set.validation->split.clear();  // the folder tells
+      const bool is_root = i == 0 && (!output.empty() || !data::IsRun(root));
+      WriteEvaluation(
+          report::RunDirectory(is_root ? root
+                                       : root / EvaluationFolder(sets[i]->whole.empty() ? sets[i]->name : "held_out")),
+          of_set, data.classes);
+    }
+  } catch (const StorageError& error) {
+    if (!output.empty()) throw;
+    report::LogWarning(std::string(error.what()) + "; to keep the evaluation's files, name a folder with --output");
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <ATen/DeviceAccelerator.h>
 
-#include <cstdio>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
+#include "trainer/report/run_directory.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::modes {
@@ -22,10 +22,7 @@ constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 std::string Size(double bytes) {
   constexpr double kMiB = 1024.0 * 1024.0, kManyMiB = 10'000;
-  char text[64];
-  const bool is_large = bytes >= kManyMiB * kMiB;
-  std::snprintf(text, sizeof(text), is_large ? "%.1f GiB" : "%.0f MiB", bytes / kMiB / (is_large ? 1024 : 1));
-  return text;
+  return bytes >= kManyMiB * kMiB ? report::Format("%.1f GiB", bytes / kGiB) : report::Format("%.0f MiB", bytes / kMiB);
 }
 
 // The bytes of the files in the run's checkpoints/, which new ones take the place of.
@@ -71,15 +68,14 @@ double MemoryNeedOf(const config::Config& config, tasks::Task& task, const confi
 // A rank that was named by hand or by another launcher may be of other machines, which the memory of this one does not
 // judge.
 void RequireMemory(double needed, const launch::Launch& launch, at::Device device) {
-  const bool is_all_here = launch.launcher == "single" || launch.spawns == launch.world_size;
+  const bool is_all_here = !launch.has_launcher || launch.spawns == launch.world_size;
   if (!is_all_here) return;
   if (device.is_cpu()) needed *= launch.local_world_size;
   const double there = MemoryOf(device);
   if (needed <= there) return;
-  char text[160];
-  std::snprintf(text, sizeof(text), "training needs about %.1f GiB of memory, and %s has %.1f GiB", needed / kGiB,
-                device.is_cpu() ? "this machine" : "the GPU", there / kGiB);
-  throw Error(ExitCode::kOutOfMemory, text,
+  throw Error(ExitCode::kOutOfMemory,
+              report::Format("training needs about %.1f GiB of memory, and %s has %.1f GiB", needed / kGiB,
+                             device.is_cpu() ? "this machine" : "the GPU", there / kGiB),
               "lower --batch_size (--grad_accum_steps keeps the global batch), --image_size or --tokens_per_sample");
 }
 
@@ -96,8 +92,7 @@ DiskNeeds DiskNeedsOf(const config::Config& config, tasks::Task& task, bool vali
 
 void RequireDisk(const fs::path& run_directory, const DiskNeeds& needs) {
   std::error_code error;
-  fs::path folder = fs::absolute(run_directory, error);
-  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  const fs::path folder = report::NearestFolder(run_directory);
   const fs::space_info space = fs::space(folder, error);
   if (error) return;  // whoever writes there says why
   const auto free = static_cast<double>(space.available);

@@ -3,7 +3,6 @@
 // under the names and in the files of other programs, and runs no model. The task's kind knows how.
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "data/outputs.h"
 #include "models/registry.h"

@@ -63,4 +63,14 @@ void MakeTask(const config::Config& config, at::Device device, Opened& opened) {
   if (trains) opened.task->UseClassWeights(tasks::ClassWeights(config.optimizer.class_weights, opened.data));
 }
 
+int64_t ValidationSamples(const tasks::DataSets& data) {
+  int64_t samples = 0;
+  for (const tasks::DataSplit* split : tasks::ValidationSets(data)) samples += split->source->size();
+  return samples;
+}
+
+loop::GraphConditions GraphConditionsOf(const Opened& run, at::Device device) {
+  return {.device = device, .elastic = run.plan.batch.elastic, .task = run.task->WhyNotRecorded()};
+}
+
 }  // namespace dtrain::modes

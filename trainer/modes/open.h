@@ -9,6 +9,7 @@
 #include "trainer/config/config.h"
 #include "trainer/launch/launch.h"
 #include "trainer/loop/plan.h"
+#include "trainer/loop/step_graph.h"
 #include "trainer/modes/session.h"
 #include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/split_batches.h"
@@ -34,5 +35,11 @@ Opened Open(const config::Config& config, const launch::Launch& launch, const Se
 // Makes the task on `device`, the meta device for its shapes alone. Throws UsageError for a --best_metric or
 // --class_weights that does not fit, and as TaskKind::MakeTask and MakeInferenceTask do.
 void MakeTask(const config::Config& config, at::Device device, Opened& opened);
+
+// The number of samples of all validation sets.
+int64_t ValidationSamples(const tasks::DataSets& data);
+
+// What decides whether the steps of a training on `device` can be recorded.
+loop::GraphConditions GraphConditionsOf(const Opened& run, at::Device device);
 
 }  // namespace dtrain::modes

@@ -12,12 +12,11 @@
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
-#include "trainer/modes/evaluation_files.h"
 #include "trainer/report/confusions.h"
+#include "trainer/report/csv.h"
 #include "trainer/report/error_report.h"
 #include "trainer/report/metrics_endpoint.h"
 #include "trainer/report/points.h"
-#include "trainer/report/predictions.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/export_files.h"
 #include "trainer/tasks/feature_file.h"
@@ -170,6 +169,11 @@ void Probe(const Output& output) {
 }
 
 }  // namespace
+
+std::string EvaluationFolder(std::string set) {
+  std::replace(set.begin(), set.end(), '/', '-');
+  return "eval-" + set;
+}
 
 std::vector<std::string> PredictionsFiles(const config::Config& config) {
   const fs::path file = config.run.predictions;

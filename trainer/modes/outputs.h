@@ -13,6 +13,10 @@ namespace dtrain::modes {
 // FILE-SET.csv if there are several sets.
 std::vector<std::string> PredictionsFiles(const config::Config& config);
 
+// Returns the name of the folder of the files of an evaluated set, eval-SPLIT; eval-held_out for the held-out part of
+// any split.
+std::string EvaluationFolder(std::string set);
+
 // Whether --mode=export writes a file of weights to `output`, not a folder. Throws UsageError if it ends like a file of
 // another kind.
 bool ExportsFile(const std::string& output);

@@ -107,12 +107,16 @@ nlohmann::json KeptState(const RunContext& context, const config::Config& config
                          {"config", config::TrainingPart(config)},
                          {"asked", {{"batch_size", *context.config.batch.batch_size}}},
                          {"classes", weights::ToJson(data.classes)}};
-  kept[weights::kTrainedOnKey] = data.train->whole_fingerprint();
-  if (data.val && !data.val->whole.empty()) kept[weights::kHeldOutKey] = data.val->source->fingerprint();
-  checkpoint::Metadata of_task;
-  tasks::KindOf(config).AddMetadata(of_task, config, data);
-  kept.update(of_task);
+  checkpoint::Metadata metadata;
+  AddDataAndTask(metadata, config, data);
+  kept.update(metadata);
   return kept;
+}
+
+void AddDataAndTask(checkpoint::Metadata& metadata, const config::Config& config, const tasks::DataSets& data) {
+  metadata[weights::kTrainedOnKey] = data.train->whole_fingerprint();
+  if (data.val && !data.val->whole.empty()) metadata[weights::kHeldOutKey] = data.val->source->fingerprint();
+  tasks::KindOf(config).AddMetadata(metadata, config, data);
 }
 
 loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change) {

@@ -1,7 +1,6 @@
 // What a training run resumes from, and the check that it is the same run. A dry run asks the same.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -36,6 +35,9 @@ config::Config ConfigOfRun(const RunContext& context, nlohmann::json& state);
 // Returns the part of state.json that stays the same throughout the run. `config` is that of ConfigOfRun.
 nlohmann::json KeptState(const RunContext& context, const config::Config& config, const loop::Plan& plan,
                          const tasks::DataSets& data);
+
+// Adds what the weights of a run tell of its data and its task.
+void AddDataAndTask(checkpoint::Metadata& metadata, const config::Config& config, const tasks::DataSets& data);
 
 // Returns the progress in a checkpoint's state.json. Throws if the checkpoint belongs to another run than `kept`
 // (see RequireSameRun) or is damaged. If another version has written it, the hint names that.

@@ -1,9 +1,12 @@
 // Rank 0 chooses the run directory and tells the other ranks, since its default name contains the time.
 #include "trainer/modes/session.h"
 
+#include <elf.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
 
 #include "data/outputs.h"
 #include "models/registry.h"
@@ -11,16 +14,13 @@
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
-#include "trainer/control/build_id.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/device/device.h"
 #include "trainer/device/nccl_environment.h"
 #include "trainer/distributed/distinct_gpus.h"
 #include "trainer/errors.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/report/error_report.h"
 #include "trainer/report/log.h"
-#include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
 
 namespace dtrain::modes {
@@ -80,6 +80,46 @@ data::SharedIndexes ShareIndexes(const data::SharedIndexes& mine, distributed::R
     }
   }
   return indexes;
+}
+
+// What the linker has written of the program's contents, read from its image in memory.
+size_t Padded(size_t bytes) { return (bytes + 3) / 4 * 4; }
+
+std::string BuildIdIn(const char* notes, size_t bytes) {
+  for (size_t offset = 0; offset + sizeof(ElfW(Nhdr)) <= bytes;) {
+    ElfW(Nhdr) note;
+    std::memcpy(&note, notes + offset, sizeof note);
+    const char* name = notes + offset + sizeof note;
+    const char* content = name + Padded(note.n_namesz);
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
+      std::string text;
+      for (size_t i = 0; i < note.n_descsz; ++i) text += report::Format("%02x", static_cast<uint8_t>(content[i]));
+      return text;
+    }
+    offset += sizeof note + Padded(note.n_namesz) + Padded(note.n_descsz);
+  }
+  return "";
+}
+
+// The first object that dl_iterate_phdr visits is the program itself; returning 1 ends the iteration there.
+int FindInProgram(dl_phdr_info* info, size_t, void* result) {
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_NOTE) continue;
+    const auto* notes =
+        reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);  // NOLINT: as the format has it
+    auto& id = *static_cast<std::string*>(result);
+    if (id = BuildIdIn(notes, header.p_memsz); !id.empty()) break;
+  }
+  return 1;
+}
+
+// Returns the build id of this program (a hash of its contents) in hexadecimal, or "unknown" if it has none. Ranks
+// compare it, because two builds may compute different numbers.
+std::string BuildId() {
+  std::string id;
+  dl_iterate_phdr(&FindInProgram, &id);
+  return id.empty() ? "unknown" : id;
 }
 
 }  // namespace
@@ -166,11 +206,11 @@ void Session::Connect(const config::Config& config, const nlohmann::json& identi
   nlohmann::json common = config::ToJson(config);
   for (const std::string& flag : config::FlagsWith(&config::FlagTraits::own_to_each_rank)) common.erase(flag);
   common.update(identity);
-  common["build"] = control::BuildId();
+  common["build"] = BuildId();
   rendezvous->WaitForAll(common.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));  // names of files
   if (context.address_file != nullptr) context.address_file->Remove();
   if (device.is_cuda()) {
-    if (!device::RanksMayShareGpus()) {
+    if (!context.launch.may_share_gpus) {
       distributed::RequireDistinctGpus(*rendezvous, place.gpu, distributed::MachineId());
     }
     const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();

@@ -11,12 +11,10 @@
 #include "models/layers.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
-#include "trainer/control/clock.h"
 #include "trainer/control/stall_watch.h"
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
-#include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/modes/needs.h"
@@ -110,9 +108,7 @@ checkpoint::Metadata MetadataOf(const config::Config& config, const tasks::DataS
   checkpoint::Metadata metadata = {{"format", "pt"}};
   weights::AddTo(metadata, data.classes);
   weights::AddSettings(metadata, config);
-  metadata[weights::kTrainedOnKey] = data.train->whole_fingerprint();
-  if (data.val && !data.val->whole.empty()) metadata[weights::kHeldOutKey] = data.val->source->fingerprint();
-  tasks::KindOf(config).AddMetadata(metadata, config, data);
+  AddDataAndTask(metadata, config, data);
   return metadata;
 }
 
@@ -129,7 +125,7 @@ void WriteRunFiles(const report::RunDirectory& files, const RunContext& context,
   json[config::kStartKey] = config::StartRecord(context.start, config);
   json[config::kStartKey]["world_size"] = context.launch.world_size;
   report::WriteConfig(files, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", first_step);
-  if (!classes.names.empty()) report::WriteTextFile(files.classes, weights::ClassesText(classes.names));
+  if (!classes.names.empty()) checkpoint::WriteAtomically(files.classes, weights::ClassesText(classes.names));
 }
 
 std::string HowToGoOn(const config::Config& config, const loop::Plan& plan, const std::string& stopped_early) {
@@ -154,26 +150,30 @@ std::string DescribeDeterminism(const config::Config& config, const config::Batc
          (unequal ? " or " + std::to_string(fewest + 1) : "") + " on each rank; the same bits on any number of ranks";
 }
 
-report::Banner MakeBanner(const config::Config& config, const Session& session, const Opened& run) {
+// What runs, in lines for people.
+std::vector<std::string> Banner(const config::Config& config, const Session& session, const Opened& run) {
+  using report::Grouped;
   const int world_size = session.context.launch.world_size;
-  report::Banner banner;
-  banner.model = config.model.name;
-  banner.task = tasks::KindOf(config).name();
+  int64_t parameters = 0, frozen = 0;
   for (const auto& parameter : run.task->module().parameters()) {
-    banner.parameters += parameter.numel();
-    if (!parameter.requires_grad()) banner.frozen += parameter.numel();
+    parameters += parameter.numel();
+    if (!parameter.requires_grad()) frozen += parameter.numel();
   }
-  banner.device = device::Describe(session.device);
-  banner.world_size = world_size;
-  banner.deterministic = DescribeDeterminism(config, run.plan.batch, world_size);
-  banner.train_samples = run.plan.train_samples;
-  for (const tasks::DataSplit* split : tasks::ValidationSets(run.data)) banner.val_samples += split->source->size();
-  if (run.data.classes.count > 0) banner.classes = weights::Describe(run.data.classes);
-  banner.global_batch_size = run.plan.batch.global_batch_size;
-  banner.total_steps = run.plan.total_steps;
-  banner.epochs = run.plan.EpochAt(run.plan.total_steps);
-  banner.run_directory = session.run_directory;
-  return banner;
+  std::vector<std::string> lines = {"dtrain: " + config.model.name + ", " + Grouped(parameters) + " parameters" +
+                                    (frozen > 0 ? ", " + Grouped(frozen) + " of them frozen" : "")};
+  const auto add = [&lines](const char* name, const std::string& text) {
+    if (!text.empty()) lines.push_back(report::Format("  %-15s", name) + text);
+  };
+  add("device", device::Describe(session.device) + ", " + CountOf(world_size, "rank"));
+  add("task", tasks::KindOf(config).name());
+  add("deterministic", DescribeDeterminism(config, run.plan.batch, world_size));
+  add("samples",
+      Grouped(run.plan.train_samples) + " training, " + Grouped(ValidationSamples(run.data)) + " validation");
+  if (run.data.classes.count > 0) add("classes", weights::Describe(run.data.classes));
+  add("global batch", Grouped(run.plan.batch.global_batch_size));
+  add("steps", Grouped(run.plan.total_steps) + report::Format(" (%g epochs)", run.plan.EpochAt(run.plan.total_steps)));
+  add("run directory", session.run_directory);
+  return lines;
 }
 
 // A collective: the ranks see that they have planned the same.
@@ -251,7 +251,7 @@ void SayBadRecords(const Session& session, const tasks::DataSets& data, const re
 // Logs where the run begins.
 void Announce(const Session& session, const config::Config& config, const Opened& run, const StartPoint& start,
               loop::Reporter& reporter) {
-  reporter.Start(MakeBanner(config, session, run));
+  for (const std::string& line : Banner(config, session, run)) reporter.Note(line);
   if (start.finished && session.context.launch.rank == 0) {
     report::LogInfo(HowToGoOn(config, run.plan, start.stopped_early));
   }
@@ -274,9 +274,7 @@ void Train(const RunContext& context) {
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(run.task->module(), [&communicator](at::Tensor& sums) { communicator.Sum(sums); });
   }
-  const auto step_graph = loop::MakeStepGraph(
-      config.ranks.cuda_graphs,
-      {.device = session.device, .elastic = run.plan.batch.elastic, .task = run.task->WhyNotRecorded()});
+  const auto step_graph = loop::MakeStepGraph(config.ranks.cuda_graphs, GraphConditionsOf(run, session.device));
   const StartPoint start = StartRun(session, config, run, kept, checkpoints);
 
   const report::RunDirectory files(session.run_directory);

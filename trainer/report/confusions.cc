@@ -2,22 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "data/shown.h"
 #include "trainer/report/csv.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::report {
 namespace {
 
 constexpr size_t kMostLines = 20;
 
-std::string Percent(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f", value);
-  return text;
-}
+std::string Percent(double value) { return Format("%.2f", value); }
 
 }  // namespace
 

@@ -5,35 +5,28 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <limits>
-#include <utility>
 
 #include "data/shown.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
-#include "trainer/report/points.h"
 
 namespace dtrain::report {
 namespace {
 
-[[gnu::format(printf, 1, 2)]] std::string Format(const char* format, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  return text;
-}
+constexpr int kMinBarWidth = 6;
+constexpr int kAroundBar = 3;     // the length of " [" and "]"
+constexpr int kLessThanABar = 5;  // facts of this or a higher rank are left out to make room for the bar
+constexpr int kMaxBarWidth = 30;
+constexpr char kEraseLine[] = "\r\x1b[K";
+constexpr auto kTick = std::chrono::seconds(1);
 
-// 1281167 → "1,281,167"
-std::string Grouped(int64_t number) {
-  std::string text = std::to_string(number);
-  const size_t first = text[0] == '-' ? 1 : 0;
-  for (size_t i = text.size(); i > first + 3; i -= 3) text.insert(i - 3, ",");
+std::string Joined(const std::vector<ProgressBar::Fact>& facts) {
+  std::string text;
+  for (const ProgressBar::Fact& fact : facts) text += " " + fact.text;
   return text;
 }
 
@@ -108,6 +101,98 @@ std::string TableValidation(const ValPoint& point) {
 
 }  // namespace
 
+std::string FormatDuration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e9) return "-";
+  const auto whole = static_cast<long long>(std::llround(seconds));
+  return Format("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string BarLine(const ProgressBar::Content& content, double seconds, int columns) {
+  const auto room = static_cast<size_t>(std::max(1, columns - 1));  // a full last column would wrap
+  const double share = std::clamp(
+      static_cast<double>(content.done) / static_cast<double>(std::max<int64_t>(1, content.total)), 0.0, 1.0);
+  std::vector<ProgressBar::Fact> facts = content.facts;
+  const std::string count = std::to_string(content.done) + "/" + std::to_string(content.total);
+  facts.insert(facts.begin(), {{Format("%3.0f%%", std::floor(share * 100)), 0}, {count, 1}});
+  if (content.remaining_seconds) {
+    facts.push_back({"eta " + FormatDuration(std::max(0.0, *content.remaining_seconds - seconds)), 1});
+  }
+  while (facts.size() > 1) {
+    const auto least =
+        std::max_element(facts.begin(), facts.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    const size_t for_bar = least->rank >= kLessThanABar ? kMinBarWidth + kAroundBar : 0;
+    if (content.label.size() + Joined(facts).size() + for_bar <= room) break;
+    facts.erase(least);
+  }
+  const std::string right = Joined(facts);
+  std::string line = content.label;
+  const int width =
+      std::min(kMaxBarWidth, static_cast<int>(room) - static_cast<int>(line.size() + right.size()) - kAroundBar);
+  if (width >= kMinBarWidth) {
+    const auto filled = static_cast<size_t>(share * width);
+    line += " [" + std::string(filled, '#') + std::string(static_cast<size_t>(width) - filled, '.') + "]";
+  }
+  return (line + right).substr(0, room);
+}
+
+ProgressBar::ProgressBar(std::function<void(const std::string&)> output, std::function<int()> columns, bool ticks)
+    : output_(std::move(output)), columns_(std::move(columns)), ticks_(ticks) {
+  if (ticks_) thread_ = data::Thread([this] { Tick(); });
+}
+
+ProgressBar::~ProgressBar() {
+  End();
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  stop_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ProgressBar::Tick() {
+  std::unique_lock lock(mutex_);
+  while (!stop_.wait_for(lock, kTick, [this] { return stopped_; })) {
+    if (drawn_) Draw();
+  }
+}
+
+void ProgressBar::Draw() {
+  output_(kEraseLine + BarLine(content_, SecondsSince(shown_at_), columns_()));
+  drawn_ = true;
+}
+
+void ProgressBar::Show(Content content) {
+  const std::lock_guard lock(mutex_);
+  const bool is_news = content.total != content_.total;  // another activity, which is drawn at once
+  content_ = std::move(content);
+  shown_at_ = Clock::now();
+  if (!ticks_ || !drawn_ || is_news) Draw();
+}
+
+void ProgressBar::Above(const std::string& text) {
+  Around([&] { output_(text + "\n"); });
+}
+
+void ProgressBar::Around(const std::function<void()>& write) {
+  const std::lock_guard lock(mutex_);
+  if (drawn_) output_(kEraseLine);
+  write();
+  if (drawn_) Draw();
+}
+
+void ProgressBar::End() {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(drawn_, false)) output_("\n");
+}
+
+std::string Grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  const size_t first = text[0] == '-' ? 1 : 0;
+  for (size_t i = text.size(); i > first + 3; i -= 3) text.insert(i - 3, ",");
+  return text;
+}
+
 LogFormat ParseLogFormat(const std::string& name, bool is_terminal) {
   if (name == "auto") return is_terminal ? LogFormat::kBar : LogFormat::kPlain;
   if (name == "bar") return is_terminal ? LogFormat::kBar : LogFormat::kPlain;
@@ -157,22 +242,6 @@ void Console::Event(const std::string& text) {
 double Console::RemainingSeconds(int64_t step) const {
   if (options_.total_steps <= 0 || !(step_seconds_ > 0)) return std::numeric_limits<double>::quiet_NaN();
   return step_seconds_ * static_cast<double>(std::max<int64_t>(0, options_.total_steps - step));
-}
-
-void Console::Start(const Banner& banner) {
-  if (options_.format == LogFormat::kJson) return;
-  Line("dtrain: " + banner.model + ", " + Grouped(banner.parameters) + " parameters" +
-       (banner.frozen > 0 ? ", " + Grouped(banner.frozen) + " of them frozen" : ""));
-  Line(Format("  device         %s, %d rank%s", Shown(banner.device).c_str(), banner.world_size,
-              banner.world_size == 1 ? "" : "s"));
-  if (!banner.task.empty()) Line("  task           " + banner.task);
-  if (!banner.deterministic.empty()) Line("  deterministic  " + banner.deterministic);
-  Line("  samples        " + Grouped(banner.train_samples) + " training, " + Grouped(banner.val_samples) +
-       " validation");
-  if (!banner.classes.empty()) Line("  classes        " + Shown(banner.classes));
-  Line("  global batch   " + Grouped(banner.global_batch_size));
-  Line("  steps          " + Grouped(banner.total_steps) + Format(" (%g epochs)", banner.epochs));
-  Line("  run directory  " + Shown(banner.run_directory));
 }
 
 void Console::Train(const TrainPoint& point) {

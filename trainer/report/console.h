@@ -4,17 +4,76 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "data/machine/thread.h"
 #include "trainer/report/points.h"
-#include "trainer/report/progress_bar.h"
 
 namespace dtrain::report {
+
+// Returns "0:03:12" or "27:46:40", and "-" for an unknown (negative, not finite or huge) duration.
+std::string FormatDuration(double seconds);
+
+// A progress bar in the last line of a terminal. Other lines appear above it, no matter which thread writes them.
+class ProgressBar {
+ public:
+  struct Fact {
+    std::string text;
+    int rank = 0;  // if the line is too short, facts of the highest rank are left out first, from rank 5 before the bar
+  };
+  struct Content {
+    std::string label;  // names the current activity
+    int64_t done = 0;
+    int64_t total = 0;
+    std::vector<Fact> facts = {};
+    std::optional<double> remaining_seconds = {};  // from the call of Show on; empty if unknown
+  };
+
+  // `output` gets all text, with control characters. `columns` returns the width of the terminal, and is called
+  // whenever the bar is drawn. With `ticks` a thread of its own draws the bar every second, otherwise Show does.
+  ProgressBar(std::function<void(const std::string&)> output, std::function<int()> columns, bool ticks);
+  // Ends the line and joins the thread.
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // Sets the content, which is drawn within a second.
+  void Show(Content content);
+  // Writes a line above the bar.
+  void Above(const std::string& text);
+  // Erases the bar, calls `write`, which writes lines to the terminal itself, and draws the bar again. Any thread.
+  void Around(const std::function<void()>& write);
+  // Ends the line; the next Show begins a new one.
+  void End();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void Draw();
+  void Tick();
+
+  const std::function<void(const std::string&)> output_;
+  const std::function<int()> columns_;
+  const bool ticks_;
+  std::mutex mutex_;  // guards the members below and calls of output_
+  Content content_;
+  Clock::time_point shown_at_;  // when Show was called with content_
+  bool drawn_ = false;          // the bar is on the terminal's last line
+  bool stopped_ = false;
+  std::condition_variable stop_;
+  data::Thread thread_;
+};
+
+// Returns the text of the bar for a terminal of `columns` columns; it never wraps. `seconds` is the time since Show was
+// called with `content`.
+std::string BarLine(const ProgressBar::Content& content, double seconds, int columns);
 
 enum class LogFormat { kBar, kTable, kJson, kPlain };
 
@@ -28,22 +87,8 @@ struct Terminal {
 // Returns the terminal that stdout is connected to.
 Terminal StdoutTerminal();
 
-struct Banner {
-  std::string model;
-  std::string task;  // the name of what is learned; not shown if empty
-  int64_t parameters = 0;
-  int64_t frozen = 0;  // how many of them do not learn
-  std::string device;  // e.g. "cpu" or "NVIDIA H100"
-  int world_size = 1;
-  std::string deterministic = {};  // what --deterministic promises; not shown if empty
-  int64_t train_samples = 0;
-  int64_t val_samples = 0;
-  std::string classes = {};  // their number and the first few names; not shown if empty
-  int64_t global_batch_size = 0;
-  int64_t total_steps = 0;
-  double epochs = 0;
-  std::string run_directory;
-};
+// 1281167 → "1,281,167"
+std::string Grouped(int64_t number);
 
 // Used on the main thread. Ranks other than 0 print nothing.
 class Console : public LogSink {
@@ -65,7 +110,6 @@ class Console : public LogSink {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  void Start(const Banner& banner);
   // Update the bar, and do nothing in other layouts. Called after every step, and after every batch of an evaluation
   // with the number of batches done and to do.
   void Step(int64_t step, double epoch);

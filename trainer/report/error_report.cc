@@ -11,6 +11,7 @@
 
 #include "data/shown.h"
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::report {
 namespace fs = std::filesystem;
@@ -64,15 +65,13 @@ std::string Dump(const nlohmann::ordered_json& json, int indentation = 2) {
 }
 
 std::string JsonFor(const Failure& failure, std::time_t now, int indentation = 2) {
-  char host[256] = "";
-  ::gethostname(host, sizeof(host) - 1);
   nlohmann::ordered_json json = {{"exit_code", static_cast<int>(failure.code)},
                                  {"kind", KindOf(failure.code)},
                                  {"message", failure.message},
                                  {"hint", failure.hint},
                                  {"rank", failure.rank},
                                  {"step", nullptr},
-                                 {"host", host},
+                                 {"host", HostName()},
                                  {"pid", ::getpid()},
                                  {"time", static_cast<int64_t>(now)}};
   if (failure.step) json["step"] = *failure.step;

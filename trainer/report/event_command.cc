@@ -85,7 +85,9 @@ EventCommand::~EventCommand() {
   };
   wait_for_room();
   if (rest_.empty()) {
-    rest_ = EndLine().dump() + "\n";
+    nlohmann::ordered_json line = {{"kind", "end"}, {"finished", result_.has_value()}, {"dropped", dropped_}};
+    if (result_) line["result"] = nlohmann::ordered_json::parse(*result_);
+    rest_ = line.dump() + "\n";
     wait_for_room();
   }
   if (pipe_ >= 0) close(pipe_);
@@ -107,8 +109,6 @@ void EventCommand::Resume(int64_t step, double epochs_done) {
                                  {"config", facts_.config}};
   Send(line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace));
 }
-
-void EventCommand::Checkpoint(const CheckpointPoint& point) { Send(JsonLine(point)); }
 
 void EventCommand::Send(const std::string& json) {
   if (pipe_ < 0) return;
@@ -133,27 +133,17 @@ bool EventCommand::Flush() {
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
-      SayThatItHasEnded();
+      LogWarning("--on_event: the command reads no more; the run goes on without it");
+      close(std::exchange(pipe_, -1));
+      rest_.clear();
     }
   }
   return rest_.empty();
 }
 
-void EventCommand::SayThatItHasEnded() {
-  LogWarning("--on_event: the command reads no more; the run goes on without it");
-  close(std::exchange(pipe_, -1));
-  rest_.clear();
-}
-
 bool EventCommand::HasEnded() {
   if (process_ != 0 && waitpid(process_, nullptr, WNOHANG) != 0) process_ = 0;
   return process_ == 0;
-}
-
-nlohmann::ordered_json EventCommand::EndLine() const {
-  nlohmann::ordered_json line = {{"kind", "end"}, {"finished", result_.has_value()}, {"dropped", dropped_}};
-  if (result_) line["result"] = nlohmann::ordered_json::parse(*result_);
-  return line;
 }
 
 }  // namespace dtrain::report

@@ -36,17 +36,15 @@ class EventCommand : public LogSink {
   void Train(const TrainPoint& point) override { Send(JsonLine(point)); }
   void Validation(const ValPoint& point) override { Send(JsonLine(point)); }
   void Epoch(const EpochPoint& point) override { Send(JsonLine(point)); }
-  void Checkpoint(const CheckpointPoint& point) override;
+  void Checkpoint(const CheckpointPoint& point) override { Send(JsonLine(point)); }
   void Finish(const RunResult& result) override { result_ = JsonLine(result); }
 
  private:
   void Send(const std::string& json);
   // Writes what the pipe has room for. Returns false if something is left of `rest_`.
   bool Flush();
-  void SayThatItHasEnded();
   // Returns whether the command has ended by now.
   bool HasEnded();
-  nlohmann::ordered_json EndLine() const;
 
   const Facts facts_;
   int pipe_ = -1;        // -1 after the command has closed its end

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dtrain::report {
@@ -20,8 +21,11 @@ struct GpuUse {
 // Can be used by several threads at once.
 class GpuUseReader {
  public:
-  explicit GpuUseReader(std::string library = "libnvidia-ml.so.1");
+  explicit GpuUseReader(std::string library = "libnvidia-ml.so.1") : name_(std::move(library)) {}
+  // The library is not closed, because a driver's library has threads of its own.
   ~GpuUseReader();
+  GpuUseReader(const GpuUseReader&) = delete;
+  GpuUseReader& operator=(const GpuUseReader&) = delete;
 
   // Returns the GPUs that this process may see and that answer. The first call opens the library, which is slow; empty
   // if that fails.
@@ -31,8 +35,22 @@ class GpuUseReader {
   std::optional<int> Count();
 
  private:
-  struct Nvml;
-  std::unique_ptr<Nvml> nvml_;
+  struct Memory;
+  struct Utilization;
+  using Device = void*;
+
+  bool Open();
+
+  std::mutex mutex_;
+  const std::string name_;
+  bool opened_ = false, ready_ = false;
+  // Functions of the library.
+  int (*init_)() = nullptr;
+  int (*shutdown_)() = nullptr;
+  int (*count_)(unsigned int*) = nullptr;
+  int (*handle_)(unsigned int, Device*) = nullptr;
+  int (*utilization_)(Device, Utilization*) = nullptr;
+  int (*memory_)(Device, Memory*) = nullptr;
 };
 
 }  // namespace dtrain::report

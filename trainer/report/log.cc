@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -118,6 +119,21 @@ bool SendOutputTo(const std::filesystem::path& file) {
 void SetAroundLogLines(std::function<void(const std::function<void()>& write)> around) {
   const std::lock_guard lock(Around().mutex);
   Around().around = ::isatty(STDERR_FILENO) == 1 ? std::move(around) : nullptr;
+}
+
+std::string Format(const char* format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string HostName() {
+  char name[256] = "";
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
 }
 
 void LogInfo(const std::string& message) { Log(google::GLOG_INFO, message); }

@@ -23,6 +23,12 @@ bool SendOutputTo(const std::filesystem::path& file);
 // Ignored if stderr is no terminal. Returns when no call of the previous function is running.
 void SetAroundLogLines(std::function<void(const std::function<void()>& write)> around);
 
+// As printf, into a text of up to 511 bytes.
+[[gnu::format(printf, 1, 2)]] std::string Format(const char* format, ...);
+
+// The name of this machine, for people.
+std::string HostName();
+
 // Each message is one line. Control characters are escaped.
 void LogInfo(const std::string& message);
 void LogWarning(const std::string& message);

@@ -13,6 +13,7 @@
 #include <cstdarg>
 #include <cstring>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 #include "trainer/checkpoint/durable_file.h"
@@ -39,11 +40,35 @@ std::string QuotedLabel(const std::string& text) {
   return quoted + '"';
 }
 
-std::string InBraces(const PrometheusText::Labels& labels) {
-  std::string text;
-  for (const auto& [name, value] : labels) text += (text.empty() ? "{" : ",") + name + "=" + QuotedLabel(value);
-  return text.empty() ? text : text + "}";
-}
+// Prometheus' text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
+class PrometheusText {
+ public:
+  using Labels = std::vector<std::pair<std::string, std::string>>;
+
+  // `name` consists of letters, digits and underscores, and gets the prefix dtrain_. Values of one name must be added
+  // one after the other. Adds nothing if `value` is empty.
+  void Gauge(const std::string& name, std::string_view help, std::optional<double> value, const Labels& labels = {}) {
+    if (value) Add("gauge", name, help, *value, labels);
+  }
+  void Counter(const std::string& name, std::string_view help, double value) { Add("counter", name, help, value, {}); }
+
+  std::string Take() { return std::move(text_); }
+
+ private:
+  void Add(std::string_view type, const std::string& name, std::string_view help, double value, const Labels& labels) {
+    const std::string full = "dtrain_" + name;
+    if (std::exchange(last_name_, full) != full) {
+      text_.append("# HELP ").append(full).append(" ").append(help).append("\n");
+      text_.append("# TYPE ").append(full).append(" ").append(type).append("\n");
+    }
+    std::string braces;
+    for (const auto& [label, text] : labels) braces += (braces.empty() ? "{" : ",") + label + "=" + QuotedLabel(text);
+    text_ += full + (braces.empty() ? "" : braces + "}") + " " + Number(value) + "\n";
+  }
+
+  std::string text_;
+  std::string last_name_;  // HELP and TYPE are written only when the name changes
+};
 
 // Returns the name of a task's metric as a part of a Prometheus name, with an underscore for each other character.
 std::string NamePart(const std::string& name) {
@@ -65,10 +90,8 @@ void AddTraining(const TrainPoint& point, double seconds_since, PrometheusText& 
              point.time);
   text.Counter("bad_records_total", "Training records of all ranks that could not be read and were replaced.",
                static_cast<double>(point.bad_records));
-  if (point.checkpoint_age) {
-    text.Gauge("checkpoint_age_seconds", "Time since a checkpoint was last written to disk, or since the start.",
-               *point.checkpoint_age + seconds_since);
-  }
+  text.Gauge("checkpoint_age_seconds", "Time since a checkpoint was last written to disk, or since the start.",
+             point.checkpoint_age ? std::optional(*point.checkpoint_age + seconds_since) : std::nullopt);
   text.Gauge("checkpoint_seconds", "Time that writing the last checkpoint took, in parallel to the training.",
              point.checkpoint_seconds);
 }
@@ -183,28 +206,6 @@ void SayNothing(void* /*nobody*/, const char* /*format*/, va_list /*arguments*/)
 
 }  // namespace
 
-void PrometheusText::Gauge(const std::string& name, std::string_view help, double value, const Labels& labels) {
-  Add("gauge", name, help, value, labels);
-}
-
-void PrometheusText::Gauge(const std::string& name, std::string_view help, const std::optional<double>& value) {
-  if (value) Add("gauge", name, help, *value, {});
-}
-
-void PrometheusText::Counter(const std::string& name, std::string_view help, double value) {
-  Add("counter", name, help, value, {});
-}
-
-void PrometheusText::Add(std::string_view type, const std::string& name, std::string_view help, double value,
-                         const Labels& labels) {
-  const std::string full = "dtrain_" + name;
-  if (std::exchange(last_name_, full) != full) {
-    text_.append("# HELP ").append(full).append(" ").append(help).append("\n");
-    text_.append("# TYPE ").append(full).append(" ").append(type).append("\n");
-  }
-  text_ += full + InBraces(labels) + " " + Number(value) + "\n";
-}
-
 RunMetrics::RunMetrics(RunFacts facts, GpuSource gpus) : facts_(std::move(facts)), gpus_(std::move(gpus)) {}
 
 void RunMetrics::Resume(int64_t step, double epochs_done) {
@@ -259,9 +260,7 @@ std::string RunMetrics::Text() const {
   text.Counter("data_wait_seconds_total", "Time that steps have waited for data.", data_wait_seconds_);
   text.Counter("skipped_steps_total", "Steps whose gradients were not finite.", static_cast<double>(skipped_steps_));
   text.Gauge("epoch_seconds", "Duration of the last whole epoch.", epoch_seconds_);
-  if (train_) {
-    AddTraining(*train_, std::chrono::duration<double>(Clock::now() - train_heard_).count(), text);
-  }
+  if (train_) AddTraining(*train_, SecondsSince(train_heard_), text);
   if (validation_) {
     AddValidationGauges(*validation_, text);
     for (const ValPoint& further : validation_->further) AddValidationGauges(further, text);

@@ -11,8 +11,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "data/machine/thread.h"
@@ -26,27 +24,6 @@ namespace dtrain::report {
 
 // How --metrics_file is known again.
 inline const data::Mark kMetricsMark = {"# HELP dtrain_"};
-
-// Prometheus' text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
-class PrometheusText {
- public:
-  using Labels = std::vector<std::pair<std::string, std::string>>;
-
-  // `name` consists of letters, digits and underscores, and gets the prefix dtrain_. Values of one name must be added
-  // one after the other.
-  void Gauge(const std::string& name, std::string_view help, double value, const Labels& labels = {});
-  // Adds nothing if `value` is empty.
-  void Gauge(const std::string& name, std::string_view help, const std::optional<double>& value);
-  void Counter(const std::string& name, std::string_view help, double value);
-
-  std::string Take() { return std::move(text_); }
-
- private:
-  void Add(std::string_view type, const std::string& name, std::string_view help, double value, const Labels& labels);
-
-  std::string text_;
-  std::string last_name_;  // HELP and TYPE are written only when the name changes
-};
 
 // The facts of a run that do not change.
 struct RunFacts {

@@ -1,15 +1,12 @@
 #include "trainer/report/metrics_log.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <utility>
 #include <vector>
 
-#include "trainer/checkpoint/durable_file.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::report {
@@ -29,25 +26,24 @@ bool HappenedBy(int64_t step, double epochs_done, const std::string& line) {
   return false;
 }
 
-// Returns the lines of `content` that report something that happened by then.
-std::string LinesBy(int64_t step, double epochs_done, const std::string& content) {
+// Leaves in the file the lines that report something that happened by then. Returns them, and in `*changed` whether
+// others were there.
+std::string CutBack(const std::filesystem::path& path, int64_t step, double epochs_done, bool* changed) {
+  const std::string content = checkpoint::ReadTextFile(path, kMaxBytes);
   std::string kept;
   size_t begin = 0;
   for (size_t end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string line = content.substr(begin, end - begin);
     if (HappenedBy(step, epochs_done, line)) kept += line + "\n";
   }
+  *changed = kept != content;
+  if (*changed) checkpoint::WriteAtomically(path, kept);
   return kept;
 }
 
-constexpr uint64_t kMostTimeBytes = uint64_t{4} << 30;
-
-constexpr std::pair<Phase, const char*> kKeys[] = {
-    {Phase::kStarting, "startup_seconds"},  {Phase::kData, "data_wait_seconds"},
-    {Phase::kForward, "forward_seconds"},   {Phase::kBackward, "backward_seconds"},
-    {Phase::kUpdate, "update_seconds"},     {Phase::kExchange, "communication_seconds"},
-    {Phase::kSaving, "checkpoint_seconds"}, {Phase::kEvaluation, "evaluation_seconds"},
-    {Phase::kOther, "other_seconds"}};
+// In the order of the keys in a line.
+constexpr Phase kTimed[] = {Phase::kStarting, Phase::kData,   Phase::kForward,    Phase::kBackward, Phase::kUpdate,
+                            Phase::kExchange, Phase::kSaving, Phase::kEvaluation, Phase::kOther};
 
 // The lines of each attempt, by its number.
 using Attempts = std::map<int64_t, std::vector<RunTimes>>;
@@ -63,7 +59,7 @@ Attempts Parse(const std::string& lines) {
     };
     if (!json.is_object() || number("attempt") < 1) continue;
     RunTimes times{.step = static_cast<int64_t>(number("step"))};
-    for (const auto& [part, key] : kKeys) times.parts[part] = number(key);
+    for (const Phase part : kTimed) times.parts[part] = number(SecondsKey(part));
     attempts[static_cast<int64_t>(number("attempt"))].push_back(times);
   }
   return attempts;
@@ -74,23 +70,20 @@ Attempts Parse(const std::string& lines) {
 MetricsLog::MetricsLog(std::filesystem::path path) : path_(std::move(path)) { file_.emplace(path_); }
 
 void MetricsLog::Resume(int64_t step, double epochs_done) {
-  const std::string content = checkpoint::ReadTextFile(path_, kMaxBytes);
-  const std::string kept = LinesBy(step, epochs_done, content);
-  if (kept != content) Replace(kept);
+  bool changed = false;
+  CutBack(path_, step, epochs_done, &changed);
+  if (changed) file_.emplace(path_);  // opens the new file in place of the old one
 }
 
-void MetricsLog::Clear() { Replace(""); }
-
-void MetricsLog::Replace(const std::string& content) {
-  checkpoint::WriteAtomically(path_, content);
-  file_.emplace(path_);  // opens the new file in place of the old one
+void MetricsLog::Clear() {
+  checkpoint::WriteAtomically(path_, "");
+  file_.emplace(path_);
 }
 
 void SpikeLog::Resume(int64_t step, double epochs_done) {
   if (!std::filesystem::exists(path_)) return;
-  const std::string content = checkpoint::ReadTextFile(path_, kMaxBytes);
-  const std::string kept = LinesBy(step, epochs_done, content);
-  if (kept != content) checkpoint::WriteAtomically(path_, kept);
+  bool changed = false;
+  const std::string kept = CutBack(path_, step, epochs_done, &changed);
   lines_ = std::count(kept.begin(), kept.end(), '\n');
 }
 
@@ -98,11 +91,9 @@ void SpikeLog::Spike(const SpikePoint& point) {
   if (lines_ == kMostLines) return;
   ++lines_;
   checkpoint::AppendFile(path_).Append(JsonLine(point) + "\n");
-  char numbers[160];
-  std::snprintf(numbers, sizeof(numbers),
-                "the loss of step %lld, %.4g, is a spike: the mean before was %.4g, the deviation %.2g",
-                static_cast<long long>(point.step), point.loss, point.mean, point.deviation);
-  LogWarning(std::string(numbers) + "; its samples are listed in " + path_.string());
+  LogWarning(Format("the loss of step %lld, %.4g, is a spike: the mean before was %.4g, the deviation %.2g",
+                    static_cast<long long>(point.step), point.loss, point.mean, point.deviation) +
+             "; its samples are listed in " + path_.string());
 }
 
 TimeSplit SplitOf(const std::string& lines) {
@@ -124,18 +115,18 @@ TimeSplit SplitOf(const std::string& lines) {
 }
 
 TimesLog::TimesLog(std::filesystem::path path) : path_(std::move(path)), file_(path_) {
-  const Attempts earlier = Parse(checkpoint::ReadTextFile(path_, kMostTimeBytes));
+  const Attempts earlier = Parse(checkpoint::ReadTextFile(path_, kMaxBytes));
   if (!earlier.empty()) attempt_ = 1 + earlier.rbegin()->first;
 }
 
 void TimesLog::Times(const RunTimes& times) {
   nlohmann::ordered_json line = {{"attempt", attempt_}, {"step", times.step}};
-  for (const auto& [part, key] : kKeys) {
-    if (const double seconds = times.parts[part]; seconds > 0) line[key] = seconds;
+  for (const Phase part : kTimed) {
+    if (const double seconds = times.parts[part]; seconds > 0) line[SecondsKey(part)] = seconds;
   }
   file_.Append(line.dump() + "\n");
 }
 
-TimeSplit TimesLog::Split() const { return SplitOf(checkpoint::ReadTextFile(path_, kMostTimeBytes)); }
+TimeSplit TimesLog::Split() const { return SplitOf(checkpoint::ReadTextFile(path_, kMaxBytes)); }
 
 }  // namespace dtrain::report

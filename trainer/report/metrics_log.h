@@ -29,7 +29,6 @@ class MetricsLog : public LogSink {
 
  private:
   void AppendLine(const std::string& line) { file_->Append(line + "\n"); }
-  void Replace(const std::string& content);
 
   std::filesystem::path path_;
   std::optional<checkpoint::AppendFile> file_;

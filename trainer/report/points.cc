@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numbers>
+
+#include "trainer/report/log.h"
 
 namespace dtrain::report {
 namespace {
@@ -23,18 +23,14 @@ void SetIfAny(Json& json, const char* key, int64_t count) {
 }
 
 std::string Fixed(const std::string& key, double value, int decimals) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "=%.*f", decimals, std::isnan(value) ? std::fabs(value) : value);  // never "-nan"
-  return key + text;
+  return key + Format("=%.*f", decimals, std::isnan(value) ? std::fabs(value) : value);  // never "-nan"
 }
 
 // Adds the parts besides data_seconds, which the line has already.
 void AddStepParts(Json& json, const TimeParts& parts) {
-  json["forward_seconds"] = parts[Phase::kForward];
-  json["backward_seconds"] = parts[Phase::kBackward];
-  json["communication_seconds"] = parts[Phase::kExchange];
-  json["update_seconds"] = parts[Phase::kUpdate];
-  json["other_seconds"] = parts[Phase::kOther];
+  for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kExchange, Phase::kUpdate, Phase::kOther}) {
+    json[SecondsKey(phase)] = parts[phase];
+  }
 }
 
 // Leaves out parts that took no time. "goodput" is the share of the total time spent on computing that was kept.
@@ -46,13 +42,11 @@ void AddTimeSplit(Json& json, const TimeSplit& split) {
   const auto add = [&parts](const char* key, double seconds) {
     if (seconds > 0) parts[key] = seconds;
   };
-  add("startup_seconds", kept[Phase::kStarting]);
-  add("data_wait_seconds", kept[Phase::kData]);
+  for (const Phase phase : {Phase::kStarting, Phase::kData}) add(SecondsKey(phase), kept[phase]);
   add("compute_seconds", compute);
-  add("communication_seconds", kept[Phase::kExchange]);
-  add("checkpoint_seconds", kept[Phase::kSaving]);
-  add("evaluation_seconds", kept[Phase::kEvaluation]);
-  add("other_seconds", kept[Phase::kOther]);
+  for (const Phase phase : {Phase::kExchange, Phase::kSaving, Phase::kEvaluation, Phase::kOther}) {
+    add(SecondsKey(phase), kept[phase]);
+  }
   add("lost_seconds", split.lost_seconds);
   parts["total_seconds"] = total;
   json["attempts"] = split.attempts;
@@ -112,23 +106,13 @@ void AddResult(Json& json, const RunResult& result) {
   if (result.time_split) AddTimeSplit(json, *result.time_split);
 }
 
-using Json = nlohmann::ordered_json;
-
 // From here on, fairseq 0.12: its JsonProgressBar, its meters and the rounding that is given to each of them.
 
 // Python's round(). Like it, printf rounds the exact value, and halves to even.
-double Rounded(double value, int decimals) {
-  char text[400];
-  std::snprintf(text, sizeof(text), "%.*f", decimals, value);
-  return std::strtod(text, nullptr);
-}
+double Rounded(double value, int decimals) { return std::strtod(Format("%.*f", decimals, value).c_str(), nullptr); }
 
 // Python's "{:g}".
-std::string General(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", value);
-  return text;
-}
+std::string General(double value) { return Format("%g", value); }
 
 std::string General(double value, int decimals) { return General(Rounded(value, decimals)); }
 
@@ -157,6 +141,17 @@ double LossOf(const Metrics& metrics) {
 }
 
 }  // namespace
+
+const char* SecondsKey(Phase phase) {
+  constexpr std::array<const char*, kNumPhases> kKeys = {
+      "startup_seconds", "data_wait_seconds",  "forward_seconds",    "backward_seconds", "communication_seconds",
+      "update_seconds",  "evaluation_seconds", "checkpoint_seconds", "leaving_seconds",  "other_seconds"};
+  return kKeys[static_cast<size_t>(phase)];
+}
+
+double SecondsSince1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 bool IsBetter(const Metric& candidate, const Metric& known) {
   if (std::isnan(candidate.value)) return false;

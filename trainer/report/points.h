@@ -4,9 +4,9 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +31,15 @@ enum class Phase {
   kOther,    // logging and everything else, of which ranks do not tell each other
 };
 constexpr size_t kNumPhases = 10;
+
+// The key of a phase's seconds in metrics.jsonl and times.jsonl.
+const char* SecondsKey(Phase phase);
+
+inline double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double SecondsSince1970();
 
 // The seconds spent in each phase.
 struct TimeParts {
@@ -250,8 +259,8 @@ std::string JsonLine(const RunResult& result);
 std::string FinalLine(const RunResult& result);
 
 // Receives a run's numbers: the console, metrics.jsonl, TensorBoard, the metrics endpoint. Methods are called on the
-// main thread of rank 0. A sink overrides those that it needs. A sink whose failures must not
-// go unnoticed throws StorageError, which ends the run; a sink that could be slow works in a thread of its own.
+// main thread of rank 0. A sink overrides those that it needs. A sink whose failures must not go unnoticed throws
+// StorageError, which ends the run; a sink that could be slow works in a thread of its own.
 class LogSink {
  public:
   virtual ~LogSink() = default;
@@ -272,21 +281,6 @@ class LogSink {
   virtual void FirstBatch(const Picture& /*picture*/) {}
   // The run is finished.
   virtual void Finish(const RunResult& /*result*/) {}
-};
-
-// Forwards calls to all sinks, in the order in which they were added.
-class LogSinks {
- public:
-  void Add(std::shared_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
-
-  // Calls a method of each sink: Tell(&LogSink::Train, point).
-  template <typename... Parameters, typename... Arguments>
-  void Tell(void (LogSink::*method)(Parameters...), const Arguments&... arguments) {
-    for (const auto& sink : sinks_) (*sink.*method)(arguments...);
-  }
-
- private:
-  std::vector<std::shared_ptr<LogSink>> sinks_;
 };
 
 // Return the lines that fairseq-train prints with --log-format=json, for scripts that parse them: the same keys in the

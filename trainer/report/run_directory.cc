@@ -4,17 +4,17 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <iterator>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "data/outputs.h"
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::report {
 namespace fs = std::filesystem;
+
 RunDirectory::RunDirectory(fs::path run_directory)
     : root(std::move(run_directory)),
       config_json(root / "config.json"),
@@ -91,10 +91,9 @@ void WriteConfig(const RunDirectory& run_directory, const std::string& content, 
   if (error) checkpoint::ThrowSystemError("create the folder", run_directory.attempts, error.value());
   const long long number =
       1 + std::distance(fs::directory_iterator(run_directory.attempts, error), fs::directory_iterator());
-  char name[64];
-  std::snprintf(name, sizeof(name), "%03lld-from-step-%09lld.json", number, static_cast<long long>(first_step));
-  WriteTextFile(run_directory.attempts / name, content);
-  WriteTextFile(run_directory.config_json, content);
+  const std::string name = Format("%03lld-from-step-%09lld.json", number, static_cast<long long>(first_step));
+  checkpoint::WriteAtomically(run_directory.attempts / name, content);
+  checkpoint::WriteAtomically(run_directory.config_json, content);
 }
 
 void PrepareRunDirectory(const RunDirectory& run_directory) {
@@ -115,22 +114,8 @@ void PrepareRunDirectory(const RunDirectory& run_directory) {
 }
 
 void ProbeRunDirectory(const RunDirectory& run_directory) {
-  std::vector<fs::path> made;  // the innermost first
-  std::error_code error;
-  for (fs::path folder = fs::absolute(run_directory.root); !fs::exists(folder, error) && folder.has_relative_path();
-       folder = folder.parent_path()) {
-    if (folder.has_filename()) made.push_back(folder);
-  }
-  const auto remove = [&made, &error] {
-    for (const fs::path& folder : made) fs::remove(folder, error);  // only if it is empty
-  };
-  try {
-    PrepareRunDirectory(run_directory);
-  } catch (...) {
-    remove();
-    throw;
-  }
-  remove();
+  const MadeFolders made(run_directory.root);
+  PrepareRunDirectory(run_directory);
 }
 
 void ProbeFile(const fs::path& file) {
@@ -140,6 +125,24 @@ void ProbeFile(const fs::path& file) {
   fs::remove(probe, gone);
 }
 
-void WriteTextFile(const fs::path& path, const std::string& content) { checkpoint::WriteAtomically(path, content); }
+fs::path NearestFolder(const fs::path& path) {
+  std::error_code ignored;
+  fs::path folder = fs::absolute(path, ignored).lexically_normal();
+  while (!fs::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
+  return folder;
+}
+
+MadeFolders::MadeFolders(fs::path path) {
+  std::error_code ignored;
+  for (fs::path folder = fs::absolute(path, ignored); !fs::exists(folder, ignored) && folder.has_relative_path();
+       folder = folder.parent_path()) {
+    if (folder.has_filename()) made_.push_back(folder);
+  }
+}
+
+MadeFolders::~MadeFolders() {
+  std::error_code ignored;
+  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // only if it is empty
+}
 
 }  // namespace dtrain::report

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace dtrain::report {
 
@@ -61,7 +62,19 @@ void ProbeRunDirectory(const RunDirectory& run_directory);
 // Proves that a file of this name could be written into its folder, and leaves nothing behind. Throws StorageError.
 void ProbeFile(const std::filesystem::path& file);
 
-// Replaces a small text file such as config.json or result.json atomically. Throws StorageError.
-void WriteTextFile(const std::filesystem::path& path, const std::string& content);
+// Returns the nearest folder at or above `path` that exists.
+std::filesystem::path NearestFolder(const std::filesystem::path& path);
+
+// Remembers the folders that do not exist yet on the way to `path`, and finally removes those of them that are empty.
+class MadeFolders {
+ public:
+  explicit MadeFolders(std::filesystem::path path);
+  ~MadeFolders();
+  MadeFolders(const MadeFolders&) = delete;
+  MadeFolders& operator=(const MadeFolders&) = delete;
+
+ private:
+  std::vector<std::filesystem::path> made_;  // the deepest first
+};
 
 }  // namespace dtrain::report

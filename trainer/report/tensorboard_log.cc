@@ -9,14 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "data/formats/protobuf.h"
 #include "data/formats/tfrecord.h"
-#include "trainer/checkpoint/durable_file.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::report {
 namespace fs = std::filesystem;
@@ -80,10 +78,6 @@ int64_t StepOf(std::string_view event) {
 constexpr uint64_t kMostEventBytes = uint64_t{4} << 30;
 constexpr char kFilePrefix[] = "events.out.tfevents.";
 
-double SecondsSince1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // Returns `text` as a block of code in markdown, indented by four spaces.
 std::string AsBlock(const std::string& text) {
   std::string block = "    ";
@@ -91,26 +85,9 @@ std::string AsBlock(const std::string& text) {
   return block;
 }
 
-std::string HostName() {
-  char name[256] = "";
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
-}  // namespace
-
-std::string FileVersionEvent(double seconds) {
-  return data::FrameTfRecord(EventAt({.seconds = seconds, .step = 0}).Bytes(3, "brain.Event:2").bytes());
-}
-
+// Tells TensorBoard to forget the events of this step and later ones that it has read before.
 std::string SessionStartEvent(const EventTime& time) {
   return data::FrameTfRecord(EventAt(time).Message(7, ProtobufWriter().Varint(1, kStart)).bytes());
-}
-
-std::string ScalarsEvent(const EventTime& time, const std::vector<std::pair<std::string, double>>& values) {
-  std::vector<ProtobufWriter> written;
-  for (const auto& [tag, value] : values) written.push_back(Tagged(tag).Float(2, static_cast<float>(value)));
-  return SummaryEvent(time, written);
 }
 
 std::string ImageEvent(const EventTime& time, const std::string& tag, const Picture& picture) {
@@ -120,6 +97,7 @@ std::string ImageEvent(const EventTime& time, const std::string& tag, const Pict
   return SummaryEvent(time, {Tagged(tag).Message(4, image)});
 }
 
+// A text that TensorBoard renders as markdown.
 // TensorProto { DataType dtype = 1; TensorShapeProto tensor_shape = 2; repeated bytes string_val = 8; }, of shape {1}.
 std::string TextEvent(const EventTime& time, const std::string& tag, const std::string& markdown) {
   const ProtobufWriter shape = ProtobufWriter().Message(2, ProtobufWriter().Varint(1, 1));
@@ -128,6 +106,7 @@ std::string TextEvent(const EventTime& time, const std::string& tag, const std::
   return SummaryEvent(time, {Tagged(tag).Message(8, tensor).Message(9, PluginMetadata("text", ""))});
 }
 
+// Makes the run a session on the page of hyperparameters; lists are shown as text, and null values are left out.
 // SessionStartInfo { map<string, google.protobuf.Value> hparams = 1; … double start_time_secs = 5; }
 std::string SessionEvent(const EventTime& time, const nlohmann::json& hyperparameters) {
   ProtobufWriter info;
@@ -137,9 +116,22 @@ std::string SessionEvent(const EventTime& time, const nlohmann::json& hyperparam
   return HparamsEvent(time, "_hparams_/session_start_info", 3, info.Double(5, time.seconds));
 }
 
+// Marks that session as successfully finished.
 std::string SessionEndEvent(const EventTime& time) {
   return HparamsEvent(time, "_hparams_/session_end_info", 4,
                       ProtobufWriter().Varint(1, kSucceeded).Double(2, time.seconds));
+}
+
+}  // namespace
+
+std::string FileVersionEvent(double seconds) {
+  return data::FrameTfRecord(EventAt({.seconds = seconds, .step = 0}).Bytes(3, "brain.Event:2").bytes());
+}
+
+std::string ScalarsEvent(const EventTime& time, const std::vector<std::pair<std::string, double>>& values) {
+  std::vector<ProtobufWriter> written;
+  for (const auto& [tag, value] : values) written.push_back(Tagged(tag).Float(2, static_cast<float>(value)));
+  return SummaryEvent(time, written);
 }
 
 std::string EventsUntil(std::string_view file, int64_t step) {
@@ -189,9 +181,7 @@ void TensorboardLog::Begin() {
     const std::string last = earlier.back().filename().string().substr(sizeof(kFilePrefix) - 1);
     second = std::max(second, 1 + std::atoll(last.c_str()));
   }
-  char number[32];
-  std::snprintf(number, sizeof(number), "%010lld", second);
-  file_.emplace(folder_ / (kFilePrefix + std::string(number) + "." + HostName() + "." + std::to_string(::getpid())));
+  file_.emplace(folder_ / (kFilePrefix + Format("%010lld.", second) + HostName() + "." + std::to_string(::getpid())));
   const EventTime time{.seconds = SecondsSince1970(), .step = first_step_};
   file_->Append(FileVersionEvent(time.seconds) + SessionStartEvent(time) + SessionEvent(time, facts_.hyperparameters) +
                 TextEvent(time, "config", AsBlock(facts_.config.dump(2))));
@@ -207,12 +197,13 @@ void TensorboardLog::FirstBatch(const Picture& picture) {
 }
 
 void TensorboardLog::Train(const TrainPoint& point) {
-  Scalars scalars = {{"train/loss", point.loss},
-                     {"train/lr", point.lr},
-                     {std::string("train/") + SpeedKey(point.speed_unit), point.speed},
-                     {"train/epoch", point.epoch},
-                     {"train/data_seconds", point.data_seconds},
-                     {"train/step_seconds", point.step_seconds}};
+  std::vector<std::pair<std::string, double>> scalars = {
+      {"train/loss", point.loss},
+      {"train/lr", point.lr},
+      {std::string("train/") + SpeedKey(point.speed_unit), point.speed},
+      {"train/epoch", point.epoch},
+      {"train/data_seconds", point.data_seconds},
+      {"train/step_seconds", point.step_seconds}};
   for (const Metric& metric : point.metrics) scalars.emplace_back("train/" + metric.name, metric.value);
   if (point.grad_norm) scalars.emplace_back("train/grad_norm", *point.grad_norm);
   if (point.loss_scale) scalars.emplace_back("train/loss_scale", *point.loss_scale);
@@ -221,7 +212,7 @@ void TensorboardLog::Train(const TrainPoint& point) {
 
 void TensorboardLog::Validation(const ValPoint& point) {
   const std::string prefix = point.split.empty() ? "val/" : "val_" + point.split + "/";
-  Scalars scalars;
+  std::vector<std::pair<std::string, double>> scalars;
   for (const Metric& metric : point.metrics) scalars.emplace_back(prefix + metric.name, metric.value);
   Write(ScalarsEvent({.seconds = SecondsSince1970(), .step = point.step}, scalars));
 }

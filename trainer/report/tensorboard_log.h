@@ -24,19 +24,7 @@ struct EventTime {
 
 // The first event of every file.
 std::string FileVersionEvent(double seconds);
-// Tells TensorBoard to forget the events of this step and later ones that it has read before.
-std::string SessionStartEvent(const EventTime& time);
-
 std::string ScalarsEvent(const EventTime& time, const std::vector<std::pair<std::string, double>>& values);
-std::string ImageEvent(const EventTime& time, const std::string& tag, const Picture& picture);
-// A text that TensorBoard renders as markdown.
-std::string TextEvent(const EventTime& time, const std::string& tag, const std::string& markdown);
-
-// Makes the run a session on the page of hyperparameters. `hyperparameters` is a flat object of numbers, booleans and
-// texts; lists are shown as text, and null values are left out.
-std::string SessionEvent(const EventTime& time, const nlohmann::json& hyperparameters);
-// Marks that session as successfully finished.
-std::string SessionEndEvent(const EventTime& time);
 
 // Returns the content `file` of a file of events without the events of steps after `step`, and without a torn end.
 std::string EventsUntil(std::string_view file, int64_t step);
@@ -48,7 +36,7 @@ class TensorboardLog : public LogSink {
  public:
   struct Facts {
     nlohmann::ordered_json config = {};   // the resolved configuration, shown as text
-    nlohmann::json hyperparameters = {};  // a flat object; see SessionEvent
+    nlohmann::json hyperparameters = {};  // a flat object of numbers, booleans and texts
   };
 
   TensorboardLog(std::filesystem::path folder, Facts facts);
@@ -63,8 +51,6 @@ class TensorboardLog : public LogSink {
   void Clear() { CutBack(0); }  // for --clear_log
 
  private:
-  using Scalars = std::vector<std::pair<std::string, double>>;
-
   std::vector<std::filesystem::path> Files() const;
   void CutBack(int64_t step);
   // Appends events. Creates the file at the first call, so that a run with nothing left to do writes no file.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/sentences/sentence_tokenizer.h"
+#include "data/storage.h"
 #include "data/text/dictionary.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokenizer_json.h"
@@ -20,7 +21,7 @@ constexpr const char* kDictionary = "dict.txt";
 
 // Whether the folder has a tokenizer and the dictionary that goes with it.
 bool HasDictionary(const fs::path& folder) {
-  return fs::is_regular_file(folder / kDictionary) && data::FindTokenizer(folder.string()).has_value();
+  return data::IsFile((folder / kDictionary).string()) && data::FindTokenizer(folder.string()).has_value();
 }
 
 // Whether the folder has a tokenizer that gives tokens the ids of a model.
@@ -42,7 +43,7 @@ void Keep(const fs::path& folder, const fs::path& run_directory) {
   const fs::path kept = run_directory / kTokenizerFolder;
   fs::create_directories(kept);
   std::map<std::string, std::string> files = FilesOf(folder);
-  if (fs::is_regular_file(folder / kDictionary)) files[kDictionary] = data::ReadTokenizerFile(folder / kDictionary);
+  if (HasDictionary(folder)) files[kDictionary] = data::ReadTokenizerFile(folder / kDictionary);
   for (const auto& [name, content] : files) checkpoint::WriteAtomically(kept / name, content);
 }
 
@@ -92,7 +93,7 @@ std::vector<std::string> NamesInOrder(const data::Tokenizer& tokenizer, const da
 }  // namespace
 
 void KeepTokenizer(const std::string& data_dir, const fs::path& run_directory) {
-  const fs::path folder = fs::is_regular_file(data_dir) ? fs::path(data_dir).parent_path() : fs::path(data_dir);
+  const fs::path folder = data::FolderAt(data_dir);
   if (IsComplete(folder)) Keep(folder, run_directory);
 }
 

@@ -8,9 +8,10 @@
 #include "data/count_of.h"
 #include "data/formats/open_source.h"
 #include "data/formats/raw_rows.h"
+#include "data/formats/record_index.h"
 #include "data/image/augment_policy.h"
 #include "data/image/image_decoder.h"
-#include "data/pipeline/size_schedule.h"
+#include "data/pipeline/sampler.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
@@ -146,7 +147,7 @@ class Opener {
     const data::Classes& known = known_;
     const bool can_ask = HasSplit(config_.data, format_, config_.data.train_split);
     if (!known.names.empty() || known.label_offset || !can_ask) return known;
-    if (format_ == "imagefolder" && OpenSource(val_split, {})->num_classes() == known.count) return known;
+    if (format_ == data::kImageFolder && OpenSource(val_split, {})->num_classes() == known.count) return known;
     data::Classes classes = OpenSource(config_.data.train_split, {})->classes();
     if (known.count == 0 || known.count == classes.count) return classes;
     const bool insists = config_.model.num_classes > 0;

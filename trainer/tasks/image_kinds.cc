@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "data/joined.h"
-#include "data/pipeline/size_schedule.h"
+#include "data/pipeline/sampler.h"
 #include "data/shown.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"

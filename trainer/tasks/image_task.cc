@@ -9,7 +9,7 @@
 
 #include "data/image/prepare_images.h"
 #include "data/pipeline/device_feed.h"
-#include "data/pipeline/size_schedule.h"
+#include "data/pipeline/sampler.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "trainer/device/cuda_plugin.h"

@@ -37,11 +37,10 @@
 namespace dtrain::tasks {
 namespace {
 
-constexpr char kRawText[] = "text";
-
 void RequireShards(const config::Config& config, const std::string& format) {
   const std::string what = "--data_dir=" + config.data.dir + " names several folders, ";
-  if (format != "tokens") throw UsageError(what + "and only token files may be spread over some", "name one folder");
+  if (format != data::kTokenFormat)
+    throw UsageError(what + "and only token files may be spread over some", "name one folder");
   if (config.data.last_batch == "drop" || config.data.val_fraction > 0 || !config.data.val_fold.empty()) {
     throw UsageError(what + "which goes with neither --last_batch=drop nor --val_fraction", "leave them out");
   }
@@ -50,7 +49,9 @@ void RequireShards(const config::Config& config, const std::string& format) {
 std::string RequireTokens(const config::Config& config) {
   const config::DataConfig& data = config.data;
   const std::string format = FormatOf(data);
-  if (format == "tokens" || format == "safetensors" || format == kRawText) return format;
+  for (const char* const of_tokens : {data::kTokenFormat, data::kTensorFormat, data::kTextFormat}) {
+    if (format == of_tokens) return format;
+  }
   throw UsageError(
       "--task=masked_lm learns from tokens, but " +
           (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has others"),
@@ -75,14 +76,15 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
                             .mask_special_tokens = config.text.mask_special_tokens,
                             .vocab_size = config.text.vocab_size,
                             .seed = config.batch.seed};
-  if (format == kRawText) {
+  if (format == data::kTextFormat) {
     options.dictionary_dir = data::FindSentenceTokenizer(TokenizerPaths(config))->folder();
     return options;
   }
   if (options.vocab_size > 0 || data::HasDictionary(options.data_dir)) return options;
   // Rows of ids without a tokenizer: special tokens are those of the weights' one.
   const std::string& weights = config.model.init_weights;
-  if (format == "safetensors" && !weights.empty() && data::HasDictionary(weights)) options.dictionary_dir = weights;
+  if (format == data::kTensorFormat && !weights.empty() && data::HasDictionary(weights))
+    options.dictionary_dir = weights;
   if (config.model.config_file.empty() && config.model.init_weights.empty()) return options;  // OpenText will throw
   options.vocab_size = ModelFor(config, /*data=*/{}).shape.vocab_size;
   return options;
@@ -116,7 +118,7 @@ DataSets OpenTextSets(const config::Config& given) {
     }
     sets.num_classes = sets.vocabulary = text.vocabulary;
     const std::string& dictionary = options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir;
-    if (format == kRawText || data::HasDictionary(dictionary)) sets.special = text.special;
+    if (format == data::kTextFormat || data::HasDictionary(dictionary)) sets.special = text.special;
     return {name,
             std::move(text.source),
             std::move(text.decoder),
@@ -191,7 +193,7 @@ class MaskedLmKind : public TaskKind {
   }
 
   void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override {
-    if (config.data.format == kRawText) return KeepSentenceTokenizer(TokenizerPaths(config), run_directory);
+    if (config.data.format == data::kTextFormat) return KeepSentenceTokenizer(TokenizerPaths(config), run_directory);
     KeepTokenizer(TextFolders(config.data.dir).front(), run_directory);
   }
 

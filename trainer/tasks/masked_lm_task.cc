@@ -11,7 +11,7 @@
 #include "data/text/dictionary.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
-#include "models/cross_entropy.h"
+#include "models/text_kernels.h"
 #include "trainer/device/cuda_plugin.h"
 
 namespace dtrain::tasks {

@@ -25,7 +25,6 @@
 #include "trainer/errors.h"
 #include "trainer/report/csv.h"
 #include "trainer/report/log.h"
-#include "trainer/report/predictions.h"
 #include "trainer/tasks/feature_file.h"
 #include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"

@@ -40,7 +40,7 @@ void PredictSentences(const config::Config& config, at::Device device);
 // Writes --features for the texts of such a file, with any weights of the model. Throws as PredictSentences does.
 void PredictTextFeatures(const config::Config& config, at::Device device);
 
-// Writes the tag of each word in --input (data/sentences/read_sentences.h), with a line for each word; of FILE.txt the
+// Writes the tag of each word in --input (data/sentences/sentence_set.h), with a line for each word; of FILE.txt the
 // entities of each line as transformers' pipeline("token-classification", aggregation_strategy="simple") has them: in
 // FILE.csv a line for each entity, in FILE.jsonl one for each text.
 void PredictWords(const config::Config& config, const weights::TrainedWeights& weights, at::Device device);

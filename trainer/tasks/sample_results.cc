@@ -7,7 +7,6 @@
 
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/report/csv.h"
-#include "trainer/report/predictions.h"
 #include "trainer/tasks/likeliest_classes.h"
 
 namespace dtrain::tasks {

@@ -28,7 +28,7 @@ class SampleResults {
   // A collective. After it each rank has the results of all.
   void Gather(distributed::Communicator& communicator);
 
-  // Writes the samples that were evaluated as `path`.csv or .jsonl, in the order of the split (predictions.h). Throws
+  // Writes the samples that were evaluated as `path`.csv or .jsonl, in the order of the split (report/csv.h). Throws
   // StorageError.
   void Write(const std::string& path, const DataSplit& split, const std::vector<std::string>& names,
              bool byte_order_mark) const;

@@ -10,8 +10,8 @@
 #include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/labels.h"
-#include "data/sentences/sentence_rows.h"
 #include "data/storage.h"
+#include "data/text/token_rows.h"
 #include "data/whole_number.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
@@ -24,12 +24,10 @@
 namespace dtrain::tasks {
 namespace {
 
-constexpr char kSentenceFormat[] = "sentences";
-
 void RequireSentences(const config::Config& config) {
   const config::DataConfig& data = config.data;
   const std::string format = FormatOf(data);
-  if (format == kSentenceFormat) return;
+  if (format == data::kSentenceFormat) return;
   const std::string found = data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has none";
   throw UsageError("--task=" + config.run.task + " takes sentences with labels, but " + found,
                    "name a folder with " + data.train_split +
@@ -171,7 +169,7 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   SentenceOpener opener(std::move(options), known, loss == "auto" ? std::nullopt : std::optional(loss == "cosine"));
   DataSets sets;
   const auto open = [&](const std::string& name, SplitPart part) { return opener.Open(name, part); };
-  OpenSplits(config, kSentenceFormat, open, sets);
+  OpenSplits(config, data::kSentenceFormat, open, sets);
   sets.vocabulary = opener.vocabulary();
   sets.special = opener.format().special;
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
@@ -189,7 +187,7 @@ std::vector<std::string> TokenizerPaths(const config::Config& config) {
 }
 
 bool HoldsSentences(const config::DataConfig& config) {
-  return !config.dir.empty() && FormatOf(config) == kSentenceFormat;
+  return !config.dir.empty() && FormatOf(config) == data::kSentenceFormat;
 }
 
 data::SentenceTarget TargetHeld(const config::Config& config) {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "trainer/distributed/communicator.h"
-#include "trainer/distributed/gathered_rows.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/sentence_kinds.h"

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "data/pipeline/device_feed.h"
-#include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
+#include "data/text/token_rows.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/report/confusions.h"
 #include "trainer/tasks/metric_formulas.h"

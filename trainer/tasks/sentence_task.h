@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/sentences/sentence_rows.h"
+#include "data/text/token_rows.h"
 #include "models/text_model.h"
 #include "trainer/config/config.h"
 #include "trainer/optim/precision.h"
@@ -29,7 +29,7 @@ class SentenceTask : public Task {
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
-  // Takes batches in the form of data/sentences/sentence_rows.h; labels and targets may be missing for Logits.
+  // Takes batches in the form of data/text/token_rows.h; labels and targets may be missing for Logits.
   data::Batch Prepared(data::Batch batch) const override;
   // The weight is the number of terms, or the sum of their classes' weights.
   LossSums Loss(const data::Batch& batch) override;

@@ -1,4 +1,3 @@
-#include "data/image/jpeg/seek_points.h"
 
 #include <algorithm>
 #include <cstring>

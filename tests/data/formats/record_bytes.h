@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,10 +14,6 @@
 #include "tests/message_of.h"
 
 namespace dtrain::data {
-
-inline std::span<const uint8_t> AsBytes(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
 
 inline std::vector<uint8_t> ToVector(std::string_view text) { return {AsBytes(text).begin(), AsBytes(text).end()}; }
 
@@ -40,28 +35,6 @@ inline Records ReadAll(const RecordFormat& format, std::string_view file) {
     offset = record->end;
   }
   return records;
-}
-
-// Reads `file` cut at every length and with a bit flipped in every byte. Each of these must give an error or a result
-// (the sanitizers would report anything else). Returns the number of errors.
-inline int DamageEverywhere(const RecordFormat& format, const std::string& file) {
-  int noticed = 0;
-  const auto try_all = [&](const std::string& damaged) {
-    try {
-      ReadAll(format, damaged);
-      const MemoryBytes bytes(AsBytes(damaged));
-      format.FindRecord(bytes, 1);
-    } catch (const DataError&) {
-      ++noticed;
-    }
-  };
-  for (size_t i = 0; i < file.size(); ++i) {
-    try_all(file.substr(0, i));
-    std::string flipped = file;
-    flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i % 8)));
-    try_all(flipped);
-  }
-  return noticed;
 }
 
 }  // namespace dtrain::data

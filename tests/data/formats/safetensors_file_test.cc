@@ -111,22 +111,5 @@ TEST(SafetensorsFile, RefusesDamagedFilesWithTheReason) {
   }
 }
 
-TEST(SafetensorsFile, AnyCutOrFlippedHeaderBitIsReadOrRefused) {
-  const TemporaryFolder folder;
-  const std::string good = OneTensor(R"("dtype":"U8","shape":[4],"data_offsets":[0,4])");
-  for (size_t length = 0; length < good.size(); ++length) {
-    EXPECT_THROW(SafetensorsFile(folder.Write("f", good.substr(0, length))), DataError) << length;
-  }
-  for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
-    std::string bytes = good;
-    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
-    try {
-      const SafetensorsFile file(folder.Write("f", bytes));
-    } catch (const DataError&) {
-      // A refusal is fine; any other exception fails the test.
-    }
-  }
-}
-
 }  // namespace
 }  // namespace dtrain::data

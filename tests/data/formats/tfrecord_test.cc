@@ -11,13 +11,16 @@
 namespace dtrain::data {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string Record(const std::string& image, int64_t label) {
+const RecordFormat& kTfRecord = *FindRecordFormat("tfrecord");
+
+std::string ImageRecord(const std::string& image, int64_t label) {
   return FrameTfRecord(MakeImageExample({.bytes = AsBytes(image), .label = label}, 0));
 }
 
-const std::string kThree = Record("first", 1) + Record("second", 2) + Record("third", 3);
+const std::string kThree = ImageRecord("first", 1) + ImageRecord("second", 2) + ImageRecord("third", 3);
 
 TEST(TfRecord, FrameComesOff) {
   const std::string frame = FrameTfRecord("abc");
@@ -32,15 +35,14 @@ TEST(TfRecord, FrameComesOff) {
 }
 
 TEST(TfRecord, EveryDamageIsNoticed) {
-  const TfRecordFormat format;
-  const std::string one = Record("image", 1);
+  const std::string one = ImageRecord("image", 1);
   for (size_t i = 0; i < one.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string flipped = one;
       flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
-      EXPECT_THROW(format.Image(ToVector(flipped)), DamagedRecord) << "byte " << i << " bit " << bit;
+      EXPECT_THROW(kTfRecord.Image(ToVector(flipped)), DamagedRecord) << "byte " << i << " bit " << bit;
     }
-    EXPECT_THROW(format.Image(ToVector(one.substr(0, i))), DamagedRecord) << "cut at " << i;
+    EXPECT_THROW(kTfRecord.Image(ToVector(one.substr(0, i))), DamagedRecord) << "cut at " << i;
   }
   RecordFault(19, "any bit of a TFRecord is flipped, or it is cut at any byte", "noticed",
               static_cast<int64_t>(9 * one.size()));
@@ -52,16 +54,16 @@ TEST(TfRecord, AHugeLengthIsRefusedThoughItsCrcFits) {
     AppendLittleEndian(length, file);
     AppendLittleEndian(MaskedCrc32c(file.data(), 8), file);
     file += std::string(100, 'x');
-    EXPECT_THROW(TfRecordFormat().Scan(MemoryBytes(AsBytes(file)), 0), DamagedRecord);
+    EXPECT_THROW(kTfRecord.Scan(MemoryBytes(AsBytes(file)), 0), DamagedRecord);
   }
 }
 
 TEST(TfRecord, ABadLengthDoesNotHideTheRecordsBehindIt) {
   std::string file = kThree;
   file[0] = 'x';
-  const uint64_t second = Record("first", 1).size();
-  EXPECT_EQ(TfRecordFormat().FindRecord(MemoryBytes(AsBytes(file)), 1), second);
-  EXPECT_EQ(TfRecordFormat().FindRecord(MemoryBytes(AsBytes(file)), file.size() - 3), file.size());
+  const uint64_t second = ImageRecord("first", 1).size();
+  EXPECT_EQ(kTfRecord.FindRecord(MemoryBytes(AsBytes(file)), 1), second);
+  EXPECT_EQ(kTfRecord.FindRecord(MemoryBytes(AsBytes(file)), file.size() - 3), file.size());
 }
 
 TEST(TfRecord, NamesWhatAnotherSchemaHas) {
@@ -69,11 +71,63 @@ TEST(TfRecord, NamesWhatAnotherSchemaHas) {
       FrameTfRecord(std::string("\x0A\x07\x0A\x05\x0A\x03"
                                 "pix",
                                 9));
-  const std::string message = MessageAndHint([&] { TfRecordFormat().Scan(MemoryBytes(AsBytes(file)), 0); });
+  const std::string message = MessageAndHint([&] { kTfRecord.Scan(MemoryBytes(AsBytes(file)), 0); });
   EXPECT_THAT(message, HasSubstr("has no image/encoded; it has: pix"));
 }
 
-TEST(TfRecord, HostileBytesDoNoHarm) { EXPECT_GT(DamageEverywhere(TfRecordFormat(), kThree), 0); }
+// Builds examples by hand, after https://protobuf.dev/programming-guides/encoding: 0x0A is field 1 with a length, 0x12
+// is field 2.
+std::string Sized(char key, const std::string& content) {
+  return std::string(1, key) + static_cast<char>(content.size()) + content;
+}
+std::string Feature(const std::string& name, const std::string& value) {
+  return Sized(0x0A, Sized(0x0A, name) + Sized(0x12, value));
+}
+std::string Example(const std::string& features) { return Sized(0x0A, features); }
+
+const std::string kImage = Feature("image/encoded", Sized(0x0A, Sized(0x0A, "jpeg")));
+
+std::string TextOf(const std::optional<std::span<const uint8_t>>& bytes) {
+  return bytes ? std::string(bytes->begin(), bytes->end()) : "none";
+}
+
+TEST(ImageExample, LabelsMayBePackedOrNot) {
+  struct Case {
+    std::string list;  // an Int64List
+    std::optional<int64_t> label;
+  };
+  for (const Case& c : {Case{Sized(0x0A, "\x07"), 7},             // packed
+                        Case{std::string("\x08\x07", 2), 7},      // not packed
+                        Case{Sized(0x0A, "\xE8\x07\x05"), 1000},  // the first of two
+                        Case{std::string("\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01", 11), -1},
+                        Case{"", std::nullopt}, Case{Sized(0x0A, ""), std::nullopt}}) {
+    const std::string bytes = Example(kImage + Feature("image/class/label", Sized(0x1A, c.list)));
+    const ImageExample example = ParseImageExample(AsBytes(bytes));
+    EXPECT_EQ(example.label, c.label);
+    EXPECT_EQ(TextOf(example.image), "jpeg");
+  }
+}
+
+TEST(ImageExample, OtherFeaturesAndUnknownFieldsArePassedOver) {
+  const std::string floats = Feature("floats", Sized(0x12, Sized(0x0A, "\1\2\3\4")));
+  const std::string unknown = std::string("\x1D\1\2\3\4", 5) + std::string("\x21\1\2\3\4\5\6\7\x08", 9);
+  const std::string bytes = Example(floats + kImage) + unknown;
+  const ImageExample example = ParseImageExample(AsBytes(bytes));
+  EXPECT_EQ(TextOf(example.image), "jpeg");
+  EXPECT_EQ(example.label, std::nullopt);
+  EXPECT_THAT(example.features, ElementsAre("floats", "image/encoded"));
+}
+
+TEST(ImageExample, RefusesWhatIsNone) {
+  for (const std::string& bytes :
+       {std::string("text, nothing else"), std::string("\x0A"),
+        std::string("\x0A\x7F"
+                    "short"),
+        std::string("\x0A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"),  // 2^64 − 1 bytes
+        std::string("\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"), std::string("\x0B")}) {
+    EXPECT_THAT(MessageAndHint([&] { ParseImageExample(AsBytes(bytes)); }), HasSubstr("not a tf.Example"));
+  }
+}
 
 }  // namespace
 }  // namespace dtrain::data

@@ -2,44 +2,69 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {
 
-void Write(const std::filesystem::path& path, const std::string& text) {
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path) << text;
-}
-
 TEST(CgroupCores, TheLeastQuotaOfAGroupAndItsParentsRoundedUp) {
   const TemporaryFolder folder;
-  const std::filesystem::path mount = folder.path();
-  EXPECT_EQ(CgroupCores("0::/a/b\n", mount), 0);
-  Write(mount / "a/b/cpu.max", "max 100000\n");
-  EXPECT_EQ(CgroupCores("0::/a/b\n", mount), 0);
-  Write(mount / "a/cpu.max", "250000 100000\n");
-  EXPECT_EQ(CgroupCores("0::/a/b\n", mount), 3);
-  Write(mount / "cpu.max", "150000 100000\n");
-  EXPECT_EQ(CgroupCores("0::/a/b\n", mount), 2);
-  EXPECT_EQ(CgroupCores("0::/not/here\n", mount), 2);  // in a container, the root is its own group
-  EXPECT_EQ(CgroupCores("nonsense\n\n", mount), 0);
+  EXPECT_EQ(CgroupCores("0::/a/b\n", folder.path()), 0);
+  folder.Write("a/b/cpu.max", "max 100000\n");
+  EXPECT_EQ(CgroupCores("0::/a/b\n", folder.path()), 0);
+  folder.Write("a/cpu.max", "250000 100000\n");
+  EXPECT_EQ(CgroupCores("0::/a/b\n", folder.path()), 3);
+  folder.Write("cpu.max", "150000 100000\n");
+  EXPECT_EQ(CgroupCores("0::/a/b\n", folder.path()), 2);
+  EXPECT_EQ(CgroupCores("0::/not/here\n", folder.path()), 2);  // in a container, the root is its own group
+  EXPECT_EQ(CgroupCores("nonsense\n\n", folder.path()), 0);
 }
 
 TEST(CgroupCores, Version1) {
   const TemporaryFolder folder;
-  const std::filesystem::path mount = folder.path();
-  Write(mount / "cpu/job/cpu.cfs_quota_us", "400000\n");
-  Write(mount / "cpu/job/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(CgroupCores("3:memory:/job\n4:cpu,cpuacct:/job\n", mount), 4);
-  EXPECT_EQ(CgroupCores("3:memory:/job\n", mount), 0);
-  Write(mount / "cpu/job/cpu.cfs_quota_us", "-1\n");
-  EXPECT_EQ(CgroupCores("4:cpu,cpuacct:/job\n", mount), 0);
+  folder.Write("cpu/job/cpu.cfs_quota_us", "400000\n");
+  folder.Write("cpu/job/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(CgroupCores("3:memory:/job\n4:cpu,cpuacct:/job\n", folder.path()), 4);
+  EXPECT_EQ(CgroupCores("3:memory:/job\n", folder.path()), 0);
+  folder.Write("cpu/job/cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(CgroupCores("4:cpu,cpuacct:/job\n", folder.path()), 0);
 }
 
 TEST(AvailableCores, AtLeastOne) { EXPECT_GE(AvailableCores(), 1); }
+
+constexpr int64_t kMiB = 1 << 20;
+
+TEST(AvailableMemory, IsTheLeastOfMachineAndGroups) {
+  const TemporaryFolder folder;
+  const auto left = [&] { return AvailableMemory(folder.path("proc"), folder.path("groups")) / kMiB; };
+  EXPECT_EQ(left(), 0);
+  folder.Write("proc/meminfo", std::string_view("MemTotal: 9000000 kB\nMemAvailable:    2048000 kB\n"));
+  EXPECT_EQ(left(), 2000);
+  folder.Write("proc/self/cgroup", std::string_view("0::/pod/container\n"));
+  EXPECT_EQ(left(), 2000);
+  folder.Write("groups/pod/memory.max", std::string_view("max\n"));
+  folder.Write("groups/pod/memory.current", std::string_view("1\n"));
+  EXPECT_EQ(left(), 2000);
+  folder.Write("groups/pod/container/memory.max", std::to_string(1000 * kMiB));
+  folder.Write("groups/pod/container/memory.current", std::to_string(900 * kMiB));
+  EXPECT_EQ(left(), 100);
+  folder.Write("groups/pod/container/memory.stat",
+               "anon 5\ninactive_file " + std::to_string(50 * kMiB) + "\nactive_file " + std::to_string(30 * kMiB));
+  EXPECT_EQ(left(), 180);  // file caches count as available
+  folder.Write("groups/pod/container/memory.current", std::to_string(2000 * kMiB));
+  EXPECT_EQ(left(), 0);
+}
+
+TEST(AvailableMemory, Version1) {
+  const TemporaryFolder folder;
+  folder.Write("proc/meminfo", std::string_view("MemAvailable: 2048000 kB\n"));
+  folder.Write("proc/self/cgroup", std::string_view("4:cpu,cpuacct:/job\n5:memory:/job\n"));
+  folder.Write("groups/memory/job/memory.limit_in_bytes", std::to_string(500 * kMiB));
+  folder.Write("groups/memory/job/memory.usage_in_bytes", std::to_string(200 * kMiB));
+  EXPECT_EQ(AvailableMemory(folder.path("proc"), folder.path("groups")), 300 * kMiB);
+}
+
+TEST(AvailableMemory, OfThisMachineIsSomething) { EXPECT_GT(AvailableMemory(), kMiB); }
 
 }  // namespace
 }  // namespace dtrain::data

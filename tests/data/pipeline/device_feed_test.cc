@@ -128,12 +128,5 @@ TEST(DeviceFeed, ABatchIsPreparedBeforeItIsCopied) {
   }
 }
 
-TEST(DeviceFeed, OnTheCpuBatchesPass) {
-  Fixture fixture;
-  DeviceFeed feed(fixture.loader, MakeTransport(at::kCPU));
-  for (int64_t number = 0; number < kBatches; ++number) EXPECT_EQ(feed.Next()->number, number);
-  EXPECT_FALSE(feed.Next());
-}
-
 }  // namespace
 }  // namespace dtrain::data

@@ -10,7 +10,6 @@
 #include <mutex>
 #include <thread>
 
-#include "data/formats/raw_rows.h"
 #include "data/pipeline/sampler.h"
 #include "tests/data/pipeline/numbered_records.h"
 
@@ -181,21 +180,6 @@ TEST(Loader, LeavesTheCallersThreadCountAlone) {
     AllIndices(loader);
   }
   EXPECT_EQ(at::get_num_threads(), before);
-}
-
-// Not a benchmark, but a guard against a cost per sample that would slow down small images (10,000 per second are
-// needed).
-TEST(Loader, SmallImagesAreFast) {
-  const Synthetic source(60000, 10, 32, 32);
-  const RawRowDecoder decoder(source.rows());
-  const auto begin = std::chrono::steady_clock::now();
-  Loader loader(source, decoder, Training(60000, 256, 234), {.decode_threads = 2}, nullptr);
-  int64_t samples = 0;
-  while (auto batch = loader.Next()) samples += batch->size();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  RecordProperty("samples_per_second", static_cast<int>(static_cast<double>(samples) / seconds.count()));
-  std::printf("%.0f samples/s\n", static_cast<double>(samples) / seconds.count());
-  EXPECT_LT(seconds.count(), 60);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "data/sentences/sentence_rows.h"
+#include "data/text/token_rows.h"
 #include "tests/data/sentences/small_roberta_tokenizer.h"
 #include "tests/data/text/write_tokens.h"
 #include "tests/message_of.h"

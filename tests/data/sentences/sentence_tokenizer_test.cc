@@ -28,32 +28,6 @@ TEST(SentenceRows, LongOnesLoseTheirEnd) {
   EXPECT_THAT(MessageOf([&] { AppendSentenceRow({}, {}, 2, row); }), HasSubstr("rows of 2 tokens have no room"));
 }
 
-// What is kept of `a` and `b` tokens if there is room for `room`, as `tokenizers` does it (tests/interop compares).
-TEST(SentenceRows, OfPairsTheLongerIsCutFirst) {
-  struct Case {
-    size_t a, b, room, kept_a, kept_b;
-  };
-  for (const Case& one : {Case{3, 2, 5, 3, 2},
-                          {9, 2, 6, 4, 2},
-                          {2, 9, 6, 2, 4},
-                          {9, 9, 5, 2, 3},
-                          {9, 8, 5, 3, 2},
-                          {8, 9, 5, 2, 3},
-                          {3, 3, 5, 2, 3},
-                          {0, 9, 4, 0, 4},
-                          {1, 1, 1, 0, 1}}) {
-    std::vector<uint32_t> row, expected = {0};
-    const bool is_cut =
-        AppendPairRow({}, Numbered(100, one.a), Numbered(200, one.b), static_cast<int64_t>(one.room) + 4, row);
-    EXPECT_EQ(is_cut, one.a + one.b > one.room);
-    for (const uint32_t token : Numbered(100, one.kept_a)) expected.push_back(token);
-    expected.insert(expected.end(), {2, 2});
-    for (const uint32_t token : Numbered(200, one.kept_b)) expected.push_back(token);
-    expected.push_back(2);
-    EXPECT_EQ(row, expected) << one.a << " and " << one.b << " in " << one.room;
-  }
-}
-
 std::vector<uint32_t> Encoded(const SentenceTokenizer& tokenizer, const std::string& text) {
   std::vector<uint32_t> tokens;
   SentenceTokenizer::Encoder(tokenizer).Encode(text, tokens);

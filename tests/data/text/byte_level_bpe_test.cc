@@ -30,10 +30,5 @@ TEST(ByteLevelBpe, WrongFilesAreNamed) {
   EXPECT_THAT(message(kSmall.Json(), "aq b\n"), HasSubstr("its first word"));
 }
 
-TEST(ByteLevelBpe, KnowsWhereWordsBegin) {
-  EXPECT_TRUE(ByteLevelBpe::BeginsWord("\xC4\xA0the"));
-  EXPECT_FALSE(ByteLevelBpe::BeginsWord("the"));
-}
-
 }  // namespace
 }  // namespace dtrain::data

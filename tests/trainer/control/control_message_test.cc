@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "trainer/control/bad_record_count.h"
-#include "trainer/control/position.h"
+#include "trainer/control/gathering.h"
+#include "trainer/control/stall_watch.h"
 
 namespace dtrain::control {
 namespace {

@@ -17,7 +17,8 @@
 #include "trainer/control/control_message.h"
 #include "trainer/control/control_server.h"
 #include "trainer/control/line_socket.h"
-#include "trainer/control/position.h"
+#include "trainer/control/stall_watch.h"
+#include "trainer/launch/local_address.h"
 
 namespace dtrain::control {
 namespace {
@@ -48,7 +49,7 @@ class ServerProcess {
  public:
   explicit ServerProcess(int world_size) {
     const int listening = ListenOn("127.0.0.1", 0);
-    port_ = PortOf(listening);
+    port_ = launch::PortOf(listening);
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) throw std::runtime_error("socketpair");
     first_ = pair[0];

@@ -201,7 +201,7 @@ std::jthread FalseRankZero(int listening, const std::string& token, std::vector<
 
 TEST(FalseRankZero, WithoutTheTokenIsNotJoined) {
   const int listening = ListenOn("127.0.0.1", 0);
-  const Endpoint endpoint{"127.0.0.1", PortOf(listening), "ours"};
+  const Endpoint endpoint{"127.0.0.1", launch::PortOf(listening), "ours"};
   {
     const std::jthread server = FalseRankZero(listening, "theirs", {});
     EXPECT_THAT(MessageOf([&] { Join({.locate = [&] { return endpoint; }, .rank = 1, .world_size = 2}); }),
@@ -218,7 +218,7 @@ class BrokenRankZero : public testing::TestWithParam<std::string> {};
 
 TEST_P(BrokenRankZero, EndsTheOthersWithAWord) {
   const int listening = ListenOn("127.0.0.1", 0);
-  const Endpoint endpoint{"127.0.0.1", PortOf(listening), "ours"};
+  const Endpoint endpoint{"127.0.0.1", launch::PortOf(listening), "ours"};
   const std::jthread server = FalseRankZero(listening, "ours", {GetParam()});
   std::counting_semaphore<> ended{0};
   report::Failure failure;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "trainer/control/control_plane.h"
+#include "trainer/launch/local_address.h"
 
 namespace dtrain::control {
 
@@ -25,7 +26,7 @@ class LoopbackRanks {
   explicit LoopbackRanks(int world_size, LoopbackTimeouts timeouts = {})
       : timeouts_(timeouts),
         descriptor_(ListenOn("127.0.0.1", 0)),
-        port_(PortOf(descriptor_)),
+        port_(launch::PortOf(descriptor_)),
         stop_requested_(static_cast<size_t>(world_size)),
         ends_(static_cast<size_t>(world_size)),
         controls_(static_cast<size_t>(world_size)) {}

@@ -45,27 +45,31 @@ void StepOf(DataParallel& data_parallel, const Parameters& taking_part, int rank
   data_parallel.AfterBackward();
 }
 
+// --backend=nccl makes a process group even for a single rank.
 TEST(DataParallel, AveragesOverRanksAndAddsMicroSteps) {
-  constexpr int kWorld = 3;
-  Parameters reference = MakeParameters();
-  for (int rank = 0; rank < kWorld; ++rank) {
-    for (int micro_step = 0; micro_step < 2; ++micro_step) Backward(reference, InputOf(rank, micro_step));
-  }
-  RunConnected(kWorld, [&](int rank, Communicator& communicator) {
-    const Parameters parameters = MakeParameters();
-    DataParallel data_parallel(parameters, communicator, kSmallBuckets, {});
-    for (int step = 0; step < 3; ++step) {  // the buckets are rearranged after the first step
-      data_parallel.ZeroGradients();
-      for (int micro_step = 0; micro_step < 2; ++micro_step) {
-        data_parallel.BeforeBackward(/*reduce=*/micro_step == 1);
-        Backward(parameters, InputOf(rank, micro_step));
-      }
-      data_parallel.AfterBackward();
-      for (size_t i = 0; i < parameters.size(); ++i) {
-        ASSERT_TRUE(at::allclose(parameters[i].second.grad() * kWorld, reference[i].second.grad(), 1e-4, 1e-6)) << i;
-      }
+  for (const int world : {1, 3}) {
+    Parameters reference = MakeParameters();
+    for (int rank = 0; rank < world; ++rank) {
+      for (int micro_step = 0; micro_step < 2; ++micro_step) Backward(reference, InputOf(rank, micro_step));
     }
-  });
+    RunConnected(world, [&](int rank, Communicator& communicator) {
+      ASSERT_FALSE(communicator.is_alone());
+      const Parameters parameters = MakeParameters();
+      DataParallel data_parallel(parameters, communicator, kSmallBuckets, {});
+      for (int step = 0; step < 3; ++step) {  // the buckets are rearranged after the first step
+        data_parallel.ZeroGradients();
+        for (int micro_step = 0; micro_step < 2; ++micro_step) {
+          data_parallel.BeforeBackward(/*reduce=*/micro_step == 1);
+          Backward(parameters, InputOf(rank, micro_step));
+        }
+        data_parallel.AfterBackward();
+        for (size_t i = 0; i < parameters.size(); ++i) {
+          ASSERT_TRUE(at::allclose(parameters[i].second.grad() * world, reference[i].second.grad(), 1e-4, 1e-6)) << i;
+        }
+      }
+      EXPECT_GT(data_parallel.bucket_layout().size(), 1U);
+    });
+  }
 }
 
 TEST(DataParallel, CompressedGradientsAreTheSameToFewerDigits) {
@@ -199,7 +203,9 @@ TEST(DataParallel, GradientsOfMicroStepsStayInPlaceInARunOfOneRank) {
     data_parallel.AfterBackward();
     const at::Tensor& gradient = parameters[0].second.grad();
     EXPECT_TRUE(at::equal(gradient, reference[0].second.grad()));
-    if (step > 0) EXPECT_EQ(gradient.const_data_ptr(), place);
+    if (step > 0) {
+      EXPECT_EQ(gradient.const_data_ptr(), place);
+    }
     place = gradient.const_data_ptr();
   }
   const at::Tensor alone_weight = at::ones({2}).requires_grad_();
@@ -264,24 +270,6 @@ TEST(StepExchange, TakesBackWhatIsNotFiniteAndWhatIsSkipped) {
     EXPECT_EQ(after(3, HUGE_VAL, std::nullopt), std::pair(3.0, 2.0));
     EXPECT_EQ(after(5, 6, at::ones({})), std::pair(3.0, 2.0));
     EXPECT_EQ(after(7, 8, at::zeros({})), std::pair(7.0, 8.0));
-  });
-}
-
-// --backend=nccl makes a process group even for a single rank.
-TEST(DataParallel, OneRankWithAGroupDoesAsSeveral) {
-  RunConnected(1, [](int, Communicator& communicator) {
-    ASSERT_FALSE(communicator.is_alone());
-    const Parameters parameters = MakeParameters(), reference = MakeParameters();
-    DataParallel data_parallel(parameters, communicator, kSmallBuckets, {});
-    Backward(reference, InputOf(0, 0));
-    for (int step = 0; step < 2; ++step) {
-      data_parallel.ZeroGradients();
-      data_parallel.BeforeBackward(/*reduce=*/true);
-      Backward(parameters, InputOf(0, 0));
-      data_parallel.AfterBackward();
-      EXPECT_TRUE(at::equal(parameters[0].second.grad(), reference[0].second.grad()));
-    }
-    EXPECT_GT(data_parallel.bucket_layout().size(), 1U);
   });
 }
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/message_of.h"
 #include "tests/trainer/distributed/ranks_in_threads.h"
-#include "trainer/errors.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -12,22 +12,12 @@ namespace {
 // Returns the error of each rank, empty if it has none.
 std::vector<std::string> Agree(const std::vector<std::string>& pci_ids, const std::vector<std::string>& uuids,
                                const std::vector<std::string>& machines) {
-  const FreePort port;
-  const int world_size = static_cast<int>(pci_ids.size());
   std::vector<std::string> told(pci_ids.size());
-  RunRanks(world_size, [&](int rank) {
+  RunMet(static_cast<int>(pci_ids.size()), [&](int rank, Rendezvous& rendezvous) {
     const auto index = static_cast<size_t>(rank);
-    Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port),
-                           .listen_fd = rank == 0 ? port.fd : -1,
-                           .init_timeout_seconds = kTimeoutSeconds},
-                          {});
-    rendezvous.WaitForAll("{}");
-    try {
+    told[index] = MessageOf([&] {
       RequireDistinctGpus(rendezvous, {"", 0, 0, pci_ids[index], uuids[index]}, machines[index]);
-      rendezvous.control()->Leave();
-    } catch (const UsageError& error) {
-      told[index] = error.what();
-    }
+    });
   });
   return told;
 }
@@ -39,14 +29,11 @@ TEST(DistinctGpus, TwoRanksOnOneGpuAreRefusedOnAllRanks) {
   }
 }
 
-TEST(DistinctGpus, TheSamePlaceInAnotherMachineIsAnotherGpu) {
+TEST(DistinctGpus, OthersArePassed) {  // in another machine, unknown ones, and parts of one
   EXPECT_EQ(Agree({"0000:17:00.0", "0000:17:00.0"}, {"e1", "e1"}, {"a", "b"}), std::vector<std::string>(2));
   EXPECT_EQ(Agree({"", ""}, {"", ""}, {"a", "a"}), std::vector<std::string>(2));
-  EXPECT_FALSE(MachineId().empty());
-}
-
-TEST(DistinctGpus, PartsOfAGpuAreDistinct) {
   EXPECT_EQ(Agree({"0000:17:00.0", "0000:17:00.0"}, {"e1", "e2"}, {"a", "a"}), std::vector<std::string>(2));
+  EXPECT_FALSE(MachineId().empty());
 }
 
 }  // namespace

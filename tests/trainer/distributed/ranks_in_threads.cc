@@ -1,28 +1,16 @@
 // See the header.
 #include "tests/trainer/distributed/ranks_in_threads.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <cstdlib>
 #include <exception>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "trainer/launch/local_address.h"
+
 namespace dtrain::distributed {
 
-FreePort::FreePort() : fd(socket(AF_INET, SOCK_STREAM, 0)) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  bind(fd, generic, length);
-  listen(fd, SOMAXCONN);
-  getsockname(fd, generic, &length);
-  port = ntohs(address.sin_port);
-}
+FreePort::FreePort() : fd(control::ListenOn("127.0.0.1", 0)), port(launch::PortOf(fd)) {}
 
 launch::Launch LaunchOf(int rank, int world_size, int port) {
   launch::Launch launch;
@@ -63,7 +51,7 @@ void RunRanks(int world_size, const std::function<void(int rank)>& body) {
   }
 }
 
-void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
+void RunMet(int world_size, const std::function<void(int, Rendezvous&)>& body) {
   const FreePort port;
   control::ControlPlaneOptions control;
   control.end_process = [](const report::Failure&) {};
@@ -71,9 +59,27 @@ void RunConnected(int world_size, const std::function<void(int, Communicator&)>&
     Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1},
                           control);
     rendezvous.WaitForAll("{}");
+    body(rank, rendezvous);
+    rendezvous.control()->Leave();
+  });
+}
+
+void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
+  RunMet(world_size, [&](int rank, Rendezvous& rendezvous) {
     Communicator communicator(rendezvous, at::kCPU, kTimeoutSeconds);
     body(rank, communicator);
-    rendezvous.control()->Leave();
+  });
+}
+
+void RunTraining(int world_size, const std::function<void(int, Communicator&, control::ControlPlane&)>& body) {
+  if (world_size == 1) {
+    Communicator alone;
+    control::ControlPlane control([] { return false; });
+    return body(0, alone, control);
+  }
+  RunMet(world_size, [&](int rank, Rendezvous& rendezvous) {
+    Communicator communicator(rendezvous, at::kCPU, kTimeoutSeconds);
+    body(rank, communicator, *rendezvous.control());
   });
 }
 

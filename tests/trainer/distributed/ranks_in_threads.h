@@ -27,7 +27,14 @@ c10::intrusive_ptr<c10d::Store> ServeStore(const FreePort& port);
 // Calls `body(rank)` in a thread for each rank and waits for all. Rethrows the exception of the lowest rank that threw.
 void RunRanks(int world_size, const std::function<void(int rank)>& body);
 
+// Calls `body(rank, rendezvous)` in ranks that have met, and lets them leave.
+void RunMet(int world_size, const std::function<void(int rank, Rendezvous& rendezvous)>& body);
+
 // Calls `body(rank, communicator)` in connected ranks. A rank whose peer leaves continues, and gets Gloo's error.
 void RunConnected(int world_size, const std::function<void(int rank, Communicator& communicator)>& body);
+
+// Calls `body(rank, communicator, control)` in the ranks of a training: connected ones, or one that is alone.
+void RunTraining(int world_size,
+                 const std::function<void(int rank, Communicator& communicator, control::ControlPlane& control)>& body);
 
 }  // namespace dtrain::distributed

@@ -90,7 +90,7 @@ TEST_F(Board, TheNewestPostingLeadsToRankZero) {
 TEST_F(Board, AnEarlierRankZeroThatIsStillThereDoesNotMatter) {
   std::promise<void> refused;
   const int listening = control::ListenOn("127.0.0.1", 0);
-  const control::Endpoint earlier{"127.0.0.1", control::PortOf(listening), "earlier"};
+  const control::Endpoint earlier{"127.0.0.1", launch::PortOf(listening), "earlier"};
   bool told = false;
   const control::ControlServer server(
       {.listening_descriptor = listening, .token = "earlier", .world_size = 2, .warn = [&](const std::string&) {
@@ -119,9 +119,9 @@ TEST_F(Board, ARankZeroThatPostsNothingIsMissed) {
 TEST(AgentBoard, DoesNotWaitForAListenerThatNeverAnswers) {
   const int silent = control::ListenOn("127.0.0.1", 0);
   const auto start = control::Clock::now();
-  EXPECT_THROW(AgentBoard("127.0.0.1", control::PortOf(silent), {.timeout_seconds = 0.3}), PeerLostError);
+  EXPECT_THROW(AgentBoard("127.0.0.1", launch::PortOf(silent), {.timeout_seconds = 0.3}), PeerLostError);
   EXPECT_THROW(
-      AgentBoard("127.0.0.1", control::PortOf(silent), {.timeout_seconds = 0.3, .stop_requested = [] { return true; }}),
+      AgentBoard("127.0.0.1", launch::PortOf(silent), {.timeout_seconds = 0.3, .stop_requested = [] { return true; }}),
       Preempted);
   EXPECT_LT(control::Clock::now() - start, std::chrono::seconds(30));
   close(silent);

@@ -67,6 +67,7 @@ TEST(Finding, AsAnObject) {
 launch::Launch TwoMachines() {
   launch::Launch launch;
   launch.launcher = "flags";
+  launch.has_launcher = true;
   launch.world_size = launch.nnodes = 2;
   launch.master_addr = "node0";
   launch.master_port = 29500;

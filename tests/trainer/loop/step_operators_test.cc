@@ -10,15 +10,14 @@
 #include <tuple>
 #include <utility>
 
-#include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
 #include "models/layers.h"
-#include "models/roberta.h"
 #include "tests/models/depthwise_stand_in.h"
 #include "tests/models/norm_stand_in.h"
 #include "tests/models/text_stand_in.h"
+#include "tests/roberta.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/distributed/ranks_in_threads.h"
 #include "trainer/loop/trainer.h"

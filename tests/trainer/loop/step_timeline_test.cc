@@ -1,10 +1,8 @@
 // Tests that parts of a step are told apart and add up, not how long they take.
-#include "trainer/loop/step_profiler.h"
+#include "trainer/loop/phases.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "trainer/loop/phases.h"
 
 namespace dtrain::loop {
 namespace {

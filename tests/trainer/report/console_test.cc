@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <condition_variable>
 
 #include "trainer/errors.h"
-#include "trainer/report/points.h"
 
 namespace dtrain::report {
 namespace {
@@ -101,7 +101,6 @@ TEST(ConsoleTest, AMetricWithoutAHeadingMakesItsOwnColumn) {
 
 TEST(ConsoleTest, JsonIsTheMetricsLines) {
   Screen screen({.format = LogFormat::kJson, .total_steps = 310});
-  screen.console.Start({});
   screen.console.Note("not an object");
   EXPECT_EQ(screen.Take(), "");
   screen.console.Train(kPoint);
@@ -163,48 +162,16 @@ TEST(ConsoleTest, TheBarMovesWithEachStepAndInEvaluation) {
   EXPECT_THAT(screen.Take(), StartsWith("\r\x1b[Kepoch 3 took 12.3 s\n"));
 }
 
-TEST(ConsoleTest, TheBannerSaysWhatRuns) {
+TEST(ConsoleTest, NotesCannotSteerTheTerminal) {
   Screen screen({.format = LogFormat::kPlain});
-  screen.console.Start({.model = "resnet50",
-                        .parameters = 25557032,
-                        .device = "cpu",
-                        .world_size = 2,
-                        .train_samples = 1281167,
-                        .val_samples = 50000,
-                        .global_batch_size = 8192,
-                        .total_steps = 14075,
-                        .epochs = 90,
-                        .run_directory = "runs/x"});
-  EXPECT_EQ(screen.Take(),
-            "dtrain: resnet50, 25,557,032 parameters\n"
-            "  device         cpu, 2 ranks\n"
-            "  samples        1,281,167 training, 50,000 validation\n"
-            "  global batch   8,192\n"
-            "  steps          14,075 (90 epochs)\n"
-            "  run directory  runs/x\n");
-}
-
-TEST(ConsoleTest, TheBannerSaysThatRunsAreRepeatable) {
-  for (const std::string promise : {"", "run: the same bits"}) {
-    Screen screen({.format = LogFormat::kPlain});
-    Banner banner;
-    banner.deterministic = promise;
-    screen.console.Start(banner);
-    EXPECT_EQ(screen.Take().find("  deterministic  " + promise + "\n") != std::string::npos, !promise.empty());
-  }
-}
-
-TEST(ConsoleTest, NamesOfClassesCannotSteerTheTerminal) {
-  Screen screen({.format = LogFormat::kPlain});
-  screen.console.Start(
-      {.model = "resnet50", .device = "cpu", .classes = "2: c\x1b[31mat\nstep 1/1, dog", .run_directory = "r"});
-  EXPECT_THAT(screen.Take(), HasSubstr("  classes        2: c\\x1b[31mat\\nstep 1/1, dog\n"));
+  screen.console.Note("  classes        2: c\x1b[31mat\nstep 1/1, dog");
+  EXPECT_EQ(screen.Take(), "  classes        2: c\\x1b[31mat\\nstep 1/1, dog\n");
 }
 
 TEST(ConsoleTest, OnlyRankZeroSpeaks) {
   for (const LogFormat format : {LogFormat::kBar, LogFormat::kTable, LogFormat::kJson, LogFormat::kPlain}) {
     Screen screen({.format = format, .rank = 1, .total_steps = 310});
-    screen.console.Start({});
+    screen.console.Note("a note");
     screen.console.Train(kPoint);
     screen.console.Validation({});
     screen.console.Finish({});
@@ -218,6 +185,70 @@ TEST(ParseLogFormatTest, AutoDependsOnTheTerminal) {
   EXPECT_EQ(ParseLogFormat("table", true), LogFormat::kTable);
   EXPECT_EQ(ParseLogFormat("json", false), LogFormat::kJson);
   EXPECT_THROW(ParseLogFormat("xml", false), UsageError);
+}
+
+const ProgressBar::Content kContent{.label = "epoch 1.94",
+                                    .done = 120,
+                                    .total = 310,
+                                    .facts = {{"812 img/s", 3}, {"loss 0.4321", 2}, {"lr 0.0911", 5}},
+                                    .remaining_seconds = 192};
+
+TEST(BarLine, LeavesOutWhatMattersLeast) {
+  EXPECT_EQ(BarLine(kContent, 0, 100),
+            "epoch 1.94 [###########..................]  38% 120/310 812 img/s loss 0.4321 lr 0.0911 eta 0:03:12");
+  EXPECT_EQ(BarLine(kContent, 0, 60), "epoch 1.94  38% 120/310 812 img/s loss 0.4321 eta 0:03:12");
+  EXPECT_EQ(BarLine(kContent, 0, 50), "epoch 1.94  38% 120/310 loss 0.4321 eta 0:03:12");
+  EXPECT_EQ(BarLine(kContent, 0, 18), "epoch 1.94  38%");
+  EXPECT_EQ(BarLine(kContent, 0, 5), "epoc");
+}
+
+TEST(BarLine, TheRemainingTimeGoesDownBetweenTwoNews) {
+  EXPECT_THAT(BarLine(kContent, 12, 100), testing::EndsWith("eta 0:03:00"));
+  EXPECT_THAT(BarLine(kContent, 1000, 100), testing::EndsWith("eta 0:00:00"));
+}
+
+TEST(BarLine, BoundsOfTheShare) {
+  EXPECT_EQ(BarLine({.label = "x", .done = 0, .total = 0}, 0, 80).substr(0, 4), "x [.");
+  EXPECT_THAT(BarLine({.label = "x", .done = 9, .total = 3}, 0, 80), testing::HasSubstr("#] 100% 9/3"));
+}
+
+TEST(ProgressBar, DrawsItselfAnewWithoutNews) {
+  std::mutex mutex;
+  std::condition_variable drawn;
+  int times = 0;
+  ProgressBar bar(
+      [&](const std::string&) {
+        const std::lock_guard lock(mutex);
+        ++times;
+        drawn.notify_all();
+      },
+      [] { return 80; }, /*ticks=*/true);
+  bar.Show(kContent);
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(drawn.wait_for(lock, std::chrono::seconds(60), [&] { return times >= 2; }));
+}
+
+TEST(ProgressBar, OtherLinesComeAboveIt) {
+  std::string screen;
+  ProgressBar bar([&](const std::string& text) { screen += text; }, [] { return 30; }, /*ticks=*/false);
+  bar.Around([&] { screen += "before\n"; });
+  EXPECT_EQ(std::exchange(screen, ""), "before\n");
+  bar.Show({.label = "x", .done = 1, .total = 2});
+  const std::string line = std::exchange(screen, "");
+  bar.Around([&] { screen += "while\n"; });
+  EXPECT_EQ(std::exchange(screen, ""), "\r\x1b[Kwhile\n" + line);
+  bar.End();
+  bar.Around([&] { screen += "after\n"; });
+  EXPECT_EQ(screen, "\nafter\n");
+}
+
+TEST(FormatDurationTest, Edges) {
+  EXPECT_EQ(FormatDuration(0), "0:00:00");
+  EXPECT_EQ(FormatDuration(59.5), "0:01:00");
+  EXPECT_EQ(FormatDuration(100000), "27:46:40");
+  EXPECT_EQ(FormatDuration(-1), "-");
+  EXPECT_EQ(FormatDuration(std::nan("")), "-");
+  EXPECT_EQ(FormatDuration(1e30), "-");
 }
 
 }  // namespace

@@ -15,10 +15,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-double SecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 TEST(EventCommand, HearsALineForEachEventUpToTheEnd) {
   const TemporaryFolder folder;
   const std::string heard = folder.path("heard");

@@ -96,8 +96,6 @@ TEST(RunDirectoryTest, IsCreatedWithItsParentsAndLeftEmpty) {
   PrepareRunDirectory(run);
   PrepareRunDirectory(run);
   EXPECT_TRUE(fs::is_empty(run.root));
-  WriteTextFile(run.config_json, "{}\n");
-  EXPECT_EQ(ReadAll(run.config_json), "{}\n");
 }
 
 TEST(RunDirectoryTest, WhatCannotBeWrittenIsRefused) {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "data/pipeline/device_feed.h"
-#include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
-#include "models/roberta.h"
+#include "data/text/token_rows.h"
+#include "tests/roberta.h"
 #include "tests/step_operators.h"
 
 namespace dtrain::tasks {

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "models/registry.h"
-#include "models/roberta.h"
 #include "tests/message_of.h"
+#include "tests/roberta.h"
 #include "tests/temporary_folder.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/weights/module_state.h"

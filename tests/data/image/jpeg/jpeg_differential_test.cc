@@ -12,10 +12,9 @@
 
 #include "data/error.h"
 #include "data/image/codecs.h"
+#include "data/image/image_decoder.h"
 #include "data/image/jpeg/baseline_header.h"
 #include "data/image/jpeg/jpeg_crop.h"
-#include "data/image/jpeg/seek_points.h"
-#include "data/image/resize.h"
 #include "data/random.h"
 #include "tests/data/image/encode.h"
 
