@@ -29,7 +29,7 @@ void UseIndex(const data::RecordIndex& index) {
   const data::RecordFormat* const format = data::FindRecordFormat(index.format.substr(0, index.format.find('.')));
   data::LabelKind kind = data::LabelKind::kClass;
   for (const data::LabelKind other : {data::LabelKind::kSeveral, data::LabelKind::kNumbers}) {
-    if (index.format.ends_with("." + data::NameOf(other))) kind = other;
+    if (index.format.ends_with("." + std::string(data::FactsOf(other).name))) kind = other;
   }
   if (index.format == "imagefolder") UseSource(data::ImageFolder("folder", index));
   if (format == nullptr) return;

@@ -52,32 +52,5 @@ TEST(RandomFlip, HasItsProbability) {
   }
 }
 
-// The expected values are from torchvision 0.26: Resize(n) of such an image.
-TEST(ResizeShortSide, TruncatesTheLongSide) {
-  struct Case {
-    ImageSize image;
-    int side;
-    ImageSize wanted;
-  };
-  for (const Case& c :
-       {Case{{500, 375}, 256, {341, 256}}, Case{{375, 500}, 256, {256, 341}}, Case{{300, 300}, 256, {256, 256}},
-        Case{{28, 28}, 32, {32, 32}}, Case{{1, 65500}, 256, {256, 16768000}}}) {
-    EXPECT_EQ(ResizeShortSide(c.image, c.side), c.wanted);
-  }
-}
-
-TEST(CentreCrop, RoundsHalvesToEvenAndPadsSmallImages) {
-  struct Case {
-    ImageSize image;
-    int size;
-    int x, y;
-  };
-  for (const Case& c : {Case{{341, 256}, 224, 58, 16}, Case{{227, 225}, 224, 2, 0}, Case{{224, 224}, 224, 0, 0},
-                        Case{{100, 224}, 224, -62, 0}, Case{{223, 300}, 224, 0, 38}, Case{{221, 300}, 224, -1, 38}}) {
-    EXPECT_EQ(CentreCrop(c.image, c.size), (CropBox{c.x, c.y, c.size, c.size}))
-        << c.image.width << "×" << c.image.height;
-  }
-}
-
 }  // namespace
 }  // namespace dtrain::data
