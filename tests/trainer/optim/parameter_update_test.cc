@@ -21,9 +21,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct OneWeight {
   explicit OneWeight(std::optional<LossScaler> scaler, double clip_norm = 0)
       : weight(at::ones({3, 2}).requires_grad_()),
-        update(
-            std::make_unique<Sgd>(GroupByDecay({{"weight", weight}}, 0, true), config::OptimizerConfig{.momentum = 0}),
-            std::move(scaler), clip_norm, at::kCPU) {}
+        update(std::make_unique<Sgd>(GroupByDecay({{"weight", weight}}, 0, true),
+                                     config::OptimizerConfig{.lr = {}, .momentum = 0}),
+               std::move(scaler), clip_norm, at::kCPU) {}
 
   // Runs one step; every element's gradient of the unscaled loss is `gradient`.
   void Step(double gradient) {
