@@ -16,7 +16,7 @@
 namespace dtrain::models {
 namespace {
 
-// the gradient of the weights is summed in parts of this size, for any number of threads
+// The gradient of the weights is summed in parts of this size, for any number of threads
 constexpr int64_t kSamplesOfPart = 8;
 
 int64_t Parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
@@ -43,8 +43,7 @@ at::Tensor WeightGradient(const DepthwiseShape& s, const at::Tensor& x, const at
 at::Tensor InputGradient(const DepthwiseShape& s, const at::Tensor& weight, const at::Tensor& dy) {
   at::Tensor apart = dy;
   if (s.stride > 1) {
-    apart = at::zeros({s.samples, s.channels, s.height, s.width},
-                      dy.options().memory_format(at::MemoryFormat::ChannelsLast));
+    apart = at::zeros({s.samples, s.channels, s.height, s.width}, dy.options().memory_format(kChannelsLast));
     apart.slice(2, 0, s.height, s.stride).slice(3, 0, s.width, s.stride).copy_(dy);
   }
   return at::conv2d(apart, weight.flip({2, 3}), /*bias=*/{}, /*stride=*/1, s.padding(), /*dilation=*/1, s.channels);
@@ -63,7 +62,7 @@ class Depthwise : public torch::autograd::Function<Depthwise> {
                                                  const torch::autograd::variable_list& gradients) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1];
-    const at::Tensor dy = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor dy = gradients[0].contiguous(kChannelsLast);
     const DepthwiseShape shape = {x.size(0),  x.size(1),  x.size(2),      x.size(3),
                                   dy.size(2), dy.size(3), weight.size(2), context->saved_data["stride"].toInt()};
     return {context->needs_input_grad(0) ? InputGradient(shape, weight, dy) : at::Tensor(),
@@ -100,7 +99,8 @@ class DepthwiseOnDevice : public torch::autograd::Function<DepthwiseOnDevice> {
     const at::Tensor taps = at::empty({filters.size(1), filters.size(0)}, x.options()).copy_(filters.t());
     context->save_for_backward({x, taps});
     context->saved_data["kept"] = c10::IValue::make_capsule(kept);
-    at::Tensor y = Empty(x, kept->shape.out_height, kept->shape.out_width);
+    at::Tensor y =
+        at::empty({x.size(0), x.size(1), kept->shape.out_height, kept->shape.out_width}, x.options(), kChannelsLast);
     Convolve(*kept, x, taps, y, /*backward=*/false);
     return y;
   }
@@ -119,10 +119,6 @@ class DepthwiseOnDevice : public torch::autograd::Function<DepthwiseOnDevice> {
   }
 
  private:
-  static at::Tensor Empty(const at::Tensor& x, int64_t height, int64_t width) {
-    return at::empty({x.size(0), x.size(1), height, width}, x.options(), at::MemoryFormat::ChannelsLast);
-  }
-
   static void Convolve(const DeviceConvolution& kept, const at::Tensor& from, const at::Tensor& taps,
                        const at::Tensor& to, bool backward) {
     kept.kernels->convolve({.from = from.const_data_ptr(),
@@ -158,7 +154,7 @@ bool HasDepthwiseKernel(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk,
   const bool is_plain = x_NCHW.is_cpu() && x_NCHW.scalar_type() == at::kFloat && weight_C1kk.is_cpu() &&
                         weight_C1kk.scalar_type() == at::kFloat;
   return is_plain && is_known && !at::autocast::is_autocast_enabled(at::kCPU) &&
-         x_NCHW.size(1) % kDepthwiseLanes == 0 && x_NCHW.is_contiguous(at::MemoryFormat::ChannelsLast);
+         x_NCHW.size(1) % kDepthwiseLanes == 0 && x_NCHW.is_contiguous(kChannelsLast);
 }
 
 at::Tensor DepthwiseConvolution(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride) {

@@ -9,6 +9,8 @@
 
 namespace dtrain::models {
 
+inline constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
+
 // Whether it is float32 or a half type.
 inline bool HasElement(at::ScalarType type) { return type == at::kFloat || type == at::kHalf || type == at::kBFloat16; }
 

@@ -92,6 +92,10 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
   if (stem_kernels_ != nullptr && !options.bias && HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
     return StemConvolution(x_NCHW, weight, *stem_kernels_);
   }
+  if (options.kernel_size == 1 && options.stride == 1 && options.groups == 1 && padding == 0 &&
+      x_NCHW.is_contiguous(at::MemoryFormat::ChannelsLast) && UsesOneDnnProduct(x_NCHW, weight)) {
+    return Product(x_NCHW.permute({0, 2, 3, 1}), weight.flatten(1), bias).permute({0, 3, 1, 2});
+  }
   return at::conv2d(x_NCHW, GemmWeight(), bias, options.stride, padding, /*dilation=*/1, options.groups);
 }
 

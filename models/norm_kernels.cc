@@ -16,8 +16,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
-
 int64_t RowsOf(const at::Tensor& x_NCHW) { return x_NCHW.numel() / x_NCHW.size(1); }
 int64_t PixelsOf(const at::Tensor& x_NCHW) { return x_NCHW.size(2) * x_NCHW.size(3); }
 
@@ -253,17 +251,13 @@ struct NormFunction : torch::autograd::Function<NormFunction> {
       if (dy.defined()) dy = ForNormKernels(dy.to(x.scalar_type())).variable_data();
     }
     const bool two = gradients[1].defined(), pools = kept->activation == Activation::kReluPool;
-    const kernels::GradientArguments gradient{.dy = gradients[0].const_data_ptr(),
-                                              .more_dy = two ? gradients[1].const_data_ptr() : nullptr,
-                                              .x = nullptr,
-                                              .aside = aside.defined() ? aside.const_data_ptr() : nullptr,
-                                              .norm = {},
-                                              .rows = 0,
-                                              .channels = 0,
-                                              .activation = kept->activation,
-                                              .pool = pools ? PoolShapeOf(x) : kernels::PoolShape{},
-                                              .scale = ScaleOf(kept->factors_NC, x),
-                                              .dmeans = nullptr};
+    kernels::GradientArguments gradient{};
+    gradient.dy = gradients[0].const_data_ptr();
+    gradient.more_dy = two ? gradients[1].const_data_ptr() : nullptr;
+    gradient.aside = aside.defined() ? aside.const_data_ptr() : nullptr;
+    gradient.activation = kept->activation;
+    gradient.pool = pools ? PoolShapeOf(x) : kernels::PoolShape{};
+    gradient.scale = ScaleOf(kept->factors_NC, x);
     if (kept->normalises_z) {
       const auto [of_x, of_z] = PairBackward(x, kept->norm, z, kept->z_norm, gradient, gradients);
       return {of_x.dx, of_x.dweight, of_x.dbias, of_z.dx, of_z.dweight, of_z.dbias, {}};
@@ -305,17 +299,12 @@ at::Tensor OfImages(const at::Tensor& of_images, const at::Tensor& x_NCHW) {
 // The arguments of all kernels of the backward pass.
 kernels::GradientArguments GradientOf(const at::Tensor& x, const Normalisation& norm, const at::Tensor& dz,
                                       const at::Tensor& factors_NC, const at::Tensor& dmeans_NC) {
-  return {.dy = dz.const_data_ptr(),
-          .more_dy = nullptr,
-          .x = x.const_data_ptr(),
-          .aside = nullptr,
-          .norm = PointersOf(norm),
-          .rows = RowsOf(x),
-          .channels = x.size(1),
-          .activation = Activation::kSilu,
-          .pool = {},
-          .scale = ScaleOf(factors_NC, x),
-          .dmeans = dmeans_NC.defined() ? dmeans_NC.const_data_ptr() : nullptr};
+  kernels::GradientArguments gradient{};
+  gradient.dy = dz.const_data_ptr();
+  gradient.activation = Activation::kSilu;
+  gradient.scale = ScaleOf(factors_NC, x);
+  gradient.dmeans = dmeans_NC.defined() ? dmeans_NC.const_data_ptr() : nullptr;
+  return WithTensor(gradient, x, norm);
 }
 
 struct Squeeze : torch::autograd::Function<Squeeze> {
@@ -363,21 +352,7 @@ struct Excite : torch::autograd::Function<Excite> {
                             const c10::intrusive_ptr<ExcitedNorm>& kept) {
     context->save_for_backward({x, factors});
     context->saved_data["kept"] = c10::IValue::make_capsule(kept);
-    const at::Tensor factors_NC = OfImages(factors, x);
-    at::Tensor z = at::empty_like(x);
-    kept->norm.kernels->forward({.x = x.const_data_ptr(),
-                                 .z = nullptr,
-                                 .y = z.mutable_data_ptr(),
-                                 .mask = nullptr,
-                                 .norm = PointersOf(kept->norm),
-                                 .z_norm = {},
-                                 .normalises_z = false,
-                                 .rows = RowsOf(x),
-                                 .channels = x.size(1),
-                                 .activation = Activation::kSilu,
-                                 .scale = ScaleOf(factors_NC, x)},
-                                ElementOf(x));
-    return z;
+    return Forward(x, kept->norm, {.activation = Activation::kSilu, .factors_NC = OfImages(factors, x)}).y;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {

@@ -44,12 +44,6 @@ const std::optional<OneDnnLinear>& FindOneDnnLinear() {
   return found;
 }
 
-bool UsesOneDnn(const at::Tensor& x, const at::Tensor& weight) {
-  const auto is_float = [](const at::Tensor& y) { return y.is_cpu() && y.scalar_type() == at::kFloat; };
-  return is_float(x) && is_float(weight) && !at::autocast::is_autocast_enabled(at::kCPU) &&
-         x.numel() * weight.size(0) >= kLeastMultiplications && FindOneDnnLinear().has_value();
-}
-
 // x · weightᵀ + bias for matrices.
 at::Tensor Multiply(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {}) {
   return FindOneDnnLinear()->call(x, weight, bias, "none", Numbers(), "");
@@ -81,8 +75,14 @@ struct DenseProduct : torch::autograd::Function<DenseProduct> {
 
 }  // namespace
 
+bool UsesOneDnnProduct(const at::Tensor& x, const at::Tensor& weight) {
+  const auto is_float = [](const at::Tensor& y) { return y.is_cpu() && y.scalar_type() == at::kFloat; };
+  return is_float(x) && is_float(weight) && !at::autocast::is_autocast_enabled(at::kCPU) &&
+         x.numel() * weight.size(0) >= kLeastMultiplications && FindOneDnnLinear().has_value();
+}
+
 at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (!UsesOneDnn(x, weight)) return at::linear(x, weight, bias);
+  if (!UsesOneDnnProduct(x, weight)) return at::linear(x, weight, bias);
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);
   const auto has_bias = bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;

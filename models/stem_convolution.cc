@@ -10,7 +10,6 @@
 namespace dtrain::models {
 namespace {
 
-constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
 using kernels::kDepthChannels;
 using kernels::kImageChannels;
 using kernels::kSquare;

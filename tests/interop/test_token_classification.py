@@ -10,7 +10,7 @@ from beside_torch import assert_exact_steps, assert_metrics, predict, torch
 from small_roberta import TEN_STEPS, new_config, new_tokenizer, stirred, transformers
 from safetensors.torch import load_file
 
-from command import load_json, load_lines, load_table, metrics, run, sha256
+from command import load_json, load_lines, load_table, run
 from test_fine_tuning import torch_losses
 from truth import record, worst_difference
 
@@ -37,13 +37,12 @@ class Work:
     def __init__(self, folder):
         files = new_tokenizer(folder, WORDS[::2])
         self.tokenizer = transformers.RobertaTokenizerFast(*files, add_prefix_space=True)
-        self.plain_tokenizer = transformers.RobertaTokenizerFast(*files)
         torch.manual_seed(0)
         model = stirred(transformers.RobertaForTokenClassification(new_config(LENGTH, labels=TAGS)))
         model.classifier.weight.data *= 10  # so that all tags are predicted
         self.folder, self.data, self.rows = folder / "weights", folder / "data", sentences(ROWS, 1)
         model.save_pretrained(self.folder)
-        self.plain_tokenizer.save_pretrained(self.folder)
+        transformers.RobertaTokenizerFast(*files).save_pretrained(self.folder)
         write_conll(self.data / "train.conll", self.rows)
         write_conll(self.data / "val.txt", self.rows)
 
@@ -202,23 +201,6 @@ def test_long_sentences_lose_no_word(work, tmp_path):
     assert rows[-1]["sentence"] == "2" and rows[-1]["line"] == "2"
     inputs, _ = work.inputs([(WORDS[:3], ["O"] * 3)])
     assert rows[-3]["prediction"] == TAGS[logits_of(work.folder, inputs)[0, 1].argmax()]
-
-
-def test_a_run_resumes_and_has_the_same_bits_on_more_ranks(work, run_dir, tmp_path):
-    """The head is new: these are weights of a model with another one."""
-    pretrained = transformers.RobertaForMaskedLM(loaded(work.folder).config)
-    pretrained.save_pretrained(tmp_path / "pretrained")
-    work.plain_tokenizer.save_pretrained(tmp_path / "pretrained")
-    flags = ("--task=token_classification", f"--init_weights={tmp_path / 'pretrained'}", f"--data_dir={work.data}",
-             "--global_batch_size=10", "--elastic_shards=5", "--deterministic=elastic", "--max_steps=8", "--epochs=100",
-             f"--tokens_per_sample={LENGTH}", "--lr=0.003", "--dropout=0.1", "--eval_every_epochs=2", "--optimizer=adamw")
-    run(*flags, f"--run_dir={tmp_path / 'one'}")
-    run(*flags, f"--run_dir={run_dir}", "--nproc_per_node=3", "--limit_train_steps=5")
-    run(*flags, f"--run_dir={run_dir}")
-    assert sha256(run_dir / "model.safetensors") == sha256(tmp_path / "one/model.safetensors")
-    values = [{name: value for name, value in metrics(folder, "val")[-1].items() if name.startswith(("loss", "f1", "acc"))}
-              for folder in (run_dir, tmp_path / "one")]
-    assert values[0] == values[1] and "f1" in values[0]
 
 
 BAD = {"EU NN B-ORG\nrejects O\n": ("train.conll line 2: 2 columns, but the first word has 3", "train.conll"),

@@ -68,6 +68,20 @@ TEST(PixelMeans, GradientHasTheFormatOfTheImages) {
   EXPECT_TRUE(dx.is_contiguous(last));
 }
 
+// It is one where these are faster.
+TEST(Conv2d, OfSinglePixelsIsAProductOrIsNot) {
+  const auto last = at::MemoryFormat::ChannelsLast;
+  Conv2d convolution(Conv2dOptions{96, 256, 1});
+  convolution->weight.detach().normal_();
+  const at::Tensor x = at::randn({4, 96, 9, 7}).contiguous(last).requires_grad_(), weight = convolution->weight;
+  const at::Tensor ours = convolution(x), theirs = at::conv2d(x, weight), dy = at::randn_like(theirs);
+  EXPECT_TRUE(ours.is_contiguous(last));
+  const auto gradients = torch::autograd::grad({ours}, {x, weight}, {dy});
+  const auto wanted = torch::autograd::grad({theirs}, {x, weight}, {dy});
+  EXPECT_TRUE(ours.allclose(theirs, 1e-4, 1e-4));
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(gradients[i].allclose(wanted[i], 1e-4, 1e-3)) << i;
+}
+
 // Positions of other sizes are found for rows and columns apart; the tokens' own stay. Autocast does not reach them.
 TEST(VisionTransformer, PositionsAreResizedAsImagesAre) {
   const at::Tensor positions = at::rand({1, 9, 4}).set_requires_grad(true);

@@ -29,18 +29,12 @@ TEST(CollectiveBench, BusBandwidthIsThatOfNcclTests) {
 // Runs the bench on connected ranks and returns rank 0's result.
 nlohmann::ordered_json BenchOn(int world_size, const CollectiveBenchOptions& options,
                                const std::function<void(int, at::Tensor&)>& before_check = {}) {
-  const distributed::FreePort port;
   nlohmann::ordered_json first;
-  distributed::RunRanks(world_size, [&](int rank) {
-    distributed::Rendezvous rendezvous(
-        {.launch = distributed::LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1}, {});
-    rendezvous.WaitForAll("{}");
-    distributed::Communicator communicator(rendezvous, at::kCPU, distributed::kTimeoutSeconds);
+  distributed::RunConnected(world_size, [&](int rank, distributed::Communicator& communicator) {
     CollectiveBenchOptions own = options;
     if (before_check) own.before_check = [&, rank](at::Tensor& result) { before_check(rank, result); };
     const auto result = BenchCollectives(communicator, at::kCPU, own);
     if (rank == 0) first = result;
-    rendezvous.control()->Leave();
   });
   return first;
 }

@@ -19,54 +19,60 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Sha256Test, MatchesTheStandardsExamples) {  // FIPS 180-4, as published by NIST
-  EXPECT_EQ(data::Sha256Of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(data::Sha256Of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-}
+class DurableFileTest : public ::testing::Test {
+ protected:
+  // Calls `body` in a child, where operations are counted from 1. Returns its exit code, 5 if it throws StorageError.
+  template <typename Body>
+  int CodeOf(const Body& body) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        body();
+        ::_exit(0);
+      } catch (const StorageError& error) {
+        ::_exit(5);
+      }
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -status;
+  }
 
-TEST(DurableFileTest, DigestsWhatItWrote) {
   TemporaryFolder directory;
+};
+
+TEST_F(DurableFileTest, DigestsWhatItWrote) {
   DurableFile file(directory / "file");
   file.Append("ab");
   file.Append("c");
   const FileDigest digest = file.Finish();
   EXPECT_EQ(digest.bytes, 3u);
-  EXPECT_EQ(digest.sha256, data::Sha256Of("abc"));
+  // FIPS 180-4, as published by NIST.
+  EXPECT_EQ(digest.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(data::Sha256Of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(DigestOfFile(directory / "file").sha256, digest.sha256);
   EXPECT_EQ(ReadAll(directory / "file"), "abc");
 }
 
-TEST(DurableFileTest, SaysThatTheDiskIsFull) {
+TEST_F(DurableFileTest, SaysThatTheDiskIsFull) {
   const auto fail = [] { ThrowSystemError("write", "run/file", ENOSPC); };
   EXPECT_EQ(MessageOf(fail), "cannot write run/file: No space left on device");
   EXPECT_THAT(HintOf(fail), HasSubstr("--keep_checkpoints"));
 }
 
-// Ignores SIGXFSZ as both executables do.
-void WriteBeyondTheLimit(const std::filesystem::path& path) {
-  ::signal(SIGXFSZ, SIG_IGN);
-  const rlimit limit{1000, 1000};
-  ::setrlimit(RLIMIT_FSIZE, &limit);
-  try {
-    WriteAtomically(path, std::string(2000, 'x'));
-    ::_exit(0);
-  } catch (const StorageError& error) {
-    ::_exit(error.hint().find("ulimit -f") != std::string::npos ? 5 : 1);
-  }
-}
-
-TEST(DurableFileTest, SaysThatTheFileIsTooLarge) {
-  TemporaryFolder directory;
-  const pid_t child = ::fork();
-  if (child == 0) WriteBeyondTheLimit(directory / "file");
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 5) << status;
+TEST_F(DurableFileTest, SaysThatTheFileIsTooLarge) {
+  const auto write = [&] {
+    ::signal(SIGXFSZ, SIG_IGN);  // as both executables do
+    const rlimit limit{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const auto beyond = [&] { WriteAtomically(directory / "file", std::string(2000, 'x')); };
+    ::_exit(HintOf(beyond).find("ulimit -f") != std::string::npos ? 3 : 1);
+  };
+  EXPECT_EQ(CodeOf(write), 3);
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
-TEST(DurableFileTest, FollowsNoLinkAndWaitsForNoPipe) {
-  TemporaryFolder directory;
+TEST_F(DurableFileTest, FollowsNoLinkAndWaitsForNoPipe) {
   WriteAll(directory / "victim", "precious");
   std::filesystem::create_symlink(directory / "victim", directory / ".file.tmp");
   WriteAtomically(directory / "file", "new");
@@ -82,43 +88,28 @@ TEST(DurableFileTest, FollowsNoLinkAndWaitsForNoPipe) {
   EXPECT_TRUE(std::filesystem::exists("/dev/full"));
 }
 
-TEST(DurableFileTest, RefusesAMissingFolderAndPipes) {
-  TemporaryFolder directory;
+TEST_F(DurableFileTest, RefusesAMissingFolderAndPipes) {
   EXPECT_THROW(DurableFile(directory / "none/file"), StorageError);
   ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
   EXPECT_THROW(DigestOfFile(directory / "pipe"), StorageError);
   EXPECT_THROW(DigestOfFile(directory.path()), StorageError);
 }
 
-TEST(DurableFileTest, ReadsNoMoreTextThanAllowed) {
-  TemporaryFolder directory;
+TEST_F(DurableFileTest, ReadsNoMoreTextThanAllowed) {
   WriteAll(directory / "file", "12345");
   EXPECT_EQ(ReadTextFile(directory / "file", 5), "12345");
   EXPECT_THROW(ReadTextFile(directory / "file", 4), StorageError);
 }
 
-// Called in a child process, where operations are counted from 1.
-void FailAt(int operation, const std::filesystem::path& path) {
-  ::setenv("DTRAIN_FAIL_AT", std::to_string(operation).c_str(), 1);
-  try {
-    WriteAtomically(path, "new");
-    ::_exit(0);
-  } catch (const StorageError&) {
-    ::_exit(5);
-  }
-}
-
-TEST(DurableFileTest, AtomicWriteFailsWithoutATrace) {
-  TemporaryFolder directory;
+TEST_F(DurableFileTest, AtomicWriteFailsWithoutATrace) {
   constexpr int kOperations = 5;  // write, sync, close, rename, sync folder
   for (int operation = 1; operation <= kOperations + 1; ++operation) {
     WriteAll(directory / "file", "old");
-    const pid_t child = ::fork();
-    if (child == 0) FailAt(operation, directory / "file");
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(WEXITSTATUS(status), operation <= kOperations ? 5 : 0) << operation;
+    const auto write = [&] {
+      ::setenv("DTRAIN_FAIL_AT", std::to_string(operation).c_str(), 1);
+      WriteAtomically(directory / "file", "new");
+    };
+    EXPECT_EQ(CodeOf(write), operation <= kOperations ? 5 : 0) << operation;
     EXPECT_EQ(ReadAll(directory / "file"), operation < kOperations ? "old" : "new") << operation;
     EXPECT_FALSE(std::filesystem::exists(directory / ".file.tmp")) << operation;
   }

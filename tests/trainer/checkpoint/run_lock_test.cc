@@ -16,8 +16,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(RunLockTest, TheSecondJobIsRefusedWithTheNameOfTheFirst) {
+class RunLockTest : public ::testing::Test {
+ protected:
   TemporaryFolder run;
+};
+
+TEST_F(RunLockTest, TheSecondJobIsRefusedWithTheNameOfTheFirst) {
   RunLock first(run.path());
   EXPECT_EQ(first.warning(), "");
   const auto lock_again = [&] { RunLock second(run.path(), 0.1); };
@@ -25,8 +29,7 @@ TEST(RunLockTest, TheSecondJobIsRefusedWithTheNameOfTheFirst) {
   EXPECT_THAT(HintOf(lock_again), HasSubstr("--run_dir"));
 }
 
-TEST(RunLockTest, TheLockGoesWithItsHolder) {
-  TemporaryFolder run;
+TEST_F(RunLockTest, TheLockGoesWithItsHolder) {
   { RunLock first(run.path()); }
   { RunLock second(run.path(), 0); }
 
@@ -48,8 +51,7 @@ TEST(RunLockTest, TheLockGoesWithItsHolder) {
   ::close(ready[1]);
 }
 
-TEST(RunLockTest, FollowsNoLinkAndTakesNoPipe) {
-  TemporaryFolder run;
+TEST_F(RunLockTest, FollowsNoLinkAndTakesNoPipe) {
   WriteAll(run / "victim", "precious");
   std::filesystem::create_symlink(run / "victim", run / "lock");
   EXPECT_THROW(RunLock(run.path(), 0), StorageError);
@@ -57,9 +59,8 @@ TEST(RunLockTest, FollowsNoLinkAndTakesNoPipe) {
   std::filesystem::remove(run / "lock");
   ASSERT_EQ(::mkfifo((run / "lock").c_str(), 0600), 0);
   EXPECT_THROW(RunLock(run.path(), 0), StorageError);
+  EXPECT_THROW(RunLock("/proc/none", 0), StorageError);
 }
-
-TEST(RunLockTest, AMissingFolderIsAnError) { EXPECT_THROW(RunLock("/proc/none", 0), StorageError); }
 
 }  // namespace
 }  // namespace dtrain::checkpoint

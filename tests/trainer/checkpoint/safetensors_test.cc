@@ -28,8 +28,12 @@ std::string HeaderOf(const std::string& bytes) {
   return bytes.substr(8, size);
 }
 
-TEST(SafetensorsTest, BytesFollowTheReferenceImplementation) {
+class SafetensorsTest : public ::testing::Test {
+ protected:
   TemporaryFolder directory;
+};
+
+TEST_F(SafetensorsTest, BytesFollowTheReferenceImplementation) {
   const NamedTensors tensors = {{"b", at::arange(2, at::kByte)},
                                 {"z", at::ones({1, 2}, at::kFloat)},
                                 {"a", at::zeros({}, at::kFloat)},
@@ -47,8 +51,7 @@ TEST(SafetensorsTest, BytesFollowTheReferenceImplementation) {
   EXPECT_EQ(bytes.size(), 8 + HeaderOf(bytes).size() + 22);
 }
 
-TEST(SafetensorsTest, EveryDtypeComesBackBitForBit) {
-  TemporaryFolder directory;
+TEST_F(SafetensorsTest, EveryDtypeComesBackBitForBit) {
   NamedTensors tensors;
   for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar,
                           at::kByte, at::kBool}) {
@@ -66,8 +69,7 @@ TEST(SafetensorsTest, EveryDtypeComesBackBitForBit) {
   }
 }
 
-TEST(SafetensorsTest, StridesDoNotShow) {
-  TemporaryFolder directory;
+TEST_F(SafetensorsTest, StridesDoNotShow) {
   const at::Tensor plain = at::arange(2 * 3 * 4 * 5, at::kFloat).reshape({2, 3, 4, 5});
   const at::Tensor transposed = at::arange(6, at::kFloat).reshape({2, 3}).t();
   WriteSafetensors(directory / "a", {{"x", plain}, {"t", transposed.contiguous()}});
@@ -75,8 +77,7 @@ TEST(SafetensorsTest, StridesDoNotShow) {
   EXPECT_EQ(ReadAll(directory / "a"), ReadAll(directory / "b"));
 }
 
-TEST(SafetensorsTest, RefusesWhatAFileCannotHold) {
-  TemporaryFolder directory;
+TEST_F(SafetensorsTest, RefusesWhatAFileCannotHold) {
   const at::Tensor one = at::ones({1});
   EXPECT_THROW(WriteSafetensors(directory / "f", {{"x", one}, {"x", one}}), StorageError);
   EXPECT_THROW(WriteSafetensors(directory / "f", {{"__metadata__", one}}), StorageError);
@@ -85,23 +86,12 @@ TEST(SafetensorsTest, RefusesWhatAFileCannotHold) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
-TEST(SafetensorsTest, AHostileFileIsAnErrorAndNoAllocation) {
-  TemporaryFolder directory;
-  const std::vector<std::string> headers = {
-      R"({"x":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}})",
-      R"({"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
-      R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})",
-      R"({"x":{"dtype":"F32","shape":[4611686018427387904,4,0],"data_offsets":[0,0]}})",
-      R"({"x":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}})",
-      R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[8,4]}})",
-      std::string(100000, '['),
-      "",
-  };
-  for (std::string header : headers) {
-    uint64_t size = header.size();
-    WriteAll(directory / "f", std::string(reinterpret_cast<char*>(&size), 8) + header + "abcd");
-    EXPECT_THROW(ReadSafetensors(directory / "f"), DataError) << header.substr(0, 100);
-  }
+// tests/data/formats/safetensors_file_test.cc has files that are damaged.
+TEST_F(SafetensorsTest, WhatCannotBeReadIsAnError) {
+  const std::string header = R"({"x":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}})";
+  const uint64_t size = header.size();
+  WriteAll(directory / "f", std::string(reinterpret_cast<const char*>(&size), 8) + header + "abcd");
+  EXPECT_THROW(ReadSafetensors(directory / "f"), DataError);
   EXPECT_THROW(ReadSafetensors(directory / "missing"), DataError);
 }
 

@@ -24,9 +24,13 @@ using ::testing::HasSubstr;
 const std::vector<std::string> kFiles = {"model.safetensors", "optimizer.safetensors", "model_ema.safetensors",
                                          "state.json", "manifest.json"};
 
-TEST(StoreTest, PublishesWhatItLoads) {
+class StoreTest : public ::testing::Test {
+ protected:
   TemporaryFolder run;
-  Store store(run.path());
+  Store store{run.path()};
+};
+
+TEST_F(StoreTest, PublishesWhatItLoads) {
   EXPECT_EQ(store.FindNewestValid(nullptr), std::nullopt);
   const Checkpoint saved = store.Publish(MakeSnapshot(1234));
   EXPECT_EQ(saved.directory, run / "checkpoints/step-000001234");
@@ -37,19 +41,16 @@ TEST(StoreTest, PublishesWhatItLoads) {
   EXPECT_TRUE(HoldsItsSnapshot(*found));
 }
 
-TEST(StoreTest, EqualSnapshotsAreEqualBytes) {
-  TemporaryFolder a, b;
-  Store(a.path()).Publish(MakeSnapshot(5));
-  Store(b.path()).Publish(MakeSnapshot(5));
-  for (const std::string& file : kFiles) {
-    EXPECT_EQ(ReadAll(a / ("checkpoints/step-000000005/" + file)), ReadAll(b / ("checkpoints/step-000000005/" + file)));
-  }
+TEST_F(StoreTest, EqualSnapshotsAreEqualBytes) {
+  const TemporaryFolder other;
+  const fs::path a = store.Publish(MakeSnapshot(5)).directory,
+                 b = Store(other.path()).Publish(MakeSnapshot(5)).directory;
+  for (const std::string& file : kFiles) EXPECT_EQ(ReadAll(a / file), ReadAll(b / file));
 }
 
 // Flips every bit in turn.
-TEST(StoreTest, AnyFlippedBitIsNoticed) {
-  TemporaryFolder run;
-  const fs::path directory = Store(run.path()).Publish(MakeSnapshot(5)).directory;
+TEST_F(StoreTest, AnyFlippedBitIsNoticed) {
+  const fs::path directory = store.Publish(MakeSnapshot(5)).directory;
   int64_t bits = 0;
   for (const std::string& file : kFiles) {
     const std::string content = ReadAll(directory / file);
@@ -69,9 +70,8 @@ TEST(StoreTest, AnyFlippedBitIsNoticed) {
   RecordFault(13, "any bit of a checkpoint is flipped", "noticed", bits);
 }
 
-TEST(StoreTest, AnyTruncationOrAdditionIsNoticed) {
-  TemporaryFolder run;
-  const fs::path directory = Store(run.path()).Publish(MakeSnapshot(5)).directory;
+TEST_F(StoreTest, AnyTruncationOrAdditionIsNoticed) {
+  const fs::path directory = store.Publish(MakeSnapshot(5)).directory;
   int64_t cases = 0;
   for (const std::string& file : kFiles) {
     const std::string content = ReadAll(directory / file);
@@ -91,16 +91,7 @@ TEST(StoreTest, AnyTruncationOrAdditionIsNoticed) {
   RecordFault(13, "a file of a checkpoint is cut at any byte, longer or missing", "noticed", cases);
 }
 
-TEST(StoreTest, ACheckpointUnderAnotherNameIsNotBelieved) {
-  TemporaryFolder run;
-  Store store(run.path());
-  fs::rename(store.Publish(MakeSnapshot(5)).directory, store.DirectoryOf(6));
-  EXPECT_THAT(ProblemOf(store.DirectoryOf(6)).value_or(""), HasSubstr("step 5"));
-}
-
-TEST(StoreTest, FallsBackLoudlyAndRefusesWhenNothingIsWhole) {
-  TemporaryFolder run;
-  Store store(run.path());
+TEST_F(StoreTest, FallsBackLoudlyAndRefusesWhenNothingIsWhole) {
   for (const int64_t step : {10, 20, 30}) store.Publish(MakeSnapshot(step));
   fs::resize_file(store.DirectoryOf(30) / "model.safetensors", 100);
   std::vector<std::pair<std::string, std::string>> reported;
@@ -119,9 +110,7 @@ TEST(StoreTest, FallsBackLoudlyAndRefusesWhenNothingIsWhole) {
   EXPECT_THAT(HintOf(find), HasSubstr("--resume=none"));
 }
 
-TEST(StoreTest, KeepsAValidCheckpointOfTheSameStepAndReplacesADamagedOne) {
-  TemporaryFolder run;
-  Store store(run.path());
+TEST_F(StoreTest, KeepsAValidCheckpointOfTheSameStepAndReplacesADamagedOne) {
   const fs::path directory = store.Publish(MakeSnapshot(5)).directory;
   Snapshot other = MakeSnapshot(5);
   other.state["seed"] = 8;
@@ -134,9 +123,7 @@ TEST(StoreTest, KeepsAValidCheckpointOfTheSameStepAndReplacesADamagedOne) {
   EXPECT_EQ(std::distance(fs::directory_iterator(run / "checkpoints"), fs::directory_iterator()), 1);
 }
 
-TEST(StoreTest, PrunesDownwardsFromTheNewestValid) {
-  TemporaryFolder run;
-  Store store(run.path());
+TEST_F(StoreTest, PrunesDownwardsFromTheNewestValid) {
   for (const int64_t step : {10, 20, 30, 40}) store.Publish(MakeSnapshot(step));
   fs::resize_file(store.DirectoryOf(40) / "model.safetensors", 3);
   store.Prune(*store.FindNewestValid(nullptr), 2);
@@ -145,9 +132,7 @@ TEST(StoreTest, PrunesDownwardsFromTheNewestValid) {
   EXPECT_THAT(store.Steps(), ElementsAre(30, 40));
 }
 
-TEST(StoreTest, RemovesLeftoversOnly) {
-  TemporaryFolder run;
-  Store store(run.path());
+TEST_F(StoreTest, RemovesLeftoversOnly) {
   store.RemoveLeftovers();  // of an empty run directory
   store.Publish(MakeSnapshot(5));
   fs::create_directories(run / "checkpoints/tmp.1.step-000000006");
@@ -159,9 +144,7 @@ TEST(StoreTest, RemovesLeftoversOnly) {
   EXPECT_THAT(store.Steps(), ElementsAre(5));
 }
 
-TEST(StoreTest, SetsAsideWhatAnOlderStateHasLeftBehind) {
-  TemporaryFolder run;
-  Store store(run.path());
+TEST_F(StoreTest, SetsAsideWhatAnOlderStateHasLeftBehind) {
   for (const int64_t step : {10, 20, 30}) store.Publish(MakeSnapshot(step));
   EXPECT_EQ(store.SetAsideNewerThan(10), 2);
   EXPECT_THAT(store.Steps(), ElementsAre(10));
@@ -171,9 +154,7 @@ TEST(StoreTest, SetsAsideWhatAnOlderStateHasLeftBehind) {
   EXPECT_TRUE(fs::exists(run / "checkpoints/aside-2-step-000000020"));
 }
 
-TEST(StoreTest, OpensACheckpointOrARunDirectory) {
-  TemporaryFolder run;
-  Store store(run.path());
+TEST_F(StoreTest, OpensACheckpointOrARunDirectory) {
   store.Publish(MakeSnapshot(5));
   store.Publish(MakeSnapshot(6));
   EXPECT_EQ(OpenCheckpoint(run.path(), nullptr).step, 6);
@@ -182,11 +163,11 @@ TEST(StoreTest, OpensACheckpointOrARunDirectory) {
   EXPECT_THROW(OpenCheckpoint(run / "none", nullptr), StorageError);
   fs::resize_file(store.DirectoryOf(6) / "state.json", 1);
   EXPECT_THROW(OpenCheckpoint(store.DirectoryOf(6), nullptr), StorageError);
+  fs::rename(store.DirectoryOf(5), store.DirectoryOf(7));
+  EXPECT_THAT(ProblemOf(store.DirectoryOf(7)).value_or(""), HasSubstr("step 5"));
 }
 
-TEST(StoreTest, SizesAreComparedBeforeAnythingIsRead) {
-  TemporaryFolder run;
-  Store store(run.path());
+TEST_F(StoreTest, SizesAreComparedBeforeAnythingIsRead) {
   store.Publish(MakeSnapshot(5));
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
     const fs::path path = store.DirectoryOf(5) / name;
@@ -201,9 +182,8 @@ TEST(StoreTest, SizesAreComparedBeforeAnythingIsRead) {
   EXPECT_EQ(ProblemOf(store.DirectoryOf(5)), "manifest.json has step -9223372036854775808");
 }
 
-TEST(StoreTest, AHostileManifestOrStateIsAnError) {
-  TemporaryFolder run;
-  const fs::path directory = Store(run.path()).Publish(MakeSnapshot(5)).directory;
+TEST_F(StoreTest, AHostileManifestOrStateIsAnError) {
+  const fs::path directory = store.Publish(MakeSnapshot(5)).directory;
   for (const std::string& text : {std::string(60000, '['), std::string(100000, ' '), std::string(R"({"format":1})"),
                                   std::string(R"({"format":2,"step":5,"files":{}})"), std::string("null")}) {
     WriteAll(directory / "manifest.json", text);

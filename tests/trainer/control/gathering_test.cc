@@ -37,22 +37,15 @@ TEST(Gathering, NamesWhoIsMissingAndWhy) {
             "waiting for 4 of 5 ranks: 1, 4 not there; 2 still preparing; 3 does not answer");
 }
 
-std::string TextOf(const std::vector<int>& ranks) {
-  RankList list;
-  for (const int rank : ranks) list.Add(rank);
-  EXPECT_EQ(list.count(), static_cast<int>(ranks.size()));
-  return list.Text();
-}
-
 TEST(RankList, ReadsAsAPersonWouldWriteIt) {
-  EXPECT_EQ(TextOf({}), "");
-  EXPECT_EQ(TextOf({3}), "3");
-  EXPECT_EQ(TextOf({1, 3}), "1, 3");
-  EXPECT_EQ(TextOf({1, 2}), "1, 2");
-  EXPECT_EQ(TextOf({1, 2, 3, 7}), "1-3, 7");
-}
-
-TEST(RankList, OfManyTellsTheFirst) {
+  using Ranks = std::vector<int>;
+  for (const auto& [ranks, text] : {std::pair(Ranks{}, ""), std::pair(Ranks{3}, "3"), std::pair(Ranks{1, 3}, "1, 3"),
+                                    std::pair(Ranks{1, 2}, "1, 2"), std::pair(Ranks{1, 2, 3, 7}, "1-3, 7")}) {
+    RankList list;
+    for (const int rank : ranks) list.Add(rank);
+    EXPECT_EQ(list.count(), static_cast<int>(ranks.size()));
+    EXPECT_EQ(list.Text(), text);
+  }
   RankList all, odd;
   for (int rank = 1; rank < 1'000'000; ++rank) all.Add(rank);
   for (int rank = 1; rank < 1'000'000; rank += 2) odd.Add(rank);

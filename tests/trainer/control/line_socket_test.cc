@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <atomic>
 #include <ctime>
 #include <limits>
 #include <thread>
@@ -31,14 +30,6 @@ class Pair : public testing::Test {
 
   LineSocket reader_, writer_;
 };
-
-TEST_F(Pair, AReadEndsThoughTheSenderDoesNot) {
-  const std::jthread sender = SendForever("short\n");
-  for (size_t lines = 0; lines < 100'000;) {
-    ASSERT_TRUE(reader_.Receive());
-    while (reader_.NextLine()) ++lines;
-  }
-}
 
 // One Receive takes a bounded amount, so that a fast sender does not keep the reader from its other connections.
 TEST_F(Pair, AReadTakesAPartOfWhatIsThere) {
@@ -74,22 +65,15 @@ TEST_F(Pair, ALineThatIsTooLongIsNotRead) {
   EXPECT_FALSE(reader_.NextLine().has_value());
 }
 
-// The processor time of this thread, which other work on the machine does not change.
-double ProcessorSeconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 // Four megabytes of empty lines would take a minute if taking a line moved the rest of the buffer.
 TEST_F(Pair, ManyTinyLinesCostLittle) {
   const std::jthread sender = SendForever(std::string(60'000, '\n'));
-  const double start = ProcessorSeconds();
+  const std::clock_t start = std::clock();
   for (size_t lines = 0; lines < 4'000'000;) {
     ASSERT_TRUE(reader_.Receive());
     while (reader_.NextLine()) ++lines;
   }
-  EXPECT_LT(ProcessorSeconds() - start, 10);
+  EXPECT_LT(std::clock() - start, 20 * CLOCKS_PER_SEC);  // of the sender, too
 }
 
 TEST_F(Pair, WhoReadsNothingIsNotWrittenToForEver) {

@@ -6,7 +6,6 @@
 
 #include <vector>
 
-#include "data/count_of.h"
 #include "tests/temporary_folder.h"
 #include "trainer/doctor/checks.h"
 #include "trainer/errors.h"
@@ -29,12 +28,6 @@ auto Warns(const std::string& what) {
 auto Fails(ExitCode code, const std::string& what) {
   return AllOf(Field(&Finding::verdict, Verdict::kFailed), Field(&Finding::code, code),
                Field(&Finding::what, HasSubstr(what)));
-}
-
-TEST(CountOf, OneAndMany) {
-  EXPECT_EQ(CountOf(1, "bad file"), "1 bad file");
-  EXPECT_EQ(CountOf(0, "file"), "0 files");
-  EXPECT_EQ(CountOf(2, "class"), "2 classes");
 }
 
 TEST(Finding, AnErrorIsAFailureAndTheFirstOneCounts) {
@@ -137,10 +130,11 @@ TEST(JudgeLimits, OfFilesAndMemory) {
 }
 
 TEST(JudgeDevice, DriverBuildAndGpu) {
-  const device::GpuFacts good{.driver_version = 13000,
-                              .runtime_version = 12040,
-                              .gpus = {{"H100", 9, 0, "0000:17:00.0"}},
-                              .architectures = "90"};
+  device::GpuFacts good;
+  good.driver_version = 13000;
+  good.runtime_version = 12040;
+  good.gpus = {{"H100", 9, 0, "0000:17:00.0", ""}};
+  good.architectures = "90";
   const device::GpuSigns files{.in_machine = true, .built_with_cuda = true};
   EXPECT_THAT(JudgeDevice(good, {}, "auto", files),
               AllOf(IsOk(), Field(&Finding::what, HasSubstr("driver is for CUDA 13.0, LibTorch for 12.4"))));

@@ -66,22 +66,17 @@ TEST_F(AddressFileTest, RanksMeetAndNothingIsLeft) {
   close(first_fd);
 }
 
-TEST_F(AddressFileTest, TheFirstRankReplacesWhatAnEarlierAttemptLeft) {
+TEST_F(AddressFileTest, TheFirstRankReplacesWhatAnEarlierAttemptLeftAndHidesTheToken) {
   fs::create_directories(path().parent_path());
   std::ofstream(path()) << "dtrain rank 0 at 10.9.9.9 1\n";
-  AddressFile address_file(path());
-  address_file.Post({"10.0.0.1", 77, "secret"});
-  const Posting read = AddressFile(path()).Await(0, NoStop);
-  EXPECT_EQ(read.address, "10.0.0.1");
-  EXPECT_EQ(read.port, 77);
-  EXPECT_EQ(read.token, "secret");
-}
-
-TEST_F(AddressFileTest, NobodyElseMayReadTheToken) {
   const mode_t previous = umask(0);
   AddressFile address_file(path());
   address_file.Post({"10.0.0.1", 77, "secret"});
   umask(previous);
+  const Posting read = AddressFile(path()).Await(0, NoStop);
+  EXPECT_EQ(read.address, "10.0.0.1");
+  EXPECT_EQ(read.port, 77);
+  EXPECT_EQ(read.token, "secret");
   EXPECT_EQ(fs::status(path()).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
@@ -122,17 +117,11 @@ TEST_F(AddressFileTest, WhatIsNoAddressFileIsNotRead) {
   }
 }
 
-TEST_F(AddressFileTest, WaitingEndsWhenAStopIsAskedFor) {
+TEST_F(AddressFileTest, WaitsNotForEverAndNamesWhatIsWrong) {
   EXPECT_THROW(AddressFile(path()).Await(60, [] { return true; }), Preempted);
-}
-
-TEST_F(AddressFileTest, AFileThatDoesNotComeIsNamed) {
   const auto wait = [this] { AddressFile(path()).Await(0.05, NoStop); };
   EXPECT_THAT(MessageOf(wait), HasSubstr(path().string()));
   EXPECT_THAT(HintOf(wait), HasSubstr("--master_addr"));
-}
-
-TEST_F(AddressFileTest, AFolderThatCannotBeWrittenIsNamed) {
   std::ofstream(folder_ / "run") << "a file\n";
   EXPECT_THROW(AddressFile(path()).Post({"h", 1, "t"}), StorageError);
 }

@@ -52,24 +52,14 @@ TEST(Launch, ThisMachine) {
 }
 
 TEST(Launch, ExplicitFlags) {
-  struct Case {
-    config::RanksConfig ranks;
-    int devices;
-    std::string text;
-  };
-  const std::vector<Case> cases = {
-      {Ranks(0, 1), 0, "flags 0/1 0/1 0/1 127.0.0.1:0 0"},
-      {Ranks(3, 4, {}, "h", 1), 0, "flags 3/4 3/4 0/1 h:1 0"},
-      {Ranks(3, 4, {}, "h", 1), 2, "flags 3/4 1/2 1/2 h:1 0"},
-      {Ranks(3, 4, 1, "h", 1, "2"), 0, "flags 3/4 1/2 1/2 h:1 0"},
-      {Ranks(3, 4, {}, "h", 1, "auto"), 8, "flags 3/4 3/4 0/1 h:1 0"},
-      {Ranks(4, 5, {}, "h", 1, "2"), 0, "flags 4/5 0/2 2/3 h:1 0"},
-  };
-  for (const Case& c : cases) {
-    EXPECT_EQ(TextOf(c.ranks, {}, c.devices), c.text);
-    // torchrun's variables are there, but the flags are more specific.
-    EXPECT_EQ(TextOf(c.ranks, kTorchrun, c.devices), c.text);
-  }
+  const std::vector<LaunchCase> cases = {{Ranks(0, 1), "", "flags 0/1 0/1 0/1 127.0.0.1:0 0"},
+                                         {Ranks(3, 4, {}, "h", 1), "", "flags 3/4 3/4 0/1 h:1 0"},
+                                         {Ranks(3, 4, {}, "h", 1), "", "flags 3/4 1/2 1/2 h:1 0", 2},
+                                         {Ranks(3, 4, 1, "h", 1, "2"), "", "flags 3/4 1/2 1/2 h:1 0"},
+                                         {Ranks(3, 4, {}, "h", 1, "auto"), "", "flags 3/4 3/4 0/1 h:1 0", 8},
+                                         {Ranks(4, 5, {}, "h", 1, "2"), "", "flags 4/5 0/2 2/3 h:1 0"}};
+  ExpectLaunches("", cases);
+  ExpectLaunches(kTorchrun, cases);  // the flags are more specific
   EXPECT_FALSE(Detect(Ranks(0, 1), kTorchrun).agent_store);
 }
 

@@ -194,24 +194,11 @@ std::set<std::string> ForbiddenOnRank(const Watched& watched, distributed::Commu
 std::set<std::string> ForbiddenIn(Watched watched) {
   watched.config.batch.max_steps = 2;
   watched.config.batch.global_batch_size = kSmallest.rows;
-  if (watched.ranks == 1) {
-    distributed::Communicator alone;
-    control::ControlPlane control([] { return false; });
-    return ForbiddenOnRank(watched, alone, control);
-  }
   std::vector<std::set<std::string>> forbidden(static_cast<size_t>(watched.ranks));
-  const distributed::FreePort port;
-  control::ControlPlaneOptions options;
-  options.end_process = [](const report::Failure&) {};
-  distributed::RunRanks(watched.ranks, [&](int rank) {
-    distributed::Rendezvous rendezvous(
-        {.launch = distributed::LaunchOf(rank, watched.ranks, port.port), .listen_fd = rank == 0 ? port.fd : -1},
-        options);
-    rendezvous.WaitForAll("{}");
-    distributed::Communicator communicator(rendezvous, at::kCPU, distributed::kTimeoutSeconds);
-    forbidden[static_cast<size_t>(rank)] = ForbiddenOnRank(watched, communicator, *rendezvous.control());
-    rendezvous.control()->Leave();
-  });
+  distributed::RunTraining(watched.ranks,
+                           [&](int rank, distributed::Communicator& communicator, control::ControlPlane& control) {
+                             forbidden[static_cast<size_t>(rank)] = ForbiddenOnRank(watched, communicator, control);
+                           });
   for (const auto& of_rank : forbidden) forbidden[0].insert(of_rank.begin(), of_rank.end());
   return forbidden[0];
 }

@@ -50,8 +50,8 @@ struct Trained {
 };
 
 Trained TrainOneRank(const config::Config& config, distributed::Communicator& communicator,
-                     control::ControlPlane& control, const std::filesystem::path& folder,
-                     StepGraph* step_graph = nullptr, int64_t poisoned = -1) {
+                     control::ControlPlane& control, const std::filesystem::path& folder, StepGraph* step_graph,
+                     int64_t poisoned) {
   const tasks::DataSets data = SyntheticData();
   const auto batches = tasks::MakeTrainBatches(*data.train, config, communicator.world_size());
   const Plan plan = MakePlan(config, kSamples, communicator.world_size(), batches->units(), batches->units_per_step());
@@ -68,27 +68,15 @@ Trained TrainOneRank(const config::Config& config, distributed::Communicator& co
 }
 
 // Returns the results by rank.
-std::vector<Trained> TrainRanks(const config::Config& config, int world_size, int64_t poisoned = -1) {
+std::vector<Trained> TrainRanks(const config::Config& config, int world_size, int64_t poisoned = -1,
+                                StepGraph* step_graph = nullptr) {
   const TemporaryFolder folder;
   std::vector<Trained> trained(static_cast<size_t>(world_size));
-  if (world_size == 1) {
-    distributed::Communicator alone;
-    control::ControlPlane control([] { return false; });
-    trained[0] = TrainOneRank(config, alone, control, folder.path(), nullptr, poisoned);
-    return trained;
-  }
-  const distributed::FreePort port;
-  control::ControlPlaneOptions options;
-  options.end_process = [](const report::Failure&) {};
-  distributed::RunRanks(world_size, [&](int rank) {
-    distributed::Rendezvous rendezvous(
-        {.launch = distributed::LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1}, options);
-    rendezvous.WaitForAll("{}");
-    distributed::Communicator communicator(rendezvous, at::kCPU, distributed::kTimeoutSeconds);
-    trained[static_cast<size_t>(rank)] =
-        TrainOneRank(config, communicator, *rendezvous.control(), folder.path(), nullptr, poisoned);
-    rendezvous.control()->Leave();
-  });
+  distributed::RunTraining(world_size,
+                           [&](int rank, distributed::Communicator& communicator, control::ControlPlane& control) {
+                             trained[static_cast<size_t>(rank)] =
+                                 TrainOneRank(config, communicator, control, folder.path(), step_graph, poisoned);
+                           });
   return trained;
 }
 
@@ -175,12 +163,9 @@ TEST(Trainer, RecordedStepsHaveTheSameBits) {
     config.optimizer.lr = 0.25;
     config.optimizer.momentum = 0.5;
     const Trained plain = TrainRanks(config, 1).front();
-    const TemporaryFolder folder;
-    distributed::Communicator alone;
-    control::ControlPlane control([] { return false; });
     FakeGraphs::Counts counts;
     StepGraph graph(std::make_unique<FakeGraphs>(&counts), /*required=*/true);
-    const Trained recorded = TrainOneRank(config, alone, control, folder.path(), &graph);
+    const Trained recorded = TrainRanks(config, 1, /*poisoned=*/-1, &graph).front();
     EXPECT_TRUE(at::equal(recorded.weight, plain.weight)) << recorded.weight << plain.weight;
     EXPECT_EQ(recorded.draws, plain.draws);
     // Three steps, and before them the reducer is made.
@@ -191,16 +176,13 @@ TEST(Trainer, RecordedStepsHaveTheSameBits) {
 }
 
 // Runs one rank: several ranks are threads here and would share torch's generators, unlike processes.
-TEST(Trainer, EveryMicroStepHasDrawsOfItsOwn) {
-  const std::vector<float> draws = TrainRanks(ConfigOf(2, 0), 1).front().draws;
-  EXPECT_EQ(draws, TrainRanks(ConfigOf(2, 0), 1).front().draws);
+TEST(Trainer, EveryMicroStepAndEveryShardHasDrawsOfItsOwn) {
+  const auto draws_of = [](const config::Config& config) { return TrainRanks(config, 1).front().draws; };
+  const std::vector<float> draws = draws_of(ConfigOf(2, 0)), of_shards = draws_of(ElasticConfig(3));
+  EXPECT_EQ(draws, draws_of(ConfigOf(2, 0)));
   EXPECT_EQ(std::set<float>(draws.begin(), draws.end()).size(), static_cast<size_t>(2 * kSteps));
-}
-
-TEST(Trainer, EveryShardHasDrawsOfItsOwn) {
-  const std::vector<float> draws = TrainRanks(ElasticConfig(3), 1).front().draws;
-  EXPECT_EQ(std::set<float>(draws.begin(), draws.end()).size(), static_cast<size_t>(3 * kSteps));
-  EXPECT_EQ(draws.front(), TrainRanks(ConfigOf(1, 0), 1).front().draws.front());  // the first shard's
+  EXPECT_EQ(std::set<float>(of_shards.begin(), of_shards.end()).size(), static_cast<size_t>(3 * kSteps));
+  EXPECT_EQ(of_shards.front(), draws_of(ConfigOf(1, 0)).front());  // the first shard's
 }
 
 }  // namespace

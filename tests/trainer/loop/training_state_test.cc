@@ -29,21 +29,15 @@ TEST(Progress, SurvivesJson) {
   progress.best = report::ValPoint{.step = 600, .epoch = 1.25, .metrics = {{"top1", 76.2, 2, true}}};
   progress.bucket_layout = {{2, 1}, {0}};
   progress.losses = {.count = 1234, .mean = 0.1, .variance = 1.0 / 7};
-  const Progress back = ProgressFromJson(nlohmann::json::parse(ToJson(progress).dump()));
+  const nlohmann::json saved = ToJson(progress);
+  EXPECT_EQ(saved.size(), 9U);
+  const Progress back = ProgressFromJson(nlohmann::json::parse(saved.dump()));
+  EXPECT_EQ(ToJson(back), saved);
   EXPECT_EQ(back.step, 1234);
-  EXPECT_EQ(back.interval_loss_sum, progress.interval_loss_sum);
-  EXPECT_EQ(back.interval_hits, 320);
-  EXPECT_EQ(back.last_train_loss, progress.last_train_loss);
-  EXPECT_EQ(back.validation->step, 1200);
   EXPECT_EQ(back.validation->metrics, progress.validation->metrics);
-  ASSERT_EQ(back.validation->further.size(), 1U);
-  EXPECT_EQ(back.validation->further.front().split, "test");
   EXPECT_EQ(back.validation->further.front().metrics, progress.validation->further.front().metrics);
-  EXPECT_EQ(back.best->step, 600);
   EXPECT_EQ(back.best->metrics, progress.best->metrics);
   EXPECT_EQ(back.bucket_layout, progress.bucket_layout);
-  EXPECT_EQ(back.losses.count, 1234);
-  EXPECT_EQ(back.losses.mean, 0.1);
   EXPECT_EQ(back.losses.variance, 1.0 / 7);
 }
 

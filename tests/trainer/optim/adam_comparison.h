@@ -36,10 +36,14 @@ struct AdamWeights : torch::nn::Module {
 };
 
 inline std::vector<config::OptimizerConfig> AdamCases() {
-  return {
-      {.name = "adamw", .weight_decay = 0.01, .decay_norm_and_bias = false},
-      {.name = "adam", .adam_betas = {0.8, 0.98}, .adam_eps = 1e-6, .weight_decay = 0.1, .decay_norm_and_bias = false},
-      {.name = "fairseq_adam", .weight_decay = 0.01, .decay_norm_and_bias = false}};
+  return {{.name = "adamw", .lr = {}, .weight_decay = 0.01, .decay_norm_and_bias = false},
+          {.name = "adam",
+           .lr = {},
+           .adam_betas = {0.8, 0.98},
+           .adam_eps = 1e-6,
+           .weight_decay = 0.1,
+           .decay_norm_and_bias = false},
+          {.name = "fairseq_adam", .lr = {}, .weight_decay = 0.01, .decay_norm_and_bias = false}};
 }
 
 // `tolerance`: of a value relative to its size; 0: the same bits.

@@ -42,7 +42,7 @@ at::Tensor Gradient(const at::Tensor& parameter, int64_t step) {
 }
 
 config::OptimizerConfig ConfigOf(const std::string& name, double weight_decay) {
-  return {.name = name, .adam_betas = {0.9, 0.98}, .adam_eps = 1e-6, .weight_decay = weight_decay};
+  return {.name = name, .lr = {}, .adam_betas = {0.9, 0.98}, .adam_eps = 1e-6, .weight_decay = weight_decay};
 }
 
 constexpr double kHalfDecay = 0.01;

@@ -22,7 +22,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct OneWeight {
   explicit OneWeight(std::optional<LossScaler> scaler, double clip_norm = 0)
       : weight(at::ones({3, 2}).requires_grad_()),
-        update(MakeOptimizer({.name = "sgd", .momentum = 0, .weight_decay = 0}, {{"weight", weight}}),
+        update(MakeOptimizer({.name = "sgd", .lr = {}, .momentum = 0, .weight_decay = 0}, {{"weight", weight}}),
                std::move(scaler), clip_norm, at::kCPU) {}
 
   // Runs one step; every element's gradient of the unscaled loss is `gradient`.

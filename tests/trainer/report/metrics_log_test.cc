@@ -16,11 +16,19 @@ namespace {
 
 TrainPoint TrainAt(int64_t step) { return TrainPoint{.step = step}; }
 
-TEST(MetricsLogTest, AppendsAcrossRestarts) {
+class LogFileTest : public testing::Test {
+ protected:
   TemporaryFolder run;
+};
+
+TEST_F(LogFileTest, AppendsAcrossRestartsUnlessCleared) {
   MetricsLog(run / "metrics.jsonl").Train(TrainAt(1));
   MetricsLog(run / "metrics.jsonl").Epoch({1, 2.5});
   EXPECT_EQ(ReadAll(run / "metrics.jsonl"), JsonLine(TrainAt(1)) + "\n" + JsonLine(EpochPoint{1, 2.5}) + "\n");
+  MetricsLog log(run / "metrics.jsonl");
+  log.Clear();
+  log.Train(TrainAt(2));
+  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), JsonLine(TrainAt(2)) + "\n");
 }
 
 TEST(MetricsLogTest, IsCutBackToTheRestoredStep) {
@@ -67,16 +75,6 @@ TEST(MetricsLogTest, TornAndForeignLinesGo) {
   }
 }
 
-TEST(MetricsLogTest, ClearEmptiesIt) {
-  TemporaryFolder run;
-  MetricsLog log(run / "metrics.jsonl");
-  log.Train(TrainAt(1));
-  log.Clear();
-  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), "");
-  log.Train(TrainAt(2));
-  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), JsonLine(TrainAt(2)) + "\n");
-}
-
 SpikePoint SpikeAt(int64_t step) {
   return {.step = step,
           .loss = 9,
@@ -87,8 +85,7 @@ SpikePoint SpikeAt(int64_t step) {
           .samples = {{7, {.file = "a\xff.jpg"}}, {8, {.file = "b.rec", .offset = 64}}}};
 }
 
-TEST(SpikeLogTest, NamesTheSamplesAndIsCutBackToTheRestoredStep) {
-  TemporaryFolder run;
+TEST_F(LogFileTest, NamesTheSamplesAndIsCutBackToTheRestoredStep) {
   SpikeLog log(run / "spikes.jsonl");
   log.Resume(5, 1);
   EXPECT_FALSE(std::filesystem::exists(run / "spikes.jsonl"));
@@ -105,8 +102,7 @@ TEST(SpikeLogTest, NamesTheSamplesAndIsCutBackToTheRestoredStep) {
   EXPECT_EQ(ReadAll(run / "spikes.jsonl"), first);
 }
 
-TEST(SpikeLogTest, HasSoManyLinesAtMost) {
-  TemporaryFolder run;
+TEST_F(LogFileTest, HasSoManyLinesAtMost) {
   SpikeLog log(run / "spikes.jsonl");
   for (int64_t step = 1; step <= SpikeLog::kMostLines + 2; ++step) log.Spike(SpikeAt(step));
   std::string whole = ReadAll(run / "spikes.jsonl");
@@ -117,9 +113,8 @@ TEST(SpikeLogTest, HasSoManyLinesAtMost) {
   EXPECT_EQ(ReadAll(run / "spikes.jsonl"), whole);
 }
 
-TEST(MetricsLogTest, AFullDiskIsAStorageError) {
+TEST_F(LogFileTest, AFullDiskIsAStorageError) {
   EXPECT_THROW(MetricsLog("/dev/full"), StorageError);  // not a regular file
-  TemporaryFolder run;
   const auto write_beyond_the_limit = [&] {
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{10, 10};
@@ -137,15 +132,14 @@ TEST(MetricsLogTest, AFullDiskIsAStorageError) {
   EXPECT_THROW(MetricsLog("/proc/none/metrics.jsonl"), StorageError);
 }
 
-TEST(MetricsLogTest, FollowsNoLinkAndWaitsForNoPipe) {
-  TemporaryFolder directory;
-  WriteAll(directory / "victim", "precious");
-  std::filesystem::create_symlink(directory / "victim", directory / "metrics.jsonl");
-  EXPECT_THROW(MetricsLog(directory / "metrics.jsonl"), StorageError);
-  EXPECT_EQ(ReadAll(directory / "victim"), "precious");
-  std::filesystem::remove(directory / "metrics.jsonl");
-  ASSERT_EQ(::mkfifo((directory / "metrics.jsonl").c_str(), 0600), 0);
-  EXPECT_THROW(MetricsLog(directory / "metrics.jsonl"), StorageError);
+TEST_F(LogFileTest, FollowsNoLinkAndWaitsForNoPipe) {
+  WriteAll(run / "victim", "precious");
+  std::filesystem::create_symlink(run / "victim", run / "metrics.jsonl");
+  EXPECT_THROW(MetricsLog(run / "metrics.jsonl"), StorageError);
+  EXPECT_EQ(ReadAll(run / "victim"), "precious");
+  std::filesystem::remove(run / "metrics.jsonl");
+  ASSERT_EQ(::mkfifo((run / "metrics.jsonl").c_str(), 0600), 0);
+  EXPECT_THROW(MetricsLog(run / "metrics.jsonl"), StorageError);
 }
 
 std::string Line(int64_t attempt, int64_t step, double startup, double forward) {
@@ -179,8 +173,7 @@ TEST(SplitOfTest, OtherLinesAreLeftOut) {
   EXPECT_EQ(SplitOf("").attempts, 0);
 }
 
-TEST(TimesLogTest, EachStartIsAnAttempt) {
-  TemporaryFolder run;
+TEST_F(LogFileTest, EachStartIsAnAttempt) {
   RunTimes times{.step = 5};
   times.parts[Phase::kStarting] = 0.5;
   times.parts[Phase::kData] = 0.25;
@@ -194,5 +187,4 @@ TEST(TimesLogTest, EachStartIsAnAttempt) {
 }
 
 }  // namespace
-
 }  // namespace dtrain::report

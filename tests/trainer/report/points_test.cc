@@ -142,19 +142,15 @@ TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
 
 Metric Of(double value, bool higher_is_better) { return {"m", value, 2, higher_is_better}; }
 
-TEST(IsBetter, GoesTheMetricsOwnWay) {
+TEST(IsBetter, GoesTheMetricsOwnWayAndAnyNumberBeatsNaN) {
   EXPECT_TRUE(IsBetter(Of(2, true), Of(1, true)));
   EXPECT_FALSE(IsBetter(Of(1, true), Of(1, true)));
   EXPECT_TRUE(IsBetter(Of(1, false), Of(2, false)));
   EXPECT_FALSE(IsBetter(Of(2, false), Of(1, false)));
-}
-
-TEST(IsBetter, AnyNumberBeatsNaN) {
-  const double nan = std::nan("");
   for (const bool higher : {false, true}) {
-    EXPECT_TRUE(IsBetter(Of(1, higher), Of(nan, higher)));
-    EXPECT_FALSE(IsBetter(Of(nan, higher), Of(1, higher)));
-    EXPECT_FALSE(IsBetter(Of(nan, higher), Of(nan, higher)));
+    EXPECT_TRUE(IsBetter(Of(1, higher), Of(std::nan(""), higher)));
+    EXPECT_FALSE(IsBetter(Of(std::nan(""), higher), Of(1, higher)));
+    EXPECT_FALSE(IsBetter(Of(std::nan(""), higher), Of(std::nan(""), higher)));
   }
 }
 
@@ -178,19 +174,15 @@ TrainPoint Point() {
 // The expected texts were computed in Python, with the rounding and the format of fairseq 0.12 (safe_round,
 // format_stat).
 TEST(FairseqLineTest, TrainingHasItsKeysInItsOrder) {
-  EXPECT_EQ(FairseqLine(Point()),
+  TrainPoint point = Point();
+  EXPECT_EQ(FairseqLine(point),
             R"({"epoch":2,"update":1.235,"loss":"9.794","ppl":"888.03","wps":"16098.7","ups":"2","wpb":"8049.4",)"
             R"("bsz":"16.1","num_updates":"120","lr":"0.000123457","gnorm":"1.235","clip":"36","loss_scale":"128",)"
             R"("train_wall":"12","gb_free":"10.3","wall":"100"})");
-}
-
-TEST(FairseqLineTest, WhatARunHasNotIsLeftOut) {
-  TrainPoint point = Point();
   point.loss_scale.reset();
   point.clipped.reset();
   point.free_gigabytes.reset();
-  const std::string line = FairseqLine(point);
-  EXPECT_NE(line.find(R"("gnorm":"1.235","train_wall":"12","wall":"100"})"), std::string::npos) << line;
+  EXPECT_TRUE(FairseqLine(point).ends_with(R"("gnorm":"1.235","train_wall":"12","wall":"100"})"));
 }
 
 TEST(FairseqLineTest, ValidationHasAPrefix) {
@@ -221,5 +213,4 @@ TEST(FairseqLineTest, NumbersAreRoundedAndShortenedAsInPython) {
 }
 
 }  // namespace
-
 }  // namespace dtrain::report

@@ -18,15 +18,19 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::MatchesRegex;
 
-TEST(RunDirectoryTest, NamesItsFiles) {
+class RunDirectoryTest : public ::testing::Test {
+ protected:
+  TemporaryFolder directory;
+};
+
+TEST_F(RunDirectoryTest, NamesItsFiles) {
   const RunDirectory run("runs/x");
   EXPECT_EQ(run.model_best, fs::path("runs/x/model_best.safetensors"));
   EXPECT_EQ(run.quarantine(0), fs::path("runs/x/quarantine.jsonl"));
   EXPECT_EQ(run.quarantine(3), fs::path("runs/x/quarantine.rank3.jsonl"));
 }
 
-TEST(RunDirectoryTest, TwoRunsOfOneSecondHaveAFolderEach) {
-  TemporaryFolder directory;
+TEST_F(RunDirectoryTest, TwoRunsOfOneSecondHaveAFolderEach) {
   const auto make = [&] { return MakeDefaultRunDirectory(directory / "runs", "resnet50", 1700000000); };
   const fs::path first = make();
   EXPECT_THAT(first.string(), MatchesRegex(".*/runs/resnet50-202311[0-9]+-[0-9]+"));
@@ -37,8 +41,7 @@ TEST(RunDirectoryTest, TwoRunsOfOneSecondHaveAFolderEach) {
   EXPECT_THROW(MakeDefaultRunDirectory(directory / "file", "resnet50", 0), StorageError);
 }
 
-TEST(RunDirectoryTest, TheNewestRunIsTheOneStartedLast) {
-  TemporaryFolder directory;
+TEST_F(RunDirectoryTest, TheNewestRunIsTheOneStartedLast) {
   EXPECT_EQ(NewestRun(directory / "none"), std::nullopt);
   const auto start = [&](const std::string& name, int seconds) {
     const fs::path config = directory.Write(name + "/config.json", "{}");
@@ -51,8 +54,7 @@ TEST(RunDirectoryTest, TheNewestRunIsTheOneStartedLast) {
   EXPECT_EQ(NewestRun(directory.path()), directory / "a");
 }
 
-TEST(RunDirectoryTest, AllOfARunMovesAsideTogether) {
-  TemporaryFolder directory;
+TEST_F(RunDirectoryTest, AllOfARunMovesAsideTogether) {
   const RunDirectory run(directory.path());
   EXPECT_EQ(MoveRunAside(run), std::nullopt);
   const std::vector<std::string> of_the_run = {"config.json",
@@ -80,8 +82,7 @@ TEST(RunDirectoryTest, AllOfARunMovesAsideTogether) {
   EXPECT_EQ(MoveRunAside(run), directory / "aside-2");
 }
 
-TEST(RunDirectoryTest, EachAttemptKeepsItsConfiguration) {
-  TemporaryFolder directory;
+TEST_F(RunDirectoryTest, EachAttemptKeepsItsConfiguration) {
   const RunDirectory run(directory.path());
   WriteConfig(run, "first", 0);
   WriteConfig(run, "second", 120);
@@ -90,24 +91,21 @@ TEST(RunDirectoryTest, EachAttemptKeepsItsConfiguration) {
   EXPECT_EQ(ReadAll(run.attempts / "002-from-step-000000120.json"), "second");
 }
 
-TEST(RunDirectoryTest, IsCreatedWithItsParentsAndLeftEmpty) {
-  TemporaryFolder directory;
+TEST_F(RunDirectoryTest, IsCreatedWithItsParentsAndLeftEmpty) {
   const RunDirectory run(directory / "a/b/c");
   PrepareRunDirectory(run);
   PrepareRunDirectory(run);
   EXPECT_TRUE(fs::is_empty(run.root));
 }
 
-TEST(RunDirectoryTest, WhatCannotBeWrittenIsRefused) {
-  TemporaryFolder directory;
+TEST_F(RunDirectoryTest, WhatCannotBeWrittenIsRefused) {
   WriteAll(directory / "file", "");
   EXPECT_THROW(PrepareRunDirectory(RunDirectory(directory / "file/run")), StorageError);
   EXPECT_THROW(PrepareRunDirectory(RunDirectory(directory / "file")), StorageError);
   EXPECT_THROW(PrepareRunDirectory(RunDirectory("/proc/run")), StorageError);
 }
 
-TEST(RunDirectoryTest, AReadOnlyFolderIsRefused) {
-  TemporaryFolder directory;
+TEST_F(RunDirectoryTest, AReadOnlyFolderIsRefused) {
   ASSERT_EQ(::chmod(directory.path().c_str(), 0555), 0);
   const pid_t child = ::fork();
   if (child == 0) {
