@@ -24,13 +24,13 @@ void AdamOnCpu(const kernels::AdamArguments& arguments, models::kernels::Element
 }
 
 // In float32, in which the kernel computes, 1 − 0.999 has lost some digits. ATen computes it otherwise on the CPU.
-constexpr double kTolerance = 5e-5;
+constexpr double kAdamTolerance = 5e-5;
 
 TEST(AdamKernel, StepsAreAtens) {
   for (const config::OptimizerConfig& config : AdamCases()) {
     for (const at::ScalarType copies : {at::kFloat, at::kHalf, at::kBFloat16}) {
       SCOPED_TRACE(testing::Message() << config.name << copies);
-      CompareAdam(config, copies, &AdamOnCpu, at::kCPU, kTolerance);
+      CompareAdam(config, copies, &AdamOnCpu, at::kCPU, kAdamTolerance);
     }
   }
 }
