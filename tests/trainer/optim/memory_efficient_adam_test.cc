@@ -63,8 +63,8 @@ Reference TorchReference(const std::vector<at::Tensor>& weights) {
 void ExpectEqualSteps(const std::string& name, Reference (*make_reference)(const std::vector<at::Tensor>&)) {
   HalfModel model;
   std::vector<at::Tensor> reference;
-  for (const auto& [name, parameter] : model.parameters) {
-    reference.push_back(parameter.detach().to(at::kFloat).requires_grad_());
+  for (const auto& named : model.parameters) {
+    reference.push_back(named.second.detach().to(at::kFloat).requires_grad_());
   }
   ParameterUpdate update(MakeOptimizer(ConfigOf(name, kHalfDecay), model.parameters),
                          LossScaler({.dynamic = false, .initial = kScale}, at::kCPU), /*clip_norm=*/0, at::kCPU);

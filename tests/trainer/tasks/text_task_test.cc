@@ -136,7 +136,7 @@ TYPED_TEST(TextTasks, MetricsAreThoseOfAllSamplesInAnyBatches) {
   const report::Metrics found = task.MetricsOf(sums);
   for (size_t i = 0; i < wanted.size(); ++i) {
     EXPECT_EQ(found[i].name, wanted[i].name);
-    EXPECT_NEAR(found[i].value, wanted[i].value, 1e-5) << found[i].name;
+    EXPECT_NEAR(found[i].value, wanted[i].value, 1e-5 * std::max(1.0, std::abs(wanted[i].value))) << found[i].name;
     EXPECT_TRUE(std::isfinite(found[i].value)) << found[i].name;
   }
   // A sample that was left out does not count.
