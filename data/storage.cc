@@ -123,7 +123,9 @@ struct Row {
 };
 
 // The first row that fits holds. A new storage is a row before the last one, and its function in a file of its own.
-constexpr Row kStorages[] = {{"", FileSystem}};
+constexpr Row kStorages[] = {
+    {"", FileSystem},
+};
 
 const Row& RowOf(const std::string& path) {
   const Row* row = kStorages;
@@ -158,7 +160,7 @@ std::string ReadWholeText(const std::string& path, uint64_t most) { return ReadW
 
 void RequireRoomInMemory(const std::string& path) {
   const uint64_t bytes = Stat(path).bytes, room = static_cast<uint64_t>(AvailableMemory());
-  if (bytes <= room) return;
+  if (bytes <= room || room == 0) return;  // 0: the system does not say
   throw DataError(path + " has " + std::to_string(bytes >> 20) + " MiB, but only " + std::to_string(room >> 20) +
                       " MiB of memory are available, and texts are read as a whole",
                   "check that the file is what it should be; a smaller one, or a machine with more memory");

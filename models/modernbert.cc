@@ -334,6 +334,9 @@ TextOptions ModernFromJson(nlohmann::json config, const WeightShapes& weights) {
   ModernOptions options;
   for (const auto& [name, member, least] : kWholeFields) ReadWhole(config, name, least, 1 << 24, options.*member);
   for (const auto& [name, member, most] : kNumberFields) ReadNumber(config, name, most, options.*member);
+  if (const auto types = config.find("layer_types"); types != config.end() && !types->is_null()) {
+    if (std::ssize(*types) != options.layers) RefuseValue("layer_types", *types, "a type for each layer");
+  }
   options.takes_mean = config.value("classifier_pooling", nlohmann::json("cls")) == "mean";
   if (options.padding_id >= options.vocab_size) {
     RefuseValue("pad_token_id", options.padding_id, "less than vocab_size, " + std::to_string(options.vocab_size));

@@ -169,7 +169,10 @@ NamedWeights ToFairseq(const NamedWeights& weights, const TextShape& shape) {
     all.emplace_back("lm_head.bias", at::zeros(words, type));
   }
   if (words_VH.defined() && !Find(weights, kDecoderWeight).defined()) all.emplace_back(kDecoderWeight, words_VH);
-  return WithTheirNames(all, kFairseq);
+  for (auto& weight : all) {  // what fairseq has no name for keeps its own
+    if (NamedWeights renamed = WithTheirNames({weight}, kFairseq); !renamed.empty()) weight = std::move(renamed[0]);
+  }
+  return all;
 }
 
 const EncoderOptions kTinyRoberta = {.hidden_size = 128, .layers = 2, .heads = 2, .intermediate_size = 512};

@@ -69,7 +69,7 @@ RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data
 
 class PackedRecords : public RecordSource {
  public:
-  // `user_offset` is the label of the first class if the user gave it (label_offset.h). `classes` is what is known of
+  // `user_offset` is the label of the first class if the user gave it (labels.h). `classes` is what is known of
   // the set; its names default to those of the index, which is of labels of this kind. Throws DataError if there is no
   // record, or if labels or names do not fit. `format` must outlive this object.
   PackedRecords(const RecordFormat& format, const std::string& data_dir, RecordIndex index,

@@ -93,7 +93,11 @@ std::string Patterns(const RecordFormat& format, const std::string& split) {
 }  // namespace
 
 const std::vector<const RecordFormat*>& RecordFormats() {
-  static const std::vector<const RecordFormat*> formats = {&TfRecordFiles(), &RecordIoFiles(), &WebDatasetFiles()};
+  static const std::vector<const RecordFormat*> formats = {
+      &TfRecordFiles(),
+      &RecordIoFiles(),
+      &WebDatasetFiles(),
+  };
   return formats;
 }
 

@@ -24,7 +24,7 @@ std::string RequireTensorFile(const std::string& data_dir, const std::string& sp
 class TensorFile : public RecordSource {
  public:
   // `user_offset` is subtracted from every label; if it is empty, the offset that follows from `classes`, which is what
-  // is known of the set (label_offset.h). If nothing is known, the offset is 1 for labels that are exactly 1…C and 0
+  // is known of the set (labels.h). If nothing is known, the offset is 1 for labels that are exactly 1…C and 0
   // for any others. Throws DataError on missing tensors, other dtypes or shapes, labels that do not fit, or no rows.
   explicit TensorFile(const std::string& path, std::optional<int64_t> user_offset = std::nullopt, Classes classes = {});
 

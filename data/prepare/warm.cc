@@ -31,7 +31,7 @@ struct Block {
 std::vector<Block> BlocksOf(const PrepareOptions& options, const std::string& format, const std::string& split) {
   const DataFormat* known = FindFormat(format);
   std::vector<Block> blocks;
-  if (known == nullptr || known->records_are_files()) {  // of a folder, or of a table
+  if (known == nullptr || known->records_are_files() || !known->files) {  // of a folder, or of a table
     const auto source = OpenSource({.data_dir = options.data_dir,
                                     .format = format,
                                     .labels = options.labels,

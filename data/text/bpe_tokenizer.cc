@@ -123,6 +123,7 @@ class BpeTokenizer::Encoder : public TextEncoder {
   void EncodeValid(std::string_view text, bool is_word, std::vector<int32_t>& ids,
                    std::vector<CharacterSpan>* spans) override {
     const auto part = [&](std::string_view raw) { Compose(raw, raw.data() - text.data(), is_word, ids, spans); };
+    if (tokenizer_.added_.empty()) return text.empty() ? void() : part(text);
     tokenizer_.added_.Split(text, part,
                             [&](int32_t id, std::string_view place) { Append(id, SpanOf(place, text), ids, spans); });
   }
@@ -163,6 +164,7 @@ class BpeTokenizer::Encoder : public TextEncoder {
         place += bytes;
       }
     };
+    if (tokenizer_.composed_added_.empty()) return part(text);
     tokenizer_.composed_added_.Split(text, part, [&](int32_t id, std::string_view place) {
       Append(id, span_of(place.data(), place.size()), ids, spans);
     });

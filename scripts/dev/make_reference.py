@@ -104,6 +104,12 @@ def roff(text: str) -> str:
     return "\\&" + text if text.startswith((".", "'")) else text
 
 
+def exit_codes() -> str:
+    """Returns the sentence of docs/runs.md."""
+    page = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8")
+    return " ".join(page.split("\nExit codes: ")[1].split("\n\n")[0].split()).replace(" · ", "; ")
+
+
 def man_page(program: str, sections: list[Section]) -> str:
     lines = [f'.\\" {MADE}', f'.TH {program.upper()} 1 "" dtrain "User Commands"', ".SH NAME",
              f"{program} \\- {roff(PROGRAMS[program])}", ".SH SYNOPSIS"]
@@ -118,9 +124,7 @@ def man_page(program: str, sections: list[Section]) -> str:
         lines.append(f".SH {roff(section.title.upper() or 'OPTIONS')}")
         for left, text in section.entries:
             lines += [".TP", f".B {roff(left)}", roff(text)]
-    lines += [".SH EXIT STATUS",
-              roff("0 success; 2 usage or configuration; 3 data; 4 a peer or the network was lost; 5 checkpoint or disk; 6 training diverged; "
-                   "7 out of memory; 70 internal error; 75 preempted after saving a checkpoint (run the same command again to resume)."),
+    lines += [".SH EXIT STATUS", roff(exit_codes()),
               ".SH SEE ALSO", ", ".join(f"\\fB{other}\\fR(1)" for other in PROGRAMS if other != program)]
     return "\n".join(lines) + "\n"
 

@@ -56,6 +56,12 @@ def test_every_recipe_has_an_example_and_every_example_a_recipe():
     assert sorted(recipes()) == sorted(PATCHES)
 
 
+def test_an_example_only_adds_lines():
+    """What replaced a line would not apply once somebody else has added something there."""
+    for name, patch in PATCHES.items():
+        assert not re.search(r"^-(?!-- )", patch.read_text(encoding="utf-8"), re.MULTILINE), name
+
+
 @pytest.mark.parametrize("name", sorted(PATCHES))
 def test_the_recipe_names_exactly_the_files_of_its_example(name):
     assert named_by(recipes()[name], PATCHES[name]) == set(changed_by(PATCHES[name]))

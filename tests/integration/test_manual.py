@@ -1,5 +1,6 @@
 """The manual is true: its links lead somewhere, its commands are understood, its lists of flags are current."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -33,6 +34,17 @@ def test_flags_and_man_pages_are_current():
     done = subprocess.run([sys.executable, ROOT / "scripts" / "dev" / "make_reference.py", "--check"], capture_output=True, text=True,
                           env=environment({"DTRAIN_BUILD_DIR": str(BUILD)}), check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_exit_codes_are_told_alike():
+    source = (ROOT / "data" / "error.h").read_text(encoding="utf-8")
+    numbers = dict(re.findall(r"^  (k\w+) = (\d+),", source, re.MULTILINE))
+    kinds = {int(numbers[name]): kind for name, kind in re.findall(r"ExitCodeFacts\{ExitCode::(k\w+), \"(\w+)\"", source)}
+    assert len(kinds) == len(numbers) > 8
+    told = json.loads((ROOT / "docs" / "schemas" / "error.json").read_text(encoding="utf-8"))["properties"]
+    assert dict(zip(told["exit_code"]["enum"], told["kind"]["enum"], strict=True)) == {code: kind for code, kind in kinds.items() if code}
+    sentence = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8").split("\nExit codes: ")[1].split("\n\n")[0]
+    assert [int(code) for code in re.findall(r"(?:^|· )(\d+) ", sentence)] == sorted(kinds)
 
 
 @pytest.mark.parametrize("command", commands(ROOT / "docs" / "coming-from.md"), ids=lambda words: " ".join(words[1:4]))

@@ -72,9 +72,9 @@ def test_modernbert_of_transformers_5(tmp_path):
     torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-4)
     record("Models", "modernbert with the fields of transformers 5", PEER, "1e-4 of logits of about 1",
            worst_difference(found[real], expected[real]))
-    config["layer_types"][1] = "full_attention"
-    (tmp_path / "model" / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    assert "layer_types" in run("--mode=export", f"--input={tmp_path / 'model'}", f"--output={tmp_path / 'out'}", check=2).stderr
+    for types in (["full_attention"] * 2 + ["sliding_attention"] * 2, config["layer_types"][:3]):
+        (tmp_path / "model" / "config.json").write_text(json.dumps(config | {"layer_types": types}), encoding="utf-8")
+        assert "layer_types" in run("--mode=export", f"--input={tmp_path / 'model'}", f"--output={tmp_path / 'out'}", check=2).stderr
 
 
 @pytest.mark.parametrize("head", ("ForSequenceClassification", "ForTokenClassification"))

@@ -492,9 +492,9 @@ DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "",
 DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "",
             "Use Nesterov momentum with " + OptimizersWith("nesterov") + ".")
 DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Below(1), "",
-            "Adam and LAMB: decay rates of the averages of gradients and of squared gradients.")
+            OptimizersWith("adam_betas") + ": decay rates of the averages of gradients and of squared gradients.")
 DTRAIN_FLAG(double, adam_eps, optimizer.adam_eps, AtLeast(0), "",
-            "Adam and LAMB: number added to the square root of the average of squares.")
+            OptimizersWith("adam_eps") + ": number added to the square root of the average of squares.")
 DTRAIN_FLAG(double, lars_trust, optimizer.lars_trust, MoreThan(0), "",
             "LARS: norm of a layer's step relative to the norm of its weights, at a learning rate of 1.")
 DTRAIN_FLAG(bool, lars_clip, optimizer.lars_clip, Anything(), "",
@@ -573,7 +573,7 @@ DTRAIN_FLAG(string, wsd_form, schedule.wsd_form, OneOf("sqrt | linear | cosine")
             "wsd: how the rate decays with the part p of the decay that is done. sqrt: 1 - root of p, steep at first; "
             "linear: 1 - p; cosine: half a cosine.")
 DTRAIN_FLAG(double, end_lr, schedule.end_lr, AtLeast(0), "",
-            "Absolute learning rate at the end of the poly, cosine and wsd schedules.")
+            "Absolute learning rate at the end of the schedules that decay down to it.")
 DTRAIN_FLAG(double, lr_decay_factor, schedule.decay_factor, MoreThan(0), "",
             "step, exponential: factor on the learning rate at each decay.")
 DTRAIN_FLAG(string, lr_decay_epochs, schedule.decay_epochs, MoreThan(0), "epochs",

@@ -31,7 +31,7 @@ struct RunContext {
   launch::Launch launch;
   int listen_fd = -1;  // ≥ 0: the socket on which rank 0 listens already; see RendezvousOptions
   RunStatus* status = nullptr;
-  launch::AddressFile* address_file = nullptr;  // null: rank 0's address is posted nowhere
+  launch::AddressFile* address_file = nullptr;  // of rank 0's address
   config::Start start;                          // how the program was started, for config.json
   std::vector<std::string> notes;               // for people; rank 0 logs them once there is a log
 };

@@ -11,7 +11,12 @@
 namespace dtrain::optim {
 
 using Maker = std::unique_ptr<Optimizer>(std::vector<ParameterGroup> groups, const config::OptimizerConfig& config);
-Maker MakeSgd, MakeAdam, MakeStableAdamW, MakeLars, MakeLamb, MakeRmsprop;
+Maker MakeSgd;
+Maker MakeAdam;
+Maker MakeStableAdamW;
+Maker MakeLars;
+Maker MakeLamb;
+Maker MakeRmsprop;
 
 namespace {
 

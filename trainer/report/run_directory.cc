@@ -127,7 +127,7 @@ void ProbeFile(const fs::path& file) {
 
 fs::path NearestFolder(const fs::path& path) {
   std::error_code ignored;
-  fs::path folder = fs::absolute(path, ignored).lexically_normal();
+  fs::path folder = fs::absolute(path, ignored);
   while (!fs::exists(folder, ignored) && folder.has_relative_path()) folder = folder.parent_path();
   return folder;
 }

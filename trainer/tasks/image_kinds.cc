@@ -126,7 +126,9 @@ class ImageKind : public TaskKind {
     const DataSizes known = {
         .num_classes = weights::NumClassesFor(config, weights), .scale = weights.scale, .classes = weights.classes};
     weights::RequireScaleOf(known.num_classes, weights.scale);
-    return make_(MakeTrainedModel(config, weights, device), known, config, device);
+    config::Config untaught = config;
+    untaught.teacher.weights.clear();
+    return make_(MakeTrainedModel(config, weights, device), known, untaught, device);
   }
 
   void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,

@@ -25,7 +25,11 @@ constexpr int64_t kIgnoreNone = -100;
 constexpr int64_t kTop5Classes = 5;
 
 // Sums of an evaluation, behind the confusions.
-enum Hits { kTop1, kTop5, kNumHits };
+enum Hits {
+  kTop1,
+  kTop5,
+  kNumHits,
+};
 
 at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
                            const at::Tensor& weights) {
@@ -49,7 +53,10 @@ at::Tensor BinaryCrossEntropyOf(const at::Tensor& logits, const MixedLabels& mix
 }
 
 // By the names of config::Losses().
-const std::map<std::string, Criterion> kCriteria = {{"ce", CrossEntropyOf}, {"bce", BinaryCrossEntropyOf}};
+const std::map<std::string, Criterion> kCriteria = {
+    {"ce", CrossEntropyOf},
+    {"bce", BinaryCrossEntropyOf},
+};
 
 // On a GPU the normalising kernel already writes the type that autocast would cast to next, which gives the same bits
 // with one pass less. On the CPU autocast casts.
@@ -224,8 +231,7 @@ ImageClassificationTask::ImageClassificationTask(std::shared_ptr<models::ImageMo
     : ImageTargetTask(std::move(model), sizes, config, device),
       criterion_(kCriteria.at(config.optimizer.loss)),
       criterion_options_(config.optimizer) {
-  const bool is_taught = config.run.mode == "train" && !config.teacher.weights.empty();
-  if (is_taught) teacher_ = std::make_unique<Teacher>(config, sizes, device);
+  if (!config.teacher.weights.empty()) teacher_ = std::make_unique<Teacher>(config, sizes, device);
 }
 
 LossSums ImageClassificationTask::Loss(const data::Batch& batch) {

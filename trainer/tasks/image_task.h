@@ -158,7 +158,7 @@ class ImageTargetTask : public ImageTask {
 
 class ImageClassificationTask : public ImageTargetTask {
  public:
-  // Learns from --teacher, too, in training.
+  // Learns from --teacher, too.
   ImageClassificationTask(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
                           const config::Config& config, at::Device device);
 

@@ -100,9 +100,19 @@ int64_t TaskKind::LossScaleWindow(const config::Config& /*config*/) const {
 }
 
 const std::vector<const TaskKind*>& TaskKinds() {
+  // clang-format off
   static const std::vector<const TaskKind*> kinds = {
-      &ImageClassification(), &ImageMultilabel(), &ImageRegression(),     &MaskedLm(),         &TextClassification(),
-      &TextRegression(),      &TextMultilabel(),  &TokenClassification(), &SentenceEmbedding()};
+      &ImageClassification(),
+      &ImageMultilabel(),
+      &ImageRegression(),
+      &MaskedLm(),
+      &TextClassification(),
+      &TextRegression(),
+      &TextMultilabel(),
+      &TokenClassification(),
+      &SentenceEmbedding(),
+  };
+  // clang-format on
   return kinds;
 }
 
