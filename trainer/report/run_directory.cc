@@ -132,7 +132,7 @@ fs::path NearestFolder(const fs::path& path) {
   return folder;
 }
 
-MadeFolders::MadeFolders(fs::path path) {
+MadeFolders::MadeFolders(const fs::path& path) {
   std::error_code ignored;
   for (fs::path folder = fs::absolute(path, ignored); !fs::exists(folder, ignored) && folder.has_relative_path();
        folder = folder.parent_path()) {

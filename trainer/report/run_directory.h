@@ -68,7 +68,7 @@ std::filesystem::path NearestFolder(const std::filesystem::path& path);
 // Remembers the folders that do not exist yet on the way to `path`, and finally removes those of them that are empty.
 class MadeFolders {
  public:
-  explicit MadeFolders(std::filesystem::path path);
+  explicit MadeFolders(const std::filesystem::path& path);
   ~MadeFolders();
   MadeFolders(const MadeFolders&) = delete;
   MadeFolders& operator=(const MadeFolders&) = delete;
