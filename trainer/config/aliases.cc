@@ -296,6 +296,15 @@ Translation ValSplit(const std::string& path, const ForeignCommand& command) {
   return SplitBeside(path, command.Value({"train_file", "train_dir"}, path), "--val_split=");
 }
 
+Translation AddressOfRank0(const std::string& value, const ForeignCommand&) {
+  if (value == "env://") return {};
+  constexpr std::string_view kScheme = "tcp://";
+  const size_t colon = value.rfind(':');
+  if (!value.starts_with(kScheme) || colon <= kScheme.size()) return {.refused = "expected tcp://HOST:PORT or env://"};
+  return {{"--master_addr=" + value.substr(kScheme.size(), colon - kScheme.size()),
+           "--master_port=" + value.substr(colon + 1)}};
+}
+
 std::vector<std::string> ImpliedFlags(const Word& word) {
   std::istringstream words{std::string(word.implied)};
   std::vector<std::string> flags;
