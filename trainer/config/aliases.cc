@@ -155,7 +155,9 @@ class Rewriter {
 
   // timm, fairseq, torchelastic's example and NVIDIA's scripts take the folder of their data without a flag.
   void TakeWord(const Argument& argument) {
-    if (next_ == 0 && ProgramOfScript(command_.Script()) != nullptr) return;
+    // The name of the program in whose place this one stands.
+    const std::string script = next_ == 0 ? command_.Script() : "";
+    if (script.ends_with(".py") || ProgramOfScript(script) != nullptr) return;
     const bool is_folder = ++words_ == 1 && (program_ != nullptr || command_.Has({"task", "arch", "a", "defaults_of"}));
     if (is_folder && command_.Has({"data_dir", "data_path"})) {
       return mistakes_.push_back("the data's folder is given twice: '" + argument.text + "' and --data_dir");

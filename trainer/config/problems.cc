@@ -359,11 +359,15 @@ bool IsIpAddress(const std::string& text) {
   return inet_pton(AF_INET, text.c_str(), &address) == 1 || inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
+bool IsAddress(const std::string& path) { return path.find("://") != std::string::npos; }
+
 Rules RankAndReportRules(const Config& config) {
   const RanksConfig& ranks = config.ranks;
   const int64_t world_size = ranks.world_size.value_or(0);
   const bool names_count = !ranks.nproc_per_node.empty() && ranks.nproc_per_node != "auto";
   const int64_t count = data::WholeNumber(ranks.nproc_per_node).value_or(0);
+  const std::string place = "a place in this machine's file system";
+  const std::string remedy = "mount the store (FSx, Mountpoint for S3), or copy the files to it afterwards";
   return {
       {"nproc_per_node", names_count && (count < 1 || count > 1024), "auto, or a whole number, 1 to 1024"},
       {"rank", world_size > 0 && ranks.rank.value_or(0) >= world_size,
@@ -371,6 +375,8 @@ Rules RankAndReportRules(const Config& config) {
       {"profile_steps", !config.report.profile_steps.empty() && !ParseStepRange(config.report.profile_steps),
        "FIRST:LAST, 1 or more, FIRST not after LAST",
        "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"},
+      {"run_dir", IsAddress(config.run.dir), place, remedy},
+      {"output", IsAddress(config.run.output), place, remedy},
       {"metrics_address", !IsIpAddress(config.report.metrics_address), "an IPv4 or IPv6 address of this machine",
        "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who can reach it"},
   };

@@ -99,6 +99,7 @@ TEST(ImageAliases, TorchelasticsExample) {
              ours + "--model=resnet18 --epochs=20 --batch_size=32 --log_interval=5");
   ExpectSame("imagenet --defaults_of=none", "--data_dir=imagenet --defaults_of=none");
   ExpectSame("imagenet -a resnet18", ours + "--model=resnet18 --batch_size=256 --log_interval=10");
+  ExpectSame("main.py -a resnet18 imagenet", ours + "--model=resnet18 --batch_size=256 --log_interval=10");
   ExpectSame(
       "-a resnet50 --dist-url tcp://127.0.0.1:1234 --multiprocessing-distributed --world-size 1 --rank 0 imagenet",
       ours + "--model=resnet50 --global_batch_size=256 --log_interval=10 --nproc_per_node=auto");
