@@ -107,9 +107,9 @@ std::unique_ptr<RecordSource> OpenTensors(const SourceOptions& options, const st
 }
 
 // Returns the label that a pack gives the first class of a split; empty if `data_dir` is not a pack of this format with
-// this split. Throws DataError if it has labels of another kind.
+// this split. Throws DataError if it has labels of another kind, or lacks shards.
 std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::string& format,
-                                        const std::string& split, LabelKind kind) {
+                                        const RecordFiles& files, LabelKind kind) {
   const auto recipe =
       nlohmann::json::parse(TextBeside(data_dir + "/" + kPackRecipe), nullptr, /*allow_exceptions=*/false);
   if (!recipe.is_object()) return std::nullopt;
@@ -119,11 +119,18 @@ std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::
     return found != recipe.end() && found->is_primitive() && *found == value;
   };
   const auto splits = recipe.find("splits");
-  const bool has_split = splits != recipe.end() && splits->is_object() && splits->contains(split);
+  const bool has_split = splits != recipe.end() && splits->is_object() && splits->contains(files.split);
   if (!has_split || !is("format", format)) return std::nullopt;
   if (kind == LabelKind::kClass ? recipe.contains("labels") : !is("labels", FactsOf(kind).name)) {
     throw DataError(data_dir + " was packed with labels of another kind (" + kPackRecipe + ")",
                     "give the --task that it was packed for");
+  }
+  const auto& packed = (*splits)[files.split];
+  const auto shards = packed.is_object() ? packed.find("shards") : packed.end();
+  if (shards != packed.end() && shards->is_number_unsigned() && *shards > files.names.size()) {
+    throw DataError(data_dir + " has " + std::to_string(files.names.size()) + " of " + shards->dump() +
+                        " shards of the split '" + files.split + "' (" + kPackRecipe + ")",
+                    "copy the missing ones, or run the other parts of dtrain_data pack");
   }
   for (const int64_t first : {0, 1}) {
     if (is("first_label", first)) return first;
@@ -135,7 +142,7 @@ std::unique_ptr<RecordSource> OpenRecords(const RecordFormat& format, const Sour
                                           const std::string& split) {
   const RecordFiles files = RequireRecordFiles(options.data_dir, split, format);
   Classes classes = options.classes;  // their label offset may be that of other files
-  if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split, options.labels))
+  if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files, options.labels))
     classes.label_offset = first;
   const std::string index_path =
       IndexPath(options.data_dir, options.index_dir, files.split, IndexFormat(options.format, options.labels));

@@ -3,6 +3,7 @@ damage."""
 
 import json
 import os
+import re
 import shutil
 import tarfile
 
@@ -101,6 +102,7 @@ def test_pack_goes_on_where_it_was_and_in_parts(few_images, packs, tmp_path, nam
     assert len(whole) == 4
     first = pack(few_images, tmp_path, name, "--shards=2", "--part=1/2")
     assert "1 of 2 shards written now; 1 are for other parts" in first.stdout
+    assert re.search(r"has 1 of (0000)?2 shards", data("verify", f"--data_dir={tmp_path}", check=3).stderr)
     second = pack(few_images, tmp_path, name, "--shards=2", "--part=2/2")
     assert "1 of 2 shards written now, indexed" in second.stdout
     assert {p.name: sha256(p) for p in shards(tmp_path) + shards(tmp_path, "val")} == whole
