@@ -42,7 +42,7 @@ std::string Layout() {
 
 // What to do about images that lie in no folders of classes, perhaps beside a table of their labels.
 std::string HowToSort(const std::string& split_dir) {
-  for (const char* ending : {".csv", ".tsv"}) {
+  for (const char* ending : {".csv", ".tsv", "/metadata.csv", "/metadata.jsonl"}) {  // the latter: Hugging Face's
     const std::string table = split_dir + ending;
     if (!IsFile(table)) continue;
     return "if " + table + " has the labels of these images, give --labels=" + table + " --data_dir=" + split_dir +

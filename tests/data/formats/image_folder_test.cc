@@ -83,6 +83,9 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   const TemporaryFolder folder;
   EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path("no")); }), HasSubstr("No such file"));
   EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path()); }), HasSubstr("no class folder"));
+  folder.Write("metadata.jsonl", "{}");  // as in Hugging Face's folders of images
+  EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path()); }),
+              HasSubstr("--labels=" + folder.path("metadata.jsonl")));
   folder.Write("split/empty/readme.txt", "x");
   EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path("split")); }), HasSubstr("no image in the class folders"));
   folder.Write("split/a/1.jpg", "x");
