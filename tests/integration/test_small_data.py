@@ -45,11 +45,6 @@ def matrix_of(folder) -> tuple[list[str], np.ndarray]:
 # ---- A validation split of a part of the training split --------------------------------------------------------------
 
 
-def test_a_dry_run_prints_both_counts(photos):
-    plan = json.loads(run(*flags_of(photos), "--dry_run", "--log_format=json").last_line)
-    assert (plan["train_samples"], plan["val_samples"]) == (60, 20)
-
-
 def test_the_run_knows_its_split(photos, trained):
     """The expected numbers are in the run's last line: an evaluation finds the same, on any number of ranks, also as
     each class's share."""

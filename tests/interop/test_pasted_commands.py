@@ -167,21 +167,6 @@ def test_timms_average(data, samples, resnet18, run_dir, flags):
            "1e-3 of its distance to the weights", distance(ours, theirs) / distance(theirs, last))
 
 
-def test_horovod(data, samples, resnet18, run_dir):
-    """The flags of pytorch_imagenet_resnet50.py. On one device its warmup is as high as what follows."""
-    found = pasted("--data_dir", data, "--model", "resnet18", "--checkpoint-format", "x", "--batches-per-allreduce", "1",
-                   "--gradient-predivide-factor", "1.0", "--batch-size", str(BATCH), "--val-batch-size", str(BATCH), "--base-lr", "5e-4",
-                   "--warmup-epochs", "5", "--momentum", "0.9", "--wd", "1", "--no-cuda", "--seed", "42", weights=resnet18, run_dir=run_dir)
-
-    def trained(memory_format):
-        model = torchvision.models.resnet18(num_classes=CLASSES)
-        model.load_state_dict(load_file(resnet18))
-        optimizer = torch.optim.SGD(model.parameters(), lr=5e-4, momentum=0.9, weight_decay=1)
-        return original(model, optimizer, lambda _: None, F.cross_entropy, samples, memory_format)
-
-    compare(found, in_both_ways(trained), "Horovod's example from a pasted command", f"torch {torch.__version__}", rates=1)
-
-
 # torchvision's scripts are in no package of Python's; the distribution's source of torchvision has them. timm's train.py
 # is in neither, so that test_timm has its loop and takes the rest from timm.
 SCRIPTS = ROOT / ".venv" / "torchvision_scripts"
