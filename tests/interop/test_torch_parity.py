@@ -208,7 +208,6 @@ def torch_training(weights, samples, memory_format, momentum=0.0, nesterov=False
 
 TRAININGS = {
     "plain": ([], {}),
-    "nesterov": (["--momentum=0.9", "--nesterov"], {"momentum": 0.9, "nesterov": True}),
     "decay": (["--momentum=0.9", "--weight_decay=1"], {"momentum": 0.9, "decay": 1.0}),
     "decay of weights only": (["--momentum=0.9", "--weight_decay=1", "--nodecay_norm_and_bias"],
                               {"momentum": 0.9, "decay": 1.0, "decay_all": False}),
