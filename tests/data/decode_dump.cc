@@ -8,8 +8,9 @@
 //   decode_dump timm NAME LEVEL BETWEEN OUTPUT FILE        the same with timm's operator, against its direction if
 //                                                          LEVEL < 0
 //   decode_dump policy TEXT COUNT OUTPUT FILE              COUNT copies of a square image after --augment=TEXT
-//   decode_dump mix MIXUP CUTMIX WIDTH HEIGHT SEED COUNT   no pixels: prints the draws of rank 0 for COUNT batches, one
-//                                                          per line: own share, x, y, width and height of the box
+//   decode_dump mix MIXUP CUTMIX WIDTH HEIGHT SEED COUNT OUTPUT    no pixels: the draws of rank 0 for COUNT batches as
+//                                                          text, a line each: own share, x, y, width and height of the
+//                                                          box
 //   decode_dump centre SIZE RESIZE bilinear|bicubic OUTPUT FILE…    as in evaluation
 //   decode_dump                                            such commands from stdin, one a line, with tabs between the
 //                                                          words; each is answered by `ok` or what is wrong with it
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <iomanip>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -132,19 +134,23 @@ void DumpPolicy(const Arguments& arguments) {
   Write(arguments.at(2), count, image.rows, image.cols, pixels);
 }
 
-void PrintMixes(const Arguments& arguments) {
+void DumpMixes(const Arguments& arguments) {
   const MixOptions options{std::stod(arguments.at(0)), std::stod(arguments.at(1))};
   const ImageSize size{std::stoi(arguments.at(2)), std::stoi(arguments.at(3))};
+  std::ofstream file(arguments.at(6));
+  file << std::setprecision(17);
   for (int64_t batch = 0; batch < std::stoll(arguments.at(5)); ++batch) {
     RandomGenerator random({.seed = std::stoll(arguments.at(4)), .sample = batch, .stream = RandomStream::kMix});
     const Mix mix = DrawMix(options, size, random);
-    std::printf("%.17g %d %d %d %d\n", mix.own_share, mix.box.x, mix.box.y, mix.box.width, mix.box.height);
+    file << mix.own_share << ' ' << mix.box.x << ' ' << mix.box.y << ' ' << mix.box.width << ' ' << mix.box.height
+         << '\n';
   }
+  if (!file.flush()) throw std::runtime_error("cannot write " + arguments[6]);
 }
 
 const std::map<std::string, void (*)(const Arguments&)> kKinds = {
     {"full", DumpFull},   {"upright", DumpUpright},   {"crop", DumpCrop},     {"centre", DumpCentres},
-    {"op", DumpOperator}, {"timm", DumpTimmOperator}, {"policy", DumpPolicy}, {"mix", PrintMixes}};
+    {"op", DumpOperator}, {"timm", DumpTimmOperator}, {"policy", DumpPolicy}, {"mix", DumpMixes}};
 
 // Returns what is wrong with the command, or nothing.
 std::string Do(const Arguments& command) {

@@ -42,11 +42,6 @@ TEST(LearningRate, WsdDecaysAtMostAfterTheWarmup) {
   EXPECT_DOUBLE_EQ(LearningRate(options, 10), 0.2);
 }
 
-TEST(LearningRate, WarmupAsLongAsTheRunEndsBelowThePeak) {
-  const LrScheduleOptions options = {.peak = 1, .warmup_steps = 4, .total_steps = 4};
-  EXPECT_DOUBLE_EQ(LearningRate(options, 3), 0.75);
-}
-
 // Compares with exact integers: the k-th decay is due when k·d·N samples are seen, which takes k·d·N/G steps, with d
 // epochs between decays, N samples and a global batch of G. Tries the steps around each decay for all combinations.
 TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
