@@ -6,10 +6,11 @@ import shutil
 
 import pytest
 
-from command import DATA, MAIN, ROOT, TINY_RESNET, final_numbers, load_json, load_table, metrics, run
+from command import DATA, MAIN, ROOT, TINY, final_numbers, load_json, load_table, metrics, run
 from conftest import make_image_folder
 
-FLAGS = (*TINY_RESNET, "--epochs=1", "--save_every_epochs=0")
+FLAGS = (*TINY, "--epochs=1", "--save_every_epochs=0")
+RESNET = (*FLAGS, "--model=resnet18")
 
 
 @pytest.fixture(scope="module")
@@ -152,14 +153,14 @@ def test_a_short_epoch_has_a_point_of_training(photos, run_dir):
 
 @pytest.fixture(scope="module")
 def trained(photos, module_dir):
-    run(*FLAGS, f"--data_dir={photos}", "--train_split=.", "--max_steps=1", f"--run_dir={module_dir / 'trained'}")
+    run(*RESNET, f"--data_dir={photos}", "--train_split=.", "--max_steps=1", f"--run_dir={module_dir / 'trained'}")
     return module_dir / "trained"
 
 
 @pytest.mark.parametrize("name", ["resnet18.a1_in1k", "IMAGENET1K_V1"])
 def test_weights_by_name(photos, trained, tmp_path, name):
     caches = {"HF_HOME": str(tmp_path / "hf"), "TORCH_HOME": str(tmp_path / "torch")}
-    flags = (*FLAGS, f"--data_dir={photos}", "--train_split=.", f"--init_weights={name}", "--dry_run")
+    flags = (*RESNET, f"--data_dir={photos}", "--train_split=.", f"--init_weights={name}", "--dry_run")
     said = run(*flags, env=caches, check=2).stderr
     is_torchs = name.startswith("IMAGENET")
     assert ("curl -fL" if is_torchs else "hf download timm/resnet18.a1_in1k") in said
