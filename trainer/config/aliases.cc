@@ -152,7 +152,9 @@ class Rewriter {
 
   // timm, fairseq, torchelastic's example and NVIDIA's scripts take the folder of their data without a flag.
   void TakeWord(const Argument& argument) {
-    if (next_ == 0 && ProgramOfScript(command_.Script()) != nullptr) return;
+    // The name of the program in whose place this one stands.
+    const std::string script = next_ == 0 ? command_.Script() : "";
+    if (script.ends_with(".py") || ProgramOfScript(script) != nullptr) return;
     const bool is_folder = ++words_ == 1 && (program_ != nullptr || command_.Has({"task", "arch", "a", "defaults_of"}));
     if (is_folder && command_.Has({"data_dir", "data_path"})) {
       return mistakes_.push_back("the data's folder is given twice: '" + argument.text + "' and --data_dir");
@@ -304,6 +306,15 @@ Translation TrainSplit(const std::string& path, const ForeignCommand& command) {
 
 Translation ValSplit(const std::string& path, const ForeignCommand& command) {
   return SplitBeside(path, command.Value({"train_file", "train_dir"}, path), "--val_split=");
+}
+
+Translation AddressOfRank0(const std::string& value, const ForeignCommand&) {
+  if (value == "env://") return {};
+  constexpr std::string_view kScheme = "tcp://";
+  const size_t colon = value.rfind(':');
+  if (!value.starts_with(kScheme) || colon <= kScheme.size()) return {.refused = "expected tcp://HOST:PORT or env://"};
+  return {{"--master_addr=" + value.substr(kScheme.size(), colon - kScheme.size()),
+           "--master_port=" + value.substr(colon + 1)}};
 }
 
 Rewritten RewriteAliases(const std::vector<Argument>& arguments, std::vector<std::string>& mistakes) {

@@ -101,6 +101,9 @@ std::vector<Alias> Together(const std::vector<std::vector<Alias>>& parts);
 Translation TrainSplit(const std::string& path, const ForeignCommand& command);
 Translation ValSplit(const std::string& path, const ForeignCommand& command);
 
+// tcp://HOST:PORT, or env://: the launcher's variables are looked at anyway.
+Translation AddressOfRank0(const std::string& value, const ForeignCommand& command);
+
 // Why flags of several programs have no effect, or only one value.
 constexpr std::string_view kOwnLoader = "dtrain has its own loader";
 constexpr std::string_view kEvaluationBatch = "evaluation uses the batch size of training";

@@ -135,16 +135,6 @@ Translation SamePositions(const std::string& value, const ForeignCommand& comman
   return {.refused = "as many positions as --tokens-per-sample are used; leave it out"};
 }
 
-// tcp://HOST:PORT, or env://: the launcher's variables are looked at anyway.
-Translation Address(const std::string& value, const ForeignCommand&) {
-  if (value == "env://") return {};
-  constexpr std::string_view kScheme = "tcp://";
-  const size_t colon = value.rfind(':');
-  if (!value.starts_with(kScheme) || colon <= kScheme.size()) return {.refused = "expected tcp://HOST:PORT or env://"};
-  return {{"--master_addr=" + value.substr(kScheme.size(), colon - kScheme.size()),
-           "--master_port=" + value.substr(colon + 1)}};
-}
-
 // fairseq starts as many processes itself, unless something tells this one its rank.
 Translation WorldSize(const std::string& value, const ForeignCommand& command) {
   if (command.Has({"distributed_rank", "distributed_init_method", "rank"})) return {{"--world_size=" + value}};
@@ -163,10 +153,6 @@ std::vector<Alias> TaskAndModel() {
       {.name = "init_token", .words = {{"0", ""}}, .refused = kRowsOfModel},
       {.name = "separator_token", .words = {{"2", ""}}, .refused = kRowsOfModel},
       {.name = "no_shuffle", .takes_value = false, .refused = "samples have another order in each epoch"},
-      {.name = "arch",
-       .flag = "model",
-       .words = {{"efficientnet-b0", "efficientnet_b0"}, {"efficientnet-b4", "efficientnet_b4"}},  // NVIDIA's
-       .other_words_pass = true},
       {.name = "encoder_normalize_before", .takes_value = false, .refused = "norms follow each part of a layer"},
       {.name = "activation_fn", .words = {{"gelu", ""}}},
       {.name = "encoder_layerdrop", .words = {{"0", ""}, {"0.0", ""}}},
@@ -295,7 +281,7 @@ std::vector<Alias> Ranks() {
   std::vector<Alias> rows = {
       {.name = "distributed_world_size", .translate = WorldSize},
       {.name = "distributed_rank", .flag = "rank"},
-      {.name = "distributed_init_method", .translate = Address},
+      {.name = "distributed_init_method", .translate = AddressOfRank0},
       {.name = "distributed_port", .flag = "master_port"},
       {.name = "distributed_backend", .flag = "backend"},
       {.name = "distributed_no_spawn", .takes_value = false, .reason = "launchers are recognised automatically"},

@@ -60,9 +60,21 @@ std::vector<Alias> Shared() {
   };
 }
 
+// Models that torchvision and NVIDIA call otherwise than timm, whose names are ours.
+std::vector<Alias> Models() {
+  const std::vector<Word> words = {{"vit_b_16", "vit_base_patch16_224"},      {"vit_b_32", "vit_base_patch32_224"},
+                                   {"vit_l_16", "vit_large_patch16_224"},     {"vit_l_32", "vit_large_patch32_224"},
+                                   {"vit_h_14", "vit_huge_patch14_224"},      {"efficientnet_v2_s", "efficientnetv2_s"},
+                                   {"efficientnet_v2_m", "efficientnetv2_m"}, {"efficientnet_v2_l", "efficientnetv2_l"},
+                                   {"efficientnet-b0", "efficientnet_b0"},    {"efficientnet-b4", "efficientnet_b4"}};
+  const auto row = [&](std::string_view name, std::string_view flag) {
+    return Alias{.name = name, .flag = flag, .words = words, .other_words_pass = true};
+  };
+  return {row("model", "model"), row("arch", "model"), row("a", "model"), row("teacher_model", "teacher_model")};
+}
+
 std::vector<Alias> Torchelastic() {
   return {
-      {.name = "a", .flag = "model"},
       {.name = "p", .flag = "log_interval"},
       {.name = "learning_rate", .flag = "lr"},
       {.name = "dist_backend", .flag = "backend"},
@@ -78,7 +90,7 @@ std::vector<Alias> Torchelastic() {
 }  // namespace
 
 const std::vector<Alias>& ImageAliases() {
-  static const std::vector<Alias> table = Together({Shared(), Torchelastic()});
+  static const std::vector<Alias> table = Together({Shared(), Models(), Torchelastic()});
   return table;
 }
 

@@ -35,6 +35,11 @@ Translation MachineIndex(const std::string& value, const ForeignCommand& command
   return MachinesOf(command) == 1 ? Translation() : Translation{{"--node_rank=" + value}};
 }
 
+// One process, or one machine's, has an address of its own.
+Translation Address(const std::string& value, const ForeignCommand& command) {
+  return MachinesOf(command) == 1 ? Translation() : AddressOfRank0(value, command);
+}
+
 std::vector<std::string> DefaultsOfPytorch(const ForeignCommand& command) {
   std::vector<std::string> flags;
   AddFlags("--model=resnet18 --lr=0.1 --lr_schedule=step --lr_decay_epochs=30 --lr_per_epoch=true --log_interval=10",
@@ -123,6 +128,7 @@ const ForeignProgram& PytorchProgram() {
                {.name = "batch_size", .translate = BatchOfMachine},
                {.name = "world_size", .translate = Machines},
                {.name = "rank", .translate = MachineIndex},
+               {.name = "dist_url", .translate = Address},
                {.name = "no_accel", .takes_value = false, .implied = "--backend=gloo"}},
       .weak_signatures = {{"a", "resnet"}, {"arch", "resnet"}}};
   return program;

@@ -57,6 +57,7 @@ TEST(Problems, RangesOfListsAndWords) {
       {"crop_ratio", "0.5,2", "0,1 2,1 1 1,inf"},
       {"adam_betas", "0,0.999", "-0.1,0.9 0.9,1 nan,0.9"},
       {"lr_decay_epochs", "0.5 30", "0 -1 nan 30,60"},
+      {"run_dir", "runs/a s3:a", "s3://bucket/a gs://b/c"},
       {"metrics_address", "127.0.0.1 0.0.0.0 10.1.2.3 ::1 ::", "\"\" localhost 1.2.3 256.0.0.1 [::1] ::g"}};
   for (const auto& [flag, good, bad] : ranges) {
     for (const std::string& value : Words(good)) {
