@@ -41,7 +41,7 @@ TEST(TextAliases, FairseqTrain) {
       "runs/r --distributed-world-size 16 --distributed-rank 3 --distributed-init-method tcp://10.0.0.7:12597";
   const std::string ours =
       "--log_format=json --log_interval=25 --seed=1 --precision=fp16 --memory_efficient_fp16 --optimizer=fairseq_adam "
-      "--loss_scale_start=128 "
+      "--loss_scale_start=128 --freeze=roberta.embeddings.token_type_embeddings "
       "--lr_schedule=poly --poly_power=1 --task=masked_lm --data_format=tokens --mask_special_tokens --workers=2 "
       "--batch_size=32 --sample_break=complete --tokens_per_sample=512 --adam_betas=0.9,0.98 --adam_eps=1e-6 "
       "--clip_norm=0 --lr=0.0004 --warmup_steps=500 --dropout=0.1 --attention_dropout=0.1 --weight_decay=0.01 "
@@ -50,7 +50,7 @@ TEST(TextAliases, FairseqTrain) {
   ExpectSame(theirs, ours);
   EXPECT_THAT(Pasted(theirs).notes, ElementsAre(StartsWith("--ddp_backend=no_c10d: dtrain chooses"),
                                                 StartsWith("--fast_stat_sync has no effect"),
-                                                StartsWith("as fairseq-train: loss_scale_start 128 (")));
+                                                StartsWith("as fairseq-train: loss_scale_start 128, freeze ")));
 }
 
 // tests/interop/test_pasted_text_commands.py runs the commands of fairseq's pages on IMDB and GLUE.
@@ -71,7 +71,8 @@ TEST(TextAliases, FairseqsDefaultsStandBehindItsCommands) {
   ExpectSame(command,
              "--task=masked_lm --data_format=tokens --mask_special_tokens --model=roberta_base "
              "--optimizer=fairseq_adam --batch_size=8 --lr=0.25 --lr_schedule=constant --weight_decay=0 "
-             "--epochs=1000000 --seed=1 --sample_break=none --tokens_per_sample=1024 --log_interval=100");
+             "--epochs=1000000 --seed=1 --sample_break=none --tokens_per_sample=1024 --log_interval=100 "
+             "--freeze=roberta.embeddings.token_type_embeddings");
   const CommandLine parsed = Pasted(command);
   const Config& config = parsed.config;
   EXPECT_EQ(config.optimizer.adam_betas, (std::vector<double>{0.9, 0.999}));
