@@ -1,6 +1,7 @@
 // --mode=train: opens the data, connects to the other ranks, restores the run, trains.
 #include <ATen/Context.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>

@@ -135,13 +135,17 @@ TEST(TextAliases, TheTrainersExamples) {
       "--save_every_steps=500 --data_dir=d --train_split=a --val_fraction=0.15 ";
   ExpectSame("--train_dir d/a --per_device_train_batch_size=4 --model=resnet18",
              ours + "--batch_size=4 --model=resnet18");
-  ExpectSame(R"(--train_dir d/a --optim stable_adamw --lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs={)"
-             R"("decay_type":"1-sqrt","num_decay_steps":50})",
-             ours + "--optimizer=stable_adamw --lr_schedule=wsd --wsd_form=sqrt --wsd_decay=50");
+  EXPECT_EQ(Pasted("run_image_classification.py --train_dir d/a").config.model.init_weights,
+            "google/vit-base-patch16-224-in21k");
+  ExpectSame(
+      R"(--train_dir d/a --model=resnet50 --optim stable_adamw --lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs={)"
+      R"("decay_type":"1-sqrt","num_decay_steps":50})",
+      ours + "--optimizer=stable_adamw --lr_schedule=wsd --wsd_form=sqrt --wsd_decay=50");
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt").config.data.val_fraction, 0.05);
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --validation_split_percentage=10").config.data.val_fraction, 0.1);
   EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv").config.text.tokens_per_sample, 128);
   EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv --warmup_ratio 0.5").config.schedule.warmup_epochs, 1.5);
+  EXPECT_EQ(Pasted("--train_file d/a.csv --warmup_steps 0.5 --max_steps 9").config.schedule.warmup_steps, 5);
   for (const char* refused :
        {R"(--lr_scheduler_type=cosine --lr_scheduler_kwargs={"num_decay_steps":5})",
         "--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",
