@@ -153,6 +153,8 @@ BertEncoder::BertEncoder(const char* name, const EncoderOptions& options) : Text
   at::NoGradGuard no_grad;
   embeddings_->word_embeddings->weight[options.padding_id].zero_();
   if (options.first_position > 0) embeddings_->position_embeddings->weight[options.first_position - 1].zero_();
+  // A row that all tokens share tells nothing apart. It begins as in published RoBERTas, and stays so if it is frozen.
+  if (options.token_types == 1) embeddings_->token_type_embeddings->weight.zero_();
 }
 
 void BertEncoder::DrawWeights(torch::nn::Module& part) const {

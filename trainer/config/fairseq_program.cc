@@ -25,6 +25,8 @@ std::vector<std::string> DefaultsOfFairseq(const ForeignCommand& command) {
   // The fixed schedule's warmup, unlike that of polynomial_decay, does not begin with a rate of 0.
   const bool is_fixed = command.Value({"lr_scheduler"}, "fixed") == "fixed";
   if (is_fixed && command.Has({"warmup_updates"})) flags.push_back("--warmup_from_one=true");
+  if (command.Value({"arch", "a", "model"}, "").starts_with("roberta"))
+    flags.push_back("--freeze=roberta.embeddings.token_type_embeddings");  // fairseq's has none
   if (!command.Value({"arch", "a", "model"}, "roberta").starts_with("roberta")) {
     std::erase_if(
         flags, [](const std::string& flag) { return FindFlag(flag.substr(2, flag.find('=') - 2))->section == "text"; });
