@@ -23,8 +23,8 @@ std::vector<Alias> Shared() {
       {.name = "wd", .flag = "weight_decay"},
       {.name = "warmup_lr", .flag = "warmup_start_lr"},
       {.name = "log_dir", .flag = "run_dir"},
-      {.name = "synthetic", .takes_value = false, .implied = {"--data_format=synthetic"}},
-      {.name = "eval", .takes_value = false, .implied = {"--mode=eval"}},
+      {.name = "synthetic", .takes_value = false, .implied = "--data_format=synthetic"},
+      {.name = "eval", .takes_value = false, .implied = "--mode=eval"},
       {.name = "output_dir", .flag = "run_dir"},
       {.name = "opt",
        .flag = "optimizer",
@@ -36,8 +36,8 @@ std::vector<Alias> Shared() {
                  {"lamb", "lamb"},
                  {"lars", "lars"},
                  {"rmsproptf", "rmsprop_tf"}}},
-      {.name = "amp", .takes_value = false, .implied = {"--precision=amp"}},
-      {.name = "apex", .takes_value = false, .implied = {"--precision=amp"}},
+      {.name = "amp", .takes_value = false, .implied = "--precision=amp"},
+      {.name = "apex", .takes_value = false, .implied = "--precision=amp"},
       {.name = "print_freq", .flag = "log_interval"},
       {.name = "device",
        .words = {{"cuda*", "", "--require_gpu"}, {"gpu", "", "--require_gpu"}, {"cpu", "", "--backend=gloo"}}},
@@ -56,7 +56,7 @@ std::vector<Alias> Shared() {
       {.name = "distillation_tau", .reason = "hard distillation has no temperature"},
       // Configurations of runs before --ema_start have it.
       {.name = "ema_ramp", .flag = "ema_start", .words = {{"true", "tensorflow"}, {"false", "torchvision"}}},
-      {.name = "noema_ramp", .takes_value = false, .implied = {"--ema_start=torchvision"}},
+      {.name = "noema_ramp", .takes_value = false, .implied = "--ema_start=torchvision"},
   };
 }
 
@@ -79,11 +79,11 @@ std::vector<Alias> Torchelastic() {
       {.name = "learning_rate", .flag = "lr"},
       {.name = "dist_backend", .flag = "backend"},
       {.name = "checkpoint_file", .reason = kResumes},
-      {.name = "evaluate", .takes_value = false, .implied = {"--mode=eval"}},
-      {.name = "e", .takes_value = false, .implied = {"--mode=eval"}},
+      {.name = "evaluate", .takes_value = false, .implied = "--mode=eval"},
+      {.name = "e", .takes_value = false, .implied = "--mode=eval"},
       {.name = "gpu",
        .reason = "each rank uses the GPU with its local rank as index, among those in CUDA_VISIBLE_DEVICES"},
-      {.name = "dummy", .takes_value = false, .implied = {"--data_format=synthetic"}},
+      {.name = "dummy", .takes_value = false, .implied = "--data_format=synthetic"},
   };
 }
 

@@ -191,7 +191,7 @@ const TaskKind& ImageMultilabel() {
 }
 
 const TaskKind& TextMultilabel() {
-  static const auto kind = SentenceKindOf<TextMultilabelTask>("text_multilabel", data::SentenceTarget::kSeveral);
+  static const auto kind = SentenceKindOf<TextMultilabelTask>("text_multilabel", data::kSeveralTarget);
   return *kind;
 }
 
