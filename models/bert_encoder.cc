@@ -29,33 +29,11 @@ at::Tensor WithRows(const at::Tensor& x, int64_t rows, double value) {
 
 }  // namespace
 
-TextShape EncoderOptions::shape() const {
-  return {.vocab_size = vocab_size,
-          .hidden_size = hidden_size,
-          .padding_id = padding_id,
-          .first_position = first_position,
-          .longest_sequence = max_positions - first_position,
-          .token_types = token_types,
-          .dropout = dropout,
-          .attention_dropout = attention_dropout,
-          .checkpoint_activations = checkpoint_activations};
-}
-
-EncoderOptions EncoderOptions::With(const TextShape& shape) const {
-  EncoderOptions options = *this;
-  options.vocab_size = shape.vocab_size;
-  options.max_positions = shape.first_position + shape.longest_sequence;
-  options.dropout = shape.dropout;
-  options.attention_dropout = shape.attention_dropout;
-  options.checkpoint_activations = shape.checkpoint_activations;
-  return options;
-}
-
 BertEmbeddingsImpl::BertEmbeddingsImpl(const EncoderOptions& options) : dropout_(options.dropout) {
   const int64_t hidden = options.hidden_size;
   word_embeddings = register_module("word_embeddings", Embedding(options.vocab_size, hidden, options.padding_id));
   position_embeddings =
-      register_module("position_embeddings", Embedding(options.max_positions, hidden, options.first_position - 1));
+      register_module("position_embeddings", Embedding(options.positions(), hidden, options.first_position - 1));
   if (options.token_types > 0) {
     token_type_embeddings = register_module("token_type_embeddings", Embedding(options.token_types, hidden));
   }
@@ -138,8 +116,7 @@ std::optional<int64_t> LayerOfEncoder(std::string_view parameter) {
   return parameter.find(".embeddings.") != std::string_view::npos ? std::optional<int64_t>(0) : std::nullopt;
 }
 
-BertEncoder::BertEncoder(const char* name, const EncoderOptions& options)
-    : TextModel(options.shape()), options_(options) {
+BertEncoder::BertEncoder(const char* name, const EncoderOptions& options) : TextModel(options), options_(options) {
   embeddings_ = BertEmbeddings(options);
   const auto layers = Group({});
   for (int64_t i = 0; i < options.layers; ++i) {
@@ -152,6 +129,8 @@ BertEncoder::BertEncoder(const char* name, const EncoderOptions& options)
   at::NoGradGuard no_grad;
   embeddings_->word_embeddings->weight[options.padding_id].zero_();
   if (options.first_position > 0) embeddings_->position_embeddings->weight[options.first_position - 1].zero_();
+  // A row that all tokens share tells nothing apart. It begins as in published RoBERTas, and stays so if it is frozen.
+  if (options.token_types == 1) embeddings_->token_type_embeddings->weight.zero_();
 }
 
 void BertEncoder::DrawWeights(torch::nn::Module& part) const {

@@ -26,28 +26,22 @@ struct EncoderNames {
   const char *intermediate = "intermediate.dense", *output = "output.dense", *output_norm = "output.LayerNorm";
 };
 
-// The defaults are RoBERTa-base's.
-struct EncoderOptions {
-  int64_t vocab_size = 50265;
-  int64_t hidden_size = 768;
+// The defaults are RoBERTa-base's. Without token types there are no embeddings of them.
+struct EncoderOptions : TextShape {
   int64_t layers = 12;
   int64_t heads = 12;
   int64_t intermediate_size = 3072;
-  int64_t max_positions = 514;  // rows of the position embeddings: first_position + the longest sequence
-  int64_t token_types = 1;      // rows of the token-type embeddings; 0: there are none
-  int64_t padding_id = 1;
-  int64_t first_position = 2;  // TextShape
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;  // standard deviation of the initial weights
-  double dropout = 0.1;
-  double attention_dropout = 0.1;
-  bool checkpoint_activations = false;  // TextShape
   // <s> and </s> of its tokenizer, which a config.json mentions; empty: it does not.
   std::optional<int64_t> begin_id = 0, end_id = 2;
   EncoderNames names = {};
 
-  TextShape shape() const;
-  EncoderOptions With(const TextShape& shape) const;
+  EncoderOptions With(const TextShape& shape) const {
+    EncoderOptions options = *this;
+    static_cast<TextShape&>(options) = shape;
+    return options;
+  }
 };
 
 // The sum of two or three embeddings, normalised. In training steps, all but the look-ups is done by the device's

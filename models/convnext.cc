@@ -7,6 +7,7 @@
 #include <torch/nn/modules/container/modulelist.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 
@@ -369,18 +370,20 @@ Family ConvNextFamily() {
       if (second ? !has_second : !has_first) continue;
       ConvNextOptions options = sizes;
       options.second = second;
-      std::string blocks, channels;
+      std::string blocks;
+      std::vector<int64_t> channels;
       for (size_t i = 0; i < options.blocks.size(); ++i) {
         blocks += (i > 0 ? ", " : "") + std::to_string(options.blocks[i]);
-        channels += (i > 0 ? ", " : "") + std::to_string(options.width << i);
+        channels.push_back(options.width << i);
       }
       family.models.push_back(
           {.name = std::string(second ? "convnextv2_" : "convnext_") + name,
            .description = std::string("ConvNeXt") + (second ? " V2" : "") + " of " + blocks + " blocks, " +
                           std::to_string(options.width) + " channels in the first ones",
            .least_size = kSmallestSide,
-           .config_fields = R"({"model_type": [")" + std::string(second ? "convnextv2" : "convnext") +
-                            R"("], "depths": [[)" + blocks + R"(]], "hidden_sizes": [[)" + channels + "]]}",
+           .config_fields = FieldsWith({{"model_type", second ? "convnextv2" : "convnext"},
+                                        {"depths", options.blocks},
+                                        {"hidden_sizes", channels}}),
            .hugging_face_class = std::string(second ? "ConvNextV2" : "ConvNext") + "ForImageClassification",
            .make = [options](const ImageModelOptions& given) { return std::make_shared<ConvNext>(options, given); },
            .fits = [options](const WeightShapes& weights) { return FitsConvNext(options, weights); }});

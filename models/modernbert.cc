@@ -21,39 +21,32 @@ namespace {
 constexpr char kModernWords[] = "model.embeddings.tok_embeddings.weight";
 
 // The defaults are those of transformers' ModernBertConfig, which the published base model has, too.
-struct ModernOptions {
-  int64_t vocab_size = 50'368;
-  int64_t hidden_size = 768;
+struct ModernOptions : TextShape {
   int64_t layers = 22;
   int64_t heads = 12;
   int64_t intermediate_size = 1152;
-  int64_t max_positions = 8192;
   int64_t global_every = 3;  // every so many layers, from the first on, attend to all tokens
   int64_t window = 128;      // of the others: half of it at each side
   double global_theta = 160'000, local_theta = 10'000;
   double epsilon = 1e-5;
   double initializer_range = 0.02, initializer_cutoff = 2;
-  double embedding_dropout = 0, mlp_dropout = 0, attention_dropout = 0;
-  bool takes_mean = false;  // of all tokens for a classifier of sequences, not the first one
-  int64_t padding_id = 50'283, begin_id = 50'281, end_id = 50'282;
-  bool checkpoint_activations = false;
+  double embedding_dropout = 0;  // TextShape::dropout is that of the MLPs
+  bool takes_mean = false;       // of all tokens for a classifier of sequences, not the first one
+  int64_t begin_id = 50'281, end_id = 50'282;
 
-  TextShape shape() const {
-    return {.vocab_size = vocab_size,
-            .hidden_size = hidden_size,
-            .padding_id = padding_id,
-            .longest_sequence = max_positions,
-            .dropout = mlp_dropout,
-            .attention_dropout = attention_dropout,
-            .checkpoint_activations = checkpoint_activations};
-  }
+  ModernOptions()
+      : TextShape{.vocab_size = 50'368,
+                  .padding_id = 50'283,
+                  .first_position = 0,
+                  .longest_sequence = 8192,
+                  .token_types = 0,
+                  .dropout = 0,
+                  .attention_dropout = 0} {}
+
   ModernOptions With(const TextShape& shape) const {
     ModernOptions options = *this;
-    options.vocab_size = shape.vocab_size;
-    options.max_positions = shape.longest_sequence;
-    if (shape.dropout != mlp_dropout) options.mlp_dropout = options.embedding_dropout = shape.dropout;
-    options.attention_dropout = shape.attention_dropout;
-    options.checkpoint_activations = shape.checkpoint_activations;
+    if (shape.dropout != dropout) options.embedding_dropout = shape.dropout;
+    static_cast<TextShape&>(options) = shape;
     return options;
   }
 };
@@ -93,7 +86,7 @@ Linear Matrix(int64_t in, int64_t out) { return Linear(in, out, InitialWeights::
 class ModernLayerImpl : public torch::nn::Module {
  public:
   ModernLayerImpl(const ModernOptions& options, int64_t number)
-      : heads_(options.heads), attention_dropout_(options.attention_dropout), mlp_dropout_(options.mlp_dropout) {
+      : heads_(options.heads), attention_dropout_(options.attention_dropout), mlp_dropout_(options.dropout) {
     const int64_t hidden = options.hidden_size, inner = options.intermediate_size;
     if (number % options.global_every != 0) window_ = options.window / 2;
     if (number > 0) {
@@ -154,10 +147,10 @@ TORCH_MODULE(ModernLayer);
 class ModernBert : public TextModel, public HalfWeightUser {
  public:
   ModernBert(const ModernOptions& options, const ClassifierOptions* head)
-      : TextModel(options.shape()),
+      : TextModel(options),
         options_(options),
         of_tokens_(head != nullptr && head->of_tokens),
-        head_dropout_(head == nullptr ? 0 : head->dropout_with(options.mlp_dropout)) {
+        head_dropout_(head == nullptr ? 0 : head->dropout_with(options.dropout)) {
     const int64_t hidden = options.hidden_size;
     const auto norm = [&] { return LayerNorm(hidden, options.epsilon, /*has_bias=*/false); };
     words_ = Embedding(options.vocab_size, hidden, options.padding_id);
@@ -268,7 +261,7 @@ constexpr struct {
                     {"num_hidden_layers", &ModernOptions::layers, 1},
                     {"num_attention_heads", &ModernOptions::heads, 1},
                     {"intermediate_size", &ModernOptions::intermediate_size, 1},
-                    {"max_position_embeddings", &ModernOptions::max_positions, 1},
+                    {"max_position_embeddings", &ModernOptions::longest_sequence, 1},
                     {"global_attn_every_n_layers", &ModernOptions::global_every, 1},
                     {"local_attention", &ModernOptions::window, 2},
                     {"bos_token_id", &ModernOptions::begin_id, 0},
@@ -284,7 +277,7 @@ constexpr struct {
                      {"initializer_range", &ModernOptions::initializer_range, 10},
                      {"initializer_cutoff_factor", &ModernOptions::initializer_cutoff, 100},
                      {"embedding_dropout", &ModernOptions::embedding_dropout, 1},
-                     {"mlp_dropout", &ModernOptions::mlp_dropout, 1},
+                     {"mlp_dropout", &ModernOptions::dropout, 1},
                      {"attention_dropout", &ModernOptions::attention_dropout, 1}};
 
 // Those that have one value or change nothing.
@@ -320,7 +313,7 @@ nlohmann::ordered_json ModernToJson(const ModernOptions& options, const Classifi
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
   if (head != nullptr) AddTo(config, "ModernBert", *head);
-  config[kClassifierDropout] = head == nullptr ? 0 : head->dropout_with(options.mlp_dropout);
+  config[kClassifierDropout] = head == nullptr ? 0 : head->dropout_with(options.dropout);
   return config;
 }
 
@@ -328,13 +321,10 @@ TextOptions ModernWith(ModernOptions options, const WeightShapes& weights) {
   for (const auto& [name, shape] : weights) {
     if (name.ends_with("tok_embeddings.weight") && shape.size() == 2) options.vocab_size = shape[0];
   }
-  const auto make = [options](const TextShape& shape, const ClassifierOptions* head) -> std::shared_ptr<TextModel> {
-    return std::make_shared<ModernBert>(options.With(shape), head);
-  };
-  const auto to_json = [options](const TextShape& shape, const ClassifierOptions* head) {
-    return ModernToJson(options.With(shape), head);
-  };
-  return {.shape = options.shape(), .make = make, .to_json = to_json};
+  return {.shape = options,
+          .make = [=](const auto& shape,
+                      const auto* head) { return std::make_shared<ModernBert>(options.With(shape), head); },
+          .to_json = [=](const auto& shape, const auto* head) { return ModernToJson(options.With(shape), head); }};
 }
 
 // Replaces layer_types and rope_parameters, which transformers has written since its version 5, by the fields before.
@@ -347,6 +337,8 @@ void UseOlderFields(nlohmann::json& config) {
       if (types.is_array() && types[layer] == (layer % period == 0 ? kFull : kSliding)) continue;
       RefuseValue("layer_types", types, "full_attention in every n-th layer and sliding_attention in the others");
     }
+    if (config.value("num_hidden_layers", nlohmann::json(ModernOptions().layers)) != types.size())
+      RefuseValue("layer_types", types, "a type for each layer");
     config["global_attn_every_n_layers"] = period;
   }
   const nlohmann::json rope = config.value("rope_parameters", nlohmann::json());
@@ -365,9 +357,6 @@ TextOptions ModernFromJson(nlohmann::json config, const WeightShapes& weights) {
   ModernOptions options;
   for (const auto& [name, member, least] : kWholeFields) ReadWhole(config, name, least, 1 << 24, options.*member);
   for (const auto& [name, member, most] : kNumberFields) ReadNumber(config, name, most, options.*member);
-  if (const auto types = config.find("layer_types"); types != config.end() && !types->is_null()) {
-    if (std::ssize(*types) != options.layers) RefuseValue("layer_types", *types, "a type for each layer");
-  }
   options.takes_mean = config.value("classifier_pooling", nlohmann::json("cls")) == "mean";
   if (options.padding_id >= options.vocab_size) {
     RefuseValue("pad_token_id", options.padding_id, "less than vocab_size, " + std::to_string(options.vocab_size));
@@ -415,10 +404,12 @@ Family ModernBertFamily() {
                                  "global_attn_every_n_layers", "local_attention", "global_rope_theta",
                                  "local_rope_theta", "classifier_pooling"},
                .from_json = ModernFromJson}};
-  const std::pair<const char*, ModernOptions> shapes[] = {
-      {"modernbert_base", {}},
-      {"modernbert_large", {.hidden_size = 1024, .layers = 28, .heads = 16, .intermediate_size = 2624}}};
-  for (const auto& [name, shape] : shapes) {
+  ModernOptions large;
+  large.hidden_size = 1024;
+  large.layers = 28;
+  large.heads = 16;
+  large.intermediate_size = 2624;
+  for (const auto& [name, shape] : {std::pair("modernbert_base", ModernOptions()), {"modernbert_large", large}}) {
     family.models.push_back({.name = name,
                              .description = DescriptionOf("ModernBERT", shape.layers, shape.hidden_size, shape.heads),
                              .text = [own = shape](const WeightShapes& weights) { return ModernWith(own, weights); },

@@ -9,7 +9,7 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -225,16 +225,15 @@ std::string TransformerFieldsOf(const VisionTransformerOptions& options) {
                      : options.layer_scale > 0 ? "dinov2"
                      : options.distilled       ? "deit"
                                                : "vit";
-  char fields[400];
-  std::snprintf(fields, sizeof fields,
-                R"({"hidden_size": [%lld], "num_hidden_layers": [%lld], "num_attention_heads": [%lld], )"
-                R"("intermediate_size": [%lld], "patch_size": [%lld], "model_type": ["%s"], "mlp_ratio": [4], )"
-                R"("use_swiglu_ffn": [%s], "num_register_tokens": [%lld]})",
-                static_cast<long long>(options.width), static_cast<long long>(options.layers),
-                static_cast<long long>(options.heads), static_cast<long long>(options.hidden),
-                static_cast<long long>(options.patch), type, options.gated ? "true" : "false",
-                static_cast<long long>(options.registers));
-  return fields;
+  return FieldsWith({{"hidden_size", options.width},
+                     {"num_hidden_layers", options.layers},
+                     {"num_attention_heads", options.heads},
+                     {"intermediate_size", options.hidden},
+                     {"patch_size", options.patch},
+                     {"model_type", type},
+                     {"mlp_ratio", 4},
+                     {"use_swiglu_ffn", options.gated},
+                     {"num_register_tokens", options.registers}});
 }
 
 Model TransformerMember(const std::string& name, const VisionTransformerOptions& options) {

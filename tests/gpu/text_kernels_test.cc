@@ -77,13 +77,11 @@ TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
   std::vector<std::vector<at::Tensor>> gradients;
   for (const bool checkpointed : {false, true}) {
     at::manual_seed(1);
-    models::RobertaForMaskedLM model({.vocab_size = 50,
-                                      .hidden_size = 64,
-                                      .layers = 2,
-                                      .heads = 2,
-                                      .intermediate_size = 96,
-                                      .max_positions = 40,
-                                      .checkpoint_activations = checkpointed});
+    models::RobertaForMaskedLM model(
+        {{.vocab_size = 50, .hidden_size = 64, .longest_sequence = 38, .checkpoint_activations = checkpointed},
+         /*layers=*/2,
+         /*heads=*/2,
+         /*intermediate_size=*/96});
     model.to(gpu);
     models::UseTextKernels(model, *device::TextKernelsOn(gpu));
     model.Scores(model.Encode(sequences)).log_softmax(1).slice(1, 0, 1).sum().backward();

@@ -43,7 +43,9 @@ TEST(Roberta, SizesAreHuggingFaces) {
 }
 
 TEST(Roberta, InitialWeights) {
-  const RobertaForMaskedLM model({.layers = 1});
+  EncoderOptions one_layer;
+  one_layer.layers = 1;
+  const RobertaForMaskedLM model(one_layer);
   const auto parameters = model.named_parameters();
   const at::Tensor words = parameters["roberta.embeddings.word_embeddings.weight"];
   EXPECT_NEAR(words.std().item<double>(), 0.02, 1e-4);

@@ -12,8 +12,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "data/kernels/normalise_images.h"
-#include "trainer/device/cuda_graph.h"
 #include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device_graph.h"
 
 namespace dtrain::device {
 namespace {

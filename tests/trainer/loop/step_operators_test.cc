@@ -132,12 +132,11 @@ std::unique_ptr<tasks::Task> TextTaskOf(const Watched& watched, std::shared_ptr<
 std::unique_ptr<tasks::Task> TaskOf(const Watched& watched) {
   const std::string& task = watched.config.run.task;
   if (task == "image_classification") return ImageTaskOf(watched);
-  const models::EncoderOptions encoder{.vocab_size = kSmallest.words,
-                                       .hidden_size = 16,
-                                       .layers = 2,
-                                       .heads = 2,
-                                       .intermediate_size = 32,
-                                       .max_positions = kSmallest.longest + 2};
+  const models::EncoderOptions encoder{
+      {.vocab_size = kSmallest.words, .hidden_size = 16, .longest_sequence = kSmallest.longest},
+      /*layers=*/2,
+      /*heads=*/2,
+      /*intermediate_size=*/32};
   at::manual_seed(1);
   if (watched.config.model.name == "modernbert") {
     return TextTaskOf<tasks::MaskedLmTask>(
