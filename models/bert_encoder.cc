@@ -88,48 +88,24 @@ BertLayerImpl::BertLayerImpl(const EncoderOptions& options)
   norm(output_norm_, names.output_norm);
 }
 
-at::Tensor BertLayerImpl::Dropped(const at::Tensor& x) const { return Dropout(x, dropout_, is_training()); }
-
 ResidualPair BertLayerImpl::forward(const ResidualPair& x_SH, const Sequences& sequences, const at::Tensor& rows) {
-  const bool has_rows = !rows.defined() || rows.numel() > 0;
-  return has_rows && UsesKernels(x_SH.main) ? ForwardWithKernels(x_SH, sequences, rows)
-                                            : ForwardWithAten(x_SH.main, sequences, rows);
-}
-
-ResidualPair BertLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences,
-                                            const at::Tensor& rows) {
-  const at::Tensor context =
-      Attend(query_(x_SH), key_(x_SH), value_(x_SH), heads_, sequences, is_training() ? attention_dropout_ : 0.0);
-  const at::Tensor y_RH = attention_norm_(Dropped(attention_output_(RowsOf(context, rows))) + RowsOf(x_SH, rows));
-  const at::Tensor inner = intermediate_->ThroughUnit(y_RH, LinearUnit::kGelu);
-  const at::Tensor z_RH = output_norm_(Dropped(output_(inner)) + y_RH);
-  return {z_RH, z_RH};
-}
-
-bool BertLayerImpl::UsesKernels(const at::Tensor& x_SH) const {
-  return kernels_ != nullptr && is_training() && HasTextKernels(x_SH, intermediate_->weight.size(0));
-}
-
-ResidualPair BertLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH,
-                                          LayerNorm& norm) const {
-  return models::AddNormalised(*kernels_, at::linear(x_SH, product->GemmWeight()), z_SH,
-                               {.x_bias = product->bias,
-                                .weight = norm->weight,
-                                .bias = norm->bias,
-                                .epsilon = norm->epsilon(),
-                                .dropout = dropout_});
-}
-
-ResidualPair BertLayerImpl::ForwardWithKernels(const ResidualPair& x_SH, const Sequences& sequences,
-                                               const at::Tensor& rows) {
-  const at::Tensor weights = half_weights_.Rows();
-  const auto [q_SH, k_SH, v_SH] =
-      FusedQkv(*kernels_, x_SH.main, weights.defined() ? weights : at::cat(WeightsOfThree()),
-               {query_->bias, key_->bias, value_->bias});
-  const at::Tensor context = Attend(q_SH, k_SH, v_SH, heads_, sequences, attention_dropout_);
+  const auto [q_SH, k_SH, v_SH] = Products(x_SH.main);
+  const at::Tensor context = Attend(q_SH, k_SH, v_SH, heads_, sequences, is_training() ? attention_dropout_ : 0.0);
+  const auto norm_of_sum = [this](const at::Tensor& residual, Linear& product, const at::Tensor& x, LayerNorm& norm) {
+    return product->AddedTo(residual, x, {.dropout = dropout_, .norm = norm.get(), .goes_on_normalised = true});
+  };
   const ResidualPair y_RH =
-      AddNormalised(RowsOf(context, rows), attention_output_, RowsOf(x_SH.shortcut, rows), attention_norm_);
-  return AddNormalised(intermediate_->ThroughUnit(y_RH.main, LinearUnit::kGelu), output_, y_RH.shortcut, output_norm_);
+      norm_of_sum(RowsOf(x_SH.shortcut, rows), attention_output_, RowsOf(context, rows), attention_norm_);
+  const at::Tensor inner = intermediate_->ThroughUnit(y_RH.main, LinearUnit::kGelu);
+  return norm_of_sum(y_RH.shortcut, output_, inner, output_norm_);
+}
+
+std::array<at::Tensor, 3> BertLayerImpl::Products(const at::Tensor& x_SH) {
+  const TextKernels* const kernels = query_->KernelsFor(x_SH);
+  if (kernels == nullptr) return {query_(x_SH), key_(x_SH), value_(x_SH)};
+  const at::Tensor weights = half_weights_.Rows();
+  return FusedQkv(*kernels, x_SH, weights.defined() ? weights : at::cat(WeightsOfThree()),
+                  {query_->bias, key_->bias, value_->bias});
 }
 
 std::optional<int64_t> LayerOfEncoder(std::string_view parameter) {

@@ -6,6 +6,7 @@
 
 #include <torch/nn/module.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -61,7 +62,7 @@ TORCH_MODULE(BertEmbeddings);
 // Attention, then two dense layers; the result of each is added to its input and then normalised. In training steps,
 // all between the products is done by the device's kernels, if there are any for the tensors. Results then have the
 // type of products.
-class BertLayerImpl : public torch::nn::Module, public HalfWeightUser, public TextKernelUser {
+class BertLayerImpl : public torch::nn::Module, public HalfWeightUser {
  public:
   explicit BertLayerImpl(const EncoderOptions& options);
   // One of the two is the input of products, the other is what their result is added to. If `rows` is defined (int64,
@@ -73,12 +74,8 @@ class BertLayerImpl : public torch::nn::Module, public HalfWeightUser, public Te
  private:
   // Those of query, key and value.
   std::vector<at::Tensor> WeightsOfThree() const { return {query_->weight, key_->weight, value_->weight}; }
-  bool UsesKernels(const at::Tensor& x_SH) const;
-  ResidualPair ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences, const at::Tensor& rows);
-  ResidualPair ForwardWithKernels(const ResidualPair& x_SH, const Sequences& sequences, const at::Tensor& rows);
-  // Returns the layer norm of z + dropout(product's result).
-  ResidualPair AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH, LayerNorm& norm) const;
-  at::Tensor Dropped(const at::Tensor& x) const;
+  // Returns query, key and value, S×H: with kernels, of one product.
+  std::array<at::Tensor, 3> Products(const at::Tensor& x_SH);
 
   int64_t heads_;
   double dropout_, attention_dropout_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/dropout.h"
+#include "models/element_of.h"
 #include "models/forward_cost.h"
 #include "models/product.h"
 
@@ -260,12 +261,13 @@ at::Tensor LinearImpl::forward(const at::Tensor& x) {
 }
 
 const TextKernels* LinearImpl::KernelsFor(const at::Tensor& x) const {
-  if (kernels_ == nullptr || !is_training() || x.is_meta()) return nullptr;
-  return HasTextKernels(x.flatten(0, -2), weight.size(0)) ? kernels_ : nullptr;
+  if (kernels_ == nullptr || !is_training() || x.is_meta() || x.numel() == 0) return nullptr;
+  return HasElement(GemmType(x)) && weight.size(0) % kernels::kWidth == 0 ? kernels_ : nullptr;
 }
 
 at::Tensor LinearImpl::ThroughUnit(const at::Tensor& x, LinearUnit unit) {
-  if (const TextKernels* kernels = KernelsFor(x)) {
+  const bool fits = weight.size(0) % (HalvesOf(unit) * kernels::kWidth) == 0;
+  if (const TextKernels* const kernels = fits ? KernelsFor(x) : nullptr) {
     std::vector<int64_t> sizes = x.sizes().vec();
     sizes.back() = weight.size(0) / HalvesOf(unit);
     return UnitOf(*kernels, unit, at::linear(x.flatten(0, -2), GemmWeight()), bias).view(sizes);
@@ -285,7 +287,8 @@ ResidualPair LinearImpl::AddedTo(const at::Tensor& residual, const at::Tensor& x
     norm.dropout = addition.dropout;
     if (addition.drops_samples) norm.rows_of_sample = x.numel() / x.size(0) / x.size(-1);
     const at::Tensor y = at::linear(x.flatten(0, -2), GemmWeight());
-    const ResidualPair sum = SumNormalised(*kernels, y, residual.flatten(0, -2), norm);
+    const auto add = addition.goes_on_normalised ? AddNormalised : SumNormalised;
+    const ResidualPair sum = add(*kernels, y, residual.flatten(0, -2), norm);
     return {sum.main.view(residual.sizes()), sum.shortcut.view(residual.sizes())};
   }
   at::Tensor y = forward(x);
@@ -298,7 +301,9 @@ ResidualPair LinearImpl::AddedTo(const at::Tensor& residual, const at::Tensor& x
     }
   }
   const at::Tensor sum = residual + y;
-  return {addition.norm != nullptr ? addition.norm->forward(sum) : sum, sum};
+  if (addition.norm == nullptr) return {sum, sum};
+  const at::Tensor normalised = addition.norm->forward(sum);
+  return {normalised, addition.goes_on_normalised ? normalised : sum};
 }
 
 LayerNormImpl::LayerNormImpl(int64_t features, double epsilon, bool has_bias) : epsilon_(epsilon) {

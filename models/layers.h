@@ -158,8 +158,9 @@ class LayerNormImpl;
 struct Addition {
   at::Tensor scale = {};  // (out), by which it is multiplied (Touvron et al. 2021, arXiv:2103.17239); undefined: 1
   double dropout = 0;
-  bool drops_samples = false;     // as a whole (DropSamples), not single elements
-  LayerNormImpl* norm = nullptr;  // of the sum; null: none
+  bool drops_samples = false;       // as a whole (DropSamples), not single elements
+  LayerNormImpl* norm = nullptr;    // of the sum; null: none
+  bool goes_on_normalised = false;  // the norm takes the place of the sum, as in post-norm networks
 };
 
 // Fully connected layer with torch.nn.Linear's initial weights. `weight`: (out, in); `bias`: (out), or undefined. In
@@ -175,8 +176,8 @@ class LinearImpl : public torch::nn::Module, public HalfWeightUser, public TextK
   // Returns forward(x) through GELU, or its first half through GELU or SiLU, times the second half.
   at::Tensor ThroughUnit(const at::Tensor& x, LinearUnit unit);
 
-  // Returns residual + forward(x), changed as `addition` says, as the shortcut, and its norm as the main one; without a
-  // norm, the sum is both.
+  // Returns residual + forward(x), changed as `addition` says, as the shortcut, and its norm as the main one. Where
+  // there is but one of them, it is both.
   ResidualPair AddedTo(const at::Tensor& residual, const at::Tensor& x, const Addition& addition);
 
   // Returns the kernels for what follows x · weightᵀ; null: there are none for this step.

@@ -244,7 +244,7 @@ TEST(TextKernels, ImageModelsAreTheSameWithThem) {
 TEST(TextKernels, AModernBertIsTheSameWithThem) {
   stand_in::num_parts = 3;
   const at::Tensor ids = RobertaIds();
-  const TextShape shape{.padding_id = kPadding, .longest_sequence = 9};
+  const TextShape shape{.padding_id = kPadding, .first_position = 0, .longest_sequence = 9};
   for (const bool packed : {false, true}) {
     const Sequences sequences = packed ? Packed(ids, ids.ne(kPadding), shape) : Padded(ids, ids.ne(kPadding), shape);
     const at::Tensor rows = packed ? at::Tensor() : at::tensor({20, 3, 0}, at::kLong);
