@@ -42,7 +42,7 @@ def commands(few_images, module_dir):
     data, from_run = f"--data_dir={few_images}", f"--run_dir={trained}"
     return {"train": (*TINY, data, "--max_steps=1"), "eval": ("--mode=eval", data, from_run),
             "predict": ("--mode=predict", from_run, f"--input={few_images / 'val' / 'red'}"),
-            "export": ("--mode=export", f"--input={trained}"), "pack": ("pack", data, "--output_format=recordio"),
+            "export": ("--mode=export", f"--input={trained}"), "pack": ("pack", data, "--output_format=webdataset"),
             "verify": ("verify", data), "index": ("index", data), "tokenize": ("tokenize", *tokenizer, f"--input={module_dir / 'text'}"),
             "loader": ("loader", *TINY, data, "--steps=1"), "pairs": ("pairs",)}
 

@@ -168,5 +168,5 @@ def test_verify_and_warm(few_images, data, table, tmp_path):
     (images / "val" / "red" / "000.jpg").write_bytes(b"no image")
     found = run("verify", f"--labels={table}", f"--data_dir={images}", program=DATA, check=3)
     assert f"{images}/val/red/000.jpg: " in found.stdout
-    refused = run("verify", *data, f"--move_bad_to={tmp_path / 'bad'}", "--data_format=recordio", program=DATA, check=2)
+    refused = run("verify", *data, f"--move_bad_to={tmp_path / 'bad'}", "--data_format=tfrecord", program=DATA, check=2)
     assert "--move_bad_to" in refused.stderr and "--data_format" in refused.stderr

@@ -162,7 +162,6 @@ TEST(ParseLogFormatTest, AutoDependsOnTheTerminal) {
   EXPECT_EQ(ParseLogFormat("auto", false), LogFormat::kPlain);
   EXPECT_EQ(ParseLogFormat("table", true), LogFormat::kTable);
   EXPECT_EQ(ParseLogFormat("json", false), LogFormat::kJson);
-  EXPECT_THROW(ParseLogFormat("xml", false), UsageError);
 }
 
 const ProgressBar::Content kContent{.label = "epoch 1.94",
