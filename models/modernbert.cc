@@ -65,7 +65,8 @@ struct Rotation {
   Rotation(const at::Tensor& positions_S, double theta, int64_t features) {
     const auto type = positions_S.options().dtype(at::kFloat);
     const at::Tensor frequencies = 1.0 / at::pow(theta, at::arange(0, features, 2, type) / features);
-    const at::Tensor angles = at::outer(positions_S.to(at::kFloat), frequencies).repeat({1, 2}).unsqueeze(1);
+    const at::Tensor of_half = at::outer(positions_S.to(at::kFloat), frequencies);
+    const at::Tensor angles = at::cat({of_half, of_half}, 1).unsqueeze(1);
     cosine = angles.cos();
     sine = angles.sin();
   }

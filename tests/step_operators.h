@@ -31,10 +31,11 @@ inline const std::vector<AllowedOperators>& OperatorsOfSteps() {
   static const std::vector<AllowedOperators> table = {
       {"the host knows the shape, and nothing is computed",
        "_reshape_alias as_strided empty empty_strided resize_ view"},
-      {"writes what does not depend on a tensor", "arange bernoulli_ fill_ zero_"},
+      {"writes what does not depend on a tensor", "arange bernoulli_ eye fill_ zero_"},
       {"computes each element from those at the same place",
-       "abs add add_ clamp_max clamp_min div div_ eq exp ge gt isneginf lerp_ logical_and logical_not lt masked_fill_ "
-       "maximum mul mul_ ne neg pow reciprocal rsqrt sqrt sqrt_ sub sub_ where"},
+       "abs add add_ clamp_max clamp_min cos div div_ eq exp ge gt isneginf le lerp_ logical_and logical_not "
+       "logical_or "
+       "lt masked_fill_ maximum mul mul_ ne neg pow reciprocal rsqrt sin sqrt sqrt_ sub sub_ where"},
       {"activations and their gradients",
        "gelu gelu_backward log_sigmoid_forward relu_ sigmoid sigmoid_backward silu silu_backward tanh tanh_backward "
        "threshold_backward"},
