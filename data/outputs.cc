@@ -116,7 +116,7 @@ bool IsSameFile(const std::string& a, const std::string& b) {
 }
 
 bool HasMark(const std::string& file, const std::vector<Mark>& marks) {
-  constexpr std::streamsize kMostBytes = 1 << 20;
+  constexpr std::streamsize kMostBytes = 1 << 24;
   std::error_code unreadable;
   if (!fs::is_regular_file(file, unreadable)) return false;
   std::string start(kMostBytes, '\0');

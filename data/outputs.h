@@ -13,7 +13,7 @@ namespace dtrain::data {
 enum class PathUse { kNone, kRead, kWritten };
 
 // How a file that an earlier call of the same command wrote is known again: it begins with `begins`, and `has` is in
-// its first MiB. Both may be empty.
+// its first 16 MiB. Both may be empty.
 struct Mark {
   std::string begins;
   std::string has = {};

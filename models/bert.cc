@@ -13,22 +13,10 @@ namespace {
 
 // The defaults of transformers' BertConfig, which published models have, too.
 EncoderOptions Base() {
-  return {.vocab_size = 30'522,
-          .max_positions = 512,
-          .token_types = 2,
-          .padding_id = 0,
-          .first_position = 0,
-          .layer_norm_epsilon = 1e-12,
-          .begin_id = std::nullopt,
-          .end_id = std::nullopt};
-}
-
-EncoderOptions Sized(int64_t hidden_size, int64_t layers) {
-  EncoderOptions options = Base();
-  options.hidden_size = hidden_size;
-  options.layers = layers;
-  options.heads = hidden_size / 64;
-  options.intermediate_size = 4 * hidden_size;
+  EncoderOptions options{
+      {.vocab_size = 30'522, .padding_id = 0, .first_position = 0, .longest_sequence = 512, .token_types = 2}};
+  options.layer_norm_epsilon = 1e-12;
+  options.begin_id = options.end_id = std::nullopt;
   return options;
 }
 
@@ -71,7 +59,7 @@ Family BertFamily() {
       .more_fields = R"({"directionality": null, "pooler_fc_size": null, "pooler_num_attention_heads": null,
                          "pooler_num_fc_layers": null, "pooler_size_per_head": null, "pooler_type": null})",
       .of_other_tasks = {"position_ids", "cls.seq_relationship.", "qa_outputs."},
-      .shapes = {{"tiny", Sized(128, 2)}, {"base", Base()}, {"large", Sized(1024, 24)}}};
+      .shapes = {{"tiny", Sized(Base(), 128, 2)}, {"base", Base()}, {"large", Sized(Base(), 1024, 24)}}};
   Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
     const auto types = weights.find("embeddings.token_type_embeddings.weight");  // published RoBERTas have one
     return HaveEncoder(weights, "bert") ||

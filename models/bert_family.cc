@@ -57,7 +57,9 @@ EncoderOptions EncoderFromJson(const BertKind& kind, const nlohmann::json& confi
   ReadWhole(config, fields.intermediate_size, 1, kMost, options.intermediate_size);
   ReadWhole(config, "pad_token_id", 0, options.vocab_size - 1, options.padding_id);
   options.first_position = kind.counts_padding ? 0 : options.padding_id + 1;
-  ReadWhole(config, "max_position_embeddings", options.first_position + 1, kMost, options.max_positions);
+  int64_t positions = kind.defaults.positions();
+  ReadWhole(config, "max_position_embeddings", options.first_position + 1, kMost, positions);
+  options.longest_sequence = positions - options.first_position;
   if (fields.layer_norm_epsilon != nullptr) {
     ReadWhole(config, "type_vocab_size", 1, kMost, options.token_types);
     ReadNumber(config, fields.layer_norm_epsilon, 1, options.layer_norm_epsilon);
@@ -91,7 +93,7 @@ nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions&
                                    {fields.activation, "gelu"},
                                    {fields.dropout, options.dropout},
                                    {fields.attention_dropout, options.attention_dropout},
-                                   {"max_position_embeddings", options.max_positions}};
+                                   {"max_position_embeddings", options.positions()}};
   if (fields.layer_norm_epsilon != nullptr) {
     config["position_embedding_type"] = "absolute";
     config["type_vocab_size"] = options.token_types;
@@ -128,15 +130,13 @@ TextOptions OptionsWith(const BertKind& kind, EncoderOptions options, const Weig
   if (const int64_t words = RowsOf(weights, "word_embeddings.weight", "embed_tokens.weight"))
     options.vocab_size = words;
   const int64_t positions = RowsOf(weights, "position_embeddings.weight", "embed_positions.weight");
-  if (positions > options.first_position) options.max_positions = positions;
+  if (positions > options.first_position) options.longest_sequence = positions - options.first_position;
   if (const int64_t types = RowsOf(weights, "token_type_embeddings.weight", " ")) options.token_types = types;
-  const auto make = [&kind, options](const TextShape& shape, const ClassifierOptions* head) {
-    return Made(kind, options.With(shape), head);
-  };
-  const auto to_json = [&kind, options](const TextShape& shape, const ClassifierOptions* head) {
-    return EncoderToJson(kind, options.With(shape), head);
-  };
-  return {.shape = options.shape(), .make = make, .to_json = to_json};
+  return {
+      .shape = options,
+      .make = [&kind, options](const auto& shape, const auto* head) { return Made(kind, options.With(shape), head); },
+      .to_json = [&kind, options](const auto& shape,
+                                  const auto* head) { return EncoderToJson(kind, options.With(shape), head); }};
 }
 
 // Removes the decoder's own names: its weight is the word embedding, its bias the head's. Throws if its weight differs.
@@ -216,6 +216,14 @@ void UseTransformersNames(const TransformersNames& names, Family& family) {
   };
   family.text.with_tied_decoder = [names](NamedWeights weights) { return WithDecoder(std::move(weights), names); };
   family.text.classifier_outputs = OutputsOfClassifier;
+}
+
+EncoderOptions Sized(EncoderOptions options, int64_t hidden_size, int64_t layers) {
+  options.hidden_size = hidden_size;
+  options.layers = layers;
+  options.heads = hidden_size / 64;
+  options.intermediate_size = 4 * hidden_size;
+  return options;
 }
 
 Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightShapes&)>& fits) {

@@ -46,6 +46,9 @@ struct BertKind {
   std::string word_weights() const { return std::string(backbone) + ".embeddings.word_embeddings.weight"; }
 };
 
+// Returns the options in another size, with heads of 64 features and an inner layer of four times the width.
+EncoderOptions Sized(EncoderOptions options, int64_t hidden_size, int64_t layers);
+
 // Returns the family of `kind`, which must not end before it, with the names that transformers has. The caller adds the
 // heads. `fits` is as in Model.
 Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightShapes&)>& fits);

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 
@@ -83,17 +84,10 @@ std::vector<int64_t> OddBlocks(const Stages& stages, int64_t side) {
 }
 
 std::string EfficientNetFieldsOf(const EfficientNetOptions& options, double width, double depth, int64_t image_size) {
-  std::string padding;
-  for (const int64_t block : OddBlocks(options.stages, image_size)) {
-    padding += (padding.empty() ? "" : ", ") + std::to_string(block);
-  }
-  char fields[200];
-  std::snprintf(
-      fields, sizeof fields,
-      R"({"width_coefficient": [%.1f], "depth_coefficient": [%.1f], "hidden_dim": [%lld], "depthwise_padding": )"
-      R"([[%s]]})",
-      width, depth, static_cast<long long>(options.head_channels), padding.c_str());
-  return fields;
+  return FieldsWith({{"width_coefficient", width},
+                     {"depth_coefficient", depth},
+                     {"hidden_dim", options.head_channels},
+                     {"depthwise_padding", OddBlocks(options.stages, image_size)}});
 }
 
 constexpr std::string_view kTensorflows = "tf_efficientnet", kOthers = "efficientnet";
@@ -237,7 +231,7 @@ NamedWeights NamesOfEfficientNet(const NamedWeights& weights, const Model& model
   }
   // The first block of V2 filters all channels together.
   const std::vector<int64_t> first = SizesIn(shapes, "features.1.0.block.0.0.weight");
-  theirs = WithTheirNames(theirs, TimmsNames(first.size() == 4 && first[1] > 1));
+  theirs = WithTheirNames(theirs, TimmsNames(first.size() == 4 && first[1] > 1), Unknown::kKept);
   MoveEpsilon(theirs, model.norm_epsilon - model.timm_norm_epsilon);
   return theirs;
 }

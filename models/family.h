@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/image_model.h"
@@ -45,6 +47,9 @@ struct Model {
   // Returns whether weights with these names and shapes are the model's, for any number of classes.
   std::function<bool(const WeightShapes&)> fits;
 };
+
+// Returns Model::config_fields in which each of these fields has the only value that it may have.
+std::string FieldsWith(const std::vector<std::pair<const char*, nlohmann::json>>& values);
 
 // The last module of a model, which classifies or predicts words. Everything else is the backbone.
 struct Head {

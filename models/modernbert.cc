@@ -4,6 +4,7 @@
 // names: N sequences, S tokens, R chosen ones of them, H hidden features.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -20,39 +21,32 @@ namespace {
 constexpr char kModernWords[] = "model.embeddings.tok_embeddings.weight";
 
 // The defaults are those of transformers' ModernBertConfig, which the published base model has, too.
-struct ModernOptions {
-  int64_t vocab_size = 50'368;
-  int64_t hidden_size = 768;
+struct ModernOptions : TextShape {
   int64_t layers = 22;
   int64_t heads = 12;
   int64_t intermediate_size = 1152;
-  int64_t max_positions = 8192;
   int64_t global_every = 3;  // every so many layers, from the first on, attend to all tokens
   int64_t window = 128;      // of the others: half of it at each side
   double global_theta = 160'000, local_theta = 10'000;
   double epsilon = 1e-5;
   double initializer_range = 0.02, initializer_cutoff = 2;
-  double embedding_dropout = 0, mlp_dropout = 0, attention_dropout = 0;
-  bool takes_mean = false;  // of all tokens for a classifier of sequences, not the first one
-  int64_t padding_id = 50'283, begin_id = 50'281, end_id = 50'282;
-  bool checkpoint_activations = false;
+  double embedding_dropout = 0;  // TextShape::dropout is that of the MLPs
+  bool takes_mean = false;       // of all tokens for a classifier of sequences, not the first one
+  int64_t begin_id = 50'281, end_id = 50'282;
 
-  TextShape shape() const {
-    return {.vocab_size = vocab_size,
-            .hidden_size = hidden_size,
-            .padding_id = padding_id,
-            .longest_sequence = max_positions,
-            .dropout = mlp_dropout,
-            .attention_dropout = attention_dropout,
-            .checkpoint_activations = checkpoint_activations};
-  }
+  ModernOptions()
+      : TextShape{.vocab_size = 50'368,
+                  .padding_id = 50'283,
+                  .first_position = 0,
+                  .longest_sequence = 8192,
+                  .token_types = 0,
+                  .dropout = 0,
+                  .attention_dropout = 0} {}
+
   ModernOptions With(const TextShape& shape) const {
     ModernOptions options = *this;
-    options.vocab_size = shape.vocab_size;
-    options.max_positions = shape.longest_sequence;
-    if (shape.dropout != mlp_dropout) options.mlp_dropout = options.embedding_dropout = shape.dropout;
-    options.attention_dropout = shape.attention_dropout;
-    options.checkpoint_activations = shape.checkpoint_activations;
+    if (shape.dropout != dropout) options.embedding_dropout = shape.dropout;
+    static_cast<TextShape&>(options) = shape;
     return options;
   }
 };
@@ -76,6 +70,9 @@ struct Rotation {
     sine = angles.sin();
   }
 
+  // Whether the kernels turn such heads.
+  bool has_kernel() const { return cosine.size(2) % (2 * kernels::kWidth) == 0; }
+
   at::Tensor Turned(const at::Tensor& x_SH, int64_t heads) const {
     const at::Tensor x = x_SH.view({x_SH.size(0), heads, -1});
     const auto halves = x.chunk(2, 2);
@@ -89,7 +86,7 @@ Linear Matrix(int64_t in, int64_t out) { return Linear(in, out, InitialWeights::
 class ModernLayerImpl : public torch::nn::Module {
  public:
   ModernLayerImpl(const ModernOptions& options, int64_t number)
-      : heads_(options.heads), attention_dropout_(options.attention_dropout), mlp_dropout_(options.mlp_dropout) {
+      : heads_(options.heads), attention_dropout_(options.attention_dropout), mlp_dropout_(options.dropout) {
     const int64_t hidden = options.hidden_size, inner = options.intermediate_size;
     if (number % options.global_every != 0) window_ = options.window / 2;
     if (number > 0) {
@@ -110,20 +107,34 @@ class ModernLayerImpl : public torch::nn::Module {
 
   bool is_global() const { return !window_; }
 
-  // `rows` is as in BertLayerImpl.
-  at::Tensor forward(const at::Tensor& x_SH, const Sequences& sequences, const Rotation& rotation,
-                     const at::Tensor& rows) {
-    const auto qkv = three_(attention_norm_ ? attention_norm_(x_SH) : x_SH).chunk(3, 1);
+  // Returns the residual stream as the shortcut, and as the main one what the layer's first product takes of it.
+  ResidualPair Begin(const at::Tensor& x_SH) { return {attention_norm_ ? attention_norm_(x_SH) : x_SH, x_SH}; }
+
+  // Takes what Begin returns, and returns the sum and its norm by `next`. `rows` is as in BertLayerImpl.
+  ResidualPair forward(const ResidualPair& x_SH, const Sequences& sequences, const Rotation& rotation,
+                       const at::Tensor& rows, LayerNormImpl* next) {
     const auto chosen = [&rows](const at::Tensor& x) { return rows.defined() ? x.index_select(0, rows) : x; };
-    const at::Tensor context_SH = Attend(rotation.Turned(qkv[0], heads_), rotation.Turned(qkv[1], heads_), qkv[2],
-                                         heads_, sequences, is_training() ? attention_dropout_ : 0.0, window_);
-    const auto dropped = [this](const at::Tensor& x, double p) { return Dropout(x, p, is_training()); };
-    const at::Tensor y_RH = chosen(x_SH) + dropped(attention_output_(chosen(context_SH)), attention_dropout_);
-    const auto gated = inner_(mlp_norm_(y_RH)).chunk(2, 1);
-    return y_RH + output_(dropped(at::gelu(gated[0]) * gated[1], mlp_dropout_));
+    const auto [q_SH, k_SH, v_SH] = TurnedQkv(x_SH.main, rotation);
+    const at::Tensor context_SH =
+        Attend(q_SH, k_SH, v_SH, heads_, sequences, is_training() ? attention_dropout_ : 0.0, window_);
+    const ResidualPair y_RH = attention_output_->AddedTo(chosen(x_SH.shortcut), chosen(context_SH),
+                                                         {.dropout = attention_dropout_, .norm = mlp_norm_.get()});
+    const at::Tensor gated = inner_->ThroughUnit(y_RH.main, LinearUnit::kGatedGelu);
+    return output_->AddedTo(y_RH.shortcut, Dropout(gated, mlp_dropout_, is_training()), {.norm = next});
   }
+  LayerNormImpl* first_norm() { return attention_norm_.get(); }
 
  private:
+  std::array<at::Tensor, 3> TurnedQkv(const at::Tensor& x_SH, const Rotation& rotation) {
+    const TextKernels* const kernels = three_->KernelsFor(x_SH);
+    if (kernels != nullptr && rotation.has_kernel()) {
+      return RotatedQkv(*kernels, at::linear(x_SH, three_->GemmWeight()), rotation.cosine.squeeze(1),
+                        rotation.sine.squeeze(1));
+    }
+    const auto qkv = three_(x_SH).chunk(3, 1);
+    return {rotation.Turned(qkv[0], heads_), rotation.Turned(qkv[1], heads_), qkv[2]};
+  }
+
   int64_t heads_;
   double attention_dropout_, mlp_dropout_;
   std::optional<int64_t> window_;
@@ -136,10 +147,10 @@ TORCH_MODULE(ModernLayer);
 class ModernBert : public TextModel, public HalfWeightUser {
  public:
   ModernBert(const ModernOptions& options, const ClassifierOptions* head)
-      : TextModel(options.shape()),
+      : TextModel(options),
         options_(options),
         of_tokens_(head != nullptr && head->of_tokens),
-        head_dropout_(head == nullptr ? 0 : head->dropout_with(options.mlp_dropout)) {
+        head_dropout_(head == nullptr ? 0 : head->dropout_with(options.dropout)) {
     const int64_t hidden = options.hidden_size;
     const auto norm = [&] { return LayerNorm(hidden, options.epsilon, /*has_bias=*/false); };
     words_ = Embedding(options.vocab_size, hidden, options.padding_id);
@@ -170,17 +181,25 @@ class ModernBert : public TextModel, public HalfWeightUser {
     const int64_t features = options_.hidden_size / options_.heads;
     const Rotation of_all(sequences.positions, options_.global_theta, features);
     const Rotation of_near(sequences.positions, options_.local_theta, features);
-    at::Tensor x_SH = Dropout(embedding_norm_(words_(sequences.ids)), options_.embedding_dropout, is_training());
-    for (ModernLayer& layer : layers_) {
-      const at::Tensor of_layer = layer.get() == layers_.back().get() ? rows : at::Tensor();
+    ResidualPair x_SH = layers_.front()->Begin(
+        Dropout(embedding_norm_(words_(sequences.ids)), options_.embedding_dropout, is_training()));
+    const bool is_checkpointed = options_.checkpoint_activations && is_training();
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      ModernLayer& layer = layers_[i];
+      const bool is_last = i + 1 == layers_.size();
+      const at::Tensor of_layer = is_last ? rows : at::Tensor();
       const Rotation& rotation = layer->is_global() ? of_all : of_near;
-      const Part run = [layer, sequences, rotation, of_layer](const at::Tensor& x) mutable {
-        return layer(x, sequences, rotation, of_layer);
-      };
-      const bool is_checkpointed = options_.checkpoint_activations && is_training();
-      x_SH = is_checkpointed ? Checkpointed(run, x_SH, layer->parameters()) : run(x_SH);
+      if (is_checkpointed) {
+        const Part run = [layer, sequences, rotation, of_layer](const at::Tensor& x) mutable {
+          return layer(layer->Begin(x), sequences, rotation, of_layer, /*next=*/nullptr).shortcut;
+        };
+        x_SH.shortcut = Checkpointed(run, x_SH.shortcut, layer->parameters());
+      } else {
+        LayerNormImpl* const next = is_last ? final_norm_.get() : layers_[i + 1]->first_norm();
+        x_SH = layer(x_SH, sequences, rotation, of_layer, next);
+      }
     }
-    return final_norm_(x_SH);
+    return is_checkpointed ? final_norm_(x_SH.shortcut) : x_SH.main;
   }
 
   at::Tensor Scores(const at::Tensor& hidden_RH, int64_t columns_multiple) override {
@@ -204,17 +223,22 @@ class ModernBert : public TextModel, public HalfWeightUser {
     if (of_tokens_) rows = tokens;
     const int64_t last = classifier_ ? outputs() : options_.vocab_size;
     const int64_t kept = options_.checkpoint_activations ? hidden : 11 * hidden + 4 * inner;
+    // In each layer two residual sums with their norms (forward they read two and write two; backward they read three
+    // and write one), the gated unit, and the turning of queries and keys, which backward also joins the values'
+    // gradients.
+    const int64_t moved = 2 * (4 + 4) * hidden + (3 + 5) * inner + (4 + 6) * hidden;
     return {.multiply_adds = tokens * (layers * (4 * hidden * hidden + 3 * hidden * inner) + 2 * attended * hidden) +
                              rows * hidden * (hidden + last),
             .activation_elements = tokens * layers * kept + rows * (4 * hidden + 2 * last),
-            .moved_elements = static_cast<double>(tokens * layers * 2 * kept)};
+            .moved_elements = static_cast<double>(tokens * layers * moved)};
   }
 
-  void UseKernels(const TextKernels& /*kernels*/) override {}
   void UseHalfWeights(HalfWeights& copies) override { half_words_ = copies.CopyOf({words_->weight}, kColumnsMultiple); }
 
  private:
-  at::Tensor InHead(const at::Tensor& hidden_RH) { return head_norm_(at::gelu(head_dense_(hidden_RH))); }
+  at::Tensor InHead(const at::Tensor& hidden_RH) {
+    return head_norm_(head_dense_->ThroughUnit(hidden_RH, LinearUnit::kGelu));
+  }
 
   const ModernOptions options_;
   const bool of_tokens_;
@@ -237,7 +261,7 @@ constexpr struct {
                     {"num_hidden_layers", &ModernOptions::layers, 1},
                     {"num_attention_heads", &ModernOptions::heads, 1},
                     {"intermediate_size", &ModernOptions::intermediate_size, 1},
-                    {"max_position_embeddings", &ModernOptions::max_positions, 1},
+                    {"max_position_embeddings", &ModernOptions::longest_sequence, 1},
                     {"global_attn_every_n_layers", &ModernOptions::global_every, 1},
                     {"local_attention", &ModernOptions::window, 2},
                     {"bos_token_id", &ModernOptions::begin_id, 0},
@@ -253,7 +277,7 @@ constexpr struct {
                      {"initializer_range", &ModernOptions::initializer_range, 10},
                      {"initializer_cutoff_factor", &ModernOptions::initializer_cutoff, 100},
                      {"embedding_dropout", &ModernOptions::embedding_dropout, 1},
-                     {"mlp_dropout", &ModernOptions::mlp_dropout, 1},
+                     {"mlp_dropout", &ModernOptions::dropout, 1},
                      {"attention_dropout", &ModernOptions::attention_dropout, 1}};
 
 // Those that have one value or change nothing.
@@ -289,7 +313,7 @@ nlohmann::ordered_json ModernToJson(const ModernOptions& options, const Classifi
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
   if (head != nullptr) AddTo(config, "ModernBert", *head);
-  config[kClassifierDropout] = head == nullptr ? 0 : head->dropout_with(options.mlp_dropout);
+  config[kClassifierDropout] = head == nullptr ? 0 : head->dropout_with(options.dropout);
   return config;
 }
 
@@ -297,13 +321,10 @@ TextOptions ModernWith(ModernOptions options, const WeightShapes& weights) {
   for (const auto& [name, shape] : weights) {
     if (name.ends_with("tok_embeddings.weight") && shape.size() == 2) options.vocab_size = shape[0];
   }
-  const auto make = [options](const TextShape& shape, const ClassifierOptions* head) -> std::shared_ptr<TextModel> {
-    return std::make_shared<ModernBert>(options.With(shape), head);
-  };
-  const auto to_json = [options](const TextShape& shape, const ClassifierOptions* head) {
-    return ModernToJson(options.With(shape), head);
-  };
-  return {.shape = options.shape(), .make = make, .to_json = to_json};
+  return {.shape = options,
+          .make = [=](const auto& shape,
+                      const auto* head) { return std::make_shared<ModernBert>(options.With(shape), head); },
+          .to_json = [=](const auto& shape, const auto* head) { return ModernToJson(options.With(shape), head); }};
 }
 
 // Replaces layer_types and rope_parameters, which transformers has written since its version 5, by the fields before.
@@ -316,6 +337,8 @@ void UseOlderFields(nlohmann::json& config) {
       if (types.is_array() && types[layer] == (layer % period == 0 ? kFull : kSliding)) continue;
       RefuseValue("layer_types", types, "full_attention in every n-th layer and sliding_attention in the others");
     }
+    if (config.value("num_hidden_layers", nlohmann::json(ModernOptions().layers)) != types.size())
+      RefuseValue("layer_types", types, "a type for each layer");
     config["global_attn_every_n_layers"] = period;
   }
   const nlohmann::json rope = config.value("rope_parameters", nlohmann::json());
@@ -334,9 +357,6 @@ TextOptions ModernFromJson(nlohmann::json config, const WeightShapes& weights) {
   ModernOptions options;
   for (const auto& [name, member, least] : kWholeFields) ReadWhole(config, name, least, 1 << 24, options.*member);
   for (const auto& [name, member, most] : kNumberFields) ReadNumber(config, name, most, options.*member);
-  if (const auto types = config.find("layer_types"); types != config.end() && !types->is_null()) {
-    if (std::ssize(*types) != options.layers) RefuseValue("layer_types", *types, "a type for each layer");
-  }
   options.takes_mean = config.value("classifier_pooling", nlohmann::json("cls")) == "mean";
   if (options.padding_id >= options.vocab_size) {
     RefuseValue("pad_token_id", options.padding_id, "less than vocab_size, " + std::to_string(options.vocab_size));
@@ -384,10 +404,12 @@ Family ModernBertFamily() {
                                  "global_attn_every_n_layers", "local_attention", "global_rope_theta",
                                  "local_rope_theta", "classifier_pooling"},
                .from_json = ModernFromJson}};
-  const std::pair<const char*, ModernOptions> shapes[] = {
-      {"modernbert_base", {}},
-      {"modernbert_large", {.hidden_size = 1024, .layers = 28, .heads = 16, .intermediate_size = 2624}}};
-  for (const auto& [name, shape] : shapes) {
+  ModernOptions large;
+  large.hidden_size = 1024;
+  large.layers = 28;
+  large.heads = 16;
+  large.intermediate_size = 2624;
+  for (const auto& [name, shape] : {std::pair("modernbert_base", ModernOptions()), {"modernbert_large", large}}) {
     family.models.push_back({.name = name,
                              .description = DescriptionOf("ModernBERT", shape.layers, shape.hidden_size, shape.heads),
                              .text = [own = shape](const WeightShapes& weights) { return ModernWith(own, weights); },

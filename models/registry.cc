@@ -2,6 +2,7 @@
 #include "models/registry.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 namespace dtrain::models {
@@ -27,6 +28,12 @@ const Head& HeadThat(bool classifies, const std::string& model) {
 }
 
 }  // namespace
+
+std::string FieldsWith(const std::vector<std::pair<const char*, nlohmann::json>>& values) {
+  nlohmann::json fields;
+  for (const auto& [field, value] : values) fields[field] = nlohmann::json::array({value});
+  return fields.dump();
+}
 
 const std::vector<Family>& Families() {
   // clang-format off

@@ -4,6 +4,7 @@
 #include <torch/nn/init.h>
 #include <torch/nn/modules/container/sequential.h>
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "models/family.h"
@@ -39,14 +40,13 @@ std::string NamingOfResNet(const WeightShapes& weights) {
 }
 
 std::string ResNetFieldsOf(const ResNetOptions& options) {
-  std::string depths, sizes;
+  std::vector<int64_t> sizes;
   for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
-    const int64_t channels = (kStemChannels << stage) * (options.bottleneck ? kBottleneckExpansion : 1);
-    depths += (stage > 0 ? ", " : "") + std::to_string(options.blocks[stage]);
-    sizes += (stage > 0 ? ", " : "") + std::to_string(channels);
+    sizes.push_back((kStemChannels << stage) * (options.bottleneck ? kBottleneckExpansion : 1));
   }
-  return std::string(R"({"layer_type": [")") + (options.bottleneck ? "bottleneck" : "basic") + R"("], "depths": [[)" +
-         depths + R"(]], "hidden_sizes": [[)" + sizes + "]]}";
+  return FieldsWith({{"layer_type", options.bottleneck ? "bottleneck" : "basic"},
+                     {"depths", options.blocks},
+                     {"hidden_sizes", sizes}});
 }
 
 // Two 3×3 convolutions (basic) or 1×1, 3×3, 1×1 (bottleneck) around a shortcut.

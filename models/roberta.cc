@@ -169,17 +169,15 @@ NamedWeights ToFairseq(const NamedWeights& weights, const TextShape& shape) {
     all.emplace_back("lm_head.bias", at::zeros(words, type));
   }
   if (words_VH.defined() && !Find(weights, kDecoderWeight).defined()) all.emplace_back(kDecoderWeight, words_VH);
-  for (auto& weight : all) {  // what fairseq has no name for keeps its own
-    if (NamedWeights renamed = WithTheirNames({weight}, kFairseq); !renamed.empty()) weight = std::move(renamed[0]);
-  }
-  return all;
+  return WithTheirNames(all, kFairseq, Unknown::kKept);
 }
 
-const EncoderOptions kTinyRoberta = {.hidden_size = 128, .layers = 2, .heads = 2, .intermediate_size = 512};
-const EncoderOptions kLargeRoberta = {.hidden_size = 1024, .layers = 24, .heads = 16, .intermediate_size = 4096};
+EncoderOptions Large(int64_t words) { return Sized({{.vocab_size = words}}, 1024, 24); }
 
-EncoderOptions WithWords(EncoderOptions options, int64_t words) {
-  options.vocab_size = words;
+// RobertaConfig's own defaults; published models say 514 positions, one token type and 1e-5.
+EncoderOptions Defaults() {
+  EncoderOptions options{{.longest_sequence = 510, .token_types = 2}};
+  options.layer_norm_epsilon = 1e-12;
   return options;
 }
 
@@ -191,8 +189,7 @@ BertKind KindWith(const std::string& name, const std::string& model, const std::
           .classes = classes,
           .tokenizer = classes + "Tokenizer",
           .backbone = "roberta",
-          // RobertaConfig's own; published models say 514, 1 and 1e-5.
-          .defaults = {.max_positions = 512, .token_types = 2, .layer_norm_epsilon = 1e-12},
+          .defaults = Defaults(),
           .counts_padding = false,
           .words = {},
           .decoder = "lm_head.decoder",
@@ -237,20 +234,19 @@ Family FamilyWith(const BertKind& kind) {
 
 Family RobertaFamily() {
   static const BertKind kind = KindWith("RoBERTa", "roberta", "roberta", "Roberta",
-                                        {{"tiny", kTinyRoberta}, {"base", {}}, {"large", kLargeRoberta}});
+                                        {{"tiny", Sized({}, 128, 2)}, {"base", {}}, {"large", Large(50'265)}});
   return FamilyWith(kind);
 }
 
 Family XlmRobertaFamily() {
   constexpr int64_t kWordsOfXlm = 250'002;
-  static const BertKind kind =
-      KindWith("XLM-R", "xlm_roberta", "xlm-roberta", "XLMRoberta",
-               {{"base", WithWords({}, kWordsOfXlm)}, {"large", WithWords(kLargeRoberta, kWordsOfXlm)}});
+  static const BertKind kind = KindWith("XLM-R", "xlm_roberta", "xlm-roberta", "XLMRoberta",
+                                        {{"base", {{.vocab_size = kWordsOfXlm}}}, {"large", Large(kWordsOfXlm)}});
   return FamilyWith(kind);
 }
 
 Family CamembertFamily() {
-  EncoderOptions base = WithWords({}, 32'005);
+  EncoderOptions base{{.vocab_size = 32'005}};
   base.begin_id = 5;
   base.end_id = 6;
   static const BertKind kind = KindWith("CamemBERT", "camembert", "camembert", "Camembert", {{"base", base}});

@@ -14,18 +14,22 @@ namespace dtrain::models {
 
 class TextModel;
 
+// The defaults are RoBERTa-base's.
 struct TextShape {
-  int64_t vocab_size = 0;
-  int64_t hidden_size = 0;
-  int64_t padding_id = 0;
+  int64_t vocab_size = 50265;
+  int64_t hidden_size = 768;
+  int64_t padding_id = 1;
   // The position of the first token of a sequence. 0: that of each token is its place, as in BERT; else padding does
   // not count, and has the position before it, as in RoBERTa.
-  int64_t first_position = 0;
-  int64_t longest_sequence = 0;
-  int64_t token_types = 0;  // of which the texts of a pair may be; less than 2: they are not told apart
+  int64_t first_position = 2;
+  int64_t longest_sequence = 512;
+  int64_t token_types = 1;  // of which the texts of a pair may be; less than 2: they are not told apart
   double dropout = 0.1;
   double attention_dropout = 0.1;
   bool checkpoint_activations = false;  // compute a layer's activations again in the backward pass
+
+  // Returns the rows of the position embeddings.
+  int64_t positions() const { return first_position + longest_sequence; }
 };
 
 // What a classifier of sequences has beside its encoder.

@@ -96,11 +96,12 @@ NamedWeights WithOurNames(const NamedWeights& weights, std::span<const NamePair>
   return renamed;
 }
 
-NamedWeights WithTheirNames(const NamedWeights& weights, std::span<const NamePair> table) {
+NamedWeights WithTheirNames(const NamedWeights& weights, std::span<const NamePair> table, Unknown unknown) {
   NamedWeights renamed = weights;
   for (auto& [name, tensor] : renamed) {
-    name = Renamed(name, table, &NamePair::ours, &NamePair::theirs, -1);
-    if (name.empty()) return {};
+    std::string theirs = Renamed(name, table, &NamePair::ours, &NamePair::theirs, -1);
+    if (theirs.empty() && unknown == Unknown::kRefused) return {};
+    if (!theirs.empty()) name = std::move(theirs);
   }
   return renamed;
 }

@@ -50,8 +50,10 @@ struct NamePair {
 
 // Renames all weights by the first row that fits. Names that no row fits are kept.
 NamedWeights WithOurNames(const NamedWeights& weights, std::span<const NamePair> table);
-// The same, but returns nothing if a name fits no row: theirs is no such model.
-NamedWeights WithTheirNames(const NamedWeights& weights, std::span<const NamePair> table);
+// The same in the other direction. kRefused: returns nothing if a name fits no row: theirs is no such model.
+enum class Unknown { kRefused, kKept };
+NamedWeights WithTheirNames(const NamedWeights& weights, std::span<const NamePair> table,
+                            Unknown unknown = Unknown::kRefused);
 
 // Replaces the beginning of a name, if it begins like this.
 void ReplaceStart(std::string& name, std::string_view start, std::string_view instead);

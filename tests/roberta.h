@@ -20,14 +20,14 @@ struct RobertaForSequenceClassification : BertClassifier {
 };
 
 inline EncoderOptions SmallRoberta(double dropout, int64_t width = 32) {
-  return {.vocab_size = 50,
-          .hidden_size = width,
-          .layers = 2,
-          .heads = 2,
-          .intermediate_size = width * 3 / 2,
-          .max_positions = 14,
-          .dropout = dropout,
-          .attention_dropout = dropout};
+  return {{.vocab_size = 50,
+           .hidden_size = width,
+           .longest_sequence = 12,
+           .dropout = dropout,
+           .attention_dropout = dropout},
+          /*layers=*/2,
+          /*heads=*/2,
+          /*intermediate_size=*/width * 3 / 2};
 }
 
 inline constexpr int64_t kPadding = 1;

@@ -27,14 +27,14 @@ struct SmallMaskedLm {
     config.text.tokens_per_sample = longest;
     config.text.unpad = unpad;
     config.precision.name = precision;
-    const models::EncoderOptions options{.vocab_size = words,
-                                         .hidden_size = width,
-                                         .layers = 2,
-                                         .heads = 2,
-                                         .intermediate_size = 2 * width,
-                                         .max_positions = longest + 2,
-                                         .dropout = dropout,
-                                         .attention_dropout = dropout};
+    const models::EncoderOptions options{{.vocab_size = words,
+                                          .hidden_size = width,
+                                          .longest_sequence = longest,
+                                          .dropout = dropout,
+                                          .attention_dropout = dropout},
+                                         /*layers=*/2,
+                                         /*heads=*/2,
+                                         /*intermediate_size=*/2 * width};
     at::manual_seed(3);
     auto model = std::make_shared<models::RobertaForMaskedLM>(options);
     model->to(device);

@@ -32,6 +32,7 @@
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/weights/foreign_network.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"
@@ -144,6 +145,7 @@ void ResolveConfig(modes::RunContext& context, bool has_gpu) {
     for (const std::string& taken : weights::TakeSettingsOfRun(config)) note(taken);
   }
   tasks::ResolveTask(config);
+  weights::TakeNormEpsilon(config);
   note(weights::TakeSentenceFolder(config));
   note(config::ResolveForDevice(config, has_gpu));
   config::RequireValid(config, world_size, tasks::ModelFactsOf(config.model));
@@ -184,7 +186,7 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   const std::string& mode = context.config.run.mode;
   if (!doctor && (mode == "train" || mode == "eval")) CatchStops(context);
   if (mode == "predict" || mode == "export") data::RemoveUnfinishedFilesOnSignals();
-  if (context.launch.outlives_launcher) launch::EndWithParent();
+  if (context.launch.launcher.is_outlived) launch::EndWithParent();
   if (context.launch.spawns > 0) {
     if (const auto exit_code = ForkRanks(context, doctor)) return *exit_code;
   }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <set>
+#include <sstream>
 
 #include "data/error.h"
 #include "data/shown.h"
@@ -97,6 +99,15 @@ void RequireNoCommas(const std::vector<SeenLabel>& seen) {
   throw DataError(comma->place + ": the label " + QuotedName(comma->name) + " looks like a number with a decimal comma",
                   "write numbers with a point (3.5); if labels are classes, list them in classes.txt beside the data, "
                   "one per line");
+}
+
+std::vector<std::string> LinesOfClassFile(const std::string& folder) {
+  std::istringstream text(TextBeside(folder + "/" + kClassFile));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line); lines.push_back(line)) {
+    if (line.ends_with('\r')) line.pop_back();
+  }
+  return lines;
 }
 
 // ---- Numbers of classes ----
@@ -200,23 +211,22 @@ void RequireClassNames(const std::vector<std::string>& names, const std::string&
 }
 
 std::vector<std::string> ReadClassNames(const std::string& folder) {
-  const std::string text = TextBeside(folder + "/" + kClassFile);
-  std::vector<std::string> names;
-  for (std::string_view rest = text; !rest.empty();) {
-    if (const std::string_view name = TakeLine(rest); !name.empty()) names.emplace_back(name);
-  }
+  std::vector<std::string> names = LinesOfClassFile(folder);
+  std::erase(names, "");
   return names;
 }
 
 std::vector<std::string> ListedClasses(const std::string& folder) {
   std::vector<std::string> names;
-  std::set<std::string_view> seen;
-  const std::vector<std::string> lines = ReadClassNames(folder);
-  for (const std::string& line : lines) {
-    const std::string_view name = Stripped(line);
+  const std::vector<std::string> lines = LinesOfClassFile(folder);
+  std::map<std::string_view, size_t> line_of;
+  for (size_t line = 0; line < lines.size(); ++line) {
+    const std::string_view name = Stripped(lines[line]);
     if (name.empty()) continue;
-    if (!seen.insert(name).second) {
-      throw DataError(folder + "/" + kClassFile + ": the class " + QuotedName(std::string(name)) + " is named twice");
+    const auto [first, is_first] = line_of.emplace(name, line + 1);
+    if (!is_first) {
+      throw DataError(folder + "/" + kClassFile + " line " + std::to_string(line + 1) + ": the class " +
+                      QuotedName(std::string(name)) + " is in line " + std::to_string(first->second) + ", too");
     }
     names.emplace_back(name);
   }

@@ -25,14 +25,6 @@ constexpr size_t kCrcBytes = 4;
 
 static_assert(sizeof(IndexEntry) == 24, "entries are stored as they are in memory");
 
-nlohmann::json HeadOf(const RecordIndex& index) {
-  nlohmann::json files = nlohmann::json::array();
-  for (const IndexedFile& file : index.files) files.push_back({file.name, file.bytes, file.modified_ns});
-  return {{"format", index.format},           {"fingerprint", index.fingerprint}, {"class_names", index.class_names},
-          {"files", std::move(files)},        {"ignored", index.ignored},         {"records", index.records.size()},
-          {"name_bytes", index.names.size()}, {"values", index.values.size()}};
-}
-
 // Names on disk need not be UTF-8, but JSON has to be: each byte is kept as the code point of the same number.
 std::string Latin1ToUtf8(const std::string& bytes) {
   std::string text;
@@ -61,11 +53,13 @@ std::string Utf8ToLatin1(const std::string& text) {
   return bytes;
 }
 
-// Applies `convert` to every name of an index.
-template <typename Convert>
-void ConvertNames(RecordIndex& index, const Convert& convert) {
-  for (std::string& name : index.class_names) name = convert(name);
-  for (IndexedFile& file : index.files) file.name = convert(file.name);
+nlohmann::json HeadOf(const RecordIndex& index) {
+  auto files = nlohmann::json::array(), class_names = nlohmann::json::array();
+  for (const IndexedFile& file : index.files) files.push_back({Latin1ToUtf8(file.name), file.bytes, file.modified_ns});
+  for (const std::string& name : index.class_names) class_names.push_back(Latin1ToUtf8(name));
+  return {{"format", index.format},           {"fingerprint", index.fingerprint}, {"class_names", class_names},
+          {"files", std::move(files)},        {"ignored", index.ignored},         {"records", index.records.size()},
+          {"name_bytes", index.names.size()}, {"values", index.values.size()}};
 }
 
 // Checks that all entries point into the files, names and classes of the index, so that a malformed file never causes a
@@ -101,19 +95,7 @@ std::string IndexFormat(const std::string& format, LabelKind kind) {
 }
 
 std::string SerializeIndex(const RecordIndex& index) {
-  RecordIndex head = {.format = index.format,
-                      .fingerprint = index.fingerprint,
-                      .class_names = index.class_names,
-                      .files = index.files,
-                      .records = {},
-                      .names = {},
-                      .ignored = index.ignored};
-  ConvertNames(head, Latin1ToUtf8);
-  nlohmann::json json = HeadOf(head);
-  json["records"] = index.records.size();
-  json["name_bytes"] = index.names.size();
-  json["values"] = index.values.size();
-  const std::string text = json.dump();
+  const std::string text = HeadOf(index).dump();
 
   std::string bytes(kIndexMagic);
   bytes.reserve(kFixedBytes + text.size() + index.records.size() * sizeof(IndexEntry) + index.names.size() +
@@ -140,9 +122,9 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
     const auto json = nlohmann::json::parse(body.substr(kFixedBytes, head_bytes));
     json.at("format").get_to(index.format);
     json.at("fingerprint").get_to(index.fingerprint);
-    json.at("class_names").get_to(index.class_names);
+    for (const std::string name : json.at("class_names")) index.class_names.push_back(Utf8ToLatin1(name));
     for (const auto& file : json.at("files")) {
-      index.files.push_back({file.at(0), file.at(1).get<int64_t>(), file.at(2).get<int64_t>()});
+      index.files.push_back({Utf8ToLatin1(file.at(0)), file.at(1).get<int64_t>(), file.at(2).get<int64_t>()});
     }
     // An old index of a folder, without `ignored`, may contain files that are not data.
     if (index.format == kImageFolder) json.at("ignored").get_to(index.ignored);
@@ -152,8 +134,6 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
-  ConvertNames(index, Utf8ToLatin1);
-
   const std::string_view rest = body.substr(kFixedBytes + head_bytes);
   if (records > rest.size() / sizeof(IndexEntry) || values > rest.size() / sizeof(float)) return std::nullopt;
   const uint64_t others = records * sizeof(IndexEntry) + values * sizeof(float);

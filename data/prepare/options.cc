@@ -31,38 +31,50 @@ const std::map<std::string, const char*> kCommands = {
     {"verify", "reads and decodes every record, and lists bad ones; exit code 3 if there are any"},
     {"warm", "reads all data once with many threads, to fill the caches of the storage"}};
 
+// What a flag takes: what was expected, for people, and what takes it.
+struct Value {
+  std::string expected;
+  Take take;
+  bool is_boolean = false, takes_many = false;
+  PathUse path = PathUse::kNone;
+};
+
 struct Entry {
   std::string name, commands;  // commands: those with this flag, separated by blanks; empty: all
-  bool is_boolean = false;
-  std::string expected, help;
-  Take take;
-  bool takes_many = false;
-  PathUse path = PathUse::kNone;
+  Value value;
+  std::string help;
 };
 
 constexpr char kReading[] = "pack index inspect verify warm";  // commands that read a data set
 
-Take Text(std::string& field) {
-  return [&field](const std::string& value) { return field = value, true; };
+Value Text(const char* expected, std::string& field, PathUse path = PathUse::kNone) {
+  return {
+      .expected = expected, .take = [&field](const std::string& value) { return field = value, true; }, .path = path};
 }
 
-Take Texts(std::vector<std::string>& field) {
-  return [&field](const std::string& value) { return field.push_back(value), true; };
+Value Texts(const char* expected, std::vector<std::string>& field, PathUse path) {
+  return {.expected = expected,
+          .take = [&field](const std::string& value) { return field.push_back(value), true; },
+          .takes_many = true,
+          .path = path};
 }
 
-Take Word(std::string& field, std::vector<std::string> words) {
-  return [&field, words = std::move(words)](const std::string& value) {
-    field = value;
-    return std::find(words.begin(), words.end(), value) != words.end();
-  };
+Value Word(std::string& field, const std::vector<std::string>& words) {
+  return {.expected = "one of " + Joined(words, " | "), .take = [&field, words](const std::string& value) {
+            field = value;
+            return std::ranges::find(words, value) != words.end();
+          }};
 }
 
-Take Boolean(bool& field) {
-  return [&field](const std::string& value) {
-    const std::string word = command_line::BooleanWord(value);
-    field = word == "true";
-    return !word.empty();
-  };
+Value Boolean(bool& field) {
+  return {.expected = "true or false",
+          .take =
+              [&field](const std::string& value) {
+                const std::string word = command_line::BooleanWord(value);
+                field = word == "true";
+                return !word.empty();
+              },
+          .is_boolean = true};
 }
 
 bool ParseInteger(const std::string& text, int64_t lowest, int64_t highest, int64_t& number) {
@@ -71,36 +83,38 @@ bool ParseInteger(const std::string& text, int64_t lowest, int64_t highest, int6
   return parsed && number >= lowest && number <= highest;
 }
 
-Take Integer(int64_t& field, int64_t lowest, int64_t highest) {
-  return [=, &field](const std::string& value) { return ParseInteger(value, lowest, highest, field); };
+Value Integer(int64_t& field, int64_t lowest, int64_t highest = INT64_MAX) {
+  const std::string most = highest == INT64_MAX ? " or more" : " to " + std::to_string(highest);
+  return {.expected = "a whole number, " + std::to_string(lowest) + most,
+          .take = [=, &field](const std::string& value) { return ParseInteger(value, lowest, highest, field); }};
 }
 
-Take Fraction(std::optional<double>& field) {
-  return [&field](const std::string& value) {
-    char* end = nullptr;
-    field = std::strtod(value.c_str(), &end);
-    const bool is_decimal = value.find_first_of("xX") == std::string::npos;
-    return !value.empty() && *end == '\0' && is_decimal && *field >= 0 && *field <= 1;
-  };
+Value Fraction(std::optional<double>& field) {
+  return {.expected = "a number, 0 to 1", .take = [&field](const std::string& value) {
+            char* end = nullptr;
+            field = std::strtod(value.c_str(), &end);
+            const bool is_decimal = value.find_first_of("xX") == std::string::npos;
+            return !value.empty() && *end == '\0' && is_decimal && *field >= 0 && *field <= 1;
+          }};
 }
 
-Take LabelOffset(std::optional<int64_t>& field) {
-  return [&field](const std::string& value) {
-    field.reset();
-    if (value == "auto") return true;
-    int64_t number = 0;
-    if (!ParseInteger(value, 0, 1'000'000'000, number)) return false;
-    field = number;
-    return true;
-  };
+Value LabelOffset(std::optional<int64_t>& field) {
+  constexpr int64_t kMost = 1'000'000'000;
+  return {.expected = "auto, or a whole number, 0 to " + std::to_string(kMost),
+          .take = [&field](const std::string& value) {
+            int64_t number = 0;
+            const bool is_number = ParseInteger(value, 0, kMost, number);
+            field = is_number ? std::optional(number) : std::nullopt;
+            return is_number || value == "auto";
+          }};
 }
 
-Take Part(PrepareOptions& options) {
-  return [&options](const std::string& value) {
-    const size_t slash = value.find('/');
-    return slash != std::string::npos && ParseInteger(value.substr(slash + 1), 1, 100'000, options.parts) &&
-           ParseInteger(value.substr(0, slash), 1, options.parts, options.part);
-  };
+Value Part(PrepareOptions& options) {
+  return {.expected = "I/N with I from 1 to N", .take = [&options](const std::string& value) {
+            const size_t slash = value.find('/');
+            return slash != std::string::npos && ParseInteger(value.substr(slash + 1), 1, 100'000, options.parts) &&
+                   ParseInteger(value.substr(0, slash), 1, options.parts, options.part);
+          }};
 }
 
 // The values of --data_format.
@@ -120,83 +134,73 @@ std::vector<std::string> WrittenFormats() {
 }
 
 std::vector<Entry> Table(PrepareOptions& o) {
-  const std::vector<std::string> formats = FormatNames();
+  using enum PathUse;
+  const Value task = {.expected = "one of " + Joined(kLabelKinds, " | ", &LabelKindFacts::task),
+                      .take = [&o](const std::string& value) {
+                        const auto* const kind = std::ranges::find(kLabelKinds, value, &LabelKindFacts::task);
+                        if (kind == std::end(kLabelKinds)) return false;
+                        o.labels = static_cast<LabelKind>(kind - kLabelKinds);
+                        return true;
+                      }};
+  const Value delimiter = {.expected = "one of auto | comma | semicolon | tab", .take = [&o](const std::string& value) {
+                             o.table.delimiter = DelimiterNamed(value);
+                             return value == "auto" || o.table.delimiter != 0;
+                           }};
   // clang-format off
   return {
-      {"data_dir", kReading, false, "a folder", "Folder with the data; for safetensors also a file.", Text(o.data_dir), false, PathUse::kRead},
-      {"labels", kReading, false, "FILE.csv, FILE.tsv or FILE.jsonl",
+      {"data_dir", kReading, Text("a folder", o.data_dir, kRead), "Folder with the data; for safetensors also a file."},
+      {"labels", kReading, Text("FILE.csv, FILE.tsv or FILE.jsonl", o.table.path, kRead),
        "Table that names images and their labels, an image a row, in place of folders of classes. Names of images are paths "
-       "below --data_dir or, without that, below the table's own folder.", Text(o.table.path), false, PathUse::kRead},
-      {"image_column", kReading, false, "a column's name", "With --labels: column of the image's name. [default: found by its name]",
-       Text(o.table.image_column)},
-      {"label_column", kReading, false, "names of columns", "With --labels: column of the label, or several with commas "
-       "between them for several labels or numbers. [default: found by its name]", Text(o.table.label_column)},
-      {"split_column", kReading, false, "a column's name", "With --labels: column of the split. [default: split, if there is one, "
-       "else all images are of train]", Text(o.table.split_column)},
-      {"label_separator", kReading, false, "a text", "With --labels: what is between several labels in a cell. [default: a column for "
-       "each label]", Text(o.table.separator)},
-      {"csv_delimiter", kReading, false, "one of auto | comma | semicolon | tab", "With --labels: what separates the cells of a .csv. "
-       "[default: auto]", [&o](const std::string& value) {
-         o.table.delimiter = DelimiterNamed(value);
-         return value == "auto" || o.table.delimiter != 0;
-       }},
-      {"task", kReading, false, "one of " + Joined(kLabelKinds, " | ", &LabelKindFacts::task),
-       "What the labels of images are, as of dtrain_main: a class, several labels, or numbers. [default: image_classification]",
-       [&o](const std::string& value) {
-         const auto* const kind = std::ranges::find(kLabelKinds, value, &LabelKindFacts::task);
-         if (kind == std::end(kLabelKinds)) return false;
-         o.labels = static_cast<LabelKind>(kind - kLabelKinds);
-         return true;
-       }},
-      {"data_format", kReading, false, "one of " + Joined(formats, " | "),
-       "Format of the data; auto: recognised from the contents of --data_dir. [default: auto]", Word(o.data_format, formats)},
-      {"split", kReading, false, "a text", "Folder or file prefix of the split to process. [default: train and val, as far as there; for verify also test, or the "
-       "folders of classes in --data_dir itself]",
-       Text(o.split)},
-      {"index_dir", kReading, false, "a folder", "Folder for index files. [default: beside the data]", Text(o.index_dir), false, PathUse::kWritten},
-      {"label_offset", kReading, false, "auto, or a whole number, 0 to 1000000000",
-       "Label of the first class in the data: a number, or auto (1 if the labels are exactly 1 to C, else 0). "
-       "[default: auto]", LabelOffset(o.label_offset)},
-      {"workers", "", false, "a whole number, 0 to 1024",
-       "Number of threads. [default: 0: the cores of this machine; for warm 64]", Integer(o.workers, 0, 1024)},
-      {"output", "pack verify tokenize", false, "a folder, or with tokenize the name of files",
+       "below --data_dir or, without that, below the table's own folder."},
+      {"image_column", kReading, Text("a column's name", o.table.image_column),
+       "With --labels: column of the image's name. [default: found by its name]"},
+      {"label_column", kReading, Text("names of columns", o.table.label_column),
+       "With --labels: column of the label, or several with commas between them for several labels or numbers. "
+       "[default: found by its name]"},
+      {"split_column", kReading, Text("a column's name", o.table.split_column),
+       "With --labels: column of the split. [default: split, if there is one, else all images are of train]"},
+      {"label_separator", kReading, Text("a text", o.table.separator),
+       "With --labels: what is between several labels in a cell. [default: a column for each label]"},
+      {"csv_delimiter", kReading, delimiter, "With --labels: what separates the cells of a .csv. [default: auto]"},
+      {"task", kReading, task, "What the labels of images are, as of dtrain_main: a class, several labels, or numbers. "
+       "[default: image_classification]"},
+      {"data_format", kReading, Word(o.data_format, FormatNames()),
+       "Format of the data; auto: recognised from the contents of --data_dir. [default: auto]"},
+      {"split", kReading, Text("a text", o.split), "Folder or file prefix of the split to process. [default: train and val, as far "
+       "as there; for verify also test, or the folders of classes in --data_dir itself]"},
+      {"index_dir", kReading, Text("a folder", o.index_dir, kWritten), "Folder for index files. [default: beside the data]"},
+      {"label_offset", kReading, LabelOffset(o.label_offset), "Label of the first class in the data: a number, or auto (1 if the "
+       "labels are exactly 1 to C, else 0). [default: auto]"},
+      {"workers", "", Integer(o.workers, 0, 1024), "Number of threads. [default: 0: the cores of this machine; for warm 64]"},
+      {"output", "pack verify tokenize", Text("a folder, or with tokenize the name of files", o.output, kWritten),
        "pack: folder to write to. verify: folder for quarantine.jsonl. tokenize: PREFIX of the files PREFIX.bin and "
        "PREFIX.idx; dict.txt and the tokenizer's files are written beside them. [default: for verify --index_dir, or "
-       "--data_dir, but none for folders of images]",
-       Text(o.output), false, PathUse::kWritten},
-      {"input", "tokenize", false, "a text file", "One or more text files; a blank line ends a document.",
-       Texts(o.inputs), true, PathUse::kRead},
-      {"encoder_json", "tokenize encode", false, "a file", "File encoder.json with GPT-2's vocabulary.", Text(o.encoder_json), false, PathUse::kRead},
-      {"vocab_bpe", "tokenize encode", false, "a file", "File vocab.bpe with GPT-2's merges.", Text(o.vocab_bpe), false, PathUse::kRead},
-      {"tokenizer", "tokenize encode", false, "a folder",
+       "--data_dir, but none for folders of images]"},
+      {"input", "tokenize", Texts("a text file", o.inputs, kRead), "One or more text files; a blank line ends a document."},
+      {"encoder_json", "tokenize encode", Text("a file", o.encoder_json, kRead), "File encoder.json with GPT-2's vocabulary."},
+      {"vocab_bpe", "tokenize encode", Text("a file", o.vocab_bpe, kRead), "File vocab.bpe with GPT-2's merges."},
+      {"tokenizer", "tokenize encode", Text("a folder", o.tokenizer, kRead),
        "Folder of a RoBERTa model with tokenizer.json, or vocab.json and merges.txt, whose token ids are used; replaces "
-       "--encoder_json and --vocab_bpe.", Text(o.tokenizer), false, PathUse::kRead},
-      {"dict", "tokenize", false, "a file", "Dictionary file (dict.txt) to use. [default: one is counted]", Text(o.dict), false, PathUse::kRead},
-      {"output_format", "pack", false, "one of " + Joined(WrittenFormats(), " | "), "Format to write: " + Joined(WrittenFormats()) + ".",
-       Word(o.output_format, WrittenFormats())},
-      {"short_side", "pack", false, "a whole number, 0 to 16384",
-       "Resize images whose short side is longer to this (antialiased) and store them as JPEG; 0: copy images byte for "
-       "byte. [default: 0; pixels]", Integer(o.short_side, 0, 16384)},
-      {"quality", "pack", false, "a whole number, 1 to 100",
-       "Quality of the JPEGs that are written. [default: 95, and pixels of a safetensors file become PNG]",
-       Integer(o.quality, 1, 100)},
-      {"seek_points", "pack", true, "true or false",
-       "Rewrite JPEGs without changing a pixel, so that crops decode faster; adds 2 % to the size.", Boolean(o.seek_points)},
-      {"shards", "pack", false, "a whole number, 0 to 99999",
-       "Number of files per split; 0: one per 2,048 records. [default: 0]", Integer(o.shards, 0, 99999)},
-      {"part", "pack", false, "I/N with I from 1 to N",
-       "I/N: write only the I-th of N parts. Run the same command with 1/N to N/N on N machines. [default: 1/1]", Part(o)},
-      {"max_bad_records", "pack", false, "a number, 0 to 1",
-       "Greatest fraction of unreadable records that is left out before packing fails. [default: 0.0001, and a few of a small "
-       "set: 10, or one in 20]",
-       Fraction(o.max_bad_records)},
-      {"strict_data", "pack", true, "true or false", "Fail at the first unreadable record.", Boolean(o.strict_data)},
-      {"move_bad_to", "verify", false, "a folder",
+       "--encoder_json and --vocab_bpe."},
+      {"dict", "tokenize", Text("a file", o.dict, kRead), "Dictionary file (dict.txt) to use. [default: one is counted]"},
+      {"output_format", "pack", Word(o.output_format, WrittenFormats()), "Format to write: " + Joined(WrittenFormats()) + "."},
+      {"short_side", "pack", Integer(o.short_side, 0, 16384), "Resize images whose short side is longer to this (antialiased) and "
+       "store them as JPEG; 0: copy images byte for byte. [default: 0; pixels]"},
+      {"quality", "pack", Integer(o.quality, 1, 100),
+       "Quality of the JPEGs that are written. [default: 95, and pixels of a safetensors file become PNG]"},
+      {"seek_points", "pack", Boolean(o.seek_points),
+       "Rewrite JPEGs without changing a pixel, so that crops decode faster; adds 2 % to the size."},
+      {"shards", "pack", Integer(o.shards, 0, 99999), "Number of files per split; 0: one per 2,048 records. [default: 0]"},
+      {"part", "pack", Part(o),
+       "I/N: write only the I-th of N parts. Run the same command with 1/N to N/N on N machines. [default: 1/1]"},
+      {"max_bad_records", "pack", Fraction(o.max_bad_records), "Greatest fraction of unreadable records that is left out before "
+       "packing fails. [default: 0.0001, and a few of a small set: 10, or one in 20]"},
+      {"strict_data", "pack", Boolean(o.strict_data), "Fail at the first unreadable record."},
+      {"move_bad_to", "verify", Text("a folder", o.move_bad_to, kWritten),
        "Move bad image files into this folder, outside of the data, under split and class. For whoever has photos of which "
-       "some are broken. [default: none]", Text(o.move_bad_to), false, PathUse::kWritten},
-      {"decode", "inspect", true, "true or false", "Decode images and add width, height and mean_rgb, or error.", Boolean(o.decode)},
-      {"limit", "inspect", false, "a whole number, 0 or more", "Number of records per split; 0: all. [default: 0]",
-       Integer(o.limit, 0, INT64_MAX)},
+       "some are broken. [default: none]"},
+      {"decode", "inspect", Boolean(o.decode), "Decode images and add width, height and mean_rgb, or error."},
+      {"limit", "inspect", Integer(o.limit, 0), "Number of records per split; 0: all. [default: 0]"},
   };
   // clang-format on
 }
@@ -219,11 +223,11 @@ std::string Help(const std::vector<Entry>& table, const std::string& command) {
       "--version the version.\n\n";
   for (const Entry& entry : table) {
     if (!command.empty() && !BelongsTo(entry, command)) continue;
-    const std::string left = (entry.is_boolean ? "  --[no]" : "  --") + entry.name;
+    const std::string left = (entry.value.is_boolean ? "  --[no]" : "  --") + entry.name;
     text += left + std::string(left.size() < 22 ? 22 - left.size() : 1, ' ');
     if (!entry.commands.empty() && command.empty()) text += entry.commands + ": ";
     text += entry.help;
-    if (entry.path == PathUse::kWritten) {
+    if (entry.value.path == PathUse::kWritten) {
       text.ends_with(']') ? text.replace(text.size() - 1, 1, "; written]") : text += " [written]";
     }
     text += "\n";
@@ -236,19 +240,19 @@ std::string HelpJson(const std::vector<Entry>& table, const std::string& version
   nlohmann::ordered_json json = {{"program", "dtrain_data"}, {"version", version}};
   for (const auto& [name, purpose] : kCommands) json["commands"].push_back(name);
   for (const Entry& entry : table) {
-    const auto begins = [&entry](const char* words) { return entry.expected.starts_with(words); };
-    const char* type = entry.is_boolean           ? "boolean"
+    const auto begins = [&entry](const char* words) { return entry.value.expected.starts_with(words); };
+    const char* type = entry.value.is_boolean     ? "boolean"
                        : begins("a whole number") ? "integer"
                        : begins("a number")       ? "number"
                                                   : "text";
     nlohmann::ordered_json flag = {
-        {"name", entry.name}, {"type", type}, {"expected", entry.expected}, {"help", entry.help}};
+        {"name", entry.name}, {"type", type}, {"expected", entry.value.expected}, {"help", entry.help}};
     if (const size_t at = entry.help.find("[default: "); at != std::string::npos) {
       flag["default"] = entry.help.substr(at + 10, entry.help.find_first_of(":;,]", at + 10) - at - 10);
     }
     std::istringstream commands(entry.commands);
     for (std::string command; commands >> command;) flag["commands"].push_back(command);
-    std::istringstream choices(begins("one of ") ? entry.expected.substr(7) : "");
+    std::istringstream choices(begins("one of ") ? entry.value.expected.substr(7) : "");
     for (std::string choice; choices >> choice;) {
       if (choice != "|") flag["choices"].push_back(choice);
     }
@@ -305,11 +309,11 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
   for (const Entry& entry : table) {
     const auto take = [&given, &entry, &result](const std::string& value) {
       given.insert(entry.name);
-      if (entry.path == PathUse::kRead) result.options.read.push_back(value);
-      if (entry.path == PathUse::kWritten) result.options.written[entry.name] = value;
-      return entry.take(value);
+      if (entry.value.path == PathUse::kRead) result.options.read.push_back(value);
+      if (entry.value.path == PathUse::kWritten) result.options.written[entry.name] = value;
+      return entry.value.take(value);
     };
-    flags.push_back({entry.name, entry.is_boolean, entry.expected, take, entry.takes_many});
+    flags.push_back({entry.name, entry.value.is_boolean, entry.value.expected, take, entry.value.takes_many});
   }
   std::vector<std::string> commands, mistakes;
   for (const auto& [name, purpose] : kCommands) commands.push_back(name);

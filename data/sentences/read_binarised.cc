@@ -59,13 +59,13 @@ std::vector<std::string> ClassNames(const Dictionary& dictionary) {
 // Returns the label of each row as text, with which it enters the collector.
 class Labels {
  public:
-  Labels(const SentenceFiles& files, SentenceTarget target) {
+  Labels(const SentenceFiles& files, const SentenceTarget& target) {
     const std::string prefix = LabelPrefix(files);
-    if (target == SentenceTarget::kClass) {
+    if (target.has(LabelKind::kClass)) {
       items_ = std::make_unique<Items>(prefix);
       names_ = ClassNames(Dictionary::Load(files.path + "/label/dict.txt"));
       size_ = items_->size();
-    } else if (target == SentenceTarget::kNumber) {
+    } else if (target.has(LabelKind::kNumbers)) {
       const std::string text = ReadWholeText(prefix + ".label", kMostLabelBytes);
       std::string_view rest = text;
       while (!rest.empty()) lines_.emplace_back(Stripped(TakeLine(rest)));
@@ -113,7 +113,7 @@ bool HasNumberLabels(const SentenceFiles& files) {
 }
 
 BinarisedRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& options) {
-  if (options.target == SentenceTarget::kClass && HasNumberLabels(files)) {
+  if (options.target.has(LabelKind::kClass) && HasNumberLabels(files)) {
     throw DataError(LabelPrefix(files) + ".label holds numbers to predict, and there are no classes",
                     "use --task=text_regression");
   }
@@ -144,7 +144,7 @@ BinarisedRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& o
     collector.AddTokens(a, b, labels.Of(row), {file, first.Offset(row)}, first.Where(row));
   }
   BinarisedRows rows{collector.Take(), vocabulary, dictionary.fingerprint()};
-  if (options.target == SentenceTarget::kClass) rows.set.names = labels.names();
+  if (options.target.has(LabelKind::kClass)) rows.set.names = labels.names();
   rows.set.columns = is_pair ? "text input0, pair input1, label label" : "text input0, label label";
   return rows;
 }

@@ -72,7 +72,7 @@ SentenceSet ReadClassFolders(const std::string& split_dir, const SentenceOptions
   if (options.is_pair.value_or(false)) {
     throw DataError(split_dir + " has single texts in class folders, but the model and the training data have pairs");
   }
-  if (options.target == SentenceTarget::kNumber) {
+  if (options.target.has(LabelKind::kNumbers)) {
     throw DataError(split_dir + " has a folder for each class, which are no numbers to predict",
                     "use --task=text_classification, or a table with a column of numbers");
   }

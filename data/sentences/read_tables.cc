@@ -24,9 +24,10 @@ class OpenTable {
  public:
   OpenTable(const std::string& path, const SentenceOptions& options)
       : file_(path, options.csv_delimiter),
-        joins_pairs_(options.target != SentenceTarget::kTexts || options.is_unlabelled),
-        columns_(joins_pairs_ ? ChooseColumns(file_.reader(), NamesFor(path, options), !IsWithoutLabels(options))
-                              : ChooseTextColumns(file_.reader(), NamesFor(path, options), options.scored)) {}
+        joins_pairs_(!options.target.of_texts || options.is_unlabelled),
+        columns_(joins_pairs_
+                     ? ChooseColumns(file_.reader(), NamesFor(path, options), options.target.labels.has_value())
+                     : ChooseTextColumns(file_.reader(), NamesFor(path, options), options.scored)) {}
 
   TableReader& reader() { return file_.reader(); }
   const TableColumns& columns() const { return columns_; }
@@ -36,13 +37,10 @@ class OpenTable {
   bool IsUnlabelled(const std::string& label) const { return columns_.dash_is_no_label && label == kNoLabel; }
 
  private:
-  static bool IsWithoutLabels(const SentenceOptions& options) {
-    return options.target == SentenceTarget::kNone || options.target == SentenceTarget::kTexts;
-  }
   // A text in each line has no names of columns, whatever those of the training data are.
   static ColumnNames NamesFor(const std::string& path, const SentenceOptions& options) {
     if (TableFormatOf(path) == TableFormat::kLines) return {};
-    const bool several = options.target == SentenceTarget::kSeveral && options.label_separator.empty() &&
+    const bool several = options.target.has(LabelKind::kSeveral) && options.label_separator.empty() &&
                          options.label_column.find(',') != std::string::npos;
     return {options.text_column, options.pair_column, options.label_column, options.negative_column, several};
   }
@@ -85,7 +83,7 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   const size_t texts = selected.size();
   if (columns.label && columns.labels.empty()) selected.push_back(*columns.label);
   const size_t first_label = texts;
-  if (columns.label && columns.labels.empty() && options.target == SentenceTarget::kSeveral)
+  if (columns.label && columns.labels.empty() && options.target.has(LabelKind::kSeveral))
     TakeLists(table.reader(), first_label, options);
   selected.insert(selected.end(), columns.labels.begin(), columns.labels.end());
   const bool has_groups = !options.group_column.empty() && (columns.label || !table.joins_pairs());
@@ -147,7 +145,7 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
 
 std::vector<std::string> LabelsOfTable(const std::string& path, const SentenceOptions& options) {
   SentenceOptions labelled = options;
-  labelled.target = SentenceTarget::kClass;
+  labelled.target = kClassTarget;
   OpenTable table(path, labelled);
   table.reader().Select({*table.columns().label});
   std::set<std::string, std::less<>> labels;

@@ -102,13 +102,12 @@ void SentenceCollector::RequireScore(double score, const std::string& where) con
 }
 
 void SentenceCollector::AddLabel(const std::string& label, const std::string& where) {
-  if (target_ == SentenceTarget::kNone || (target_ == SentenceTarget::kTexts && !has_scores_)) return;
-  if (target_ == SentenceTarget::kSeveral) return set_.targets.AddSeveral(label, label_separator_, where);
+  if (!target_.labels && !has_scores_) return;
+  if (target_.has(LabelKind::kSeveral)) return set_.targets.AddSeveral(label, label_separator_, where);
   if (label.empty()) throw DataError(where + ": the label is empty", "every row needs a label");
-  if (target_ == SentenceTarget::kNumber || target_ == SentenceTarget::kTexts) set_.targets.AddNumber(label, where);
-  if (target_ == SentenceTarget::kTexts) RequireScore(set_.targets.numbers.back(), where);
-  if (target_ == SentenceTarget::kNumber || target_ == SentenceTarget::kTexts) return;
-  set_.targets.Add(label, where);
+  if (target_.has(LabelKind::kClass)) return set_.targets.Add(label, where);
+  set_.targets.AddNumber(label, where);
+  if (has_scores_) RequireScore(set_.targets.numbers.back(), where);
 }
 
 void SentenceCollector::Add(std::vector<RawSentence> rows) {
@@ -119,8 +118,8 @@ void SentenceCollector::Add(std::vector<RawSentence> rows) {
   std::vector<TokenizedRows> tokenized(parts);
   const auto tokenize = [&](size_t part) {
     const size_t begin = rows.size() * part / parts, end = rows.size() * (part + 1) / parts;
-    tokenized[part] = Tokenize(std::span(rows).subspan(begin, end - begin), set_.is_pair,
-                               target_ == SentenceTarget::kTexts, most_tokens_, tokenizer_->format(), encoders_[part]);
+    tokenized[part] = Tokenize(std::span(rows).subspan(begin, end - begin), set_.is_pair, target_.of_texts,
+                               most_tokens_, tokenizer_->format(), encoders_[part]);
   };
   InParallel(parts, tokenize, 1, parts);
   for (const TokenizedRows& part : tokenized) {

@@ -28,8 +28,8 @@ struct SentenceSet : SentenceFacts {
 
   std::vector<File> files;
   std::vector<Place> places;  // by row
-  // Of all rows, with special tokens and the marks of kOfSecondText. Of kTexts, the first token of each text of a row
-  // but the first one has the mark.
+  // Of all rows, with special tokens and the marks of kOfSecondText. Of rows of texts, the first token of each text of
+  // a row but the first one has the mark.
   std::vector<uint32_t> tokens;
   std::vector<uint64_t> ends;  // by row: where its tokens end
   WrittenLabels targets;
@@ -93,7 +93,7 @@ class SentenceCollector {
 // Reads a table. Throws DataError, which names file and line; also if options.is_pair says other than the columns.
 SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, const SentenceTokenizer& tokenizer);
 
-// Reads sentences whose words have labels (kOfWords):
+// Reads sentences whose words have labels:
 //   columns  a word in each line, its columns between tabs or spaces: the word is the first one, the label the last one
 //            unless label_column says otherwise; a blank line, or one that begins with -DOCSTART-, ends a sentence
 //   .jsonl   an object for each sentence, with the lists `tokens` and `tags` (or `ner_tags`)

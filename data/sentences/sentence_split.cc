@@ -53,7 +53,7 @@ class SentenceSource : public RecordSource {
   int64_t size() const override { return set_.size(); }
   RecordKind kind() const override { return RecordKind::kTokens; }
   int64_t Label(int64_t index) const override {
-    return target_ == SentenceTarget::kClass ? ClassAt(static_cast<uint64_t>(index)) : -1;
+    return target_.has(LabelKind::kClass) && !target_.of_words ? ClassAt(static_cast<uint64_t>(index)) : -1;
   }
   std::vector<uint8_t> Read(int64_t index) const override {
     const auto row = static_cast<size_t>(index);
@@ -67,11 +67,11 @@ class SentenceSource : public RecordSource {
     append(static_cast<uint32_t>(end - begin));
     for (uint64_t i = begin; i < end; ++i) append(set_.tokens[i]);
     if (!set_.targets.numbers.empty()) append(set_.targets.numbers[row]);
-    if (target_ == SentenceTarget::kSeveral) {
+    if (target_.has(LabelKind::kSeveral)) {
       const std::vector<uint64_t>& ends = set_.targets.ends;
       for (uint64_t i = row == 0 ? 0 : ends[row - 1]; i < ends[row]; ++i) append(ClassAt(i));
     }
-    if (target_ == SentenceTarget::kOfWords) {
+    if (target_.of_words) {
       append(static_cast<int32_t>(set_.targets.first_words[row]));
       for (uint64_t i = begin; i < end; ++i) append(ClassAt(i));
     }
@@ -87,7 +87,7 @@ class SentenceSource : public RecordSource {
   std::string fingerprint() const override { return fingerprint_; }
 
   int64_t length(int64_t index) const {  // tokens
-    if (target_ != SentenceTarget::kTexts) return set_.length(index);
+    if (!target_.of_texts) return set_.length(index);
     uint64_t longest = 0, first = set_.begin(index);
     const uint64_t end = set_.ends[static_cast<size_t>(index)];
     for (uint64_t i = first + 1; i <= end; ++i) {
@@ -121,20 +121,20 @@ class SentenceRowDecoder : public SampleDecoder {
         pad_(options.format.special.pad),
         target_(options.target),
         texts_(options.texts_per_row),
-        has_number_(options.target == SentenceTarget::kNumber || options.has_scores),
+        has_number_(options.target.has(LabelKind::kNumbers) || options.has_scores),
         has_types_(options.format.has_types && options.is_pair.value_or(false)),
         classes_(static_cast<int64_t>(options.classes.size())) {}
 
   std::vector<Field> fields(int64_t size) const override {
     const int64_t length = size > 0 ? size : tokens_per_sample_;
     std::vector<int64_t> tokens = {length};
-    if (target_ == SentenceTarget::kTexts) tokens.insert(tokens.begin(), texts_);
+    if (target_.of_texts) tokens.insert(tokens.begin(), texts_);
     std::vector<Field> fields = {{.name = kInputIds, .type = ElementType::kInt64, .row_shape = tokens},
                                  {.name = kAttentionMask, .type = ElementType::kUInt8, .row_shape = tokens}};
     if (has_number_) fields.push_back({.name = kSentenceTargets, .type = ElementType::kFloat32, .row_shape = {}});
-    if (target_ == SentenceTarget::kSeveral)
+    if (target_.has(LabelKind::kSeveral))
       fields.push_back({.name = kSentenceTargets, .type = ElementType::kFloat32, .row_shape = {classes_}});
-    if (target_ == SentenceTarget::kOfWords) {
+    if (target_.of_words) {
       fields.push_back({.name = kSentenceLabels, .type = ElementType::kInt64, .row_shape = {length}});
       fields.push_back({.name = kFirstWords, .type = ElementType::kInt64, .row_shape = {}});
     }
@@ -149,7 +149,7 @@ class SentenceRowDecoder : public SampleDecoder {
       return std::bit_cast<T>(LoadLittleEndian<uint32_t>(bytes.data() + place * kValueBytes));
     };
     const size_t tokens = values == 0 ? 0 : value(0, uint32_t{}), behind = 1 + tokens;
-    const size_t others = has_number_ ? 1 : target_ == SentenceTarget::kOfWords ? 1 + tokens : 0;
+    const size_t others = has_number_ ? 1 : target_.of_words ? 1 + tokens : 0;
     if (values == 0 || values < behind + others) throw DataError("the record of a sentence is too short");
     const auto numbers = [&rows](size_t field) {
       return std::span(reinterpret_cast<int64_t*>(rows[field].data()), rows[field].size() / sizeof(int64_t));
@@ -158,7 +158,7 @@ class SentenceRowDecoder : public SampleDecoder {
     const auto fill = [&](size_t field, int64_t filler, const auto& value_of) {
       for (size_t i = 0; i < room; ++i) numbers(field)[i] = i < length ? int64_t{value_of(i)} : filler;
     };
-    if (target_ == SentenceTarget::kTexts) {
+    if (target_.of_texts) {
       const auto texts = static_cast<size_t>(texts_), places = room / texts;
       std::ranges::fill(numbers(0), pad_);
       std::memset(rows[1].data(), 0, room);
@@ -182,12 +182,12 @@ class SentenceRowDecoder : public SampleDecoder {
     std::memset(rows[1].data(), 1, length);
     std::memset(rows[1].data() + length, 0, room - length);
     if (has_number_) std::memcpy(rows[2].data(), bytes.data() + behind * kValueBytes, kValueBytes);
-    if (target_ == SentenceTarget::kSeveral) {
+    if (target_.has(LabelKind::kSeveral)) {
       const std::span held(reinterpret_cast<float*>(rows[2].data()), static_cast<size_t>(classes_));
       std::ranges::fill(held, 0.0F);
       for (size_t i = behind; i < values; ++i) held[value(i, uint32_t{}) % held.size()] = 1;
     }
-    if (target_ == SentenceTarget::kOfWords) {
+    if (target_.of_words) {
       fill(2, kNoLoss, [&](size_t i) { return value(behind + 1 + i, int32_t{}); });
       numbers(3)[0] = value(behind, int32_t{});
     }
@@ -213,8 +213,9 @@ struct Rows {
 
 Rows EncodedRows(const SentenceFiles& files, const SentenceOptions& options) {
   const auto tokenizer = FindSentenceTokenizer(options.tokenizer_paths);
-  const bool has_words = options.target == SentenceTarget::kOfWords;
-  const auto read = has_words ? &ReadWords : files.layout == SentenceLayout::kTable ? &ReadTable : &ReadClassFolders;
+  const auto read = options.target.of_words                  ? &ReadWords
+                    : files.layout == SentenceLayout::kTable ? &ReadTable
+                                                             : &ReadClassFolders;
   return {.set = read(files.path, options, *tokenizer),
           .vocabulary = tokenizer->vocabulary(),
           .format = tokenizer->format(),
@@ -252,7 +253,7 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
   known.is_pair = rows.set.is_pair;
   known.format = rows.format;
   known.texts_per_row = rows.set.texts_per_row;
-  known.has_scores = options.target == SentenceTarget::kTexts && !rows.set.targets.numbers.empty();
+  known.has_scores = options.target.of_texts && !rows.set.targets.numbers.empty();
   known.classes = ClassesOf(rows.set, options);
   RequireClassNames(known.classes, rows.set.files.front().path);
   SentenceSplit split;
@@ -279,10 +280,9 @@ std::unique_ptr<SampleDecoder> DecoderOf(const SentenceOptions& options) {
 
 SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split) {
   const SentenceFiles files = RequireSentenceFiles(options.data_dir, split);
-  const bool is_binarised = files.layout == SentenceLayout::kBinarised,
-             wants_words = options.target == SentenceTarget::kOfWords;
+  const bool is_binarised = files.layout == SentenceLayout::kBinarised, wants_words = options.target.of_words;
   const bool may_have_words = files.layout == SentenceLayout::kTable || files.layout == SentenceLayout::kWords;
-  if (options.target == SentenceTarget::kTexts && files.layout != SentenceLayout::kTable) {
+  if (options.target.of_texts && files.layout != SentenceLayout::kTable) {
     throw DataError(files.path + " has no rows of several texts",
                     "give a table (.tsv, .csv or .jsonl) with a column for each text");
   }
@@ -297,8 +297,7 @@ SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& s
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file) {
   SentenceOptions unlabelled = options;
   unlabelled.is_unlabelled = unlabelled.keep_texts = unlabelled.keeps_going = true;
-  const bool keeps_target = options.target == SentenceTarget::kOfWords || options.target == SentenceTarget::kTexts;
-  if (!keeps_target) unlabelled.target = SentenceTarget::kNone;
+  if (!options.target.of_words && !options.target.of_texts) unlabelled.target = kNoTarget;
   return SplitOf(EncodedRows({.layout = SentenceLayout::kTable, .split = "", .path = file}, unlabelled), unlabelled);
 }
 

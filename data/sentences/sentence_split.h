@@ -15,25 +15,31 @@
 
 namespace dtrain::data {
 
-enum class SentenceTarget {
-  kClass,    // text_classification: a label is the name of a class
-  kNumber,   // text_regression: a label is a decimal number
-  kOfWords,  // token_classification: each word has the name of a class, its tag
-  kSeveral,  // text_multilabel: a row has any number of names of classes
-  kTexts,    // sentence_embedding: a row is several texts, each by itself, and perhaps a score of how alike two are
-  kNone,     // prediction: labels are not read
+// What labels are, by the task that learns them: a row of facts, which all readers and tasks ask.
+struct SentenceTarget {
+  std::optional<LabelKind> labels = {};  // of a row, or of each word; empty: there are none, or they are not read
+  bool of_words = false;                 // each word has a label, its tag
+  bool of_texts = false;                 // a row is several texts, each by itself, and perhaps a score of two of them
+
+  bool has(LabelKind kind) const { return labels == kind; }
 };
+// Those of text_classification, text_regression, text_multilabel, token_classification and sentence_embedding, and that
+// of a prediction.
+inline constexpr SentenceTarget kClassTarget = {LabelKind::kClass}, kNumberTarget = {LabelKind::kNumbers},
+                                kSeveralTarget = {LabelKind::kSeveral},
+                                kWordTarget = {.labels = LabelKind::kClass, .of_words = true},
+                                kTextsTarget = {.of_texts = true}, kNoTarget = {};
 
 struct SentenceOptions {
   std::string data_dir;
   // Names of columns; empty: found among the names that data sets commonly use (table_columns.h). If a text column is
   // given and no pair column, there is no pair.
   std::string text_column = {}, pair_column = {}, label_column = {};
-  SentenceTarget target = SentenceTarget::kClass;
-  // Of kSeveral: what is between the labels in a cell. Empty: label_column names several columns, with commas between
-  // them, each of a label that holds where the cell is 1; or the cells of JSON lines are lists of labels.
+  SentenceTarget target = kClassTarget;
+  // Of several labels: what is between the labels in a cell. Empty: label_column names several columns, with commas
+  // between them, each of a label that holds where the cell is 1; or the cells of JSON lines are lists of labels.
   std::string label_separator = {};
-  // Of kTexts.
+  // Of rows of texts.
   std::string negative_column = {};  // as the other names of columns; names with commas between them
   std::optional<bool> scored = {};   // whether rows have scores; empty: if there is a column of them and no negatives
   double score_scale = 0;            // scores are divided by it; 0: 5 if some are above 1, else 1
@@ -85,7 +91,7 @@ struct SentenceText {
 struct SentenceFacts {
   bool is_pair = false;
   int64_t truncated = 0;      // rows that were too long
-  int64_t texts_per_row = 1;  // of a row, each with tokens of its own (kTexts)
+  int64_t texts_per_row = 1;  // of a row, each with tokens of its own
   int64_t left_out = 0;       // rows and files without a label: `-` as gold_label, aclImdb's unsup, damaged rows of QQP
   std::string columns = {};   // what was read: "text sentence1, pair sentence2, label gold_label"
   std::vector<SentenceText> texts = {};        // by index; only with keep_texts, never for binarised data
@@ -97,9 +103,9 @@ struct SentenceFacts {
 };
 
 struct SentenceSplit : SentenceFacts {
-  std::unique_ptr<RecordSource> source;    // class_names() are the classes in label order; empty unless kClass
+  std::unique_ptr<RecordSource> source;    // class_names() are the classes in label order; empty of numbers
   std::unique_ptr<SampleDecoder> decoder;  // fills the fields of data/text/token_rows.h
-  // Tokens of a row, special ones included, or of the longest of its texts (kTexts); valid as long as `source`.
+  // Tokens of a row, special ones included, or of the longest of its texts; valid as long as `source`.
   std::function<int64_t(int64_t index)> length;
   int64_t tokens_per_sample = 0;           // longest row that is possible
   int64_t vocabulary = 0;                  // every token is below it
@@ -120,8 +126,8 @@ std::unique_ptr<SampleDecoder> DecoderOf(const SentenceOptions& options);
 SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split);
 
 // Opens one file without labels: a table, or FILE.txt with a text in each line. Keeps the texts, and the rows that have
-// none, with their errors. With kOfWords the file has words, whose labels are then 0; the tokens of lines of text count
-// as words. data_dir and other targets are ignored.
+// none, with their errors. With kWordTarget the file has words, whose labels are then 0; the tokens of lines of text
+// count as words. data_dir and other targets are ignored.
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file);
 
 // Whether words have the labels of a split: its files are columns of words, or JSON lines with lists of words.

@@ -82,15 +82,9 @@ std::unique_ptr<const Tokenizer> TokenizerWithoutDictionary(const std::string& f
 
 std::optional<Meaning> FindMeaning(const std::string& data_dir, bool keeps_ids = false) {
   if (Exists(DictionaryPath(data_dir))) {
-    auto dictionary = Dictionary::Load(DictionaryPath(data_dir));  // which says why a link leads nowhere
-    Meaning meaning{.special = {.mask = dictionary.mask_token()},
-                    .stored = dictionary.size(),
-                    .vocabulary = dictionary.vocabulary(),
-                    .fingerprint = dictionary.fingerprint(),
-                    .dictionary = std::nullopt,
-                    .tokenizer = nullptr};
-    meaning.dictionary = std::move(dictionary);
-    return meaning;
+    auto words = Dictionary::Load(DictionaryPath(data_dir));  // which says why a link leads nowhere
+    return Meaning{{.mask = words.mask_token()}, words.size(),     words.vocabulary(),
+                   words.fingerprint(),          std::move(words), nullptr};
   }
   const std::string folder = FolderAt(data_dir);
   auto tokenizer = TokenizerWithoutDictionary(folder, keeps_ids);
@@ -99,14 +93,10 @@ std::optional<Meaning> FindMeaning(const std::string& data_dir, bool keeps_ids =
     throw DataError("the tokenizer in " + folder + " has no token for masked words",
                     "take a tokenizer with <mask> or [MASK]");
   }
-  Meaning meaning{.special = tokenizer->special(),
-                  .stored = tokenizer->vocabulary(),
-                  .vocabulary = tokenizer->vocabulary(),
-                  .fingerprint = HashOfFiles(AllFilesOf(*FindHuggingFaceTokenizer(folder))),
-                  .dictionary = std::nullopt,
-                  .tokenizer = nullptr};
-  meaning.tokenizer = std::move(tokenizer);
-  return meaning;
+  const int64_t vocabulary = tokenizer->vocabulary();
+  std::string fingerprint = HashOfFiles(AllFilesOf(*FindHuggingFaceTokenizer(folder)));
+  return Meaning{tokenizer->special(),   vocabulary,   vocabulary,
+                 std::move(fingerprint), std::nullopt, std::move(tokenizer)};
 }
 
 // Returns for each id whether it begins a word.

@@ -11,7 +11,7 @@
 // guess: both are known on the host before a batch is copied.
 //
 // Of sentences, a row is one sentence or pair with its special tokens, padded likewise. If rows are several texts, each
-// by itself (SentenceTarget::kTexts), the first two are N×K×T.
+// by itself (SentenceTarget::of_texts), the first two are N×K×T.
 //
 //   input_ids       int64 N×T: <s> a </s>, or <s> a </s></s> b </s>, or as RowFormat is; <pad> behind the last token
 //   attention_mask  uint8 N×T: 1 for tokens, 0 for padding

@@ -22,7 +22,11 @@ for argument in "$@"; do
   esac
 done
 cd "$root"
-if [ ${#targets[@]} = 0 ]; then mapfile -t targets < <(basename -as _fuzzer.cc tests/fuzz/*_fuzzer.cc); fi
+mapfile -t known < <(basename -as _fuzzer.cc tests/fuzz/*_fuzzer.cc)
+for target in "${targets[@]}"; do
+  [ -f "tests/fuzz/${target}_fuzzer.cc" ] || fail "fuzz.sh knows no target '$target'. There are ${known[*]}."
+done
+[ ${#targets[@]} -gt 0 ] || targets=("${known[@]}")
 command -v clang++ >/dev/null || fail "clang++ is missing: scripts/setup.sh --long installs what fuzzing needs."
 scripts/build.sh --preset=fuzz
 .venv/bin/python tests/fuzz/make_corpus.py build/fuzz/seeds

@@ -32,7 +32,7 @@ void DumpTable(const std::string& path) {
 void DumpSplit(const std::vector<std::string>& arguments) {
   const bool is_number = arguments.at(4) == "number";
   const SentenceSplit split = OpenSentences({.data_dir = arguments[0],
-                                             .target = is_number ? SentenceTarget::kNumber : SentenceTarget::kClass,
+                                             .target = is_number ? kNumberTarget : kClassTarget,
                                              .tokens_per_sample = std::stoll(arguments[3]),
                                              .tokenizer_paths = {arguments[2]}},
                                             arguments[1]);

@@ -50,6 +50,12 @@ void UseText(std::string_view text) {
   static const data::SmallTokenizer files(std::vector<std::pair<std::string, std::string>>{{"a", "b"}});
   static const data::ByteLevelBpe bpe(files.Json(), files.merges);
   data::BpeEncoder encoder(bpe);
+  const data::MemoryBytes file(data::AsBytes(text));
+  std::string lines;  // of parts of a file of raw text
+  for (uint64_t begin = 0, part = text.size() / 3 + 1; begin < text.size(); begin += part) {
+    lines += data::LinesBeginningIn(file, begin, part);
+  }
+  fuzz::Require(lines == text, "parts of a text do not have each line once");
   while (!text.empty()) {
     const std::string_view line = data::Stripped(data::TakeLine(text));
     int64_t replaced = 0;

@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   constexpr const char* kNames[] = {"x.conll", "x.jsonl", "x.txt"};
   fuzz::FuzzInput input(bytes, size);
   const uint8_t kind = input.TakeByte();
-  data::SentenceOptions options{.data_dir = "", .target = data::SentenceTarget::kOfWords};
+  data::SentenceOptions options{.data_dir = "", .target = data::kWordTarget};
   options.is_unlabelled = kind >= 128;
   options.keep_texts = true;
   options.tokens_per_sample = 3 + input.TakeByte() % 16;

@@ -77,7 +77,7 @@ def test_names_do_not_steer_the_terminal(own_images, tmp_path):
 
 def test_names_do_not_steer_the_terminal_of_dtrain_data(own_images, tmp_path):
     (own_images / "train" / "red" / "\x1b[2J.jpg").write_bytes(b"no image")
-    flags = ("pack", f"--data_dir={own_images}", "--output_format=recordio")
+    flags = ("pack", f"--data_dir={own_images}", "--output_format=webdataset")
     left_out = run(*flags, f"--output={tmp_path / 'a'}", "--short_side=20", "--max_bad_records=0.1", program=DATA)
     refused = run(*flags, f"--output={tmp_path / 'b'}", "--short_side=20", "--max_bad_records=0", program=DATA, check=3)
     for said in (left_out, refused):

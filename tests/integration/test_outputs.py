@@ -112,7 +112,7 @@ def test_no_run_lies_among_the_data(own_images):
 
 def test_two_machines_may_begin_a_pack(few_images, tmp_path):
     (tmp_path / "pack.json.partial.1").touch()
-    run("pack", f"--data_dir={few_images}", "--output_format=recordio", f"--output={tmp_path}", program=DATA)
+    run("pack", f"--data_dir={few_images}", "--output_format=webdataset", f"--output={tmp_path}", program=DATA)
 
 
 @pytest.mark.parametrize("program", ["predict", "pack"])

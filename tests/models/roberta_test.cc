@@ -43,7 +43,9 @@ TEST(Roberta, SizesAreHuggingFaces) {
 }
 
 TEST(Roberta, InitialWeights) {
-  const RobertaForMaskedLM model({.layers = 1});
+  EncoderOptions one_layer;
+  one_layer.layers = 1;
+  const RobertaForMaskedLM model(one_layer);
   const auto parameters = model.named_parameters();
   const at::Tensor words = parameters["roberta.embeddings.word_embeddings.weight"];
   EXPECT_NEAR(words.std().item<double>(), 0.02, 1e-4);
@@ -174,7 +176,7 @@ TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
       options.checkpoint_activations = checkpointed;
       at::manual_seed(1);
       RobertaForMaskedLM model(options);
-      if (with_kernels) model.UseKernels(stand_in::kTextKernels);
+      if (with_kernels) UseTextKernels(model, stand_in::kTextKernels);
       model.named_parameters()["roberta.encoder.layer.0.attention.self.query.weight"].set_requires_grad(false);
       const at::Tensor hidden =
           model.Encode(Padded(ids, ids.ne(kPadding), kRobertaShape), at::tensor({20, 3, 0}, at::kLong));

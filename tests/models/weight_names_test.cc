@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kPaddingId = 1;
 
 constexpr EncoderOptions kSmall = {
-    .vocab_size = 20, .hidden_size = 8, .layers = 2, .heads = 2, .intermediate_size = 12, .max_positions = 7};
+    {.vocab_size = 20, .hidden_size = 8, .longest_sequence = 5}, /*layers=*/2, /*heads=*/2, /*intermediate_size=*/12};
 
 NamedWeights WeightsOf(const torch::nn::Module& model) {
   NamedWeights weights;
@@ -273,6 +273,14 @@ TEST(WeightNames, HostileNamesPassAsTheyAre) {
                                 {"", at::ones({1})}};
   std::vector<std::string> left_out;
   EXPECT_EQ(RobertaWeightsFrom(weights, &left_out).size(), weights.size());
+}
+
+TEST(EfficientNetNames, ATensorOfAnotherProgramKeepsItsName) {
+  const NamedWeights weights = {{"classifier.1.weight", at::ones({1, 1})}, {"step", at::ones({1})}};
+  const NamedWeights theirs = FamilyOf("efficientnet_b0").names_of(weights, *FindModel("efficientnet_b0"), "timm");
+  ASSERT_EQ(theirs.size(), 2);
+  EXPECT_EQ(theirs[0].first, "classifier.weight");
+  EXPECT_EQ(theirs[1].first, "step");
 }
 
 }  // namespace

@@ -49,25 +49,18 @@ std::string ExampleOf(const ForeignCommand& command) {
 }
 
 std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
-  std::vector<std::string> flags = {"--optimizer=adamw",
-                                    "--lr=5e-05",
-                                    "--weight_decay=0",
-                                    "--clip_norm=1",
-                                    "--lr_schedule=poly",
-                                    "--poly_power=1",
-                                    "--epochs=3",
-                                    "--batch_size=8",
-                                    "--seed=42",
-                                    "--log_interval=500",
-                                    "--decay_norm_and_bias=false",
-                                    "--eval_every_epochs=0",
-                                    "--save_every_steps=500"};
+  std::vector<std::string> flags;
+  AddFlags(
+      "--optimizer=adamw --lr=5e-05 --weight_decay=0 --clip_norm=1 --lr_schedule=poly --poly_power=1 --epochs=3 "
+      "--batch_size=8 --seed=42 --log_interval=500 --decay_norm_and_bias=false --eval_every_epochs=0 "
+      "--save_every_steps=500",
+      flags);
   const std::string example = ExampleOf(command);
   if (example == kRunImages && !command.Has({"model_name_or_path", "model", "config_name"}))
     flags.push_back("--init_weights=google/vit-base-patch16-224-in21k");
   if (example == kRunGlue) flags.push_back("--tokens_per_sample=128");
   if (example == kRunNer) flags.push_back("--task=token_classification");
-  if (example == kRunMlm) flags.insert(flags.end(), {"--task=masked_lm", "--sample_break=joined"});
+  if (example == kRunMlm) AddFlags("--task=masked_lm --sample_break=joined", flags);
   if (!command.Has({"validation_dir", "validation_file"})) {
     if (example == kRunImages) flags.push_back("--val_fraction=0.15");
     if (example == kRunMlm) flags.push_back("--val_fraction=0.05");

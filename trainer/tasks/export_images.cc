@@ -114,6 +114,7 @@ void BeginHuggingFaceFolder(const config::Config& config, const models::Model& m
     network["label2id"][name] = label;
   }
   network["problem_type"] = ProblemType(labels);
+  if (config.model.bn_eps && network.contains("layer_norm_eps")) network["layer_norm_eps"] = *config.model.bn_eps;
   BeginExportFolder(folder, std::move(network));
   checkpoint::WriteAtomically(folder / "preprocessor_config.json", ProcessorConfig(config.image).dump(2) + "\n");
 }

@@ -8,6 +8,7 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/prediction_table.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -49,11 +50,16 @@ void WriteFeatures(const std::string& path, int64_t rows, int64_t columns,
         line.update(name);
         const at::Tensor row = row_C.defined() ? row_C.contiguous() : unknown;
         numbers.Append(row.const_data_ptr<float>(), static_cast<size_t>(columns) * sizeof(float));
-        names.Append(line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) +
-                     "\n");
+        names.Append(JsonText(line));
       });
     });
   });
+}
+
+void WriteLogits(const std::string& path, const at::Tensor& logits, const data::Classes* classes) {
+  checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
+  if (classes != nullptr) weights::AddTo(metadata, *classes);
+  checkpoint::WriteSafetensors(path, {{"logits", logits}}, metadata);
 }
 
 weights::TrainedWeights WeightsToPredict(const config::Config& config) {

@@ -39,6 +39,9 @@ inline bool WantsTensors(const config::Config& config) {
   return config.run.features.empty() && extension != ".csv" && extension != ".jsonl";
 }
 
+// Writes the tensor `logits`, N×…, with the classes in its metadata; null: there are none. Throws StorageError.
+void WriteLogits(const std::string& path, const at::Tensor& logits, const data::Classes* classes);
+
 // Reads the weights of --mode=predict, and says so.
 weights::TrainedWeights WeightsToPredict(const config::Config& config);
 

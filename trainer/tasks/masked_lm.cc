@@ -148,11 +148,12 @@ class MaskedLmKind : public TextKind {
           "--output=" + config.run.output + " is a table, but --task=masked_lm predicts words for each token",
           "name a safetensors file for the logits");
     }
+    TokenRows input = ReadTokenRows(config);
     const weights::TrainedWeights weights = WeightsToPredict(config);
     const auto task = MakeInferenceTask(config, weights, /*sizes=*/{}, device);
     task->module().eval();
     auto& words = dynamic_cast<MaskedLmTask&>(*task);
-    PredictTokens(config, words.shape(), /*classes=*/nullptr,
+    PredictTokens(config, std::move(input), words.shape(), /*classes=*/nullptr,
                   [&](const TokenRows& rows) { return words.LogitsOfRows(rows.ids, rows.attended, rows.types); });
   }
 

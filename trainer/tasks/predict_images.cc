@@ -32,7 +32,6 @@
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
-#include "trainer/weights/known_classes.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -230,9 +229,7 @@ void PredictPixels(const config::Config& config, at::Device device) {
   for (const at::Tensor& chunk : images.split(config::ResolveBatch(config.batch, 1).batch_size)) {
     logits.push_back(task->Logits(chunk).cpu());
   }
-  checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
-  weights::AddTo(metadata, weights.classes);
-  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, metadata);
+  WriteLogits(config.run.output, at::cat(logits), &weights.classes);
 }
 
 }  // namespace

@@ -200,17 +200,11 @@ std::string LinesOfWords(const std::vector<TaggedWord>& tagged, const data::Spli
   for (size_t word = 0; word < tagged.size(); ++word) {
     while (words.ends[sentence] <= static_cast<int64_t>(word)) ++sentence;
     const auto& [tag, probability] = tagged[word];
-    if (is_csv) {
-      lines += std::to_string(sentence + 1) + "," + std::to_string(words.places[word].line) + "," +
-               report::CsvField(words.texts[word]) + "," + report::CsvField(tag) + "," +
-               report::ShortestText(probability) + "\n";
-    } else {
-      lines += JsonText({{"sentence", sentence + 1},
-                         {"line", words.places[word].line},
-                         {"word", words.texts[word]},
-                         {"prediction", tag},
-                         {"probability", JsonNumber(probability)}});
-    }
+    lines += (is_csv ? CsvText : JsonText)({{"sentence", sentence + 1},
+                                            {"line", words.places[word].line},
+                                            {"word", words.texts[word]},
+                                            {"prediction", tag},
+                                            {"probability", JsonNumber(probability)}});
   }
   return lines;
 }
@@ -223,16 +217,12 @@ std::string LinesOfEntities(const std::vector<TaggedWord>& tagged, const data::S
     const auto end = static_cast<size_t>(words.ends[number]);
     nlohmann::ordered_json found = nlohmann::ordered_json::array();
     for (const FoundEntity& entity : EntitiesOf(tagged, words.places, first, end)) {
-      const std::string part = Characters(text, entity.begin, entity.end);
       found.push_back({{"entity_group", entity.type},
                        {"score", JsonNumber(entity.score)},
-                       {"word", part},
+                       {"word", Characters(text, entity.begin, entity.end)},
                        {"start", entity.begin},
                        {"end", entity.end}});
-      if (!is_csv) continue;
-      lines += std::to_string(number + 1) + "," + report::CsvField(entity.type) + "," +
-               report::ShortestText(entity.score) + "," + report::CsvField(part) + "," + std::to_string(entity.begin) +
-               "," + std::to_string(entity.end) + "\n";
+      if (is_csv) lines += std::to_string(number + 1) + "," + CsvText(found.back());
     }
     if (!is_csv) lines += JsonText({{"text", text}, {"entities", found}});
     first = end;
@@ -242,7 +232,7 @@ std::string LinesOfEntities(const std::vector<TaggedWord>& tagged, const data::S
 
 void PredictWords(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
-  const data::SentenceSplit split = OpenTexts(config, weights, /*pairs=*/std::nullopt, data::SentenceTarget::kOfWords);
+  const data::SentenceSplit split = OpenTexts(config, weights, /*pairs=*/std::nullopt, data::kWordTarget);
   const std::vector<TaggedWord> tagged = TagWords(config, split, LabelsOf(config, weights), predictor);
   const bool is_csv = config.run.output.ends_with(".csv");
   const auto lines = split.words->lines.empty() ? &LinesOfWords : &LinesOfEntities;
@@ -258,7 +248,7 @@ void PredictWords(const config::Config& config, const weights::TrainedWeights& w
 void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
   const data::SentenceSplit split =
-      OpenTexts(config, weights, KindOf(config).ClassesOf(config, weights).pairs, data::SentenceTarget::kNone);
+      OpenTexts(config, weights, KindOf(config).ClassesOf(config, weights).pairs, data::kNoTarget);
   const bool is_csv = config.run.output.ends_with(".csv");
   std::vector<std::string> names = LabelsOf(config, weights), texts = {"text"};
   if (split.is_pair) texts.push_back("pair");
@@ -282,13 +272,13 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
   PrintCount(config, split);
 }
 
-void PredictRows(config::Config config, const weights::TrainedWeights& weights, at::Device device) {
+void PredictRows(config::Config config, at::Device device, bool of_tokens) {
+  TokenRows input = ReadTokenRows(config);
   config.text.unpad = false;  // tokens that have labels keep their places
-  const models::ClassifierOptions token_head = HeadFor(data::SentenceTarget::kOfWords);
-  const bool of_tokens = KindOf(config).OwnsHead(&token_head);
+  const weights::TrainedWeights weights = WeightsToPredict(config);
   SentencePredictor predictor(config, weights, device);
   const data::Classes classes = KindOf(config).ClassesOf(config, weights);
-  PredictTokens(config, predictor.shape(), &classes, [&](const TokenRows& some) {
+  PredictTokens(config, std::move(input), predictor.shape(), &classes, [&](const TokenRows& some) {
     const int64_t count = some.ids.size(0);
     data::Batch rows;
     rows.tensors = {
@@ -308,7 +298,7 @@ void PredictRows(config::Config config, const weights::TrainedWeights& weights, 
 void PredictTextFeatures(const config::Config& config, at::Device device) {
   weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("computing features with " + weights.origin);
-  const models::ClassifierOptions no_head = HeadFor(data::SentenceTarget::kTexts);
+  const models::ClassifierOptions no_head = HeadFor(data::kTextsTarget);
   const bool are_vectors = KindOf(config).OwnsHead(&no_head);
   const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
   const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*tokens=*/{}, outline), no_head,
@@ -322,7 +312,7 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
   optim::AllowTf32(precision.tf32);
   const at::NoGradGuard no_grad;
   const data::SentenceSplit split = OpenTexts(config, weights, are_vectors ? std::optional(false) : std::nullopt,
-                                              are_vectors ? data::SentenceTarget::kTexts : data::SentenceTarget::kNone);
+                                              are_vectors ? data::kTextsTarget : data::kNoTarget);
   WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, [&](const AppendFeatures& append) {
     ForBatches(split, config, [&](const data::Batch& rows) {
       const auto by_text = [](const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); };
@@ -350,16 +340,14 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
 
 void PredictSentences(const config::Config& config, at::Device device) {
   if (!config.run.features.empty()) return PredictTextFeatures(config, device);
-  const weights::TrainedWeights weights = WeightsToPredict(config);
-  const models::ClassifierOptions token_head = HeadFor(data::SentenceTarget::kOfWords),
-                                  no_head = HeadFor(data::SentenceTarget::kTexts);
+  const models::ClassifierOptions token_head = HeadFor(data::kWordTarget), no_head = HeadFor(data::kTextsTarget);
   if (KindOf(config).OwnsHead(&no_head)) {
     throw UsageError("--task=" + config.run.task + " predicts no labels",
                      "--features=FILE.npy in place of --output gets the vectors");
   }
-  if (WantsTensors(config)) return PredictRows(config, weights, device);
-  if (KindOf(config).OwnsHead(&token_head)) return PredictWords(config, weights, device);
-  PredictTable(config, weights, device);
+  const bool of_tokens = KindOf(config).OwnsHead(&token_head);
+  if (WantsTensors(config)) return PredictRows(config, device, of_tokens);
+  (of_tokens ? PredictWords : PredictTable)(config, WeightsToPredict(config), device);
 }
 
 }  // namespace dtrain::tasks

@@ -42,11 +42,14 @@ struct TokenRows {
   at::Tensor ids, attended, types;
 };
 
-// Writes `logits`, N×outputs or N×T×outputs, to the safetensors file --output, of the ids in --input: input_ids,
-// attention_mask (without it every <pad> is padding) and token_type_ids. `logits_of` is called for some rows at a time;
-// logits of rows without a token become 0, with a warning. `classes` go into the metadata; null: there are none. Throws
-// UsageError if --input is no file, DataError if its tensors are not of the right kind or not of this model.
-void PredictTokens(const config::Config& config, const models::TextShape& model, const data::Classes* classes,
-                   const std::function<at::Tensor(const TokenRows& rows)>& logits_of);
+// Reads input_ids, and attention_mask and token_type_ids, if there are any, of the safetensors file --input. Throws
+// UsageError if that is no file, DataError if its tensors are not of the right kind.
+TokenRows ReadTokenRows(const config::Config& config);
+
+// Writes `logits` of these rows, N×outputs or N×T×outputs, to the safetensors file --output. Without `attended` every
+// <pad> is padding. `logits_of` is called for some rows at a time; logits of rows without a token become 0, with a
+// warning. `classes` as of WriteLogits. Throws DataError if the rows are not of this model.
+void PredictTokens(const config::Config& config, TokenRows rows, const models::TextShape& model,
+                   const data::Classes* classes, const std::function<at::Tensor(const TokenRows& rows)>& logits_of);
 
 }  // namespace dtrain::tasks

@@ -11,7 +11,6 @@
 #include "trainer/report/log.h"
 #include "trainer/tasks/feature_file.h"
 #include "trainer/tasks/predict_sentences.h"
-#include "trainer/weights/known_classes.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -26,9 +25,27 @@ void RequireBelow(const at::Tensor& numbers, int64_t end, const std::string& wha
   throw DataError(what + std::to_string(number) + ", but the model knows " + std::to_string(end));
 }
 
-// Reads input_ids, and attention_mask and token_type_ids, if there are any. Throws UsageError if `path` is no file,
-// DataError if its tensors are not of the right kind.
-TokenRows ReadRows(const std::string& path) {
+// Throws DataError for tokens that the model does not know, and for rows that are too long for it. Warns of rows
+// without a token.
+void RequireKnown(const TokenRows& input, const models::TextShape& model, const std::string& path) {
+  RequireBelow(input.ids, model.vocab_size, "input_ids in " + path + " has the token ");
+  if (input.types.defined()) {
+    RequireBelow(input.types, std::max<int64_t>(1, model.token_types), "token_type_ids in " + path + " has the type ");
+  }
+  const int64_t tokens = input.ids.ne(model.padding_id).sum(1).max().item<int64_t>();
+  if (tokens > model.longest_sequence) {
+    throw DataError("input_ids in " + path + " has a row of " + std::to_string(tokens) +
+                    " tokens, but the model has positions for " + std::to_string(model.longest_sequence));
+  }
+  if (const auto empty = input.attended.any(1).logical_not().sum().item<int64_t>(); empty > 0) {
+    report::LogWarning("rows without a token have logits of 0: " + std::to_string(empty) + " of " + path);
+  }
+}
+
+}  // namespace
+
+TokenRows ReadTokenRows(const config::Config& config) {
+  const std::string& path = config.run.input;
   if (!data::IsFile(path)) {
     throw UsageError("--input=" + path + " is not a file", "name a safetensors file with the tensor input_ids");
   }
@@ -58,28 +75,8 @@ TokenRows ReadRows(const std::string& path) {
   return input;
 }
 
-// Throws DataError for tokens that the model does not know, and for rows that are too long for it. Warns of rows
-// without a token.
-void RequireKnown(const TokenRows& input, const models::TextShape& model, const std::string& path) {
-  RequireBelow(input.ids, model.vocab_size, "input_ids in " + path + " has the token ");
-  if (input.types.defined()) {
-    RequireBelow(input.types, std::max<int64_t>(1, model.token_types), "token_type_ids in " + path + " has the type ");
-  }
-  const int64_t tokens = input.ids.ne(model.padding_id).sum(1).max().item<int64_t>();
-  if (tokens > model.longest_sequence) {
-    throw DataError("input_ids in " + path + " has a row of " + std::to_string(tokens) +
-                    " tokens, but the model has positions for " + std::to_string(model.longest_sequence));
-  }
-  if (const auto empty = input.attended.any(1).logical_not().sum().item<int64_t>(); empty > 0) {
-    report::LogWarning("rows without a token have logits of 0: " + std::to_string(empty) + " of " + path);
-  }
-}
-
-}  // namespace
-
-void PredictTokens(const config::Config& config, const models::TextShape& model, const data::Classes* classes,
-                   const std::function<at::Tensor(const TokenRows& rows)>& logits_of) {
-  TokenRows input = ReadRows(config.run.input);
+void PredictTokens(const config::Config& config, TokenRows input, const models::TextShape& model,
+                   const data::Classes* classes, const std::function<at::Tensor(const TokenRows& rows)>& logits_of) {
   if (!input.attended.defined()) input.attended = input.ids.ne(model.padding_id);
   RequireKnown(input, model, config.run.input);
   const at::NoGradGuard no_grad;
@@ -93,9 +90,7 @@ void PredictTokens(const config::Config& config, const models::TextShape& model,
   std::vector<int64_t> by_row(static_cast<size_t>(all.dim()), 1);
   by_row[0] = -1;
   all.masked_fill_(input.attended.any(1).logical_not().view(by_row), 0);
-  checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
-  if (classes != nullptr) weights::AddTo(metadata, *classes);
-  checkpoint::WriteSafetensors(config.run.output, {{"logits", all}}, metadata);
+  WriteLogits(config.run.output, all, classes);
 }
 
 }  // namespace dtrain::tasks

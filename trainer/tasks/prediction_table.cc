@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/joined.h"
 #include "trainer/report/csv.h"
 #include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/task_kind.h"
@@ -25,6 +26,16 @@ double JsonNumber(double value) { return std::stod(report::ShortestText(value));
 
 std::string JsonText(const nlohmann::ordered_json& line) {
   return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string CsvText(const nlohmann::ordered_json& line) {
+  return Joined(line, ",",
+                [](const nlohmann::ordered_json& cell) {
+                  return cell.is_number_float() ? report::ShortestText(cell)
+                         : cell.is_string()     ? report::CsvField(cell)
+                                                : cell.dump();
+                }) +
+         "\n";
 }
 
 Outcome OutcomeOf(const config::Config& config, int64_t outputs) {

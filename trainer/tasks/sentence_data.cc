@@ -174,7 +174,7 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   sets.special = opener.format().special;
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   sets.classes.pairs = opener.is_pair();
-  sets.num_classes = target == data::SentenceTarget::kNumber ? 1 : sets.classes.count;
+  sets.num_classes = target.has(data::LabelKind::kNumbers) ? 1 : sets.classes.count;
   return sets;
 }
 
@@ -191,11 +191,11 @@ bool HoldsSentences(const config::DataConfig& config) {
 }
 
 data::SentenceTarget TargetHeld(const config::Config& config) {
-  const data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNumber);
+  const data::SentenceOptions options = SentenceOptionsOf(config, data::kNumberTarget);
   const std::string split =
       config.run.mode == "train" ? config.data.train_split : config::ValSplits(config.data).front();
-  if (data::LooksLikeWords(options, split)) return data::SentenceTarget::kOfWords;
-  return data::LooksLikeRegression(options, split) ? data::SentenceTarget::kNumber : data::SentenceTarget::kClass;
+  if (data::LooksLikeWords(options, split)) return data::kWordTarget;
+  return data::LooksLikeRegression(options, split) ? data::kNumberTarget : data::kClassTarget;
 }
 
 data::Batch RowsOf(const data::SentenceSplit& split, int64_t first, int64_t end) {

@@ -180,7 +180,7 @@ at::Tensor VectorsOf(models::TextModel& model, const models::Sequences& sequence
 
 const TaskKind& SentenceEmbedding() {
   static const auto kind =
-      SentenceKindOf<SentenceEmbeddingTask>("sentence_embedding", data::SentenceTarget::kTexts, &RequireNegatives);
+      SentenceKindOf<SentenceEmbeddingTask>("sentence_embedding", data::kTextsTarget, &RequireNegatives);
   return *kind;
 }
 

@@ -42,7 +42,7 @@ std::string WithItsFlags(std::string text) {
   return text;
 }
 
-TrainedTeacher ReadIt(const config::Config& student) {
+TrainedTeacher ReadTeacher(const config::Config& student) {
   config::Config teacher;
   teacher.run.mode = "eval";
   teacher.precision = student.precision;
@@ -65,6 +65,7 @@ TrainedTeacher ReadIt(const config::Config& student) {
     }
     weights::TakeForeignSettings(place, teacher);
   }
+  weights::TakeNormEpsilon(teacher);
   const models::Model* model = models::FindModel(teacher.model.name);
   const bool is_other_task = teacher.run.task != "auto" && teacher.run.task != student.run.task;
   if (model == nullptr || models::ReadsText(model->name) || is_other_task) {
@@ -93,10 +94,6 @@ auto AboutTheTeacher(const Work& work) {
   }
 }
 
-TrainedTeacher ReadTeacher(const config::Config& student) {
-  return AboutTheTeacher([&] { return ReadIt(student); });
-}
-
 void RequireSameClasses(const data::Classes& of_teacher, int64_t count, const DataSizes& student,
                         const std::string& origin) {
   const std::string advice = "name a teacher that was trained on the classes of this data";
@@ -123,7 +120,7 @@ void KeepHalf(torch::nn::Module& model, at::ScalarType type) {
 
 Teacher::Teacher(const config::Config& config, const DataSizes& student, at::Device device)
     : options_(config.teacher), precision_(optim::PrecisionNamed(config.precision.name)) {
-  const TrainedTeacher found = ReadTeacher(config);
+  const TrainedTeacher found = AboutTheTeacher([&] { return ReadTeacher(config); });
   const config::ImageConfig &theirs = config.image, &own = found.config.image;
   AboutTheTeacher([&] {
     const int64_t classes = weights::NumClassesFor(found.config, found.weights);
@@ -182,7 +179,7 @@ at::Tensor Teacher::Combined(const at::Tensor& labels_sum, const at::Tensor& los
 }
 
 std::string DescribeTeacher(const config::Config& config) {
-  const TrainedTeacher found = ReadTeacher(config);
+  const TrainedTeacher found = AboutTheTeacher([&] { return ReadTeacher(config); });
   const config::ImageConfig& image = found.config.image;
   data::Sha256 hash;
   for (const auto& [name, tensor] : found.weights.tensors) {

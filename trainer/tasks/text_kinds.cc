@@ -61,11 +61,11 @@ nlohmann::ordered_json TextKind::ConfigJson(const config::Config& config, const 
 }
 
 models::ClassifierOptions HeadFor(data::SentenceTarget target) {
-  return {.absent = target == data::SentenceTarget::kTexts,
+  return {.absent = target.of_texts,
           .labels = {},
-          .regression = target == data::SentenceTarget::kNumber,
-          .of_tokens = target == data::SentenceTarget::kOfWords,
-          .multilabel = target == data::SentenceTarget::kSeveral};
+          .regression = target.has(data::LabelKind::kNumbers),
+          .of_tokens = target.of_words,
+          .multilabel = target.has(data::LabelKind::kSeveral)};
 }
 
 namespace {
@@ -75,10 +75,7 @@ class SentenceKind : public TextKind {
   SentenceKind(const char* name, data::SentenceTarget target, TextTaskMaker make, LearnableCheck require_learnable)
       : TextKind(name, make), target_(target), require_learnable_(require_learnable) {}
 
-  data::LabelKind labels() const override {
-    if (predicts_number()) return data::LabelKind::kNumbers;
-    return target_ == data::SentenceTarget::kSeveral ? data::LabelKind::kSeveral : data::LabelKind::kClass;
-  }
+  data::LabelKind labels() const override { return target_.labels.value_or(data::LabelKind::kClass); }
   bool OwnsHead(const models::ClassifierOptions* head) const override {
     const models::ClassifierOptions own = HeadFor(target_);
     return head != nullptr && head->absent == own.absent && head->regression == own.regression &&
@@ -156,8 +153,8 @@ class SentenceKind : public TextKind {
 
  private:
   // The encoder alone makes vectors of texts.
-  bool has_head() const { return target_ != data::SentenceTarget::kTexts; }
-  bool predicts_number() const { return target_ == data::SentenceTarget::kNumber; }
+  bool has_head() const { return !target_.of_texts; }
+  bool predicts_number() const { return labels() == data::LabelKind::kNumbers; }
 
   const data::SentenceTarget target_;
   const LearnableCheck require_learnable_;  // may be null
@@ -171,12 +168,12 @@ std::unique_ptr<const TaskKind> MakeSentenceKind(const char* name, data::Sentenc
 }
 
 const TaskKind& TextClassification() {
-  static const auto kind = SentenceKindOf<TextClassificationTask>("text_classification", data::SentenceTarget::kClass);
+  static const auto kind = SentenceKindOf<TextClassificationTask>("text_classification", data::kClassTarget);
   return *kind;
 }
 
 const TaskKind& TextRegression() {
-  static const auto kind = SentenceKindOf<TextRegressionTask>("text_regression", data::SentenceTarget::kNumber);
+  static const auto kind = SentenceKindOf<TextRegressionTask>("text_regression", data::kNumberTarget);
   return *kind;
 }
 

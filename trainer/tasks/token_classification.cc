@@ -269,8 +269,7 @@ report::Metrics TokenClassificationTask::OwnMetrics(const double* own, double wo
 }  // namespace
 
 const TaskKind& TokenClassification() {
-  static const auto kind =
-      SentenceKindOf<TokenClassificationTask>("token_classification", data::SentenceTarget::kOfWords);
+  static const auto kind = SentenceKindOf<TokenClassificationTask>("token_classification", data::kWordTarget);
   return *kind;
 }
 

@@ -70,8 +70,6 @@ void TakeImageModelOfWeights(config::Config& config) {
   const WeightsPlace place = FindWeights(weights);
   if (!RecogniseImageModel(place, config)) return;
   TakeForeignSettings(place, config);
-  if (config.model.name.starts_with("vit_") && !place.model_config.empty())
-    config::TakeFrom({{"bn_eps", PartOf(ParseShallow(place.model_config), "layer_norm_eps")}}, {"bn_eps"}, config);
 }
 
 }  // namespace dtrain::weights

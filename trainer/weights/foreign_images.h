@@ -15,8 +15,7 @@ bool RecogniseImageModel(const WeightsPlace& place, config::Config& config);
 // run_image_classification.py does. Throws UsageError if a file is damaged.
 void TakeForeignSettings(const WeightsPlace& place, config::Config& config);
 
-// Both, and a vision transformer's --bn_eps, for a run that trains with --init_weights and without --model. Does
-// nothing for other runs and weights.
+// Both, for a run that trains with --init_weights and without --model. Does nothing for other runs and weights.
 void TakeImageModelOfWeights(config::Config& config);
 
 }  // namespace dtrain::weights

@@ -9,6 +9,7 @@
 
 #include "data/shallow_json.h"
 #include "data/shown.h"
+#include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
@@ -41,6 +42,7 @@ constexpr char kFieldsOfTransformers[] = R"({
 })";
 
 constexpr char kModelType[] = "model_type", kArchitecture[] = "architecture";  // of transformers, of timm
+constexpr char kNormEpsilon[] = "layer_norm_eps";  // of image models, the network's own first
 
 // Beside the architecture; the last paragraph is of older files.
 constexpr char kFieldsOfTimm[] = R"({
@@ -128,6 +130,18 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
   if (!config.is_null()) RequireKnownConfig(config, place.config_file, model);
 }
 
+void TakeNormEpsilon(config::Config& config) {
+  const std::string& weights = config.model.init_weights;
+  const models::Model* model = models::FindModel(config.model.name);
+  if (model == nullptr || models::ReadsText(model->name) || config.model.bn_eps ||
+      !(data::IsFile(weights) || HoldsWeights(weights)))
+    return;
+  const std::string content = FindWeights(weights).model_config;
+  const nlohmann::json known = NetworkFields(model->name).value(kNormEpsilon, nlohmann::json());
+  const nlohmann::json said = ParseObject(content).value(kNormEpsilon, nlohmann::json());
+  if (known.is_array() && said.is_number() && said != known.front()) config.model.bn_eps = said.get<double>();
+}
+
 void RequireImageSize(const config::Config& config, int64_t height, int64_t width) {
   const models::Model& model = *models::FindModel(config.model.name);
   const int64_t multiple = model.size_multiple, least = model.least_size;
@@ -144,8 +158,7 @@ void RequireImageSize(const config::Config& config, int64_t height, int64_t widt
                          ": --image_size=" + std::to_string(std::max(multiple, width / multiple * multiple)));
   }
   const std::string& weights = config.model.init_weights;
-  std::error_code unreadable;
-  if (!model.pads_as_hugging_face || weights.empty() || !std::filesystem::exists(weights, unreadable)) return;
+  if (!model.pads_as_hugging_face || !data::Exists(weights)) return;
   if (model.pads_as_hugging_face(height) && model.pads_as_hugging_face(width)) return;
   const WeightsHeader header = ReadWeightsHeader(FindWeights(weights).file);
   if (models::NamingIn(header.shapes) != "hf") return;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/outputs.h"
+#include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/errors.h"
@@ -58,26 +59,21 @@ TrainedWeights ReadInferenceWeights(const config::Config& config) {
 
 TrainedWeights ReadRunWeights(const fs::path& run, const std::string& which) {
   const report::RunDirectory files(run);
-  const auto exists = [](const fs::path& path) {
-    std::error_code ignored;
-    return fs::exists(path, ignored);
-  };
-  std::error_code unreadable;
-  if (fs::exists(run, unreadable) && !fs::is_directory(run, unreadable)) {
+  if (data::Exists(run) && !data::IsFolder(run)) {
     throw UsageError(run.string() + " is no folder of a run or a checkpoint, and no regular file of weights either",
                      "a pipe cannot be read: name the file or the folder itself");
   }
-  if (which == "auto" && exists(files.model_best)) {
+  if (which == "auto" && data::Exists(files.model_best)) {
     TrainedWeights weights = FromFile(files.model_best.string(), checkpoint::ReadSafetensors(files.model_best));
     weights.origin += " (its best validation; --weights=last takes the last state)";
     return weights;
   }
   // A run that was copied without its checkpoints still has its last weights in model.safetensors.
-  const bool is_copy = exists(files.model) && !exists(run / "checkpoints") && !data::IsCheckpoint(run);
+  const bool is_copy = data::Exists(files.model) && !data::Exists(run / "checkpoints") && !data::IsCheckpoint(run);
   const bool last = which == "last" || which == "auto";
   if (last && !is_copy) return FromCheckpoint(run);
   const fs::path file = last ? files.model : which == "best" ? files.model_best : files.model_ema;
-  if (exists(file)) return FromFile(file.string(), checkpoint::ReadSafetensors(file));
+  if (data::Exists(file)) return FromFile(file.string(), checkpoint::ReadSafetensors(file));
   const std::string why = which == "best" ? "no validation has made one, or it was not kept"
                                           : "this run keeps no moving average of its weights";
   throw UsageError("--weights=" + which + ": there is no " + file.string() + ": " + why,

@@ -73,8 +73,8 @@ checkpoint::NamedTensors WithoutOthers(checkpoint::NamedTensors weights, const m
 }
 
 std::vector<int64_t> SizesOf(const checkpoint::NamedTensors& tensors, const std::string& name) {
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
-  return found == tensors.end() ? std::vector<int64_t>() : found->second.sizes().vec();
+  const at::Tensor found = models::Find(tensors, name);
+  return found.defined() ? found.sizes().vec() : std::vector<int64_t>();
 }
 
 // Returns the rows of a classifier of the classes `given` in the order of the classes `own`; empty if these are others.

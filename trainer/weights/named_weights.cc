@@ -80,11 +80,6 @@ fs::path FolderOf(const std::vector<std::pair<const char*, const char*>>& variab
   return {};
 }
 
-bool IsThere(const fs::path& path) {
-  std::error_code unreadable;
-  return fs::exists(path, unreadable);
-}
-
 bool IsPlain(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
@@ -105,7 +100,7 @@ std::string HubName(const std::string& name) {
     return is_timms ? "timm/" + name : "";
   }
   const std::string org = name.substr(0, slash);
-  const bool is_name = IsPlain(org) && org.front() != '.' && IsPlain(name.substr(slash + 1)) && !IsThere(org);
+  const bool is_name = IsPlain(org) && org.front() != '.' && IsPlain(name.substr(slash + 1)) && !data::Exists(org);
   return is_name ? name : "";
 }
 
@@ -162,13 +157,13 @@ std::string Found(config::Config& config, const fs::path& path) {
 
 std::string FindNamedWeights(config::Config& config) {
   const std::string name = config.model.init_weights;
-  if (name.empty() || IsThere(name)) return "";
+  if (name.empty() || data::Exists(name)) return "";
   if (const auto file = TorchvisionFile(name, config.model.name)) {
     const fs::path cache = FolderOf({{"TORCH_HOME", "hub/checkpoints"},
                                      {"XDG_CACHE_HOME", "torch/hub/checkpoints"},
                                      {"HOME", ".cache/torch/hub/checkpoints"}});
     for (const fs::path& path : {cache / *file, fs::path(*file)}) {
-      if (IsThere(path)) return Found(config, path);
+      if (data::Exists(path)) return Found(config, path);
     }
     Missing(name, cache, "curl -fL --create-dirs -o " + (cache / *file).string() + " " + kTorchvisionUrl + *file);
   }

@@ -131,10 +131,9 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   const fs::path run = NamedRun(config);
   std::string where;
   nlohmann::json saved;
-  std::error_code ignored;
   if (!run.empty()) {
     where = report::RunDirectory(RunOf(run)).config_json.string();
-    if (!fs::exists(where, ignored)) {
+    if (!data::Exists(where)) {
       return {"there is no config.json in " + run.string() +
               ": the model and image settings are taken from the command line"};
     }

@@ -76,7 +76,10 @@ TEST(Labels, AreListedInAFile) {
   folder.Write("classes.txt", "not good\r\ngood\n\n");
   EXPECT_THAT(ListedClasses(folder.path()), ElementsAre("not good", "good"));
   folder.Write("classes.txt", "a\nb\na\n");
-  EXPECT_THAT(MessageOf([&] { ListedClasses(folder.path()); }), HasSubstr("classes.txt: the class 'a' is named twice"));
+  EXPECT_THAT(MessageOf([&] { ListedClasses(folder.path()); }),
+              HasSubstr("classes.txt line 3: the class 'a' is in line 1, too"));
+  folder.Write("classes.txt", "a\rb\n");  // refused where names are used
+  EXPECT_THAT(ListedClasses(folder.path()), ElementsAre("a\rb"));
 }
 
 std::string Place(int64_t label) { return "record of " + std::to_string(label); }

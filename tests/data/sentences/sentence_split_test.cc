@@ -116,7 +116,7 @@ TEST_F(Sentences, NumbersAreTargets) {
   EXPECT_FALSE(LooksLikeRegression(Options(), "val"));
   EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("train.tsv line 2: the label '3.8' is a decimal number"));
   SentenceOptions options = Options();
-  options.target = SentenceTarget::kNumber;
+  options.target = kNumberTarget;
   const SentenceSplit train = OpenSentences(options, "train");
   EXPECT_EQ(train.source->num_classes(), 0);
   EXPECT_THAT(LabelsOf(train), ElementsAre(-1, -1));
@@ -135,7 +135,7 @@ TEST_F(Sentences, TextsAreRowsByThemselves) {
   folder_.Write("train.tsv", "anchor\tpositive\tnegative_1\tscore\nab\t xyx \ty\t5\nx\ty\tx</s>\t0\n");
   folder_.Write("val.tsv", "sentence1\tsentence2\tscore\nab\tx\t2.5\nx\ty\t-1\n");
   SentenceOptions options = Options();
-  options.target = SentenceTarget::kTexts;
+  options.target = kTextsTarget;
   const SentenceSplit train = OpenSentences(options, "train");
   EXPECT_EQ(train.columns, "text anchor, pair positive, negative negative_1") << "a score is not of negatives";
   EXPECT_EQ(train.texts_per_row, 3);
@@ -216,7 +216,7 @@ TEST_F(Sentences, FairseqsFoldersAreRead) {
   folder_.Write("label/train.label", "0.5\n1\n");
   EXPECT_TRUE(LooksLikeRegression(Options(), "train"));
   EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("train.label holds numbers to predict"));
-  options.target = SentenceTarget::kNumber;
+  options.target = kNumberTarget;
   EXPECT_EQ(Decode(OpenSentences(options, "train"), {.index = 0}).target, 0.5F);
 }
 

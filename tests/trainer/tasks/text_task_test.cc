@@ -34,15 +34,12 @@ TaskType TaskOf(bool unpad, double label_smoothing = 0) {
   config.text.unpad = unpad;
   config.optimizer.label_smoothing = label_smoothing;
   const bool regression = std::is_same_v<TaskType, TextRegressionTask>;
-  const models::EncoderOptions options{.vocab_size = kWords,
-                                       .hidden_size = 16,
-                                       .layers = 2,
-                                       .heads = 2,
-                                       .intermediate_size = 32,
-                                       .max_positions = kLongest + 2,
-                                       .initializer_range = 0.5,
-                                       .dropout = 0,
-                                       .attention_dropout = 0};
+  models::EncoderOptions options{
+      {.vocab_size = kWords, .hidden_size = 16, .longest_sequence = kLongest, .dropout = 0, .attention_dropout = 0},
+      /*layers=*/2,
+      /*heads=*/2,
+      /*intermediate_size=*/32};
+  options.initializer_range = 0.5;
   at::manual_seed(3);
   return {std::make_shared<models::RobertaForSequenceClassification>(options, regression ? 1 : kSentenceClasses,
                                                                      /*classifier_dropout=*/0),

@@ -7,6 +7,7 @@
 
 #include "models/registry.h"
 #include "tests/message_of.h"
+#include "tests/temporary_folder.h"
 #include "trainer/weights/run_settings.h"
 
 namespace dtrain::weights {
@@ -116,6 +117,19 @@ TEST(RequireKnownConfig, RefusesByName) {
               HasSubstr("architecture is \"resnet50d\", expected \"resnet50\""));
   EXPECT_THAT(MessageOf([] { RequireKnownConfig(nlohmann::json::array(), "x", "resnet50"); }),
               HasSubstr("[] is not a JSON object"));
+}
+
+TEST(TakeNormEpsilon, IsThatOfTheConfigUnlessItIsTheModelsOwn) {
+  const TemporaryFolder folder;
+  folder.Write("model.safetensors", "");
+  for (const auto& [said, epsilon] : {std::pair("1e-6", std::optional<double>()), {"1e-12", 1e-12}}) {
+    folder.Write("config.json", std::string(R"({"model_type": "vit", "layer_norm_eps": )") + said + "}");
+    config::Config config;
+    config.model.name = "vit_tiny_patch16_224";
+    config.model.init_weights = folder.path();
+    TakeNormEpsilon(config);
+    EXPECT_EQ(config.model.bn_eps, epsilon);
+  }
 }
 
 TEST(RequireSameNetwork, PadsAsTheModelDoesWhereItIsKnown) {

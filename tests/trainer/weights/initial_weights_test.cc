@@ -131,7 +131,7 @@ TEST(ApplyInitialWeights, TheRowsOfAClassifierFollowTheNames) {
 }
 
 constexpr models::EncoderOptions kText = {
-    .vocab_size = 9, .hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8, .max_positions = 6};
+    {.vocab_size = 9, .hidden_size = 8, .longest_sequence = 4}, /*layers=*/1, /*heads=*/2, /*intermediate_size=*/8};
 
 config::ModelConfig TextConfig() {
   config::ModelConfig config = Config(/*strict=*/true);
