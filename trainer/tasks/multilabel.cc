@@ -40,8 +40,8 @@ class SeveralLabels {
   // N, are the numbers of the samples.
   void AddTo(at::Tensor sums, const at::Tensor& logits_NC, const at::Tensor& targets_NC,
              const at::Tensor& places) const;
-  // Return map, f1_micro and f1_macro in percent, and the counts of each label, of sums on the host. map is NaN if there are
-  // too many samples.
+  // Return map, f1_micro and f1_macro in percent, and the counts of each label, of sums on the host. map is NaN if
+  // there are too many samples.
   report::Metrics Metrics(const double* sums) const;
   std::vector<report::ClassScores> Scores(const double* sums) const;
 

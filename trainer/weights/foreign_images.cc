@@ -64,12 +64,13 @@ void TakeForeignSettings(const WeightsPlace& place, config::Config& config) {
 
 void TakeImageModelOfWeights(config::Config& config) {
   const std::string& weights = config.model.init_weights;
-  std::error_code unreadable;
   if (config.run.mode != "train" || config::WasGiven(config, "model") || !config.model.config_file.empty()) return;
-  if (weights.empty() || !std::filesystem::exists(weights, unreadable)) return;  // reported when they are read
-  const WeightsPlace place = FindWeights(weights);
-  if (!RecogniseImageModel(place, config)) return;
-  TakeForeignSettings(place, config);
+  if (!data::Exists(weights)) return;
+  try {
+    const WeightsPlace place = FindWeights(weights);
+    if (RecogniseImageModel(place, config)) TakeForeignSettings(place, config);
+  } catch (const DataError&) {  // damaged weights are reported when they are read
+  }
 }
 
 }  // namespace dtrain::weights

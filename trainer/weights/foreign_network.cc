@@ -137,8 +137,10 @@ void TakeNormEpsilon(config::Config& config) {
       !(data::IsFile(weights) || HoldsWeights(weights)))
     return;
   const std::string content = FindWeights(weights).model_config;
+  const nlohmann::json fields = ParseObject(content);
+  if (!fields.is_object()) return;
   const nlohmann::json known = NetworkFields(model->name).value(kNormEpsilon, nlohmann::json());
-  const nlohmann::json said = ParseObject(content).value(kNormEpsilon, nlohmann::json());
+  const nlohmann::json said = fields.value(kNormEpsilon, nlohmann::json());
   if (known.is_array() && said.is_number() && said != known.front()) config.model.bn_eps = said.get<double>();
 }
 
