@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "data/error.h"
+#include "data/formats/protobuf.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
 #include "data/storage.h"
@@ -22,7 +23,8 @@ namespace {
 using nlohmann::json;
 
 constexpr char kWanted[] = "expected a byte-level BPE tokenizer with <s>, <pad>, </s>, <unk> and <mask>";
-constexpr char kWantedParts[] = "expected RoBERTa's or ModernBERT's byte-level BPE, or BERT's WordPiece";
+constexpr char kWantedParts[] =
+    "expected RoBERTa's or ModernBERT's byte-level BPE, BERT's WordPiece, or XLM-R's or CamemBERT's Unigram";
 constexpr std::array<std::string_view, 5> kSpecialTokenNames = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"};
 
 // Of a whole tokenizer.json, without the parts that differ.
@@ -44,6 +46,17 @@ constexpr char kWordPieceFields[] = R"({
                  "strip_accents": [null, true, false], "lowercase": [true, false]},
   "model": {"type": ["WordPiece"], "continuing_subword_prefix": ["##"], "vocab": null, "unk_token": null,
             "max_input_chars_per_word": null}
+})";
+constexpr char kUnigramFields[] = R"({
+  "pre_tokenizer": null, "normalizer": null,
+  "model": {"type": ["Unigram"], "unk_id": [3], "byte_fallback": [null, false], "vocab": null}
+})";
+// Its pre-tokenizer and its normalizer are one of these, or several in a row, as sentencepiece does it in one.
+constexpr char kUnigramStep[] = R"({
+  "type": ["WhitespaceSplit", "Metaspace", "Precompiled", "Replace", "Strip"],
+  "strip_left": [false, true], "strip_right": [true], "replacement": ["\u2581"],
+  "prepend_scheme": ["always"], "add_prefix_space": [true], "split": [true], "str_rep": null,
+  "precompiled_charsmap": null, "pattern": [{"Regex": " {2,}"}], "content": [" ", "\u2581"]
 })";
 
 // Of tokenizer_config.json and special_tokens_map.json.
@@ -422,6 +435,93 @@ std::unique_ptr<const Tokenizer> WordPieceOf(const json& tokenizer, const std::s
   return MakeWordPiece(std::move(options));
 }
 
+// Returns the bytes of a text in base64.
+std::string FromBase64(std::string_view text) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text.substr(0, text.find('='))) {
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) Refuse("its precompiled_charsmap is not in base64", kWantedParts);
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count & 0xFF);
+  }
+  return bytes;
+}
+
+// Returns the steps of a pre-tokenizer or a normalizer, which `list` names if there are several. Throws DataError for
+// other ones than XLM-R's.
+std::vector<json> StepsOf(const json& part, const char* list) {
+  std::vector<json> steps;
+  if (part.is_null()) return steps;
+  const json& several = MemberOf(part, list);
+  if (several.is_array()) steps.assign(several.begin(), several.end());
+  if (steps.empty()) steps.push_back(part);
+  for (const json& step : steps) RequireFields(step, json::parse(kUnigramStep), kWantedParts);
+  return steps;
+}
+
+// The tokenizer of XLM-R or CamemBERT, which is made a model of sentencepiece again.
+std::unique_ptr<const Tokenizer> UnigramOf(const json& tokenizer, const std::string& folder) {
+  constexpr int kPiece = 1, kNormalizer = 3;                   // of a model
+  constexpr int kText = 1, kScore = 2, kType = 3, kTable = 2;  // of these
+  constexpr uint64_t kUnknown = 2, kControl = 3;
+  RequireFields(tokenizer, Changed(kTokenizerFields, {kUnigramFields}), kWantedParts);
+  StepsOf(MemberOf(tokenizer, "pre_tokenizer"), "pretokenizers");
+  ProtobufWriter model, normalizer;
+  for (const json& step : StepsOf(MemberOf(tokenizer, "normalizer"), "normalizers")) {
+    const json& table = MemberOf(step, "precompiled_charsmap");
+    if (table.is_string()) normalizer.Bytes(kTable, FromBase64(table.get_ref<const std::string&>()));
+  }
+  const json& vocabulary = MemberOf(tokenizer["model"], "vocab");
+  const auto token = [&](size_t id) -> const json& { return vocabulary[id][0]; };
+  const auto is_scored = [](const json& item) {
+    return item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_number();
+  };
+  const std::vector<const char*> of_xlm = {"<s>", "<pad>", "</s>", "<unk>"},
+                                 of_camembert = {"<s>NOTUSED",   "<pad>", "</s>NOTUSED", "<unk>",
+                                                 "<unk>NOTUSED", "<s>",   "</s>"};
+  if (!vocabulary.is_array() || vocabulary.size() <= of_camembert.size() ||
+      !std::all_of(vocabulary.begin(), vocabulary.end(), is_scored)) {
+    Refuse("its model has no vocab of pieces with scores", kWantedParts);
+  }
+  const bool is_camembert = token(0) == of_camembert[0];
+  const std::vector<const char*>& first = is_camembert ? of_camembert : of_xlm;
+  for (size_t id = 0; id < first.size(); ++id) {
+    if (token(id) != first[id]) Refuse("the token " + std::to_string(id) + " is not " + first[id], kWantedParts);
+  }
+  if (token(vocabulary.size() - 1) != "<mask>") Refuse("its last token is not <mask>", kWantedParts);
+  for (const char* special : {"<unk>", "<s>", "</s>"}) {
+    const uint64_t type = special == std::string_view("<unk>") ? kUnknown : kControl;
+    model.Message(kPiece, ProtobufWriter().Bytes(kText, special).Varint(kType, type));
+  }
+  for (size_t id = first.size(); id + 1 < vocabulary.size(); ++id) {
+    const json& piece = vocabulary[id];
+    model.Message(
+        kPiece,
+        ProtobufWriter().Bytes(kText, piece[0].get_ref<const std::string&>()).Float(kScore, piece[1].get<float>()));
+  }
+  model.Message(kNormalizer, normalizer);
+  auto made =
+      MakeSentencePiece(model.bytes(), is_camembert ? SentencePieceIds::kCamembert : SentencePieceIds::kXlmRoberta);
+  for (const json& added : MemberOf(tokenizer, "added_tokens")) {
+    const json& id = MemberOf(added, "id");
+    RequireSame(MemberOf(added, "content"), id.is_number_unsigned() ? id.get<int64_t>() : -1,
+                [&](std::string_view text) { return made->IdOf(text); });
+  }
+  const Rows rows = RowsOf(MemberOf(tokenizer, "post_processor"), made->special());
+  if (!rows.other.empty() || !(rows.format == made->format())) {
+    Refuse("its post_processor does not put <s> and </s> around sentences and pairs (<s> a </s></s> b </s>)",
+           kWantedParts);
+  }
+  RequireSentencePieceSettings(folder, *made);
+  return made;
+}
+
 }  // namespace
 
 std::unique_ptr<const Tokenizer> ParseTokenizerJson(std::string_view text, const std::string& folder) {
@@ -430,10 +530,8 @@ std::unique_ptr<const Tokenizer> ParseTokenizerJson(std::string_view text, const
   const json& type = MemberOf(MemberOf(tokenizer, "model"), "type");
   if (type == "WordPiece") return WordPieceOf(tokenizer, folder);
   if (type == "BPE") return BpeOf(tokenizer, folder);
-  const char* const hint =
-      type == "Unigram" ? "put the sentencepiece.bpe.model of the same tokenizer beside it, which is read instead"
-                        : kWantedParts;
-  Refuse("its model.type is " + Shown(type.dump(), 40) + ", expected \"BPE\" or \"WordPiece\"", hint);
+  if (type == "Unigram") return UnigramOf(tokenizer, folder);
+  Refuse("its model.type is " + Shown(type.dump(), 40) + R"(, expected "BPE", "WordPiece" or "Unigram")", kWantedParts);
 }
 
 std::unique_ptr<const Tokenizer> OpenTokenizerJson(const std::vector<std::string>& paths) {

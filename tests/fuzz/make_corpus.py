@@ -349,6 +349,7 @@ def tokenizers() -> None:
     write("text", "vocab-txt", b"\x04" + "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nsome\nwor\n##d\n##s\n,\ns\n##o\n##m\n##e\n日\n".encode())
     write("text", "vocab-txt-without-special", b"\x04some\nwords\n")
     bert = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "s": 4, "##o": 5}
+    write("text", "tokenizer-json-unigram", b"\x03" + unigram_tokenizer_json())
     write("text", "tokenizer-json-bert", b"\x03" + bert_tokenizer_json(bert))
     write("text", "tokenizer-json-modern", b"\x03" + modern_tokenizer_json({**vocabulary, "[PAD]": 300, "[CLS]": 301, "[SEP]": 302}))
     write("text", "sentencepiece", b"\x05" + sentencepiece_model(b"\0" * 1024))
@@ -356,6 +357,16 @@ def tokenizers() -> None:
     write("text", "sentencepiece-cut", b"\x05" + sentencepiece_model(b"\0" * 1024)[:-700])
     write("text", "lines", b"\x02" + " it's 2024 abab\r\n\n na\u00efve \u65e5\u672c \U0001f917\u3000\rx".encode() + b"\xff\xe2\x82 \xf0\x9f")
     write("text", "long", b"\x02" + b"abcab" * 40 + b"  " * 9)
+
+
+def unigram_tokenizer_json() -> bytes:
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    pieces = [[token, 0.0] for token in special] + [["\u2581", -1.5], ["a", -2.0], ["\u2581ab", -2.5], ["b", -3.0], ["<mask>", 0.0]]
+    steps = [{"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}]
+    rows = {"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]}
+    return json.dumps({"model": {"type": "Unigram", "unk_id": 3, "vocab": pieces}, "normalizer": None, "post_processor": rows,
+                       "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
+                       "added_tokens": [{"id": id, "content": token} for id, token in enumerate(special)]}).encode()
 
 
 def bert_tokenizer_json(vocabulary: dict) -> bytes:

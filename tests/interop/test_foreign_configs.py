@@ -11,13 +11,13 @@ timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it"
 import small_families
 from small_roberta import WORDS, new_model, transformers
 from beside_torch import predict, torch
-from transformers.modeling_utils import no_init_weights
 from safetensors.torch import load_file, save_file
 
 from command import run
 from truth import record, worst_difference
 
 PEER = f"transformers {transformers.__version__}"
+IS_4 = transformers.__version__.startswith("4.")
 INPUTS = {"images": torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(1)),
           "input_ids": torch.randint(4, WORDS, (2, 9), generator=torch.Generator().manual_seed(1))}
 
@@ -82,7 +82,7 @@ def logits(model, name: str):
 def changed(model, config: dict, name: str):
     """Returns the logits of transformers' model with another config.json and the same weights; None if they do not fit."""
     try:
-        with no_init_weights():
+        with transformers.modeling_utils.no_init_weights() if IS_4 else transformers.initialization.no_init_weights():
             other = type(model)(type(model.config).from_dict(config))
         other.load_state_dict(model.state_dict(), strict=True)
         return logits(other, name)

@@ -172,16 +172,16 @@ def test_memory_efficient_fp16_updates_in_float(folder, rows, data, run_dir):
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1)
     optimizer.step()
     found = load_file(run_dir / "model.safetensors")
-    worst = 0.0
-    for name, tensor in model.state_dict().items():
-        if ".decoder." in name:
-            continue
+    flipped = weights = 0
+    for name, parameter in model.named_parameters():
+        far = (found[name].float() - parameter.detach().half().float()).abs() > 2e-4
         # A step of Adam has the sign of the gradient. If half precision loses the sign, the step may go the other way.
-        far = (found[name].float() - tensor.half().float()).abs() > 2e-4
-        assert far.float().mean() < 0.02, name
-        worst = max(worst, far.float().mean().item())
+        assert (parameter.grad[far].abs() < 0.02 * parameter.grad.abs().max()).all(), name
+        flipped, weights = flipped + far.sum().item(), weights + far.numel()
+    worst = flipped / weights
+    assert worst < 0.02
     record("Optimizers", "fairseq_adam, memory-efficient fp16, one step", "fairseq 0.12.2's formulas in fp32, rounded",
-           "0.02 of a tensor's weights further than 2e-4", worst)
+           "0.02 of the weights further than 2e-4, and only those of small gradients", worst)
 
 
 @pytest.mark.parametrize("flags, kind", [([], torch.float32), (["--memory_efficient_fp16"], torch.float16)], ids=["float", "half"])

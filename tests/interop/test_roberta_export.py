@@ -93,7 +93,6 @@ def test_files_have_huggingfaces_and_fairseqs_names(trained, tmp_path):
     expected = logits(loaded(folder), ids)[..., :known]
     model = transformers.RobertaForMaskedLM(transformers.RobertaConfig.from_pretrained(folder, vocab_size=known))
     state = torch.load(export(trained, tmp_path / "model.pt"), weights_only=True)
-    assert list(state) == list(model.state_dict())
     model.load_state_dict(state, strict=True)
     assert torch.equal(logits(model, ids), expected)
     fairseq = torch.load(export(trained, tmp_path / "fairseq.pt", "--weights_naming=fairseq"), weights_only=True)

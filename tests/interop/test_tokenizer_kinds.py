@@ -87,7 +87,7 @@ def test_wordpiece(wordpiece, tmp_path, settings):
     theirs = BertTokenizerFast.from_pretrained(tmp_path)
     compare(tmp_path, theirs, f"BERT's WordPiece, vocab.txt, {settings}", fast=theirs)
     theirs.save_pretrained(tmp_path / "saved")
-    (tmp_path / "saved/vocab.txt").unlink()
+    (tmp_path / "saved/vocab.txt").unlink(missing_ok=True)  # transformers 4 writes it, too
     compare(tmp_path / "saved", theirs, f"BERT's WordPiece, tokenizer.json, {settings}", TEXTS[:1000])
 
 
@@ -108,8 +108,17 @@ def test_sentencepiece(pieces, tmp_path, kind):
     (tmp_path / pieces.name).write_bytes(pieces.read_bytes())
     (tmp_path / "config.json").write_text(json.dumps({"model_type": {"XLMRoberta": "xlm-roberta"}.get(kind, "camembert")}), encoding="utf-8")
     theirs, fast = (getattr(transformers, f"{kind}Tokenizer{which}").from_pretrained(tmp_path) for which in ("", "Fast"))
-    compare(tmp_path, theirs, f"{kind}'s sentencepiece", fast=fast, spaces_belong=False,
-            is_plain=lambda text: text.isprintable() and unicodedata.is_normalized("NFKC", text) and not {*text} & {*"▁\ufffd"})
+
+    def is_plain(text):
+        return text.isprintable() and unicodedata.is_normalized("NFKC", text) and not {*text} & {*"▁\ufffd"}
+    # In transformers 5 it is no longer the library: it makes other tokens of rare characters, and of what can be cut in two
+    # ways that are as likely.
+    texts = TEXTS if not theirs.is_fast else [text for text in TEXTS if is_plain(text) and "xxx" not in text]
+    compare(tmp_path, theirs, f"{kind}'s sentencepiece", texts, fast=fast, spaces_belong=False, is_plain=is_plain)
+    fast.save_pretrained(tmp_path / "saved")  # a tokenizer.json, in which the same pieces are
+    (tmp_path / "saved" / pieces.name).unlink(missing_ok=True)
+    assert encode(TEXTS, f"--tokenizer={tmp_path / 'saved'}") == encode(TEXTS, f"--tokenizer={tmp_path}")
+    record("Tokenizers", f"{kind}'s tokenizer.json alone, {len(TEXTS)} texts", "its sentencepiece.bpe.model", "the same ids", 0)
     (tmp_path / "lines.txt").write_text("\n".join(LINES[:9]) + "\n", encoding="utf-8")
     subprocess.run([DATA, "tokenize", f"--tokenizer={tmp_path}", f"--input={tmp_path / 'lines.txt'}", f"--output={tmp_path / 'data/train'}"], check=True,
                    capture_output=True)
@@ -143,8 +152,10 @@ def modern(tmp_path_factory):
 
 
 def test_byte_level_bpe_with_added_tokens(modern):
+    from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
     theirs, with_spaces = AutoTokenizer.from_pretrained(modern), AutoTokenizer.from_pretrained(modern, add_prefix_space=True)
+    with_spaces.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)  # of which transformers 5 does nothing
     compare(modern, theirs, "a byte-level BPE as ModernBERT's", with_spaces=with_spaces, fast=theirs, is_plain=lambda text: unicodedata.is_normalized("NFC", text))
     # A composed character is all that it was made of, of which transformers has the first alone.
     decomposed = "x cafe\u0301s \u1100\u1161\u11a8."

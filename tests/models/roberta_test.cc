@@ -51,6 +51,7 @@ TEST(Roberta, InitialWeights) {
   EXPECT_NEAR(words.std().item<double>(), 0.02, 1e-4);
   EXPECT_EQ(words[kPadding].abs().sum().item<double>(), 0);
   EXPECT_EQ(parameters["roberta.embeddings.position_embeddings.weight"][kPadding].abs().sum().item<double>(), 0);
+  EXPECT_FALSE(parameters["roberta.embeddings.token_type_embeddings.weight"].any().item<bool>());
   EXPECT_EQ(parameters["roberta.encoder.layer.0.attention.self.query.bias"].abs().sum().item<double>(), 0);
   EXPECT_EQ(parameters["roberta.encoder.layer.0.output.LayerNorm.weight"].mean().item<double>(), 1);
   EXPECT_EQ(parameters["lm_head.layer_norm.bias"].abs().sum().item<double>(), 0);

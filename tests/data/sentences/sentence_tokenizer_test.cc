@@ -119,7 +119,8 @@ TEST(SentenceTokenizer, RefusesATokenizerJsonThatGivesOtherTokens) {
   struct Case {
     const char *place, *value, *message;
   };
-  const Case cases[] = {{"/model/type", R"("Unigram")", R"(model.type is "Unigram", expected "BPE" or "WordPiece")"},
+  const Case cases[] = {{"/model/type", R"("WordLevel")", R"(model.type is "WordLevel", expected "BPE", )"},
+                        {"/model/type", R"("Unigram")", "not known here"},
                         {"/model/type", R"("WordPiece")", "model.continuing_subword_prefix is"},
                         {"/model/ignore_merges", "true", "model.ignore_merges is true"},
                         {"/model/vocab", "[]", "its model has no vocab"},
