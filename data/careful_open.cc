@@ -39,4 +39,12 @@ int OpenOrCreate(const std::string& path, int flags) {
   return -1;
 }
 
+void OccupyStandardStreams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // The lowest free number is this stream's. The direction is the one that nobody uses.
+    [[maybe_unused]] const int descriptor = open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 }  // namespace dtrain::data

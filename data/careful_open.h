@@ -16,4 +16,8 @@ int CreateAnew(const std::string& path);
 // (a hard link): whoever put it there would have this program change that file.
 int OpenOrCreate(const std::string& path, int flags);
 
+// Gives stdin, stdout and stderr a descriptor if the caller has closed them, so that no file gets one of theirs, and with
+// it whatever is printed. Reading and writing still fail with EBADF. Called first, before any file is opened.
+void OccupyStandardStreams();
+
 }  // namespace dtrain::data

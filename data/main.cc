@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/careful_open.h"
 #include "data/command_line/version.h"
 #include "data/error.h"
 #include "data/partial_file.h"
@@ -38,6 +39,7 @@ int Fail(ExitCode code, const std::string& what, const std::string& hint) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  data::OccupyStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit then fails with EFBIG
   data::RemoveUnfinishedFilesOnSignals();
   try {

@@ -101,7 +101,8 @@ ResidualPair BertLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequen
   const at::Tensor context =
       Attend(query_(x_SH), key_(x_SH), value_(x_SH), heads_, sequences, is_training() ? attention_dropout_ : 0.0);
   const at::Tensor y_RH = attention_norm_(Dropped(attention_output_(RowsOf(context, rows))) + RowsOf(x_SH, rows));
-  const at::Tensor z_RH = output_norm_(Dropped(output_(at::gelu(intermediate_(y_RH)))) + y_RH);
+  const at::Tensor inner = intermediate_->ThroughUnit(y_RH, LinearUnit::kGelu);
+  const at::Tensor z_RH = output_norm_(Dropped(output_(inner)) + y_RH);
   return {z_RH, z_RH};
 }
 
@@ -128,8 +129,7 @@ ResidualPair BertLayerImpl::ForwardWithKernels(const ResidualPair& x_SH, const S
   const at::Tensor context = Attend(q_SH, k_SH, v_SH, heads_, sequences, attention_dropout_);
   const ResidualPair y_RH =
       AddNormalised(RowsOf(context, rows), attention_output_, RowsOf(x_SH.shortcut, rows), attention_norm_);
-  const at::Tensor inner = BiasGelu(*kernels_, at::linear(y_RH.main, intermediate_->GemmWeight()), intermediate_->bias);
-  return AddNormalised(inner, output_, y_RH.shortcut, output_norm_);
+  return AddNormalised(intermediate_->ThroughUnit(y_RH.main, LinearUnit::kGelu), output_, y_RH.shortcut, output_norm_);
 }
 
 std::optional<int64_t> LayerOfEncoder(std::string_view parameter) {
@@ -153,6 +153,8 @@ BertEncoder::BertEncoder(const char* name, const EncoderOptions& options) : Text
   at::NoGradGuard no_grad;
   embeddings_->word_embeddings->weight[options.padding_id].zero_();
   if (options.first_position > 0) embeddings_->position_embeddings->weight[options.first_position - 1].zero_();
+  // A row that all tokens share tells nothing apart. It begins as in published RoBERTas, and stays so if it is frozen.
+  if (options.token_types == 1) embeddings_->token_type_embeddings->weight.zero_();
 }
 
 void BertEncoder::DrawWeights(torch::nn::Module& part) const {
@@ -176,16 +178,6 @@ at::Tensor BertEncoder::Encode(const Sequences& sequences, const at::Tensor& row
     }
   }
   return x.main;
-}
-
-const TextKernels* BertEncoder::KernelsFor(const at::Tensor& hidden_RH) const {
-  return is_training() && HasTextKernels(hidden_RH, hidden_RH.size(1)) ? kernels_ : nullptr;
-}
-
-void BertEncoder::UseKernels(const TextKernels& kernels) {
-  kernels_ = &kernels;
-  embeddings_->UseKernels(kernels);
-  for (BertLayer& layer : layers_) layer->UseKernels(kernels);
 }
 
 ForwardCost BertEncoder::EncoderCost(int64_t tokens, int64_t length, int64_t rows) const {
@@ -228,12 +220,7 @@ BertForMaskedLM::BertForMaskedLM(const char* backbone, const EncoderOptions& opt
 }
 
 at::Tensor BertForMaskedLM::ForWords(const at::Tensor& hidden_RH) {
-  const TextKernels* kernels = KernelsFor(hidden_RH);
-  if (kernels == nullptr) return head_norm_(at::gelu(head_dense_(hidden_RH)));
-  const at::Tensor x_RH = BiasGelu(*kernels, at::linear(hidden_RH, head_dense_->GemmWeight()), head_dense_->bias);
-  const ResidualNorm norm{
-      .x_bias = {}, .weight = head_norm_->weight, .bias = head_norm_->bias, .epsilon = head_norm_->epsilon()};
-  return NormalisedFirst(*kernels, x_RH, {}, norm, x_RH.scalar_type()).main;
+  return head_norm_(head_dense_->ThroughUnit(hidden_RH, LinearUnit::kGelu));
 }
 
 at::Tensor BertForMaskedLM::Scores(const at::Tensor& hidden_RH, int64_t columns_multiple) {

@@ -45,35 +45,28 @@ struct EncoderOptions : TextShape {
 
 // The sum of two or three embeddings, normalised. In training steps, all but the look-ups is done by the device's
 // kernels, as in a layer.
-class BertEmbeddingsImpl : public torch::nn::Module {
+class BertEmbeddingsImpl : public torch::nn::Module, public TextKernelUser {
  public:
   explicit BertEmbeddingsImpl(const EncoderOptions& options);
   ResidualPair forward(const Sequences& sequences);  // S×H
-
-  // As BertLayerImpl::UseKernels.
-  void UseKernels(const TextKernels& kernels) { kernels_ = &kernels; }
 
   Embedding word_embeddings{nullptr}, position_embeddings{nullptr}, token_type_embeddings{nullptr};
 
  private:
   LayerNorm norm_{nullptr};
   double dropout_;
-  const TextKernels* kernels_ = nullptr;
 };
 TORCH_MODULE(BertEmbeddings);
 
 // Attention, then two dense layers; the result of each is added to its input and then normalised. In training steps,
 // all between the products is done by the device's kernels, if there are any for the tensors. Results then have the
 // type of products.
-class BertLayerImpl : public torch::nn::Module, public HalfWeightUser {
+class BertLayerImpl : public torch::nn::Module, public HalfWeightUser, public TextKernelUser {
  public:
   explicit BertLayerImpl(const EncoderOptions& options);
   // One of the two is the input of products, the other is what their result is added to. If `rows` is defined (int64,
   // R, tokens in the list), the result is that of these tokens, R×H: the others only take part in attention.
   ResidualPair forward(const ResidualPair& x_SH, const Sequences& sequences, const at::Tensor& rows);
-
-  // From now on, training steps use these kernels, which must be of the parameters' device and outlive this object.
-  void UseKernels(const TextKernels& kernels) { kernels_ = &kernels; }
 
   void UseHalfWeights(HalfWeights& copies) override { half_weights_ = copies.CopyOf(WeightsOfThree()); }
 
@@ -92,7 +85,6 @@ class BertLayerImpl : public torch::nn::Module, public HalfWeightUser {
   Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, attention_output_{nullptr};
   Linear intermediate_{nullptr}, output_{nullptr};
   LayerNorm attention_norm_{nullptr}, output_norm_{nullptr};
-  const TextKernels* kernels_ = nullptr;
   HalfWeight half_weights_;  // of the three
 };
 TORCH_MODULE(BertLayer);
@@ -104,7 +96,6 @@ std::optional<int64_t> LayerOfEncoder(std::string_view parameter);
 class BertEncoder : public TextModel {
  public:
   at::Tensor Encode(const Sequences& sequences, const at::Tensor& rows = {}) override;
-  void UseKernels(const TextKernels& kernels) override;
 
  protected:
   // Draws the encoder's initial weights from torch's default generator: normal, but biases and the rows of padding are
@@ -117,9 +108,6 @@ class BertEncoder : public TextModel {
   const EncoderOptions& options() const { return options_; }
   const at::Tensor& words_VH() const { return embeddings_->word_embeddings->weight; }
 
-  // Returns the kernels for a step with rows of the encoder's output; null: it takes ATen's operations.
-  const TextKernels* KernelsFor(const at::Tensor& hidden_RH) const;
-
   // Returns the cost of `tokens` tokens in sequences of `length`, of which the encoder's output is that of `rows`,
   // without a head.
   ForwardCost EncoderCost(int64_t tokens, int64_t length, int64_t rows) const;
@@ -128,7 +116,6 @@ class BertEncoder : public TextModel {
   const EncoderOptions options_;
   BertEmbeddings embeddings_{nullptr};
   std::vector<BertLayer> layers_;
-  const TextKernels* kernels_ = nullptr;
 };
 
 // Returns the logits of words by their embeddings, R×V, which may have more columns (TextModel::Scores). `half_words`

@@ -170,8 +170,11 @@ struct PixelProduct {
     }
     // To scale the weights takes less memory than to scale all pixels; in a half type they could vanish.
     const at::Tensor weight = linear ? linear->weight : convolution->weight.flatten(1);
-    return Product(x_NHWC, weight * gamma_C.unsqueeze(1), (linear ? linear->bias : convolution->bias) * gamma_C);
+    return Product(x_NHWC, weight * gamma_C.unsqueeze(1), bias() * gamma_C);
   }
+
+  at::Tensor GemmWeight() const { return linear ? linear->GemmWeight() : convolution->GemmWeight().flatten(1); }
+  const at::Tensor& bias() const { return linear ? linear->bias : convolution->bias; }
 
   at::Tensor operator()(const at::Tensor& x_NHWC) {
     if (linear) return linear(x_NHWC);
@@ -185,8 +188,9 @@ struct PixelProduct {
   Linear linear{nullptr};
 };
 
-// Depthwise 7×7 convolution, LayerNorm, and two products, the first to four times the channels; added to the input.
-class ConvNextBlockImpl : public torch::nn::Module {
+// Depthwise 7×7 convolution, LayerNorm, and two products, the first to four times the channels; added to the input. In
+// training steps, all between the products is done by the device's kernels, if there are any for the tensors.
+class ConvNextBlockImpl : public torch::nn::Module, public TextKernelUser {
  public:
   ConvNextBlockImpl(int64_t channels, const ConvNextOptions& options, double drop_path)
       : drop_path_(drop_path),
@@ -207,20 +211,52 @@ class ConvNextBlockImpl : public torch::nn::Module {
     mlp->register_module("fc2", project_.module());
   }
 
-  at::Tensor forward(const at::Tensor& x_NCHW) {
-    at::Tensor y_NHWC = ExactGelu(expand_(norm_(filter_(x_NCHW).permute({0, 2, 3, 1}))));
-    if (response_weight_.defined() && !y_NHWC.is_meta()) {
-      const at::Tensor length = at::linalg_vector_norm(y_NHWC, 2, {1, 2}, /*keepdim=*/true);
-      const at::Tensor relative = length / (length.mean({-1}, /*keepdim=*/true) + kResponseEpsilon);
-      y_NHWC = y_NHWC + at::addcmul(response_bias_, response_weight_, y_NHWC * relative);
+  // Takes and returns a tensor that two operations use: the convolution and the sum.
+  ResidualPair forward(const ResidualPair& x_NCHW) {
+    const at::Tensor& x = x_NCHW.main;
+    if (kernels_ != nullptr && is_training() && x.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+        HasTextKernels(x.permute({0, 2, 3, 1}).flatten(0, 2), x.size(1))) {
+      return ForwardWithKernels(x_NCHW);
     }
+    const at::Tensor y_NHWC = Responding(ExactGelu(expand_(norm_(filter_(x).permute({0, 2, 3, 1})))));
     at::Tensor y_NCHW = project_.Scaled(y_NHWC, gamma_).permute({0, 3, 1, 2});
-    if (y_NCHW.is_meta()) return y_NCHW;
-    if (is_training() && drop_path_ > 0) y_NCHW = y_NCHW * DropSamples(y_NCHW, drop_path_);
-    return x_NCHW + y_NCHW;
+    if (!y_NCHW.is_meta()) {
+      if (is_training() && drop_path_ > 0) y_NCHW = y_NCHW * DropSamples(y_NCHW, drop_path_);
+      y_NCHW = x + y_NCHW;
+    }
+    return {y_NCHW, y_NCHW};
   }
 
  private:
+  ResidualPair ForwardWithKernels(const ResidualPair& x_NCHW) {
+    const auto last = [](const at::Tensor& y_NCHW) { return y_NCHW.permute({0, 2, 3, 1}); };
+    const at::Tensor filtered_NHWC = last(filter_->WithoutBias(x_NCHW.main));
+    std::vector<int64_t> sizes = filtered_NHWC.sizes().vec();
+    const at::Tensor y_PC = norm_->forward(filtered_NHWC.flatten(0, 2), filter_->bias);
+    at::Tensor inner = UnitOf(*kernels_, LinearUnit::kGelu, at::linear(y_PC, expand_.GemmWeight()), expand_.bias());
+    if (response_weight_.defined()) {
+      inner = Responding(inner.view({sizes[0], sizes[1], sizes[2], -1})).flatten(0, 2);
+    }
+    const ResidualPair sum =
+        SumNormalised(*kernels_, at::linear(inner, project_.GemmWeight()), last(x_NCHW.shortcut).flatten(0, 2),
+                      {.x_bias = project_.bias(),
+                       .weight = {},
+                       .bias = {},
+                       .scale = gamma_,
+                       .dropout = drop_path_,
+                       .rows_of_sample = sizes[1] * sizes[2]});
+    const auto as_images = [&](const at::Tensor& y) { return y.view(sizes).permute({0, 3, 1, 2}); };
+    return {as_images(sum.main), as_images(sum.shortcut)};
+  }
+
+  // V2's global response normalisation.
+  at::Tensor Responding(const at::Tensor& y_NHWC) const {
+    if (!response_weight_.defined() || y_NHWC.is_meta()) return y_NHWC;
+    const at::Tensor length = at::linalg_vector_norm(y_NHWC, 2, {1, 2}, /*keepdim=*/true);
+    const at::Tensor relative = length / (length.mean({-1}, /*keepdim=*/true) + kResponseEpsilon);
+    return y_NHWC + at::addcmul(response_bias_, response_weight_, y_NHWC * relative);
+  }
+
   double drop_path_;
   Conv2d filter_{nullptr};
   LayerNorm norm_{nullptr};
@@ -274,7 +310,9 @@ class ConvNext : public ImageModel {
       const bool is_stem = &stage == &stages_.front();
       x_NCHW = is_stem ? stage.norm->OverChannels(stage.convolution(x_NCHW))
                        : stage.convolution(stage.norm->OverChannels(x_NCHW));
-      for (ConvNextBlock& block : stage.blocks) x_NCHW = block(x_NCHW);
+      ResidualPair pair = {x_NCHW, x_NCHW};
+      for (ConvNextBlock& block : stage.blocks) pair = block(pair);
+      x_NCHW = pair.main;
     }
     return norm_(PixelMeans(x_NCHW));
   }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "models/dropout.h"
 #include "models/forward_cost.h"
 #include "models/product.h"
 
@@ -29,7 +30,7 @@ constexpr double kShortcutMoves = 1 + 0 + 1 + 2;                     // a normal
 constexpr double kAddMoves = kNormMoves + 1 + 3;
 constexpr double kExcitedMoves = kNormMoves + 3 + 3;  // the means, and scaling by the excitation
 constexpr double kDepthwiseMoves = 3;                 // convolution, and the gradients of its input and weights
-constexpr double kLayerNormMoves = 2 + 3 + 2;         // LayerNorm forward and backward, and the sum it leads to
+constexpr double kLayerNormMoves = 4 + 4;             // with a residual sum, in one pass each way
 constexpr double kActivationMoves = 2 + 3;            // GELU by itself
 
 void CountMoves(const at::Tensor& x, double moves) {
@@ -60,8 +61,8 @@ Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options
   if (options.bias) bias = register_parameter("bias", at::empty(options.out_channels, DeviceOfNewWeights()));
 }
 
-at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
-  if (x_NCHW.dim() == 2) return Product(x_NCHW, GemmWeight().flatten(1), bias);
+at::Tensor Conv2dImpl::Convolved(const at::Tensor& x_NCHW, const at::Tensor& added_bias) {
+  if (x_NCHW.dim() == 2) return Product(x_NCHW, GemmWeight().flatten(1), added_bias);
   const int64_t padding = options.padding.value_or(options.kernel_size / 2);
   const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
   if (x_NCHW.is_meta()) {
@@ -76,11 +77,13 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
   }
   if (options.pads_as_tensorflow && options.stride > 1) {
     constexpr int64_t kNoPadding = 0;
-    return at::conv2d(PaddedAsTensorflow(x_NCHW, options), GemmWeight(), bias, options.stride, kNoPadding,
+    return at::conv2d(PaddedAsTensorflow(x_NCHW, options), GemmWeight(), added_bias, options.stride, kNoPadding,
                       /*dilation=*/1, options.groups);
   }
   if (is_depthwise) {
-    const auto with_bias = [this](const at::Tensor& y) { return options.bias ? y + bias.view({-1, 1, 1}) : y; };
+    const auto with_bias = [&](const at::Tensor& y) {
+      return added_bias.defined() ? y + added_bias.view({-1, 1, 1}) : y;
+    };
     const bool has_kernel = HasDeviceDepthwiseKernel(x_NCHW, weight, options.stride);
     if (depthwise_kernels_ != nullptr && is_training() && has_kernel) {
       return with_bias(DepthwiseConvolution(x_NCHW, weight, options.stride, *depthwise_kernels_));
@@ -89,14 +92,15 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
       return with_bias(DepthwiseConvolution(x_NCHW, weight, options.stride));
     }
   }
-  if (stem_kernels_ != nullptr && !options.bias && HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
+  if (stem_kernels_ != nullptr && !added_bias.defined() &&
+      HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
     return StemConvolution(x_NCHW, weight, *stem_kernels_);
   }
   if (options.kernel_size == 1 && options.stride == 1 && options.groups == 1 && padding == 0 &&
       x_NCHW.is_contiguous(at::MemoryFormat::ChannelsLast) && UsesOneDnnProduct(x_NCHW, weight)) {
-    return Product(x_NCHW.permute({0, 2, 3, 1}), weight.flatten(1), bias).permute({0, 3, 1, 2});
+    return Product(x_NCHW.permute({0, 2, 3, 1}), weight.flatten(1), added_bias).permute({0, 3, 1, 2});
   }
-  return at::conv2d(x_NCHW, GemmWeight(), bias, options.stride, padding, /*dilation=*/1, options.groups);
+  return at::conv2d(x_NCHW, GemmWeight(), added_bias, options.stride, padding, /*dilation=*/1, options.groups);
 }
 
 BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {
@@ -255,21 +259,73 @@ at::Tensor LinearImpl::forward(const at::Tensor& x) {
   return ShapeOf(sizes);
 }
 
+const TextKernels* LinearImpl::KernelsFor(const at::Tensor& x) const {
+  if (kernels_ == nullptr || !is_training() || x.is_meta()) return nullptr;
+  return HasTextKernels(x.flatten(0, -2), weight.size(0)) ? kernels_ : nullptr;
+}
+
+at::Tensor LinearImpl::ThroughUnit(const at::Tensor& x, LinearUnit unit) {
+  if (const TextKernels* kernels = KernelsFor(x)) {
+    std::vector<int64_t> sizes = x.sizes().vec();
+    sizes.back() = weight.size(0) / HalvesOf(unit);
+    return UnitOf(*kernels, unit, at::linear(x.flatten(0, -2), GemmWeight()), bias).view(sizes);
+  }
+  const at::Tensor y = forward(x);
+  if (unit == LinearUnit::kGelu) return ExactGelu(y);
+  const std::vector<at::Tensor> halves = y.chunk(2, -1);
+  return (unit == LinearUnit::kGatedGelu ? ExactGelu(halves[0]) : Silu(halves[0])) * halves[1];
+}
+
+ResidualPair LinearImpl::AddedTo(const at::Tensor& residual, const at::Tensor& x, const Addition& addition) {
+  const TextKernels* const kernels = KernelsFor(x);
+  if (kernels != nullptr && weight.size(0) <= kernels::kMostColumnsOfRow) {
+    ResidualNorm norm = addition.norm != nullptr ? addition.norm->parameters() : ResidualNorm();
+    norm.x_bias = bias;
+    norm.scale = addition.scale;
+    norm.dropout = addition.dropout;
+    if (addition.drops_samples) norm.rows_of_sample = x.numel() / x.size(0) / x.size(-1);
+    const at::Tensor y = at::linear(x.flatten(0, -2), GemmWeight());
+    const ResidualPair sum = SumNormalised(*kernels, y, residual.flatten(0, -2), norm);
+    return {sum.main.view(residual.sizes()), sum.shortcut.view(residual.sizes())};
+  }
+  at::Tensor y = forward(x);
+  if (!y.is_meta()) {
+    if (addition.scale.defined()) y = y * addition.scale;
+    if (!addition.drops_samples) {
+      y = Dropout(y, addition.dropout, is_training());
+    } else if (is_training() && addition.dropout > 0) {
+      y = y * DropSamples(y, addition.dropout);
+    }
+  }
+  const at::Tensor sum = residual + y;
+  return {addition.norm != nullptr ? addition.norm->forward(sum) : sum, sum};
+}
+
 LayerNormImpl::LayerNormImpl(int64_t features, double epsilon, bool has_bias) : epsilon_(epsilon) {
   weight = register_parameter("weight", at::ones(features, DeviceOfNewWeights()));
   if (has_bias) bias = register_parameter("bias", at::zeros(features, DeviceOfNewWeights()));
 }
 
-at::Tensor LayerNormImpl::forward(const at::Tensor& x) {
-  if (!x.is_meta()) return at::layer_norm(x, weight.sizes(), weight, bias, epsilon_);
-  CountForward({.activation_elements = x.numel()});
-  CountMoves(x, kLayerNormMoves);
-  return x;
+at::Tensor LayerNormImpl::forward(const at::Tensor& x, const at::Tensor& x_bias) {
+  if (x.is_meta()) {
+    CountForward({.activation_elements = x.numel()});
+    CountMoves(x, kLayerNormMoves);
+    return x;
+  }
+  if (kernels_ != nullptr && is_training()) {
+    const at::Tensor rows = x.flatten(0, -2);
+    if (HasTextKernels(rows, rows.size(1))) {
+      ResidualNorm norm = parameters();
+      norm.x_bias = x_bias;
+      return NormalisedFirst(*kernels_, rows, {}, norm, GemmType(x)).main.view(x.sizes());
+    }
+  }
+  return at::layer_norm(x_bias.defined() ? x + x_bias : x, weight.sizes(), weight, bias, epsilon_);
 }
 
-at::Tensor LayerNormImpl::OverChannels(const at::Tensor& x_NCHW) {
+at::Tensor LayerNormImpl::OverChannels(const at::Tensor& x_NCHW, const at::Tensor& x_bias) {
   if (x_NCHW.is_meta()) return forward(x_NCHW);
-  return forward(x_NCHW.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
+  return forward(x_NCHW.permute({0, 2, 3, 1}), x_bias).permute({0, 3, 1, 2});
 }
 
 EmbeddingImpl::EmbeddingImpl(int64_t rows, int64_t features, int64_t padding_row) : padding_row_(padding_row) {
@@ -323,6 +379,10 @@ void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels) {
 
 void UseDepthwiseKernels(torch::nn::Module& model, const DepthwiseKernels& kernels) {
   ForEach<Conv2dImpl>(model, [&kernels](Conv2dImpl& conv) { conv.UseDepthwiseKernels(kernels); });
+}
+
+void UseTextKernels(torch::nn::Module& model, const TextKernels& kernels) {
+  ForEach<TextKernelUser>(model, [&kernels](TextKernelUser& layer) { layer.SetKernels(kernels); });
 }
 
 }  // namespace dtrain::models

@@ -20,6 +20,7 @@
 #include "models/half_weights.h"
 #include "models/norm_kernels.h"
 #include "models/stem_convolution.h"
+#include "models/text_kernels.h"
 
 namespace dtrain::models {
 
@@ -53,8 +54,13 @@ struct Conv2dOptions {
 class Conv2dImpl : public torch::nn::Module, public HalfWeightUser {
  public:
   explicit Conv2dImpl(const Conv2dOptions& options);
-  at::Tensor forward(const at::Tensor& x_NCHW);
+  at::Tensor forward(const at::Tensor& x_NCHW) { return Convolved(x_NCHW, bias); }
+  // Who adds the bias with something else leaves it out here.
+  at::Tensor WithoutBias(const at::Tensor& x_NCHW) { return Convolved(x_NCHW, {}); }
   void UseHalfWeights(HalfWeights& copies) override { half_weight_ = copies.CopyOf({weight}); }
+
+  // As of LinearImpl.
+  at::Tensor GemmWeight() const { return ForProducts(*this, half_weight_, weight); }
 
   // From now on, a convolution of images with stride 2 uses these kernels, which must be of the parameters' device and
   // outlive this object.
@@ -68,7 +74,7 @@ class Conv2dImpl : public torch::nn::Module, public HalfWeightUser {
   at::Tensor weight, bias;
 
  private:
-  at::Tensor GemmWeight() const { return ForProducts(*this, half_weight_, weight); }
+  at::Tensor Convolved(const at::Tensor& x_NCHW, const at::Tensor& added_bias);
 
   const StemKernels* stem_kernels_ = nullptr;
   const DepthwiseKernels* depthwise_kernels_ = nullptr;
@@ -146,13 +152,35 @@ enum class InitialWeights {
   kNotYet,  // `weight` is uninitialised and `bias` 0, because the model draws all of its weights
 };
 
-// Fully connected layer with torch.nn.Linear's initial weights. `weight`: (out, in); `bias`: (out), or undefined.
-class LinearImpl : public torch::nn::Module, public HalfWeightUser {
+class LayerNormImpl;
+
+// What is done to the result of a product before it is added to a residual.
+struct Addition {
+  at::Tensor scale = {};  // (out), by which it is multiplied (Touvron et al. 2021, arXiv:2103.17239); undefined: 1
+  double dropout = 0;
+  bool drops_samples = false;     // as a whole (DropSamples), not single elements
+  LayerNormImpl* norm = nullptr;  // of the sum; null: none
+};
+
+// Fully connected layer with torch.nn.Linear's initial weights. `weight`: (out, in); `bias`: (out), or undefined. In
+// training steps, it and what follows it are passes of the device's kernels, if there are any for the tensors; results
+// then have the type of products.
+class LinearImpl : public torch::nn::Module, public HalfWeightUser, public TextKernelUser {
  public:
   LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial = InitialWeights::kDrawn,
              bool has_bias = true);
   at::Tensor forward(const at::Tensor& x);
   void UseHalfWeights(HalfWeights& copies) override { half_weight_ = copies.CopyOf({weight}); }
+
+  // Returns forward(x) through GELU, or its first half through GELU or SiLU, times the second half.
+  at::Tensor ThroughUnit(const at::Tensor& x, LinearUnit unit);
+
+  // Returns residual + forward(x), changed as `addition` says, as the shortcut, and its norm as the main one; without a
+  // norm, the sum is both.
+  ResidualPair AddedTo(const at::Tensor& residual, const at::Tensor& x, const Addition& addition);
+
+  // Returns the kernels for what follows x · weightᵀ; null: there are none for this step.
+  const TextKernels* KernelsFor(const at::Tensor& x) const;
 
   // Returns what forward multiplies by: the weight, or its copy.
   at::Tensor GemmWeight() const { return ForProducts(*this, half_weight_, weight); }
@@ -164,15 +192,17 @@ class LinearImpl : public torch::nn::Module, public HalfWeightUser {
 };
 TORCH_MODULE(Linear);
 
-// Layer normalisation over the last dimension. Initially `weight` is 1 and `bias` 0.
-class LayerNormImpl : public torch::nn::Module {
+// Layer normalisation over the last dimension. Initially `weight` is 1 and `bias` 0. Has kernels as LinearImpl has.
+class LayerNormImpl : public torch::nn::Module, public TextKernelUser {
  public:
   LayerNormImpl(int64_t features, double epsilon, bool has_bias = true);
-  at::Tensor forward(const at::Tensor& x);
+  // Returns the norm of x, or, if there is an `x_bias` (features), of x + x_bias.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& x_bias = {});
 
   // Returns the normalisation over the channels of each pixel, channels last.
-  at::Tensor OverChannels(const at::Tensor& x_NCHW);
+  at::Tensor OverChannels(const at::Tensor& x_NCHW, const at::Tensor& x_bias = {});
 
+  ResidualNorm parameters() const { return {.x_bias = {}, .weight = weight, .bias = bias, .epsilon = epsilon_}; }
   double epsilon() const { return epsilon_; }
   void set_epsilon(double epsilon) { epsilon_ = epsilon; }
 
@@ -225,5 +255,9 @@ void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);
 void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels);
 void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels);
 void UseDepthwiseKernels(torch::nn::Module& model, const DepthwiseKernels& kernels);
+
+// From now on, training steps do what lies between products with these kernels, where a layer has a use for them. They
+// must be of the parameters' device and outlive the model.
+void UseTextKernels(torch::nn::Module& model, const TextKernels& kernels);
 
 }  // namespace dtrain::models

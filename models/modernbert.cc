@@ -4,6 +4,7 @@
 // names: N sequences, S tokens, R chosen ones of them, H hidden features.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -69,6 +70,9 @@ struct Rotation {
     sine = angles.sin();
   }
 
+  // Whether the kernels turn such heads.
+  bool has_kernel() const { return cosine.size(2) % (2 * kernels::kWidth) == 0; }
+
   at::Tensor Turned(const at::Tensor& x_SH, int64_t heads) const {
     const at::Tensor x = x_SH.view({x_SH.size(0), heads, -1});
     const auto halves = x.chunk(2, 2);
@@ -103,20 +107,34 @@ class ModernLayerImpl : public torch::nn::Module {
 
   bool is_global() const { return !window_; }
 
-  // `rows` is as in BertLayerImpl.
-  at::Tensor forward(const at::Tensor& x_SH, const Sequences& sequences, const Rotation& rotation,
-                     const at::Tensor& rows) {
-    const auto qkv = three_(attention_norm_ ? attention_norm_(x_SH) : x_SH).chunk(3, 1);
+  // Returns the residual stream as the shortcut, and as the main one what the layer's first product takes of it.
+  ResidualPair Begin(const at::Tensor& x_SH) { return {attention_norm_ ? attention_norm_(x_SH) : x_SH, x_SH}; }
+
+  // Takes what Begin returns, and returns the sum and its norm by `next`. `rows` is as in BertLayerImpl.
+  ResidualPair forward(const ResidualPair& x_SH, const Sequences& sequences, const Rotation& rotation,
+                       const at::Tensor& rows, LayerNormImpl* next) {
     const auto chosen = [&rows](const at::Tensor& x) { return rows.defined() ? x.index_select(0, rows) : x; };
-    const at::Tensor context_SH = Attend(rotation.Turned(qkv[0], heads_), rotation.Turned(qkv[1], heads_), qkv[2],
-                                         heads_, sequences, is_training() ? attention_dropout_ : 0.0, window_);
-    const auto dropped = [this](const at::Tensor& x, double p) { return Dropout(x, p, is_training()); };
-    const at::Tensor y_RH = chosen(x_SH) + dropped(attention_output_(chosen(context_SH)), attention_dropout_);
-    const auto gated = inner_(mlp_norm_(y_RH)).chunk(2, 1);
-    return y_RH + output_(dropped(at::gelu(gated[0]) * gated[1], mlp_dropout_));
+    const auto [q_SH, k_SH, v_SH] = TurnedQkv(x_SH.main, rotation);
+    const at::Tensor context_SH =
+        Attend(q_SH, k_SH, v_SH, heads_, sequences, is_training() ? attention_dropout_ : 0.0, window_);
+    const ResidualPair y_RH = attention_output_->AddedTo(chosen(x_SH.shortcut), chosen(context_SH),
+                                                         {.dropout = attention_dropout_, .norm = mlp_norm_.get()});
+    const at::Tensor gated = inner_->ThroughUnit(y_RH.main, LinearUnit::kGatedGelu);
+    return output_->AddedTo(y_RH.shortcut, Dropout(gated, mlp_dropout_, is_training()), {.norm = next});
   }
+  LayerNormImpl* first_norm() { return attention_norm_.get(); }
 
  private:
+  std::array<at::Tensor, 3> TurnedQkv(const at::Tensor& x_SH, const Rotation& rotation) {
+    const TextKernels* const kernels = three_->KernelsFor(x_SH);
+    if (kernels != nullptr && rotation.has_kernel()) {
+      return RotatedQkv(*kernels, at::linear(x_SH, three_->GemmWeight()), rotation.cosine.squeeze(1),
+                        rotation.sine.squeeze(1));
+    }
+    const auto qkv = three_(x_SH).chunk(3, 1);
+    return {rotation.Turned(qkv[0], heads_), rotation.Turned(qkv[1], heads_), qkv[2]};
+  }
+
   int64_t heads_;
   double attention_dropout_, mlp_dropout_;
   std::optional<int64_t> window_;
@@ -163,17 +181,25 @@ class ModernBert : public TextModel, public HalfWeightUser {
     const int64_t features = options_.hidden_size / options_.heads;
     const Rotation of_all(sequences.positions, options_.global_theta, features);
     const Rotation of_near(sequences.positions, options_.local_theta, features);
-    at::Tensor x_SH = Dropout(embedding_norm_(words_(sequences.ids)), options_.embedding_dropout, is_training());
-    for (ModernLayer& layer : layers_) {
-      const at::Tensor of_layer = layer.get() == layers_.back().get() ? rows : at::Tensor();
+    ResidualPair x_SH = layers_.front()->Begin(
+        Dropout(embedding_norm_(words_(sequences.ids)), options_.embedding_dropout, is_training()));
+    const bool is_checkpointed = options_.checkpoint_activations && is_training();
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      ModernLayer& layer = layers_[i];
+      const bool is_last = i + 1 == layers_.size();
+      const at::Tensor of_layer = is_last ? rows : at::Tensor();
       const Rotation& rotation = layer->is_global() ? of_all : of_near;
-      const Part run = [layer, sequences, rotation, of_layer](const at::Tensor& x) mutable {
-        return layer(x, sequences, rotation, of_layer);
-      };
-      const bool is_checkpointed = options_.checkpoint_activations && is_training();
-      x_SH = is_checkpointed ? Checkpointed(run, x_SH, layer->parameters()) : run(x_SH);
+      if (is_checkpointed) {
+        const Part run = [layer, sequences, rotation, of_layer](const at::Tensor& x) mutable {
+          return layer(layer->Begin(x), sequences, rotation, of_layer, /*next=*/nullptr).shortcut;
+        };
+        x_SH.shortcut = Checkpointed(run, x_SH.shortcut, layer->parameters());
+      } else {
+        LayerNormImpl* const next = is_last ? final_norm_.get() : layers_[i + 1]->first_norm();
+        x_SH = layer(x_SH, sequences, rotation, of_layer, next);
+      }
     }
-    return final_norm_(x_SH);
+    return is_checkpointed ? final_norm_(x_SH.shortcut) : x_SH.main;
   }
 
   at::Tensor Scores(const at::Tensor& hidden_RH, int64_t columns_multiple) override {
@@ -197,17 +223,22 @@ class ModernBert : public TextModel, public HalfWeightUser {
     if (of_tokens_) rows = tokens;
     const int64_t last = classifier_ ? outputs() : options_.vocab_size;
     const int64_t kept = options_.checkpoint_activations ? hidden : 11 * hidden + 4 * inner;
+    // In each layer two residual sums with their norms (forward they read two and write two; backward they read three
+    // and write one), the gated unit, and the turning of queries and keys, which backward also joins the values'
+    // gradients.
+    const int64_t moved = 2 * (4 + 4) * hidden + (3 + 5) * inner + (4 + 6) * hidden;
     return {.multiply_adds = tokens * (layers * (4 * hidden * hidden + 3 * hidden * inner) + 2 * attended * hidden) +
                              rows * hidden * (hidden + last),
             .activation_elements = tokens * layers * kept + rows * (4 * hidden + 2 * last),
-            .moved_elements = static_cast<double>(tokens * layers * 2 * kept)};
+            .moved_elements = static_cast<double>(tokens * layers * moved)};
   }
 
-  void UseKernels(const TextKernels& /*kernels*/) override {}
   void UseHalfWeights(HalfWeights& copies) override { half_words_ = copies.CopyOf({words_->weight}, kColumnsMultiple); }
 
  private:
-  at::Tensor InHead(const at::Tensor& hidden_RH) { return head_norm_(at::gelu(head_dense_(hidden_RH))); }
+  at::Tensor InHead(const at::Tensor& hidden_RH) {
+    return head_norm_(head_dense_->ThroughUnit(hidden_RH, LinearUnit::kGelu));
+  }
 
   const ModernOptions options_;
   const bool of_tokens_;

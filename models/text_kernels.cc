@@ -40,21 +40,23 @@ struct Sums {
 
 struct NormSettings : torch::CustomClassHolder {
   NormSettings(const TextKernels& of_device, const ResidualNorm& norm, at::ScalarType of_result,
-               const kernels::NormForm& of_kernels)
+               kernels::NormForm of_kernels)
       : kernels(of_device),
         epsilon(norm.epsilon),
         type(of_result),
         form(of_kernels),
+        dropout(norm.dropout),
         drops(norm.dropout > 0),
-        drops_x(drops && !form.normalises_first),
-        dropout(norm.dropout) {}
+        changes_x((Scales(form) && norm.scale.defined()) || (drops && !NormalisesFirst(form))),
+        rows_of_sample(norm.rows_of_sample) {}
 
   const TextKernels& kernels;
   double epsilon;
   at::ScalarType type;  // of the sum and y
   kernels::NormForm form;
-  bool drops, drops_x;
   kernels::Dropout dropout;
+  bool drops, changes_x;  // changes_x: the gradient of x is not that of the residual
+  int64_t rows_of_sample;
 };
 
 // Returns where a tensor that may be missing begins, or null.
@@ -64,73 +66,114 @@ const T* DataOf(const std::optional<at::Tensor>& tensor) {
 }
 
 struct AddNorm : torch::autograd::Function<AddNorm> {
-  // The two results share their memory, but not their gradients.
+  // Two results may share their memory, but not their gradients.
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& x_bias,
-                               const std::optional<at::Tensor>& residual, const at::Tensor& weight,
-                               const at::Tensor& bias, const c10::intrusive_ptr<NormSettings>& settings) {
+                               const std::optional<at::Tensor>& residual, const std::optional<at::Tensor>& weight,
+                               const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& scale,
+                               const c10::intrusive_ptr<NormSettings>& settings) {
     const int64_t rows = x.size(0), columns = x.size(1);
-    const at::Tensor sum = at::empty_like(x, settings->type), y = at::empty_like(sum);
-    const at::Tensor statistics = at::empty({2, rows}, weight.options());
-    const at::Tensor mean = statistics[0], inverse_std = statistics[1];
+    const kernels::NormForm form = settings->form;
+    // Without a residual, the sum is found again from x.
+    const bool keeps_sum = residual || x.scalar_type() != settings->type;
+    const auto made = [&](bool is_wanted) { return is_wanted ? at::empty_like(x, settings->type) : at::Tensor(); };
+    const at::Tensor sum = made(keeps_sum), y = made(Normalises(form)), result = y.defined() ? y : sum;
+    const at::Tensor statistics = at::empty({2, Normalises(form) ? rows : 0}, x.options().dtype(at::kFloat));
     at::Tensor mask;
-    if (settings->drops) mask = at::empty({x.numel() / kernels::kWidth}, x.options().dtype(at::kByte));
-    settings->kernels.norm({.form = settings->form,
+    if (settings->drops) {
+      const int64_t bytes = settings->rows_of_sample > 0 ? rows : x.numel() / kernels::kWidth;
+      mask = at::empty({bytes}, x.options().dtype(at::kByte));
+    }
+    auto* const mean = statistics.mutable_data_ptr<float>();
+    settings->kernels.norm({.form = form,
                             .x = x.const_data_ptr(),
                             .residual = DataOf<void>(residual),
                             .x_bias = DataOf<float>(x_bias),
-                            .weight = weight.const_data_ptr<float>(),
-                            .bias = bias.const_data_ptr<float>(),
-                            .sum = sum.mutable_data_ptr(),
-                            .y = y.mutable_data_ptr(),
+                            .scale = DataOf<float>(scale),
+                            .weight = DataOf<float>(weight),
+                            .bias = DataOf<float>(bias),
+                            .sum = sum.defined() ? sum.mutable_data_ptr() : nullptr,
+                            .y = y.defined() ? y.mutable_data_ptr() : nullptr,
                             .mask = mask.defined() ? mask.mutable_data_ptr<uint8_t>() : nullptr,
-                            .mean = mean.mutable_data_ptr<float>(),
-                            .inverse_std = inverse_std.mutable_data_ptr<float>(),
+                            .mean = mean,
+                            .inverse_std = mean + rows,
                             .rows = rows,
                             .columns = columns,
+                            .rows_of_sample = settings->rows_of_sample,
                             .epsilon = static_cast<float>(settings->epsilon),
                             .dropout = settings->dropout,
                             .random = settings->drops ? settings->kernels.random() : kernels::RandomState{}},
-                           ElementOf(sum));
-    context->save_for_backward({sum, weight, statistics, mask});
+                           ElementOf(result));
+    const auto kept = [](bool is_wanted, const std::optional<at::Tensor>& tensor) {
+      return is_wanted ? tensor.value_or(at::Tensor()) : at::Tensor();
+    };
+    context->save_for_backward({Normalises(form) ? sum : at::Tensor(), kept(true, weight), statistics, mask,
+                                kept(scale || !keeps_sum, x), kept(scale || !keeps_sum, x_bias), kept(true, scale)});
     context->saved_data["settings"] = c10::IValue::make_capsule(settings);
     context->saved_data["x_type"] = x.scalar_type();
-    context->saved_data["adds"] = std::vector<bool>{x_bias.has_value(), residual.has_value()};
+    context->saved_data["has"] =
+        std::vector<bool>{x_bias.has_value(), residual.has_value(), bias.has_value(), scale.has_value()};
     context->set_materialize_grads(false);
-    return {y, y.variable_data()};
+    if (form == kernels::NormForm::kBefore) return {y, sum};
+    return {result, result.variable_data()};
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto settings = c10::static_intrusive_pointer_cast<NormSettings>(context->saved_data["settings"].toCapsule());
+    const kernels::NormForm form = settings->form;
     const auto saved = context->get_saved_variables();
-    const at::Tensor &sum = saved[0], &weight = saved[1], &statistics = saved[2], &mask = saved[3];
-    if (!gradients[0].defined()) std::swap(gradients[0], gradients[1]);
-    if (!gradients[0].defined()) return variable_list(6);
-    for (at::Tensor& dy : gradients) {
-      if (dy.defined()) dy = ForKernels(dy.to(sum.scalar_type()));
+    const at::Tensor &statistics = saved[2], &mask = saved[3];
+    if (!gradients[0].defined() && !gradients[1].defined()) return variable_list(7);
+    if (!gradients[0].defined()) {
+      if (form == kernels::NormForm::kBefore)
+        gradients[0] = at::zeros_like(gradients[1]);
+      else
+        std::swap(gradients[0], gradients[1]);
     }
-    const int64_t rows = sum.size(0), columns = sum.size(1);
-    const at::Tensor dresidual = at::empty_like(sum, context->saved_data["x_type"].toScalarType());
-    const at::Tensor dx = settings->drops_x ? at::empty_like(sum) : dresidual;
-    Sums sums(sum, 3 * columns, settings->kernels.norm_parts(rows, columns));
+    for (at::Tensor& dy : gradients) {
+      if (dy.defined()) dy = ForKernels(dy.to(settings->type));
+    }
+    const at::Tensor &dy = gradients[0], &more_dy = gradients[1];
+    const int64_t rows = dy.size(0), columns = dy.size(1);
+    const auto type = context->saved_data["x_type"].toScalarType();
+    // The gradient of a sum that has one user, and no norm, is there already.
+    const bool is_given = form == kernels::NormForm::kSumAlone && !more_dy.defined();
+    const at::Tensor dresidual = is_given ? dy : at::empty_like(dy, type);
+    const at::Tensor dx = settings->changes_x ? at::empty_like(dy, type) : dresidual;
+    const int64_t vectors = EndOfVectors(form) - FirstVector(form);
+    Sums sums(dy, vectors * columns, settings->kernels.norm_parts(rows, columns));
+    const auto data = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr() : nullptr; };
+    const auto floats = [&](const at::Tensor& tensor) { return static_cast<const float*>(data(tensor)); };
     const auto* mean = statistics.const_data_ptr<float>();
-    settings->kernels.norm_gradient({.form = settings->form,
-                                     .dy = gradients[0].const_data_ptr(),
-                                     .more_dy = gradients[1].defined() ? gradients[1].const_data_ptr() : nullptr,
-                                     .sum = sum.const_data_ptr(),
-                                     .mask = settings->drops ? mask.const_data_ptr<uint8_t>() : nullptr,
-                                     .weight = weight.const_data_ptr<float>(),
+    settings->kernels.norm_gradient({.form = form,
+                                     .dy = dy.const_data_ptr(),
+                                     .more_dy = data(more_dy),
+                                     .sum = data(saved[0]),
+                                     .x = data(saved[4]),
+                                     .x_bias = floats(saved[5]),
+                                     .scale = floats(saved[6]),
+                                     .mask = static_cast<const uint8_t*>(data(mask)),
+                                     .weight = floats(saved[1]),
                                      .mean = mean,
-                                     .inverse_std = mean + rows,
-                                     .dresidual = dresidual.mutable_data_ptr(),
-                                     .dx = settings->drops_x ? dx.mutable_data_ptr() : nullptr,
+                                     .inverse_std = mean + statistics.size(1),
+                                     .dresidual = is_given ? nullptr : dresidual.mutable_data_ptr(),
+                                     .dx = settings->changes_x ? dx.mutable_data_ptr() : nullptr,
                                      .rows = rows,
                                      .columns = columns,
-                                     .scale = settings->dropout.scale,
+                                     .rows_of_sample = settings->rows_of_sample,
+                                     .dropout_scale = settings->dropout.scale,
                                      .sums = sums.memory()},
-                                    ElementOf(sum));
-    const auto of = sums.sums.split(columns);
-    const std::vector<bool> adds = context->saved_data["adds"].to<std::vector<bool>>();
-    return {dx, adds[0] ? of[2] : at::Tensor(), adds[1] ? dresidual : at::Tensor(), of[0], of[1], {}};
+                                    ElementOf(dy));
+    const std::vector<bool> has = context->saved_data["has"].to<std::vector<bool>>();
+    const auto of = [&](kernels::NormVector vector, bool is_wanted) {
+      return is_wanted ? sums.sums.narrow(0, (vector - FirstVector(form)) * columns, columns) : at::Tensor();
+    };
+    return {dx,
+            of(kernels::kBiasOfX, has[0]),
+            has[1] ? dresidual : at::Tensor(),
+            of(kernels::kNormWeight, Normalises(form)),
+            of(kernels::kNormBias, has[2]),
+            of(kernels::kScaleOfX, has[3]),
+            {}};
   }
 };
 
@@ -143,18 +186,21 @@ const TextKernels& KernelsOf(AutogradContext* context) {
   return c10::static_intrusive_pointer_cast<KernelsHolder>(context->saved_data["kernels"].toCapsule())->kernels;
 }
 
-struct Gelu : torch::autograd::Function<Gelu> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& bias,
-                            const c10::intrusive_ptr<KernelsHolder>& holder) {
-    at::Tensor y = at::empty_like(x);
-    holder->kernels.gelu({.x = x.const_data_ptr(),
-                          .bias = bias.const_data_ptr<float>(),
+struct Unit : torch::autograd::Function<Unit> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& bias,
+                            LinearUnit unit, const c10::intrusive_ptr<KernelsHolder>& holder) {
+    const int64_t columns = x.size(1) / HalvesOf(unit);
+    at::Tensor y = at::empty({x.size(0), columns}, x.options());
+    holder->kernels.unit({.unit = unit,
+                          .x = x.const_data_ptr(),
+                          .bias = DataOf<float>(bias),
                           .y = y.mutable_data_ptr(),
                           .rows = x.size(0),
-                          .columns = x.size(1)},
+                          .columns = columns},
                          ElementOf(x));
-    context->save_for_backward({x, bias});
+    context->save_for_backward({x, bias.value_or(at::Tensor())});
     context->saved_data["kernels"] = c10::IValue::make_capsule(holder);
+    context->saved_data["unit"] = static_cast<int64_t>(unit);
     return y;
   }
 
@@ -163,16 +209,18 @@ struct Gelu : torch::autograd::Function<Gelu> {
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &bias = saved[1];
     const at::Tensor dy = ForKernels(gradients[0].to(x.scalar_type())), dx = at::empty_like(x);
-    Sums sums(x, x.size(1), kernels.column_parts(x.size(0), x.size(1)));
-    kernels.gelu_gradient({.dy = dy.const_data_ptr(),
+    const int64_t rows = dy.size(0), columns = dy.size(1);
+    Sums sums(x, bias.defined() ? x.size(1) : 0, kernels.column_parts(rows, columns));
+    kernels.unit_gradient({.unit = static_cast<LinearUnit>(context->saved_data["unit"].toInt()),
+                           .dy = dy.const_data_ptr(),
                            .x = x.const_data_ptr(),
-                           .bias = bias.const_data_ptr<float>(),
+                           .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr,
                            .dx = dx.mutable_data_ptr(),
-                           .rows = x.size(0),
-                           .columns = x.size(1),
+                           .rows = rows,
+                           .columns = columns,
                            .dbias = sums.memory()},
                           ElementOf(x));
-    return {dx, sums.sums, {}};
+    return {dx, bias.defined() ? sums.sums : at::Tensor(), {}, {}};
   }
 };
 
@@ -181,6 +229,51 @@ at::Tensor WithRows(const at::Tensor& gradient) {
   const bool fits = gradient.stride(1) == 1 && gradient.stride(0) % kernels::kWidth == 0 && IsAligned(gradient);
   return fits ? gradient : ForKernels(gradient);
 }
+
+// The product's result is written over, since nobody needs it as it was: a product's gradients need its factors alone.
+struct Rotated : torch::autograd::Function<Rotated> {
+  static variable_list forward(AutogradContext* context, const at::Tensor& product, const at::Tensor& cosine,
+                               const at::Tensor& sine, const c10::intrusive_ptr<KernelsHolder>& holder) {
+    const int64_t columns = product.size(1) / kernels::kMostJoined;
+    const variable_list parts = product.split(columns, 1);
+    holder->kernels.rotate(ArgumentsOf({parts[0], parts[1]}, product, cosine, sine, /*back=*/false),
+                           ElementOf(product));
+    context->save_for_backward({cosine, sine});
+    context->saved_data["kernels"] = c10::IValue::make_capsule(holder);
+    variable_list results;
+    for (const at::Tensor& part : parts) results.push_back(part.variable_data());
+    return results;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    for (at::Tensor& gradient : gradients) gradient = WithRows(gradient);
+    const at::Tensor& dq = gradients[0];
+    const at::Tensor dproduct = at::empty({dq.size(0), kernels::kMostJoined * dq.size(1)}, dq.options());
+    KernelsOf(context).rotate(ArgumentsOf(gradients, dproduct, saved[0], saved[1], /*back=*/true), ElementOf(dq));
+    return {dproduct, {}, {}, {}};
+  }
+
+ private:
+  static kernels::RotationArguments ArgumentsOf(const variable_list& from, const at::Tensor& to,
+                                                const at::Tensor& cosine, const at::Tensor& sine, bool back) {
+    kernels::RotationArguments arguments{.from = {},
+                                         .stride = {},
+                                         .to = to.mutable_data_ptr(),
+                                         .cosine = cosine.const_data_ptr<float>(),
+                                         .sine = sine.const_data_ptr<float>(),
+                                         .angle_stride = cosine.size(1),
+                                         .rows = to.size(0),
+                                         .columns = from[0].size(1),
+                                         .features = cosine.size(1),
+                                         .back = back};
+    for (size_t i = 0; i < from.size(); ++i) {
+      arguments.from[i] = from[i].const_data_ptr();
+      arguments.stride[i] = from[i].stride(0);
+    }
+    return arguments;
+  }
+};
 
 struct Products : torch::autograd::Function<Products> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
@@ -257,14 +350,16 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 };
 
 // x has the type that the form says, and y gets this one.
-ResidualPair WithForm(const TextKernels& kernels, const kernels::NormForm& form, const at::Tensor& x,
+ResidualPair WithForm(const TextKernels& kernels, kernels::NormForm form, const at::Tensor& x,
                       const at::Tensor& residual, const ResidualNorm& norm, at::ScalarType type) {
   TORCH_INTERNAL_ASSERT(x.size(1) <= kernels::kMostColumnsOfRow);
-  std::optional<at::Tensor> x_bias, added;
-  if (norm.x_bias.defined()) x_bias = ReadyVector(norm.x_bias);
+  const auto ready = [](const at::Tensor& vector) {
+    return vector.defined() ? std::optional(ReadyVector(vector)) : std::nullopt;
+  };
+  std::optional<at::Tensor> added;
   if (residual.defined()) added = ForKernels(residual.to(x.scalar_type()));
-  const auto y = AddNorm::apply(ForKernels(x), x_bias, added, ReadyVector(norm.weight), ReadyVector(norm.bias),
-                                c10::make_intrusive<NormSettings>(kernels, norm, type, form));
+  const auto y = AddNorm::apply(ForKernels(x), ready(norm.x_bias), added, ready(norm.weight), ready(norm.bias),
+                                ready(norm.scale), c10::make_intrusive<NormSettings>(kernels, norm, type, form));
   return {y[0], y[1]};
 }
 
@@ -283,18 +378,32 @@ bool HasTextKernels(const at::Tensor& x_SH, int64_t columns) {
 
 ResidualPair AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
                            const ResidualNorm& norm) {
-  return WithForm(kernels, {}, x_SH, residual_SH, norm, x_SH.scalar_type());
+  return WithForm(kernels, kernels::NormForm::kAfter, x_SH, residual_SH, norm, x_SH.scalar_type());
+}
+
+ResidualPair SumNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
+                           const ResidualNorm& norm) {
+  const auto form = norm.weight.defined() ? kernels::NormForm::kBefore : kernels::NormForm::kSumAlone;
+  return WithForm(kernels, form, x_SH, residual_SH, norm, x_SH.scalar_type());
 }
 
 ResidualPair NormalisedFirst(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
                              const ResidualNorm& norm, at::ScalarType type) {
   const bool adds_floats = x_SH.scalar_type() != type;
-  return WithForm(kernels, {.normalises_first = true, .adds_floats = adds_floats},
+  return WithForm(kernels, adds_floats ? kernels::NormForm::kFirstOfFloats : kernels::NormForm::kFirst,
                   adds_floats ? x_SH.to(at::kFloat) : x_SH, residual_SH, norm, type);
 }
 
-at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::Tensor& bias) {
-  return Gelu::apply(ForKernels(x), ReadyVector(bias), c10::make_intrusive<KernelsHolder>(kernels));
+at::Tensor UnitOf(const TextKernels& kernels, LinearUnit unit, const at::Tensor& x, const at::Tensor& bias) {
+  const auto added = bias.defined() ? std::optional(ReadyVector(bias)) : std::nullopt;
+  return Unit::apply(ForKernels(x), added, unit, c10::make_intrusive<KernelsHolder>(kernels));
+}
+
+std::array<at::Tensor, 3> RotatedQkv(const TextKernels& kernels, const at::Tensor& product_S3H,
+                                     const at::Tensor& cosine_Sd, const at::Tensor& sine_Sd) {
+  const auto parts =
+      Rotated::apply(ForKernels(product_S3H), cosine_Sd, sine_Sd, c10::make_intrusive<KernelsHolder>(kernels));
+  return {parts[0], parts[1], parts[2]};
 }
 
 std::array<at::Tensor, 3> FusedQkv(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& weights_3HH,

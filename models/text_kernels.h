@@ -1,7 +1,8 @@
-// What lies between the products of a transformer, if a device has kernels for it (kernels/layer_norm.h, gelu.h,
-// column_sums.h): biases, dropout, residuals, LayerNorm and GELU, each in one pass forward and one backward, which also
-// finds the gradients of the biases; and the cross entropy of its logits (kernels/cross_entropy.h), without a softmax
-// in memory. Tensors stay in the type of the products; sums over a row or a column are float32.
+// What lies between the products of a transformer or a ConvNeXt, if a device has kernels for it (kernels/layer_norm.h,
+// linear_unit.h, rotation.h, column_sums.h): biases, dropout, residuals, LayerNorm, GELU and rotary positions, each in
+// one pass forward and one backward, which also finds the gradients of the biases; and the cross entropy of its logits
+// (kernels/cross_entropy.h), without a softmax in memory. Tensors stay in the type of the products; sums over a row or
+// a column are float32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,8 +11,9 @@
 #include <cstdint>
 
 #include "models/kernels/cross_entropy.h"
-#include "models/kernels/gelu.h"
 #include "models/kernels/layer_norm.h"
+#include "models/kernels/linear_unit.h"
+#include "models/kernels/rotation.h"
 #include "models/norm_kernels.h"
 
 namespace dtrain::models {
@@ -22,14 +24,27 @@ struct TextKernels {
   // Takes numbers for one launch from the device's default generator.
   kernels::RandomState (*random)();
   int (*norm_parts)(int64_t rows, int64_t columns);    // ColumnSums::parts of norm_gradient
-  int (*column_parts)(int64_t rows, int64_t columns);  // of gelu_gradient and join; `columns` are those of the sums
+  int (*column_parts)(int64_t rows, int64_t columns);  // of unit_gradient, for columns of y, and of join, for all sums
   void (*norm)(const kernels::AddNormArguments& arguments, kernels::Element element);
   void (*norm_gradient)(const kernels::AddNormGradientArguments& arguments, kernels::Element element);
-  void (*gelu)(const kernels::GeluArguments& arguments, kernels::Element element);
-  void (*gelu_gradient)(const kernels::GeluGradientArguments& arguments, kernels::Element element);
+  void (*unit)(const kernels::LinearUnitArguments& arguments, kernels::Element element);
+  void (*unit_gradient)(const kernels::LinearUnitGradientArguments& arguments, kernels::Element element);
+  void (*rotate)(const kernels::RotationArguments& arguments, kernels::Element element);
   void (*join)(const kernels::JoinArguments& arguments, kernels::Element element);
   void (*cross_entropy)(const kernels::CrossEntropyArguments& arguments, kernels::Element element);
   void (*cross_entropy_gradient)(const kernels::CrossEntropyGradientArguments& arguments, kernels::Element element);
+};
+
+using kernels::LinearUnit;
+
+// A layer that leaves what lies between products to a device's kernels in training steps.
+class TextKernelUser {
+ public:
+  virtual ~TextKernelUser() = default;
+  void SetKernels(const TextKernels& kernels) { kernels_ = &kernels; }
+
+ protected:
+  const TextKernels* kernels_ = nullptr;
 };
 
 // Returns whether the kernels support this x and S×`columns` results of products for it, under the current autocast:
@@ -39,24 +54,35 @@ bool HasTextKernels(const at::Tensor& x_SH, int64_t columns);
 // Returns the type of products of x under the current autocast.
 at::ScalarType GemmType(const at::Tensor& x);
 
-// The parameters of y = LayerNorm(residual + dropout(x + x_bias)) and y = dropout(LayerNorm(residual + x + x_bias)),
-// each (H).
+// The parameters of a LayerNorm and of the sum before it, each (H). Undefined: x_bias and bias are 0, scale is 1.
 struct ResidualNorm {
-  at::Tensor x_bias, weight, bias;
+  at::Tensor x_bias, weight, bias, scale = {};
   double epsilon = 0, dropout = 0;
+  int64_t rows_of_sample = 0;  // dropout takes whole samples of so many rows; 0: single elements
 };
 
-// Returns y for a product x_SH without its bias. y has the type of x.
+// Returns y = LayerNorm(residual + dropout(x + x_bias)) for a product x_SH without its bias. y has the type of x.
 ResidualPair AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
                            const ResidualNorm& norm);
 
-// Returns y = dropout(LayerNorm(residual + x + x_bias)) in `type`, a type of the kernels. Residual and x_bias may be
-// undefined: then they are not added.
+// Returns the sum residual + dropout(scale · (x + x_bias)) as the shortcut and its LayerNorm as the main one; the sum
+// as both if norm.weight is undefined. They have the type of x.
+ResidualPair SumNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
+                           const ResidualNorm& norm);
+
+// Returns y = dropout(LayerNorm(residual + x + x_bias)) in `type`, a type of the kernels. The residual may be
+// undefined: then it is not added.
 ResidualPair NormalisedFirst(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
                              const ResidualNorm& norm, at::ScalarType type);
 
-// Returns GELU(x + bias) for a product x without its bias.
-at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::Tensor& bias);
+// Returns the unit's y for a product x without its bias, which may be undefined (0).
+at::Tensor UnitOf(const TextKernels& kernels, LinearUnit unit, const at::Tensor& x, const at::Tensor& bias);
+
+// Returns the queries, keys and values of a product (S, 3H) without bias, the first two turned by the angles of their
+// tokens (kernels/rotation.h; float32, S×d, of which the second halves repeat the first). The results are views of the
+// product, which is overwritten. d / 2 must be a multiple of eight.
+std::array<at::Tensor, 3> RotatedQkv(const TextKernels& kernels, const at::Tensor& product_S3H,
+                                     const at::Tensor& cosine_Sd, const at::Tensor& sine_Sd);
 
 // Returns x · weightᵀ + bias for three weights (H, H), which are one below the other, computed as one product. The
 // results are S×H views of one S×3H matrix. x has the type of products.

@@ -9,7 +9,6 @@
 
 #include "models/forward_cost.h"
 #include "models/sequences.h"
-#include "models/text_kernels.h"
 #include "models/text_options.h"
 
 namespace dtrain::models {
@@ -37,10 +36,6 @@ class TextModel : public torch::nn::Module {
 
   // Returns the cost of `tokens` tokens in sequences of `length`, of which `rows` go through the head.
   virtual ForwardCost Cost(int64_t tokens, int64_t length, int64_t rows) const = 0;
-
-  // From now on, training steps do all between the products with these kernels, where the model has a use for them.
-  // They must be of the parameters' device and outlive this object.
-  virtual void UseKernels(const TextKernels& kernels) = 0;
 
   const TextShape& shape() const { return shape_; }
 

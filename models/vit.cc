@@ -250,43 +250,45 @@ Model TransformerMember(const std::string& name, const VisionTransformerOptions&
       .fits = [options](const WeightShapes& weights) { return FitsTransformer(options, weights); }};
 }
 
-// x · gamma over the last dimension (Touvron et al. 2021, arXiv:2103.17239).
-class LayerScaleImpl : public torch::nn::Module {
- public:
-  LayerScaleImpl(int64_t features, double initial) {
-    gamma_ = register_parameter("gamma", at::full(features, initial, DeviceOfNewWeights()));
-  }
-  at::Tensor forward(const at::Tensor& x) { return x.is_meta() ? x : x * gamma_; }
-
- private:
-  at::Tensor gamma_;
-};
-TORCH_MODULE(LayerScale);
-
-// Attention of all tokens to all, with query, key and value as one product. x and the result are N×L×C.
+// Attention of all tokens to all, with query, key and value as one product, and without the product that follows it. x
+// and the result are N×L×C.
 class SelfAttentionImpl : public torch::nn::Module {
  public:
   SelfAttentionImpl(int64_t features, int64_t heads, bool qkv_bias) : heads_(heads) {
     qkv_ = register_module("qkv", Linear(features, 3 * features, InitialWeights::kNotYet, qkv_bias));
-    proj_ = register_module("proj", Linear(features, features, InitialWeights::kNotYet));
+    output = register_module("proj", Linear(features, features, InitialWeights::kNotYet));
   }
 
   at::Tensor forward(const at::Tensor& x_NLC) {
     const int64_t length = x_NLC.size(1), features = x_NLC.size(2);
-    const at::Tensor three = qkv_(x_NLC);
     if (x_NLC.is_meta()) {
+      qkv_(x_NLC);
       CountForward({.multiply_adds = 2 * length * x_NLC.numel(), .activation_elements = 4 * x_NLC.numel()});
-      return proj_(x_NLC);
+      return x_NLC;
     }
-    const auto parts = three.view({-1, 3 * features}).split(features, 1);
+    const auto [q_SC, k_SC, v_SC] = Products(x_NLC);
     Sequences sequences;
     sequences.padded_length = length;
-    return proj_(Attend(parts[0], parts[1], parts[2], heads_, sequences, /*dropout=*/0).view_as(x_NLC));
+    return Attend(q_SC, k_SC, v_SC, heads_, sequences, /*dropout=*/0).view({-1, length, features});
   }
 
+  Linear output{nullptr};
+
  private:
+  std::array<at::Tensor, 3> Products(const at::Tensor& x_NLC) {
+    const int64_t features = x_NLC.size(2);
+    const TextKernels* const kernels = qkv_->KernelsFor(x_NLC);
+    if (kernels != nullptr && qkv_->bias.defined()) {
+      const auto biases = qkv_->bias.split(features);
+      return FusedQkv(*kernels, x_NLC.flatten(0, 1).to(GemmType(x_NLC)), qkv_->GemmWeight(),
+                      {biases[0], biases[1], biases[2]});
+    }
+    const auto parts = qkv_(x_NLC).view({-1, 3 * features}).split(features, 1);
+    return {parts[0], parts[1], parts[2]};
+  }
+
   int64_t heads_;
-  Linear qkv_{nullptr}, proj_{nullptr};
+  Linear qkv_{nullptr};
 };
 TORCH_MODULE(SelfAttention);
 
@@ -298,12 +300,17 @@ class TransformerLayerImpl : public torch::nn::Module {
     const int64_t width = options.width;
     norm1_ = register_module("norm1", LayerNorm(width, kTransformerEpsilon));
     attention_ = register_module("attn", SelfAttention(width, options.heads, options.qkv_bias));
-    if (options.layer_scale > 0) scale1_ = register_module("ls1", LayerScale(width, options.layer_scale));
+    const auto scale = [&](const char* name) {  // LayerScale
+      if (options.layer_scale == 0) return at::Tensor();
+      const auto group = register_module(name, Group({}));
+      return group->register_parameter("gamma", at::full(width, options.layer_scale, DeviceOfNewWeights()));
+    };
+    scale1_ = scale("ls1");
     norm2_ = register_module("norm2", LayerNorm(width, kTransformerEpsilon));
     fc1_ = Linear(width, options.hidden, InitialWeights::kNotYet);
     fc2_ = Linear(gated_ ? options.hidden / 2 : options.hidden, width, InitialWeights::kNotYet);
     register_module("mlp", Group({{"fc1", fc1_.ptr()}, {"fc2", fc2_.ptr()}}));
-    if (options.layer_scale > 0) scale2_ = register_module("ls2", LayerScale(width, options.layer_scale));
+    scale2_ = scale("ls2");
   }
 
   // As timm draws them: the half that gates begins nearly open.
@@ -313,26 +320,24 @@ class TransformerLayerImpl : public torch::nn::Module {
     fc1_->bias.slice(0, half).fill_(1);
   }
 
-  at::Tensor forward(const at::Tensor& x_NLC) {
-    const at::Tensor y_NLC = Add(x_NLC, attention_(norm1_(x_NLC)), scale1_);
-    const at::Tensor inner = fc1_(norm2_(y_NLC));
-    if (!gated_) return Add(y_NLC, fc2_(ExactGelu(inner)), scale2_);
-    const std::vector<at::Tensor> halves = inner.chunk(2, -1);
-    return Add(y_NLC, fc2_(Silu(halves[0]) * halves[1]), scale2_);
+  // Takes the residual stream as the shortcut and its norm by first_norm() as the main one, and returns the stream with
+  // its norm by `next`, or, if that is null, the stream alone.
+  ResidualPair forward(const ResidualPair& x_NLC, LayerNormImpl* next) {
+    const ResidualPair y_NLC = attention_->output->AddedTo(x_NLC.shortcut, attention_(x_NLC.main),
+                                                           {scale1_, drop_path_, kSamples, norm2_.get()});
+    const at::Tensor inner = fc1_->ThroughUnit(y_NLC.main, gated_ ? LinearUnit::kGatedSilu : LinearUnit::kGelu);
+    return fc2_->AddedTo(y_NLC.shortcut, inner, {scale2_, drop_path_, kSamples, next});
   }
+  LayerNormImpl& first_norm() { return *norm1_; }
 
  private:
-  at::Tensor Add(const at::Tensor& x_NLC, at::Tensor y_NLC, LayerScale& scale) const {
-    if (scale) y_NLC = scale(y_NLC);
-    if (is_training() && drop_path_ > 0 && !x_NLC.is_meta()) y_NLC = y_NLC * DropSamples(y_NLC, drop_path_);
-    return x_NLC + y_NLC;
-  }
+  static constexpr bool kSamples = true;  // stochastic depth leaves whole samples out
 
   bool gated_;
   double drop_path_;
   LayerNorm norm1_{nullptr}, norm2_{nullptr};
   SelfAttention attention_{nullptr};
-  LayerScale scale1_{nullptr}, scale2_{nullptr};
+  at::Tensor scale1_, scale2_;  // undefined where there is none
   Linear fc1_{nullptr}, fc2_{nullptr};
 };
 TORCH_MODULE(TransformerLayer);
@@ -373,10 +378,14 @@ class VisionTransformer : public ImageModel {
   }
 
   at::Tensor Features(const at::Tensor& images_NCHW) override {
-    at::Tensor x_NLC = Tokens(images_NCHW);
-    for (TransformerLayer& layer : layers_) x_NLC = layer(x_NLC);
-    if (options_.averages) return norm_(x_NLC).mean(1);
-    return norm_(x_NLC.slice(1, 0, options_.distilled ? 2 : 1)).flatten(1);
+    const at::Tensor tokens_NLC = Tokens(images_NCHW);
+    ResidualPair x_NLC = {layers_.front()->first_norm().forward(tokens_NLC), tokens_NLC};
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      LayerNormImpl* const last = options_.averages ? norm_.get() : nullptr;  // else of some tokens alone
+      x_NLC = layers_[i](x_NLC, i + 1 < layers_.size() ? &layers_[i + 1]->first_norm() : last);
+    }
+    if (options_.averages) return x_NLC.main.mean(1);
+    return norm_(x_NLC.main.slice(1, 0, options_.distilled ? 2 : 1)).flatten(1);
   }
 
   std::vector<at::Tensor> ClassifyEach(const at::Tensor& features_NC) override {

@@ -33,9 +33,14 @@ run_tests() {
   return "$status"
 }
 
-if [ "$long" = yes ]; then scripts/setup.sh --tests --long; else scripts/setup.sh --tests; fi
-scripts/build.sh --preset=release
+# What only the tests need is fetched and unpacked while the compilers run.
+scripts/setup.sh
+if [ "$long" = yes ]; then setup=(--tests --long); else setup=(--tests); fi
+scripts/setup.sh "${setup[@]}" <&0 &
 status=0
+scripts/build.sh --preset=release || status=$?
+wait $!
+if [ "$status" != 0 ]; then exit "$status"; fi
 if [ "$long" = yes ]; then
   other_runs=
   # Limits on rounding must hold on every make of CPU. With fewer instructions, this one stands in for others.

@@ -55,7 +55,7 @@ TRAINER_FOLDERS = {
     "config": set(),
     "checkpoint": set(),
     "launch": {"config"},
-    "report": {"checkpoint"},  # only its durable files
+    "report": {"checkpoint", "launch"},  # only durable files and addresses
     "optim": {"config", "launch", "report"},
     "control": {"config", "launch", "report"},
     "device": {"config", "launch", "report", "control", "optim"},
@@ -148,7 +148,7 @@ PLANTED = [
     ("trainer/control/control_server.cc", "#include <c10/util/Exception.h>"),
     ("data/pipeline/sampler.h", "#include <ATen/ATen.h>"),
     ("trainer/config/problems.cc", '#include "trainer/launch/launch.h"'),
-    ("trainer/report/console.h", '#include "trainer/launch/launch.h"'),
+    ("trainer/report/console.h", '#include "trainer/control/join.h"'),
     ("trainer/optim/ema.cc", '#include "trainer/checkpoint/store.h"'),
     ("trainer/checkpoint/store.cc", '#include "trainer/loop/trainer.h"'),
     ("trainer/tasks/image_task.cc", '#include "trainer/loop/trainer.h"'),

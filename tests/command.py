@@ -9,6 +9,7 @@ import json
 import os
 import queue
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -153,6 +154,19 @@ class Background:
         return pids
 
 
+class Answering:
+    """A program that answers each line with a line, for one whose start takes longer than its answers."""
+
+    def __init__(self, *words):
+        self.process = subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, line: str) -> str:
+        """Returns the answer; empty if the program has ended."""
+        print(line, file=self.process.stdin, flush=True)
+        assert select.select([self.process.stdout], [], [], DEADLINE)[0], f"no answer to {line}"
+        return self.process.stdout.readline().rstrip("\n")
+
+
 def kill_at(step: int, *flags, saved: Path | None = None, **options) -> None:
     """Trains until the step is logged and, if one is named, the checkpoint is there, and kills the training."""
     with Background(*flags, **options) as training:
@@ -180,8 +194,9 @@ def losses(run_dir: Path) -> list[tuple[int, float]]:
 
 
 def weights_and_losses(run_dir: Path) -> tuple:
-    """Returns what must be the same, to the bit, if a run is."""
-    return sha256(run_dir / "model.safetensors"), losses(run_dir)
+    """Returns what must be the same, to the bit, if a run is; with the average of the weights, if it has one."""
+    average = run_dir / "model_ema.safetensors"
+    return sha256(run_dir / "model.safetensors"), losses(run_dir), *([sha256(average)] if average.exists() else [])
 
 
 def load_json(path: Path):

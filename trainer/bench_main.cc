@@ -8,10 +8,7 @@
 
 #include "data/command_line/version.h"
 #include "data/machine/limits.h"
-#include "trainer/bench/collective_bench.h"
-#include "trainer/bench/loader_bench.h"
-#include "trainer/bench/pair_bench.h"
-#include "trainer/bench/step_bench.h"
+#include "trainer/bench/benches.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"
@@ -68,13 +65,6 @@ const config::Program kProgram = {
                data::PathUse::kWritten}},
     .version = VersionAndCommit()};
 
-// Leaves out lists, which are for programs.
-void PrintTable(const nlohmann::ordered_json& result) {
-  for (const auto& [key, value] : result.items()) {
-    if (!value.is_array()) std::printf("%-26s %s\n", key.c_str(), value.dump().c_str());
-  }
-}
-
 // Returns the whole number that a flag gives. Throws UsageError if it is below `least`.
 int64_t Count(config::CommandLine& command_line, const char* flag, int64_t least) {
   const std::string& text = command_line.extra[flag];
@@ -102,16 +92,6 @@ int64_t Bytes(config::CommandLine& command_line, const char* flag) {
   return number << shift->second;
 }
 
-nlohmann::ordered_json BenchLoader(config::CommandLine& command_line) {
-  const std::string& pixels = command_line.extra["pixels"];
-  if (pixels != "uint8" && pixels != "float32") throw UsageError("--pixels=" + pixels + " is not uint8 or float32");
-  return bench::BenchLoader(command_line.config, {.warmup = Count(command_line, "warmup", 0),
-                                                  .batches = Count(command_line, "steps", 1),
-                                                  .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
-                                                  .as_float = pixels == "float32",
-                                                  .dump = command_line.extra["dump"]});
-}
-
 // A file for a flag without marks must be new or empty.
 void RequireOutputs(const config::CommandLine& command_line) {
   const std::map<std::string, std::vector<data::Mark>> marks = {{"dump", {{"", bench::kDumpedBy}}},
@@ -129,8 +109,11 @@ void RequireOutputs(const config::CommandLine& command_line) {
   data::RequireOutputs(outputs, modes::InputsOf(config, outputs));
 }
 
+// The table leaves out lists, which are for programs.
 void Report(const nlohmann::ordered_json& result, bool as_json) {
-  PrintTable(result);
+  for (const auto& [key, value] : result.items()) {
+    if (!value.is_array()) std::printf("%-26s %s\n", key.c_str(), value.dump().c_str());
+  }
   if (as_json) std::puts(result.dump().c_str());
 }
 
@@ -138,7 +121,7 @@ void Report(const nlohmann::ordered_json& result, bool as_json) {
 template <typename Measure>
 int OnEveryRank(modes::RunContext& context, const launch::Machine& machine, const Measure& measure) {
   context.config.run.mode = "eval";  // so that no run directory is locked
-  if (context.launch.outlives_launcher) launch::EndWithParent();
+  if (context.launch.launcher.is_outlived) launch::EndWithParent();
   if (context.launch.spawns > 0) {
     const launch::Forked forked = launch::ForkLocalRanks(context.launch);
     if (!forked.is_rank) return forked.exit_code;
@@ -155,7 +138,7 @@ int OnEveryRank(modes::RunContext& context, const launch::Machine& machine, cons
 
 int Step(config::CommandLine& command_line, modes::RunContext& context, const launch::Machine& machine) {
   // Without a launcher one rank is measured, however many GPUs the machine has.
-  const bool is_alone = !context.launch.has_launcher && context.config.ranks.nproc_per_node.empty();
+  const bool is_alone = !context.launch.launcher.is_one && context.config.ranks.nproc_per_node.empty();
   if (is_alone) context.launch = launch::Launch{};
   context.config.data.format = "synthetic";
   config::RequireValid(context.config, context.launch.world_size, tasks::ModelFactsOf(context.config.model));
@@ -180,7 +163,14 @@ int Loader(config::CommandLine& command_line) {
   if (const int64_t threads = Count(command_line, "threads", 0); threads > 0) {
     device::UseThreads(static_cast<int>(threads));
   }
-  Report(BenchLoader(command_line), command_line.extra["json"] == "true");
+  const std::string& pixels = command_line.extra["pixels"];
+  if (pixels != "uint8" && pixels != "float32") throw UsageError("--pixels=" + pixels + " is not uint8 or float32");
+  const bench::LoaderBenchOptions options{.warmup = Count(command_line, "warmup", 0),
+                                          .batches = Count(command_line, "steps", 1),
+                                          .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
+                                          .as_float = pixels == "float32",
+                                          .dump = command_line.extra["dump"]};
+  Report(bench::BenchLoader(command_line.config, options), command_line.extra["json"] == "true");
   return 0;
 }
 

@@ -21,6 +21,7 @@
 #include <thread>
 #include <utility>
 
+#include "data/careful_open.h"
 #include "data/shown.h"
 #include "trainer/report/run_directory.h"
 
@@ -216,6 +217,7 @@ report::Failure FailureOf(const std::exception& error) {
 }
 
 int RunProgram(const std::function<int()>& body, const std::function<int(const std::exception&)>& report) {
+  data::OccupyStandardStreams();
   KeepFreedMemory();
   AllowManyOpenFiles();
   std::signal(SIGPIPE, SIG_IGN);  // writing to a socket whose other end has died must fail with an error

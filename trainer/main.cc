@@ -186,7 +186,7 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   const std::string& mode = context.config.run.mode;
   if (!doctor && (mode == "train" || mode == "eval")) CatchStops(context);
   if (mode == "predict" || mode == "export") data::RemoveUnfinishedFilesOnSignals();
-  if (context.launch.outlives_launcher) launch::EndWithParent();
+  if (context.launch.launcher.is_outlived) launch::EndWithParent();
   if (context.launch.spawns > 0) {
     if (const auto exit_code = ForkRanks(context, doctor)) return *exit_code;
   }

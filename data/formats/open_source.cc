@@ -39,6 +39,25 @@ bool AreSentences(const std::string& data_dir, const std::string& split, const s
           table->path + " if the table has labels of images, or --data_format=sentences for its texts");
 }
 
+// Throws DataError if the folder holds record files and nothing else that could be meant: their names begin with that
+// of another split, as imagenet1k-train-0000.tar does, or they are compressed.
+void RefuseOtherRecords(const std::string& data_dir, const std::string& split) {
+  const FolderContent content = ContentOf(data_dir);
+  if (!content.folders.empty()) return;
+  for (const std::string& name : content.files) {
+    for (const std::string_view ending : {".tar", ".tgz", ".tfrecord", ".rec"}) {
+      const size_t at = name.find(ending), end = at + ending.size();
+      if (at == std::string::npos || (end < name.size() && name[end] != '.' && name[end] != '-')) continue;
+      const bool is_compressed = name.ends_with("gz");
+      const std::string prefix = name.substr(0, name.find_last_not_of("-_0123456789", at - 1) + 1);
+      throw DataError("there is no '" + split + "' split in " + data_dir + ", which holds " + name,
+                      is_compressed ? "decompress the files, as with gunzip: samples are read from anywhere in them"
+                                    : "name the beginning of the files: --train_split=" + prefix +
+                                          " and --val_split=…, for dtrain_data --split=" + prefix);
+    }
+  }
+}
+
 using Note = std::function<void(std::string)>;
 
 // Whether the files (or folders) that an index from another process was made from exist here with the same sizes.
@@ -216,6 +235,7 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
     if (AreSentences(data_dir, split, found)) return kSentenceFormat;
     if (!found.empty()) return found;
   }
+  RefuseOtherRecords(data_dir, splits.front());
   return kImageFolder;  // opening it reports what is missing
 }
 

@@ -28,6 +28,15 @@ DTRAIN_HOST_DEVICE float ToFloat(const Eight<T>& eight, int i) {
   return static_cast<float>(eight.values[i]);
 }
 
+// Returns eight elements of a vector; null: all are `otherwise`.
+inline DTRAIN_HOST_DEVICE Eight<float> LoadVector(const float* vector, int64_t at, float otherwise) {
+  if (vector != nullptr) return LoadEight<float>(vector, at);
+  Eight<float> eight;
+  DTRAIN_UNROLL
+  for (float& value : eight.values) value = otherwise;
+  return eight;
+}
+
 // A block of the first launch has 32 groups of eight columns side by side; its warps work on different rows.
 constexpr int kLanes = 32, kWarpsOfColumns = 8, kThreadsOfColumns = kLanes * kWarpsOfColumns;
 constexpr int kColumnsOfBlock = kLanes * kWidth;
@@ -67,10 +76,10 @@ struct ColumnMemory {
   float sums[kWarpsOfColumns][kColumnsOfBlock];
 };
 
-// Calls work(row, rows) for the rows of a place, kRowsAtOnce of them at once: row, row + row_step, … below the end.
-template <typename Work>
+// Calls work(row) for the rows of a place, kAtOnce of them at once: row, row + row_step, … below the end.
+template <int kAtOnce = kRowsAtOnce, typename Work>
 DTRAIN_HOST_DEVICE void ForRows(const ColumnPlace& place, int64_t end, const Work& work) {
-  for (int64_t row = place.first_row; row < end; row += kRowsAtOnce * place.row_step) work(row);
+  for (int64_t row = place.first_row; row < end; row += kAtOnce * place.row_step) work(row);
 }
 
 // Step 1, for each thread.
@@ -80,10 +89,10 @@ inline DTRAIN_HOST_DEVICE void KeepColumns(const ColumnPlace& place, const float
   for (int i = 0; i < kWidth; ++i) memory.sums[place.warp][place.lane * kWidth + i] = sums[i];
 }
 
-// Step 2, for each thread.
-inline DTRAIN_HOST_DEVICE void WriteColumn(const ColumnMemory& memory, int64_t first_column, int64_t part, int thread,
-                                           const ColumnSums& sums) {
-  if (first_column + thread >= sums.columns) return;
+// Step 2, for each thread: writes the sums of the block's columns, which are those from `first_column` on, below `end`.
+inline DTRAIN_HOST_DEVICE void WriteColumn(const ColumnMemory& memory, int64_t first_column, int64_t end, int64_t part,
+                                           int thread, const ColumnSums& sums) {
+  if (first_column + thread >= end) return;
   float total = 0;
   for (int warp = 0; warp < kWarpsOfColumns; ++warp) total += memory.sums[warp][thread];
   sums.partial[part * sums.columns + first_column + thread] = total;
@@ -161,8 +170,8 @@ DTRAIN_HOST_DEVICE void JoinThread(const JoinArguments& arguments, const ColumnP
   });
 }
 
-// Returns in how many parts the rows are cut for LaunchJoin and LaunchGeluGradient (ColumnSums::parts) on the current
-// device.
+// Returns in how many parts the rows are cut for LaunchJoin and LaunchLinearUnitGradient (ColumnSums::parts) on the
+// current device.
 int NumColumnParts(int64_t rows, int64_t columns);
 
 // Starts both launches on `stream` (a cudaStream_t) of the current device. Returns a cudaError_t.

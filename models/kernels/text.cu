@@ -1,11 +1,12 @@
-// The kernels of a transformer and of a language model's loss around the functions of layer_norm.h, gelu.h,
-// column_sums.h and cross_entropy.h.
+// The kernels of a transformer and of a language model's loss around the functions of layer_norm.h, linear_unit.h,
+// rotation.h, column_sums.h and cross_entropy.h.
 #include <algorithm>
 
 #include "models/kernels/cross_entropy.h"
-#include "models/kernels/gelu.h"
 #include "models/kernels/launch.cuh"
 #include "models/kernels/layer_norm.h"
+#include "models/kernels/linear_unit.h"
+#include "models/kernels/rotation.h"
 
 namespace dtrain::models::kernels {
 
@@ -21,19 +22,21 @@ constexpr int kColumnBlocks = 3;  // of a processor
 template <int kCount>
 using WarpSums = float[kCount][kMostWarpsOfRow];
 
-// Replaces the values of all threads of a block by their sums, added up in the same order in each thread. `memory` may
-// be used again after another barrier.
+// Replaces each thread's values by their sums over the lanes of its row, added up in the same order in each thread.
+// `memory` may be used again after another barrier.
 template <int kCount>
-__device__ void BlockSum(float (&values)[kCount], WarpSums<kCount>& memory) {
+__device__ void RowSum(float (&values)[kCount], int lanes, WarpSums<kCount>& memory) {
   const unsigned lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-      values[i] += __shfl_xor_sync(0xFFFFFFFFU, values[i], distance);
+      const float other = __shfl_xor_sync(0xFFFFFFFFU, values[i], distance);
+      if (distance < lanes) values[i] += other;
     }
-    if (lane == 0) memory[i][warp] = values[i];
+    if (warps > 1 && lane == 0) memory[i][warp] = values[i];
   }
+  if (warps == 1) return;
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
@@ -42,70 +45,85 @@ __device__ void BlockSum(float (&values)[kCount], WarpSums<kCount>& memory) {
   }
 }
 
-template <typename T, typename X, bool kFirst>
+template <typename T, NormForm kForm>
 __global__ void __launch_bounds__(kMostThreadsOfRow) AddNorm(const AddNormArguments arguments) {
   __shared__ WarpSums<kRowsAtOnce> of_sums, of_squares;  // each is written again after the other's barrier
-  const RowPlace place(blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x));
+  const RowPlace place(arguments.columns, blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x));
   const RandomNumbers random(arguments.random);
   for (int64_t first = place.first_row; first < arguments.rows; first += place.row_step) {
-    AddNormRows<T, X, kFirst> rows(arguments, place, first);
-    RowSums sums, squares;
+    AddNormRows<T, kForm> rows(arguments, place, first);
+    RowSums sums;
     rows.Add(random, sums);
-    BlockSum(sums, of_sums);
-    rows.Centre(sums, squares);
-    BlockSum(squares, of_squares);
-    rows.Normalise(random, squares);
+    if constexpr (Normalises(kForm)) {
+      RowSums squares;
+      RowSum(sums, place.lanes, of_sums);
+      rows.Centre(sums, squares);
+      RowSum(squares, place.lanes, of_squares);
+      rows.Normalise(random, squares);
+    }
   }
 }
 
-template <typename T, typename X, bool kFirst>
+template <typename T, NormForm kForm>
 __global__ void __launch_bounds__(kMostThreadsOfRow) AddNormGradient(const AddNormGradientArguments arguments) {
   __shared__ WarpSums<2 * kRowsAtOnce> memory[2];  // used in turn, so each is written again after the other's barrier
-  const RowPlace place(blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x));
+  const RowPlace place(arguments.columns, blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x));
   AddNormSums columns;
   int turn = 0;
   for (int64_t first = place.first_row; first < arguments.rows; first += place.row_step) {
-    AddNormGradientRows<T, X, kFirst> rows(arguments, place, first);
+    AddNormGradientRows<T, kForm> rows(arguments, place, first);
     RowSums sums, products;
     rows.Load(columns, sums, products);
-    float both[2 * kRowsAtOnce];
-    for (int r = 0; r < kRowsAtOnce; ++r) {
-      both[r] = sums[r];
-      both[kRowsAtOnce + r] = products[r];
-    }
-    BlockSum(both, memory[turn]);
-    for (int r = 0; r < kRowsAtOnce; ++r) {
-      sums[r] = both[r];
-      products[r] = both[kRowsAtOnce + r];
+    if constexpr (Normalises(kForm)) {
+      float both[2 * kRowsAtOnce];
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        both[r] = sums[r];
+        both[kRowsAtOnce + r] = products[r];
+      }
+      RowSum(both, place.lanes, memory[turn]);
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        sums[r] = both[r];
+        products[r] = both[kRowsAtOnce + r];
+      }
     }
     rows.Store(sums, products, columns);
     turn = 1 - turn;
   }
-  WriteAddNormSums(arguments, place, blockIdx.x, columns);
+  WriteAddNormSums<kForm>(arguments, place, columns);
+}
+
+template <typename T, LinearUnit kUnit>
+__global__ void __launch_bounds__(kThreads) Activations(const LinearUnitArguments arguments) {
+  LinearUnitThread<T, kUnit>(arguments, ThreadNumber(), NumThreads());
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads) Gelu(const GeluArguments arguments) {
-  GeluThread<T>(arguments, static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x,
-                static_cast<int64_t>(gridDim.x) * kThreads);
+__global__ void __launch_bounds__(kThreads) Rotate(const RotationArguments arguments) {
+  RotateThread<T>(arguments, ThreadNumber(), NumThreads());
 }
 
-// Adds up the sums of a block's threads.
-__device__ void WriteColumns(const ColumnPlace& place, const float (&of_thread)[kWidth], const ColumnSums& sums,
-                             ColumnMemory& memory) {
+// Adds up the sums of a block's threads. The block's matrix has columns [first, end) of the sums.
+__device__ void WriteColumns(const ColumnPlace& place, const float (&of_thread)[kWidth], int64_t first, int64_t end,
+                             const ColumnSums& sums, ColumnMemory& memory) {
   KeepColumns(place, of_thread, memory);
   __syncthreads();
-  WriteColumn(memory, place.first_column, blockIdx.y, static_cast<int>(threadIdx.x), sums);
+  WriteColumn(memory, first + place.first_column, end, blockIdx.y, static_cast<int>(threadIdx.x), sums);
 }
 
-template <typename T>
+template <typename T, LinearUnit kUnit>
 __global__ void __launch_bounds__(kThreadsOfColumns, kColumnBlocks)
-    GeluGradient(const GeluGradientArguments arguments) {
+    ActivationGradients(const LinearUnitGradientArguments arguments) {
   __shared__ ColumnMemory memory;
   const ColumnPlace place(blockIdx.x, blockIdx.y, gridDim.y, static_cast<int>(threadIdx.x));
-  float of_thread[kWidth];
-  GeluGradientThread<T>(arguments, place, of_thread);
-  WriteColumns(place, of_thread, arguments.dbias, memory);
+  LinearUnitSums<kUnit> of_thread;
+  LinearUnitGradientThread<T, kUnit>(arguments, place, of_thread);
+  if (arguments.bias == nullptr) return;
+#pragma unroll
+  for (int half = 0; half < HalvesOf(kUnit); ++half) {
+    if (half > 0) __syncthreads();
+    WriteColumns(place, of_thread[half], half * arguments.columns, (half + 1) * arguments.columns, arguments.dbias,
+                 memory);
+  }
 }
 
 template <typename T>
@@ -114,7 +132,7 @@ __global__ void __launch_bounds__(kThreadsOfColumns, kColumnBlocks) Join(const J
   const ColumnPlace place(blockIdx.x, blockIdx.y, gridDim.y, static_cast<int>(threadIdx.x));
   float of_thread[kWidth];
   JoinThread<T>(arguments, place, of_thread);
-  WriteColumns(place, of_thread, arguments.sums, memory);
+  WriteColumns(place, of_thread, 0, arguments.sums.columns, arguments.sums, memory);
 }
 
 __global__ void __launch_bounds__(kThreadsOfFinish) Finish(const ColumnSums sums) {
@@ -128,16 +146,15 @@ void StartFinish(const ColumnSums& sums, cudaStream_t stream) {
   Finish<<<static_cast<unsigned>((sums.columns + kLanes - 1) / kLanes), kThreadsOfFinish, 0, stream>>>(sums);
 }
 
-unsigned ThreadsOfRow(int64_t columns) { return static_cast<unsigned>(WarpsOfRow(columns) * kLanes); }
-
 // Returns how many blocks share the rows, if a processor is to have `threads` threads.
 int64_t RowBlocks(int64_t rows, int64_t columns, int threads) {
-  const int64_t of_processor = std::max<int64_t>(1, threads / ThreadsOfRow(columns));
-  return std::min((rows + kRowsAtOnce - 1) / kRowsAtOnce, NumProcessors() * of_processor);
+  const int64_t of_processor = std::max(1, threads / ThreadsOfRows(columns));
+  const int64_t rows_of_block = RowsOfBlock(columns) * kRowsAtOnce;
+  return std::min((rows + rows_of_block - 1) / rows_of_block, NumProcessors() * of_processor);
 }
 
-dim3 ColumnGrid(const ColumnSums& sums) {
-  return {static_cast<unsigned>(NumTiles(sums.columns)), static_cast<unsigned>(sums.parts)};
+dim3 ColumnGrid(int64_t columns, const ColumnSums& sums) {
+  return {static_cast<unsigned>(NumTiles(columns)), static_cast<unsigned>(sums.parts)};
 }
 
 // Of a processor: with kGroupsAtOnce, enough loads are on their way. Turing's processors have threads for two.
@@ -185,7 +202,9 @@ __global__ void __launch_bounds__(kThreadsOfLogits, kLogitsBlocks)
 
 }  // namespace
 
-int NumNormParts(int64_t rows, int64_t columns) { return static_cast<int>(RowBlocks(rows, columns, kBackwardThreads)); }
+int NumNormParts(int64_t rows, int64_t columns) {
+  return static_cast<int>(RowBlocks(rows, columns, kBackwardThreads) * RowsOfBlock(columns));
+}
 
 int NumColumnParts(int64_t rows, int64_t columns) {
   const int64_t at_once = std::max<int64_t>(1, NumProcessors() * kColumnBlocks / NumTiles(columns));
@@ -194,43 +213,55 @@ int NumColumnParts(int64_t rows, int64_t columns) {
 }
 
 int LaunchAddNorm(const AddNormArguments& arguments, Element element, void* stream) {
-  const int threads = arguments.form.normalises_first ? kBackwardThreads : kForwardThreads;
+  const int threads = NormalisesFirst(arguments.form) ? kBackwardThreads : kForwardThreads;
   const auto blocks = static_cast<unsigned>(RowBlocks(arguments.rows, arguments.columns, threads));
   return ForElement(element, [&](auto type) {
-    ForForm<decltype(type)>(arguments.form, [&](auto t, auto x, auto first) {
-      AddNorm<decltype(t), decltype(x), first.value>
-          <<<blocks, ThreadsOfRow(arguments.columns), 0, StreamOf(stream)>>>(arguments);
+    ForForm(arguments.form, [&](auto form) {
+      AddNorm<decltype(type), form.value><<<blocks, ThreadsOfRows(arguments.columns), 0, StreamOf(stream)>>>(arguments);
     });
   });
 }
 
 int LaunchAddNormGradient(const AddNormGradientArguments& arguments, Element element, void* stream) {
-  const auto blocks = static_cast<unsigned>(arguments.sums.parts);
+  const auto blocks = static_cast<unsigned>(arguments.sums.parts / RowsOfBlock(arguments.columns));
   return ForElement(element, [&](auto type) {
-    ForForm<decltype(type)>(arguments.form, [&](auto t, auto x, auto first) {
-      AddNormGradient<decltype(t), decltype(x), first.value>
-          <<<blocks, ThreadsOfRow(arguments.columns), 0, StreamOf(stream)>>>(arguments);
+    ForForm(arguments.form, [&](auto form) {
+      AddNormGradient<decltype(type), form.value>
+          <<<blocks, ThreadsOfRows(arguments.columns), 0, StreamOf(stream)>>>(arguments);
     });
     StartFinish(arguments.sums, StreamOf(stream));
   });
 }
 
-int LaunchGelu(const GeluArguments& arguments, Element element, void* stream) {
+int LaunchLinearUnit(const LinearUnitArguments& arguments, Element element, void* stream) {
   const unsigned blocks = Blocks(arguments.rows, arguments.columns);
-  return ForElement(element,
-                    [&](auto type) { Gelu<decltype(type)><<<blocks, kThreads, 0, StreamOf(stream)>>>(arguments); });
+  return ForElement(element, [&](auto type) {
+    ForUnit(arguments.unit, [&](auto unit) {
+      Activations<decltype(type), unit.value><<<blocks, kThreads, 0, StreamOf(stream)>>>(arguments);
+    });
+  });
 }
 
-int LaunchGeluGradient(const GeluGradientArguments& arguments, Element element, void* stream) {
+int LaunchLinearUnitGradient(const LinearUnitGradientArguments& arguments, Element element, void* stream) {
   return ForElement(element, [&](auto type) {
-    GeluGradient<decltype(type)><<<ColumnGrid(arguments.dbias), kThreadsOfColumns, 0, StreamOf(stream)>>>(arguments);
-    StartFinish(arguments.dbias, StreamOf(stream));
+    ForUnit(arguments.unit, [&](auto unit) {
+      ActivationGradients<decltype(type), unit.value>
+          <<<ColumnGrid(arguments.columns, arguments.dbias), kThreadsOfColumns, 0, StreamOf(stream)>>>(arguments);
+    });
+    if (arguments.bias != nullptr) StartFinish(arguments.dbias, StreamOf(stream));
   });
+}
+
+int LaunchRotation(const RotationArguments& arguments, Element element, void* stream) {
+  const unsigned blocks = Blocks(arguments.rows, kMostJoined * arguments.columns / 2);
+  return ForElement(element,
+                    [&](auto type) { Rotate<decltype(type)><<<blocks, kThreads, 0, StreamOf(stream)>>>(arguments); });
 }
 
 int LaunchJoin(const JoinArguments& arguments, Element element, void* stream) {
   return ForElement(element, [&](auto type) {
-    Join<decltype(type)><<<ColumnGrid(arguments.sums), kThreadsOfColumns, 0, StreamOf(stream)>>>(arguments);
+    Join<decltype(type)>
+        <<<ColumnGrid(arguments.sums.columns, arguments.sums), kThreadsOfColumns, 0, StreamOf(stream)>>>(arguments);
     StartFinish(arguments.sums, StreamOf(stream));
   });
 }

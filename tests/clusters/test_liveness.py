@@ -37,7 +37,7 @@ def test_each_of_two_machines_answers(run_dir):
 
         with node(0) as first, node(1) as second:
             first.wait_for_line("step 1/")
-            asked = ("curl", "-sS", "--max-time", "5", "http://127.0.0.1:9401/healthz")
+            asked = ("curl", "-sS", "--max-time", "2", "http://127.0.0.1:9401/healthz")
             for number in (0, 1):
                 ask = hosts.at(number)
                 assert run(*ask[1:], *asked, program=ask[0]).stdout.startswith("after step ")

@@ -10,7 +10,6 @@ from command import ROOT, run
 from test_entrypoint import ENTRY, PROGRAMS
 from test_kubernetes import EKS, MANIFESTS, pods, rendered
 from test_submission import call_script, parameters  # noqa: F401, one is a fixture
-from tools import tracked
 
 SCRIPTS = ROOT / "scripts"
 
@@ -39,16 +38,3 @@ def test_each_submission_to_batch_has_a_random_one(call_script, way):  # noqa: F
     words = [values[word.removeprefix("Ref::")] if word.startswith("Ref::") else word for word in words]
     said = run("bash", "-c", "echo $DTRAIN_RUN_TOKEN", *words[1:], program=ENTRY, env=PROGRAMS)
     assert said.lines == [values["run_token"]]
-
-
-def test_what_starts_ranks_with_slurm_or_mpi_makes_one_for_each_start():
-    """Whatever has a line that begins with srun or mpirun starts ranks."""
-    found = set()
-    for path in tracked("scripts/aws", "scripts/ssh"):
-        text = path.read_text(encoding="utf-8")
-        if re.search(r'(?m)^\s*(setsid )?"?\$?(srun|mpirun)"? ', text):
-            found.add(path.name)
-            assert "export DTRAIN_RUN_TOKEN" in text and "openssl rand -hex 16" in text, path
-    assert {"train.sbatch", "train.sh"} <= found
-    for path in (SCRIPTS / "aws" / "parallelcluster").glob("*.sbatch"):  # the others start one of them
-        assert path.name in found or any(name in path.read_text(encoding="utf-8") for name in found), path

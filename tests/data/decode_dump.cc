@@ -8,14 +8,20 @@
 //   decode_dump timm NAME LEVEL BETWEEN OUTPUT FILE        the same with timm's operator, against its direction if
 //                                                          LEVEL < 0
 //   decode_dump policy TEXT COUNT OUTPUT FILE              COUNT copies of a square image after --augment=TEXT
-//   decode_dump mix MIXUP CUTMIX WIDTH HEIGHT SEED COUNT   no pixels: prints the draws of rank 0 for COUNT batches, one
-//                                                          per line: own share, x, y, width and height of the box
+//   decode_dump mix MIXUP CUTMIX WIDTH HEIGHT SEED COUNT OUTPUT    no pixels: the draws of rank 0 for COUNT batches as
+//                                                          text, a line each: own share, x, y, width and height of the
+//                                                          box
 //   decode_dump centre SIZE RESIZE bilinear|bicubic OUTPUT FILE…    as in evaluation
+//   decode_dump                                            such commands from stdin, one a line, with tabs between the
+//                                                          words; each is answered by `ok` or what is wrong with it
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <iomanip>
+#include <iostream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -128,29 +134,54 @@ void DumpPolicy(const Arguments& arguments) {
   Write(arguments.at(2), count, image.rows, image.cols, pixels);
 }
 
-void PrintMixes(const Arguments& arguments) {
+void DumpMixes(const Arguments& arguments) {
   const MixOptions options{std::stod(arguments.at(0)), std::stod(arguments.at(1))};
   const ImageSize size{std::stoi(arguments.at(2)), std::stoi(arguments.at(3))};
+  std::ofstream file(arguments.at(6));
+  file << std::setprecision(17);
   for (int64_t batch = 0; batch < std::stoll(arguments.at(5)); ++batch) {
     RandomGenerator random({.seed = std::stoll(arguments.at(4)), .sample = batch, .stream = RandomStream::kMix});
     const Mix mix = DrawMix(options, size, random);
-    std::printf("%.17g %d %d %d %d\n", mix.own_share, mix.box.x, mix.box.y, mix.box.width, mix.box.height);
+    file << mix.own_share << ' ' << mix.box.x << ' ' << mix.box.y << ' ' << mix.box.width << ' ' << mix.box.height
+         << '\n';
   }
+  if (!file.flush()) throw std::runtime_error("cannot write " + arguments[6]);
 }
 
 const std::map<std::string, void (*)(const Arguments&)> kKinds = {
     {"full", DumpFull},   {"upright", DumpUpright},   {"crop", DumpCrop},     {"centre", DumpCentres},
-    {"op", DumpOperator}, {"timm", DumpTimmOperator}, {"policy", DumpPolicy}, {"mix", PrintMixes}};
+    {"op", DumpOperator}, {"timm", DumpTimmOperator}, {"policy", DumpPolicy}, {"mix", DumpMixes}};
+
+// Returns what is wrong with the command, or nothing.
+std::string Do(const Arguments& command) {
+  try {
+    kKinds.at(command.at(0))({command.begin() + 1, command.end()});
+  } catch (const std::exception& error) {
+    return std::string("decode_dump: ") + error.what();
+  }
+  return "";
+}
+
+void AnswerCommands() {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    Arguments command;
+    for (std::string word; std::getline(words, word, '\t');) command.push_back(word);
+    const std::string problem = Do(command);
+    std::puts(problem.empty() ? "ok" : problem.c_str());
+    std::fflush(stdout);
+  }
+}
 
 }  // namespace
 }  // namespace dtrain::data
 
 int main(int argc, char** argv) {
-  try {
-    dtrain::data::kKinds.at(argc > 1 ? argv[1] : "")({argv + (argc > 1 ? 2 : 1), argv + argc});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "decode_dump: %s\n", error.what());
-    return 3;
+  if (argc <= 1) {
+    dtrain::data::AnswerCommands();
+    return 0;
   }
-  return 0;
+  const std::string problem = dtrain::data::Do({argv + 1, argv + argc});
+  if (!problem.empty()) std::fprintf(stderr, "%s\n", problem.c_str());
+  return problem.empty() ? 0 : 3;
 }

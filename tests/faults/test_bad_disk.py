@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from command import TINY, Background, load_json, losses, metrics, run, sha256, wait_until
+from command import TINY, Background, load_json, metrics, run, wait_until, weights_and_losses
 from matrix import measured, tried
 
 IS_LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
@@ -41,14 +41,10 @@ def test_a_stall_while_saving_ends_nothing(bad_disk, few_images, run_dir, slow):
     assert load_json(run_dir / "result.json")["step"] == 2
 
 
-def outcome_of(run_dir) -> tuple:
-    return sha256(run_dir / "model.safetensors"), sha256(run_dir / "model_ema.safetensors"), losses(run_dir)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(few_images, module_dir) -> tuple:
     run(*FLAGS, f"--data_dir={few_images}", f"--run_dir={module_dir / 'run'}")
-    return outcome_of(module_dir / "run")
+    return weights_and_losses(module_dir / "run")
 
 
 @pytest.mark.parametrize("fault", [pytest.param(name, marks=pytest.mark.fault(
@@ -65,7 +61,7 @@ def test_errors_on_any_file(bad_disk, few_images, tmp_path, undisturbed, fault):
         if outcome.code == 5:
             assert "cannot " in outcome.stderr and file.strip(".").removesuffix(".tmp") in outcome.stderr, f"{file}\n{outcome}"
             run(*flags, f"--run_dir={folder}")
-        assert outcome_of(folder) == undisturbed, f"{fault} of {file}"
+        assert weights_and_losses(folder) == undisturbed, f"{fault} of {file}"
         shutil.rmtree(folder)
     tried(len(files))
 
@@ -124,9 +120,9 @@ def test_a_disk_that_fills_empties_and_fills(few_images, tmp_path):
         disk.empty()
         steps = metrics(run_dir, "train")[-1]["step"] + 2
         run(*flags, f"--run_dir={run_dir}", f"--max_steps={steps}")
-        found = sha256(run_dir / "model.safetensors"), losses(run_dir)
+        found = weights_and_losses(run_dir)
     run(*flags, f"--run_dir={tmp_path / 'alone'}", f"--max_steps={steps}", "--save_every_epochs=0")
-    assert found == (sha256(tmp_path / "alone" / "model.safetensors"), losses(tmp_path / "alone"))
+    assert found == weights_and_losses(tmp_path / "alone")
 
 
 def test_a_disk_without_room_for_a_checkpoint_is_refused(few_images, tmp_path):

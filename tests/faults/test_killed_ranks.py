@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from command import DEADLINE, load_json, losses, run, sha256, wait_until
+from command import DEADLINE, load_json, run, wait_until, weights_and_losses
 from matrix import measured, tried
 from ranks import Ranks
 from text_data import TEXT, make_tokens
@@ -96,10 +96,6 @@ class Life:
         return True
 
 
-def outcome_of(run_dir) -> tuple:
-    return sha256(run_dir / "model.safetensors"), sha256(run_dir / "model_ema.safetensors"), losses(run_dir)
-
-
 @pytest.fixture(scope="module")
 def tasks(few_images, module_dir) -> list[tuple]:
     """The flags of an image run and of a text run, and the outcome of each where nothing disturbs it."""
@@ -112,7 +108,7 @@ def tasks(few_images, module_dir) -> list[tuple]:
     for number, flags in enumerate((images, text)):
         flags = (*flags, *ELASTIC)
         run(*flags, f"--run_dir={module_dir / str(number)}", "--nproc_per_node=2")
-        found.append((flags, outcome_of(module_dir / str(number))))
+        found.append((flags, weights_and_losses(module_dir / str(number))))
     return found
 
 
@@ -129,10 +125,10 @@ def test_seeded_kills(tasks, run_dir, first):
         print(f"kill {SEED}/{first + kills}: {life}{'' if killed else ': the run was finished before'}", flush=True)
         kills += killed
         if (run_dir / "result.json").exists():
-            assert outcome_of(run_dir) == expected, life
+            assert weights_and_losses(run_dir) == expected, life
             shutil.rmtree(run_dir)
     run(*flags, f"--nproc_per_node={dice.choice(WORLDS)}", "--init_timeout=60")
-    assert outcome_of(run_dir) == expected
+    assert weights_and_losses(run_dir) == expected
     tried(kills)
 
 

@@ -1,6 +1,7 @@
 """Memory, threads and files that are refused: the exit code says which, the message says what to do, and nothing
 hangs."""
 
+import json
 import time
 
 import pytest
@@ -103,6 +104,14 @@ def test_an_answer_that_does_not_arrive(command):
 @pytest.mark.parametrize("flags", ["--help", "--list_models"])
 def test_an_answer_of_which_the_beginning_is_enough(flags):
     assert not run("-o", "pipefail", "-c", f'"$0" {flags} | head -1 > /dev/null', MAIN, program="/bin/bash").stderr
+
+
+def test_streams_that_the_caller_has_closed(run_dir, few_images):
+    """No file of the run gets the number of a stream, and what is printed with it."""
+    run("-c", '"$@" <&- >&- 2>&-', "bash", MAIN, *TINY, f"--data_dir={few_images}", "--nproc_per_node=2", "--max_steps=1",
+        f"--run_dir={run_dir}", program="/bin/bash")
+    for line in (run_dir / "metrics.jsonl").read_text().splitlines():
+        json.loads(line)
 
 
 def test_an_evaluation_that_nobody_hears_of(run_dir, few_images):

@@ -126,6 +126,7 @@ void CompareModels(const std::string& name, const std::string& precision) {
   exact->to(gpu, at::kDouble);
   models::UseNormKernels(*ours, *device::NormKernelsOn(gpu));
   models::UseDepthwiseKernels(*ours, *device::DepthwiseKernelsOn(gpu));
+  models::UseTextKernels(*ours, *device::TextKernelsOn(gpu));
   const at::Tensor images =
       at::randn({8, 3, 64, 64}, at::TensorOptions(gpu)).contiguous(at::MemoryFormat::ChannelsLast);
   exact->forward(images.to(at::kDouble)).square().sum().backward();
@@ -148,8 +149,9 @@ void CompareModels(const std::string& name, const std::string& precision) {
     }
     return std::sqrt(squares / static_cast<double>(exact->named_parameters().size()));
   };
+  // Where ATen adds residuals in float32, ours have the type of products.
   const double of_aten = distance(*aten), of_ours = distance(*ours);
-  EXPECT_LE(of_ours, 2 * of_aten + 1e-5);
+  EXPECT_LE(of_ours, (name == "resnet50" || name == "efficientnet_b0" ? 2 : 4) * of_aten + 1e-5);
   if (precision != "fp32") return;
   constexpr double kRounding = 1e-6;
   for (const auto& item : exact->named_buffers()) {
@@ -161,7 +163,10 @@ void CompareModels(const std::string& name, const std::string& precision) {
 
 TEST(NormKernels, ModelsAreAsExactAsWithAten) {
   for (const char* precision : {"fp32", "bf16"}) {
-    for (const char* name : {"resnet50", "efficientnet_b0"}) CompareModels(name, precision);
+    for (const char* name : {"resnet50", "efficientnet_b0", "vit_tiny_patch16_224", "deit3_small_patch16_224",
+                             "convnext_atto", "convnextv2_atto"}) {
+      CompareModels(name, precision);
+    }
   }
 }
 

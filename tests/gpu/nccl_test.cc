@@ -5,7 +5,6 @@
 #include "trainer/device/device.h"
 #include "trainer/device/nccl_environment.h"
 #include "trainer/distributed/data_parallel.h"
-#include "trainer/distributed/distinct_gpus.h"
 #include "trainer/distributed/rendezvous.h"
 
 namespace dtrain::distributed {

@@ -36,7 +36,7 @@ TEST(TextKernels, EachRunHasTheSameBits) {
   ExpectSameBits([&]() -> std::vector<at::Tensor> {
     const at::Tensor x = x_values.clone().requires_grad_(), b = vector.clone().requires_grad_();
     const at::Tensor weight = vector.clone().requires_grad_(), inner_bias = vector.clone().requires_grad_();
-    const at::Tensor inner = models::BiasGelu(kernels, x, inner_bias);
+    const at::Tensor inner = models::UnitOf(kernels, models::LinearUnit::kGelu, x, inner_bias);
     const models::ResidualPair y = models::AddNormalised(
         kernels, inner, x, {.x_bias = b, .weight = weight, .bias = vector, .epsilon = 1e-5, .dropout = 0.1});
     torch::autograd::backward({y.main, y.shortcut}, {dy, dy});
@@ -83,7 +83,7 @@ TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
          /*heads=*/2,
          /*intermediate_size=*/96});
     model.to(gpu);
-    model.UseKernels(*device::TextKernelsOn(gpu));
+    models::UseTextKernels(model, *device::TextKernelsOn(gpu));
     model.Scores(model.Encode(sequences)).log_softmax(1).slice(1, 0, 1).sum().backward();
     gradients.emplace_back();
     for (const at::Tensor& parameter : model.parameters()) gradients.back().push_back(parameter.grad());

@@ -40,19 +40,6 @@ def test_weights_that_are_a_link_to_themselves(few_images, tmp_path):
     assert "--init_weights" in message and "is neither a file of weights nor a folder" in message
 
 
-# ---- The command line (before a run directory exists) ----------------------------------------------------------------
-
-def test_all_mistakes_are_listed_at_once(few_images, tmp_path):
-    message = failure(2, f"--data_dir={few_images}", "--batch_size=0", "--lr=-1", "--model=resnet81", "--epochs=0",
-                      "--precision=fp15", cwd=tmp_path)
-    for part in ("--batch_size=0", "--lr=-1", "--model=resnet81", "--epochs=0", "--precision=fp15"):
-        assert part in message
-    assert not (tmp_path / "runs").exists()
-    message = failure(2, "--batchsize=4", "--learning=1", "--epochs=many")
-    for part in ("--batchsize", "--learning", "--epochs=many"):
-        assert part in message
-
-
 # ---- Data ------------------------------------------------------------------------------------------------------------
 
 
@@ -122,7 +109,7 @@ def spoil(data) -> list:
 def test_bad_images_within_the_budget_are_replaced(own_images, tmp_path):
     bad = spoil(own_images)
     weights = []
-    for name, workers in (("a", 1), ("b", 2), ("c", 7)):
+    for name, workers in (("a", 1), ("b", 7)):
         folder = tmp_path / name
         outcome = run(*TINY, f"--data_dir={own_images}", "--epochs=1.5", "--max_bad_records=0.1",
                       f"--workers={workers}", f"--run_dir={folder}")
@@ -133,9 +120,10 @@ def test_bad_images_within_the_budget_are_replaced(own_images, tmp_path):
             assert str(path) in outcome.stderr
         weights.append((sha256(folder / "model.safetensors"), losses(folder)))
         shutil.rmtree(folder)
-    assert weights[0] == weights[1] == weights[2]
+    assert weights[0] == weights[1]
 
 
+@pytest.mark.fault(17, "damaged images over the budget", "exit 3")
 def test_the_budget_is_that_of_all_ranks(own_images, run_dir):
     """There are three bad files among 40, and no rank meets more than two. They are within a budget of three, but over
     one of two."""
@@ -157,13 +145,6 @@ def test_the_budget_is_that_of_all_ranks(own_images, run_dir):
         assert report["exit_code"] == 3 and "3 bad records of 40" in report["message"], reports
         assert "--max_bad_records" in report["hint"], reports
     assert not (run_dir / "result.json").exists()
-
-
-@pytest.mark.fault(17, "damaged images over the budget", "exit 3")
-def test_over_the_budget(own_images, run_dir):
-    spoil(own_images)
-    message = refused_training(3, run_dir, f"--data_dir={own_images}", "--max_bad_records=0.05", "--epochs=1")
-    assert "--max_bad_records" in message
 
 
 def test_bad_validation_images_are_left_out(own_images, run_dir):
@@ -205,13 +186,6 @@ def test_weights_that_do_not_fit_are_listed(few_images, weights, tmp_path, run_d
     outcome = run(*TINY, "--max_steps=1", f"--run_dir={run_dir}", *flags, "--nostrict_weights")
     assert "does not fit" in outcome.stderr
     assert not (run_dir / "error.json").exists()  # the earlier failure's
-
-
-def test_a_wrappers_prefix_is_taken_off_and_said(few_images, weights, tmp_path):
-    path = tmp_path / "wrapped.safetensors"
-    save_file({f"module.{name}": tensor for name, tensor in load_file(weights).items()}, path)
-    outcome = run("--dry_run", "--model=resnet18", f"--data_dir={few_images}", f"--init_weights={path}")
-    assert "begin with module., which is removed" in outcome.stderr
 
 
 # ---- Places that cannot be written -----------------------------------------------------------------------------------

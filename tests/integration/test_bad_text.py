@@ -5,7 +5,6 @@ import io
 import json
 import os
 import shutil
-import struct
 
 import numpy
 import pytest
@@ -34,34 +33,22 @@ def blocks_of(tokens) -> int:
     return json.loads(run(*TINY_TEXT, f"--data_dir={tokens}", "--dry_run", "--log_format=json").last_line)["train_samples"]
 
 
-def refused(tokens, run_dir, *words, code=3):
-    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", check=code)
-    assert all(word in outcome.stderr for word in words), outcome.stderr
-    assert load_json(run_dir / "error.json")["exit_code"] == code
-    assert not (run_dir / "model.safetensors").exists()
+def test_nothing_but_empty_documents(tmp_path):
+    tokens = make_tokens(tmp_path, train="\n" * 50)
+    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", "--sample_break=complete_doc", f"--run_dir={tmp_path / 'run'}", check=3)
+    assert "train" in outcome.stderr
 
 
-def test_ids_out_of_range(tokens, run_dir):
-    path = tokens / "train.bin"
-    path.write_bytes(struct.pack("<H", 60_000) * (path.stat().st_size // 2))
-    refused(tokens, run_dir, "60000")
-
-
-def test_a_vocabulary_that_is_too_small(tokens, run_dir):
-    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", "--vocab_size=10", f"--run_dir={run_dir}", check=2)
-    assert "--vocab_size=10" in outcome.stderr
+def test_rows_of_one_token(tmp_path, run_dir):
+    save_file({"input_ids": numpy.arange(4, 36).reshape(32, 1)}, tmp_path / "train.safetensors")
+    outcome = run(*TINY_TEXT, f"--data_dir={tmp_path}", f"--run_dir={run_dir}", "--vocab_size=40")
+    assert outcome.last_line.startswith("train_loss=")
 
 
 @pytest.mark.parametrize("sample_break", ["none", "complete_doc"])
 def test_empty_documents_are_no_trouble(tmp_path, sample_break):
     tokens = make_tokens(tmp_path, train="\n\n\n" + TEXT.replace("\n", "\n\n \t\n\n") + "\n" * 100)
     run(*TINY_TEXT, f"--data_dir={tokens}", f"--sample_break={sample_break}", f"--run_dir={tmp_path / 'run'}")
-
-
-def test_nothing_but_empty_documents(tmp_path):
-    tokens = make_tokens(tmp_path, train="\n" * 50)
-    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", "--sample_break=complete_doc", f"--run_dir={tmp_path / 'run'}", check=3)
-    assert "train" in outcome.stderr
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
@@ -102,13 +89,6 @@ def test_epochs_take_the_folders_in_turn(tokens, run_dir, tmp_path):
     assert "is another dictionary than" in run(*flags, check=3).stderr
 
 
-def test_a_split_that_was_named_must_be_there(tokens, run_dir):
-    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", "--val_split=dev", f"--run_dir={run_dir}", check=3)
-    assert "no 'dev' split" in outcome.stderr
-    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}")
-    assert "goes on without validation" in outcome.stderr
-
-
 def test_another_dictionary_when_a_run_goes_on(tokens, run_dir):
     """The same tokens that mean something else."""
     run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--limit_train_steps=1")
@@ -125,11 +105,6 @@ def test_an_evaluation_has_the_masks_of_its_run(tmp_path, run_dir):
     trained = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--seed=9")
     evaluated = run("--mode=eval", "--weights=last", f"--run_dir={run_dir}", f"--data_dir={tokens}")
     assert evaluated.last_line == trained.last_line
-
-
-def test_a_dictionary_that_cannot_be_read(tokens, run_dir):
-    os.truncate(tokens / "dict.txt", 1 << 40)
-    refused(tokens, run_dir, "dict.txt", "limit")
 
 
 @pytest.mark.parametrize("unpad", [False, True])
@@ -168,12 +143,6 @@ def test_rows_without_a_token_are_counted_and_change_nothing(tmp_path, run_dir, 
     save_file(split, tmp_path / "val.safetensors")
     outcome = run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tmp_path}", check=3)
     assert "has a token to guess" in outcome.stderr
-
-
-def test_rows_of_one_token(tmp_path, run_dir):
-    save_file({"input_ids": numpy.arange(4, 36).reshape(32, 1)}, tmp_path / "train.safetensors")
-    outcome = run(*TINY_TEXT, f"--data_dir={tmp_path}", f"--run_dir={run_dir}", "--vocab_size=40")
-    assert outcome.last_line.startswith("train_loss=")
 
 
 SENTENCES = ("--model=roberta_tiny", "--task=text_classification", "--tokens_per_sample=16", "--batch_size=2", "--optimizer=adam")

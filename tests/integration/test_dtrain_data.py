@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import save_file
 
-from command import DATA, TINY, load_json, losses, run, sha256
+from command import DATA, TINY, losses, run, sha256
 
 FORMATS = ("tfrecord", "recordio", "webdataset")
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not built")
@@ -73,16 +73,10 @@ def test_inspect_shows_what_pillow_sees(few_images):
         assert line["mean_rgb"] == pytest.approx(channels, abs=1e-6)
 
 
-@pytest.fixture(scope="module")
-def reference_losses(few_images, module_dir):
-    run(*TINY, f"--data_dir={few_images}", f"--run_dir={module_dir / 'reference'}", "--max_steps=3", "--shuffle=none")
-    return losses(module_dir / "reference")
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_training_is_the_same_from_all_formats(packs, reference_losses, run_dir, name):
-    run(*TINY, f"--data_dir={packs / name}", f"--run_dir={run_dir}", "--max_steps=3", "--shuffle=none")
-    assert losses(run_dir) == reference_losses and len(reference_losses) == 3
+def test_training_is_the_same_from_all_formats(few_images, packs, tmp_path):
+    for name, folder in {"folders": few_images, **{name: packs / name for name in FORMATS}}.items():
+        run(*TINY, f"--data_dir={folder}", f"--run_dir={tmp_path / name}", "--max_steps=2", "--shuffle=none")
+        assert losses(tmp_path / name) == losses(tmp_path / "folders") and len(losses(tmp_path / name)) == 2
 
 
 def test_ranks_share_the_index(own_pack, run_dir):
@@ -272,19 +266,6 @@ def test_usage(few_images, tmp_path):
     text = data("index", "--help").stdout
     assert text.startswith("Usage: dtrain_data index ") and "--data_dir" in text
     assert "--short_side" not in text and "index inspect" not in text
-
-
-def test_labels_only_in_val_are_refused(few_images, packs, tmp_path, run_dir):
-    folder, packed = tmp_path / "folder", tmp_path / "packed"
-    for kind in ("blue", "green"):
-        shutil.copytree(few_images / "train" / kind, folder / "train" / kind)
-    pack(folder, packed, "webdataset", "--split=train")
-    for name in ("train-000000.tar", "train-000001.tar"):
-        shutil.copy(packs / "webdataset" / name, packed / name.replace("train", "val"))
-    (packed / "classes.txt").unlink()
-    failed = run(*TINY, f"--data_dir={packed}", f"--run_dir={run_dir}", "--max_steps=1", check=3)
-    assert "label 2 is outside the 2 classes" in failed.stderr and "val-000001.tar at byte" in failed.stderr
-    assert load_json(run_dir / "error.json")["exit_code"] == 3
 
 
 @pytest.fixture

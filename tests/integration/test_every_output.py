@@ -28,8 +28,9 @@ COMMANDS = {
     (BENCH, "slow_file"): [("pairs", "x", "x")],
 }
 CASES = [(*key, *case) for key, cases in COMMANDS.items() for case in cases]
-TARGETS = ["input", "foreign", "pipe", "hard link", "weights", "device", "to foreign", "to pipe", "folder"]
-FEW = 1  # is tried on further values of a flag
+# What is tried on each flag's first value, on a further one, and on one flag. All that a path can be: data/outputs_test.cc.
+TARGETS, FEW = ["foreign", "input", "to pipe", "folder"], 1
+ALL = [*TARGETS, "pipe", "hard link", "weights", "device", "to foreign"]
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +94,7 @@ def state(folder) -> dict:
 def test_nothing_of_others_is_replaced(commands, few_images, module_dir, tmp_path, case):
     program, flag, command, value, written = CASES[case]
     is_first = CASES[case] == (program, flag, *COMMANDS[program, flag][0])
+    targets = ALL if flag == "metrics_file" else TARGETS if is_first else TARGETS[:FEW]
 
     def attempt(target):
         folder = tmp_path / target
@@ -108,7 +110,7 @@ def test_nothing_of_others_is_replaced(commands, few_images, module_dir, tmp_pat
         assert outcome.code == (0 if takes_any_folder else 5 if no_folder else 2), (target, outcome)
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(attempt, [target for target in TARGETS[:None if is_first else FEW] if target != "device" or os.geteuid() == 0]))
+        list(pool.map(attempt, [target for target in targets if target != "device" or os.geteuid() == 0]))
 
 
 @pytest.mark.parametrize("case", [number for number, case in enumerate(CASES) if case[2] not in ("index", "pairs", "pack") and case[1] != "move_bad_to"])

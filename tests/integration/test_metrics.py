@@ -16,7 +16,7 @@ MONITORING = ROOT / "scripts" / "monitoring"
 # Metrics that a short run on images in fp32 does not have.
 ELSEWHERE = {"dtrain_tokens_per_second", "dtrain_loss_scale", *(f"dtrain_val_{name}" for name in (
     "top5", "perplexity", "accuracy", "f1", "matthews", "pearson", "spearman", "precision", "recall", "strict_f1",
-    "micro_f1", "map", "mae", "rmse", "r2", "mrr", "test_loss"))}
+    "f1_micro", "f1_macro", "map", "mae", "rmse", "r2", "mrr", "test_loss"))}
 def names_in(text: str) -> set[str]:
     return set(re.findall(r"dtrain_[a-z0-9_]+", text))
 

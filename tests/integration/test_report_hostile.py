@@ -3,12 +3,9 @@
 import json
 import os
 import random
-import subprocess
-import sys
 
 import pytest
 
-from command import ROOT
 from report_data import TAGS, Page, compare, draw, made_up_run, no_picture_stays_open, script  # noqa: F401, fixtures
 from reports import charts, classes
 from reports.read import read_run, read_runs
@@ -138,12 +135,3 @@ def test_long_logs_take_bounded_memory(tmp_path):
     assert 1000 <= len(found.train) < 2000 and len(found.train.names) < 100 and found.train.last["step"] == 40_001
     steps, losses = found.train.series("epoch", "loss")
     assert losses[:-1] == pytest.approx(0.5) and steps[0] == pytest.approx(16.5 / 8000, rel=0.1) and found.val.last["top1"] == 12.5
-
-
-def test_a_report_that_nobody_can_take(tmp_path):
-    """stdout is full: exit code 5 and a sentence."""
-    folder = made_up_run(tmp_path / "run", steps=3)
-    with open("/dev/full", "w") as full:
-        done = subprocess.run([sys.executable, ROOT / "scripts" / "report.py", folder, f"--output={tmp_path / 'report'}"], stdout=full,
-                              stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 5 and "what to do: " in done.stderr and "Traceback" not in done.stderr

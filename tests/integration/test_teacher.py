@@ -121,7 +121,7 @@ def test_refusals(wrong, sentence, flags, taught_by, tmp_path, run_dir):
         name = "config.json" if wrong == "settings" else "preprocessor_config.json"
         text = '{"architecture": "resnet18", "mean": [0, 0, 0], "std": [1, 0, 1]}' if wrong == "settings" else "{"
         (tmp_path / name).write_text(text)
-    for more in ((), ("--dry_run",)):
+    for more in ((), ("--dry_run",)) if wrong == "missing" else ((),):
         outcome = run(*flags, f"--teacher={path}", *extra, *more, f"--run_dir={run_dir}", check=2)
         assert sentence in outcome.stderr and "--teacher: " in outcome.stderr and "--init_weights" not in outcome.stderr, outcome
     assert not (run_dir / "model.safetensors").exists()

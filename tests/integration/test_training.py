@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from command import BENCH, MAIN, TINY, TINY_RESNET, final_numbers, load_json, load_table, losses, metrics, run
 
@@ -115,56 +115,7 @@ def test_config_json_can_be_run_again(finished, run_dir):
         assert isinstance(json.loads(line), dict), line
 
 
-def test_weights_of_the_run_evaluate_to_its_result(finished, images):
-    folder, _ = finished
-    best = max(metrics(folder, "val"), key=lambda point: point["top1"])
-    for weights, expected in (("model", metrics(folder, "val")[-1]), ("model_best", best)):
-        outcome = run("--mode=eval", f"--data_dir={images}", f"--init_weights={folder / weights}.safetensors",
-                      "--log_format=json", *TINY_RESNET)
-        point = json.loads(outcome.lines[0])
-        assert {key: point[key] for key in ("top1", "loss")} == {key: expected[key] for key in ("top1", "loss")}
-    by_run = run("--mode=eval", f"--data_dir={images}", f"--run_dir={folder}", "--weights=last", *TINY_RESNET)
-    assert by_run.last_line.startswith(finished[1].last_line + " val_balanced_accuracy=")
-    assert load_json(folder / "result.json")["samples_seen"] == 320  # training's, not evaluation's
-
-
-def test_equal_runs_leave_equal_bytes(few_images, tmp_path):
-    weights = []
-    for name, workers in (("a", 1), ("b", 3)):
-        run(*TINY, f"--data_dir={few_images}", "--max_steps=2", f"--workers={workers}", f"--run_dir={tmp_path / name}")
-        weights.append((tmp_path / name / "model.safetensors").read_bytes())
-    assert weights[0] == weights[1]
-    run(*TINY, f"--data_dir={few_images}", "--max_steps=2", "--seed=1", f"--run_dir={tmp_path / 'c'}")
-    assert weights[0] != (tmp_path / "c" / "model.safetensors").read_bytes()
-
-
 # ---- What the console shows ------------------------------------------------------------------------------------------
-
-
-def test_plain_lines(finished):
-    steps = finished[1].step_lines
-    assert len(steps) == 20
-    pattern = r"step (\d+)/20 epoch \d\.\d\d loss \d+\.\d{4} top1 \d+\.\d\d lr \S+ [\d.]+ img/s eta \d+:\d\d:\d\d"
-    assert [int(re.fullmatch(pattern, line).group(1)) for line in steps] == list(range(1, 21))
-
-
-def test_table_adds_the_l2_term(few_images, run_dir):
-    decay = 0.01
-    outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=3", f"--weight_decay={decay}", "--log_format=table",
-                  f"--run_dir={run_dir}")
-    header = next(i for i, line in enumerate(outcome.lines) if line.split()[:1] == ["Step"])
-    assert outcome.lines[header].split() == ["Step", "Epoch", "Speed", "Loss", "FinLoss", "LR"]
-    rows = [line.split() for line in outcome.lines[header + 1:header + 4]]
-    assert [int(row[0]) for row in rows] == [1, 2, 3]
-    for row, point in zip(rows, metrics(run_dir, "train")):
-        assert float(row[3]) == pytest.approx(point["loss"], abs=0.0006)
-        assert float(row[5]) == pytest.approx(point["lr"], abs=0.000006)
-    weights = load_file(run_dir / "model.safetensors")
-    squares = sum(float(np.square(tensor.astype(np.float64)).sum()) for name, tensor in weights.items()
-                  if not name.endswith(("running_mean", "running_var", "num_batches_tracked")))
-    last = metrics(run_dir, "train")[-1]["loss"]
-    assert float(rows[-1][4]) == pytest.approx(last + decay / 2 * squares, abs=0.002)
-    assert decay / 2 * squares > 1  # the term is large enough to be seen
 
 
 # ---- Data and numbers ------------------------------------------------------------------------------------------------
@@ -177,28 +128,6 @@ def test_without_a_validation_split(tensors, run_dir):
     assert result["train_loss"] == losses(run_dir)[-1][1]
     assert final_numbers(outcome.last_line)["train_loss"] == pytest.approx(result["train_loss"], abs=0.00005)
     assert "val_loss" not in result and metrics(run_dir, "val") == []
-
-
-def test_augmentation_changes_what_is_seen(few_images, tmp_path):
-    first = {}
-    for augment in ("auto", "basic", "none"):
-        run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--augment={augment}",
-            f"--run_dir={tmp_path / augment}")
-        first[augment] = losses(tmp_path / augment)[0][1]
-    assert first["basic"] == first["auto"]  # of image files
-    assert first["basic"] != first["none"]
-
-
-def test_accumulation_is_as_many_ranks_one_after_the_other(few_images, tmp_path):
-    """Two micro-steps of 8 equal two ranks of 8: the same samples, normalised in the same groups, added up."""
-    common = (*TINY_RESNET, f"--data_dir={few_images}", "--batch_size=8", "--max_steps=4", "--lr=0.001")
-    run(*common, "--grad_accum_steps=2", f"--run_dir={tmp_path / 'steps'}")
-    run(*common, "--nproc_per_node=2", f"--run_dir={tmp_path / 'ranks'}")
-    steps, ranks = metrics(tmp_path / "steps", "train"), metrics(tmp_path / "ranks", "train")
-    assert [point["epoch"] for point in steps] == [point["epoch"] for point in ranks]
-    for key, tolerance in (("loss", 1e-4), ("grad_norm", 1e-2)):
-        assert [point[key] for point in steps] == pytest.approx([point[key] for point in ranks], rel=tolerance)
-    assert load_json(tmp_path / "steps" / "result.json")["samples_seen"] == 64
 
 
 # ---- When a run ends, and what it keeps ------------------------------------------------------------------------------
@@ -221,12 +150,6 @@ def test_a_limit_on_evaluation(images, run_dir):
         points.append({key: point[key] for key in ("loss", "top1", "samples", "samples_of_split")})
     assert points[0]["samples"] == 16 and points[1]["samples"] == 12
     assert points[1] == pytest.approx(points[2], rel=1e-6) and points[1] == pytest.approx(points[3], rel=1e-6)
-
-
-def test_saves_by_the_clock_and_keeps_as_many_checkpoints_as_told(tensors, run_dir):
-    run(*TINY, f"--data_dir={tensors}", "--batch_size=4", "--epochs=1", "--save_every_epochs=0", "--save_every_seconds=0.000001",
-        "--keep_checkpoints=2", f"--run_dir={run_dir}")
-    assert sorted(path.name for path in (run_dir / "checkpoints").iterdir()) == ["step-000000004", "step-000000005"]
 
 
 def test_a_reader_that_goes_away_ends_no_training(few_images, run_dir):

@@ -64,6 +64,15 @@ def test_an_evaluation_of_both_is_that_of_each(trained, data):
     assert alone["val_loss"] == both["val_test_loss"] and alone["val_balanced_accuracy"] == both["val_test_balanced_accuracy"]
 
 
+def test_a_run_that_goes_on_without_its_validation_has_no_numbers_of_it(few_images, run_dir, tmp_path):
+    folder = shutil.copytree(few_images, tmp_path / "data")
+    flags = (*TINY_RESNET, f"--data_dir={folder}", f"--run_dir={run_dir}")
+    run(*flags, "--max_steps=1")
+    shutil.rmtree(folder / "val")
+    assert "val_top1" in load_json(run_dir / "result.json") and run(*flags, "--max_steps=1").last_line.startswith("val_top1=")
+    assert run(*flags, "--max_steps=2").last_line.startswith("train_loss=") and "val_top1" not in load_json(run_dir / "result.json")
+
+
 def test_a_finished_run_keeps_the_numbers_of_all_sets(trained, data):
     folder, outcome = trained
     again = run(*TINY_RESNET, f"--data_dir={data}", "--val_split=val,test", "--eval_every_epochs=1", "--epochs=3", "--lr=0.002",

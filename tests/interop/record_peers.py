@@ -1,8 +1,10 @@
 """Reads record files with the programs that defined them and prints their records as JSON. It runs in a process of its
 own, because TensorFlow and PyTorch clash in one process.
 
-    record_peers.py tfrecord|recordio|webdataset FILE…   →   [[label, sha256 of the image], …]
-    record_peers.py write-tfrecord|write-recordio|write-webdataset FILE IMAGE LABEL [IMAGE LABEL …]
+It takes lists of words, one a line as JSON, and answers each with a line:
+
+    tfrecord|recordio|webdataset FILE…   →   [[label, sha256 of the image], …]
+    write-tfrecord|write-recordio|write-webdataset FILE IMAGE LABEL [IMAGE LABEL …]   →   null
 
 A label is JSON. tfrecord-lists and webdataset-lists have a list for each, of whole numbers or of floats.
 """
@@ -124,11 +126,15 @@ def write_webdataset(path, samples):
 
 
 if __name__ == "__main__":
-    what, *rest = sys.argv[1:]
-    if what.startswith("write-"):
-        path, *pairs = rest
-        samples = [(json.loads(label), Path(image).read_bytes()) for image, label in zip(pairs[::2], pairs[1::2])]
-        globals()[what.replace("-", "_")](path, samples)
-    else:
-        found = globals()["read_" + what.replace("-", "_")](rest)
-        print(json.dumps([[label, hashlib.sha256(image).hexdigest()] for label, image in found]))
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    for line in sys.stdin:
+        what, *rest = json.loads(line)
+        if what.startswith("write-"):
+            path, *pairs = rest
+            samples = [(json.loads(label), Path(image).read_bytes()) for image, label in zip(pairs[::2], pairs[1::2])]
+            answer = globals()[what.replace("-", "_")](path, samples)
+        else:
+            found = globals()["read_" + what.replace("-", "_")](rest)
+            answer = [[label, hashlib.sha256(image).hexdigest()] for label, image in found]
+        print(json.dumps(answer), file=answers, flush=True)

@@ -1,6 +1,7 @@
 """The recipe for a small set of photos beside torchvision: steps from weights with another number of classes, and an
 evaluation at another size than the training's."""
 
+import json
 import math
 
 import numpy as np
@@ -126,3 +127,21 @@ def test_the_classifier_follows_the_names(module_dir, tmp_path):
         assert found == pytest.approx(expected, rel=1e-4)
         record("Trainings", f"resnet18 from {'a folder' if weights == 'hf' else 'a file'} with its classes in another order, {steps} steps",
                f"transformers {transformers.__version__}", "1e-4 of the loss", worst_ratio(found, expected))
+
+
+def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_path):
+    """As run_image_classification.py reads them, for its command and any other one, unless they are given."""
+    config = transformers.ViTConfig(hidden_size=192, num_hidden_layers=12, num_attention_heads=3, intermediate_size=768)
+    transformers.ViTForImageClassification(config).save_pretrained(tmp_path)
+    processor = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.5] * 3, "size": {"height": 96, "width": 96}}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(processor), encoding="utf-8")
+
+    def told(*flags) -> list:
+        found = json.loads(run(*flags, f"--train_dir={tmp_path / 'train'}", "--print_config").stdout)
+        return [found[name] for name in ("model", "mean", "std", "image_size", "eval_resize", "bn_eps")]
+
+    expected = ["vit_tiny_patch16_224", [0.5, 0.4, 0.3], [0.5] * 3, 96, 96, 1e-12]
+    assert told("run_image_classification.py", f"--model_name_or_path={tmp_path}") == expected
+    given = told(f"--init_weights={tmp_path}", "--mean=0.1,0.2,0.3", "--image_size=64", "--defaults_of=none")
+    assert given == [expected[0], [0.1, 0.2, 0.3], expected[2], 64, *expected[4:]]
+    assert told(f"--init_weights={tmp_path}", "--model=vit_tiny_patch16_224", "--defaults_of=none")[1] == MEAN

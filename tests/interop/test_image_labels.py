@@ -174,8 +174,8 @@ def test_metrics_of_several_labels(work, multilabel, tmp_path, ranks):
     held, logits = work.held[work.val], work.outputs(exported(multilabel, tmp_path / "w.safetensors"), work.val)
     decided = (logits.sigmoid() >= 0.45).int()
     expected = {"loss": F.binary_cross_entropy_with_logits(logits, held).item(),
-                "micro_f1": 100 * sklearn_metrics.f1_score(held, decided, average="micro"),
-                "f1": 100 * sklearn_metrics.f1_score(held, decided, average="macro", zero_division=0)}
+                "f1_micro": 100 * sklearn_metrics.f1_score(held, decided, average="micro"),
+                "f1_macro": 100 * sklearn_metrics.f1_score(held, decided, average="macro", zero_division=0)}
     said = torch.tensor([[float(row[f"probability_{name}"]) for name in LABELS] for row in rows])
     expected["map"] = 100 * np.mean([sklearn_metrics.average_precision_score(held[:, i], logits[:, i]) if held[:, i].any() else 0
                                      for i in range(len(LABELS))])

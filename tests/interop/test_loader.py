@@ -14,7 +14,7 @@ from timm.data import auto_augment
 from torchvision.transforms.autoaugment import _apply_op
 from torchvision.transforms.functional import InterpolationMode, adjust_hue, gaussian_blur
 
-from test_image_preprocessing import DUMP, mean_difference, photo
+from test_image_preprocessing import DUMP, command, mean_difference, photo
 from truth import record
 
 BENCH = DUMP.parents[1] / "bin" / "dtrain_bench"
@@ -122,7 +122,7 @@ OPERATORS = [
 
 def operate(image: Image.Image, name: str, magnitude: float, folder: Path, *between: str) -> np.ndarray:
     image.save(folder / "in.png")
-    subprocess.run([DUMP, "op", name, str(magnitude), folder / "out", folder / "in.png", *between], check=True)
+    command("op", name, magnitude, folder / "out", folder / "in.png", *between)
     return load_file(folder / "out")["images"][0].astype(int)
 
 
@@ -168,7 +168,7 @@ def test_operators_are_timms(tmp_path, between, monkeypatch):
     image = photo(97, 97, seed=64)
     image.save(tmp_path / "in.png")
     for name, level in TIMMS if between == "bicubic" else [one for one in TIMMS if one[0][:5] in ("Rotat", "Shear", "Trans")]:
-        subprocess.run([DUMP, "timm", name, str(level), between, tmp_path / "out", tmp_path / "in.png"], check=True)
+        command("timm", name, level, between, tmp_path / "out", tmp_path / "in.png")
         ours = load_file(tmp_path / "out")["images"][0].astype(int)
         monkeypatch.setattr(auto_augment, "_randomly_negate", lambda value, negative=level < 0: -value if negative else value)
         hparams = {"img_mean": (124, 116, 104), "interpolation": getattr(Image.Resampling, between.upper()), "magnitude_max": 20}
@@ -187,7 +187,7 @@ def test_policies_draw_as_timms(tmp_path, text):
     """How much images change on average, and how that is distributed, is timm's: 250 draws of each."""
     image = photo(24, 24, seed=65)
     image.save(tmp_path / "in.png")
-    subprocess.run([DUMP, "policy", text, "250", tmp_path / "out", tmp_path / "in.png"], check=True)
+    command("policy", text, 250, tmp_path / "out", tmp_path / "in.png")
     make = {"rand": auto_augment.rand_augment_transform, "augmix": auto_augment.augment_and_mix_transform}.get(
         text.split("-")[0], auto_augment.auto_augment_transform)
     translation = {"translate_pct": 0.3} if text.startswith("augmix") else {}

@@ -1,7 +1,7 @@
 """Mixup and CutMix: the draws follow torchvision's distribution, and mixed batches give torchvision's loss, or timm's
 binary cross entropy."""
 
-import subprocess
+import tempfile
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from torchvision.transforms import v2
 
 from command import losses, run
 from safetensors.torch import save_file
-from test_image_preprocessing import DUMP
+from test_image_preprocessing import command
 from truth import record, worst_ratio
 
 CLASSES = 10
@@ -26,9 +26,9 @@ CLASSES = 10
 
 def drawn(mixup: float, cutmix: float, size: tuple[int, int], count: int, seed: int = 0) -> np.ndarray:
     """Returns a row for each batch: share of the own image, x, y, width and height of the box."""
-    done = subprocess.run([DUMP, "mix", *map(str, (mixup, cutmix, *size, seed, count))], capture_output=True, text=True,
-                          check=True)
-    return np.array([line.split() for line in done.stdout.splitlines()], float)
+    with tempfile.NamedTemporaryFile() as file:
+        command("mix", mixup, cutmix, *size, seed, count, file.name)
+        return np.loadtxt(file.name, ndmin=2)
 
 
 def distance(ours, theirs) -> float:

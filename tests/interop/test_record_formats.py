@@ -1,15 +1,15 @@
 """TensorFlow, MXNet and webdataset read what dtrain_data packs, and their files are read here."""
 
+import functools
 import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from command import DATA, run, sha256
+from command import DATA, Answering, run, sha256
 from truth import record
 
 PEERS = Path(__file__).with_name("record_peers.py")
@@ -25,11 +25,12 @@ each_format = pytest.mark.parametrize("name", [
     for name, module in MODULES.items()])
 
 
-def peer(*arguments):
-    done = subprocess.run([sys.executable, str(PEERS), *map(str, arguments)], capture_output=True, text=True,
-                          timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout) if done.stdout else None
+process_of = functools.cache(lambda format_name: Answering(sys.executable, PEERS))
+
+
+def peer(what, *arguments):
+    asked = process_of(what.removeprefix("write-").removesuffix("-lists"))
+    return json.loads(asked.ask(json.dumps([what, *map(str, arguments)])))
 
 
 def lists_of(name):

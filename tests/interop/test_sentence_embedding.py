@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file
 
 from beside_torch import FACTOR, assert_exact_steps, assert_metrics, torch
-from small_roberta import TEN_STEPS, adamw_losses, transformers
+from small_roberta import TEN_STEPS, adamw_losses, new_config, new_tokenizer, transformers
 from torch.nn import functional as F
 
 from command import metrics, run, sha256
@@ -29,13 +29,7 @@ NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 def roberta(folder):
-    trained = tokenizers.ByteLevelBPETokenizer()
-    trained.train_from_iterator([" ".join(WORDS)] * 5, vocab_size=300,
-                                special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
-    trained.save_model(str(folder))
-    tokenizer = transformers.RobertaTokenizerFast(str(folder / "vocab.json"), str(folder / "merges.txt"))
-    return tokenizer, transformers.RobertaModel(transformers.RobertaConfig(
-        **SMALL, **NO_DROPOUT, max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5))
+    return transformers.RobertaTokenizerFast(*new_tokenizer(folder, WORDS)), transformers.RobertaModel(new_config(LENGTH))
 
 
 def bert(folder):

@@ -59,8 +59,8 @@ def loaded(folder):
 def expected_metrics(logits, targets) -> dict:
     predicted = (logits.sigmoid() >= 0.4).int()
     return {"loss": torch.nn.functional.binary_cross_entropy_with_logits(logits, targets).item(),
-            "micro_f1": 100 * sklearn_metrics.f1_score(targets.int(), predicted, average="micro"),
-            "f1": 100 * sklearn_metrics.f1_score(targets.int(), predicted, average="macro"),
+            "f1_micro": 100 * sklearn_metrics.f1_score(targets.int(), predicted, average="micro"),
+            "f1_macro": 100 * sklearn_metrics.f1_score(targets.int(), predicted, average="macro"),
             "map": 100 * sklearn_metrics.average_precision_score(targets, logits, average="macro")}
 
 
@@ -111,7 +111,7 @@ def test_a_column_for_each_label_is_the_same(work, tmp_path):
     one, other = (json.loads(run("--mode=eval", *flags, f"--init_weights={work.folder}", "--log_format=json").last_line)
                   for flags in ((*DATA, f"--data_dir={work.data}"),
                                 (*DATA, "--label_separator=", f"--label_column={','.join(LABELS)}", f"--data_dir={tmp_path}")))
-    assert [one[f"val_{name}"] for name in ("loss", "f1", "map")] == [other[f"val_{name}"] for name in ("loss", "f1", "map")]
+    assert [one[f"val_{name}"] for name in ("loss", "f1_macro", "map")] == [other[f"val_{name}"] for name in ("loss", "f1_macro", "map")]
     assert run("--mode=eval", *DATA, "--label_separator=", f"--init_weights={work.folder}", f"--data_dir={work.data}",
                check=2).stderr.count("does not say where the labels of a text are") == 1
     lists = [json.dumps({"labels": held or None, "text": text}) for text, held in zip(work.texts, work.labels, strict=True)]

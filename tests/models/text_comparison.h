@@ -21,14 +21,16 @@ inline TextKernels WithTestRandom(TextKernels kernels) {
   return kernels;
 }
 
-// Returns what dropout multiplies elements by with kTestRandom, in float64.
-inline at::Tensor TestScales(int64_t rows, int64_t columns, double dropout) {
+// Returns what dropout multiplies elements by with kTestRandom, in float64; with rows_of_sample, whole samples.
+inline at::Tensor TestScales(int64_t rows, int64_t columns, double dropout, int64_t rows_of_sample = 0) {
   const kernels::RandomNumbers random(kTestRandom);
   const kernels::Dropout settings(dropout);
   std::vector<double> scales;
   for (int64_t at = 0; at < rows * columns; ++at) {
-    const unsigned bits = KeptBits(random, at / kernels::kWidth, settings.threshold);
-    scales.push_back((bits >> (at % kernels::kWidth) & 1U) != 0 ? static_cast<double>(settings.scale) : 0.0);
+    const bool of_samples = rows_of_sample > 0;
+    const int64_t group = of_samples ? at / columns / rows_of_sample : at / kernels::kWidth;
+    const unsigned bits = KeptBits(random, group, settings.threshold) >> (of_samples ? 0 : at % kernels::kWidth);
+    scales.push_back((bits & 1U) != 0 ? static_cast<double>(settings.scale) : 0.0);
   }
   return at::tensor(scales, at::kDouble).view({rows, columns});
 }
@@ -37,12 +39,13 @@ struct TextCase {
   int64_t rows, columns;
 };
 
-// One warp a row and many, full and not; one row, and more than the blocks of a test take at once.
+// Many rows a warp, one, and many warps a row, full and not; one row, and more than the blocks of a test take at once.
 inline std::vector<TextCase> TextCases() {
-  return {{1, 8}, {2, 64}, {5, 256}, {37, 264}, {11, 768}, {13, 1024}, {3, 4096}};
+  return {{1, 8}, {2, 64}, {71, 40}, {29, 96}, {5, 256}, {37, 264}, {11, 768}, {13, 1024}, {3, 4096}};
 }
 
-enum class NormKind { kLayer, kEmbeddings, kFloatEmbeddings, kHead };  // what a norm has around it; as in NormForm
+// What a norm has around it; as in NormForm. kHead: nothing is added; kPixels: a bias alone.
+enum class NormKind { kLayer, kEmbeddings, kFloatEmbeddings, kHead, kPixels };
 
 inline void CompareAddNorm(const TextCase& c, at::ScalarType type, NormKind kind, double dropout, bool two_gradients,
                            const TextKernels& of_device, at::Device device) {
@@ -57,17 +60,21 @@ inline void CompareAddNorm(const TextCase& c, at::ScalarType type, NormKind kind
     return (at::randn({c.columns}) * 0.3 + offset).to(device).requires_grad_();
   };
   const at::Tensor x = values(1), z = values(2), b = vector(0.2), weight = vector(1), bias = vector(0);
-  const bool adds = kind != NormKind::kHead;
+  const bool adds = kind != NormKind::kHead && kind != NormKind::kPixels, has_bias = kind != NormKind::kHead;
   std::vector<at::Tensor> inputs = {x, weight, bias};
-  if (adds) inputs.insert(inputs.end(), {b, z});
+  if (has_bias) inputs.push_back(b);
+  if (adds) inputs.push_back(z);
   std::vector<at::Tensor> exact;
   for (const at::Tensor& input : inputs) exact.push_back(Exactly(input));
-  const ResidualNorm norm{
-      .x_bias = adds ? b : at::Tensor(), .weight = weight, .bias = bias, .epsilon = kNormEpsilon, .dropout = dropout};
+  const ResidualNorm norm{.x_bias = has_bias ? b : at::Tensor(),
+                          .weight = weight,
+                          .bias = bias,
+                          .epsilon = kNormEpsilon,
+                          .dropout = dropout};
   const ResidualPair y = kind == NormKind::kLayer ? AddNormalised(kernels, x, z, norm)
                                                   : NormalisedFirst(kernels, x, adds ? z : at::Tensor(), norm, type);
   const at::Tensor scales = dropout > 0 ? TestScales(c.rows, c.columns, dropout) : at::ones({}, at::kDouble);
-  at::Tensor sum = adds ? exact[0] + exact[3] : exact[0];
+  at::Tensor sum = has_bias ? exact[0] + exact[3] : exact[0];
   if (kind == NormKind::kLayer) sum = sum * scales;
   if (adds) sum = sum + exact[4];
   // What the type makes of the sum has the statistics, and passes its gradient on.
@@ -86,18 +93,113 @@ inline void CompareAddNorm(const TextCase& c, at::ScalarType type, NormKind kind
   }
 }
 
-inline void CompareGelu(const TextCase& c, at::ScalarType type, const TextKernels& kernels, at::Device device) {
-  SCOPED_TRACE(testing::Message() << type << " " << c.rows << "x" << c.columns);
-  const at::Tensor x = (at::randn({c.rows, c.columns}) * 2).to(type).to(device).requires_grad_();
-  const at::Tensor b = at::randn({c.columns}).to(device).requires_grad_();
-  const at::Tensor x64 = Exactly(x), b64 = Exactly(b), y = BiasGelu(kernels, x, b), y64 = at::gelu(x64 + b64);
+// What a residual network adds, with and without what some lack: γ, biases, a norm, dropout of elements or samples.
+struct SumCase {
+  bool normalises, has_vectors;
+  double dropout;
+  int64_t rows_of_sample;
+};
+
+inline void CompareSum(const TextCase& c, at::ScalarType type, const SumCase& sum_case, const TextKernels& of_device,
+                       at::Device device) {
+  SCOPED_TRACE(testing::Message() << type << " " << c.rows << "x" << c.columns << " norm " << sum_case.normalises
+                                  << " vectors " << sum_case.has_vectors << " dropout " << sum_case.dropout << " of "
+                                  << sum_case.rows_of_sample);
+  const auto values = [&](double scale) {
+    return (at::randn({c.rows, c.columns}) * scale + 0.5).to(type).to(device).requires_grad_();
+  };
+  const auto vector = [&](double offset) {
+    return (at::randn({c.columns}) * 0.3 + offset).to(device).requires_grad_();
+  };
+  ResidualNorm norm{.x_bias = {},
+                    .weight = {},
+                    .bias = {},
+                    .epsilon = kNormEpsilon,
+                    .dropout = sum_case.dropout,
+                    .rows_of_sample = sum_case.rows_of_sample};
+  std::vector<at::Tensor> inputs = {values(1), values(2)};
+  if (sum_case.normalises) inputs.push_back(norm.weight = vector(1));
+  if (sum_case.normalises && sum_case.has_vectors) inputs.push_back(norm.bias = vector(0));
+  if (sum_case.has_vectors) inputs.insert(inputs.end(), {norm.x_bias = vector(0.2), norm.scale = vector(0.7)});
+  std::vector<at::Tensor> exact;
+  for (const at::Tensor& input : inputs) exact.push_back(Exactly(input));
+  const TextKernels kernels = WithTestRandom(of_device);
+  const ResidualPair y = SumNormalised(kernels, inputs[0], inputs[1], norm);
+
+  at::Tensor x64 = exact[0];
+  if (sum_case.has_vectors) x64 = (x64 + exact[exact.size() - 2]) * exact.back();
+  if (sum_case.dropout > 0) x64 = x64 * TestScales(c.rows, c.columns, sum_case.dropout, sum_case.rows_of_sample);
+  const at::Tensor sum = exact[1] + x64;
+  const at::Tensor rounded = sum + (sum.detach().to(type).to(at::kDouble) - sum.detach());
+  at::Tensor y64 = rounded;
+  if (sum_case.normalises) {
+    const at::Tensor bias = sum_case.has_vectors ? exact[3] : at::Tensor();
+    y64 = at::layer_norm(rounded, {c.columns}, exact[2], bias, kNormEpsilon);
+  }
+  const double tolerance = ToleranceOf(type);
+  EXPECT_LE(Distance(y.shortcut.detach(), rounded.detach()), tolerance);
+  EXPECT_LE(Distance(y.main.detach(), y64.detach()), tolerance);
+  const auto gradient = [&] { return at::randn(y64.sizes()).to(type).to(device); };
+  const at::Tensor dy = gradient(), dsum = gradient();
+  torch::autograd::backward({y.main, y.shortcut}, {dy, dsum}, /*retain_graph=*/true);
+  torch::autograd::backward({y64, rounded}, {dy.cpu().to(at::kDouble), dsum.cpu().to(at::kDouble)}, true);
+  for (const bool main_alone : {false, true}) {  // the second time, one of the results has no user
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      EXPECT_LE(Distance(inputs[i].grad(), exact[i].grad()), 3 * tolerance) << i << main_alone;
+    }
+    if (main_alone) break;
+    torch::autograd::backward({y.main}, {dy});
+    torch::autograd::backward({y64}, {dy.cpu().to(at::kDouble)});
+  }
+}
+
+inline void CompareUnit(const TextCase& c, at::ScalarType type, LinearUnit unit, bool has_bias,
+                        const TextKernels& kernels, at::Device device) {
+  SCOPED_TRACE(testing::Message() << type << " " << c.rows << "x" << c.columns << " unit " << static_cast<int>(unit)
+                                  << " bias " << has_bias);
+  const int64_t columns = c.columns * HalvesOf(unit);
+  const at::Tensor x = (at::randn({c.rows, columns}) * 2).to(type).to(device).requires_grad_();
+  const at::Tensor b = has_bias ? at::randn({columns}).to(device).requires_grad_() : at::Tensor();
+  const at::Tensor x64 = Exactly(x), b64 = has_bias ? Exactly(b) : b, u64 = has_bias ? x64 + b64 : x64;
+  const at::Tensor y = UnitOf(kernels, unit, x, b), first = u64.slice(1, 0, c.columns);
+  at::Tensor y64 = unit == LinearUnit::kGatedSilu ? at::silu(first) : at::gelu(first);
+  if (unit != LinearUnit::kGelu) y64 = y64 * u64.slice(1, c.columns);
   const at::Tensor dy = at::randn({c.rows, c.columns}).to(type).to(device);
   y.backward(dy);
   y64.backward(dy.cpu().to(at::kDouble));
   const double tolerance = ToleranceOf(type);
   EXPECT_LE(Distance(y.detach(), y64.detach()), tolerance);
   EXPECT_LE(Distance(x.grad(), x64.grad()), tolerance);
+  if (!has_bias) return;
   EXPECT_LE(Distance(b.grad(), b64.grad()), tolerance);
+}
+
+inline void CompareRotation(const TextCase& c, at::ScalarType type, int64_t features, const TextKernels& kernels,
+                            at::Device device) {
+  SCOPED_TRACE(testing::Message() << type << " " << c.rows << "x" << c.columns << " heads of " << features);
+  const at::Tensor product = at::randn({c.rows, 3 * c.columns}).to(type).to(device).requires_grad_();
+  const at::Tensor angles = (at::rand({c.rows, features / 2}) * 100).repeat({1, 2});
+  const at::Tensor product64 = Exactly(product), cosine = angles.cos(), sine = angles.sin();
+  const auto turned = [&](const at::Tensor& x64) {
+    const auto x = x64.view({c.rows, -1, features}),
+               halves = at::cat({-x.slice(2, features / 2), x.slice(2, 0, features / 2)}, 2);
+    return (x * cosine.unsqueeze(1).to(at::kDouble) + halves * sine.unsqueeze(1).to(at::kDouble)).flatten(1);
+  };
+  const auto parts64 = product64.split(c.columns, 1);
+  const std::vector<at::Tensor> wanted = {turned(parts64[0]), turned(parts64[1]), parts64[2]};
+  const auto results = RotatedQkv(kernels, product + 0, cosine.to(device), sine.to(device));
+  std::vector<at::Tensor> gradients, gradients64;
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_LE(Distance(results.at(i).detach(), wanted[i].detach()), ToleranceOf(type)) << i;
+    // With rows that follow each other, that do not, and whose beginning is not aligned.
+    const at::Tensor wide = at::randn({c.rows, 2 * c.columns + 8}).to(type).to(device);
+    const int64_t first = i == 1 ? 8 : 3;
+    gradients.push_back(i == 0 ? wide.slice(1, 0, c.columns).contiguous() : wide.slice(1, first, first + c.columns));
+    gradients64.push_back(gradients.back().cpu().to(at::kDouble));
+  }
+  torch::autograd::backward({results[0], results[1], results[2]}, gradients);
+  torch::autograd::backward(wanted, gradients64);
+  EXPECT_LE(Distance(product.grad(), product64.grad()), ToleranceOf(type));
 }
 
 // Products of float32 on a GPU must not be TF32's.
@@ -139,11 +241,23 @@ inline void CompareText(const TextCase& c, at::ScalarType type, const TextKernel
     for (const bool two_gradients : {false, true}) {
       CompareAddNorm(c, type, NormKind::kLayer, dropout, two_gradients, kernels, device);
     }
-    for (const NormKind kind : {NormKind::kEmbeddings, NormKind::kFloatEmbeddings, NormKind::kHead}) {
+    for (const NormKind kind :
+         {NormKind::kEmbeddings, NormKind::kFloatEmbeddings, NormKind::kHead, NormKind::kPixels}) {
       CompareAddNorm(c, type, kind, dropout, /*two_gradients=*/dropout > 0, kernels, device);
     }
   }
-  CompareGelu(c, type, kernels, device);
+  for (const bool normalises : {false, true}) {
+    for (const bool has_vectors : {false, true}) {
+      CompareSum(c, type, {normalises, has_vectors, /*dropout=*/0, 0}, kernels, device);
+      CompareSum(c, type, {normalises, has_vectors, /*dropout=*/0.3, has_vectors ? 3 : 0}, kernels, device);
+    }
+  }
+  for (const LinearUnit unit : {LinearUnit::kGelu, LinearUnit::kGatedGelu, LinearUnit::kGatedSilu}) {
+    for (const bool has_bias : {false, true}) CompareUnit(c, type, unit, has_bias, kernels, device);
+  }
+  for (const int64_t features : {16, 64, 96}) {
+    if (c.columns % features == 0) CompareRotation(c, type, features, kernels, device);
+  }
   if (c.columns <= 1024) CompareProducts(c, type, kernels, device);
 }
 

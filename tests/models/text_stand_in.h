@@ -19,19 +19,21 @@ struct SumsOfThread {
   kernels::RowSums values;
 };
 
-// Replaces each thread's sums by the block's.
-inline void BlockSum(std::vector<SumsOfThread>& of_threads) {
-  for (int row = 0; row < kernels::kRowsAtOnce; ++row) {
-    double total = 0;
-    for (const SumsOfThread& thread : of_threads) total += thread.values[row];
-    for (SumsOfThread& thread : of_threads) thread.values[row] = static_cast<float>(total);
+// Replaces each thread's sums by those over the lanes of its row.
+inline void RowSum(std::vector<SumsOfThread>& of_threads, int lanes) {
+  for (auto first = of_threads.begin(); first != of_threads.end(); first += lanes) {
+    for (int row = 0; row < kernels::kRowsAtOnce; ++row) {
+      double total = 0;
+      std::for_each_n(first, lanes, [&](const SumsOfThread& thread) { total += thread.values[row]; });
+      std::for_each_n(first, lanes, [&](SumsOfThread& thread) { thread.values[row] = static_cast<float>(total); });
+    }
   }
 }
 
 inline std::vector<kernels::RowPlace> RowPlaces(int64_t block, int64_t blocks, int64_t columns) {
   std::vector<kernels::RowPlace> places;
-  for (int thread = 0; thread < kernels::WarpsOfRow(columns) * kernels::kLanes; ++thread) {
-    places.emplace_back(block, blocks, thread);
+  for (int thread = 0; thread < kernels::ThreadsOfRows(columns); ++thread) {
+    places.emplace_back(columns, block, blocks, thread);
   }
   return places;
 }
@@ -45,86 +47,108 @@ inline void Finish(const kernels::ColumnSums& sums) {
 }
 
 inline void AddNorm(const kernels::AddNormArguments& arguments, kernels::Element element) {
-  const auto run = [&](auto t, auto x, auto first_norm) {
+  const auto run = [&](auto t, auto form) {
     const kernels::RandomNumbers random(arguments.random);
     for (int64_t block = 0; block < num_parts; ++block) {
       const auto places = RowPlaces(block, num_parts, arguments.columns);
       std::vector<SumsOfThread> sums(places.size()), squares(places.size());
       for (int64_t first = places[0].first_row; first < arguments.rows; first += places[0].row_step) {
-        std::vector<kernels::AddNormRows<decltype(t), decltype(x), first_norm.value>> threads;
+        std::vector<kernels::AddNormRows<decltype(t), form.value>> threads;
         for (const auto& place : places) threads.emplace_back(arguments, place, first);
         for (size_t i = 0; i < threads.size(); ++i) threads[i].Add(random, sums[i].values);
-        BlockSum(sums);
-        for (size_t i = 0; i < threads.size(); ++i) threads[i].Centre(sums[i].values, squares[i].values);
-        BlockSum(squares);
-        for (size_t i = 0; i < threads.size(); ++i) threads[i].Normalise(random, squares[i].values);
+        if constexpr (Normalises(form.value)) {
+          RowSum(sums, places[0].lanes);
+          for (size_t i = 0; i < threads.size(); ++i) threads[i].Centre(sums[i].values, squares[i].values);
+          RowSum(squares, places[0].lanes);
+          for (size_t i = 0; i < threads.size(); ++i) threads[i].Normalise(random, squares[i].values);
+        }
       }
     }
   };
-  ForElement(element, [&](auto type) { kernels::ForForm<decltype(type)>(arguments.form, run); });
+  ForElement(element, [&](auto type) { kernels::ForForm(arguments.form, [&](auto form) { run(type, form); }); });
 }
 
 inline void AddNormGradient(const kernels::AddNormGradientArguments& arguments, kernels::Element element) {
-  const auto run = [&](auto t, auto x, auto first_norm) {
-    for (int64_t block = 0; block < arguments.sums.parts; ++block) {
-      const auto places = RowPlaces(block, arguments.sums.parts, arguments.columns);
+  const auto run = [&](auto t, auto form) {
+    const int64_t blocks = arguments.sums.parts / kernels::RowsOfBlock(arguments.columns);
+    for (int64_t block = 0; block < blocks; ++block) {
+      const auto places = RowPlaces(block, blocks, arguments.columns);
       std::vector<SumsOfThread> sums(places.size()), products(places.size());
       std::vector<kernels::AddNormSums> columns(places.size());
       for (int64_t first = places[0].first_row; first < arguments.rows; first += places[0].row_step) {
-        std::vector<kernels::AddNormGradientRows<decltype(t), decltype(x), first_norm.value>> threads;
+        std::vector<kernels::AddNormGradientRows<decltype(t), form.value>> threads;
         for (const auto& place : places) threads.emplace_back(arguments, place, first);
         for (size_t i = 0; i < threads.size(); ++i) threads[i].Load(columns[i], sums[i].values, products[i].values);
-        BlockSum(sums);
-        BlockSum(products);
+        RowSum(sums, places[0].lanes);
+        RowSum(products, places[0].lanes);
         for (size_t i = 0; i < threads.size(); ++i) threads[i].Store(sums[i].values, products[i].values, columns[i]);
       }
-      for (size_t i = 0; i < places.size(); ++i) WriteAddNormSums(arguments, places[i], block, columns[i]);
+      for (size_t i = 0; i < places.size(); ++i) {
+        kernels::WriteAddNormSums<form.value>(arguments, places[i], columns[i]);
+      }
     }
   };
-  ForElement(element, [&](auto type) { kernels::ForForm<decltype(type)>(arguments.form, run); });
+  ForElement(element, [&](auto type) { kernels::ForForm(arguments.form, [&](auto form) { run(type, form); }); });
   Finish(arguments.sums);
 }
 
-// Runs the blocks of a launch that adds up columns. `add` writes a thread's sums.
-template <typename Add>
-void AddUpColumns(const kernels::ColumnSums& sums, const Add& add) {
-  const auto memory = std::make_unique<kernels::ColumnMemory>();
-  for (int64_t tile = 0; tile < kernels::NumTiles(sums.columns); ++tile) {
+// Runs the blocks of a launch that adds up columns of `matrices` matrices of `columns` side by side. `add` writes a
+// thread's sums, kWidth for each matrix.
+template <int kMatrices, typename Add>
+void AddUpColumns(int64_t columns, const kernels::ColumnSums& sums, const Add& add) {
+  const auto memory = std::make_unique<kernels::ColumnMemory[]>(kMatrices);
+  for (int64_t tile = 0; tile < kernels::NumTiles(columns); ++tile) {
     for (int part = 0; part < sums.parts; ++part) {
       for (int thread = 0; thread < kernels::kThreadsOfColumns; ++thread) {
         const kernels::ColumnPlace place(tile, part, sums.parts, thread);
-        float of_thread[kernels::kWidth];
+        float of_thread[kMatrices][kernels::kWidth];
         add(place, of_thread);
-        KeepColumns(place, of_thread, *memory);
+        for (int i = 0; i < kMatrices; ++i) KeepColumns(place, of_thread[i], memory[i]);
       }
+      if (sums.columns == 0) continue;
       for (int thread = 0; thread < kernels::kThreadsOfColumns; ++thread) {
-        WriteColumn(*memory, tile * kernels::kColumnsOfBlock, part, thread, sums);
+        for (int i = 0; i < kMatrices; ++i) {
+          WriteColumn(memory[i], i * columns + tile * kernels::kColumnsOfBlock, (i + 1) * columns, part, thread, sums);
+        }
       }
     }
   }
   Finish(sums);
 }
 
-inline void Gelu(const kernels::GeluArguments& arguments, kernels::Element element) {
+inline void Unit(const kernels::LinearUnitArguments& arguments, kernels::Element element) {
   ForElement(element, [&](auto type) {
-    ForThreads(arguments.columns, [&](int64_t thread, int64_t threads) {
-      kernels::GeluThread<decltype(type)>(arguments, thread, threads);
+    kernels::ForUnit(arguments.unit, [&](auto unit) {
+      ForThreads(arguments.columns, [&](int64_t thread, int64_t threads) {
+        kernels::LinearUnitThread<decltype(type), unit.value>(arguments, thread, threads);
+      });
     });
   });
 }
 
-inline void GeluGradient(const kernels::GeluGradientArguments& arguments, kernels::Element element) {
+inline void UnitGradient(const kernels::LinearUnitGradientArguments& arguments, kernels::Element element) {
   ForElement(element, [&](auto type) {
-    AddUpColumns(arguments.dbias, [&](const auto& place, auto& sums) {
-      kernels::GeluGradientThread<decltype(type)>(arguments, place, sums);
+    kernels::ForUnit(arguments.unit, [&](auto unit) {
+      AddUpColumns<HalvesOf(unit.value)>(arguments.columns, arguments.dbias, [&](const auto& place, auto& sums) {
+        kernels::LinearUnitGradientThread<decltype(type), unit.value>(arguments, place, sums);
+      });
+    });
+  });
+}
+
+inline void Rotate(const kernels::RotationArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    ForThreads(kernels::kMostJoined * arguments.columns / 2, [&](int64_t thread, int64_t threads) {
+      kernels::RotateThread<decltype(type)>(arguments, thread, threads);
     });
   });
 }
 
 inline void Join(const kernels::JoinArguments& arguments, kernels::Element element) {
   ForElement(element, [&](auto type) {
-    AddUpColumns(arguments.sums,
-                 [&](const auto& place, auto& sums) { kernels::JoinThread<decltype(type)>(arguments, place, sums); });
+    AddUpColumns<1>(arguments.sums.columns, arguments.sums, [&](const auto& place, auto& sums) {
+      kernels::JoinThread<decltype(type)>(arguments, place, sums[0]);
+    });
   });
 }
 
@@ -175,12 +199,13 @@ inline kernels::RandomState Random() {
 
 inline constexpr TextKernels kTextKernels = {
     .random = &Random,
-    .norm_parts = [](int64_t, int64_t) { return num_parts; },
+    .norm_parts = [](int64_t, int64_t columns) { return num_parts * kernels::RowsOfBlock(columns); },
     .column_parts = [](int64_t, int64_t) { return num_parts; },
     .norm = &AddNorm,
     .norm_gradient = &AddNormGradient,
-    .gelu = &Gelu,
-    .gelu_gradient = &GeluGradient,
+    .unit = &Unit,
+    .unit_gradient = &UnitGradient,
+    .rotate = &Rotate,
     .join = &Join,
     .cross_entropy = &CrossEntropy,
     .cross_entropy_gradient = &CrossEntropyGradient,

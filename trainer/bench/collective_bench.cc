@@ -1,5 +1,5 @@
 // All values are small whole numbers, so every sum is exact in float32 and every element can be checked.
-#include "trainer/bench/collective_bench.h"
+#include "trainer/bench/benches.h"
 
 #include <ATen/ATen.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Measures from the outside, as a trainer would: the time from the request for a batch until it is there.
-#include "trainer/bench/loader_bench.h"
+#include "trainer/bench/benches.h"
 
 #include <ATen/ATen.h>
 

@@ -1,5 +1,5 @@
 // Sends and receives are in turn, not at once: so no rank waits for a partner that waits for it, on any backend.
-#include "trainer/bench/pair_bench.h"
+#include "trainer/bench/benches.h"
 
 #include <ATen/ATen.h>
 

@@ -1,5 +1,5 @@
 // The step is the training's own (StepComputation), without data, logging and saving.
-#include "trainer/bench/step_bench.h"
+#include "trainer/bench/benches.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

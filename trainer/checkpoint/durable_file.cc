@@ -210,6 +210,19 @@ void WriteAtomically(const fs::path& path, std::string_view content) {
   WriteAtomically(path, [content](DurableFile& file) { file.Append(content); });
 }
 
+std::vector<std::string> NamesIn(const fs::path& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    ThrowSystemError("list", directory, error.value());
+  }
+  return names;
+}
+
 uint64_t SizeOfFile(const fs::path& path) { return InputFile(path).bytes(); }
 
 FileDigest DigestOfFile(const fs::path& path) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/sha256.h"
 
@@ -61,6 +62,9 @@ void RenameDurably(const std::filesystem::path& from, const std::filesystem::pat
 // at a time.
 void WriteAtomically(const std::filesystem::path& path, const std::function<void(DurableFile&)>& write);
 void WriteAtomically(const std::filesystem::path& path, std::string_view content);
+
+// Returns the names of a folder's entries; none if it does not exist. Throws StorageError if it cannot be read.
+std::vector<std::string> NamesIn(const std::filesystem::path& directory);
 
 // Returns the size of a regular file in bytes, without reading it. Throws StorageError.
 uint64_t SizeOfFile(const std::filesystem::path& path);

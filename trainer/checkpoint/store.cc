@@ -38,20 +38,6 @@ std::optional<int64_t> StepOf(const std::string& name) {
   return error == std::errc() && stop == end && NameOf(step) == name ? std::optional(step) : std::nullopt;
 }
 
-// Returns the names of a folder's entries; none if it does not exist. Throws StorageError if it cannot be read.
-std::vector<std::string> NamesIn(const fs::path& directory) {
-  std::vector<std::string> names;
-  std::error_code error;
-  fs::directory_iterator entry(directory, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    ThrowSystemError("list", directory, error.value());
-  }
-  return names;
-}
-
 bool Exists(const fs::path& path) {
   std::error_code unreadable;  // counts as missing; the next use reports the reason
   return fs::exists(path, unreadable);

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <set>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -129,9 +127,8 @@ class Rewriter {
     const std::string ours = known ? std::string(word->ours) : value;
     if (!alias.flag.empty() && !(known && ours.empty()))
       Add(argument, std::string(alias.flag), std::string(alias.before) + ours);
-    for (const std::string& flag : alias.implied) implied_.push_back({flag, argument.place});
-    if (known) {
-      for (const std::string& flag : ImpliedFlags(*word)) implied_.push_back({flag, argument.place});
+    for (const std::string_view flags : {alias.implied, known ? word->implied : ""}) {
+      for (const std::string_view flag : WordsOf(flags)) implied_.push_back({std::string(flag), argument.place});
     }
     if (known && !word->reason.empty()) {
       const std::string shown = value.empty() ? "" : "=" + value;
@@ -155,7 +152,9 @@ class Rewriter {
 
   // timm, fairseq, torchelastic's example and NVIDIA's scripts take the folder of their data without a flag.
   void TakeWord(const Argument& argument) {
-    if (next_ == 0 && ProgramOfScript(command_.Script()) != nullptr) return;
+    // The name of the program in whose place this one stands.
+    const std::string script = next_ == 0 ? command_.Script() : "";
+    if (script.ends_with(".py") || ProgramOfScript(script) != nullptr) return;
     const bool is_folder = ++words_ == 1 && (program_ != nullptr || command_.Has({"task", "arch", "a", "defaults_of"}));
     if (is_folder && command_.Has({"data_dir", "data_path"})) {
       return mistakes_.push_back("the data's folder is given twice: '" + argument.text + "' and --data_dir");
@@ -271,13 +270,26 @@ std::string ForeignCommand::Numbers(const std::vector<std::string>& names, const
   return numbers;
 }
 
+std::vector<std::string_view> WordsOf(std::string_view text) {
+  constexpr std::string_view kSpaces = " \n";
+  std::vector<std::string_view> words;
+  for (size_t begin = text.find_first_not_of(kSpaces); begin < text.size();) {
+    const size_t end = std::min(text.find_first_of(kSpaces, begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = text.find_first_not_of(kSpaces, end);
+  }
+  return words;
+}
+
+void AddFlags(std::string_view words, std::vector<std::string>& flags) {
+  for (const std::string_view word : WordsOf(words)) flags.emplace_back(word);
+}
+
 void AddWithoutEffect(std::string_view reason, std::string_view with_value, std::string_view switches,
                       std::vector<Alias>& rows) {
   for (const auto& [names, takes_value] : {std::pair(with_value, true), std::pair(switches, false)}) {
-    for (size_t begin = 0; begin < names.size();) {
-      const size_t end = std::min(names.find(' ', begin), names.size());
-      rows.push_back({.name = names.substr(begin, end - begin), .takes_value = takes_value, .reason = reason});
-      begin = end + 1;
+    for (const std::string_view name : WordsOf(names)) {
+      rows.push_back({.name = name, .takes_value = takes_value, .reason = reason});
     }
   }
 }
@@ -296,11 +308,13 @@ Translation ValSplit(const std::string& path, const ForeignCommand& command) {
   return SplitBeside(path, command.Value({"train_file", "train_dir"}, path), "--val_split=");
 }
 
-std::vector<std::string> ImpliedFlags(const Word& word) {
-  std::istringstream words{std::string(word.implied)};
-  std::vector<std::string> flags;
-  for (std::string flag; words >> flag;) flags.push_back(flag);
-  return flags;
+Translation AddressOfRank0(const std::string& value, const ForeignCommand&) {
+  if (value == "env://") return {};
+  constexpr std::string_view kScheme = "tcp://";
+  const size_t colon = value.rfind(':');
+  if (!value.starts_with(kScheme) || colon <= kScheme.size()) return {.refused = "expected tcp://HOST:PORT or env://"};
+  return {{"--master_addr=" + value.substr(kScheme.size(), colon - kScheme.size()),
+           "--master_port=" + value.substr(colon + 1)}};
 }
 
 Rewritten RewriteAliases(const std::vector<Argument>& arguments, std::vector<std::string>& mistakes) {

@@ -70,9 +70,9 @@ struct Alias {
   std::vector<Word> words = {};   // the values that are understood; empty: any value, which is passed on unchanged
   std::string_view before = {};   // stands before the value in that of our flag
   bool other_words_pass = false;  // values not in `words` are passed on unchanged: the flag is also one of ours
-  std::vector<std::string> implied = {};  // further flags of ours that it sets
-  std::string_view reason = {};           // why it has no effect here, for people; only where no number depends on it
-  std::string_view refused = {};          // why values not in `words` are mistakes: numbers would be others here
+  std::string_view implied = {};  // further flags of ours that it sets, with spaces between them
+  std::string_view reason = {};   // why it has no effect here, for people; only where no number depends on it
+  std::string_view refused = {};  // why values not in `words` are mistakes: numbers would be others here
   // Translates the value if other flags of the command count, too; the fields from `flag` on are not used then.
   Translator translate = nullptr;
   bool takes_numbers = false;      // its value may be several words that are numbers
@@ -83,8 +83,13 @@ struct Alias {
 // For a flag that another flag's translation reads.
 inline Translation OfAnother(const std::string&, const ForeignCommand&) { return {}; }
 
-// Appends rows of flags that have no effect here for one reason. Names are separated by spaces: of those that take a
-// value, and of switches.
+// Returns the words of a text, which spaces and line feeds separate, as parts of it.
+std::vector<std::string_view> WordsOf(std::string_view text);
+
+// Appends the words of a text, which are flags of ours, "--name=value".
+void AddFlags(std::string_view words, std::vector<std::string>& flags);
+
+// Appends rows of flags that have no effect here for one reason: of those that take a value, and of switches.
 void AddWithoutEffect(std::string_view reason, std::string_view with_value, std::string_view switches,
                       std::vector<Alias>& rows);
 
@@ -96,13 +101,13 @@ std::vector<Alias> Together(const std::vector<std::vector<Alias>>& parts);
 Translation TrainSplit(const std::string& path, const ForeignCommand& command);
 Translation ValSplit(const std::string& path, const ForeignCommand& command);
 
+// tcp://HOST:PORT, or env://: the launcher's variables are looked at anyway.
+Translation AddressOfRank0(const std::string& value, const ForeignCommand& command);
+
 // Why flags of several programs have no effect, or only one value.
 constexpr std::string_view kOwnLoader = "dtrain has its own loader";
 constexpr std::string_view kEvaluationBatch = "evaluation uses the batch size of training";
 constexpr std::string_view kOnlyDefault = "only its default is taken";
-
-// Returns the flags of Word::implied.
-std::vector<std::string> ImpliedFlags(const Word& word);
 
 // The flags of fairseq.
 const std::vector<Alias>& TextAliases();
@@ -112,8 +117,8 @@ const std::vector<Alias>& ImageAliases();
 // The flags of all of them that have no equivalent, with the value that changes nothing: other values are refused.
 const std::vector<Alias>& UnsupportedAliases();
 
-// Returns the row of the flag `name` (with underscores) in these tables, or null.
-const Alias* FindSharedAlias(std::string_view name);
+// Returns the rows of these three tables, which all programs share.
+const std::vector<Alias>& SharedAliases();
 
 // A flag, or a value of one, that earlier versions had. Typing it is a mistake whose message says why it went; a run's
 // config.json may name it, which changes nothing.

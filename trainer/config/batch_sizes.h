@@ -25,9 +25,8 @@ struct BatchSizes {
 std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size);
 
 // Fills in the sizes that were not given. With --global_batch_size the missing one is derived (if both are missing,
-// grad_accum_steps is 1); without it batch_size is 32 and grad_accum_steps 1. With elastic_shards, which CheckElastic
-// has checked, batch_size is the largest shard, whatever the number of ranks. Throws UsageError if
-// BatchMistake finds a problem.
+// grad_accum_steps is 1); without it batch_size is 32 and grad_accum_steps 1. With elastic_shards, batch_size is the
+// largest shard, whatever the number of ranks. Throws UsageError if BatchMistake finds a problem.
 BatchSizes ResolveBatch(const BatchConfig& batch, int world_size);
 
 // Shares the global batch of a run among another number of ranks, in micro-batches of `batch_size` samples, or of the
@@ -44,9 +43,6 @@ bool IsElastic(const Config& config);
 
 // The number of shards of an elastic run: as given, or by default.
 int64_t ElasticShards(const Config& config);
-
-// Adds the problems of an elastic run on `world_size` ranks, and those of --elastic_shards in any other run.
-void CheckElastic(const Config& config, int world_size, std::vector<Problem>& problems);
 
 // Divides `total` shards among `world_size` ranks, each of which has a contiguous range of them. Ranks may have unequal
 // numbers, and none if there are fewer shards than ranks.

@@ -1,6 +1,6 @@
-// The configuration: plain structs, one section per concern, filled from the command line (flags.h), checked once
-// (problems.h) and const from then on. flags.cc has the meaning of each field in full. An empty optional means that the
-// flag was not given and its value is derived later.
+// The configuration: plain structs, one section per concern, filled from the command line (flags.h), completed by main,
+// and checked once (problems.h). flags.cc has the meaning of each field in full. An empty optional means that the flag
+// was not given and its value is derived later.
 #pragma once
 
 #include <cstdint>

@@ -25,6 +25,8 @@ std::vector<std::string> DefaultsOfFairseq(const ForeignCommand& command) {
   // The fixed schedule's warmup, unlike that of polynomial_decay, does not begin with a rate of 0.
   const bool is_fixed = command.Value({"lr_scheduler"}, "fixed") == "fixed";
   if (is_fixed && command.Has({"warmup_updates"})) flags.push_back("--warmup_from_one=true");
+  if (command.Value({"arch", "a", "model"}, "").starts_with("roberta"))
+    flags.push_back("--freeze=roberta.embeddings.token_type_embeddings");  // fairseq's has none
   if (!command.Value({"arch", "a", "model"}, "roberta").starts_with("roberta")) {
     std::erase_if(
         flags, [](const std::string& flag) { return FindFlag(flag.substr(2, flag.find('=') - 2))->section == "text"; });
@@ -135,16 +137,6 @@ Translation SamePositions(const std::string& value, const ForeignCommand& comman
   return {.refused = "as many positions as --tokens-per-sample are used; leave it out"};
 }
 
-// tcp://HOST:PORT, or env://: the launcher's variables are looked at anyway.
-Translation Address(const std::string& value, const ForeignCommand&) {
-  if (value == "env://") return {};
-  constexpr std::string_view kScheme = "tcp://";
-  const size_t colon = value.rfind(':');
-  if (!value.starts_with(kScheme) || colon <= kScheme.size()) return {.refused = "expected tcp://HOST:PORT or env://"};
-  return {{"--master_addr=" + value.substr(kScheme.size(), colon - kScheme.size()),
-           "--master_port=" + value.substr(colon + 1)}};
-}
-
 // fairseq starts as many processes itself, unless something tells this one its rank.
 Translation WorldSize(const std::string& value, const ForeignCommand& command) {
   if (command.Has({"distributed_rank", "distributed_init_method", "rank"})) return {{"--world_size=" + value}};
@@ -159,14 +151,10 @@ std::vector<Alias> TaskAndModel() {
       {.name = "encoder_attention_heads", .translate = SameShape<12, 16>},
       {.name = "max_positions", .translate = SamePositions},
       {.name = "criterion", .words = {{"masked_lm", ""}, {"sentence_prediction", ""}}},
-      {.name = "regression_target", .takes_value = false, .implied = {"--task=text_regression"}},
+      {.name = "regression_target", .takes_value = false, .implied = "--task=text_regression"},
       {.name = "init_token", .words = {{"0", ""}}, .refused = kRowsOfModel},
       {.name = "separator_token", .words = {{"2", ""}}, .refused = kRowsOfModel},
       {.name = "no_shuffle", .takes_value = false, .refused = "samples have another order in each epoch"},
-      {.name = "arch",
-       .flag = "model",
-       .words = {{"efficientnet-b0", "efficientnet_b0"}, {"efficientnet-b4", "efficientnet_b4"}},  // NVIDIA's
-       .other_words_pass = true},
       {.name = "encoder_normalize_before", .takes_value = false, .refused = "norms follow each part of a layer"},
       {.name = "activation_fn", .words = {{"gelu", ""}}},
       {.name = "encoder_layerdrop", .words = {{"0", ""}, {"0.0", ""}}},
@@ -176,7 +164,7 @@ std::vector<Alias> TaskAndModel() {
       {.name = "load_checkpoint_heads", .takes_value = false, .reason = "there are no heads of sentences"},
       {.name = "min_params_to_wrap", .reason = kOwnLoop},
       {.name = "offload_activations", .takes_value = false, .reason = "--activation_checkpointing saves memory"},
-      {.name = "checkpoint_activations", .takes_value = false, .implied = {"--activation_checkpointing"}},
+      {.name = "checkpoint_activations", .takes_value = false, .implied = "--activation_checkpointing"},
       {.name = "user_dir", .refused = "it is code in Python"},
   };
   AddWithoutEffect(kOwnPlan, "classification_head_name", "layernorm_embedding", rows);
@@ -214,7 +202,7 @@ std::vector<Alias> DataAndBatches() {
 
 std::vector<Alias> Optimization() {
   std::vector<Alias> rows = {
-      {.name = "max_update", .flag = "max_steps", .implied = {"--epochs=1000000"}},
+      {.name = "max_update", .flag = "max_steps", .implied = "--epochs=1000000"},
       {.name = "max_epoch", .flag = "epochs"},
       {.name = "warmup_updates", .flag = "warmup_steps"},
       {.name = "total_num_update", .flag = "schedule_steps"},
@@ -227,12 +215,12 @@ std::vector<Alias> Optimization() {
                  {"steplr", "step"},
                  {"cosineannealinglr", "cosine"},
                  {"exponentiallr", "exponential"}},
-       .implied = {"--poly_power=1"}},
+       .implied = "--poly_power=1"},
       {.name = "adam_betas", .flag = "adam_betas", .other_words_pass = true, .takes_numbers = true},  // (0.9, 0.98)
       {.name = "sentence_avg", .takes_value = false, .reason = "masked_lm is a mean over masked tokens there, too"},
       {.name = "use_old_adam", .takes_value = false, .reason = "fairseq_adam is that one"},
-      {.name = "fp16", .takes_value = false, .implied = {"--precision=fp16"}},
-      {.name = "bf16", .takes_value = false, .implied = {"--precision=bf16"}},
+      {.name = "fp16", .takes_value = false, .implied = "--precision=fp16"},
+      {.name = "bf16", .takes_value = false, .implied = "--precision=bf16"},
       {.name = "fp16_init_scale", .flag = "loss_scale_start"},
       {.name = "fp16_scale_tolerance", .words = {{"0", ""}}, .refused = kOwnScale},
       {.name = "threshold_loss_scale", .words = {{"1", "", "", kOwnScale}}, .refused = kOwnScale},
@@ -262,7 +250,7 @@ std::vector<Alias> Run() {
       {.name = "write_checkpoints_asynchronously", .takes_value = false, .reason = "they always are"},
       {.name = "log_file", .reason = "redirect the output in the shell to keep it"},
       {.name = "profile", .takes_value = false, .reason = "--profile_steps writes a trace"},
-      {.name = "no_save", .takes_value = false, .implied = {"--save_every_epochs=0"}},
+      {.name = "no_save", .takes_value = false, .implied = "--save_every_epochs=0"},
       {.name = "restore_file", .translate = RestoreFile},
       {.name = "reset_optimizer", .takes_value = false, .translate = Reset},
       {.name = "reset_dataloader", .takes_value = false, .translate = Reset},
@@ -276,12 +264,12 @@ std::vector<Alias> Run() {
        .words = {{"-1", ""}},  // never, fairseq's default
        .other_words_pass = true},
       {.name = "validate_interval_updates", .flag = "eval_every_steps"},
-      {.name = "disable_validation", .takes_value = false, .implied = {"--eval_every_epochs=0"}},
+      {.name = "disable_validation", .takes_value = false, .implied = "--eval_every_epochs=0"},
       {.name = "stop_time_hours",
        .words = {{"0", ""}, {"-1", ""}},
        .refused = "a run saves and ends on SIGTERM or SIGUSR1 from the scheduler, or by timeout -s TERM"},
       {.name = "wandb_project", .reason = "--on_event=scripts/events_to_wandb.py passes a run's numbers on"},
-      {.name = "cpu", .takes_value = false, .implied = {"--backend=gloo"}},
+      {.name = "cpu", .takes_value = false, .implied = "--backend=gloo"},
       {.name = "tpu", .takes_value = false, .refused = kNotYet},
   };
   AddWithoutEffect(kKept, "keep_best_checkpoints", "no_epoch_checkpoints no_last_checkpoints no_save_optimizer_state",
@@ -295,7 +283,7 @@ std::vector<Alias> Ranks() {
   std::vector<Alias> rows = {
       {.name = "distributed_world_size", .translate = WorldSize},
       {.name = "distributed_rank", .flag = "rank"},
-      {.name = "distributed_init_method", .translate = Address},
+      {.name = "distributed_init_method", .translate = AddressOfRank0},
       {.name = "distributed_port", .flag = "master_port"},
       {.name = "distributed_backend", .flag = "backend"},
       {.name = "distributed_no_spawn", .takes_value = false, .reason = "launchers are recognised automatically"},

@@ -1,7 +1,7 @@
 // The table of flags: one entry has everything that is known of a flag, its name, its field in Config, its range, unit
 // and help, and which tasks, resumes, ranks and files of weights ask for it. Parsing, --help, the checks, config.json,
-// checkpoints and the handshake of the ranks all read this table; there is no other list of flags by name, except that
-// of a family of models (models/family.h).
+// checkpoints and the handshake of the ranks all read this table; there is no other list of flags by name, except those
+// of a family of models (models/family.h) and of an optimizer (choices.h).
 #pragma once
 
 #include <cstdint>

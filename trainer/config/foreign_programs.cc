@@ -18,9 +18,7 @@ const Alias* FindIn(const std::vector<Alias>& rows, std::string_view name) {
 
 // Whether this program has a row of the name, and neither another program nor a flag of ours has the name.
 bool HasAlone(const ForeignProgram& program, const std::string& name) {
-  if (FindIn(program.rows, name) == nullptr || FindSharedAlias(name) != nullptr || FindFlag(name) != nullptr) {
-    return false;
-  }
+  if (!FindIn(program.rows, name) || FindIn(SharedAliases(), name) || FindFlag(name) != nullptr) return false;
   return std::none_of(ForeignPrograms().begin(), ForeignPrograms().end(), [&](const ForeignProgram* other) {
     return other != &program && FindIn(other->rows, name) != nullptr;
   });
@@ -54,11 +52,9 @@ const std::vector<const ForeignProgram*>& ForeignPrograms() {
   return programs;
 }
 
-const Alias* FindSharedAlias(std::string_view name) {
-  for (const auto* table : {&TextAliases(), &ImageAliases(), &UnsupportedAliases()}) {
-    if (const Alias* row = FindIn(*table, name)) return row;
-  }
-  return nullptr;
+const std::vector<Alias>& SharedAliases() {
+  static const std::vector<Alias> all = Together({TextAliases(), ImageAliases(), UnsupportedAliases()});
+  return all;
 }
 
 const ForeignProgram* ProgramOfScript(const std::string& name) {
@@ -102,11 +98,10 @@ const Alias* FindAlias(std::string_view name, const ForeignProgram* program) {
   if (program != nullptr) {
     if (const Alias* own = FindIn(program->rows, name)) return own;
   }
-  if (const Alias* shared = FindSharedAlias(name)) return shared;
+  if (const Alias* shared = FindIn(SharedAliases(), name)) return shared;
   if (FindFlag(std::string(name)) != nullptr) return nullptr;
   for (const ForeignProgram* other : ForeignPrograms()) {
-    const Alias* row = FindIn(other->rows, name);
-    if (row != nullptr) return row;
+    if (const Alias* row = FindIn(other->rows, name)) return row;
   }
   return nullptr;
 }

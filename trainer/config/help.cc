@@ -79,7 +79,7 @@ const char* NameOf(Kind kind) {
 
 // Returns the names that other programs have for each flag of ours.
 std::map<std::string_view, std::set<std::string_view>> NamesElsewhere() {
-  std::vector<const std::vector<Alias>*> tables = {&TextAliases(), &ImageAliases(), &UnsupportedAliases()};
+  std::vector<const std::vector<Alias>*> tables = {&SharedAliases()};
   for (const ForeignProgram* program : ForeignPrograms()) tables.push_back(&program->rows);
   std::map<std::string_view, std::set<std::string_view>> names;
   for (const auto* table : tables) {

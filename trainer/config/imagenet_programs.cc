@@ -35,10 +35,15 @@ Translation MachineIndex(const std::string& value, const ForeignCommand& command
   return MachinesOf(command) == 1 ? Translation() : Translation{{"--node_rank=" + value}};
 }
 
+// One process, or one machine's, has an address of its own.
+Translation Address(const std::string& value, const ForeignCommand& command) {
+  return MachinesOf(command) == 1 ? Translation() : AddressOfRank0(value, command);
+}
+
 std::vector<std::string> DefaultsOfPytorch(const ForeignCommand& command) {
-  std::vector<std::string> flags = {"--model=resnet18",    "--lr=0.1",
-                                    "--lr_schedule=step",  "--lr_decay_epochs=30",
-                                    "--lr_per_epoch=true", "--log_interval=10"};
+  std::vector<std::string> flags;
+  AddFlags("--model=resnet18 --lr=0.1 --lr_schedule=step --lr_decay_epochs=30 --lr_per_epoch=true --log_interval=10",
+           flags);
   if (!command.Has({"b", "batch_size", "global_batch_size"}))
     flags.push_back(BatchOfMachine("256", command).flags.front());
   return flags;
@@ -58,9 +63,11 @@ std::vector<std::string> DefaultsOfHorovod(const ForeignCommand& command) {
   if (!command.Has({"lr", "base_lr"})) flags = Rate("0.0125", command).flags;
   if (!command.Has({"warmup_steps"})) flags.push_back("--warmup_epochs=5");
   const double start = command.Number({"base_lr"}, 0.0125) * command.Number({"batches_per_allreduce"}, 1);
-  flags.insert(flags.end(),
-               {"--warmup_start_lr=" + ToText(Value(start)), "--warmup_from_one=true", "--lr_schedule=step",
-                "--lr_decay_epochs=30,60,80", "--schedule_through_warmup=true", "--weight_decay=5e-05", "--seed=42"});
+  flags.push_back("--warmup_start_lr=" + ToText(Value(start)));
+  AddFlags(
+      "--warmup_from_one=true --lr_schedule=step --lr_decay_epochs=30,60,80 --schedule_through_warmup=true "
+      "--weight_decay=5e-05 --seed=42",
+      flags);
   return flags;
 }
 
@@ -80,7 +87,7 @@ bool IsOf2018(const ForeignCommand& command) {
 void AddRate(const ForeignCommand& command, std::vector<std::string>& flags) {
   if (command.Has({"lr", "use_larc"})) return;
   if (IsOf2018(command)) return flags.push_back("--lr=6.4");
-  flags.insert(flags.end(), {"--lr=0.1", "--lr_base_batch=256"});
+  AddFlags("--lr=0.1 --lr_base_batch=256", flags);
 }
 
 std::vector<std::string> DefaultsOfAws(const ForeignCommand& command) {
@@ -88,10 +95,12 @@ std::vector<std::string> DefaultsOfAws(const ForeignCommand& command) {
   if (!command.Has({"global_batch_size"})) flags.push_back("--batch_size=256");
   AddRate(command, flags);
   if (DecayModeOf(command) == "poly") flags.push_back("--end_lr=1e-05");
-  flags.insert(flags.end(), {"--warmup_start_lr=0.001", "--nesterov=true", "--decay_norm_and_bias=false"});
-  if (!IsOf2018(command)) flags.insert(flags.end(), {"--precision=amp", "--zero_init_residual=true"});
-  flags.insert(flags.end(), {"--loss_scale=1024", "--bn_eps=0.0001", "--mean=0.47451,0.45098,0.392157",
-                             "--std=0.27451,0.266667,0.278431", "--eval_resize=280", "--log_interval=50"});
+  AddFlags("--warmup_start_lr=0.001 --nesterov=true --decay_norm_and_bias=false", flags);
+  if (!IsOf2018(command)) AddFlags("--precision=amp --zero_init_residual=true", flags);
+  AddFlags(
+      "--loss_scale=1024 --bn_eps=0.0001 --mean=0.47451,0.45098,0.392157 --std=0.27451,0.266667,0.278431 "
+      "--eval_resize=280 --log_interval=50",
+      flags);
   return flags;
 }
 
@@ -114,12 +123,13 @@ const ForeignProgram& PytorchProgram() {
       .called = "PyTorch's examples/imagenet",
       .signatures = {},
       .defaults = DefaultsOfPytorch,
-      .rows = {{.name = "multiprocessing_distributed", .takes_value = false, .implied = {"--nproc_per_node=auto"}},
+      .rows = {{.name = "multiprocessing_distributed", .takes_value = false, .implied = "--nproc_per_node=auto"},
                {.name = "b", .translate = BatchOfMachine},
                {.name = "batch_size", .translate = BatchOfMachine},
                {.name = "world_size", .translate = Machines},
                {.name = "rank", .translate = MachineIndex},
-               {.name = "no_accel", .takes_value = false, .implied = {"--backend=gloo"}}},
+               {.name = "dist_url", .translate = Address},
+               {.name = "no_accel", .takes_value = false, .implied = "--backend=gloo"}},
       .weak_signatures = {{"a", "resnet"}, {"arch", "resnet"}}};
   return program;
 }
@@ -133,12 +143,12 @@ const ForeignProgram& HorovodProgram() {
       .rows = {{.name = "train_dir", .translate = TrainSplit},
                {.name = "val_dir", .translate = ValSplit},
                {.name = "checkpoint_format", .reason = "--run_dir names the folder"},
-               {.name = "fp16_allreduce", .takes_value = false, .implied = {"--grad_compression=fp16"}},
+               {.name = "fp16_allreduce", .takes_value = false, .implied = "--grad_compression=fp16"},
                {.name = "batches_per_allreduce", .flag = "grad_accum_steps"},
                {.name = "gradient_predivide_factor", .words = {{"1", ""}}, .refused = kOnlyDefault},
                {.name = "val_batch_size", .reason = kEvaluationBatch},
                {.name = "base_lr", .translate = Rate},
-               {.name = "no_cuda", .takes_value = false, .implied = {"--backend=gloo"}}},
+               {.name = "no_cuda", .takes_value = false, .implied = "--backend=gloo"}},
       .scripts = {"pytorch_imagenet_resnet50.py"}};
   return program;
 }
@@ -172,7 +182,7 @@ const ForeignProgram& AwsProgram() {
            .reason = "only rank 0 writes checkpoints, and the others get them from it"},
           {.name = "mom", .flag = "momentum"},
           {.name = "wdecay", .flag = "weight_decay"},
-          {.name = "nofp16", .takes_value = false, .implied = {"--precision=fp32"}},
+          {.name = "nofp16", .takes_value = false, .implied = "--precision=fp32"},
           {.name = "display_every", .flag = "log_interval"},
           {.name = "num_batches", .translate = Batches},
           {.name = "eval_interval", .flag = "eval_every_epochs"},
@@ -181,17 +191,17 @@ const ForeignProgram& AwsProgram() {
            .reason =
                "--save_every_epochs and --save_every_seconds set when to save, --keep_checkpoints how many to keep"},
           {.name = "save_summary_steps", .reason = "--log_interval sets how often numbers are written"},
-          {.name = "adv_bn_init", .takes_value = false, .implied = {"--zero_init_residual"}},
-          {.name = "noadv_bn_init", .takes_value = false, .implied = {"--nozero_init_residual"}},
+          {.name = "adv_bn_init", .takes_value = false, .implied = "--zero_init_residual"},
+          {.name = "noadv_bn_init", .takes_value = false, .implied = "--nozero_init_residual"},
           {.name = "adv_conv_init", .takes_value = false, .reason = "convolutions are always initialised that way"},
           {.name = "brightness", .words = {{"0.3", ""}}, .refused = kAllOfColor},
           {.name = "contrast", .words = {{"0.6", ""}}, .refused = kAllOfColor},
           {.name = "saturation", .words = {{"0.6", ""}}, .refused = kAllOfColor},
           {.name = "hue", .words = {{"0.13", ""}}, .refused = kAllOfColor},
-          {.name = "increased_aug", .takes_value = false, .implied = {"--color_jitter=0,0.4,0.4,0.065"}},
+          {.name = "increased_aug", .takes_value = false, .implied = "--color_jitter=0,0.4,0.4,0.065"},
           {.name = "use_larc",
            .takes_value = false,
-           .implied = {"--optimizer=lars", "--lars_clip", "--lars_trust=0.013", "--decay_norm_and_bias", "--lr=3.7"}},
+           .implied = "--optimizer=lars --lars_clip --lars_trust=0.013 --decay_norm_and_bias --lr=3.7"},
           {.name = "leta", .flag = "lars_trust"},
       }};
   return program;

@@ -63,16 +63,15 @@ std::string ScheduleOf(const ForeignCommand& command) {
 }
 
 void AddPlatform(const OfPlatform& platform, std::vector<std::string>& flags) {
-  flags.insert(flags.end(), {"--batch_size=" + std::to_string(platform.batch),
-                             "--global_batch_size=" + std::to_string(platform.optimizer_batch),
-                             "--lr=" + std::string(platform.lr), "--weight_decay=" + std::string(platform.weight_decay),
-                             "--lr_schedule=cosine", "--label_smoothing=0.1", "--mixup=0.2", "--last_batch=drop"});
-  const std::vector<std::string> of_model =
-      platform.model == "resnet50"
-          ? std::vector<std::string>{"--momentum=0.875", "--warmup_epochs=8", "--epochs=250"}
-          : std::vector<std::string>{"--optimizer=rmsprop", "--rmsprop_eps=0.01",    "--warmup_epochs=16",
-                                     "--epochs=400",        "--augment=autoaugment", "--interpolation=bicubic"};
-  flags.insert(flags.end(), of_model.begin(), of_model.end());
+  flags.insert(flags.end(),
+               {"--batch_size=" + std::to_string(platform.batch),
+                "--global_batch_size=" + std::to_string(platform.optimizer_batch), "--lr=" + std::string(platform.lr),
+                "--weight_decay=" + std::string(platform.weight_decay)});
+  AddFlags("--lr_schedule=cosine --label_smoothing=0.1 --mixup=0.2 --last_batch=drop", flags);
+  AddFlags(platform.model == "resnet50" ? "--momentum=0.875 --warmup_epochs=8 --epochs=250"
+                                        : "--optimizer=rmsprop --rmsprop_eps=0.01 --warmup_epochs=16 --epochs=400 "
+                                          "--augment=autoaugment --interpolation=bicubic",
+           flags);
 }
 
 // Their evaluation adds 32 pixels to the side of the crop.
@@ -82,21 +81,13 @@ void AddModel(const ForeignCommand& command, std::vector<std::string>& flags) {
   if (is_b4) flags.push_back("--image_size=380");
   flags.push_back("--eval_resize=" + ToText(Value(size + 32)));
   if (!ModelOf(command).starts_with("efficientnet")) return;
-  flags.insert(flags.end(), {"--bn_momentum=0.01", "--bn_eps=0.001", is_b4 ? "--drop_path=0.2" : "--drop_path=0"});
-}
-
-// Their gradient scaler begins with 1 and is static, unless its flags or launch.py's --precision AMP say more.
-void AddLossScale(const ForeignCommand& command, std::vector<std::string>& flags) {
-  if (command.Value({"precision"}, "") == "AMP") {
-    flags.push_back("--loss_scale=128");
-  } else if (command.Has({"amp"})) {
-    flags.push_back("--loss_scale=1");
-  }
+  AddFlags("--bn_momentum=0.01 --bn_eps=0.001", flags);
+  flags.push_back(is_b4 ? "--drop_path=0.2" : "--drop_path=0");
 }
 
 std::vector<std::string> DefaultsOfNvidia(const ForeignCommand& command) {
-  std::vector<std::string> flags = {"--lr_per_epoch=true", "--warmup_from_one=true", "--decay_norm_and_bias=false",
-                                    "--log_interval=10"};
+  std::vector<std::string> flags;
+  AddFlags("--lr_per_epoch=true --warmup_from_one=true --decay_norm_and_bias=false --log_interval=10", flags);
   if (const OfPlatform* platform = PlatformOf(command)) {
     AddPlatform(*platform, flags);
   } else {
@@ -105,10 +96,12 @@ std::vector<std::string> DefaultsOfNvidia(const ForeignCommand& command) {
     if (command.Value({"optimizer"}, "") == "rmsprop") flags.push_back("--rmsprop_eps=0.001");
   }
   if (ScheduleOf(command) == "step") {
-    flags.insert(flags.end(), {"--lr_schedule=step", "--lr_decay_epochs=30,60,80", "--schedule_through_warmup=true"});
+    AddFlags("--lr_schedule=step --lr_decay_epochs=30,60,80 --schedule_through_warmup=true", flags);
   }
   AddModel(command, flags);
-  AddLossScale(command, flags);
+  // Their gradient scaler begins with 1 and is static, unless its flags or launch.py's --precision AMP say more.
+  const bool is_launched = command.Value({"precision"}, "") == "AMP";
+  if (is_launched || command.Has({"amp"})) flags.push_back(is_launched ? "--loss_scale=128" : "--loss_scale=1");
   return flags;
 }
 
@@ -156,11 +149,7 @@ const ForeignProgram& NvidiaProgram() {
                      {"mode", "convergence"},
                      {"mode", "benchmark_training"}},
       .defaults = DefaultsOfNvidia,
-      .rows = {{.name = "model",
-                .flag = "model",
-                .words = {{"efficientnet-b0", "efficientnet_b0"}, {"efficientnet-b4", "efficientnet_b4"}},
-                .other_words_pass = true},
-               {.name = "data_backend",
+      .rows = {{.name = "data_backend",
                 .words = {{"synthetic", "", "--data_format=synthetic"},
                           {"pytorch", "", "--last_batch=drop", "dtrain's own loader decodes the images, on the CPU"},
                           {"*", "", "",
@@ -184,16 +173,16 @@ const ForeignProgram& NvidiaProgram() {
                 .other_words_pass = true},
                {.name = "end_lr", .translate = EndOfRate},
                {.name = "warmup", .flag = "warmup_epochs"},
-               {.name = "bn_weight_decay", .takes_value = false, .implied = {"--decay_norm_and_bias"}},
+               {.name = "bn_weight_decay", .takes_value = false, .implied = "--decay_norm_and_bias"},
                {.name = "static_loss_scale", .translate = LossScale},
                {.name = "dynamic_loss_scale",
                 .takes_value = false,
-                .implied = {"--loss_scale=dynamic", "--loss_scale_window=100"}},
+                .implied = "--loss_scale=dynamic --loss_scale_window=100"},
                {.name = "prof", .flag = "limit_train_steps", .words = {{"-1", ""}}, .other_words_pass = true},
                {.name = "gather_checkpoints", .reason = kSaves},
                {.name = "raport_file", .reason = "result.json and metrics.jsonl of the run directory have the numbers"},
-               {.name = "training_only", .takes_value = false, .implied = {"--eval_every_epochs=0"}},
-               {.name = "no_checkpoints", .takes_value = false, .implied = {"--save_every_epochs=0"}},
+               {.name = "training_only", .takes_value = false, .implied = "--eval_every_epochs=0"},
+               {.name = "no_checkpoints", .takes_value = false, .implied = "--save_every_epochs=0"},
                {.name = "jit", .reason = "there is no Python code to compile"},
                {.name = "checkpoint_filename", .reason = "a run resumes from its own checkpoints automatically"},
                {.name = "workspace", .flag = "run_dir"},

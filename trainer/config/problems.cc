@@ -78,6 +78,7 @@ struct Rule {
   const char* flag;
   bool broken;
   std::string expected, hint = {};
+  std::string value = {};  // empty: that of the flag
 };
 using Rules = std::vector<Rule>;
 
@@ -359,30 +360,65 @@ bool IsIpAddress(const std::string& text) {
   return inet_pton(AF_INET, text.c_str(), &address) == 1 || inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
-Rules RankAndReportRules(const Config& config) {
-  const RanksConfig& ranks = config.ranks;
-  const int64_t world_size = ranks.world_size.value_or(0);
-  const bool names_count = !ranks.nproc_per_node.empty() && ranks.nproc_per_node != "auto";
-  const int64_t count = data::WholeNumber(ranks.nproc_per_node).value_or(0);
+bool IsAddress(const std::string& path) { return path.find("://") != std::string::npos; }
+
+// Whoever finds the launch has checked the flags of ranks (launch/launch.h).
+Rules ReportRules(const Config& config) {
+  const std::string place = "a place in this machine's file system";
+  const std::string remedy = "mount the store (FSx, Mountpoint for S3), or copy the files to it afterwards";
   return {
-      {"nproc_per_node", names_count && (count < 1 || count > 1024), "auto, or a whole number, 1 to 1024"},
-      {"rank", world_size > 0 && ranks.rank.value_or(0) >= world_size,
-       "less than --world_size (" + std::to_string(world_size) + ")", "ranks count from 0"},
       {"profile_steps", !config.report.profile_steps.empty() && !ParseStepRange(config.report.profile_steps),
        "FIRST:LAST, 1 or more, FIRST not after LAST",
        "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"},
+      {"run_dir", IsAddress(config.run.dir), place, remedy},
+      {"output", IsAddress(config.run.output), place, remedy},
       {"metrics_address", !IsIpAddress(config.report.metrics_address), "an IPv4 or IPv6 address of this machine",
        "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who can reach it"},
   };
 }
 
+// Of --deterministic=elastic: nothing may add numbers in an order, or with a rounding, that depends on the ranks.
+Rules ElasticRules(const Config& config, int world_size) {
+  const BatchConfig& batch = config.batch;
+  const std::string with = " with --deterministic=elastic";
+  const bool has_budget = config.text.max_tokens > 0, has_batch = batch.global_batch_size.has_value();
+  const bool is_divided = has_batch && !has_budget;  // else a shard is what fits into the budget
+  const bool mixes = config.image.mixup > 0 || config.image.cutmix > 0;
+  const int64_t shards = ElasticShards(config), whole = batch.global_batch_size.value_or(0), least = mixes ? 2 : 1;
+  const int64_t smallest = whole / shards, largest = smallest + (whole % shards > 0 ? 1 : 0);
+  const int64_t batch_size = batch.batch_size.value_or(largest);
+  return {
+      {"grad_accum_steps", batch.grad_accum_steps.value_or(1) != 1, "1" + with,
+       "a rank computes its shards one after another; --elastic_shards makes them smaller"},
+      {"grad_compression", config.ranks.grad_compression != "none", "none" + with,
+       "gradients are added without rounding them to fewer digits"},
+      {"sync_bn", config.ranks.sync_bn, "false" + with,
+       "batch normalisation sees a shard, whatever the number of ranks; fewer --elastic_shards make it larger"},
+      {"cuda_graphs", config.ranks.cuda_graphs == "on", "auto or off" + with, "its steps are not recorded"},
+      {"global_batch_size", !has_batch && !has_budget, "a number" + with,
+       "the batch must not depend on the number of ranks"},
+      {"elastic_shards", (has_batch || has_budget) && config.run.mode == "train" && shards < world_size,
+       "at least the number of ranks (" + std::to_string(world_size) + ")",
+       "each rank computes at least one shard of the global batch", std::to_string(shards)},
+      {"elastic_shards", is_divided && smallest < least, "at most " + std::to_string(whole / least),
+       mixes ? "an image is mixed with another one of its shard" : "no shard may be empty", std::to_string(shards)},
+      {"batch_size", is_divided && smallest >= least && largest > batch_size,
+       std::to_string(largest) + " or more, the samples of a shard",
+       "or --elastic_shards=" + std::to_string((whole - 1) / std::max<int64_t>(1, batch_size) + 1)},
+  };
+}
+
+void Check(const Rules& rules, List& problems) {
+  for (const auto& [flag, broken, expected, hint, value] : rules) {
+    if (broken) problems.push_back({.flag = flag, .value = value, .expected = expected, .hint = hint});
+  }
+}
+
 void CheckRules(const Config& config, List& problems) {
   for (const auto& rules_of :
        {ModeRules, RunRules, DataRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules, ScheduleRules,
-        CompanionRules, LossRules, ClassWeightRules, PrecisionRules, RankAndReportRules}) {
-    for (const Rule& rule : rules_of(config)) {
-      if (rule.broken) problems.push_back({.flag = rule.flag, .expected = rule.expected, .hint = rule.hint});
-    }
+        CompanionRules, LossRules, ClassWeightRules, PrecisionRules, ReportRules}) {
+    Check(rules_of(config), problems);
   }
 }
 
@@ -403,8 +439,10 @@ void CheckBatch(const Config& config, int world_size, List& problems) {
     const Flag* flag = FindFlag(name);
     if (!flag->limits.Allow(flag->get(config))) return;
   }
-  CheckElastic(config, world_size, problems);
-  if (IsElastic(config)) return;
+  if (IsElastic(config)) return Check(ElasticRules(config, world_size), problems);
+  Check({{"elastic_shards", WasGiven(config, "elastic_shards"), "--deterministic=elastic with it",
+          "other runs divide the batch among the ranks"}},
+        problems);
   if (const auto problem = BatchMistake(config.batch, world_size)) problems.push_back(*problem);
 }
 

@@ -99,8 +99,8 @@ void AddRateOfTimm(const ForeignCommand& command, std::vector<std::string>& flag
   if (HasRate(command)) return;
   const std::string optimizer = command.Value({"opt", "optimizer"}, "sgd");
   const bool is_adaptive = optimizer.find("ada") != std::string::npos || optimizer.find("lamb") != std::string::npos;
-  flags.insert(flags.end(),
-               {"--lr=0.1", "--lr_base_batch=256", std::string("--lr_scaling=") + (is_adaptive ? "sqrt" : "linear")});
+  AddFlags("--lr=0.1 --lr_base_batch=256", flags);
+  flags.push_back(is_adaptive ? "--lr_scaling=sqrt" : "--lr_scaling=linear");
 }
 
 void AddModelOfTimm(const ForeignCommand& command, std::vector<std::string>& flags) {
@@ -109,29 +109,26 @@ void AddModelOfTimm(const ForeignCommand& command, std::vector<std::string>& fla
   const double size = ImageSizeOf(command);
   flags.push_back("--image_size=" + Text(size));
   flags.push_back("--eval_resize=" + Text(std::floor(size / defaults.crop_pct)));
-  if (defaults.has_plain_numbers) flags.insert(flags.end(), {"--mean=0.5,0.5,0.5", "--std=0.5,0.5,0.5"});
+  if (defaults.has_plain_numbers) AddFlags("--mean=0.5,0.5,0.5 --std=0.5,0.5,0.5", flags);
   if (model.starts_with("resnet")) flags.push_back("--zero_init_residual=true");
-  if (model.find("efficientnet") != std::string::npos) flags.insert(flags.end(), {"--dropout=0", "--drop_path=0"});
-  if (model.starts_with("efficientnet")) flags.insert(flags.end(), {"--bn_eps=1e-05", "--bn_momentum=0.1"});
+  if (model.find("efficientnet") != std::string::npos) AddFlags("--dropout=0 --drop_path=0", flags);
+  if (model.starts_with("efficientnet")) AddFlags("--bn_eps=1e-05 --bn_momentum=0.1", flags);
 }
 
 std::vector<std::string> DefaultsOfTimm(const ForeignCommand& command) {
   std::vector<std::string> flags = {"--label_smoothing=0.1", "--epochs=300", "--seed=42"};
   if (!command.Has({"global_batch_size"})) flags.push_back("--batch_size=128");
   AddRateOfTimm(command, flags);
-  flags.insert(flags.end(), {"--lr_schedule=cosine", "--schedule_through_warmup=true", "--lr_per_epoch=true",
-                             "--warmup_start_lr=1e-05"});
+  AddFlags("--lr_schedule=cosine --schedule_through_warmup=true --lr_per_epoch=true --warmup_start_lr=1e-05", flags);
   if (!command.Has({"warmup_steps"})) flags.push_back("--warmup_epochs=5");
   if (!command.Has({"opt", "optimizer"})) flags.push_back("--nesterov=true");
-  if (OptimizerOf(command) == "lamb") flags.insert(flags.end(), {"--adam_eps=1e-06", "--clip_norm=1"});
-  flags.insert(flags.end(), {"--weight_decay=2e-05", "--decay_norm_and_bias=false"});
-  const bool augments = !command.Has({"no_aug"});
-  if (augments && !HasPolicy(command)) flags.push_back("--color_jitter=0.4");
-  if (augments) flags.push_back("--interpolation=random");
-  if (!augments) flags.push_back("--interpolation=" + command.Value({"interpolation"}, "bicubic"));
+  if (OptimizerOf(command) == "lamb") AddFlags("--adam_eps=1e-06 --clip_norm=1", flags);
+  AddFlags("--weight_decay=2e-05 --decay_norm_and_bias=false", flags);
+  if (JittersColors(command)) flags.push_back("--color_jitter=0.4");
+  flags.push_back("--interpolation=" + (Augments(command) ? "random" : command.Value({"interpolation"}, "bicubic")));
   flags.push_back("--eval_interpolation=bicubic");
   AddModelOfTimm(command, flags);
-  flags.insert(flags.end(), {"--last_batch=drop", "--keep_checkpoints=10", "--log_interval=50"});
+  AddFlags("--last_batch=drop --keep_checkpoints=10 --log_interval=50", flags);
   return flags;
 }
 
@@ -289,7 +286,7 @@ std::vector<Alias> DataAndModel() {
       {.name = "std", .flag = "std", .takes_numbers = true},
       {.name = "initial_checkpoint", .flag = "init_weights"},
       {.name = "drop", .flag = "dropout"},
-      {.name = "grad_checkpointing", .takes_value = false, .implied = {"--activation_checkpointing"}},
+      {.name = "grad_checkpointing", .takes_value = false, .implied = "--activation_checkpointing"},
       {.name = "dist_bn",
        .words = {{"reduce", "", "", "statistics of batch normalisation are averaged at every step"}},
        .refused = "statistics of batch normalisation are averaged over ranks, as with reduce"},
@@ -320,7 +317,7 @@ std::vector<Alias> Rates() {
       {.name = "clip_grad", .translate = Clip},
       {.name = "grad_accum_steps", .translate = Accumulation},
       {.name = "sched", .translate = Schedule},
-      {.name = "sched_on_updates", .takes_value = false, .implied = {"--nolr_per_epoch"}},
+      {.name = "sched_on_updates", .takes_value = false, .implied = "--nolr_per_epoch"},
       {.name = "lr", .flag = "lr", .counts = HasRate},
       {.name = "lr_base", .flag = "lr", .counts = HasNoRate},
       {.name = "lr_base_size", .flag = "lr_base_batch", .counts = HasNoRate},
@@ -348,7 +345,7 @@ std::vector<Alias> Augmentation() {
       // The whole middle square, not the part of it that evaluation crops.
       {.name = "no_aug",
        .takes_value = false,
-       .implied = {"--augment=basic", "--crop_scale=1,1", "--crop_ratio=1,1", "--hflip=0"}},
+       .implied = "--augment=basic --crop_scale=1,1 --crop_ratio=1,1 --hflip=0"},
       {.name = "reprob", .translate = Erasing, .counts = Augments},
       {.name = "remode", .translate = OfAnother},
       {.name = "recount", .flag = "erasing_count"},

@@ -17,14 +17,14 @@ Translation StartOfWarmup(const std::string& value, const ForeignCommand& comman
 }
 
 std::vector<std::string> DefaultsOfTorchvision(const ForeignCommand& command) {
-  std::vector<std::string> flags = {"--model=resnet18", "--lr=0.1", "--lr_schedule=step", "--lr_decay_epochs=30",
-                                    "--lr_per_epoch=true"};
+  std::vector<std::string> flags;
+  AddFlags("--model=resnet18 --lr=0.1 --lr_schedule=step --lr_decay_epochs=30 --lr_per_epoch=true", flags);
   if (!command.Has({"global_batch_size"})) flags.insert(flags.begin(), "--batch_size=32");
   if (command.Number({"lr_warmup_epochs"}, 0) > 0) {
     const Translation start = StartOfWarmup("0.01", command);
     flags.insert(flags.end(), start.flags.begin(), start.flags.end());
   }
-  flags.insert(flags.end(), {"--image_size=224", "--eval_image_size=224", "--eval_resize=256", "--log_interval=10"});
+  AddFlags("--image_size=224 --eval_image_size=224 --eval_resize=256 --log_interval=10", flags);
   return flags;
 }
 
@@ -101,17 +101,6 @@ const ForeignProgram& TorchvisionProgram() {
                      {"weights", "IMAGENET1K"}},
       .defaults = DefaultsOfTorchvision,
       .rows = {{.name = "data_path", .flag = "data_dir"},
-               {.name = "model",
-                .flag = "model",
-                .words = {{"vit_b_16", "vit_base_patch16_224"},
-                          {"vit_b_32", "vit_base_patch32_224"},
-                          {"vit_l_16", "vit_large_patch16_224"},
-                          {"vit_l_32", "vit_large_patch32_224"},
-                          {"vit_h_14", "vit_huge_patch14_224"},
-                          {"efficientnet_v2_s", "efficientnetv2_s"},
-                          {"efficientnet_v2_m", "efficientnetv2_m"},
-                          {"efficientnet_v2_l", "efficientnetv2_l"}},
-                .other_words_pass = true},
                {.name = "weights", .translate = Weights},
                {.name = "opt",
                 .flag = "optimizer",
@@ -131,19 +120,19 @@ const ForeignProgram& TorchvisionProgram() {
                {.name = "auto_augment",
                 .flag = "augment",
                 .words = {{"ta_wide", "trivialaugment"}, {"ra", "randaugment"}, {"imagenet", "autoaugment"}},
-                .implied = {"--augment_interpolation=bilinear"}},
+                .implied = "--augment_interpolation=bilinear"},
                {.name = "ra_magnitude", .words = {{"9", ""}}, .refused = "randaugment has a magnitude of 9"},
                {.name = "augmix_severity", .words = {{"3", ""}}, .refused = "dtrain has no AugMix"},
                {.name = "random_erase", .flag = "random_erasing"},
-               {.name = "ra_sampler", .takes_value = false, .implied = {"--repeated_augmentation=3"}},
+               {.name = "ra_sampler", .takes_value = false, .implied = "--repeated_augmentation=3"},
                {.name = "ra_reps", .flag = "repeated_augmentation", .counts = RepeatsSamples},
                {.name = "val_resize_size", .flag = "eval_resize"},
                {.name = "train_crop_size", .flag = "image_size"},
                {.name = "val_crop_size", .flag = "eval_image_size"},
                {.name = "clip_grad_norm", .flag = "clip_norm"},
-               {.name = "test_only", .takes_value = false, .implied = {"--mode=eval"}},
+               {.name = "test_only", .takes_value = false, .implied = "--mode=eval"},
                {.name = "cache_dataset", .takes_value = false, .reason = "indexes are kept beside the data anyway"},
-               {.name = "use_deterministic_algorithms", .takes_value = false, .implied = {"--deterministic=run"}},
+               {.name = "use_deterministic_algorithms", .takes_value = false, .implied = "--deterministic=run"},
                {.name = "use_v2", .takes_value = false, .reason = kOwnTransforms},
                {.name = "backend",
                 .flag = "backend",

@@ -1,6 +1,6 @@
 // The defaults of Hugging Face's Trainer (TrainingArguments) and of the examples that are made of it, run_glue.py,
-// run_ner.py, run_mlm.py and run_image_classification.py, as of transformers 4.57, with data in local files. What is
-// not listed is the same here, or cannot change a number.
+// run_ner.py, run_mlm.py and run_image_classification.py, as of transformers 4.57 and 5, with data in local files. What
+// is not listed is the same here, or cannot change a number.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kLocalFiles =
     "--train_file and --validation_file, or --train_dir, name data on this machine";
 constexpr std::string_view kReports = "metrics.jsonl has a run's numbers, and --on_event passes them on";
+constexpr std::string_view kUpload = "--mode=export writes a folder that can be uploaded";
 constexpr std::string_view kFewer = "leave it out, or make files with fewer lines";
 constexpr char kRunImages[] = "run_image_classification.py", kRunNer[] = "run_ner.py", kRunMlm[] = "run_mlm.py",
                kRunGlue[] = "run_glue.py";
@@ -48,23 +49,18 @@ std::string ExampleOf(const ForeignCommand& command) {
 }
 
 std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
-  std::vector<std::string> flags = {"--optimizer=adamw",
-                                    "--lr=5e-05",
-                                    "--weight_decay=0",
-                                    "--clip_norm=1",
-                                    "--lr_schedule=poly",
-                                    "--poly_power=1",
-                                    "--epochs=3",
-                                    "--batch_size=8",
-                                    "--seed=42",
-                                    "--log_interval=500",
-                                    "--decay_norm_and_bias=false",
-                                    "--eval_every_epochs=0",
-                                    "--save_every_steps=500"};
+  std::vector<std::string> flags;
+  AddFlags(
+      "--optimizer=adamw --lr=5e-05 --weight_decay=0 --clip_norm=1 --lr_schedule=poly --poly_power=1 --epochs=3 "
+      "--batch_size=8 --seed=42 --log_interval=500 --decay_norm_and_bias=false --eval_every_epochs=0 "
+      "--save_every_steps=500",
+      flags);
   const std::string example = ExampleOf(command);
+  if (example == kRunImages && !command.Has({"model_name_or_path", "model", "config_name"}))
+    flags.push_back("--init_weights=google/vit-base-patch16-224-in21k");
   if (example == kRunGlue) flags.push_back("--tokens_per_sample=128");
   if (example == kRunNer) flags.push_back("--task=token_classification");
-  if (example == kRunMlm) flags.insert(flags.end(), {"--task=masked_lm", "--sample_break=joined"});
+  if (example == kRunMlm) AddFlags("--task=masked_lm --sample_break=joined", flags);
   if (!command.Has({"validation_dir", "validation_file"})) {
     if (example == kRunImages) flags.push_back("--val_fraction=0.15");
     if (example == kRunMlm) flags.push_back("--val_fraction=0.05");
@@ -89,6 +85,12 @@ Translation WarmupRatio(const std::string& value, const ForeignCommand& command)
     return {{"--warmup_steps=" + ToText(Value(std::ceil(*ratio * steps)))}};
   }
   return {{"--warmup_epochs=" + ToText(Value(*ratio * command.Number({"num_train_epochs"}, 3)))}};
+}
+
+// Below 1 it is a part of the run, as of transformers 5.
+Translation WarmupSteps(const std::string& value, const ForeignCommand& command) {
+  const auto steps = NumberFrom(value);
+  return steps > 0.0 && steps < 1.0 ? WarmupRatio(value, command) : Translation{{"--warmup_steps=" + value}};
 }
 
 Translation Betas(const std::string&, const ForeignCommand& command) {
@@ -130,9 +132,10 @@ Translation LabelColumn(const std::string& value, const ForeignCommand& command)
   return {{"--label_column=" + value}};
 }
 
-Translation OwnTokenizer(const std::string& value, const ForeignCommand& command) {
+// Of a tokenizer, or of what prepares images.
+Translation BesideWeights(const std::string& value, const ForeignCommand& command) {
   if (value == command.Value({"model_name_or_path"}, "")) return {};
-  return {.refused = "a tokenizer lies beside the weights of --model_name_or_path or the data"};
+  return {.refused = "it lies beside the weights of --model_name_or_path or the data"};
 }
 
 // --lr_scheduler_kwargs, an object in JSON, has the length and the form of the decay of warmup_stable_decay.
@@ -158,7 +161,8 @@ std::vector<Alias> OfTrainersData() {
   std::vector<Alias> rows = {
       {.name = "model_name_or_path", .flag = "init_weights"},
       {.name = "config_name", .flag = "model_config"},
-      {.name = "tokenizer_name", .translate = OwnTokenizer},
+      {.name = "tokenizer_name", .translate = BesideWeights},
+      {.name = "image_processor_name", .translate = BesideWeights},
       {.name = "model_type", .refused = "--model=NAME, or --model_config=FILE, makes a model without weights"},
       {.name = "train_file", .translate = FileOfSplit<TrainSplit>},
       {.name = "validation_file", .translate = FileOfSplit<ValSplit>},
@@ -180,17 +184,29 @@ std::vector<Alias> OfTrainersData() {
       Switch("pad_to_max_length", "", "padding changes no number"),
       Switch("ignore_mismatched_sizes", "", "a head that does not fit is drawn anew in any case"),
       Switch("remove_unused_columns", "", kOwnLoader),
+      {.name = "image_column_name", .words = {{"image", ""}}},
+      {.name = "train_sampling_strategy",
+       .words = {{"random", ""}, {"sequential", "", "--shuffle=none"}},
+       .refused = "samples have a random order or that of the data"},
       {.name = "dataloader_num_workers", .flag = "workers", .words = {{"0", ""}}, .other_words_pass = true},
       Switch("dataloader_drop_last", "--last_batch=drop"),
       Switch("dataloader_pin_memory", "", kOwnLoader),
       Switch("gradient_checkpointing", "--activation_checkpointing"),
+      Switch("activation_checkpointing", "--activation_checkpointing"),
+      Switch("dataloader_persistent_workers", "", kOwnLoader),
+      Switch("dataloader_in_order", "", kOwnLoader),
+      Switch("trust_remote_code", "", "models are dtrain's own"),
       Switch("do_train", ""),
       Switch("do_eval", ""),
       Switch("do_predict", "", "", "afterwards: --mode=predict --run_dir=FOLDER --input=FILE"),
       Switch("overwrite_cache", "", kOwnLoader),
       Switch("use_fast_tokenizer", "", "there is one tokenizer, with its tokens"),
   };
-  AddWithoutEffect(kOwnLoader, "preprocessing_num_workers cache_dir", "", rows);
+  AddWithoutEffect(kOwnLoader, "preprocessing_num_workers cache_dir dataloader_prefetch_factor", "", rows);
+  AddWithoutEffect("its numbers are the same", "activation_checkpointing_kwargs gradient_checkpointing_kwargs", "",
+                   rows);
+  AddWithoutEffect("weights and data lie on this machine", "token model_revision", "", rows);
+  AddWithoutEffect("afterwards: --mode=predict --run_dir=FOLDER --input=FILE", "test_file", "", rows);
   return rows;
 }
 
@@ -210,6 +226,7 @@ std::vector<Alias> OfTrainersOptimization() {
                  {"constant_with_warmup", "constant"},
                  {"warmup_stable_decay", "wsd"}}},
       {.name = "lr_scheduler_kwargs", .translate = SettingsOfSchedule},
+      {.name = "warmup_steps", .translate = WarmupSteps},
       {.name = "warmup_ratio", .translate = WarmupRatio},
       {.name = "optim",
        .flag = "optimizer",
@@ -249,10 +266,21 @@ std::vector<Alias> OfTrainersRun() {
       Switch("disable_tqdm", "", "the bar appears on a terminal only"),
       Switch("ddp_find_unused_parameters", "", "every parameter takes part in every step"),
       {.name = "ddp_backend", .flag = "backend"},
+      {.name = "ddp_bucket_cap_mb", .flag = "bucket_cap_mb"},
       Switch("use_cpu", "--backend=gloo"),
-      Switch("push_to_hub", "", "--mode=export writes a folder that can be uploaded"),
+      Switch("full_determinism", "--deterministic=run"),
+      Switch("greater_is_better", "", "each metric knows which value is the better one"),
+      Switch("push_to_hub", "", kUpload),
+      Switch("hub_private_repo", "", kUpload),
+      Switch("hub_always_push", "", kUpload),
+      Switch("logging_first_step", "", kReports),
+      Switch("skip_memory_metrics", "", kReports),
+      Switch("torch_compile", "", "it has compiled code for what others compile at the start"),
   };
-  AddWithoutEffect(kReports, "logging_dir report_to run_name push_to_hub_model_id", "", rows);
+  AddWithoutEffect(kReports, "logging_dir report_to run_name push_to_hub_model_id project log_level log_level_replica",
+                   "", rows);
+  AddWithoutEffect(kUpload, "hub_model_id hub_strategy hub_token hub_revision", "", rows);
+  AddWithoutEffect("--comm_timeout says how long a rank may be silent", "ddp_timeout", "", rows);
   return rows;
 }
 

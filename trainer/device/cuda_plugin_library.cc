@@ -12,8 +12,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "data/kernels/normalise_images.h"
-#include "trainer/device/cuda_graph.h"
 #include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device_graph.h"
 
 namespace dtrain::device {
 namespace {
@@ -138,8 +138,10 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
              .column_parts = &models::kernels::NumColumnParts,
              .norm = &Start<models::kernels::AddNormArguments, models::kernels::LaunchAddNorm>,
              .norm_gradient = &Start<models::kernels::AddNormGradientArguments, models::kernels::LaunchAddNormGradient>,
-             .gelu = &Start<models::kernels::GeluArguments, models::kernels::LaunchGelu>,
-             .gelu_gradient = &Start<models::kernels::GeluGradientArguments, models::kernels::LaunchGeluGradient>,
+             .unit = &Start<models::kernels::LinearUnitArguments, models::kernels::LaunchLinearUnit>,
+             .unit_gradient =
+                 &Start<models::kernels::LinearUnitGradientArguments, models::kernels::LaunchLinearUnitGradient>,
+             .rotate = &Start<models::kernels::RotationArguments, models::kernels::LaunchRotation>,
              .join = &Start<models::kernels::JoinArguments, models::kernels::LaunchJoin>,
              .cross_entropy = &Start<models::kernels::CrossEntropyArguments, models::kernels::LaunchCrossEntropy>,
              .cross_entropy_gradient =

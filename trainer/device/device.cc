@@ -117,7 +117,7 @@ void UseThreads(int count) {
 }
 
 const char* ToldThreads(const launch::Launch& launch) {
-  return launch.launcher_sets_threads ? nullptr : std::getenv("OMP_NUM_THREADS");
+  return launch.launcher.sets_threads ? nullptr : std::getenv("OMP_NUM_THREADS");
 }
 
 void UseShareOfCores(const launch::Launch& launch) {

@@ -2,7 +2,12 @@
 // of kernels in every step.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <functional>
+#include <memory>
+
+#include "models/kernels/philox.h"
 
 namespace dtrain::device {
 
@@ -29,5 +34,12 @@ class DeviceGraphs {
   // much as Run has needed so far, but recordings share their memory. Waits for the device.
   virtual bool HasRoom() = 0;
 };
+
+// These are in libdtrain_cuda.so.
+// Returns an object without recordings for `device`, which must be the current device.
+std::unique_ptr<DeviceGraphs> MakeCudaGraphs(at::Device device);
+// Takes random numbers for one launch of a kernel of this project from LibTorch's default generator of the current
+// device. So they follow its seed, its saved states, and recorded graphs.
+models::kernels::RandomState CudaRandom();
 
 }  // namespace dtrain::device

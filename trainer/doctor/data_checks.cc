@@ -1,4 +1,4 @@
-#include "trainer/doctor/checks.h"
+#include "trainer/doctor/doctor.h"
 
 #include <algorithm>
 #include <chrono>

@@ -15,7 +15,6 @@
 #include "data/shown.h"
 #include "trainer/config/flags.h"
 #include "trainer/device/device.h"
-#include "trainer/doctor/checks.h"
 #include "trainer/launch/address_file.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/modes/session.h"

@@ -1,4 +1,4 @@
-#include "trainer/doctor/checks.h"
+#include "trainer/doctor/doctor.h"
 
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 namespace dtrain::doctor {
 
 Finding LauncherFound(const launch::Launch& launch) {
-  const std::string who = launch.has_launcher ? launch.launcher : "none, this machine alone";
+  const std::string who = launch.launcher.is_one ? launch.launcher.name : "none, this machine alone";
   return Ok("launcher", who + ": rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.world_size) +
                             ", local rank " + std::to_string(launch.local_rank) + " of " +
                             std::to_string(launch.local_world_size) + ", machine " + std::to_string(launch.node_rank) +

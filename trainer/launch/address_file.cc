@@ -45,9 +45,8 @@ void Relist(const fs::path& folder) {
 std::string KeyOfRun(const Environment& environment, const std::vector<std::string>& names) {
   uint64_t hash = 14695981039346656037ULL;  // FNV-1a
   for (const std::string& name : names) {
-    const auto found = environment.find(name);
-    const std::string value = found == environment.end() ? "" : found->second;
-    for (const char c : value + "\n") hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+    for (const char c : ValueOf(environment, name) + "\n")
+      hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   }
   std::ostringstream text;
   text << std::hex << hash;

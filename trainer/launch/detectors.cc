@@ -45,11 +45,6 @@ void RequireBelow(int value, int limit, const std::string& value_name, const std
                    "seen: " + seen);
 }
 
-std::string Variables::Text(const std::string& name) const {
-  const auto found = environment_.find(name);
-  return found == environment_.end() ? "" : found->second;
-}
-
 std::string Variables::FirstSet(const std::vector<std::string>& names) const {
   for (const std::string& name : names) {
     if (Has(name)) return name;

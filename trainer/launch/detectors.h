@@ -16,15 +16,14 @@ constexpr int kMaxRanks = 1'000'000;
 void RequireBelow(int value, int limit, const std::string& value_name, const std::string& limit_name,
                   const std::string& seen);
 
-// The variables of one launcher. Error messages quote those that were seen. An empty variable counts as unset, since
-// container tools pass unset ones on that way.
+// The variables of one launcher. Error messages quote those that were seen.
 class Variables {
  public:
   // `names` are the variables that Seen quotes. `environment` must outlive this object.
   Variables(const Environment& environment, std::vector<std::string> names)
       : environment_(environment), names_(std::move(names)) {}
 
-  std::string Text(const std::string& name) const;  // empty if it is not set
+  std::string Text(const std::string& name) const { return ValueOf(environment_, name); }
   bool Has(const std::string& name) const { return !Text(name).empty(); }
 
   // Returns the first of these names that is set; empty if none is.

@@ -23,25 +23,23 @@ void RequireExpectedNodes(const Facts& facts, const Launch& launch) {
   if (text.empty()) return;
   const NodeCount expected = ParseNodeCount(text, "--nnodes", "--nnodes=" + text);
   if (launch.nnodes >= expected.minimum && launch.nnodes <= expected.maximum) return;
-  if (!launch.has_launcher) {
+  if (!launch.launcher.is_one) {
     throw UsageError("the ranks are half set: --nnodes=" + text + " given, --node_rank, --master_addr missing",
                      "give all of them on every machine, or start with torchrun, mpirun or srun");
   }
   throw UsageError(
-      "--nnodes=" + text + " contradicts the " + CountOf(launch.nnodes, "machine") + " of " + launch.launcher,
+      "--nnodes=" + text + " contradicts the " + CountOf(launch.nnodes, "machine") + " of " + launch.launcher.name,
       "seen: " + launch.seen);
 }
 
 void RequireNoGpuTwice(const Environment& environment) {
-  const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
-  if (visible == environment.end()) return;
-  std::istringstream list(visible->second);
+  const std::string visible = ValueOf(environment, "CUDA_VISIBLE_DEVICES");
+  std::istringstream list(visible);
   std::set<std::string> known;
   for (std::string name; std::getline(list, name, ',');) {
     if (known.insert(name).second) continue;
-    throw UsageError(
-        "two ranks would share one GPU: CUDA_VISIBLE_DEVICES=" + visible->second + " names " + name + " twice",
-        "name each GPU once");
+    throw UsageError("two ranks would share one GPU: CUDA_VISIBLE_DEVICES=" + visible + " names " + name + " twice",
+                     "name each GPU once");
   }
 }
 
@@ -52,8 +50,8 @@ void RequireAGpuEach(const Facts& facts, const Launch& launch) {
   const int first = launch.gpu >= 0 ? launch.gpu : launch.local_rank;
   const int needed = std::max(launch.spawns, first + 1);
   if (needed <= facts.machine.gpus) return;
-  const auto visible = facts.environment.find("CUDA_VISIBLE_DEVICES");
-  const std::string limit = visible == facts.environment.end() ? "" : " (CUDA_VISIBLE_DEVICES=" + visible->second + ")";
+  const std::string visible = ValueOf(facts.environment, "CUDA_VISIBLE_DEVICES");
+  const std::string limit = visible.empty() ? "" : " (CUDA_VISIBLE_DEVICES=" + visible + ")";
   throw UsageError((launch.spawns > 0 ? std::to_string(launch.spawns) + " local ranks need as many GPUs"
                                       : "local rank " + std::to_string(launch.local_rank) + " has no GPU") +
                        ": this machine shows " + std::to_string(facts.machine.gpus) + limit,
@@ -80,10 +78,15 @@ Environment ReadEnvironment() {
   return result;
 }
 
+std::string ValueOf(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
 Launch DetectLaunch(const config::RanksConfig& ranks, const Environment& environment, const Machine& machine) {
   const Facts facts{ranks, environment, machine};
   Launch launch = FirstMatch(facts);
-  launch.may_share_gpus = Variables(environment, {}).Text("NCCL_MULTI_RANK_GPU_ENABLE") == "1";
+  launch.may_share_gpus = ValueOf(environment, "NCCL_MULTI_RANK_GPU_ENABLE") == "1";
   RequireExpectedNodes(facts, launch);
   RequireAGpuEach(facts, launch);
   launch.restart_count += RequeueCount(environment);
@@ -99,8 +102,7 @@ std::optional<TimeLimit> FindTimeLimit(const std::optional<double>& max_hours, c
     return TimeLimit{3600 * *max_hours, "--max_hours"};
   }
   // In seconds since 1970.
-  const auto variable = environment.find("SLURM_JOB_END_TIME");
-  const auto end = variable == environment.end() ? std::nullopt : data::WholeNumber<int64_t>(variable->second);
+  const auto end = data::WholeNumber<int64_t>(ValueOf(environment, "SLURM_JOB_END_TIME"));
   if (!end || *end <= now) return std::nullopt;
   const auto left = static_cast<double>(*end - now);
   return TimeLimit{std::max(left - kReserve, left / 2), "the end of the Slurm job"};

@@ -21,13 +21,18 @@ struct Machine {
   std::string address = "127.0.0.1";  // the address at which other machines reach this one
 };
 
+// What is known of a launcher besides its variables.
+struct Launcher {
+  const char* name = "single";
+  bool is_one = false;        // false: the process was started by hand, for this machine alone
+  bool is_outlived = false;   // by its ranks when it is killed: see EndWithParent
+  bool sets_threads = false;  // it sets OMP_NUM_THREADS of its own accord
+};
+
 // The rank that a process is, or the ranks that it forks.
 struct Launch {
-  std::string launcher = "single";     // these four are of its row in the table of launchers.cc
-  bool has_launcher = false;           // false: started by hand, for this machine alone
-  bool outlives_launcher = false;      // its ranks go on when it is killed: see EndWithParent
-  bool launcher_sets_threads = false;  // it sets OMP_NUM_THREADS of its own accord
-  int rank = 0;                        // if the process forks ranks, that of the first one
+  Launcher launcher = {};
+  int rank = 0;  // if the process forks ranks, that of the first one
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
@@ -52,6 +57,9 @@ struct Launch {
 
 // Returns a copy of the environment of this process.
 Environment ReadEnvironment();
+
+// Returns the value of a variable; empty if it is not set. Container tools pass unset variables on as empty ones.
+std::string ValueOf(const Environment& environment, const std::string& name);
 
 // Asks the launchers (the table of launchers.cc) and returns the first match. Throws UsageError naming the variables if
 // they are half set, contradict each other or the flags, or ask for more ranks than there are GPUs.

@@ -392,41 +392,34 @@ std::optional<Launch> ThisMachine(const Facts& facts) {
   return NodeLevel(facts, 1, 0, processes, "127.0.0.1", 0);
 }
 
-// What is known of a launcher besides its variables: see Launch.
-struct Launcher {
-  const char* name;
+struct Row {
   // Returns a Launch if it recognises its variables, empty if not, and throws UsageError if they are set up wrongly.
   std::optional<Launch> (*detect)(const Facts&);
-  bool is_one = true;  // false: the process was started by hand
-  bool outlives_launcher = false;
-  bool sets_threads = false;
+  Launcher launcher;
 };
 
 // A new launcher stands in front of those whose variables it leaves set. The third and the second last recognise only
 // what is to be refused.
-constexpr Launcher kLaunchers[] = {
-    {"flags", FromFlags},
-    {"torchrun", FromTorchrun, /*is_one=*/true, /*outlives_launcher=*/true, /*sets_threads=*/true},
-    {"openmpi", FromOpenMpi},
-    {"slurm", FromSlurmStep},
-    {"kubeflow", FromKubeflowTrainer},
-    {"pytorchjob", FromPods},
-    {"aws_batch", FromAwsBatch},
-    {"mpi", FromOtherMpi},
-    {"torchrun", HalfSetTorchrun},
-    {"single", ThisMachine, /*is_one=*/false},
+constexpr Row kLaunchers[] = {
+    {FromFlags, {"flags", true}},
+    {FromTorchrun, {"torchrun", true, /*is_outlived=*/true, /*sets_threads=*/true}},
+    {FromOpenMpi, {"openmpi", true}},
+    {FromSlurmStep, {"slurm", true}},
+    {FromKubeflowTrainer, {"kubeflow", true}},
+    {FromPods, {"pytorchjob", true}},
+    {FromAwsBatch, {"aws_batch", true}},
+    {FromOtherMpi, {}},
+    {HalfSetTorchrun, {}},
+    {ThisMachine, {"single"}},
 };
 
 }  // namespace
 
 Launch FirstMatch(const Facts& facts) {
-  for (const Launcher& launcher : kLaunchers) {
-    auto launch = launcher.detect(facts);
+  for (const Row& row : kLaunchers) {
+    auto launch = row.detect(facts);
     if (!launch) continue;
-    launch->launcher = launcher.name;
-    launch->has_launcher = launcher.is_one;
-    launch->outlives_launcher = launcher.outlives_launcher;
-    launch->launcher_sets_threads = launcher.sets_threads;
+    launch->launcher = row.launcher;
     return *std::move(launch);
   }
   throw std::logic_error("a process without a launcher is a launch of its own");

@@ -28,9 +28,7 @@ std::string Hex(std::span<const unsigned char> bytes) {
 }  // namespace
 
 std::string GivenToken(const config::RanksConfig& ranks, const Environment& environment) {
-  if (!ranks.run_token.empty()) return ranks.run_token;
-  const auto variable = environment.find(kTokenVariable);
-  return variable == environment.end() ? "" : variable->second;
+  return ranks.run_token.empty() ? ValueOf(environment, kTokenVariable) : ranks.run_token;
 }
 
 std::string RandomToken() {

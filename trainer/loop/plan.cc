@@ -66,9 +66,9 @@ std::string Plan::WarningOfWarmup() const {
 int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
 
 double Plan::EvaluatedEpoch(int64_t step) const {
-  if (eval_every_steps > 0) return EpochAt(step);
-  if (eval_every_epochs <= 0) return 0;
-  return eval_every_epochs * static_cast<double>(Floor(EpochAt(step) / eval_every_epochs));
+  if (run.eval_every_steps > 0) return EpochAt(step);
+  if (run.eval_every_epochs <= 0) return 0;
+  return run.eval_every_epochs * static_cast<double>(Floor(EpochAt(step) / run.eval_every_epochs));
 }
 
 int64_t Plan::FirstStepOf(int64_t epoch) const {
@@ -77,7 +77,7 @@ int64_t Plan::FirstStepOf(int64_t epoch) const {
 }
 
 std::string Plan::WhyStopsEarly(const Progress& progress) const {
-  const double patience = stop_after_epochs_without_gain;
+  const double patience = run.stop_after_epochs_without_gain;
   if (!(patience > 0) || !progress.validation || !progress.best) return "";
   if (progress.validation->step != progress.step) return "";  // this step has not been evaluated
   const double without_gain = EvaluatedEpoch(progress.step) - EvaluatedEpoch(progress.best->step);
@@ -96,8 +96,8 @@ bool Plan::IsDue(int64_t step, double every_epochs, int64_t every_steps) const {
 }
 
 bool Plan::EndsEpoch(int64_t step) const { return step > 0 && EpochsDone(step) > EpochsDone(step - 1); }
-bool Plan::ShouldEvaluate(int64_t step) const { return IsDue(step, eval_every_epochs, eval_every_steps); }
-bool Plan::ShouldSave(int64_t step) const { return IsDue(step, save_every_epochs, save_every_steps); }
+bool Plan::ShouldEvaluate(int64_t step) const { return IsDue(step, run.eval_every_epochs, run.eval_every_steps); }
+bool Plan::ShouldSave(int64_t step) const { return IsDue(step, run.save_every_epochs, run.save_every_steps); }
 bool Plan::ShouldLog(int64_t step) const { return step == 1 || step == total_steps || step % log_interval == 0; }
 
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size, int64_t units,
@@ -111,22 +111,11 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
   RequireSteps(plan, config.batch.epochs);
   if (config.batch.max_steps) plan.total_steps = std::min(plan.total_steps, *config.batch.max_steps);
 
-  plan.schedule = {.name = config.schedule.name,
+  plan.schedule = {.flags = config.schedule,
                    .peak = config.optimizer.lr.value(),
-                   .warmup_start = config.schedule.warmup_start_lr,
-                   .end = config.schedule.end_lr,
                    .warmup_steps = EndOfWarmup(config.schedule, plan),
                    .total_steps = EndOfSchedule(config, plan),
-                   .warmup_from_one = config.schedule.warmup_from_one,
-                   .poly_power = config.schedule.poly_power,
-                   .cosine_periods = config.schedule.cosine_periods,
-                   .cosine_alpha = config.schedule.cosine_alpha,
-                   .cosine_beta = config.schedule.cosine_beta,
-                   .decay_factor = config.schedule.decay_factor,
                    .decay_steps = {},
-                   .wsd_decay = config.schedule.wsd_decay,
-                   .wsd_form = config.schedule.wsd_form,
-                   .through_warmup = config.schedule.through_warmup,
                    .epoch_steps = config.schedule.per_epoch ? plan.steps_per_epoch : 0};
   for (const double epochs : config.schedule.decay_epochs) {
     plan.schedule.decay_steps.push_back(epochs * plan.steps_per_epoch);
@@ -135,15 +124,11 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
   plan.schedule.peak *= config::LearningRateFactor(config.optimizer, plan.batch.global_batch_size);
   RequireWarmupFits(config.schedule, plan);
 
-  plan.eval_every_epochs = config.run.eval_every_epochs;
-  plan.eval_every_steps = config.run.eval_every_steps;
-  plan.save_every_epochs = config.run.save_every_epochs;
-  plan.save_every_steps = config.run.save_every_steps;
+  plan.run = config.run;
   plan.log_interval = config.report.log_interval;
   if (!config::WasGiven(config, "log_interval")) {  // a curve has a point of training at least for each epoch
     plan.log_interval = std::clamp<int64_t>(static_cast<int64_t>(plan.steps_per_epoch), 1, plan.log_interval);
   }
-  plan.stop_after_epochs_without_gain = config.run.stop_after_epochs_without_gain;
   return plan;
 }
 

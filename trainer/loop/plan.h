@@ -21,14 +21,11 @@ struct Plan {
   config::BatchSizes batch;   // G and its factors
   double steps_per_epoch = 0;
   int64_t total_steps = 0;
-  optim::LrScheduleOptions schedule;
+  optim::LrSchedule schedule;
   double ema_decay = 0;  // with --ema_scaling; 0: no average
 
-  // An interval of 0 is none; evaluations and checkpoints are due at the end of the run in any case.
-  double eval_every_epochs = 0, save_every_epochs = 0;
-  int64_t eval_every_steps = 0, save_every_steps = 0;
+  config::RunConfig run;  // for its intervals; evaluations and checkpoints are due at the end in any case
   int64_t log_interval = 1;
-  double stop_after_epochs_without_gain = 0;
 
   // `step` is the number of steps done, from 0, in these three.
   double EpochAt(int64_t step) const { return static_cast<double>(step) / steps_per_epoch; }
@@ -39,9 +36,9 @@ struct Plan {
   // Returns a sentence for people if the run ends before its warmup does, else nothing.
   std::string WarningOfWarmup() const;
 
-  // The multiple of eval_every_epochs that an evaluation after this step belongs to: the epochs done, rounded down. The
-  // additional evaluation at the end of a run belongs to the last multiple. With eval_every_steps it is EpochAt(step).
-  // 0 if a run is evaluated at its end only.
+  // The multiple of --eval_every_epochs that an evaluation after this step belongs to: the epochs done, rounded down.
+  // The additional evaluation at the end of a run belongs to the last multiple. With --eval_every_steps it is
+  // EpochAt(step). 0 if a run is evaluated at its end only.
   double EvaluatedEpoch(int64_t step) const;
 
   // Returns the epoch, counted from 1, in which the batch of this step (counted from 1) begins. A step whose batch is

@@ -52,13 +52,6 @@ optim::RateFactor RateFactorOf(const config::Config& config, const torch::nn::Mo
   };
 }
 
-distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks, int64_t micro_steps) {
-  return {.bucket_cap_mb = ranks.bucket_cap_mb,
-          .compression = ranks.grad_compression,
-          .reduces = ranks.deterministic != "elastic",
-          .accumulates = micro_steps > 1};
-}
-
 }  // namespace
 
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
@@ -106,9 +99,13 @@ void StepComputation::Connect(StepGraph* graph, const distributed::BucketLayout&
   data_parallel_.reset();
   torch::nn::Module& module = task_.module();
   module.zero_grad(/*set_to_none=*/true);
+  const distributed::DataParallelOptions options{.bucket_cap_mb = ranks_.bucket_cap_mb,
+                                                 .compression = ranks_.grad_compression,
+                                                 .reduces = ranks_.deterministic != "elastic",
+                                                 .accumulates = sizes_.grad_accum_steps > 1};
   OnTheStreamOf(graph, [&] {
-    data_parallel_ = std::make_unique<distributed::DataParallel>(
-        weights::ParametersOf(module), communicator_, DataParallelOptionsOf(ranks_, sizes_.grad_accum_steps), layout);
+    data_parallel_ =
+        std::make_unique<distributed::DataParallel>(weights::ParametersOf(module), communicator_, options, layout);
   });
   exchange_ = std::make_unique<distributed::StepExchange>(weights::RunningStatistics(module), kNumStepSums,
                                                           task_.device(), communicator_);

@@ -259,7 +259,8 @@ RunEnd Trainer::End() const {
 
 report::RunResult Trainer::Result(Clock::time_point start) const {
   report::RunResult result;
-  result.validation = progress_.validation;
+  // An earlier start may have had a validation that this one lacks.
+  if (progress_.validation && progress_.validation->step == progress_.step) result.validation = progress_.validation;
   result.best = progress_.best;
   result.stopped_early = parts_.plan.WhyStopsEarly(progress_);
   result.train_loss = progress_.last_train_loss;

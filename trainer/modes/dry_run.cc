@@ -39,7 +39,7 @@ nlohmann::ordered_json Number(double value) {
 }
 
 nlohmann::ordered_json LaunchAsJson(const launch::Launch& launch) {
-  return {{"launcher", launch.launcher},
+  return {{"launcher", launch.launcher.name},
           {"rank", launch.rank},
           {"world_size", launch.world_size},
           {"local_rank", launch.local_rank},

@@ -25,6 +25,19 @@ std::string Size(double bytes) {
   return bytes >= kManyMiB * kMiB ? report::Format("%.1f GiB", bytes / kGiB) : report::Format("%.0f MiB", bytes / kMiB);
 }
 
+// The bytes of the parameters that learn.
+double LearnedBytes(const std::vector<optim::NamedTensor>& parameters) {
+  double bytes = 0;
+  for (const auto& [name, parameter] : parameters) bytes += static_cast<double>(parameter.nbytes());
+  return bytes;
+}
+
+double BytesOf(const torch::nn::Module& module) {
+  double bytes = 0;
+  for (const at::Tensor& weight : module.parameters()) bytes += static_cast<double>(weight.nbytes());
+  return bytes;
+}
+
 // The bytes of the files in the run's checkpoints/, which new ones take the place of.
 double KeptBytes(const fs::path& run_directory) {
   double bytes = 0;
@@ -47,14 +60,8 @@ double MemoryOf(at::Device device) {
 
 double MemoryNeedOf(const config::Config& config, tasks::Task& task, const config::BatchSizes& batch) {
   const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
-  double weights = 0;
-  double gradients = 0;
-  for (const at::Tensor& weight : task.module().parameters()) weights += static_cast<double>(weight.nbytes());
-  for (const auto& [name, parameter] : parameters) gradients += static_cast<double>(parameter.nbytes());
-  double teacher = 0;
-  if (task.teacher() != nullptr) {
-    for (const at::Tensor& weight : task.teacher()->parameters()) teacher += static_cast<double>(weight.nbytes());
-  }
+  const double weights = BytesOf(task.module()), gradients = LearnedBytes(parameters);
+  const double teacher = task.teacher() != nullptr ? BytesOf(*task.teacher()) : 0;
   const double state =
       weights + gradients + teacher + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
@@ -68,7 +75,7 @@ double MemoryNeedOf(const config::Config& config, tasks::Task& task, const confi
 // A rank that was named by hand or by another launcher may be of other machines, which the memory of this one does not
 // judge.
 void RequireMemory(double needed, const launch::Launch& launch, at::Device device) {
-  const bool is_all_here = !launch.has_launcher || launch.spawns == launch.world_size;
+  const bool is_all_here = !launch.launcher.is_one || launch.spawns == launch.world_size;
   if (!is_all_here) return;
   if (device.is_cpu()) needed *= launch.local_world_size;
   const double there = MemoryOf(device);
@@ -81,8 +88,7 @@ void RequireMemory(double needed, const launch::Launch& launch, at::Device devic
 
 DiskNeeds DiskNeedsOf(const config::Config& config, tasks::Task& task, bool validates) {
   const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
-  double weights = 0;
-  for (const auto& [name, parameter] : parameters) weights += static_cast<double>(parameter.nbytes());
+  const double weights = LearnedBytes(parameters);
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
   const double checkpoint =
       weights + average + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));

@@ -16,7 +16,7 @@
 #include "trainer/config/resolve.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/nccl_environment.h"
-#include "trainer/distributed/distinct_gpus.h"
+#include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/report/error_report.h"

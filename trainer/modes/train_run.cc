@@ -1,6 +1,7 @@
 // --mode=train: opens the data, connects to the other ranks, restores the run, trains.
 #include <ATen/Context.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -219,7 +220,10 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
   if (step == 0 && takes_weights)
     weights::BeginWithInitialWeights(config, run.data.classes, run.data.scale, run.task->module());
   if (!start.finished && !run.plan.WarningOfWarmup().empty()) report::LogWarning(run.plan.WarningOfWarmup());
-  if (step == 0 && !config.model.freeze.empty() && !takes_weights) {
+  const auto is_kept_noise = [](const at::Tensor& weight) {
+    return !weight.requires_grad() && weight.any().item<bool>();
+  };
+  if (step == 0 && !takes_weights && std::ranges::any_of(run.task->module().parameters(), is_kept_noise)) {
     report::LogWarning(
         "--freeze keeps weights that were drawn at random: --init_weights=FILE starts from trained ones");
   }

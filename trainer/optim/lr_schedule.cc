@@ -16,38 +16,41 @@ double DecaysDone(const std::vector<double>& decay_steps, double steps) {
 }
 
 // The part of the way from the end to the peak at which wsd is after `steps`.
-double PartBeforeDecayEnds(const LrScheduleOptions& o, double steps) {
-  const double wanted = o.wsd_decay < 1 ? o.wsd_decay * o.total_steps : o.wsd_decay;
-  const double length = std::min(wanted, o.total_steps - o.warmup_steps);
-  if (steps >= o.total_steps) return 0;
-  const double done = std::max(0.0, (steps - o.total_steps) / length + 1);
+double PartBeforeDecayEnds(const LrSchedule& schedule, double steps) {
+  const config::ScheduleConfig& o = schedule.flags;
+  const double wanted = o.wsd_decay < 1 ? o.wsd_decay * schedule.total_steps : o.wsd_decay;
+  const double length = std::min(wanted, schedule.total_steps - schedule.warmup_steps);
+  if (steps >= schedule.total_steps) return 0;
+  const double done = std::max(0.0, (steps - schedule.total_steps) / length + 1);
   if (o.wsd_form == "cosine") return (1 + std::cos(std::numbers::pi * done)) / 2;
   return 1 - (o.wsd_form == "sqrt" ? std::sqrt(done) : done);
 }
 
 }  // namespace
 
-double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
+double LearningRate(const LrSchedule& schedule, int64_t steps_done) {
+  const config::ScheduleConfig& o = schedule.flags;
+  const double peak = schedule.peak, warmup = schedule.warmup_steps, epoch = schedule.epoch_steps;
   const auto done = static_cast<double>(steps_done);
-  const double s = o.epoch_steps > 0 ? WholePart(done / o.epoch_steps) * o.epoch_steps : done;
-  if (s < o.warmup_steps) {
-    const double first = !o.warmup_from_one ? 0 : o.epoch_steps > 0 ? o.epoch_steps : 1;
-    return o.warmup_start + (o.peak - o.warmup_start) * std::min(1.0, (s + first) / o.warmup_steps);
+  const double s = epoch > 0 ? WholePart(done / epoch) * epoch : done;
+  if (s < warmup) {
+    const double first = !o.warmup_from_one ? 0 : epoch > 0 ? epoch : 1;
+    return o.warmup_start_lr + (peak - o.warmup_start_lr) * std::min(1.0, (s + first) / warmup);
   }
-  const double before = o.through_warmup ? 0 : o.warmup_steps;
+  const double before = o.through_warmup ? 0 : warmup;
   const double after = s - before;
-  const double length = o.total_steps - before;
+  const double length = schedule.total_steps - before;
   const double progress = length > 0 ? std::min(1.0, after / length) : 1.0;
-  if (o.name == "poly") return o.end + (o.peak - o.end) * std::pow(1 - progress, o.poly_power);
-  if (o.name == "cosine") return o.end + (o.peak - o.end) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+  if (o.name == "poly") return o.end_lr + (peak - o.end_lr) * std::pow(1 - progress, o.poly_power);
+  if (o.name == "cosine") return o.end_lr + (peak - o.end_lr) * (1 + std::cos(std::numbers::pi * progress)) / 2;
   if (o.name == "linear_cosine") {
     const double wave = (1 + std::cos(2 * std::numbers::pi * o.cosine_periods * progress)) / 2;
-    return o.peak * ((o.cosine_alpha + 1 - progress) * wave + o.cosine_beta);
+    return peak * ((o.cosine_alpha + 1 - progress) * wave + o.cosine_beta);
   }
-  if (o.name == "wsd") return o.end + (o.peak - o.end) * PartBeforeDecayEnds(o, s);
-  if (o.name == "step") return o.peak * std::pow(o.decay_factor, DecaysDone(o.decay_steps, after));
-  if (o.name == "exponential") return o.peak * std::pow(o.decay_factor, after / o.decay_steps.front());
-  if (o.name == "constant") return o.peak;
+  if (o.name == "wsd") return o.end_lr + (peak - o.end_lr) * PartBeforeDecayEnds(schedule, s);
+  if (o.name == "step") return peak * std::pow(o.decay_factor, DecaysDone(schedule.decay_steps, after));
+  if (o.name == "exponential") return peak * std::pow(o.decay_factor, after / schedule.decay_steps.front());
+  if (o.name == "constant") return peak;
   throw std::invalid_argument("no learning rate schedule is called '" + o.name + "'");
 }
 

@@ -3,28 +3,20 @@
 
 #include <cmath>
 #include <cstdint>
-#include <string>
 #include <vector>
+
+#include "trainer/config/config.h"
 
 namespace dtrain::optim {
 
-struct LrScheduleOptions {
-  std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | wsd | constant
+// --lr_schedule and its companions, with what the plan of a run makes of them.
+struct LrSchedule {
+  config::ScheduleConfig flags = {};
   double peak = 0.1;
-  double warmup_start = 0;
-  double end = 0;  // the final rate of poly, cosine and wsd
-  // W, and T, at which they reach it; whole numbers unless there are epoch_steps.
+  // W, and T, the steps at which the warmup and the schedule end; whole numbers unless there are epoch_steps.
   double warmup_steps = 0, total_steps = 1;
-  bool warmup_from_one = false;  // see below
-  double poly_power = 2;
-  double cosine_periods = 0.5, cosine_alpha = 0, cosine_beta = 0.001;  // of linear_cosine
-  double decay_factor = 0.1;                                           // of step and exponential
-  // The interval between decays in steps; several values are the steps at which `step` decays.
-  std::vector<double> decay_steps = {1};
-  double wsd_decay = 0.1;         // D of wsd: below 1 a part of T, else steps
-  std::string wsd_form = "sqrt";  // sqrt | linear | cosine
-  bool through_warmup = false;    // see below
-  double epoch_steps = 0;         // > 0: the rate of an epoch's first step holds for all of this many, as below
+  std::vector<double> decay_steps = {1};  // decay_epochs in steps
+  double epoch_steps = 0;                 // > 0: the rate of an epoch's first step holds for all of this many, as below
 };
 
 // Returns the learning rate of the step that follows s = `steps_done` steps:
@@ -35,14 +27,14 @@ struct LrScheduleOptions {
 //   step         peak·factor^⌊a/decay_steps⌋, or peak·factor^(the number of decay_steps ≤ a) if there are several
 //   exponential  peak·factor^(a/decay_steps)
 //   wsd          peak before T − D, and then end + (peak − end)·f(q) with q = min(1, (s − T + D)/D) and f(q) = 1 − √q,
-//                1 − q or (1 + cos πq)/2, as transformers' get_wsd_schedule; D is at most T − W
+//                1 − q or (1 + cos πq)/2, as transformers' get_wsd_schedule; D is wsd_decay, at most T − W
 //   constant     peak
 // These are the schedules of torch.optim.lr_scheduler in a SequentialLR after a LinearLR, as torchvision's references
 // use them. With `through_warmup`, a = s and p = s/T, as in timm.scheduler without warmup_prefix and in TensorFlow.
 // With `epoch_steps`, which may be fractional, s is the place at which the epoch of the next step began, as where
 // schedulers are stepped once an epoch. `first` is 0; with `warmup_from_one` it is 1, or epoch_steps, as in NVIDIA's
 // and Horovod's programs. Throws std::invalid_argument for an unknown name.
-double LearningRate(const LrScheduleOptions& options, int64_t steps_done);
+double LearningRate(const LrSchedule& schedule, int64_t steps_done);
 
 // Floors and ceilings of products and quotients of numbers that people write with a few decimals. In floating point
 // 0.29 · 100 and 55 / (1.1 · 25) are slightly below 29 and 2. So a value within a few rounding errors of a whole number

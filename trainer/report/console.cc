@@ -11,7 +11,6 @@
 #include <limits>
 
 #include "data/shown.h"
-#include "trainer/errors.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::report {
@@ -194,11 +193,9 @@ std::string Grouped(int64_t number) {
 }
 
 LogFormat ParseLogFormat(const std::string& name, bool is_terminal) {
-  if (name == "auto") return is_terminal ? LogFormat::kBar : LogFormat::kPlain;
-  if (name == "bar") return is_terminal ? LogFormat::kBar : LogFormat::kPlain;
   if (name == "table") return LogFormat::kTable;
   if (name == "json") return LogFormat::kJson;
-  throw UsageError("--log_format=" + name + " is unknown", "one of auto, bar, table, json");
+  return is_terminal ? LogFormat::kBar : LogFormat::kPlain;
 }
 
 Terminal StdoutTerminal() {

@@ -77,7 +77,7 @@ std::string BarLine(const ProgressBar::Content& content, double seconds, int col
 
 enum class LogFormat { kBar, kTable, kJson, kPlain };
 
-// `name` is auto, bar, table or json, else throws UsageError. auto and bar are kBar on a terminal, kPlain elsewhere.
+// `name` is auto, bar, table or json. auto and bar are kBar on a terminal, kPlain elsewhere.
 LogFormat ParseLogFormat(const std::string& name, bool is_terminal);
 
 struct Terminal {

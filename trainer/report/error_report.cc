@@ -137,17 +137,11 @@ void ReportFailure(const Failure& failure, const fs::path& run_directory) noexce
 }
 
 void RemoveErrorFiles(const fs::path& run_directory) {
-  std::error_code error;
-  fs::directory_iterator entry(run_directory, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    const bool of_a_rank = name.rfind("error.rank", 0) == 0 && entry->path().extension() == ".json";
-    if (name != "error.json" && !of_a_rank) continue;
-    fs::remove(entry->path(), error);
-    if (error) break;
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    checkpoint::ThrowSystemError("remove old error reports in", run_directory, error.value());
+  for (const std::string& name : checkpoint::NamesIn(run_directory)) {
+    if (name != "error.json" && !(name.starts_with("error.rank") && name.ends_with(".json"))) continue;
+    std::error_code error;
+    fs::remove(run_directory / name, error);
+    if (error) checkpoint::ThrowSystemError("remove old error reports in", run_directory, error.value());
   }
 }
 

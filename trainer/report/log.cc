@@ -138,7 +138,6 @@ std::string HostName() {
 
 void LogInfo(const std::string& message) { Log(google::GLOG_INFO, message); }
 void LogWarning(const std::string& message) { Log(google::GLOG_WARNING, message); }
-void LogError(const std::string& message) { Log(google::GLOG_ERROR, message); }
 
 void PrintAnswer(const std::string& text) {
   errno = 0;

@@ -32,7 +32,6 @@ std::string HostName();
 // Each message is one line. Control characters are escaped.
 void LogInfo(const std::string& message);
 void LogWarning(const std::string& message);
-void LogError(const std::string& message);
 
 // Prints the answer that the user asked a program for. Unlike progress, an answer must not get lost unnoticed.
 // Prints `text` and a line feed, or nothing if `text` is empty, and flushes stdout. Throws StorageError if that fails:

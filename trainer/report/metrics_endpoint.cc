@@ -1,7 +1,7 @@
 #include "trainer/report/metrics_endpoint.h"
 
+#include <fcntl.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +18,7 @@
 
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
+#include "trainer/launch/local_address.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::report {
@@ -120,38 +121,6 @@ void AddGpus(const std::vector<GpuUse>& gpus, PrometheusText& text) {
 constexpr unsigned kMostVisitors = 64;  // connections at a time; then the oldest one is closed
 constexpr unsigned kPatienceSeconds = 2;
 constexpr size_t kMostBytesOfRequest = 8192;
-
-// Returns a socket that listens there, or -1 with the reason in errno, which the HTTP server itself would not tell.
-int Listen(const std::string& address, int port, int* chosen_port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* where = nullptr;
-  if (getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &where) != 0) {
-    errno = EADDRNOTAVAIL;
-    return -1;
-  }
-  const int descriptor = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const int on = 1;  // so that the next run can use the port at once
-  setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_storage bound{};
-  socklen_t length = sizeof bound;
-  auto* generic = reinterpret_cast<sockaddr*>(&bound);
-  char service[NI_MAXSERV] = "0";
-  const bool listens = bind(descriptor, where->ai_addr, where->ai_addrlen) == 0 &&
-                       listen(descriptor, static_cast<int>(kMostVisitors)) == 0 &&
-                       getsockname(descriptor, generic, &length) == 0;
-  const int reason = errno;
-  freeaddrinfo(where);
-  if (!listens) {
-    if (descriptor >= 0) close(descriptor);
-    errno = reason;
-    return -1;
-  }
-  getnameinfo(generic, length, nullptr, 0, service, sizeof service, NI_NUMERICSERV);
-  *chosen_port = std::stoi(service);
-  return descriptor;
-}
 
 std::string Remedy(int reason) {
   if (reason == EADDRINUSE) return "another run may have it: choose another --metrics_port";
@@ -273,8 +242,11 @@ MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, Pages pag
   const auto fail = [&](const std::string& why, int reason) {
     throw UsageError("--metrics_port: cannot listen at " + MetricsUrl(address, port) + ": " + why, Remedy(reason));
   };
-  const int descriptor = Listen(address, port, &port_);
-  if (descriptor < 0) fail(std::strerror(errno), errno);
+  std::string why;
+  const int descriptor = launch::TryToListen(address, port, &why);
+  if (descriptor < 0) fail(why, errno);
+  fcntl(descriptor, F_SETFL, O_NONBLOCK);
+  port_ = launch::PortOf(descriptor);
   server_ = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, nullptr, nullptr,
                              &Serve, &pages_,  // first, because it gets later errors
                              MHD_OPTION_EXTERNAL_LOGGER, &SayNothing, nullptr, MHD_OPTION_LISTEN_SOCKET, descriptor,

@@ -15,23 +15,6 @@
 namespace dtrain::report {
 namespace fs = std::filesystem;
 
-RunDirectory::RunDirectory(fs::path run_directory)
-    : root(std::move(run_directory)),
-      config_json(root / "config.json"),
-      attempts(root / "attempts"),
-      classes(root / "classes.txt"),
-      metrics_jsonl(root / "metrics.jsonl"),
-      times_jsonl(root / "times.jsonl"),
-      result_json(root / "result.json"),
-      spikes_jsonl(root / "spikes.jsonl"),
-      confusion_matrix(root / "confusion_matrix.csv"),
-      class_accuracy(root / "class_accuracy.csv"),
-      error_json(root / "error.json"),
-      model(root / "model.safetensors"),
-      model_best(root / "model_best.safetensors"),
-      model_ema(root / "model_ema.safetensors"),
-      logs(root / "logs") {}
-
 fs::path RunDirectory::log(int rank) const { return logs / ("rank-" + std::to_string(rank) + ".log"); }
 
 fs::path RunDirectory::quarantine(int rank) const {
@@ -67,21 +50,17 @@ std::optional<fs::path> NewestRun(const fs::path& runs) {
 }
 
 std::optional<fs::path> MoveRunAside(const RunDirectory& run_directory) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  fs::directory_iterator entry(run_directory.root, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (data::IsResultOfRun(entry->path().filename().string())) found.push_back(entry->path());
-  }
-  if (error) checkpoint::ThrowSystemError("list", run_directory.root, error.value());
+  std::vector<std::string> found = checkpoint::NamesIn(run_directory.root);
+  std::erase_if(found, [](const std::string& name) { return !data::IsResultOfRun(name); });
   if (found.empty()) return std::nullopt;
   fs::path aside;
   for (int number = 1; aside.empty() || fs::exists(aside); ++number) {
     aside = run_directory.root / ("aside-" + std::to_string(number));
   }
+  std::error_code error;
   fs::create_directory(aside, error);
   if (error) checkpoint::ThrowSystemError("create the folder", aside, error.value());
-  for (const fs::path& path : found) checkpoint::RenameDurably(path, aside / path.filename());
+  for (const std::string& name : found) checkpoint::RenameDurably(run_directory.root / name, aside / name);
   return aside;
 }
 

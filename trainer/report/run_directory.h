@@ -6,28 +6,26 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dtrain::report {
 
 struct RunDirectory {
-  explicit RunDirectory(std::filesystem::path run_directory);
+  explicit RunDirectory(std::filesystem::path run_directory) : root(std::move(run_directory)) {}
 
   std::filesystem::path root;
-  std::filesystem::path config_json;
-  std::filesystem::path attempts;  // the folder with the config.json of each start of the program
-  std::filesystem::path classes;   // classes.txt: one name per line, in the order of the labels; absent without names
-  std::filesystem::path metrics_jsonl;
-  std::filesystem::path times_jsonl;
-  std::filesystem::path result_json;
-  std::filesystem::path spikes_jsonl;  // written by --spike_factor
+  std::filesystem::path config_json = root / "config.json";
+  std::filesystem::path attempts = root / "attempts";    // a folder: the config.json of each start of the program
+  std::filesystem::path classes = root / "classes.txt";  // a name a line, in the order of the labels; absent without
+  std::filesystem::path metrics_jsonl = root / "metrics.jsonl", times_jsonl = root / "times.jsonl";
+  std::filesystem::path spikes_jsonl = root / "spikes.jsonl";  // written by --spike_factor
+  std::filesystem::path result_json = root / "result.json", error_json = root / "error.json";
   // Written by --mode=eval; see confusions.h.
-  std::filesystem::path confusion_matrix, class_accuracy;
-  std::filesystem::path error_json;
-  std::filesystem::path model;       // model.safetensors: the raw weights of the last state
-  std::filesystem::path model_best;  // model_best.safetensors
-  std::filesystem::path model_ema;   // model_ema.safetensors
-  std::filesystem::path logs;        // the folder of rank-N.log
+  std::filesystem::path confusion_matrix = root / "confusion_matrix.csv", class_accuracy = root / "class_accuracy.csv";
+  std::filesystem::path model = root / "model.safetensors";  // the raw weights of the last state
+  std::filesystem::path model_best = root / "model_best.safetensors", model_ema = root / "model_ema.safetensors";
+  std::filesystem::path logs = root / "logs";  // the folder of rank-N.log
 
   // Returns logs/rank-N.log.
   std::filesystem::path log(int rank) const;

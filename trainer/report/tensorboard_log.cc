@@ -148,14 +148,9 @@ TensorboardLog::TensorboardLog(fs::path folder, Facts facts) : folder_(std::move
 
 std::vector<fs::path> TensorboardLog::Files() const {
   std::vector<fs::path> files;
-  std::error_code error;
-  fs::directory_iterator entry(folder_, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (entry->path().filename().string().starts_with(kFilePrefix) && entry->is_regular_file(error)) {
-      files.push_back(entry->path());
-    }
+  for (const std::string& name : checkpoint::NamesIn(folder_)) {
+    if (name.starts_with(kFilePrefix) && fs::is_regular_file(folder_ / name)) files.push_back(folder_ / name);
   }
-  if (error) checkpoint::ThrowSystemError("list", folder_, error.value());
   std::sort(files.begin(), files.end());
   return files;
 }

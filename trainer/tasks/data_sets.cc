@@ -8,7 +8,6 @@
 #include "data/joined.h"
 #include "data/machine/limits.h"
 #include "data/pipeline/node_cache.h"
-#include "trainer/distributed/distinct_gpus.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/class_balance.h"

@@ -98,6 +98,7 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   if (const auto* kernels = device::NormKernelsOn(device)) models::UseNormKernels(*model, *kernels);
   if (const auto* kernels = device::StemKernelsOn(device)) models::UseStemKernels(*model, *kernels);
   if (const auto* kernels = device::DepthwiseKernelsOn(device)) models::UseDepthwiseKernels(*model, *kernels);
+  if (const auto* kernels = device::TextKernelsOn(device)) models::UseTextKernels(*model, *kernels);
   return model;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "data/pipeline/batch.h"
+#include "models/text_kernels.h"
 #include "models/text_model.h"
 #include "trainer/config/config.h"
 #include "trainer/tasks/sequence_batch.h"

@@ -40,7 +40,7 @@ class SeveralLabels {
   // N, are the numbers of the samples.
   void AddTo(at::Tensor sums, const at::Tensor& logits_NC, const at::Tensor& targets_NC,
              const at::Tensor& places) const;
-  // Return micro_f1, f1 and map in percent, and the counts of each label, of sums on the host. map is NaN if there are
+  // Return map, f1_micro and f1_macro in percent, and the counts of each label, of sums on the host. map is NaN if there are
   // too many samples.
   report::Metrics Metrics(const double* sums) const;
   std::vector<report::ClassScores> Scores(const double* sums) const;
@@ -107,8 +107,8 @@ report::Metrics SeveralLabels::Metrics(const double* sums) const {
   const double* logits = sums + 3 * labels_;
   const double precision = samples_ == 0 ? std::numeric_limits<double>::quiet_NaN()
                                          : MeanAveragePrecision(logits, logits + samples_ * labels_);
-  return {Percent("micro_f1", 100 * (both > 0 ? 2 * correct / both : 0)),
-          Percent("f1", 100 * (macro / static_cast<double>(labels_))), Percent("map", 100 * precision)};
+  return {Percent("map", 100 * precision), Percent("f1_micro", 100 * (both > 0 ? 2 * correct / both : 0)),
+          Percent("f1_macro", 100 * (macro / static_cast<double>(labels_)))};
 }
 
 // --class_weights weigh the images that have a label, as torch's BCEWithLogitsLoss(pos_weight).
@@ -120,7 +120,7 @@ class ImageMultilabelTask : public ImageTargetTask {
         criterion_options_(config.optimizer),
         labels_(sizes.num_classes, config.data.label_threshold) {}
 
-  std::string best_metric() const override { return labels_.lacks_map() ? "micro_f1" : "map"; }
+  std::string best_metric() const override { return labels_.lacks_map() ? "f1_micro" : "map"; }
   void UseClassWeights(const at::Tensor& weights_C) override { criterion_options_.class_weights = weights_C; }
   data::Batch Prepared(data::Batch batch) const override {
     batch.tensors[kPlaces] = batch["index"];
@@ -158,7 +158,7 @@ class TextMultilabelTask : public TextTask {
   TextMultilabelTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
       : TextTask(std::move(model), config, device), labels_(outputs(), config.data.label_threshold) {}
 
-  std::string best_metric() const override { return "micro_f1"; }
+  std::string best_metric() const override { return "f1_micro"; }
   void BeginEvaluation(const DataSplit& split) override { labels_.Begin(split); }
   std::vector<report::ClassScores> ScoresOf(const at::Tensor& sums) const override {
     return labels_.Scores(sums.const_data_ptr<double>());

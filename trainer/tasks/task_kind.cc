@@ -8,6 +8,7 @@
 #include "trainer/optim/parameter_update.h"
 #include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/text_kinds.h"
+#include "trainer/weights/foreign_images.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"
@@ -156,6 +157,7 @@ void ResolveTask(config::Config& config) {
   std::string& model = config.model.name;
   const std::string text = KnowsModel(config) ? "" : TextModelMeant(config, said);
   if (!text.empty()) model = text;
+  if (!KnowsModel(config)) weights::TakeImageModelOfWeights(config);
   if (models::FindFamily(model) == nullptr) return;
   const bool any_weights = config.run.mode == "export" && !KnowsModel(config);  // their names tell: KindOfWeights
   if (said == nullptr && !any_weights) config.run.task = KindMeant(config).name();

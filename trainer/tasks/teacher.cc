@@ -3,24 +3,19 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "data/outputs.h"
 #include "data/sha256.h"
-#include "data/shallow_json.h"
 #include "data/shown.h"
-#include "data/storage.h"
 #include "models/registry.h"
-#include "trainer/checkpoint/durable_file.h"
-#include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/image_task.h"
+#include "trainer/weights/foreign_images.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
@@ -47,48 +42,6 @@ std::string WithItsFlags(std::string text) {
   return text;
 }
 
-// Takes the normalisation, and timm's size of images, that other programs keep beside weights: timm in config.json,
-// transformers in preprocessor_config.json.
-void TakeForeignSettings(const weights::WeightsPlace& place, config::Config& teacher) {
-  const auto take = [&teacher](const nlohmann::json& json, const char* mean, const char* std) {
-    if (!json.is_object()) return;
-    const auto part = [&json](const char* key) { return json.value(key, nlohmann::json()); };
-    nlohmann::json settings = {{"mean", part(mean)}, {"std", part(std)}};
-    if (const auto size = part("input_size"); size.is_array() && size.size() == 3) settings["image_size"] = size[1];
-    config::TakeFrom(settings, {"mean", "std", "image_size"}, teacher);
-  };
-  const nlohmann::json config = place.model_config.empty() ? nlohmann::json() : ParseShallow(place.model_config);
-  if (config.is_object()) take(config.value("pretrained_cfg", config), "mean", "std");
-  const auto beside = std::filesystem::path(place.file).parent_path() / "preprocessor_config.json";
-  if (!data::IsFile(beside)) return;
-  try {
-    take(ParseShallow(checkpoint::ReadTextFile(beside, weights::kMostConfigBytes)), "image_mean", "image_std");
-  } catch (const nlohmann::json::exception& error) {
-    throw UsageError(beside.string() + WhyNotJson(error), "fetch it again, or take it away");
-  }
-}
-
-// Recognises the model of a file without settings of a run, and takes what is known of its images.
-void RecogniseForeign(config::Config& teacher) {
-  const std::string& file = teacher.model.init_weights;
-  const weights::WeightsPlace place = weights::FindWeights(file.empty() ? teacher.run.input : file);
-  if (teacher.model.name.empty()) {
-    checkpoint::NamedTensors tensors = weights::ReadWeightsFile(place.file, "auto").tensors;
-    weights::TakeOffWrappers(tensors);
-    const auto config = place.model_config.empty() ? nlohmann::json() : ParseShallow(place.model_config);
-    const models::Model* model = models::RecognisedImageModel(tensors, weights::TextIn(config, "architecture"));
-    if (model == nullptr) {
-      const std::string text = models::RecognisedModel(tensors);
-      throw UsageError(place.file + " does not hold the weights of an image model that is known here" +
-                           (text.empty() ? "" : "; they are of --model=" + text),
-                       "name weights of one of --list_models");
-    }
-    teacher.model.name = model->name;
-    weights::TakeImageSizeOfModel(teacher);
-  }
-  TakeForeignSettings(place, teacher);
-}
-
 TrainedTeacher ReadTeacher(const config::Config& student) {
   config::Config teacher;
   teacher.run.mode = "eval";
@@ -101,7 +54,17 @@ TrainedTeacher ReadTeacher(const config::Config& student) {
   weights::FindNamedWeights(teacher);
   weights::TakeImageSizeOfModel(teacher);
   const bool is_ours = !weights::TakeSettingsOfRun(teacher).empty();
-  if (!is_ours || teacher.model.name.empty()) RecogniseForeign(teacher);
+  if (!is_ours || teacher.model.name.empty()) {
+    const std::string& file = teacher.model.init_weights;
+    const weights::WeightsPlace place = weights::FindWeights(file.empty() ? teacher.run.input : file);
+    if (teacher.model.name.empty() && !weights::RecogniseImageModel(place, teacher)) {
+      const std::string text = models::RecognisedModel(weights::ReadWeightsHeader(place.file).shapes);
+      throw UsageError(place.file + " does not hold the weights of an image model that is known here" +
+                           (text.empty() ? "" : "; they are of --model=" + text),
+                       "name weights of one of --list_models");
+    }
+    weights::TakeForeignSettings(place, teacher);
+  }
   weights::TakeNormEpsilon(teacher);
   const models::Model* model = models::FindModel(teacher.model.name);
   const bool is_other_task = teacher.run.task != "auto" && teacher.run.task != student.run.task;

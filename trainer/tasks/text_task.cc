@@ -10,6 +10,7 @@
 #include "data/pipeline/device_feed.h"
 #include "data/text/dictionary.h"
 #include "data/text/token_rows.h"
+#include "models/layers.h"
 #include "trainer/device/cuda_plugin.h"
 
 namespace dtrain::tasks {
@@ -29,7 +30,7 @@ TextTask::TextTask(std::shared_ptr<models::TextModel> model, const config::Confi
       layout_(LayoutOn(device, config.text.unpad, longest_)),
       device_(device) {
   optim::AllowTf32(precision_.tf32);
-  if (const auto* kernels = device::TextKernelsOn(device)) model_->UseKernels(*kernels);
+  if (const auto* kernels = device::TextKernelsOn(device)) models::UseTextKernels(*model_, *kernels);
 }
 
 data::Batch TextTask::Prepared(data::Batch batch) const {

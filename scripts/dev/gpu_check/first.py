@@ -1,4 +1,4 @@
-"""The most wanted answers, in five minutes: whether the kernels and NCCL work, how fast a step is and could be, when
+"""The most wanted answers, in seven minutes: whether the kernels and NCCL work, how fast a step is and could be, when
 training begins, and how a step's time is spent."""
 
 import statistics
@@ -8,9 +8,10 @@ import trace_report
 from processes import Failed, LeftOut
 from programs import Machine, find_test, metrics
 from rows import Row
-from workloads import EFFICIENTNET, RESNET50, ROBERTA, Case, cases
+from workloads import CONVNEXT, EFFICIENTNET, MODERNBERT, RESNET50, ROBERTA, VIT, Case, cases
 
-STEPS = (Case(RESNET50, 256), Case(RESNET50, 64), Case(EFFICIENTNET, 256), Case(ROBERTA, 32), Case(ROBERTA, 8))
+STEPS = (Case(RESNET50, 256), Case(RESNET50, 64), Case(EFFICIENTNET, 256), Case(ROBERTA, 32), Case(ROBERTA, 8),
+         Case(MODERNBERT, 32), Case(VIT, 256), Case(CONVNEXT, 256))
 STARTED = Case(RESNET50, 64)
 ROUNDS_OF_STARTS = 2
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the speed of dtrain's loader with DALI (CPU), FFCV and torchvision, in one run on the same files.
+"""Compares the speed of dtrain's loader with DALI (CPU) and torchvision, in one run on the same files.
 
     .venv/bin/python scripts/dev/peers/loader_compare.py [--images=600 --seconds=4 --rounds=3] [--threads=1,2]
 
@@ -9,9 +9,8 @@ once as uint8 NHWC and once as normalised float32. dtrain-packed and dali-packed
 peers take turns, so that what else the machine does hits all; the figure is the best round. Images per second of
 processor time are shown as well: on a shared machine they are the steadier figure.
 
-The peers live in a Python environment of their own, build/peers (DALI and FFCV from PyPI; torch and torchvision from
-.venv: run scripts/setup.sh --tests first). FFCV is compiled, against OpenCV's core and imgproc and libturbojpeg; a peer
-that cannot be installed is left out and named.
+The peers live in a Python environment of their own, build/peers (DALI from PyPI; torch and torchvision from .venv: run
+scripts/setup.sh --tests first). If DALI cannot be installed it is left out, which is said.
 """
 
 import argparse
@@ -26,16 +25,16 @@ import sysconfig
 import time
 from pathlib import Path
 
-from photos import QUALITY, make_photos
+from photos import make_photos
 
 ROOT = Path(__file__).resolve().parents[3]
 BENCH = ROOT / "build" / "release" / "bin" / "dtrain_bench"
 DATA = BENCH.with_name("dtrain_data")
 PEERS = ROOT / "build" / "peers"
-PACKAGES = {"dali": "nvidia-dali-cuda120==2.4.0", "ffcv": "ffcv==1.0.2"}
-NAMES = ("dtrain", "dtrain-packed", "dali", "dali-packed", "ffcv", "torchvision-pillow", "torchvision-tensor")
+DALI = "nvidia-dali-cuda120==2.4.0"
+NAMES = ("dtrain", "dtrain-packed", "dali", "dali-packed", "torchvision-pillow", "torchvision-tensor")
 SIZE, BATCH = 224, 64
-MOST_STARTUP_SECONDS = 90  # FFCV compiles its pipeline, which sometimes never ends
+MOST_STARTUP_SECONDS = 90
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -89,29 +88,6 @@ def dali_batches(arguments, threads: int, pixels: str, is_packed: bool):
         yield BATCH
 
 
-def ffcv_batches(arguments, threads: int, pixels: str):
-    import numpy as np
-    from ffcv.fields import IntField, RGBImageField
-    from ffcv.fields.decoders import IntDecoder, RandomResizedCropRGBImageDecoder
-    from ffcv.loader import Loader, OrderOption
-    from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor, ToTorchImage
-    from ffcv.writer import DatasetWriter
-    from torchvision.datasets import ImageFolder
-
-    packed = arguments.data / f"photos-{arguments.images}.beton"
-    if not packed.exists():  # encodes what it packs, with the quality of the files
-        fields = {"image": RGBImageField(write_mode="jpg", jpeg_quality=QUALITY), "label": IntField()}
-        DatasetWriter(str(packed), fields, num_workers=1).from_indexed_dataset(ImageFolder(arguments.data / "train"))
-    image = [RandomResizedCropRGBImageDecoder((SIZE, SIZE)), RandomHorizontalFlip(), ToTensor()]
-    if pixels == "float32":
-        image += [ToTorchImage(), NormalizeImage(255 * np.array(MEAN), 255 * np.array(STD), np.float32)]
-    loader = Loader(str(packed), batch_size=BATCH, num_workers=threads, order=OrderOption.RANDOM, drop_last=True,
-                    os_cache=True, pipelines={"image": image, "label": [IntDecoder(), ToTensor()]})
-    while True:
-        for images, _ in loader:
-            yield len(images)
-
-
 def torchvision_batches(arguments, threads: int, pixels: str, decode_to_tensor: bool):
     import torch
     from torchvision import io
@@ -139,8 +115,6 @@ def peer_round(arguments) -> dict:
     peer, threads, pixels = arguments.round[0], int(arguments.round[1]), arguments.round[2]
     if peer.startswith("dali"):
         batches = dali_batches(arguments, threads, pixels, peer == "dali-packed")
-    elif peer == "ffcv":
-        batches = ffcv_batches(arguments, threads, pixels)
     else:
         batches = torchvision_batches(arguments, threads, pixels, peer == "torchvision-tensor")
     for _ in range(3):
@@ -199,28 +173,11 @@ def make_environment(peers: list[str]) -> None:
         own = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
                              capture_output=True, text=True, check=True).stdout.strip()
         (Path(own) / "dtrain.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    for peer, package in PACKAGES.items():
-        module = {"dali": "nvidia.dali", "ffcv": "ffcv"}[peer]
-        users = [name for name in peers if name.startswith(peer)]
-        found = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
-        if users and not found:
-            pip = subprocess.run([python, "-m", "pip", "install", "--quiet", package], check=False,
-                                 env={**os.environ, **(opencv_for_ffcv() if peer == "ffcv" else {})})
-            if pip.returncode != 0:
-                print(f"{peer} could not be installed (see above) and is left out", file=sys.stderr)
-                peers[:] = [name for name in peers if name not in users]
-
-
-def opencv_for_ffcv() -> dict[str, str]:
-    """FFCV asks pkg-config for all of OpenCV and includes all of it, but uses only core and imgproc."""
-    folder = PEERS / "opencv"
-    (folder / "opencv2").mkdir(parents=True, exist_ok=True)
-    (folder / "opencv2" / "opencv.hpp").write_text(
-        "#pragma once\n#include <opencv2/core.hpp>\n#include <opencv2/imgproc.hpp>\n", encoding="utf-8")
-    (folder / "opencv4.pc").write_text(
-        f"Name: OpenCV\nDescription: core and imgproc\nVersion: 4\nLibs: -lopencv_imgproc -lopencv_core\n"
-        f"Cflags: -I{folder} -I/usr/include/opencv4\n", encoding="utf-8")
-    return {"PKG_CONFIG_PATH": str(folder)}
+    users = [name for name in peers if name.startswith("dali")]
+    found = subprocess.run([python, "-c", "import nvidia.dali"], capture_output=True, check=False).returncode == 0
+    if users and not found and subprocess.run([python, "-m", "pip", "install", "--quiet", DALI], check=False).returncode != 0:
+        print("DALI could not be installed (see above) and is left out", file=sys.stderr)
+        peers[:] = [name for name in peers if name not in users]
 
 
 def print_table(results: dict) -> None:

@@ -16,6 +16,7 @@
 namespace dtrain::data {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::string Record(int64_t label) {
@@ -38,6 +39,17 @@ TEST(DetectFormat, LooksAtTheFirstSplitThatIsThere) {
     const TemporaryFolder folder;
     folder.Write(file, "x");
     EXPECT_EQ(DetectFormat(folder.path(), {"train", "val"}), format) << file;
+  }
+}
+
+TEST(DetectFormat, SaysHowToNameRecordsOfOtherSplits) {
+  for (const auto& [file, remedy] : {std::pair("imagenet1k-train-0000.tar", "--train_split=imagenet1k-train and"),
+                                     std::pair("imagenet2012-train.tfrecord-00000-of-01024", "=imagenet2012-train and"),
+                                     std::pair("train-0000.tar.gz", "gunzip")}) {
+    const TemporaryFolder folder;
+    folder.Write(file, "x");
+    EXPECT_THAT(MessageAndHint([&] { DetectFormat(folder.path(), {"train"}); }),
+                AllOf(HasSubstr(file), HasSubstr(remedy)));
   }
 }
 

@@ -1,5 +1,5 @@
 // The formulas are those of nccl-tests; the collectives run on ranks in threads.
-#include "trainer/bench/collective_bench.h"
+#include "trainer/bench/benches.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

@@ -37,7 +37,7 @@ TEST(Roof, BytesAreThoseCountedByHand) {
 
 TEST(Roof, TextCountsItsPasses) {
   const models::RobertaForMaskedLM model(
-      {.vocab_size = 1000, .hidden_size = 64, .layers = 3, .heads = 2, .intermediate_size = 256});
+      {{.vocab_size = 1000, .hidden_size = 64}, /*layers=*/3, /*heads=*/2, /*intermediate_size=*/256});
   const models::ForwardCost cost = model.Cost(512, 512, 76);
   // What follows the last layer's attention is computed for the 76 tokens alone.
   const double elements = (512.0 * 3 * 3 + (512.0 * 2 + 76) * 42) * 64 + 76.0 * 1000 * 3;

@@ -1,5 +1,5 @@
 // The pairing and the judgement are arithmetic; the measurement runs on ranks in threads.
-#include "trainer/bench/pair_bench.h"
+#include "trainer/bench/benches.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

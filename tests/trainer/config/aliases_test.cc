@@ -21,7 +21,7 @@ using testing::IsEmpty;
 
 // The rows that programs share, and those of each.
 std::vector<const std::vector<Alias>*> Tables() {
-  std::vector<const std::vector<Alias>*> tables = {&TextAliases(), &ImageAliases(), &UnsupportedAliases()};
+  std::vector<const std::vector<Alias>*> tables = {&SharedAliases()};
   for (const ForeignProgram* program : ForeignPrograms()) tables.push_back(&program->rows);
   return tables;
 }
@@ -60,7 +60,7 @@ TEST(Aliases, OfTwoProgramsOneMustBeNamed) {
 TEST(Aliases, EveryRowLeadsToFlagsOfOurs) {
   std::set<std::string_view> names;
   for (const auto* table : Tables()) {
-    const bool is_shared = table == &TextAliases() || table == &ImageAliases() || table == &UnsupportedAliases();
+    const bool is_shared = table == &SharedAliases();
     for (const Alias& alias : *table) {
       SCOPED_TRACE(alias.name);
       EXPECT_TRUE(!is_shared || names.insert(alias.name).second) << "the row stands twice";
@@ -70,10 +70,9 @@ TEST(Aliases, EveryRowLeadsToFlagsOfOurs) {
       EXPECT_FALSE(alias.flag.empty() && alias.words.empty() && alias.implied.empty() && alias.reason.empty() &&
                    alias.refused.empty() && alias.translate == nullptr)
           << "it is dropped without a word";
-      std::vector<std::string> implied = alias.implied;
-      for (const Word& word : alias.words) {
-        for (const std::string& flag : ImpliedFlags(word)) implied.push_back(flag);
-      }
+      std::vector<std::string> implied;
+      AddFlags(alias.implied, implied);
+      for (const Word& word : alias.words) AddFlags(word.implied, implied);
       EXPECT_NO_THROW(ParseCommandLine(implied));
     }
   }

@@ -99,13 +99,23 @@ TEST(ImageAliases, TorchelasticsExample) {
              ours + "--model=resnet18 --epochs=20 --batch_size=32 --log_interval=5");
   ExpectSame("imagenet --defaults_of=none", "--data_dir=imagenet --defaults_of=none");
   ExpectSame("imagenet -a resnet18", ours + "--model=resnet18 --batch_size=256 --log_interval=10");
+  ExpectSame("main.py -a resnet18 imagenet", ours + "--model=resnet18 --batch_size=256 --log_interval=10");
   ExpectSame(
       "-a resnet50 --dist-url tcp://127.0.0.1:1234 --multiprocessing-distributed --world-size 1 --rank 0 imagenet",
       ours + "--model=resnet50 --global_batch_size=256 --log_interval=10 --nproc_per_node=auto");
-  ExpectSame("--multiprocessing-distributed --world-size 4 --rank 1 -b 64 imagenet",
+  ExpectSame("--dist-url tcp://h:1234 --multiprocessing-distributed --world-size 4 --rank 1 -b 64 imagenet",
              ours +
                  "--model=resnet18 --global_batch_size=256 --log_interval=10 --nproc_per_node=auto --nnodes=4 "
-                 "--node_rank=1");
+                 "--node_rank=1 --master_addr=h --master_port=1234");
+}
+
+TEST(ImageAliases, NamesOfModels) {
+  for (const std::string flag : {"--model", "--arch", "-a"}) {
+    ExpectSame(flag + " vit_b_16", "--model=vit_base_patch16_224");
+    ExpectSame(flag + " efficientnet_v2_s", "--model=efficientnetv2_s");
+    ExpectSame(flag + " convnext_tiny", "--model=convnext_tiny");
+  }
+  ExpectSame("--teacher_model=vit_l_32", "--teacher_model=vit_large_patch32_224");
 }
 
 // What NVIDIA's main.py does where a command is silent.

@@ -41,7 +41,7 @@ TEST(TextAliases, FairseqTrain) {
       "runs/r --distributed-world-size 16 --distributed-rank 3 --distributed-init-method tcp://10.0.0.7:12597";
   const std::string ours =
       "--log_format=json --log_interval=25 --seed=1 --precision=fp16 --memory_efficient_fp16 --optimizer=fairseq_adam "
-      "--loss_scale_start=128 "
+      "--loss_scale_start=128 --freeze=roberta.embeddings.token_type_embeddings "
       "--lr_schedule=poly --poly_power=1 --task=masked_lm --data_format=tokens --mask_special_tokens --workers=2 "
       "--batch_size=32 --sample_break=complete --tokens_per_sample=512 --adam_betas=0.9,0.98 --adam_eps=1e-6 "
       "--clip_norm=0 --lr=0.0004 --warmup_steps=500 --dropout=0.1 --attention_dropout=0.1 --weight_decay=0.01 "
@@ -50,7 +50,7 @@ TEST(TextAliases, FairseqTrain) {
   ExpectSame(theirs, ours);
   EXPECT_THAT(Pasted(theirs).notes, ElementsAre(StartsWith("--ddp_backend=no_c10d: dtrain chooses"),
                                                 StartsWith("--fast_stat_sync has no effect"),
-                                                StartsWith("as fairseq-train: loss_scale_start 128 (")));
+                                                StartsWith("as fairseq-train: loss_scale_start 128, freeze ")));
 }
 
 // tests/interop/test_pasted_text_commands.py runs the commands of fairseq's pages on IMDB and GLUE.
@@ -71,7 +71,8 @@ TEST(TextAliases, FairseqsDefaultsStandBehindItsCommands) {
   ExpectSame(command,
              "--task=masked_lm --data_format=tokens --mask_special_tokens --model=roberta_base "
              "--optimizer=fairseq_adam --batch_size=8 --lr=0.25 --lr_schedule=constant --weight_decay=0 "
-             "--epochs=1000000 --seed=1 --sample_break=none --tokens_per_sample=1024 --log_interval=100");
+             "--epochs=1000000 --seed=1 --sample_break=none --tokens_per_sample=1024 --log_interval=100 "
+             "--freeze=roberta.embeddings.token_type_embeddings");
   const CommandLine parsed = Pasted(command);
   const Config& config = parsed.config;
   EXPECT_EQ(config.optimizer.adam_betas, (std::vector<double>{0.9, 0.999}));
@@ -134,13 +135,17 @@ TEST(TextAliases, TheTrainersExamples) {
       "--save_every_steps=500 --data_dir=d --train_split=a --val_fraction=0.15 ";
   ExpectSame("--train_dir d/a --per_device_train_batch_size=4 --model=resnet18",
              ours + "--batch_size=4 --model=resnet18");
-  ExpectSame(R"(--train_dir d/a --optim stable_adamw --lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs={)"
-             R"("decay_type":"1-sqrt","num_decay_steps":50})",
-             ours + "--optimizer=stable_adamw --lr_schedule=wsd --wsd_form=sqrt --wsd_decay=50");
+  EXPECT_EQ(Pasted("run_image_classification.py --train_dir d/a").config.model.init_weights,
+            "google/vit-base-patch16-224-in21k");
+  ExpectSame(
+      R"(--train_dir d/a --model=resnet50 --optim stable_adamw --lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs={)"
+      R"("decay_type":"1-sqrt","num_decay_steps":50})",
+      ours + "--optimizer=stable_adamw --lr_schedule=wsd --wsd_form=sqrt --wsd_decay=50");
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt").config.data.val_fraction, 0.05);
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --validation_split_percentage=10").config.data.val_fraction, 0.1);
   EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv").config.text.tokens_per_sample, 128);
   EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv --warmup_ratio 0.5").config.schedule.warmup_epochs, 1.5);
+  EXPECT_EQ(Pasted("--train_file d/a.csv --warmup_steps 0.5 --max_steps 9").config.schedule.warmup_steps, 5);
   for (const char* refused :
        {R"(--lr_scheduler_type=cosine --lr_scheduler_kwargs={"num_decay_steps":5})",
         "--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",

@@ -1,5 +1,5 @@
 // Ranks exchange invented GPUs, so the test needs none.
-#include "trainer/distributed/distinct_gpus.h"
+#include "trainer/distributed/rendezvous.h"
 
 #include <gtest/gtest.h>
 

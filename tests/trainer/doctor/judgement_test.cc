@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/temporary_folder.h"
-#include "trainer/doctor/checks.h"
+#include "trainer/doctor/doctor.h"
 #include "trainer/errors.h"
 
 namespace dtrain::doctor {
@@ -59,8 +59,7 @@ TEST(Finding, AsAnObject) {
 
 launch::Launch TwoMachines() {
   launch::Launch launch;
-  launch.launcher = "flags";
-  launch.has_launcher = true;
+  launch.launcher = {.name = "flags", .is_one = true};
   launch.world_size = launch.nnodes = 2;
   launch.master_addr = "node0";
   launch.master_port = 29500;

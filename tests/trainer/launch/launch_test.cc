@@ -112,7 +112,7 @@ TEST(Launch, HalfSetTorchrun) {
   EXPECT_THAT(TextOf({}, "WORLD_SIZE=4"), HasSubstr("WORLD_SIZE=4 set, RANK, LOCAL_RANK, MASTER_ADDR"));
   // An address alone says nothing about ranks: many job scripts export one.
   EXPECT_EQ(TextOf({}, "MASTER_ADDR=h MASTER_PORT=1"), "single 0/1 0/1 0/1 127.0.0.1:0 0");
-  EXPECT_EQ(Detect({}, "RANK= LOCAL_RANK= WORLD_SIZE=").launcher, "single");
+  EXPECT_STREQ(Detect({}, "RANK= LOCAL_RANK= WORLD_SIZE=").launcher.name, "single");
 }
 
 TEST(Launch, BadTorchrunValues) {
@@ -134,11 +134,11 @@ TEST(Launch, BadTorchrunValues) {
 }
 
 TEST(Launch, FlagsBesideTorchrun) {
-  EXPECT_EQ(Detect(Nproc("4"), kTorchrun).launcher, "torchrun");
-  EXPECT_EQ(Detect(Nproc("auto"), kTorchrun, 8).launcher, "torchrun");
+  EXPECT_STREQ(Detect(Nproc("4"), kTorchrun).launcher.name, "torchrun");
+  EXPECT_STREQ(Detect(Nproc("auto"), kTorchrun, 8).launcher.name, "torchrun");
   EXPECT_THAT(TextOf(Nproc("2"), kTorchrun),
               HasSubstr("--nproc_per_node=2 contradicts the 4 local ranks that torchrun has started already"));
-  EXPECT_EQ(Detect(Ranks({}, {}, {}, "node0", 29500), kTorchrun).launcher, "torchrun");
+  EXPECT_STREQ(Detect(Ranks({}, {}, {}, "node0", 29500), kTorchrun).launcher.name, "torchrun");
   EXPECT_THAT(TextOf(Ranks({}, {}, {}, "node1"), kTorchrun), HasSubstr("contradict torchrun's variables"));
   EXPECT_THAT(TextOf(Ranks({}, {}, {}, "", 1), kTorchrun), HasSubstr("contradict torchrun's variables"));
 }

@@ -35,7 +35,7 @@ inline std::string TextOf(const config::RanksConfig& ranks, const std::string& v
   const auto slash = [](int a, int b) { return std::to_string(a) + "/" + std::to_string(b) + " "; };
   try {
     const Launch launch = Detect(ranks, variables, gpus);
-    return launch.launcher + " " + slash(launch.rank, launch.world_size) +
+    return std::string(launch.launcher.name) + " " + slash(launch.rank, launch.world_size) +
            slash(launch.local_rank, launch.local_world_size) + slash(launch.node_rank, launch.nnodes) +
            launch.master_addr + ":" + std::to_string(launch.master_port) + " " + std::to_string(launch.spawns);
   } catch (const UsageError& error) {

@@ -17,6 +17,7 @@
 #include "tests/models/depthwise_stand_in.h"
 #include "tests/models/norm_stand_in.h"
 #include "tests/models/text_stand_in.h"
+#include "tests/modernbert.h"
 #include "tests/roberta.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/distributed/ranks_in_threads.h"
@@ -29,7 +30,7 @@
 namespace dtrain::loop {
 namespace {
 
-constexpr struct { int64_t rows = 4, size = 16, classes = 5, words = 50, longest = 12; } kSmallest;
+constexpr struct { int64_t rows = 4, size = 32, classes = 5, words = 50, longest = 12; } kSmallest;
 
 using Rows = std::map<std::string, at::Tensor>;  // all rows of each field
 
@@ -116,6 +117,7 @@ std::unique_ptr<tasks::Task> ImageTaskOf(const Watched& watched) {
   if (watched.kernels == Kernels::kOwn) {
     models::UseNormKernels(*model, models::stand_in::kKernels);
     models::UseDepthwiseKernels(*model, models::stand_in::kDepthwiseKernels);
+    models::UseTextKernels(*model, models::stand_in::kTextKernels);
   }
   return std::make_unique<tasks::ImageClassificationTask>(
       std::move(model), tasks::DataSizes{.num_classes = kSmallest.classes}, watched.config, at::kCPU);
@@ -123,7 +125,7 @@ std::unique_ptr<tasks::Task> ImageTaskOf(const Watched& watched) {
 
 template <typename TaskType, typename Model>
 std::unique_ptr<tasks::Task> TextTaskOf(const Watched& watched, std::shared_ptr<Model> model) {
-  if (watched.kernels == Kernels::kOwn) model->UseKernels(models::stand_in::kTextKernels);
+  if (watched.kernels == Kernels::kOwn) models::UseTextKernels(*model, models::stand_in::kTextKernels);
   return std::make_unique<TaskType>(std::move(model), watched.config, at::kCPU);
 }
 
@@ -136,6 +138,10 @@ std::unique_ptr<tasks::Task> TaskOf(const Watched& watched) {
       /*heads=*/2,
       /*intermediate_size=*/32};
   at::manual_seed(1);
+  if (watched.config.model.name == "modernbert") {
+    return TextTaskOf<tasks::MaskedLmTask>(
+        watched, models::SmallModernBert(kSmallest.words, kSmallest.longest, /*dropout=*/0.1));
+  }
   if (task == "masked_lm")
     return TextTaskOf<tasks::MaskedLmTask>(watched, std::make_shared<models::RobertaForMaskedLM>(encoder));
   const bool regression = task == "text_regression";
@@ -215,6 +221,11 @@ TEST(StepOperators, OfImages) {
   efficientnet.config.optimizer.spike_factor = 6;
   efficientnet.config.optimizer.on_spike = "skip";
   EXPECT_EQ(ForbiddenIn(efficientnet), kNothing);
+  for (const char* name : {"vit_tiny_patch16_224", "deit3_small_patch16_224", "convnext_atto"}) {
+    Watched watched{ConfigOf("image_classification", name, "bf16", "adamw"), Kernels::kOwn};
+    watched.config.model.drop_path = 0.2;
+    EXPECT_EQ(ForbiddenIn(watched), kNothing) << name;
+  }
 }
 
 TEST(StepOperators, OfSynchronizedBatchNorm) {
@@ -235,6 +246,11 @@ TEST(StepOperators, OfText) {
     Watched roberta{ConfigOf(task, "roberta", precision, optimizer), kernels};
     roberta.config.text.unpad = unpad;
     EXPECT_EQ(ForbiddenIn(roberta), kNothing) << task;
+  }
+  for (const bool unpad : {false, true}) {
+    Watched modernbert{ConfigOf("masked_lm", "modernbert", "bf16", "adamw"), Kernels::kOwn};
+    modernbert.config.text.unpad = unpad;
+    EXPECT_EQ(ForbiddenIn(modernbert), kNothing) << unpad;
   }
 }
 

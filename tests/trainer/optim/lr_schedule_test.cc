@@ -11,17 +11,12 @@
 namespace dtrain::optim {
 namespace {
 
-const LrScheduleOptions kPoly = {
-    .name = "poly", .peak = 3.2, .warmup_start = 0.001, .end = 1e-5, .warmup_steps = 10, .total_steps = 110};
+const LrSchedule kPoly = {
+    .flags = {.warmup_start_lr = 0.001, .end_lr = 1e-5}, .peak = 3.2, .warmup_steps = 10, .total_steps = 110};
 
-LrScheduleOptions Named(const char* name) {
-  return {.name = name,
-          .peak = 1,
-          .end = 0.1,
-          .warmup_steps = 0,
-          .total_steps = 100,
-          .decay_factor = 0.5,
-          .decay_steps = {30}};
+LrSchedule Named(const char* name) {
+  return {
+      .flags = {.name = name, .end_lr = 0.1, .decay_factor = 0.5}, .peak = 1, .total_steps = 100, .decay_steps = {30}};
 }
 
 TEST(LearningRate, BeginsAndEndsAsAsked) {
@@ -31,20 +26,15 @@ TEST(LearningRate, BeginsAndEndsAsAsked) {
 }
 
 TEST(LearningRate, WsdDecaysAtMostAfterTheWarmup) {
-  LrScheduleOptions options = {.name = "wsd", .peak = 1, .end = 0.2, .warmup_steps = 6, .total_steps = 10};
+  LrSchedule options = {.flags = {.name = "wsd", .end_lr = 0.2}, .peak = 1, .warmup_steps = 6, .total_steps = 10};
   for (const auto& [decay, rate] : {std::pair{1.0, 1.0}, {2.0, 1.0}, {4.0, 0.6}, {9.0, 0.6}, {0.4, 0.6}}) {
-    options.wsd_decay = decay;
+    options.flags.wsd_decay = decay;
     EXPECT_DOUBLE_EQ(LearningRate(options, 7), rate) << decay;
     for (const int64_t after : {10, 99}) EXPECT_DOUBLE_EQ(LearningRate(options, after), 0.2) << decay;
   }
   options.warmup_steps = 10;
   EXPECT_DOUBLE_EQ(LearningRate(options, 9), 0.9);
   EXPECT_DOUBLE_EQ(LearningRate(options, 10), 0.2);
-}
-
-TEST(LearningRate, WarmupAsLongAsTheRunEndsBelowThePeak) {
-  const LrScheduleOptions options = {.peak = 1, .warmup_steps = 4, .total_steps = 4};
-  EXPECT_DOUBLE_EQ(LearningRate(options, 3), 0.75);
 }
 
 // Compares with exact integers: the k-th decay is due when k·d·N samples are seen, which takes k·d·N/G steps, with d
@@ -55,7 +45,7 @@ TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
   for (const int64_t samples : {100LL, 977LL, 50'000LL, 1'281'167LL, 300'000'000LL, 12'000'000'001LL}) {
     for (const int64_t global_batch : {1LL, 3LL, 4LL, 96LL, 256LL, 8192LL}) {
       for (const int64_t hundredths : {1LL, 7LL, 30LL, 110LL, 230LL, 240LL, 700LL, 3000LL, 3333LL}) {
-        LrScheduleOptions options{.name = "step", .peak = 1, .warmup_steps = 5, .decay_factor = 0.5};
+        LrSchedule options{.flags = {.name = "step", .decay_factor = 0.5}, .peak = 1, .warmup_steps = 5};
         const double steps_per_epoch = static_cast<double>(samples) / static_cast<double>(global_batch);
         options.decay_steps = {static_cast<double>(hundredths) / 100 * steps_per_epoch};
         for (const int64_t decays : {1, 2, 3, 10, 29, 30, 90, 1000}) {
@@ -76,17 +66,17 @@ TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
 }
 
 TEST(LearningRate, AnEpochMayHaveOneRate) {
-  LrScheduleOptions options = Named("cosine");
+  LrSchedule options = Named("cosine");
   options.warmup_steps = 15;
   options.epoch_steps = 7.5;
-  LrScheduleOptions each_step = options;
+  LrSchedule each_step = options;
   each_step.epoch_steps = 0;
   for (const int64_t step : {0, 7}) EXPECT_DOUBLE_EQ(LearningRate(options, step), LearningRate(each_step, 0)) << step;
   for (const int64_t step : {15, 22})
     EXPECT_DOUBLE_EQ(LearningRate(options, step), LearningRate(each_step, 15)) << step;
   for (const int64_t step : {30, 37})
     EXPECT_DOUBLE_EQ(LearningRate(options, step), LearningRate(each_step, 30)) << step;
-  options.name = "step";
+  options.flags.name = "step";
   options.warmup_steps = 0;
   options.decay_steps = {22.5, 30};  // epochs 3 and 4
   for (const auto& [step, rate] : {std::pair{22, 1.0}, {23, 0.5}, {29, 0.5}, {30, 0.25}}) {
@@ -96,8 +86,8 @@ TEST(LearningRate, AnEpochMayHaveOneRate) {
 
 // NVIDIA's warmup of W epochs has the rates 1/W … W/W of the peak, and then its schedule begins; Horovod's by step.
 TEST(LearningRate, AWarmupMayBeginWithOnePart) {
-  LrScheduleOptions options = Named("cosine");
-  options.warmup_from_one = true;
+  LrSchedule options = Named("cosine");
+  options.flags.warmup_from_one = true;
   options.warmup_steps = 4;
   for (const auto& [step, rate] : {std::pair{0, 0.25}, {2, 0.75}, {3, 1.0}, {4, 1.0}}) {
     EXPECT_DOUBLE_EQ(LearningRate(options, step), rate) << step;
@@ -111,9 +101,9 @@ TEST(LearningRate, AWarmupMayBeginWithOnePart) {
 
 TEST(LearningRate, AnUnknownScheduleIsNoConstantOne) {
   for (const Choice& schedule : config::Schedules()) {
-    EXPECT_GT(LearningRate({.name = schedule.name, .peak = 1, .total_steps = 9}, 1), 0) << schedule.name;
+    EXPECT_GT(LearningRate({.flags = {.name = schedule.name}, .peak = 1, .total_steps = 9}, 1), 0) << schedule.name;
   }
-  EXPECT_THROW(LearningRate({.name = "pol", .peak = 1}, 1), std::invalid_argument);
+  EXPECT_THROW(LearningRate({.flags = {.name = "pol"}, .peak = 1}, 1), std::invalid_argument);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "models/layers.h"
-#include "tests/step_operators.h"
 #include "trainer/config/choices.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/precision.h"
@@ -90,20 +89,6 @@ TEST(ParameterUpdate, WhatIsReadOfAStepStaysWhereItIs) {
   }
 }
 
-TEST(ParameterUpdate, DoesNotWaitForTheDevice) {
-  for (const bool scales : {false, true}) {
-    std::optional<LossScaler> scaler;
-    if (scales) scaler = LossScaler({}, at::kCPU);
-    OneWeight one(std::move(scaler), /*clip_norm=*/1);
-    one.Step(0.25);
-    const at::Tensor factor = at::ones({});
-    const StepOperators operators;
-    one.update.Apply({one.weight.grad()}, 1.0, factor);
-    one.update.Apply({one.weight.grad()}, 1.0);
-    EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << scales;
-  }
-}
-
 TEST(ParameterUpdate, AStaticScaleStays) {
   OneWeight one(LossScaler({.dynamic = false, .initial = 1000}, at::kCPU));
   one.Step(0.25);
@@ -123,13 +108,6 @@ TEST(ParameterUpdate, SkipsWithoutAScalerAndCountsInARow) {
     EXPECT_EQ(one.update.skipped_in_a_row(), count);
   }
   EXPECT_EQ(one.value(), 0.5);
-}
-
-TEST(ParameterUpdate, ClipsTheUnscaledGradients) {
-  OneWeight one(LossScaler({.dynamic = false, .initial = 512}, at::kCPU), /*clip_norm=*/1);
-  one.Step(3);
-  EXPECT_NEAR(one.update.gradient_norm(), 3 * std::sqrt(6), 1e-5);
-  EXPECT_NEAR(one.value(), 1 - 1 / std::sqrt(6), 1e-5);
 }
 
 // The factor is multiplied in while unscaling, while clipping, with both or on its own; 0 skips the step.

@@ -34,16 +34,6 @@ TEST(UpdateDecay, RisesToWhatWasAskedFor) {
   EXPECT_DOUBLE_EQ(UpdateDecay({.decay = 0.1}, 1), 0.1);
 }
 
-// The expected values are those of ModelEmaV3(…, use_warmup=…).get_decay(step) of timm 1.0.22.
-TEST(UpdateDecay, IsTimms) {
-  for (const auto& [step, expected] :
-       {std::pair{1, 0.0}, {2, 0.3700394750525634}, {9, 0.7688795752164551}, {1000, 0.99}}) {
-    EXPECT_NEAR(UpdateDecay({.decay = 0.9998, .start = "timm"}, step), expected, 1e-15);
-    EXPECT_EQ(UpdateDecay({.decay = 0.9998, .start = "none"}, step), step == 1 ? 0 : 0.9998);
-  }
-  EXPECT_EQ(UpdateDecay({.decay = 0.9998, .start = "timm"}, 1'000'000), 0.9998);
-}
-
 // NVIDIA's EMA has min(mu, (1 + step) / (10 + step)), where its first step is 0.
 TEST(UpdateDecay, IsNvidias) {
   for (const int step : {0, 1, 89, 1'000'000}) {

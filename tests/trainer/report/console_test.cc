@@ -89,18 +89,6 @@ TEST(ConsoleTest, AMetricWithoutAHeadingMakesItsOwnColumn) {
             "val_loss=1.5000 val_perplexity=4.48\n");
 }
 
-TEST(ConsoleTest, JsonIsTheMetricsLines) {
-  Screen screen({.format = LogFormat::kJson, .total_steps = 310});
-  screen.console.Note("not an object");
-  EXPECT_EQ(screen.Take(), "");
-  screen.console.Train(kPoint);
-  screen.console.Epoch({1, 2});
-  EXPECT_EQ(screen.Take(), JsonLine(kPoint) + "\n" + JsonLine(EpochPoint{1, 2}) + "\n");
-  const RunResult result{.train_loss = 0.5, .step = 310};
-  screen.console.Finish(result);
-  EXPECT_EQ(screen.Take(), JsonLine(result) + "\n");
-}
-
 TEST(ConsoleTest, TextHasItsPerplexityAndInJsonFairseqsLines) {
   TrainPoint point = kPoint;
   point.speed_unit = SpeedUnit::kTokens;
@@ -174,7 +162,6 @@ TEST(ParseLogFormatTest, AutoDependsOnTheTerminal) {
   EXPECT_EQ(ParseLogFormat("auto", false), LogFormat::kPlain);
   EXPECT_EQ(ParseLogFormat("table", true), LogFormat::kTable);
   EXPECT_EQ(ParseLogFormat("json", false), LogFormat::kJson);
-  EXPECT_THROW(ParseLogFormat("xml", false), UsageError);
 }
 
 const ProgressBar::Content kContent{.label = "epoch 1.94",

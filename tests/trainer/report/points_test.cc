@@ -50,15 +50,6 @@ TEST(JsonLineTest, LossesKeepEveryBitAndWhatIsNoNumberIsNull) {
   EXPECT_NE(JsonLine(broken).find(R"("grad_norm":null)"), std::string::npos);
 }
 
-TEST(FinalLineTest, NamesFurtherValidationSets) {
-  const ValPoint test{.metrics = {{"top1", 40, 2}}, .samples = 3, .samples_of_split = 9, .split = "test"};
-  const RunResult result{.validation = ValPoint{.metrics = {{"top1", 50, 2}}, .further = {test}}};
-  EXPECT_EQ(FinalLine(result), "val_top1=50.00 val_test_top1=40.00 val_test_samples=3 val_test_samples_of_split=9");
-  EXPECT_NE(ResultJson(result).find(R"("val_test_top1": 40.0)"), std::string::npos);
-  EXPECT_EQ(JsonLine(test), R"({"kind":"val","step":0,"epoch":0.0,"split":"test","top1":40.0,"samples":3,)"
-                            R"("samples_of_split":9})");
-}
-
 TEST(FinalLineTest, HasFixedDecimals) {
   RunResult result;
   result.train_loss = 2.00004;
@@ -81,32 +72,6 @@ TEST(JsonLineTest, ALimitedEvaluationSaysOnHowManySamples) {
   point.samples = 9999;
   point.bad_records = 1;  // left out for another reason
   EXPECT_EQ(FinalLine({.validation = point}), "val_loss=0.5000");
-}
-
-TEST(JsonLineTest, PartsOfAStepAreThereWhereTheyAreKnown) {
-  TimeParts parts;
-  parts[Phase::kForward] = 0.25;
-  parts[Phase::kBackward] = 0.5;
-  parts[Phase::kExchange] = 0.125;
-  parts[Phase::kUpdate] = 0.0625;
-  parts[Phase::kOther] = 0.5;
-  const std::string line = JsonLine(TrainPoint{.step_seconds = 2, .step_parts = parts});
-  EXPECT_NE(line.find(R"("step_seconds":2.0,"forward_seconds":0.25,"backward_seconds":0.5,)"
-                      R"("communication_seconds":0.125,"update_seconds":0.0625,"other_seconds":0.5,"time":)"),
-            std::string::npos)
-      << line;
-}
-
-TEST(ResultJsonTest, SplitsTheTimeOfAllAttempts) {
-  TimeSplit split{.attempts = 2, .lost_seconds = 3};
-  for (const Phase part : {Phase::kForward, Phase::kBackward, Phase::kUpdate}) split.kept[part] = 2;
-  split.kept[Phase::kStarting] = 1;
-  split.kept[Phase::kData] = 2;
-  const std::string line = JsonLine(RunResult{.time_split = split});
-  EXPECT_NE(line.find(R"("attempts":2,"goodput":0.5,"time_split":{"startup_seconds":1.0,"data_wait_seconds":2.0,)"
-                      R"("compute_seconds":6.0,"lost_seconds":3.0,"total_seconds":12.0}})"),
-            std::string::npos)
-      << line;
 }
 
 TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
@@ -183,17 +148,6 @@ TEST(FairseqLineTest, TrainingHasItsKeysInItsOrder) {
   point.clipped.reset();
   point.free_gigabytes.reset();
   EXPECT_TRUE(FairseqLine(point).ends_with(R"("gnorm":"1.235","train_wall":"12","wall":"100"})"));
-}
-
-TEST(FairseqLineTest, ValidationHasAPrefix) {
-  ValPoint point{.step = 120,
-                 .epoch = 1,
-                 .metrics = {{"loss", 3.5}, {"perplexity", 33.1}},
-                 .text = TextCounts{.batches = 4, .samples = 50, .tokens = 1000, .seconds = 0.5}};
-  EXPECT_EQ(FairseqLine(point), R"({"epoch":1,"valid_loss":"5.049","valid_ppl":"33.12","valid_wps":"2000",)"
-                                R"("valid_wpb":"250","valid_bsz":"12.5","valid_num_updates":"120"})");
-  point.best = 3.25;
-  EXPECT_NE(FairseqLine(point).find(R"("valid_num_updates":"120","valid_best_loss":"4.689"})"), std::string::npos);
 }
 
 TEST(FairseqLineTest, NumbersAreRoundedAndShortenedAsInPython) {

@@ -23,13 +23,6 @@ class RunDirectoryTest : public ::testing::Test {
   TemporaryFolder directory;
 };
 
-TEST_F(RunDirectoryTest, NamesItsFiles) {
-  const RunDirectory run("runs/x");
-  EXPECT_EQ(run.model_best, fs::path("runs/x/model_best.safetensors"));
-  EXPECT_EQ(run.quarantine(0), fs::path("runs/x/quarantine.jsonl"));
-  EXPECT_EQ(run.quarantine(3), fs::path("runs/x/quarantine.rank3.jsonl"));
-}
-
 TEST_F(RunDirectoryTest, TwoRunsOfOneSecondHaveAFolderEach) {
   const auto make = [&] { return MakeDefaultRunDirectory(directory / "runs", "resnet50", 1700000000); };
   const fs::path first = make();
@@ -80,29 +73,6 @@ TEST_F(RunDirectoryTest, AllOfARunMovesAsideTogether) {
   EXPECT_EQ(MoveRunAside(run), std::nullopt);
   directory.Write("result.json", "again");
   EXPECT_EQ(MoveRunAside(run), directory / "aside-2");
-}
-
-TEST_F(RunDirectoryTest, EachAttemptKeepsItsConfiguration) {
-  const RunDirectory run(directory.path());
-  WriteConfig(run, "first", 0);
-  WriteConfig(run, "second", 120);
-  EXPECT_EQ(ReadAll(run.config_json), "second");
-  EXPECT_EQ(ReadAll(run.attempts / "001-from-step-000000000.json"), "first");
-  EXPECT_EQ(ReadAll(run.attempts / "002-from-step-000000120.json"), "second");
-}
-
-TEST_F(RunDirectoryTest, IsCreatedWithItsParentsAndLeftEmpty) {
-  const RunDirectory run(directory / "a/b/c");
-  PrepareRunDirectory(run);
-  PrepareRunDirectory(run);
-  EXPECT_TRUE(fs::is_empty(run.root));
-}
-
-TEST_F(RunDirectoryTest, WhatCannotBeWrittenIsRefused) {
-  WriteAll(directory / "file", "");
-  EXPECT_THROW(PrepareRunDirectory(RunDirectory(directory / "file/run")), StorageError);
-  EXPECT_THROW(PrepareRunDirectory(RunDirectory(directory / "file")), StorageError);
-  EXPECT_THROW(PrepareRunDirectory(RunDirectory("/proc/run")), StorageError);
 }
 
 TEST_F(RunDirectoryTest, AReadOnlyFolderIsRefused) {

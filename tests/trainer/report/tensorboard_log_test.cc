@@ -1,4 +1,4 @@
-// The bytes of the files. tests/integration/test_tensorboard.py reads them with TensorBoard itself.
+// The bytes of the files. tests/integration/test_follow_a_run.py reads them with TensorBoard itself.
 #include "trainer/report/tensorboard_log.h"
 
 #include <gmock/gmock.h>
@@ -48,23 +48,6 @@ TEST(EventsTest, AreCutByStepAndWhereOneIsTorn) {
   EXPECT_EQ(EventsUntil(file, 199), FileVersionEvent(1) + at(1) + at(3));
   EXPECT_EQ(EventsUntil(file + at(4).substr(0, 20), 300), file);
   EXPECT_EQ(EventsUntil("", 1), "");
-}
-
-TEST(TensorboardLogTest, GoesOnInAnotherFile) {
-  TemporaryFolder run;
-  {
-    TensorboardLog log(run.path(), {});
-    log.Resume(0, 0);
-    TrainTo(log, 1, 6);
-  }
-  TensorboardLog log(run.path(), {});
-  log.Resume(4, 0);
-  TrainTo(log, 5, 6);
-  const auto files = FilesIn(run);
-  ASSERT_EQ(files.size(), 2U);  // both from the same second, but in their order
-  EXPECT_EQ(Count(files[0], "train/loss"), 4);
-  EXPECT_EQ(Count(files[1], "train/loss"), 2);
-  EXPECT_EQ(Count(files[1], "config"), 1);
 }
 
 TEST(TensorboardLogTest, ARunThatBeginsAgainLeavesNothingOfBefore) {
