@@ -1,7 +1,9 @@
 // Writes lists into sentences: "train, val".
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <ranges>
 #include <string>
 #include <string_view>
 
@@ -16,6 +18,12 @@ std::string Joined(const Items& items, std::string_view separator = ", ", const 
     text += std::invoke(text_of, item);
   }
   return text;
+}
+
+// Returns the first `most` items, and "…" if there are more.
+template <typename Items, typename TextOf = std::identity>
+std::string FirstOf(const Items& items, size_t most, const TextOf& text_of = {}) {
+  return Joined(std::views::take(items, most), ", ", text_of) + (items.size() > most ? ", …" : "");
 }
 
 }  // namespace dtrain

@@ -105,27 +105,11 @@ Family DistilBertFamily() {
   });
   family.heads = {{"vocab_transform", "", {"vocab_layer_norm", "vocab_projector"}},
                   {"classifier", "classifier.weight", {"pre_classifier"}}};
-  family.name_order = {"distilbert",
-                       "vocab_transform",
-                       "vocab_layer_norm",
-                       "pre_classifier",
-                       "classifier",
-                       "vocab_projector",
-                       "word_embeddings",
-                       "position_embeddings",
-                       "LayerNorm",
-                       "embeddings",
-                       "transformer",
-                       "attention",
-                       "q_lin",
-                       "k_lin",
-                       "v_lin",
-                       "out_lin",
-                       "sa_layer_norm",
-                       "ffn",
-                       "lin1",
-                       "lin2",
-                       "output_layer_norm"};
+  family.name_order = {
+      "distilbert", "vocab_transform", "vocab_layer_norm", "pre_classifier", "classifier", "vocab_projector",
+      // of the backbone
+      "word_embeddings", "position_embeddings", "LayerNorm", "embeddings", "transformer", "attention", "q_lin", "k_lin",
+      "v_lin", "out_lin", "sa_layer_norm", "ffn", "lin1", "lin2", "output_layer_norm"};
   family.text.labels_tokens = [](const WeightShapes& weights) { return LacksInner(weights, "pre_classifier.weight"); };
   return family;
 }

@@ -6,6 +6,7 @@
 
 #include "data/error.h"
 #include "data/formats/labels.h"
+#include "data/joined.h"
 #include "data/shown.h"
 #include "data/text/text_lines.h"
 #include "data/whole_number.h"
@@ -23,10 +24,7 @@ std::string LowerCase(std::string_view name) {
 
 std::string NamesForPeople(const std::vector<std::string>& names) {
   constexpr size_t kMost = 20, kMostBytes = 60;
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i)
-    list += (i > 0 ? ", '" : "'") + Shown(names[i], kMostBytes) + "'";
-  return list + (names.size() > kMost ? ", …" : "");
+  return FirstOf(names, kMost, [](const std::string& name) { return "'" + Shown(name, kMostBytes) + "'"; });
 }
 
 ColumnFinder::ColumnFinder(const TableReader& table) : table_(table) {

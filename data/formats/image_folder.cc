@@ -146,13 +146,6 @@ bool IsFresh(const std::string& split_dir, const RecordIndex& index) {
   return StatFiles(split_dir, names) == index.files;
 }
 
-std::string Listed(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
-  return names.size() > kShown ? text + ", …" : text;
-}
-
 }  // namespace
 
 std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ignored) {
@@ -249,7 +242,7 @@ void ImageFolder::TakeClasses(const Classes& classes) {
   }
   if (!unknown.empty()) {
     throw DataError(split_dir_ + " has class folders that are not among the training split's " +
-                        std::to_string(classes.names.size()) + " classes: " + Listed(unknown),
+                        std::to_string(classes.names.size()) + " classes: " + FirstOf(unknown, /*most=*/5),
                     "remove them, or train with their images as well; a split may lack classes, but not add any");
   }
   for (IndexEntry& entry : index_.records) entry.label = label_of[static_cast<size_t>(entry.label)];

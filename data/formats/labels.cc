@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "data/error.h"
+#include "data/joined.h"
 #include "data/shown.h"
 #include "data/storage.h"
 #include "data/text/text_lines.h"
@@ -23,9 +24,8 @@ std::string QuotedName(const std::string& name) { return "'" + Shown(name, kMost
 
 std::string ListOf(const std::vector<std::string>& names) {
   constexpr size_t kMost = 10;
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i > 0 ? ", " : "") + QuotedName(names[i]);
-  return list + (names.size() > kMost ? ", … (" + std::to_string(names.size()) + " in all)" : "");
+  return FirstOf(names, kMost, QuotedName) +
+         (names.size() > kMost ? " (" + std::to_string(names.size()) + " in all)" : "");
 }
 
 // Throws DataError if a label is none of `classes`, which `whose` describes.

@@ -15,11 +15,14 @@ std::string NameOf(int64_t label, const std::vector<std::string>& names) {
   return label < static_cast<int64_t>(names.size()) ? names[static_cast<size_t>(label)] : "";
 }
 
-// ShortestText as a number of JSON. Not a number becomes null.
-double Shortest(double value) { return std::stod(ShortestText(value)); }
-
-std::string Dumped(const nlohmann::ordered_json& line) {
-  return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+// Returns the cells of a line, each with a comma behind it.
+std::string Cells(const nlohmann::ordered_json& value) {
+  if (!value.is_structured()) {
+    return (value.is_number_float() ? ShortestText(value) : value.is_string() ? CsvField(value) : value.dump()) + ",";
+  }
+  std::string cells;
+  for (const auto& cell : value) cells += Cells(cell);
+  return cells;
 }
 
 }  // namespace
@@ -40,6 +43,18 @@ std::string ShortestText(double value) {
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value)).ptr};
 }
 
+double JsonNumber(double value) { return std::stod(ShortestText(value)); }
+
+std::string JsonText(const nlohmann::ordered_json& line) {
+  return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string CsvText(const nlohmann::ordered_json& line) {
+  std::string cells = Cells(line);
+  cells.back() = '\n';
+  return cells;
+}
+
 std::string CsvHeader() {
   std::string line = "file";
   for (int64_t rank = 1; rank <= kGuesses; ++rank) {
@@ -50,17 +65,16 @@ std::string CsvHeader() {
 }
 
 std::string CsvLine(const Prediction& prediction, const std::vector<std::string>& names) {
-  std::string line = CsvField(prediction.file);
-  for (size_t rank = 0; rank < static_cast<size_t>(kGuesses); ++rank) {
-    if (rank >= prediction.guesses.size()) {
-      line += ",,,";
-      continue;
-    }
-    const Guess& guess = prediction.guesses[rank];
-    line += "," + std::to_string(guess.label) + "," + CsvField(NameOf(guess.label, names)) + "," +
-            ShortestText(guess.probability);
+  constexpr size_t kCells = 1 + 3 * kGuesses;
+  nlohmann::ordered_json cells = nlohmann::ordered_json::array({prediction.file});
+  for (const Guess& guess : prediction.guesses) {
+    cells.push_back(guess.label);
+    cells.push_back(NameOf(guess.label, names));
+    cells.push_back(guess.probability);
   }
-  return line + "," + CsvField(prediction.error) + "\n";
+  while (cells.size() < kCells) cells.push_back("");
+  cells.push_back(prediction.error);
+  return CsvText(cells);
 }
 
 std::string JsonLine(const Prediction& prediction, const std::vector<std::string>& names) {
@@ -72,11 +86,11 @@ std::string JsonLine(const Prediction& prediction, const std::vector<std::string
     for (const Guess& guess : prediction.guesses) {
       nlohmann::ordered_json item = {{"class", guess.label}};
       if (const std::string name = NameOf(guess.label, names); !name.empty()) item["name"] = name;
-      item["probability"] = Shortest(guess.probability);
+      item["probability"] = JsonNumber(guess.probability);
       line["top"].push_back(item);
     }
   }
-  return Dumped(line);
+  return JsonText(line);
 }
 
 SampleLines::SampleLines(bool is_csv, int64_t guesses, std::vector<std::string> names, std::vector<std::string> texts,
@@ -102,54 +116,33 @@ std::string SampleLines::Header() const {
   return line + "\n";
 }
 
-std::string SampleLines::Line(const EvaluatedSample& sample) const {
-  return is_csv_ ? CsvLine(sample) : JsonLine(sample);
-}
-
 std::string SampleLines::NameOf(int64_t label) const {
   return label >= 0 && label < static_cast<int64_t>(names_.size()) ? names_[static_cast<size_t>(label)]
                                                                    : std::to_string(label);
 }
 
-std::string SampleLines::LabelOf(const EvaluatedSample& sample) const {
-  return of_each_.empty() ? NameOf(static_cast<int64_t>(sample.target)) : sample.labels;
-}
-
-std::string SampleLines::PredictionOf(const EvaluatedSample& sample) const {
-  return of_each_.empty() ? NameOf(sample.guesses.front().label) : sample.predicted;
-}
-
-std::string SampleLines::CsvLine(const EvaluatedSample& sample) const {
-  std::string line = CsvField(sample.file);
-  for (const std::string& text : sample.texts) line += "," + CsvField(text);
-  if (guesses_ == 0) {
-    return line + "," + ShortestText(sample.target) + "," + ShortestText(sample.value) + "," +
-           ShortestText(sample.loss) + "\n";
-  }
-  line += "," + CsvField(LabelOf(sample)) + "," + CsvField(PredictionOf(sample)) + "," + ShortestText(sample.loss);
-  for (const Guess& guess : sample.guesses) {
-    line += (of_each_.empty() ? "," + CsvField(NameOf(guess.label)) : "") + "," + ShortestText(guess.probability);
-  }
-  return line + "\n";
-}
-
-std::string SampleLines::JsonLine(const EvaluatedSample& sample) const {
+std::string SampleLines::Line(const EvaluatedSample& sample) const {
   nlohmann::ordered_json line = {{"file", sample.file}};
   for (size_t i = 0; i < texts_.size(); ++i) line[texts_[i]] = sample.texts[i];
   if (guesses_ == 0) {
-    line["label"] = Shortest(sample.target);
-    line["prediction"] = Shortest(sample.value);
-    line["loss"] = Shortest(sample.loss);
+    line["label"] = JsonNumber(sample.target);
+    line["prediction"] = JsonNumber(sample.value);
   } else {
-    line["label"] = LabelOf(sample);
-    line["prediction"] = PredictionOf(sample);
-    line["loss"] = Shortest(sample.loss);
-    for (const Guess& guess : sample.guesses) {
-      line[of_each_ == "prediction_" ? "predictions" : "probabilities"][NameOf(guess.label)] =
-          Shortest(guess.probability);
+    line["label"] = of_each_.empty() ? NameOf(static_cast<int64_t>(sample.target)) : sample.labels;
+    line["prediction"] = of_each_.empty() ? NameOf(sample.guesses.front().label) : sample.predicted;
+  }
+  line["loss"] = JsonNumber(sample.loss);
+  nlohmann::ordered_json guesses;
+  for (const Guess& guess : sample.guesses) {
+    if (!is_csv_) {
+      guesses[NameOf(guess.label)] = JsonNumber(guess.probability);
+    } else {
+      if (of_each_.empty()) guesses.push_back(NameOf(guess.label));
+      guesses.push_back(guess.probability);
     }
   }
-  return Dumped(line);
+  if (guesses_ > 0) line[of_each_ == "prediction_" ? "predictions" : "probabilities"] = std::move(guesses);
+  return is_csv_ ? CsvText(line) : JsonText(line);
 }
 
 }  // namespace dtrain::report

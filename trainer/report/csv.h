@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,13 @@ std::string CsvField(const std::string& text);
 
 // Returns the shortest text that reads back as the float which a model has computed.
 std::string ShortestText(double value);
+// The same as a number of JSON. What is not a number becomes null there.
+double JsonNumber(double value);
+
+// Return an object as a line of JSON, in which bytes that are no UTF-8 are replaced, and its texts and numbers, however
+// deep in it, as a line of CSV: whole lines with their line feeds.
+std::string JsonText(const nlohmann::ordered_json& line);
+std::string CsvText(const nlohmann::ordered_json& line);
 
 struct Guess {
   int64_t label = 0;       // from 0
@@ -84,10 +92,6 @@ class SampleLines {
 
  private:
   std::string NameOf(int64_t label) const;
-  std::string LabelOf(const EvaluatedSample& sample) const;
-  std::string PredictionOf(const EvaluatedSample& sample) const;
-  std::string CsvLine(const EvaluatedSample& sample) const;
-  std::string JsonLine(const EvaluatedSample& sample) const;
 
   const bool is_csv_;
   const int64_t guesses_;

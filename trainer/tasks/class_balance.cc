@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "data/count_of.h"
+#include "data/joined.h"
 #include "data/shown.h"
 #include "data/storage.h"
 #include "trainer/checkpoint/durable_file.h"
@@ -23,16 +24,14 @@ std::string NameOf(size_t label, const std::vector<std::string>& names) {
 template <typename Predicate>
 std::string ClassesThat(const std::string& what, const std::vector<int64_t>& counts,
                         const std::vector<std::string>& names, Predicate is_one) {
-  constexpr int64_t kMostNamed = 8;
-  std::string list;
-  int64_t found = 0;
+  constexpr size_t kMostNamed = 8;
+  std::vector<std::string> found;
   for (size_t label = 0; label < counts.size(); ++label) {
-    if (!is_one(label)) continue;
-    if (++found <= kMostNamed) list += (found > 1 ? ", " : "") + NameOf(label, names);
+    if (is_one(label)) found.push_back(NameOf(label, names));
   }
-  if (found == 0) return "";
-  return CountOf(found, "class") + (found == 1 ? " has " : " have ") + what + ": " + list +
-         (found > kMostNamed ? ", …" : "");
+  if (found.empty()) return "";
+  return CountOf(static_cast<int64_t>(found.size()), "class") + (found.size() == 1 ? " has " : " have ") + what + ": " +
+         FirstOf(found, kMostNamed);
 }
 
 void WarnUnlessEmpty(const std::string& sentence) {

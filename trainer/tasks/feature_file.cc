@@ -7,8 +7,8 @@
 
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/report/csv.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/prediction_table.h"
 
 namespace dtrain::tasks {
 namespace {
@@ -50,7 +50,7 @@ void WriteFeatures(const std::string& path, int64_t rows, int64_t columns,
         line.update(name);
         const at::Tensor row = row_C.defined() ? row_C.contiguous() : unknown;
         numbers.Append(row.const_data_ptr<float>(), static_cast<size_t>(columns) * sizeof(float));
-        names.Append(JsonText(line));
+        names.Append(report::JsonText(line));
       });
     });
   });

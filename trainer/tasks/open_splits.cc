@@ -122,9 +122,7 @@ std::string FoundIn(const std::string& folder) {
   }
   if (names.empty()) return "nothing";
   std::sort(names.begin(), names.end());
-  const std::string more = names.size() > kShown ? ", … (" + std::to_string(names.size()) + ")" : "";
-  names.resize(std::min(kShown, names.size()));
-  return Joined(names) + more;
+  return FirstOf(names, kShown) + (names.size() > kShown ? " (" + std::to_string(names.size()) + ")" : "");
 }
 
 // Throws DataError if what lies there under the name of a split is neither a file nor a folder: a pipe, or a link to

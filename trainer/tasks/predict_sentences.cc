@@ -17,6 +17,7 @@
 #include "data/progress.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
+#include "data/text/utf8.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/batch_sizes.h"
@@ -188,7 +189,7 @@ std::string Characters(const std::string& text, int64_t begin, int64_t end) {
   std::string part;
   int64_t character = -1;
   for (const char byte : text) {
-    if ((static_cast<unsigned char>(byte) & 0xC0) != 0x80) ++character;
+    if (data::BeginsCharacter(byte)) ++character;
     if (character >= begin && character < end) part += byte;
   }
   return part;
@@ -200,11 +201,11 @@ std::string LinesOfWords(const std::vector<TaggedWord>& tagged, const data::Spli
   for (size_t word = 0; word < tagged.size(); ++word) {
     while (words.ends[sentence] <= static_cast<int64_t>(word)) ++sentence;
     const auto& [tag, probability] = tagged[word];
-    lines += (is_csv ? CsvText : JsonText)({{"sentence", sentence + 1},
-                                            {"line", words.places[word].line},
-                                            {"word", words.texts[word]},
-                                            {"prediction", tag},
-                                            {"probability", JsonNumber(probability)}});
+    lines += (is_csv ? report::CsvText : report::JsonText)({{"sentence", sentence + 1},
+                                                            {"line", words.places[word].line},
+                                                            {"word", words.texts[word]},
+                                                            {"prediction", tag},
+                                                            {"probability", report::JsonNumber(probability)}});
   }
   return lines;
 }
@@ -218,13 +219,13 @@ std::string LinesOfEntities(const std::vector<TaggedWord>& tagged, const data::S
     nlohmann::ordered_json found = nlohmann::ordered_json::array();
     for (const FoundEntity& entity : EntitiesOf(tagged, words.places, first, end)) {
       found.push_back({{"entity_group", entity.type},
-                       {"score", JsonNumber(entity.score)},
+                       {"score", report::JsonNumber(entity.score)},
                        {"word", Characters(text, entity.begin, entity.end)},
                        {"start", entity.begin},
                        {"end", entity.end}});
-      if (is_csv) lines += std::to_string(number + 1) + "," + CsvText(found.back());
+      if (is_csv) lines += std::to_string(number + 1) + "," + report::CsvText(found.back());
     }
-    if (!is_csv) lines += JsonText({{"text", text}, {"entities", found}});
+    if (!is_csv) lines += report::JsonText({{"text", text}, {"entities", found}});
     first = end;
   }
   return lines;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/joined.h"
 #include "trainer/report/csv.h"
 #include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/task_kind.h"
@@ -21,22 +20,6 @@ at::Tensor NumbersOf(const Outcome& outcome, const at::Tensor& outputs_C) {
 }
 
 }  // namespace
-
-double JsonNumber(double value) { return std::stod(report::ShortestText(value)); }
-
-std::string JsonText(const nlohmann::ordered_json& line) {
-  return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
-
-std::string CsvText(const nlohmann::ordered_json& line) {
-  return Joined(line, ",",
-                [](const nlohmann::ordered_json& cell) {
-                  return cell.is_number_float() ? report::ShortestText(cell)
-                         : cell.is_string()     ? report::CsvField(cell)
-                                                : cell.dump();
-                }) +
-         "\n";
-}
 
 Outcome OutcomeOf(const config::Config& config, int64_t outputs) {
   Outcome outcome{.labels = KindOf(config).labels(), .outputs = outputs, .threshold = config.data.label_threshold};
@@ -96,28 +79,32 @@ std::string PredictionTable::Line(const std::vector<std::string>& inputs, const 
     prediction = outcome_.Cell({number, number + names_.size()}, names_, outcome_.threshold);
   }
   const size_t columns = outcome_.has_columns() ? names_.size() : 0;
-  if (is_csv_) {
-    std::string line;
-    for (const std::string& cell : inputs) line += report::CsvField(cell) + ",";
-    line += outcome_.has_columns() ? report::CsvField(prediction) : prediction;
-    for (size_t i = 0; i < columns; ++i) line += "," + (is_read ? report::ShortestText(number[i]) : "");
-    line += "," + report::CsvField(error);
-    for (const std::string& cell : kept) line += "," + report::CsvField(cell);
-    return line + "\n";
-  }
-  nlohmann::ordered_json line;
+  nlohmann::ordered_json line, of_each;
   for (size_t i = 0; i < inputs.size(); ++i) line[inputs_[i]] = inputs[i];
-  if (!is_read) {
-    line["error"] = error;
-  } else if (columns == 0) {
-    line["prediction"] = JsonNumber(*number);
-  } else {
-    line["prediction"] = prediction;
-    const char* of_each = outcome_.has_classes() ? "probabilities" : "predictions";
-    for (size_t i = 0; i < columns; ++i) line[of_each][names_[i]] = JsonNumber(number[i]);
+  for (size_t i = 0; i < columns; ++i) {
+    if (!is_csv_) {
+      of_each[names_[i]] = report::JsonNumber(number[i]);
+    } else if (is_read) {
+      of_each.push_back(number[i]);
+    } else {
+      of_each.push_back("");
+    }
+  }
+  if (is_csv_ || is_read) {
+    line["prediction"] = std::move(prediction);
+    if (columns > 0) {
+      line[outcome_.has_classes() ? "probabilities" : "predictions"] = std::move(of_each);
+    } else if (is_read) {
+      line["prediction"] = report::JsonNumber(*number);
+    }
+  }
+  if (is_csv_ || !is_read) line["error"] = error;
+  if (is_csv_) {
+    line["kept"] = kept;
+    return report::CsvText(line);
   }
   for (size_t column = 0; column < kept.size(); ++column) line[kept_[column]] = kept[column];
-  return JsonText(line);
+  return report::JsonText(line);
 }
 
 }  // namespace dtrain::tasks

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -33,12 +32,6 @@ struct Outcome {
 };
 
 Outcome OutcomeOf(const config::Config& config, int64_t outputs);
-
-// A number with the digits that float32 needs, and a line of text, in which bytes that are no UTF-8 are replaced.
-double JsonNumber(double value);
-std::string JsonText(const nlohmann::ordered_json& line);
-// The values of an object of texts and numbers as a line of CSV.
-std::string CsvText(const nlohmann::ordered_json& line);
 
 // How tables of images are known again; those of texts: kSentenceMarks (predict_sentences.h).
 inline const std::vector<data::Mark> kImageTableMarks = {{"file,prediction", ",error"},

@@ -1,15 +1,13 @@
 #include "trainer/tasks/sentence_data.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/labels.h"
+#include "data/pipeline/row_reader.h"
 #include "data/storage.h"
 #include "data/text/token_rows.h"
 #include "data/whole_number.h"
@@ -199,29 +197,15 @@ data::SentenceTarget TargetHeld(const config::Config& config) {
 }
 
 data::Batch RowsOf(const data::SentenceSplit& split, int64_t first, int64_t end) {
-  data::SampleRef sample;
-  for (int64_t row = first; row < end; ++row) sample.size = std::max(sample.size, split.length(row));
-  data::Batch batch;
-  std::vector<at::Tensor> tensors;
-  for (const data::Field& field : split.decoder->fields(sample.size)) {
-    std::vector<int64_t> shape = field.row_shape;
-    shape.insert(shape.begin(), end - first);
-    const at::ScalarType type = field.type == data::ElementType::kInt64     ? at::kLong
-                                : field.type == data::ElementType::kFloat32 ? at::kFloat
-                                                                            : at::kByte;
-    tensors.push_back(batch.tensors[field.name] = at::zeros(shape, type));
-  }
-  for (sample.index = first; sample.index < end; ++sample.index) {
-    std::vector<std::span<std::byte>> rows;
-    for (const at::Tensor& tensor : tensors) {
-      const auto bytes = static_cast<size_t>(tensor.nbytes()) / static_cast<size_t>(end - first);
-      auto* data = static_cast<std::byte*>(tensor.data_ptr()) + bytes * static_cast<size_t>(sample.index - first);
-      rows.emplace_back(data, bytes);
-    }
-    split.decoder->Decode(split.source->Read(sample.index), sample, rows);
-  }
-  batch.tensors["index"] = at::arange(first, end);
-  return batch;
+  const data::RowReader reader(*split.source, *split.decoder, /*quarantine=*/nullptr, data::BadRecordPolicy::kLeaveOut,
+                               /*seed=*/0);
+  int64_t size = 0;
+  for (int64_t row = first; row < end; ++row) size = std::max(size, split.length(row));
+  std::vector<data::SampleRef> samples;
+  for (int64_t row = first; row < end; ++row) samples.push_back({.index = row, .size = size});
+  data::OpenBatch batch(data::Batch(), std::move(samples), reader.fields(size), /*pinned=*/false);
+  for (int64_t row = 0; row < batch.rows(); ++row) reader.Fill(batch, row, reader.Read(first + row));
+  return batch.Take();
 }
 
 }  // namespace dtrain::tasks

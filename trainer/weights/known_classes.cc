@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "data/joined.h"
 #include "data/shallow_json.h"
 #include "models/text_options.h"
 #include "trainer/errors.h"
@@ -15,7 +16,6 @@
 namespace dtrain::weights {
 namespace {
 
-constexpr size_t kListedClasses = 5;
 constexpr std::array<const char*, 4> kKeys = {"class_names", "num_classes", "label_offset", "text_pairs"};
 
 std::string NameOrNone(const std::vector<std::string>& names, size_t label) {
@@ -109,11 +109,9 @@ void RequireSameNames(const data::Classes& checkpoint, const data::Classes& now)
 }
 
 std::string Describe(const data::Classes& classes) {
-  std::string text = std::to_string(classes.count);
-  const std::vector<std::string>& names = classes.names;
-  if (names.empty()) return text + ", without names";
-  for (size_t i = 0; i < std::min(kListedClasses, names.size()); ++i) text += (i == 0 ? ": " : ", ") + names[i];
-  return names.size() > kListedClasses ? text + ", …" : text;
+  constexpr size_t kListed = 5;
+  return std::to_string(classes.count) +
+         (classes.names.empty() ? ", without names" : ": " + FirstOf(classes.names, kListed));
 }
 
 std::string ClassesText(const std::vector<std::string>& names) {
