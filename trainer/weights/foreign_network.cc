@@ -136,9 +136,8 @@ void TakeNormEpsilon(config::Config& config) {
   if (model == nullptr || models::ReadsText(model->name) || config.model.bn_eps ||
       !(data::IsFile(weights) || HoldsWeights(weights)))
     return;
-  const std::string content = FindWeights(weights).model_config;
-  const nlohmann::json fields = ParseObject(content);
-  if (!fields.is_object()) return;
+  const nlohmann::json fields = ParseObject(FindWeights(weights).model_config);
+  if (!fields.is_object()) return;  // there is no config.json
   const nlohmann::json known = NetworkFields(model->name).value(kNormEpsilon, nlohmann::json());
   const nlohmann::json said = fields.value(kNormEpsilon, nlohmann::json());
   if (known.is_array() && said.is_number() && said != known.front()) config.model.bn_eps = said.get<double>();
