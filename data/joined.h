@@ -1,9 +1,10 @@
 // Writes lists into sentences: "train, val".
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
-#include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,7 +24,8 @@ std::string Joined(const Items& items, std::string_view separator = ", ", const 
 // Returns the first `most` items, and "…" if there are more.
 template <typename Items, typename TextOf = std::identity>
 std::string FirstOf(const Items& items, size_t most, const TextOf& text_of = {}) {
-  return Joined(std::views::take(items, most), ", ", text_of) + (items.size() > most ? ", …" : "");
+  return Joined(std::span(items).first(std::min(items.size(), most)), ", ", text_of) +
+         (items.size() > most ? ", …" : "");
 }
 
 }  // namespace dtrain

@@ -32,10 +32,10 @@ auto NamingFile(const std::string& path, const Make& make) {
   }
 }
 
-// Parses the content of a tokenizer.json: byte-level BPE, WordPiece or Unigram. `folder` is searched for the files that change
-// it; without it there are none. Throws DataError, which does not name the file, for other parts, and for fields that
-// are not known (data/shallow_json.h). A byte-level BPE with the token <s> is RoBERTa's: it must have fairseq's special
-// tokens and no other added ones, and these never occur in texts.
+// Parses the content of a tokenizer.json: byte-level BPE, WordPiece or Unigram. `folder` is searched for the files that
+// change it; without it there are none. Throws DataError, which does not name the file, for other parts, and for fields
+// that are not known (data/shallow_json.h). A byte-level BPE with the token <s> is RoBERTa's: it must have fairseq's
+// special tokens and no other added ones, and these never occur in texts.
 std::unique_ptr<const Tokenizer> ParseTokenizerJson(std::string_view text, const std::string& folder = "");
 
 // Parses the content of BERT's vocab.txt, which has a token in each line, as above.
