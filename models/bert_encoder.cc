@@ -102,7 +102,10 @@ ResidualPair BertLayerImpl::forward(const ResidualPair& x_SH, const Sequences& s
 
 std::array<at::Tensor, 3> BertLayerImpl::Products(const at::Tensor& x_SH) {
   const TextKernels* const kernels = query_->KernelsFor(x_SH);
-  if (kernels == nullptr) return {query_(x_SH), key_(x_SH), value_(x_SH)};
+  if (kernels == nullptr) {  // in this order, in which gradients have been summed since the first version
+    const at::Tensor v_SH = value_(x_SH), k_SH = key_(x_SH), q_SH = query_(x_SH);
+    return {q_SH, k_SH, v_SH};
+  }
   const at::Tensor weights = half_weights_.Rows();
   return FusedQkv(*kernels, x_SH, weights.defined() ? weights : at::cat(WeightsOfThree()),
                   {query_->bias, key_->bias, value_->bias});

@@ -128,7 +128,7 @@ class ModernLayerImpl : public torch::nn::Module {
  private:
   std::array<at::Tensor, 3> TurnedQkv(const at::Tensor& x_SH, const Rotation& rotation) {
     const TextKernels* const kernels = three_->KernelsFor(x_SH);
-    if (kernels != nullptr && rotation.has_kernel()) {
+    if (kernels != nullptr && rotation.has_kernel() && !three_->bias.defined()) {
       return RotatedQkv(*kernels, at::linear(x_SH, three_->GemmWeight()), rotation.cosine.squeeze(1),
                         rotation.sine.squeeze(1));
     }

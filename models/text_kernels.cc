@@ -95,7 +95,7 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
                             .y = y.defined() ? y.mutable_data_ptr() : nullptr,
                             .mask = mask.defined() ? mask.mutable_data_ptr<uint8_t>() : nullptr,
                             .mean = mean,
-                            .inverse_std = mean + rows,
+                            .inverse_std = mean + statistics.size(1),
                             .rows = rows,
                             .columns = columns,
                             .rows_of_sample = settings->rows_of_sample,
@@ -353,6 +353,8 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 ResidualPair WithForm(const TextKernels& kernels, kernels::NormForm form, const at::Tensor& x,
                       const at::Tensor& residual, const ResidualNorm& norm, at::ScalarType type) {
   TORCH_INTERNAL_ASSERT(x.size(1) <= kernels::kMostColumnsOfRow);
+  TORCH_INTERNAL_ASSERT(kernels::Scales(form) || (norm.rows_of_sample == 0 && !norm.scale.defined()));
+  TORCH_INTERNAL_ASSERT(kernels::Normalises(form) == norm.weight.defined());
   const auto ready = [](const at::Tensor& vector) {
     return vector.defined() ? std::optional(ReadyVector(vector)) : std::nullopt;
   };

@@ -12,7 +12,7 @@ FAMILIES = tuple((family, re.compile(expression)) for family, expression in (
     ("pooling", rf"[Mm]ax_?[Pp]ool|[Aa]vg_?[Pp]ool|{OURS}Pool\w*[<(]"),
     ("depthwise", r"[Dd]epthwise|2d_c1_k1"),
     ("norms", rf"batch_?norm|layer_?norm|GammaBeta|RowwiseMoments|{OURS}(Statistics|Sum|Forward|Backward|\w*Norm\w*)[<(]"),
-    ("units, rotations", rf"{OURS}(Activation\w*|Rotate|Join)[<(]"),
+    ("units, rotations", rf"{OURS}(Activation\w*|Finish\w*|Rotate|Join)[<(]"),
     ("convolutions, products", r"xmma|cutlass|cask|nvjet|gemm|gemv|cublas|cudnn|wgrad|dgrad|fprop|convolve|nhwcAddPadding"
                                r"|nhwcToNchw|nchwToNhwc|splitKreduce"),
     ("embedding", r"embedding|compute_grad_weight|compute_num_of_partial|sum_and_scatter|krn_partial|cub::"),
