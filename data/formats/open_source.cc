@@ -1,6 +1,7 @@
 #include "data/formats/open_source.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -39,23 +40,33 @@ bool AreSentences(const std::string& data_dir, const std::string& split, const s
           table->path + " if the table has labels of images, or --data_format=sentences for its texts");
 }
 
+// Returns where the ending of a file of records begins in a name, as in x-0000.tar, x-0.tar.gz or
+// x.tfrecord-00000-of-00004; npos for other files.
+size_t RecordEnding(const std::string& name) {
+  for (const std::string_view ending : {".tar", ".tgz", ".tfrecord", ".rec"}) {
+    const size_t at = name.find(ending), end = at + ending.size();
+    if (at != std::string::npos && (end == name.size() || name[end] == '.' || name[end] == '-')) return at;
+  }
+  return std::string::npos;
+}
+
 // Throws DataError if the folder holds record files and nothing else that could be meant: their names begin with that
 // of another split, as imagenet1k-train-0000.tar does, or they are compressed.
 void RefuseOtherRecords(const std::string& data_dir, const std::string& split) {
   const FolderContent content = ContentOf(data_dir);
-  if (!content.folders.empty()) return;
-  for (const std::string& name : content.files) {
-    for (const std::string_view ending : {".tar", ".tgz", ".tfrecord", ".rec"}) {
-      const size_t at = name.find(ending), end = at + ending.size();
-      if (at == std::string::npos || (end < name.size() && name[end] != '.' && name[end] != '-')) continue;
-      const bool is_compressed = name.ends_with("gz");
-      const std::string prefix = name.substr(0, name.find_last_not_of("-_0123456789", at - 1) + 1);
-      throw DataError("there is no '" + split + "' split in " + data_dir + ", which holds " + name,
-                      is_compressed ? "decompress the files, as with gunzip: samples are read from anywhere in them"
-                                    : "name the beginning of the files: --train_split=" + prefix +
-                                          " and --val_split=…, for dtrain_data --split=" + prefix);
-    }
-  }
+  const auto is_record = [](const std::string& name) { return RecordEnding(name) != std::string::npos; };
+  const auto is_other = [&](const std::string& name) {
+    const auto ends = [&name](std::string_view ending) { return name.ends_with(ending); };
+    return !is_record(name) && std::ranges::none_of(std::array{".json", ".md", ".txt", "LICENSE", "README"}, ends);
+  };
+  const auto first = std::ranges::find_if(content.files, is_record);
+  if (first == content.files.end() || !content.folders.empty() || std::ranges::any_of(content.files, is_other)) return;
+  const std::string prefix = first->substr(0, first->find_last_not_of("-_0123456789", RecordEnding(*first) - 1) + 1);
+  throw DataError("there is no '" + split + "' split in " + data_dir + ", which holds " + *first,
+                  first->ends_with("gz")
+                      ? "decompress the files, as with gunzip: samples are read from anywhere in them"
+                      : "name the beginning of the files: --train_split=" + prefix +
+                            " and --val_split=…, for dtrain_data --split=" + prefix);
 }
 
 using Note = std::function<void(std::string)>;

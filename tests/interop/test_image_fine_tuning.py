@@ -3,6 +3,7 @@ evaluation at another size than the training's."""
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from command import ROOT, final_numbers, metrics, run
+from command import ROOT, final_numbers, load_json, metrics, run
 from gentle_training import BATCH, CLASSES, SAMPLES, resnet18, samples  # noqa: F401
 from small_roberta import transformers
 from truth import record, worst_ratio
@@ -145,3 +146,20 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
     given = told(f"--init_weights={tmp_path}", "--mean=0.1,0.2,0.3", "--image_size=64", "--defaults_of=none")
     assert given == [expected[0], [0.1, 0.2, 0.3], expected[2], 64, *expected[4:]]
     assert told(f"--init_weights={tmp_path}", "--model=vit_tiny_patch16_224", "--defaults_of=none")[1] == MEAN
+
+
+def test_a_run_of_weights_that_tell_the_model_goes_on_without_them(tmp_path, few_images, run_dir):
+    """Its ranks are forked with two threads each, which a parent that had computed anything would leave without hands."""
+    folder = tmp_path / "weights"
+    config = transformers.ViTConfig(hidden_size=192, num_hidden_layers=12, num_attention_heads=3, intermediate_size=768)
+    transformers.ViTForImageClassification(config).save_pretrained(folder)
+    processor = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.5] * 3, "size": {"height": 32, "width": 32}}
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor), encoding="utf-8")
+    begun = (f"--init_weights={folder}", f"--data_dir={few_images}", "--nproc_per_node=2", "--batch_size=2", "--save_every_steps=1", "--epochs=9",
+             f"--run_dir={run_dir}")
+    run(*begun, "--max_steps=1", threads=2)
+    before = load_json(run_dir / "config.json")
+    assert (before["model"], before["bn_eps"], before["eval_resize"]) == ("vit_tiny_patch16_224", 1e-12, 32)
+    shutil.rmtree(folder)
+    run(*begun, "--max_steps=2", threads=2)
+    assert {**load_json(run_dir / "config.json"), "max_steps": 1, "start": before["start"]} == before

@@ -56,7 +56,8 @@ std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
       "--save_every_steps=500",
       flags);
   const std::string example = ExampleOf(command);
-  if (example == kRunImages && !command.Has({"model_name_or_path", "model", "config_name"}))
+  if (example == kRunImages &&
+      !command.Has({"model_name_or_path", "model", "config_name", "init_weights", "mode", "input", "resume"}))
     flags.push_back("--init_weights=google/vit-base-patch16-224-in21k");
   if (example == kRunGlue) flags.push_back("--tokens_per_sample=128");
   if (example == kRunNer) flags.push_back("--task=token_classification");

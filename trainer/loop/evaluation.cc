@@ -2,10 +2,12 @@
 #include "trainer/loop/evaluation.h"
 
 #include <ATen/ATen.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "data/error.h"
@@ -41,12 +43,14 @@ class EvaluationMode {
 
 // Returns the position of the metric that decides which weights are the best.
 size_t DecisiveMetric(const std::string& best_metric, const tasks::Task& task, const report::Metrics& metrics) {
-  const bool is_earlier_name = best_metric == "macro_f1";  // what images called it
-  const std::string wanted = best_metric == "auto" ? task.best_metric() : is_earlier_name ? "f1" : best_metric;
+  constexpr std::pair<std::string_view, std::string_view> kEarlierNames[] = {
+      {"macro_f1", "f1"}, {"macro_f1", "f1_macro"}, {"f1", "f1_macro"}, {"micro_f1", "f1_micro"}};
+  const std::string wanted = best_metric == "auto" ? task.best_metric() : best_metric;
   if (wanted.empty()) return 0;
   std::string names;
   for (size_t i = 0; i < metrics.size(); ++i) {
-    if (metrics[i].name == wanted) return i;
+    const std::pair<std::string_view, std::string_view> names_of_it{wanted, metrics[i].name};
+    if (metrics[i].name == wanted || std::ranges::find(kEarlierNames, names_of_it) != std::end(kEarlierNames)) return i;
     names += (i == 0 ? "" : i + 1 == metrics.size() ? " or " : ", ") + metrics[i].name;
   }
   throw UsageError("--best_metric=" + wanted + " is no metric of this task", "give " + names + ", or auto");

@@ -1,5 +1,7 @@
 #include "trainer/weights/foreign_images.h"
 
+#include <ATen/ATen.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -38,7 +40,11 @@ void TakeTransformers(const nlohmann::json& processor, config::Config& taker) {
 }  // namespace
 
 bool RecogniseImageModel(const WeightsPlace& place, config::Config& config) {
-  checkpoint::NamedTensors tensors = ReadWeightsFile(place.file, "auto").tensors;
+  // Of shapes alone: to compute would start OpenMP's threads, which ranks that are forked from this process lack.
+  checkpoint::NamedTensors tensors;
+  for (const auto& [name, shape] : ReadWeightsHeader(place.file).shapes) {
+    tensors.emplace_back(name, at::empty(shape, at::kMeta));
+  }
   TakeOffWrappers(tensors);
   const auto described = place.model_config.empty() ? nlohmann::json() : ParseShallow(place.model_config);
   const models::Model* model = models::RecognisedImageModel(tensors, TextIn(described, "architecture"));
@@ -65,6 +71,11 @@ void TakeForeignSettings(const WeightsPlace& place, config::Config& config) {
 void TakeImageModelOfWeights(config::Config& config) {
   const std::string& weights = config.model.init_weights;
   if (config.run.mode != "train" || config::WasGiven(config, "model") || !config.model.config_file.empty()) return;
+  if (weights.empty()) return;
+  if (const nlohmann::json begun = SettingsOfBegunRun(config); begun.is_object()) {
+    config::TakeFrom(begun, {"model", "image_size", "eval_resize", "mean", "std"}, config);
+    return;
+  }
   if (!data::Exists(weights)) return;
   try {
     const WeightsPlace place = FindWeights(weights);

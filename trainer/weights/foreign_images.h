@@ -16,6 +16,7 @@ bool RecogniseImageModel(const WeightsPlace& place, config::Config& config);
 void TakeForeignSettings(const WeightsPlace& place, config::Config& config);
 
 // Both, for a run that trains with --init_weights and without --model. Does nothing for other runs and weights.
+// A run that goes on has what it began with, since the weights may be gone by then.
 void TakeImageModelOfWeights(config::Config& config);
 
 }  // namespace dtrain::weights

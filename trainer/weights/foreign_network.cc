@@ -131,11 +131,14 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
 }
 
 void TakeNormEpsilon(config::Config& config) {
-  const std::string& weights = config.model.init_weights;
+  const std::string& weights = config.run.mode == "export" ? config.run.input : config.model.init_weights;
   const models::Model* model = models::FindModel(config.model.name);
-  if (model == nullptr || models::ReadsText(model->name) || config.model.bn_eps ||
-      !(data::IsFile(weights) || HoldsWeights(weights)))
+  if (model == nullptr || models::ReadsText(model->name) || config.model.bn_eps || weights.empty()) return;
+  if (const nlohmann::json begun = SettingsOfBegunRun(config); begun.is_object()) {
+    config::TakeFrom(begun, {"bn_eps"}, config);
     return;
+  }
+  if (!data::IsFile(weights) && !HoldsWeights(weights)) return;
   const nlohmann::json fields = ParseObject(FindWeights(weights).model_config);
   if (!fields.is_object()) return;  // there is no config.json
   const nlohmann::json known = NetworkFields(model->name).value(kNormEpsilon, nlohmann::json());

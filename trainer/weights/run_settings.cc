@@ -9,6 +9,7 @@
 #include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
@@ -113,6 +114,15 @@ fs::path RunOf(const fs::path& run_or_checkpoint) {
   if (!data::IsCheckpoint(run_or_checkpoint)) return run_or_checkpoint;
   const fs::path folder = run_or_checkpoint.has_filename() ? run_or_checkpoint : run_or_checkpoint.parent_path();
   return folder.parent_path().parent_path();
+}
+
+nlohmann::json SettingsOfBegunRun(const config::Config& config) {
+  const std::string& resume = config.run.resume;
+  if (config.run.mode != "train" || resume == "none") return {};
+  const fs::path run = resume == "auto" || resume == "last" ? fs::path(config.run.dir) : RunOf(resume);
+  if (run.empty() || checkpoint::Store(run).Steps().empty()) return {};
+  const std::string file = report::RunDirectory(run).config_json.string();
+  return data::IsFile(file) ? ParseObject(checkpoint::ReadTextFile(file, kMostConfigBytes)) : nlohmann::json();
 }
 
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config) {

@@ -34,6 +34,9 @@ void AddWhatEarlierVersionsDid(nlohmann::json& settings);
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 
 // Sets --image_size, unless it was given, to the size that the model was designed for: 224, or its own.
+// Returns the settings that the run which a training goes on with has been started with; null if it begins.
+nlohmann::json SettingsOfBegunRun(const config::Config& config);
+
 void TakeImageSizeOfModel(config::Config& config);
 
 // For --mode=eval, predict and export: takes the settings of the model and of its data that were not given on the
