@@ -146,6 +146,10 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
     given = told(f"--init_weights={tmp_path}", "--mean=0.1,0.2,0.3", "--image_size=64", "--defaults_of=none")
     assert given == [expected[0], [0.1, 0.2, 0.3], expected[2], 64, *expected[4:]]
     assert told(f"--init_weights={tmp_path}", "--model=vit_tiny_patch16_224", "--defaults_of=none")[1] == MEAN
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({**processor, "size": 224}), encoding="utf-8")
+    run("--mode=export", f"--input={tmp_path}", "--weights_naming=hf", f"--output={tmp_path / 'out'}")
+    assert load_json(tmp_path / "out" / "config.json")["layer_norm_eps"] == 1e-12
+    assert load_json(tmp_path / "out" / "preprocessor_config.json")["image_mean"] == [0.5, 0.4, 0.3]
 
 
 def test_a_run_of_weights_that_tell_the_model_goes_on_without_them(tmp_path, few_images, run_dir):

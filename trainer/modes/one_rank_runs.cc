@@ -12,6 +12,7 @@
 #include "trainer/modes/run.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/weights/foreign_images.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
@@ -86,6 +87,13 @@ void Export(const RunContext& context) {
   const std::string text = tasks::TextModelOf(weights.tensors, weights.model_config, config.model.name);
   if (!text.empty()) config.model.name = text;
   const tasks::TaskKind& kind = tasks::KindOfWeights(weights, config);
+  if (text.empty() && !data::IsRun(config.run.input) && weights::HoldsWeights(config.run.input)) {
+    // The folder that is written tells of images what the one that is read does.
+    const models::Model* model = models::RecognisedImageModel(weights.tensors, config.model.name);
+    if (model != nullptr) config.model.name = model->name;
+    weights::TakeForeignSettings(weights::FindWeights(config.run.input), config);
+    weights::TakeNormEpsilon(config);
+  }
   kind.Export(std::move(weights), config, is_file);
 }
 
