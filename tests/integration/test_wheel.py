@@ -76,7 +76,7 @@ def test_its_commands_are_the_programs(fresh, tmp_path):
 
 def test_its_kernels_take_the_cuda_of_torch(fresh):
     """A wheel with libdtrain_cuda.so has none of CUDA's libraries: those that torch loads are enough."""
-    library, = fresh.glob("lib/python*/site-packages/dtrain/bundle/libexec/libdtrain_cuda.so") or [None]
+    library = next(fresh.glob("lib/python*/site-packages/dtrain/bundle/libexec/libdtrain_cuda.so"), None)
     assert (library is not None) == (BUILD / "bin" / "libdtrain_cuda.so").exists()
     if library is not None:
         load = f"import ctypes, torch; ctypes.CDLL({str(library)!r}, mode=ctypes.RTLD_GLOBAL | 2).dtrain_cuda_plugin"
