@@ -8,7 +8,7 @@ namespace dtrain::loop {
 
 // From now on the first of these signals makes StopRequested return true; a second one of the same kind ends the
 // process at once. Until StopsAreOrderly is called there is nothing to save, so a process that is still alive
-// `patience_seconds` after the signal, whatever it hangs in, ends with 75.
+// `patience_seconds` after the signal, whatever it hangs in, ends with 75. Called on the main thread.
 void CatchStopSignals(unsigned patience_seconds = 20);
 
 // Called at the end of every step: from the first one on the loop itself handles stops. May be called repeatedly.

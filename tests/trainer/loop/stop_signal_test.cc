@@ -57,5 +57,22 @@ TEST(StopSignalsDeathTest, TheSecondOfAKindEndsAtOnce) {
   EXPECT_EXIT(end(SIGUSR1), testing::ExitedWithCode(3), "");
 }
 
+// oneDNN computes with the stack pointer in its own buffers, which a handler's frame overwrote.
+TEST(StopSignalsDeathTest, HandlersHaveAStackOfTheirOwn) {
+  const auto look = [] {
+    CatchStopSignals();
+    stack_t stack{};
+    sigaltstack(nullptr, &stack);
+    if ((stack.ss_flags & SS_DISABLE) != 0) _exit(4);
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGALRM}) {
+      struct sigaction action {};
+      sigaction(signal, nullptr, &action);
+      if ((action.sa_flags & SA_ONSTACK) == 0) _exit(5);
+    }
+    _exit(3);
+  };
+  EXPECT_EXIT(look(), testing::ExitedWithCode(3), "");
+}
+
 }  // namespace
 }  // namespace dtrain::loop
