@@ -14,6 +14,7 @@ namespace dtrain::models {
 struct ResNetOptions {
   bool bottleneck;
   std::array<int64_t, 4> blocks;  // per stage
+  bool strides_first = false;     // a bottleneck strides in its first convolution (v1), else in its 3×3 (v1.5)
 };
 
 struct EfficientNetStage {

@@ -1,10 +1,12 @@
-// ResNet-18/34/50/101/152: He et al. 2015 (arXiv:1512.03385), in the form v1.5: a bottleneck strides in its 3×3
-// convolution. The whole family is one class: stages of residual blocks. Parameter names and logits are torchvision's.
+// ResNet-18/34/50/101/152: He et al. 2015 (arXiv:1512.03385). A bottleneck strides in its 3×3 convolution (v1.5, as
+// torchvision's), or, as published, in its first one (v1). The whole family is one class: stages of residual blocks.
+// Parameter names and logits are torchvision's.
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/container/sequential.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "models/family.h"
@@ -15,10 +17,11 @@ namespace {
 
 constexpr int64_t kStemChannels = 64;
 constexpr int64_t kBottleneckExpansion = 4;
+constexpr std::string_view kFirstVersion = "_v1";
 
 constexpr char kResNetFields[] = R"({
   "model_type": ["resnet"], "num_channels": [3], "embedding_size": [64], "hidden_act": ["relu"],
-  "downsample_in_first_stage": [false], "downsample_in_bottleneck": [false],
+  "downsample_in_first_stage": [false],
   "stage_names": null, "out_features": null, "out_indices": null
 })";
 
@@ -39,6 +42,16 @@ std::string NamingOfResNet(const WeightShapes& weights) {
   return ContainsWithin(weights, kResNetPrefix, "embedder.embedder.convolution.weight") ? "hf" : "";
 }
 
+// Family::unlike. Weights do not show where their model strides.
+std::optional<Unlike> StridesUnlike(std::string_view trained, const Model& model) {
+  const auto first = [](std::string_view name) { return name.ends_with(kFirstVersion); };
+  if (!trained.starts_with("resnet") || !model.name.starts_with("resnet") || first(trained) == first(model.name))
+    return {};
+  return Unlike{"a " + std::string(trained) +
+                    ", whose bottlenecks stride in another convolution than those of --model=" + model.name,
+                std::string(trained)};
+}
+
 std::string ResNetFieldsOf(const ResNetOptions& options) {
   std::vector<int64_t> sizes;
   for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
@@ -46,21 +59,22 @@ std::string ResNetFieldsOf(const ResNetOptions& options) {
   }
   return FieldsWith({{"layer_type", options.bottleneck ? "bottleneck" : "basic"},
                      {"depths", options.blocks},
+                     {"downsample_in_bottleneck", options.strides_first},
                      {"hidden_sizes", sizes}});
 }
 
 // Two 3×3 convolutions (basic) or 1×1, 3×3, 1×1 (bottleneck) around a shortcut.
 class ResidualBlockImpl : public torch::nn::Module {
  public:
-  ResidualBlockImpl(bool bottleneck, int64_t in_channels, int64_t width, int64_t stride)
-      : out_channels_(bottleneck ? width * kBottleneckExpansion : width) {
+  ResidualBlockImpl(const ResNetOptions& net, int64_t in_channels, int64_t width, int64_t stride)
+      : out_channels_(net.bottleneck ? width * kBottleneckExpansion : width) {
     const auto add = [this](const std::string& number, const Conv2dOptions& options) {
       const Conv2d conv = register_module("conv" + number, Conv2d(options));
       parts_.emplace_back(conv, register_module("bn" + number, BatchNorm2d(options.out_channels)));
     };
-    if (bottleneck) {
-      add("1", {in_channels, width, 1});
-      add("2", {width, width, 3, stride});
+    if (net.bottleneck) {
+      add("1", {in_channels, width, 1, net.strides_first ? stride : 1});
+      add("2", {width, width, 3, net.strides_first ? 1 : stride});
       add("3", {width, out_channels_, 1});
     } else {
       add("1", {in_channels, width, 3, stride});
@@ -111,7 +125,7 @@ class ResNet : public ImageModel {
       torch::nn::Sequential layer;
       for (int64_t i = 0; i < options.blocks[stage]; ++i) {
         const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-        blocks_.emplace_back(options.bottleneck, channels, kStemChannels << stage, stride);
+        blocks_.emplace_back(options, channels, kStemChannels << stage, stride);
         channels = blocks_.back()->out_channels();
         layer->push_back(blocks_.back());
       }
@@ -170,17 +184,25 @@ Family ResNetFamily() {
         if (NamingOfResNet(ShapesOf(weights)).empty()) return weights;
         return WithOurNames(WithoutPrefixes(weights, kResNetPrefix), kHuggingFaceResNet);
       },
-      .norm_stride = 32};
-  for (const auto& [layers, options] : table) {
+      .norm_stride = 32,
+      .unlike = StridesUnlike};
+  const auto add = [&family](const char* layers, const ResNetOptions& options) {
     const auto fits = [own = options](const WeightShapes& weights) {
       return weights.contains("layer1.0.conv3.weight") == own.bottleneck &&
              HaveBlocks(weights, {"layer", 1, "."}, own.blocks);
     };
-    family.models.push_back({.name = std::string("resnet") + layers,
-                             .description = std::string("ResNet of ") + layers + " layers",
-                             .config_fields = ResNetFieldsOf(options),
-                             .make = [own = options](const ImageModelOptions& given) { return MakeResNet(own, given); },
-                             .fits = fits});
+    const bool first = options.strides_first;
+    family.models.push_back(
+        {.name = std::string("resnet") + layers + std::string(first ? kFirstVersion : ""),
+         .description = std::string("ResNet of ") + layers + " layers" + (first ? ", as published at first" : ""),
+         .config_fields = ResNetFieldsOf(options),
+         .make = [own = options](const ImageModelOptions& given) { return MakeResNet(own, given); },
+         .fits = fits});
+  };
+  for (const auto& [layers, options] : table) add(layers, options);
+  for (auto [layers, options] : table) {
+    options.strides_first = true;
+    if (options.bottleneck) add(layers, options);
   }
   return family;
 }

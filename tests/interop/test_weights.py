@@ -219,6 +219,7 @@ def test_what_does_not_fit(tmp_path):
 @pytest.mark.parametrize("name, shape", [
     ("resnet18", {"layer_type": "basic", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512]}),
     ("resnet50", {}),
+    ("resnet50_v1", {"downsample_in_bottleneck": True}),
 ])
 def test_logits_are_those_of_hugging_faces_resnets(tmp_path, images, name, shape):
     theirs = randomised(transformers.ResNetForImageClassification(transformers.ResNetConfig(num_labels=CLASSES, **shape)))

@@ -152,7 +152,7 @@ DTRAIN_FLAG(bool, csv_bom, run.csv_bom, Anything(), "",
             "takes them for Windows-1252 otherwise; other programs need none.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
-DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | transformers | pytorch | none"), "",
+DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | transformers | pytorch | tf_cnn_benchmarks | mxnet | none"), "",
             "Whose defaults count where the command is silent. auto: those of the program that alone has a flag that was "
             "typed; none: dtrain's.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")

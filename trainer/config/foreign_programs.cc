@@ -18,7 +18,9 @@ const Alias* FindIn(const std::vector<Alias>& rows, std::string_view name) {
 
 // Whether this program has a row of the name, and neither another program nor a flag of ours has the name.
 bool HasAlone(const ForeignProgram& program, const std::string& name) {
-  if (!FindIn(program.rows, name) || FindIn(SharedAliases(), name) || FindFlag(name) != nullptr) return false;
+  if (program.has_common_names || !FindIn(program.rows, name) || FindIn(SharedAliases(), name) ||
+      FindFlag(name) != nullptr)
+    return false;
   return std::none_of(ForeignPrograms().begin(), ForeignPrograms().end(), [&](const ForeignProgram* other) {
     return other != &program && FindIn(other->rows, name) != nullptr;
   });
@@ -47,8 +49,8 @@ std::string TypedFlag(const std::vector<Argument>& arguments, const IsSignature&
 
 const std::vector<const ForeignProgram*>& ForeignPrograms() {
   static const std::vector<const ForeignProgram*> programs = {
-      &TimmProgram(), &TorchvisionProgram(), &FairseqProgram(),      &NvidiaProgram(),
-      &AwsProgram(),  &HorovodProgram(),     &TransformersProgram(), &PytorchProgram()};
+      &TimmProgram(),    &TorchvisionProgram(),  &FairseqProgram(), &NvidiaProgram(),     &AwsProgram(),
+      &HorovodProgram(), &TransformersProgram(), &PytorchProgram(), &TensorflowProgram(), &MxnetProgram()};
   return programs;
 }
 
@@ -101,7 +103,8 @@ const Alias* FindAlias(std::string_view name, const ForeignProgram* program) {
   if (const Alias* shared = FindIn(SharedAliases(), name)) return shared;
   if (FindFlag(std::string(name)) != nullptr) return nullptr;
   for (const ForeignProgram* other : ForeignPrograms()) {
-    if (const Alias* row = FindIn(other->rows, name)) return row;
+    const Alias* row = other->has_common_names ? nullptr : FindIn(other->rows, name);
+    if (row != nullptr) return row;
   }
   return nullptr;
 }

@@ -29,6 +29,7 @@ struct ForeignProgram {
   bool turns_photographs = false;  // as their EXIF orientation says, or reads none
   std::vector<Signature> weak_signatures = {};  // flags that count only if no program has a signature
   std::vector<std::string_view> scripts = {};   // its files, one of which may stand first in a command
+  bool has_common_names = false;  // its rows have names that mean other things elsewhere: only signatures tell
 };
 
 const ForeignProgram& FairseqProgram();
@@ -43,6 +44,8 @@ const ForeignProgram& AwsProgram();
 const ForeignProgram& HorovodProgram();
 const ForeignProgram& PytorchProgram();
 const ForeignProgram& TransformersProgram();
+const ForeignProgram& TensorflowProgram();
+const ForeignProgram& MxnetProgram();
 // Returns all of them.
 const std::vector<const ForeignProgram*>& ForeignPrograms();
 

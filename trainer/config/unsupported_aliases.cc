@@ -46,12 +46,6 @@ constexpr auto kRows = std::to_array<Row>({
     {"vflip", "0", "images are mirrored left to right only (--hflip)"},
 });
 
-// Programs whose commands name what is not here: a flag that only they have says so.
-constexpr std::string_view kOtherResNets =
-    "tf_cnn_benchmarks' and MXNet's ResNets are others than those here; their load is that of --model=resnet50 "
-    "--data_format=synthetic --max_steps=110";
-constexpr std::array kOfOtherResNets = {"variable_update", "network", "num_layers", "kv_store", "data_train"};
-
 constexpr std::array kRemoved = {
     RemovedFlag{"cudnn_benchmark_limit", true,
                 "cuDNN's own first choice of an algorithm was as fast on an H100, and starts sooner; leave it out"},
@@ -80,7 +74,6 @@ const std::vector<Alias>& UnsupportedAliases() {
       add(row.substr(0, row.find('=')), row.substr(row.find('=') + 1), kOnlyDefault);
     }
     for (const auto& [name, harmless, why] : kRows) add(name, harmless, why);
-    for (const char* name : kOfOtherResNets) all.push_back({.name = name, .refused = kOtherResNets});
     return all;
   }();
   return table;

@@ -120,8 +120,9 @@ TEST(Aliases, MistakesAreNamed) {
   EXPECT_THAT(mistake("--aa=rand-m9-q5"),
               HasSubstr("--aa=rand-m9-q5 cannot be translated: 'rand-m9-q5': timm's rand has"));
   EXPECT_THAT(mistake("--scale 0.5 1 --vflip=0.5"), HasSubstr("--vflip=0.5 has no equivalent"));
-  EXPECT_THAT(mistake("--model=resnet101 --num_gpus=2 --variable_update=horovod"),
-              HasSubstr("no equivalent: tf_cnn_benchmarks' and MXNet's ResNets are others"));
+  EXPECT_THAT(mistake("--model=resnet101 --data_dir=d --variable_update=horovod"),
+              HasSubstr("--data_dir=d has no equivalent: it distorts images otherwise"));
+  EXPECT_THAT(mistake("--gpus=2"), HasSubstr("--nproc_per_node"));
   EXPECT_THAT(mistake("--lr-scheduler=inverse_sqrt"),
               HasSubstr("--lr_scheduler=inverse_sqrt: expected polynomial_decay | "));
   EXPECT_THAT(mistake("--task translation --arch=roberta_base"),

@@ -55,6 +55,29 @@ TEST(ImageAliases, TorchvisionsReference) {
              "--warmup_start_lr=0.005 --lr=0.5 --eval_image_size=192 --defaults_of=none");
 }
 
+// Loads of made-up data, with what is silent there.
+TEST(ImageAliases, Benchmarks) {
+  const std::string load = "--data_format=synthetic --eval_every_epochs=0 --save_every_epochs=0 --lr_schedule=step ";
+  const std::string tensorflow = load +
+                                 "--lr=0.128 --lr_base_batch=256 --lr_decay_epochs=30,60,80,90 --warmup_epochs=5 "
+                                 "--momentum=0 --weight_decay=4e-5 --log_interval=10 ";
+  ExpectSame("tf_cnn_benchmarks.py --num_gpus=1 --batch_size=32 --model=resnet50 --variable_update=parameter_server",
+             tensorflow + "--batch_size=32 --model=resnet50_v1 --max_steps=110");
+  ExpectSame("--model resnet101 --batch_size 64 --variable_update horovod",
+             tensorflow + "--batch_size=64 --model=resnet101_v1 --max_steps=110");
+  ExpectSame(
+      "--model=resnet50_v1.5 --num_gpus=8 --use_fp16 --variable_update=replicated --all_reduce_spec=nccl "
+      "--nodistortions --num_batches=50 --num_warmup_batches=0 --optimizer=momentum --data_format=NHWC",
+      tensorflow +
+          "--batch_size=64 --model=resnet50 --nproc_per_node=8 --precision=fp16 --max_steps=50 --momentum=0.9");
+  const std::string mxnet = load + "--lr=0.1 --lr_decay_epochs=30,60 --bn_eps=2e-5 --epochs=1000000 --log_interval=20 ";
+  ExpectSame(
+      "--benchmark 1 --gpus 0,1 --network resnet-v1 --num-layers 50 --batch-size 256 --num-epochs 1 --kv-store device",
+      mxnet + "--nproc_per_node=2 --model=resnet50_v1 --batch_size=128 --max_steps=500");
+  ExpectSame("train_imagenet.py --benchmark 1 --dtype float16 --image-shape 3,192,192 --num-layers 18",
+             mxnet + "--model=resnet18 --batch_size=128 --max_steps=40000 --precision=fp16 --image_size=192");
+}
+
 TEST(ImageAliases, DeitsTeacher) {
   ExpectSame(
       "--distillation-type hard --teacher-path t.pth --distillation-alpha 0.4 --distillation-tau 3 --teacher-model "
