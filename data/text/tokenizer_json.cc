@@ -1,5 +1,7 @@
 #include "data/text/tokenizer_json.h"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -436,20 +438,14 @@ std::unique_ptr<const Tokenizer> WordPieceOf(const json& tokenizer, const std::s
 }
 
 // Returns the bytes of a text in base64.
-std::string FromBase64(std::string_view text) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text.substr(0, text.find('='))) {
-    const size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) Refuse("its precompiled_charsmap is not in base64", kWantedParts);
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 0xFF);
-  }
+std::string FromBase64(const std::string& text) {
+  std::string bytes(text.size() / 4 * 3, '\0');
+  const auto* const digits = reinterpret_cast<const unsigned char*>(text.data());
+  const int decoded =
+      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), digits, static_cast<int>(text.size()));
+  if (decoded < 0) Refuse("its precompiled_charsmap is not in base64", kWantedParts);
+  const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;  // of which zeros are made
+  bytes.resize(static_cast<size_t>(decoded) - padding);
   return bytes;
 }
 

@@ -45,6 +45,17 @@ def test_an_evaluation_needs_no_more_than_the_run(images, trained, tmp_path):
         assert "step 10" in outcome.stderr or "step-000000010" in outcome.stderr  # which weights
 
 
+def test_fine_tuning_sees_images_as_its_weights_did(few_images, tmp_path):
+    """Also of a model that the weights' shapes do not tell from another."""
+    given = ("--mean=0.5,0.4,0.3", "--std=0.5,0.6,0.7", "--bn_eps=0.0001")
+    more = ("--max_steps=1", "--batch_size=4", "--eval_every_epochs=0", f"--data_dir={few_images}")
+    run("--model=resnet50_v1", "--image_size=32", *given, *more, f"--run_dir={tmp_path / 'first'}")
+    run(f"--init_weights={tmp_path / 'first' / 'model.safetensors'}", *more, f"--run_dir={tmp_path / 'second'}")
+    first, second = (load_json(tmp_path / name / "config.json") for name in ("first", "second"))
+    for name in ("model", "image_size", "eval_resize", "mean", "std", "bn_eps"):
+        assert second[name] == first[name], name
+
+
 def test_synthetic_samples_are_of_the_run_s_classes(trained):
     """There are 1,000 classes where nothing says how many; these weights have 4."""
     assert "val_loss=" in run("--mode=eval", "--data_format=synthetic", f"--run_dir={trained[0]}", "--limit_val_steps=1").last_line

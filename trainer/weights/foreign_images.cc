@@ -72,13 +72,15 @@ void TakeImageModelOfWeights(config::Config& config) {
   const std::string& weights = config.model.init_weights;
   if (config.run.mode != "train" || config::WasGiven(config, "model") || !config.model.config_file.empty()) return;
   if (weights.empty()) return;
-  if (const nlohmann::json begun = SettingsOfBegunRun(config); begun.is_object()) {
-    config::TakeFrom(begun, {"model", "image_size", "eval_resize", "mean", "std"}, config);
-    return;
-  }
-  if (!data::Exists(weights)) return;
+  const auto take = [&config](const nlohmann::json& settings) {
+    if (settings.is_object())
+      config::TakeFrom(settings, {"model", "image_size", "eval_resize", "mean", "std", "bn_eps"}, config);
+    return settings.is_object();
+  };
+  if (take(SettingsOfBegunRun(config)) || !data::Exists(weights)) return;
   try {
     const WeightsPlace place = FindWeights(weights);
+    if (take(SettingsKeptWith(place.file, config))) return;
     if (RecogniseImageModel(place, config)) TakeForeignSettings(place, config);
   } catch (const DataError&) {  // damaged weights are reported when they are read
   }

@@ -1,4 +1,4 @@
-// What weights that another program wrote tell of images: the model, and how it saw them.
+// What given weights tell of images: the model, and how it saw them.
 #pragma once
 
 #include "trainer/config/config.h"
@@ -15,7 +15,8 @@ bool RecogniseImageModel(const WeightsPlace& place, config::Config& config);
 // run_image_classification.py does. Throws UsageError if a file is damaged.
 void TakeForeignSettings(const WeightsPlace& place, config::Config& config);
 
-// Both, for a run that trains with --init_weights and without --model. Does nothing for other runs and weights.
+// Both, for a run that trains with --init_weights and without --model; of weights of ours, the settings that they were
+// trained with. Does nothing for other runs and weights.
 // A run that goes on has what it began with, since the weights may be gone by then.
 void TakeImageModelOfWeights(config::Config& config);
 

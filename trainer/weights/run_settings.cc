@@ -125,6 +125,14 @@ nlohmann::json SettingsOfBegunRun(const config::Config& config) {
   return data::IsFile(file) ? ParseObject(checkpoint::ReadTextFile(file, kMostConfigBytes)) : nlohmann::json();
 }
 
+nlohmann::json SettingsKeptWith(const std::string& file, const config::Config& config) {
+  const std::optional<std::string> settings = SettingsIn(file);
+  if (!settings) return {};
+  nlohmann::json saved = ParseSettings(*settings, file);
+  ForgetDerivedResize(saved, config);
+  return saved;
+}
+
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config) {
   const nlohmann::ordered_json all = config::ToJson(config);
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();

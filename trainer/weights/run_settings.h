@@ -37,6 +37,10 @@ void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 // Returns the settings that the run which a training goes on with has been started with; null if it begins.
 nlohmann::json SettingsOfBegunRun(const config::Config& config);
 
+// Returns the settings that a file of weights of ours has, but for an eval_resize that follows from an image size which
+// is given now; null if it has none. Throws StorageError if they are damaged.
+nlohmann::json SettingsKeptWith(const std::string& file, const config::Config& config);
+
 void TakeImageSizeOfModel(config::Config& config);
 
 // For --mode=eval, predict and export: takes the settings of the model and of its data that were not given on the
