@@ -40,6 +40,9 @@ sigset_t WatchedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, signal);
+  struct sigaction hang_up {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);  // nohup ignores it
   return signals;
 }
 
@@ -228,7 +231,8 @@ void DieOf(int signal) {
 
 // Whether a signal that asks to stop has killed a rank before the rank could catch it. It then had nothing to save.
 bool DiedOfRequest(const RankDeath& cause, const StopRequests& stops) {
-  return stops.last != 0 && (cause.signal == SIGTERM || cause.signal == SIGINT || cause.signal == SIGUSR1);
+  const sigset_t asking = WatchedSignals();
+  return stops.last != 0 && cause.signal != 0 && cause.signal != SIGCHLD && sigismember(&asking, cause.signal) == 1;
 }
 
 }  // namespace

@@ -55,6 +55,9 @@ void CatchStopSignals(unsigned patience_seconds) {
   action.sa_handler = &OnStop;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART | SA_ONSTACK);
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+  struct sigaction before {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup ignores it
 }
 
 void StopsAreOrderly() { is_orderly = true; }

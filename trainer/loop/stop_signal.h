@@ -1,5 +1,5 @@
-// SIGTERM, SIGINT and SIGUSR1 ask for an orderly stop: the run saves, then exits with 75. So does the time of
-// StopAfter.
+// SIGTERM, SIGINT, SIGUSR1 and, unless nohup ignores it, SIGHUP ask for an orderly stop: the run saves, then exits with
+// 75. So does the time of StopAfter.
 #pragma once
 
 #include <chrono>

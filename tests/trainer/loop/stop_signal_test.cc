@@ -57,6 +57,18 @@ TEST(StopSignalsDeathTest, TheSecondOfAKindEndsAtOnce) {
   EXPECT_EXIT(end(SIGUSR1), testing::ExitedWithCode(3), "");
 }
 
+TEST(StopSignalsDeathTest, TheEndOfALoginSavesUnlessItIsIgnored) {
+  const auto hang_up = [](auto* handler) {
+    std::signal(SIGHUP, handler);
+    CatchStopSignals();
+    StopsAreOrderly();
+    raise(SIGHUP);
+    _exit(StopRequested() ? 3 : 4);
+  };
+  EXPECT_EXIT(hang_up(SIG_DFL), testing::ExitedWithCode(3), "");
+  EXPECT_EXIT(hang_up(SIG_IGN), testing::ExitedWithCode(4), "");
+}
+
 // oneDNN computes with the stack pointer in its own buffers, which a handler's frame overwrote.
 TEST(StopSignalsDeathTest, HandlersHaveAStackOfTheirOwn) {
   const auto look = [] {
@@ -64,7 +76,7 @@ TEST(StopSignalsDeathTest, HandlersHaveAStackOfTheirOwn) {
     stack_t stack{};
     sigaltstack(nullptr, &stack);
     if ((stack.ss_flags & SS_DISABLE) != 0) _exit(4);
-    for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGALRM}) {
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGALRM}) {
       struct sigaction action {};
       sigaction(signal, nullptr, &action);
       if ((action.sa_flags & SA_ONSTACK) == 0) _exit(5);
