@@ -366,15 +366,18 @@ bool IsAddress(const std::string& path) { return path.find("://") != std::string
 Rules ReportRules(const Config& config) {
   const std::string place = "a place in this machine's file system";
   const std::string remedy = "mount the store (FSx, Mountpoint for S3), or copy the files to it afterwards";
-  return {
+  Rules rules = {
       {"profile_steps", !config.report.profile_steps.empty() && !ParseStepRange(config.report.profile_steps),
        "FIRST:LAST, 1 or more, FIRST not after LAST",
        "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"},
-      {"run_dir", IsAddress(config.run.dir), place, remedy},
-      {"output", IsAddress(config.run.output), place, remedy},
       {"metrics_address", !IsIpAddress(config.report.metrics_address), "an IPv4 or IPv6 address of this machine",
        "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who can reach it"},
   };
+  for (const Flag& flag : Flags()) {
+    if (flag.traits.path == data::PathUse::kWritten)
+      rules.push_back({flag.name.c_str(), IsAddress(ToText(flag.get(config))), place, remedy});
+  }
+  return rules;
 }
 
 // Of --deterministic=elastic: nothing may add numbers in an order, or with a rounding, that depends on the ranks.

@@ -58,6 +58,7 @@ TEST(Problems, RangesOfListsAndWords) {
       {"adam_betas", "0,0.999", "-0.1,0.9 0.9,1 nan,0.9"},
       {"lr_decay_epochs", "0.5 30", "0 -1 nan 30,60"},
       {"run_dir", "runs/a s3:a", "s3://bucket/a gs://b/c"},
+      {"index_dir", "index", "s3://bucket/a"},
       {"metrics_address", "127.0.0.1 0.0.0.0 10.1.2.3 ::1 ::", "\"\" localhost 1.2.3 256.0.0.1 [::1] ::g"}};
   for (const auto& [flag, good, bad] : ranges) {
     for (const std::string& value : Words(good)) {
