@@ -318,6 +318,18 @@ def of_fairseq(schedule):
     return rate
 
 
+def of_tensorflow(step):
+    """get_learning_rate of resnet_model.py in tf_cnn_benchmarks, with batches of 64 on one device."""
+    per_epoch = 1281167 / 64
+    warmup = int(5 * per_epoch)
+    return 0.032 * (step / warmup if step < warmup else 0.1 ** sum(step > int(epoch * per_epoch) for epoch in (30, 60, 80, 90)))
+
+
+def of_mxnet(step):
+    """_get_lr_scheduler of common/fit.py, with batches of 64."""
+    return 0.1 * 0.1 ** sum(step > 1281167 / 64 * epoch for epoch in (30, 60))
+
+
 OTHERS = {
     **{f"NVIDIA's schedule {name}": (f"{{data}} --data-backend=pytorch --warmup 5 --lr 0.4 {flags}", of_nvidia(name)) for name, flags in
        [("step", ""), ("linear", "--lr-schedule linear"), ("cosine", "--lr-schedule cosine --end-lr 4e-3")]},
@@ -327,13 +339,16 @@ OTHERS = {
     "Horovod's schedule": ("--data_dir={data} --base-lr 0.1 --rank=0 --world_size=4 --master_addr=localhost --master_port=29500", of_horovod),
     "fairseq's schedule polynomial_decay": ("{data} --warmup-updates 100 --lr 0.4 --end-learning-rate 0.01 --lr-scheduler polynomial_decay "
                                             "--total-num-update 600 --optimizer sgd", of_fairseq("poly")),
+    "tf_cnn_benchmarks' schedule": ("--variable_update=replicated --batch_size=64 --model=resnet50 --num_batches=1880000", of_tensorflow),
+    "MXNet's schedule": ("train_imagenet.py --benchmark 1 --batch-size 64 --network resnet-v1 --num-epochs 3200", of_mxnet),
     "fairseq's schedule fixed": ("{data} --warmup-updates 100 --lr 0.4 --optimizer sgd", of_fairseq("fixed"))}
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_rates_of_programs_without_a_package(data, name):
     command, reference = OTHERS[name]
-    plan = run("--dry_run", "--log_format=json", f"--batch-size={BATCH}", "--model=resnet18", "--epochs=90", *command.format(data=data).split())
+    given = [] if "--batch" in command else [f"--batch-size={BATCH}", "--model=resnet18", "--epochs=90"]
+    plan = run(*command.format(data=data).split(), *given, "--dry_run", "--log_format=json")
     pairs = [(rate, reference(step)) for step, rate in json.loads(plan.last_line)["learning_rates"] if reference(step) is not None]
     found, expected = zip(*pairs)
     assert len(found) > 150 and found == pytest.approx(expected, rel=1e-9, abs=1e-15)

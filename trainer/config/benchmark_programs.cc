@@ -59,7 +59,8 @@ std::vector<std::string> DefaultsOfTensorflow(const ForeignCommand& command) {
   if (!command.Has({"batch_size"})) flags.push_back(is_small ? "--batch_size=64" : "--batch_size=32");
   if (!command.Has({"num_batches"})) flags.push_back(StepsOfTensorflow("100", command).flags.front());
   AddFlags(
-      "--lr=0.128 --lr_base_batch=256 --lr_schedule=step --lr_decay_epochs=30,60,80,90 --warmup_epochs=5 --momentum=0 "
+      "--lr=0.128 --lr_base_batch=256 --lr_schedule=step --lr_decay_epochs=30,60,80,90 --warmup_epochs=5 "
+      "--schedule_through_warmup=true --momentum=0 "
       "--weight_decay=4e-05 --log_interval=10",
       flags);
   return flags;

@@ -22,7 +22,7 @@ bool HasAlone(const ForeignProgram& program, const std::string& name) {
       FindFlag(name) != nullptr)
     return false;
   return std::none_of(ForeignPrograms().begin(), ForeignPrograms().end(), [&](const ForeignProgram* other) {
-    return other != &program && FindIn(other->rows, name) != nullptr;
+    return other != &program && !other->has_common_names && FindIn(other->rows, name) != nullptr;
   });
 }
 
@@ -76,6 +76,7 @@ Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
   for (const ForeignProgram* program : ForeignPrograms()) {
     if (named == program->name) return {program};
     const IsSignature is_listed = AnyOf(program->signatures);
+    if (named == "auto" && program->has_common_names && !TypedFlag(arguments, is_listed).empty()) return {program};
     const std::string flag = TypedFlag(arguments, [&](const std::string& name, const std::string& value) {
       return HasAlone(*program, name) || is_listed(name, value);
     });

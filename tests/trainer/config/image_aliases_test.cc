@@ -60,7 +60,7 @@ TEST(ImageAliases, Benchmarks) {
   const std::string load = "--data_format=synthetic --eval_every_epochs=0 --save_every_epochs=0 --lr_schedule=step ";
   const std::string tensorflow = load +
                                  "--lr=0.128 --lr_base_batch=256 --lr_decay_epochs=30,60,80,90 --warmup_epochs=5 "
-                                 "--momentum=0 --weight_decay=4e-5 --log_interval=10 ";
+                                 "--momentum=0 --weight_decay=4e-5 --log_interval=10 --schedule_through_warmup ";
   ExpectSame("tf_cnn_benchmarks.py --num_gpus=1 --batch_size=32 --model=resnet50 --variable_update=parameter_server",
              tensorflow + "--batch_size=32 --model=resnet50_v1 --max_steps=110");
   ExpectSame("--model resnet101 --batch_size 64 --variable_update horovod",
