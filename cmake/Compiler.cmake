@@ -15,6 +15,8 @@ endif()
 if(DTRAIN_SANITIZE)
   add_compile_options(-fsanitize=${DTRAIN_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${DTRAIN_SANITIZE})
+  # GCC then takes guards in the headers of torch and of std::regex for uninitialised.
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
 endif()
 
 find_program(CCACHE ccache)

@@ -61,9 +61,6 @@ function(dtrain_uses_torch target)
   # By default GCC collects garbage every few hundred megabytes, which takes an eighth of the time of such a file. This
   # costs 1 GiB per job.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1048576>)
-  if(DTRAIN_SANITIZE)  # GCC then takes the guards in torch's headers for uninitialised
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
-  endif()
   dtrain_compile_together(${target})
 endfunction()
 

@@ -44,12 +44,25 @@ std::string NamingOfResNet(const WeightShapes& weights) {
 
 // Family::unlike. Weights do not show where their model strides.
 std::optional<Unlike> StridesUnlike(std::string_view trained, const Model& model) {
-  const auto first = [](std::string_view name) { return name.ends_with(kFirstVersion); };
-  if (!trained.starts_with("resnet") || !model.name.starts_with("resnet") || first(trained) == first(model.name))
-    return {};
+  const bool is_first = model.name.ends_with(kFirstVersion);
+  const std::string first(kFirstVersion);
+  if (trained != (is_first ? model.name.substr(0, model.name.size() - first.size()) : model.name + first)) return {};
   return Unlike{"a " + std::string(trained) +
                     ", whose bottlenecks stride in another convolution than those of --model=" + model.name,
                 std::string(trained)};
+}
+
+// Family::names_of. timm's and torchvision's names are those here, and they have no v1.
+NamedWeights NamesOfResNet(const NamedWeights& weights, const Model& model, std::string_view naming) {
+  if (naming != "hf") {
+    const bool is_theirs = naming == "timm" || naming == "torchvision";
+    return is_theirs && model.name.ends_with(kFirstVersion) ? NamedWeights() : weights;
+  }
+  NamedWeights theirs = WithTheirNames(weights, kHuggingFaceResNet);
+  for (auto& [name, tensor] : theirs) {
+    if (!name.starts_with("classifier.")) name.insert(0, kResNetPrefix[0]);
+  }
+  return theirs;
 }
 
 std::string ResNetFieldsOf(const ResNetOptions& options) {
@@ -184,6 +197,7 @@ Family ResNetFamily() {
         if (NamingOfResNet(ShapesOf(weights)).empty()) return weights;
         return WithOurNames(WithoutPrefixes(weights, kResNetPrefix), kHuggingFaceResNet);
       },
+      .names_of = NamesOfResNet,
       .norm_stride = 32,
       .unlike = StridesUnlike};
   const auto add = [&family](const char* layers, const ResNetOptions& options) {
@@ -196,6 +210,7 @@ Family ResNetFamily() {
         {.name = std::string("resnet") + layers + std::string(first ? kFirstVersion : ""),
          .description = std::string("ResNet of ") + layers + " layers" + (first ? ", as published at first" : ""),
          .config_fields = ResNetFieldsOf(options),
+         .hugging_face_class = "ResNetForImageClassification",
          .make = [own = options](const ImageModelOptions& given) { return MakeResNet(own, given); },
          .fits = fits});
   };

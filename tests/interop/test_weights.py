@@ -229,6 +229,12 @@ def test_logits_are_those_of_hugging_faces_resnets(tmp_path, images, name, shape
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     record("Models", name, f"transformers {transformers.__version__}, its weights read here", "1e-4 of logits of about 1",
            worst_difference(found, expected))
+    run("--mode=export", f"--model={name}", f"--input={tmp_path / 'theirs'}", f"--output={tmp_path / 'back'}", "--weights_naming=hf")
+    back = transformers.ResNetForImageClassification.from_pretrained(tmp_path / "back")
+    torch.testing.assert_close(logits_of(back, images), expected, rtol=0, atol=0)
+    if name.endswith("_v1"):
+        said = refused(tmp_path, 2, f"--model={name}", f"--input={tmp_path / 'back'}", "--weights_naming=torchvision")
+        assert "torchvision has no model like resnet50_v1" in said
 
 
 def hugging_faces():
@@ -445,4 +451,3 @@ def test_weights_of_another_model_are_named(tmp_path, small, images):
     outcome = run("--mode=predict", "--model=resnet34", f"--init_weights={tmp_path / 'weights.pth'}",
                   f"--input={tmp_path / 'in.safetensors'}", f"--output={tmp_path / 'out.safetensors'}", check=2)
     assert "these are the weights of --model=resnet18" in outcome.stderr
-    assert "hf has no model like resnet18" in refused(tmp_path, 2, f"--input={tmp_path / 'weights.pth'}", "--weights_naming=hf")

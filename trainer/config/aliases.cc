@@ -159,6 +159,11 @@ class Rewriter {
     if (is_folder && command_.Has({"data_dir", "data_path"})) {
       return mistakes_.push_back("the data's folder is given twice: '" + argument.text + "' and --data_dir");
     }
+    const Alias* folder = is_folder ? FindAlias("data_dir", program_) : nullptr;
+    if (folder != nullptr && !folder->refused.empty()) {
+      return mistakes_.push_back("the folder '" + argument.text +
+                                 "' has no equivalent: " + std::string(folder->refused));
+    }
     result_.arguments.push_back(is_folder ? Argument{"--data_dir=" + argument.text, argument.place} : argument);
   }
 

@@ -4,6 +4,7 @@
 // steps, type of numbers. Their commands that read data are refused, since they would train something else: see
 // kOtherData.
 #include <algorithm>
+#include <cmath>
 
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
@@ -36,15 +37,25 @@ Translation ModelOfTensorflow(const std::string& value, const ForeignCommand& /*
       return {.flags = {Resnet(layers, true)}, .note = "v1 has the same convolutions, and normalises after them"};
     }
   }
-  return {.refused = "of its models there are resnet50, resnet101 and resnet152, with _v1.5 and _v2"};
+  return {.refused =
+              "of its models, of which trivial is the default, there are resnet50, resnet101 and resnet152, with _v1.5 "
+              "and _v2"};
+}
+
+bool IsCount(const std::string& value, double least) {
+  const double number = NumberFrom(value).value_or(-1);
+  return number >= least && number <= 1e12 && number == std::floor(number);
+}
+
+Translation WarmupSteps(const std::string& value, const ForeignCommand& /*command*/) {
+  return IsCount(value, 0) ? Translation() : Translation{.refused = "expected a whole number, 0 or more"};
 }
 
 double WarmupOfTensorflow(const ForeignCommand& command) { return command.Number({"num_warmup_batches"}, 10); }
 
 Translation StepsOfTensorflow(const std::string& value, const ForeignCommand& command) {
-  const auto steps = NumberFrom(value);
-  if (!steps) return {.refused = "expected a number"};
-  return {{"--max_steps=" + ToText(Value(*steps + WarmupOfTensorflow(command)))}};
+  if (!IsCount(value, 1)) return {.refused = "expected a whole number, 1 or more"};
+  return {{"--max_steps=" + ToText(Value(*NumberFrom(value) + WarmupOfTensorflow(command)))}};
 }
 
 Translation GpusOfTensorflow(const std::string& value, const ForeignCommand& command) {
@@ -55,14 +66,20 @@ Translation GpusOfTensorflow(const std::string& value, const ForeignCommand& com
 std::vector<std::string> DefaultsOfTensorflow(const ForeignCommand& command) {
   std::vector<std::string> flags;
   AddFlags(kLoads, flags);
-  const bool is_small = command.Value({"model"}, "").starts_with("resnet50");
-  if (!command.Has({"batch_size"})) flags.push_back(is_small ? "--batch_size=64" : "--batch_size=32");
-  if (!command.Has({"num_batches"})) flags.push_back(StepsOfTensorflow("100", command).flags.front());
-  AddFlags(
-      "--lr=0.128 --lr_base_batch=256 --lr_schedule=step --lr_decay_epochs=30,60,80,90 --warmup_epochs=5 "
-      "--schedule_through_warmup=true --momentum=0 "
-      "--weight_decay=4e-05 --log_interval=10",
-      flags);
+  const std::string model = command.Value({"model"}, "trivial");
+  if (!command.Has({"model"})) flags.push_back("--model=" + model);  // which is refused
+  if (!command.Has({"batch_size"}))
+    flags.push_back(model.starts_with("resnet50") ? "--batch_size=64" : "--batch_size=32");
+  if (!command.Has({"num_batches", "num_epochs"})) flags.push_back(StepsOfTensorflow("100", command).flags.front());
+  if (command.Has({"init_learning_rate"})) {
+    flags.emplace_back("--lr_schedule=constant");
+  } else {
+    AddFlags(
+        "--lr=0.128 --lr_base_batch=256 --lr_schedule=step --lr_decay_epochs=30,60,80,90 --warmup_epochs=5 "
+        "--schedule_through_warmup=true",
+        flags);
+  }
+  AddFlags("--momentum=0 --weight_decay=4e-05 --log_interval=10", flags);
   return flags;
 }
 
@@ -75,15 +92,16 @@ std::vector<Alias> RowsOfTensorflow() {
        .refused = "independent replicas would not train together"},
       {.name = "num_gpus", .translate = GpusOfTensorflow},
       {.name = "num_batches", .translate = StepsOfTensorflow},
-      {.name = "num_warmup_batches", .translate = OfAnother},
+      {.name = "num_epochs", .flag = "epochs"},
+      {.name = "num_warmup_batches", .translate = WarmupSteps},
       {.name = "use_fp16", .takes_value = false, .translate = PrecisionOfTensorflow},
       {.name = "display_every", .flag = "log_interval"},
       {.name = "optimizer", .flag = "optimizer", .words = {{"sgd", "sgd"}, {"momentum", "sgd", "--momentum=0.9"}}},
-      {.name = "init_learning_rate", .flag = "lr", .implied = "--lr_schedule=constant --warmup_epochs=0"},
+      {.name = "init_learning_rate", .flag = "lr"},
       {.name = "train_dir", .flag = "run_dir"},
       {.name = "data_dir", .refused = kOtherData},
       {.name = "data_name", .words = {{"imagenet", ""}}, .refused = kOnlyDefault},
-      {.name = "data_format", .words = {{"NCHW", ""}, {"NHWC", ""}}, .other_words_pass = true},
+      {.name = "data_format", .flag = "data_format", .words = {{"NCHW", ""}, {"NHWC", ""}}, .other_words_pass = true},
   };
   AddWithoutEffect(kOfTheirLoad,
                    "all_reduce_spec local_parameter_device gpu_indices gpu_thread_mode per_gpu_thread_count "
@@ -125,6 +143,9 @@ Translation BatchOfMxnet(const std::string& value, const ForeignCommand& command
 
 Translation GpusByIndex(const std::string& value, const ForeignCommand& command) {
   if (value.empty()) return {{"--backend=gloo"}};
+  if (value.find_first_not_of("0123456789,") != std::string::npos) return {.refused = "expected indices of GPUs"};
+  const Translation batch = BatchOfMxnet(command.Value({"batch_size"}, "128"), command);
+  if (!batch.refused.empty()) return {.refused = "they cannot share --batch-size evenly"};
   Translation gpus = {.note = "CUDA_VISIBLE_DEVICES chooses among the GPUs"};
   if (GpusOfMxnet(command) > 1) gpus.flags = {"--nproc_per_node=" + std::to_string(GpusOfMxnet(command))};
   return gpus;
@@ -139,16 +160,30 @@ Translation EpochsOfMxnet(const std::string& value, const ForeignCommand& /*comm
 
 Translation ImageShape(const std::string& value, const ForeignCommand& /*command*/) {
   const size_t first = value.find(','), last = value.rfind(',');
-  if (first == last || value.substr(first + 1, last - first - 1) != value.substr(last + 1)) {
+  if (!value.starts_with("3,") || first == last ||
+      value.substr(first + 1, last - first - 1) != value.substr(last + 1)) {
     return {.refused = "expected 3,SIDE,SIDE"};
   }
   return {{"--image_size=" + value.substr(last + 1)}};
 }
 
+Translation Layers(const std::string& value, const ForeignCommand& command) {
+  if (!Network("resnet", command).flags.empty()) return {};
+  return {.refused = "no network of " + value + " layers is here; there are 18, 34, 50, 101 and 152"};
+}
+
+// A single epoch would be a period here.
+Translation Milestones(const std::string& value, const ForeignCommand& /*command*/) {
+  return {{"--lr_decay_epochs=" + value + (value.find(',') == std::string::npos ? ",1000000" : "")}};
+}
+
 std::vector<std::string> DefaultsOfMxnet(const ForeignCommand& command) {
   std::vector<std::string> flags;
   AddFlags(kLoads, flags);
-  if (!command.Has({"network"})) flags.push_back(Network("resnet", command).flags.front());
+  if (!command.Has({"network"})) {
+    const Translation network = Network("resnet", command);
+    flags.insert(flags.end(), network.flags.begin(), network.flags.end());
+  }
   if (!command.Has({"batch_size"})) {
     const Translation batch = BatchOfMxnet("128", command);
     flags.insert(flags.end(), batch.flags.begin(), batch.flags.end());
@@ -182,7 +217,7 @@ const ForeignProgram& MxnetProgram() {
       .defaults = DefaultsOfMxnet,
       .rows = {{.name = "benchmark", .words = {{"1", ""}}, .refused = kOtherData},
                {.name = "network", .translate = Network},
-               {.name = "num_layers", .translate = OfAnother},
+               {.name = "num_layers", .translate = Layers},
                {.name = "gpus", .translate = GpusByIndex},
                {.name = "batch_size", .translate = BatchOfMxnet},
                {.name = "num_epochs", .translate = EpochsOfMxnet},
@@ -190,7 +225,7 @@ const ForeignProgram& MxnetProgram() {
                {.name = "dtype", .words = {{"float32", ""}, {"float16", "", "--precision=fp16"}}},
                {.name = "kv_store", .reason = "gradients are reduced among the ranks, as Horovod does it"},
                {.name = "lr_factor", .flag = "lr_decay_factor"},
-               {.name = "lr_step_epochs", .flag = "lr_decay_epochs"},
+               {.name = "lr_step_epochs", .translate = Milestones},
                {.name = "disp_batches", .flag = "log_interval"},
                {.name = "model_prefix", .reason = "--run_dir names the folder"},
                {.name = "monitor", .words = {{"0", ""}}, .refused = kOnlyDefault},
@@ -198,9 +233,9 @@ const ForeignProgram& MxnetProgram() {
                {.name = "top_k", .reason = "an evaluation has top1 and top5"},
                {.name = "num_examples", .reason = kOfTheirLoad},
                {.name = "data_nthreads", .flag = "workers"},
+               {.name = "data_dir", .refused = kOtherData},
                {.name = "data_train", .refused = kOtherData},
                {.name = "data_val", .refused = kOtherData}},
-      .scripts = {"train_imagenet.py"},
       .has_common_names = true};
   return program;
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <latch>
@@ -103,9 +104,15 @@ void RequireThreads(int count) {
 
 namespace {
 
-// Makes OpenMP start its threads now, before other libraries use up the number of threads that is allowed.
+// Makes OpenMP start its threads now, before other libraries use up the number of threads that is allowed. They get no
+// signals, whose handlers have a stack of their own only on the main thread (loop/stop_signal.cc).
 void StartThreads(int count) {
+  sigset_t handled, before;
+  sigemptyset(&handled);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGALRM}) sigaddset(&handled, signal);
+  pthread_sigmask(SIG_BLOCK, &handled, &before);
   at::parallel_for(0, count, 1, [](int64_t, int64_t) {});
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace

@@ -117,7 +117,8 @@ class Watch {
 
   void PassOn(int signal) {
     stops_.last = signal;
-    stops_.at_once = stops_.at_once || ++stops_.counts[signal] > 1;
+    // At the end of a login, shell and kernel send a SIGHUP each.
+    stops_.at_once = stops_.at_once || (signal != SIGHUP && ++stops_.counts[signal] > 1);
     if (stops_.at_once) deadline_ms_ = 0;
     SignalAll(AskedOfRanks(signal));
   }

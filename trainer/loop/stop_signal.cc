@@ -57,7 +57,9 @@ void CatchStopSignals(unsigned patience_seconds) {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
   struct sigaction before {};
   sigaction(SIGHUP, nullptr, &before);
-  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup ignores it
+  // At the end of a login, shell and kernel send one each, and that is no second request. nohup ignores them.
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
 void StopsAreOrderly() { is_orderly = true; }

@@ -6,8 +6,8 @@
 
 namespace dtrain::loop {
 
-// From now on the first of these signals makes StopRequested return true; a second one of the same kind ends the
-// process at once. Until StopsAreOrderly is called there is nothing to save, so a process that is still alive
+// From now on the first of these signals makes StopRequested return true; a second one of the same kind, but SIGHUP,
+// ends the process at once. Until StopsAreOrderly is called there is nothing to save, so a process that is still alive
 // `patience_seconds` after the signal, whatever it hangs in, ends with 75. Called on the main thread.
 void CatchStopSignals(unsigned patience_seconds = 20);
 

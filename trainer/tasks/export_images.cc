@@ -7,6 +7,7 @@
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
+#include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/export_files.h"
@@ -114,6 +115,11 @@ void BeginHuggingFaceFolder(const config::Config& config, const models::Model& m
     network["label2id"][name] = label;
   }
   network["problem_type"] = ProblemType(labels);
+  if (config.model.bn_eps && *config.model.bn_eps != model.norm_epsilon && !network.contains("layer_norm_eps")) {
+    throw UsageError("transformers' model has norms with an epsilon of its own, not --bn_eps=" +
+                         config::ToText(*config.model.bn_eps),
+                     "export with --weights_naming=timm");
+  }
   if (config.model.bn_eps && network.contains("layer_norm_eps")) network["layer_norm_eps"] = *config.model.bn_eps;
   BeginExportFolder(folder, std::move(network));
   checkpoint::WriteAtomically(folder / "preprocessor_config.json", ProcessorConfig(config.image).dump(2) + "\n");
@@ -136,7 +142,7 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const
   if (tensors.empty() || (naming == "hf" && names_of == nullptr)) {
     throw UsageError("--weights_naming=" + naming + ": " + naming + " has no model like " +
                          (model == nullptr ? "this one" : model->name) + " whose names are known here",
-                     "use timm, or leave it out");
+                     "name another --weights_naming");
   }
   const bool is_for_transformers = !to_file && naming == "hf";
   if (!to_file && naming != "timm" && !is_for_transformers) RefuseFolder(path);

@@ -74,7 +74,7 @@ void TakeImageModelOfWeights(config::Config& config) {
   if (weights.empty()) return;
   const auto take = [&config](const nlohmann::json& settings) {
     if (settings.is_object())
-      config::TakeFrom(settings, {"model", "image_size", "eval_resize", "mean", "std", "bn_eps"}, config);
+      config::TakeFrom(settings, {"model", "image_size", "eval_resize", "eval_image_size", "mean", "std"}, config);
     return settings.is_object();
   };
   if (take(SettingsOfBegunRun(config)) || !data::Exists(weights)) return;

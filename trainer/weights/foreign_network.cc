@@ -81,8 +81,9 @@ nlohmann::json NetworkFields(const std::string& model) {
 }  // namespace
 
 nlohmann::ordered_json HuggingFaceConfig(const models::Model& model) {
-  nlohmann::ordered_json config = {{"architectures", {model.hugging_face_class}}, {"image_size", model.image_size}};
+  nlohmann::ordered_json config = {{"architectures", {model.hugging_face_class}}};
   const nlohmann::json fields = NetworkFields(model.name);
+  if (fields.contains("image_size")) config["image_size"] = model.image_size;
   for (const auto& [field, values] : fields.items()) {
     if (values.is_array() && !values.front().is_null()) config[field] = values.front();
   }
@@ -139,7 +140,12 @@ void TakeNormEpsilon(config::Config& config) {
     return;
   }
   if (!data::IsFile(weights) && !HoldsWeights(weights)) return;
-  const nlohmann::json fields = ParseObject(FindWeights(weights).model_config);
+  const WeightsPlace place = FindWeights(weights);
+  if (const nlohmann::json kept = SettingsKeptWith(place.file, config); kept.is_object()) {
+    config::TakeFrom(kept, {"bn_eps"}, config);
+    return;
+  }
+  const nlohmann::json fields = ParseObject(place.model_config);
   if (!fields.is_object()) return;  // there is no config.json
   const nlohmann::json known = NetworkFields(model->name).value(kNormEpsilon, nlohmann::json());
   const nlohmann::json said = fields.value(kNormEpsilon, nlohmann::json());

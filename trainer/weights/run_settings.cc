@@ -127,9 +127,11 @@ nlohmann::json SettingsOfBegunRun(const config::Config& config) {
 
 nlohmann::json SettingsKeptWith(const std::string& file, const config::Config& config) {
   const std::optional<std::string> settings = SettingsIn(file);
-  if (!settings) return {};
-  nlohmann::json saved = ParseSettings(*settings, file);
-  ForgetDerivedResize(saved, config);
+  nlohmann::json saved = settings ? ParseObject(*settings) : nlohmann::json();
+  if (models::FindModel(TextIn(saved, "model")) == nullptr) return {};
+  if (config::WasGiven(config, "image_size") || config::WasGiven(config, "eval_image_size")) {
+    for (const char* of_another_size : {"eval_resize", "eval_image_size"}) saved.erase(of_another_size);
+  }
   return saved;
 }
 

@@ -37,8 +37,8 @@ void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 // Returns the settings that the run which a training goes on with has been started with; null if it begins.
 nlohmann::json SettingsOfBegunRun(const config::Config& config);
 
-// Returns the settings that a file of weights of ours has, but for an eval_resize that follows from an image size which
-// is given now; null if it has none. Throws StorageError if they are damaged.
+// Returns the settings that a file of weights of ours has, but for sizes in evaluation if another image size is given
+// now; null if it has none that name a known model.
 nlohmann::json SettingsKeptWith(const std::string& file, const config::Config& config);
 
 void TakeImageSizeOfModel(config::Config& config);

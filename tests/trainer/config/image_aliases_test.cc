@@ -70,12 +70,25 @@ TEST(ImageAliases, Benchmarks) {
       "--nodistortions --num_batches=50 --num_warmup_batches=0 --optimizer=momentum --data_format=NHWC",
       tensorflow +
           "--batch_size=64 --model=resnet50 --nproc_per_node=8 --precision=fp16 --max_steps=50 --momentum=0.9");
+  ExpectSame("--model=resnet50 --variable_update=replicated --init_learning_rate=0.5 --num_epochs=2",
+             "--data_format=synthetic --eval_every_epochs=0 --save_every_epochs=0 --model=resnet50_v1 --batch_size=64 "
+             "--lr=0.5 --lr_schedule=constant --epochs=2 --momentum=0 --weight_decay=4e-5 --log_interval=10");
   const std::string mxnet = load + "--lr=0.1 --lr_decay_epochs=30,60 --bn_eps=2e-5 --epochs=1000000 --log_interval=20 ";
   ExpectSame(
       "--benchmark 1 --gpus 0,1 --network resnet-v1 --num-layers 50 --batch-size 256 --num-epochs 1 --kv-store device",
       mxnet + "--nproc_per_node=2 --model=resnet50_v1 --batch_size=128 --max_steps=500");
-  ExpectSame("train_imagenet.py --benchmark 1 --dtype float16 --image-shape 3,192,192 --num-layers 18",
-             mxnet + "--model=resnet18 --batch_size=128 --max_steps=40000 --precision=fp16 --image_size=192");
+  ExpectSame(
+      "train_imagenet.py --benchmark 1 --dtype float16 --image-shape 3,192,192 --num-layers 18 --lr-step-epochs 9",
+      mxnet +
+          "--model=resnet18 --batch_size=128 --max_steps=40000 --precision=fp16 --image_size=192 "
+          "--lr_decay_epochs=9,1000000");
+  for (const char* refused : {"--benchmark=1 --num-layers=20", "--benchmark=1 --gpus=0,1,2", "--benchmark=1 --gpus=x",
+                              "--benchmark=1 --image-shape=1,28,28", "--network=resnet --data_dir=d",
+                              "--network=resnet d", "--variable_update=replicated --model=resnet50 d",
+                              "--variable_update=replicated --model=resnet50 --num_batches=-5",
+                              "--variable_update=replicated --model=resnet50 --num_warmup_batches=x"}) {
+    EXPECT_THROW(Pasted(refused), UsageError) << refused;
+  }
 }
 
 TEST(ImageAliases, DeitsTeacher) {
