@@ -115,12 +115,14 @@ class Watch {
     for (const auto& [pid, rank] : ranks_) kill(pid, signal);
   }
 
+  // Ranks are asked once, since a second request would end them. A second signal of a kind kills them, but for SIGHUP:
+  // at the end of a login, shell and kernel send one each.
   void PassOn(int signal) {
+    const bool are_asked = stops_.last != 0;
     stops_.last = signal;
-    // At the end of a login, shell and kernel send a SIGHUP each.
     stops_.at_once = stops_.at_once || (signal != SIGHUP && ++stops_.counts[signal] > 1);
     if (stops_.at_once) deadline_ms_ = 0;
-    SignalAll(AskedOfRanks(signal));
+    if (!are_asked) SignalAll(AskedOfRanks(signal));
   }
 
   void Reap() {

@@ -196,6 +196,8 @@ void StopsWhenAsked(const Forked&) {
   sigprocmask(SIG_BLOCK, &stops, nullptr);
   ReportReady(0);
   while (asked == 0) sigsuspend(&none);
+  sigprocmask(SIG_UNBLOCK, &stops, nullptr);
+  usleep(200'000);  // it saves
   _exit(75);
 }
 
@@ -212,7 +214,10 @@ TEST(NodeLauncher, PassesSignalsOn) {
     SignalledLauncher launcher(&StopsWhenAsked);
     launcher.WaitForBytes(2);
     launcher.Signal(signal);
-    if (signal == SIGHUP) launcher.Signal(signal);  // by shell and kernel
+    if (signal == SIGHUP) {
+      usleep(50'000);
+      launcher.Signal(signal);  // by shell and kernel
+    }
     const int status = launcher.Status();
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 75) << signal << " " << status;
     launcher.WaitForTheEndOfAll();
