@@ -228,7 +228,8 @@ TEST(WeightNames, ImageModelsGoToOtherProgramsAndBack) {
       const NamedWeights theirs = family.names_of(ours, model, naming);
       if (theirs.empty()) continue;
       ++conversions;
-      EXPECT_EQ(NamingIn(ShapesOf(theirs)), naming);
+      const bool has_one_for_both = name == std::string("resnet18") && naming != std::string("hf");
+      EXPECT_EQ(NamingIn(ShapesOf(theirs)), has_one_for_both ? "" : naming);
       const auto back = ByName(family.own_names(theirs, model, nullptr));
       ASSERT_EQ(back.size(), ours.size());
       for (const auto& [own, tensor] : ours) {
@@ -237,7 +238,7 @@ TEST(WeightNames, ImageModelsGoToOtherProgramsAndBack) {
       }
     }
   }
-  EXPECT_EQ(conversions, 19);
+  EXPECT_EQ(conversions, 22);
 }
 
 TEST(WeightNames, OfHuggingFacesResNets) {
