@@ -16,7 +16,7 @@ constexpr std::string_view kOtherData =
     "it distorts images otherwise, pads or normalises otherwise and decays other weights, so that the numbers would "
     "differ; --data_dir with --flagfile=scripts/recipes/resnet50_90ep.flags trains a ResNet-50";
 constexpr std::string_view kOfTheirLoad = "it cannot change a number, nor the load";
-constexpr std::string_view kLoads = "--data_format=synthetic --eval_every_epochs=0 --save_every_epochs=0 ";
+constexpr std::string_view kLoads = "--data_format=synthetic --eval_every_epochs=0 --save_every_epochs=0";
 
 std::string Resnet(std::string_view layers, bool is_first) {
   return "--model=resnet" + std::string(layers) + (is_first ? "_v1" : "");
@@ -135,9 +135,8 @@ int64_t GpusOfMxnet(const ForeignCommand& command) {
 
 // Its processes share their batch among their GPUs.
 Translation BatchOfMxnet(const std::string& value, const ForeignCommand& command) {
-  const auto batch = NumberFrom(value);
-  const double share = batch.value_or(0.5) / static_cast<double>(GpusOfMxnet(command));
-  if (share != static_cast<double>(static_cast<int64_t>(share))) return {.refused = "--gpus must share it evenly"};
+  const double share = NumberFrom(value).value_or(0.5) / static_cast<double>(GpusOfMxnet(command));
+  if (share != std::floor(share)) return {.refused = "--gpus must share it evenly"};
   return {{"--batch_size=" + ToText(Value(share))}};
 }
 

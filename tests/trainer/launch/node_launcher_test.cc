@@ -197,6 +197,7 @@ void StopsWhenAsked(const Forked&) {
   ReportReady(0);
   while (asked == 0) sigsuspend(&none);
   sigprocmask(SIG_UNBLOCK, &stops, nullptr);
+  ReportReady(0);
   usleep(200'000);  // it saves
   _exit(75);
 }
@@ -214,10 +215,8 @@ TEST(NodeLauncher, PassesSignalsOn) {
     SignalledLauncher launcher(&StopsWhenAsked);
     launcher.WaitForBytes(2);
     launcher.Signal(signal);
-    if (signal == SIGHUP) {
-      usleep(50'000);
-      launcher.Signal(signal);  // by shell and kernel
-    }
+    launcher.WaitForBytes(2);                       // both were asked
+    if (signal == SIGHUP) launcher.Signal(signal);  // by shell and kernel
     const int status = launcher.Status();
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 75) << signal << " " << status;
     launcher.WaitForTheEndOfAll();
