@@ -12,13 +12,18 @@ import peers
 from processes import Failed, LeftOut, NoTime
 from programs import Machine, backend
 from rows import Row
-from workloads import EFFICIENTNET, RESNET50, ROBERTA, ROBERTA_LARGE, Case, cases, plan, plan_flags
+from workloads import (BERT, CONVNEXT, EFFICIENTNET, EFFICIENTNETV2, LONG_MODERNBERT, MODERNBERT, RESNET50, ROBERTA, ROBERTA_LARGE,
+                       SMALL_VIT, VIT, XLM_ROBERTA, Case, cases, plan, plan_flags)
 
 SYNTHETIC = (Case(RESNET50, 256), Case(RESNET50, 64), Case(EFFICIENTNET, 256), Case(RESNET50, 256, "fp16"))
 DECODED = (Case(RESNET50, 256, decoded=True), Case(RESNET50, 64, decoded=True))
 TEXTS = (Case(ROBERTA, 32), Case(ROBERTA, 8), Case(ROBERTA_LARGE, 8))
+FAMILIES = (Case(VIT, 256), Case(CONVNEXT, 256), Case(MODERNBERT, 32), Case(BERT, 32), Case(SMALL_VIT, 256), Case(EFFICIENTNETV2, 256),
+            Case(LONG_MODERNBERT, 4), Case(MODERNBERT, 32, ragged=True), Case(BERT, 32, ragged=True), Case(XLM_ROBERTA, 32))
+FAMILIES_DECODED = tuple(replace(case, decoded=True) for case in FAMILIES[:2])
 MODES = ("default", "reduce-overhead")
 AHEAD_SECONDS = 150
+RECORDING = 300  # steps in which the graphs of ragged batches' shapes are recorded
 
 
 def our_synthetic(machine: Machine, case: Case, *flags: str) -> dict:
@@ -30,10 +35,9 @@ def window(points: list[dict], warmup: int) -> list[dict]:
     return [point for point in points if point["step"] > warmup]
 
 
-def timed_training(machine: Machine, *flags: str) -> tuple[list[dict], float]:
+def timed_training(machine: Machine, warmup: int, *flags: str) -> tuple[list[dict], float]:
     """Trains until the lines of the log after the warm-up fill the time. Returns these lines, and their seconds."""
-    wanted = plan(machine.smoke)
-    warmup, interval = wanted["warmup"], 1 if machine.smoke else 10
+    wanted, interval = plan(machine.smoke), 1 if machine.smoke else 10
     run_dir = machine.folder / f"run-{len(list(machine.folder.iterdir()))}"
 
     def spent(points: list[dict]) -> float:
@@ -45,12 +49,14 @@ def timed_training(machine: Machine, *flags: str) -> tuple[list[dict], float]:
     return window(points, warmup), spent(points)
 
 
-def our_decoded(machine: Machine, case: Case, *flags: str) -> dict:
-    images = inputs.make_images(machine, machine.smoke)
-    lines, seconds = timed_training(machine, *case.flags(), f"--data_dir={images}", *flags)
+def our_training(machine: Machine, case: Case) -> dict:
+    """Trains from files: JPEGs, or ragged rows of tokens."""
+    data = inputs.make_images(machine, machine.smoke) if case.decoded else inputs.make_tokens(machine, case.workload, ragged=True)
+    warmup = plan(machine.smoke)["warmup"] if case.decoded or machine.smoke else RECORDING
+    lines, seconds = timed_training(machine, warmup, *case.flags(), f"--data_dir={data}", *(["--unpad"] if case.ragged else []))
     steps = len(lines) * (1 if machine.smoke else 10)
     waited = sum(line["data_seconds"] for line in lines) / sum(line["step_seconds"] for line in lines)
-    return {"images_per_second": case.batch_size * steps / seconds, "steps": steps, "waited_for_data": waited}
+    return {f"{case.unit}_per_second": case.batch_size * steps / seconds, "steps": steps, "waited_for_data": waited}
 
 
 def title(mode: str) -> str:
@@ -111,43 +117,42 @@ def compare(machine: Machine, makers: dict, rounds: int, unit: str) -> dict:
 class Contest:
     """Compares one case after another with the peers."""
 
-    def __init__(self, machine: Machine, rounds: int):
-        self.machine, self.rounds = machine, rounds
+    def __init__(self, machine: Machine, rounds: int, modes: tuple[str, ...]):
+        self.machine, self.rounds, self.modes = machine, rounds, modes
         self.fastest_mode: dict[Case, str] = {}
 
     def contenders(self, case: Case) -> dict[str, Callable[[], dict]]:
         """Compiling takes a minute on a CPU and is left out of the smoke test. With JPEGs only that mode takes part that
         was the fastest with synthetic batches."""
-        ours = our_decoded if case.decoded else our_synthetic
+        ours = our_training if case.decoded or case.ragged else our_synthetic
         found: dict[str, Callable[[], dict]] = {"dtrain": lambda: ours(self.machine, case)}
         fastest = self.fastest_mode.get(replace(case, decoded=False))
-        modes = () if self.machine.smoke else (fastest,) if fastest else MODES
+        modes = () if self.machine.smoke else (fastest,) if fastest else self.modes
         for mode in ("eager", *modes):
             found[title(mode)] = lambda mode=mode: self.machine.ask(their_request(self.machine, case, mode))
         return found
 
     def compare(self, case: Case) -> dict:
-        unit = case.workload.unit
-        result = compare(self.machine, self.contenders(case), self.rounds, unit)
-        speeds = result[f"{unit}_per_second"]
-        compiled = [mode for mode in MODES if title(mode) in speeds]
+        result = compare(self.machine, self.contenders(case), self.rounds, case.unit)
+        speeds = result[f"{case.unit}_per_second"]
+        compiled = [mode for mode in self.modes if title(mode) in speeds]
         if compiled and not case.decoded:
             self.fastest_mode[case] = max(compiled, key=lambda mode: speeds[title(mode)])
         return result
 
 
-def compiled_ahead(machine: Machine, cases: list[Case]) -> dict:
+def compiled_ahead(machine: Machine, cases: list[Case], modes: tuple[str, ...]) -> dict:
     """Fills the cache from which the comparisons compile."""
     if machine.smoke or not machine.on_gpu:
         raise LeftOut("compiling takes minutes on a CPU")
-    requests = [their_request(machine, case, mode) for case in cases for mode in MODES]
+    requests = [their_request(machine, case, mode) for case in cases for mode in modes]
     errors = peers.compile_ahead(machine.device, machine.folder, requests, machine.limit(AHEAD_SECONDS))
     return {"errors": errors, "text": f"{len(requests) - len(errors)} of {len(requests)} models and modes"}
 
 
-def rows(arguments, machine: Machine, compiled: tuple[Case, ...], wanted: tuple[Case, ...]):
-    yield Row("compiling", 0, lambda: compiled_ahead(machine, list(compiled)))
-    contest = Contest(machine, arguments.rounds)
+def rows(arguments, machine: Machine, compiled: tuple[Case, ...], wanted: tuple[Case, ...], modes: tuple[str, ...] = MODES):
+    yield Row("compiling", 0, lambda: compiled_ahead(machine, list(compiled), modes))
+    contest = Contest(machine, arguments.rounds, modes)
     for case in cases(arguments.smoke, *wanted):
         yield Row(case.name, 40, lambda case=case: contest.compare(case))
 
@@ -167,3 +172,9 @@ def texts(arguments, machine: Machine):
         yield Row("beside Hugging Face", 0, without_transformers)
     else:
         yield from rows(arguments, machine, TEXTS, TEXTS)
+
+
+def families(arguments, machine: Machine):
+    """Large batches, for which both modes of compile are as fast as each other: one is compiled."""
+    wanted = FAMILIES if arguments.smoke else (*FAMILIES, *FAMILIES_DECODED)
+    yield from rows(arguments, machine, FAMILIES, wanted, MODES[:1])

@@ -30,16 +30,16 @@ def make_images(machine: Machine, smoke: bool) -> Path:
 
 
 def make_tokens(machine: Machine, workload: Workload, ragged: bool = False) -> Path:
-    """Makes rows of random tokens, which end in padding of different lengths if they are to be ragged."""
+    """Makes rows of random tokens. Ragged ones end in padding; a third of each is tokens on average."""
     length = workload.tokens_per_sample
     count = 4096 if length > 100 else 8
-    folder = machine.folder / f"tokens-{length}{'-ragged' if ragged else ''}"
+    folder = machine.folder / f"tokens-{length}-{workload.vocab_size}{'-ragged' if ragged else ''}"
     if folder.exists():
         return folder
     folder.mkdir()
     torch.manual_seed(0)
     ids = torch.randint(4, workload.vocab_size - 1, (count, length))
     if ragged:
-        ids[torch.arange(length) > torch.randint(length, (count, 1))] = 1
+        ids[torch.arange(length) >= torch.randint(1, max(2, 2 * length // 3), (count, 1))] = workload.padding_id
     write_safetensors(folder / "train.safetensors", {"input_ids": ids})
     return folder

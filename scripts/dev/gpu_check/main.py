@@ -16,7 +16,7 @@ import programs
 from rows import Report, line_of
 
 # Most minutes of each part; --minutes limits all of them together.
-PARTS = {"first": 7, "speed": 9, "text": 7, "parity": 2, "faults": 5}
+PARTS = {"first": 7, "speed": 9, "text": 7, "parity": 2, "faults": 5, "families": 9}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -86,7 +86,8 @@ def main() -> int:
     import first
     import parity
 
-    parts = {"first": first.rows, "speed": compare.images, "text": compare.texts, "parity": parity.rows, "faults": faults.rows}
+    parts = {"first": first.rows, "speed": compare.images, "text": compare.texts, "parity": parity.rows, "faults": faults.rows,
+             "families": compare.families}
     report = Report(arguments.out, {"machine": describe_machine(arguments.device), "command": " ".join(sys.argv),
                                     "smoke": arguments.smoke})
     with tempfile.TemporaryDirectory(prefix="gpu_check.") as folder:

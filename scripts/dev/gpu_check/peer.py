@@ -8,6 +8,7 @@ in the mode that is asked for.
 
 import argparse
 import functools
+import itertools
 import json
 import os
 import resource
@@ -19,7 +20,8 @@ import torch
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 MASKED = 0.15
 PROBES = 3
-DEFAULTS = {"mode": "eager", "benchmark": True, "data_dir": "", "warmup": 10, "steps": 10, "seconds": 0,
+LENGTHS = 16  # batches of ragged samples that differ
+DEFAULTS = {"mode": "eager", "benchmark": True, "data_dir": "", "ragged": False, "warmup": 10, "steps": 10, "seconds": 0,
             "workers": len(os.sched_getaffinity(0))}
 # By dtrain's name: the beginning of transformers' classes, and the differences from their configuration's defaults.
 ROBERTA = {"type_vocab_size": 1}
@@ -71,8 +73,13 @@ def masked_tokens(request: dict, device: str):
     shape = (request["batch_size"], request["tokens_per_sample"])
     ids = torch.randint(4, request["vocab_size"], shape, device=device)
     labels = ids.masked_fill(torch.rand(shape, device=device) >= MASKED, -100)
-    while True:
-        yield ids, labels
+    if not request["ragged"]:
+        while True:
+            yield {"input_ids": ids, "labels": labels},
+    lengths = torch.randint(1, max(2, 2 * shape[1] // 3), (LENGTHS, shape[0], 1), device=device)
+    for number in itertools.count():
+        attended = torch.arange(shape[1], device=device) < lengths[number % LENGTHS]
+        yield {"input_ids": ids, "labels": labels.masked_fill(~attended, -100), "attention_mask": attended.long()},
 
 
 def batches_of(request: dict, device: str):
@@ -131,11 +138,13 @@ class Training:
         low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(request["precision"])
         scaler = torch.amp.GradScaler(self.device, enabled=low is torch.float16)
 
-        def step(values: torch.Tensor, labels: torch.Tensor) -> None:
+        def loss_of(values, labels=None) -> torch.Tensor:
+            return forward(**values).loss if self.text else torch.nn.functional.cross_entropy(forward(values), labels)
+
+        def step(*batch) -> None:
             self.optimizer.zero_grad(set_to_none=True)
             with torch.autocast(self.device, low or torch.bfloat16, enabled=low is not None):
-                loss = (forward(input_ids=values, labels=labels).loss if self.text
-                        else torch.nn.functional.cross_entropy(forward(values), labels))
+                loss = loss_of(*batch)
             scaler.scale(loss).backward()
             scaler.step(self.optimizer)
             scaler.update()
@@ -158,7 +167,7 @@ def peak_memory(training: Training, request: dict, others: float) -> float:
     it is recorded, so the most that was seen of a case counts."""
     if training.device != "cuda":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    case = request["mode"], request["precision"], request["batch_size"]
+    case = request["mode"], request["precision"], request["batch_size"], request["ragged"]
     peak = (torch.cuda.max_memory_allocated() - others) / 2**20
     training.peaks[case] = max(peak, training.peaks.get(case, 0))
     return training.peaks[case]
@@ -199,7 +208,8 @@ def train(request: dict, device: str) -> dict:
     synchronize(device)
     seconds = time.perf_counter() - began
     batches.close()
-    unit, samples = ("tokens", request["tokens_per_sample"]) if training.text else ("images", 1)
+    unit, samples = (("samples", 1) if request["ragged"] else ("tokens", request["tokens_per_sample"]) if training.text
+                     else ("images", 1))
     return {f"{unit}_per_second": request["batch_size"] * samples * steps / seconds, "steps": steps, "seconds": seconds,
             "peak_memory_mib": peak_memory(training, request, others), "first_step_time": first_step}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from processes import LAST_WORDS, Failed, end
 
+MOST_AT_ONCE = 6  # the GPU's memory must hold a step of each
 PROGRAM = Path(__file__).resolve().parent / "peer.py"
 
 
@@ -20,9 +21,9 @@ class Peer:
     """One process of peer.py. It ends when it is closed, or fails, or when this process ends."""
 
     def __init__(self, device: str, folder: Path, threads: int = 0):
-        """`folder` keeps what was compiled. `threads`: compiling ones; 0: as many as PyTorch wants."""
-        cache = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
-                 "TORCHINDUCTOR_AUTOGRAD_CACHE": "1"}
+        """`folder`, or TORCHINDUCTOR_CACHE_DIR, keeps what was compiled. `threads`: compiling ones; 0: as many as PyTorch wants."""
+        cache = {"TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor")),
+                 "TORCHINDUCTOR_FX_GRAPH_CACHE": "1", "TORCHINDUCTOR_AUTOGRAD_CACHE": "1"}
         if threads:
             cache["TORCHINDUCTOR_COMPILE_THREADS"] = str(threads)
         self.began = time.time()
@@ -57,7 +58,7 @@ class Peer:
 
 
 def compile_ahead(device: str, folder: Path, requests: list[dict], timeout: float) -> list[str]:
-    """Compiles for each request in a process of its own, all at once, into the cache that later processes use: compiling
+    """Compiles for each request in a process of its own, several at once, into the cache that later processes use: compiling
     a model keeps one core busy. Returns what failed."""
 
     def compile_one(request: dict) -> str:
@@ -71,5 +72,5 @@ def compile_ahead(device: str, folder: Path, requests: list[dict], timeout: floa
         finally:
             peer.close()
 
-    with ThreadPoolExecutor(len(requests)) as pool:
+    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
         return [error for error in pool.map(compile_one, requests) if error]

@@ -15,6 +15,7 @@ class Workload:
     num_classes: int = 1000
     tokens_per_sample: int = 0
     vocab_size: int = 0
+    padding_id: int = 1
 
     @property
     def text(self) -> bool:
@@ -37,9 +38,14 @@ RESNET50 = Workload("ResNet-50", "resnet50")
 EFFICIENTNET = Workload("EfficientNet-B0", "efficientnet_b0")
 ROBERTA = Workload("RoBERTa-base", "roberta_base", ADAMW, tokens_per_sample=512, vocab_size=50265)
 ROBERTA_LARGE = replace(ROBERTA, title="RoBERTa-large", model="roberta_large")
-MODERNBERT = replace(ROBERTA, title="ModernBERT-base", model="modernbert_base", vocab_size=50368)
+BERT = replace(ROBERTA, title="BERT-base", model="bert_base", vocab_size=30522, padding_id=0)
+XLM_ROBERTA = replace(ROBERTA, title="XLM-R-base", model="xlm_roberta_base", vocab_size=250002)
+MODERNBERT = replace(ROBERTA, title="ModernBERT-base", model="modernbert_base", vocab_size=50368, padding_id=50283)
+LONG_MODERNBERT = replace(MODERNBERT, tokens_per_sample=8192)
 VIT = Workload("ViT-B", "vit_base_patch16_224", ADAMW)
+SMALL_VIT = Workload("ViT-S", "vit_small_patch16_224", ADAMW)
 CONVNEXT = Workload("ConvNeXt-T", "convnext_tiny", ADAMW)
+EFFICIENTNETV2 = Workload("EfficientNetV2-S", "efficientnet_v2_s")
 # For --smoke.
 TINY_IMAGES = Workload("tiny images", "resnet18", image_size=32, num_classes=10)
 TINY_TEXT = Workload("tiny text", "roberta_tiny", ADAMW, tokens_per_sample=16, vocab_size=100)
@@ -52,11 +58,17 @@ class Case:
     batch_size: int
     precision: str = "bf16"
     decoded: bool = False  # from JPEGs instead of one synthetic batch
+    ragged: bool = False  # samples of a third of the length on average, from a file
 
     @property
     def name(self) -> str:
         length = f" x {self.workload.tokens_per_sample}" if self.workload.text else ""
-        return f"{self.workload.title} {self.precision} {self.batch_size}{length}{' JPEGs' if self.decoded else ''}"
+        source = " JPEGs" if self.decoded else " ragged" if self.ragged else ""
+        return f"{self.workload.title} {self.precision} {self.batch_size}{length}{source}"
+
+    @property
+    def unit(self) -> str:
+        return "samples" if self.ragged else self.workload.unit
 
     def flags(self) -> list[str]:
         return [*self.workload.flags(), f"--batch_size={self.batch_size}", f"--precision={self.precision}",
@@ -64,7 +76,7 @@ class Case:
 
     def request(self) -> dict:
         """Returns what the peer must know of the case."""
-        return self.workload.shape() | {"batch_size": self.batch_size, "precision": self.precision}
+        return self.workload.shape() | {"batch_size": self.batch_size, "precision": self.precision, "ragged": self.ragged}
 
 
 def small(case: Case) -> Case:
