@@ -167,8 +167,8 @@ bool HasDeviceDepthwiseKernel(const at::Tensor& x_NCHW, const at::Tensor& weight
   const bool casts = at::autocast::is_autocast_enabled(device) && at::autocast::get_autocast_dtype(device) == type;
   const int64_t kernel = weight_C1kk.size(2);
   return (type == at::kHalf || type == at::kBFloat16) && (casts || weight_C1kk.scalar_type() == type) &&
-         (kernel == 3 || kernel == 5) && (stride == 1 || stride == 2) && HasNormKernels(x_NCHW) &&
-         x_NCHW.numel() <= INT32_MAX;
+         (((kernel == 3 || kernel == 5) && (stride == 1 || stride == 2)) || (kernel == 7 && stride == 1)) &&
+         HasNormKernels(x_NCHW) && x_NCHW.numel() <= INT32_MAX;
 }
 
 at::Tensor DepthwiseConvolution(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride,

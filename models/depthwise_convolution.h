@@ -28,7 +28,7 @@ struct DepthwiseKernels {
 };
 
 // Returns whether a device's kernels support the tensors: x of a half type, channels last, a multiple of eight
-// channels; filters of 3×3 or 5×5 at stride 1 or 2, of the same type or cast by autocast.
+// channels; filters of 3×3 or 5×5 at stride 1 or 2, or of 7×7 at stride 1, of the same type or cast by autocast.
 bool HasDeviceDepthwiseKernel(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride);
 
 // The same convolution by a device's kernels, which live until the backward pass, with sums in float32. The result has

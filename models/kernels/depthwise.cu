@@ -1,6 +1,8 @@
 // The kernels around the functions of depthwise.h.
 #include "models/kernels/depthwise.h"
 
+#include <type_traits>
+
 #include "models/kernels/launch.cuh"
 
 namespace dtrain::models::kernels {
@@ -8,16 +10,17 @@ namespace {
 
 constexpr int kStripThreads = 128;
 // Rows at the edges of strips are loaded twice, so strips are high, as long as there are this many threads for each of
-// the GPU's processors.
-constexpr int64_t kThreadsPerProcessor = 900, kFewestRows = 8;
+// the GPU's processors. Of 7×7, whose threads compute there twice as well, as many as run at once.
+constexpr int64_t ThreadsPerProcessor(int kernel) { return kernel == 7 ? 256 : 900; }
+constexpr int64_t kFewestRows = 8;
 // Blocks that add up taps leave sums in memory, so there are not many more than run at once.
-constexpr int64_t kTapsBlocksPerProcessor = 8;
+constexpr int64_t TapsBlocksPerProcessor(int kernel) { return kernel == 7 ? 4 : 8; }
 
 // Each processor of the GPU has registers for this many blocks.
 template <int kKernel>
-constexpr int kBlocksAtOnce = kKernel == 3 ? 4 : 3;
+constexpr int kBlocksAtOnce = kKernel == 3 ? 4 : kKernel == 5 ? 3 : 2;
 template <int kKernel>
-constexpr int kTapsBlocksAtOnce = kKernel == 3 ? 3 : 2;
+constexpr int kTapsBlocksAtOnce = kKernel == 3 ? 3 : kKernel == 5 ? 2 : 4;
 
 template <typename T, int kKernel, int kStride>
 __global__ void __launch_bounds__(kStripThreads, kBlocksAtOnce<kKernel>) Convolve(const DepthwiseArguments arguments) {
@@ -30,7 +33,7 @@ __global__ void __launch_bounds__(kStripThreads, kBlocksAtOnce<kKernel>) Spread(
 }
 
 template <typename T, int kKernel, int kStride>
-__global__ void __launch_bounds__(kTapsThreads, kTapsBlocksAtOnce<kKernel>)
+__global__ void __launch_bounds__(TapsThreads(kKernel), kTapsBlocksAtOnce<kKernel>)
     GradientOfTaps(const DepthwiseTapsArguments arguments) {
   __shared__ TapsMemory<kKernel> memory;
   const int thread = static_cast<int>(threadIdx.x), column = static_cast<int>(blockIdx.x),
@@ -42,7 +45,7 @@ __global__ void __launch_bounds__(kTapsThreads, kTapsBlocksAtOnce<kKernel>)
 
 // Returns rows_per_thread for a result of this size.
 int RowsPerThread(const DepthwiseShape& shape, int height, int width, int columns) {
-  const int64_t wanted = NumProcessors() * kThreadsPerProcessor;
+  const int64_t wanted = NumProcessors() * ThreadsPerProcessor(shape.kernel);
   for (int strips = 1;; strips *= 2) {
     const int rows = ((height + strips - 1) / strips + 1) / 2 * 2;  // even
     const int64_t threads = NumStrips(shape.images, height, width, rows, columns) * (shape.channels / kPair);
@@ -80,22 +83,23 @@ void StartSpread(DepthwiseArguments arguments, cudaStream_t stream) {
   Spread<T, kKernel><<<blocks, kStripThreads, 0, stream>>>(arguments);
 }
 
-template <typename T, int kKernel>
-void StartDepthwise(const DepthwiseArguments& arguments, cudaStream_t stream) {
-  if (arguments.shape.stride == 1) return StartConvolve<T, kKernel, 1>(arguments, stream);
-  return arguments.backward ? StartSpread<T, kKernel>(arguments, stream)
-                            : StartConvolve<T, kKernel, 2>(arguments, stream);
-}
-
-template <typename T, int kKernel>
-void StartTaps(DepthwiseTapsArguments arguments, cudaStream_t stream) {
-  arguments.rows_per_thread = TapsRows(arguments.shape);
-  const dim3 grid(static_cast<unsigned>(TapsColumns(arguments.shape.channels)), static_cast<unsigned>(arguments.parts));
-  if (arguments.shape.stride == 1) {
-    GradientOfTaps<T, kKernel, 1><<<grid, kTapsThreads, 0, stream>>>(arguments);
-  } else {
-    GradientOfTaps<T, kKernel, 2><<<grid, kTapsThreads, 0, stream>>>(arguments);
-  }
+// Calls `with` with the type, the filter's size and the stride, as types.
+template <typename With>
+int ForFilter(const DepthwiseShape& shape, Element element, const With& with) {
+  const auto for_stride = [&](auto type, auto kernel) {
+    if (shape.stride == 1) return with(type, kernel, std::integral_constant<int, 1>{});
+    if constexpr (kernel < 7) with(type, kernel, std::integral_constant<int, 2>{});
+  };
+  return ForHalf(element, [&](auto type) {
+    switch (shape.kernel) {
+      case 3:
+        return for_stride(type, std::integral_constant<int, 3>{});
+      case 5:
+        return for_stride(type, std::integral_constant<int, 5>{});
+      default:
+        return for_stride(type, std::integral_constant<int, 7>{});
+    }
+  });
 }
 
 }  // namespace
@@ -103,25 +107,30 @@ void StartTaps(DepthwiseTapsArguments arguments, cudaStream_t stream) {
 int NumTapsParts(const DepthwiseShape& shape) {
   const int64_t strips =
       NumStrips(shape.images, shape.out_height, shape.out_width, TapsRows(shape), Meeting<3, 1>::kStripColumns);
-  const int64_t most = (strips + kStripsOfBlock - 1) / kStripsOfBlock;
-  const int64_t blocks = NumProcessors() * kTapsBlocksPerProcessor;
+  const int64_t most = (strips + StripsOfBlock(shape.kernel) - 1) / StripsOfBlock(shape.kernel);
+  const int64_t blocks = NumProcessors() * TapsBlocksPerProcessor(shape.kernel);
   const int64_t turns = (most * TapsColumns(shape.channels) + blocks - 1) / blocks;  // of each block
   return static_cast<int>((most + turns - 1) / turns);
 }
 
 int LaunchDepthwise(const DepthwiseArguments& arguments, Element element, void* stream) {
-  return ForHalf(element, [&](auto type) {
+  cudaStream_t on = StreamOf(stream);
+  return ForFilter(arguments.shape, element, [&](auto type, auto kernel, auto stride) {
     using T = decltype(type);
-    const auto on = StreamOf(stream);
-    return arguments.shape.kernel == 3 ? StartDepthwise<T, 3>(arguments, on) : StartDepthwise<T, 5>(arguments, on);
+    if constexpr (stride == 2) {
+      if (arguments.backward) return StartSpread<T, kernel>(arguments, on);
+    }
+    StartConvolve<T, kernel, stride>(arguments, on);
   });
 }
 
-int LaunchDepthwiseTaps(const DepthwiseTapsArguments& arguments, Element element, void* stream) {
-  return ForHalf(element, [&](auto type) {
-    using T = decltype(type);
-    const auto on = StreamOf(stream);
-    return arguments.shape.kernel == 3 ? StartTaps<T, 3>(arguments, on) : StartTaps<T, 5>(arguments, on);
+int LaunchDepthwiseTaps(const DepthwiseTapsArguments& given, Element element, void* stream) {
+  DepthwiseTapsArguments arguments = given;
+  arguments.rows_per_thread = TapsRows(arguments.shape);
+  const dim3 grid(static_cast<unsigned>(TapsColumns(arguments.shape.channels)), static_cast<unsigned>(arguments.parts));
+  cudaStream_t on = StreamOf(stream);
+  return ForFilter(arguments.shape, element, [&](auto type, auto kernel, auto stride) {
+    GradientOfTaps<decltype(type), kernel, stride><<<grid, TapsThreads(kernel), 0, on>>>(arguments);
   });
 }
 

@@ -14,7 +14,7 @@ namespace dtrain::models::kernels {
 // Sizes of x and of y, the convolution's result. A tensor has fewer than 2³¹ elements; channels are even.
 struct DepthwiseShape {
   int images, channels, height, width, out_height, out_width;
-  int kernel, stride;  // 3 or 5; 1 or 2
+  int kernel, stride;  // 3 or 5, and 1 or 2; 7, and 1
 };
 
 constexpr int kPair = 2;  // channels per thread
@@ -57,7 +57,26 @@ struct Pair {
     memcpy(&pair.bits, parts, sizeof parts);
     return pair;
   }
+  static DTRAIN_HOST_DEVICE Pair Of(const Pair& pair) { return pair; }
 };
+
+struct FloatPair {
+  float values[kPair];
+
+  DTRAIN_HOST_DEVICE void ToFloat(float (&to)[kPair]) const {
+    for (int c = 0; c < kPair; ++c) to[c] = values[c];
+  }
+  template <typename T>
+  static DTRAIN_HOST_DEVICE FloatPair Of(const Pair<T>& pair) {
+    FloatPair floats;
+    pair.ToFloat(floats.values);
+    return floats;
+  }
+};
+
+// What a thread keeps of its operands for many rows. As floats, those of 7×7 would need all registers.
+template <typename T, int kKernel>
+using Kept = std::conditional_t<kKernel == 7, Pair<T>, FloatPair>;
 
 // The work of a thread: rows and columns of one image, for two channels.
 struct Strip {
@@ -78,59 +97,66 @@ inline DTRAIN_HOST_DEVICE int64_t NumStrips(int images, int height, int width, i
   return static_cast<int64_t>(images) * ((height + rows - 1) / rows) * ((width + columns - 1) / columns);
 }
 
-// One image's two channels. Columns outside of it are zeros.
-template <typename T>
-struct Image {
-  T* data;  // at the first pixel
-  int channels, width;
+// kColumns neighbouring columns of an image's rows, one row after the other, for two channels. Columns outside of the
+// image are zeros.
+template <typename T, int kColumns>
+class StripRows {
+ public:
+  using Element = std::remove_const_t<T>;
 
   template <typename Data>
-  DTRAIN_HOST_DEVICE Image(Data* tensor, const Strip& strip, int of_channels, int height, int of_width)
-      : data(static_cast<T*>(tensor) + static_cast<int64_t>(strip.image) * height * of_width * of_channels +
-             strip.channel),
-        channels(of_channels),
-        width(of_width) {}
-
-  template <int kColumns>
-  DTRAIN_HOST_DEVICE void Load(int row, int first_column, Pair<std::remove_const_t<T>> (&columns)[kColumns]) const {
-    const T* const at = data + (static_cast<int64_t>(row) * width + first_column) * channels;
+  DTRAIN_HOST_DEVICE StripRows(Data* tensor, const Strip& strip, int channels, int height, int width, int first_row,
+                               int first_column)
+      : at_(static_cast<T*>(tensor) +
+            ((static_cast<int64_t>(strip.image) * height + first_row) * width + first_column) * channels +
+            strip.channel),
+        channels_(static_cast<unsigned>(channels)),
+        row_(width * channels) {
     DTRAIN_UNROLL
     for (int j = 0; j < kColumns; ++j) {
-      const int column = first_column + j;
-      columns[j] = {};
-      if (column >= 0 && column < width) {
-        columns[j] = *reinterpret_cast<const Pair<std::remove_const_t<T>>*>(at + j * channels);
-      }
+      if (first_column + j >= 0 && first_column + j < width) inside_ |= 1U << j;
     }
   }
-  template <int kColumns>
-  DTRAIN_HOST_DEVICE void Store(int row, int first_column, const float (&sums)[kColumns][kPair]) const {
-    T* const at = data + (static_cast<int64_t>(row) * width + first_column) * channels;
+
+  DTRAIN_HOST_DEVICE void Next() { at_ += row_; }
+  DTRAIN_HOST_DEVICE void Load(Pair<Element> (&columns)[kColumns]) const {
+    DTRAIN_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      columns[j] = {};
+      if (IsInside(j)) columns[j] = *reinterpret_cast<const Pair<Element>*>(Column(j));
+    }
+  }
+  DTRAIN_HOST_DEVICE void Store(const FloatPair (&sums)[kColumns]) const {
     DTRAIN_UNROLL
     for (int i = 0; i < kColumns; ++i) {
-      if (first_column + i >= width) continue;
-      *reinterpret_cast<Pair<T>*>(at + i * channels) = Pair<T>::FromFloat(sums[i]);
+      if (IsInside(i)) *reinterpret_cast<Pair<T>*>(Column(i)) = Pair<T>::FromFloat(sums[i].values);
     }
   }
+
+ private:
+  DTRAIN_HOST_DEVICE bool IsInside(int j) const { return (inside_ & (1U << j)) != 0; }
+  DTRAIN_HOST_DEVICE T* Column(int j) const { return at_ + static_cast<uint64_t>(channels_) * static_cast<unsigned>(j); }
+
+  T* at_;
+  unsigned channels_;
+  int row_;
+  unsigned inside_ = 0;  // a bit for each column
 };
 
 // Moves rows up by kBy. The last ones become zeros.
-template <int kBy, int kRows, int kColumns>
-DTRAIN_HOST_DEVICE void MoveUp(float (&rows)[kRows][kColumns][kPair]) {
+template <int kBy, int kRows, int kColumns, typename Values>
+DTRAIN_HOST_DEVICE void MoveUp(Values (&rows)[kRows][kColumns]) {
   DTRAIN_UNROLL
   for (int a = 0; a < kRows; ++a) {
     DTRAIN_UNROLL
-    for (int i = 0; i < kColumns; ++i) {
-      for (int c = 0; c < kPair; ++c)
-        rows[a][i][c] = a + kBy < kRows ? rows[a + kBy < kRows ? a + kBy : a][i][c] : 0.0F;
-    }
+    for (int i = 0; i < kColumns; ++i) rows[a][i] = a + kBy < kRows ? rows[a + kBy < kRows ? a + kBy : a][i] : Values{};
   }
 }
 
 // The taps of two channels.
 template <typename T, int kKernel>
 struct Taps {
-  float of[kKernel * kKernel][kPair];
+  Kept<T, kKernel> of[kKernel * kKernel];
 
   // `turned` by half a turn: the gradient of a convolution with stride 1 is a convolution with its turned taps.
   DTRAIN_HOST_DEVICE Taps(const void* taps, int channels, int channel, bool turned) {
@@ -139,7 +165,7 @@ struct Taps {
     for (int tap = 0; tap < kTaps; ++tap) {
       const int from = turned ? kTaps - 1 - tap : tap;
       const Pair<T> pair = *reinterpret_cast<const Pair<T>*>(static_cast<const T*>(taps) + from * channels + channel);
-      pair.ToFloat(of[tap]);
+      of[tap] = Kept<T, kKernel>::Of(pair);
     }
   }
 };
@@ -157,34 +183,45 @@ struct Meeting {
   static constexpr DTRAIN_HOST_DEVICE int TapRow(int a, int phase) {
     return kStride * (kOpen - 1 - a) + phase - (phase > 0 ? kStride : 0);
   }
-  // Calls meet(open row, column of the strip, tap) for all that meet the column `j` of the input.
+  // Calls meet(open row, column of the strip, column of the input, tap) for all that meet: for one column of the input
+  // after the other, or, so that taps and open rows that are kept as they are in memory are taken apart once, for one
+  // tap after the other. The order of sums is the same.
   template <int kPhase, typename Meet>
-  static DTRAIN_HOST_DEVICE void ForColumn(int j, const Meet& meet) {
+  static DTRAIN_HOST_DEVICE void ForAll(const Meet& meet) {
+    constexpr int kOuter = kKernel == 7 ? 1 : kColumns, kInner = kKernel == 7 ? kKernel : 1;
     DTRAIN_UNROLL
-    for (int a = 0; a < kOpen; ++a) {
-      const int tap_row = TapRow(a, kPhase);
-      if (tap_row < 0 || tap_row >= kKernel) continue;
+    for (int outer = 0; outer < kOuter; ++outer) {
       DTRAIN_UNROLL
-      for (int i = 0; i < kStripColumns; ++i) {
-        const int tap_column = j - i * kStride;
-        if (tap_column >= 0 && tap_column < kKernel) meet(a, i, tap_row * kKernel + tap_column);
+      for (int a = 0; a < kOpen; ++a) {
+        const int tap_row = TapRow(a, kPhase);
+        if (tap_row < 0 || tap_row >= kKernel) continue;
+        DTRAIN_UNROLL
+        for (int inner = 0; inner < kInner; ++inner) {
+          DTRAIN_UNROLL
+          for (int i = 0; i < kStripColumns; ++i) {
+            const int tap_column = kKernel == 7 ? inner : outer - i * kStride;
+            if (tap_column < 0 || tap_column >= kKernel) continue;
+            meet(a, i, i * kStride + tap_column, tap_row * kKernel + tap_column);
+          }
+        }
       }
     }
   }
 };
 
-// Calls work(step, row, columns) with phase 0, then with phase 1 if the stride is 2, for each step, and done(step)
-// after phase 0. `columns` are loaded; work is not called for rows outside of the image or of the strip.
-template <int kKernel, int kStride, typename T, typename Work, typename Done>
-DTRAIN_HOST_DEVICE void GoDown(const Image<const T>& from, const Strip& strip, int height, const Work& work,
+// Calls work(phase, columns) with phase 0, then with phase 1 if the stride is 2, for each step, and done(step) after
+// phase 0. `columns` are loaded from `tensor`; work is not called for rows outside of the image or of the strip.
+template <typename T, int kKernel, int kStride, typename Work, typename Done>
+DTRAIN_HOST_DEVICE void GoDown(const void* tensor, const Strip& strip, const DepthwiseShape& s, const Work& work,
                                const Done& done) {
   using M = Meeting<kKernel, kStride>;
-  const int first_row = strip.first_row * kStride - kKernel / 2;
-  const int first_column = strip.first_column * kStride - kKernel / 2;
+  const int first_row = strip.first_row * kStride - kKernel / 2, height = s.height;
+  StripRows<const T, M::kColumns> from(tensor, strip, s.channels, height, s.width, first_row,
+                                       strip.first_column * kStride - kKernel / 2);
   const int steps = strip.rows + M::kOpen - 1, end_row = first_row + (strip.rows - 1) * kStride + kKernel;
   const auto has = [&](int row) { return row >= 0 && row < height && row < end_row; };
   Pair<T> next[M::kColumns] = {};
-  if (has(first_row)) from.Load(first_row, first_column, next);
+  if (has(first_row)) from.Load(next);
   for (int step = 0; step < steps; ++step) {
     DTRAIN_UNROLL
     for (int phase = 0; phase < kStride; ++phase) {
@@ -192,7 +229,8 @@ DTRAIN_HOST_DEVICE void GoDown(const Image<const T>& from, const Strip& strip, i
       Pair<T> now[M::kColumns];
       DTRAIN_UNROLL
       for (int j = 0; j < M::kColumns; ++j) now[j] = next[j];
-      if (has(row + 1)) from.Load(row + 1, first_column, next);
+      from.Next();
+      if (has(row + 1)) from.Load(next);
       if (has(row)) {
         if (phase == 0) {
           work(std::integral_constant<int, 0>{}, now);
@@ -213,23 +251,23 @@ DTRAIN_HOST_DEVICE void ConvolveThread(const DepthwiseArguments& arguments, unsi
   const Strip strip = StripOf(thread, static_cast<unsigned>(s.channels / kPair), s.out_height, s.out_width,
                               arguments.rows_per_thread, M::kStripColumns);
   if (strip.image >= s.images) return;
-  const Image<const T> from(arguments.from, strip, s.channels, s.height, s.width);
-  const Image<T> to(arguments.to, strip, s.channels, s.out_height, s.out_width);
+  StripRows<T, M::kStripColumns> to(arguments.to, strip, s.channels, s.out_height, s.out_width, strip.first_row,
+                                    strip.first_column);
   const Taps<T, kKernel> taps(arguments.taps, s.channels, strip.channel, arguments.backward);
-  float open[M::kOpen][M::kStripColumns][kPair] = {};
+  FloatPair open[M::kOpen][M::kStripColumns] = {};
   const auto add = [&](auto phase, const Pair<T>(&columns)[M::kColumns]) {
-    DTRAIN_UNROLL
-    for (int j = 0; j < M::kColumns; ++j) {
-      float x[kPair];
+    M::template ForAll<decltype(phase)::value>([&](int a, int i, int j, int tap) {
+      float x[kPair], factor[kPair];
       columns[j].ToFloat(x);
-      M::template ForColumn<decltype(phase)::value>(j, [&](int a, int i, int tap) {
-        for (int c = 0; c < kPair; ++c) open[a][i][c] += x[c] * taps.of[tap][c];
-      });
-    }
+      taps.of[tap].ToFloat(factor);
+      for (int c = 0; c < kPair; ++c) open[a][i].values[c] += x[c] * factor[c];
+    });
   };
-  GoDown<kKernel, kStride>(from, strip, s.height, add, [&](int step) {
-    const int row = step - (M::kOpen - 1);
-    if (row >= 0) to.Store(strip.first_row + row, strip.first_column, open[0]);
+  GoDown<T, kKernel, kStride>(arguments.from, strip, s, add, [&](int step) {
+    if (step >= M::kOpen - 1) {
+      to.Store(open[0]);
+      to.Next();
+    }
     MoveUp<1>(open);
   });
 }
@@ -245,21 +283,23 @@ DTRAIN_HOST_DEVICE void SpreadThread(const DepthwiseArguments& arguments, unsign
   const Strip strip = StripOf(thread, static_cast<unsigned>(s.channels / kPair), s.height, s.width,
                               arguments.rows_per_thread, kSpreadColumns);
   if (strip.image >= s.images) return;
-  const Image<const T> from(arguments.from, strip, s.channels, s.out_height, s.out_width);
-  const Image<T> to(arguments.to, strip, s.channels, s.height, s.width);
   const Taps<T, kKernel> taps(arguments.taps, s.channels, strip.channel, /*turned=*/false);
   // The strip begins at an even row and column.
-  const int first_row = strip.first_row / 2 - kPadding / 2, first_column = strip.first_column / 2 - kPadding / 2;
-  const int end_row = strip.first_row + strip.rows;
+  const int first_row = strip.first_row / 2 - kPadding / 2, end_row = strip.first_row + strip.rows;
+  StripRows<const T, kColumns> from(arguments.from, strip, s.channels, s.out_height, s.out_width, first_row,
+                                    strip.first_column / 2 - kPadding / 2);
+  StripRows<T, kSpreadColumns> to(arguments.to, strip, s.channels, s.height, s.width, strip.first_row,
+                                  strip.first_column);
   const auto has = [&](int row) { return row >= 0 && row < s.out_height && 2 * row - kPadding < end_row; };
-  float open[kKernel][kSpreadColumns][kPair] = {};
+  FloatPair open[kKernel][kSpreadColumns] = {};
   Pair<T> next[kColumns] = {};
-  if (has(first_row)) from.Load(first_row, first_column, next);
+  if (has(first_row)) from.Load(next);
   for (int row = first_row; 2 * row - kPadding < end_row; ++row) {
     Pair<T> now[kColumns];
     DTRAIN_UNROLL
     for (int j = 0; j < kColumns; ++j) now[j] = next[j];
-    if (has(row + 1)) from.Load(row + 1, first_column, next);
+    from.Next();
+    if (has(row + 1)) from.Load(next);
     if (has(row)) {
       DTRAIN_UNROLL
       for (int j = 0; j < kColumns; ++j) {
@@ -271,7 +311,8 @@ DTRAIN_HOST_DEVICE void SpreadThread(const DepthwiseArguments& arguments, unsign
           if (tap_column < 0 || tap_column >= kKernel) continue;
           DTRAIN_UNROLL
           for (int a = 0; a < kKernel; ++a) {
-            for (int c = 0; c < kPair; ++c) open[a][i][c] += dy[c] * taps.of[a * kKernel + tap_column][c];
+            const FloatPair& factor = taps.of[a * kKernel + tap_column];
+            for (int c = 0; c < kPair; ++c) open[a][i].values[c] += dy[c] * factor.values[c];
           }
         }
       }
@@ -279,14 +320,19 @@ DTRAIN_HOST_DEVICE void SpreadThread(const DepthwiseArguments& arguments, unsign
     DTRAIN_UNROLL
     for (int a = 0; a < 2; ++a) {
       const int complete = 2 * row - kPadding + a;
-      if (complete >= strip.first_row && complete < end_row) to.Store(complete, strip.first_column, open[a]);
+      if (complete < strip.first_row || complete >= end_row) continue;
+      to.Store(open[a]);
+      to.Next();
     }
     MoveUp<2>(open);
   }
 }
 
-// For the gradient of the taps, the threads of a block work on further strips of the same channels.
-constexpr int kPairsOfBlock = 16, kStripsOfBlock = 8, kTapsThreads = kPairsOfBlock * kStripsOfBlock;
+// For the gradient of the taps, the threads of a block work on further strips of the same channels: as many as have
+// room for their sums.
+constexpr int kPairsOfBlock = 16;
+constexpr DTRAIN_HOST_DEVICE int StripsOfBlock(int kernel) { return kernel == 7 ? 4 : 8; }
+constexpr DTRAIN_HOST_DEVICE int TapsThreads(int kernel) { return kPairsOfBlock * StripsOfBlock(kernel); }
 
 template <int kKernel>
 struct TapsSums {
@@ -295,7 +341,7 @@ struct TapsSums {
 
 template <int kKernel>
 struct TapsMemory {
-  float sums[kStripsOfBlock][kKernel * kKernel][kPairsOfBlock * kPair];
+  float sums[StripsOfBlock(kKernel)][kKernel * kKernel][kPairsOfBlock * kPair];
 };
 
 inline DTRAIN_HOST_DEVICE int TapsColumns(int channels) {
@@ -313,38 +359,37 @@ DTRAIN_HOST_DEVICE TapsSums<kKernel> TapsThread(const DepthwiseTapsArguments& ar
   if (channel >= s.channels) return sums;
   const auto strips = static_cast<unsigned>(
       NumStrips(s.images, s.out_height, s.out_width, arguments.rows_per_thread, M::kStripColumns));
-  for (auto number = static_cast<unsigned>(part * kStripsOfBlock + thread / kPairsOfBlock); number < strips;
-       number += static_cast<unsigned>(arguments.parts * kStripsOfBlock)) {
+  for (auto number = static_cast<unsigned>(part * StripsOfBlock(kKernel) + thread / kPairsOfBlock); number < strips;
+       number += static_cast<unsigned>(arguments.parts * StripsOfBlock(kKernel))) {
     Strip strip = StripOf(number, /*pairs=*/1, s.out_height, s.out_width, arguments.rows_per_thread, M::kStripColumns);
     strip.channel = channel;
-    const Image<const T> x(arguments.x, strip, s.channels, s.height, s.width);
-    const Image<const T> dy(arguments.dy, strip, s.channels, s.out_height, s.out_width);
+    StripRows<const T, M::kStripColumns> dy(arguments.dy, strip, s.channels, s.out_height, s.out_width,
+                                            strip.first_row, strip.first_column);
     // The rows of dy that meet the row of x; the last one is in `last` until it is needed.
-    float open[M::kOpen][M::kStripColumns][kPair] = {};
+    Kept<T, kKernel> open[M::kOpen][M::kStripColumns] = {};
     Pair<T> last[M::kStripColumns];
     const auto load = [&](int row) {
       DTRAIN_UNROLL
       for (int i = 0; i < M::kStripColumns; ++i) last[i] = {};
-      if (row < strip.rows) dy.Load(strip.first_row + row, strip.first_column, last);
+      if (row < strip.rows) dy.Load(last);
+      dy.Next();
     };
     const auto take = [&] {
       DTRAIN_UNROLL
-      for (int i = 0; i < M::kStripColumns; ++i) last[i].ToFloat(open[M::kOpen - 1][i]);
+      for (int i = 0; i < M::kStripColumns; ++i) open[M::kOpen - 1][i] = Kept<T, kKernel>::Of(last[i]);
     };
     load(0);
     take();
     load(1);
     const auto add = [&](auto phase, const Pair<T>(&columns)[M::kColumns]) {
-      DTRAIN_UNROLL
-      for (int j = 0; j < M::kColumns; ++j) {
-        float value[kPair];
+      M::template ForAll<decltype(phase)::value>([&](int a, int i, int j, int tap) {
+        float value[kPair], factor[kPair];
         columns[j].ToFloat(value);
-        M::template ForColumn<decltype(phase)::value>(j, [&](int a, int i, int tap) {
-          for (int c = 0; c < kPair; ++c) sums.of[tap][c] += value[c] * open[a][i][c];
-        });
-      }
+        open[a][i].ToFloat(factor);
+        for (int c = 0; c < kPair; ++c) sums.of[tap][c] += value[c] * factor[c];
+      });
     };
-    GoDown<kKernel, kStride>(x, strip, s.height, add, [&](int step) {
+    GoDown<T, kKernel, kStride>(arguments.x, strip, s, add, [&](int step) {
       MoveUp<1>(open);
       take();
       load(step + 2);
@@ -370,11 +415,11 @@ DTRAIN_HOST_DEVICE void WriteTapsSums(const DepthwiseTapsArguments& arguments, i
                                       const TapsMemory<kKernel>& memory) {
   constexpr int kChannels = kPairsOfBlock * kPair, kTaps = kKernel * kKernel;
   const int channels = arguments.shape.channels;
-  for (int i = thread; i < kTaps * kChannels; i += kTapsThreads) {
+  for (int i = thread; i < kTaps * kChannels; i += TapsThreads(kKernel)) {
     const int tap = i / kChannels, channel = column * kChannels + i % kChannels;
     if (channel >= channels) continue;
     float total = 0;
-    for (int strip = 0; strip < kStripsOfBlock; ++strip) total += memory.sums[strip][tap][i % kChannels];
+    for (int strip = 0; strip < StripsOfBlock(kKernel); ++strip) total += memory.sums[strip][tap][i % kChannels];
     arguments.sums[(static_cast<int64_t>(part) * kTaps + tap) * channels + channel] = total;
   }
 }

@@ -21,8 +21,9 @@ struct DepthwiseCase {
 // Maps smaller than a filter, and such that are no multiple of a strip.
 inline std::vector<DepthwiseCase> DeviceDepthwiseCases() {
   std::vector<DepthwiseCase> cases;
-  for (const int64_t kernel : {3, 5}) {
+  for (const int64_t kernel : {3, 5, 7}) {
     for (const int64_t stride : {1, 2}) {
+      if (kernel == 7 && stride == 2) continue;
       cases.push_back({1, 8, 1, 1, kernel, stride});
       cases.push_back({2, 16, 2, 3, kernel, stride});
       cases.push_back({3, 24, 7, 7, kernel, stride});

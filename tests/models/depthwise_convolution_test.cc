@@ -95,7 +95,9 @@ TEST(DepthwiseConvolution, ADevicesKernelsTakeWhatTheyCan) {
   EXPECT_TRUE(HasDeviceDepthwiseKernel(x(8, at::kBFloat16), weight(5, at::kBFloat16), 2));
   EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kFloat), weight(3, at::kFloat), 1));
   EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(3, at::kFloat), 1));  // without autocast
-  EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(7, at::kHalf), 1));
+  EXPECT_TRUE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(7, at::kHalf), 1));
+  EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(7, at::kHalf), 2));
+  EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(9, at::kHalf), 1));
   EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(3, at::kHalf), 3));
   EXPECT_FALSE(HasDeviceDepthwiseKernel(x(12, at::kHalf), weight(3, at::kHalf), 1));
   EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kHalf).contiguous(), weight(3, at::kHalf), 1));

@@ -17,10 +17,11 @@ template <typename With>
 void ForKernel(const kernels::DepthwiseShape& shape, const With& with) {
   const auto for_stride = [&](auto kernel) {
     if (shape.stride == 1) return with(kernel, std::integral_constant<int, 1>{});
-    with(kernel, std::integral_constant<int, 2>{});
+    if constexpr (kernel < 7) with(kernel, std::integral_constant<int, 2>{});
   };
   if (shape.kernel == 3) return for_stride(std::integral_constant<int, 3>{});
-  for_stride(std::integral_constant<int, 5>{});
+  if (shape.kernel == 5) return for_stride(std::integral_constant<int, 5>{});
+  for_stride(std::integral_constant<int, 7>{});
 }
 
 // More threads than work, as a GPU's last block has.
@@ -32,11 +33,13 @@ inline void Convolve(const kernels::DepthwiseArguments& given, kernels::Element 
   ForElement(element, [&](auto type) {
     ForKernel(s, [&](auto kernel, auto stride) {
       using T = decltype(type);
-      if (arguments.backward && stride == 2) {
+      if constexpr (stride == 2) {
         const auto strips = static_cast<unsigned>(
             kernels::NumStrips(s.images, s.height, s.width, depthwise_rows, kernels::kSpreadColumns));
-        for (unsigned i = 0; i < strips * pairs + 5; ++i) kernels::SpreadThread<T, kernel>(arguments, i);
-        return;
+        for (unsigned i = 0; arguments.backward && i < strips * pairs + 5; ++i) {
+          kernels::SpreadThread<T, kernel>(arguments, i);
+        }
+        if (arguments.backward) return;
       }
       const auto strips = static_cast<unsigned>(kernels::NumStrips(s.images, s.out_height, s.out_width, depthwise_rows,
                                                                    kernels::Meeting<kernel, stride>::kStripColumns));
@@ -53,11 +56,11 @@ inline void GradientOfTaps(const kernels::DepthwiseTapsArguments& given, kernels
       const auto memory = std::make_unique<kernels::TapsMemory<kernel>>();
       for (int column = 0; column < kernels::TapsColumns(arguments.shape.channels); ++column) {
         for (int part = 0; part < arguments.parts; ++part) {
-          for (int i = 0; i < kernels::kTapsThreads; ++i) {
+          for (int i = 0; i < kernels::TapsThreads(kernel); ++i) {
             kernels::KeepTapsSums(kernels::TapsThread<decltype(type), kernel, stride>(arguments, column, part, i), i,
                                   *memory);
           }
-          for (int i = 0; i < kernels::kTapsThreads; ++i) {
+          for (int i = 0; i < kernels::TapsThreads(kernel); ++i) {
             kernels::WriteTapsSums(arguments, column, part, i, *memory);
           }
         }
