@@ -101,7 +101,21 @@ at::Tensor Conv2dImpl::Convolved(const at::Tensor& x_NCHW, const at::Tensor& add
       x_NCHW.is_contiguous(at::MemoryFormat::ChannelsLast) && UsesOneDnnProduct(x_NCHW, weight)) {
     return Product(x_NCHW.permute({0, 2, 3, 1}), weight.flatten(1), added_bias).permute({0, 3, 1, 2});
   }
+  const auto is_cut = [&](int64_t size) { return size % options.stride == 0; };
+  if (options.stride == options.kernel_size && padding == 0 && options.in_channels <= 3 && !x_NCHW.is_cpu() &&
+      is_cut(x_NCHW.size(2)) && is_cut(x_NCHW.size(3))) {
+    return ConvolvePatches(x_NCHW, GemmWeight(), added_bias);
+  }
   return at::conv2d(x_NCHW, GemmWeight(), added_bias, options.stride, padding, /*dilation=*/1, options.groups);
+}
+
+at::Tensor ConvolvePatches(const at::Tensor& x_NCHW, const at::Tensor& weight, const at::Tensor& bias) {
+  const int64_t side = weight.size(2), rows = x_NCHW.size(2) / side, columns = x_NCHW.size(3) / side;
+  const at::Tensor patches = x_NCHW.permute({0, 2, 3, 1})
+                                 .reshape({-1, rows, side, columns, side, x_NCHW.size(1)})
+                                 .transpose(2, 3)
+                                 .reshape({-1, rows, columns, weight[0].numel()});
+  return Product(patches, weight.permute({0, 2, 3, 1}).flatten(1), bias).permute({0, 3, 1, 2});
 }
 
 BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {

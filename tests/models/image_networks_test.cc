@@ -83,6 +83,17 @@ TEST(Conv2d, OfSinglePixelsIsAProductOrIsNot) {
 }
 
 // Positions of other sizes are found for rows and columns apart; the tokens' own stay. Autocast does not reach them.
+TEST(Conv2d, OfPatchesIsAProduct) {
+  at::manual_seed(4);
+  const at::Tensor x = at::randn({2, 3, 8, 12}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor weight = at::randn({5, 3, 4, 4}).requires_grad_(), bias = at::randn({5});
+  const at::Tensor y = ConvolvePatches(x, weight, bias), wanted = at::conv2d(x, weight, bias, 4);
+  EXPECT_TRUE(y.allclose(wanted, 1e-5, 1e-5));
+  EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast));
+  const auto gradient = [&](const at::Tensor& of) { return torch::autograd::grad({of.square().sum()}, {weight})[0]; };
+  EXPECT_TRUE(gradient(y).allclose(gradient(wanted), 1e-4, 1e-4));
+}
+
 TEST(VisionTransformer, PositionsAreResizedAsImagesAre) {
   const at::Tensor positions = at::rand({1, 9, 4}).set_requires_grad(true);
   const auto as_image = [&](int64_t rows, int64_t columns) {
