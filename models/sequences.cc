@@ -224,12 +224,23 @@ void FillUp(Sequences& packed, int64_t most_tokens, const TextShape& shape) {
 
 at::Tensor Attend(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
                   const Sequences& sequences, double dropout, const std::optional<int64_t>& window) {
-  if (!sequences.packed()) return AttendPadded(q_SH, k_SH, v_SH, heads, sequences, dropout, window);
-  if (q_SH.is_cpu()) return AttendOneByOne(q_SH, k_SH, v_SH, heads, sequences.lengths, dropout, window);
   // LibTorch asks this of the capability, too, and answers without CUDA's headers.
-  const bool is_ampere = at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();
-  const bool flash = TakesFlashAttention(q_SH.scalar_type(), q_SH.size(1) / heads, is_ampere ? 8 : 7);
-  if (window && !flash) return AttendOneByOne(q_SH, k_SH, v_SH, heads, sequences.lengths, dropout, window);
+  const auto is_ampere = [] { return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8(); };
+  const bool flash =
+      !q_SH.is_cpu() && TakesFlashAttention(q_SH.scalar_type(), q_SH.size(1) / heads, is_ampere() ? 8 : 7);
+  if (!sequences.packed()) {
+    const int64_t length = sequences.padded_length;
+    if (!flash || sequences.attended.defined() || !window || *window >= length - 1) {
+      return AttendPadded(q_SH, k_SH, v_SH, heads, sequences, dropout, window);
+    }
+    Sequences without_padding;  // so that what is outside of the window is not computed
+    without_padding.offsets = at::arange(0, q_SH.size(0) + 1, length, q_SH.options().dtype(at::kInt));
+    without_padding.most_tokens = length;
+    return AttendPackedOnGpu(q_SH, k_SH, v_SH, heads, without_padding, dropout, flash, window);
+  }
+  if (q_SH.is_cpu() || (window && !flash)) {
+    return AttendOneByOne(q_SH, k_SH, v_SH, heads, sequences.lengths, dropout, window);
+  }
   return AttendPackedOnGpu(q_SH, k_SH, v_SH, heads, sequences, dropout, flash, window);
 }
 

@@ -73,6 +73,30 @@ TEST(Attend, BothKernelsForPackedSequencesAgree) {
   }
 }
 
+// Without padding, a window goes to the kernel that computes nothing outside of it.
+TEST(Attend, WindowsOfPaddedSequencesAreThoseOfTheMask) {
+  const at::Device gpu = device::DeviceOf(launch::Launch{}, "nccl");
+  constexpr int64_t kHeads = 2, kHidden = 128, kWindow = 5;
+  at::manual_seed(9);
+  const at::Tensor ids = at::ones({3, 40}, at::kLong);
+  const models::TextShape shape{.padding_id = 1};
+  const models::Sequences sequences[] = {models::Padded(ids, {}, shape).To(gpu),
+                                         models::Padded(ids, at::ones_like(ids, at::kBool), shape).To(gpu)};
+  const at::Tensor values = at::randn({3, 120, kHidden}), gradient = at::randn({120, kHidden}).to(gpu);
+  std::vector<at::Tensor> results[2];
+  for (size_t i = 0; i < 2; ++i) {
+    std::vector<at::Tensor> qkv;
+    for (int64_t k = 0; k < 3; ++k) qkv.push_back(values[k].to(gpu).to(at::kBFloat16).requires_grad_());
+    const at::Tensor y = models::Attend(qkv[0], qkv[1], qkv[2], kHeads, sequences[i], /*dropout=*/0, kWindow);
+    y.backward(gradient.to(at::kBFloat16));
+    results[i] = {y.detach(), qkv[0].grad(), qkv[1].grad(), qkv[2].grad()};
+  }
+  for (size_t i = 0; i < results[0].size(); ++i) {
+    const at::Tensor wanted = results[1][i].to(at::kFloat);
+    EXPECT_LE((results[0][i].to(at::kFloat) - wanted).norm().item<double>(), 2e-2 * wanted.norm().item<double>()) << i;
+  }
+}
+
 // The index of a batch stays on the host.
 TEST(SampleResults, TakeWhatTheGpuHasFound) {
   const at::Device gpu = device::DeviceOf(launch::Launch{}, "nccl");
