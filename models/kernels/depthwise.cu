@@ -18,9 +18,13 @@ constexpr int64_t TapsBlocksPerProcessor(int kernel) { return kernel == 7 ? 4 : 
 
 // Each processor of the GPU has registers for this many blocks.
 template <int kKernel>
-constexpr int kBlocksAtOnce = kKernel == 3 ? 4 : kKernel == 5 ? 3 : 2;
+constexpr int kBlocksAtOnce = kKernel == 3   ? 4
+                              : kKernel == 5 ? 3
+                                             : 2;
 template <int kKernel>
-constexpr int kTapsBlocksAtOnce = kKernel == 3 ? 3 : kKernel == 5 ? 2 : 4;
+constexpr int kTapsBlocksAtOnce = kKernel == 3   ? 3
+                                  : kKernel == 5 ? 2
+                                                 : 4;
 
 template <typename T, int kKernel, int kStride>
 __global__ void __launch_bounds__(kStripThreads, kBlocksAtOnce<kKernel>) Convolve(const DepthwiseArguments arguments) {

@@ -135,7 +135,9 @@ class StripRows {
 
  private:
   DTRAIN_HOST_DEVICE bool IsInside(int j) const { return (inside_ & (1U << j)) != 0; }
-  DTRAIN_HOST_DEVICE T* Column(int j) const { return at_ + static_cast<uint64_t>(channels_) * static_cast<unsigned>(j); }
+  DTRAIN_HOST_DEVICE T* Column(int j) const {
+    return at_ + static_cast<uint64_t>(channels_) * static_cast<unsigned>(j);
+  }
 
   T* at_;
   unsigned channels_;
@@ -363,8 +365,8 @@ DTRAIN_HOST_DEVICE TapsSums<kKernel> TapsThread(const DepthwiseTapsArguments& ar
        number += static_cast<unsigned>(arguments.parts * StripsOfBlock(kKernel))) {
     Strip strip = StripOf(number, /*pairs=*/1, s.out_height, s.out_width, arguments.rows_per_thread, M::kStripColumns);
     strip.channel = channel;
-    StripRows<const T, M::kStripColumns> dy(arguments.dy, strip, s.channels, s.out_height, s.out_width,
-                                            strip.first_row, strip.first_column);
+    StripRows<const T, M::kStripColumns> dy(arguments.dy, strip, s.channels, s.out_height, s.out_width, strip.first_row,
+                                            strip.first_column);
     // The rows of dy that meet the row of x; the last one is in `last` until it is needed.
     Kept<T, kKernel> open[M::kOpen][M::kStripColumns] = {};
     Pair<T> last[M::kStripColumns];

@@ -4,9 +4,9 @@
 # fast images are decoded. Needs a bundle (or a build) and python3 with torch and torchvision (and transformers, for
 # text); torch.compile needs a C compiler; no network.
 #
-#   scripts/dev/gpu_check.sh [--out=gpu_check.json] [--parts=first,speed,text,parity,faults] [--device=cpu --smoke]
+#   scripts/dev/gpu_check.sh [--out=gpu_check.json] [--parts=first,speed,text,parity,faults,families] [--device=cpu --smoke]
 #
-# What matters most is in the first ten minutes (--parts=first and --parts=speed), everything in thirty.
+# What matters most is in the first ten minutes (--parts=first and --parts=speed), everything in forty.
 # Prints one table and writes one JSON file. Exit code 1 if something that was checked is not as it should be.
 # `gpu_check.sh --help` lists the options; --device=cpu --smoke tries the script itself, in a minute, without a GPU.
 here=$(dirname "$(readlink -f "$0")") || exit 2
