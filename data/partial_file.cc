@@ -13,6 +13,7 @@
 
 #include "data/careful_open.h"
 #include "data/error.h"
+#include "data/signals.h"
 
 namespace dtrain::data {
 namespace {
@@ -26,8 +27,7 @@ void OnSignal(int signal) {
   for (const auto& slot : unfinished) {
     if (const char* const path = slot) unlink(path);
   }
-  std::signal(signal, SIG_DFL);
-  raise(signal);  // is delivered when the handler returns
+  raise(signal);  // has its default action, when the handler returns
 }
 
 [[noreturn]] void FailToWrite(const std::string& path) {
@@ -39,7 +39,7 @@ void OnSignal(int signal) {
 
 void RemoveUnfinishedFilesOnSignals() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    if (std::signal(signal, &OnSignal) == SIG_IGN) std::signal(signal, SIG_IGN);
+    if (!IsIgnored(signal)) HandleSignal(signal, &OnSignal, /*once=*/true);
   }
 }
 

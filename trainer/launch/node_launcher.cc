@@ -15,6 +15,7 @@
 #include <new>
 #include <optional>
 
+#include "data/signals.h"
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/run_token.h"
@@ -40,9 +41,7 @@ sigset_t WatchedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, signal);
-  struct sigaction hang_up {};
-  sigaction(SIGHUP, nullptr, &hang_up);
-  if (hang_up.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);  // nohup ignores it
+  if (!IsIgnored(SIGHUP)) sigaddset(&signals, SIGHUP);
   return signals;
 }
 

@@ -1,0 +1,30 @@
+#include "data/signals.h"
+
+#include <array>
+#include <csignal>
+
+namespace dtrain {
+namespace {
+
+alignas(64) std::array<char, 256 * 1024> handlers_stack;  // a frame with AMX's registers has 11 KiB
+
+}  // namespace
+
+bool IsIgnored(int signal) {
+  struct sigaction action {};
+  sigaction(signal, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
+void HandleSignal(int signal, void (*handler)(int), bool once) {
+  stack_t stack{};
+  stack.ss_sp = handlers_stack.data();
+  stack.ss_size = handlers_stack.size();
+  sigaltstack(&stack, nullptr);
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART | SA_ONSTACK | (once ? static_cast<int>(SA_RESETHAND) : 0);
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace dtrain
