@@ -32,7 +32,7 @@
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/weights/foreign_network.h"
+#include "trainer/weights/image_settings.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"
@@ -145,7 +145,7 @@ void ResolveConfig(modes::RunContext& context, bool has_gpu) {
     for (const std::string& taken : weights::TakeSettingsOfRun(config)) note(taken);
   }
   tasks::ResolveTask(config);
-  weights::TakeNormEpsilon(config);
+  weights::TakeImageSettingsOfWeights(config);
   note(weights::TakeSentenceFolder(config));
   note(config::ResolveForDevice(config, has_gpu));
   config::RequireValid(config, world_size, tasks::ModelFactsOf(config.model));

@@ -145,7 +145,8 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
     assert told("run_image_classification.py", f"--model_name_or_path={tmp_path}") == expected
     given = told(f"--init_weights={tmp_path}", "--mean=0.1,0.2,0.3", "--image_size=64", "--defaults_of=none")
     assert given == [expected[0], [0.1, 0.2, 0.3], expected[2], 64, *expected[4:]]
-    assert told(f"--init_weights={tmp_path}", "--model=vit_tiny_patch16_224", "--defaults_of=none")[1] == MEAN
+    of_model = told(f"--init_weights={tmp_path}", "--model=vit_tiny_patch16_224", "--defaults_of=none")
+    assert of_model == [*expected[:3], 224, 256, 1e-12]
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({**processor, "size": 224}), encoding="utf-8")
     run("--mode=export", f"--input={tmp_path}", "--weights_naming=hf", f"--output={tmp_path / 'out'}")
     assert load_json(tmp_path / "out" / "config.json")["layer_norm_eps"] == 1e-12

@@ -2,18 +2,21 @@
 // tensors, which bypass all decoding so that the model can be compared with other frameworks. The second writes weights
 // under the names and in the files of other programs, and runs no model. The task's kind knows how.
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "data/outputs.h"
+#include "data/storage.h"
 #include "models/registry.h"
+#include "trainer/config/config_json.h"
 #include "trainer/device/device.h"
 #include "trainer/errors.h"
 #include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/weights/foreign_images.h"
 #include "trainer/weights/foreign_network.h"
+#include "trainer/weights/image_settings.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/text_model.h"
@@ -87,12 +90,12 @@ void Export(const RunContext& context) {
   const std::string text = tasks::TextModelOf(weights.tensors, weights.model_config, config.model.name);
   if (!text.empty()) config.model.name = text;
   const tasks::TaskKind& kind = tasks::KindOfWeights(weights, config);
-  if (text.empty() && !data::IsRun(config.run.input) && weights::HoldsWeights(config.run.input)) {
+  if (const std::string& input = config.run.input;
+      text.empty() && !data::IsRun(input) && (data::IsFile(input) || weights::HoldsWeights(input))) {
     // The folder that is written tells of images what the one that is read does.
-    const models::Model* model = models::RecognisedImageModel(weights.tensors, config.model.name);
-    if (model != nullptr) config.model.name = model->name;
-    weights::TakeForeignSettings(weights::FindWeights(config.run.input), config);
-    weights::TakeNormEpsilon(config);
+    const auto said = weights::SettingsOfWeights(weights::FindWeights(input), config);
+    config::TakeFrom(said, {"image_size", "eval_resize", "mean", "std", "bn_eps"}, config);
+    config.model.name = said.value("model", config.model.name);
   }
   kind.Export(std::move(weights), config, is_file);
 }

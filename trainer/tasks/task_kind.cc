@@ -8,7 +8,7 @@
 #include "trainer/optim/parameter_update.h"
 #include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/text_kinds.h"
-#include "trainer/weights/foreign_images.h"
+#include "trainer/weights/image_settings.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"

@@ -3,20 +3,22 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "data/outputs.h"
 #include "data/sha256.h"
 #include "data/shown.h"
 #include "models/registry.h"
+#include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/image_task.h"
-#include "trainer/weights/foreign_images.h"
 #include "trainer/weights/foreign_network.h"
+#include "trainer/weights/image_settings.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/run_settings.h"
@@ -57,15 +59,15 @@ TrainedTeacher ReadTeacher(const config::Config& student) {
   if (!is_ours || teacher.model.name.empty()) {
     const std::string& file = teacher.model.init_weights;
     const weights::WeightsPlace place = weights::FindWeights(file.empty() ? teacher.run.input : file);
-    if (teacher.model.name.empty() && !weights::RecogniseImageModel(place, teacher)) {
+    const nlohmann::json said = weights::SettingsOfWeights(place, teacher);
+    if (teacher.model.name.empty() && !said.contains("model")) {
       const std::string text = models::RecognisedModel(weights::ReadWeightsHeader(place.file).shapes);
       throw UsageError(place.file + " does not hold the weights of an image model that is known here" +
                            (text.empty() ? "" : "; they are of --model=" + text),
                        "name weights of one of --list_models");
     }
-    weights::TakeForeignSettings(place, teacher);
+    config::TakeFrom(said, {"model", "image_size", "eval_resize", "mean", "std", "bn_eps"}, teacher);
   }
-  weights::TakeNormEpsilon(teacher);
   const models::Model* model = models::FindModel(teacher.model.name);
   const bool is_other_task = teacher.run.task != "auto" && teacher.run.task != student.run.task;
   if (model == nullptr || models::ReadsText(model->name) || is_other_task) {

@@ -131,25 +131,12 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
   if (!config.is_null()) RequireKnownConfig(config, place.config_file, model);
 }
 
-void TakeNormEpsilon(config::Config& config) {
-  const std::string& weights = config.run.mode == "export" ? config.run.input : config.model.init_weights;
-  const models::Model* model = models::FindModel(config.model.name);
-  if (model == nullptr || models::ReadsText(model->name) || config.model.bn_eps || weights.empty()) return;
-  if (const nlohmann::json begun = SettingsOfBegunRun(config); begun.is_object()) {
-    config::TakeFrom(begun, {"bn_eps"}, config);
-    return;
-  }
-  if (!data::IsFile(weights) && !HoldsWeights(weights)) return;
-  const WeightsPlace place = FindWeights(weights);
-  if (const nlohmann::json kept = SettingsKeptWith(place.file, config); kept.is_object()) {
-    config::TakeFrom(kept, {"bn_eps"}, config);
-    return;
-  }
-  const nlohmann::json fields = ParseObject(place.model_config);
-  if (!fields.is_object()) return;  // there is no config.json
-  const nlohmann::json known = NetworkFields(model->name).value(kNormEpsilon, nlohmann::json());
-  const nlohmann::json said = fields.value(kNormEpsilon, nlohmann::json());
-  if (known.is_array() && said.is_number() && said != known.front()) config.model.bn_eps = said.get<double>();
+std::optional<double> NormEpsilonIn(const nlohmann::json& config, const models::Model& model) {
+  if (!config.is_object()) return std::nullopt;
+  const nlohmann::json known = NetworkFields(model.name).value(kNormEpsilon, nlohmann::json());
+  const nlohmann::json said = config.value(kNormEpsilon, nlohmann::json());
+  const bool is_another = known.is_array() && said.is_number() && said != known.front();
+  return is_another ? std::optional(said.get<double>()) : std::nullopt;
 }
 
 void RequireImageSize(const config::Config& config, int64_t height, int64_t width) {

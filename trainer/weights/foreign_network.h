@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "models/family.h"
@@ -30,9 +31,8 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
 // `model` does (models::Family::unlike). `where` is the origin of the weights.
 void RequireSameModel(const std::string& where, const std::string& trained, const std::string& model);
 
-// Sets --bn_eps, unless it was given, to the ε that the config.json beside --init_weights (an export: --input) says, if
-// that is another than that of the network --model. Throws as FindWeights does.
-void TakeNormEpsilon(config::Config& config);
+// Returns the ε of norms that a config.json says, if that is another than the model's own.
+std::optional<double> NormEpsilonIn(const nlohmann::json& config, const models::Model& model);
 
 // Throws UsageError if --model takes no images of this size, or if --init_weights is a model of Hugging Face's that
 // pads them other than --model does.

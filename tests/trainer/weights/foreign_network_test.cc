@@ -7,7 +7,6 @@
 
 #include "models/registry.h"
 #include "tests/message_of.h"
-#include "tests/temporary_folder.h"
 #include "trainer/weights/run_settings.h"
 
 namespace dtrain::weights {
@@ -119,17 +118,11 @@ TEST(RequireKnownConfig, RefusesByName) {
               HasSubstr("[] is not a JSON object"));
 }
 
-TEST(TakeNormEpsilon, IsThatOfTheConfigUnlessItIsTheModelsOwn) {
-  const TemporaryFolder folder;
-  folder.Write("model.safetensors", "");
-  for (const auto& [said, epsilon] : {std::pair("1e-6", std::optional<double>()), {"1e-12", 1e-12}}) {
-    folder.Write("config.json", std::string(R"({"model_type": "vit", "layer_norm_eps": )") + said + "}");
-    config::Config config;
-    config.model.name = "vit_tiny_patch16_224";
-    config.model.init_weights = folder.path();
-    TakeNormEpsilon(config);
-    EXPECT_EQ(config.model.bn_eps, epsilon);
-  }
+TEST(NormEpsilonIn, IsThatOfTheConfigUnlessItIsTheModelsOwn) {
+  const models::Model& model = *models::FindModel("vit_tiny_patch16_224");
+  EXPECT_EQ(NormEpsilonIn({{"layer_norm_eps", 1e-6}}, model), std::nullopt);
+  EXPECT_EQ(NormEpsilonIn({{"layer_norm_eps", 1e-12}}, model), 1e-12);
+  EXPECT_EQ(NormEpsilonIn(nullptr, model), std::nullopt);
 }
 
 TEST(RequireSameNetwork, PadsAsTheModelDoesWhereItIsKnown) {
