@@ -6,7 +6,7 @@
 namespace dtrain {
 namespace {
 
-alignas(64) std::array<char, 256 * 1024> handlers_stack;  // a frame with AMX's registers has 11 KiB
+alignas(64) std::array<char, size_t{256} * 1024> handlers_stack;  // a frame with AMX's registers has 11 KiB
 
 }  // namespace
 

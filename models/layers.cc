@@ -287,9 +287,16 @@ at::Tensor LinearImpl::ThroughUnit(const at::Tensor& x, LinearUnit unit) {
     return UnitOf(*kernels, unit, at::linear(x.flatten(0, -2), GemmWeight()), bias).view(sizes);
   }
   const at::Tensor y = forward(x);
-  if (unit == LinearUnit::kGelu) return ExactGelu(y);
-  const std::vector<at::Tensor> halves = y.chunk(2, -1);
-  return (unit == LinearUnit::kGatedGelu ? ExactGelu(halves[0]) : Silu(halves[0])) * halves[1];
+  const std::vector<at::Tensor> parts = y.chunk(HalvesOf(unit), -1);
+  switch (unit) {
+    case LinearUnit::kGelu:
+      break;
+    case LinearUnit::kGatedGelu:
+      return ExactGelu(parts[0]) * parts[1];
+    case LinearUnit::kGatedSilu:
+      return Silu(parts[0]) * parts[1];
+  }
+  return ExactGelu(y);
 }
 
 ResidualPair LinearImpl::AddedTo(const at::Tensor& residual, const at::Tensor& x, const Addition& addition) {

@@ -199,8 +199,8 @@ struct TablePaths {
     InParallel(paths.size(), [&](size_t i) {
       PathStatus status = Stat(folder + "/" + paths[i]);
       if (status.kind == PathKind::kNothing && !IsImage(paths[i])) {
-        for (const char* ending : {".jpg", ".jpeg", ".png"}) {
-          const PathStatus with_ending = Stat(folder + "/" + paths[i] + ending);
+        for (const std::string_view ending : AllImageExtensions()) {
+          const PathStatus with_ending = Stat(folder + "/" + paths[i] + std::string(ending));
           if (with_ending.kind != PathKind::kFile) continue;
           paths[i] += ending;
           status = with_ending;

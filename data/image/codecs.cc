@@ -121,6 +121,14 @@ bool IsUnreadImage(std::string_view name) {
   return codec != nullptr && codec->size == nullptr;
 }
 
+std::vector<std::string_view> AllImageExtensions() {
+  std::vector<std::string_view> extensions;
+  for (const Codec& codec : Codecs()) {
+    if (codec.size != nullptr) extensions.insert(extensions.end(), codec.extensions.begin(), codec.extensions.end());
+  }
+  return extensions;
+}
+
 std::string ImageExtensions() {
   return OfThoseRead([](const Codec& codec) { return codec.extensions.front(); });
 }

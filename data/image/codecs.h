@@ -45,7 +45,8 @@ std::string ExtensionOf(std::string_view name);
 bool IsImage(std::string_view name);
 bool IsUnreadImage(std::string_view name);
 
-// The usual extensions of all formats that are read, for messages: ".jpg, .png, …".
+// The extensions of all formats that are read, and the usual ones for messages: ".jpg, .png, …".
+std::vector<std::string_view> AllImageExtensions();
 std::string ImageExtensions();
 
 inline constexpr char kConvertImages[] = "magick mogrify -format jpg FILES";

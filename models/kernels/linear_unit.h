@@ -13,7 +13,16 @@ namespace dtrain::models::kernels {
 
 enum class LinearUnit { kGelu, kGatedGelu, kGatedSilu };
 
-constexpr DTRAIN_HOST_DEVICE int HalvesOf(LinearUnit unit) { return unit == LinearUnit::kGelu ? 1 : 2; }
+constexpr DTRAIN_HOST_DEVICE int HalvesOf(LinearUnit unit) {
+  switch (unit) {
+    case LinearUnit::kGelu:
+      return 1;
+    case LinearUnit::kGatedGelu:
+    case LinearUnit::kGatedSilu:
+      break;
+  }
+  return 2;
+}
 
 // Pointers are to the device's memory and aligned to 16 bytes. x, y and the gradients have the type that `Element`
 // names. Rows of x and dx have HalvesOf(unit) · columns elements.
@@ -60,6 +69,7 @@ DTRAIN_HOST_DEVICE ValueAndSlope Activate(float u) {
     const float sigmoid = Sigmoid<T>(u);
     return {u * sigmoid, sigmoid * (1.0F + u * (1.0F - sigmoid))};
   }
+  static_assert(kUnit == LinearUnit::kGelu || kUnit == LinearUnit::kGatedGelu || kUnit == LinearUnit::kGatedSilu);
   const float cdf = NormalCdf(u);
   return {u * cdf, cdf + u * NormalDensity<T>(u)};
 }
@@ -145,9 +155,14 @@ DTRAIN_HOST_DEVICE void LinearUnitGradientThread(const LinearUnitGradientArgumen
 // Calls with(std::integral_constant<LinearUnit, …>{}).
 template <typename With>
 void ForUnit(LinearUnit unit, const With& with) {
-  if (unit == LinearUnit::kGelu) return with(std::integral_constant<LinearUnit, LinearUnit::kGelu>{});
-  if (unit == LinearUnit::kGatedGelu) return with(std::integral_constant<LinearUnit, LinearUnit::kGatedGelu>{});
-  with(std::integral_constant<LinearUnit, LinearUnit::kGatedSilu>{});
+  switch (unit) {
+    case LinearUnit::kGelu:
+      return with(std::integral_constant<LinearUnit, LinearUnit::kGelu>{});
+    case LinearUnit::kGatedGelu:
+      return with(std::integral_constant<LinearUnit, LinearUnit::kGatedGelu>{});
+    case LinearUnit::kGatedSilu:
+      return with(std::integral_constant<LinearUnit, LinearUnit::kGatedSilu>{});
+  }
 }
 
 // Start a launch, and LaunchLinearUnitGradient that of the sums, too, on `stream` (a cudaStream_t) of the current

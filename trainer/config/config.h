@@ -163,7 +163,7 @@ struct OptimizerConfig {
 struct ScheduleConfig {
   std::string name = "poly";  // a name in Schedules()
   double warmup_epochs = 0;
-  std::optional<int64_t> warmup_steps;
+  std::optional<int64_t> warmup_steps = {};
   double warmup_start_lr = 0;
   bool warmup_from_one = false;  // the warmup's first step (or epoch) is already one above warmup_start_lr
   double poly_power = 2;
@@ -175,7 +175,7 @@ struct ScheduleConfig {
   std::string wsd_form = "sqrt";            // sqrt | linear | cosine
   bool per_epoch = false;                   // the rate changes at the start of each epoch only
   bool through_warmup = false;              // the schedule counts from step 0 instead of the end of the warmup
-  std::optional<int64_t> schedule_steps;
+  std::optional<int64_t> schedule_steps = {};
 };
 
 struct PrecisionConfig {

@@ -163,8 +163,8 @@ void Probe(const Output& output) {
   try {
     output.in_folder ? report::ProbeRunDirectory(report::RunDirectory(output.path)) : report::ProbeFile(output.path);
   } catch (const StorageError& error) {
-    throw StorageError(output.flag + "=" + output.path + ": " + error.what(),
-                       error.hint().empty() ? "make its folder, or name another place" : error.hint());
+    throw Error(error.code(), output.flag + "=" + output.path + ": " + error.what(),
+                error.hint().empty() ? "make its folder, or name another place" : error.hint());
   }
 }
 

@@ -1,6 +1,7 @@
 // Updates the weights from the gradients: unscales, clips and calls the optimizer. A step whose gradients are not
 // finite is skipped: it changes neither the weights nor the optimizer's state. All ranks skip the same steps, because
-// all have the same reduced gradients. The decision is made on the device, and the host does not wait for it.
+// all have the same reduced gradients. The decision is made on the device, and the host does not wait for it. Nothing
+// here draws from torch's generators, which differ among ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
