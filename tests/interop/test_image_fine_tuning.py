@@ -143,6 +143,7 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
 
     expected = ["vit_tiny_patch16_224", [0.5, 0.4, 0.3], [0.5] * 3, 96, 96, 1e-12]
     assert told("run_image_classification.py", f"--model_name_or_path={tmp_path}") == expected
+    assert told("--mode=eval", f"--init_weights={tmp_path}", "--defaults_of=none") == expected
     given = told(f"--init_weights={tmp_path}", "--mean=0.1,0.2,0.3", "--image_size=64", "--defaults_of=none")
     assert given == [expected[0], [0.1, 0.2, 0.3], expected[2], 64, *expected[4:]]
     of_model = told(f"--init_weights={tmp_path}", "--model=vit_tiny_patch16_224", "--defaults_of=none")
