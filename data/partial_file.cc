@@ -27,7 +27,8 @@ void OnSignal(int signal) {
   for (const auto& slot : unfinished) {
     if (const char* const path = slot) unlink(path);
   }
-  raise(signal);  // has its default action, when the handler returns
+  std::signal(signal, SIG_DFL);
+  raise(signal);  // is delivered when the handler returns
 }
 
 [[noreturn]] void FailToWrite(const std::string& path) {
@@ -39,7 +40,7 @@ void OnSignal(int signal) {
 
 void RemoveUnfinishedFilesOnSignals() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    if (!IsIgnored(signal)) HandleSignal(signal, &OnSignal, /*once=*/true);
+    if (!IsIgnored(signal)) HandleSignal(signal, &OnSignal);
   }
 }
 

@@ -102,8 +102,8 @@ at::Tensor Conv2dImpl::Convolved(const at::Tensor& x_NCHW, const at::Tensor& add
     return Product(x_NCHW.permute({0, 2, 3, 1}), weight.flatten(1), added_bias).permute({0, 3, 1, 2});
   }
   const auto is_cut = [&](int64_t size) { return size % options.stride == 0; };
-  if (options.stride == options.kernel_size && padding == 0 && options.in_channels <= 3 && !x_NCHW.is_cpu() &&
-      is_cut(x_NCHW.size(2)) && is_cut(x_NCHW.size(3))) {
+  if (options.stride == options.kernel_size && padding == 0 && options.groups == 1 && options.in_channels <= 3 &&
+      !x_NCHW.is_cpu() && is_cut(x_NCHW.size(2)) && is_cut(x_NCHW.size(3))) {
     return ConvolvePatches(x_NCHW, GemmWeight(), added_bias);
   }
   return at::conv2d(x_NCHW, GemmWeight(), added_bias, options.stride, padding, /*dilation=*/1, options.groups);

@@ -145,13 +145,17 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
     assert told("run_image_classification.py", f"--model_name_or_path={tmp_path}") == expected
     assert told("--mode=eval", f"--init_weights={tmp_path}", "--defaults_of=none") == expected
     given = told(f"--init_weights={tmp_path}", "--mean=0.1,0.2,0.3", "--image_size=64", "--defaults_of=none")
-    assert given == [expected[0], [0.1, 0.2, 0.3], expected[2], 64, *expected[4:]]
+    assert given == [expected[0], [0.1, 0.2, 0.3], expected[2], 64, 73, 1e-12]
     of_model = told(f"--init_weights={tmp_path}", "--model=vit_tiny_patch16_224", "--defaults_of=none")
     assert of_model == [*expected[:3], 224, 256, 1e-12]
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({**processor, "size": 224}), encoding="utf-8")
     run("--mode=export", f"--input={tmp_path}", "--weights_naming=hf", f"--output={tmp_path / 'out'}")
     assert load_json(tmp_path / "out" / "config.json")["layer_norm_eps"] == 1e-12
     assert load_json(tmp_path / "out" / "preprocessor_config.json")["image_mean"] == [0.5, 0.4, 0.3]
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({**processor, "size": 288}), encoding="utf-8")
+    run("--mode=export", f"--input={tmp_path}", "--weights_naming=timm", f"--output={tmp_path / 'timm'}")
+    written = load_json(tmp_path / "timm" / "config.json")["pretrained_cfg"]
+    assert (written["input_size"], written["crop_pct"]) == ([3, 288, 288], 1)
 
 
 def test_a_run_of_weights_that_tell_the_model_goes_on_without_them(tmp_path, few_images, run_dir):
@@ -169,3 +173,5 @@ def test_a_run_of_weights_that_tell_the_model_goes_on_without_them(tmp_path, few
     shutil.rmtree(folder)
     run(*begun, "--max_steps=2", threads=2)
     assert {**load_json(run_dir / "config.json"), "max_steps": 1, "start": before["start"]} == before
+    run(*begun[1:], "--model=vit_tiny_patch16_224", "--image_size=32", "--eval_resize=32", "--max_steps=3", threads=2)
+    assert [load_json(run_dir / "config.json")[name] for name in ("mean", "bn_eps")] == [before["mean"], 1e-12]

@@ -82,7 +82,6 @@ TEST(Conv2d, OfSinglePixelsIsAProductOrIsNot) {
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(gradients[i].allclose(wanted[i], 1e-4, 1e-3)) << i;
 }
 
-// Positions of other sizes are found for rows and columns apart; the tokens' own stay. Autocast does not reach them.
 TEST(Conv2d, OfPatchesIsAProduct) {
   at::manual_seed(4);
   const at::Tensor x = at::randn({2, 3, 8, 12}).contiguous(at::MemoryFormat::ChannelsLast);
@@ -94,6 +93,7 @@ TEST(Conv2d, OfPatchesIsAProduct) {
   EXPECT_TRUE(gradient(y).allclose(gradient(wanted), 1e-4, 1e-4));
 }
 
+// Positions of other sizes are found for rows and columns apart; the tokens' own stay. Autocast does not reach them.
 TEST(VisionTransformer, PositionsAreResizedAsImagesAre) {
   const at::Tensor positions = at::rand({1, 9, 4}).set_requires_grad(true);
   const auto as_image = [&](int64_t rows, int64_t columns) {

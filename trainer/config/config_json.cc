@@ -83,7 +83,8 @@ nlohmann::ordered_json ToJson(const Config& config) {
   return json;
 }
 
-std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector<std::string>& names, Config& config) {
+std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector<std::string>& names, Config& config,
+                                  const std::string& origin) {
   std::vector<std::string> different;
   for (const std::string& name : names) {
     const Flag& flag = *FindFlag(name);
@@ -92,9 +93,9 @@ std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector
     const std::optional<std::string> text = TextOf(*found);
     Config taken = config;
     if (!text || !Set(flag, *text, taken)) {
-      throw UsageError("the run's configuration has " + name + " = " + found->dump() + "; expected " +
-                           Expected(flag.kind, flag.limits),
-                       "give --" + name);
+      throw UsageError(
+          origin + " has " + name + " = " + found->dump() + "; expected " + Expected(flag.kind, flag.limits),
+          "give --" + name);
     }
     if (!WasGiven(config, name)) {
       config = std::move(taken);

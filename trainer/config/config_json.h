@@ -22,8 +22,9 @@ nlohmann::ordered_json ToJson(const Value& value);
 
 // The reverse for the flags `names`: copies the values that `saved` has to `config`, except for flags that were given
 // on the command line. Returns, for people, the given flags whose value differs: "--image_size=32 instead of 64".
-// Throws UsageError if `saved` has a value that is not of the flag's kind.
-std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector<std::string>& names, Config& config);
+// Throws UsageError, which names the `origin`, if `saved` has a value that is not of the flag's kind.
+std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector<std::string>& names, Config& config,
+                                  const std::string& origin = "the run's configuration");
 
 // Returns the part of ToJson that affects what is learned, without data paths, threads, ranks, run and reports.
 nlohmann::json TrainingPart(const Config& config);

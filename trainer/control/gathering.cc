@@ -17,6 +17,9 @@ std::string ShownValue(const json& value) {
 // What to do if a rank's value for `key` differs from rank 0's.
 std::string HintFor(const std::string& key) {
   if (key == "build") return "copy the same program to all machines";
+  if (key == "mean" || key == "std" || key == "bn_eps") {
+    return "start all ranks with the same command, and let --init_weights, which tells it, be on all machines";
+  }
   if (!key.starts_with("data_")) return "start all ranks with the same command";
   return "the same files must be in --data_dir on all machines: copy them, or use a folder that all machines share";
 }

@@ -94,8 +94,9 @@ void Export(const RunContext& context) {
       text.empty() && !data::IsRun(input) && (data::IsFile(input) || weights::HoldsWeights(input))) {
     // The folder that is written tells of images what the one that is read does.
     const auto said = weights::SettingsOfWeights(weights::FindWeights(input), config);
-    config::TakeFrom(said, {"image_size", "eval_resize", "mean", "std", "bn_eps"}, config);
-    config.model.name = said.value("model", config.model.name);
+    if (!config::WasGiven(config, "eval_resize")) config.image.eval_resize = 0;  // that of the size which is taken
+    config::TakeFrom(said, {"model", "image_size", "eval_resize", "mean", "std", "bn_eps"}, config,
+                     "what is kept with " + input);
   }
   kind.Export(std::move(weights), config, is_file);
 }

@@ -66,7 +66,8 @@ TrainedTeacher ReadTeacher(const config::Config& student) {
                            (text.empty() ? "" : "; they are of --model=" + text),
                        "name weights of one of --list_models");
     }
-    config::TakeFrom(said, {"model", "image_size", "eval_resize", "mean", "std", "bn_eps"}, teacher);
+    config::TakeFrom(said, {"model", "image_size", "eval_resize", "mean", "std", "bn_eps"}, teacher,
+                     "what is kept with " + path);
   }
   const models::Model* model = models::FindModel(teacher.model.name);
   const bool is_other_task = teacher.run.task != "auto" && teacher.run.task != student.run.task;

@@ -129,10 +129,13 @@ nlohmann::json SettingsKeptWith(const std::string& file, const config::Config& c
   const std::optional<std::string> settings = SettingsIn(file);
   nlohmann::json saved = settings ? ParseObject(*settings) : nlohmann::json();
   if (models::FindModel(TextIn(saved, "model")) == nullptr) return {};
-  if (config::WasGiven(config, "image_size") || config::WasGiven(config, "eval_image_size")) {
-    for (const char* of_another_size : {"eval_resize", "eval_image_size"}) saved.erase(of_another_size);
-  }
+  ForgetResizeOfAnotherSize(saved, config);
   return saved;
+}
+
+void ForgetResizeOfAnotherSize(nlohmann::json& settings, const config::Config& config) {
+  if (!config::WasGiven(config, "image_size") && !config::WasGiven(config, "eval_image_size")) return;
+  for (const char* of_another_size : {"eval_resize", "eval_image_size"}) settings.erase(of_another_size);
 }
 
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config) {

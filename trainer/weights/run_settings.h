@@ -33,7 +33,6 @@ void AddWhatEarlierVersionsDid(nlohmann::json& settings);
 // Adds the settings to a weights file's metadata, from where TakeSettingsOfRun reads them.
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 
-// Sets --image_size, unless it was given, to the size that the model was designed for: 224, or its own.
 // Returns the settings that the run which a training goes on with has been started with; null if it begins.
 nlohmann::json SettingsOfBegunRun(const config::Config& config);
 
@@ -41,6 +40,10 @@ nlohmann::json SettingsOfBegunRun(const config::Config& config);
 // now; null if it has none that name a known model.
 nlohmann::json SettingsKeptWith(const std::string& file, const config::Config& config);
 
+// Takes the sizes in evaluation out of settings if another image size was given.
+void ForgetResizeOfAnotherSize(nlohmann::json& settings, const config::Config& config);
+
+// Sets --image_size, unless it was given, to the size that the model was designed for: 224, or its own.
 void TakeImageSizeOfModel(config::Config& config);
 
 // For --mode=eval, predict and export: takes the settings of the model and of its data that were not given on the

@@ -118,10 +118,12 @@ class Training:
         if self.text:
             with torch.device(device):
                 self.model = text_model(request["model"], request["tokens_per_sample"], request["vocab_size"]).train()
-            self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
         else:
             model = image_model(request["model"], request["num_classes"])
             self.model = model.to(device=device, memory_format=torch.channels_last).train()
+        if request["adamw"]:
+            self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
+        else:
             self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4,
                                              nesterov=True, fused=fused)
         self.device = device
@@ -176,7 +178,7 @@ def peak_memory(training: Training, request: dict, others: float) -> float:
 def train(request: dict, device: str) -> dict:
     torch.backends.cudnn.benchmark = request["benchmark"]
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = request["precision"] == "tf32"
-    shape = {name: request[name] for name in ("model", "image_size", "num_classes", "tokens_per_sample", "vocab_size")
+    shape = {name: request[name] for name in ("model", "adamw", "image_size", "num_classes", "tokens_per_sample", "vocab_size")
              if name in request}
     training = training_of(request["model"], device, json.dumps(shape))
     training.optimizer.zero_grad(set_to_none=True)

@@ -76,7 +76,8 @@ class Case:
 
     def request(self) -> dict:
         """Returns what the peer must know of the case."""
-        return self.workload.shape() | {"batch_size": self.batch_size, "precision": self.precision, "ragged": self.ragged}
+        return self.workload.shape() | {"batch_size": self.batch_size, "precision": self.precision, "ragged": self.ragged,
+                                        "adamw": self.workload.optimizer == ADAMW}
 
 
 def small(case: Case) -> Case:
