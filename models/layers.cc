@@ -119,7 +119,8 @@ at::Tensor ConvolvePatches(const at::Tensor& x_NCHW, const at::Tensor& weight, c
 }
 
 BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {
-  weight = register_parameter("weight", at::ones(channels, DeviceOfNewWeights()));
+  const at::Tensor ones = at::ones(channels, DeviceOfNewWeights());
+  weight = options.scales ? register_parameter("weight", ones) : register_buffer("weight", ones);
   bias = register_parameter("bias", at::zeros(channels, DeviceOfNewWeights()));
   running_mean = register_buffer("running_mean", at::zeros(channels, DeviceOfNewWeights()));
   running_var = register_buffer("running_var", at::ones(channels, DeviceOfNewWeights()));

@@ -89,6 +89,7 @@ at::Tensor ConvolvePatches(const at::Tensor& x_NCHW, const at::Tensor& weight, c
 struct BatchNormOptions {
   double epsilon = 1e-5;
   double momentum = 0.1;
+  bool scales = true;  // else `weight` is a buffer of ones
 };
 
 // Batch normalisation over (N, H, W). Initially `weight` is 1 and `bias` 0. In training steps, it and what follows it

@@ -11,6 +11,7 @@ namespace dtrain::models {
 Family ConvNextFamily();
 Family EfficientNetFamily();
 Family ResNetFamily();
+Family ResNetV2Family();
 Family VisionTransformerFamily();
 Family BertFamily();
 Family CamembertFamily();
@@ -41,6 +42,7 @@ const std::vector<Family>& Families() {
       ConvNextFamily(),
       EfficientNetFamily(),
       ResNetFamily(),
+      ResNetV2Family(),
       VisionTransformerFamily(),
       BertFamily(),
       DistilBertFamily(),

@@ -176,12 +176,16 @@ std::shared_ptr<ImageModel> MakeResNet(const ResNetOptions& options, const Image
   return std::make_shared<ResNet>(options, given);
 }
 
-Family ResNetFamily() {
-  const std::pair<const char*, ResNetOptions> table[] = {
+const std::vector<std::pair<const char*, ResNetOptions>>& ResNetSizes() {
+  static const std::vector<std::pair<const char*, ResNetOptions>> table = {
       {"18", {.bottleneck = false, .blocks = {2, 2, 2, 2}}},  {"34", {.bottleneck = false, .blocks = {3, 4, 6, 3}}},
       {"50", {.bottleneck = true, .blocks = {3, 4, 6, 3}}},   {"101", {.bottleneck = true, .blocks = {3, 4, 23, 3}}},
       {"152", {.bottleneck = true, .blocks = {3, 8, 36, 3}}},
   };
+  return table;
+}
+
+Family ResNetFamily() {
   Family family = {
       .name = "ResNets",
       .input = Input::kImages,
@@ -214,8 +218,8 @@ Family ResNetFamily() {
          .make = [own = options](const ImageModelOptions& given) { return MakeResNet(own, given); },
          .fits = fits});
   };
-  for (const auto& [layers, options] : table) add(layers, options);
-  for (auto [layers, options] : table) {
+  for (const auto& [layers, options] : ResNetSizes()) add(layers, options);
+  for (auto [layers, options] : ResNetSizes()) {
     options.strides_first = true;
     if (options.bottleneck) add(layers, options);
   }

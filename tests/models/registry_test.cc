@@ -41,15 +41,27 @@ TEST(Registry, ImageModelsHaveTorchvisionsSizes) {
     int64_t image_size = 224;
   };
   for (const auto& [name, parameters, giga_multiply_adds, image_size] :
-       {Size{"resnet18", 11'689'512, 1.814}, Size{"resnet34", 21'797'672, 3.664}, Size{"resnet50", 25'557'032, 4.089},
-        Size{"resnet50_v1", 25'557'032, 3.858}, Size{"resnet101", 44'549'160, 7.801},
-        Size{"resnet152", 60'192'808, 11.514}, Size{"efficientnet_b0", 5'288'548, 0.386},
-        Size{"efficientnet_b1", 7'794'184, 0.687, 240}, Size{"efficientnet_b3", 12'233'232, 1.827, 300},
-        Size{"efficientnet_b5", 30'389'784, 10.266, 456}, Size{"efficientnet_b7", 66'347'960, 37.746, 600},
-        Size{"vit_base_patch16_224", 86'567'656, 17.564}, Size{"convnext_tiny", 28'589'128, 4.456},
-        Size{"convnext_large", 197'767'336, 34.361}, Size{"efficientnetv2_s", 21'458'488, 8.366, 384},
-        Size{"efficientnetv2_m", 54'139'356, 24.582, 480}, Size{"efficientnetv2_l", 118'515'272, 56.08, 480},
-        Size{"vit_large_patch32_224", 306'535'400, 15.378}, Size{"vit_huge_patch14_224", 632'045'800, 167.295}}) {
+       {Size{"resnet18", 11'689'512, 1.814},
+        Size{"resnet34", 21'797'672, 3.664},
+        Size{"resnet50", 25'557'032, 4.089},
+        Size{"resnet50_v1", 25'557'032, 3.858},
+        Size{"resnet101", 44'549'160, 7.801},
+        Size{"resnet152", 60'192'808, 11.514},
+        Size{"efficientnet_b0", 5'288'548, 0.386},
+        Size{"efficientnet_b1", 7'794'184, 0.687, 240},
+        Size{"efficientnet_b3", 12'233'232, 1.827, 300},
+        Size{"efficientnet_b5", 30'389'784, 10.266, 456},
+        Size{"efficientnet_b7", 66'347'960, 37.746, 600},
+        Size{"vit_base_patch16_224", 86'567'656, 17.564},
+        Size{"convnext_tiny", 28'589'128, 4.456},
+        Size{"convnext_large", 197'767'336, 34.361},
+        Size{"efficientnetv2_s", 21'458'488, 8.366, 384},
+        Size{"efficientnetv2_m", 54'139'356, 24.582, 480},
+        Size{"efficientnetv2_l", 118'515'272, 56.08, 480},
+        Size{"vit_large_patch32_224", 306'535'400, 15.378},
+        Size{"vit_huge_patch14_224", 632'045'800, 167.295},
+        Size{"resnet18_v2", 11'691'947, 1.827},
+        Size{"resnet50_v2", 25'549'483, 4.089}}) {
     const ShapesAlone alone;
     const auto model = MakeImageModel(name, {});
     int64_t count = 0;
