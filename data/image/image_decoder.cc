@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <opencv2/imgproc.hpp>
 #include <string>
 
 #include "data/error.h"
@@ -21,6 +22,36 @@ namespace dtrain::data {
 namespace {
 
 constexpr int64_t kMostResizedPixels = 178'956'970;
+
+void RequireResizable(const cv::Mat& image, int64_t width, int64_t height) {
+  if (width * height <= kMostResizedPixels) return;
+  throw DataError("an image of " + std::to_string(image.cols) + "×" + std::to_string(image.rows) +
+                  " pixels is too narrow to be resized to " + std::to_string(std::min(width, height)));
+}
+
+// Scales an image about its upper left corner, with grey beyond its edges.
+cv::Mat Scaled(const cv::Mat& image, double scale) {
+  const auto scaled = [scale](int pixels) { return std::max(1, static_cast<int>(pixels * scale)); };
+  const cv::Size size(scaled(image.cols), scaled(image.rows));
+  RequireResizable(image, size.width, size.height);
+  const cv::Matx23d map(scale, 0, 0, 0, scale, 0);
+  cv::Mat result;
+  cv::warpAffine(image, result, map, size, cv::INTER_LINEAR, cv::BORDER_CONSTANT, cv::Scalar(127, 127, 127));
+  return result;
+}
+
+// Enlarges an image if a side is shorter than `side`, as MXNet does: in float32, and by the rows first.
+cv::Mat AtLeast(const cv::Mat& image, int side) {
+  if (std::min(image.rows, image.cols) >= side) return image;
+  const bool is_low = image.rows < side;
+  const auto by = static_cast<float>(side) / static_cast<float>(is_low ? image.rows : image.cols);
+  const auto longer = static_cast<int64_t>(by * static_cast<float>(is_low ? image.cols : image.rows));
+  RequireResizable(image, longer, side);
+  const auto whole = std::max(1, static_cast<int>(longer));
+  cv::Mat result;
+  cv::resize(image, result, is_low ? cv::Size(whole, side) : cv::Size(side, std::max(whole, side)));
+  return AtLeast(result, side);
+}
 
 void CopyPixels(const uint8_t* from, int pixels, uint8_t* to) {
   std::memcpy(to, from, 3 * static_cast<size_t>(pixels));
@@ -72,6 +103,7 @@ ImageDecoder::ImageDecoder(const ImageDecoderOptions& options) : options_(option
   if (options_.eval_resize == 0) {
     options_.eval_resize = std::lround(static_cast<double>(options_.image_size) / 0.875);
   }
+  if (IsNative()) cv::setNumThreads(1);  // callers have threads of their own
 }
 
 ImageDecoder::ImageDecoder(const ImageDecoderOptions& options, const RawRows& rows) : ImageDecoder(options) {
@@ -98,7 +130,9 @@ void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sampl
                           std::span<const std::span<std::byte>> rows) const {
   auto* pixels = reinterpret_cast<uint8_t*>(rows[0].data());
   const bool augmented = options_.augment.crops;
-  const ImageGeometry geometry = augmented ? DecodeRandomCrop(bytes, sample, pixels) : DecodeCentre(bytes, pixels);
+  const ImageGeometry geometry = IsNative()  ? DecodeNative(bytes, sample, pixels)
+                                 : augmented ? DecodeRandomCrop(bytes, sample, pixels)
+                                             : DecodeCentre(bytes, pixels);
   if (augmented) ChangePixels(sample, pixels);
   WriteGeometry(geometry, rows);
 }
@@ -161,15 +195,36 @@ ImageGeometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, con
   return {box, flip};
 }
 
+cv::Mat ImageDecoder::WholeImage(std::span<const uint8_t> bytes) const {
+  return raw_rows_ ? RawImage(bytes, *raw_rows_) : Upright(DecodeImage(bytes), OrientationOf(bytes));
+}
+
+ImageGeometry ImageDecoder::DecodeNative(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const {
+  const bool trains = options_.augment.crops;
+  const int side = SideOf(sample.size);
+  RandomGenerator random(KeyOf(sample, RandomStream::kAugment));
+  const cv::Mat whole = WholeImage(bytes);
+  const double scale = random.Uniform(options_.native_scale[0], options_.native_scale[1]);
+  const cv::Mat image = AtLeast(trains && scale != 1 ? Scaled(whole, scale) : whole, side);
+  int x = (image.cols - side) / 2, y = (image.rows - side) / 2;
+  if (trains && options_.native == ImageDecoderOptions::Place::kRandom) {
+    y = static_cast<int>(random.Below(image.rows - side + 1));
+    x = static_cast<int>(random.Below(image.cols - side + 1));
+  }
+  const bool flip = trains && RandomFlip(options_.crop.flip, random);
+  for (int i = 0; i < side; ++i, row += ptrdiff_t{3} * side) {
+    (flip ? MirrorPixels : CopyPixels)(image.ptr<uint8_t>(y + i, x), side, row);
+  }
+  const auto in_source = [&](int pixels) { return pixels * whole.cols / image.cols; };
+  return {{in_source(x), in_source(y), in_source(side), in_source(side)}, flip};
+}
+
 ImageGeometry ImageDecoder::DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const {
   // Decodes the whole image at full resolution, because evaluation must reproduce published figures.
-  const cv::Mat image = raw_rows_ ? RawImage(bytes, *raw_rows_) : Upright(DecodeImage(bytes), OrientationOf(bytes));
+  const cv::Mat image = WholeImage(bytes);
   const auto side = static_cast<int>(options_.image_size);
   const ImageSize size = ResizeShortSide({image.cols, image.rows}, static_cast<int>(options_.eval_resize));
-  if (int64_t{size.width} * size.height > kMostResizedPixels) {
-    throw DataError("an image of " + std::to_string(image.cols) + "×" + std::to_string(image.rows) +
-                    " pixels is too narrow to be resized to " + std::to_string(options_.eval_resize));
-  }
+  RequireResizable(image, size.width, size.height);
   const cv::Mat resized = Resize(image, size.width, size.height, options_.interpolation);
   const CropBox box = CentreCrop(size, side);
   const int left = std::max(0, box.x), right = std::min(size.width, box.x + side);

@@ -1,7 +1,10 @@
 // Decodes an image into one square row of a batch: a random crop, resized and perhaps mirrored, for training; the
-// centre crop for evaluation. For a random crop, only its region is decoded if the format allows it.
+// centre crop for evaluation. For a random crop, only its region is decoded if the format allows it. Native crops have
+// the image's own pixels, as those of MXNet's ImageRecordIter (src/io/image_aug_default.cc of 1.9.1), which OpenCV
+// computes there and here.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,10 +35,13 @@ struct ImageDecoderOptions {
   Interpolation interpolation = Interpolation::kBilinear;
   bool draws_interpolation = false;  // each random crop draws one of the two instead
   Augment augment = AugmentNamed("none");
-  RandomCropOptions crop = {};          // if `augment` crops
-  PolicySettings policy = {};           // of `augment`
-  PhotometricOptions photometric = {};  // of crops only
-  bool exif_orientation = false;        // turns images upright first (exif_orientation.h)
+  RandomCropOptions crop = {};  // if `augment` crops
+  enum class Place { kResized, kRandom, kCentre };
+  Place native = Place::kResized;               // of native crops in training
+  std::array<double, 2> native_scale = {1, 1};  // least and greatest, above 0, of what is cropped in training
+  PolicySettings policy = {};                   // of `augment`
+  PhotometricOptions photometric = {};          // of crops only
+  bool exif_orientation = false;                // turns images upright first (exif_orientation.h)
   int64_t seed = 0;
 };
 
@@ -55,6 +61,9 @@ class ImageDecoder : public SampleDecoder {
 
  private:
   int SideOf(int64_t size) const;
+  bool IsNative() const { return options_.native != ImageDecoderOptions::Place::kResized; }
+  cv::Mat WholeImage(std::span<const uint8_t> bytes) const;  // upright
+  ImageGeometry DecodeNative(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const;
   ImageGeometry DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const;
   RandomKey KeyOf(const SampleRef& sample, RandomStream stream) const;
   void ChangePixels(const SampleRef& sample, uint8_t* row) const;

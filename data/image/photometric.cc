@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <opencv2/imgproc.hpp>
 #include <utility>
 
 namespace dtrain::data {
@@ -31,6 +32,17 @@ void ColorJitter(PixelView image, const std::array<double, 4>& strength, RandomG
     if (which == 2) AdjustSaturation(image, factor[2]);
     if (which == 3) AdjustHue(image, factor[3]);
   }
+}
+
+// As in image_aug_default.cc of MXNet 1.9.1: the mean of five draws of which four are the same, so that extremes are
+// rare.
+void HlsJitter(PixelView image, const std::array<double, 3>& most, RandomGenerator& random) {
+  std::array<int, 3> added;
+  for (size_t i = 0; i < 3; ++i) {
+    const double part = (random.Uniform(0, 1) + 4 * random.Uniform(0, 1)) / 5;
+    added[i] = static_cast<int>(part * most[i] * 2 - most[i]);
+  }
+  ShiftHls(image, added);
 }
 
 Colour DrawnColour(const ErasingOptions& options, bool is_mean, RandomGenerator& random) {
@@ -83,8 +95,20 @@ void AddLighting(PixelView image, const std::array<double, 3>& alpha) {
   }
 }
 
+void ShiftHls(PixelView image, const std::array<int, 3>& added) {
+  constexpr int kGreatest[] = {180, 255, 255};
+  cv::Mat rgb(image.height, image.width, CV_8UC3, image.pixels), hls;
+  cv::cvtColor(rgb, hls, cv::COLOR_RGB2HLS);
+  for (ptrdiff_t i = 0; i < ptrdiff_t{3} * image.count(); ++i) {
+    uint8_t& value = hls.data[i];
+    value = static_cast<uint8_t>(std::clamp(value + added[static_cast<size_t>(i % 3)], 0, kGreatest[i % 3]));
+  }
+  cv::cvtColor(hls, rgb, cv::COLOR_HLS2RGB);
+}
+
 void ApplyPhotometric(PixelView image, const PhotometricOptions& options, RandomGenerator& random) {
   if (options.color_jitter != std::array<double, 4>{}) ColorJitter(image, options.color_jitter, random);
+  if (options.hls_jitter != std::array<double, 3>{}) HlsJitter(image, options.hls_jitter, random);
   if (options.pca_lighting > 0) {
     std::array<double, 3> alpha;
     for (double& weight : alpha) weight = options.pca_lighting * random.Normal();

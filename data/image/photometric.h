@@ -26,13 +26,19 @@ struct ErasingOptions {
 struct PhotometricOptions {
   // torchvision's ColorJitter: brightness, contrast, saturation, hue.
   std::array<double, 4> color_jitter = {0, 0, 0, 0};
+  // MXNet's: the most that ShiftHls adds.
+  std::array<double, 3> hls_jitter = {0, 0, 0};
   double pca_lighting = 0;  // standard deviation of AlexNet's lighting noise; usually 0.1
   double blur = 0;          // probability of a Gaussian blur, sigma 0.1 to 2, kernel a tenth of the side
   ErasingOptions erasing = {};
 };
 
-// Applies the effects that are switched on, in this order: jitter, lighting, blur, erasing.
+// Applies the effects that are switched on, in this order: jitter, HLS, lighting, blur, erasing.
 void ApplyPhotometric(PixelView image, const PhotometricOptions& options, RandomGenerator& random);
+
+// Adds to hue (0 to 180), lightness and saturation (0 to 255) of every pixel, in OpenCV's bytes of them, and keeps them
+// in their ranges.
+void ShiftHls(PixelView image, const std::array<int, 3>& added);
 
 // torchvision's RandomErasing.get_params: ten tries at an area, divided by `count`, and an aspect ratio. Returns an
 // empty box if none fits.

@@ -12,6 +12,8 @@
 //                                                          text, a line each: own share, x, y, width and height of the
 //                                                          box
 //   decode_dump centre SIZE RESIZE bilinear|bicubic OUTPUT FILE…    as in evaluation
+//   decode_dump native SIZE SCALE - OUTPUT FILE…            native crops of the centre, of scaled images
+//   decode_dump hls HUE LIGHTNESS SATURATION OUTPUT FILE   the whole image after ShiftHls
 //   decode_dump                                            such commands from stdin, one a line, with tabs between the
 //                                                          words; each is answered by `ok` or what is wrong with it
 #include <cmath>
@@ -66,11 +68,10 @@ void DumpUpright(const Arguments& arguments) {
   WriteImage(arguments.at(0), Upright(DecodeImage(bytes), ExifOrientation(bytes)));
 }
 
-void DumpCentres(const Arguments& arguments) {
-  const int64_t size = std::stoll(arguments.at(0));
-  const ImageDecoder decoder({.image_size = size,
-                              .eval_resize = std::stoll(arguments.at(1)),
-                              .interpolation = InterpolationFromName(arguments.at(2))});
+// Arguments are the size, two options of the decoder, the output and the files.
+void DumpDecoded(const Arguments& arguments, const ImageDecoderOptions& options) {
+  const int64_t size = options.image_size;
+  const ImageDecoder decoder(options);
   std::vector<uint8_t> pixels;
   for (size_t i = 4; i < arguments.size(); ++i) {
     std::vector<uint8_t> row(static_cast<size_t>(3 * size * size));
@@ -83,6 +84,27 @@ void DumpCentres(const Arguments& arguments) {
     pixels.insert(pixels.end(), row.begin(), row.end());
   }
   Write(arguments.at(3), arguments.size() - 4, static_cast<int>(size), static_cast<int>(size), pixels);
+}
+
+void DumpCentres(const Arguments& arguments) {
+  DumpDecoded(arguments, {.image_size = std::stoll(arguments.at(0)),
+                          .eval_resize = std::stoll(arguments.at(1)),
+                          .interpolation = InterpolationFromName(arguments.at(2))});
+}
+
+void DumpNative(const Arguments& arguments) {
+  const double scale = std::stod(arguments.at(1));
+  DumpDecoded(arguments, {.image_size = std::stoll(arguments.at(0)),
+                          .augment = AugmentNamed("basic"),
+                          .crop = {.flip = 0},
+                          .native = ImageDecoderOptions::Place::kCentre,
+                          .native_scale = {scale, scale}});
+}
+
+void DumpHls(const Arguments& arguments) {
+  const cv::Mat image = Image(arguments.at(4));
+  ShiftHls(ViewOf(image), {std::stoi(arguments.at(0)), std::stoi(arguments.at(1)), std::stoi(arguments.at(2))});
+  WriteImage(arguments.at(3), image);
 }
 
 void DumpCrop(const Arguments& arguments) {
@@ -148,9 +170,11 @@ void DumpMixes(const Arguments& arguments) {
   if (!file.flush()) throw std::runtime_error("cannot write " + arguments[6]);
 }
 
-const std::map<std::string, void (*)(const Arguments&)> kKinds = {
-    {"full", DumpFull},   {"upright", DumpUpright},   {"crop", DumpCrop},     {"centre", DumpCentres},
-    {"op", DumpOperator}, {"timm", DumpTimmOperator}, {"policy", DumpPolicy}, {"mix", DumpMixes}};
+const std::map<std::string, void (*)(const Arguments&)> kKinds = {{"full", DumpFull},     {"upright", DumpUpright},
+                                                                  {"crop", DumpCrop},     {"centre", DumpCentres},
+                                                                  {"op", DumpOperator},   {"timm", DumpTimmOperator},
+                                                                  {"policy", DumpPolicy}, {"mix", DumpMixes},
+                                                                  {"native", DumpNative}, {"hls", DumpHls}};
 
 // Returns what is wrong with the command, or nothing.
 std::string Do(const Arguments& command) {

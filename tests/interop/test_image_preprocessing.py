@@ -4,6 +4,7 @@ Runs tests/decode_dump of the build in DTRAIN_BUILD_DIR (default build/release).
 the 1/f spectrum of natural images, plus edges, from a fixed seed.
 """
 
+import colorsys
 import functools
 import os
 from pathlib import Path
@@ -53,7 +54,7 @@ def command(*words) -> None:
 def dump(*arguments) -> np.ndarray:
     output = Path(arguments[-1]).parent / "dump.safetensors"
     kind, *rest = [str(argument) for argument in arguments]
-    before = {"full": 0, "upright": 0, "crop": 5, "centre": 3}[kind]
+    before = {"full": 0, "upright": 0, "crop": 5, "centre": 3, "native": 3, "hls": 3}[kind]
     command(kind, *rest[:before], output, *rest[before:])
     return load_file(output)["images"]
 
@@ -88,6 +89,55 @@ def test_padding_of_small_images(tmp_path):
     assert mean_difference(ours, theirs) <= 0.5
     record("Transforms", "padding of what is smaller than the crop", "Pillow by torchvision", "mean 0.5 of 255 levels",
            mean_difference(ours, theirs))
+
+
+def between(pixels, x, y):
+    """The bilinear means at these columns and rows of an image, edges repeated: OpenCV's resize."""
+    height, width = pixels.shape[:2]
+    x, y = np.clip(x, 0, width - 1), np.clip(y, 0, height - 1)
+    left, top = np.minimum(x.astype(int), width - 2), np.minimum(y.astype(int), height - 2)
+    right, low = (x - left)[None, :, None], (y - top)[:, None, None]
+    rows = pixels[top] * (1 - low) + pixels[top + 1] * low
+    return rows[:, left] * (1 - right) + rows[:, left + 1] * right
+
+
+@pytest.mark.parametrize("size, scale", [((300, 250), 1), ((224, 225), 1), ((201, 150), 1), ((150, 400), 1), ((500, 375), 0.64), ((480, 601), 0.45),
+                                         ((230, 199), 1.25)])
+def test_native_crops_are_mxnets(tmp_path, size, scale):
+    """The formulas of its ImageRecordIter: warpAffine, a resize to what is too short, the centre."""
+    path = tmp_path / "photo.png"
+    photo(*size, seed=7).save(path)
+    pixels = np.asarray(Image.open(path), np.float64)
+    if scale != 1:
+        bordered = np.pad(pixels, ((0, 1), (0, 1), (0, 0)), constant_values=127)
+        pixels = between(bordered, *(np.arange(int(side * scale)) / scale for side in size))
+    for axis in (0, 1):
+        if pixels.shape[axis] < 224:
+            new = [int(np.float32(224 / pixels.shape[axis]) * side) for side in pixels.shape[:2]]
+            new[axis] = 224
+            pixels = between(pixels, *((np.arange(new[a]) + 0.5) * pixels.shape[a] / new[a] - 0.5 for a in (1, 0)))
+    top, left = ((pixels.shape[axis] - 224) // 2 for axis in (0, 1))
+    expected = pixels[top:top + 224, left:left + 224]
+    ours = dump("native", 224, scale, "-", path)[0]
+    found = np.abs(ours - expected)
+    assert found.mean() <= (0.5 if scale != 1 or min(size) < 224 else 0)  # OpenCV has places in steps of 1/32 pixel, and rounds to levels
+    assert np.abs(np.roll(ours, 1, axis=1) - expected).mean() > 2
+    record("Transforms", f"native crop of {size[0]}x{size[1]}, scale {scale}", "MXNet's formulas", "mean 0.5 of 255 levels", found.mean())
+
+
+@pytest.mark.parametrize("added", [(36, 50, 50), (-36, -50, -50), (20, 30, -70), (0, 0, 0)])
+def test_hls_jitter_is_mxnets(tmp_path, added):
+    """Python's own formulas of hue, lightness and saturation; OpenCV has them in bytes, hue in 180 steps."""
+    path = tmp_path / "photo.png"
+    photo(40, 30, seed=8).save(path)
+    ours = dump("hls", *added, path)[0]
+    expected = np.zeros_like(ours)
+    for place in np.ndindex(ours.shape[:2]):
+        hls = np.round(np.array(colorsys.rgb_to_hls(*np.asarray(Image.open(path))[place] / 255)) * (180, 255, 255))
+        hls = np.clip(hls + added, 0, (180, 255, 255)) / (180, 255, 255)
+        expected[place] = np.round(255 * np.array(colorsys.hls_to_rgb(*hls)))
+    assert mean_difference(ours, expected) <= 0.5
+    record("Transforms", f"HLS jitter by {added}", "Python's colorsys", "mean 0.5 of 255 levels", mean_difference(ours, expected))
 
 
 @pytest.mark.parametrize("box", [(0, 0, 500, 375), (37, 51, 300, 280), (123, 77, 150, 201), (0, 0, 1600, 1200),

@@ -325,9 +325,9 @@ def of_tensorflow(step):
     return 0.032 * (step / warmup if step < warmup else 0.1 ** sum(step > int(epoch * per_epoch) for epoch in (30, 60, 80, 90)))
 
 
-def of_mxnet(step):
-    """_get_lr_scheduler of common/fit.py, with batches of 64."""
-    return 0.1 * 0.1 ** sum(step > 1281167 / 64 * epoch for epoch in (30, 60))
+def of_mxnet(samples, batch):
+    """_get_lr_scheduler of common/fit.py and MultiFactorScheduler, which counts updates from 1."""
+    return lambda step: 0.1 * 0.1 ** sum(step + 1 > math.ceil(samples / batch) * epoch for epoch in (30, 60))
 
 
 OTHERS = {
@@ -340,7 +340,9 @@ OTHERS = {
     "fairseq's schedule polynomial_decay": ("{data} --warmup-updates 100 --lr 0.4 --end-learning-rate 0.01 --lr-scheduler polynomial_decay "
                                             "--total-num-update 600 --optimizer sgd", of_fairseq("poly")),
     "tf_cnn_benchmarks' schedule": ("--variable_update=replicated --batch_size=64 --model=resnet50 --num_batches=1880000", of_tensorflow),
-    "MXNet's schedule": ("train_imagenet.py --benchmark 1 --batch-size 64 --network resnet-v1 --num-epochs 3200", of_mxnet),
+    "MXNet's schedule": ("train_imagenet.py --benchmark 1 --batch-size 64 --network resnet-v1 --num-epochs 80", of_mxnet(1281167, 64)),
+    "MXNet's schedule with data": ("train_imagenet.py --data-train {data}/train.safetensors --data-val {data}/val.safetensors --num-layers 18 "
+                                   "--num-classes 10 --num-examples 64 --batch-size 7 --augment=none --hflip=0.5", of_mxnet(64, 7)),
     "fairseq's schedule fixed": ("{data} --warmup-updates 100 --lr 0.4 --optimizer sgd", of_fairseq("fixed"))}
 
 

@@ -306,11 +306,12 @@ std::vector<Alias> Together(const std::vector<std::vector<Alias>>& parts) {
 }
 
 Translation TrainSplit(const std::string& path, const ForeignCommand& command) {
-  return SplitBeside(path, command.Value({"validation_file", "validation_dir", "val_dir"}, path), "--train_split=");
+  return SplitBeside(path, command.Value({"validation_file", "validation_dir", "val_dir", "data_val"}, path),
+                     "--train_split=");
 }
 
 Translation ValSplit(const std::string& path, const ForeignCommand& command) {
-  return SplitBeside(path, command.Value({"train_file", "train_dir"}, path), "--val_split=");
+  return SplitBeside(path, command.Value({"train_file", "train_dir", "data_train"}, path), "--val_split=");
 }
 
 Translation AddressOfRank0(const std::string& value, const ForeignCommand&) {

@@ -1,9 +1,6 @@
-// Programs whose published commands measure ResNets on data that is made up: TensorFlow's tf_cnn_benchmarks
-// (tensorflow/benchmarks, scripts/tf_cnn_benchmarks, of 2019) and MXNet's
-// example/image-classification/train_imagenet.py with --benchmark 1 (1.9.1). The load is the same here: network, batch,
-// steps, type of numbers. Their commands that read data are refused, since they would train something else: see
-// kOtherData.
-#include <algorithm>
+// A program whose published commands measure ResNets on data that is made up: TensorFlow's tf_cnn_benchmarks
+// (tensorflow/benchmarks, scripts/tf_cnn_benchmarks, of 2019). The load is the same here: network, batch, steps, type
+// of numbers. Its commands that read data are refused, since they would train something else: see kOtherData.
 #include <cmath>
 
 #include "trainer/config/flags.h"
@@ -115,86 +112,6 @@ std::vector<Alias> RowsOfTensorflow() {
   return rows;
 }
 
-// MXNet's resnet is v2 with the strides of v1.5.
-Translation Network(const std::string& value, const ForeignCommand& command) {
-  const std::string layers = command.Value({"num_layers"}, "50");
-  const std::vector<std::string> known = {"18", "34", "50", "101", "152"};
-  const bool is_known = std::ranges::find(known, layers) != known.end();
-  const bool is_bottleneck = layers.size() > 2 || layers == "50";
-  if (is_known && value == "resnet-v1") return {{Resnet(layers, is_bottleneck)}};
-  if (is_known && value == "resnet") {
-    return {.flags = {Resnet(layers, false)}, .note = "the same convolutions, and it normalises after them"};
-  }
-  return {.refused = "of its networks there are resnet and resnet-v1 of 18, 34, 50, 101 and 152 layers"};
-}
-
-int64_t GpusOfMxnet(const ForeignCommand& command) {
-  const std::string gpus = command.Value({"gpus"}, "");
-  return 1 + std::ranges::count(gpus, ',');
-}
-
-// Its processes share their batch among their GPUs.
-Translation BatchOfMxnet(const std::string& value, const ForeignCommand& command) {
-  const double share = NumberFrom(value).value_or(0.5) / static_cast<double>(GpusOfMxnet(command));
-  if (share != std::floor(share)) return {.refused = "--gpus must share it evenly"};
-  return {{"--batch_size=" + ToText(Value(share))}};
-}
-
-Translation GpusByIndex(const std::string& value, const ForeignCommand& command) {
-  if (value.empty()) return {{"--backend=gloo"}};
-  if (value.find_first_not_of("0123456789,") != std::string::npos) return {.refused = "expected indices of GPUs"};
-  const Translation batch = BatchOfMxnet(command.Value({"batch_size"}, "128"), command);
-  if (!batch.refused.empty()) return {.refused = "they cannot share --batch-size evenly"};
-  Translation gpus = {.note = "CUDA_VISIBLE_DEVICES chooses among the GPUs"};
-  if (GpusOfMxnet(command) > 1) gpus.flags = {"--nproc_per_node=" + std::to_string(GpusOfMxnet(command))};
-  return gpus;
-}
-
-// An epoch of made-up data has 500 steps.
-Translation EpochsOfMxnet(const std::string& value, const ForeignCommand& /*command*/) {
-  const auto epochs = NumberFrom(value);
-  if (!epochs) return {.refused = "expected a number"};
-  return {{"--max_steps=" + ToText(Value(*epochs * 500)), "--epochs=1000000"}};
-}
-
-Translation ImageShape(const std::string& value, const ForeignCommand& /*command*/) {
-  const size_t first = value.find(','), last = value.rfind(',');
-  if (!value.starts_with("3,") || first == last ||
-      value.substr(first + 1, last - first - 1) != value.substr(last + 1)) {
-    return {.refused = "expected 3,SIDE,SIDE"};
-  }
-  return {{"--image_size=" + value.substr(last + 1)}};
-}
-
-Translation Layers(const std::string& value, const ForeignCommand& command) {
-  if (!Network("resnet", command).flags.empty()) return {};
-  return {.refused = "no network of " + value + " layers is here; there are 18, 34, 50, 101 and 152"};
-}
-
-// A single epoch would be a period here.
-Translation Milestones(const std::string& value, const ForeignCommand& /*command*/) {
-  return {{"--lr_decay_epochs=" + value + (value.find(',') == std::string::npos ? ",1000000" : "")}};
-}
-
-std::vector<std::string> DefaultsOfMxnet(const ForeignCommand& command) {
-  std::vector<std::string> flags;
-  AddFlags(kLoads, flags);
-  if (!command.Has({"network"})) {
-    const Translation network = Network("resnet", command);
-    flags.insert(flags.end(), network.flags.begin(), network.flags.end());
-  }
-  if (!command.Has({"batch_size"})) {
-    const Translation batch = BatchOfMxnet("128", command);
-    flags.insert(flags.end(), batch.flags.begin(), batch.flags.end());
-  }
-  if (!command.Has({"num_epochs"})) {
-    const Translation steps = EpochsOfMxnet("80", command);
-    flags.insert(flags.end(), steps.flags.begin(), steps.flags.end());
-  }
-  AddFlags("--lr=0.1 --lr_schedule=step --lr_decay_epochs=30,60 --bn_eps=2e-05 --log_interval=20", flags);
-  return flags;
-}
-
 }  // namespace
 
 const ForeignProgram& TensorflowProgram() {
@@ -205,37 +122,6 @@ const ForeignProgram& TensorflowProgram() {
                                          .rows = RowsOfTensorflow(),
                                          .scripts = {"tf_cnn_benchmarks.py"},
                                          .has_common_names = true};
-  return program;
-}
-
-const ForeignProgram& MxnetProgram() {
-  static const ForeignProgram program = {
-      .name = "mxnet",
-      .called = "MXNet's train_imagenet.py",
-      .signatures = {{"kv_store"}, {"data_train"}, {"benchmark", "1"}, {"network", "resnet"}},
-      .defaults = DefaultsOfMxnet,
-      .rows = {{.name = "benchmark", .words = {{"1", ""}}, .refused = kOtherData},
-               {.name = "network", .translate = Network},
-               {.name = "num_layers", .translate = Layers},
-               {.name = "gpus", .translate = GpusByIndex},
-               {.name = "batch_size", .translate = BatchOfMxnet},
-               {.name = "num_epochs", .translate = EpochsOfMxnet},
-               {.name = "image_shape", .translate = ImageShape},
-               {.name = "dtype", .words = {{"float32", ""}, {"float16", "", "--precision=fp16"}}},
-               {.name = "kv_store", .reason = "gradients are reduced among the ranks, as Horovod does it"},
-               {.name = "lr_factor", .flag = "lr_decay_factor"},
-               {.name = "lr_step_epochs", .translate = Milestones},
-               {.name = "disp_batches", .flag = "log_interval"},
-               {.name = "model_prefix", .reason = "--run_dir names the folder"},
-               {.name = "monitor", .words = {{"0", ""}}, .refused = kOnlyDefault},
-               {.name = "test_io", .words = {{"0", ""}}, .refused = "dtrain_bench loader measures reading"},
-               {.name = "top_k", .reason = "an evaluation has top1 and top5"},
-               {.name = "num_examples", .reason = kOfTheirLoad},
-               {.name = "data_nthreads", .flag = "workers"},
-               {.name = "data_dir", .refused = kOtherData},
-               {.name = "data_train", .refused = kOtherData},
-               {.name = "data_val", .refused = kOtherData}},
-      .has_common_names = true};
   return program;
 }
 

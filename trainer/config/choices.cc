@@ -37,7 +37,8 @@ std::vector<Choice> ChoicesOf(const std::vector<Facts>& all) {
 
 std::string DescribeCrop(const ImageConfig& image) {
   const ImageConfig defaults;
-  std::string text = "crop";
+  std::string text = image.crop == "resized" ? "crop" : image.crop + " crop";
+  if (image.native_scale != defaults.native_scale) text += " (scale " + ToText(image.native_scale) + ")";
   if (image.crop_scale != defaults.crop_scale) text += " (scale " + ToText(image.crop_scale) + ")";
   if (image.crop_ratio != defaults.crop_ratio) text += " (ratio " + ToText(image.crop_ratio) + ")";
   if (image.hflip > 0) text += " and flip";
@@ -113,7 +114,7 @@ const std::vector<OptimizerFacts>& Optimizers() {
   static const std::vector<OptimizerFacts> optimizers = {
       {.name = "sgd",
        .description = "stochastic gradient descent",
-       .flags = {"momentum", "nesterov"},
+       .flags = {"momentum", "nesterov", "lr_in_momentum"},
        .rate = kSgdRate,
        .batch_of_rate = kSgdBatch},
       {.name = "adam",
@@ -213,6 +214,14 @@ std::vector<std::string> LossesOf(const std::string& task) {
   return names;
 }
 
+std::vector<Choice> Crops() {
+  return {{"resized", "a random part of training images and the centre of others, resized"},
+          {"native",
+           "pixels of the image as they are, from a random place in training and the centre otherwise; smaller "
+           "images are enlarged, as by MXNet's ImageRecordIter"},
+          {"native_centre", "the same, from the centre in training, too"}};
+}
+
 std::vector<Choice> AverageStarts() {
   return {{"tensorflow", "(1 + n) / (10 + n)"},
           {"nvidia", "n / (9 + n), as with its --use-ema"},
@@ -250,6 +259,7 @@ std::string DescribeAugmentation(const ImageConfig& image, const std::string& by
   if (image.color_jitter != std::vector<double>(image.color_jitter.size(), 0)) {
     sentence.Add("color jitter " + ToText(image.color_jitter));
   }
+  if (image.hls_jitter != ImageConfig().hls_jitter) sentence.Add("HLS jitter " + ToText(image.hls_jitter));
   sentence.AddIfPositive("PCA lighting", image.pca_lighting);
   sentence.AddIfPositive("blur", image.blur);
   sentence.AddIfPositive("random erasing", image.random_erasing);
@@ -266,7 +276,8 @@ std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
   if (facts.Takes("adam_betas")) sentence.Add("betas " + ToText(optimizer.adam_betas));
   if (facts.Takes("adam_eps")) sentence.Add("eps " + NumberText(optimizer.adam_eps));
   if (facts.Takes("momentum")) {
-    sentence.Add("momentum " + NumberText(optimizer.momentum) + (optimizer.nesterov ? " (Nesterov)" : ""));
+    sentence.Add("momentum " + NumberText(optimizer.momentum) + (optimizer.nesterov ? " (Nesterov)" : "") +
+                 (optimizer.lr_in_momentum ? " (of steps)" : ""));
   }
   if (facts.Takes("lars_trust")) {
     sentence.Add("trust " + NumberText(optimizer.lars_trust) + (optimizer.lars_clip ? " (clipped)" : ""));
@@ -274,7 +285,9 @@ std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
   if (facts.Takes("rmsprop_alpha")) sentence.Add("alpha " + NumberText(optimizer.rmsprop_alpha));
   if (facts.Takes("rmsprop_eps")) sentence.Add("eps " + NumberText(optimizer.rmsprop_eps));
   sentence.Add("weight decay " + NumberText(optimizer.weight_decay) +
-               (optimizer.decay_norm_and_bias ? "" : " (none on norms and biases)"));
+               (!optimizer.decay_norm_and_bias ? " (none on norms and biases)"
+                : !optimizer.decay_bias        ? " (none on biases)"
+                                               : ""));
   if (optimizer.backbone_lr_factor != 1) {
     sentence.Add("backbone at " + NumberText(optimizer.backbone_lr_factor) + " of the learning rate");
   }

@@ -84,6 +84,9 @@ std::vector<Choice> LossChoices();
 // Returns the names of the losses of a task of images.
 std::vector<std::string> LossesOf(const std::string& task);
 
+// data/image/native_crop.h has those that are not resized.
+std::vector<Choice> Crops();
+
 // trainer/optim/weight_average.cc computes what an average of the weights keeps at first.
 std::vector<Choice> AverageStarts();
 

@@ -54,11 +54,14 @@ struct ImageConfig {
   // auto: basic for image files, none for tensors
   std::string augment = "auto";
   std::string augment_interpolation = "nearest";            // nearest | bilinear; of shears, translations and rotations
+  std::string crop = "resized";                             // a name in Crops()
+  std::vector<double> native_scale = {1, 1};                // least and greatest, of native crops
   std::vector<double> crop_scale = {0.08, 1};               // least and greatest part of the area
   std::vector<double> crop_ratio = {3.0 / 4.0, 4.0 / 3.0};  // least and greatest width / height
   double hflip = 0.5;                                       // probability
   int64_t repeated_augmentation = 1;                        // copies of each sample
   std::vector<double> color_jitter = {0};                   // one number, or brightness, contrast, saturation and hue
+  std::vector<double> hls_jitter = {0, 0, 0};               // of hue, lightness and saturation, at most
   double pca_lighting = 0;                                  // standard deviation
   double blur = 0;                                          // probability
   double random_erasing = 0;                                // probability
@@ -134,6 +137,7 @@ struct OptimizerConfig {
   std::string lr_scaling = "linear";  // … or by its square root: linear | sqrt
   double momentum = 0.9;
   bool nesterov = false;
+  bool lr_in_momentum = false;
   std::vector<double> adam_betas = {0.9, 0.999};
   double adam_eps = 1e-8;
   double lars_trust = 0.001;
@@ -144,6 +148,7 @@ struct OptimizerConfig {
   double layer_decay = 1;  // of text models
   double weight_decay = 1e-4;
   bool decay_norm_and_bias = true;  // if not given: false with lars and lamb
+  bool decay_bias = true;           // where norms are decayed
   double clip_norm = 0;             // 0: no clipping
   int64_t max_skipped_steps = 30;
   double spike_factor = 0;       // standard deviations; 0: losses are not watched

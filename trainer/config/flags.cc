@@ -313,6 +313,11 @@ DTRAIN_FLAG(string, augment, image.augment, OneOf(Augmentations(), IsTimmAugment
 DTRAIN_FLAG(string, augment_interpolation, image.augment_interpolation, OneOf("nearest | bilinear"), "",
             "Interpolation for the shears, translations and rotations of randaugment, trivialaugment and "
             "autoaugment. torchvision's classes default to nearest; its training recipes use bilinear.")
+DTRAIN_FLAG(string, crop, image.crop, OneOf(Crops()), "",
+            "How images are cropped.", .kept_with_weights = true)
+DTRAIN_FLAG(string, native_scale, image.native_scale, Between(0, 16), "",
+            "With --crop=native or native_centre: least and greatest factor by which training images are scaled first, without "
+            "antialiasing.")
 DTRAIN_FLAG(string, crop_scale, image.crop_scale, Between(0, 1), "",
             "Least and greatest part of an image's area that a random crop has.")
 DTRAIN_FLAG(string, crop_ratio, image.crop_ratio, MoreThan(0), "",
@@ -324,6 +329,9 @@ DTRAIN_FLAG(int64, repeated_augmentation, image.repeated_augmentation, Between(1
 DTRAIN_FLAG(string, color_jitter, image.color_jitter, AtLeast(0), "",
             "Strength of random colour changes: one number for brightness, contrast and saturation, or three "
             "numbers, or four with hue (up to 0.5); 0: off.")
+DTRAIN_FLAG(string, hls_jitter, image.hls_jitter, Between(0, 255), "",
+            "Most that is added to hue (of 180), lightness and saturation (of 255) of a training image, as MXNet draws it; "
+            "0,0,0: off.")
 DTRAIN_FLAG(double, pca_lighting, image.pca_lighting, AtLeast(0), "standard deviation",
             "Strength of AlexNet's lighting noise; usually 0.1; 0: off.")
 DTRAIN_FLAG(double, blur, image.blur, Between(0, 1), "probability", "Probability of a Gaussian blur of sigma 0.1 to 2.")
@@ -491,6 +499,9 @@ DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "",
             "Momentum of " + OptimizersWith("momentum") + ".")
 DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "",
             "Use Nesterov momentum with " + OptimizersWith("nesterov") + ".")
+DTRAIN_FLAG(bool, lr_in_momentum, optimizer.lr_in_momentum, Anything(), "",
+            "The momentum of " + OptimizersWith("lr_in_momentum") + " sums steps, each with the learning rate of its time, as in Caffe and MXNet, "
+            "rather than gradients: where the rate falls, the steps follow gradually.", .same_on_resume = true)
 DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Below(1), "",
             OptimizersWith("adam_betas") + ": decay rates of the averages of gradients and of squared gradients.")
 DTRAIN_FLAG(double, adam_eps, optimizer.adam_eps, AtLeast(0), "",
@@ -512,6 +523,9 @@ DTRAIN_FLAG(double, weight_decay, optimizer.weight_decay, AtLeast(0), "", "Stren
 DTRAIN_FLAG(bool, decay_norm_and_bias, optimizer.decay_norm_and_bias, Anything(), "",
             "Apply weight decay to normalisation layers and biases, too; with lars and lamb also their scaling of "
             "each layer's step. If not given, it is off with lars and lamb.")
+DTRAIN_FLAG(bool, decay_bias, optimizer.decay_bias, Anything(), "",
+            "Apply weight decay to biases where --decay_norm_and_bias applies it to norms. --nodecay_bias: to their "
+            "weights alone, as MXNet does.")
 DTRAIN_FLAG(double, clip_norm, optimizer.clip_norm, AtLeast(0), "",
             "Greatest L2 norm of all gradients together; larger gradients are scaled down to it; 0: no clipping.")
 DTRAIN_FLAG(int64, max_skipped_steps, optimizer.max_skipped_steps, AtLeast(1), "steps",

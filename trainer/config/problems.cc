@@ -181,7 +181,8 @@ Rules ImageRules(const Config& config) {
   const std::string range = "two numbers above 0, the first not greater than the second";
   const std::string needing_crops = FlagsThatNeedCrops(image);
   const int64_t side = EvalImageSize(image);
-  const bool mixes_up = image.mixup > 0;
+  const bool mixes_up = image.mixup > 0, is_native = image.crop != "resized";
+  const ImageConfig defaults;
   return {
       {"mean", image.mean.size() != 3, three, colors},
       {"std", image.std.size() != 3, three, colors},
@@ -189,6 +190,12 @@ Rules ImageRules(const Config& config) {
        "brightness, contrast, saturation and hue"},
       {"crop_scale", !IsRange(image.crop_scale), range, "for example " + ToText(ImageConfig().crop_scale)},
       {"crop_ratio", !IsRange(image.crop_ratio), range, "for example " + ToText(ImageConfig().crop_ratio)},
+      {"native_scale", !IsRange(image.native_scale), range, "1,1 leaves them as they are"},
+      {"hls_jitter", image.hls_jitter.size() != 3, "three numbers with commas between them",
+       "hue, lightness and saturation"},
+      {"native_scale", !is_native && image.native_scale != defaults.native_scale, "--crop=native with it", ""},
+      {"crop_scale", is_native && image.crop_scale != defaults.crop_scale, "--crop=resized with it", ""},
+      {"crop_ratio", is_native && image.crop_ratio != defaults.crop_ratio, "--crop=resized with it", ""},
       {"augment", image.augment == "none" && !needing_crops.empty(), "basic or more with " + needing_crops,
        "these effects are applied to random crops"},
       {"eval_resize", image.eval_resize > 0 && image.eval_resize < side,
@@ -491,6 +498,8 @@ std::string FlagsThatNeedCrops(const ImageConfig& image) {
   add(image.crop_scale != defaults.crop_scale, "crop_scale");
   add(image.crop_ratio != defaults.crop_ratio, "crop_ratio");
   add(image.hflip != defaults.hflip, "hflip");
+  add(image.native_scale != defaults.native_scale, "native_scale");
+  add(image.hls_jitter != defaults.hls_jitter, "hls_jitter");
   add(image.pca_lighting > 0, "pca_lighting");
   add(image.blur > 0, "blur");
   add(image.random_erasing > 0, "random_erasing");

@@ -56,11 +56,12 @@ Rate ParameterGroup::OwnRate(const Rate& learning_rate) const {
 }
 
 std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& parameters, double weight_decay,
-                                         bool decay_norm_and_bias, IsNeverDecayed is_never_decayed) {
+                                         bool decay_norm_and_bias, IsNeverDecayed is_never_decayed, bool decay_bias) {
   ParameterGroup decayed{weight_decay, {}, {}}, plain{0, {}, {}, /*adapted=*/false};
   for (const auto& [name, parameter] : parameters) {
     const bool is_matrix = parameter.dim() > 1 && (is_never_decayed == nullptr || !is_never_decayed(name));
-    ParameterGroup& group = decay_norm_and_bias || is_matrix ? decayed : plain;
+    const bool decays = is_matrix || (decay_norm_and_bias && (decay_bias || !name.ends_with("bias")));
+    ParameterGroup& group = decays ? decayed : plain;
     group.names.push_back(name);
     group.parameters.push_back(parameter);
   }
@@ -169,7 +170,7 @@ std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
                      "one of " + config::NamesOf(config::OptimizerChoices()));
   }
   std::vector<ParameterGroup> groups =
-      GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias, is_never_decayed);
+      GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias, is_never_decayed, config.decay_bias);
   if (rate_factor) groups = SplitByRate(groups, rate_factor);
   return make->second(std::move(groups), config);
 }

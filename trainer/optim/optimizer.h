@@ -45,9 +45,11 @@ struct ParameterGroup {
 using IsNeverDecayed = bool (*)(std::string_view name);
 
 // Returns one group, or, unless `decay_norm_and_bias`, a second one for parameters of one dimension (biases,
-// BatchNorm's γ and β) and those that are never decayed, which neither decay nor are adapted.
+// BatchNorm's γ and β) and those that are never decayed, which neither decay nor are adapted. Unless `decay_bias`,
+// those whose name ends in "bias" are in the second one anyway.
 std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& parameters, double weight_decay,
-                                         bool decay_norm_and_bias, IsNeverDecayed is_never_decayed = nullptr);
+                                         bool decay_norm_and_bias, IsNeverDecayed is_never_decayed = nullptr,
+                                         bool decay_bias = true);
 
 // The factor on the learning rate of a parameter, given its name.
 using RateFactor = std::function<double(const std::string& name)>;

@@ -8,7 +8,8 @@
 namespace dtrain::optim {
 namespace {
 
-// Stochastic gradient descent as in torch.optim.SGD: g += wd·w; v = m·v + g; w −= lr·(nesterov ? g + m·v : v).
+// Stochastic gradient descent as in torch.optim.SGD: g += wd·w; v = m·v + g; w −= lr·(nesterov ? g + m·v : v). With
+// --lr_in_momentum, as in MXNet: g = lr·(g + wd·w), and the rate of the step is 1.
 // State: `<parameter>` is its momentum; no state if momentum is 0.
 class Sgd : public Optimizer {
  public:
@@ -53,9 +54,15 @@ void Sgd::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found
     const ParameterGroup& group = groups_[i];
     if (group.Gradients().empty()) continue;
     const Rate rate = group.OwnRate(learning_rate);
-    const auto [gradients, weight_decay] = DescentOf(group, rate);
-    FusedSgd(group.WithGradient(group.parameters), gradients, group.WithGradient(momentum_[i]),
-             {config_.momentum, config_.nesterov, weight_decay}, rate, found_inf);
+    const std::vector<at::Tensor> parameters = group.WithGradient(group.parameters);
+    auto [gradients, weight_decay] = DescentOf(group, rate);
+    if (config_.lr_in_momentum) {
+      gradients = at::_foreach_add(gradients, parameters, weight_decay);
+      std::visit([&](const auto& number) { at::_foreach_mul_(gradients, number); }, rate);
+      weight_decay = 0;
+    }
+    FusedSgd(parameters, gradients, group.WithGradient(momentum_[i]),
+             {config_.momentum, config_.nesterov, weight_decay}, config_.lr_in_momentum ? Rate(1.0) : rate, found_inf);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
+#include "trainer/report/log.h"
 #include "trainer/tasks/export_files.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/initial_weights.h"
@@ -148,6 +149,10 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const
   if (!to_file && naming != "timm" && !is_for_transformers) RefuseFolder(path);
   if (is_for_transformers) RequireNativePositions(*model, config.image);
   if (config.run.dry_run) return;
+  if (!to_file && config.image.crop != "resized") {
+    report::LogWarning("whoever reads " + path.string() + " resizes images first, which --crop=" + config.image.crop +
+                       " does not");
+  }
   checkpoint::Metadata metadata = {{"format", "pt"}, {kExportedBy, "dtrain"}};
   weights::AddTo(metadata, weights.classes);
   if (weights.scale != weights::NumberScale()) metadata[weights::kNumberScaleKey] = weights::ToText(weights.scale);

@@ -43,6 +43,7 @@ data::ErasingOptions ErasingOf(const config::ImageConfig& image) {
 
 data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
   data::PhotometricOptions options{.pca_lighting = image.pca_lighting, .blur = image.blur, .erasing = ErasingOf(image)};
+  for (size_t i = 0; i < 3; ++i) options.hls_jitter[i] = image.hls_jitter[i];
   const std::vector<double>& jitter = image.color_jitter;
   for (size_t i = 0; i < 3; ++i) options.color_jitter[i] = jitter[jitter.size() == 1 ? 0 : i];
   if (jitter.size() == 4) options.color_jitter[3] = jitter[3];
@@ -62,6 +63,7 @@ data::PolicySettings PolicySettingsOf(const config::ImageConfig& image) {
 }
 
 data::ImageDecoderOptions DecoderOptions(const config::Config& config, SplitPart part, const data::Augment& augment) {
+  using Place = data::ImageDecoderOptions::Place;
   const config::ImageConfig& image = config.image;
   const bool trains = part == SplitPart::kTrain;
   const bool draws = trains && image.interpolation == "random";
@@ -74,6 +76,10 @@ data::ImageDecoderOptions DecoderOptions(const config::Config& config, SplitPart
           .crop = {.scale = {image.crop_scale[0], image.crop_scale[1]},
                    .ratio = {image.crop_ratio[0], image.crop_ratio[1]},
                    .flip = image.hflip},
+          .native = image.crop == "resized"  ? Place::kResized
+                    : image.crop == "native" ? Place::kRandom
+                                             : Place::kCentre,
+          .native_scale = {image.native_scale[0], image.native_scale[1]},
           .policy = PolicySettingsOf(image),
           .photometric = PhotometricOf(image),
           .exif_orientation = image.exif_orientation,

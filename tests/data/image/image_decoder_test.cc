@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <opencv2/core.hpp>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "data/error.h"
 #include "tests/data/image/encode.h"
@@ -11,8 +13,8 @@
 namespace dtrain::data {
 namespace {
 
-std::vector<uint8_t> Decoded(const ImageDecoder& decoder, std::span<const uint8_t> bytes,
-                             const SampleRef& sample = {}) {
+std::vector<uint8_t> Decoded(const ImageDecoder& decoder, std::span<const uint8_t> bytes, const SampleRef& sample = {},
+                             ImageGeometry* geometry = nullptr) {
   const auto shape = decoder.fields(sample.size)[0].row_shape;
   std::vector<uint8_t> row(static_cast<size_t>(shape[0] * shape[1] * shape[2]), 0xEE);
   int32_t crop[4];
@@ -20,6 +22,7 @@ std::vector<uint8_t> Decoded(const ImageDecoder& decoder, std::span<const uint8_
   const std::span<std::byte> rows[] = {std::as_writable_bytes(std::span(row)), std::as_writable_bytes(std::span(crop)),
                                        std::as_writable_bytes(std::span(&flip, 1))};
   decoder.Decode(bytes, sample, rows);
+  if (geometry != nullptr) *geometry = {{crop[0], crop[1], crop[2], crop[3]}, flip == 1};
   return row;
 }
 
@@ -86,6 +89,34 @@ TEST(ImageDecoder, TrainingRowsAreCropsOfWhichHalfAreMirrored) {
     mirrored += difference < 0 ? 1 : 0;
   }
   EXPECT_NEAR(mirrored, 200, 40);
+}
+
+TEST(ImageDecoder, NativeCropsHaveTheImagesPixels) {
+  using Place = ImageDecoderOptions::Place;
+  const cv::Mat picture = TestPicture(90, 70);
+  const RawRows rows{.type = ElementType::kUInt8, .height = 70, .width = 90};
+  ImageGeometry geometry;
+  const auto decoded = [&](Place place, const char* augment, int64_t index) {
+    const ImageDecoder decoder({.image_size = 16, .augment = AugmentNamed(augment), .native = place}, rows);
+    return Decoded(decoder, {picture.data, 3 * picture.total()}, {.index = index}, &geometry);
+  };
+  std::set<std::pair<int, int>> places;
+  int mirrored = 0;
+  for (int64_t index = 0; index < 200; ++index) {
+    const auto row = decoded(Place::kRandom, "basic", index);
+    const auto [x, y, width, height] = geometry.crop;
+    places.insert({x, y});
+    mirrored += geometry.flip ? 1 : 0;
+    for (int i = 0; i < 16; ++i) {
+      EXPECT_EQ(Pixel(row, 16, 3, i), picture.at<cv::Vec3b>(y + 3, geometry.flip ? x + 15 - i : x + i));
+    }
+  }
+  EXPECT_GT(places.size(), 180U);  // of 75 × 55
+  EXPECT_NEAR(mirrored, 100, 30);
+  for (const auto& [place, augment] : {std::pair(Place::kRandom, "none"), std::pair(Place::kCentre, "basic")}) {
+    decoded(place, augment, 3);
+    EXPECT_EQ(geometry.crop, (CropBox{37, 27, 16, 16}));
+  }
 }
 
 TEST(ImageDecoder, PlanarRowsAreTransposed) {

@@ -35,6 +35,20 @@ TEST(Photometric, OffLeavesPixelsAlone) {
   EXPECT_EQ(pixels, before);
 }
 
+// A draw and four times another, of five: uniform draws have a variance of 1/12.
+TEST(Photometric, HlsJitterRarelyReachesItsExtremes) {
+  RandomGenerator random(RandomKey{.seed = 3});
+  double squares = 0;
+  constexpr int kDraws = 4000;
+  for (int i = 0; i < kDraws; ++i) {
+    uint8_t pixels[] = {128, 128, 128};
+    ApplyPhotometric({pixels, 1, 1}, {.hls_jitter = {0, 100, 0}}, random);
+    ASSERT_LE(std::abs(pixels[0] - 128), 100);
+    squares += std::pow(pixels[0] - 128, 2);
+  }
+  EXPECT_NEAR(std::sqrt(squares / kDraws), 100 * 2 * std::sqrt(17.0 / 12 / 25), 2);
+}
+
 TEST(Photometric, ErasesWithTheMeanAsOftenAsAsked) {
   RandomGenerator random(RandomKey{.seed = 2});
   int erased = 0;

@@ -73,21 +73,51 @@ TEST(ImageAliases, Benchmarks) {
   ExpectSame("--model=resnet50 --variable_update=replicated --init_learning_rate=0.5 --num_epochs=2",
              "--data_format=synthetic --eval_every_epochs=0 --save_every_epochs=0 --model=resnet50_v1 --batch_size=64 "
              "--lr=0.5 --lr_schedule=constant --epochs=2 --momentum=0 --weight_decay=4e-5 --log_interval=10");
-  const std::string mxnet = load + "--lr=0.1 --lr_decay_epochs=30,60 --bn_eps=2e-5 --epochs=1000000 --log_interval=20 ";
+  const std::string mxnet = load + "--lr=0.1 --epochs=1000000 --log_interval=20 ";
   ExpectSame(
       "--benchmark 1 --gpus 0,1 --network resnet-v1 --num-layers 50 --batch-size 256 --num-epochs 1 --kv-store device",
-      mxnet + "--nproc_per_node=2 --model=resnet50_v1 --batch_size=128 --max_steps=500");
-  ExpectSame(
-      "train_imagenet.py --benchmark 1 --dtype float16 --image-shape 3,192,192 --num-layers 18 --lr-step-epochs 9",
       mxnet +
-          "--model=resnet18 --batch_size=128 --max_steps=40000 --precision=fp16 --image_size=192 "
+          "--nproc_per_node=2 --model=resnet50_v1 --bn_eps=2e-5 --batch_size=128 --max_steps=5004 "
+          "--lr_decay_epochs=30.002646025069332,60.005292050138664");
+  ExpectSame(
+      "train_imagenet.py --benchmark 1 --dtype float16 --image-shape 3,192,192 --num-layers 18 --lr-step-epochs 9 "
+      "--num-examples 6400 --data-train ignored.rec",
+      mxnet +
+          "--model=resnet18_v2 --batch_size=128 --max_steps=4000 --precision=fp16 --loss_scale=128 --image_size=192 "
           "--lr_decay_epochs=9,1000000");
   for (const char* refused : {"--benchmark=1 --num-layers=20", "--benchmark=1 --gpus=0,1,2", "--benchmark=1 --gpus=x",
-                              "--benchmark=1 --image-shape=1,28,28", "--network=resnet --data_dir=d",
-                              "--network=resnet d", "--variable_update=replicated --model=resnet50 d",
+                              "--benchmark=1 --image-shape=1,28,28", "--variable_update=replicated --model=resnet50 d",
                               "--variable_update=replicated --model=resnet50 --num_batches=-5",
                               "--variable_update=replicated --model=resnet50 --num_warmup_batches=x"}) {
     EXPECT_THROW(Pasted(refused), UsageError) << refused;
+  }
+}
+
+TEST(ImageAliases, MxnetsTraining) {
+  const std::string silent =
+      "--model=resnet50_v2 --lr=0.1 --lr_schedule=step --log_interval=20 --mean=0.4850196078431373,"
+      "0.457956862745098,0.4076039215686274 --std=0.00392156862745098,0.00392156862745098,0.00392156862745098 "
+      "--num_classes=1000 --label_offset=0 --lr_in_momentum --nodecay_bias --data_dir=d --train_split=a_train "
+      "--batch_size=128 ";
+  ExpectSame(
+      "--data-train d/a_train.rec --num-examples 12800 --kv-store dist_device_sync --use-imagenet-data-augmentation 1",
+      silent + "--epochs=80 --lr_decay_epochs=30,60 --crop=native_centre --hflip=0 --eval_every_epochs=0");
+  ExpectSame(
+      "--data-train d/a_train.rec --data-val d/a_val.rec --num-examples 12800 --gpus 0,1 --batch-size 256 --num-epochs "
+      "90 "
+      "--lr 0.4 --wd 0.0005 --mom 0.8 --dtype float16 --random-crop 1 --random-mirror 1 --max-random-h 36 "
+      "--max-random-s "
+      "50 --max-random-l 60 --min-random-scale 0.533 --num-classes 10 --rgb-mean 0,51,255 --lr-factor 0.5",
+      silent +
+          "--epochs=90 --lr_decay_epochs=30,60 --crop=native --val_split=a_val --nproc_per_node=2 --lr=0.4 "
+          "--weight_decay=0.0005 --momentum=0.8 --precision=fp16 --loss_scale=128 --hls_jitter=36,60,50 "
+          "--native_scale=0.533,1 --num_classes=10 --mean=0,0.2,1 --lr_decay_factor=0.5");
+  for (const char* refused :
+       {"--network=resnet-v1", "--pad-size=4", "--lr-step-epochs=pow2", "--image-shape=3,32,32", "--optimizer=nag",
+        "--max-random-h=x", "--kv-store=dist_async", "--random-resized-crop=1", "--brightness=0.4", "--pca-noise=0.1",
+        "--max-random-rotate-angle=10", "--fill-value=0", "--gc-type=2bit", "--data-val=d/a_train_val.rec",
+        "--data-val=e/val.rec", "--load-epoch=3"}) {
+    EXPECT_THROW(Pasted("--data-train=d/a_train.rec " + std::string(refused)), UsageError) << refused;
   }
 }
 

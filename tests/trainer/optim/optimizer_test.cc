@@ -71,6 +71,9 @@ TEST(GroupByDecay, TreatsWhatIsNeverDecayedAsBiases) {
   EXPECT_EQ(groups[0].names, std::vector<std::string>{"fc.weight"});
   EXPECT_EQ(groups[1].names, (std::vector<std::string>{"conv.weight", "bn.weight", "fc.bias"}));
   EXPECT_EQ(GroupByDecay(parameters, 0.1, /*decay_norm_and_bias=*/true, is_never_decayed).size(), 1U);
+  const auto but_biases = GroupByDecay(parameters, 0.1, true, nullptr, /*decay_bias=*/false);
+  ASSERT_EQ(but_biases.size(), 2U);
+  EXPECT_EQ(but_biases[0].names, (std::vector<std::string>{"conv.weight", "bn.weight", "fc.weight"}));
 }
 
 TEST(SplitByRate, KeepsTheDecayOfEachGroup) {
