@@ -95,7 +95,7 @@ void Export(const RunContext& context) {
     // The folder that is written tells of images what the one that is read does.
     const auto said = weights::SettingsOfWeights(weights::FindWeights(input), config);
     if (!config::WasGiven(config, "eval_resize")) config.image.eval_resize = 0;  // that of the size which is taken
-    config::TakeFrom(said, {"model", "image_size", "eval_resize", "mean", "std", "bn_eps"}, config,
+    config::TakeFrom(said, {"model", "image_size", "eval_resize", "crop", "mean", "std", "bn_eps"}, config,
                      "what is kept with " + input);
   }
   kind.Export(std::move(weights), config, is_file);
