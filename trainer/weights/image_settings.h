@@ -20,8 +20,8 @@ nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config
 void TakeImageModelOfWeights(config::Config& config);
 
 // Takes from --init_weights of images what was not given: normalisation and ε, which belong to the network, and without
-// --model the sizes of images, too. A run that goes on has what it began with, whether or not it names the weights again.
-// Throws as FindWeights does.
+// --model the sizes of images, too. A run that goes on has what it began with, whether or not it names the weights
+// again. Throws as FindWeights does.
 void TakeImageSettingsOfWeights(config::Config& config);
 
 }  // namespace dtrain::weights
