@@ -72,6 +72,9 @@ def fit(table: dict) -> Network:
     mean_time = sum(w * seconds for w, (_, seconds) in zip(weights, measured)) / sum(weights)
     slope = (sum(w * (size - mean_size) * (seconds - mean_time) for w, (size, seconds) in zip(weights, measured))
              / sum(w * (size - mean_size) ** 2 for w, (size, _) in zip(weights, measured)))
+    if slope <= 0:  # larger ones were faster, by chance
+        size, seconds = max(measured)
+        slope = seconds / size
     ranks = table["world_size"]
     return Network(2 * (ranks - 1) / ranks / slope, max(0.0, mean_time - slope * mean_size) / (2 * (ranks - 1)))
 

@@ -120,9 +120,9 @@ nlohmann::json SettingsOfBegunRun(const config::Config& config) {
   const std::string& resume = config.run.resume;
   if (config.run.mode != "train" || resume == "none") return {};
   const fs::path run = resume == "auto" || resume == "last" ? fs::path(config.run.dir) : RunOf(resume);
-  if (run.empty() || checkpoint::Store(run).Steps().empty()) return {};
   const std::string file = report::RunDirectory(run).config_json.string();
-  return data::IsFile(file) ? ParseObject(checkpoint::ReadTextFile(file, kMostConfigBytes)) : nlohmann::json();
+  if (run.empty() || !data::IsFile(file) || checkpoint::Store(run).Steps().empty()) return {};
+  return ParseObject(checkpoint::ReadTextFile(file, kMostConfigBytes));
 }
 
 nlohmann::json SettingsKeptWith(const std::string& file, const config::Config& config) {
