@@ -16,7 +16,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 preset_and_folder "$@"
 build=${DTRAIN_BUILD_DIR:-$root/build/$preset}
 target=$(realpath -m "${target:-$build/bundle}")
-most_megabytes=60
+most_megabytes=68
 marker=BUNDLE.txt
 
 [ -x "$build/bin/dtrain_main" ] || fail "$build/bin/dtrain_main is not built. Run scripts/build.sh --preset=$preset first."
