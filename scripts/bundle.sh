@@ -100,7 +100,7 @@ for program in "${programs[@]}"; do
   "$(cmake_tool cmake)" -DFILE="$staging/libexec/$name" -P "$root/cmake/RemoveRunPath.cmake"
   case $name in *.so) ;; *) install -m 755 "$root/scripts/bundle_launcher.sh" "$staging/bin/$name" ;; esac
 done
-cp -r "$root"/scripts/{cross_validate.py,events_to_mlflow.py,events_to_wandb.py,export_onnx.py,guard_node.sh,recipes} \
+cp -r "$root"/scripts/events_to_*.py "$root"/scripts/{cross_validate.py,export_onnx.py,guard_node.sh,recipes} \
   "$root"/scripts/{report.py,reports,requirements.txt,run_events.py,safe_files.py,sweep.py,sweeps,with_notices.sh} "$staging/scripts/"
 cp -r "$root"/scripts/dev/{gpu_check.sh,gpu_check} "$staging/scripts/dev/"
 find "$staging/scripts" -name __pycache__ -prune -exec rm -r {} +

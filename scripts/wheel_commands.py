@@ -8,7 +8,7 @@ from pathlib import Path
 
 BUNDLE = Path(__file__).resolve().parent / "bundle"
 SCRIPTS = {"dtrain_cross_validate": "cross_validate.py", "dtrain_report": "report.py", "dtrain_sweep": "sweep.py"}
-EVENTS = {"mlflow": "events_to_mlflow.py", "wandb": "events_to_wandb.py"}
+EVENTS = {path.stem.removeprefix("events_to_"): path.name for path in sorted((BUNDLE / "scripts").glob("events_to_*.py"))}
 
 
 def main() -> None:

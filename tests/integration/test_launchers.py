@@ -1,11 +1,12 @@
 """The launchers that can be installed, and what a launcher's variables must not say. Their tables of variables are in
 tests/trainer/launch."""
 
+import re
 import signal
 
 import pytest
 
-from command import MAIN, TINY, Background, free_port, load_json, run, sha256, wait_until
+from command import LAUNCHER_VARIABLES, MAIN, ROOT, TINY, Background, free_port, load_json, run, sha256, wait_until
 from slurm_machine import SlurmMachine
 from two_hosts import two_hosts  # noqa: F401, a fixture
 
@@ -19,6 +20,12 @@ def test_an_address_that_does_not_resolve_is_named_with_what_was_seen(few_images
                   timeout=30)
     assert "'no-such-host.invalid' does not resolve" in outcome.stderr
     assert "seen: RANK=1, WORLD_SIZE=2, MASTER_ADDR=no-such-host.invalid, MASTER_PORT=29500" in outcome.stderr
+
+
+def test_no_launcher_around_the_tests_reaches_their_programs():
+    source = (ROOT / "trainer" / "launch" / "launchers.cc").read_text(encoding="utf-8")
+    variables = set(re.findall(r'"(RANK|[A-Z]+_[A-Z0-9_]+)"', source))
+    assert len(variables) > 20 and [name for name in variables if not name.startswith(LAUNCHER_VARIABLES)] == []
 
 
 # ---- The real ones ---------------------------------------------------------------------------------------------------

@@ -123,8 +123,8 @@ TEST(Aliases, MistakesAreNamed) {
   EXPECT_THAT(mistake("--model=resnet101 --data_dir=d --variable_update=horovod"),
               HasSubstr("--data_dir=d has no equivalent: it distorts images otherwise"));
   EXPECT_THAT(mistake("--gpus=2"), HasSubstr("--nproc_per_node"));
-  EXPECT_THAT(mistake("--lr-scheduler=inverse_sqrt"),
-              HasSubstr("--lr_scheduler=inverse_sqrt: expected polynomial_decay | "));
+  EXPECT_THAT(mistake("--lr-scheduler=no_such"),
+              HasSubstr("--lr_scheduler=no_such: expected polynomial_decay | "));
   EXPECT_THAT(mistake("--task translation --arch=roberta_base"),
               HasSubstr("--task=translation: expected masked_lm | sentence_prediction"));
   EXPECT_THAT(mistake("--distributed-init-method file:///tmp/x"), HasSubstr("expected tcp://HOST:PORT"));
