@@ -14,6 +14,7 @@ from PIL import Image
 
 from command import MAIN
 from matrix import Recorder
+from two_hosts import TwoHosts
 
 CLASSES = ("blue", "green", "red", "stripes")
 
@@ -134,6 +135,12 @@ def mpirun() -> tuple:
     if not shutil.which("mpirun"):
         pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
     return ("mpirun", *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe")
+
+
+@pytest.fixture
+def two_hosts():
+    with TwoHosts() as hosts:
+        yield hosts
 
 
 @pytest.fixture(scope="session")

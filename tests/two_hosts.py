@@ -100,9 +100,3 @@ class TwoHosts:
 
     def plug_cable(self, host: int) -> None:
         self.ip(host, "link", "set", "cable", "up")
-
-
-@pytest.fixture
-def two_hosts():
-    with TwoHosts() as hosts:
-        yield hosts

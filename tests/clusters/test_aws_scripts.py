@@ -7,14 +7,14 @@ import re
 import pytest
 
 from command import ROOT, make_program, wait_until
-from imitation import AWS, account  # noqa: F401, a fixture
+from imitation import AWS, stand_ins
 from test_aws_templates import as_json
 from test_deletion import OURS, make_batch, make_file_system, make_network, submit
 from tools import call
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
-def test_from_nothing_to_a_job_and_back(account):  # noqa: F811
+def test_from_nothing_to_a_job_and_back(account):
     account.script("cloudformation/set_up.sh", "--file-system")
     types = account.resources("dtrain-base")
     for kind in ("AWS::EC2::VPC", "AWS::EC2::NatGateway", "AWS::EC2::SecurityGroupIngress", "AWS::S3::Bucket",
@@ -80,14 +80,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_before_anything_is_made(account, name):  # noqa: F811
+def test_refused_before_anything_is_made(account, name):
     environment, text = REFUSED[name]
     refused = account.script("cloudformation/set_up.sh", "--file-system", check=2, **environment)
     assert text in refused.stderr and "what to do:" in refused.stderr
     assert account.aws("cloudformation", "describe-stacks")["Stacks"] == []
 
 
-def test_a_name_that_is_taken(account, tmp_path):  # noqa: F811
+def test_a_name_that_is_taken(account, tmp_path):
     template = tmp_path / "other.json"
     template.write_text('{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}', encoding="utf-8")
     account.aws("cloudformation", "create-stack", "--stack-name", "dtrain-base", "--template-body", f"file://{template}")
@@ -95,7 +95,7 @@ def test_a_name_that_is_taken(account, tmp_path):  # noqa: F811
     assert account.resources("dtrain-base") == ["AWS::SNS::Topic"]
 
 
-def test_a_file_system_is_not_replaced_while_aws_does_not_answer(account, tmp_path):  # noqa: F811
+def test_a_file_system_is_not_replaced_while_aws_does_not_answer(account, tmp_path):
     account.script("cloudformation/set_up.sh", "--file-system")
     made = account.aws("fsx", "describe-file-systems")["FileSystems"][0]["FileSystemId"]
     assert "has CapacityGib 2400, not 4800" in account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800").stderr
@@ -108,7 +108,7 @@ def test_a_file_system_is_not_replaced_while_aws_does_not_answer(account, tmp_pa
     assert [one["FileSystemId"] for one in account.aws("fsx", "describe-file-systems")["FileSystems"]] == [made]
 
 
-def test_what_is_needed_before_anything_is_made(account, tmp_path):  # noqa: F811
+def test_what_is_needed_before_anything_is_made(account, tmp_path):
     tools = stand_ins(tmp_path, "eksctl", "kubectl", "helm")
     assert "there is no stack dtrain-base" in account.script("batch/set_up.sh", check=2).stderr
     account.script("cloudformation/set_up.sh")
@@ -125,7 +125,7 @@ def test_what_is_needed_before_anything_is_made(account, tmp_path):  # noqa: F81
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
-def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa: F811
+def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     account.script("cloudformation/set_up.sh")
     account.script("batch/set_up.sh", "--workflow", IMAGE="repository/dtrain:1", NODES="4")
 
@@ -135,7 +135,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa
     # Submissions that could only wait or fail are refused.
     assert "needs 480 vCPUs, and the environment may have 384" in refused("large", "--nodes=5")
     assert "no parameter 'epoch'" in refused("typo", "epoch=3")
-    assert "no recipe 'resnet51'" in refused("typo", "recipe=resnet51")
+    assert "no recipe 'no_such'" in refused("typo", "recipe=no_such")
     assert "'epochs=ten' is not a number" in refused("typo", "epochs=ten")
     assert "refuses arrays" in refused("many", "--array=10")
     assert "is not a valid job name" in refused("two words")
@@ -176,36 +176,8 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa
     assert account.aws("cloudformation", "describe-stacks")["Stacks"][0]["StackName"] == "dtrain-base"
 
 
-# Substitutes for eksctl, kubectl and helm. Each notes its arguments and its input, and fails as the original does on what is there
-# already (eksctl passes over addons and node groups that are); eksctl also makes and deletes the cluster.
-STAND_IN = """#!/bin/bash
-printf '%s %s\\n' "${0##*/}" "$*" >>"$CALLS"
-if [[ " $* " = *" - "* ]]; then cat >>"$CALLS"; fi
-once() { [ ! -e "$CALLS.$1" ] || { echo "$2" >&2; exit 1; }; touch "$CALLS.$1"; }
-case "${0##*/} $1 $2" in
-  "eksctl create cluster")
-    vpc=$(aws ec2 create-vpc --cidr-block 10.9.0.0/16 --query Vpc.VpcId --output text)
-    subnet=$(aws ec2 create-subnet --vpc-id "$vpc" --cidr-block 10.9.1.0/24 --availability-zone "$ZONE" --query Subnet.SubnetId --output text)
-    aws ec2 create-tags --resources "$subnet" --tags Key=kubernetes.io/role/internal-elb,Value=1
-    aws eks create-cluster --name "$NAME" --role-arn arn:aws:iam::123456789012:role/eks --tags "dtrain:name=$NAME" \\
-      --resources-vpc-config "subnetIds=$subnet" >/dev/null || exit 1
-    touch "$CALLS.association" ;;
-  "eksctl create podidentityassociation") once association "ResourceInUseException: Association already exists" ;;
-  "eksctl delete cluster") aws eks delete-cluster --name "$NAME" >/dev/null ;;
-  "kubectl get secret") [ -e "$CALLS.$3" ] || { echo 'Error from server (NotFound)' >&2; exit 1; } ;;
-  "kubectl create secret") once "$4" 'error: failed to create secret secrets "'"$4"'" already exists' ;;
-esac
-"""
-
-
-def stand_ins(folder, *names: str):
-    for name in names:
-        make_program(folder / name, STAND_IN)
-    return folder
-
-
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
-def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):  # noqa: F811
+def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):
     variables = {"PATH": f"{stand_ins(tmp_path, 'eksctl', 'kubectl', 'helm')}:{account.environment['PATH']}", "CALLS": str(tmp_path / "calls"),
                  "NAME": "dtrain", "OTHER_ZONE": "us-east-1b", "BUCKET": "of-images", "IMAGE": "repository/dtrain@sha256:0a"}
     assert "the bucket of-images" in account.script("eks/set_up.sh", check=2, **variables).stderr
@@ -235,7 +207,7 @@ def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):  # n
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="half a minute: DTRAIN_LONG_TESTS=1")
-def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):  # noqa: F811
+def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):
     account.script("cloudformation/set_up.sh")
     account.script("batch/set_up.sh", "--workflow", IMAGE="repository/dtrain:1")
     assert "AWS::StepFunctions::StateMachine" in account.resources("dtrain-workflow")
@@ -267,7 +239,7 @@ def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):  # 
     assert [one["jobName"] for one in jobs] == ["one" + "e" * 61] * 2
 
 
-def finished(account, execution: str) -> dict:  # noqa: F811
+def finished(account, execution: str) -> dict:
     """Waits for the end of an execution."""
     found: dict = {}
     wait_until(lambda: found.update(account.aws("stepfunctions", "describe-execution", "--execution-arn", execution)) or
@@ -275,7 +247,7 @@ def finished(account, execution: str) -> dict:  # noqa: F811
     return found
 
 
-def make_workflow(account, values: dict) -> str:  # noqa: F811
+def make_workflow(account, values: dict) -> str:
     """Makes the workflow's state machine with short waits. moto executes only those that CloudFormation has not made."""
     template = as_json(AWS / "batch" / "workflow.yaml")["Resources"]["Training"]["Properties"]
     definition = re.sub(r'"Seconds": \d+', '"Seconds": 1', json.dumps(template["Definition"]))
@@ -285,7 +257,7 @@ def make_workflow(account, values: dict) -> str:  # noqa: F811
                        "--role-arn", "arn:aws:iam::123456789012:role/workflow")["stateMachineArn"]
 
 
-def test_a_training_that_takes_too_long_is_ended_and_exported(account):  # noqa: F811
+def test_a_training_that_takes_too_long_is_ended_and_exported(account):
     make_batch(account, "ours", "--tags", "dtrain:name=dtrain")
     machine = make_workflow(account, {"Name": "dtrain", "SubnetId": "subnet-0123456789abcdef0", "BucketName": "b", "CapacityGib": "1200",
                                       "SecurityGroupId": "sg-0123456789abcdef0", "TrainSeconds": "3"})
@@ -305,13 +277,13 @@ def test_a_training_that_takes_too_long_is_ended_and_exported(account):  # noqa:
     assert account.aws("batch", "describe-jobs", "--jobs", job["jobId"])["jobs"][0]["parameters"]["run_token"]
 
 
-def stop_everything(account, before: str = "") -> None:  # noqa: F811
+def stop_everything(account, before: str = "") -> None:
     """The budget's stop, which is a function in the template."""
     code = as_json(AWS / "batch" / "environment.yaml")["Resources"]["Stop"]["Properties"]["Code"]["ZipFile"]
     call("python", "-c", f"{code}\n{before}\nstop({{}}, None)", env=account.environment | {"QUEUE": "dtrain"})
 
 
-def test_the_stop_of_a_budget_passes_over_what_it_may_not_end(account):  # noqa: F811
+def test_the_stop_of_a_budget_passes_over_what_it_may_not_end(account):
     make_batch(account, "ours", "--tags", "dtrain:name=dtrain")
     jobs = [submit(account) for _ in range(3)]
     denied = f"""

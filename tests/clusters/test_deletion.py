@@ -1,14 +1,13 @@
 """What deletes touches nothing that is not ours, asks first, and gives up no file that is not in the bucket."""
 
-import json
 import re
 import subprocess
 
 import pytest
 
 from command import ROOT, make_program
-from imitation import account  # noqa: F401, a fixture
-from tools import BIN, tracked
+from imitation import stand_ins
+from tools import tracked
 
 OURS = "Key=dtrain:name,Value=dtrain"
 DELETES = re.compile(r"\b(aws \S+ (delete|terminate|deregister|remove)-|kubectl delete|eksctl delete|aws s3 r[mb]|pcluster delete)")
@@ -21,24 +20,6 @@ def test_one_function_deletes():
         for line in path.read_text(encoding="utf-8").splitlines():
             code = re.sub(r'\b(fail|say|printf) .*|".*"|#.*', "", line)  # a hint may name a command
             assert not DELETES.search(code), f"{path}: {line}"
-
-
-def test_no_answer_is_read_page_by_page():
-    """Asked for text, the CLI applies --query to each page. What AWS answers in pages is asked by `rows`, or about one thing by its id."""
-    pages = {}
-    for path in (BIN.parent / "lib").glob("python3*/site-packages/botocore/data/*/*/paginators-1.json"):
-        pages.setdefault(path.parts[-3], set()).update(json.loads(path.read_text(encoding="utf-8"))["pagination"])
-    one = re.compile(r'--(job-queues|file-system-ids|stack-name|compute-environments|jobs|job-definitions|task-ids|subnet-ids|image-ids|capacity-reservation-ids) ')
-    seen = 0
-    for path in tracked("scripts/aws"):
-        text = path.read_text(encoding="utf-8").replace("\\\n", " ") if path.suffix in (".sh", ".yaml") else ""
-        for call in re.findall(r"\baws ([a-z][\w-]+ [a-z][\w-]+ .*--output text.*)", text):
-            service, operation = call.split()[:2]
-            name = "".join(word.capitalize() for word in operation.split("-"))
-            paged = name in {one.replace("ApiS", "APIs") for one in pages.get(service, ())}
-            seen += paged
-            assert not paged or one.search(call) or "| awk" in call or "awk 'NF" in text, f"{path}: {call}"
-    assert seen > 5
 
 
 def test_a_folder_of_others_stays(tmp_path):
@@ -87,7 +68,7 @@ def batch_has(account) -> tuple[int, int, int]:
             len(account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]))
 
 
-def test_batch_of_others_stays(account):  # noqa: F811
+def test_batch_of_others_stays(account):
     make_batch(account, "theirs")
     job = submit(account)
     done = account.script("clean_up.sh", "batch", "--yes")
@@ -96,7 +77,7 @@ def test_batch_of_others_stays(account):  # noqa: F811
     assert account.aws("batch", "describe-jobs", "--jobs", job)["jobs"][0]["status"] == "RUNNABLE"
 
 
-def test_batch_of_ours_goes_after_a_question(account):  # noqa: F811
+def test_batch_of_ours_goes_after_a_question(account):
     make_batch(account, "ours", "--tags", "dtrain:name=dtrain")
     theirs = submit(account)
     ours = submit(account, "--tags", "dtrain:name=dtrain")
@@ -120,20 +101,20 @@ UNEXPORTED = {
 
 
 @pytest.mark.parametrize("name", UNEXPORTED)
-def test_what_is_not_known_to_be_exported_stays(account, name):  # noqa: F811
+def test_what_is_not_known_to_be_exported_stays(account, name):
     kind, linked, text = UNEXPORTED[name]
     made = make_file_system(account, make_network(account), OURS, f"Key=test,Value={kind}", linked=linked, exports=linked)
     assert text in account.script("clean_up.sh", "base", "--yes", check=2).stderr
     assert file_systems(account) == [made]
 
 
-def test_one_that_is_being_deleted_is_waited_for(account):  # noqa: F811
+def test_one_that_is_being_deleted_is_waited_for(account):
     made = make_file_system(account, make_network(account), OURS, "Key=test,Value=leaves", linked=False)
     assert f"{made} is being deleted already" in account.script("clean_up.sh", "base", "--yes").stdout
     assert file_systems(account) == []
 
 
-def test_a_network_goes_after_what_is_in_it(account, tmp_path):  # noqa: F811
+def test_a_network_goes_after_what_is_in_it(account, tmp_path):
     template = tmp_path / "network.json"
     template.write_text('{"Resources": {"Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16"}}},'
                         '"Outputs": {"VpcId": {"Value": {"Ref": "Vpc"}}}}', encoding="utf-8")
@@ -156,7 +137,7 @@ def test_a_network_goes_after_what_is_in_it(account, tmp_path):  # noqa: F811
     assert account.aws("cloudformation", "describe-stacks")["Stacks"] == []
 
 
-def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):  # noqa: F811
+def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):
     template = tmp_path / "theirs.json"
     template.write_text('{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}', encoding="utf-8")
     account.aws("cloudformation", "create-stack", "--stack-name", "dtrain-base", "--template-body", f"file://{template}")
@@ -186,26 +167,12 @@ def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):  
     assert account.resources("dtrain-base") == ["AWS::SNS::Topic"]
 
 
-# Stands in for kubectl and eksctl. The file $OBJECTS has lines "KIND/NAMESPACE/NAME LABEL"; of a kind that is in none of them the
-# server has no type.
-STAND_IN = r"""#!/bin/bash
-printf '%s %s\n' "${0##*/}" "$*" >>"$CALLS"
-[ "${0##*/}" != kubectl ] || grep -q "^$2/" "$OBJECTS" || { echo "error: the server doesn't have a resource type" >&2; exit 1; }
-case "${0##*/} $1 $*" in
-  "kubectl get"*--all-namespaces*--selector=app.kubernetes.io/part-of=dtrain*) sed -n "s#^\($2/.*\) dtrain\$#\1#p" "$OBJECTS" ;;
-  "kubectl delete"*--all-namespaces*--selector=app.kubernetes.io/part-of=dtrain*) sed -i "\#^$2/.* dtrain\$#d" "$OBJECTS" ;;
-  "eksctl delete"*) aws eks delete-cluster --name "$NAME" >/dev/null ;;
-esac
-"""
-
-
 @pytest.mark.parametrize("ours", [False, True])
-def test_clusters_and_objects_of_others_stay(account, tmp_path, ours):  # noqa: F811
+def test_clusters_and_objects_of_others_stay(account, tmp_path, ours):
     subnet = make_network(account)
     account.aws("eks", "create-cluster", "--name", "dtrain", "--role-arn", "arn:aws:iam::123456789012:role/eks",
                 "--resources-vpc-config", f"subnetIds={subnet}", *(("--tags", "dtrain:name=dtrain") if ours else ()))
-    for name in ("kubectl", "eksctl"):
-        make_program(tmp_path / name, STAND_IN)
+    stand_ins(tmp_path, "kubectl", "eksctl")
     objects, calls = tmp_path / "objects", tmp_path / "calls"
     objects.write_text("jobs.batch/default/dtrain dtrain\njobs.batch/default/theirs \npersistentvolumes//dtrain-fsx dtrain\n",
                        encoding="utf-8")

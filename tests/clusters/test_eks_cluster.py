@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from test_kubernetes import EKS, MANIFESTS, documents, of_kind, pods, rendered  # noqa: F401, one is a fixture
+from test_kubernetes import EKS, MANIFESTS, of_kind, pods, rendered
 from tools import read_yaml
 
 AFTER_TYPE = ("vcpus", "mebibytes", "gpus", "efa")  # columns of instance_types.tsv
@@ -99,9 +99,10 @@ def test_another_zone_has_a_group_of_its_own():
     assert gpu["availabilityZones"] == ["us-east-1b"] and gpu["spot"] and "gpu" not in {group["name"] for group in cluster["managedNodeGroups"]}
 
 
-def test_metrics_that_are_kept_are_those_that_are_served(documents):  # noqa: F811
+def test_metrics_that_are_kept_are_those_that_are_served():
     """Metrics are kept under the endpoint's names, and both halves of the configuration are where the agent looks for
     them: it takes every YAML file beside its own configuration for one of OpenTelemetry."""
+    documents = rendered(*MANIFESTS)
     maps = {one["metadata"]["name"]: one["data"] for one in of_kind(documents, "ConfigMap")}
     agent, = (one for one in of_kind(documents, "Deployment") if one["metadata"]["name"] == "dtrain-metrics")
     pod = agent["spec"]["template"]["spec"]

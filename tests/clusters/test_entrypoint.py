@@ -10,7 +10,6 @@ import pytest
 
 from command import BUILD, ROOT, TINY, Background, load_json, make_program, run, sha256, wait_until
 from limited_network import LimitedNetwork, Unavailable
-from two_hosts import TwoHosts
 
 ENTRY = ROOT / "docker" / "entrypoint.sh"
 PROGRAMS = {"PATH": f"{BUILD.resolve() / 'bin'}:{os.environ['PATH']}"}
@@ -76,7 +75,7 @@ def test_other_commands_are_run_as_they_are():
 REFUSED = {
     "nothing": ((), {}, 2, "nothing to run"),
     "an unknown program": (("dtrain_mian",), {}, 2, "no program 'dtrain_mian'"),
-    "an unknown recipe": (("--recipe", "resnet51"), {}, 2, "no recipe 'resnet51'"),
+    "an unknown recipe": (("--recipe", "no_such"), {}, 2, "no recipe 'no_such'"),
     "a batch size that is none": (("--dry_run",), {"BATCH_SIZE": "12x"}, 2, "BATCH_SIZE is '12x'"),
     "GPUs that are none": (("--dry_run",), {"GPUS": "all"}, 2, "GPUS is 'all'"),
     "GPUs that nodes cannot share": (("--dry_run",), {"GPUS": "5", "AWS_BATCH_JOB_NUM_NODES": "2"}, 2, "shared evenly"),
@@ -128,6 +127,28 @@ def test_a_stop_reaches_process_1(few_images, run_dir):
         os.kill(container.children()[0], signal.SIGTERM)
         assert container.wait(30).code == 75
     assert (run_dir / "latest").exists()
+
+
+def test_kubernetes_hears_of_a_rank_that_stands_still_on_each_machine(run_dir, two_hosts):
+    """Also of one that is not the first."""
+    def node(number: int) -> Background:
+        words = (*two_hosts.at(number), ENTRY, "--data_format=synthetic", *TINY, "--epochs=1000")
+        return Background(*words[1:], program=words[0], env=PROGRAMS | {
+            "METRICS_PORT": "9401", "RUN_DIR": str(run_dir), "PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_NODE_RANK": str(number),
+            "PET_MASTER_ADDR": two_hosts.addresses[0], "PET_MASTER_PORT": "29500"})
+
+    def health(number: int, **options):
+        program, *words = two_hosts.at(number)
+        return run(*words, "curl", "-sS", "--max-time", "2", "http://127.0.0.1:9401/healthz", program=program, **options)
+
+    with node(0) as first, node(1) as second:
+        first.wait_for_line("step 1/")
+        for number in (0, 1):
+            assert health(number).stdout.startswith("after step ")
+        os.kill(second.pid, signal.SIGSTOP)
+        wait_until(lambda: "timed out" in health(1, check=None).stderr, "silence")
+        os.kill(second.pid, signal.SIGCONT)
+        assert health(1).stdout.startswith("after step ")
 
 
 @pytest.mark.parametrize("waits", ["for the mount", "for the measurement"])
@@ -202,27 +223,26 @@ class BatchJob:
             node.__exit__()
 
 
-def test_a_batch_job_on_two_nodes(few_images, tmp_path):
+def test_a_batch_job_on_two_nodes(few_images, tmp_path, two_hosts):
     """The job loses its child, is tried again, is stopped and resumes. Its end is that of an undisturbed job."""
     flags = (*TINY, "--lr=0.0005", "--batch_size=8", f"--max_steps={STEPS}", "--save_every_epochs=0.3", "--comm_timeout=30")
     run(*flags, "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
     env = {"DATA_DIR": str(few_images), "SCRATCH_DIR": str(tmp_path), "GPUS": "2"}
     run_dir = tmp_path / "dtrain-6d2f1c7e"
-    with TwoHosts() as hosts:
-        with BatchJob(hosts, 1, *flags, env=env) as (main, child):
-            main.wait_for_line("step 3/")
-            for pid in child.family():
-                os.kill(pid, signal.SIGKILL)
-            assert main.wait().code == 4  # the retry strategy tries again after this code
-        with BatchJob(hosts, 2, *flags, env=env) as (main, child):
-            main.wait_for_line("step 5/")
-            main.process.send_signal(signal.SIGTERM)  # Batch sends it to the container's first process
-            stopped = main.wait(), child.wait()
-        assert [outcome.code for outcome in stopped] == [75, 75], stopped
-        assert "Batch job 6d2f1c7e#0, attempt 2, node 0 of 2" in stopped[0].stderr
-        with BatchJob(hosts, 3, *flags, env=env) as (main, child):
-            done = main.wait(), child.wait()
-        assert [outcome.code for outcome in done] == [0, 0], done
+    with BatchJob(two_hosts, 1, *flags, env=env) as (main, child):
+        main.wait_for_line("step 3/")
+        for pid in child.family():
+            os.kill(pid, signal.SIGKILL)
+        assert main.wait().code == 4  # the retry strategy tries again after this code
+    with BatchJob(two_hosts, 2, *flags, env=env) as (main, child):
+        main.wait_for_line("step 5/")
+        main.process.send_signal(signal.SIGTERM)  # Batch sends it to the container's first process
+        stopped = main.wait(), child.wait()
+    assert [outcome.code for outcome in stopped] == [75, 75], stopped
+    assert "Batch job 6d2f1c7e#0, attempt 2, node 0 of 2" in stopped[0].stderr
+    with BatchJob(two_hosts, 3, *flags, env=env) as (main, child):
+        done = main.wait(), child.wait()
+    assert [outcome.code for outcome in done] == [0, 0], done
     assert "resuming from" in done[0].stderr
     assert load_json(run_dir / "result.json")["world_size"] == 2
     assert sha256(run_dir / "model.safetensors") == sha256(tmp_path / "undisturbed" / "model.safetensors")

@@ -137,6 +137,15 @@ def test_pods_have_what_efa_needs(documents):
             check_probes(container)
 
 
+def test_pods_have_the_clusters_secret(documents):
+    """docs/trust.md: ranks have a token that nobody else knows."""
+    gpu = [one for pod in pods(documents) for one in pod["containers"] if "nvidia.com/gpu" in json.dumps(one)]
+    for container in gpu:
+        token, = (one for one in container["env"] if one["name"] == "DTRAIN_RUN_TOKEN")
+        assert token["valueFrom"] == {"secretKeyRef": {"name": "dtrain-run", "key": "token"}}
+    assert len(gpu) == 4 and "kubectl create secret generic dtrain-run" in (EKS / "set_up.sh").read_text(encoding="utf-8")
+
+
 def test_pods_have_no_right_that_they_do_not_need(documents):
     """The guard reads the kernel's log; it and the metrics' agent ask Kubernetes' API."""
     for pod in pods(documents):

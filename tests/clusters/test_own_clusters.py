@@ -8,12 +8,11 @@ import subprocess
 import pytest
 
 from command import ROOT
-from imitation import account  # noqa: F401, a fixture
 
 pytestmark = pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
 
 
-def test_machines_for_trainings_by_hand_and_their_hosts_file(account, tmp_path):  # noqa: F811
+def test_machines_for_trainings_by_hand_and_their_hosts_file(account, tmp_path):
     mine = {"KEY": "mine", "SSH_FROM": "203.0.113.7/32", "MACHINE_IMAGE": "ami-12c6146b", "INSTANCE_TYPE": "p4d.24xlarge"}
     script, hosts = "cloudformation/instances.sh", tmp_path / "hosts"
     for more, arguments, text in (({"SSH_FROM": "0.0.0.0/0"}, ("2",), "SSH_FROM is '0.0.0.0/0'"), ({}, ("many",), "machines is 'many'"),

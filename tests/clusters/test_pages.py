@@ -15,7 +15,6 @@ import subprocess
 import pytest
 
 from command import BUILD, ROOT, TINY, load_json, make_program, metrics, wait_until
-from imitation import account  # noqa: F401, a fixture
 from own_root import USER, OwnRoot
 from slurm_machine import SlurmMachine
 from tools import tracked
@@ -253,7 +252,7 @@ esac
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="two minutes: DTRAIN_LONG_TESTS=1")
 @pytest.mark.parametrize("page", ["parallelcluster.md", "machines.md"])
-def test_your_machine(account, few_images, tmp_path, page):  # noqa: F811
+def test_your_machine(account, few_images, tmp_path, page):
     folder, home = tmp_path / "bin", tmp_path / "home"
     for name in ("bin", "text", "home/.ssh"):
         (tmp_path / name).mkdir(parents=True)

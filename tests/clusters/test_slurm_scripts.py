@@ -8,25 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from command import BUILD, ROOT, TINY, environment, load_json, make_program, metrics, wait_until
+from command import ROOT, TINY, environment, load_json, make_program, metrics, wait_until
 from slurm_machine import SlurmMachine
+from tools import assert_secret_starts, make_bundle
 
 FOLDER = ROOT / "scripts" / "aws" / "parallelcluster"
 # Two tasks of one machine, in place of 64.
 SMALL = ("--nodes=1", "--ntasks-per-node=2", "--time=10")
 FLAGS = (*TINY, "--lr=0.0005", "--batch_size=8", "--init_timeout=30", "--save_every_epochs=0.3")
-
-
-def make_bundle(folder: Path, program: str | None = None) -> Path:
-    """Makes what scripts/bundle.sh makes, as far as jobs need it, with a script in place of dtrain_main if it is given."""
-    folder.mkdir()
-    (folder / "scripts").symlink_to(ROOT / "scripts")
-    if program is None:
-        (folder / "bin").symlink_to(BUILD.resolve() / "bin")
-    else:
-        (folder / "bin").mkdir()
-        make_program(folder / "bin" / "dtrain_main", program)
-    return folder
 
 
 class Cluster:
@@ -122,25 +111,14 @@ def test_a_sweep_is_an_array(cluster, tmp_path):
     wait_until(lambda: "2 trials: 2 finished" in cluster.logs(), "the summary", 60)
 
 
-# Writes what every user of the machine may see, and then the secret.
-TELL = """#!/bin/bash
-[ "$1" = --version ] || { sleep 0.5; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' >seen-$SLURM_PROCID; echo "$DTRAIN_RUN_TOKEN" >secret-$SLURM_JOB_ID-$SLURM_PROCID; }
-"""
-
-
 def test_each_start_has_a_secret_that_nobody_else_sees(cluster):
-    bundle = make_bundle(cluster.folder / "telling", TELL)
-    secrets = []
-    for _ in range(2):
+    def start(bundle: Path) -> str:
         # Only what is named here comes into the job, and by default to its tasks.
         job = cluster.submit("train.sbatch", "--lr=1", RUN_DIR="/run", DTRAIN=str(bundle), options=("--export=PATH,DATA_DIR,DTRAIN,RUN_DIR",))
         assert cluster.wait_for(job, "COMPLETED", "FAILED")["ExitCode"] == "0:0", cluster.logs()
-        first, second = ((cluster.folder / f"secret-{job}-{rank}").read_text().strip() for rank in (0, 1))
-        assert re.fullmatch("[0-9a-f]{32}", first) and first == second
-        seen = "".join((cluster.folder / f"seen-{rank}").read_text() for rank in (0, 1)) + cluster.logs()
-        assert "--lr=1" in seen and first not in seen + str(cluster.job(job))
-        secrets.append(first)
-    assert secrets[0] != secrets[1]
+        return cluster.logs() + str(cluster.job(job))
+
+    assert_secret_starts(cluster.folder, "$SLURM_PROCID", start)
 
 
 def test_what_cannot_train_starts_nothing(tmp_path):

@@ -1,32 +1,27 @@
 """Runs scripts/ssh on two hosts of this machine, with a program that enters their namespaces in place of ssh."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
 
 import pytest
 
-from command import BUILD, ROOT, TINY, Background, load_json, make_program, metrics, run, sha256, wait_until
-from two_hosts import two_hosts  # noqa: F401, a fixture
+from command import ROOT, TINY, Background, load_json, metrics, run, sha256, wait_until
+from tools import assert_secret_starts, make_bundle
 
 SSH = ROOT / "scripts" / "ssh"
 FLAGS = (*TINY, "--lr=0.0005", "--batch_size=8", "--init_timeout=30", "--save_every_epochs=0.3")
 
 
 @pytest.fixture
-def cluster(two_hosts, tmp_path):  # noqa: F811
+def cluster(two_hosts, tmp_path):
     """Returns the environment in which the scripts find two hosts and a bundle, and the words with which a command on the first
     host begins."""
     hosts = tmp_path / "hosts"
     hosts.write_text("# two machines\n" + "".join(f"{address} slots=1\n" for address in two_hosts.addresses), encoding="utf-8")
-    bundle = tmp_path / "bundle"
-    bundle.mkdir()
-    (bundle / "bin").symlink_to(BUILD.resolve() / "bin")
-    (bundle / "scripts").symlink_to(ROOT / "scripts")
     variables = {"HOSTS": str(hosts), "PATH": f"{two_hosts.ssh(tmp_path / 'ssh').parent}:{os.environ['PATH']}",
-                 "DTRAIN": str(bundle), "MPI_INTERFACE": "cable", "SAVE_SECONDS": "3"}
+                 "DTRAIN": str(make_bundle(tmp_path / "bundle")), "MPI_INTERFACE": "cable", "SAVE_SECONDS": "3"}
     return variables, two_hosts.at(0)
 
 
@@ -56,26 +51,11 @@ def test_a_command_on_all_hosts(cluster):
     assert at_first(cluster, "runclust", "test $(hostname) = host0 || exit 7", check=7)
 
 
-# Writes what every user of the machine may see, and then the secret.
-TELL = """#!/bin/bash
-[ "$1" = --version ] || { sleep 1; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' >FOLDER/seen-$(hostname); echo "$DTRAIN_RUN_TOKEN" | tee FOLDER/secret-$(hostname); }
-"""
-
-
 def test_each_start_has_a_secret_that_nobody_else_sees(cluster, tmp_path):
-    bundle = tmp_path / "telling"
-    (bundle / "bin").mkdir(parents=True)
-    (bundle / "scripts").symlink_to(ROOT / "scripts")
-    make_program(bundle / "bin" / "dtrain_main", TELL.replace("FOLDER", str(tmp_path)))
-    secrets = []
-    for _ in range(2):
-        at_first((cluster[0] | {"DTRAIN": str(bundle)}, cluster[1]), "train.sh", "--run_dir=/run", "--lr=1")
-        first, second = ((tmp_path / f"secret-host{host}").read_text().strip() for host in (0, 1))
-        assert re.fullmatch("[0-9a-f]{32}", first) and first == second
-        seen = "".join((tmp_path / f"seen-host{host}").read_text() for host in (0, 1))
-        assert "--lr=1" in seen and first not in seen
-        secrets.append(first)
-    assert secrets[0] != secrets[1]
+    def start(bundle) -> str:
+        return str(at_first((cluster[0] | {"DTRAIN": str(bundle)}, cluster[1]), "train.sh", "--run_dir=/run", "--lr=1"))
+
+    assert_secret_starts(tmp_path, "$(hostname | tail -c 2)", start)
 
 
 BAD_HOSTS = {

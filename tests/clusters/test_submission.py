@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from command import ROOT, make_program
+from test_entrypoint import enter
 
 DIGEST = "sha256:" + "0a" * 32
 ANSWERS = rf"""#!/bin/bash
@@ -135,6 +136,21 @@ def test_a_workflow_may_be_started_again_under_its_name(call_script):
     for words, text in ((("b" * 65,), "up to 64 letters"), (("baseline", "--nodes=2"), "--nodes and --workflow were both given")):
         assert text in call_script("batch/submit.sh", *words, "--workflow", check=2, **quiet)[0]
     assert "the workflow is under way" in call_script("batch/submit.sh", "baseline", "--workflow", check=2, FILE_SYSTEMS="[]")[0]
+
+
+@pytest.mark.parametrize("more", [(), ("--workflow",)])
+def test_each_submission_has_a_random_token(call_script, more):
+    tokens = {parameters(call_script("batch/submit.sh", "baseline", *more, EXECUTIONS="[]", **({"FILE_SYSTEMS": "[]"} if more else {}))[1])["run_token"]
+              for _ in range(2)}
+    assert len(tokens) == 2 and all(re.fullmatch(r"[0-9a-f]{32}", one) for one in tokens)
+    # The definition's command, with what Batch replaces in it, reaches the program in the environment.
+    made = subprocess.run([ROOT / "scripts" / "aws" / "batch" / "job_definition.py", "--name=n", "--instance_type=p4d.24xlarge", "--image=i", "--role=r"],
+                          capture_output=True, text=True, check=True).stdout
+    job = json.loads(made)
+    values = {**job["parameters"], "recipe": "default", "data": "default", "run_token": tokens.pop()}
+    words = job["nodeProperties"]["nodeRangeProperties"][0]["container"]["command"]
+    words = [values[word.removeprefix("Ref::")] if word.startswith("Ref::") else word for word in words]
+    assert enter("bash", "-c", "echo $DTRAIN_RUN_TOKEN", *words[1:]).lines == [values["run_token"]]
 
 
 def test_old_prices_are_said_to_be_old_and_are_refreshed(call_script, tmp_path):

@@ -2,12 +2,13 @@
 time has passed, the run continues."""
 
 import signal
+import urllib.error
+import urllib.request
 
 import pytest
 
 from command import Background, free_port, load_json, losses, run, sha256, wait_until
 from conftest import STEPS
-from probe import probe
 from ranks import FLAGS, Ranks, stop
 
 TIMEOUT = 4
@@ -35,15 +36,26 @@ def test_a_stopped_rank_is_named_by_all_others(few_images, run_dir, hung):
     assert error["exit_code"] == 4 and f"rank {hung} has not answered for" in error["message"]
 
 
+def health(port: int) -> tuple[int | None, str]:
+    """Asks as Kubernetes' kubelet does. Returns the status and the text; None if there is no answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:  # refused
+        return None, ""
+
+
 @pytest.mark.fault(4, "the data's file system hangs, and nobody waits for the only rank", "/healthz says so after --comm_timeout")
 def test_a_loader_that_hangs(few_images, run_dir, bad_disk):
     port = free_port()
     hanging = bad_disk(".jpg", BAD_CALLS="open", BAD_MILLISECONDS=300_000, BAD_AFTER=200)
     with Background(*FLAGS, f"--data_dir={few_images}", "--epochs=1000", "--comm_timeout=2", f"--metrics_port={port}",
                     f"--run_dir={run_dir}", env=hanging):
-        wait_until(lambda: probe(port)[0] == 200, "the start")
-        wait_until(lambda: probe(port)[0] == 503, "a rank that stands still")
-        status, text = probe(port)
+        wait_until(lambda: health(port)[0] == 200, "the start")
+        wait_until(lambda: health(port)[0] == 503, "a rank that stands still")
+        status, text = health(port)
         assert status == 503 and "waiting for data, for " in text
 
 

@@ -56,11 +56,6 @@ def test_fine_tuning_sees_images_as_its_weights_did(few_images, tmp_path):
         assert second[name] == first[name], name
 
 
-def test_synthetic_samples_are_of_the_run_s_classes(trained):
-    """There are 1,000 classes where nothing says how many; these weights have 4."""
-    assert "val_loss=" in run("--mode=eval", "--data_format=synthetic", f"--run_dir={trained[0]}", "--limit_val_steps=1").last_line
-
-
 def test_what_is_given_wins_aloud(images, trained):
     outcome = evaluate(images, f"--run_dir={trained[0]}", "--image_size=48")
     assert "--image_size=48 instead of 32" in outcome.stderr
@@ -68,6 +63,8 @@ def test_what_is_given_wins_aloud(images, trained):
     assert "--model=resnet34 instead of resnet18" in outcome.stderr
     assert "model_ema.safetensors" in evaluate(images, f"--run_dir={trained[0]}", "--weights=ema", check=2).stderr
     assert not (trained[0] / "error.json").exists()  # these failures leave no trace in the run
+    # There are 1,000 classes where nothing says how many; these weights have 4.
+    evaluate(images, "--data_format=synthetic", f"--run_dir={trained[0]}", "--limit_val_steps=1")
 
 
 def test_the_best_weights_are_the_default(images, own, tmp_path):
@@ -150,16 +147,6 @@ def test_a_finished_run_started_again_says_so_and_loses_nothing(images, own):
     attempts = sorted(path.name for path in (own / "attempts").iterdir())
     assert attempts == ["001-from-step-000000000.json", "002-from-step-000000010.json", "003-from-step-000000010.json"]
     assert [load_json(own / "attempts" / name)["lr"] for name in attempts] == [0.005, 0.005, 0.001]
-
-
-def test_resume_none_leaves_nothing_of_the_old_run(images, own):
-    old = {path.name for path in own.iterdir()} - {"lock"}
-    outcome = run(*TINY_RESNET, f"--data_dir={images}", "--max_steps=2", f"--run_dir={own}", "--resume=none",
-                  "--limit_train_steps=1", "--eval_every_epochs=1")
-    assert "aside-1" in outcome.stderr
-    assert {path.name for path in (own / "aside-1").iterdir()} == old
-    assert load_json(own / "result.json")["step"] == 1
-    assert load_json(own / "aside-1" / "result.json")["step"] == 10
 
 
 def test_the_newest_run_is_found(images, tmp_path):

@@ -1,7 +1,8 @@
-"""The moving average of the weights, and optimizers with state of their own: a stopped run resumes bit for bit, also on
-several ranks, and the exported weights are those that were evaluated."""
+"""The moving average of the weights: a stopped run resumes bit for bit, here with an optimizer that keeps several tensors
+(LAMB on several ranks: faults/test_killed_ranks.py), and the exported weights are those that were evaluated."""
 
 import json
+import shutil
 
 import pytest
 
@@ -10,10 +11,8 @@ from command import TINY, load_json, losses, metrics, run, sha256
 RUN = (*TINY, "--epochs=3", "--ema_decay=0.9", "--lr=1e-4", "--eval_every_epochs=1")
 
 
-@pytest.mark.parametrize("world, optimizer", [(1, "rmsprop_tf"), (2, "lamb")])
-def test_going_on_equals_never_having_stopped(few_images, tmp_path, world, optimizer):
-    flags = (*RUN, f"--data_dir={few_images}", f"--optimizer={optimizer}", "--batch_size=8", "--max_steps=4",
-             *(["--nproc_per_node=2"] if world > 1 else []), *(["--ema_every=2"] if world == 1 else []))
+def test_going_on_equals_never_having_stopped(few_images, tmp_path):
+    flags = (*RUN, f"--data_dir={few_images}", "--optimizer=rmsprop_tf", "--batch_size=8", "--max_steps=4", "--ema_every=2")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     run(*flags, f"--run_dir={whole}")
     run(*flags, f"--run_dir={parts}", "--limit_train_steps=2")
@@ -22,8 +21,7 @@ def test_going_on_equals_never_having_stopped(few_images, tmp_path, world, optim
     for name in ("model.safetensors", "model_ema.safetensors"):
         assert sha256(parts / name) == sha256(whole / name), name
     step = (whole / "latest").read_text(encoding="utf-8").strip()
-    for name in ("optimizer.safetensors", "model_ema.safetensors"):
-        assert sha256(parts / step / name) == sha256(whole / step / name), name
+    assert sha256(parts / step / "optimizer.safetensors") == sha256(whole / step / "optimizer.safetensors")
     assert sha256(whole / "model.safetensors") != sha256(whole / "model_ema.safetensors")
     last = metrics(whole, "val")[-1]
     assert {"top1", "ema_top1", "ema_loss"} <= last.keys()
@@ -61,16 +59,11 @@ def test_an_average_can_begin_later_and_is_exported(few_images, run_dir, tmp_pat
 ])
 def test_what_could_not_learn_is_refused(images, flags, words):
     settings = [flag for flag in TINY if not flag.startswith(tuple(given.partition("=")[0] + "=" for given in flags))]
-    for dry in (["--dry_run"], []):
-        outcome = run(*settings, f"--data_dir={images}", "--epochs=20", *flags, *dry, check=2)
-        assert words in outcome.stderr
+    assert words in run(*settings, f"--data_dir={images}", "--epochs=20", *flags, "--dry_run", check=2).stderr
 
 
 def test_one_class_cannot_be_mixed(own_images):
-    for split in ("train", "val"):
-        for kind in ("blue", "green", "red"):
-            for file in (own_images / split / kind).iterdir():
-                file.unlink()
-            (own_images / split / kind).rmdir()
+    for folder in own_images.glob("*/[!s]*"):
+        shutil.rmtree(folder)
     outcome = run(*TINY, f"--data_dir={own_images}", "--epochs=9", "--cutmix=1", check=2)
     assert "--cutmix mixes images of different classes, but the data has only one class" in outcome.stderr

@@ -10,8 +10,8 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from command import DATA, MAIN, load_json, metrics, run, sha256
-from text_data import TEXT, make_tokens, write_roberta_tokenizer, write_tokenizer
+from command import MAIN, load_json, metrics, run, sha256
+from text_data import TEXT, make_tokens, write_roberta_tokenizer
 
 TINY_TEXT = ("--model=roberta_tiny", "--tokens_per_sample=32", "--batch_size=8", "--max_steps=2", "--optimizer=adam",
              "--lr=0.001", "--save_every_epochs=0")
@@ -33,22 +33,9 @@ def blocks_of(tokens) -> int:
     return json.loads(run(*TINY_TEXT, f"--data_dir={tokens}", "--dry_run", "--log_format=json").last_line)["train_samples"]
 
 
-def test_nothing_but_empty_documents(tmp_path):
-    tokens = make_tokens(tmp_path, train="\n" * 50)
-    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", "--sample_break=complete_doc", f"--run_dir={tmp_path / 'run'}", check=3)
-    assert "train" in outcome.stderr
-
-
-def test_rows_of_one_token(tmp_path, run_dir):
-    save_file({"input_ids": numpy.arange(4, 36).reshape(32, 1)}, tmp_path / "train.safetensors")
-    outcome = run(*TINY_TEXT, f"--data_dir={tmp_path}", f"--run_dir={run_dir}", "--vocab_size=40")
-    assert outcome.last_line.startswith("train_loss=")
-
-
-@pytest.mark.parametrize("sample_break", ["none", "complete_doc"])
-def test_empty_documents_are_no_trouble(tmp_path, sample_break):
+def test_empty_documents_are_no_trouble(tmp_path):
     tokens = make_tokens(tmp_path, train="\n\n\n" + TEXT.replace("\n", "\n\n \t\n\n") + "\n" * 100)
-    run(*TINY_TEXT, f"--data_dir={tokens}", f"--sample_break={sample_break}", f"--run_dir={tmp_path / 'run'}")
+    run(*TINY_TEXT, f"--data_dir={tokens}", "--sample_break=complete_doc", f"--run_dir={tmp_path / 'run'}")
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
@@ -63,13 +50,6 @@ def test_what_others_put_under_the_partial_names(tmp_path, kind):
     tokens = make_tokens(tmp_path, train=TEXT)
     assert victim.read_text(encoding="ascii") == "precious"
     assert (tokens / "train.bin").stat().st_size > 0 and (tokens / "dict.txt").is_file()
-
-
-def test_a_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
-    outcome = run("tokenize", *write_tokenizer(tmp_path / "tokenizer"), f"--input={tmp_path / 'text'}",
-                  f"--output={tmp_path / 'text' / 'train'}", program=DATA, check=5)
-    assert f"cannot make the folder {tmp_path / 'text'}" in outcome.stderr
 
 
 def test_epochs_take_the_folders_in_turn(tokens, run_dir, tmp_path):

@@ -34,9 +34,8 @@ def flags_of(task, table, *more) -> tuple:
     return (*TINY, f"--task={task}", *TASKS[task], f"--labels={table}", "--epochs=3", f"--max_steps={STEPS}", *more)
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_a_killed_run_goes_on(task, table, tmp_path):
-    command = flags_of(task, table, "--mixup=0.2", "--save_every_epochs=1")
+def test_a_killed_run_goes_on(table, tmp_path):
+    command = flags_of("image_regression", table, "--mixup=0.2", "--save_every_epochs=1")
     run(*command, f"--run_dir={tmp_path / 'whole'}")
     kill_at(4, *command, f"--run_dir={tmp_path / 'killed'}", saved=tmp_path / "killed" / "checkpoints" / "step-000000003")
     run(*command, f"--run_dir={tmp_path / 'killed'}")
@@ -110,17 +109,11 @@ def test_files_of_a_run(table, few_images, run_dir, tmp_path):
 @pytest.mark.parametrize("task, flags, code, words", [
     ("image_regression", ["--label_column=tags"], 3, "line 2: the label 'cold' is not a decimal number"),
     ("image_regression", ["--label_smoothing=0.1"], 2, "it is for"),
-    ("image_regression", ["--class_weights=inverse"], 2, "it is for"),
-    ("image_regression", ["--label_threshold=0.3"], 2, "it is for"),
     ("image_regression", ["--num_classes=4"], 2, "an output for each column of numbers"),
     ("image_regression", ["--loss=bce"], 2, "l2 or smooth_l1 with --task=image_regression"),
-    ("image_regression", ["--sampling=balanced"], 2, "it is for"),
     ("image_regression", ["--best_metric=top1"], 2, "r2"),
     ("image_regression", ["--label_column=redness,missing"], 3, "missing"),
-    ("image_multilabel", ["--label_smoothing=0.1"], 2, "it is for"),
-    ("image_multilabel", ["--loss=l2"], 2, "bce with --task=image_multilabel"),
     ("image_multilabel", ["--class_weights={folder}/weights.csv"], 2, "'purple' is not a class of the data"),
-    ("image_multilabel", ["--best_metric=top5"], 2, "map"),
 ])
 def test_what_makes_no_sense_is_refused(task, flags, code, words, table, tmp_path):
     (tmp_path / "weights.csv").write_text("cold,1\nwarm,1\npurple,2\n", encoding="utf-8")

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from command import DATA, TINY, kill_at, load_json, load_table, losses, metrics, run, weights_and_losses
+from command import DATA, TINY, load_json, load_table, losses, metrics, run
 from conftest import CLASSES
 
 STEPS = 5
@@ -71,15 +71,10 @@ def test_an_evaluation_names_a_table(few_images, data, trained, tmp_path):
     assert all(set(CLASSES) & set(row.values()) for row in load_table(tmp_path / "p.csv")), "the names of the table"
 
 
-def test_a_killed_run_goes_on_and_notices_another_table(few_images, data, trained, tmp_path, run_dir):
-    kill_at(4, *FLAGS, *data, "--save_every_steps=2", f"--run_dir={run_dir}", saved=run_dir / "checkpoints" / "step-000000002")
-    stopped = shutil.copytree(run_dir, tmp_path / "stopped")
-    run(*FLAGS, *data, f"--run_dir={run_dir}")
-    assert weights_and_losses(run_dir) == weights_and_losses(trained[0])
-    rows = rows_of(few_images)
-    rows[0] = (rows[0][0], "red", "train")
-    other = write(tmp_path / "other.csv", rows)
-    refused = run(*FLAGS, f"--labels={other}", f"--data_dir={few_images}", f"--run_dir={stopped}", check=3)
+def test_another_table_is_noticed(few_images, trained, tmp_path):
+    (path, _, split), *rest = rows_of(few_images)
+    other = write(tmp_path / "other.csv", [(path, "red", split), *rest])
+    refused = run(*FLAGS, f"--labels={other}", f"--data_dir={few_images}", f"--run_dir={trained[0]}", "--max_steps=6", check=3)
     assert "the data set has changed" in refused.stderr
 
 
@@ -92,13 +87,6 @@ def test_a_part_is_held_out_by_groups(few_images, run_dir, tmp_path):
     run(*FLAGS, *flags, "--val_fraction=0.25", f"--run_dir={run_dir}")
     run("--mode=eval", f"--run_dir={run_dir}", *flags, f"--output={tmp_path}")
     assert load_json(tmp_path / "result.json")["samples_seen"] == 12, "the run knows its part"
-
-
-def test_ranks_read_it_as_folders(few_images, data, tmp_path):
-    of_ranks = (*FLAGS, "--batch_size=8", "--nproc_per_node=2")
-    run(*of_ranks, *data, f"--run_dir={tmp_path / 'table'}")
-    run(*of_ranks, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'folders'}")
-    assert losses(tmp_path / "table") == losses(tmp_path / "folders")
 
 
 def test_mistakes_are_named_before_the_first_step(few_images, run_dir, tmp_path):
@@ -115,11 +103,6 @@ def test_flags_that_do_not_fit(data, flags, word):
     assert word in run(*FLAGS, *data, *flags, "--dry_run", check=2 if "format" in flags[0] else 3).stderr
 
 
-def test_columns_need_a_table(few_images):
-    refused = run(*FLAGS, f"--data_dir={few_images}", "--split_column=split", "--dry_run", check=2)
-    assert "--split_column=split: expected --labels=TABLE with it" in refused.stderr
-
-
 def test_images_without_folders_are_told_of_the_flag(few_images, tmp_path):
     (tmp_path / "train").mkdir()
     for number, path in enumerate(sorted((few_images / "train").glob("*/*.jpg"))):
@@ -134,9 +117,8 @@ def test_images_without_folders_are_told_of_the_flag(few_images, tmp_path):
 # ---- dtrain_data -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["tfrecord", "recordio", "webdataset"])
-def test_a_pack_has_the_classes_of_the_table(few_images, data, tmp_path, name):
-    run("pack", *data, f"--output={tmp_path}", f"--output_format={name}", program=DATA)
+def test_a_pack_has_the_classes_of_the_table(few_images, data, tmp_path):
+    run("pack", *data, f"--output={tmp_path}", "--output_format=recordio", program=DATA)
     packed, folders = inspected(f"--data_dir={tmp_path}"), inspected(f"--data_dir={few_images}")
     assert packed == folders == inspected(*data) and len(packed) == 48
 

@@ -8,7 +8,6 @@ import pytest
 
 from command import LAUNCHER_VARIABLES, MAIN, ROOT, TINY, Background, free_port, load_json, run, sha256, wait_until
 from slurm_machine import SlurmMachine
-from two_hosts import two_hosts  # noqa: F401, a fixture
 
 DRY = ("--dry_run", "--log_format=json", "--data_format=synthetic", "--model=resnet18", "--image_size=32")
 GENTLE = (*TINY, "--lr=0.0005", "--max_steps=3", "--batch_size=8", "--init_timeout=30")
@@ -107,6 +106,24 @@ def test_two_pods(few_images, run_dir, weights):
     with pods[0], pods[1]:
         outcomes = [pod.wait() for pod in pods]
     assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
+    assert_same_run(run_dir, weights)
+
+
+def test_torchrun(torchrun, few_images, run_dir, weights):
+    outcome = run("--no-python", "--nproc-per-node", "2", "--master-port", free_port(), MAIN, *GENTLE, f"--data_dir={few_images}",
+                  f"--run_dir={run_dir}", program=torchrun, threads=None)
+    assert outcome.last_line.startswith("val_top1=")
+    assert_same_run(run_dir, weights)
+
+
+def test_ranks_that_are_named(few_images, run_dir, weights):
+    """Timeouts that exceed every clock mean for ever."""
+    flags = (*GENTLE, f"--data_dir={few_images}", f"--run_dir={run_dir}", "--comm_timeout=1e10", "--init_timeout=1e300", "--world_size=2",
+             "--master_addr=127.0.0.1", f"--master_port={free_port()}")
+    with Background(*flags, "--rank=1") as second, Background(*flags, "--rank=0") as first:
+        outcomes = first.wait(), second.wait()
+    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
+    assert outcomes[0].last_line.startswith("val_top1=") and outcomes[1].stdout == ""  # only one rank prints
     assert_same_run(run_dir, weights)
 
 

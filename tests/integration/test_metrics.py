@@ -13,10 +13,9 @@ parser = pytest.importorskip("prometheus_client.parser")
 promql = pytest.importorskip("promql_parser")
 
 MONITORING = ROOT / "scripts" / "monitoring"
-# Metrics that a short run on images in fp32 does not have.
-ELSEWHERE = {"dtrain_tokens_per_second", "dtrain_loss_scale", *(f"dtrain_val_{name}" for name in (
-    "top5", "perplexity", "accuracy", "f1", "matthews", "pearson", "spearman", "precision", "recall", "strict_f1",
-    "f1_micro", "f1_macro", "map", "mae", "rmse", "r2", "mrr", "test_loss"))}
+TASKS = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "trainer" / "tasks").glob("*.cc"))
+
+
 def names_in(text: str) -> set[str]:
     return set(re.findall(r"dtrain_[a-z0-9_]+", text))
 
@@ -61,7 +60,11 @@ def test_a_file_with_the_numbers_of_the_run(told, module_dir):
 
 
 def test_what_is_told_is_what_is_documented(told):
-    assert documented() - ELSEWHERE == {name for name, _ in told if name.startswith("dtrain_")}
+    """A short run on images in fp32 has not all of it. What tasks have is in their sources; test_loss is that of a further set."""
+    found = {name for name, _ in told if name.startswith("dtrain_")}
+    assert found < documented()
+    elsewhere = documented() - found - {"dtrain_tokens_per_second", "dtrain_loss_scale", "dtrain_val_test_loss"}
+    assert [name for name in elsewhere if f'"{name.removeprefix("dtrain_val_")}"' not in TASKS] == [] and len(elsewhere) > 10
 
 
 def test_dashboard_and_agents_ask_for_what_is_served(told):

@@ -110,11 +110,6 @@ def test_no_run_lies_among_the_data(own_images):
         assert "lies among the data" in refused(*TINY, f"--data_dir={own_images}", "--max_steps=1", f"--run_dir={run_dir}")
 
 
-def test_two_machines_may_begin_a_pack(few_images, tmp_path):
-    (tmp_path / "pack.json.partial.1").touch()
-    run("pack", f"--data_dir={few_images}", "--output_format=webdataset", f"--output={tmp_path}", program=DATA)
-
-
 @pytest.mark.parametrize("program", ["predict", "pack"])
 def test_a_signal_leaves_nothing_unfinished(trained, few_images, tmp_path, program):
     folder = tmp_path / "photos" / "train" / "red"

@@ -229,19 +229,3 @@ def test_the_header_says_what_it_is(recipe):
     assert recipe not in IMAGE_TABLE or re.search(rf"^# Steps +{steps:,} of {batch:,} images", header, re.MULTILINE)
     for word in ("Hardware ", "Data ", "Result ", "Ours ", "Differs "):
         assert f"\n# {word}" in header
-
-
-@pytest.mark.parametrize("name, devices, micro_steps", [("resnet50_90ep", 1, 64), ("resnet50_90ep", 16, 4),
-                                                        ("efficientnet_b7", 12, 4)])
-def test_fewer_devices_reach_the_published_batch_by_accumulation(name, devices, micro_steps):
-    published = next(recipe for recipe in IMAGE_TABLE if recipe.name == name).plan
-    plan = json.loads(plan_of(name, devices).stdout)
-    assert plan["grad_accum_steps"] == micro_steps
-    for key in ("global_batch_size", "total_steps", "lr_peak"):
-        assert plan[key] == pytest.approx(published[key])
-
-
-def test_a_recipe_for_more_devices_without_accumulation_is_refused():
-    outcome = run(f"--flagfile={RECIPES / 'resnet50_90ep.flags'}", "--data_format=synthetic", "--dry_run",
-                  "--grad_accum_steps=1", check=2)
-    assert "--global_batch_size=16384" in outcome.stderr and "leave one of the three out" in outcome.stderr

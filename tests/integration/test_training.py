@@ -115,12 +115,6 @@ def test_config_json_can_be_run_again(finished, run_dir):
         assert isinstance(json.loads(line), dict), line
 
 
-# ---- What the console shows ------------------------------------------------------------------------------------------
-
-
-# ---- Data and numbers ------------------------------------------------------------------------------------------------
-
-
 def test_without_a_validation_split(tensors, run_dir):
     outcome = run(*TINY, f"--data_dir={tensors}", "--batch_size=10", "--epochs=1", f"--run_dir={run_dir}")
     assert re.fullmatch(r"train_loss=\d+\.\d{4}", outcome.last_line)
@@ -128,9 +122,6 @@ def test_without_a_validation_split(tensors, run_dir):
     assert result["train_loss"] == losses(run_dir)[-1][1]
     assert final_numbers(outcome.last_line)["train_loss"] == pytest.approx(result["train_loss"], abs=0.00005)
     assert "val_loss" not in result and metrics(run_dir, "val") == []
-
-
-# ---- When a run ends, and what it keeps ------------------------------------------------------------------------------
 
 
 def test_a_limit_on_evaluation(images, run_dir):
