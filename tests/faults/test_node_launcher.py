@@ -20,35 +20,20 @@ def test_a_killed_rank_is_started_again_and_the_run_is_the_same(few_images, tmp_
     run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
     with Background(*flags, "--max_restarts=2", "--clear_log", f"--run_dir={tmp_path / 'run'}") as training:
         wait_until((tmp_path / "run" / "latest").exists, "the first checkpoint")
-        os.kill(training.children()[1], signal.SIGKILL)
+        ranks, killed = training.children(), time.time()
+        os.kill(ranks[1], signal.SIGKILL)
+        wait_until(lambda: not set(ranks) & set(training.children()), "the end of all ranks", 1 + MARGIN)
         outcome = training.wait()
     assert outcome.code == 0, outcome
+    resumed = int(re.search(r"resuming from .*/step-(\d+)", outcome.stderr).group(1))
+    again = next(point["time"] for point in metrics(tmp_path / "run", "train") if point["step"] == resumed + 1) - killed
+    print(f"\nmeasured: the first step was done again {again:.2f} s after the kill (bound: 1.5 s)")
+    assert again < 1.5 + MARGIN
     assert "restart 1 of at most 2" in outcome.stderr
     assert "resuming from" in outcome.stderr
     assert not (tmp_path / "run" / "error.json").exists()
     assert sha256(tmp_path / "run" / "model.safetensors") == sha256(tmp_path / "undisturbed" / "model.safetensors")
     assert [point["step"] for point in metrics(tmp_path / "run", "train")] == list(range(1, 11))  # --clear_log has an effect only in the first attempt
-
-
-@pytest.mark.parametrize("victim", [0, 1])
-def test_training_goes_on_soon_after_a_kill(few_images, run_dir, victim):
-    """All ranks end within a second, and the first step of the next attempt ends within a second and a half of the
-    kill."""
-    with Background(*TRAINING, "--max_steps=12", "--save_every_epochs=0.3", "--max_restarts=1",
-                    f"--data_dir={few_images}", f"--run_dir={run_dir}") as training:
-        wait_until((run_dir / "latest").exists, "the first checkpoint")
-        first_attempt = training.children()
-        killed = time.time()
-        os.kill(first_attempt[victim], signal.SIGKILL)
-        wait_until(lambda: not set(first_attempt) & set(training.children()), "the end of all ranks")
-        out = time.time() - killed
-        outcome = training.wait()
-    assert outcome.code == 0, outcome
-    resumed = int(re.search(r"resuming from .*/step-(\d+)", outcome.stderr).group(1))
-    again = next(point["time"] for point in metrics(run_dir, "train") if point["step"] == resumed + 1) - killed
-    print(f"\nmeasured: after the kill of rank {victim} all were out after {out:.2f} s (bound: 1 s), "
-          f"the first step was done again after {again:.2f} s (bound: 1.5 s)")
-    assert 0 < out < 1 + MARGIN and out < again < 1.5 + MARGIN
 
 
 @pytest.mark.parametrize("victim", [0, 1])

@@ -37,11 +37,6 @@ def test_files_of_other_programs_are_no_data(with_company, few_images):
         assert f"  {name}" not in said, outcome
 
 
-def test_a_run_has_no_classes_of_other_programs(with_company, run_dir):
-    run(*TINY, f"--data_dir={with_company}", "--max_steps=1", "--max_bad_records=0", f"--run_dir={run_dir}")
-    assert (run_dir / "classes.txt").read_text(encoding="utf-8").split() == ["blue", "green", "red", "stripes"]
-
-
 def test_every_bad_file_is_listed_before_the_first_step(own_images, run_dir):
     """All of them with their reasons, not only the first one that is met."""
     bad = [own_images / "train" / kind / "003.jpg" for kind in ("blue", "green", "stripes")]

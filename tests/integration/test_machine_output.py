@@ -54,19 +54,6 @@ def test_a_plan_ends_as_its_run_would(images, few_images, tmp_path):
     run("--dry_run", *TINY, f"--data_dir={few_images}", f"--run_dir={there}")
 
 
-def test_a_planned_export_ends_as_the_export_would(few_images, tmp_path):
-    there, folder = tmp_path / "run", tmp_path / "exported"
-    run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={there}")
-    flags = ("--mode=export", "--dry_run", f"--input={there}")
-    for ending in ("", ".pt", ".safetensors"):
-        run(*flags, f"--output={folder}{ending}")
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    run("--mode=export", "--dry_run", f"--input={tmp_path / 'none'}", f"--output={folder}", check=2)
-    run(*flags, f"--output={folder}", "--weights_naming=torchvision", check=2)
-    run(*flags, f"--output={there / 'model.safetensors'}", check=2)
-    run(*flags, f"--output={tmp_path / 'absent' / 'model.pt'}", check=5)
-
-
 def test_what_needs_a_gpu_says_so(flags):
     flag, message = "--cuda_graphs=on", "--cuda_graphs=on is not possible: this rank computes on the CPU"
     no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
@@ -92,14 +79,6 @@ def test_what_print_config_prints_is_a_file_of_flags(tmp_path):
 
 def test_print_config_of_a_path_that_is_not_utf_8():
     assert json.loads(run("--print_config", "--data_dir=" + os.fsdecode(b"/d\xff")).stdout)["data_dir"] == "/d\ufffd"
-
-
-def test_bench_step_takes_the_positions_of_the_model(tmp_path):
-    shape = {"model_type": "roberta", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
-             "intermediate_size": 16, "max_position_embeddings": 18}
-    (tmp_path / "config.json").write_text(json.dumps(shape), encoding="utf-8")
-    outcome = run("step", "--model=roberta", f"--model_config={tmp_path / 'config.json'}", "--steps=1", "--warmup=0", "--json", program=BENCH)
-    assert json.loads(outcome.last_line)["tokens_per_sample"] == 16
 
 
 def test_bench_step():

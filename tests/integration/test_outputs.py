@@ -7,7 +7,6 @@ import signal
 import pytest
 
 from command import DATA, TINY, Background, load_json, run, sha256, wait_until
-from text_data import TEXT, write_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -92,17 +91,6 @@ def test_what_is_no_file_is_not_exported(trained, tmp_path):
     for folder in ("v1.0", "x.bin/"):
         export(trained, f"{tmp_path}/{folder}")
         assert (tmp_path / folder / "config.json").exists()
-
-
-def test_a_dictionary_stays_as_it_is(tmp_path):
-    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
-    tokenize = ("tokenize", *write_tokenizer(tmp_path / "tokenizer"), f"--input={tmp_path / 'text'}")
-    outcome = run(*tokenize, f"--output={tmp_path}/data/a\x1b[2Jb", program=DATA)
-    assert "\x1b" not in outcome.stdout and "a\\x1b[2Jb: " in outcome.stdout, outcome
-    (tmp_path / "data" / "dict.txt").rename(tmp_path / "data" / "d")
-    (tmp_path / "data" / "dict.txt").symlink_to("d")
-    run(*tokenize, f"--output={tmp_path / 'data' / 'b'}", f"--dict={tmp_path / 'data' / 'dict.txt'}", program=DATA)
-    assert (tmp_path / "data" / "dict.txt").is_symlink()
 
 
 def test_no_run_lies_among_the_data(own_images):

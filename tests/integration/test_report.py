@@ -3,7 +3,6 @@
 import fcntl
 import json
 import re
-import time
 
 import pytest
 
@@ -14,7 +13,6 @@ from reports import charts, classes, flags, scaling
 from reports.page import columns
 from reports.points import Points
 from reports.read import read_run, read_runs
-from reports.run import name_apart
 
 
 # ---- What is drawn ---------------------------------------------------------------------------------------------------
@@ -61,18 +59,6 @@ def test_scaling_figures_are_those_of_the_runs(tmp_path):
     assert sum(runs[1].step_parts().values()) == pytest.approx(four)
     labels = [tick.get_text() for tick in scaling.epoch_time(compare(*runs)).axes[0].get_yticklabels(which="both")]
     assert any(labels) and not any("$" in text for text in labels)
-
-
-def test_text_has_perplexity(tmp_path):
-    run_of_text = read_run(made_up_run(tmp_path / "text", text=True, steps=30))
-    assert run_of_text.metric == "perplexity" and run_of_text.speed_key == "tokens_per_second"
-    assert charts.metric(compare(run_of_text)).axes[0].get_yscale() == "log"
-
-
-def test_runs_of_the_same_name_are_told_apart(tmp_path):
-    runs = [read_run(made_up_run(tmp_path / parent / "run", steps=3)) for parent in ("a", "b", "x/b")]
-    name_apart(runs)
-    assert [one.name for one in runs] == ["a/run", f"{tmp_path.name}/b/run", "x/b/run"]
 
 
 @pytest.mark.parametrize(("make", "words"), [
@@ -263,15 +249,3 @@ def test_classes_with_their_intervals(tmp_path):
 def test_a_matrix_that_is_none_is_left_out(tmp_path, text):
     (tmp_path / "confusion_matrix.csv").write_text(text, encoding="utf-8")
     assert classes.read_matrix(tmp_path) is None
-
-
-def test_two_thousand_classes_are_quick(tmp_path):
-    """A sum for each cell took a minute and a half."""
-    head = "true class," + ",".join(f"class {number}" for number in range(2000)) + "\n"
-    (tmp_path / "confusion_matrix.csv").write_text(head + "".join(f"class {row}" + ",1" * row + ",7" + ",0" * (1999 - row) + "\n" for row in range(2000)),
-                                                   encoding="utf-8")
-    start = time.monotonic()
-    matrix = classes.read_matrix(tmp_path)
-    rows = classes.class_rows(matrix)
-    charts.plt.close(classes.confusion(matrix, "run"))
-    assert len(rows) == 2000 and rows[-1].accuracy == 1 and time.monotonic() - start < 60

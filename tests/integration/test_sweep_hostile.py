@@ -12,7 +12,6 @@ from sweep_parts import SPACE, Command, Share, Study, exit_code, read_space, scr
 from sweeps import results
 from sweeps.machine import quota
 from sweeps.points import Points
-from sweeps.trial import settings
 
 
 def one_flag(values: str) -> str:
@@ -186,23 +185,6 @@ def test_pictures_of_any_words_and_numbers(tmp_path):
         os.close(lock)
     results.draw(tmp_path, study.trials(), space)
     assert (tmp_path / "history.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_threads_of_a_trial(monkeypatch):
-    class Trial:
-        user_attrs: dict = {}
-
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    command = Command(["/bin/dtrain_main"], [], "/bin/dtrain_main")
-    command.local_ranks = 2
-    for attributes, threads in (({}, "4"), ({"environment": {"OMP_NUM_THREADS": "3", "LD_PRELOAD": "x"}}, "3"),
-                                ({"environment": {"OMP_NUM_THREADS": "16"}}, "4"), ({"environment": {"OMP_NUM_THREADS": "9" * 5000}}, "4"),
-                                ({"environment": [1]}, "4"), ({"environment": {"OMP_NUM_THREADS": 3}}, "4")):
-        Trial.user_attrs = attributes
-        assert settings(Trial, Share(8), command) == {"OMP_NUM_THREADS": threads}
-    assert settings(Trial, Share(8, [], ["3"]), Command(["torchrun", "dtrain_main"], [], "dtrain_main")) == {"CUDA_VISIBLE_DEVICES": "3"}
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert settings(Trial, Share(8), command) == {"OMP_NUM_THREADS": "5"}
 
 
 def test_quotas_of_containers_count(tmp_path):

@@ -52,14 +52,6 @@ def test_any_number_of_ranks_gives_the_same_bits(flags, tmp_path, model):
     assert results[0] == results[1]
 
 
-def test_half_precision_is_near(flags, tmp_path):
-    found = {}
-    for precision in ("fp32", "bf16"):
-        run(*flags, "--model=convnext_atto", f"--precision={precision}", "--max_steps=1", f"--run_dir={tmp_path / precision}")
-        found[precision] = losses(tmp_path / precision)[0][1]
-    assert found["bf16"] != found["fp32"] and found["bf16"] == pytest.approx(found["fp32"], rel=0.02)
-
-
 def test_another_teacher_cannot_go_on(flags, taught_by, tmp_path, run_dir):
     run(*flags, "--limit_train_steps=3", f"--run_dir={run_dir}")
     copy = shutil.copytree(taught_by, tmp_path / "copy", ignore=shutil.ignore_patterns("checkpoints", "model_best*"))

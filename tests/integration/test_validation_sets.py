@@ -124,15 +124,6 @@ def test_predictions_are_the_same_at_any_number_of_ranks(trained, data, tmp_path
     assert len(some.read_text(encoding="utf-8").splitlines()) == 1 + 4
 
 
-def test_predictions_need_a_place(trained, data, tmp_path):
-    flags = ("--mode=eval", f"--run_dir={trained[0]}", f"--data_dir={data}", "--val_split=val")
-    assert "FILE.csv or FILE.jsonl" in run(*flags, f"--predictions={tmp_path / 'x.txt'}", check=2).stderr
-    for dry in ((), ("--dry_run",)):
-        assert "cannot create" in run(*flags, *dry, f"--predictions={tmp_path}/none/x.csv", check=5).stderr
-    assert list(tmp_path.iterdir()) == []
-    assert "--mode=eval with it" in run(*TINY_RESNET, f"--data_dir={data}", f"--predictions={tmp_path}/x.csv", check=2).stderr
-
-
 def test_the_report_shows_the_worst_mistakes(trained, data, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "mistakes.jsonl"

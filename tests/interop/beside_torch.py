@@ -9,11 +9,16 @@ import json
 import pytest
 
 torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
+timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
 
 from safetensors.torch import load_file, save_file
 
 from command import losses, run
-from truth import record, worst_ratio
+from truth import record, worst_difference, worst_ratio
+
+TORCH, TORCHVISION, TIMM = (f"{one} {version}" for one, version in (
+    ("PyTorch", torch.__version__), ("torchvision", torchvision.__version__), ("timm", timm.__version__)))
 
 torch.set_num_threads(1)
 
@@ -51,6 +56,19 @@ def predict(inputs: dict, folder, *flags):
     save_file(inputs, folder / "in.safetensors")
     run("--mode=predict", f"--input={folder / 'in.safetensors'}", f"--output={folder / 'out.safetensors'}", *flags)
     return load_file(folder / "out.safetensors")["logits"]
+
+
+def assert_logits(found, expected, subject: str, peer: str, limit: str = "1e-4", of: str = "logits of about 1") -> None:
+    """Asserts that tensors agree to a limit, and leaves a record."""
+    assert found.dtype == torch.float32 and found.shape == expected.shape
+    torch.testing.assert_close(found, expected, rtol=0, atol=float(limit))
+    record("Models", subject, peer, f"{limit} of {of}", worst_difference(found, expected))
+
+
+def assert_losses(found: list[float], expected: list[float], other: list[float], kind: str, subject: str, peer: str) -> None:
+    """Asserts that losses are `expected`, to what `other` differs by from these, and leaves a record."""
+    assert found == pytest.approx(expected, rel=allowed_ratio(expected, other))
+    record(kind, subject, peer, "1e-4 of the loss", worst_ratio(found, expected))
 
 
 def randomise_norms(model) -> None:

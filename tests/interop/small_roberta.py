@@ -46,6 +46,13 @@ def new_tokenizer(folder, words: list):
     return trained.save_model(str(folder / "bpe"))
 
 
+def new_wordpiece(folder, words: list):
+    """Writes BERT's vocab.txt, in which words are whole or of two pieces, and returns its tokenizer."""
+    pieces = [word[:3] for word in words] + [f"##{word[3:]}" for word in words if len(word) > 3]
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(pieces)]) + "\n", encoding="utf-8")
+    return transformers.BertTokenizerFast(str(folder / "vocab.txt"))
+
+
 def loaded(folder):
     return transformers.RobertaForMaskedLM.from_pretrained(folder)
 

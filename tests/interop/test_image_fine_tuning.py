@@ -8,9 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from beside_torch import plain_losses, torch
+from beside_torch import TORCHVISION, plain_losses, torch, torchvision
 
-import torchvision
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
@@ -24,7 +23,7 @@ NEW_CLASSES, STEPS, EPOCHS = 4, 12, 20
 STEPS_OF_EPOCH = SAMPLES // BATCH
 SIZE, EVAL_SIZE = 32, 48
 MEAN, STD = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
-PEER = f"torchvision {torchvision.__version__}"
+PEER = TORCHVISION
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,7 @@ import math
 
 import pytest
 
-from beside_torch import FACTOR, THREADS, allowed_ratio, in_both_ways, torch
-
-torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
+from beside_torch import FACTOR, THREADS, allowed_ratio, in_both_ways, torch, torchvision
 
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F

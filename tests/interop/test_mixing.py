@@ -6,12 +6,10 @@ import tempfile
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
-timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
+from beside_torch import TIMM, TORCHVISION, timm, torch
 
 import timm.data.mixup
 import timm.loss
-import torchvision
 from torch.nn import functional as F
 from torchvision.models import resnet18
 from torchvision.transforms import v2
@@ -107,8 +105,8 @@ def binary_cross_entropy(logits, labels, mix=None):
     return timm.loss.BinaryCrossEntropy(smoothing=SMOOTHING)(logits, mix[0] * one + (1 - mix[0]) * other).item()
 
 
-LOSSES = {"ce": (cross_entropy, f"torchvision {torchvision.__version__}"),
-          "bce": (binary_cross_entropy, f"timm {timm.__version__}")}
+LOSSES = {"ce": (cross_entropy, TORCHVISION),
+          "bce": (binary_cross_entropy, TIMM)}
 
 
 @pytest.mark.parametrize("mixup, cutmix, loss", [(0.4, 0, "ce"), (0, 1.0, "ce"), (0.4, 1.0, "ce"), (0.4, 1.0, "bce")])

@@ -3,7 +3,7 @@ program that runs here, so the references are its sources (1.9.1), written down.
 
 import pytest
 
-from beside_torch import allowed_difference, allowed_ratio, in_both_ways, predict, torch
+from beside_torch import allowed_difference, allowed_ratio, assert_logits, in_both_ways, predict, torch
 
 from PIL import Image
 from safetensors.torch import load_file, save_file
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from command import DATA, metrics, run
 from gentle_training import BATCH, CLASSES, SAMPLES, data, samples  # noqa: F401
-from truth import record, worst_difference, worst_ratio
+from truth import record, worst_ratio
 
 STEPS = 14
 STEPS_OF_EPOCH = SAMPLES // BATCH
@@ -62,8 +62,7 @@ def test_logits_are_those_of_its_symbols(tmp_path, layers):
     expected = network(weights, images)
     found = predict({"images": images}, tmp_path, f"--model=resnet{layers}_v2", f"--init_weights={path}")
     assert expected.std() > 0.05
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    record("Models", f"resnet{layers}_v2", "MXNet's symbols in PyTorch", "1e-4 of logits of about 1", worst_difference(found, expected))
+    assert_logits(found, expected, f"resnet{layers}_v2", "MXNet's symbols in PyTorch")
 
 
 def test_initial_weights_are_its(tmp_path):

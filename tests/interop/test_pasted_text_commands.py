@@ -13,6 +13,7 @@ import pytest
 from beside_torch import FACTOR, torch
 from optimizer_formulas import FairseqAdam
 from small_families import new_model
+from small_roberta import new_wordpiece
 from torch.nn import functional as F
 
 from command import DATA, metrics, run
@@ -127,9 +128,7 @@ def language_model(request, sentences, module_dir):
         return sentences.pretrained, sentences.tokenizer, transformers.RobertaForMaskedLM
     folder = module_dir / "bert"
     folder.mkdir()
-    pieces = [word[:3] for word in WORDS] + [f"##{word[3:]}" for word in WORDS if len(word) > 3]
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(pieces)]) + "\n", encoding="utf-8")
-    tokenizer = transformers.BertTokenizerFast(str(folder / "vocab.txt"))
+    tokenizer = new_wordpiece(folder, WORDS)
     new_model("bert", max_position_embeddings=LENGTH).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder, tokenizer, transformers.BertForMaskedLM

@@ -6,8 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
-torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
+from beside_torch import TORCHVISION, torch, torchvision
 
 from PIL import Image
 from safetensors.numpy import load_file
@@ -117,7 +116,7 @@ def test_features_are_what_the_classifier_sees(trained, tmp_path, name):
     assert found.dtype == np.float32 and found.shape == (5, 512)
     worst = np.abs(found[[0, 2, 3, 4]] - expected).max()
     assert worst < 1e-4 * np.abs(expected).max()
-    record("Models", "predict: features of image files", f"torchvision {torchvision.__version__}", "1e-4 of the largest",
+    record("Models", "predict: features of image files", TORCHVISION, "1e-4 of the largest",
            float(worst))
     other = ("--mode=predict", f"--run_dir={trained}", f"--input={tmp_path / 'photos'}", f"--features={tmp_path / 'photos' / '0.npy'}")
     assert "no --output with it" in run(*other, "--output=x.csv", check=2).stderr

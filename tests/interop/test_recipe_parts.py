@@ -7,13 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from beside_torch import FACTOR, allowed_difference, allowed_ratio, in_both_ways, torch
-
-timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
+from beside_torch import FACTOR, TIMM, allowed_difference, allowed_ratio, assert_losses, in_both_ways, timm, torch, torchvision
 
 import timm.loss
 import timm.optim
-import torchvision
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
@@ -22,7 +19,7 @@ from optimizer_formulas import FairseqAdam, StableAdamW
 
 from command import final_numbers, metrics, run
 from gentle_training import BATCH, CLASSES, data, resnet18, samples  # noqa: F401
-from truth import record, worst_difference, worst_ratio
+from truth import record, worst_ratio
 
 STEPS = 6
 
@@ -48,8 +45,7 @@ def groups(model, decay: float):
             {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0}]
 
 
-def torch_losses(model, optimizer, samples, criterion=F.cross_entropy, after_step=lambda: None,
-                 memory_format=torch.contiguous_format):
+def torch_losses(model, optimizer, samples, criterion, memory_format):
     images, labels = samples[0].to(memory_format=memory_format), samples[1]
     losses = []
     for step in range(STEPS):
@@ -58,7 +54,6 @@ def torch_losses(model, optimizer, samples, criterion=F.cross_entropy, after_ste
         loss = criterion(model(images[chosen]), labels[chosen])
         loss.backward()
         optimizer.step()
-        after_step()
         losses.append(loss.item())
     return losses
 
@@ -95,7 +90,7 @@ def test_six_steps_are_the_reference_s(data, samples, resnet18, run_dir, name):
     def trained(memory_format):
         model = loaded(resnet18)
         optimizer = make(groups(model, decay))
-        losses = torch_losses(model, optimizer, samples, memory_format=memory_format)
+        losses = torch_losses(model, optimizer, samples, F.cross_entropy, memory_format)
         assert getattr(optimizer, "lowered", 1) > 0
         return losses, {name: parameter.detach() for name, parameter in model.named_parameters()}
 
@@ -109,56 +104,11 @@ def test_six_steps_are_the_reference_s(data, samples, resnet18, run_dir, name):
     allowed = allowed_difference(parameters, other_parameters)
     assert max(apart.values()) < allowed, max(apart, key=apart.get)
     assert max((tensor - before[key]).abs().max().item() for key, tensor in parameters.items()) > 10 * allowed
-    reference = f"timm {timm.__version__}" if name in ("lars", "larc", "lamb", "rmsprop_tf") else f"PyTorch {torch.__version__}"
+    reference = TIMM if name in ("lars", "larc", "lamb", "rmsprop_tf") else TORCH
     formulas = {"fairseq_adam": "fairseq 0.12.2's formulas", "stable_adamw": "torch-optimi 0.3.3's formulas"}
     reference = formulas.get(name, reference)
     record("Optimizers", f"{name}, six steps of resnet18: loss", reference, "1e-4 of the loss", worst_ratio(losses, expected))
     record("Optimizers", f"{name}, six steps of resnet18: weights", reference, f"{FACTOR} times its own spread", max(apart.values()))
-
-
-# ---- Parts of a model ------------------------------------------------------------------------------------------------
-
-
-def test_frozen_parts_and_a_slow_backbone_are_torchs(data, samples, resnet18, run_dir):
-    """Parameters without a gradient, norms in evaluation mode, parameter groups with rates of their own, and top-1 of
-    the training images."""
-    frozen, lr = ("conv1", "bn1", "layer1", "layer2.0"), 0.002
-
-    def trained(memory_format):
-        model = loaded(resnet18)
-        for name, module in model.named_modules():
-            if any(name == part or name.startswith(part + ".") for part in frozen):
-                module.requires_grad_(False).eval()
-        head = list(model.fc.parameters())
-        backbone = [p for name, p in model.named_parameters() if p.requires_grad and not name.startswith("fc.")]
-        optimizer = torch.optim.SGD([{"params": backbone, "lr": 0.1 * lr}, {"params": head, "lr": lr}], momentum=0.9,
-                                    weight_decay=0.01)
-        hits = []
-
-        def criterion(logits, labels):
-            hits.append((logits.argmax(1) == labels).float().mean().item() * 100)
-            return F.cross_entropy(logits, labels)
-
-        losses = torch_losses(model, optimizer, samples, criterion, memory_format=memory_format)
-        return losses, hits, model.state_dict()
-
-    (expected, hits, state), (other_losses, _, other_state) = in_both_ways(trained)
-    train(data, resnet18, run_dir, "--freeze=" + ",".join(frozen), "--backbone_lr_factor=0.1", f"--lr={lr}",
-          "--weight_decay=0.01")
-    points = metrics(run_dir, "train")
-    losses = [point["loss"] for point in points]
-    assert losses == pytest.approx(expected, rel=allowed_ratio(expected, other_losses))
-    assert [point["top1"] for point in points] == pytest.approx(hits)
-    found, before = load_file(run_dir / "model.safetensors"), load_file(resnet18)
-    apart = {}
-    for key, tensor in state.items():
-        if key.startswith(tuple(part + "." for part in frozen)):
-            assert torch.equal(found[key], before[key]), key
-        else:
-            apart[key] = (found[key].double() - tensor.double()).abs().max().item()
-    record("Optimizers", "frozen parts and a slow backbone, six steps of resnet18: loss", f"PyTorch {torch.__version__}",
-           "1e-4 of the loss", worst_ratio(losses, expected))
-    assert max(apart.values()) < allowed_difference(state, other_state), max(apart, key=apart.get)
 
 
 # ---- Schedules -------------------------------------------------------------------------------------------------------
@@ -255,19 +205,6 @@ def test_rates_are_the_reference_s(sixty, name):
            worst_ratio(found, expected))
 
 
-@pytest.mark.parametrize("rule, factor", [("linear", 6 / 24), ("sqrt", (6 / 24)**0.5)])
-def test_rules_of_scaling(sixty, rule, factor):
-    found = rates_of(sixty, "--lr_schedule=constant", "--lr_base_batch=24", f"--lr_scaling={rule}")
-    assert found[0] == pytest.approx(PEAK * factor)
-
-
-def assert_val_loss(found: float, model, other, samples) -> None:
-    """Compares with the loss of `model` on the samples; the last line of a run shows four decimals."""
-    with torch.no_grad():
-        loss, other_loss = (F.cross_entropy(one.eval()(samples[0]), samples[1]).item() for one in (model, other))
-    assert found == pytest.approx(loss, rel=allowed_ratio([loss], [other_loss]), abs=1e-4)
-
-
 # ---- Losses ----------------------------------------------------------------------------------------------------------
 
 
@@ -275,64 +212,13 @@ def test_binary_cross_entropy_is_timm_s(data, samples, resnet18, run_dir):
     def trained(memory_format):
         model = loaded(resnet18)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-        return torch_losses(model, optimizer, samples, timm.loss.BinaryCrossEntropy(smoothing=0.1),
-                            memory_format=memory_format), model
+        return torch_losses(model, optimizer, samples, timm.loss.BinaryCrossEntropy(smoothing=0.1), memory_format), model
 
     (expected, model), (other_losses, other_model) = in_both_ways(trained)
     outcome = train(data, resnet18, run_dir, "--loss=bce", "--label_smoothing=0.1", "--lr=0.01", "--weight_decay=0")
     losses = [point["loss"] for point in metrics(run_dir, "train")]
-    assert losses == pytest.approx(expected, rel=allowed_ratio(expected, other_losses))
-    record("Losses", "binary cross entropy, smoothing 0.1, six steps", f"timm {timm.__version__}", "1e-4 of the loss",
-           worst_ratio(losses, expected))
-    assert_val_loss(final_numbers(outcome.last_line)["val_loss"], model, other_model, samples)  # plain cross entropy
+    assert_losses(losses, expected, other_losses, "Losses", "binary cross entropy, smoothing 0.1, six steps", TIMM)
+    with torch.no_grad():  # an evaluation has plain cross entropy
+        plain, other = (F.cross_entropy(one.eval()(samples[0]), samples[1]).item() for one in (model, other_model))
+    assert final_numbers(outcome.last_line)["val_loss"] == pytest.approx(plain, rel=allowed_ratio([plain], [other]), abs=1e-4)
 
-
-# ---- Averages --------------------------------------------------------------------------------------------------------
-
-
-def test_the_average_is_the_ramped_one(data, samples, resnet18, run_dir):
-    """torch.optim.swa_utils.AveragedModel, which torchvision's references use, with TensorFlow's ramp."""
-
-    def averaged(memory_format):
-        model = loaded(resnet18)
-        every, updates = 3, 0
-
-        def ramped(averages, weights, _):
-            for average, weight in zip(averages, weights):
-                decay = min(0.4, (1 + updates) / (10 + updates))
-                average.copy_(average * decay + weight * (1 - decay) if average.is_floating_point() else weight)
-
-        average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=ramped, use_buffers=True)
-        average.n_averaged.fill_(1)  # otherwise its first update is a copy
-        step = 0
-
-        def after_step():
-            nonlocal step, updates
-            step += 1
-            if step % every == 0:
-                updates += 1
-                with torch.no_grad():
-                    average.update_parameters(model)
-
-        torch_losses(model, torch.optim.SGD(model.parameters(), lr=0.0005, momentum=0.9), samples,
-                     after_step=after_step, memory_format=memory_format)
-        return average
-
-    average, other = in_both_ways(averaged)
-    outcome = train(data, resnet18, run_dir, "--lr=0.0005", "--weight_decay=0", "--ema_decay=0.4",
-                    "--ema_every=3")
-    found, raw = load_file(run_dir / "model_ema.safetensors"), load_file(run_dir / "model.safetensors")
-    expected = average.module.state_dict()
-    assert found.keys() == expected.keys()
-    allowed = allowed_difference(expected, other.module.state_dict())
-    for key, tensor in expected.items():
-        torch.testing.assert_close(found[key], tensor, rtol=1e-5, atol=allowed, msg=key)
-    record("Optimizers", f"average of the weights, every 3 steps of {STEPS}",
-           f"PyTorch {torch.__version__}'s AveragedModel", f"1e-5 and {FACTOR} times its own spread",
-           max(worst_difference(found[key], tensor) for key, tensor in expected.items()))
-    assert not torch.equal(found["fc.weight"], raw["fc.weight"])
-    numbers = final_numbers(outcome.last_line)
-    assert_val_loss(numbers["val_ema_loss"], average, other, samples)
-    again = run("--mode=eval", f"--run_dir={run_dir}", "--weights=ema", f"--data_dir={data}",
-                "--data_format=safetensors")
-    assert final_numbers(again.last_line)["train_loss"] == pytest.approx(numbers["val_ema_loss"], abs=2e-4)  # the same samples

@@ -108,13 +108,6 @@ def test_files_have_huggingfaces_and_fairseqs_names(trained, tmp_path):
                "1e-4 of logits of about 1", worst_difference(found, expected))
 
 
-def test_a_run_directory_is_evaluated_and_goes_on(trained, tmp_path):
-    found = predict({"input_ids": torch.tensor([[0, 5, 6, 2]])}, tmp_path, "--model=roberta_tiny",
-                    f"--run_dir={trained}")
-    expected = logits(loaded(export(trained, tmp_path / "exported")), torch.tensor([[0, 5, 6, 2]]))
-    torch.testing.assert_close(found, expected[..., :known_tokens(trained)], rtol=1e-4, atol=1e-4)
-
-
 def test_a_name_whose_arithmetic_is_another(folder, tmp_path):
     """Neither heads nor an epsilon show in the shapes of weights; sizes must be theirs."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -150,14 +143,3 @@ def test_other_folders_of_weights(tmp_path):
     missing.unlink()
     outcome = run("--mode=export", f"--input={tmp_path / 'parts'}", f"--output={tmp_path / 'x'}", check=3)
     assert "model.safetensors.index.json" in outcome.stderr and missing.name in outcome.stderr
-
-
-def test_what_does_not_fit_is_refused(trained, folder, tmp_path):
-    outcome = run("--mode=export", f"--input={trained}", f"--output={tmp_path / 'x.pt'}",
-                  "--weights_naming=torchvision", check=2)
-    assert "weights of text" in outcome.stderr
-    outcome = run("--model=resnet18", f"--data_dir={trained.parent / 'tokens'}", "--data_format=tokens", check=2)
-    assert "text" in outcome.stderr
-    outcome = run("--model=roberta", f"--init_weights={folder}", f"--data_dir={trained.parent / 'tokens'}",
-                  "--tokens_per_sample=512", check=2)
-    assert "different tokens" in outcome.stderr or "positions" in outcome.stderr

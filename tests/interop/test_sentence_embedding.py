@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file
 
 from beside_torch import FACTOR, assert_exact_steps, assert_metrics, torch
-from small_roberta import TEN_STEPS, adamw_losses, new_config, new_tokenizer, transformers
+from small_roberta import TEN_STEPS, adamw_losses, new_config, new_tokenizer, new_wordpiece, transformers
 from torch.nn import functional as F
 
 from command import metrics, run, sha256
@@ -33,9 +33,7 @@ def roberta(folder):
 
 
 def bert(folder):
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(set(WORDS))]
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
-    return transformers.BertTokenizerFast(str(folder / "vocab.txt")), transformers.BertModel(transformers.BertConfig(
+    return new_wordpiece(folder, WORDS), transformers.BertModel(transformers.BertConfig(
         **SMALL, **NO_DROPOUT, max_position_embeddings=LENGTH))
 
 
@@ -220,17 +218,13 @@ def test_a_run_resumes_and_has_the_same_bits_on_more_ranks(work, run_dir, tmp_pa
 PAIR, SCORED, TRIPLE = "anchor\tpositive\n", "sentence1\tsentence2\tscore\n", "anchor\tpositive\tnegative\n"
 BAD = [
     ("anchor\tother\na cat\ta dog\n", (), 3, "train.tsv has no columns that are known to hold two texts that are alike; it has 'anchor', 'other'"),
-    (PAIR + "a cat\t \n", (), 3, "train.tsv line 2: the text in 'positive' is empty"),
     (TRIPLE + "a cat\ta dog\tthe film\na cat\ta dog\t\n", (), 3, "train.tsv line 3: the text in 'negative' is empty"),
     (TRIPLE + "a cat\ta dog\tthe film\n", ("--embedding_loss=cosine",), 3, "train.tsv has negatives, of which a score of two texts says nothing"),
     (PAIR + "a cat\ta dog\n", ("--embedding_loss=cosine",), 3, "train.tsv has no column that is known to hold scores"),
     (PAIR + "a cat\ta dog\n", ("--text_column=anchor",), 3, "one column of two texts that are alike is named"),
-    (SCORED + "a cat\ta dog\t1.5\na cat\ta dog\tgood\n", (), 3, "train.tsv line 3: the label 'good' is not a decimal number"),
     (SCORED + "a cat\ta dog\t1.5\na cat\ta dog\t7\n", (), 3, "train.tsv line 3: the score 7.0 is not within ±5.0"),
     (SCORED + "a cat\ta dog\t0.5\na cat\ta dog\t1.5\n", ("--score_scale=1",), 3, "train.tsv line 3: the score 1.5 is not within ±1.0"),
     (PAIR + "a cat\ta dog\nthe film\tthe story\n", ("--batch_size=1",), 2, "a batch of one pair has no negatives, so that nothing is learned"),
-    (PAIR + "a cat\ta dog\n", ("--max_tokens=64",), 2, "--max_tokens"),
-    (PAIR + "a cat\ta dog\n", ("--label_smoothing=0.1",), 2, "--label_smoothing"),
     (SCORED + "a cat\ta dog\t0.5\na dog\ta cat\t1\n", ("--val_split=train", "--best_metric=accuracy"), 2, "--best_metric=accuracy: split train has scores"),
 ]
 

@@ -4,12 +4,11 @@ Python's csv module."""
 import csv
 import json
 import random
-import shutil
 import subprocess
 
 import pytest
 
-from command import BUILD, DATA
+from command import BUILD
 from truth import record
 
 transformers = pytest.importorskip("transformers")
@@ -75,57 +74,6 @@ def test_rows_are_those_of_transformers(folder, tmp_path, pairs, most):
                 assert row[1:] == expected[i], (a[i], b[i])
     record("Tokenizers", f"{'pairs' if pairs else 'sentences'} in rows of at most {most} tokens",
            "transformers' RobertaTokenizerFast", "the same ids", 0)
-
-
-# A file of the folder, the place in it, and a value with which transformers makes other rows.
-OTHER_ROWS = {
-    "a space before texts": ("tokenizer_config.json", ["add_prefix_space"], True),
-    "truncation at the left": ("tokenizer_config.json", ["truncation_side"], "left"),
-    "truncation at the left, in tokenizer.json": ("tokenizer.json", ["truncation"],
-                                                  {"direction": "Left", "max_length": 9, "strategy": "LongestFirst", "stride": 0}),
-    "a token found before merging": ("tokenizer_config.json", ["additional_special_tokens"], ["film"]),
-    "a token of the decoder": ("tokenizer_config.json", ["added_tokens_decoder", "340"], {"content": "film"}),
-    "a normalizer": ("tokenizer.json", ["normalizer"], {"type": "Lowercase"}),
-    "no marks of sentences": ("tokenizer.json", ["post_processor"], None),
-}
-
-
-@pytest.fixture(scope="module")
-def whole(folder):
-    """The folder that save_pretrained writes, with all files."""
-    fast = transformers.RobertaTokenizerFast(str(folder / "two/vocab.json"), str(folder / "two/merges.txt"))
-    fast.save_pretrained(folder / "whole")
-    return folder / "whole"
-
-
-@pytest.mark.parametrize("name", ["as it is", *OTHER_ROWS])
-def test_settings_of_a_tokenizer_are_followed_or_refused(whole, tmp_path, name):
-    weights = shutil.copytree(whole, tmp_path / "weights")
-    if name in OTHER_ROWS:
-        file, (*above, last), value = OTHER_ROWS[name]
-        settings = json.loads((weights / file).read_text(encoding="utf-8"))
-        place = settings
-        for key in above:
-            place = place.setdefault(key, {})  # transformers 5 leaves out the tokens that tokenizer.json has
-        place[last] = value
-        (weights / file).write_text(json.dumps(settings), encoding="utf-8")
-    rows = ["The film is not good, unaffable, ever", "Not good is the film, not at all"]
-    # From transformers 5 on, RoBERTa's own class looks at the vocabulary of tokenizer.json alone.
-    ids, ids_of_file = ([[kind.from_pretrained(place)(rows, truncation=True, max_length=9)["input_ids"] for place in (weights, whole)]
-                         for kind in (transformers.RobertaTokenizerFast, transformers.PreTrainedTokenizerFast)])
-    assert (ids[0] == ids[1] and ids_of_file[0] == ids_of_file[1]) == (name not in OTHER_ROWS), "or else this shows nothing"
-    is_followed = name in ("as it is", "a space before texts")
-    write(tmp_path / "train.csv", [{"text": text, "label": "x"} for text in rows])
-    read = subprocess.run([DUMP, tmp_path, "train", weights, "9", "class"], capture_output=True, text=True, timeout=60)
-    encoded = subprocess.run([DATA, "encode", f"--tokenizer={weights}"], input=json.dumps(rows[0]), capture_output=True, text=True, timeout=60)
-    if is_followed:
-        assert [json.loads(line)[1:] for line in read.stdout.splitlines()] == ids[0]
-        assert json.loads(encoded.stdout) == transformers.RobertaTokenizerFast.from_pretrained(weights)(rows[0], add_special_tokens=False)["input_ids"]
-        return record("Tokenizers", "rows with all files of save_pretrained", "transformers' RobertaTokenizerFast", "the same ids", 0)
-    said = {"added_tokens_decoder": "'film'"}.get(above[0] if above else "", last)
-    assert said in read.stderr and file in read.stderr, read
-    # Blocks of text have no sentences.
-    assert encoded.returncode == (0 if last == "post_processor" else 3) and (said in encoded.stderr) == (last != "post_processor"), encoded
 
 
 def test_numbers_are_kept(folder, tmp_path):

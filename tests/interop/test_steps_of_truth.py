@@ -12,9 +12,8 @@ import os
 
 import pytest
 
-from beside_torch import FACTOR, allowed_ratio, assert_moved_alike, in_both_ways, plain_losses, torch
+from beside_torch import FACTOR, TORCH, allowed_ratio, assert_moved_alike, in_both_ways, plain_losses, torch, torchvision
 
-import torchvision
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
@@ -122,5 +121,5 @@ def test_the_loss_stays_within_pytorchs_own_spread(name, samples, tmp_path, run_
     assert ours[:2] == pytest.approx(plain[:2], rel=allowed_ratio(plain[:2], other[:2]))
     learned = sum(ours[-20:]) / len(ours[-20:])
     assert not LONG or learned < 0.8 * ours[0]
-    record("Trainings", f"{name}, {STEPS} steps: the loss", f"PyTorch {torch.__version__}",
+    record("Trainings", f"{name}, {STEPS} steps: the loss", TORCH,
            f"ln of the losses' ratio, {FACTOR} times that of its four trainings: {spread:.1e}", worst)

@@ -6,16 +6,16 @@ import json
 
 import pytest
 
-from beside_torch import assert_exact_steps, plain_losses, predict, torch
+from beside_torch import assert_exact_steps, assert_logits, plain_losses, predict, torch
 from small_families import FAMILIES, class_of, new_model, new_rows
-from small_roberta import BPE_SIZE, LENGTH, new_tokenizer, transformers
+from small_roberta import BPE_SIZE, LENGTH, new_tokenizer, new_wordpiece, transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from command import DATA, load_lines, run
 from test_fine_tuning import LABELS, ROWS, TRAINED, logits_of, table, torch_losses as fine_tuned, write_tsv
 from test_fine_tuning import WORDS as TEXT_WORDS
-from truth import record, worst_difference
+from truth import record
 
 PEER = f"transformers {transformers.__version__}"
 STEPS = 10
@@ -50,8 +50,7 @@ def test_masked_words(family, folder, tmp_path):
         expected = class_of(family, "ForMaskedLM").from_pretrained(folder).eval()(**inputs(rows)).logits
     found = predict(inputs(rows), tmp_path, f"--init_weights={folder}", "--task=masked_lm", "--batch_size=5")
     real = rows["attention_mask"].bool()
-    torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-4)
-    record("Models", f"{family}, masked words", PEER, "1e-4 of logits of about 1", worst_difference(found[real], expected[real]))
+    assert_logits(found[real], expected[real], f"{family}, masked words", PEER)
 
 
 def test_modernbert_of_transformers_5(tmp_path):
@@ -70,9 +69,7 @@ def test_modernbert_of_transformers_5(tmp_path):
         expected = model(**inputs(rows)).logits
     found = predict(inputs(rows), tmp_path, f"--init_weights={tmp_path / 'model'}", "--task=masked_lm", "--batch_size=5")
     real = rows["attention_mask"].bool()
-    torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-4)
-    record("Models", "modernbert with the fields of transformers 5", PEER, "1e-4 of logits of about 1",
-           worst_difference(found[real], expected[real]))
+    assert_logits(found[real], expected[real], "modernbert with the fields of transformers 5", PEER)
     for types in (["full_attention"] * 2 + ["sliding_attention"] * 2, config["layer_types"][:3]):
         (tmp_path / "model" / "config.json").write_text(json.dumps(config | {"layer_types": types}), encoding="utf-8")
         assert "layer_types" in run("--mode=export", f"--input={tmp_path / 'model'}", f"--output={tmp_path / 'out'}", check=2).stderr
@@ -89,8 +86,7 @@ def test_classifiers(family, head, tmp_path):
         expected = model(**inputs(rows)).logits
     for unpad in ("--unpad", "--nounpad"):
         found = predict(inputs(rows), tmp_path, f"--init_weights={tmp_path / 'model'}", "--batch_size=5", unpad)
-        torch.testing.assert_close(found[chosen], expected[chosen], rtol=0, atol=1e-4)
-        record("Models", f"{what}, {unpad}", PEER, "1e-4 of logits of about 1", worst_difference(found[chosen], expected[chosen]))
+        assert_logits(found[chosen], expected[chosen], f"{what}, {unpad}", PEER)
     run("--mode=export", f"--input={tmp_path / 'model'}", f"--output={tmp_path / 'again'}")
     again = assert_strict(family, head, tmp_path / "again")
     assert {name: tensor.tolist() for name, tensor in again.state_dict().items()} == \
@@ -158,10 +154,7 @@ def test_an_encoder_alone_in_several_files(family, folder, tmp_path):
 @pytest.fixture(scope="module")
 def bert(module_dir):
     """A BERT with a tokenizer, whose words are whole or of two pieces."""
-    pieces = [word[:3] for word in TEXT_WORDS] + [f"##{word[3:]}" for word in TEXT_WORDS if len(word) > 3]
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(pieces)]
-    (module_dir / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
-    tokenizer = transformers.BertTokenizerFast(str(module_dir / "vocab.txt"))
+    tokenizer = new_wordpiece(module_dir, TEXT_WORDS)
     names = {"id2label": dict(enumerate(sorted(LABELS))), "label2id": {name: label for label, name in enumerate(sorted(LABELS))}}
     for head in ("ForMaskedLM", "ForSequenceClassification"):
         new_model("bert", head, max_position_embeddings=24, **names).save_pretrained(module_dir / head)
@@ -198,8 +191,7 @@ def test_pairs_have_token_types(bert, tmp_path):
     run("--mode=predict", f"--init_weights={weights}", f"--input={tmp_path / 'data' / 'train.tsv'}", f"--output={tmp_path / 'out.jsonl'}")
     likely = logits_of(class_of("bert", "ForSequenceClassification").from_pretrained(weights), inputs).softmax(1)
     found = torch.tensor([list(row["probabilities"].values()) for row in load_lines(tmp_path / "out.jsonl")])
-    torch.testing.assert_close(found, likely, rtol=0, atol=1e-5)
-    record("Models", "bert, probabilities of pairs", PEER, "1e-5 of a probability", worst_difference(found, likely))
+    assert_logits(found, likely, "bert, probabilities of pairs", PEER, "1e-5", "a probability")
 
 
 def test_a_tokenizer_of_other_weights_is_refused(bert, tmp_path):

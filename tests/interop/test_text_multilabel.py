@@ -121,11 +121,9 @@ def test_a_column_for_each_label_is_the_same(work, tmp_path):
         again = json.loads(run("--mode=eval", *DATA, f"--label_separator={separator}", f"--init_weights={work.folder}",
                                f"--data_dir={tmp_path / 'lists'}", "--log_format=json").last_line)
         assert again["val_loss"] == one["val_loss"] and again["val_map"] == one["val_map"]
-    for held, said in (('"war"', "'labels' is not a list of labels"), ('["war", 3]', "'labels' holds what is no text"),
-                       ('["war", ""]', "'labels' holds an empty label"), ('["peace"]', "the label 'peace' is none of the classes")):
-        (tmp_path / "lists" / "val.jsonl").write_text(lists[0] + f'\n{{"labels": {held}, "text": "a"}}\n', encoding="utf-8")
-        outcome = run("--mode=eval", *DATA, "--label_separator=", f"--init_weights={work.folder}", f"--data_dir={tmp_path / 'lists'}", check=3)
-        assert "val.jsonl line 2: " + said in outcome.stderr, outcome
+    (tmp_path / "lists" / "val.jsonl").write_text(lists[0] + '\n{"labels": ["war", 3], "text": "a"}\n', encoding="utf-8")
+    outcome = run("--mode=eval", *DATA, "--label_separator=", f"--init_weights={work.folder}", f"--data_dir={tmp_path / 'lists'}", check=3)
+    assert "val.jsonl line 2: 'labels' holds what is no text" in outcome.stderr, outcome
     assert "lists of labels are for --task=text_multilabel" in run(
         "--mode=eval", f"--init_weights={work.folder}", "--task=text_classification", f"--data_dir={tmp_path / 'lists'}", check=3).stderr
     (tmp_path / "val.tsv").write_text(COLUMNS + "\na text\t1\t0\t2\n", encoding="utf-8")

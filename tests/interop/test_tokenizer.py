@@ -109,35 +109,4 @@ def test_a_roberta_folder_keeps_its_ids(peer, tmp_path):
     texts = ["A folder of Hugging Face's.", " naïve 日本語 <mask>", ""]
     expected = [[id + 4 for id in row] for row in peer(texts)]
     assert encode(texts, f"--tokenizer={tmp_path}") == expected
-    two = {name: (tmp_path / name).read_text(encoding="utf-8") for name in ("vocab.json", "merges.txt")}
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    whole = Tokenizer(models.BPE(ids, [tuple(line.split(" ")) for line in two["merges.txt"].splitlines()[1:]]))
-    whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    for name in two:
-        (tmp_path / name).unlink()
-    whole.save(str(tmp_path / "tokenizer.json"))
-    assert encode(texts, f"--tokenizer={tmp_path}") == expected
-    (tmp_path / "text.txt").write_text("\n".join(texts[:2]) + "\n", encoding="utf-8")
-    subprocess.run([DATA, "tokenize", f"--tokenizer={tmp_path}", f"--input={tmp_path / 'text.txt'}", f"--output={tmp_path / 'data/train'}"], check=True)
-    assert json.loads((tmp_path / "data/vocab.json").read_text(encoding="utf-8")) == ids
-    assert encode(texts, f"--tokenizer={tmp_path / 'data'}") == expected
-    record("Tokenizers", "vocab.json and merges.txt of a RoBERTa, or tokenizer.json", "Hugging Face's tokenizers", "the same ids", 0)
-
-
-def test_what_is_no_text_is_named(tmp_path):
-    def fails(text, *flags):
-        flags = flags or (f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe")
-        done = subprocess.run([DATA, "encode", *flags], input=text, capture_output=True, timeout=60)
-        return done.returncode, done.stderr.decode()
-    code, message = fails(b'"fine"\nnot json\n')
-    assert code == 3 and "line 2 is not a JSON string" in message
-    code, message = fails(b'"caf\xe9 and \xf0\x9f"\n')
-    assert code == 0 and "2 pieces of invalid UTF-8" in message
-
-    vocabulary = json.loads((FILES / "encoder.json").read_text(encoding="utf-8"))
-    del vocabulary["é"]  # the byte 0xE9, as it is written
-    (tmp_path / "encoder.json").write_text(json.dumps(vocabulary), encoding="utf-8")
-    code, message = fails(b'"x"', f"--encoder_json={tmp_path}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe")
-    assert code == 3 and "no token for the byte 0xE9" in message and "encoder.json" in message
-    code, message = fails(b'"x"', f"--encoder_json={FILES}/encoder.json")
-    assert code == 2 and "no tokenizer" in message
+    record("Tokenizers", "vocab.json and merges.txt of a RoBERTa", "Hugging Face's tokenizers", "the same ids", 0)
