@@ -71,10 +71,10 @@ def environment(extra: dict | None = None, threads: int | None = 1) -> dict:
 
 
 def run(*flags, check: int | None = 0, program=MAIN, env=None, threads: int | None = 1, cwd=None,
-        timeout: float = DEADLINE) -> Outcome:
-    """Runs `program` to its end. `check` is the expected exit code; None accepts any."""
+        timeout: float = DEADLINE, text: str = "") -> Outcome:
+    """Runs `program` to its end, with `text` as its input. `check` is the expected exit code; None accepts any."""
     done = subprocess.run([str(program), *map(str, flags)], capture_output=True, text=True, timeout=timeout, cwd=cwd,
-                          env=environment(env, threads), stdin=subprocess.DEVNULL, check=False)
+                          env=environment(env, threads), input=text, check=False)
     outcome = Outcome(done.returncode, done.stdout, done.stderr)
     assert check is None or outcome.code == check, f"expected exit code {check}: {flags}\n{outcome}"
     return outcome

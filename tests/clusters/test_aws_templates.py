@@ -2,12 +2,11 @@
 
 import functools
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from command import ROOT
+from command import ROOT, run
 from tools import call, tool
 
 AWS = ROOT / "scripts" / "aws"
@@ -31,17 +30,15 @@ GIVEN = ("--name=dtrain", "--image=ami-0123456789abcdef0", "--head_image=ami-012
 
 
 def machines(kind: str, *flags, count: int = 3) -> dict:
-    done = subprocess.run([AWS / "cloudformation" / "instances.py", f"--type={kind}", f"--count={count}", *GIVEN, *flags],
-                          capture_output=True, text=True, check=True)
-    assert len(done.stdout) < 51_200  # CloudFormation takes no longer ones
-    return json.loads(done.stdout)
+    made = run(f"--type={kind}", f"--count={count}", *GIVEN, *flags, program=AWS / "cloudformation" / "instances.py").stdout
+    assert len(made) < 51_200  # CloudFormation takes no longer ones
+    return json.loads(made)
 
 
 def with_cards(kind: str, folder) -> Path:
     """The template of Batch's environment, as set_up.sh deploys it."""
     made = folder / f"{kind}.yaml"
-    made.write_text(subprocess.run([AWS / "instance_types.py", kind, AWS / "batch" / "environment.yaml"], capture_output=True,
-                                   text=True, check=True).stdout, encoding="utf-8")
+    made.write_text(run(kind, AWS / "batch" / "environment.yaml", program=AWS / "instance_types.py").stdout, encoding="utf-8")
     assert made.stat().st_size < 51_200
     return made
 
@@ -131,8 +128,7 @@ def test_job_definition():
     code = ("import json, sys, botocore.session, botocore.validate as v; "
             "model = botocore.session.get_session().get_service_model('batch').operation_model('RegisterJobDefinition'); "
             "print(v.ParamValidator().validate(json.load(sys.stdin), model.input_shape).generate_report())")
-    done = subprocess.run([tool("python"), "-c", code], input=text, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
+    assert run("-c", code, program=tool("python"), text=text).stdout.strip() == ""
 
 
 WORKFLOW = AWS / "batch" / "workflow.yaml"

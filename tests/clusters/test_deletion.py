@@ -1,11 +1,10 @@
 """What deletes touches nothing that is not ours, asks first, and gives up no file that is not in the bucket."""
 
 import re
-import subprocess
 
 import pytest
 
-from command import ROOT, make_program
+from command import ROOT, make_program, run
 from imitation import stand_ins
 from tools import tracked
 
@@ -24,9 +23,8 @@ def test_one_function_deletes():
 
 def test_a_folder_of_others_stays(tmp_path):
     (tmp_path / "run").mkdir()
-    done = subprocess.run([ROOT / "scripts" / "roberta_demo.sh", f"--output={tmp_path}", f"--text={__file__}"], capture_output=True,
-                          text=True, check=False, timeout=60)
-    assert done.returncode != 0 and "other files than a demo's" in done.stderr and (tmp_path / "run").is_dir()
+    done = run(f"--output={tmp_path}", f"--text={__file__}", program=ROOT / "scripts" / "roberta_demo.sh", check=None)
+    assert done.code != 0 and "other files than a demo's" in done.stderr and (tmp_path / "run").is_dir()
 
 
 def make_network(account) -> str:

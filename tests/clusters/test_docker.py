@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import subprocess
 
 import pytest
 
-from command import ROOT
+from command import ROOT, run
 from tools import call, tool
 
 DOCKER = ROOT / "docker"
@@ -31,11 +30,10 @@ def test_the_list_of_components_is_cyclonedx_and_has_the_wheels(tmp_path):
         licence = "License-Expression: BSD-3-Clause" if name == "torch" else "License: \"NVIDIA\" Proprietary"
         (folder / "METADATA").write_text(f"Metadata-Version: 2.4\r\nName: {name.replace('_', '-')}\r\nVersion: {version}\r\n{licence}\r\n"
                                          "\r\nName: prose\r\n", encoding="utf-8", newline="")
-    listed = subprocess.run([DOCKER / "sbom.sh", "dtrain=0.1.0", f"--wheels={tmp_path}", f"--wheels={tmp_path}"], capture_output=True, text=True, check=True).stdout
+    listed = run("dtrain=0.1.0", f"--wheels={tmp_path}", f"--wheels={tmp_path}", program=DOCKER / "sbom.sh").stdout
     code = ("import sys; from cyclonedx.schema import SchemaVersion; from cyclonedx.validation.json import JsonStrictValidator; "
             "print(JsonStrictValidator(SchemaVersion.V1_6).validate_str(sys.stdin.read()))")
-    done = subprocess.run([tool("python"), "-c", code], input=listed, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "None"
+    assert run("-c", code, program=tool("python"), text=listed).stdout.strip() == "None"
     components = json.loads(listed)["components"]
     assert len({one["bom-ref"] for one in components}) == len(components)
     found = {one["name"]: one for one in components}

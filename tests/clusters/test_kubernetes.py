@@ -4,7 +4,6 @@ schemas do not cover."""
 import json
 import os
 import re
-import subprocess
 
 import pytest
 
@@ -95,17 +94,14 @@ def test_custom_resources_are_right_and_wrong_ones_are_seen(documents, tmp_path)
 
 
 def test_every_variable_is_named_when_it_is_missing():
-    done = subprocess.run([EKS / "render.py", EKS / "volume.yaml"], env={"PATH": os.environ["PATH"]}, capture_output=True,
-                          text=True, check=False)
-    assert done.returncode == 2
-    assert "not set: FILE_SYSTEM_DNS, FILE_SYSTEM_ID, FILE_SYSTEM_MOUNT" in done.stderr
+    said = run(EKS / "volume.yaml", program=EKS / "render.py", check=2).stderr
+    assert "not set: FILE_SYSTEM_DNS, FILE_SYSTEM_ID, FILE_SYSTEM_MOUNT" in said
 
 
 @pytest.mark.parametrize("name,said", [("trainjob", "At most 5 × p5.48xlarge: $275.20 an hour"), ("pytorchjob", "At most 3 × "),
                                        ("indexed_job", "At most 5 × "), ("prepare_data", ""), ("volume", "")])
 def test_the_cost_of_a_job_is_said_before_it_is_submitted(name, said):
-    done = subprocess.run([EKS / "render.py", EKS / f"{name}.yaml"], capture_output=True, text=True, check=True,
-                          env=os.environ | VARIABLES | {"INSTANCE_TYPE": "p5.48xlarge", "NODES": "5"})
+    done = run(EKS / f"{name}.yaml", program=EKS / "render.py", env=VARIABLES | {"INSTANCE_TYPE": "p5.48xlarge", "NODES": "5"})
     assert said in done.stderr if said else not done.stderr
 
 

@@ -2,11 +2,10 @@
 
 import json
 import re
-import subprocess
 
 import pytest
 
-from command import ROOT, make_program
+from command import ROOT, make_program, run
 
 promql = pytest.importorskip("promql_parser")
 yaml = pytest.importorskip("yaml")
@@ -17,8 +16,8 @@ def test_the_dashboard_is_put_into_a_grafana_with_one_command(tmp_path):
     """That of docs/metrics.md, with a stand-in for curl that keeps what it is given."""
     command = re.search(r"(?s)```sh\n(curl .*?grafana\.json.*?)```", (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")).group(1)
     make_program(tmp_path / "curl", '#!/bin/sh\nfor word; do :; done\nprintf "%s\\n" "$@" >&2\ncat\n')
-    done = subprocess.run(["bash", "-euc", command], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
-                          env={"PATH": f"{tmp_path}:/usr/bin:/bin", "GRAFANA_TOKEN": "t", "GRAFANA": "https://grafana.example.org"})
+    done = run("-euc", command, program="bash", cwd=ROOT, env={"PATH": f"{tmp_path}:/usr/bin:/bin", "GRAFANA_TOKEN": "t",
+                                                               "GRAFANA": "https://grafana.example.org"})
     body = json.loads(done.stdout)
     assert body["overwrite"] is True and body["dashboard"]["title"] == "dtrain"
     assert "https://grafana.example.org/api/dashboards/db" in done.stderr and "Authorization: Bearer t" in done.stderr

@@ -3,11 +3,10 @@ from nothing to their end (long)."""
 
 import os
 import re
-import subprocess
 
 import pytest
 
-from command import ROOT
+from command import ROOT, run
 
 pytestmark = pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
 
@@ -26,9 +25,8 @@ def test_machines_for_trainings_by_hand_and_their_hosts_file(account, tmp_path):
     lines = [line for line in hosts.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     assert len(lines) == 2 and all(re.fullmatch(r"[\d.]+ slots=8", line) for line in lines), lines
     assert "there is no file system" in done.stdout and "ssh -A -J ubuntu@" in done.stdout
-    listed = subprocess.run([ROOT / "scripts" / "ssh" / "runclust", "true"], capture_output=True, text=True, check=False,
-                            env=os.environ | {"HOSTS": str(hosts), "REMOTE_SHELL": "echo"})
-    assert listed.returncode == 0 and all(line.split()[0] in listed.stdout for line in lines)
+    listed = run("true", program=ROOT / "scripts" / "ssh" / "runclust", env={"HOSTS": str(hosts), "REMOTE_SHELL": "echo"})
+    assert all(line.split()[0] in listed.stdout for line in lines)
     # More of them later: they keep their image, since CloudFormation replaces machines whose image is another one.
     account.script(script, "3", hosts, **mine | {"MACHINE_IMAGE": ""})
     stack, = account.aws("cloudformation", "describe-stacks", "--stack-name", "dtrain-instances")["Stacks"]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from command import ROOT
+from command import ROOT, run
 from tools import read_yaml
 
 PACKAGE = "aws-parallelcluster>=3.16.1,<3.17"
@@ -21,8 +21,7 @@ BLOCK = {"CAPACITY_TYPE": "CAPACITY_BLOCK", "CAPACITY_RESERVATION_ID": "cr-01234
 
 
 def rendered(**more) -> str:
-    return subprocess.run([AWS / "eks" / "render.py", AWS / "parallelcluster" / "cluster.yaml"], capture_output=True, text=True,
-                          check=True, env=os.environ | VARIABLES | more).stdout
+    return run(AWS / "parallelcluster" / "cluster.yaml", program=AWS / "eks" / "render.py", env=VARIABLES | more).stdout
 
 
 def test_the_head_node_has_a_way_out_and_is_open_to_nobody_else():
@@ -62,9 +61,8 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_before_anything_is_asked(name):
     environment, text = REFUSED[name]
-    done = subprocess.run([AWS / "parallelcluster" / "configuration.sh"], capture_output=True, text=True, check=False,
-                          env={"PATH": os.environ["PATH"], "KEY": "mine", "SSH_FROM": "203.0.113.7/32", **environment})
-    assert done.returncode == 2 and text in done.stderr and "what to do:" in done.stderr
+    said = run(program=AWS / "parallelcluster" / "configuration.sh", check=2, env={"KEY": "mine", "SSH_FROM": "203.0.113.7/32", **environment}).stderr
+    assert text in said and "what to do:" in said
 
 
 READ = """
@@ -80,11 +78,12 @@ def test_cluster(tmp_path):
     # It has an environment of its own, because it needs other versions of the packages in .venv/clusters.
     subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
     subprocess.run([tmp_path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE], check=True, timeout=900)
-    def read(text: str) -> subprocess.CompletedProcess:
-        return subprocess.run([tmp_path / "bin" / "python", "-c", READ], input=text, capture_output=True, text=True, check=False,
-                              env=os.environ | {"AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"})
+
+    def read(text: str):
+        return run("-c", READ, program=tmp_path / "bin" / "python", text=text, check=None,
+                   env={"AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"})
 
     for text in (rendered(), rendered(**BLOCK), rendered(CUSTOM_AMI="ami-0123456789abcdef0", INSTANCE_TYPE="p3dn.24xlarge")):
         seen = read(text)
-        assert seen.returncode == 0 and seen.stdout.strip() == "[('gpu', True)]", seen.stderr
+        assert seen.code == 0 and seen.stdout.strip() == "[('gpu', True)]", seen.stderr
     assert "Unknown field" in read(text.replace("MaxCount:", "MaxCounts:")).stderr

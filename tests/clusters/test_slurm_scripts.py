@@ -2,13 +2,12 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from command import ROOT, TINY, environment, load_json, make_program, metrics, wait_until
+from command import ROOT, TINY, load_json, make_program, metrics, run, wait_until
 from slurm_machine import SlurmMachine
 from tools import assert_secret_starts, make_bundle
 
@@ -21,13 +20,11 @@ FLAGS = (*TINY, "--lr=0.0005", "--batch_size=8", "--init_timeout=30", "--save_ev
 class Cluster:
     def __init__(self, machine, data, folder):
         self.folder = folder
-        self._environment = environment(machine.environment | {"DTRAIN": str(make_bundle(folder / "bundle")), "DATA_DIR": str(data)})
+        self._environment = machine.environment | {"DTRAIN": str(make_bundle(folder / "bundle")), "DATA_DIR": str(data)}
 
     def command(self, *arguments, check=True, **variables) -> str:
-        done = subprocess.run([str(argument) for argument in arguments], env=self._environment | variables, check=False,
-                              capture_output=True, text=True, timeout=60, cwd=self.folder)
-        assert done.returncode == 0 or not check, f"{arguments}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        program, *flags = arguments
+        return run(*flags, program=program, env=self._environment | variables, check=0 if check else None, cwd=self.folder).stdout
 
     def submit(self, script: str, *arguments, options=(), **variables) -> str:
         log = self.folder / "log-%j-%a"
@@ -133,5 +130,5 @@ def test_what_cannot_train_starts_nothing(tmp_path):
             ({"RUN_DIR": "/scratch/run"}, ["--lr=1"], 2, "on this node's own disk"), ({"DATA_DIR": "/none"}, ["--lr=1"], 3, "no data in /none"),
             ({"IMAGE": "/fsx/dtrain.sqsh"}, ["--lr=1"], 2, "Pyxis is off"), ({"DTRAIN": str(tmp_path)}, ["--lr=1"], 2, "is not a bundle"),
             ({}, ["--lr=1"], 2, f"scripts/ssh/install_libtorch.sh {bundle}")):
-        done = subprocess.run([FOLDER / "train.sbatch", *flags], env=job | change, capture_output=True, text=True, check=False)
-        assert done.returncode == code and text in done.stderr and "what to do:" in done.stderr, done.stderr
+        said = run(*flags, program=FOLDER / "train.sbatch", env=job | change, check=code).stderr
+        assert text in said and "what to do:" in said, said

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from command import ROOT, make_program
+from command import ROOT, make_program, run
 from test_entrypoint import enter
 
 DIGEST = "sha256:" + "0a" * 32
@@ -144,9 +144,8 @@ def test_each_submission_has_a_random_token(call_script, more):
               for _ in range(2)}
     assert len(tokens) == 2 and all(re.fullmatch(r"[0-9a-f]{32}", one) for one in tokens)
     # The definition's command, with what Batch replaces in it, reaches the program in the environment.
-    made = subprocess.run([ROOT / "scripts" / "aws" / "batch" / "job_definition.py", "--name=n", "--instance_type=p4d.24xlarge", "--image=i", "--role=r"],
-                          capture_output=True, text=True, check=True).stdout
-    job = json.loads(made)
+    job = json.loads(run("--name=n", "--instance_type=p4d.24xlarge", "--image=i", "--role=r",
+                         program=ROOT / "scripts" / "aws" / "batch" / "job_definition.py").stdout)
     values = {**job["parameters"], "recipe": "default", "data": "default", "run_token": tokens.pop()}
     words = job["nodeProperties"]["nodeRangeProperties"][0]["container"]["command"]
     words = [values[word.removeprefix("Ref::")] if word.startswith("Ref::") else word for word in words]

@@ -1,7 +1,6 @@
 """--on_event: what the command hears, that training does not depend on it, and the adapters with stubs of their libraries."""
 
 import json
-import subprocess
 import sys
 import time
 
@@ -73,8 +72,7 @@ def calls_of(script: str, module: str, folder, lines: list[str]) -> list:
     log = folder / "calls"
     log.unlink(missing_ok=True)
     (folder / f"{module}.py").write_text(STUB.format(log=str(log)), encoding="utf-8")
-    subprocess.run([sys.executable, ROOT / "scripts" / script], input="\n".join(lines) + "\n", text=True, check=True, timeout=60,
-                   env={"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"})
+    run(ROOT / "scripts" / script, program=sys.executable, text="\n".join(lines) + "\n", env={"PYTHONPATH": str(folder)})
     return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
 
 
@@ -107,9 +105,8 @@ def test_what_a_library_refuses_is_said_in_its_words(tmp_path, lines):
     """As MLflow 3.17 does with a folder of files as its store."""
     (tmp_path / "mlflow.py").write_text("class MlflowException(Exception): pass\n"
                                         "def start_run(**_): raise MlflowException('no files')\n", encoding="utf-8")
-    done = subprocess.run([sys.executable, ROOT / "scripts" / "events_to_mlflow.py"], input="\n".join(lines), text=True, timeout=60,
-                          capture_output=True, env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"})
-    assert done.returncode == 2 and done.stderr.startswith("error: mlflow: no files\n") and "bug" not in done.stderr
+    said = run(ROOT / "scripts" / "events_to_mlflow.py", program=sys.executable, text="\n".join(lines), env={"PYTHONPATH": str(tmp_path)}, check=2).stderr
+    assert said.startswith("error: mlflow: no files\n") and "bug" not in said
 
 
 @pytest.mark.parametrize("name", sorted(path.stem.removeprefix("events_to_") for path in (ROOT / "scripts").glob("events_to_*.py")))

@@ -3,12 +3,11 @@
 import json
 import re
 import shlex
-import subprocess
 import sys
 
 import pytest
 
-from command import BUILD, ROOT, environment, run
+from command import BUILD, ROOT, run
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -31,9 +30,7 @@ def test_the_front_door_is_short():
 
 
 def test_flags_and_man_pages_are_current():
-    done = subprocess.run([sys.executable, ROOT / "scripts" / "dev" / "make_reference.py", "--check"], capture_output=True, text=True,
-                          env=environment({"DTRAIN_BUILD_DIR": str(BUILD)}), check=False)
-    assert done.returncode == 0, done.stderr
+    run(ROOT / "scripts" / "dev" / "make_reference.py", "--check", program=sys.executable, env={"DTRAIN_BUILD_DIR": str(BUILD)})
 
 
 def test_exit_codes_are_told_alike():

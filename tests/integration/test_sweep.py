@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from command import MAIN, ROOT, TINY, Background, environment, load_json, load_table, make_program, wait_until
+from command import MAIN, ROOT, TINY, Background, load_json, load_table, make_program, run, wait_until
 from sweep_parts import Command, Failure, Share, exit_code, read_space, script
 from sweeps import machine
 
@@ -195,7 +195,7 @@ def test_the_best_command_gives_the_same_value(sweep, few_images, tmp_path, monk
     threads = max(1, len(os.sched_getaffinity(0)) // 2)
     assert best["environment"]["OMP_NUM_THREADS"] == str(threads) and best["params"] == {"lr": "0.0051234567"}
     words = [*shlex.split(best["command"]), f"--run_dir={tmp_path / 'hand'}"]
-    subprocess.run(words, env=environment(threads=None), check=True, capture_output=True)
+    run(*words[1:], program=words[0], threads=None)
     assert load_json(tmp_path / "hand" / "result.json")["val_loss"] == best["value"]
 
 

@@ -2,7 +2,6 @@
 
 import json
 import random
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +13,15 @@ from timm.data import auto_augment
 from torchvision.transforms.autoaugment import _apply_op
 from torchvision.transforms.functional import InterpolationMode, adjust_hue, gaussian_blur
 
-from test_image_preprocessing import DUMP, command, mean_difference, photo
+from command import BENCH, DATA, run
+from test_image_preprocessing import command, mean_difference, photo
 from truth import record
 
-BENCH = DUMP.parents[1] / "bin" / "dtrain_bench"
 needs_bench = pytest.mark.skipif(not BENCH.exists(), reason=f"{BENCH} is not built")
 
 
 def bench(*flags) -> dict:
-    done = subprocess.run([BENCH, "loader", *map(str, flags), "--json"], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(run("loader", *flags, "--json", program=BENCH, threads=None).last_line)
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +84,7 @@ def test_crops_are_drawn_as_asked(photos, tmp_path):
 
 @needs_bench
 def test_packed_with_seek_points_crops_are_the_same(photos, tmp_path):
-    subprocess.run([BENCH.with_name("dtrain_data"), "pack", f"--data_dir={photos}", f"--output={tmp_path / 'packed'}",
-                    "--output_format=tfrecord", "--seek_points"], check=True, capture_output=True)
+    run("pack", f"--data_dir={photos}", f"--output={tmp_path / 'packed'}", "--output_format=tfrecord", "--seek_points", program=DATA)
     batches = []
     for data in (photos, tmp_path / "packed"):
         bench(f"--data_dir={data}", "--batch_size=64", "--steps=1", "--warmup=0", f"--dump={tmp_path / 'dump'}")

@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
 from beside_torch import FACTOR, predict, torch
-from command import MAIN, ROOT, environment, run
+from command import MAIN, ROOT, run
 from conftest import CLASSES
 from text_data import TEXT, make_tokens
 from truth import record, worst_difference
@@ -21,9 +20,8 @@ LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
 
 
 def export(source, target, *flags, code=0):
-    done = subprocess.run([sys.executable, SCRIPT, str(source), f"--output={target}", f"--program={MAIN}", *flags],
-                          capture_output=True, text=True, env=environment(), check=False)
-    assert done.returncode == code and "Traceback" not in done.stderr, done.stdout + done.stderr
+    done = run(SCRIPT, source, f"--output={target}", f"--program={MAIN}", *flags, program=sys.executable, check=code)
+    assert "Traceback" not in done.stderr, done
     return done.stdout if code == 0 else done.stderr
 
 

@@ -5,7 +5,6 @@ The commands are as published but for the data, a tiny model, what names the fol
 each step is logged. --shuffle=none takes the rows in their order, and the models have no dropout."""
 
 import json
-import subprocess
 
 import numpy as np
 import pytest
@@ -109,8 +108,8 @@ def test_run_glue(sentences, tmp_path, run_dir):
 
 
 def masked_rows(folder, mode, length, tokenizer, epoch) -> list[dict]:
-    done = subprocess.run([DUMP, folder, mode, str(length), tokenizer, "42", str(epoch)], capture_output=True, text=True, check=True)
-    numbers = [torch.tensor([int(number) for number in line.split()]) for line in done.stdout.splitlines()]
+    lines = run(folder, mode, length, tokenizer, 42, epoch, program=DUMP).lines
+    numbers = [torch.tensor([int(number) for number in line.split()]) for line in lines]
     return [{"input_ids": ids, "labels": labels} for ids, labels in zip(numbers[::2], numbers[1::2], strict=True)]
 
 

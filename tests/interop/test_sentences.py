@@ -4,11 +4,10 @@ Python's csv module."""
 import csv
 import json
 import random
-import subprocess
 
 import pytest
 
-from command import BUILD
+from command import BUILD, run
 from truth import record
 
 transformers = pytest.importorskip("transformers")
@@ -42,9 +41,7 @@ def folder(module_dir):
 
 
 def dump(*arguments) -> list:
-    done = subprocess.run([DUMP, *map(str, arguments)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in run(*arguments, program=DUMP).lines]
 
 
 def write(path, rows: list[dict]) -> None:

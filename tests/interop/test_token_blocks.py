@@ -5,14 +5,13 @@ not install with a current Python)."""
 import json
 import random
 import struct
-import subprocess
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from command import BUILD
+from command import BUILD, run
 from truth import record
 
 DUMP = BUILD / "tests" / "token_blocks_dump"
@@ -33,8 +32,7 @@ def write_lines(prefix: Path, sizes: list[int]) -> None:
 
 
 def blocks(prefix: Path, mode: str, tokens_per_sample: int) -> list[list[int]]:
-    done = subprocess.run([DUMP, prefix, mode, str(tokens_per_sample)], capture_output=True, text=True, check=True)
-    return [[int(token) for token in line.split()] for line in done.stdout.splitlines()]
+    return [[int(token) for token in line.split()] for line in run(prefix, mode, tokens_per_sample, program=DUMP).lines]
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,13 @@ import json
 import os
 import random
 import re
-import subprocess
 import time
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from command import DATA, ROOT
+from command import DATA, ROOT, run
 from truth import record
 
 pytest.importorskip("tokenizers")
@@ -24,8 +23,7 @@ FILES = Path(GPT3.origin).parent / "data" if GPT3 else Path()
 def encode(texts, *flags):
     flags = flags or (f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe")
     lines = "".join(json.dumps(text) + "\n" for text in texts)
-    done = subprocess.run([DATA, "encode", *flags], input=lines, capture_output=True, text=True, timeout=120, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in run("encode", *flags, program=DATA, text=lines, threads=None).lines]
 
 
 @pytest.fixture(scope="module")

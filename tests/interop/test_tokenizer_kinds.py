@@ -3,12 +3,11 @@ sentencepiece: every text, however unlikely, gives the same ids, of whole texts 
 
 import json
 import random
-import subprocess
 import unicodedata
 
 import pytest
 
-from command import DATA, ROOT
+from command import DATA, ROOT, run
 from test_tokenizer import PIECES, SPACES, encode
 from truth import record
 
@@ -120,8 +119,7 @@ def test_sentencepiece(pieces, tmp_path, kind):
     assert encode(TEXTS, f"--tokenizer={tmp_path / 'saved'}") == encode(TEXTS, f"--tokenizer={tmp_path}")
     record("Tokenizers", f"{kind}'s tokenizer.json alone, {len(TEXTS)} texts", "its sentencepiece.bpe.model", "the same ids", 0)
     (tmp_path / "lines.txt").write_text("\n".join(LINES[:9]) + "\n", encoding="utf-8")
-    subprocess.run([DATA, "tokenize", f"--tokenizer={tmp_path}", f"--input={tmp_path / 'lines.txt'}", f"--output={tmp_path / 'data/train'}"], check=True,
-                   capture_output=True)
+    run("tokenize", f"--tokenizer={tmp_path}", f"--input={tmp_path / 'lines.txt'}", f"--output={tmp_path / 'data/train'}", program=DATA)
     assert encode(["the film"], f"--tokenizer={tmp_path / 'data'}") == encode(["the film"], f"--tokenizer={tmp_path}"), "the files that are kept say whose it is"
     library = sentencepiece.SentencePieceProcessor(model_file=str(pieces))
     offset = {"XLMRoberta": 1, "Camembert": 4}[kind]
