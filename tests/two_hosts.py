@@ -1,4 +1,5 @@
-"""Two hosts on this machine: namespaces for network and host name, with a cable between them that a test can pull."""
+"""Hosts on this machine: namespaces for network and host name. Between two is a cable that a test can pull; several are on a switch,
+by links of a chosen speed."""
 
 import os
 import shutil
@@ -59,16 +60,21 @@ class TwoHosts:
             holder.kill()
             holder.wait()
 
-    def _connect(self) -> None:
+    def _hold(self, count: int) -> None:
         own = os.readlink("/proc/self/ns/net")
-        for _ in self.addresses:
+        for _ in range(count):
             holder = subprocess.Popen(["unshare", "--net", "--uts", "sleep", "infinity"], stderr=subprocess.DEVNULL)
             self._holders.append(holder)
             wait_until(lambda: holder.poll() is not None or os.readlink(f"/proc/{holder.pid}/ns/net") != own,
                        "a network namespace", 10)
             assert holder.poll() is None, "unshare --net --uts failed."
-        peer = str(self._holders[1].pid)
-        self.ip(0, "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", peer)
+
+    def _connect(self) -> None:
+        self._hold(2)
+        self.ip(0, "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", str(self._holders[1].pid))
+        self._name_all()
+
+    def _name_all(self) -> None:
         for host, address in enumerate(self.addresses):
             self.run(host, "hostname", f"host{host}")
             self.ip(host, "address", "add", f"{address}/24", "dev", "cable")
@@ -100,3 +106,32 @@ class TwoHosts:
 
     def plug_cable(self, host: int) -> None:
         self.ip(host, "link", "set", "cable", "up")
+
+
+class SwitchedHosts(TwoHosts):
+    """Three hosts. Each link is limited in both directions by a token bucket at both of its ends."""
+
+    addresses = ("10.31.7.1", "10.31.7.2", "10.31.7.3")
+    switch = 3  # a host of its own
+
+    def __init__(self, megabits: float):
+        super().__init__()
+        self._megabits = megabits
+
+    def _connect(self) -> None:
+        self._hold(len(self.addresses) + 1)
+        self.ip(self.switch, "link", "add", "bridge0", "type", "bridge")
+        self.ip(self.switch, "link", "set", "bridge0", "up")
+        for host in range(len(self.addresses)):
+            peer = str(self._holders[host].pid)
+            self.ip(self.switch, "link", "add", f"port{host}", "type", "veth", "peer", "name", "cable", "netns", peer)
+            self.ip(self.switch, "link", "set", f"port{host}", "master", "bridge0", "up")
+        self._name_all()
+        for host in range(len(self.addresses)):
+            self.limit(host, self._megabits)
+
+    def limit(self, host: int, megabits: float) -> None:
+        """Gives one host another speed. A burst is 4 ms, but at least the segments that the kernel hands over in one piece."""
+        for place, device in ((host, "cable"), (self.switch, f"port{host}")):
+            self.run(place, "tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{megabits}mbit", "burst",
+                     str(max(2**17, int(megabits * 1e6 / 8 * 0.004))), "latency", "200ms")

@@ -1,4 +1,4 @@
-"""Tests docker/ without a container engine: lints the files and validates the list of components."""
+"""Tests docker/ without a container engine: lints its files, and all that is shell or YAML, and validates the list of components."""
 
 import json
 import shutil
@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from command import ROOT, run
-from tools import call, tool
+from tools import call, tool, tracked
 
 DOCKER = ROOT / "docker"
 
@@ -50,3 +50,19 @@ def test_every_image_lists_its_components_after_its_last_installation():
             runs = [line for line in stage.splitlines() if line.startswith("RUN ")]
             if runs and " AS build" not in stage.splitlines()[0]:
                 assert "sbom.sh" in runs[-1] and runs[-1].rfind(" install ") < runs[-1].find("sbom.sh"), (path, stage)
+
+
+def is_shell(path) -> bool:
+    if path.suffix in (".sh", ".sbatch"):
+        return True
+    if path.suffix:
+        return False
+    with path.open("rb") as file:
+        first = file.readline(100)
+    return first.startswith(b"#!") and (b"bash" in first or first.rstrip().endswith(b"sh"))
+
+
+def test_shellcheck():
+    scripts = [path for path in tracked("scripts", "docker", "tests", ".ci") if is_shell(path)]
+    assert len(scripts) > 10
+    call("shellcheck", "--external-sources", "--source-path=SCRIPTDIR", f"--source-path={ROOT}", *scripts, cwd=ROOT)

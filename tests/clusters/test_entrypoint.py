@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from command import BUILD, ROOT, TINY, Background, load_json, make_program, run, sha256, wait_until
-from limited_network import LimitedNetwork, Unavailable
+from two_hosts import SwitchedHosts
 
 ENTRY = ROOT / "docker" / "entrypoint.sh"
 PROGRAMS = {"PATH": f"{BUILD.resolve() / 'bin'}:{os.environ['PATH']}"}
@@ -173,25 +173,22 @@ def test_a_machine_with_a_slow_network_is_found_before_the_start(tmp_path):
     bench = tmp_path / "dtrain_bench"
     make_program(bench, f'#!/bin/sh\nexec "{BUILD.resolve()}/bin/dtrain_bench" "$@" --max_bytes=256K --steps=2\n')
     words = (ENTRY, "dtrain_bench", "collective", "--operation=all_reduce", "--backend=gloo")
-    env = {"PATH": f"{tmp_path}:{PROGRAMS['PATH']}", "LEAST_GBPS": "0", "SLOW_SECONDS": "0", "PET_NNODES": "3", "PET_NPROC_PER_NODE": "1"}
+    env = {"PATH": f"{tmp_path}:{PROGRAMS['PATH']}", "LEAST_GBPS": "0", "SLOW_SECONDS": "0", "PET_NNODES": "3", "PET_NPROC_PER_NODE": "1",
+           "PET_MASTER_ADDR": SwitchedHosts.addresses[0]}
 
-    def codes(network: LimitedNetwork) -> list[int]:
-        env["PET_MASTER_ADDR"] = network.addresses[0]
-        started = [subprocess.Popen(network.command_on(rank, list(map(str, words))), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    def codes() -> list[int]:
+        started = [subprocess.Popen([*network.at(rank), *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                     env=os.environ | env | {"PET_NODE_RANK": str(rank), "SLOW_FILE": str(tmp_path / f"slow-{rank}")})
                    for rank in range(3)]
         return [one.wait(120) for one in started]
 
-    try:
-        with LimitedNetwork(3, 200) as network:
-            assert codes(network) == [0, 0, 0]
-            network.slow_down(1, 20)
-            assert codes(network) == [4, 4, 4]
-            network.slow_down(1, 200)
-            env["LEAST_GBPS"] = "100"
-            assert codes(network) == [2, 2, 2]  # none of them reaches it: not one machine's fault
-    except Unavailable as reason:
-        pytest.skip(str(reason))
+    with SwitchedHosts(200) as network:
+        assert codes() == [0, 0, 0]
+        network.limit(1, 20)
+        assert codes() == [4, 4, 4]
+        network.limit(1, 200)
+        env["LEAST_GBPS"] = "100"
+        assert codes() == [2, 2, 2]  # none of them reaches it: not one machine's fault
     assert [path.name for path in tmp_path.glob("slow-*")] == ["slow-1"]
     assert (tmp_path / "slow-1").read_text(encoding="utf-8").startswith("the network of machine 1 is slow: at best 0.0")
 

@@ -14,7 +14,7 @@ RENDEZVOUS = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5
 
 
 def flags_of(data) -> tuple:
-    """The weights do not change, so the losses depend only on the samples (see integration/test_world_size)."""
+    """The weights do not change, so the losses depend only on the samples (see integration/test_ranks.py)."""
     return (*TINY_RESNET, f"--data_dir={data}", "--lr=0", "--global_batch_size=24", "--batch_size=4", "--epochs=1000",
             "--save_every_epochs=0.3", "--comm_timeout=20", "--init_timeout=30")
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from command import load_json
+from command import load_json, wait_until
 from ranks import Ranks, free_port
 
 TIMEOUT = 3
@@ -102,6 +102,18 @@ def test_the_token_is_in_no_file_and_strangers_without_it_do_nothing(flags, run_
     assert told > 0 and "\x1b" not in outcomes[0].stderr, outcomes
     for file in run_dir.rglob("*"):
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
+
+
+@pytest.mark.fault(9, "a rank is there twice", "refused by name")
+def test_a_rank_that_is_there_twice_is_refused_by_name(flags):
+    """While a third one is awaited. Which of the two comes first is open."""
+    port = free_port()
+    with Ranks(*flags, "--init_timeout=30", port=port, world=3, only=(0, 1)) as ranks, Ranks(*flags, "--init_timeout=30", port=port, world=3, only=(1,)) as other:
+        both = ranks[1], other[1]
+        wait_until(lambda: any(one.process.poll() is not None for one in both), "a refusal")
+        refused, = (one.wait() for one in both if one.process.poll() is not None)
+        assert refused.code == 2 and "rank 1 joined twice" in refused.stderr, refused
+        assert ranks[0].process.poll() is None
 
 
 @pytest.mark.fault(9, "a rank is missing", "named after --init_timeout")

@@ -7,7 +7,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from command import change_state, run, sha256
-from text_data import make_tokens
 
 BATCH, BEFORE = 8, 4
 FLAGS = ("--log_interval=1", "--eval_every_epochs=0", "--save_every_epochs=0", "--epochs=1000", "--shuffle=none",
@@ -71,16 +70,3 @@ def test_skip(poisoned, run_dir):
                      for step in (POISONED - 1, POISONED))
     assert [name for name in before if not np.array_equal(before[name], after[name])] == [
         name for name in before if name.endswith("num_batches_tracked")]
-
-
-def test_a_text(module_dir, run_dir):
-    """Blocks of tokens, with a loss scale and micro-steps; every loss stands out from those that the state tells of."""
-    data = make_tokens(module_dir / "text", train="the cat sat on the mat\n" * 900, valid="the cat\n" * 20)
-    flags = (*FLAGS, "--model=roberta_tiny", f"--data_dir={data}", "--tokens_per_sample=64", "--optimizer=adam",
-             "--lr=0.003", "--lr_schedule=constant", "--loss_scale=1024", "--grad_accum_steps=2", "--spike_factor=2",
-             "--nproc_per_node=2", "--on_spike=skip")
-    begin(run_dir, *flags, mean=0.1, variance=0)
-    run(*flags, f"--run_dir={run_dir}", "--max_steps=9")
-    for step, spike in enumerate(spikes(run_dir), start=BEFORE + 1):
-        assert (spike["step"], spike["action"], spike["samples_of_step"]) == (step, "skip", BATCH)
-        assert {sample["file"] for sample in spike["samples"]} == {str(data / "train.bin")}

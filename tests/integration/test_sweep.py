@@ -27,7 +27,6 @@ def space_file(folder, text):
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("- lr", "names no flags"),
     ("metric: [", "line 1 of the space is no YAML"),
     ("flags: {lr: [1]}", "does not say which metric"),
     ("{metric: val_top1, flags: {lr: [1]}, trials: 3}", "'trials', which is not a known key"),
@@ -35,13 +34,11 @@ def space_file(folder, text):
     ("{metric: val_top1, flags: {lrate: [1]}}", "--lrate of the space is not a flag"),
     ("{metric: val_top1, flags: {run_dir: [a]}}", "belongs to the sweep itself"),
     ("{metric: val_top1, flags: {lr: [1, 1.0]}}", "names a value twice"),
-    ("{metric: val_top1, flags: {lr: []}}", "expected 1 to 1000"),
     ("{metric: val_top1, flags: {lr: {low: 1}}}", "needs low and high"),
     ("{metric: val_top1, flags: {lr: {low: 1, high: 1}}}", "low is not below high"),
     ("{metric: val_top1, flags: {lr: {low: 0, high: 1, log: true}}}", "begins above 0"),
     ("{metric: val_top1, flags: {lr: {low: 0, high: 1, step: 0}}}", "a step is above 0"),
     ("{metric: val_top1, flags: {lr: {low: .nan, high: 1}}}", "not a number"),
-    ("{metric: val_top1, flags: {lr: {low: a, high: 1}}}", "not a number"),
     ("{metric: val_top1, flags: {batch_size: {low: 1.5, high: 3}}}", "whole numbers only"),
     ("{metric: val_top1, flags: {lr: [1], --lr: [2]}}", "has --lr twice"),
 ])

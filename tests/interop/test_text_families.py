@@ -206,26 +206,19 @@ def test_a_tokenizer_of_other_weights_is_refused(bert, tmp_path):
     def refusal(weights, *flags) -> str:
         return run(f"--init_weights={weights}", *flags, check=2).stderr
 
-    def uses(weights) -> list:
-        return [(weights, "--mode=eval", f"--data_dir={data}"),
-                (weights, "--mode=predict", f"--input={data / 'val.tsv'}", f"--output={tmp_path / 'out.csv'}"),
-                (weights, "--mode=predict", f"--input={tmp_path / 'text.txt'}", f"--features={tmp_path / 'out.npy'}")]
-
     for head in ("ForMaskedLM", "ForSequenceClassification"):
         new_model("bert", head, max_position_embeddings=24, pad_token_id=7, num_labels=3).save_pretrained(tmp_path / head)
         tokenizer.save_pretrained(tmp_path / head)
-    tokens = ("--task=masked_lm", f"--data_dir={tmp_path / 'tokens'}", "--max_steps=1", f"--run_dir={tmp_path / 'run'}")
-    for flags in (*uses(tmp_path / "ForSequenceClassification"), (tmp_path / "ForMaskedLM", *tokens)):
+    classifier, out = tmp_path / "ForSequenceClassification", f"--output={tmp_path / 'out.csv'}"
+    for flags in ((classifier, "--mode=eval", f"--data_dir={data}"), (classifier, "--mode=predict", f"--input={data / 'val.tsv'}", out),
+                  (classifier, "--mode=predict", f"--input={tmp_path / 'text.txt'}", f"--features={tmp_path / 'out.npy'}"),
+                  (tmp_path / "ForMaskedLM", "--task=masked_lm", f"--data_dir={tmp_path / 'tokens'}", "--max_steps=1", f"--run_dir={tmp_path / 'run'}")):
         said = refusal(*flags)
         assert "the data's tokenizer has token 0 as <pad>, but " in said and " has 7 (pad_token_id of its config.json)" in said
 
-    files = new_tokenizer(tmp_path, TEXT_WORDS)
-    for family, fields, message in (("xlm_roberta", {"eos_token_id": 5}, "has token 2 behind a text, but "), ("bert", {"pad_token_id": 1}, "")):
-        weights = tmp_path / family
-        new_model(family, "ForSequenceClassification", vocab_size=BPE_SIZE, max_position_embeddings=26, **fields).save_pretrained(weights)
-        transformers.RobertaTokenizerFast(*files).save_pretrained(weights)
-        for flags in uses(weights)[1:]:
-            if message:
-                assert message in refusal(*flags)
-            else:
-                run(f"--init_weights={weights}", *flags[1:])
+    files, predict_all = new_tokenizer(tmp_path, TEXT_WORDS), ("--mode=predict", f"--input={data / 'val.tsv'}", out)
+    for family, fields in (("xlm_roberta", {"eos_token_id": 5}), ("bert", {"pad_token_id": 1})):
+        new_model(family, "ForSequenceClassification", vocab_size=BPE_SIZE, max_position_embeddings=26, **fields).save_pretrained(tmp_path / family)
+        transformers.RobertaTokenizerFast(*files).save_pretrained(tmp_path / family)
+    assert "has token 2 behind a text, but " in refusal(tmp_path / "xlm_roberta", *predict_all)
+    run(f"--init_weights={tmp_path / 'bert'}", *predict_all)
