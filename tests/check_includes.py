@@ -141,12 +141,9 @@ PLANTED = [
     ("models/kernels/relu.cu", "#include <nccl.h>"),
     ("trainer/report/console.cc", "#include <glog/logging.h>"),
     ("data/formats/tfrecord.cc", "#include <ATen/ATen.h>"),
-    ("data/image/jpeg.cc", '#include "torch/types.h"'),
     ("data/random.h", "#include <c10/util/Half.h>"),
-    ("trainer/launch/launch.cc", "#include <torch/torch.h>"),
     ("trainer/device/cuda_plugin_library.cc", "#include <ATen/ops/batch_norm_gather_stats.h>"),
     ("trainer/control/control_server.cc", "#include <c10/util/Exception.h>"),
-    ("data/pipeline/sampler.h", "#include <ATen/ATen.h>"),
     ("trainer/config/problems.cc", '#include "trainer/launch/launch.h"'),
     ("trainer/report/console.h", '#include "trainer/control/join.h"'),
     ("trainer/optim/ema.cc", '#include "trainer/checkpoint/store.h"'),
@@ -157,7 +154,6 @@ PLANTED = [
     ("trainer/errors.cc", '#include "trainer/loop/trainer.h"'),
     ("trainer/optim/sgd.cc", "const double lr = FLAGS_lr;"),
     ("data/pipeline/loader.cc", "std::vector<std::thread> threads_;"),
-    ("trainer/report/console.cc", "auto later = std::async(work);"),
     ("trainer/launch/launch.cc", "const std::jthread thread([] {});"),
 ]
 INNOCENT = [

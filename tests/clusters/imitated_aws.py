@@ -55,12 +55,14 @@ def add_quotas() -> None:
 
 
 def add_file_systems() -> None:
+    """Those with the tag `test` of `leaves` are DELETING before anybody has deleted them."""
     plain = fsx.FileSystem.to_dict
 
     def to_dict(self):
-        found = {**plain(self), "Lifecycle": "AVAILABLE", "DNSName": f"{self.file_system_id}.fsx.us-east-1.amazonaws.com"}
-        found["LustreConfiguration"] = {**(found.get("LustreConfiguration") or {}), "MountName": "abcdefgh"}
-        return found
+        found = plain(self)
+        leaving = self.file_system_id in LEAVING or {"Key": "test", "Value": "leaves"} in found.get("Tags", [])
+        return {**found, "Lifecycle": "DELETING" if leaving else "AVAILABLE", "DNSName": f"{self.file_system_id}.fsx.us-east-1.amazonaws.com",
+                "LustreConfiguration": {**(found.get("LustreConfiguration") or {}), "MountName": "abcdefgh"}}
 
     fsx.FileSystem.to_dict = to_dict
 
@@ -119,14 +121,7 @@ LEAVING: dict[str, int] = {}  # of file systems that are deleted: how many more 
 
 
 def let_file_systems_leave_slowly() -> None:
-    """Those with the tag `test` of `leaves` are DELETING before anybody has deleted them."""
     describe, delete = fsx.FSxBackend.describe_file_systems, fsx.FSxBackend.delete_file_system
-    plain = fsx.FileSystem.to_dict
-
-    def to_dict(self):
-        found = plain(self)
-        leaving = self.file_system_id in LEAVING or {"Key": "test", "Value": "leaves"} in found.get("Tags", [])
-        return {**found, "Lifecycle": "DELETING" if leaving else found["Lifecycle"]}
 
     def describe_file_systems(self, file_system_ids=None, **pages):
         for one in self.file_systems.values():
@@ -151,7 +146,6 @@ def let_file_systems_leave_slowly() -> None:
         LEAVING[file_system_id] = 2
         return answer
 
-    fsx.FileSystem.to_dict = to_dict
     fsx.FSxBackend.describe_file_systems, fsx.FSxBackend.delete_file_system = describe_file_systems, delete_file_system
 
 

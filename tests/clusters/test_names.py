@@ -27,18 +27,3 @@ def test_flags_that_are_named_exist():
     scripts = [ROOT / "scripts" / "sweep.py", *(ROOT / "scripts" / "aws").glob("*/*.py")]
     known += "".join(path.read_text(encoding="utf-8") for path in scripts)
     assert {flag for flag in named if f"--{flag}" not in known.replace("[no]", "")} == set()
-
-
-def test_each_step_of_the_posts_has_its_files_and_says_how_it_was_tried():
-    folder = ROOT / "scripts" / "aws"
-    text = (ROOT / "docs" / "aws.md").read_text(encoding="utf-8").split("## The walk-throughs")[1].split("\n## ")[0]
-    posts = re.split(r"\n\*\*\([a-e]\) ", text)[1:]
-    assert len(posts) == 5
-    for post in posts:
-        rows = [line.strip("| ").split(" | ") for line in post.splitlines() if line.startswith("| ")][1:]
-        assert len(rows) >= 5 and "MISSING" not in post
-        for row in rows:
-            assert len(row) == 3 and row[2].strip(), row
-            for name in re.findall(r"`((?:\.\./)?[a-z]+/[\w./{},]+)`", row[1]):
-                for one in [re.sub(r"\{[^}]*\}", word, name) for word in (re.search(r"\{([^}]*)\}", name) or [0, "-"])[1].split(",")]:
-                    assert (folder / one).exists() or (ROOT / one).exists() or one.startswith("bin/"), one

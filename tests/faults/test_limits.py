@@ -47,16 +47,6 @@ def test_no_memory_for_libraries():
     assert "too little memory to load" in outcome.stderr and "ulimit -v" in outcome.stderr
 
 
-@pytest.mark.parametrize("stack_gib, flags", [
-    (1, ("--workers=9",)),  # not enough for the loader
-    (3, ("--nproc_per_node=2",)),
-])
-def test_no_threads(run_dir, stack_gib, flags):
-    limits = f"-s {stack_gib << 20}, -v {6 << 20}"
-    outcome = limited(limits, MAIN, *TINY, *SYNTHETIC, *flags, f"--run_dir={run_dir}", check=7, threads=3)
-    assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr and "workers" in outcome.stderr, outcome
-
-
 def test_no_threads_for_openmp(run_dir):
     """libgomp itself ends the process, with 1."""
     outcome = limited(f"-s {3 << 20}, -v {6 << 20}", MAIN, *TINY, *SYNTHETIC, f"--run_dir={run_dir}", check=7, threads=3)

@@ -38,20 +38,6 @@ def test_empty_documents_are_no_trouble(tmp_path):
     run(*TINY_TEXT, f"--data_dir={tokens}", "--sample_break=complete_doc", f"--run_dir={tmp_path / 'run'}")
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_what_others_put_under_the_partial_names(tmp_path, kind):
-    """dtrain_data tokenize writes files: it follows no link under their names and waits for no pipe."""
-    victim = tmp_path / "victim"
-    victim.write_text("precious", encoding="ascii")
-    (tmp_path / "tokens").mkdir()
-    for name in ("train.bin", "train.idx", "dict.txt"):
-        partial = tmp_path / "tokens" / f"{name}.partial"
-        partial.symlink_to(victim) if kind == "link" else os.mkfifo(partial)
-    tokens = make_tokens(tmp_path, train=TEXT)
-    assert victim.read_text(encoding="ascii") == "precious"
-    assert (tokens / "train.bin").stat().st_size > 0 and (tokens / "dict.txt").is_file()
-
-
 def test_epochs_take_the_folders_in_turn(tokens, run_dir, tmp_path):
     """Of the third epoch on, the first folder comes again; what does not go together is said."""
     other = shutil.copytree(tokens, tmp_path / "other")

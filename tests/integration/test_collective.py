@@ -29,11 +29,6 @@ def test_the_table():
     check_table(run(*SMALL, "--nproc_per_node=3", program=BENCH).stdout, 3)
 
 
-def test_torchrun(torchrun):
-    outcome = run("--no-python", "--standalone", "--nproc-per-node", "2", BENCH, *SMALL, program=torchrun, threads=None)
-    check_table(outcome.stdout, 2)
-
-
 def test_mpirun(mpirun, tmp_path):
     """Nobody gives rank 0's address; the ranks look for it in the run directory."""
     outcome = run(*mpirun[1:], "-n", "2", BENCH, *SMALL, program=mpirun[0], cwd=tmp_path)

@@ -13,6 +13,7 @@ from reports import charts, classes, flags, scaling
 from reports.page import columns
 from reports.points import Points
 from reports.read import read_run, read_runs
+from reports.run import name_apart
 
 
 # ---- What is drawn ---------------------------------------------------------------------------------------------------
@@ -59,6 +60,12 @@ def test_scaling_figures_are_those_of_the_runs(tmp_path):
     assert sum(runs[1].step_parts().values()) == pytest.approx(four)
     labels = [tick.get_text() for tick in scaling.epoch_time(compare(*runs)).axes[0].get_yticklabels(which="both")]
     assert any(labels) and not any("$" in text for text in labels)
+
+
+def test_runs_of_the_same_name_are_told_apart(tmp_path):
+    runs = [read_run(made_up_run(tmp_path / parent / "run", steps=3)) for parent in ("a", "b", "x/b")]
+    name_apart(runs)
+    assert [one.name for one in runs] == ["a/run", f"{tmp_path.name}/b/run", "x/b/run"]
 
 
 @pytest.mark.parametrize(("make", "words"), [

@@ -199,17 +199,6 @@ def test_nothing_is_trained_when_every_checkpoint_is_damaged(few_images, own_sto
     assert [step for step, _ in losses(own_stopped)] == [1]
 
 
-@pytest.mark.parametrize("change, word", [
-    (lambda state: state["progress"].update(step=-2**63), "progress.step"),
-    (lambda state: state["progress"].update(bucket_layout="x"), "bucket_layout"),
-    (lambda state: state.update(run=[]), "run is not an object"),
-])
-def test_a_state_that_says_something_else_is_refused(few_images, own_stopped, change, word):
-    change_state(own_stopped / "checkpoints" / "step-000000004", change)
-    outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}", check=5)
-    assert word in outcome.stderr and "what to do: " in outcome.stderr
-
-
 # ---- Another run -----------------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """scripts/safe_files.py: what the scripts print, read and write is held to the rules of the programs."""
 
+import argparse
 import gzip
 import os
 import shutil
@@ -33,6 +34,10 @@ def test_names_of_others_are_shown_escaped(text, escaped):
 def test_the_programs_show_the_same():
     name = "--x\x1b[2J\t\x9b\u061c\u200b\u200c\u2028\u202e\u2060\ufeff\U000e0001日" + os.fsdecode(b"\xff\xc0\x8a\xed\xa0\x80\xe6\x97")
     assert shown(name.removeprefix("--")) in run(name, check=2).stderr
+
+
+def test_long_texts_are_cut():
+    assert [shown("abcdefg", 6), shown("abcdef", 6), shown("ab日", 3)] == ["abcdef... (7 bytes)", "abcdef", "ab日"]
 
 
 def test_only_regular_files_within_limits_are_read(tmp_path):
@@ -98,6 +103,14 @@ def test_what_may_be_written(tmp_path):
         safe_files.output_file(path, [".svg"], [], b"mark")
     with pytest.raises(Failure, match="did not write it"):
         safe_files.output_file(own, [".svg"], [], b"another mark")
+
+
+def test_numbers_of_options():
+    read = safe_files.number(0, 10)
+    for text in ("", "x", "nan", "inf", "-1", "1e9"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            read(text)
+    assert read("2.5") == 2.5
 
 
 def test_the_digits_replace_only_digits(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from sweep_parts import SPACE, Command, Share, Study, exit_code, read_space, scr
 from sweeps import results
 from sweeps.machine import quota
 from sweeps.points import Points
+from sweeps.trial import settings
 
 
 def one_flag(values: str) -> str:
@@ -173,6 +175,15 @@ def test_pictures_of_any_words_and_numbers(tmp_path):
         os.close(lock)
     results.draw(tmp_path, study.trials(), space)
     assert (tmp_path / "history.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_trial_that_goes_on_keeps_its_threads_if_there_are_so_many(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    command = Command(["/bin/dtrain_main"], [], "/bin/dtrain_main")
+    command.local_ranks = 2
+    for before, threads in (("3", "3"), ("16", "4"), ("9" * 5000, "4"), (3, "4")):
+        trial = SimpleNamespace(user_attrs={"environment": {"OMP_NUM_THREADS": before, "LD_PRELOAD": "x"}})
+        assert settings(trial, Share(8), command) == {"OMP_NUM_THREADS": threads}
 
 
 def test_quotas_of_containers_count(tmp_path):

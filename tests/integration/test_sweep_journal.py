@@ -48,7 +48,7 @@ def test_a_sweep_goes_on_after_a_kill_at_any_operation(tmp_path, played, monkeyp
     for number in range(len(lines)):
         folder = tmp_path / "cut"
         shutil.copytree(whole, folder)
-        tail = (b"", lines[number][:40], b"\0" * 40, b"\0" * 40 + lines[number][40:])[number % 4]
+        tail = (b"", lines[number][:40], b"\0" * 40, b"\0" * 40 + lines[number][40:], lines[number][:-1])[number % 5]
         (folder / "study.journal").write_bytes(b"".join(lines[:number]) + tail)
         assert go_on(folder, played, space, sampler) == expected, number
         shutil.rmtree(folder)

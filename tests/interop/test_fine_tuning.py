@@ -251,17 +251,6 @@ def test_a_masked_lm_becomes_a_classifier_that_pipelines_load(work, run_dir, tmp
     record("Models", "probabilities of sentences, exported", "transformers' pipeline", "1e-5 of a probability", worst)
 
 
-def test_fairseqs_names_come_back(work, tmp_path):
-    run("--mode=export", f"--input={work.classifier}", f"--output={tmp_path / 'fairseq.pt'}", "--weights_naming=fairseq")
-    names = torch.load(tmp_path / "fairseq.pt", weights_only=True)["model"]
-    assert "classification_heads.sentence_classification_head.out_proj.weight" in names
-    inputs = work.inputs()
-    found = predict(inputs, tmp_path, "--model=roberta", "--task=text_classification",
-                    f"--model_config={work.classifier / 'config.json'}", f"--init_weights={tmp_path / 'fairseq.pt'}")
-    expected = logits_of(loaded(work.classifier), inputs)
-    assert_logits(found, expected, "a classifier of sentences under fairseq's names and back", PEER, "1e-5")
-
-
 BAD = {
     "a metric of another task": (["--best_metric=pearson"], ["--best_metric=pearson", "accuracy", "f1"]),
     "weights without a classifier": (["--mode=eval"], ["pretrained", "no classification head"]),

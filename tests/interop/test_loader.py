@@ -13,7 +13,7 @@ from timm.data import auto_augment
 from torchvision.transforms.autoaugment import _apply_op
 from torchvision.transforms.functional import InterpolationMode, adjust_hue, gaussian_blur
 
-from command import BENCH, DATA, run
+from command import BENCH, run
 from test_image_preprocessing import command, mean_difference, photo
 from truth import record
 
@@ -68,45 +68,6 @@ def test_dumped_crops_are_pillows(photos, tmp_path, interpolation, size):
     assert np.max(differences) <= 3
     record("Transforms", f"64 crops of the loader to {size}, {interpolation}, flipped or not", "Pillow",
            "an image's mean 3 of 255 levels", np.max(differences))
-
-
-@needs_bench
-def test_crops_are_drawn_as_asked(photos, tmp_path):
-    files = sorted((photos / "train").rglob("*.*"))
-    bench(f"--data_dir={photos}", "--batch_size=32", "--steps=1", "--warmup=0", "--image_size=48", "--crop_scale=0.4,0.5",
-          "--crop_ratio=1,1", "--hflip=1", f"--dump={tmp_path / 'dump'}")
-    batch = load_file(tmp_path / "dump")
-    assert batch["flip"].all() and (batch["crop"][:, 2] == batch["crop"][:, 3]).all()
-    for index, (_, _, width, height) in zip(batch["index"], batch["crop"], strict=True):
-        with Image.open(files[index]) as image:
-            assert 0.395 < width * height / (image.width * image.height) < 0.505
-
-
-@needs_bench
-def test_packed_with_seek_points_crops_are_the_same(photos, tmp_path):
-    run("pack", f"--data_dir={photos}", f"--output={tmp_path / 'packed'}", "--output_format=tfrecord", "--seek_points", program=DATA)
-    batches = []
-    for data in (photos, tmp_path / "packed"):
-        bench(f"--data_dir={data}", "--batch_size=64", "--steps=1", "--warmup=0", f"--dump={tmp_path / 'dump'}")
-        batches.append(load_file(tmp_path / "dump"))
-    plain, packed = batches
-    for name in ("crop", "flip", "index", "labels"):
-        assert np.array_equal(plain[name], packed[name]), name
-    wrong = np.abs(plain["images"].astype(int) - packed["images"]).mean(axis=(1, 2, 3))
-    # Progressive files have become baseline files, which another decoder reads.
-    assert np.median(wrong) == 0 and wrong.max() <= 2
-
-
-@needs_bench
-def test_pixels_do_not_depend_on_threads(photos, tmp_path):
-    flags = [f"--data_dir={photos}", "--batch_size=32", "--steps=1", "--warmup=0", "--augment=trivialaugment",
-             "--color_jitter=0.4,0.4,0.4,0.1", "--blur=0.5", "--random_erasing=0.5", "--pca_lighting=0.1"]
-    batches = []
-    for workers in (1, 3):
-        bench(*flags, f"--workers={workers}", f"--dump={tmp_path / str(workers)}")
-        batches.append(load_file(tmp_path / str(workers)))
-    for name, tensor in batches[0].items():
-        assert np.array_equal(tensor, batches[1][name]), name
 
 
 OPERATORS = [

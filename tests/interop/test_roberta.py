@@ -155,18 +155,3 @@ def test_half_precision_stays_near(folder, data, run_dir, torch_training, flags)
     stored = load_file(run_dir / "model.safetensors")
     half = flags == ["--memory_efficient_fp16"]
     assert {tensor.dtype for tensor in stored.values()} == {torch.float16 if half else torch.float32}
-
-
-def test_masks_and_dropout_are_drawn_again_the_same(folder, rows, run_dir, tmp_path):
-    """Rows without labels are masked, and a stopped run resumes with the same bits."""
-    save_file({"input_ids": rows["input_ids"]}, tmp_path / "train.safetensors")
-    flags = [tmp_path, folder]
-    options = ["--batch_size=4", "--grad_accum_steps=2", "--dropout=0.1", "--attention_dropout=0.1", "--mask_prob=0.3",
-               "--memory_efficient_fp16", "--unpad"]
-    whole = train(*flags, run_dir, *options)
-    stopped = tmp_path / "stopped"
-    train(*flags, stopped, *options, "--limit_train_steps=4")
-    train(*flags, stopped, *options)
-    assert [point["loss"] for point in metrics(stopped, "train")] == [point["loss"] for point in whole]
-    assert (stopped / "model.safetensors").read_bytes() == (run_dir / "model.safetensors").read_bytes()
-    assert len({point["loss"] for point in whole}) == STEPS

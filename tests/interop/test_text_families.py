@@ -162,20 +162,6 @@ def bert(module_dir):
     return module_dir, tokenizer
 
 
-def test_raw_text_continues_a_pretraining(bert, tmp_path):
-    folder, _ = bert
-    (tmp_path / "text.txt").write_text("\n".join(f"{row['sentence1']}\n" for row in table(40, 2)), encoding="utf-8")
-    run("tokenize", f"--tokenizer={folder / 'ForMaskedLM'}", f"--input={tmp_path / 'text.txt'}", f"--output={tmp_path / 'tokens' / 'train'}",
-        program=DATA)
-    run("--task=masked_lm", f"--init_weights={folder / 'ForMaskedLM'}", f"--data_dir={tmp_path / 'tokens'}", "--mask_whole_words",
-        "--batch_size=4", "--max_steps=2", "--optimizer=adamw", "--lr=0.001", f"--run_dir={tmp_path / 'run'}")
-    run("--mode=export", f"--input={tmp_path / 'run'}", f"--output={tmp_path / 'exported'}")
-    assert_strict("bert", "ForMaskedLM", tmp_path / "exported")
-    fill = transformers.pipeline("fill-mask", model=str(tmp_path / "exported"))
-    assert len(fill("the [MASK] is good")) == 5
-    record("Models", "bert, pretraining continued from raw text, exported", "transformers' pipeline", "it fills masks", 0)
-
-
 def test_pairs_have_token_types(bert, tmp_path):
     folder, tokenizer = bert
     rows = table(ROWS, 1)

@@ -72,16 +72,6 @@ def test_characters_are_of_the_same_class(peer):
     compare(peer, texts, "characters of each class")
 
 
-def test_words_of_any_bytes(peer):
-    choose = random.Random(21)
-    texts = []
-    for length in (*range(1, 80), 127, 128, 129, 1000):
-        texts += ["".join(chr(choose.choice((97, 101, 116, 115, 0xE9, 0x4E00, 0x1F600)) + choose.randint(0, 3)) for _ in range(length))
-                  for _ in range(20)]
-        texts.append("a" * length)
-    compare(peer, texts, "words of any bytes")
-
-
 def test_long_runs_are_equal_and_quick(peer):
     choose = random.Random(22)
     letters = "".join(choose.choice("etaoinshrdlucmfw") for _ in range(100_000))
