@@ -6,6 +6,7 @@ from beside_torch import plain_losses, torch
 
 transformers = pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
 
+PEER = f"transformers {transformers.__version__}"
 WORDS = 60
 BPE_SIZE = 300  # tokens of new_tokenizer()
 LENGTH = 16

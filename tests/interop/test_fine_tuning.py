@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from beside_torch import assert_exact_steps, assert_logits, assert_metrics, predict, torch, torchvision
-from small_roberta import TEN_STEPS, adamw_losses, new_config, new_tokenizer, stirred, transformers
+from small_roberta import PEER, TEN_STEPS, adamw_losses, new_config, new_tokenizer, stirred, transformers
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
@@ -97,7 +97,6 @@ def logits_of(model, inputs):
 
 
 TASKS = ("text_classification", "text_regression")
-PEER = f"transformers {transformers.__version__}"
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -7,14 +7,13 @@ import os
 import pytest
 
 import small_families
-from small_roberta import WORDS, new_model, transformers
+from small_roberta import PEER, WORDS, new_model, transformers
 from beside_torch import TIMM, predict, timm, torch
 from safetensors.torch import load_file, save_file
 
 from command import run
 from truth import record, worst_difference
 
-PEER = f"transformers {transformers.__version__}"
 IS_4 = transformers.__version__.startswith("4.")
 INPUTS = {"images": torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(1)),
           "input_ids": torch.randint(4, WORDS, (2, 9), generator=torch.Generator().manual_seed(1))}

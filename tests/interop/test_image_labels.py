@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from beside_torch import TIMM, assert_exact_steps, assert_metrics, plain_losses, timm, torch
-from small_roberta import transformers
+from small_roberta import PEER, transformers
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -236,5 +236,5 @@ def test_others_load_the_export_and_predict_the_same(work, tmp_path, task, names
         assert [row["file"][-6:] for row in rows] == [f"{row:02}.png" for row in range(ROWS)]
         said = torch.tensor([[float(row[f"{column}_{name}"]) for name in names] for row in rows]).double()
         assert worst_difference(said / expected, torch.ones(1)) < 1e-4
-    record("Models", f"predictions of image_{task}, exported", f"transformers {transformers.__version__} with timm's model",
+    record("Models", f"predictions of image_{task}, exported", f"{PEER} with timm's model",
            "1e-4 of the prediction", worst_difference(said / expected, torch.ones(1)))

@@ -12,7 +12,7 @@ import pytest
 from beside_torch import FACTOR, torch
 from optimizer_formulas import FairseqAdam
 from small_families import new_model
-from small_roberta import new_wordpiece
+from small_roberta import PEER, new_wordpiece
 from torch.nn import functional as F
 
 from command import DATA, metrics, run
@@ -22,7 +22,6 @@ from test_token_blocks import DUMP, joined, write_lines
 from truth import record, worst_ratio
 
 tokenizers = pytest.importorskip("tokenizers")
-PEER = f"transformers {transformers.__version__}"
 STEPS, BATCH = 10, 4
 SHORTENED = ("--shuffle=none", "--logging_steps=1", f"--max_steps={STEPS}", "--num_train_epochs=100", f"--per_device_train_batch_size={BATCH}")
 

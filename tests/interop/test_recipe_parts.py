@@ -14,7 +14,7 @@ import timm.optim
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from small_roberta import transformers
+from small_roberta import PEER, transformers
 from optimizer_formulas import FairseqAdam, StableAdamW
 
 from command import final_numbers, metrics, run
@@ -200,7 +200,7 @@ def test_rates_are_the_reference_s(sixty, name):
     assert found == pytest.approx(expected, rel=1e-6)
     assert len(set(np.round(found, 12))) > WARMUP + 2
     references = {"torch": f"torch {torch.__version__}'s schedulers",
-                  "TensorFlow": "TensorFlow's formula", "transformers": f"transformers {transformers.__version__}'s schedule"}
+                  "TensorFlow": "TensorFlow's formula", "transformers": f"{PEER}'s schedule"}
     record("Schedules", f"{name}, with warmup", references[name.split()[0]], "1e-6 of the learning rate",
            worst_ratio(found, expected))
 

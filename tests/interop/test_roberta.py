@@ -8,7 +8,7 @@ import pytest
 
 from beside_torch import assert_logits, assert_moved_alike, assert_same_steps, predict, torch
 from optimizer_formulas import FairseqAdam
-from small_roberta import LENGTH, WORDS, folder, loaded, transformers  # noqa: F401, folder is a fixture
+from small_roberta import LENGTH, PEER, WORDS, folder, loaded  # noqa: F401, folder is a fixture
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
@@ -47,7 +47,7 @@ def compare(found, model, rows, which):
     with torch.no_grad():
         expected = model.eval()(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits
     real = rows["attention_mask"].bool()
-    assert_logits(found[real], expected[real], f"RoBERTa {which}", f"transformers {transformers.__version__}")
+    assert_logits(found[real], expected[real], f"RoBERTa {which}", PEER)
 
 
 # ---- Logits and metrics ----------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_evaluation_is_torchs(folder, rows, data, unpad):
     point = json.loads(outcome.lines[0])
     expected = reference_metrics(loaded(folder), rows)
     assert {name: point[name] for name in expected} == pytest.approx(expected, rel=1e-4)
-    record("Models", f"RoBERTa {unpad}, loss of an evaluation", f"transformers {transformers.__version__}", "1e-4 of the loss",
+    record("Models", f"RoBERTa {unpad}, loss of an evaluation", PEER, "1e-4 of the loss",
            worst_ratio([point["loss"]], [expected["loss"]]))
     assert json.loads(outcome.last_line)["val_perplexity"] == point["perplexity"]
 
@@ -134,7 +134,7 @@ def test_ten_steps_are_torchs(folder, data, run_dir, torch_training, flags):
     (losses, _, state), (_, _, exact_state) = torch_training
     points = train(data, folder, run_dir, *flags)
     assert_same_steps(points, torch_training)
-    record("Trainings", f"RoBERTa, ten steps: {' '.join(flags)}", f"transformers {transformers.__version__}",
+    record("Trainings", f"RoBERTa, ten steps: {' '.join(flags)}", PEER,
            "1e-4 of the loss", worst_ratio([point["loss"] for point in points], losses))
     assert "tokens_per_second" in points[0]
     found = load_file(run_dir / "model.safetensors")
@@ -150,7 +150,7 @@ def test_half_precision_stays_near(folder, data, run_dir, torch_training, flags)
     losses = torch_training[0][0]
     points = train(data, folder, run_dir, "--batch_size=8", "--loss_scale=128", *flags)
     assert [point["loss"] for point in points] == pytest.approx(losses, rel=0.02)
-    record("Trainings", f"RoBERTa, ten steps: {' '.join(flags)}", f"transformers {transformers.__version__} in fp32",
+    record("Trainings", f"RoBERTa, ten steps: {' '.join(flags)}", f"{PEER} in fp32",
            "0.02 of the loss", worst_ratio([point["loss"] for point in points], losses))
     stored = load_file(run_dir / "model.safetensors")
     half = flags == ["--memory_efficient_fp16"]

@@ -7,14 +7,13 @@ from collections import OrderedDict
 import pytest
 
 from beside_torch import assert_logits, predict, torch
-from small_roberta import folder, loaded, new_model, transformers  # noqa: F401, folder is a fixture
+from small_roberta import PEER, folder, loaded, new_model, transformers  # noqa: F401, folder is a fixture
 from safetensors.torch import load_file, save_file
 
 from command import DATA, run
 from text_data import TEXT, make_tokens
 from truth import record
 
-PEER = f"transformers {transformers.__version__}"
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import numpy
 import pytest
 from safetensors.torch import load_file
 
-from beside_torch import FACTOR, assert_exact_steps, assert_metrics, torch
-from small_roberta import TEN_STEPS, adamw_losses, new_config, new_tokenizer, new_wordpiece, transformers
+from beside_torch import FACTOR, TORCH, assert_exact_steps, assert_metrics, torch
+from small_roberta import PEER, TEN_STEPS, adamw_losses, new_config, new_tokenizer, new_wordpiece, transformers
 from torch.nn import functional as F
 
 from command import metrics, run, sha256
@@ -23,7 +23,6 @@ RATE = 64
 WORDS = "the film is not good bad very long story about a cat and the dog who never met".split()
 DATA = ("--task=sentence_embedding", f"--tokens_per_sample={LENGTH}")
 TRAINED = (*DATA, *TEN_STEPS, f"--batch_size={BATCH}")
-PEER = f"PyTorch {torch.__version__.split('+')[0]}"
 SMALL = {"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
@@ -110,7 +109,7 @@ def torch_losses(work, model, kind) -> list[float]:
 @pytest.mark.parametrize("kind", ("pairs", "triples", "scores"))
 def test_ten_steps(work, run_dir, kind):
     run(*TRAINED, f"--init_weights={work.folder}", f"--data_dir={work.data / kind}", f"--run_dir={run_dir}")
-    assert_exact_steps(f"sentence_embedding, {kind}, ten steps", PEER, run_dir,
+    assert_exact_steps(f"sentence_embedding, {kind}, ten steps", TORCH, run_dir,
                        lambda numbers: torch_losses(work, loaded(work.folder).to(numbers), kind))
 
 
@@ -134,7 +133,7 @@ def test_gradients_are_those_of_one_batch(work, run_dir, kind, pooling, ranks):
     work.loss(model, kind, range(BATCH), pooling).backward()
     own = max((parameter.grad - expected[name]).abs().max().item() for name, parameter in model.named_parameters() if name in expected)
     assert worst < max(1e-6, FACTOR * own / largest), (worst, own / largest)
-    record("Models", f"gradients of sentence_embedding, {kind}, {ranks} rank{'s' if ranks > 1 else ''}", f"{PEER} in float64",
+    record("Models", f"gradients of sentence_embedding, {kind}, {ranks} rank{'s' if ranks > 1 else ''}", f"{TORCH} in float64",
            f"1e-6 of the largest or {FACTOR} times its own rounding", worst)
 
 
@@ -158,7 +157,7 @@ def test_metrics_are_those_of_scipy(work, kind, ranks):
     """Many scores are equal."""
     outcome = run("--mode=eval", *DATA, f"--init_weights={work.folder}", f"--data_dir={work.data / kind}", "--batch_size=7",
                   "--log_format=json", f"--nproc_per_node={ranks}")
-    assert_metrics(f"of sentence_embedding, {kind}", f"{PEER}, scipy", outcome, expected_metrics(work, kind))
+    assert_metrics(f"of sentence_embedding, {kind}", f"{TORCH}, scipy", outcome, expected_metrics(work, kind))
 
 
 def found_vectors(folder, texts, tmp_path, *flags):
@@ -186,7 +185,7 @@ def test_a_folder_of_sentence_transformers(tmp_path, run_dir, family, pooling, n
     found = found_vectors(exported, texts, tmp_path)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
     torch.testing.assert_close(found_vectors(run_dir / "model.safetensors", texts, tmp_path), found, rtol=0, atol=0)
-    record("Models", f"vectors of {family.__name__}, exported, {pooling}", f"transformers {transformers.__version__}", "1e-5",
+    record("Models", f"vectors of {family.__name__}, exported, {pooling}", PEER, "1e-5",
            worst_difference(found, expected))
 
     modules = json.loads((exported / "modules.json").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ import pytest
 
 from beside_torch import assert_exact_steps, assert_logits, plain_losses, predict, torch
 from small_families import FAMILIES, class_of, new_model, new_rows
-from small_roberta import BPE_SIZE, LENGTH, new_tokenizer, new_wordpiece, transformers
+from small_roberta import BPE_SIZE, LENGTH, PEER, new_tokenizer, new_wordpiece, transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
@@ -17,7 +17,6 @@ from test_fine_tuning import LABELS, ROWS, TRAINED, logits_of, table, torch_loss
 from test_fine_tuning import WORDS as TEXT_WORDS
 from truth import record
 
-PEER = f"transformers {transformers.__version__}"
 STEPS = 10
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from beside_torch import assert_exact_steps, assert_metrics, torch
-from small_roberta import TEN_STEPS, new_config, new_tokenizer, stirred, transformers
+from small_roberta import PEER, TEN_STEPS, new_config, new_tokenizer, stirred, transformers
 
 from command import load_lines, load_table, run
 from test_fine_tuning import torch_losses
@@ -18,7 +18,6 @@ sklearn_metrics = pytest.importorskip("sklearn.metrics")
 LENGTH, ROWS, LABELS = 24, 41, ["war", "art", "sport"]
 WORDS = "the film is not good bad very long story about a cat and the dog who never met".split()
 DATA = ("--task=text_multilabel", "--label_separator=|", f"--tokens_per_sample={LENGTH}", "--label_threshold=0.4")
-PEER = f"transformers {transformers.__version__}"
 
 
 class Work:

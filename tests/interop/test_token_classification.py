@@ -7,7 +7,7 @@ import random
 import pytest
 
 from beside_torch import assert_exact_steps, assert_logits, assert_metrics, predict, torch
-from small_roberta import TEN_STEPS, new_config, new_tokenizer, stirred, transformers
+from small_roberta import PEER, TEN_STEPS, new_config, new_tokenizer, stirred, transformers
 from safetensors.torch import load_file
 
 from command import load_json, load_lines, load_table, run
@@ -17,7 +17,6 @@ from truth import record
 LENGTH, ROWS = 128, 40
 TAGS = ["B-LOC", "B-PER", "E-LOC", "I-LOC", "I-PER", "O", "S-LOC"]
 WORDS = "the film by Anna Ng is set in Übersee , a very long story about Ober-Ramstadt and the dog who ne'er met 🐕 !".split()
-PEER = f"transformers {transformers.__version__}"
 
 
 def sentences(count: int, seed: int, longest: int = 6) -> list[tuple[list[str], list[str]]]:

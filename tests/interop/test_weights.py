@@ -12,13 +12,12 @@ import numpy
 import PIL.Image
 import pytest
 
-transformers = pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
-
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 import beside_torch
 from beside_torch import TIMM, TORCHVISION, assert_logits, assert_losses, in_both_ways, plain_losses, randomise_norms, timm, torch, torchvision
+from small_roberta import PEER, transformers
 from command import load_json, metrics, run
 
 CLASSES = 7
@@ -159,7 +158,7 @@ def test_families_under_the_names_of_others(tmp_path, naming, name):
         run("--mode=export", f"--input={tmp_path / 'timm.pt'}", f"--output={tmp_path / 'folder'}", f"--model={name}", "--weights_naming=hf")
         loaded = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "folder")
         assert type(loaded) is type(theirs)
-        assert_logits(logits_of(loaded, pixels), expected, name, f"transformers {transformers.__version__}, the exported folder")
+        assert_logits(logits_of(loaded, pixels), expected, name, f"{PEER}, the exported folder")
         photo = PIL.Image.fromarray(numpy.random.default_rng(0).integers(0, 256, (240, 300, 3), numpy.uint8))
         photo.save(tmp_path / "photo.png")
         shown = transformers.AutoImageProcessor.from_pretrained(tmp_path / "folder")(photo, return_tensors="pt")["pixel_values"]
@@ -185,7 +184,7 @@ def test_hugging_faces_dinov2(tmp_path):
     with torch.no_grad():
         expected = classifier(theirs(pixels).last_hidden_state[:, 0])
     found = predict("vit_small_patch14_reg4_dinov2", tmp_path / "theirs", pixels, tmp_path)
-    assert_logits(found, expected, "vit_small_patch14_reg4_dinov2", f"transformers {transformers.__version__}, its weights read here")
+    assert_logits(found, expected, "vit_small_patch14_reg4_dinov2", f"{PEER}, its weights read here")
     bare = tmp_path / "bare.safetensors"
     save_file(weights, bare)
     said = run("--model=vit_small_patch14_reg4_dinov2", f"--init_weights={bare}", "--freeze=backbone", "--data_format=synthetic", "--image_size=28",
@@ -214,7 +213,7 @@ def test_logits_are_those_of_hugging_faces_resnets(tmp_path, images, name, shape
     theirs.save_pretrained(tmp_path / "theirs")
     expected = logits_of(theirs, images)
     found = predict(name, tmp_path / "theirs", images, tmp_path, "--weights_naming=hf")
-    assert_logits(found, expected, name, f"transformers {transformers.__version__}, its weights read here")
+    assert_logits(found, expected, name, f"{PEER}, its weights read here")
     run("--mode=export", f"--model={name}", f"--input={tmp_path / 'theirs'}", f"--output={tmp_path / 'back'}", "--weights_naming=hf")
     back = transformers.ResNetForImageClassification.from_pretrained(tmp_path / "back")
     torch.testing.assert_close(logits_of(back, images), expected, rtol=0, atol=0)
