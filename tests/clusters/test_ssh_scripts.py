@@ -32,8 +32,8 @@ def at_first(cluster, script: str, *arguments, check: int = 0):
 
 @pytest.mark.usefixtures("mpirun")
 def test_mpirun_trains_saves_when_it_is_told_to_stop_and_goes_on(cluster, few_images, tmp_path):
-    run(*FLAGS, "--max_steps=16", "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
-    flags = (*FLAGS, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}", "--max_steps=16")
+    run(*FLAGS, "--max_steps=24", "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
+    flags = (*FLAGS, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}", "--max_steps=24")
     variables, enter = cluster
     with Background(*enter, SSH / "train.sh", *flags, program="setsid", env=variables) as training:
         log = tmp_path / "run" / "metrics.jsonl"

@@ -89,7 +89,7 @@ def test_the_token_is_in_no_file_and_strangers_without_it_do_nothing(flags, run_
         told = 0
         while told < 8 and ranks[0].process.poll() is None:
             try:
-                with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+                with socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.2", 0)) as stranger:  # never with itself
                     lines = [hello | {"rank": told % 3 - 1}, lies[told % len(lies)]]
                     stranger.sendall([b"GET / HTTP/1.0\r\n\r\n", "".join(json.dumps(line) + "\n" for line in lines).encode()][told % 2])
                     while stranger.recv(4096):  # until the server disconnects

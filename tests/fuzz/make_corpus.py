@@ -388,9 +388,6 @@ def modern_tokenizer_json(vocabulary: dict) -> bytes:
 
 def sentencepiece_model(trie: bytes) -> bytes:
     """A model of four pieces, with a table of characters that has this trie."""
-    def field(number: int, content: bytes) -> bytes:
-        size = len(content)
-        return bytes([number << 3 | 2]) + (bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])) + content
     kinds = {"<unk>": b"\x18\x02", "<s>": b"\x18\x03", "</s>": b"\x18\x03", "\u2581": b""}
     pieces = b"".join(field(1, field(1, name.encode()) + b"\x15" + struct.pack("<f", -1) + kind) for name, kind in kinds.items())
     return pieces + field(3, field(2, struct.pack("<I", len(trie)) + trie + b"a\0"))

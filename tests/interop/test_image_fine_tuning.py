@@ -23,7 +23,6 @@ NEW_CLASSES, STEPS, EPOCHS = 4, 12, 20
 STEPS_OF_EPOCH = SAMPLES // BATCH
 SIZE, EVAL_SIZE = 32, 48
 MEAN, STD = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
-PEER = TORCHVISION
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,7 @@ def test_the_recipe_is_pythons(data, samples, resnet18, module_dir):
     points, expected = metrics(module_dir / "run", "train"), expected_losses(model, samples)
     assert [point["lr"] for point in points] == pytest.approx([rate(step) for step in range(STEPS)])
     assert [point["loss"] for point in points] == pytest.approx(expected, rel=1e-3)
-    record("Models", f"fine-tuning resnet18 on other classes, {STEPS} steps", PEER, "1e-3 of the loss",
+    record("Models", f"fine-tuning resnet18 on other classes, {STEPS} steps", TORCHVISION, "1e-3 of the loss",
            worst_ratio([point["loss"] for point in points], expected))
 
     pixels = np.random.default_rng(0).integers(0, 256, (2 * NEW_CLASSES, EVAL_SIZE, EVAL_SIZE, 3), np.uint8)
@@ -93,7 +92,7 @@ def test_the_recipe_is_pythons(data, samples, resnet18, module_dir):
     with torch.no_grad():
         loss = F.cross_entropy(model.eval()(images), torch.arange(2 * NEW_CLASSES) // 2).item()
     assert found["val_loss"] == pytest.approx(loss, abs=1e-4)
-    record("Models", f"evaluation at {EVAL_SIZE} pixels after training at {SIZE}", PEER, "1e-4 of the loss",
+    record("Models", f"evaluation at {EVAL_SIZE} pixels after training at {SIZE}", TORCHVISION, "1e-4 of the loss",
            abs(found["val_loss"] - loss))
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from beside_torch import TIMM, assert_exact_steps, assert_metrics, plain_losses, timm, torch
+from beside_torch import TIMM, TORCH, assert_exact_steps, assert_metrics, plain_losses, timm, torch
 from small_roberta import PEER, transformers
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
@@ -31,7 +31,6 @@ TRAINED = (f"--model={NAME}", f"--image_size={SIDE}", f"--eval_resize={SIDE}", "
            "--save_every_epochs=0", "--eval_every_epochs=0")
 MULTILABEL = ("--task=image_multilabel", "--label_separator=|", "--label_threshold=0.45")
 REGRESSION = ("--task=image_regression", f"--label_column={','.join(COLUMNS)}")
-TIMM, TORCH = TIMM, f"torch {torch.__version__}"
 
 
 class Work:
