@@ -5,6 +5,7 @@ import json
 import shutil
 
 import pytest
+from safetensors.numpy import load_file
 
 from command import TINY, load_json, losses, metrics, run, sha256
 
@@ -16,6 +17,7 @@ def test_going_on_equals_never_having_stopped(few_images, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     run(*flags, f"--run_dir={whole}")
     run(*flags, f"--run_dir={parts}", "--limit_train_steps=2")
+    average = load_file(parts / (parts / "latest").read_text(encoding="utf-8").strip() / "model_ema.safetensors")
     run(*flags, f"--run_dir={parts}")
     assert losses(parts) == losses(whole)
     for name in ("model.safetensors", "model_ema.safetensors"):
@@ -23,6 +25,8 @@ def test_going_on_equals_never_having_stopped(few_images, tmp_path):
     step = (whole / "latest").read_text(encoding="utf-8").strip()
     assert sha256(parts / step / "optimizer.safetensors") == sha256(whole / step / "optimizer.safetensors")
     assert sha256(whole / "model.safetensors") != sha256(whole / "model_ema.safetensors")
+    weights, then = (load_file(whole / name)["classifier.1.weight"] for name in ("model.safetensors", "model_ema.safetensors"))
+    assert then == pytest.approx((average["classifier.1.weight"] * 3 + weights * 9) / 12, abs=1e-6)  # its second update
     last = metrics(whole, "val")[-1]
     assert {"top1", "ema_top1", "ema_loss"} <= last.keys()
     result = load_json(whole / "result.json")

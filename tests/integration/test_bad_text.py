@@ -66,11 +66,13 @@ def test_another_dictionary_when_a_run_goes_on(tokens, run_dir):
 
 
 def test_an_evaluation_has_the_masks_of_its_run(tmp_path, run_dir):
-    """They follow from --seed, which the run knows."""
+    """They follow from --seed, which the run knows. Whole words are others."""
     tokens = make_tokens(tmp_path, train=TEXT, valid=TEXT[:600])
-    trained = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--seed=9")
+    flags = (*TINY_TEXT, f"--data_dir={tokens}", "--seed=9")
+    trained = run(*flags, f"--run_dir={run_dir}")
     evaluated = run("--mode=eval", "--weights=last", f"--run_dir={run_dir}", f"--data_dir={tokens}")
     assert evaluated.last_line == trained.last_line
+    assert run(*flags, "--mask_whole_words", f"--run_dir={tmp_path / 'words'}").last_line != trained.last_line
 
 
 @pytest.mark.parametrize("unpad", [False, True])

@@ -62,6 +62,14 @@ def test_other_encodings_are_named_with_their_line(data):
     assert "iconv -f UTF-16 -t UTF-8" in dry(data, check=3).stderr
 
 
+def test_groups_stay_together(data, tmp_path, run_dir):
+    write(data / "train.csv", [(str(number % 5), f"text {number}", "ab"[number % 2]) for number in range(40)])
+    run(*FLAGS, f"--data_dir={data}", "--val_fraction=0.3", "--group_column=id", f"--run_dir={run_dir}")
+    run("--mode=eval", f"--data_dir={data}", f"--run_dir={run_dir}", f"--predictions={tmp_path / 'p.jsonl'}")
+    numbers = {int(json.loads(line)["text"].split()[1]) for line in (tmp_path / "p.jsonl").read_text().splitlines()}
+    assert numbers == {number for number in range(40) if number % 5 in {one % 5 for one in numbers}} and len(numbers) < 20
+
+
 def test_predictions_go_on_at_a_broken_row(data, tmp_path, run_dir):
     write(data / "train.csv", ROWS)
     run(*FLAGS, f"--data_dir={data}", f"--run_dir={run_dir}")

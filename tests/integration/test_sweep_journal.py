@@ -48,7 +48,7 @@ def test_a_sweep_goes_on_after_a_kill_at_any_operation(tmp_path, played, monkeyp
     for number in range(len(lines)):
         folder = tmp_path / "cut"
         shutil.copytree(whole, folder)
-        tail = (b"", lines[number][:40], b"\0" * 40, b"\0" * 40 + lines[number][40:], lines[number][:-1])[number % 5]
+        tail = (b"", lines[number][:40], b"\0" * 40, b"\0" * 40 + lines[number][40:])[number % 4]
         (folder / "study.journal").write_bytes(b"".join(lines[:number]) + tail)
         assert go_on(folder, played, space, sampler) == expected, number
         shutil.rmtree(folder)
@@ -74,6 +74,25 @@ def test_two_workers_never_have_the_same_trial(tmp_path, played, monkeypatch):
     monkeypatch.setattr(Study, "tell", lambda self, one, *values, **facts: (locks.append(second._lock_trial(one.number)),
                                                                          tell(self, one, *values, **facts)))
     assert len(go_on(tmp_path / "sweep", played)) == 3 and locks == [None, None]
+
+
+def test_a_journal_is_cut_at_any_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    path = tmp_path / "study.journal"
+    operations = [{"op_code": number, "worker_id": "w", "text": "ü\n"} for number in range(4)]
+    Journal(path).append_logs(operations)
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        kept = operations[:whole[:size].count(b"\n")]
+        reader = Journal(path)
+        assert path.stat().st_size == len(b"".join(whole.splitlines(keepends=True)[:len(kept)]))
+        assert reader.read_logs(0) == kept
+        # Another worker breaks off meanwhile.
+        with path.open("ab") as file:
+            file.write(whole[:7])
+        reader.append_logs(operations[:1])
+        assert reader.read_logs(len(kept)) == operations[:1] and Journal(path).read_logs(0) == [*kept, operations[0]]
 
 
 def test_a_journal_that_an_earlier_version_went_on_with_is_read(tmp_path):
