@@ -1,5 +1,7 @@
-// Returns the texts of an error that a test expects.
+// Looks at the texts of an error that a test expects.
 #pragma once
+
+#include <gmock/gmock.h>
 
 #include <functional>
 #include <string>
@@ -39,3 +41,6 @@ inline std::string MessageAndHint(const std::function<void()>& call) {
 }
 
 }  // namespace dtrain
+
+// Expects that the rest, which may have commas, throws an Error with these words in "message | hint".
+#define EXPECT_ERROR(words, ...) EXPECT_THAT(::dtrain::MessageAndHint([&] { __VA_ARGS__; }), ::testing::HasSubstr(words))

@@ -1,7 +1,6 @@
 #include "data/outputs.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -78,9 +77,7 @@ TEST_F(Outputs, ARunKeepsItsFiles) {
 TEST_F(Outputs, OnlyFilesAreReplaced) {
   EXPECT_THAT(WhyNotFile("pipe"), HasSubstr("no regular file"));
   for (const char* output : {"/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}) {
-    EXPECT_THAT(MessageOf([&] { RequireOutputs({{.flag = "--flag", .path = output}}, {}); }),
-                HasSubstr("no regular file"))
-        << output;
+    EXPECT_ERROR("no regular file", RequireOutputs({{.flag = "--flag", .path = output}}, {})) << output;
   }
 }
 
@@ -95,9 +92,9 @@ TEST_F(Outputs, AFileIsNewEmptyOrKnownByItsMark) {
   }
   EXPECT_THAT(WhyNotFile("to_pipe"), HasSubstr("no regular file"));
   const Output in_folder{.flag = "--flag", .path = folder_.path("data.bin"), .in_folder = true};
-  EXPECT_THAT(MessageOf([&] { RequireOutputs({in_folder}, {}); }), HasSubstr("is no folder"));
+  EXPECT_ERROR("is no folder", RequireOutputs({in_folder}, {}));
   const Output file{.flag = "--flag", .path = folder_.path("new.csv")};
-  EXPECT_THAT(MessageOf([&] { RequireOutputs({file, file}, {}); }), HasSubstr("for another flag, too"));
+  EXPECT_ERROR("for another flag, too", RequireOutputs({file, file}, {}));
 }
 
 TEST_F(Outputs, AFolderIsNewOrOwn) {

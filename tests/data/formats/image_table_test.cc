@@ -1,7 +1,6 @@
 #include "data/formats/image_table.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>

@@ -1,7 +1,6 @@
 #include "data/formats/labels.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -51,11 +50,9 @@ TEST(Labels, ClassesAreSortedUnlessTheirOrderIsKnown) {
 }
 
 TEST(Labels, UnknownOnesAreNamed) {
-  EXPECT_THAT(MessageOf([] {
-                ClassesOf(Seen({"a", "c"}), {.names = {"a", "b"}});
-              }),
-              HasSubstr("FILE line 3: the label 'c' is none of the classes that the training data has: 'a', 'b'"));
-  EXPECT_THAT(MessageOf([] { ClassesOf(Seen({"c"}), {.listed = {"a"}}); }), HasSubstr("classes in classes.txt: 'a'"));
+  EXPECT_ERROR("FILE line 3: the label 'c' is none of the classes that the training data has: 'a', 'b'",
+               ClassesOf(Seen({"a", "c"}), {.names = {"a", "b"}}));
+  EXPECT_ERROR("classes in classes.txt: 'a'", ClassesOf(Seen({"c"}), {.listed = {"a"}}));
   const auto decimals = [] { ClassesOf(Seen({"1", "2.5"}), {}); };
   EXPECT_THAT(MessageOf(decimals), HasSubstr("FILE line 3: the label '2.5' is a decimal number"));
   EXPECT_THAT(HintOf(decimals), HasSubstr("--task=text_regression"));
@@ -63,8 +60,7 @@ TEST(Labels, UnknownOnesAreNamed) {
 
 TEST(Labels, OfNumbersToPredictAreNoClassesBecauseSomeAreBad) {
   for (const Names& labels : {Names{"3.8", "nan", "2.5"}, {"1", "n/a", "0.5"}, {"1", "inf", "2"}}) {
-    EXPECT_THAT(MessageOf([&] { ClassesOf(Seen(labels), {}); }),
-                HasSubstr("FILE line 3: the label '" + labels[1] + "' is no decimal number, but '"));
+    EXPECT_ERROR("FILE line 3: the label '" + labels[1] + "' is no decimal number, but '", ClassesOf(Seen(labels), {}));
     EXPECT_EQ(ClassesOf(Seen(labels), {.listed = labels}), labels);
   }
   EXPECT_THAT(ClassesOf(Seen({"nan", "none"}), {}), ElementsAre("nan", "none"));
@@ -76,8 +72,7 @@ TEST(Labels, AreListedInAFile) {
   folder.Write("classes.txt", "not good\r\ngood\n\n");
   EXPECT_THAT(ListedClasses(folder.path()), ElementsAre("not good", "good"));
   folder.Write("classes.txt", "a\nb\na\n");
-  EXPECT_THAT(MessageOf([&] { ListedClasses(folder.path()); }),
-              HasSubstr("classes.txt line 3: the class 'a' is in line 1, too"));
+  EXPECT_ERROR("classes.txt line 3: the class 'a' is in line 1, too", ListedClasses(folder.path()));
   folder.Write("classes.txt", "a\rb\n");  // refused where names are used
   EXPECT_THAT(ListedClasses(folder.path()), ElementsAre("a\rb"));
 }
@@ -102,10 +97,7 @@ TEST(LabelOffset, RefusesToGuess) {
                 testing::AllOf(HasSubstr(Place(odd) + ": label " + std::to_string(odd) + "; the 2 different labels"),
                                HasSubstr("--label_offset=0")));
   }
-  EXPECT_THAT(MessageAndHint([] {
-                ResolveLabels({0, 1}, 1, {}, Place);
-              }),
-              HasSubstr("record of 0: label 0 is below the first label, --label_offset=1"));
+  EXPECT_ERROR("record of 0: label 0 is below the first label, --label_offset=1", ResolveLabels({0, 1}, 1, {}, Place));
 }
 
 // For another split or an evaluation, the known classes decide: a part may lack classes, so nothing is guessed from its
@@ -145,11 +137,9 @@ TEST(Classes, NamesMustAgree) {
   EXPECT_EQ(WithNames({}, names, "f"), (Classes{.names = names, .count = 2}));
   EXPECT_EQ(WithNames({.names = names, .count = 2}, names, "f").names, names);
   EXPECT_EQ(WithNames({.names = names, .count = 2}, {}, "f").names, names);
-  EXPECT_THAT(MessageAndHint([&] {
-                WithNames({.names = {"b", "a"}, .count = 2}, names, "f");
-              }),
-              HasSubstr("f names 2 classes, which are not the training split's classes"));
-  EXPECT_THAT(MessageAndHint([&] { WithNames({.count = 3}, names, "f"); }), HasSubstr("but the training split has 3"));
+  EXPECT_ERROR("f names 2 classes, which are not the training split's classes",
+               WithNames({.names = {"b", "a"}, .count = 2}, names, "f"));
+  EXPECT_ERROR("but the training split has 3", WithNames({.count = 3}, names, "f"));
 }
 
 }  // namespace

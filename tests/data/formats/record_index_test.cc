@@ -1,7 +1,6 @@
 #include "data/formats/record_index.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <ctime>
 #include <filesystem>

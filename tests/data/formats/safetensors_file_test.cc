@@ -1,7 +1,6 @@
 #include "data/formats/safetensors_file.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 

@@ -8,7 +8,6 @@ namespace dtrain::data {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 using Cells = std::vector<std::string>;
 
@@ -74,7 +73,7 @@ TEST(TableReader, WhatIsWrongIsNamedWithItsLine) {
       {TableFormat::kLines, "fine\n\xFF\n", "FILE line 2: 'text' is not UTF-8"},
       {TableFormat::kCsv, "\n\r\n", "FILE is empty"}};
   for (const Case& one : cases) {
-    EXPECT_THAT(MessageOf([&] { RowsOf(one.text, one.format); }), HasSubstr(one.message));
+    EXPECT_ERROR(one.message, RowsOf(one.text, one.format));
   }
 }
 

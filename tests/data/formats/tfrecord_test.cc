@@ -1,12 +1,14 @@
 #include "data/formats/tfrecord.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "data/formats/crc32c.h"
 #include "data/formats/little_endian.h"
 #include "tests/data/formats/record_bytes.h"
 #include "tests/fault_record.h"
+
+#include <string>
+#include <vector>
 
 namespace dtrain::data {
 namespace {
@@ -125,7 +127,23 @@ TEST(ImageExample, RefusesWhatIsNone) {
                     "short"),
         std::string("\x0A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"),  // 2^64 − 1 bytes
         std::string("\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"), std::string("\x0B")}) {
-    EXPECT_THAT(MessageAndHint([&] { ParseImageExample(AsBytes(bytes)); }), HasSubstr("not a tf.Example"));
+    EXPECT_ERROR("not a tf.Example", ParseImageExample(AsBytes(bytes)));
+  }
+}
+
+// Test vectors of RFC 3720, B.4.
+TEST(Crc32c, TestVectors) {
+  EXPECT_EQ(Crc32c("123456789", 9), 0xE3069283U);
+  EXPECT_EQ(Crc32c(std::string(32, '\0').data(), 32), 0x8A9136AAU);
+  EXPECT_EQ(Crc32c(std::string(32, '\xFF').data(), 32), 0x62A8AB43U);
+  EXPECT_EQ(Crc32c("", 0), 0U);
+}
+
+TEST(Crc32c, PiecesAddUp) {
+  const std::string text = "the quick brown fox jumps over the lazy dog";
+  for (size_t cut = 0; cut <= text.size(); ++cut) {
+    const uint32_t first = Crc32c(text.data(), cut);
+    EXPECT_EQ(Crc32c(text.data() + cut, text.size() - cut, first), Crc32c(text.data(), text.size()));
   }
 }
 

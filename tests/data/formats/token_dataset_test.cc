@@ -143,8 +143,7 @@ TEST(TokenDataset, SplitsAreFoundByTheirNames) {
   const TemporaryFolder folder;
   folder.Write("valid.bin", kTokens);
   EXPECT_FALSE(FindTokenFiles(folder.path().string(), "val"));
-  EXPECT_THAT(MessageOf([&] { RequireTokenFiles(folder.path().string(), "val"); }),
-              HasSubstr("validation.bin and .idx"));
+  EXPECT_ERROR("validation.bin and .idx", RequireTokenFiles(folder.path().string(), "val"));
   folder.Write("valid.idx", kGood);
   EXPECT_EQ(FindTokenFiles(folder.path().string(), "val"), folder.path("valid"));
   EXPECT_FALSE(FindTokenFiles(folder.path().string(), "train"));

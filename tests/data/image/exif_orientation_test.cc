@@ -2,7 +2,6 @@
 #include "data/image/exif_orientation.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <opencv2/core.hpp>
 

@@ -2,7 +2,6 @@
 #include "data/pipeline/node_cache.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 #include "data/pipeline/sampler.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>

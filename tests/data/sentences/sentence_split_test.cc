@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "data/text/token_rows.h"
-#include "tests/data/sentences/small_roberta_tokenizer.h"
+#include "tests/data/text/small_tokenizer.h"
 #include "tests/data/text/write_tokens.h"
 #include "tests/message_of.h"
 
@@ -266,13 +266,13 @@ TEST_F(Sentences, AFileWithoutLabelsIsRead) {
   EXPECT_THAT(LabelsOf(split), ElementsAre(-1, -1));
   SentenceOptions pairs = Options();
   pairs.is_pair = true;
-  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, lines); }), HasSubstr("in.txt has single texts"));
+  EXPECT_ERROR("in.txt has single texts", OpenUnlabelled(pairs, lines));
   EXPECT_EQ(OpenUnlabelled(pairs, folder_.Write("in.csv", "id,text,text_pair\n1,a,b\n")).texts[0].pair, "b");
   const SentenceSplit gaps = OpenUnlabelled(Options(), folder_.Write("gaps.txt", "\none\n \t\ntwo\n"));
   const auto has_error = [](const SentenceText& text) { return text.error.ends_with("the text is empty"); };
   EXPECT_THAT(gaps.texts,
               ElementsAre(Truly(has_error), Not(Truly(has_error)), Truly(has_error), Not(Truly(has_error))));
-  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, folder_.Write("in.doc", "")); }), HasSubstr("is not a table"));
+  EXPECT_ERROR("is not a table", OpenUnlabelled(pairs, folder_.Write("in.doc", "")));
 }
 
 // The fingerprint follows the files and the tokenizer, but not the folder.

@@ -60,9 +60,9 @@ TEST(TableColumns, OfTextsByThemselves) {
   EXPECT_EQ(chosen("a\tb\tc\td", {.text = "a", .pair = "c", .negatives = "d,b"}),
             "text a, pair c, negative d, negative b");
   EXPECT_EQ(chosen("a\tb\tlabel\tn", {.text = "a", .pair = "b", .label = "n"}), "text a, pair b, label n");
-  EXPECT_THAT(MessageOf([&] { chosen("text\tlabel"); }), HasSubstr("no columns that are known to hold two texts"));
-  EXPECT_THAT(MessageOf([&] { chosen("query\tpositive\tpassage"); }), HasSubstr("several columns that may hold pairs"));
-  EXPECT_THAT(MessageOf([&] { chosen("a\tb", {.text = "a", .pair = "a"}); }), HasSubstr("one column is named as two"));
+  EXPECT_ERROR("no columns that are known to hold two texts", chosen("text\tlabel"));
+  EXPECT_ERROR("several columns that may hold pairs", chosen("query\tpositive\tpassage"));
+  EXPECT_ERROR("one column is named as two", chosen("a\tb", {.text = "a", .pair = "a"}));
 }
 
 TEST(TableColumns, ThoseThatAreMissingOrDoubtfulAreNamed) {

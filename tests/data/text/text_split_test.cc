@@ -111,7 +111,7 @@ TEST_F(TextSplits, RawTextIsTokenizedAtTheStart) {
 TEST_F(TextSplits, WholeWordsNeedATokenizer) {
   TextOptions options = Options();
   options.mask_whole_words = true;
-  EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("where words begin"));
+  EXPECT_ERROR("where words begin", OpenText(options, "train"));
   const SmallTokenizer small({{"\xC4\xA0", "a"}, {"a", "b"}});
   folder_.Write("encoder.json", small.Json());
   folder_.Write("vocab.bpe", small.merges);
@@ -144,7 +144,7 @@ TEST_F(TextSplits, TensorsBesideADictionaryHaveItsIds) {
   for (const bool whole_words : {false, true}) {
     EXPECT_EQ(decode(10, whole_words), 1);
     for (const int64_t token : {11, 4999}) {
-      EXPECT_THAT(MessageOf([&] { decode(token, whole_words); }), HasSubstr("but the vocabulary ends at 10"));
+      EXPECT_ERROR("but the vocabulary ends at 10", decode(token, whole_words));
     }
   }
 }
@@ -153,21 +153,21 @@ TEST_F(TextSplits, ADictionaryThatCannotBeReadIsNamed) {
   std::filesystem::remove(folder_ / "dict.txt");
   std::filesystem::create_symlink("dict.txt", folder_ / "dict.txt");
   EXPECT_TRUE(HasDictionary(folder_.path().string()));
-  EXPECT_THAT(MessageOf([&] { OpenText(Options(), "train"); }), HasSubstr("dict.txt: Too many levels"));
+  EXPECT_ERROR("dict.txt: Too many levels", OpenText(Options(), "train"));
 }
 
 TEST_F(TextSplits, WhatDoesNotFitIsNamed) {
   TextOptions options = Options();
   options.vocab_size = 10;
-  EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("--vocab_size=10 is smaller"));
+  EXPECT_ERROR("--vocab_size=10 is smaller", OpenText(options, "train"));
   options.vocab_size = 16;
   EXPECT_EQ(OpenText(options, "train").vocabulary, 16);
-  EXPECT_THAT(MessageOf([&] { OpenText(options, "val"); }), HasSubstr("no 'val' split"));
+  EXPECT_ERROR("no 'val' split", OpenText(options, "val"));
   folder_.Write("dict.txt", "97 4\n98 3\n256 2\n257 1\n120 1\n");
   const TextSplit text = OpenText(Options(), "train");
-  EXPECT_THAT(MessageOf([&] { Decode(text, {.index = 1}); }), HasSubstr("is 9, but the dictionary ends at 8"));
+  EXPECT_ERROR("is 9, but the dictionary ends at 8", Decode(text, {.index = 1}));
   std::filesystem::remove(folder_ / "dict.txt");
-  EXPECT_THAT(MessageOf([&] { OpenText(Options(), "train"); }), HasSubstr("dict.txt"));
+  EXPECT_ERROR("dict.txt", OpenText(Options(), "train"));
 }
 
 std::string TextTensors(bool with_labels) {
@@ -197,11 +197,11 @@ TEST(TextTensors, AreServedAsTheyAre) {
   EXPECT_THAT(Decode(text, {.index = 0}).labels, ElementsAre(-100, 51, -100));
 
   options.vocab_size = 60;
-  EXPECT_THAT(MessageOf([&] { Decode(OpenText(options, "train"), {.index = 1}); }), HasSubstr("token 1 is 60"));
+  EXPECT_ERROR("token 1 is 60", Decode(OpenText(options, "train"), {.index = 1}));
   options.vocab_size = 0;
-  EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("dict.txt"));
+  EXPECT_ERROR("dict.txt", OpenText(options, "train"));
   options = {.data_dir = options.data_dir, .format = "safetensors", .tokens_per_sample = 2, .vocab_size = 100};
-  EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("rows of 3 tokens"));
+  EXPECT_ERROR("rows of 3 tokens", OpenText(options, "train"));
 }
 
 TEST(TextTensors, AVocabularyHasTheSpecialTokensAndTheMask) {
@@ -209,7 +209,7 @@ TEST(TextTensors, AVocabularyHasTheSpecialTokensAndTheMask) {
   const std::string path = folder.Write("one.safetensors", TextTensors(false));
   for (int64_t size = 1; size <= 4; ++size) {
     const TextOptions options{.data_dir = path, .format = "safetensors", .vocab_size = size};
-    EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("has no room for")) << size;
+    EXPECT_ERROR("has no room for", OpenText(options, "train")) << size;
   }
 }
 

@@ -12,7 +12,6 @@ namespace dtrain::data {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using Block = std::vector<int64_t>;
 
 // A text with lines of these sizes. Its tokens are numbered from 10 on.
@@ -63,8 +62,8 @@ TEST(TokenBlocks, FingerprintKnowsTheCut) {
 }
 
 TEST(TokenBlocks, NothingLeftIsAnError) {
-  EXPECT_THAT(MessageOf([] { Text({4, 5}).Cut(SampleBreak::kComplete, 4); }), HasSubstr("2 are longer"));
-  EXPECT_THAT(MessageOf([] { Text({1, 1, 1}).Cut(SampleBreak::kCompleteDoc, 4); }), HasSubstr("no block"));
+  EXPECT_ERROR("2 are longer", Text({4, 5}).Cut(SampleBreak::kComplete, 4));
+  EXPECT_ERROR("no block", Text({1, 1, 1}).Cut(SampleBreak::kCompleteDoc, 4));
   EXPECT_THROW(SampleBreakFromName("line"), std::invalid_argument);
 }
 

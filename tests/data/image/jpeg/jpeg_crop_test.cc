@@ -36,34 +36,6 @@ int GreatestDifference(const std::vector<uint8_t>& row, const cv::Mat& image) {
   return most;
 }
 
-TEST(InverseDct, IsTheDefinition) {
-  int16_t block[64] = {};
-  std::array<uint16_t, 64> quantisation;
-  for (size_t k = 0; k < 64; ++k) quantisation[k] = static_cast<uint16_t>(1 + k % 5);
-  const int used[][2] = {{0, 300}, {1, -90}, {8, 41}, {27, 13}, {54, -7}, {63, 5}};  // by column
-  std::array<double, 64> coefficients{};
-  for (const auto& [place, value] : used) {
-    block[place] = static_cast<int16_t>(value);
-    const auto k = std::find(kZigzagByColumn.begin(), kZigzagByColumn.end(), place) - kZigzagByColumn.begin();
-    coefficients[static_cast<size_t>(place)] = value * quantisation[static_cast<size_t>(k)];
-  }
-  uint8_t pixels[64];
-  InverseDct(block, MakeIdctScales(quantisation), pixels, 8);
-  for (int x = 0; x < 8; ++x) {
-    for (int y = 0; y < 8; ++y) {
-      double sum = 128;
-      for (int u = 0; u < 8; ++u) {
-        for (int v = 0; v < 8; ++v) {
-          const double scale = (u == 0 ? std::sqrt(0.125) : 0.5) * (v == 0 ? std::sqrt(0.125) : 0.5);
-          sum += scale * coefficients[static_cast<size_t>(8 * u + v)] *
-                 std::cos((2 * x + 1) * u * std::numbers::pi / 16) * std::cos((2 * y + 1) * v * std::numbers::pi / 16);
-        }
-      }
-      EXPECT_NEAR(pixels[8 * x + y], std::clamp(sum, 0.0, 255.0), 0.501) << x << ' ' << y;
-    }
-  }
-}
-
 TEST(JpegCrop, GreyAndMirrored) {
   cv::Mat grey;
   cv::extractChannel(TestPicture(90, 70), grey, 1);
@@ -156,25 +128,6 @@ TEST(JpegCrop, LeavesTheUnusualToLibjpeg) {
   EXPECT_TRUE(Crop(truncated, {0, 0, 8, 8}, 8).empty());
   truncated.insert(truncated.end(), {0xFF, 0xD9});
   EXPECT_TRUE(Crop(truncated, {0, 0, 64, 48}, 8).empty());
-}
-
-TEST(Resample, FlatStaysFlatAndIdentityIsIdentity) {
-  for (const auto interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
-    for (const auto& [begin, length, target] :
-         {std::tuple{0.0, 50.0, 13}, {3.5, 20.5, 64}, {10.0, 1.0, 5}, {49.5, 0.5, 3}}) {
-      const ResampleWeights weights = MakeResampleWeights(begin, length, 50, target, interpolation, false);
-      for (int i = 0; i < target; ++i) {
-        int sum = 0;
-        for (int t = 0; t < weights.taps; ++t) sum += weights.weights[static_cast<size_t>(i * weights.taps + t)];
-        EXPECT_EQ(sum, 1 << 14);
-      }
-    }
-    std::vector<uint8_t> source(50 * 21), result(50 * 21);
-    for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<uint8_t>(i * 37 % 251);
-    ResampleRows(source.data(), 50, 21, 21, MakeResampleWeights(0, 50, 50, 50, interpolation, false), result.data(),
-                 21);
-    EXPECT_EQ(result, source);
-  }
 }
 
 }  // namespace
