@@ -2,7 +2,6 @@
 #include "trainer/config/aliases.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <set>
 
@@ -123,10 +122,10 @@ TEST(Aliases, MistakesAreNamed) {
   EXPECT_THAT(mistake("--model=resnet101 --data_dir=d --variable_update=horovod"),
               HasSubstr("--data_dir=d has no equivalent: it distorts images otherwise"));
   EXPECT_THAT(mistake("--gpus=2"), HasSubstr("--nproc_per_node"));
-  EXPECT_THAT(mistake("--lr-scheduler=no_such"),
-              HasSubstr("--lr_scheduler=no_such: expected polynomial_decay | "));
-  EXPECT_THAT(mistake("--task translation --arch=roberta_base"),
-              HasSubstr("--task=translation: expected masked_lm | sentence_prediction"));
+  EXPECT_THAT(mistake("--lr-scheduler=no_such_schedule"),
+              HasSubstr("--lr_scheduler=no_such_schedule: expected polynomial_decay | "));
+  EXPECT_THAT(mistake("--task no_such_task --arch=roberta_base"),
+              HasSubstr("--task=no_such_task: expected masked_lm | sentence_prediction"));
   EXPECT_THAT(mistake("--distributed-init-method file:///tmp/x"), HasSubstr("expected tcp://HOST:PORT"));
   EXPECT_THAT(mistake("--arch=roberta_base --encoder-layers=2"),
               HasSubstr("--encoder_layers=2 cannot be translated: the shape follows from --arch; --model=roberta"));

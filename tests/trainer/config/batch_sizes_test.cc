@@ -2,7 +2,6 @@
 #include "trainer/config/batch_sizes.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "trainer/errors.h"
 

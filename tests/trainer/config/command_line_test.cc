@@ -2,10 +2,10 @@
 #include "trainer/config/command_line.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <sstream>
 
+#include "data/command_line/parser.h"
 #include "tests/temporary_folder.h"
 #include "trainer/config/aliases.h"
 #include "trainer/config/choices.h"
@@ -330,6 +330,16 @@ TEST_F(Flagfile, MissingFoldersAndLoops) {
   Write("a.flags", "--flagfile=b.flags\n");
   const std::string b = Write("b.flags", "--flagfile=a.flags\n");
   EXPECT_THAT(Mistakes({"--flagfile=" + b}), HasSubstr("includes itself"));
+}
+
+TEST(NearestName, FindsTheNearestOrNone) {
+  using command_line::DidYouMean;
+  const std::vector<std::string> names = {"lr", "batch_size", "global_batch_size", "image_size"};
+  EXPECT_EQ(DidYouMean("btach_size", names), "did you mean batch_size?");
+  EXPECT_EQ(DidYouMean("lrr", names, "--"), "did you mean --lr?");
+  EXPECT_EQ(DidYouMean("modle", {"mode", "model"}), "did you mean model?");  // a swap is preferred to an extra letter
+  EXPECT_EQ(DidYouMean("optimizer", names), "");
+  EXPECT_EQ(DidYouMean("", names), "");
 }
 
 }  // namespace

@@ -77,10 +77,8 @@ TEST(TakeFrom, WhatWasGivenWinsAndIsNamed) {
 TEST(TakeFrom, RefusesWhatAFlagCannotHave) {
   for (const nlohmann::json& value : std::vector<nlohmann::json>{"x", {{"a", 1}}, {1, "y"}}) {
     Config config;
-    EXPECT_THAT(MessageOf([&] {
-                  TakeFrom({{"image_size", value}}, {"image_size"}, config);
-                }),
-                testing::HasSubstr("the run's configuration has image_size = " + value.dump()));
+    EXPECT_ERROR("the run's configuration has image_size = " + value.dump(),
+                 TakeFrom({{"image_size", value}}, {"image_size"}, config));
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <gflags/gflags.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <regex>

@@ -2,7 +2,6 @@
 #include "trainer/config/command_line.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
@@ -71,15 +70,6 @@ TEST(Help, AsJson) {
   EXPECT_THAT(flags["batch_size"]["aliases"], testing::Contains("max_sentences"));
   EXPECT_EQ(flags["mask_prob"]["tasks"], nlohmann::json({"masked_lm"}));
   EXPECT_FALSE(flags["epochs"].contains("tasks"));
-}
-
-TEST(Help, NamesCommandsAndOwnFlags) {
-  const std::string help = Help({.name = "dtrain_bench",
-                                 .purpose = "Measures.",
-                                 .commands = {"step", "loader"},
-                                 .flags = {{"json", Kind::kBool, "false", "One object as the last line."}}});
-  EXPECT_THAT(help, HasSubstr("Usage: dtrain_bench step|loader [--flag=value ...]\nMeasures.\n"));
-  EXPECT_THAT(help, HasSubstr("--[no]json                One object as the last line. [default: false]"));
 }
 
 }  // namespace

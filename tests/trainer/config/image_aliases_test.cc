@@ -2,7 +2,6 @@
 #include "trainer/config/aliases.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/trainer/config/foreign_commands.h"
 #include "trainer/errors.h"
@@ -306,8 +305,8 @@ TEST(ImageAliases, FlagsOfTimmThatCountTogether) {
   EXPECT_THAT(Pasted("--sched=cosine --grad-accum-steps=2").notes,
               testing::Contains(StartsWith("--grad_accum_steps=2: an epoch ends with its last whole step")));
   for (const char* refused :
-       {"--sched=multistep --sched-on-updates", "--sched=cosine --clip-grad=0", "--opt=novograd", "--drop-block=0.1",
-        "--head-init-scale=0.01", "--train-crop-mode=rkrc", "--crop-mode=squash"}) {
+       {"--sched=multistep --sched-on-updates", "--sched=cosine --clip-grad=0", "--opt=no_such_optimizer",
+        "--drop-block=0.1", "--head-init-scale=0.01", "--train-crop-mode=rkrc", "--crop-mode=squash"}) {
     EXPECT_THROW(Pasted(std::string(refused) + " --defaults_of=timm"), UsageError) << refused;
   }
 }

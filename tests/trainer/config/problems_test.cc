@@ -3,7 +3,6 @@
 #include "trainer/config/problems.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/message_of.h"
 #include "tests/words.h"
@@ -116,12 +115,9 @@ TEST(Problems, RulesBetweenFlags) {
       {"--distill=hard", 1, "--distill=hard: expected --teacher with it"},
       {"--distill_weight=0.9", 1, "--distill_weight=0.9: expected --teacher with it"},
       {"--distill_temperature=2", 1, "--distill_temperature=2: expected --teacher with it"},
-      {"--teacher_model=resnet18", 1, "--teacher_model=resnet18: expected --teacher with it"},
       {"--teacher=a --distill_weight=1.5", 1, "--distill_weight=1.5: expected a finite number, 0 to 1"},
       {"--teacher=a --distill_temperature=0", 1, "--distill_temperature=0: expected"},
       {"--teacher=a --distill=hard --distill_temperature=2", 1, "--distill_temperature=2: expected --distill=soft"},
-      {"--cuda_graphs=auto", 1, ""},
-      {"--cuda_graphs=yes", 1, "--cuda_graphs=yes: expected one of off | on | auto"},
       {"--deterministic=elastic", 1, "--global_batch_size is not set: expected a number with --deterministic=elastic"},
       {"--deterministic=elastic --global_batch_size=17", 8, ""},
       {"--deterministic=elastic --global_batch_size=17 --batch_size=3", 1, ""},
@@ -132,9 +128,7 @@ TEST(Problems, RulesBetweenFlags) {
       {"--deterministic=elastic --global_batch_size=6", 4, "--elastic_shards=3: expected at least the number"},
       {"--deterministic=elastic --global_batch_size=6 --mode=eval", 4, ""},
       {"--deterministic=elastic --global_batch_size=6 --elastic_shards=7", 1, "expected at most 6"},
-      {"--deterministic=elastic --global_batch_size=6 --elastic_shards=6", 1, ""},
       {"--deterministic=elastic --global_batch_size=6 --elastic_shards=6 --mixup=1", 1, "expected at most 3"},
-      {"--deterministic=elastic --global_batch_size=6 --grad_accum_steps=1", 1, ""},
       {"--deterministic=elastic --global_batch_size=6 --grad_accum_steps=2", 1,
        "--grad_accum_steps=2: expected 1 with --deterministic=elastic"},
       {"--deterministic=elastic --global_batch_size=6 --grad_compression=bf16", 1, "--grad_compression=bf16"},
@@ -153,21 +147,16 @@ TEST(Problems, RulesBetweenFlags) {
       {"--eval_resize=255 --eval_image_size=256", 1, "--eval_resize=255: expected --eval_image_size (256) or more"},
       {"--eval_resize=223", 1, "--eval_resize=223: expected --image_size (224) or more"},
       {"--model=resnet5", 1, "expected one of resnet18 | resnet50; did you mean resnet50?"},
-      {"--model=", 1, "--model=\"\": expected one of"},
-      {"--batch_size=4 --global_batch_size=32", 8, ""},
       {"--batch_size=4 --global_batch_size=30", 8, "a multiple of world size (8) x batch_size (4) = 32"},
-      {"--batch_size=4 --global_batch_size=64 --grad_accum_steps=1", 8, "expected exactly world size (8)"},
       {"--warmup_epochs=5 --warmup_steps=5", 1, "no value with --warmup_epochs=5"},
       {"--warmup_epochs=0 --warmup_steps=5", 1, ""},
       {"--warmup_steps=11 --max_steps=10", 1, ""},
       {"--warmup_steps=11 --max_steps=10 --schedule_steps=11", 1, ""},
       {"--warmup_steps=12 --schedule_steps=11", 1, "--schedule_steps (11) or less"},
-      {"--warmup_epochs=3 --epochs=2", 1, ""},
       {"--warmup_epochs=3 --epochs=2 --schedule_steps=99", 1, ""},
       {"--nesterov --momentum=0", 1, "--nesterov=true: expected --momentum above 0"},
       {"--adam_betas=0.9", 1, "--adam_betas=0.9: expected two numbers"},
       {"--optimizer=lars", 1, "--lr is not set: expected a peak learning rate with --optimizer=lars"},
-      {"--optimizer=rmsprop_tf", 1, "--lr is not set: expected a peak learning rate with --optimizer=rmsprop_tf"},
       {"--optimizer=lars --lr=11 --nesterov", 1, ""},
       {"--optimizer=lamb", 1, ""},
       {"--optimizer=lamb --nesterov", 1, "--nesterov=true: expected --optimizer=sgd or lars with it"},
@@ -188,8 +177,6 @@ TEST(Problems, RulesBetweenFlags) {
       {"--cutmix=1 --batch_size=1", 1, "--cutmix=1: expected --batch_size of 2 or more"},
       {"--cutmix=1 --batch_size=2 --mix_epochs=3", 1, ""},
       {"--mix_epochs=3", 1, "--mix_epochs=3: expected --mixup or --cutmix with it"},
-      {"--adam_betas=0.9,1", 1, "--adam_betas=0.9,1: expected finite numbers"},
-      {"--loss_scale=0", 1, "--loss_scale=0: expected dynamic, or a number above 0"},
       {"--loss_scale=1e300", 1, "--loss_scale=1e300: expected dynamic, or a number above 0, at most 3e38"},
       {"--loss_scale=auto", 1, "--loss_scale=auto: expected dynamic, or a number above 0"},
       {"--loss_scale=1024 --adam_betas=0,0.98", 1, ""},
@@ -216,7 +203,8 @@ TEST(Problems, RulesBetweenFlags) {
 
 TEST(Problems, AllAtOnceInTheOrderOfTheHelp) {
   const Config config =
-      ParseCommandLine({"--log_interval=0", "--batch_size=0", "--model=vgg", "--lr=nan", "--std=0,1,1"}).config;
+      ParseCommandLine({"--log_interval=0", "--batch_size=0", "--model=no_such_model", "--lr=nan", "--std=0,1,1"})
+          .config;
   std::vector<std::string> flags;
   for (const Problem& problem : Problems(config, 1, kModels)) flags.push_back(problem.flag);
   EXPECT_THAT(flags, testing::ElementsAre("data_dir", "std", "model", "batch_size", "lr", "log_interval"));
@@ -295,14 +283,6 @@ TEST(ParseStepRange, FirstAndLast) {
                            "1:99999999999999999999"}) {
     EXPECT_EQ(ParseStepRange(text), std::nullopt) << text;
   }
-}
-
-TEST(ParseStepRange, TheFlagIsChecked) {
-  const auto problems_of = [](const std::string& value) {
-    return Problems(ParseCommandLine({"--data_dir=somewhere", "--profile_steps=" + value}).config, 1, {}).size();
-  };
-  EXPECT_EQ(problems_of("3:4"), 0U);
-  EXPECT_EQ(problems_of("4:3"), 1U);
 }
 
 }  // namespace
