@@ -1,7 +1,6 @@
 #include "trainer/launch/address_file.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"
+#include "trainer/launch/run_token.h"
 
 namespace dtrain::launch {
 namespace {
@@ -142,6 +142,30 @@ TEST(LocalAddress, IsOneThatCanBeListenedOn) {
   close(fd);
   EXPECT_THROW(ListenAnywhereOn("192.0.2.77", &port), PeerLostError);  // an address that no machine has
   EXPECT_THROW(ListenAnywhereOn("no address", &port), PeerLostError);
+}
+
+TEST(RunToken, IsTheFlagsOrElseTheEnvironments) {
+  config::RanksConfig ranks;
+  EXPECT_EQ(GivenToken(ranks, {}), "");
+  EXPECT_EQ(GivenToken(ranks, {{"DTRAIN_RUN_TOKEN", "secret"}}), "secret");
+  ranks.run_token = "flag";
+  EXPECT_EQ(GivenToken(ranks, {{"DTRAIN_RUN_TOKEN", "secret"}}), "flag");
+  EXPECT_EQ(DetectLaunch({}, {{"DTRAIN_RUN_TOKEN", "secret"}}, {}).token, "secret");
+}
+
+TEST(RunToken, RandomOnesAreLongAndDiffer) {
+  EXPECT_EQ(RandomToken().size(), 32U);
+  EXPECT_NE(RandomToken(), RandomToken());
+}
+
+TEST(RunToken, ProofsDependOnTheTokenAndOnEachPart) {
+  // Computed with Python's hmac, of the message "2:ab".
+  EXPECT_EQ(Proof("Jefe", {"ab"}), "d4c366f44382d10205dd943f94fe06c82be69decf622481ae4f8119355dc5461");
+  EXPECT_NE(Proof("a", {"x"}), Proof("b", {"x"}));
+  EXPECT_NE(Proof("a", {"ab", "c"}), Proof("a", {"a", "bc"}));
+  EXPECT_NE(Proof("a", {"ab"}), Proof("a", {"ab", ""}));
+  EXPECT_TRUE(SameProof(Proof("", {}), Proof("", {})));
+  EXPECT_FALSE(SameProof(Proof("", {}), ""));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "trainer/launch/launch.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <map>
@@ -168,8 +167,7 @@ TEST(NodeList, ManyBracketsNeedNoStack) {
 
 TEST(NodeList, WhatIsNone) {
   for (const char* bad : {"", ",", "a[", "a[1", "a]1", "a[1]]", "a[[1]]", "a[]", "a[x]", "a[-1]", "a[99999999999]"}) {
-    EXPECT_THAT(MessageOf([&] { FirstNode(bad); }),
-                HasSubstr("the node list '" + std::string(bad) + "' cannot be read"));
+    EXPECT_ERROR("the node list '" + std::string(bad) + "' cannot be read", FirstNode(bad));
   }
 }
 

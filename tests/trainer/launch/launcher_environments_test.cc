@@ -1,6 +1,5 @@
 // The environments of the other launchers: one row for each as it really looks, and one row for each trap.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/trainer/launch/launches.h"
 #include "trainer/launch/launch.h"

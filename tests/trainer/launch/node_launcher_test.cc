@@ -2,7 +2,6 @@
 #include "trainer/launch/node_launcher.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
