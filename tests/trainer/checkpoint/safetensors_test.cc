@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstring>
 #include <filesystem>
@@ -12,8 +11,6 @@
 
 namespace dtrain::checkpoint {
 namespace {
-
-using ::testing::HasSubstr;
 
 at::Tensor Find(const SafetensorsContent& content, const std::string& name) {
   for (const auto& [found, tensor] : content.tensors) {

@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/store.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <utility>
