@@ -1,7 +1,6 @@
 #include "trainer/report/console.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <condition_variable>

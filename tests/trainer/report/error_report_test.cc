@@ -1,7 +1,6 @@
 #include "trainer/report/error_report.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -4,8 +4,8 @@
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +19,7 @@
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "trainer/errors.h"
+#include "trainer/report/gpu_use.h"
 
 namespace dtrain::report {
 namespace {
@@ -157,12 +158,12 @@ TEST(MetricsEndpoint, SaysWhyItCannotListen) {
   std::optional<MetricsEndpoint> first;
   first.emplace("127.0.0.1", 0, MetricsEndpoint::Pages());
   const int port = first->port();
-  EXPECT_THAT(MessageOf([&] { MetricsEndpoint("127.0.0.1", port, {}); }),
-              HasSubstr("--metrics_port: cannot listen at http://127.0.0.1:" + std::to_string(port) +
-                        "/metrics: Address already in use"));
+  EXPECT_ERROR(
+      "--metrics_port: cannot listen at http://127.0.0.1:" + std::to_string(port) + "/metrics: Address already in use",
+      MetricsEndpoint("127.0.0.1", port, {}));
   EXPECT_THROW(MetricsEndpoint("192.0.2.1", 0, {}), UsageError);
-  EXPECT_THAT(MessageOf([] { MetricsEndpoint("192.0.2.1", 9, {}); }), HasSubstr("Cannot assign requested address"));
-  EXPECT_THAT(MessageOf([] { MetricsEndpoint("2001:db8::1", 9, {}); }), HasSubstr("http://[2001:db8::1]:9/metrics: "));
+  EXPECT_ERROR("Cannot assign requested address", MetricsEndpoint("192.0.2.1", 9, {}));
+  EXPECT_ERROR("http://[2001:db8::1]:9/metrics: ", MetricsEndpoint("2001:db8::1", 9, {}));
   first.reset();
   EXPECT_NO_THROW(MetricsEndpoint("127.0.0.1", port, {}));  // the next run can use the port at once
 }
@@ -254,11 +255,29 @@ TEST(RunMetrics, NumbersThatAreNoneTokensAndNamesThatWouldEndALabel) {
                                     HasSubstr(",model=\"q\\\"b\\\\\\nc\"} 1\n")));
 }
 
-TEST(RunMetrics, OneFamilyForAllGpus) {
-  RunMetrics metrics(kFacts, [] { return std::vector<GpuUse>{{0, 0.25, 1, 10}, {3, 1, 2, 10}}; });
-  EXPECT_THAT(metrics.Text(),
-              HasSubstr("# TYPE dtrain_gpu_utilization_ratio gauge\ndtrain_gpu_utilization_ratio{gpu=\"0\"} 0.25\n"
-                        "dtrain_gpu_utilization_ratio{gpu=\"3\"} 1\n# HELP dtrain_gpu_memory_used_bytes"));
+TEST(GpuUse, OfEachGpuThatTells) {
+  GpuUseReader reader(FAKE_NVML);
+  EXPECT_EQ(reader.Count(), 3);
+  for (int round = 0; round < 2; ++round) {
+    const auto gpus = reader.Read();
+    ASSERT_EQ(gpus.size(), 2U);
+    EXPECT_EQ(gpus[0].index, 0);
+    EXPECT_DOUBLE_EQ(gpus[0].utilization, 0.25);
+    EXPECT_EQ(gpus[0].memory_used_bytes, uint64_t{1} << 30);
+    EXPECT_EQ(gpus[0].memory_total_bytes, uint64_t{80} << 30);
+    EXPECT_EQ(gpus[1].index, 2);
+    EXPECT_DOUBLE_EQ(gpus[1].utilization, 1);
+    EXPECT_EQ(gpus[1].memory_used_bytes, uint64_t{3} << 30);
+  }
+}
+
+TEST(GpuUse, WithoutADriverThereAreNone) {
+  EXPECT_TRUE(GpuUseReader("/no/such/library.so").Read().empty());
+  EXPECT_TRUE(GpuUseReader("libm.so.6").Read().empty());  // a library without NVML's functions
+  EXPECT_EQ(GpuUseReader("/no/such/library.so").Count(), std::nullopt);
+  setenv("FAKE_NVML_FAILS", "1", 1);
+  EXPECT_TRUE(GpuUseReader(FAKE_NVML).Read().empty());
+  unsetenv("FAKE_NVML_FAILS");
 }
 
 }  // namespace

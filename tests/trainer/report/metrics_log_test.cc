@@ -1,15 +1,18 @@
 #include "trainer/report/metrics_log.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <sstream>
 
 #include "tests/temporary_folder.h"
 #include "trainer/errors.h"
+#include "trainer/report/event_command.h"
 
 namespace dtrain::report {
 namespace {
@@ -184,6 +187,28 @@ TEST_F(LogFileTest, EachStartIsAnAttempt) {
   EXPECT_EQ(ReadAll(run / "times.jsonl"), R"({"attempt":1)" + rest + "\n" + R"({"attempt":2)" + rest + "\n");
   EXPECT_EQ(second.Split().attempts, 2);
   EXPECT_EQ(second.Split().kept[Phase::kData], 0.5);
+}
+
+TEST(EventCommand, AFullPipeDropsWholeLinesAndCountsThem) {
+  const TemporaryFolder folder;
+  const std::string heard = folder.path("heard"), gate = folder.path("gate");
+  const auto start = std::chrono::steady_clock::now();
+  {
+    // Reads nothing until the gate is there.
+    EventCommand command("while ! [ -e " + gate + " ]; do sleep 0.01; done; cat > " + heard,
+                         {.run_directory = std::string(1000, 'x')});
+    for (int i = 0; i < 5000; ++i) command.Resume(i, 0);
+    EXPECT_LT(SecondsSince(start), 4);
+    folder.Write("gate", "");
+  }
+  std::istringstream lines(ReadAll(heard));
+  int64_t whole = 0;
+  nlohmann::json last;
+  for (std::string line; std::getline(lines, line); ++whole) last = nlohmann::json::parse(line);
+  EXPECT_EQ(last.at("kind"), "end");
+  EXPECT_EQ(last.at("finished"), false);
+  EXPECT_GT(last.at("dropped"), 0);
+  EXPECT_EQ(whole - 1 + last.at("dropped").get<int64_t>(), 5000);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "trainer/report/run_directory.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,19 +31,6 @@ TEST_F(RunDirectoryTest, TwoRunsOfOneSecondHaveAFolderEach) {
   EXPECT_EQ(make(), first.string() + "-3");
   directory.Write("file", "");
   EXPECT_THROW(MakeDefaultRunDirectory(directory / "file", "resnet50", 0), StorageError);
-}
-
-TEST_F(RunDirectoryTest, TheNewestRunIsTheOneStartedLast) {
-  EXPECT_EQ(NewestRun(directory / "none"), std::nullopt);
-  const auto start = [&](const std::string& name, int seconds) {
-    const fs::path config = directory.Write(name + "/config.json", "{}");
-    fs::last_write_time(config, fs::file_time_type() + std::chrono::seconds(seconds));
-  };
-  start("b", 2);
-  start("a", 3);
-  start("c", 1);
-  fs::create_directory(directory / "d");  // newer, but without a config.json
-  EXPECT_EQ(NewestRun(directory.path()), directory / "a");
 }
 
 TEST_F(RunDirectoryTest, AllOfARunMovesAsideTogether) {

@@ -2,7 +2,6 @@
 #include "trainer/report/tensorboard_log.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 
