@@ -2,7 +2,6 @@
 
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cerrno>

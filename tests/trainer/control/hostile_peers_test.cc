@@ -1,7 +1,6 @@
 // Strangers that connect to rank 0, a false rank 0, and broken ranks. Without the run's token a connection has no
 // influence on the run, and no line of an admitted rank does harm.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -34,44 +33,7 @@ LineSocket Connect(int port) {
   return socket;
 }
 
-double SecondsOf(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 // ---- Strangers at rank 0 --------------------
-
-TEST(HostilePeers, WithoutTheTokenNothingIsBelieved) {
-  LoopbackRanks ranks(2);
-  ControlPlane& first = ranks.Start(0);
-  const std::string proof(64, '0');
-  std::vector<LineSocket> strangers;
-  for (const int claimed : {-1, 0, 1, 5}) {
-    for (const json& message :
-         {json{{"kind", "proof"}, {"proof", proof}}, json{{"kind", "stop"}},
-          json{{"kind", "death"}, {"rank", 1}, {"reason", "r"}}, json{{"kind", "config"}, {"config", {{"lr", 7}}}},
-          json{{"kind", "leave"}}, json{{"kind", "failed"}, {"code", 3}, {"message", "m"}}}) {
-      LineSocket& stranger = strangers.emplace_back(Connect(ranks.port()));
-      stranger.Send(ControlLine(MakeHello(claimed, claimed == 5 ? 9 : 2)));
-      EXPECT_TRUE(WaitForLine(stranger, Soon()).has_value());
-      stranger.Send(ControlLine(message));
-    }
-  }
-  // Rank 0 disconnects each of them.
-  for (LineSocket& stranger : strangers) {
-    while (stranger.is_open()) WaitForLine(stranger, Soon());
-  }
-  std::jthread other([&] {
-    ControlPlane& second = ranks.Start(1);
-    second.WaitForAll(R"({"lr":1})");
-    second.Leave();
-  });
-  first.WaitForAll(R"({"lr":1})");
-  first.Leave();
-  other.join();
-  EXPECT_EQ(ranks.ends(), std::vector<std::string>(2, ""));
-}
 
 TEST(HostilePeers, AnAnswerIsOfNoUseToAnotherConnection) {
   LoopbackRanks ranks(2);
@@ -126,15 +88,12 @@ TEST(HostilePeers, NoDescriptorLeftSpinsNoCore) {
   while ((descriptor = dup(0)) >= 0) taken.emplace_back(descriptor);
   taken.pop_back();
   waiting = Connect(ranks.port());
-  // Compared with this thread, which does spin, because on a busy machine it gets only a part of a core.
-  const double start = SecondsOf(CLOCK_PROCESS_CPUTIME_ID), own_start = SecondsOf(CLOCK_THREAD_CPUTIME_ID);
-  const auto until = Clock::now() + std::chrono::seconds(1);
-  while (Clock::now() < until) continue;
-  const double own = SecondsOf(CLOCK_THREAD_CPUTIME_ID) - own_start;
-  const double others = SecondsOf(CLOCK_PROCESS_CPUTIME_ID) - start - own;
+  const double before_it = SecondsOfOtherThreads();
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  const double others = SecondsOfOtherThreads() - before_it;
   taken.clear();
   setrlimit(RLIMIT_NOFILE, &before);
-  EXPECT_LT(others, 0.3 * own);
+  EXPECT_LT(others, 0.1);
   EXPECT_TRUE(Join(ranks.JoinOptionsOf(1)).socket.is_open());  // the server accepts connections again
 }
 
@@ -149,8 +108,7 @@ TEST(HostilePeers, ALineThatNoRankSendsEndsTheRunAndSaysSo) {
     ControlPlane& first = ranks.Start(0);
     Joined broken = Join(ranks.JoinOptionsOf(1));
     while (broken.socket.Send(line) && broken.socket.has_unsent()) broken.socket.Flush();
-    EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }), HasSubstr("has sent an invalid message"))
-        << line.substr(0, 80);
+    EXPECT_ERROR("has sent an invalid message", first.WaitForAll("{}")) << line.substr(0, 80);
   }
 }
 
@@ -164,21 +122,8 @@ TEST(HostilePeers, ARankThatNeverPausesKeepsNobodyFromTheServer) {
       if (!chatterer.socket.has_unsent()) chatterer.socket.Send(line);
     }
   });
-  EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }),
-              HasSubstr("waiting for 2 of 3 ranks: 1 not there; 2 still preparing; gave up after --init_timeout"));
-}
-
-TEST(HostilePeers, TheConfigurationOfWhoeverComesIsCompared) {
-  LoopbackRanks ranks(3);
-  std::vector<Joined> others;
-  ControlPlane& first = ranks.Start(0);
-  for (const int rank : {1, 2}) {
-    others.push_back(Join(ranks.JoinOptionsOf(rank)));
-    const std::string name = rank == 2 ? "a\x1b[2J" : "b";
-    others.back().socket.Send(ControlLine({{"kind", "config"}, {"config", {{"model", name}}}}));
-  }
-  EXPECT_THAT(MessageOf([&] { first.WaitForAll(R"({"model":"b"})"); }),
-              HasSubstr("rank 2 disagrees with rank 0: model is \"a\\u001b[2J\", not \"b\" (host "));
+  EXPECT_ERROR("waiting for 2 of 3 ranks: 1 not there; 2 still preparing; gave up after --init_timeout",
+               first.WaitForAll("{}"));
 }
 
 // ---- A false rank 0 --------------------

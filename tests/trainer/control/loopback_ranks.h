@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,16 @@
 #include "trainer/launch/local_address.h"
 
 namespace dtrain::control {
+
+// Returns the processor time that this process's threads but the calling one have used.
+inline double SecondsOfOtherThreads() {
+  const auto seconds = [](clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  return seconds(CLOCK_PROCESS_CPUTIME_ID) - seconds(CLOCK_THREAD_CPUTIME_ID);
+}
 
 struct LoopbackTimeouts {
   double init_timeout_seconds = 20;

@@ -2,7 +2,6 @@
 #include "trainer/control/stall_watch.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace dtrain::control {
 namespace {

@@ -1,7 +1,6 @@
 #include "trainer/device/nccl_environment.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstdlib>

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <torch/csrc/autograd/engine.h>
 
 #include "tests/trainer/distributed/ranks_in_threads.h"

@@ -1,7 +1,6 @@
 // Verdicts on the facts of machines that are not at hand. tests/integration/test_doctor.py tests the output of real
 // runs.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <vector>

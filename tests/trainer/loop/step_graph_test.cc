@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>

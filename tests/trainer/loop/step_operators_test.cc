@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "data/formats/raw_rows.h"
 #include "data/text/dictionary.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
@@ -34,15 +35,7 @@ constexpr struct { int64_t rows = 4, size = 32, classes = 5, words = 50, longest
 
 using Rows = std::map<std::string, at::Tensor>;  // all rows of each field
 
-// Each record is the number of its row.
-class RowNumbers : public data::RecordSource {
- public:
-  int64_t size() const override { return kSmallest.rows; }
-  std::vector<uint8_t> Read(int64_t index) const override { return {static_cast<uint8_t>(index)}; }
-  data::RecordPlace Place(int64_t /*index*/) const override { return {}; }
-  std::string fingerprint() const override { return "rows"; }
-};
-
+// Gives each record the row of its number.
 class RowDecoder : public data::SampleDecoder {
  public:
   explicit RowDecoder(Rows rows) : rows_(std::move(rows)) {}
@@ -59,11 +52,11 @@ class RowDecoder : public data::SampleDecoder {
     }
     return fields;
   }
-  void Decode(std::span<const uint8_t> bytes, const data::SampleRef& /*sample*/,
+  void Decode(std::span<const uint8_t> /*bytes*/, const data::SampleRef& sample,
               std::span<const std::span<std::byte>> to) const override {
     size_t field = 0;
     for (const auto& [name, rows] : rows_) {
-      const at::Tensor row = rows[bytes[0]];
+      const at::Tensor row = rows[sample.index];
       std::memcpy(to[field++].data(), row.const_data_ptr(), row.nbytes());
     }
   }
@@ -176,7 +169,7 @@ std::set<std::string> ForbiddenOnRank(const Watched& watched, distributed::Commu
   }
   tasks::DataSets data;
   data.train = tasks::DataSplit{.name = "train",
-                                .source = std::make_unique<RowNumbers>(),
+                                .source = std::make_unique<data::Synthetic>(kSmallest.rows, 1, 1, 1),
                                 .decoder = std::make_unique<RowDecoder>(RowsFor(config.run.task)),
                                 .collate = tasks::MixBatches(config)};
   const auto batches = tasks::MakeTrainBatches(*data.train, config, communicator.world_size());

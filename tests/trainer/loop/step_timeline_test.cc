@@ -2,7 +2,6 @@
 #include "trainer/loop/phases.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace dtrain::loop {
 namespace {

@@ -39,18 +39,6 @@ TEST(StopSignalsDeathTest, AfterTheFirstStepThereIsTimeToSave) {
   EXPECT_EXIT(save(), testing::ExitedWithCode(3), "");
 }
 
-TEST(StopSignalsDeathTest, ATimeIsAsGoodAsASignal) {
-  const auto stop = [] {
-    using std::chrono::hours;
-    StopAfter(hours(1'000'000'000));
-    if (StopRequested()) _exit(4);
-    StopAfter(std::chrono::milliseconds(10));
-    while (!StopRequested()) usleep(1000);
-    _exit(3);
-  };
-  EXPECT_EXIT(stop(), testing::ExitedWithCode(3), "");
-}
-
 TEST(StopSignalsDeathTest, TheSecondOfAKindEndsAtOnce) {
   const auto end = [](int second) {
     CatchStopSignals();

@@ -170,6 +170,9 @@ TEST(Trainer, EveryMicroStepAndEveryShardHasDrawsOfItsOwn) {
   const auto draws_of = [](const config::Config& config) { return TrainRanks(config, 1).front().draws; };
   const std::vector<float> draws = draws_of(ConfigOf(2, 0)), of_shards = draws_of(ElasticConfig(3));
   EXPECT_EQ(draws, draws_of(ConfigOf(2, 0)));
+  config::Config other_seed = ConfigOf(2, 0);
+  ++other_seed.batch.seed;
+  EXPECT_NE(draws, draws_of(other_seed));
   EXPECT_EQ(std::set<float>(draws.begin(), draws.end()).size(), static_cast<size_t>(2 * kSteps));
   EXPECT_EQ(std::set<float>(of_shards.begin(), of_shards.end()).size(), static_cast<size_t>(3 * kSteps));
   EXPECT_EQ(of_shards.front(), draws_of(ConfigOf(1, 0)).front());  // the first shard's

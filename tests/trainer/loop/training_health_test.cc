@@ -1,7 +1,6 @@
 #include "trainer/loop/training_health.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <limits>
 
@@ -13,8 +12,6 @@
 
 namespace dtrain::loop {
 namespace {
-
-using testing::HasSubstr;
 
 TEST(Progress, SurvivesJson) {
   Progress progress;
@@ -92,17 +89,17 @@ TEST(RequireSameRun, NamesWhatDiffers) {
   EXPECT_NO_THROW(RequireSameRun(saved, saved, false));
   nlohmann::json other = saved;
   other["seed"] = 2;
-  EXPECT_THAT(MessageOf([&] { RequireSameRun(saved, other, true); }), HasSubstr("seed = 1, but this run has 2"));
+  EXPECT_ERROR("seed = 1, but this run has 2", RequireSameRun(saved, other, true));
 }
 
 // The key of an optional flag is missing in one of the two. It must be named before the data that follows from it.
 TEST(RequireSameRun, AFlagThatIsMissingHasItsDefault) {
   const nlohmann::json plain = {{"data_samples", 100}, {"seed", 1}};
   const nlohmann::json held_out = {{"data_samples", 90}, {"seed", 1}, {"val_fraction", 0.1}};
-  EXPECT_THAT(MessageOf([&] { RequireSameRun(plain, held_out, /*allow_dataset_change=*/true); }),
-              HasSubstr("val_fraction = 0.0, but this run has 0.1"));
-  EXPECT_THAT(MessageOf([&] { RequireSameRun(held_out, plain, /*allow_dataset_change=*/true); }),
-              HasSubstr("val_fraction = 0.1, but this run has 0.0"));
+  EXPECT_ERROR("val_fraction = 0.0, but this run has 0.1",
+               RequireSameRun(plain, held_out, /*allow_dataset_change=*/true));
+  EXPECT_ERROR("val_fraction = 0.1, but this run has 0.0",
+               RequireSameRun(held_out, plain, /*allow_dataset_change=*/true));
   EXPECT_NO_THROW(RequireSameRun(plain, {{"data_samples", 100}, {"seed", 1}, {"freeze", ""}}, false));
 }
 

@@ -20,10 +20,10 @@
 namespace dtrain::tasks {
 namespace {
 
-constexpr int64_t kSize = 32, kClasses = 5, kImages = 4;
-
 class TeacherTest : public testing::Test {
  protected:
+  static constexpr int64_t kSize = 32, kClasses = 5, kImages = 4;
+
   TeacherTest() {
     config_.run.task = "image_classification";
     config_.model.name = "resnet18";

@@ -86,7 +86,7 @@ TEST(ApplyInitialWeights, WhatFitsIsTakenWhereThatWasAsked) {
   Small module;
   auto weights = Weights("");
   weights[4].second = at::zeros({5, 2});
-  EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, Config(true), module); }), HasSubstr("fc.weight"));
+  EXPECT_ERROR("fc.weight", ApplyInitialWeights(weights, Config(true), module));
   ApplyInitialWeights(weights, Config(/*strict=*/false), module);
   EXPECT_EQ(module.fc->bias[0].item<float>(), 7);
 }
@@ -98,8 +98,7 @@ TEST(ApplyInitialWeights, AClassifierOfAnotherWidthBelongsToAnotherModel) {
   for (auto& [name, tensor] : weights) {
     if (name == "fc.weight") tensor = at::zeros({7, 5});
   }
-  EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, Config(true), *model, KnownHeads()); }),
-              HasSubstr("fc.weight"));
+  EXPECT_ERROR("fc.weight", ApplyInitialWeights(weights, Config(true), *model, KnownHeads()));
 }
 
 TEST(ApplyInitialWeights, TheRowsOfAClassifierFollowTheNames) {
@@ -146,8 +145,7 @@ TEST(ApplyInitialWeights, AClassifierOfTextBeginsAnew) {
   for (const torch::nn::Module* given : std::initializer_list<const torch::nn::Module*>{&words, &three}) {
     models::RobertaForSequenceClassification two(kText, 2, 0);
     const auto parameters = two.named_parameters();
-    EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(StateOf(*given), TextConfig(), two); }),
-                HasSubstr("classifier.out_proj.weight"));
+    EXPECT_ERROR("classifier.out_proj.weight", ApplyInitialWeights(StateOf(*given), TextConfig(), two));
     const at::Tensor dense = parameters["classifier.dense.weight"].detach().clone();
     ApplyInitialWeights(StateOf(*given), TextConfig(), two, KnownHeads());
     EXPECT_TRUE(parameters["classifier.dense.weight"].equal(dense));
@@ -165,15 +163,15 @@ TEST(ApplyInitialWeights, NothingButTheClassifierOfTextMayBeMissing) {
   for (const char* name : {"classifier.dense.bias", "roberta.embeddings.LayerNorm.weight"}) {
     checkpoint::NamedTensors weights = StateOf(model);
     std::erase_if(weights, [&](const auto& item) { return item.first == name; });
-    EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, TextConfig(), model, KnownHeads()); }), HasSubstr(name));
+    EXPECT_ERROR(name, ApplyInitialWeights(weights, TextConfig(), model, KnownHeads()));
   }
 }
 
 TEST(ApplyInitialWeights, AClassifierOfTextIsNoMaskedLanguageModel) {
   const models::RobertaForSequenceClassification classifier(kText, 3, 0);
   models::RobertaForMaskedLM model(kText);
-  EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(StateOf(classifier), TextConfig(), model, KnownHeads()); }),
-              HasSubstr("it has a classification head and no masked-LM head"));
+  EXPECT_ERROR("it has a classification head and no masked-LM head",
+               ApplyInitialWeights(StateOf(classifier), TextConfig(), model, KnownHeads()));
 }
 
 TEST(ReadInitialWeights, NamesAreRecognisedAndHeldToWhatIsSaid) {
@@ -184,7 +182,7 @@ TEST(ReadInitialWeights, NamesAreRecognisedAndHeldToWhatIsSaid) {
   checkpoint::WriteSafetensors(config.model.init_weights,
                                {{"conv_stem.weight", at::ones({2})}, {"bn1.running_var", at::ones({2})}});
   config.model.weights_naming = "torchvision";
-  EXPECT_THAT(MessageOf([&] { ReadInitialWeights(config); }), HasSubstr("are those of timm"));
+  EXPECT_ERROR("are those of timm", ReadInitialWeights(config));
   for (const char* naming : {"timm", "auto"}) {
     config.model.weights_naming = naming;
     const auto weights = ReadInitialWeights(config).tensors;
@@ -200,7 +198,7 @@ TEST(ReadInitialWeights, AFileOfOneSetHasNoAverage) {
   config.model.init_weights = folder.path("a.safetensors");
   config.run.weights = "ema";
   checkpoint::WriteSafetensors(config.model.init_weights, {{"a", at::ones({2})}});
-  EXPECT_THAT(MessageOf([&] { ReadInitialWeights(config); }), HasSubstr("--weights=ema"));
+  EXPECT_ERROR("--weights=ema", ReadInitialWeights(config));
 }
 
 TEST(ReadInitialWeights, AHeaderOf640BytesIsNoPickle) {
@@ -228,10 +226,10 @@ TEST(ReadInitialWeights, AFileInACheckpointHasTheClassesAndTheModelOfItsState) {
     EXPECT_EQ(metadata["held_out"], "x");
     EXPECT_EQ(metadata[kModelConfigKey], "7");
     config.model.name = "efficientnet_b0";
-    EXPECT_THAT(MessageOf([&] { ReadInitialWeights(config); }), HasSubstr("is of a tf_efficientnet model"));
+    EXPECT_ERROR("is of a tf_efficientnet model", ReadInitialWeights(config));
   }
   folder.Write("state.json", "{");
-  EXPECT_THAT(MessageOf([&] { ReadInitialWeights(config); }), HasSubstr("state.json is not JSON"));
+  EXPECT_ERROR("state.json is not JSON", ReadInitialWeights(config));
 }
 
 TEST(FindWeights, AConfigMayNameManyClasses) {
@@ -246,7 +244,7 @@ TEST(FindWeights, ADamagedConfigIsNotOverlooked) {
   const TemporaryFolder folder;
   checkpoint::WriteSafetensors(folder.path("model.safetensors"), Weights(""), {});
   folder.Write("config.json", R"({"model_type": "roberta",)");
-  EXPECT_THAT(MessageOf([&] { FindWeights(folder.path()); }), HasSubstr("config.json is not JSON"));
+  EXPECT_ERROR("config.json is not JSON", FindWeights(folder.path()));
 }
 
 }  // namespace

@@ -44,10 +44,9 @@ TEST(KnownClasses, SomethingElseIsDamage) {
         R"({"class_names":["a"],"num_classes":2,"label_offset":0})",
         R"({"class_names":[],"num_classes":1,"label_offset":1e300})",
         R"({"class_names":[],"num_classes":1,"label_offset":0,"text_pairs":"yes"})"}) {
-    EXPECT_THAT(MessageOf([&] { ClassesFromJson(nlohmann::json::parse(text), "state.json"); }), HasSubstr("state.json"))
-        << text;
+    EXPECT_ERROR("state.json", ClassesFromJson(nlohmann::json::parse(text), "state.json")) << text;
   }
-  EXPECT_THAT(MessageOf([] { ClassesFrom({{"class_names", "[[["}}, "a.safetensors"); }), HasSubstr("a.safetensors"));
+  EXPECT_ERROR("a.safetensors", ClassesFrom({{"class_names", "[[["}}, "a.safetensors"));
 }
 
 TEST(RequireSameNames, NamesTheFirstThatDiffers) {
@@ -73,11 +72,7 @@ TEST(NumberScale, TravelsAsMetadata) {
   EXPECT_EQ(ScaleFrom({{"format", "pt"}}, "torchvision's file"), NumberScale());
   for (const char* text : {"{", "[]", R"({"means":[1]})", R"({"means":[1],"deviations":[]})",
                            R"({"means":[1],"deviations":[0]})", R"({"means":["1"],"deviations":[1]})"}) {
-    EXPECT_THAT(MessageOf([&] {
-                  ScaleFrom({{kNumberScaleKey, text}}, "a.safetensors");
-                }),
-                HasSubstr("a.safetensors"))
-        << text;
+    EXPECT_ERROR("a.safetensors", ScaleFrom({{kNumberScaleKey, text}}, "a.safetensors")) << text;
   }
 }
 

@@ -1,7 +1,6 @@
 #include "trainer/weights/run_settings.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 
