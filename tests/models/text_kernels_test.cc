@@ -97,75 +97,6 @@ TEST(TextKernels, ANaNIsSeenEvenIfItIsDropped) {
   EXPECT_TRUE(UnitOf(kernels, LinearUnit::kGelu, x.detach(), none).isnan().any().item<bool>());
 }
 
-void CopyWeights(const RobertaForMaskedLM& from, RobertaForMaskedLM& to) {
-  const at::NoGradGuard no_grad;
-  for (const auto& item : from.named_parameters()) to.named_parameters()[item.key()].copy_(item.value());
-}
-
-TEST(TextKernels, ARobertaIsTheSameWithThem) {
-  at::manual_seed(5);
-  stand_in::num_parts = 3;
-  const at::Tensor ids = RobertaIds();
-  for (const bool packed : {false, true}) {
-    RobertaForMaskedLM plain(SmallRoberta(0)), with(SmallRoberta(0));
-    CopyWeights(plain, with);
-    UseTextKernels(with, stand_in::kTextKernels);
-    const Sequences sequences =
-        packed ? Packed(ids, ids.ne(kPadding), kRobertaShape) : Padded(ids, ids.ne(kPadding), kRobertaShape);
-    const at::Tensor rows = packed ? at::Tensor() : at::tensor({20, 3, 0}, at::kLong);
-    // Frozen parameters get no gradient, and what is below them none either.
-    for (RobertaForMaskedLM* model : {&plain, &with}) {
-      auto parameters = model->named_parameters();
-      parameters["roberta.encoder.layer.1.attention.self.key.weight"].set_requires_grad(false);
-      parameters["roberta.encoder.layer.1.output.LayerNorm.weight"].set_requires_grad(false);
-      parameters["roberta.encoder.layer.0.intermediate.dense.bias"].set_requires_grad(false);
-    }
-    const at::Tensor wanted = plain.Scores(plain.Encode(sequences, rows));
-    const at::Tensor result = with.Scores(with.Encode(sequences, rows));
-    EXPECT_LE(Distance(result.detach(), wanted.detach()), 1e-5);
-    wanted.log_softmax(1).slice(1, 0, 1).sum().backward();
-    result.log_softmax(1).slice(1, 0, 1).sum().backward();
-    for (const auto& item : plain.named_parameters()) {
-      const at::Tensor gradient = with.named_parameters()[item.key()].grad();
-      ASSERT_EQ(gradient.defined(), item.value().grad().defined()) << item.key();
-      if (!gradient.defined() || item.key().find("key.bias") != std::string::npos) continue;  // 0 but for rounding
-      EXPECT_LE(Distance(gradient, item.value().grad()), 1e-4) << item.key();
-    }
-    plain.eval();
-    with.eval();
-    EXPECT_TRUE(at::equal(plain.Encode(sequences), with.Encode(sequences)));
-  }
-}
-
-// Also with weights of half types, as --memory_efficient_fp16 has them.
-TEST(TextKernels, AutocastKeepsTheResidualInTheTypeOfProducts) {
-  at::manual_seed(6);
-  const at::Tensor ids = RobertaIds();
-  const Sequences sequences = Padded(ids, ids.ne(kPadding), kRobertaShape);
-  for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
-    RobertaForMaskedLM plain(SmallRoberta(0)), with(SmallRoberta(0));
-    CopyWeights(plain, with);
-    UseTextKernels(with, stand_in::kTextKernels);
-    with.to(weights);
-    const at::Tensor wanted = plain.Encode(sequences);
-    at::Tensor result;
-    {
-      const Autocast autocast;
-      result = with.Encode(sequences);
-    }
-    EXPECT_EQ(result.scalar_type(), at::kBFloat16);
-    EXPECT_LE(Distance(result.detach(), wanted.detach()), 2e-2);
-    wanted.square().slice(1, 0, 9).sum().backward();
-    result.to(at::kFloat).square().slice(1, 0, 9).sum().backward();
-    for (const auto& item : plain.named_parameters()) {
-      if (item.key().starts_with("lm_head") || item.key().find("key.bias") != std::string::npos) continue;
-      const at::Tensor gradient = with.named_parameters()[item.key()].grad();
-      EXPECT_EQ(gradient.scalar_type(), weights) << item.key();
-      EXPECT_LE(Distance(gradient, item.value().grad()), 5e-2) << item.key();
-    }
-  }
-}
-
 // A model without the kernels and with them, with the same weights, none of which is 0 or so small that it is not seen.
 template <typename Model>
 struct Twins {
@@ -205,6 +136,8 @@ struct Twins {
                 (autocasts ? 1e-1 : 1e-4) * (item.value().grad().norm().template item<double>() + 1e-2 * largest))
           << item.key();
     }
+  }
+  void CompareEvaluation(const std::function<at::Tensor(Model&)>& output) const {
     plain->eval();
     with->eval();
     EXPECT_TRUE(at::equal(output(*plain), output(*with)));
@@ -236,24 +169,51 @@ TEST(TextKernels, ImageModelsAreTheSameWithThem) {
       SCOPED_TRACE(testing::Message() << "model " << i << " autocast " << autocasts);
       at::manual_seed(9);
       const at::Tensor images = at::randn({3, 3, 32, 32}).contiguous(kLast);
-      Twins<ImageModel>(makers[i]).Compare([&](ImageModel& model) { return model.forward(images); }, autocasts);
+      const Twins<ImageModel> twins(makers[i]);
+      const auto output = [&](ImageModel& model) { return model.forward(images); };
+      twins.Compare(output, autocasts);
+      twins.CompareEvaluation(output);
     }
   }
 }
 
-TEST(TextKernels, AModernBertIsTheSameWithThem) {
+// Also where parameters are frozen, and with weights of half types, as --memory_efficient_fp16 has them. Frozen ones
+// get no gradient, and what is below them none either. Autocast keeps the residual in the type of products.
+TEST(TextKernels, TextModelsAreTheSameWithThem) {
   stand_in::num_parts = 3;
-  const at::Tensor ids = RobertaIds();
-  const TextShape shape{.padding_id = kPadding, .first_position = 0, .longest_sequence = 9};
-  for (const bool packed : {false, true}) {
-    const Sequences sequences = packed ? Packed(ids, ids.ne(kPadding), shape) : Padded(ids, ids.ne(kPadding), shape);
-    const at::Tensor rows = packed ? at::Tensor() : at::tensor({20, 3, 0}, at::kLong);
-    for (const bool autocasts : {false, true}) {
-      SCOPED_TRACE(testing::Message() << "packed " << packed << " autocast " << autocasts);
+  const at::Tensor ids = RobertaIds(), some_rows = at::tensor({20, 3, 0}, at::kLong);
+  const std::vector<std::pair<TextShape, std::function<std::shared_ptr<TextModel>()>>> models = {
+      {kRobertaShape, [] { return std::make_shared<RobertaForMaskedLM>(SmallRoberta(0)); }},
+      {{.padding_id = kPadding, .first_position = 0, .longest_sequence = 9},
+       [] { return SmallModernBert(50, 9, /*dropout=*/0); }}};
+  for (size_t i = 0; i < 2 * models.size(); ++i) {
+    const auto& model = models[i / 2];
+    const bool packed = i % 2 == 1;
+    const Sequences sequences =
+        packed ? Packed(ids, ids.ne(kPadding), model.first) : Padded(ids, ids.ne(kPadding), model.first);
+    for (const auto& [autocasts, weights] : {std::pair{false, at::kFloat}, {true, at::kFloat}, {true, at::kBFloat16}}) {
+      SCOPED_TRACE(testing::Message() << "case " << i << " autocast " << autocasts << " weights " << weights);
       at::manual_seed(10);
-      Twins<TextModel>([] {
-        return SmallModernBert(50, 9, /*dropout=*/0);
-      }).Compare([&](TextModel& model) { return model.Scores(model.Encode(sequences, rows)); }, autocasts);
+      const Twins<TextModel> twins(model.second);
+      for (TextModel* twin : {twins.plain.get(), twins.with.get()}) {
+        for (auto& item : twin->named_parameters()) {
+          for (const char* frozen : {"layer.1.attention.self.key.weight", "layer.1.output.LayerNorm.weight",
+                                     "layer.0.intermediate.dense.bias"}) {
+            if (item.key().ends_with(frozen)) item.value().set_requires_grad(false);
+          }
+        }
+      }
+      twins.with->to(weights);
+      const at::ScalarType type = autocasts ? at::kBFloat16 : at::kFloat;
+      const auto output = [&](TextModel& twin) {
+        const at::Tensor encoded = twin.Encode(sequences, packed ? at::Tensor() : some_rows);
+        if (&twin == twins.with.get() && twin.is_training()) {
+          EXPECT_EQ(encoded.scalar_type(), type);
+        }
+        return twin.Scores(encoded);
+      };
+      twins.Compare(output, autocasts);
+      if (weights == at::kFloat) twins.CompareEvaluation(output);
     }
   }
 }
