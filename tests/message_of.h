@@ -43,4 +43,5 @@ inline std::string MessageAndHint(const std::function<void()>& call) {
 }  // namespace dtrain
 
 // Expects that the rest, which may have commas, throws an Error with these words in "message | hint".
-#define EXPECT_ERROR(words, ...) EXPECT_THAT(::dtrain::MessageAndHint([&] { __VA_ARGS__; }), ::testing::HasSubstr(words))
+#define EXPECT_ERROR(words, ...) \
+  EXPECT_THAT(::dtrain::MessageAndHint([&] { __VA_ARGS__; }), ::testing::HasSubstr(words))

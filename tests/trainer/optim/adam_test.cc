@@ -144,7 +144,8 @@ TEST(MemoryEfficientAdam, PassesByWhatHasNoGradient) {
 // The norm and the clipping use the unscaled gradients; the scaled norm would exceed half precision.
 TEST(MemoryEfficientAdam, GradientsAreClippedUnscaled) {
   at::Tensor weight = at::zeros({64, 64}, at::kHalf).requires_grad_();
-  ParameterUpdate update(MakeOptimizer(AdamConfig("adam", 0), {{"w", weight}}), LossScaler({.initial = 16384}, at::kCPU),
+  ParameterUpdate update(MakeOptimizer(AdamConfig("adam", 0), {{"w", weight}}),
+                         LossScaler({.initial = 16384}, at::kCPU),
                          /*clip_norm=*/1, at::kCPU);
   weight.mutable_grad() = at::full({64, 64}, 32768.0, at::kHalf);  // unscaled 2, norm 128
   update.Apply({weight.grad()}, 1e-3, at::full({}, 0.5f));
