@@ -1,8 +1,9 @@
-// Writes lists into sentences: "train, val".
+// Writes lists and counts into sentences: "train, val", "2 files".
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -26,6 +27,13 @@ template <typename Items, typename TextOf = std::identity>
 std::string FirstOf(const Items& items, size_t most, const TextOf& text_of = {}) {
   return Joined(std::span(items).first(std::min(items.size(), most)), ", ", text_of) +
          (items.size() > most ? ", …" : "");
+}
+
+// Returns a number with its noun: "1 file", "2 files". `noun` is in the singular and forms its plural with "s", or with
+// "es" if it ends in "s". Only its last word changes.
+inline std::string CountOf(int64_t count, const std::string& noun) {
+  const std::string ending = count == 1 ? "" : noun.ends_with('s') ? "es" : "s";
+  return std::to_string(count) + " " + noun + ending;
 }
 
 }  // namespace dtrain

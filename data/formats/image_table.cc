@@ -8,7 +8,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "data/count_of.h"
 #include "data/error.h"
 #include "data/folder_names.h"
 #include "data/formats/column_finder.h"

@@ -6,10 +6,10 @@
 #include <map>
 #include <sstream>
 
-#include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/labels.h"
+#include "data/joined.h"
 #include "data/sha256.h"
 #include "data/storage.h"
 

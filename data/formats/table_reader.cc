@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "data/count_of.h"
 #include "data/error.h"
+#include "data/joined.h"
 #include "data/shallow_json.h"
 #include "data/storage.h"
 #include "data/text/utf8.h"

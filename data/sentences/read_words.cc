@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/table_reader.h"
+#include "data/joined.h"
 #include "data/machine/limits.h"
 #include "data/sentences/sentence_set.h"
 #include "data/shallow_json.h"

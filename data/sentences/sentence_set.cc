@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
+#include "data/joined.h"
 #include "data/machine/limits.h"
 #include "data/text/text_lines.h"
 

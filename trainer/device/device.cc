@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "data/machine/limits.h"
 #include "data/machine/thread.h"
 #include "trainer/device/cuda_plugin.h"

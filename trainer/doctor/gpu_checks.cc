@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "data/machine/limits.h"
 #include "data/whole_number.h"
 #include "trainer/checkpoint/durable_file.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "data/whole_number.h"
 #include "trainer/errors.h"
 #include "trainer/launch/detectors.h"

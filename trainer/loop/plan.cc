@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 

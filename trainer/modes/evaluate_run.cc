@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "data/outputs.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"

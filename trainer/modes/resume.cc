@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "models/layers.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"

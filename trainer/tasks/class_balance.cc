@@ -4,7 +4,6 @@
 #include <cmath>
 #include <sstream>
 
-#include "data/count_of.h"
 #include "data/joined.h"
 #include "data/shown.h"
 #include "data/storage.h"

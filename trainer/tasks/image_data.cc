@@ -5,12 +5,12 @@
 #include <cmath>
 #include <vector>
 
-#include "data/count_of.h"
 #include "data/formats/open_source.h"
 #include "data/formats/raw_rows.h"
 #include "data/formats/record_index.h"
 #include "data/image/augment_policy.h"
 #include "data/image/image_decoder.h"
+#include "data/joined.h"
 #include "data/pipeline/sampler.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/problems.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "data/outputs.h"
 #include "data/sentences/sentence_tokenizer.h"
 #include "data/storage.h"

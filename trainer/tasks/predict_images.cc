@@ -12,9 +12,9 @@
 #include <sstream>
 #include <utility>
 
-#include "data/count_of.h"
 #include "data/formats/image_folder.h"
 #include "data/image/exif_orientation.h"
+#include "data/joined.h"
 #include "data/pipeline/loader.h"
 #include "data/progress.h"
 #include "data/storage.h"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/count_of.h"
+#include "data/joined.h"
 #include "data/pipeline/device_feed.h"
 #include "data/progress.h"
 #include "data/text/masking.h"

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "data/count_of.h"
 #include "data/error.h"
 #include "data/formats/labels.h"
+#include "data/joined.h"
 #include "data/pipeline/row_reader.h"
 #include "data/storage.h"
 #include "data/text/token_rows.h"
