@@ -8,12 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "data/careful_open.h"
 #include "data/command_line/version.h"
 #include "data/error.h"
-#include "data/partial_file.h"
 #include "data/prepare/commands.h"
 #include "data/shown.h"
+#include "data/written_file.h"
 
 namespace {
 

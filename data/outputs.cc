@@ -31,7 +31,7 @@ fs::path Real(const fs::path& path) {
   return real.has_filename() ? real : real.parent_path();
 }
 
-// The names that writing `path` may replace: the file's, and the temporary ones of partial_file.h and durable_file.h.
+// The names that writing `path` may replace: the file's, and the temporary ones of written_file.h and durable_file.h.
 std::array<fs::path, 3> ReplacedBy(const fs::path& path) {
   fs::path partial = path, hidden = path;
   partial += ".partial";

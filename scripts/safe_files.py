@@ -1,4 +1,4 @@
-"""How the scripts read, write, print and end: by the rules of the programs (data/careful_open.h, data/shown.h,
+"""How the scripts read, write, print and end: by the rules of the programs (data/written_file.h, data/shown.h,
 data/shallow_json.h, data/error.h), because what they read was written by others, and a script is not trusted less.
 
 Whatever a script cannot do is a Failure: one sentence, what to do, and the exit code.
@@ -100,7 +100,7 @@ def escaped(found: re.Match) -> str:
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, links: bool = False) -> int:
-    """Opens a regular file, as data/careful_open.h does: never blocks on a pipe, and follows a link only with `links`
+    """Opens a regular file, as data/written_file.h does: never blocks on a pipe, and follows a link only with `links`
     (for files that the user has named). Returns a descriptor; raises OSError."""
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW), 0o644)
     status = os.fstat(descriptor)

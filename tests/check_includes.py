@@ -39,7 +39,7 @@ INCLUDE_RULES = [
          excepted=("trainer/report/log.cc",)),
     Rule(("data/formats/*", "data/image/codecs*", "data/image/jpeg*", "data/image/png*", "data/machine/*",
           "data/pipeline/sampler*", "data/prepare/*", "data/sentences/*", "data/text/*",
-          *(f"data/{name}*" for name in ("folder_names", "main", "partial_file", "random", "storage"))),
+          *(f"data/{name}*" for name in ("folder_names", "main", "random", "storage", "written_file"))),
          TORCH,
          "files that parse include no torch: they compile fast and fuzz easily; make tensors in the loader"),
     Rule(("trainer/device/cuda_plugin_library.cc",), r"ATen/(?!ops/empty\.h)",

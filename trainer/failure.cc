@@ -21,8 +21,8 @@
 #include <thread>
 #include <utility>
 
-#include "data/careful_open.h"
 #include "data/shown.h"
+#include "data/written_file.h"
 #include "trainer/report/run_directory.h"
 
 namespace dtrain {

@@ -8,7 +8,7 @@
 
 #include "data/command_line/version.h"
 #include "data/machine/limits.h"
-#include "data/partial_file.h"
+#include "data/written_file.h"
 #include "models/registry.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/command_line.h"

@@ -12,9 +12,9 @@
 #include "data/formats/crc32c.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/little_endian.h"
-#include "data/partial_file.h"
 #include "data/sha256.h"
 #include "data/storage.h"
+#include "data/written_file.h"
 
 namespace dtrain::data {
 namespace {
@@ -163,9 +163,7 @@ std::string SaveIndex(const std::string& path, const RecordIndex& index) {
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   try {
-    PartialFile file(path, ".tmp." + std::to_string(getpid()));
-    file.Append(SerializeIndex(index));
-    file.Publish();
+    PublishFile(path, SerializeIndex(index), ".tmp." + std::to_string(getpid()));
     return "";
   } catch (const Error& error) {
     return error.what();

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/careful_open.h"
 #include "data/error.h"
+#include "data/written_file.h"
 
 namespace dtrain::data {
 namespace {

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "data/careful_open.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/token_dataset.h"
@@ -24,6 +23,7 @@
 #include "data/sha256.h"
 #include "data/shown.h"
 #include "data/text/dictionary.h"
+#include "data/written_file.h"
 
 namespace dtrain::data {
 namespace {

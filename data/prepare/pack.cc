@@ -14,7 +14,6 @@
 #include "data/formats/labels.h"
 #include "data/formats/open_source.h"
 #include "data/formats/packed_records.h"
-#include "data/partial_file.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/packed_image.h"
@@ -22,6 +21,7 @@
 #include "data/sha256.h"
 #include "data/shown.h"
 #include "data/storage.h"
+#include "data/written_file.h"
 
 namespace dtrain::data {
 namespace {
@@ -70,9 +70,7 @@ nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<O
 
 // Machines that pack other parts write the same file.
 void WriteTextFile(const std::string& path, const std::string& text) {
-  PartialFile file(path, ".partial." + std::to_string(getpid()));
-  file.Append(text);
-  file.Publish();
+  PublishFile(path, text, ".partial." + std::to_string(getpid()));
 }
 
 // Splits may be packed by separate calls, whose recipes must agree on what both contain.

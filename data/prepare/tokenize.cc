@@ -17,7 +17,6 @@
 #include "data/formats/little_endian.h"
 #include "data/formats/token_dataset.h"
 #include "data/outputs.h"
-#include "data/partial_file.h"
 #include "data/prepare/commands.h"
 #include "data/progress.h"
 #include "data/shown.h"
@@ -26,6 +25,7 @@
 #include "data/text/tokenizer.h"
 #include "data/text/tokenizer_json.h"
 #include "data/text/utf8.h"
+#include "data/written_file.h"
 
 namespace dtrain::data {
 namespace {

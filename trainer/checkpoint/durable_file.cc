@@ -14,8 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/careful_open.h"
-#include "data/partial_file.h"
+#include "data/written_file.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
@@ -66,29 +65,9 @@ constexpr size_t kWriteBytes = size_t{16} << 20;  // of one write(2) at most
 constexpr size_t kReadBytes = size_t{1} << 20;
 
 std::string HintFor(int error_number) {
-  switch (error_number) {
-    case ENOSPC:
-    case EDQUOT:
-      return "free some space (or quota; a lower --keep_checkpoints needs less), or write elsewhere; existing "
-             "checkpoints "
-             "are intact";
-    case EROFS:
-    case EACCES:
-    case EPERM:
-      return "choose a folder that this user can write to";
-    case EIO:
-      return "the disk or its file system is failing: see dmesg, and write elsewhere";
-    case EFBIG:
-      return "the file is larger than ulimit -f or the file system allows: raise the limit, or "
-             "write elsewhere";
-    case ELOOP:
-    case ENXIO:
-      return "a symbolic link, a pipe or a device has this name: remove it, or choose another name";
-    case EMLINK:
-      return "it is a hard link, so another file would be changed, too: remove it, or choose another name";
-    default:
-      return "";
-  }
+  if (error_number != ENOSPC && error_number != EDQUOT) return data::HintOnWriting(error_number);
+  return "free some space (or quota; a lower --keep_checkpoints needs less), or write elsewhere; existing checkpoints "
+         "are intact";
 }
 
 // A descriptor of a regular file opened for reading.

@@ -25,7 +25,7 @@ struct FileDigest {
 class DurableFile {
  public:
   // Creates the file, in a folder that must exist. Whatever has its name is removed first; links are not followed
-  // (data/careful_open.h).
+  // (data/written_file.h).
   explicit DurableFile(std::filesystem::path path);
   // Closes a file that was not finished and leaves it behind: the caller, who chose its name, removes it.
   ~DurableFile();

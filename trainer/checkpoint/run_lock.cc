@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-#include "data/careful_open.h"
+#include "data/written_file.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 

@@ -8,8 +8,8 @@
 #include <future>
 #include <memory>
 
-#include "data/careful_open.h"
 #include "data/machine/thread.h"
+#include "data/written_file.h"
 #include "trainer/control/line_socket.h"
 
 namespace dtrain::device {

@@ -13,7 +13,7 @@
 #include <set>
 #include <sstream>
 
-#include "data/careful_open.h"
+#include "data/written_file.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"

@@ -17,8 +17,8 @@
 #include <system_error>
 #include <utility>
 
-#include "data/careful_open.h"
 #include "data/shown.h"
+#include "data/written_file.h"
 #include "trainer/errors.h"
 
 namespace dtrain::report {
