@@ -1,11 +1,13 @@
 """The small data sets that all tests share, made once per session from fixed seeds."""
 
+import fcntl
 import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +32,15 @@ MEMORY = Path("/dev/shm")
 ENOUGH = 6 << 30  # bytes
 
 
-def own_folder() -> Path:
-    return MEMORY / f"dtrain-pytest-{os.getpid()}"
+def hold(folder: Path) -> bool:
+    """Holds the folder to the end of this process. Returns whether nobody else did, perhaps in another container."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return False
+    return True
 
 
 def is_room_in_memory() -> bool:
@@ -45,17 +54,19 @@ def pytest_configure(config):
     config.pluginmanager.register(Recorder())
     if config.option.basetemp is not None:  # given by a user, or by pytest-xdist, of which this is a worker
         return
-    for left in MEMORY.glob("dtrain-pytest-*"):  # by a session that failed or was killed
-        if not Path("/proc", left.name.rpartition("-")[2]).exists():
+    for left in MEMORY.glob("dtrain-tests-*"):  # by a session that failed or was killed
+        if hold(left):
             shutil.rmtree(left, ignore_errors=True)
     if is_room_in_memory():
-        config.option.basetemp = own_folder()
+        folder = Path(tempfile.mkdtemp(prefix="dtrain-tests-", dir=MEMORY))
+        hold(folder)
+        config.option.basetemp = folder / "of"
 
 
 def pytest_sessionfinish(session, exitstatus):
     """What a failed test leaves stays until the next session."""
-    folder = session.config.option.basetemp
-    if folder is not None and Path(folder) == own_folder() and exitstatus == 0:
+    folder = Path(session.config.option.basetemp or "").parent
+    if folder.parent == MEMORY and folder.name.startswith("dtrain-tests-") and exitstatus == 0:
         shutil.rmtree(folder, ignore_errors=True)
 
 

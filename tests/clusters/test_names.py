@@ -2,7 +2,7 @@
 
 import re
 
-from command import BENCH, DATA, ROOT, run
+from command import ROOT
 from tools import tracked
 
 FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:_[a-z0-9]+)+)\b")
@@ -23,7 +23,6 @@ def test_recipes_that_are_named_exist():
 def test_flags_that_are_named_exist():
     named = words(FLAG)
     assert len(named) > 10
-    known = run("--help").stdout + run("pack", "--help", program=DATA).stdout + run("tokenize", "--help", program=DATA).stdout + run("--help", program=BENCH).stdout
-    scripts = [ROOT / "scripts" / "sweep.py", *(ROOT / "scripts" / "aws").glob("*/*.py")]
-    known += "".join(path.read_text(encoding="utf-8") for path in scripts)
-    assert {flag for flag in named if f"--{flag}" not in known.replace("[no]", "")} == set()
+    tables = [ROOT / "docs" / "flags.md", ROOT / "scripts" / "sweep.py", *(ROOT / "scripts" / "aws").glob("*/*.py")]
+    known = "".join(path.read_text(encoding="utf-8") for path in tables).replace("[no]", "")
+    assert {flag for flag in named if f"--{flag}" not in known} == set()
