@@ -10,7 +10,6 @@
 
 #include "data/error.h"
 #include "data/folder_names.h"
-#include "data/formats/column_finder.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/labels.h"
 #include "data/formats/record_format.h"

@@ -4,13 +4,18 @@
 #include <array>
 #include <cctype>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "data/error.h"
+#include "data/formats/labels.h"
 #include "data/joined.h"
 #include "data/shallow_json.h"
+#include "data/shown.h"
 #include "data/storage.h"
+#include "data/text/text_lines.h"
 #include "data/text/utf8.h"
+#include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
@@ -54,6 +59,12 @@ std::string_view WithoutReturn(std::string_view line) {
   return line;
 }
 
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
 TableFormat RequireTableFormat(const std::string& path) {
   if (const auto format = TableFormatOf(path)) return *format;
   throw DataError(path + " is not a table", "its name must end in .tsv, .csv or .jsonl (or of texts in .txt)");
@@ -62,8 +73,7 @@ TableFormat RequireTableFormat(const std::string& path) {
 }  // namespace
 
 std::optional<TableFormat> TableFormatOf(const std::string& file) {
-  std::string path = file;
-  std::ranges::transform(path, path.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string path = LowerCase(file);
   if (path.ends_with(".tsv")) return TableFormat::kTsv;
   if (path.ends_with(".csv")) return TableFormat::kCsv;
   if (path.ends_with(".jsonl") || path.ends_with(".json")) return TableFormat::kJsonLines;
@@ -305,5 +315,89 @@ void TableReader::Require(bool is_short_enough) const {
 
 TableFile::TableFile(const std::string& path, char delimiter)
     : text_(ReadIntoMemory(path)), reader_(path, text_, RequireTableFormat(path), delimiter) {}
+
+// ---- Columns ----
+
+std::string NamesForPeople(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 20, kMostBytes = 60;
+  return FirstOf(names, kMost, [](const std::string& name) { return "'" + Shown(name, kMostBytes) + "'"; });
+}
+
+ColumnFinder::ColumnFinder(const TableReader& table) : table_(table) {
+  for (const std::string& name : table.header()) lower_.push_back(LowerCase(name));
+}
+
+std::optional<size_t> ColumnFinder::Find(std::string_view known) const {
+  const auto found = std::ranges::find(lower_, known);
+  if (found == lower_.end()) return std::nullopt;
+  return static_cast<size_t>(found - lower_.begin());
+}
+
+size_t ColumnFinder::Named(const std::string& name, const std::string& flag) const {
+  const auto& header = table_.header();
+  const auto found = std::ranges::find(header, name);
+  if (found == header.end()) {
+    const auto number = WholeNumber<size_t>(name);
+    if (number && *number < header.size()) return *number;
+    throw DataError(table_.name() + " has no column '" + name + "'; it has " + NamesForPeople(header),
+                    "name one of these with " + flag);
+  }
+  if (std::find(found + 1, header.end(), name) != header.end()) {
+    throw DataError(table_.name() + " has two columns '" + name + "'", "give each column a name of its own");
+  }
+  return static_cast<size_t>(found - header.begin());
+}
+
+std::vector<size_t> ColumnFinder::AllNamed(const std::string& names, const std::string& flag) const {
+  std::vector<size_t> columns;
+  std::istringstream each(names);
+  for (std::string name; std::getline(each, name, ',');) columns.push_back(Named(name, flag));
+  return columns;
+}
+
+std::vector<size_t> ColumnFinder::AllOf(std::span<const std::string_view> known) const {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < lower_.size(); ++i) {
+    const std::string_view name = lower_[i], stem = name.substr(0, name.find_last_not_of("0123456789_") + 1);
+    if (std::ranges::find(known, name) != known.end() || stem == known.front()) found.push_back(i);
+  }
+  return found;
+}
+
+size_t ColumnFinder::Only(std::span<const std::string_view> known, const std::vector<size_t>& taken,
+                          const std::string& what, const std::string& flag) const {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < lower_.size(); ++i) {
+    if (std::ranges::find(taken, i) != taken.end()) continue;
+    if (std::ranges::find(known, lower_[i]) != known.end()) found.push_back(i);
+  }
+  if (found.size() == 1) return found.front();
+  if (found.empty()) {
+    throw DataError(
+        table_.name() + " has no column that is known to hold " + what + "; it has " + NamesForPeople(table_.header()),
+        "name the column with " + flag + " (the first line must hold the names of the columns)");
+  }
+  std::vector<std::string> names;
+  for (const size_t column : found) names.push_back(table_.header()[column]);
+  throw DataError(table_.name() + " has several columns that may hold " + what + ": " + NamesForPeople(names),
+                  "name the right one with " + flag);
+}
+
+std::string LabelsThatHold(std::span<const std::string> cells, std::span<const size_t> columns,
+                           const TableReader& table, int64_t line) {
+  constexpr std::string_view kHolds[] = {"1", "1.0", "true", "True"}, kDoesNot[] = {"0", "0.0", "false", "False"};
+  std::string labels;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string& name = table.header()[columns[i]];
+    const std::string_view cell = Stripped(cells[i]);
+    if (std::ranges::find(kHolds, cell) != std::end(kHolds)) {
+      labels += name + kLabelSeparator;
+    } else if (std::ranges::find(kDoesNot, cell) == std::end(kDoesNot)) {
+      table.Fail(line, "'" + Shown(name, 60) + "' is '" + Shown(cell, 60) + "', but a column of one label has 0 or 1",
+                 "if a cell holds several labels, say what is between them with --label_separator");
+    }
+  }
+  return labels;
+}
 
 }  // namespace dtrain::data

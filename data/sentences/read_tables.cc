@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/formats/column_finder.h"
+#include "data/formats/table_reader.h"
 #include "data/sentences/sentence_set.h"
 #include "data/sentences/table_columns.h"
 #include "data/shown.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/error.h"
-#include "data/formats/column_finder.h"
+#include "data/formats/table_reader.h"
 
 namespace dtrain::data {
 namespace {
