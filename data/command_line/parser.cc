@@ -75,18 +75,17 @@ class Parser {
  private:
   void TakeCommand() {
     const std::string words = Joined(commands_, " | ");
-    if (arguments_.empty() || arguments_[0].text.rfind('-', 0) == 0) {
+    if (arguments_.empty() || arguments_[0].text.starts_with('-')) {
       mistakes_.push_back("the first argument must be a command: " + words);
       return;
     }
     const std::string word = arguments_[next_++].text;
-    for (const std::string& command : commands_) {
-      if (word == command) result_.command = word;
+    if (std::ranges::find(commands_, word) != commands_.end()) {
+      result_.command = word;
+      return;
     }
     const std::string hint = DidYouMean(word, commands_);
-    if (result_.command.empty()) {
-      mistakes_.push_back("'" + word + "' is not a command; " + (hint.empty() ? "expected " + words : hint));
-    }
+    mistakes_.push_back("'" + word + "' is not a command; " + (hint.empty() ? "expected " + words : hint));
   }
 
   void Stray(const Argument& argument) {
@@ -119,7 +118,7 @@ class Parser {
     } else if (const Flag* negated = FindNegated(name)) {
       Negate(*negated, written, value, argument.place);
     } else {
-      if (!value) NextValue('-');
+      if (!value) NextValue("-");
       const auto known = hints_.find(name);
       const std::string hint = known != hints_.end() ? "dtrain has " + known->second : DidYouMean(name, Names(), "--");
       mistakes_.push_back(argument.place + written + ": no such flag" + (hint.empty() ? "" : "; " + hint));
@@ -127,11 +126,10 @@ class Parser {
   }
 
   // Returns the next argument as a value, or empty if it looks like a flag.
-  std::optional<std::string> NextValue(const std::string& flag_prefix = "--") {
-    if (next_ >= arguments_.size() || arguments_[next_].text.rfind(flag_prefix, 0) == 0) return std::nullopt;
+  std::optional<std::string> NextValue(const char* flag_prefix = "--") {
+    if (next_ >= arguments_.size() || arguments_[next_].text.starts_with(flag_prefix)) return std::nullopt;
     return arguments_[next_++].text;
   }
-  std::optional<std::string> NextValue(char flag_prefix) { return NextValue(std::string(1, flag_prefix)); }
 
   void Negate(const Flag& flag, const std::string& written, const std::optional<std::string>& value,
               const std::string& place) {
@@ -162,14 +160,13 @@ class Parser {
   }
 
   const Flag* Find(const std::string& name) const {
-    const auto found = std::find_if(flags_.begin(), flags_.end(), [&](const Flag& flag) { return flag.name == name; });
+    const auto found = std::ranges::find(flags_, name, &Flag::name);
     return found == flags_.end() ? nullptr : &*found;
   }
 
   // Accepts --noNAME and --no-NAME.
   const Flag* FindNegated(const std::string& name) const {
-    if (name.rfind("no", 0) != 0) return nullptr;
-    return Find(name.substr(name.rfind("no_", 0) == 0 ? 3 : 2));
+    return name.starts_with("no") ? Find(name.substr(name.starts_with("no_") ? 3 : 2)) : nullptr;
   }
 
   std::vector<std::string> Names() const {

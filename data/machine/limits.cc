@@ -21,25 +21,13 @@ bool Has(const std::string& controllers, const std::string& wanted) {
 }
 
 // Returns cores. Both versions give microseconds of CPU time per period; "max" or a negative number means no limit (0).
-double Quota(const std::string& quota, double period) {
-  std::istringstream text(quota);
-  double microseconds = 0;
-  if (!(text >> microseconds) || microseconds <= 0 || period <= 0) return 0;
-  return microseconds / period;
-}
-
-double QuotaOfVersion2(const std::filesystem::path& group) {
-  std::ifstream file(group / "cpu.max");
-  std::string quota;
-  double period = 0;
-  return file >> quota >> period ? Quota(quota, period) : 0;
-}
-
-double QuotaOfVersion1(const std::filesystem::path& group) {
-  std::ifstream quota_file(group / "cpu.cfs_quota_us"), period_file(group / "cpu.cfs_period_us");
-  std::string quota;
-  double period = 0;
-  return quota_file >> quota && period_file >> period ? Quota(quota, period) : 0;
+double Quota(const Cgroup& group) {
+  std::ifstream file(group.folder / (group.version2 ? "cpu.max" : "cpu.cfs_quota_us"));
+  std::ifstream period_of_version1(group.folder / "cpu.cfs_period_us");
+  double microseconds = 0, period = 0;
+  file >> microseconds;
+  (group.version2 ? file : period_of_version1) >> period;
+  return microseconds > 0 && period > 0 ? microseconds / period : 0;
 }
 
 // Returns the number that a file holds; empty if it says "max" or does not exist.
@@ -96,7 +84,7 @@ std::vector<Cgroup> Cgroups(const std::string& memberships, const std::filesyste
 int64_t CgroupCores(const std::string& memberships, const std::filesystem::path& mount) {
   double least = 0;
   for (const Cgroup& group : Cgroups(memberships, mount, "cpu")) {
-    const double cores = group.version2 ? QuotaOfVersion2(group.folder) : QuotaOfVersion1(group.folder);
+    const double cores = Quota(group);
     if (cores > 0 && (least == 0 || cores < least)) least = cores;
   }
   return static_cast<int64_t>(std::ceil(least));

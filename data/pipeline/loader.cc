@@ -56,7 +56,7 @@ class Loader::Pipeline {
       : decoder_(decoder),
         rows_(source, decoder, quarantine, options.bad_records, options.seed),
         batches_(std::move(batches)),
-        options_(options) {
+        options_(std::move(options)) {
     if (options_.decode_threads <= 0) options_.decode_threads = AvailableCores();
     options_.read_threads = std::max<int64_t>(1, options_.read_threads);
     allowed_readers_ = std::min(kFirstReaders, options_.read_threads);
@@ -84,7 +84,9 @@ class Loader::Pipeline {
     }
     lock.unlock();
     work_to_read_.notify_one();
-    return job->batch.Take();
+    Batch batch = job->batch.Take();
+    if (options_.collate && batch.size() > 0) options_.collate(batch);
+    return batch;
   }
 
   bool waits_for_storage() {
@@ -292,17 +294,11 @@ class Loader::Pipeline {
 
 Loader::Loader(const RecordSource& source, const SampleDecoder& decoder, BatchProvider batches, LoaderOptions options,
                Quarantine* quarantine)
-    : collate_(options.collate),
-      pipeline_(std::make_unique<Pipeline>(source, decoder, std::move(batches), options, quarantine)) {}
+    : pipeline_(std::make_unique<Pipeline>(source, decoder, std::move(batches), std::move(options), quarantine)) {}
 
 Loader::~Loader() = default;
 
-std::optional<Batch> Loader::Next() {
-  auto batch = pipeline_->Next();
-  if (batch && collate_ && batch->size() > 0) collate_(*batch);
-  return batch;
-}
-
+std::optional<Batch> Loader::Next() { return pipeline_->Next(); }
 bool Loader::waits_for_storage() const { return pipeline_->waits_for_storage(); }
 bool Loader::IsReady() const { return pipeline_->IsReady(); }
 

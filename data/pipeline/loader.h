@@ -68,7 +68,6 @@ class Loader {
 
  private:
   class Pipeline;
-  std::function<void(Batch& batch)> collate_;
   std::unique_ptr<Pipeline> pipeline_;
 };
 

@@ -10,15 +10,15 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
-#include <vector>
 
 #include "data/error.h"
+#include "data/storage.h"
 #include "data/written_file.h"
 
 namespace dtrain::data {
 namespace {
 
-constexpr size_t kMostEarlierBytes = size_t{256} << 20;  // about a million bad records
+constexpr uint64_t kMostEarlierBytes = uint64_t{256} << 20;  // about a million bad records
 
 }  // namespace
 
@@ -69,17 +69,11 @@ void Quarantine::Add(int64_t index, const RecordPlace& place, const std::string&
 
 void Quarantine::ReadEarlierLines() {
   if (std::exchange(earlier_lines_read_, true)) return;
-  const int descriptor =
-      OpenOrCreate(options_.path, O_RDONLY);  // follows no link and waits for no pipe, as when writing
-  if (descriptor < 0) return;                 // Append then reports why
-  std::string text;
-  std::vector<char> block(size_t{64} << 10);
-  for (ssize_t got = 0; text.size() < kMostEarlierBytes && (got = read(descriptor, block.data(), block.size())) > 0;) {
-    text.append(block.data(), static_cast<size_t>(got));
+  try {
+    std::istringstream lines(TextBeside(options_.path, kMostEarlierBytes));
+    for (std::string line; std::getline(lines, line);) earlier_lines_.insert(std::move(line));
+  } catch (const DataError&) {  // Append then reports why
   }
-  close(descriptor);
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) earlier_lines_.insert(std::move(line));
 }
 
 void Quarantine::Append(const BadRecord& record) {

@@ -88,17 +88,31 @@ void BalancedOrder::AppendClass(size_t group, int64_t first, int64_t end, int64_
   }
 }
 
+namespace {
+
+struct ShuffleFacts {
+  std::string_view name;
+  // Returns the order of `n` samples in an epoch; null: that of the files.
+  std::vector<int64_t> (*order)(int64_t n, int64_t seed, int64_t epoch);
+};
+constexpr ShuffleFacts kShuffles[] = {
+    {"global", Permutation}, {"shard", ShardPermutation}, {"none", nullptr}};  // as Shuffle
+constexpr std::string_view kLastBatches[] = {"stream", "drop"};                // as LastBatch
+
+const ShuffleFacts& FactsOf(Shuffle shuffle) { return kShuffles[static_cast<size_t>(shuffle)]; }
+
+}  // namespace
+
 Shuffle ShuffleFromName(std::string_view name) {
-  if (name == "global") return Shuffle::kGlobal;
-  if (name == "shard") return Shuffle::kShard;
-  if (name == "none") return Shuffle::kNone;
-  throw std::invalid_argument("shuffle is global, shard or none, not '" + std::string(name) + "'");
+  const auto* const found = std::ranges::find(kShuffles, name, &ShuffleFacts::name);
+  if (found == std::end(kShuffles)) throw std::invalid_argument("no order of samples is '" + std::string(name) + "'");
+  return static_cast<Shuffle>(found - kShuffles);
 }
 
 LastBatch LastBatchFromName(std::string_view name) {
-  if (name == "stream") return LastBatch::kStream;
-  if (name == "drop") return LastBatch::kDrop;
-  throw std::invalid_argument("last_batch is stream or drop, not '" + std::string(name) + "'");
+  const auto* const found = std::ranges::find(kLastBatches, name);
+  if (found == std::end(kLastBatches)) throw std::invalid_argument("no last batch is '" + std::string(name) + "'");
+  return static_cast<LastBatch>(found - kLastBatches);
 }
 
 TrainSampler::TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle,
@@ -167,7 +181,7 @@ TrainSampler::EpochOfStream TrainSampler::EpochAt(int64_t position) const {
 
 TrainSampler::Order TrainSampler::EpochOrder(const EpochOfStream& of) const {
   const int64_t epoch = of.epoch;
-  if (shuffle_ == Shuffle::kNone) return nullptr;
+  if (FactsOf(shuffle_).order == nullptr) return nullptr;
   const std::lock_guard lock(mutex_);
   Order& order = orders_[epoch];
   if (!order) {
@@ -185,7 +199,7 @@ TrainSampler::Order TrainSampler::EpochOrder(const EpochOfStream& of) const {
 std::vector<int64_t> TrainSampler::MakeOrder(const EpochOfStream& of) const {
   if (!balanced_) {
     const int64_t samples = shards_.empty() ? dataset_size_ : of.length;
-    return (shuffle_ == Shuffle::kShard ? ShardPermutation : Permutation)(samples, seed_, of.epoch);
+    return FactsOf(shuffle_).order(samples, seed_, of.epoch);
   }
   std::vector<int64_t> order;
   for (const BalancedOrder::Place& place : balanced_->Epoch(seed_, of.epoch)) {
