@@ -173,9 +173,7 @@ std::string ReadIntoMemory(const std::string& path) {
 
 std::vector<uint8_t> ReadBeginning(const std::string& path, uint64_t most) {
   const RandomAccessFile file(path);
-  std::vector<uint8_t> bytes(std::min(file.size(), most));
-  file.Read(0, bytes.size(), bytes.data());
-  return bytes;
+  return file.ReadBytes(0, std::min(file.size(), most));
 }
 
 std::string TextBeside(const std::string& path, uint64_t most) { return Exists(path) ? ReadWholeText(path, most) : ""; }

@@ -25,6 +25,11 @@ class ReadableBytes {
   virtual uint64_t size() const = 0;
   // Reads exactly `size` bytes from `offset` on. Throws DataError if there are fewer. Safe to call from many threads.
   virtual void Read(uint64_t offset, uint64_t size, void* destination) const = 0;
+  std::vector<uint8_t> ReadBytes(uint64_t offset, uint64_t size) const {
+    std::vector<uint8_t> bytes(size);
+    Read(offset, size, bytes.data());
+    return bytes;
+  }
 };
 
 // Bytes that belong to the caller and must outlive this object.

@@ -16,23 +16,15 @@
 namespace dtrain::data {
 namespace {
 
-struct Listing {
-  std::vector<std::string> folders, files;  // names, sorted by byte value (in UTF-8, the order of code points)
-};
-
-Listing ListData(const std::string& path, IgnoredFiles& ignored) {
-  Listing listing;
-  List(path, [&](const std::string& name, PathKind kind) {
-    if (IsForeignName(name)) {
-      CountIgnored(name, ignored);
-    } else {
-      (kind == PathKind::kFolder ? listing.folders : listing.files).push_back(name);
-    }
-    return true;
-  });
-  std::sort(listing.folders.begin(), listing.folders.end());
-  std::sort(listing.files.begin(), listing.files.end());
-  return listing;
+// Returns the names of data; all that is no folder, such as a link that leads nowhere, is a file.
+FolderContent ListData(const std::string& path, IgnoredFiles& ignored) {
+  FolderContent content = ContentOf(path);
+  if (!content.problem.empty()) throw DataError(content.problem);
+  for (const std::string& name : content.others) {
+    IsForeignName(name) ? CountIgnored(name, ignored) : content.files.push_back(name);
+  }
+  std::ranges::sort(content.files);
+  return content;
 }
 
 std::string Layout() {
@@ -52,12 +44,11 @@ std::string HowToSort(const std::string& split_dir) {
 }
 
 // Whether a file is an image of a format that is read, whatever its name says: phones and messengers rename pictures.
-// Not TIFF, which the raw data of cameras look like.
 bool IsReadByContent(const std::string& path) {
   constexpr uint64_t kSignatureBytes = 16;
   try {
     const Codec* codec = FindCodec(ReadBeginning(path, kSignatureBytes));
-    return codec != nullptr && codec->size != nullptr && codec->name != std::string_view("TIFF");
+    return codec != nullptr && codec->size != nullptr && !codec->is_also_of_cameras;
   } catch (const DataError&) {  // counted as a file that is not read
     return false;
   }
@@ -93,14 +84,14 @@ class ClassWalk {
     if (!status.problem.empty()) throw DataError("cannot list " + path + ": " + status.problem);
     if (std::find(inside_.begin(), inside_.end(), status.identity) != inside_.end()) return;
     inside_.push_back(status.identity);
-    Listing listing = ListData(path, ignored_);
-    std::erase_if(listing.files, [this, &path](const std::string& name) {
+    FolderContent content = ListData(path, ignored_);
+    std::erase_if(content.files, [this, &path](const std::string& name) {
       if (IsImage(name) || (IsUnreadImage(name) && (takes_unread_ || IsReadByContent(path + "/" + name)))) return false;
       CountIgnored(name, ignored_);
       return true;
     });
-    found_.push_back({{folder, 0, status.modified_ns}, std::move(listing.files)});
-    for (const std::string& child : listing.folders) Visit(folder + "/" + child);
+    found_.push_back({{folder, 0, status.modified_ns}, std::move(content.files)});
+    for (const std::string& child : content.folders) Visit(folder + "/" + child);
     inside_.pop_back();
   }
 
@@ -146,8 +137,7 @@ bool IsFresh(const std::string& split_dir, const RecordIndex& index) {
   return StatFiles(split_dir, names) == index.files;
 }
 
-}  // namespace
-
+// Returns the sorted paths of all images in a folder and its subfolders, and counts all other files in `ignored`.
 std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ignored) {
   const std::string top = ".";
   std::vector<std::string> paths;
@@ -159,11 +149,13 @@ std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ign
   return paths;
 }
 
+}  // namespace
+
 RecordIndex ListImageFolder(const std::string& split_dir) {
   RecordIndex index;
   index.format = kImageFolder;
   index.files = StatFiles(split_dir, {"."});
-  Listing split = ListData(split_dir, index.ignored);
+  FolderContent split = ListData(split_dir, index.ignored);
   for (const std::string& file : split.files) CountIgnored(file, index.ignored);
   index.class_names = std::move(split.folders);
   if (index.class_names.empty()) throw DataError("no class folder in " + split_dir, HowToSort(split_dir));
@@ -183,16 +175,10 @@ RecordIndex ListImageFolder(const std::string& split_dir) {
   return index;
 }
 
-RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& index_path, bool rebuild,
-                             const std::function<void(std::string)>& note, bool keep) {
-  if (!rebuild) {
-    std::optional<RecordIndex> old = LoadIndex(index_path);
-    if (old && old->format == kImageFolder && IsFresh(split_dir, *old)) return std::move(*old);
-  }
-  RecordIndex index = ListImageFolder(split_dir);
-  const std::string problem = keep ? SaveIndex(index_path, index) : "";
-  if (!problem.empty() && note) note(problem);
-  return index;
+RecordIndex IndexImageFolder(const std::string& split_dir, const KeptIndex& kept) {
+  return FreshIndex(
+      kept, kImageFolder, [&](const RecordIndex& old) { return IsFresh(split_dir, old); },
+      [&](const auto& /*old*/) { return ListImageFolder(split_dir); });
 }
 
 std::optional<std::string> FindSplit(const std::string& data_dir, const std::string& split) {

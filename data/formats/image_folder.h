@@ -17,15 +17,9 @@ namespace dtrain::data {
 // Lists the folder of a split. Throws DataError if it has no class or a class has no image.
 RecordIndex ListImageFolder(const std::string& split_dir);
 
-// Returns the sorted paths of all images in a folder and its subfolders, and counts all other files in `ignored`.
-// Throws DataError if a folder cannot be listed.
-std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ignored);
-
-// Returns the cached index of a split if none of its folders has changed since, unless `rebuild`; else lists the folder
-// and, if `keep`, caches the index. Overwriting a file in place does not change its folder: `dtrain_data index` lists
-// again. `note` is called with the reason if the index cannot be cached. Throws DataError as ListImageFolder does.
-RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& index_path, bool rebuild,
-                             const std::function<void(std::string)>& note, bool keep = true);
+// Returns the kept index of a split if none of its folders has changed since; else lists the folder. Overwriting a file
+// in place does not change its folder: `dtrain_data index` lists again. Throws DataError as ListImageFolder does.
+RecordIndex IndexImageFolder(const std::string& split_dir, const KeptIndex& kept);
 
 // Returns the folder of a split: `data_dir/split`, for "val" also `validation` and `valid`. Empty if there is none.
 std::optional<std::string> FindSplit(const std::string& data_dir, const std::string& split);

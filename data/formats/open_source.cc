@@ -15,7 +15,10 @@
 #include "data/formats/sentence_files.h"
 #include "data/formats/tensor_file.h"
 #include "data/formats/token_dataset.h"
+#include "data/joined.h"
+#include "data/shallow_json.h"
 #include "data/storage.h"
+#include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
@@ -43,7 +46,10 @@ bool AreSentences(const std::string& data_dir, const std::string& split, const s
 // Returns where the ending of a file of records begins in a name, as in x-0000.tar, x-0.tar.gz or
 // x.tfrecord-00000-of-00004; npos for other files.
 size_t RecordEnding(const std::string& name) {
-  for (const std::string_view ending : {".tar", ".tgz", ".tfrecord", ".rec"}) {
+  std::vector<std::string> endings = {".tgz"};
+  for (const RecordFormat* format : RecordFormats())
+    std::ranges::copy(format->extensions(), std::back_inserter(endings));
+  for (const std::string& ending : endings) {
     const size_t at = name.find(ending), end = at + ending.size();
     if (at != std::string::npos && (end == name.size() || name[end] == '.' || name[end] == '-')) return at;
   }
@@ -65,11 +71,10 @@ void RefuseOtherRecords(const std::string& data_dir, const std::string& split) {
   throw DataError("there is no '" + split + "' split in " + data_dir + ", which holds " + *first,
                   first->ends_with("gz")
                       ? "decompress the files, as with gunzip: samples are read from anywhere in them"
-                      : "name the beginning of the files: --train_split=" + prefix +
-                            " and --val_split=…, for dtrain_data --split=" + prefix);
+                  : prefix.empty() ? "take all files of the folder with --train_split=., for dtrain_data --split=."
+                                   : "name the beginning of the files: --train_split=" + prefix +
+                                         " and --val_split=…, for dtrain_data --split=" + prefix);
 }
-
-using Note = std::function<void(std::string)>;
 
 // Whether the files (or folders) that an index from another process was made from exist here with the same sizes.
 bool FitsFilesIn(const std::string& folder, const RecordIndex& index) {
@@ -82,32 +87,34 @@ bool FitsFilesIn(const std::string& folder, const RecordIndex& index) {
   });
 }
 
-// Returns the index of a split from SourceOptions::indexes; else calls `make` and adds the index to them if it could
-// not be cached.
+// Returns the index of a split, whose name is `name` on disk, from SourceOptions::indexes; else calls `make` and adds
+// the index to them if it could not be kept.
 template <typename Make>
-RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, const std::string& folder,
-                       const Make& make) {
+RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, const std::string& name,
+                       const std::string& folder, const Make& make) {
+  const std::string format = IndexFormat(options.format, options.labels);
   if (options.indexes != nullptr && options.indexes->contains(split)) {
     auto sent = ParseIndex(options.indexes->at(split));
-    if (sent && sent->format == IndexFormat(options.format, options.labels) && FitsFilesIn(folder, *sent))
-      return std::move(*sent);
+    if (sent && sent->format == format && FitsFilesIn(folder, *sent)) return std::move(*sent);
   }
-  bool is_cached = true;
-  RecordIndex index = make([&](const std::string& problem) {
-    is_cached = false;
-    if (options.note) options.note(problem);
-  });
-  if (!is_cached && options.indexes != nullptr) (*options.indexes)[split] = SerializeIndex(index);
+  bool is_kept = true;
+  const auto not_kept = [&](const std::string& problem) {
+    is_kept = false;
+    if (options.note) options.note(problem + "; give --index_dir=DIR, or every start builds the index again");
+  };
+  RecordIndex index = make(KeptIndex{.path = IndexPath(options.data_dir, options.index_dir, name, format),
+                                     .rebuild = options.rebuild_index,
+                                     .keep = options.keep_index,
+                                     .not_kept = not_kept});
+  if (!is_kept && options.indexes != nullptr) (*options.indexes)[split] = SerializeIndex(index);
   return index;
 }
 
 std::unique_ptr<RecordSource> OpenImageFolder(const SourceOptions& options, const std::string& split) {
   const std::string split_dir = RequireSplit(options.data_dir, split);
   const std::string name = split == "." ? "." : std::filesystem::path(split_dir).filename().string();
-  const std::string index_path = IndexPath(options.data_dir, options.index_dir, name, options.format);
-  RecordIndex index = SentOrMade(options, split, split_dir, [&](const Note& note) {
-    return IndexImageFolder(split_dir, index_path, options.rebuild_index, note, options.keep_index);
-  });
+  RecordIndex index = SentOrMade(options, split, name, split_dir,
+                                 [&](const KeptIndex& kept) { return IndexImageFolder(split_dir, kept); });
   return std::make_unique<ImageFolder>(split_dir, std::move(index), options.classes);
 }
 
@@ -117,36 +124,33 @@ std::unique_ptr<RecordSource> OpenTensors(const SourceOptions& options, const st
   return std::make_unique<TensorFile>(path, options.label_offset, options.classes);
 }
 
-// Returns the label that a pack gives the first class of a split; empty if `data_dir` is not a pack of this format with
-// this split. Throws DataError if it has labels of another kind, or lacks shards.
+// Returns the label that a pack gives the first class of a split, or of those of its shards whose numbers begin as
+// `files.split` says (train-0000); empty if `data_dir` is not a pack of this format with this split. Throws DataError
+// if it has labels of another kind, or lacks shards of a whole split.
 std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::string& format,
                                         const RecordFiles& files, LabelKind kind) {
-  const auto recipe =
-      nlohmann::json::parse(TextBeside(data_dir + "/" + kPackRecipe), nullptr, /*allow_exceptions=*/false);
-  if (!recipe.is_object()) return std::nullopt;
-  // Values are compared in place: copying one would recurse into whatever is nested in it.
-  const auto is = [&recipe](const char* key, const auto& value) {
-    const auto found = recipe.find(key);
-    return found != recipe.end() && found->is_primitive() && *found == value;
-  };
-  const auto splits = recipe.find("splits");
-  const bool has_split = splits != recipe.end() && splits->is_object() && splits->contains(files.split);
-  if (!has_split || !is("format", format)) return std::nullopt;
-  if (kind == LabelKind::kClass ? recipe.contains("labels") : !is("labels", FactsOf(kind).name)) {
+  const nlohmann::json recipe = ParseObject(TextBeside(data_dir + "/" + kPackRecipe)), nothing;
+  if (!recipe.is_object() || recipe.value("format", nothing) != format) return std::nullopt;
+  const nlohmann::json splits = recipe.value("splits", nothing);
+  if (!splits.is_object()) return std::nullopt;
+  std::string split = files.split;
+  const size_t dash = split.rfind('-');
+  if (!splits.contains(split) && dash != split.npos && WholeNumber(split.substr(dash + 1))) split.resize(dash);
+  if (!splits.contains(split)) return std::nullopt;
+  const char* const labels = FactsOf(kind).name;
+  if (recipe.value("labels", nlohmann::json("")) != labels) {
     throw DataError(data_dir + " was packed with labels of another kind (" + kPackRecipe + ")",
                     "give the --task that it was packed for");
   }
-  const auto& packed = (*splits)[files.split];
-  const auto shards = packed.is_object() ? packed.find("shards") : packed.end();
-  if (shards != packed.end() && shards->is_number_unsigned() && *shards > files.names.size()) {
-    throw DataError(data_dir + " has " + std::to_string(files.names.size()) + " of " + shards->dump() +
+  const nlohmann::json& packed = splits.at(split);
+  const nlohmann::json shards = packed.is_object() ? packed.value("shards", nothing) : nothing;
+  if (files.split == split && shards.is_number_unsigned() && shards > files.names.size()) {
+    throw DataError(data_dir + " has " + std::to_string(files.names.size()) + " of " + shards.dump() +
                         " shards of the split '" + files.split + "' (" + kPackRecipe + ")",
-                    "copy the missing ones, or run the other parts of dtrain_data pack");
+                    std::string(kCopyShards) + ", or run the other parts of dtrain_data pack");
   }
-  for (const int64_t first : {0, 1}) {
-    if (is("first_label", first)) return first;
-  }
-  return std::nullopt;
+  const nlohmann::json first = recipe.value("first_label", nothing);
+  return first == 0 || first == 1 ? std::optional(first.get<int64_t>()) : std::nullopt;
 }
 
 std::unique_ptr<RecordSource> OpenRecords(const RecordFormat& format, const SourceOptions& options,
@@ -155,12 +159,13 @@ std::unique_ptr<RecordSource> OpenRecords(const RecordFormat& format, const Sour
   Classes classes = options.classes;  // their label offset may be that of other files
   if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files, options.labels))
     classes.label_offset = first;
-  const std::string index_path =
-      IndexPath(options.data_dir, options.index_dir, files.split, IndexFormat(options.format, options.labels));
-  RecordIndex index = SentOrMade(options, split, options.data_dir, [&](const Note& note) {
-    return IndexRecordFiles(format, options.data_dir, files, index_path, options.rebuild_index, note,
-                            options.keep_index, options.labels);
+  RecordIndex index = SentOrMade(options, split, files.split, options.data_dir, [&](const KeptIndex& kept) {
+    return IndexRecordFiles(format, options.data_dir, files, kept, options.labels);
   });
+  if (!index.cut.empty() && options.note) {
+    options.note(options.data_dir + ": the mark of the end is missing in " + FirstOf(index.cut, /*most=*/5) +
+                 ", which may have been cut between two records: compare sizes with those of the originals");
+  }
   return std::make_unique<PackedRecords>(format, options.data_dir, std::move(index), options.label_offset,
                                          std::move(classes), options.labels);
 }
@@ -208,7 +213,8 @@ const std::vector<DataFormat>& Formats() {
                          .description = format->description(),
                          .has = has,
                          .open = std::bind_front(OpenRecords, std::cref(*format)),
-                         .files = files});
+                         .files = files,
+                         .holds = [=](LabelKind kind) { return format->Holds(kind); }});
     }
     formats.push_back({.name = kImageFolder,
                        .description = "a folder of images for each class",
@@ -264,8 +270,7 @@ std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std
     return source;
   }
   if (const DataFormat* format = FindFormat(options.format); format != nullptr && format->open) {
-    const RecordFormat* records = FindRecordFormat(options.format);
-    if (options.labels != LabelKind::kClass && (records == nullptr || !records->Holds(options.labels))) {
+    if (!format->holds(options.labels)) {
       throw Error(ExitCode::kUsage,
                   options.data_dir + " (" + options.format + ") has one class for each image, and this task learns " +
                       FactsOf(options.labels).what,

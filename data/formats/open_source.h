@@ -30,8 +30,8 @@ struct SourceOptions {
   // is known, the split defines its classes.
   Classes classes = {};
   bool rebuild_index = false;
-  bool keep_index = true;                      // false: a new index is not written to a file
-  std::function<void(std::string)> note = {};  // called with problems that are not errors; may be empty
+  bool keep_index = true;                             // false: a new index is not written to a file
+  std::function<void(const std::string&)> note = {};  // called with problems that are not errors; may be empty
   // Of these, an index is used if all files it was made from exist here with the same sizes. An index that was made
   // here but could not be written to its file is added. May be null.
   SharedIndexes* indexes = nullptr;
@@ -53,6 +53,8 @@ struct DataFormat {
   // Returns the paths of a split's files, or throws DataError; null: each record is a file by itself, an image.
   std::function<std::vector<std::string>(const std::string& data_dir, const std::string& split)> files = nullptr;
   bool has_own_index = false;  // so that none is made
+  // Whether its records can have labels of this kind.
+  std::function<bool(LabelKind kind)> holds = [](LabelKind kind) { return kind == LabelKind::kClass; };
 
   bool records_are_files() const { return open != nullptr && files == nullptr; }
 };

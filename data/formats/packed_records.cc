@@ -174,6 +174,7 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
   const auto known = KnownRecords(old, found);
   std::vector<std::vector<IndexEntry>> scanned(files.names.size());
   std::vector<std::vector<float>> values(files.names.size());
+  std::vector<uint8_t> is_cut(files.names.size());
   const auto scan = [&](size_t i) {
     const std::string path = data_dir + "/" + files.names[i];
     const RandomAccessFile file(path);
@@ -181,9 +182,12 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
     std::vector<IndexEntry> starts = entries != known.end() ? entries->second : std::vector<IndexEntry>();
     if (starts.empty()) starts = RecordsOfOwnIndex(format, path, file.size());
     scanned[i] = ScanRecords(format, file, path, starts, kind, &values[i]);
-    if (!scanned[i].empty()) return;
-    throw DataError("no record in " + path + (file.size() == 0 ? ": it is empty" : ""),
-                    "check that it was written and copied completely; remove a shard that is meant to be empty");
+    if (scanned[i].empty()) {
+      throw DataError("no record in " + path + (file.size() == 0 ? ": it is empty" : ""),
+                      "check that it was written and copied completely; remove a shard that is meant to be empty");
+    }
+    const IndexEntry& last = scanned[i].back();
+    is_cut[i] = last.label >= 0 && !format.MayEnd(file, last.offset + last.bytes) ? 1 : 0;
   };
   InParallel(files.names.size(), scan, /*items_per_thread=*/1);
 
@@ -200,6 +204,7 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
       index.records.push_back(entry);
     }
     index.values.insert(index.values.end(), values[i].begin(), values[i].end());
+    if (is_cut[i] != 0) index.cut.push_back(files.names[i]);
   }
   return index;
 }
@@ -212,17 +217,12 @@ std::vector<IndexEntry> ScanRecords(const RecordFormat& format, const ReadableBy
 }
 
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
-                             const std::string& index_path, bool rebuild, const std::function<void(std::string)>& note,
-                             bool keep, LabelKind kind) {
+                             const KeptIndex& kept, LabelKind kind) {
   std::vector<IndexedFile> found = StatFiles(data_dir, WatchedNames(files));
   if (found.back().bytes < 0) found.back() = {kClassFile, 0, 0};  // classes.txt is optional
-  std::optional<RecordIndex> old = LoadIndex(index_path);
-  if (old && old->format != IndexFormat(format.name(), kind)) old.reset();
-  if (old && !rebuild && old->files == found) return std::move(*old);
-  RecordIndex index = BuildIndex(format, data_dir, files, std::move(found), old, kind);
-  const std::string problem = keep ? SaveIndex(index_path, index) : "";
-  if (!problem.empty() && note) note(problem);
-  return index;
+  return FreshIndex(
+      kept, IndexFormat(format.name(), kind), [&](const RecordIndex& old) { return old.files == found; },
+      [&](const auto& old) { return BuildIndex(format, data_dir, files, found, old, kind); });
 }
 
 PackedRecords::PackedRecords(const RecordFormat& format, const std::string& data_dir, RecordIndex index,
@@ -311,9 +311,7 @@ std::vector<uint8_t> PackedRecords::Read(int64_t index) const {
   if (entry.bytes > kMostRecordBytes) {
     throw DataError(std::to_string(entry.bytes) + " bytes hold no intact record");
   }
-  std::vector<uint8_t> record(entry.bytes);
-  files_.Get(entry.file)->Read(entry.offset, entry.bytes, record.data());
-  return format_.Image(std::move(record));
+  return format_.Image(files_.Get(entry.file)->ReadBytes(entry.offset, entry.bytes));
 }
 
 RecordPlace PackedRecords::Place(int64_t index) const {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/formats/record_format.h"
@@ -37,16 +38,18 @@ class OpenFiles {
   // Returns the file, which is opened if it is not open. If too many files are open, the one opened first is closed as
   // soon as its last reader releases it. Throws DataError. Safe to call from many threads.
   std::shared_ptr<const RandomAccessFile> Get(size_t number) {
-    const std::lock_guard lock(mutex_);
-    if (!files_[number]) {
-      if (order_.size() >= kMostOpen) {
-        files_[order_.front()].reset();
-        order_.pop_front();
-      }
-      files_[number] = std::make_shared<const RandomAccessFile>(paths_[number]);
-      order_.push_back(number);
+    std::unique_lock lock(mutex_);
+    if (files_[number]) return files_[number];
+    lock.unlock();  // on a network file system, opening takes longer than reading
+    auto file = std::make_shared<const RandomAccessFile>(paths_[number]);
+    lock.lock();
+    if (files_[number]) return files_[number];  // another thread was faster
+    if (order_.size() >= kMostOpen) {
+      files_[order_.front()].reset();
+      order_.pop_front();
     }
-    return files_[number];
+    order_.push_back(number);
+    return files_[number] = std::move(file);
   }
 
   const std::string& path(size_t number) const { return paths_[number]; }
@@ -60,12 +63,10 @@ class OpenFiles {
   std::deque<size_t> order_;  // numbers of the open files, in the order of opening
 };
 
-// Returns the cached index of these files if none has changed since, unless `rebuild`; else scans them and, if `keep`,
-// caches the index. For a file of unchanged size the scan uses what the old index says of it. `note` is called with the
-// reason if the index cannot be cached. Throws DataError if a file has no intact record or cannot be read.
+// Returns the kept index of these files if none has changed since; else scans them. For a file of unchanged size the
+// scan uses what the old index says of it. Throws DataError if a file has no intact record or cannot be read.
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
-                             const std::string& index_path, bool rebuild, const std::function<void(std::string)>& note,
-                             bool keep = true, LabelKind kind = LabelKind::kClass);
+                             const KeptIndex& kept, LabelKind kind = LabelKind::kClass);
 
 class PackedRecords : public RecordSource {
  public:

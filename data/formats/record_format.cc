@@ -26,6 +26,7 @@ bool AllDigits(std::string_view text) {
 // "PREFIX-00003-of-00010" → 3 and 10.
 struct ShardNumber {
   std::string number, count;
+  size_t begin = 0;  // of the number, in the name
 };
 
 std::optional<ShardNumber> ParseShardNumber(std::string_view name) {
@@ -33,7 +34,7 @@ std::optional<ShardNumber> ParseShardNumber(std::string_view name) {
   if (of == std::string_view::npos || !AllDigits(name.substr(of + 4))) return std::nullopt;
   const size_t dash = name.substr(0, of).rfind('-');
   if (dash == std::string_view::npos || !AllDigits(name.substr(dash + 1, of - dash - 1))) return std::nullopt;
-  return ShardNumber{std::string(name.substr(dash + 1, of - dash - 1)), std::string(name.substr(of + 4))};
+  return ShardNumber{std::string(name.substr(dash + 1, of - dash - 1)), std::string(name.substr(of + 4)), dash + 1};
 }
 
 std::string_view WithoutExtension(std::string_view name, const RecordFormat& format) {
@@ -66,12 +67,14 @@ std::string FirstMissing(const std::set<std::string>& numbers) {
   }
 }
 
-// A numbered set must be complete: otherwise a shard that was not copied would go unnoticed.
-void RequireAllShards(const std::string& data_dir, const std::vector<std::string>& names, const RecordFormat& format) {
+// A numbered set must be complete: otherwise a shard that was not copied would go unnoticed. A `split` that ends within
+// the numbers, such as train-0000, chooses some of them.
+void RequireAllShards(const std::string& data_dir, const std::string& split, const std::vector<std::string>& names,
+                      const RecordFormat& format) {
   std::set<std::string> counts, numbers;
   for (const std::string& name : names) {
     const auto shard = ParseShardNumber(WithoutExtension(name, format));
-    if (!shard) return;
+    if (!shard || (name.starts_with(split) && split.size() > shard->begin)) return;
     counts.insert(shard->count);
     numbers.insert(shard->number);
   }
@@ -82,7 +85,7 @@ void RequireAllShards(const std::string& data_dir, const std::vector<std::string
   if (counts.begin()->size() > 9 || std::stoul(*counts.begin()) == numbers.size()) return;
   throw DataError(data_dir + " has " + std::to_string(numbers.size()) + " of " + *counts.begin() + " shards of " +
                       names.front() + " …; the first one that is missing is number " + FirstMissing(numbers),
-                  "copy the missing ones");
+                  kCopyShards);
 }
 
 std::string Patterns(const RecordFormat& format, const std::string& split) {
@@ -107,6 +110,26 @@ const RecordFormat* FindRecordFormat(const std::string& name) {
   return found == RecordFormats().end() ? nullptr : *found;
 }
 
+uint64_t RecordFormat::FindRecord(const ReadableBytes& file, uint64_t from) const {
+  constexpr uint64_t kSearchBytes = uint64_t{1} << 20;
+  const auto [bytes, alignment] = beginning();
+  from = (from + alignment - 1) / alignment * alignment;
+  while (bytes > 0 && from + bytes <= file.size()) {
+    const std::vector<uint8_t> window = file.ReadBytes(from, std::min(kSearchBytes, file.size() - from));
+    uint64_t at = 0;
+    for (; at + bytes <= window.size(); at += alignment) {
+      if (!MayBegin(&window[at])) continue;
+      try {
+        const auto record = Scan(file, from + at);
+        return record ? record->begin : file.size();
+      } catch (const DataError&) {  // no record, or a damaged one
+      }
+    }
+    from += at;
+  }
+  return file.size();
+}
+
 RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format) {
   for (const std::string& prefix : SplitNames(split)) {
     RecordFiles files{.split = prefix, .names = {}};
@@ -119,7 +142,7 @@ RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& spli
       }
     }
     if (files.names.empty()) continue;
-    if (format.is_numbered()) RequireAllShards(data_dir, files.names, format);
+    if (format.is_numbered()) RequireAllShards(data_dir, prefix, files.names, format);
     return files;
   }
   return {};

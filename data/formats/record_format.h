@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -81,9 +82,17 @@ class RecordFormat {
   // image or label. Messages do not name the file.
   virtual std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const = 0;
 
-  // Returns the offset of the first intact record at or after `from`, to continue after damage; the file's size if
-  // there is none.
-  virtual uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const = 0;
+  // How records are found again behind damage: they begin at multiples of `alignment`, with as many bytes that MayBegin
+  // tells from others. Without such bytes the rest of a damaged file is lost.
+  struct Beginning {
+    uint64_t bytes = 0, alignment = 1;
+  };
+  virtual Beginning beginning() const { return {}; }
+  virtual bool MayBegin(const uint8_t* /*bytes*/) const { return false; }
+
+  // Whether a file may end where its last record ends, at `offset`. Without what marks the end of a file, it may have
+  // been cut between two records.
+  virtual bool MayEnd(const ReadableBytes& /*file*/, uint64_t /*offset*/) const { return true; }
 
   // Returns the bytes of the image, given all bytes of a record. Makes all checks that the format allows and throws as
   // Scan does.
@@ -112,7 +121,16 @@ class RecordFormat {
   // Returns the text of the format's own index for a file.
   virtual std::string MakeIndex(std::span<const PlacedRecord> /*records*/) const { return ""; }
 
+  // Returns the offset of the first intact record at or after `from`; the file's size if there is none.
+  uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const;
+
  protected:
+  // Returns `size` bytes of a record from `begin` on, in its own memory.
+  static std::vector<uint8_t> PartOf(std::vector<uint8_t> record, uint64_t begin, uint64_t size) {
+    record.resize(begin + size);
+    record.erase(record.begin(), record.begin() + static_cast<ptrdiff_t>(begin));
+    return record;
+  }
   // "00003"
   static std::string WithZeros(int64_t number, size_t digits) {
     const std::string text = std::to_string(number);
@@ -133,7 +151,10 @@ struct RecordFiles {
   std::vector<std::string> names;  // relative to data_dir, sorted; empty if there are none
 };
 
-// Throws DataError if files of a numbered set are missing.
+inline constexpr char kCopyShards[] =
+    "copy the missing ones, or choose some by the beginning of their numbers, as with --train_split=train-0000";
+
+// Throws DataError if files of a numbered set are missing, unless `split` goes into their numbers.
 RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format);
 
 // The same, but throws DataError, which names the patterns that were tried, if there are none.

@@ -57,9 +57,12 @@ nlohmann::json HeadOf(const RecordIndex& index) {
   auto files = nlohmann::json::array(), class_names = nlohmann::json::array();
   for (const IndexedFile& file : index.files) files.push_back({Latin1ToUtf8(file.name), file.bytes, file.modified_ns});
   for (const std::string& name : index.class_names) class_names.push_back(Latin1ToUtf8(name));
-  return {{"format", index.format},           {"fingerprint", index.fingerprint}, {"class_names", class_names},
-          {"files", std::move(files)},        {"ignored", index.ignored},         {"records", index.records.size()},
-          {"name_bytes", index.names.size()}, {"values", index.values.size()}};
+  nlohmann::json head = {{"format", index.format},           {"fingerprint", index.fingerprint},
+                         {"class_names", class_names},       {"files", std::move(files)},
+                         {"ignored", index.ignored},         {"records", index.records.size()},
+                         {"name_bytes", index.names.size()}, {"values", index.values.size()}};
+  for (const std::string& name : index.cut) head["cut"].push_back(Latin1ToUtf8(name));
+  return head;
 }
 
 // Checks that all entries point into the files, names and classes of the index, so that a malformed file never causes a
@@ -131,6 +134,7 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
     records = json.at("records").get<uint64_t>();
     name_bytes = json.at("name_bytes").get<uint64_t>();
     values = json.value("values", uint64_t{0});
+    for (const std::string name : json.value("cut", nlohmann::json::array())) index.cut.push_back(Utf8ToLatin1(name));
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
@@ -168,6 +172,18 @@ std::string SaveIndex(const std::string& path, const RecordIndex& index) {
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+RecordIndex FreshIndex(const KeptIndex& kept, const std::string& format,
+                       const std::function<bool(const RecordIndex& old)>& is_fresh,
+                       const std::function<RecordIndex(const std::optional<RecordIndex>& old)>& make) {
+  std::optional<RecordIndex> old = LoadIndex(kept.path);
+  if (old && old->format != format) old.reset();
+  if (old && !kept.rebuild && is_fresh(*old)) return std::move(*old);
+  RecordIndex index = make(old);
+  const std::string problem = kept.keep ? SaveIndex(kept.path, index) : "";
+  if (!problem.empty() && kept.not_kept) kept.not_kept(problem);
+  return index;
 }
 
 std::string IndexPath(const std::string& data_dir, const std::string& index_dir, const std::string& split,

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,9 +57,10 @@ struct RecordIndex {
   std::vector<std::string> class_names;  // in label order; empty if the format has none
   std::vector<IndexedFile> files;
   std::vector<IndexEntry> records;
-  std::string names;               // ImageFolder: file names without their folder, each followed by a zero byte
-  std::vector<float> values = {};  // labels of several classes, as stored, or numbers; of all records
-  IgnoredFiles ignored = {};       // ImageFolder: files that are not images
+  std::string names;                  // ImageFolder: file names without their folder, each followed by a zero byte
+  std::vector<float> values = {};     // labels of several classes, as stored, or numbers; of all records
+  IgnoredFiles ignored = {};          // ImageFolder: files that are not images
+  std::vector<std::string> cut = {};  // names of the files that RecordFormat::MayEnd finds without their end
   bool operator==(const RecordIndex&) const = default;
 };
 
@@ -69,6 +71,20 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes);
 
 // Returns the index in a file; empty if there is none that can be used.
 std::optional<RecordIndex> LoadIndex(const std::string& path);
+
+// Where the index of a split is kept, and what becomes of it.
+struct KeptIndex {
+  std::string path;
+  bool rebuild = false;                                           // make it anew
+  bool keep = true;                                               // write a new one to the file
+  std::function<void(const std::string& problem)> not_kept = {};  // why it could not be written; may be empty
+};
+
+// Returns the index in the file if `is_fresh` says that nothing has changed since; else what `make` makes of the old
+// one, which it keeps in the file.
+RecordIndex FreshIndex(const KeptIndex& kept, const std::string& format,
+                       const std::function<bool(const RecordIndex& old)>& is_fresh,
+                       const std::function<RecordIndex(const std::optional<RecordIndex>& old)>& make);
 
 // Writes the index to a temporary file beside `path`, makes missing folders, and renames it, so that readers see the
 // old file or the new one. Returns what went wrong, or an empty string.

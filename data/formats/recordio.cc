@@ -20,8 +20,7 @@ namespace {
 constexpr uint32_t kRecordMagic = 0xCED7230A;
 constexpr uint64_t kFrameBytes = 8;  // the magic, then continuation and length
 constexpr uint64_t kHeaderBytes = 24;
-constexpr uint64_t kSearchBytes = uint64_t{1} << 20;  // a multiple of 4
-constexpr float kMostLabel = 16'777'216;              // above it, float32 cannot represent all whole numbers
+constexpr float kMostLabel = 16'777'216;  // above it, float32 cannot represent all whole numbers
 
 // Which part of a record a frame holds.
 enum Continuation : uint32_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
@@ -111,14 +110,6 @@ uint64_t DataBytes(const std::vector<Part>& parts) {
   return bytes;
 }
 
-bool IsRecord(const RecordFormat& format, const ReadableBytes& file, uint64_t offset) {
-  try {
-    return format.Scan(file, offset).has_value();
-  } catch (const DataError&) {
-    return false;
-  }
-}
-
 // Takes the first label of a label array. The format has no checksums, so a label that is not a class counts as damage.
 class RecordIoFormat : public RecordFormat {
  public:
@@ -138,34 +129,17 @@ class RecordIoFormat : public RecordFormat {
     }
   }
 
-  uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override {
-    std::vector<uint8_t> window;
-    for (from = Padded(from); from + kFrameBytes <= file.size(); from += window.size()) {
-      window.resize(std::min(kSearchBytes, (file.size() - from) / 4 * 4));
-      file.Read(from, window.size(), window.data());
-      for (uint64_t i = 0; i < window.size(); i += 4) {
-        if (LoadLittleEndian<uint32_t>(&window[i]) == kRecordMagic && IsRecord(*this, file, from + i)) return from + i;
-      }
-    }
-    return file.size();
-  }
+  Beginning beginning() const override { return {.bytes = kFrameBytes, .alignment = 4}; }
+  bool MayBegin(const uint8_t* bytes) const override { return LoadLittleEndian<uint32_t>(bytes) == kRecordMagic; }
 
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override {
     const MemoryBytes bytes(record);
     const std::vector<Part> parts = ReadParts(bytes, 0);
     if (parts.back().end() < record.size())
       throw DamagedRecord("the record is shorter than its entry in the index says");
-    if (parts.size() > 1) {
-      std::vector<uint8_t> data = Join(bytes, parts, kMostRecordBytes);
-      const ImageHeader header = ParseHeader(data, data.size());
-      data.erase(data.begin(), data.begin() + static_cast<ptrdiff_t>(header.image_begin));
-      return data;
-    }
-    const auto data = std::span<const uint8_t>(record).subspan(parts[0].begin, parts[0].bytes);
-    const ImageHeader header = ParseHeader(data, data.size());
-    record.resize(parts[0].begin + parts[0].bytes);
-    record.erase(record.begin(), record.begin() + static_cast<ptrdiff_t>(parts[0].begin + header.image_begin));
-    return record;
+    std::vector<uint8_t> data = Join(bytes, parts, kMostRecordBytes);
+    const uint64_t begin = ParseHeader(data, data.size()).image_begin, size = data.size() - begin;
+    return PartOf(std::move(data), begin, size);
   }
 
   // MXNet's FILE.idx for FILE.rec: one "KEY<tab>OFFSET" per line.

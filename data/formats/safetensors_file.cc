@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/error.h"
+#include "data/formats/little_endian.h"
 
 namespace dtrain::data {
 namespace {
@@ -195,8 +196,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   if (file_.size() < 8) Refuse(path, "it has only " + std::to_string(file_.size()) + " bytes");
   uint8_t prefix[8];
   file_.Read(0, 8, prefix);
-  uint64_t header_bytes = 0;
-  for (int i = 7; i >= 0; --i) header_bytes = header_bytes << 8 | prefix[i];
+  const auto header_bytes = LoadLittleEndian<uint64_t>(prefix);
   if (IsText(prefix)) {
     throw DataError(path + " is a text, not a safetensors file",
                     "tensors: fetch the file again (Git LFS: git lfs pull); a table of sentences: name the "

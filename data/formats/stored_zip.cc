@@ -43,9 +43,7 @@ class Archive {
 
   std::vector<uint8_t> Bytes(uint64_t begin, uint64_t size) const {
     if (begin > bytes_.size() || size > bytes_.size() - begin) Refuse("it is shorter than its contents");
-    std::vector<uint8_t> taken(size);
-    if (size > 0) bytes_.Read(begin, size, taken.data());
-    return taken;
+    return bytes_.ReadBytes(begin, size);
   }
 
   void FindDirectory() {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "data/formats/record_format.h"
+#include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
@@ -72,12 +73,8 @@ void ParsePax(std::string_view text, Extensions& extensions) {
     const std::string_view key = record.substr(0, equals), value = record.substr(equals + 1);
     if (key == "path") extensions.name = value;
     if (key == "size") {
-      uint64_t bytes = 0;
-      const auto parsed = std::from_chars(value.data(), value.data() + value.size(), bytes);
-      if (parsed.ec != std::errc() || parsed.ptr != value.data() + value.size()) {
-        throw DamagedRecord("a malformed size in a pax header");
-      }
-      extensions.bytes = bytes;
+      extensions.bytes = WholeNumber<uint64_t>(value);
+      if (!extensions.bytes) throw DamagedRecord("a malformed size in a pax header");
     }
     text.remove_prefix(length);
   }
@@ -85,9 +82,7 @@ void ParsePax(std::string_view text, Extensions& extensions) {
 
 std::string ReadText(const ReadableBytes& archive, uint64_t offset, uint64_t bytes) {
   if (bytes > kMostExtensionBytes) throw DamagedRecord("a tar extension header of " + std::to_string(bytes) + " bytes");
-  std::string text(bytes, '\0');
-  archive.Read(offset, bytes, text.data());
-  return text;
+  return std::string(AsText(archive.ReadBytes(offset, bytes)));
 }
 
 // A header and the extent of its member, whose content lies within the archive.
@@ -123,8 +118,8 @@ std::optional<Header> ReadHeader(const ReadableBytes& archive, uint64_t offset) 
 
 std::string NameIn(const Block& block) {
   const std::string name(TextAt(block, 0, kNameBytes));
-  const bool has_prefix =
-      TextAt(block, kMagicAt, 6) == "ustar";  // GNU's magic is "ustar  ", and its headers have no prefix
+  // GNU's magic is "ustar  ", and its headers have no prefix.
+  const bool has_prefix = TextAt(block, kMagicAt, 6) == "ustar";
   const std::string prefix(has_prefix ? TextAt(block, kPrefixAt, kPrefixBytes) : "");
   return prefix.empty() ? name : prefix + "/" + name;
 }
@@ -147,6 +142,7 @@ std::optional<TarMember> ReadTarMember(const ReadableBytes& archive, uint64_t of
   Extensions extensions;
   for (int i = 0; i < kMostExtensions; ++i) {
     std::optional<Header> header = ReadHeader(archive, offset);
+    if (!header && (extensions.name || extensions.bytes)) throw DamagedRecord("truncated: a tar member is missing");
     if (!header) return std::nullopt;
     if (header->type == 'x') {
       ParsePax(ReadText(archive, header->data_begin, header->data_bytes), extensions);

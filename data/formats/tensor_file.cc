@@ -9,7 +9,6 @@
 #include "data/error.h"
 #include "data/folder_names.h"
 #include "data/formats/labels.h"
-#include "data/formats/token_dataset.h"
 #include "data/joined.h"
 #include "data/sha256.h"
 
@@ -29,9 +28,7 @@ const SafetensorsEntry& Entry(const SafetensorsFile& file, const std::string& na
 }
 
 std::string Describe(const SafetensorsEntry& entry) {
-  std::string text = entry.dtype + " (";
-  for (size_t i = 0; i < entry.shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(entry.shape[i]);
-  return text + ")";
+  return entry.dtype + " (" + Joined(entry.shape, ", ", [](int64_t size) { return std::to_string(size); }) + ")";
 }
 
 constexpr char kWantedRows[] =
@@ -111,14 +108,9 @@ void TensorFile::ReadLabels() {
     throw DataError(file_.path() + ": `labels` is " + Describe(labels) + " beside " + std::to_string(count) + " images",
                     kWantedImages);
   }
-  labels_.resize(static_cast<size_t>(count));
-  if (labels.dtype == "I64") {
-    file_.Read(labels.begin, labels.bytes(), labels_.data());
-  } else {
-    std::vector<int32_t> narrow(labels_.size());
-    file_.Read(labels.begin, labels.bytes(), narrow.data());
-    std::copy(narrow.begin(), narrow.end(), labels_.begin());
-  }
+  std::vector<uint8_t> bytes(labels.bytes());
+  file_.Read(labels.begin, bytes.size(), bytes.data());
+  labels_ = WideTokens(*TypeOf(labels.dtype), bytes);
 }
 
 void TensorFile::ShiftLabels(std::optional<int64_t> user_offset) {
@@ -179,15 +171,15 @@ void TokenTensorFile::Add(const std::string& name, std::string& description) {
         file_.path() + ": `" + name + "` has the dtype " + entry.dtype + ", or another shape than `input_ids`",
         kWantedRows);
   }
-  tensors_.push_back({entry.dtype, entry.begin, TokenBytes(*type)});
+  tensors_.push_back({*type, entry.begin});
   description += " " + name + " " + entry.dtype;
 }
 
 void TokenTensorFile::ReadRow(const Tensor& tensor, int64_t row, int64_t* values) const {
-  const auto row_bytes = static_cast<uint64_t>(layout_.tokens * tensor.element_bytes);
+  const auto row_bytes = static_cast<uint64_t>(layout_.tokens * TokenBytes(tensor.type));
   std::vector<uint8_t> bytes(row_bytes);
   file_.Read(tensor.begin + static_cast<uint64_t>(row) * row_bytes, row_bytes, bytes.data());
-  WidenTokens(*TypeOf(tensor.dtype), bytes, values);
+  WidenTokens(tensor.type, bytes, values);
 }
 
 std::vector<uint8_t> TokenTensorFile::Read(int64_t index) const {
@@ -204,7 +196,7 @@ std::vector<uint8_t> TokenTensorFile::Read(int64_t index) const {
 RecordPlace TokenTensorFile::Place(int64_t index) const {
   const Tensor& ids = tensors_.front();
   return {file_.path(),
-          static_cast<int64_t>(file_.data_offset() + ids.begin) + index * layout_.tokens * ids.element_bytes};
+          static_cast<int64_t>(file_.data_offset() + ids.begin) + index * layout_.tokens * TokenBytes(ids.type)};
 }
 
 }  // namespace dtrain::data

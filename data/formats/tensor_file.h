@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/formats/safetensors_file.h"
+#include "data/formats/token_dataset.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
@@ -79,9 +80,8 @@ class TokenTensorFile : public RecordSource {
  private:
   // A tensor of the file, N×T.
   struct Tensor {
-    std::string dtype;
+    TokenType type = TokenType::kInt64;
     uint64_t begin = 0;  // bytes, from the start of the data section
-    int64_t element_bytes = 0;
   };
   void Add(const std::string& name, std::string& description);
   void ReadRow(const Tensor& tensor, int64_t row, int64_t* values) const;

@@ -87,19 +87,13 @@ void AddBytes(std::string_view name, std::string_view value, ProtobufWriter& fea
 
 constexpr uint64_t kHeaderBytes = 12;  // the length and its CRC
 constexpr uint64_t kTrailerBytes = 4;  // the CRC of the data
-constexpr uint64_t kSearchBytes = uint64_t{1} << 20;
 
-bool IsHeader(const uint8_t* bytes) {
-  return MaskedCrc32c(bytes, 8) == LoadLittleEndian<uint32_t>(bytes + 8) &&
-         LoadLittleEndian<uint64_t>(bytes) <= kMostRecordBytes;
-}
+bool HasCrc(const uint8_t* header) { return MaskedCrc32c(header, 8) == LoadLittleEndian<uint32_t>(header + 8); }
 
 // Returns the length of the data, given the header of a record of at most `available` bytes. Throws DamagedRecord.
 uint64_t DataBytes(const uint8_t* header, uint64_t available) {
   const auto length = LoadLittleEndian<uint64_t>(header);
-  if (MaskedCrc32c(header, 8) != LoadLittleEndian<uint32_t>(header + 8)) {
-    throw DamagedRecord("the CRC of the record's length is wrong");
-  }
+  if (!HasCrc(header)) throw DamagedRecord("the CRC of the record's length is wrong");
   if (length > kMostRecordBytes) throw DamagedRecord("a record of " + std::to_string(length) + " bytes");
   if (length > available - kHeaderBytes || available - kHeaderBytes - length < kTrailerBytes) {
     throw DamagedRecord("truncated: a record of " + std::to_string(length) + " bytes, of which " +
@@ -126,25 +120,6 @@ ImageExample ParseComplete(std::span<const uint8_t> data) {
   const std::string names = Joined(example.features);
   throw DataError(std::string("the tf.Example has no ") + missing + "; it has: " + (names.empty() ? "nothing" : names),
                   "expected image/encoded (bytes) and image/class/label (int64; of numbers float)");
-}
-
-std::vector<uint8_t> ReadBytes(const ReadableBytes& file, uint64_t offset, uint64_t size) {
-  std::vector<uint8_t> bytes(size);
-  file.Read(offset, size, bytes.data());
-  return bytes;
-}
-
-// Whether a complete and intact record begins at `offset`; `header` is its first 12 bytes, whose CRC fits.
-bool IsRecord(const ReadableBytes& file, uint64_t offset, const uint8_t* header) {
-  const uint64_t left = file.size() - offset;
-  const uint64_t bytes = kHeaderBytes + LoadLittleEndian<uint64_t>(header) + kTrailerBytes;
-  if (bytes > left) return false;
-  try {
-    CheckedData(ReadBytes(file, offset, bytes));
-    return true;
-  } catch (const DamagedRecord&) {
-    return false;
-  }
 }
 
 }  // namespace
@@ -215,7 +190,7 @@ class TfRecordFormat : public RecordFormat {
     std::array<uint8_t, kHeaderBytes> header{};
     file.Read(offset, kHeaderBytes, header.data());
     const uint64_t bytes = kHeaderBytes + DataBytes(header.data(), left) + kTrailerBytes;
-    const std::vector<uint8_t> record = ReadBytes(file, offset, bytes);
+    const std::vector<uint8_t> record = file.ReadBytes(offset, bytes);
     try {
       ImageExample example = ParseComplete(CheckedData(record));
       return ScannedRecord{offset, offset + bytes, example.label.value_or(-1), std::move(*example.values)};
@@ -224,24 +199,13 @@ class TfRecordFormat : public RecordFormat {
     }
   }
 
-  // Finds 12 bytes whose CRC fits the length, followed by data that fits its CRC.
-  uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override {
-    std::vector<uint8_t> window;
-    for (; file.size() - from >= kHeaderBytes; from += window.size() - kHeaderBytes + 1) {
-      window = ReadBytes(file, from, std::min(kSearchBytes, file.size() - from));
-      for (uint64_t i = 0; i + kHeaderBytes <= window.size(); ++i) {
-        if (IsHeader(&window[i]) && IsRecord(file, from + i, &window[i])) return from + i;
-      }
-    }
-    return file.size();
-  }
+  Beginning beginning() const override { return {.bytes = kHeaderBytes}; }
+  bool MayBegin(const uint8_t* bytes) const override { return HasCrc(bytes); }
 
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override {
     const std::span<const uint8_t> image = *ParseComplete(CheckedData(record)).image;
-    const auto begin = image.data() - record.data();
-    record.resize(static_cast<size_t>(begin) + image.size());
-    record.erase(record.begin(), record.begin() + begin);
-    return record;
+    const auto begin = static_cast<uint64_t>(image.data() - record.data());
+    return PartOf(std::move(record), begin, image.size());
   }
 
   int64_t first_label() const override { return 1; }  // as in TensorFlow's ImageNet scripts

@@ -205,9 +205,7 @@ std::vector<uint8_t> TokenDataset::Read(int64_t index) const {
 
 std::vector<uint8_t> TokenDataset::ReadTokens(int64_t begin, int64_t count) const {
   const int64_t token_bytes = TokenBytes(header_.type);
-  std::vector<uint8_t> bytes(static_cast<size_t>(count * token_bytes));
-  bin_.Read(static_cast<uint64_t>(begin * token_bytes), bytes.size(), bytes.data());
-  return bytes;
+  return bin_.ReadBytes(static_cast<uint64_t>(begin * token_bytes), static_cast<uint64_t>(count * token_bytes));
 }
 
 RecordPlace TokenDataset::Place(int64_t index) const {

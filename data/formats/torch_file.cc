@@ -37,8 +37,8 @@ uint64_t StoredElementBytes(std::string_view dtype) {
   return static_cast<uint64_t>(SafetensorsElementSize(dtype).value());
 }
 
-uint32_t ZipChecksum(std::span<const uint8_t> bytes, uint32_t crc) {
-  return static_cast<uint32_t>(crc32_z(crc, bytes.data(), bytes.size()));
+uint32_t ZipChecksum(std::span<const uint8_t> bytes) {
+  return static_cast<uint32_t>(crc32_z(0, bytes.data(), bytes.size()));
 }
 
 }  // namespace
@@ -83,9 +83,8 @@ TensorPickle TorchFile::OpenArchive(std::vector<uint8_t>& pickle_bytes) {
   }
   const auto whole = [&](const StoredMember& member) {
     if (member.size > kMostPickleBytes) Refuse("a pickle of " + std::to_string(member.size) + " bytes", "");
-    std::vector<uint8_t> bytes(member.size);
-    if (!bytes.empty()) file_.Read(member.begin, bytes.size(), bytes.data());
-    if (ZipChecksum(bytes, 0) != member.crc32)
+    std::vector<uint8_t> bytes = file_.ReadBytes(member.begin, member.size);
+    if (ZipChecksum(bytes) != member.crc32)
       Refuse("the checksum of its pickle is wrong", "it is damaged: get it again");
     return bytes;
   };
@@ -112,8 +111,7 @@ TensorPickle TorchFile::OpenArchive(std::vector<uint8_t>& pickle_bytes) {
 }
 
 TensorPickle TorchFile::OpenLegacy(std::vector<uint8_t>& pickle_bytes) {
-  pickle_bytes.resize(std::min(file_.size(), kMostPickleBytes));
-  file_.Read(0, pickle_bytes.size(), pickle_bytes.data());
+  pickle_bytes = file_.ReadBytes(0, std::min(file_.size(), kMostPickleBytes));
   std::span<const uint8_t> rest = pickle_bytes;
   const auto next = [&] {
     TensorPickle pickle(rest, path());
@@ -217,7 +215,7 @@ void TorchFile::Read(size_t storage, void* destination) const {
   const TorchStorage& place = storages_[storage];
   file_.Read(place.begin, place.bytes, destination);
   if (!place.crc32) return;
-  if (ZipChecksum({static_cast<const uint8_t*>(destination), place.bytes}, 0) != *place.crc32) {
+  if (ZipChecksum({static_cast<const uint8_t*>(destination), place.bytes}) != *place.crc32) {
     Refuse("the checksum of a tensor is wrong", "the file is damaged: get it again");
   }
 }

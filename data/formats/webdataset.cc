@@ -2,10 +2,7 @@
 // such as KEY.jpg, with its label in KEY.cls (a number as text) or KEY.json, which has several classes or numbers, too.
 //
 // https://github.com/webdataset/webdataset (tariterators: how names are cut into key and extension, and grouped)
-#include <algorithm>
-#include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -14,6 +11,8 @@
 #include "data/formats/record_format.h"
 #include "data/formats/tar.h"
 #include "data/image/codecs.h"
+#include "data/text/text_lines.h"
+#include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
@@ -75,18 +74,11 @@ std::optional<Sample> ReadSample(const ReadableBytes& archive, uint64_t offset) 
 std::string ReadText(const ReadableBytes& archive, const TarMember& member) {
   if (member.data_bytes > kMostLabelBytes)
     throw DataError("a label of " + std::to_string(member.data_bytes) + " bytes");
-  std::string text(member.data_bytes, '\0');
-  archive.Read(member.data_begin, member.data_bytes, text.data());
-  return text;
+  return std::string(AsText(archive.ReadBytes(member.data_begin, member.data_bytes)));
 }
 
 int64_t ParseClass(const Sample& sample, const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n") + 1;
-  int64_t label = 0;
-  if (begin != std::string::npos) {
-    const auto parsed = std::from_chars(text.data() + begin, text.data() + end, label);
-    if (parsed.ec == std::errc() && parsed.ptr == text.data() + end) return label;
-  }
+  if (const auto label = WholeNumber(Stripped(text))) return *label;
   throw DataError("sample " + sample.key + ": its .cls is '" + text.substr(0, 32) + "', not a number",
                   "labels are numbers from 0; put the names of classes into classes.txt");
 }
@@ -150,30 +142,19 @@ class WebDatasetFormat : public RecordFormat {
     return record;
   }
 
-  uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override {
-    std::array<uint8_t, kTarBlock> block{};
-    from = (from + kTarBlock - 1) / kTarBlock * kTarBlock;
-    for (; from + kTarBlock <= file.size(); from += kTarBlock) {
-      file.Read(from, kTarBlock, block.data());
-      if (!IsTarHeader(block.data())) continue;
-      try {
-        // The remainder of a damaged sample lacks the image or the label, so Scan throws.
-        const auto record = Scan(file, from);
-        return record ? record->begin : file.size();
-      } catch (const DataError&) {
-        continue;
-      }
-    }
-    return file.size();
+  // The remainder of a damaged sample lacks the image or the label, so that Scan throws.
+  Beginning beginning() const override { return {.bytes = kTarBlock, .alignment = kTarBlock}; }
+  bool MayBegin(const uint8_t* bytes) const override { return IsTarHeader(bytes); }
+
+  bool MayEnd(const ReadableBytes& file, uint64_t offset) const override {
+    while (const auto member = ReadTarMember(file, offset)) offset = member->end;
+    return offset < file.size();
   }
 
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override {
     const auto sample = ReadSample(MemoryBytes(record), 0);
     if (!sample || !sample->image) throw DamagedRecord("no image where the index has one");
-    const auto begin = static_cast<ptrdiff_t>(sample->image->data_begin);
-    record.resize(sample->image->data_begin + sample->image->data_bytes);
-    record.erase(record.begin(), record.begin() + begin);
-    return record;
+    return PartOf(std::move(record), sample->image->data_begin, sample->image->data_bytes);
   }
 
   std::string FileName(const std::string& split, int64_t number, int64_t /*count*/) const override {

@@ -33,6 +33,7 @@ struct Codec {
   bool exif_is_last = false;                 // behind the pixels, so that the beginning of a file does not tell
   cv::Mat (*decode_region)(Bytes, const CropBox&, ImageSize target) = nullptr;  // null: what is decoded is cropped
   void (*require_holds)(ImageSize, size_t bytes) = nullptr;                     // null: any size may be of any file
+  bool is_also_of_cameras = false;  // their raw data begin as its files do, which are known by their names then
 };
 
 // Returns the format of the bytes, also one that is not read; null if it is not known.

@@ -166,20 +166,16 @@ class Opener {
   }
 
   std::unique_ptr<data::RecordSource> OpenSource(const std::string& split, const data::Classes& classes) const {
-    const data::SourceOptions options{
-        .data_dir = config_.data.dir,
-        .format = format_,
-        .labels = KindOf(config_).labels(),
-        .table = LabelTableOf(config_.data),
-        .index_dir = config_.data.index_dir,
-        .label_offset = LabelOffset(config_.data),
-        .classes = classes,
-        .keep_index = !config_.run.dry_run,
-        .note =
-            [](const std::string& problem) {
-              report::LogWarning(problem + "; give --index_dir=DIR, or every start builds the index again");
-            },
-        .indexes = indexes_};
+    const data::SourceOptions options{.data_dir = config_.data.dir,
+                                      .format = format_,
+                                      .labels = KindOf(config_).labels(),
+                                      .table = LabelTableOf(config_.data),
+                                      .index_dir = config_.data.index_dir,
+                                      .label_offset = LabelOffset(config_.data),
+                                      .classes = classes,
+                                      .keep_index = !config_.run.dry_run,
+                                      .note = &report::LogWarning,
+                                      .indexes = indexes_};
     return data::OpenSource(options, split);
   }
 

@@ -183,5 +183,47 @@ TEST(ImageFolderIndex, OneThatIsKeptIsNotHandedOn) {
   EXPECT_TRUE(indexes.empty());
 }
 
+TEST(OpenSource, SaysWhichTarsMayHaveBeenCut) {
+  const TemporaryFolder folder;
+  const RecordFormat& format = *FindRecordFormat("webdataset");
+  for (const char* name : {"train-0.tar", "train-1.tar"}) {
+    folder.Write(name, format.Frame({.bytes = AsBytes("image"), .label = 0, .index = 0}));
+  }
+  std::vector<std::string> notes;
+  for (int from_index = 0; from_index < 2; ++from_index) {
+    OpenSource({.data_dir = folder.path(),
+                .format = "webdataset",
+                .note = [&](const std::string& text) { notes.push_back(text); }},
+               "train");
+  }
+  EXPECT_THAT(notes, testing::Each(HasSubstr("the mark of the end is missing in train-0.tar, train-1.tar,")));
+  EXPECT_EQ(notes.size(), 2U);
+}
+
+// A pack says what its labels count from, also of some of its shards.
+TEST(OpenSource, SomeShardsOfAPackCanBeChosen) {
+  const TemporaryFolder folder;
+  const RecordFormat& format = *FindRecordFormat("tfrecord");
+  for (const char* name : {"train-00000-of-00020", "train-00001-of-00020"}) {
+    folder.Write(name, format.Frame({.bytes = AsBytes("image"), .label = 4, .index = 0}));
+  }
+  folder.Write("pack.json", R"({"format": "tfrecord", "first_label": 1, "splits": {"train": {"shards": 20}}})");
+  const SourceOptions options{.data_dir = folder.path(), .format = "tfrecord"};
+  EXPECT_THAT(MessageAndHint([&] { OpenSource(options, "train"); }), HasSubstr("--train_split=train-0000"));
+  const auto some = OpenSource(options, "train-0000");
+  EXPECT_EQ(some->size(), 2);
+  EXPECT_EQ(some->Label(0), 4);
+  EXPECT_EQ(OpenSource(options, "train-00001")->size(), 1);
+}
+
+TEST(OpenSource, TarsNamedByNumbersAloneAreTakenAsAFolder) {
+  const TemporaryFolder folder;
+  const RecordFormat& format = *FindRecordFormat("webdataset");
+  folder.Write("00000.tar", format.Frame({.bytes = AsBytes("image"), .label = 0, .index = 0}) + format.FileEnd());
+  EXPECT_THAT(MessageAndHint([&] { DetectFormat(folder.path(), {"train"}); }), HasSubstr("--train_split=.,"));
+  ASSERT_EQ(DetectFormat(folder.path(), {"."}), "webdataset");
+  EXPECT_EQ(OpenSource({.data_dir = folder.path(), .format = "webdataset"}, ".")->size(), 1);
+}
+
 }  // namespace
 }  // namespace dtrain::data

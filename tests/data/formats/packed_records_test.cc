@@ -44,7 +44,7 @@ struct Shards {
   PackedRecords Open() {
     const RecordFormat& found = *FindRecordFormat(format);
     const RecordFiles files = RequireRecordFiles(folder.path(), "train", found);
-    return {found, folder.path(), IndexRecordFiles(found, folder.path(), files, index_path(), false, {}), 0};
+    return {found, folder.path(), IndexRecordFiles(found, folder.path(), files, {.path = index_path()}), 0};
   }
   std::string index_path() const { return folder.path("train.index"); }
 
@@ -175,7 +175,7 @@ TEST(RecordFormats, ReadWhatTheyWrite) {
     const RecordFiles files = RequireRecordFiles(folder.path(), "train", *format);
     ASSERT_EQ(files.names.size(), 3U) << format->name();
     const PackedRecords source(*format, folder.path(),
-                               IndexRecordFiles(*format, folder.path(), files, folder.path("index"), false, {}), 0);
+                               IndexRecordFiles(*format, folder.path(), files, {.path = folder.path("index")}), 0);
     EXPECT_EQ(source.size(), 6);
     EXPECT_EQ(ToString(source.Read(5)), "image 7") << format->name();
     EXPECT_EQ(source.Label(5), 7) << format->name();
@@ -216,8 +216,23 @@ TEST(RecordFiles, ANumberedSetMustBeWhole) {
   folder.Write("train-00002-of-00003", "x");
   EXPECT_THAT(MessageAndHint([&] { FindRecordFiles(folder.path(), "train", *FindRecordFormat("tfrecord")); }),
               testing::AllOf(HasSubstr("has 2 of 00003"), HasSubstr("missing is number 00001")));
+  EXPECT_THAT(FindRecordFiles(folder.path(), "train-0", *FindRecordFormat("tfrecord")).names,
+              ElementsAre("train-00000-of-00003", "train-00002-of-00003"))
+      << "chosen by the beginning of their numbers";
   folder.Write("train-00000-of-00002", "x");
   EXPECT_ERROR("several sets", FindRecordFiles(folder.path(), "train", *FindRecordFormat("tfrecord")));
+}
+
+TEST(PackedRecords, AFileThatMayHaveBeenCutBetweenRecordsIsNamed) {
+  Shards shards("webdataset");
+  shards.content[0] += FindRecordFormat("webdataset")->FileEnd();
+  shards.Write(0);
+  shards.Open();
+  EXPECT_THAT(LoadIndex(shards.index_path())->cut, ElementsAre("train-1.tar"));
+  shards.content[1] += std::string(512, '\0');
+  shards.Write(1);
+  shards.Open();
+  EXPECT_THAT(LoadIndex(shards.index_path())->cut, ElementsAre()) << "one block of zeros is an end, too";
 }
 
 }  // namespace

@@ -123,6 +123,7 @@ TEST(Tar, DamageIsNamed) {
         Case{Extension('x', "99 path=a\n") + member, "malformed pax"},
         Case{Extension('x', "0 a=b\n") + member, "malformed pax"},
         Case{Extension('x', "11 size=-1\n") + member, "malformed size"},
+        Case{Extension('L', "name"), "member is missing"},
         Case{Extension('L', std::string(2 << 20, 'a')) + member, "extension header of"}}) {
     EXPECT_ERROR(c.reason, Read(c.archive));
   }
