@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <map>
 #include <new>
 #include <string>
 #include <vector>
@@ -17,14 +16,6 @@
 namespace {
 
 using namespace dtrain;
-
-void Run(const data::PrepareOptions& options) {
-  static const std::map<std::string, void (*)(const data::PrepareOptions&)> commands = {
-      {"pack", data::Pack},       {"index", data::MakeIndexes}, {"tokenize", data::Tokenize}, {"encode", data::Encode},
-      {"inspect", data::Inspect}, {"verify", data::Verify},     {"warm", data::Warm}};
-  data::RequireOutputs(options);
-  commands.at(options.command)(options);
-}
 
 int Fail(ExitCode code, const std::string& what, const std::string& hint) {
   std::fflush(stdout);
@@ -45,7 +36,7 @@ int main(int argc, char** argv) {
     const auto line = data::ParsePrepareCommandLine(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc),
                                                     VersionAndCommit());
     if (line.answer.empty()) {
-      Run(line.options);
+      data::RunCommand(line.options);
     } else {
       std::puts(line.answer.c_str());
     }

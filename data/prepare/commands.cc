@@ -7,9 +7,7 @@
 #include "data/error.h"
 #include "data/formats/open_source.h"
 #include "data/machine/limits.h"
-#include "data/outputs.h"
 #include "data/shown.h"
-#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -19,61 +17,27 @@ bool HasSplit(const PrepareOptions& options, const std::string& format, const st
                                     : data::HasSplit(options.table, split);
 }
 
-Classes TrainingClasses(SourceOptions options) {
-  options.rebuild_index = false;
-  return OpenSource(options, "train")->classes();
-}
-
-// The token files PREFIX.bin have no mark, so they are known by their index. What a dictionary holds is compared later.
-std::vector<Output> TokenOutputs(const PrepareOptions& options) {
-  const std::string &prefix = options.output, dictionary = DictionaryBeside(prefix);
-  const std::vector<Mark> of_index = {{"MMIDIDX"}};
-  const auto of_tokens = HasMark(prefix + ".idx", of_index) ? std::vector<Mark>{{}} : std::vector<Mark>();
-  std::vector<Output> outputs = {
-      {.flag = "--output", .path = prefix, .marks = of_index, .files = {prefix + ".idx"}},
-      {.flag = "--output", .path = prefix, .marks = of_tokens, .files = {prefix + ".bin", prefix + ".ids"}}};
-  if (!IsSameFile(options.dict, dictionary)) {
-    outputs.push_back({.flag = "--output", .path = prefix, .marks = {{}}, .files = {dictionary}});
+// Returns the classes of the training split, which give labels their meaning; empty if there is none, or if it lacks
+// shards and some of them are chosen (record_format.h).
+std::optional<Classes> TrainingClasses(const PrepareOptions& options, SourceOptions source) {
+  source.rebuild_index = false;
+  try {
+    if (HasSplit(options, source.format, "train")) return OpenSource(source, "train")->classes();
+  } catch (const DataError&) {
+    if (!options.split.starts_with("train-")) throw;
   }
-  return outputs;
-}
-
-std::vector<Output> MainOutputs(const PrepareOptions& options) {
-  if (options.command == "tokenize") return TokenOutputs(options);
-  Output output{.flag = "--output", .path = options.output, .in_folder = true};
-  if (options.command == "pack") output.is_own_folder = HoldsPack;
-  if (options.command == "verify") {
-    if (QuarantineList(options).empty()) return {};
-    output.files = {QuarantineList(options)};
-    output.path = FolderOf(output.files[0]);
-    output.marks = {{"{\"split\":"}};
-  }
-  return {output};
+  return std::nullopt;
 }
 
 }  // namespace
 
-void RequireOutputs(const PrepareOptions& options) {
-  std::vector<Output> outputs;
-  for (const auto& [flag, path] : options.written) {
-    // A file for a flag that is not named here must be new or empty. --move_bad_to never replaces a file.
-    const bool in_folder = flag == "index_dir" || flag == "move_bad_to";
-    if (flag != "output") outputs.push_back({.flag = "--" + flag, .path = path, .in_folder = in_folder});
-  }
-  if (options.command == "verify" || !options.output.empty()) {
-    std::ranges::move(MainOutputs(options), std::back_inserter(outputs));
-  }
+void RunCommand(const PrepareOptions& options) {
+  const auto command = std::ranges::find(PrepareCommands(), options.command, &PrepareCommand::name);
+  std::vector<Output> outputs = options.written;
+  if (command->outputs != nullptr) std::ranges::move(command->outputs(options), std::back_inserter(outputs));
   RequireOutputs(outputs, options.read);
+  command->run(options);
 }
-
-std::string QuarantineList(const PrepareOptions& options) {
-  const std::string& named = options.output.empty() ? options.index_dir : options.output;
-  if (named.empty() && (!options.table.path.empty() || HoldsFiles(FormatOf(options)))) return "";
-  const std::string& folder = named.empty() ? options.data_dir : named;
-  return folder + "/quarantine.jsonl";
-}
-
-std::string DictionaryBeside(const std::string& prefix) { return FolderOf(prefix) + "/dict.txt"; }
 
 std::string FormatOf(const PrepareOptions& options) {
   if (!options.table.path.empty()) return "table";
@@ -98,23 +62,20 @@ std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::stri
 }
 
 std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index, const Classes& classes) {
-  SourceOptions source{.data_dir = options.data_dir,
-                       .format = FormatOf(options),
-                       .labels = options.labels,
-                       .table = options.table,
-                       .index_dir = options.index_dir,
-                       .label_offset = options.label_offset,
-                       .rebuild_index = rebuild_index,
-                       .keep_index = options.command != "verify" || !options.index_dir.empty(),
-                       .note = [](const std::string& problem) {
-                         std::fprintf(stderr, "warning: %s; to keep the index elsewhere, use --index_dir=DIR\n",
-                                      Shown(problem).c_str());
-                       }};
-  const bool has_train = HasSplit(options, source.format, "train");
-  if (!has_train) source.classes = classes;
+  SourceOptions source{
+      .data_dir = options.data_dir,
+      .format = FormatOf(options),
+      .labels = options.labels,
+      .table = options.table,
+      .index_dir = options.index_dir,
+      .label_offset = options.label_offset,
+      .rebuild_index = rebuild_index,
+      .keep_index = options.command != "verify" || !options.index_dir.empty(),
+      .note = [](const std::string& problem) { std::fprintf(stderr, "warning: %s\n", Shown(problem).c_str()); }};
+  const std::vector<std::string> names = SplitsOf(options, source.format);
+  if (names.front() != "train") source.classes = TrainingClasses(options, source).value_or(classes);
   std::vector<OpenSplit> splits;
-  for (const std::string& name : SplitsOf(options, source.format)) {
-    if (splits.empty() && name != "train" && has_train) source.classes = TrainingClasses(source);
+  for (const std::string& name : names) {
     const std::string called = name != "." ? name : options.command == "pack" ? "train" : options.data_dir;
     splits.push_back({called, OpenSource(source, name)});
     const std::string ignored = ToText(splits.back().source->ignored());

@@ -1,36 +1,77 @@
-// The commands of dtrain_data, and what they share. All print their result on stdout and their progress on stderr, and
-// throw dtrain::Error.
+// The commands of dtrain_data: their command line, a table of them, and what they share. All print their result on
+// stdout and their progress on stderr, and throw dtrain::Error.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "data/prepare/options.h"
+#include "data/formats/image_table.h"
+#include "data/outputs.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
 
-void Pack(const PrepareOptions& options);  // DataError if more records are bad than allowed
-void MakeIndexes(const PrepareOptions& options);
-void Tokenize(const PrepareOptions& options);  // DataError if a file cannot be read or the tokenizer is unusable
-void Encode(const PrepareOptions& options);    // DataError if a line of stdin is not a JSON string
-void Inspect(const PrepareOptions& options);
-void Verify(const PrepareOptions& options);  // DataError if a record is bad
-void Warm(const PrepareOptions& options);    // DataError if a file cannot be read
+struct PrepareOptions {
+  std::string command;  // one of PrepareCommands()
+  std::string data_dir;
+  LabelTable table;  // with a path: it names the images of data_dir, or, if that is empty, of its own folder
+  LabelKind labels = LabelKind::kClass;
+  std::string data_format = "auto";
+  std::string split;      // empty: SplitsOf
+  std::string index_dir;  // empty: beside the data
+  std::optional<int64_t> label_offset;
+  int64_t workers = 0;  // threads; 0: the command's default
+  std::optional<double> max_bad_records;
+  bool strict_data = false;
 
-// Passes all places where the command is going to write through data::RequireOutputs, whose Error it throws.
-void RequireOutputs(const PrepareOptions& options);
+  std::vector<std::string> inputs;  // tokenize: text files
+  std::string encoder_json;         // tokenize, encode: GPT-2's encoder.json
+  std::string vocab_bpe;            // tokenize, encode: GPT-2's vocab.bpe
+  std::string tokenizer;            // tokenize, encode: a folder of Hugging Face's, instead of the two above
+  std::string dict;                 // tokenize: a dict.txt; empty: make one from the text
 
-// Whether an earlier call of pack has filled the folder, or another machine is beginning to.
-bool HoldsPack(const std::string& folder);
+  std::string move_bad_to;      // verify: a folder
+  std::string output;           // pack, verify: a folder; tokenize: the token files without .bin and .idx
+  std::string output_format;    // pack: one of RecordFormats()
+  int64_t short_side = 0;       // pack: pixels; 0: bytes are kept as they are
+  int64_t quality = 0;          // pack: quality of written JPEGs; 0: 95, and pixels become PNG
+  bool seek_points = false;     // pack: JPEGs are rewritten so that crops decode fastest
+  int64_t shards = 0;           // pack: number of shards of each split; 0: one for every 2,048 records
+  int64_t part = 1, parts = 1;  // pack: this machine's share
 
-// Returns the list in which verify names bad records. Empty for folders of images, unless a folder was named for it,
-// since nothing is to be left among people's photos.
-std::string QuarantineList(const PrepareOptions& options);
+  std::vector<std::string> read;  // the values of all flags that name what is read
+  std::vector<Output> written;    // likewise of those that name what is written, but --output
 
-// Returns the dict.txt in the folder of the token files PREFIX.bin and PREFIX.idx.
-std::string DictionaryBeside(const std::string& prefix);
+  bool decode = false;  // inspect
+  int64_t limit = 0;    // inspect: records of each split; 0: all
+};
+
+struct PrepareCommandLine {
+  PrepareOptions options;
+  std::string answer;  // answer to --help or --version, to be printed before exiting with 0; else empty
+};
+
+// Parses the command line. Throws one Error (exit code 2) that names every mistake. `version` is printed after the
+// program's name by --version.
+PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& arguments, const std::string& version = "");
+
+// What is known of a command.
+struct PrepareCommand {
+  std::string name;
+  const char* purpose;  // for people
+  void (*run)(const PrepareOptions& options);
+  // Returns where it is going to write besides PrepareOptions::written; null: nowhere.
+  std::vector<Output> (*outputs)(const PrepareOptions& options) = nullptr;
+};
+
+// A new command is a row of this table (options.cc), which also has the flags with the commands that they are for.
+const std::vector<PrepareCommand>& PrepareCommands();
+
+// Runs the command of the options, after RequireOutputs of all places where it is going to write.
+void RunCommand(const PrepareOptions& options);
 
 struct OpenSplit {
   std::string name;  // train, val, or the value of --split; for "." the folder, or train where it is packed

@@ -132,6 +132,14 @@ std::vector<BadRecord> VerifySplit(const OpenSplit& split, const Check& check_re
   return bad;
 }
 
+// Returns the list of bad records. Empty for folders of images, unless a folder was named for it, since nothing is to
+// be left among people's photos.
+std::string QuarantineList(const PrepareOptions& options) {
+  const std::string& named = options.output.empty() ? options.index_dir : options.output;
+  if (named.empty() && (!options.table.path.empty() || HoldsFiles(FormatOf(options)))) return "";
+  return (named.empty() ? options.data_dir : named) + "/quarantine.jsonl";
+}
+
 // Empties the list of bad records and returns its path; empty without one.
 std::string PrepareList(const PrepareOptions& options) {
   std::string list = QuarantineList(options);
@@ -207,6 +215,13 @@ void Inspect(const PrepareOptions& options) {
   }
 }
 
+std::vector<Output> VerifyOutputs(const PrepareOptions& options) {
+  const std::string list = QuarantineList(options);
+  if (list.empty()) return {};
+  return {{.flag = "--output", .path = FolderOf(list), .marks = {kQuarantineMark}, .files = {list}, .in_folder = true}};
+}
+
+// Throws DataError if a record is bad.
 void Verify(const PrepareOptions& options) {
   const bool are_files = HoldsFiles(FormatOf(options));
   const std::vector<OpenSplit> splits = OpenSplits(options, false);

@@ -1,42 +1,65 @@
-#include "data/prepare/options.h"
-
+// The command line of dtrain_data: the tables of its commands and flags, for the parser that all programs share.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "data/command_line/parser.h"
 #include "data/error.h"
+#include "data/formats/labels.h"
 #include "data/formats/open_source.h"
 #include "data/formats/record_format.h"
 #include "data/joined.h"
-#include "data/outputs.h"
+#include "data/prepare/commands.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
+
+// Each in the file of its command.
+void Encode(const PrepareOptions& options);
+void Inspect(const PrepareOptions& options);
+void MakeIndexes(const PrepareOptions& options);
+void Pack(const PrepareOptions& options);
+void Tokenize(const PrepareOptions& options);
+void Verify(const PrepareOptions& options);
+void Warm(const PrepareOptions& options);
+std::vector<Output> PackOutputs(const PrepareOptions& options);
+std::vector<Output> TokenOutputs(const PrepareOptions& options);
+std::vector<Output> VerifyOutputs(const PrepareOptions& options);
+
+const std::vector<PrepareCommand>& PrepareCommands() {
+  static const std::vector<PrepareCommand> commands = {
+      {"encode", "reads one JSON string per line from stdin, prints its token ids as one JSON array per line", Encode},
+      {"index", "rebuilds the indexes of a data set", MakeIndexes},
+      {"inspect", "prints one JSON object per record: index, label, class, bytes, sha256", Inspect},
+      {"pack", "writes any readable data set as indexed shards; resumable; verifies each record", Pack, PackOutputs},
+      {"tokenize", "converts raw text to token files and a dictionary in fairseq-preprocess's formats", Tokenize,
+       TokenOutputs},
+      {"verify", "reads and decodes every record, and lists bad ones; exit code 3 if there are any", Verify,
+       VerifyOutputs},
+      {"warm", "reads all data once with many threads, to fill the caches of the storage", Warm}};
+  return commands;
+}
+
 namespace {
 
-using Take = std::function<bool(const std::string&)>;
+constexpr char kReading[] = "pack index inspect verify warm";  // commands that read a data set
 
-const std::map<std::string, const char*> kCommands = {
-    {"pack", "writes any readable data set as indexed shards; resumable; verifies each record"},
-    {"index", "rebuilds the indexes of a data set"},
-    {"tokenize", "converts raw text to token files and a dictionary in fairseq-preprocess's formats"},
-    {"encode", "reads one JSON string per line from stdin, prints its token ids as one JSON array per line"},
-    {"inspect", "prints one JSON object per record: index, label, class, bytes, sha256"},
-    {"verify", "reads and decodes every record, and lists bad ones; exit code 3 if there are any"},
-    {"warm", "reads all data once with many threads, to fill the caches of the storage"}};
+using Take = std::function<bool(const std::string&)>;
 
 // What a flag takes: what was expected, for people, and what takes it.
 struct Value {
   std::string expected;
   Take take;
-  bool is_boolean = false, takes_many = false;
+  const char* type = "text";  // boolean, integer, number, text
+  std::vector<std::string> choices = {};
+  bool takes_many = false;
   PathUse path = PathUse::kNone;
+
+  bool is_boolean() const { return type == std::string_view("boolean"); }
 };
 
 struct Entry {
@@ -44,8 +67,6 @@ struct Entry {
   Value value;
   std::string help;
 };
-
-constexpr char kReading[] = "pack index inspect verify warm";  // commands that read a data set
 
 Value Text(const char* expected, std::string& field, PathUse path = PathUse::kNone) {
   return {
@@ -59,11 +80,19 @@ Value Texts(const char* expected, std::vector<std::string>& field, PathUse path)
           .path = path};
 }
 
-Value Word(std::string& field, const std::vector<std::string>& words) {
-  return {.expected = "one of " + Joined(words, " | "), .take = [&field, words](const std::string& value) {
-            field = value;
-            return std::ranges::find(words, value) != words.end();
-          }};
+Value Word(const std::vector<std::string>& words, std::function<void(const std::string& word)> store) {
+  return {.expected = "one of " + Joined(words, " | "),
+          .take =
+              [=](const std::string& value) {
+                const bool is_known = std::ranges::find(words, value) != words.end();
+                if (is_known) store(value);
+                return is_known;
+              },
+          .choices = words};
+}
+
+Value Word(const std::vector<std::string>& words, std::string& field) {
+  return Word(words, [&field](const std::string& word) { field = word; });
 }
 
 Value Boolean(bool& field) {
@@ -74,7 +103,7 @@ Value Boolean(bool& field) {
                 field = word == "true";
                 return !word.empty();
               },
-          .is_boolean = true};
+          .type = "boolean"};
 }
 
 bool ParseInteger(const std::string& text, int64_t lowest, int64_t highest, int64_t& number) {
@@ -86,16 +115,18 @@ bool ParseInteger(const std::string& text, int64_t lowest, int64_t highest, int6
 Value Integer(int64_t& field, int64_t lowest, int64_t highest = INT64_MAX) {
   const std::string most = highest == INT64_MAX ? " or more" : " to " + std::to_string(highest);
   return {.expected = "a whole number, " + std::to_string(lowest) + most,
-          .take = [=, &field](const std::string& value) { return ParseInteger(value, lowest, highest, field); }};
+          .take = [=, &field](const std::string& value) { return ParseInteger(value, lowest, highest, field); },
+          .type = "integer"};
 }
 
 Value Fraction(std::optional<double>& field) {
-  return {.expected = "a number, 0 to 1", .take = [&field](const std::string& value) {
-            char* end = nullptr;
-            field = std::strtod(value.c_str(), &end);
-            const bool is_decimal = value.find_first_of("xX") == std::string::npos;
-            return !value.empty() && *end == '\0' && is_decimal && *field >= 0 && *field <= 1;
-          }};
+  return {.expected = "a number, 0 to 1",
+          .take =
+              [&field](const std::string& value) {
+                field = DecimalNumber(value);
+                return field && *field >= 0 && *field <= 1;
+              },
+          .type = "number"};
 }
 
 Value LabelOffset(std::optional<int64_t>& field) {
@@ -135,17 +166,13 @@ std::vector<std::string> WrittenFormats() {
 
 std::vector<Entry> Table(PrepareOptions& o) {
   using enum PathUse;
-  const Value task = {.expected = "one of " + Joined(kLabelKinds, " | ", &LabelKindFacts::task),
-                      .take = [&o](const std::string& value) {
-                        const auto* const kind = std::ranges::find(kLabelKinds, value, &LabelKindFacts::task);
-                        if (kind == std::end(kLabelKinds)) return false;
-                        o.labels = static_cast<LabelKind>(kind - kLabelKinds);
-                        return true;
-                      }};
-  const Value delimiter = {.expected = "one of auto | comma | semicolon | tab", .take = [&o](const std::string& value) {
-                             o.table.delimiter = DelimiterNamed(value);
-                             return value == "auto" || o.table.delimiter != 0;
-                           }};
+  std::vector<std::string> tasks;
+  for (const LabelKindFacts& kind : kLabelKinds) tasks.emplace_back(kind.task);
+  const Value task = Word(tasks, [&o](const std::string& value) {
+    o.labels = static_cast<LabelKind>(std::ranges::find(kLabelKinds, value, &LabelKindFacts::task) - kLabelKinds);
+  });
+  const Value delimiter = Word({"auto", "comma", "semicolon", "tab"},
+                               [&o](const std::string& value) { o.table.delimiter = DelimiterNamed(value); });
   // clang-format off
   return {
       {"data_dir", kReading, Text("a folder", o.data_dir, kRead), "Folder with the data; for safetensors also a file."},
@@ -164,7 +191,7 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"csv_delimiter", kReading, delimiter, "With --labels: what separates the cells of a .csv. [default: auto]"},
       {"task", kReading, task, "What the labels of images are, as of dtrain_main: a class, several labels, or numbers. "
        "[default: image_classification]"},
-      {"data_format", kReading, Word(o.data_format, FormatNames()),
+      {"data_format", kReading, Word(FormatNames(), o.data_format),
        "Format of the data; auto: recognised from the contents of --data_dir. [default: auto]"},
       {"split", kReading, Text("a text", o.split), "Folder or file prefix of the split to process. [default: train and val, as far "
        "as there; for verify also test, or the folders of classes in --data_dir itself]"},
@@ -183,7 +210,7 @@ std::vector<Entry> Table(PrepareOptions& o) {
        "Folder of a RoBERTa model with tokenizer.json, or vocab.json and merges.txt, whose token ids are used; replaces "
        "--encoder_json and --vocab_bpe."},
       {"dict", "tokenize", Text("a file", o.dict, kRead), "Dictionary file (dict.txt) to use. [default: one is counted]"},
-      {"output_format", "pack", Word(o.output_format, WrittenFormats()), "Format to write: " + Joined(WrittenFormats()) + "."},
+      {"output_format", "pack", Word(WrittenFormats(), o.output_format), "Format to write: " + Joined(WrittenFormats()) + "."},
       {"short_side", "pack", Integer(o.short_side, 0, 16384), "Resize images whose short side is longer to this (antialiased) and "
        "store them as JPEG; 0: copy images byte for byte. [default: 0; pixels]"},
       {"quality", "pack", Integer(o.quality, 1, 100),
@@ -205,6 +232,13 @@ std::vector<Entry> Table(PrepareOptions& o) {
   // clang-format on
 }
 
+// Notes where a flag says that is written; the last one counts. A file that is there must be empty.
+void Write(const Entry& entry, const std::string& path, PrepareOptions& options) {
+  const std::string flag = "--" + entry.name;
+  std::erase_if(options.written, [&flag](const Output& output) { return output.flag == flag; });
+  options.written.push_back({.flag = flag, .path = path, .in_folder = entry.value.expected == "a folder"});
+}
+
 bool BelongsTo(const Entry& entry, const std::string& command) {
   return entry.commands.empty() || (" " + entry.commands + " ").find(" " + command + " ") != std::string::npos;
 }
@@ -213,9 +247,9 @@ bool BelongsTo(const Entry& entry, const std::string& command) {
 std::string Help(const std::vector<Entry>& table, const std::string& command) {
   std::string text = "Usage: dtrain_data " + (command.empty() ? "COMMAND" : command) + " [--flag=value ...]\n";
   if (command.empty()) text += "Prepares and checks data.\n\n";
-  for (const auto& [name, purpose] : kCommands) {
-    if (command.empty()) text += "  " + name + std::string(10 - name.size(), ' ') + purpose + "\n";
-    if (command == name) text += std::string(purpose) + "\n";
+  for (const PrepareCommand& known : PrepareCommands()) {
+    if (command.empty()) text += "  " + known.name + std::string(10 - known.name.size(), ' ') + known.purpose + "\n";
+    if (command == known.name) text += std::string(known.purpose) + "\n";
   }
   text +=
       "\nWrite --flag=value or --flag value; for booleans, --flag or --noflag. In names, - and _ are the same.\n"
@@ -223,7 +257,7 @@ std::string Help(const std::vector<Entry>& table, const std::string& command) {
       "--version the version.\n\n";
   for (const Entry& entry : table) {
     if (!command.empty() && !BelongsTo(entry, command)) continue;
-    const std::string left = (entry.value.is_boolean ? "  --[no]" : "  --") + entry.name;
+    const std::string left = (entry.value.is_boolean() ? "  --[no]" : "  --") + entry.name;
     text += left + std::string(left.size() < 22 ? 22 - left.size() : 1, ' ');
     if (!entry.commands.empty() && command.empty()) text += entry.commands + ": ";
     text += entry.help;
@@ -238,24 +272,17 @@ std::string Help(const std::vector<Entry>& table, const std::string& command) {
 // Returns --help=json: the same keys as of the other programs, made from the sentences of the table.
 std::string HelpJson(const std::vector<Entry>& table, const std::string& version) {
   nlohmann::ordered_json json = {{"program", "dtrain_data"}, {"version", version}};
-  for (const auto& [name, purpose] : kCommands) json["commands"].push_back(name);
+  for (const PrepareCommand& command : PrepareCommands()) json["commands"].push_back(command.name);
   for (const Entry& entry : table) {
-    const auto begins = [&entry](const char* words) { return entry.value.expected.starts_with(words); };
-    const char* type = entry.value.is_boolean     ? "boolean"
-                       : begins("a whole number") ? "integer"
-                       : begins("a number")       ? "number"
-                                                  : "text";
+    const Value& value = entry.value;
     nlohmann::ordered_json flag = {
-        {"name", entry.name}, {"type", type}, {"expected", entry.value.expected}, {"help", entry.help}};
+        {"name", entry.name}, {"type", value.type}, {"expected", value.expected}, {"help", entry.help}};
     if (const size_t at = entry.help.find("[default: "); at != std::string::npos) {
       flag["default"] = entry.help.substr(at + 10, entry.help.find_first_of(":;,]", at + 10) - at - 10);
     }
     std::istringstream commands(entry.commands);
     for (std::string command; commands >> command;) flag["commands"].push_back(command);
-    std::istringstream choices(begins("one of ") ? entry.value.expected.substr(7) : "");
-    for (std::string choice; choices >> choice;) {
-      if (choice != "|") flag["choices"].push_back(choice);
-    }
+    if (!value.choices.empty()) flag["choices"] = value.choices;
     json["flags"].push_back(flag);
   }
   return json.dump();
@@ -310,13 +337,13 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
     const auto take = [&given, &entry, &result](const std::string& value) {
       given.insert(entry.name);
       if (entry.value.path == PathUse::kRead) result.options.read.push_back(value);
-      if (entry.value.path == PathUse::kWritten) result.options.written[entry.name] = value;
+      if (entry.value.path == PathUse::kWritten && entry.name != "output") Write(entry, value, result.options);
       return entry.value.take(value);
     };
-    flags.push_back({entry.name, entry.value.is_boolean, entry.value.expected, take, entry.value.takes_many});
+    flags.push_back({entry.name, entry.value.is_boolean(), entry.value.expected, take, entry.value.takes_many});
   }
   std::vector<std::string> commands, mistakes;
-  for (const auto& [name, purpose] : kCommands) commands.push_back(name);
+  for (const PrepareCommand& command : PrepareCommands()) commands.push_back(command.name);
   auto expanded = command_line::ExpandFlagfiles(arguments, mistakes);
   const auto parsed = command_line::Parse(std::move(expanded), commands, flags, mistakes);
   if (parsed.wants_version) result.answer = "dtrain_data " + version;

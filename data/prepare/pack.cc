@@ -146,9 +146,7 @@ class ShardWriter {
       const auto record = format_.Scan(file, offset);
       bool same = record && record->begin == offset && written_[i].HasLabelOf(*record);
       if (same) {
-        std::vector<uint8_t> bytes(record->end - record->begin);
-        file.Read(record->begin, bytes.size(), bytes.data());
-        const std::vector<uint8_t> image = format_.Image(std::move(bytes));
+        const auto image = format_.Image(file.ReadBytes(record->begin, record->end - record->begin));
         same = Crc32c(image.data(), image.size()) == written_[i].crc;
       }
       if (same) continue;
@@ -313,11 +311,16 @@ void IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
 
 }  // namespace
 
-bool HoldsPack(const std::string& folder) {
-  return std::ranges::any_of(ContentOf(folder).files,
-                             [](const std::string& name) { return name.starts_with(kPackRecipe); });
+std::vector<Output> PackOutputs(const PrepareOptions& options) {
+  // An earlier call has filled the folder, or another machine is beginning to.
+  const auto holds_pack = [](const std::string& folder) {
+    return std::ranges::any_of(ContentOf(folder).files,
+                               [](const std::string& name) { return name.starts_with(kPackRecipe); });
+  };
+  return {{.flag = "--output", .path = options.output, .in_folder = true, .is_own_folder = holds_pack}};
 }
 
+// Throws DataError if more records are bad than allowed.
 void Pack(const PrepareOptions& options) {
   if (!FindRecordFormat(options.output_format)->Holds(options.labels)) {
     throw Error(ExitCode::kUsage, "--output_format=" + options.output_format + " has one class for each image",

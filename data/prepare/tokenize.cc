@@ -158,8 +158,7 @@ void Renumber(const std::string& path, TokenType type, const Numbering& numberin
   const RandomAccessFile input(path);
   const uint64_t pieces = (input.size() + kPieceBytes - 1) / kPieceBytes;
   const auto make = [&](size_t /*thread*/, size_t i) {
-    std::vector<uint8_t> bytes(std::min(kPieceBytes, input.size() - i * kPieceBytes));
-    input.Read(i * kPieceBytes, bytes.size(), bytes.data());
+    const auto bytes = input.ReadBytes(i * kPieceBytes, std::min(kPieceBytes, input.size() - i * kPieceBytes));
     std::vector<uint32_t> renumbered;
     for (const int64_t token : WideTokens(type, bytes))
       renumbered.push_back(numbering.ids.at(static_cast<size_t>(token)));
@@ -171,6 +170,8 @@ void Renumber(const std::string& path, TokenType type, const Numbering& numberin
 }
 
 // ---- Files ----
+
+std::string DictionaryBeside(const std::string& prefix) { return FolderOf(prefix) + "/dict.txt"; }
 
 // The tokenizer that the command line names.
 TokenizerFiles ChosenTokenizer(const PrepareOptions& options) {
@@ -289,6 +290,21 @@ void Report(const std::string& prefix, const Totals& totals, int64_t unknown) {
 
 }  // namespace
 
+// The token files PREFIX.bin have no mark, so they are known by their index. What a dictionary holds is compared later.
+std::vector<Output> TokenOutputs(const PrepareOptions& options) {
+  const std::string &prefix = options.output, dictionary = DictionaryBeside(prefix);
+  const std::vector<Mark> of_index = {{"MMIDIDX"}};
+  const auto of_tokens = HasMark(prefix + ".idx", of_index) ? std::vector<Mark>{{}} : std::vector<Mark>();
+  std::vector<Output> outputs = {
+      {.flag = "--output", .path = prefix, .marks = of_index, .files = {prefix + ".idx"}},
+      {.flag = "--output", .path = prefix, .marks = of_tokens, .files = {prefix + ".bin", prefix + ".ids"}}};
+  if (!IsSameFile(options.dict, dictionary)) {
+    outputs.push_back({.flag = "--output", .path = prefix, .marks = {{}}, .files = {dictionary}});
+  }
+  return outputs;
+}
+
+// Throws DataError if a file cannot be read or the tokenizer is unusable.
 void Tokenize(const PrepareOptions& options) {
   const TokenizerFiles files = ChosenTokenizer(options);
   const std::unique_ptr<const Tokenizer> opened = OpenTokenizer(files);
@@ -365,7 +381,8 @@ std::optional<nlohmann::json> Answer(const nlohmann::json& asked, TextEncoder& e
   return ids;
 }
 
-// dtrain_data encode: runs the tokenizer alone, for use by other programs.
+// dtrain_data encode: runs the tokenizer alone, for use by other programs. Throws DataError if a line of stdin is not a
+// JSON string.
 void Encode(const PrepareOptions& options) {
   const std::unique_ptr<const Tokenizer> tokenizer = OpenTokenizer(ChosenTokenizer(options));
   const std::unique_ptr<TextEncoder> encoder = tokenizer->MakeEncoder();

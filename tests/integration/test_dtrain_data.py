@@ -60,6 +60,26 @@ def test_inspect_is_the_same_for_all_formats(few_images, packs):
     assert {line["split"] for line in expected} == {"train", "val"}
 
 
+@pytest.mark.parametrize("name", ["tfrecord", "webdataset"])
+def test_some_shards_can_be_chosen_by_the_beginning_of_their_numbers(packs, own_pack, name):
+    folder = own_pack(name)
+    shards(folder)[1].unlink()
+    assert "--train_split=train-0000" in data("inspect", f"--data_dir={folder}", check=3).stderr
+    lines = inspect(packs / name, "--split=train")
+    assert inspect(folder, "--split=train-0000") == lines[:20]
+
+
+def test_a_tar_that_may_have_been_cut_between_samples_is_named(own_pack):
+    folder = own_pack("webdataset")
+    tar = shards(folder)[1]
+    with tarfile.open(tar) as archive:
+        first_of_second = archive.getmembers()[2]
+    os.truncate(tar, first_of_second.offset)
+    for _ in range(2):  # without and with an index
+        warning = data("inspect", f"--data_dir={folder}", "--split=train").stderr
+        assert f"the mark of the end is missing in {tar.name}," in warning
+
+
 def test_inspect_shows_what_pillow_sees(few_images):
     lines = inspect(few_images, "--split=train", "--decode", "--limit=3")
     assert len(lines) == 3
