@@ -1,5 +1,4 @@
-// A table lists the fields of each kind of message. The JSON library parses without recursion, but copies, compares and
-// writes recursively, so the depth of a line is checked before it is parsed.
+// One table has each kind of message: who sends it, its fields, and what it means.
 #include "trainer/control/control_message.h"
 
 #include <unistd.h>
@@ -7,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
+#include "data/shallow_json.h"
 #include "data/shown.h"
 #include "trainer/control/stall_watch.h"
 #include "trainer/errors.h"
@@ -22,7 +21,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDeepest = 32;                 // a configuration has three levels
 constexpr int64_t kMost = int64_t{1} << 53;  // the largest count; a double represents it exactly, too
 constexpr double kLongestWork = 1e12;        // seconds
 constexpr int kLargestProcess = 1 << 30;     // Linux gives out process ids below 2²²
@@ -48,8 +46,11 @@ Field Text(const char* name) { return {name, Type::kText, 0, kLongestControlText
 Field Count(const char* name, int64_t least = 0) { return {name, Type::kInteger, least, kMost}; }
 Field Rank(const char* name) { return {name, Type::kInteger, -1, launch::kMaxRanks - 1}; }
 
+// A message is {"kind": …} and these fields. ControlServer handles those of clients, launchers and ranks, ControlPlane
+// those of the server, and Join greetings.
 const std::vector<Kind>& Kinds() {
   static const std::vector<Kind> kinds = {
+      // Within seconds, or it is disconnected.
       {Speaker::kClient,
        "hello",
        {Word("magic"),
@@ -60,14 +61,21 @@ const std::vector<Kind>& Kinds() {
         {"pid", Type::kInteger, 0, kLargestProcess},
         Word("nonce", /*optional=*/true)}},  // absent in the hello of another version
       {Speaker::kClient, "proof", {Word("proof")}},
+      // After it was admitted as a client of rank -1; "noted" answers.
       {Speaker::kLauncher, "death", {{"rank", Type::kInteger, 0, launch::kMaxRanks - 1}, Text("reason")}},
+      // The rank's Position, several times a second.
       {Speaker::kRank, "at", {{"at", Type::kPosition}}},
+      // The rank is ready to start; its object is compared key by key with rank 0's.
       {Speaker::kRank, "config", {{"config", Type::kObject}}},
+      // It was asked to stop.
       {Speaker::kRank, "stop", {}},
+      // These answer "propose": see StopAgreement.
       {Speaker::kRank, "accept", {Count("point")}},
       {Speaker::kRank, "reject", {Count("point"), Count("passed")}},
+      // It ends with its own failure, or has lost a peer.
       {Speaker::kRank, "failed", {{"code", Type::kExitCode}, Text("message")}},
       {Speaker::kRank, "lost", {Text("message")}},
+      // See BadRecordMessage.
       {Speaker::kRank,
        "bad_record",
        {Word("split"),
@@ -78,41 +86,27 @@ const std::vector<Kind>& Kinds() {
         Count("dataset_size"),
         {"max_bad_records", Type::kReal, -1, 1},
         {"strict", Type::kFlag}}},
+      // It has come to its orderly end.
       {Speaker::kRank, "leave", {}},
       {Speaker::kGreeting, "challenge", {Word("nonce")}},
       {Speaker::kGreeting, "welcome", {{"store_port", Type::kInteger, 0, 65535}, Word("proof")}},
       {Speaker::kGreeting, "refused", {Text("message")}},
+      // To all ranks: rank 0's Position, several times a second.
       {Speaker::kServer, "tick", {{"at", Type::kPosition}}},
+      // All ranks are ready: training starts.
       {Speaker::kServer, "go", {}},
+      // See StopAgreement.
       {Speaker::kServer, "propose", {Count("point", 1)}},
       {Speaker::kServer, "commit", {Count("point", 1)}},
+      // All ranks have sent "leave".
       {Speaker::kServer, "bye", {}},
+      // The number of different bad records of all ranks together.
       {Speaker::kServer, "bad_records", {Word("split"), Count("count")}},
+      // All ranks end with this code; `rank` is the root cause or -1.
       {Speaker::kServer, "end", {{"code", Type::kExitCode}, Text("message"), Text("hint"), Rank("rank")}},
+      // To a launcher.
       {Speaker::kServer, "noted", {}}};
   return kinds;
-}
-
-// Whether more than kDeepest brackets are open at once, not counting those inside of texts.
-bool IsTooDeep(std::string_view line) {
-  int depth = 0;
-  bool in_text = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (in_text) {
-      if (line[i] == '\\') {
-        ++i;  // an escaped character does not end the text
-      } else if (line[i] == '"') {
-        in_text = false;
-      }
-    } else if (line[i] == '"') {
-      in_text = true;
-    } else if (line[i] == '[' || line[i] == '{') {
-      if (++depth > kDeepest) return true;
-    } else if (line[i] == ']' || line[i] == '}') {
-      --depth;
-    }
-  }
-  return false;
 }
 
 bool IsInteger(const json& value, int64_t least, int64_t most) {
@@ -164,22 +158,6 @@ bool Fits(const Field& field, const json& value) {
   return false;
 }
 
-void Check(const json& message, Speaker speaker) {
-  if (!message.is_object()) throw BadControlLine("no JSON object");
-  const auto name = message.find("kind");
-  if (name == message.end() || !name->is_string()) throw BadControlLine("a message without a kind");
-  const auto kind = std::find_if(Kinds().begin(), Kinds().end(),
-                                 [&](const Kind& one) { return one.speaker == speaker && *name == one.name; });
-  if (kind == Kinds().end()) throw BadControlLine("a message of an unknown kind");
-  for (const Field& field : kind->fields) {
-    const auto value = message.find(field.name);
-    if (value == message.end() && field.optional) continue;
-    if (value == message.end() || !Fits(field, *value)) {
-      throw BadControlLine(std::string(kind->name) + " with a wrong or missing " + field.name);
-    }
-  }
-}
-
 // Returns the length of the longest prefix of up to `most` bytes that ends with a whole UTF-8 character.
 size_t BytesOfWholeCharacters(const std::string& text, size_t most) {
   if (text.size() <= most) return text.size();
@@ -196,20 +174,27 @@ std::string Proof(const char* who, const std::string& token, const std::string& 
 }  // namespace
 
 json ParseControlLine(std::string_view line, Speaker speaker) {
-  if (IsTooDeep(line)) throw BadControlLine("brackets too deep");
-  try {
-    json message = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    Check(message, speaker);
-    return message;
-  } catch (const json::exception&) {
-    throw BadControlLine("no JSON object");
+  json message = ParseObject(line);
+  if (message.is_null()) throw BadControlLine("no JSON object");
+  const auto name = message.find("kind");
+  if (name == message.end() || !name->is_string()) throw BadControlLine("a message without a kind");
+  const auto kind =
+      std::ranges::find_if(Kinds(), [&](const Kind& one) { return one.speaker == speaker && *name == one.name; });
+  if (kind == Kinds().end()) throw BadControlLine("a message of an unknown kind");
+  for (const Field& field : kind->fields) {
+    const auto value = message.find(field.name);
+    if (value == message.end() && field.optional) continue;
+    if (value == message.end() || !Fits(field, *value)) {
+      throw BadControlLine(std::string(kind->name) + " with a wrong or missing " + field.name);
+    }
   }
+  return message;
 }
 
 std::string ControlLine(json message) {
   message = json::parse(message.dump(-1, ' ', false, json::error_handler_t::replace));
-  const auto kind =
-      std::find_if(Kinds().begin(), Kinds().end(), [&](const Kind& one) { return message.at("kind") == one.name; });
+  const auto kind = std::ranges::find_if(Kinds(), [&](const Kind& one) { return message.at("kind") == one.name; });
+  if (kind == Kinds().end()) throw std::logic_error("a kind of message that is not in the table");
   for (const Field& field : kind->fields) {
     if (field.type != Type::kText || !message.contains(field.name)) continue;
     auto& text = message.at(field.name).get_ref<std::string&>();

@@ -1,6 +1,6 @@
 // The lines that pass over control connections: their only parser, and the handshake with which they begin. A sender is
 // a stranger until it has proved that it knows the run's token, and may be broken even then. So every line is checked
-// here for depth, types and ranges before anything in it is used. control_server.h explains the messages.
+// here for depth, types and ranges before anything in it is used. control_message.cc lists all messages.
 #pragma once
 
 #include <nlohmann/json.hpp>

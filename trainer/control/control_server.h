@@ -1,26 +1,6 @@
 // Rank 0's side of the control plane: the one place that knows of every rank. It listens at the address at which the
 // ranks meet, and keeps one connection to each rank open for the whole run. So it learns that a rank's process has
 // ended as soon as the kernel closes the sockets of that process; a key-value store would not tell.
-//
-// The messages are lines of JSON, {"kind": …} and these fields (control_message.h parses all of them):
-//   client → server    hello  magic version nonce rank world_size host pid    within seconds, or it is disconnected
-//                      proof  proof                   see control_message.h
-//   server → client    challenge nonce | welcome store_port proof | refused message
-//   rank → server   config config                     ready to start; its object is compared key by key with rank 0's
-//                   at     at                         the rank's Position, several times a second
-//                   stop                              this rank was asked to stop
-//                   accept point | reject point passed   answers to propose
-//                   failed code message | lost message   this rank ends with its own failure | it has lost a peer
-//                   bad_record …                      see gathering.h
-//                   leave                             this rank has come to its orderly end
-//   launcher → server  death rank reason              after it was admitted as a client of rank -1
-//   server → all    tick at                           rank 0's Position, several times a second
-//                   go                                all ranks are ready: training starts
-//                   propose point | commit point      see gathering.h
-//                   bye                               all ranks have sent leave
-//                   bad_records split count           the number of different bad records of all ranks together
-//                   end    code message hint rank     all ranks end with this code; `rank` is the root cause or -1
-//   server → launcher  noted                          answers death
 #pragma once
 
 #include <chrono>

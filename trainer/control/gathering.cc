@@ -1,6 +1,7 @@
 #include "trainer/control/gathering.h"
 
 #include "data/shown.h"
+#include "trainer/config/flags.h"
 
 namespace dtrain::control {
 namespace {
@@ -14,14 +15,18 @@ std::string ShownValue(const json& value) {
   return Shown(value.dump(-1, ' ', false, json::error_handler_t::replace), kShownValue);
 }
 
-// What to do if a rank's value for `key` differs from rank 0's.
-std::string HintFor(const std::string& key) {
+// What to do if a rank's value for `key` differs from that of rank 0, whose configuration is `first`.
+std::string HintFor(const std::string& key, const json& first) {
+  const std::string same_command = "start all ranks with the same command";
   if (key == "build") return "copy the same program to all machines";
-  if (key == "mean" || key == "std" || key == "bn_eps") {
-    return "start all ranks with the same command, and let --init_weights, which tells it, be on all machines";
+  const config::Flag* flag = config::FindFlag(key);
+  if (flag == nullptr && key.starts_with("data_")) {
+    return "the same files must be in --data_dir on all machines: copy them, or use a folder that all machines share";
   }
-  if (!key.starts_with("data_")) return "start all ranks with the same command";
-  return "the same files must be in --data_dir on all machines: copy them, or use a folder that all machines share";
+  const auto weights = first.find("init_weights");
+  const bool has_weights = weights != first.end() && *weights != "";
+  if (flag == nullptr || !flag->traits.kept_with_weights || !has_weights) return same_command;
+  return same_command + ", and let --init_weights, which may tell it, be on all machines";
 }
 
 }  // namespace
@@ -64,7 +69,7 @@ std::optional<Gathering::Disagreement> Gathering::Compare(const Rank& first, int
     if (value == expected) continue;
     return Disagreement{"rank " + std::to_string(rank) + " disagrees with rank 0: " + Shown(key) + " is " +
                             ShownValue(value) + ", not " + ShownValue(expected) + " (" + other.place + ")",
-                        HintFor(key)};
+                        HintFor(key, first.config)};
   }
   return std::nullopt;
 }

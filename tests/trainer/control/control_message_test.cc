@@ -36,7 +36,7 @@ TEST(ControlMessage, RefusesWhatIsNoMessageOfTheSpeaker) {
 
 TEST(ControlMessage, RefusesWhatIsTooDeep) {
   EXPECT_NO_THROW(ParseControlLine(Nested(20), Speaker::kRank));
-  EXPECT_THROW(ParseControlLine(Nested(40), Speaker::kRank), BadControlLine);
+  EXPECT_THROW(ParseControlLine(Nested(70), Speaker::kRank), BadControlLine);
   EXPECT_THROW(ParseControlLine(Nested(100'000), Speaker::kRank), BadControlLine);
   EXPECT_THROW(ParseControlLine(std::string(4'000'000, '['), Speaker::kRank), BadControlLine);
   // Brackets inside of texts do not count as depth.
@@ -118,11 +118,18 @@ TEST(Gathering, ComparesAsSoonAsBothAreThere) {
 }
 
 TEST(Gathering, TheHintDependsOnTheKey) {
-  for (const auto& [key, hint] : {std::pair("build", "copy the same program"), std::pair("data_x", "the same files")}) {
+  const auto hint_for = [](const std::string& key, const std::string& weights) {
     Gathering gathering(2);
-    EXPECT_FALSE(gathering.Ready(0, {{key, 1}}, ""));
-    EXPECT_EQ(gathering.Ready(1, nlohmann::json::object(), "")->hint.find(hint), 0U) << key;
-  }
+    EXPECT_FALSE(gathering.Ready(0, {{key, 1}, {"init_weights", weights}}, ""));
+    return gathering.Ready(1, {{"init_weights", weights}}, "")->hint;
+  };
+  const std::string same_command = "start all ranks with the same command";
+  EXPECT_EQ(hint_for("build", "").find("copy the same program"), 0U);
+  EXPECT_EQ(hint_for("data_x", "").find("the same files"), 0U);
+  EXPECT_EQ(hint_for("data_format", "a"), same_command);  // a flag, no digest of files
+  EXPECT_EQ(hint_for("lr", "a"), same_command);
+  EXPECT_EQ(hint_for("crop", ""), same_command);
+  EXPECT_EQ(hint_for("crop", "a"), same_command + ", and let --init_weights, which may tell it, be on all machines");
 }
 
 TEST(Gathering, NamesWhoIsMissingAndWhy) {
