@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "data/sha256.h"
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/run_token.h"
@@ -25,6 +26,7 @@ constexpr auto kPollInterval = std::chrono::milliseconds(20);
 constexpr const char* kStart = "dtrain rank 0 at ";
 constexpr const char* kNoToken = "-";
 constexpr size_t kLongest = 1024;
+constexpr size_t kKeyDigits = 16;
 
 // Network file systems remember for seconds that a file does not exist. Listing its folder makes them look again.
 void Relist(const fs::path& folder) {
@@ -43,14 +45,9 @@ void Relist(const fs::path& folder) {
 }  // namespace
 
 std::string KeyOfRun(const Environment& environment, const std::vector<std::string>& names) {
-  uint64_t hash = 14695981039346656037ULL;  // FNV-1a
-  for (const std::string& name : names) {
-    for (const char c : ValueOf(environment, name) + "\n")
-      hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  }
-  std::ostringstream text;
-  text << std::hex << hash;
-  return text.str();
+  data::Sha256 hash;
+  for (const std::string& name : names) hash.UpdateText(ValueOf(environment, name));
+  return hash.Hex().substr(0, kKeyDigits);
 }
 
 fs::path AddressFilePath(const std::string& run_directory, const std::string& key) {

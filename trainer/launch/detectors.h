@@ -76,7 +76,8 @@ NodeCount ParseNodeCount(const std::string& text, const std::string& name, const
 
 // Returns the launch of a launcher that starts one process per machine, which forks `processes` ranks. --master_addr
 // and --master_port override `address` and `port`.
-Launch NodeLevel(const Facts& facts, int nnodes, int node_rank, int processes, const std::string& address, int port);
+Launch NodeLevel(const Facts& facts, const std::string& seen, int nnodes, int node_rank, int processes,
+                 const std::string& address, int port);
 
 // The names of the variables in which a launcher that starts a process for each rank numbers them. The last one may be
 // missing.

@@ -1,10 +1,11 @@
-// The first launcher that matches (launchers.cc) wins; what holds for all of them is checked here. Nothing asks the
-// system, so tests try every launcher with made-up environments.
+// The first launcher that matches (launchers.cc) wins; what holds for all of them is checked here, and here is what
+// their functions share. Nothing asks the system, so tests try every launcher with made-up environments.
 #include "trainer/launch/launch.h"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <sstream>
 
@@ -66,6 +67,31 @@ int RequeueCount(const Environment& environment) {
          variables.Number("AWS_BATCH_JOB_ATTEMPT", 1, kMaxRanks).value_or(1) - 1;
 }
 
+constexpr size_t kMostNodes = 65'536;
+
+[[noreturn]] void Refuse(const std::string& text, const std::string& why) {
+  throw UsageError("the node list '" + text + "' cannot be read: " + why,
+                   "set MASTER_ADDR or --master_addr to the host of rank 0, and unset the list");
+}
+
+// Cuts a list at the commas outside brackets.
+std::vector<std::string> CutOutsideBrackets(const std::string& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '[') ++depth;
+    if (c == ']') --depth;
+    if (depth < 0 || depth > 1) Refuse(text, "its brackets do not match");
+    if (c == ',' && depth == 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  if (depth != 0) Refuse(text, "its brackets do not match");
+  return parts;
+}
+
 }  // namespace
 
 Environment ReadEnvironment() {
@@ -106,6 +132,173 @@ std::optional<TimeLimit> FindTimeLimit(const std::optional<double>& max_hours, c
   if (!end || *end <= now) return std::nullopt;
   const auto left = static_cast<double>(*end - now);
   return TimeLimit{std::max(left - kReserve, left / 2), "the end of the Slurm job"};
+}
+
+void RequireBelow(int value, int limit, const std::string& value_name, const std::string& limit_name,
+                  const std::string& seen) {
+  if (value >= 0 && value < limit) return;
+  throw UsageError(value_name + " (" + std::to_string(value) + ") is not from 0 to " + limit_name + " - 1 (" +
+                       std::to_string(limit - 1) + ")",
+                   "seen: " + seen);
+}
+
+std::string Variables::FirstSet(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) {
+    if (Has(name)) return name;
+  }
+  return "";
+}
+
+std::optional<int> Variables::Number(const std::string& name, int minimum, int maximum) const {
+  if (!Has(name)) return std::nullopt;
+  const auto number = data::WholeNumber<int>(Text(name));
+  if (number && *number >= minimum && *number <= maximum) return number;
+  throw UsageError(name + "=" + Text(name) + ": expected a whole number, " + std::to_string(minimum) + " to " +
+                       std::to_string(maximum),
+                   "seen: " + Seen());
+}
+
+void Variables::Require(const std::vector<std::string>& names, const std::string& launcher,
+                        const std::string& hint) const {
+  std::vector<std::string> missing;
+  for (const std::string& name : names) {
+    if (!Has(name)) missing.push_back(name);
+  }
+  if (missing.empty()) return;
+  throw UsageError(launcher + "'s variables are half set: " + Seen() + " set, " + Joined(missing) + " missing", hint);
+}
+
+std::string Variables::Seen() const {
+  std::vector<std::string> seen;
+  for (const std::string& name : names_) {
+    if (Has(name)) seen.push_back(name + "=" + Text(name));
+  }
+  return Joined(seen);
+}
+
+std::optional<int> GivenProcesses(const config::RanksConfig& ranks) {
+  const std::string& text = ranks.nproc_per_node;
+  if (text.empty() || text == "auto") return std::nullopt;
+  const auto number = data::WholeNumber<int>(text);
+  if (!number || *number < 1 || *number > 1024) {
+    throw UsageError("--nproc_per_node=" + text + ": expected auto, or a whole number, 1 to 1024");
+  }
+  return number;
+}
+
+int ProcessesPerNode(const Facts& facts, const std::string& otherwise, const std::string& name) {
+  if (const auto given = GivenProcesses(facts.ranks)) return *given;
+  if (facts.ranks.nproc_per_node == "auto" || otherwise.empty() || otherwise == "auto") {
+    return std::max(facts.machine.gpus, 1);
+  }
+  if (otherwise == "cpu") return std::max(facts.machine.cores, 1);
+  if (otherwise == "gpu") {
+    if (facts.machine.gpus > 0) return facts.machine.gpus;
+    throw UsageError(name + "=gpu, but " + facts.machine.why_no_gpu,
+                     "set " + name + " or --nproc_per_node to auto or to a number");
+  }
+  const auto number = data::WholeNumber<int>(otherwise);
+  if (number && *number >= 1 && *number <= 1024) return *number;
+  throw UsageError(name + "=" + otherwise + ": expected auto, gpu, cpu, or a whole number, 1 to 1024");
+}
+
+int AssumedLocalWorldSize(const Facts& facts, int world_size) {
+  if (const auto given = GivenProcesses(facts.ranks)) return *given;
+  return std::min(facts.machine.gpus > 0 ? facts.machine.gpus : world_size, world_size);
+}
+
+NodeCount ParseNodeCount(const std::string& text, const std::string& name, const std::string& seen) {
+  const size_t colon = text.find(':');
+  const auto minimum = data::WholeNumber<int>(text.substr(0, colon));
+  const auto maximum = colon == std::string::npos ? minimum : data::WholeNumber<int>(text.substr(colon + 1));
+  if (minimum && maximum && *minimum >= 1 && *minimum <= *maximum && *maximum <= kMaxRanks) {
+    return {*minimum, *maximum};
+  }
+  throw UsageError(name + "=" + text + ": expected a number of machines, or MIN:MAX", "seen: " + seen);
+}
+
+Launch NodeLevel(const Facts& facts, const std::string& seen, int nnodes, int node_rank, int processes,
+                 const std::string& address, int port) {
+  if (processes > kMaxRanks / nnodes) {
+    throw UsageError(std::to_string(nnodes) + " machines with " + std::to_string(processes) +
+                         " ranks each are more than " + std::to_string(kMaxRanks) + " ranks",
+                     "check --nnodes and --nproc_per_node, or the launcher's variables for them");
+  }
+  Launch launch;
+  launch.seen = seen;
+  launch.nnodes = nnodes;
+  launch.node_rank = node_rank;
+  launch.local_world_size = processes;
+  launch.world_size = nnodes * processes;
+  launch.rank = node_rank * processes;
+  if (processes > 1 || facts.ranks.max_restarts > 0) launch.spawns = processes;  // else it can be the only rank itself
+  const std::string& given = facts.ranks.master_addr;
+  if (!given.empty() || nnodes > 1) launch.master_addr = given.empty() ? address : given;
+  if (facts.ranks.master_port || nnodes > 1)
+    launch.master_port = static_cast<int>(facts.ranks.master_port.value_or(port));
+  return launch;
+}
+
+Launch RankLevel(const Facts& facts, const Variables& variables, const RankVariables& names) {
+  Launch launch;
+  launch.seen = variables.Seen();
+  launch.world_size = *variables.Number(names.world_size, 1, kMaxRanks);
+  launch.rank = *variables.Number(names.rank, 0, kMaxRanks);
+  launch.local_rank = *variables.Number(names.local_rank, 0, kMaxRanks);
+  launch.local_world_size =
+      variables.Number(names.local_world_size, 1, kMaxRanks)
+          .value_or(std::max(AssumedLocalWorldSize(facts, launch.world_size), launch.local_rank + 1));
+  const std::string local_world_size = names.local_world_size;
+  RequireBelow(launch.rank, launch.world_size, names.rank, names.world_size, launch.seen);
+  RequireBelow(launch.local_rank, launch.local_world_size, names.local_rank, local_world_size, launch.seen);
+  RequireBelow(launch.local_world_size - 1, launch.world_size, local_world_size + " - 1", names.world_size,
+               launch.seen);
+  launch.nnodes = (launch.world_size + launch.local_world_size - 1) / launch.local_world_size;
+  return launch;
+}
+
+void RequireSameProcesses(const Facts& facts, const Launch& launch, const std::string& launcher) {
+  const auto given = GivenProcesses(facts.ranks);
+  if (!given || *given == launch.local_world_size) return;
+  throw UsageError("--nproc_per_node=" + std::to_string(*given) + " contradicts the " +
+                       std::to_string(launch.local_world_size) + " local ranks that " + launcher +
+                       " has started already",
+                   "leave --nproc_per_node out under " + launcher + "; seen: " + launch.seen);
+}
+
+std::string FirstNode(const std::string& text) {
+  const std::string name = CutOutsideBrackets(text).front();
+  if (name.empty()) Refuse(text, "a name is empty");
+  std::string first;
+  for (size_t at = 0; at < name.size();) {
+    const size_t open = std::min(name.find('[', at), name.size());
+    first += name.substr(at, open - at);
+    if (open == name.size()) break;
+    const size_t close = name.find(']', open);
+    const std::string ranges = name.substr(open + 1, close - open - 1);
+    const std::string number = ranges.substr(0, ranges.find_first_of("-,"));
+    if (!data::WholeNumber<uint32_t>(number)) Refuse(text, "'" + ranges + "' is not a range");
+    first += number;
+    at = close + 1;
+  }
+  return first;
+}
+
+std::vector<int> ExpandCounts(const std::string& text) {
+  std::vector<int> counts;
+  for (const std::string& part : CutOutsideBrackets(text)) {
+    const size_t times = part.find("(x");
+    const auto count = data::WholeNumber<int>(part.substr(0, times));
+    const bool repeated = times != std::string::npos && part.back() == ')';
+    const auto repeat =
+        repeated ? data::WholeNumber<int>(part.substr(times + 2, part.size() - times - 3)) : std::optional<int>(1);
+    const bool plain = times == std::string::npos;
+    if (!count || *count < 1 || !repeat || *repeat < 1 || !(plain || repeated))
+      Refuse(text, "'" + part + "' is not a count");
+    if (static_cast<size_t>(*repeat) > kMostNodes - counts.size()) Refuse(text, "it is too long");
+    counts.insert(counts.end(), static_cast<size_t>(*repeat), *count);
+  }
+  return counts;
 }
 
 }  // namespace dtrain::launch

@@ -93,10 +93,8 @@ Launch OneNode(const Facts& facts) {
   }
   const int node_rank = Narrow(*ranks.node_rank);
   RequireBelow(node_rank, nodes.maximum, "--node_rank", "--nnodes", seen);
-  Launch launch = NodeLevel(facts, nodes.maximum, node_rank, ProcessesPerNode(facts, "", ""), ranks.master_addr,
-                            kDefaultMasterPort);
-  launch.seen = seen;
-  return launch;
+  return NodeLevel(facts, seen, nodes.maximum, node_rank, ProcessesPerNode(facts, "", ""), ranks.master_addr,
+                   kDefaultMasterPort);
 }
 
 std::optional<Launch> FromFlags(const Facts& facts) {
@@ -154,6 +152,20 @@ std::optional<Launch> HalfSetTorchrun(const Facts& facts) {
   return std::nullopt;
 }
 
+// ---- Where rank 0 is -----------------------------------------------------------------------------------------------
+
+// Rank 0 is where the flags say, or MASTER_ADDR and MASTER_PORT, or at the first machine of the variable `node_list`,
+// if there is one, with `port`. Else it posts its address under a key of the variables `of_job`.
+void SetMaster(const Facts& facts, const Variables& variables, const std::string& node_list, int port,
+               const std::vector<std::string>& of_job, Launch& launch) {
+  launch.master_addr = facts.ranks.master_addr.empty() ? variables.Text("MASTER_ADDR") : facts.ranks.master_addr;
+  if (launch.master_addr.empty() && !node_list.empty()) launch.master_addr = FirstNode(variables.Text(node_list));
+  const int otherwise = variables.Number("MASTER_PORT", 1, 65535).value_or(port);
+  const bool is_known = !launch.master_addr.empty();
+  launch.master_port = is_known ? static_cast<int>(facts.ranks.master_port.value_or(otherwise)) : 0;
+  if (!is_known) launch.address_key = KeyOfRun(facts.environment, of_job);
+}
+
 // ---- Open MPI ------------------------------------------------------------------------------------------------------
 // Open MPI's mpirun. Its variables do not tell where rank 0 is, which need not be the launching host. Without
 // MASTER_ADDR rank 0 posts its address in the run directory. The mpirun of MPICH and Intel MPI is refused.
@@ -178,15 +190,11 @@ std::optional<Launch> FromOpenMpi(const Facts& facts) {
   RequireSameProcesses(facts, launch, "mpirun");
   launch.node_rank = NodeOfMpiRank(launch);
 
-  const auto port = variables.Number("MASTER_PORT", 1, 65535);
-  launch.master_addr = facts.ranks.master_addr.empty() ? variables.Text("MASTER_ADDR") : facts.ranks.master_addr;
-  if (!launch.master_addr.empty()) {
-    launch.master_port = static_cast<int>(facts.ranks.master_port.value_or(port.value_or(kDefaultMasterPort)));
-  } else if (launch.world_size > 1) {
-    launch.address_key = KeyOfRun(
-        facts.environment, {"OMPI_MCA_orte_precondition_transports", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
-  } else {
-    launch.master_addr = "127.0.0.1";
+  SetMaster(facts, variables, "", kDefaultMasterPort,
+            {"OMPI_MCA_orte_precondition_transports", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}, launch);
+  if (launch.world_size == 1 && launch.master_addr.empty()) {
+    launch.master_addr = Launch().master_addr;
+    launch.address_key.clear();
   }
   return launch;
 }
@@ -219,17 +227,6 @@ int PortOfStep(const Variables& variables) {
     return data::WholeNumber<uint32_t>(variables.Text(name)).value_or(0);
   };
   return static_cast<int>(20'000 + (number("SLURM_JOB_ID") * 16 + number("SLURM_STEP_ID")) % 10'000);
-}
-
-void SetSlurmMaster(const Facts& facts, const Variables& variables, Launch& launch) {
-  const std::string list = variables.FirstSet({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
-  launch.master_addr = facts.ranks.master_addr.empty() ? variables.Text("MASTER_ADDR") : facts.ranks.master_addr;
-  if (launch.master_addr.empty() && !list.empty()) launch.master_addr = FirstNode(variables.Text(list));
-  const auto port = variables.Number("MASTER_PORT", 1, 65535);
-  launch.master_port = static_cast<int>(facts.ranks.master_port.value_or(port.value_or(PortOfStep(variables))));
-  if (!launch.master_addr.empty()) return;
-  launch.master_port = 0;
-  launch.address_key = KeyOfRun(facts.environment, {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"});
 }
 
 int TasksOfNode(const Variables& variables, int node, int tasks, int nodes) {
@@ -266,8 +263,9 @@ std::optional<Launch> FromSlurmStep(const Facts& facts) {
   const bool forks = tasks == nodes && !facts.ranks.nproc_per_node.empty();
   Launch launch;
   if (forks) {
-    launch = NodeLevel(facts, nodes, node, ProcessesPerNode(facts, "", ""), "", 0);
+    launch = NodeLevel(facts, seen, nodes, node, ProcessesPerNode(facts, "", ""), "", 0);
   } else {
+    launch.seen = seen;
     launch.rank = task;
     launch.world_size = tasks;
     launch.nnodes = nodes;
@@ -276,10 +274,11 @@ std::optional<Launch> FromSlurmStep(const Facts& facts) {
     launch.local_world_size = TasksOfNode(variables, node, tasks, nodes);
     RequireBelow(launch.local_rank, launch.local_world_size, "SLURM_LOCALID", "the tasks of this node", seen);
     if (SeesItsOwnGpu(variables, facts.machine)) launch.gpu = 0;
+    RequireSameProcesses(facts, launch, "srun");
   }
-  launch.seen = seen;
-  if (!forks) RequireSameProcesses(facts, launch, "srun");
-  SetSlurmMaster(facts, variables, launch);
+  const std::string list = variables.FirstSet({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
+  SetMaster(facts, variables, list, PortOfStep(variables), {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
+            launch);
   return launch;
 }
 
@@ -296,8 +295,8 @@ int FixedNodeCount(const Variables& variables, const std::string& name) {
                    "start with torchrun --no-python dtrain_main …, or set one number; seen: " + variables.Seen());
 }
 
-int PortOr(const Variables& variables, const std::string& name, int otherwise) {
-  return variables.Number(name, 1, 65535).value_or(otherwise);
+int MasterPort(const Variables& variables, const std::string& name) {
+  return variables.Number(name, 1, 65535).value_or(kDefaultMasterPort);
 }
 
 std::optional<Launch> FromKubeflowTrainer(const Facts& facts) {
@@ -320,10 +319,8 @@ std::optional<Launch> FromKubeflowTrainer(const Facts& facts) {
   const int node = variables.Number("PET_NODE_RANK", 0, kMaxRanks).value_or(0);
   RequireBelow(node, nodes, "PET_NODE_RANK", "PET_NNODES", variables.Seen());
   const int processes = ProcessesPerNode(facts, variables.Text("PET_NPROC_PER_NODE"), "PET_NPROC_PER_NODE");
-  Launch launch = NodeLevel(facts, nodes, node, processes, variables.Text("PET_MASTER_ADDR"),
-                            PortOr(variables, "PET_MASTER_PORT", kDefaultMasterPort));
-  launch.seen = variables.Seen();
-  return launch;
+  return NodeLevel(facts, variables.Seen(), nodes, node, processes, variables.Text("PET_MASTER_ADDR"),
+                   MasterPort(variables, "PET_MASTER_PORT"));
 }
 
 // RANK and WORLD_SIZE count pods. Operators that know of local ranks multiply WORLD_SIZE by their number, and set
@@ -353,10 +350,7 @@ std::optional<Launch> FromPods(const Facts& facts) {
   std::string address = variables.Text("MASTER_ADDR");
   // Some operators set MASTER_ADDR to "localhost" in the first pod, where the other pods cannot reach it.
   if (node == 0 && IsLoopback(address)) address = facts.machine.address;
-  Launch launch =
-      NodeLevel(facts, nodes, node, processes, address, PortOr(variables, "MASTER_PORT", kDefaultMasterPort));
-  launch.seen = variables.Seen();
-  return launch;
+  return NodeLevel(facts, variables.Seen(), nodes, node, processes, address, MasterPort(variables, "MASTER_PORT"));
 }
 
 // The main node becomes node 0, and the others keep their order. The main node is not told its own address.
@@ -378,18 +372,16 @@ std::optional<Launch> FromAwsBatch(const Facts& facts) {
   const bool is_main = given == main;
   if (!is_main && facts.ranks.master_addr.empty()) variables.Require({main_address}, "AWS Batch", hint);
   const int node = is_main ? 0 : given + (given < main ? 1 : 0);
-  Launch launch = NodeLevel(facts, nodes, node, ProcessesPerNode(facts, "", ""),
-                            is_main ? facts.machine.address : variables.Text(main_address),
-                            PortOr(variables, "MASTER_PORT", kDefaultMasterPort));
-  launch.seen = seen;
-  return launch;
+  return NodeLevel(facts, seen, nodes, node, ProcessesPerNode(facts, "", ""),
+                   is_main ? facts.machine.address : variables.Text(main_address),
+                   MasterPort(variables, "MASTER_PORT"));
 }
 
 // ---- No launcher ---------------------------------------------------------------------------------------------------
 
 std::optional<Launch> ThisMachine(const Facts& facts) {
   const int processes = facts.ranks.nproc_per_node.empty() ? 1 : ProcessesPerNode(facts, "", "");
-  return NodeLevel(facts, 1, 0, processes, "127.0.0.1", 0);
+  return NodeLevel(facts, /*seen=*/"", 1, 0, processes, "127.0.0.1", 0);
 }
 
 struct Row {

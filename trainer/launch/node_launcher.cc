@@ -25,6 +25,8 @@ namespace {
 
 constexpr int kMostWithoutProgress = 3;
 
+// Not so exit code 7: another process may have freed memory. (A cluster's job has its machines to itself:
+// scripts/aws/batch/job_definition.py.)
 bool WouldComeAgain(int exit_code) {
   const ExitCodeFacts* facts = FindExitCode(exit_code);
   return facts != nullptr && facts->would_recur;
