@@ -12,7 +12,6 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "data/shown.h"
-#include "trainer/bench/machine.h"
 #include "trainer/errors.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"

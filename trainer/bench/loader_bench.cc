@@ -16,7 +16,6 @@
 #include "data/image/prepare_images.h"
 #include "data/machine/limits.h"
 #include "data/pipeline/loader.h"
-#include "trainer/bench/machine.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"

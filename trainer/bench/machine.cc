@@ -1,4 +1,4 @@
-#include "trainer/bench/machine.h"
+#include "trainer/bench/benches.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

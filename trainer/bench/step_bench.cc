@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "data/pipeline/batch.h"
-#include "trainer/bench/machine.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/device/device.h"
 #include "trainer/loop/step_computation.h"

@@ -1,5 +1,5 @@
 // The floors of steps are those that docs/performance.md derives by hand, from what the models' layers count.
-#include "trainer/bench/machine.h"
+#include "trainer/bench/benches.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
