@@ -42,6 +42,14 @@ def test_exit_codes_are_told_alike():
     assert dict(zip(told["exit_code"]["enum"], told["kind"]["enum"], strict=True)) == {code: kind for code, kind in kinds.items() if code}
     sentence = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8").split("\nExit codes: ")[1].split("\n\n")[0]
     assert [int(code) for code in re.findall(r"(?:^|· )(\d+) ", sentence)] == sorted(kinds)
+    # A cluster's job is not started again after those that would recur, and if memory was full.
+    recurring = [int(numbers[name]) for name in re.findall(r"ExitCode::(k\w+), \"\w+\", /\*would_recur=\*/true", source)]
+    final = sorted([*recurring, int(numbers["kOutOfMemory"])])
+    batch = (ROOT / "scripts" / "aws" / "batch" / "job_definition.py").read_text(encoding="utf-8")
+    assert json.loads(f"[{re.search(r'^FINAL = [(](.*)[)]', batch, re.MULTILINE)[1]}]") == final
+    for file in ("runtime.yaml", "indexed_job.yaml"):
+        text = (ROOT / "scripts" / "aws" / "eks" / file).read_text(encoding="utf-8")
+        assert f"operator: In, values: {final}" in text and f"values: [{numbers['kPreempted']}]" in text, file
 
 
 @pytest.mark.parametrize("command", commands(ROOT / "docs" / "coming-from.md"), ids=lambda words: " ".join(words[1:4]))

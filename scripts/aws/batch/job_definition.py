@@ -17,7 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from instance_types import instance_type as row_of  # noqa: E402
 
-FINAL = (2, 3, 6, 7)  # exit codes with which the same run would end again. Each is written out: 7* would match 70 and 75, too
+# Exit codes with which the same run would end again: those of data/error.h, and 7 (memory), since a job has its machines to
+# itself, whereas ranks that are restarted in place may find the memory that another process has freed. Each is written out: 7*
+# would match 70 and 75, too.
+FINAL = (2, 3, 6, 7)
 MINUTES_TO_SAVE = 10  # and to mount the file system beforehand
 PARAMETERS = {"recipe": "resnet50_160gpu", "data": "/fsx/data", "epochs": "default", "lr": "default", "seed": "default",
               "run_dir": "default", "run_token": "default"}
