@@ -36,6 +36,16 @@ Translation SplitBeside(const std::string& given, const std::string& other, cons
   return {{"--data_dir=" + folder, flag + (fs::is_directory(own, ignored) ? own.filename() : own.stem()).string()}};
 }
 
+// Returns the value at `place` with the numbers that follow it in words of their own: "0.08 1.0" is "0.08,1.0". Moves
+// `place` to the last of these words.
+std::string NumbersFrom(const std::vector<Argument>& arguments, size_t& place, std::string first) {
+  std::string numbers = WithoutBrackets(std::move(first));
+  while (place + 1 < arguments.size() && NumberFrom(arguments[place + 1].text)) {
+    numbers += "," + arguments[++place].text;
+  }
+  return numbers;
+}
+
 class Rewriter {
  public:
   Rewriter(const std::vector<Argument>& arguments, std::vector<std::string>& mistakes)
@@ -125,8 +135,7 @@ class Rewriter {
                                  Joined(alias.words, " | ", &Word::theirs));
     }
     const std::string ours = known ? std::string(word->ours) : value;
-    if (!alias.flag.empty() && !(known && ours.empty()))
-      Add(argument, std::string(alias.flag), std::string(alias.before) + ours);
+    if (!alias.flag.empty() && !(known && ours.empty())) Add(argument, std::string(alias.flag), ours);
     for (const std::string_view flags : {alias.implied, known ? word->implied : ""}) {
       for (const std::string_view flag : WordsOf(flags)) implied_.push_back({std::string(flag), argument.place});
     }
@@ -211,9 +220,28 @@ class Rewriter {
   size_t next_ = 0;
 };
 
-}  // namespace
+// Returns a row of each word, from what stands before its first '=' and what stands after that.
+template <typename RowOf>
+std::vector<Alias> RowsOf(std::string_view words, const RowOf& row_of) {
+  std::vector<Alias> rows;
+  for (const std::string_view word : WordsOf(words)) {
+    const size_t equals = word.find('=');
+    rows.push_back(row_of(word.substr(0, equals), word.substr(equals + 1)));
+  }
+  return rows;
+}
 
-using command_line::Argument;
+// Returns such a row for each of these names.
+std::vector<Alias> RowsOfBoth(std::string_view with_value, std::string_view switches, Alias row) {
+  std::vector<Alias> rows;
+  for (const auto& [names, takes_value] : {std::pair(with_value, true), std::pair(switches, false)}) {
+    row.takes_value = takes_value;
+    for (const std::string_view name : WordsOf(names)) rows.emplace_back(row).name = name;
+  }
+  return rows;
+}
+
+}  // namespace
 
 std::string FlagName(const Argument& argument) {
   const size_t dashes = argument.text.find_first_not_of('-');
@@ -234,14 +262,6 @@ std::string WithoutBrackets(std::string value) {
     return letter == '(' || letter == ')' || letter == '[' || letter == ']' || letter == ' ';
   });
   return value;
-}
-
-std::string NumbersFrom(const std::vector<Argument>& arguments, size_t& place, std::string first) {
-  std::string numbers = WithoutBrackets(std::move(first));
-  while (place + 1 < arguments.size() && NumberFrom(arguments[place + 1].text)) {
-    numbers += "," + arguments[++place].text;
-  }
-  return numbers;
 }
 
 std::optional<std::string> ForeignCommand::Find(const std::vector<std::string>& names) const {
@@ -290,13 +310,33 @@ void AddFlags(std::string_view words, std::vector<std::string>& flags) {
   for (const std::string_view word : WordsOf(words)) flags.emplace_back(word);
 }
 
-void AddWithoutEffect(std::string_view reason, std::string_view with_value, std::string_view switches,
-                      std::vector<Alias>& rows) {
-  for (const auto& [names, takes_value] : {std::pair(with_value, true), std::pair(switches, false)}) {
-    for (const std::string_view name : WordsOf(names)) {
-      rows.push_back({.name = name, .takes_value = takes_value, .reason = reason});
-    }
-  }
+std::vector<Alias> Renamed(std::string_view words) {
+  return RowsOf(words, [](auto theirs, auto ours) { return Alias{.name = theirs, .flag = ours}; });
+}
+
+std::vector<Alias> RenamedUnless(std::string_view off, std::string_view words) {
+  return RowsOf(words, [off](auto theirs, auto ours) {
+    return Alias{.name = theirs, .flag = ours, .words = {{off, ""}}, .other_words_pass = true};
+  });
+}
+
+std::vector<Alias> Switches(std::string_view words) {
+  return RowsOf(words,
+                [](auto theirs, auto ours) { return Alias{.name = theirs, .takes_value = false, .implied = ours}; });
+}
+
+std::vector<Alias> OnlyTaken(std::string_view words, std::string_view reason) {
+  return RowsOf(words, [reason](auto theirs, auto value) {
+    return Alias{.name = theirs, .words = {{value, ""}}, .refused = reason};
+  });
+}
+
+std::vector<Alias> WithoutEffect(std::string_view reason, std::string_view with_value, std::string_view switches) {
+  return RowsOfBoth(with_value, switches, {.name = {}, .reason = reason});
+}
+
+std::vector<Alias> Translated(Translator translate, std::string_view with_value, std::string_view switches) {
+  return RowsOfBoth(with_value, switches, {.name = {}, .translate = translate});
 }
 
 std::vector<Alias> Together(const std::vector<std::vector<Alias>>& parts) {

@@ -39,10 +39,7 @@ class ForeignCommand {
   const std::vector<command_line::Argument>& arguments_;
 };
 
-// Returns the value at `place` with the numbers that follow it in words of their own: "0.08 1.0" is "0.08,1.0". Moves
-// `place` to the last of these words. Brackets are left out.
-std::string NumbersFrom(const std::vector<command_line::Argument>& arguments, size_t& place, std::string first);
-
+// Returns a list without its brackets and spaces: "(0.9, 0.98)" is "0.9,0.98".
 std::string WithoutBrackets(std::string value);
 
 // What the value of a foreign flag means here, in the command that it stands in.
@@ -68,7 +65,6 @@ struct Alias {
   bool takes_value = true;
   std::string_view flag = {};     // our flag that gets the value; empty: no flag does
   std::vector<Word> words = {};   // the values that are understood; empty: any value, which is passed on unchanged
-  std::string_view before = {};   // stands before the value in that of our flag
   bool other_words_pass = false;  // values not in `words` are passed on unchanged: the flag is also one of ours
   std::string_view implied = {};  // further flags of ours that it sets, with spaces between them
   std::string_view reason = {};   // why it has no effect here, for people; only where no number depends on it
@@ -89,9 +85,24 @@ std::vector<std::string_view> WordsOf(std::string_view text);
 // Appends the words of a text, which are flags of ours, "--name=value".
 void AddFlags(std::string_view words, std::vector<std::string>& flags);
 
-// Appends rows of flags that have no effect here for one reason: of those that take a value, and of switches.
-void AddWithoutEffect(std::string_view reason, std::string_view with_value, std::string_view switches,
-                      std::vector<Alias>& rows);
+// Why flags of several programs have no effect, or only one value.
+constexpr std::string_view kOwnLoader = "dtrain has its own loader";
+constexpr std::string_view kEvaluationBatch = "evaluation uses the batch size of training";
+constexpr std::string_view kOnlyDefault = "only its default is taken";
+
+// Rows for which words are enough.
+// Flags that have another name here: "img_size=image_size drop=dropout".
+std::vector<Alias> Renamed(std::string_view words);
+// Those that are left out with the value `off`.
+std::vector<Alias> RenamedUnless(std::string_view off, std::string_view words);
+// Flags without a value, and the flag of ours that each sets: "eval=--mode=eval".
+std::vector<Alias> Switches(std::string_view words);
+// Flags of which one value changes nothing, with that: "clip_mode=norm". Others are refused, for this reason (if any).
+std::vector<Alias> OnlyTaken(std::string_view words, std::string_view reason = kOnlyDefault);
+// Flags that have no effect here, for this reason: those that take a value, and switches.
+std::vector<Alias> WithoutEffect(std::string_view reason, std::string_view with_value, std::string_view switches = {});
+// Flags that have one translation.
+std::vector<Alias> Translated(Translator translate, std::string_view with_value, std::string_view switches = {});
 
 // Returns the rows of all parts.
 std::vector<Alias> Together(const std::vector<std::vector<Alias>>& parts);
@@ -104,20 +115,10 @@ Translation ValSplit(const std::string& path, const ForeignCommand& command);
 // tcp://HOST:PORT, or env://: the launcher's variables are looked at anyway.
 Translation AddressOfRank0(const std::string& value, const ForeignCommand& command);
 
-// Why flags of several programs have no effect, or only one value.
-constexpr std::string_view kOwnLoader = "dtrain has its own loader";
-constexpr std::string_view kEvaluationBatch = "evaluation uses the batch size of training";
-constexpr std::string_view kOnlyDefault = "only its default is taken";
-
-// The flags of fairseq.
+// The flags of fairseq, which are for text.
 const std::vector<Alias>& TextAliases();
-// The flags that several programs for images share, and those of PyTorch's ImageNet example.
-const std::vector<Alias>& ImageAliases();
-
-// The flags of all of them that have no equivalent, with the value that changes nothing: other values are refused.
-const std::vector<Alias>& UnsupportedAliases();
-
-// Returns the rows of these three tables, which all programs share.
+// Returns the rows that all programs share: those of fairseq, those that several programs for images have, and flags of
+// all of them that have no equivalent.
 const std::vector<Alias>& SharedAliases();
 
 // A flag, or a value of one, that earlier versions had. Typing it is a mistake whose message says why it went; a run's

@@ -35,14 +35,11 @@ BatchSizes DeriveElastic(const BatchConfig& batch) {
   return sizes;
 }
 
-// The limits also keep the products below from overflowing.
-constexpr int64_t kMostSamples = 1'000'000, kMostMicroSteps = 1'000'000, kMostInAll = 1'000'000'000;
-
 bool InRange(const BatchConfig& batch, int world_size) {
   const auto in = [](const std::optional<int64_t>& size, int64_t limit) {
     return !size || (*size > 0 && *size <= limit);
   };
-  return world_size > 0 && world_size <= 1'000'000 && in(batch.batch_size, kMostSamples) &&
+  return world_size > 0 && world_size <= kMaxRanks && in(batch.batch_size, kMostSamples) &&
          in(batch.grad_accum_steps, kMostMicroSteps) && in(batch.global_batch_size, kMostInAll);
 }
 
@@ -71,8 +68,9 @@ std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size) {
     return Problem{
         .flag = "global_batch_size",
         .value = std::to_string(sizes.global_batch_size),
-        .expected = "at most 1000000 micro-steps of 1000000 samples; it needs " +
-                    std::to_string(sizes.grad_accum_steps) + " of " + std::to_string(sizes.batch_size),
+        .expected = "at most " + std::to_string(kMostMicroSteps) + " micro-steps of " + std::to_string(kMostSamples) +
+                    " samples; it needs " + std::to_string(sizes.grad_accum_steps) + " of " +
+                    std::to_string(sizes.batch_size),
         .hint = "raise the smaller one of --batch_size and --grad_accum_steps, or lower --global_batch_size"};
   }
   const int64_t product = sizes.batch_size * world_size * sizes.grad_accum_steps;

@@ -12,6 +12,11 @@
 
 namespace dtrain::config {
 
+// The most that the flags allow, which also keeps their products from overflowing.
+inline constexpr int64_t kMostSamples = 1'000'000;  // of a micro-step
+inline constexpr int64_t kMostMicroSteps = 1'000'000;
+inline constexpr int64_t kMostInAll = 1'000'000'000;  // of the global batch
+
 struct BatchSizes {
   int64_t batch_size = 32;  // per device and micro-step
   int64_t grad_accum_steps = 1;

@@ -14,18 +14,21 @@ namespace {
 
 std::string NumberText(double number) { return ToText(Value(number)); }
 
-// Joins parts with commas.
-class Sentence {
- public:
-  void Add(const std::string& part) { text_ += (text_.empty() ? "" : ", ") + part; }
-  void AddIfPositive(const char* name, double number) {
-    if (number > 0) Add(name + (" " + NumberText(number)));
-  }
-  const std::string& text() const { return text_; }
+// The parts of a sentence, which commas join.
+using Parts = std::vector<std::string>;
 
- private:
-  std::string text_;
-};
+bool IsOfSomeOptimizers(const std::string& flag) {
+  return std::ranges::any_of(Optimizers(), [&](const OptimizerFacts& one) { return one.Takes(flag); });
+}
+
+// Adds the flags of a section that are in use and that all optimizers read.
+void AddShown(const Config& config, const char* section, Parts& parts) {
+  for (const Flag& flag : Flags()) {
+    const std::string shown(flag.traits.shown);
+    if (flag.section != section || shown.empty() || IsOff(flag, config) || IsOfSomeOptimizers(flag.name)) continue;
+    parts.push_back(shown + " " + ToText(flag.get(config)));
+  }
+}
 
 // Returns the names and descriptions of a table of facts.
 template <typename Facts>
@@ -173,13 +176,11 @@ std::vector<Choice> OptimizerChoices() {
 }
 
 std::string OptimizersWith(std::string_view flag) {
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
   for (const OptimizerFacts& one : Optimizers()) {
     if (one.Takes(flag)) names.push_back(one.name);
   }
-  const std::string last = names.back();
-  names.pop_back();
-  return names.empty() ? last : Joined(names) + " or " + last;
+  return Enumerated(names, "or");
 }
 
 std::vector<Choice> Schedules() {
@@ -230,6 +231,12 @@ std::vector<Choice> AverageStarts() {
           {"none", "0 at the first, then --ema_decay"}};
 }
 
+std::string Enumerated(std::vector<std::string_view> names, const std::string& conjunction) {
+  const std::string last(names.back());
+  names.pop_back();
+  return names.empty() ? last : Joined(names) + " " + conjunction + " " + last;
+}
+
 std::string NamesOf(const std::vector<Choice>& choices) { return Joined(choices, " | ", &Choice::name); }
 
 std::string Described(const std::vector<Choice>& choices) {
@@ -249,57 +256,47 @@ std::string Lines(const std::vector<Choice>& choices) {
   return lines;
 }
 
-std::string DescribeAugmentation(const ImageConfig& image, const std::string& by_default) {
+std::string DescribeAugmentation(const Config& config, const std::string& by_default) {
+  const ImageConfig& image = config.image;
   const std::string& augment = image.augment == "auto" ? by_default : image.augment;
-  Sentence sentence;
-  if (augment != "none") sentence.Add(DescribeCrop(image));
+  Parts parts;
+  if (augment != "none") parts.push_back(DescribeCrop(image));
   if (augment != "none" && augment != "basic") {
-    sentence.Add(IsTimmAugmentation(augment) ? augment : augment + " (" + image.augment_interpolation + ")");
+    parts.push_back(IsTimmAugmentation(augment) ? augment : augment + " (" + image.augment_interpolation + ")");
   }
-  if (image.color_jitter != std::vector<double>(image.color_jitter.size(), 0)) {
-    sentence.Add("color jitter " + ToText(image.color_jitter));
-  }
-  if (image.hls_jitter != ImageConfig().hls_jitter) sentence.Add("HLS jitter " + ToText(image.hls_jitter));
-  sentence.AddIfPositive("PCA lighting", image.pca_lighting);
-  sentence.AddIfPositive("blur", image.blur);
-  sentence.AddIfPositive("random erasing", image.random_erasing);
-  sentence.AddIfPositive("mixup", image.mixup);
-  sentence.AddIfPositive("cutmix", image.cutmix);
-  if (image.repeated_augmentation > 1) sentence.Add("repeated " + std::to_string(image.repeated_augmentation));
-  return sentence.text().empty() ? "none" : sentence.text();
+  AddShown(config, "image", parts);
+  return parts.empty() ? "none" : Joined(parts);
 }
 
-std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
-  const OptimizerFacts& facts = FactsOf(optimizer);
-  Sentence sentence;
-  sentence.Add(optimizer.name);
-  if (facts.Takes("adam_betas")) sentence.Add("betas " + ToText(optimizer.adam_betas));
-  if (facts.Takes("adam_eps")) sentence.Add("eps " + NumberText(optimizer.adam_eps));
-  if (facts.Takes("momentum")) {
-    sentence.Add("momentum " + NumberText(optimizer.momentum) + (optimizer.nesterov ? " (Nesterov)" : "") +
-                 (optimizer.lr_in_momentum ? " (of steps)" : ""));
+std::string DescribeOptimizer(const Config& config) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  std::string own = optimizer.name;
+  for (const std::string_view name : FactsOf(optimizer).flags) {
+    const Flag& flag = *FindFlag(std::string(name));
+    const Value value = flag.get(config);
+    const std::string shown(flag.traits.shown);
+    if (shown.empty()) continue;
+    if (const bool* is_set = std::get_if<bool>(&value)) {
+      own += *is_set ? " " + shown : "";
+    } else {
+      own += ", " + shown + " " + ToText(value);
+    }
   }
-  if (facts.Takes("lars_trust")) {
-    sentence.Add("trust " + NumberText(optimizer.lars_trust) + (optimizer.lars_clip ? " (clipped)" : ""));
-  }
-  if (facts.Takes("rmsprop_alpha")) sentence.Add("alpha " + NumberText(optimizer.rmsprop_alpha));
-  if (facts.Takes("rmsprop_eps")) sentence.Add("eps " + NumberText(optimizer.rmsprop_eps));
-  sentence.Add("weight decay " + NumberText(optimizer.weight_decay) +
-               (!optimizer.decay_norm_and_bias ? " (none on norms and biases)"
-                : !optimizer.decay_bias        ? " (none on biases)"
-                                               : ""));
+  Parts parts = {own};
+  parts.push_back("weight decay " + NumberText(optimizer.weight_decay) +
+                  (!optimizer.decay_norm_and_bias ? " (none on norms and biases)"
+                   : !optimizer.decay_bias        ? " (none on biases)"
+                                                  : ""));
   if (optimizer.backbone_lr_factor != 1) {
-    sentence.Add("backbone at " + NumberText(optimizer.backbone_lr_factor) + " of the learning rate");
+    parts.push_back("backbone at " + NumberText(optimizer.backbone_lr_factor) + " of the learning rate");
   }
   if (optimizer.layer_decay != 1) {
-    sentence.Add("each layer at " + NumberText(optimizer.layer_decay) + " of the rate of the one above it");
+    parts.push_back("each layer at " + NumberText(optimizer.layer_decay) + " of the rate of the one above it");
   }
-  sentence.AddIfPositive("clipped to", optimizer.clip_norm);
-  sentence.AddIfPositive("label smoothing", optimizer.label_smoothing);
+  AddShown(config, "optimizer", parts);
   const auto loss = std::ranges::find(Losses(), optimizer.loss, &LossFacts::name);
-  if (loss != Losses().end() && !loss->shown.empty()) sentence.Add(loss->shown);
-  sentence.AddIfPositive("EMA", optimizer.ema_decay);
-  return sentence.text();
+  if (loss != Losses().end() && !loss->shown.empty()) parts.push_back(loss->shown);
+  return Joined(parts);
 }
 
 }  // namespace dtrain::config

@@ -90,6 +90,9 @@ std::vector<Choice> Crops();
 // trainer/optim/weight_average.cc computes what an average of the weights keeps at first.
 std::vector<Choice> AverageStarts();
 
+// Returns the names, of which there is one at least, for a sentence: "sgd, lars or lamb".
+std::string Enumerated(std::vector<std::string_view> names, const std::string& conjunction);
+
 // Returns "sgd | adam | adamw".
 std::string NamesOf(const std::vector<Choice>& choices);
 
@@ -101,9 +104,9 @@ std::string Lines(const std::vector<Choice>& choices);
 
 // For the plan of --dry_run, which people compare with a paper. Returns "crop and flip, randaugment (bilinear), mixup
 // 0.2". `by_default` is what --augment=auto means for the data.
-std::string DescribeAugmentation(const ImageConfig& image, const std::string& by_default);
+std::string DescribeAugmentation(const Config& config, const std::string& by_default);
 
 // Returns "sgd, momentum 0.9 (Nesterov), weight decay 0.0001 (none on norms and biases)".
-std::string DescribeOptimizer(const OptimizerConfig& optimizer);
+std::string DescribeOptimizer(const Config& config);
 
 }  // namespace dtrain::config

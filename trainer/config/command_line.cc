@@ -5,11 +5,11 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "data/command_line/arguments.h"
 #include "data/command_line/parser.h"
+#include "data/whole_number.h"
 #include "trainer/config/aliases.h"
 #include "trainer/config/problems.h"
 #include "trainer/errors.h"
@@ -19,19 +19,11 @@ namespace {
 
 // Returns the value of an ExtraFlag in the form that CommandLine::extra has; empty if it is malformed.
 std::optional<std::string> ExtraValue(Kind kind, const std::string& value) {
-  const char* const end = value.data() + value.size();
-  if (kind == Kind::kBool) {
-    const std::string word = command_line::BooleanWord(value);
-    return word.empty() ? std::nullopt : std::optional(word);
-  }
-  if (kind == Kind::kInteger) {
-    int64_t number = 0;
-    const auto result = std::from_chars(value.data(), end, number);
-    if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
-  } else if (kind == Kind::kNumber) {
-    if (!NumberFrom(value)) return std::nullopt;
-  }
-  return value;
+  const std::string text = kind == Kind::kBool ? command_line::BooleanWord(value) : value;
+  const bool is_malformed = (kind == Kind::kBool && text.empty()) ||
+                            (kind == Kind::kInteger && !data::WholeNumber(value)) ||
+                            (kind == Kind::kNumber && !NumberFrom(value));
+  return is_malformed ? std::nullopt : std::optional(text);
 }
 
 // Returns the program's own flags and those of the table. Parsing stores their values in `result`.

@@ -191,6 +191,8 @@ struct PrecisionConfig {
   bool memory_efficient_fp16 = false;        // weights, gradients and moments are fp16, too
 };
 
+inline constexpr int kMaxRanks = 1'000'000;  // of a run
+
 struct RanksConfig {
   std::string nproc_per_node;  // auto | N; empty: not given
   std::string nnodes;          // N | MIN:MAX; empty: not given

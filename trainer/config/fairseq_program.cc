@@ -1,8 +1,16 @@
 // The flags of fairseq-train that fairseq's pages on RoBERTa use, and its defaults. They are those of its release
 // 0.12.2: fairseq/dataclass/configs.py, fairseq/tasks/masked_lm.py, fairseq/optim/adam.py and sgd.py,
 // fairseq/optim/lr_scheduler. What is not listed is the same here (the betas and epsilon of Adam, clipping, the masks'
-// shares, polynomial_decay's power, dropout), or cannot change a number.
-#include "trainer/config/aliases.h"
+// shares, polynomial_decay's power, dropout), or cannot change a number. fairseq-hydra-train has the same settings as
+// group.key=value in the command, and in files of two levels.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <sstream>
+
+#include "data/error.h"
+#include "data/shown.h"
+#include "data/storage.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -62,16 +70,10 @@ Translation MaxUpdate(const std::string& value, const ForeignCommand& command) {
 }
 
 constexpr std::string_view kOwnLoop = "dtrain chooses how ranks communicate";
-constexpr std::string_view kOwnPlan = "the model and its criterion follow from --model";
 constexpr std::string_view kOwnScale =
     "the scale has no bound below; --loss_scale=N fixes it, --max_skipped_steps ends the run";
 constexpr std::string_view kGoesOn =
     "a run resumes from its own checkpoints with all of their state; --init_weights=FILE begins anew with weights";
-constexpr std::string_view kKept = "--keep_checkpoints sets how many; the best weights are kept in addition";
-constexpr std::string_view kRowsOfModel = "rows are <s> a </s></s> b </s>, as the published models have them";
-constexpr std::string_view kAllMetrics = "a validation has them all";
-constexpr std::string_view kTokenized = "dtrain_data tokenize tokenizes text beforehand";
-constexpr std::string_view kNotYet = "leave it out";
 
 // sentence_prediction cannot do without it.
 Translation NumClasses(const std::string&, const ForeignCommand& command) {
@@ -144,171 +146,172 @@ Translation WorldSize(const std::string& value, const ForeignCommand& command) {
 }
 
 std::vector<Alias> TaskAndModel() {
-  std::vector<Alias> rows = {
-      {.name = "encoder_layers", .translate = SameShape<12, 24>},
-      {.name = "encoder_embed_dim", .translate = SameShape<768, 1024>},
-      {.name = "encoder_ffn_embed_dim", .translate = SameShape<3072, 4096>},
-      {.name = "encoder_attention_heads", .translate = SameShape<12, 16>},
-      {.name = "max_positions", .translate = SamePositions},
-      {.name = "criterion", .words = {{"masked_lm", ""}, {"sentence_prediction", ""}}},
-      {.name = "regression_target", .takes_value = false, .implied = "--task=text_regression"},
-      {.name = "init_token", .words = {{"0", ""}}, .refused = kRowsOfModel},
-      {.name = "separator_token", .words = {{"2", ""}}, .refused = kRowsOfModel},
-      {.name = "no_shuffle", .takes_value = false, .refused = "samples have another order in each epoch"},
-      {.name = "encoder_normalize_before", .takes_value = false, .refused = "norms follow each part of a layer"},
-      {.name = "activation_fn", .words = {{"gelu", ""}}},
-      {.name = "encoder_layerdrop", .words = {{"0", ""}, {"0.0", ""}}},
-      {.name = "activation_dropout", .words = {{"0", ""}, {"0.0", ""}}},
-      {.name = "pooler_dropout", .translate = PoolerDropout},
-      {.name = "pooler_activation_fn", .words = {{"tanh", ""}}},
-      {.name = "load_checkpoint_heads", .takes_value = false, .reason = "there are no heads of sentences"},
-      {.name = "min_params_to_wrap", .reason = kOwnLoop},
-      {.name = "offload_activations", .takes_value = false, .reason = "--activation_checkpointing saves memory"},
-      {.name = "checkpoint_activations", .takes_value = false, .implied = "--activation_checkpointing"},
-      {.name = "user_dir", .refused = "it is code in Python"},
-  };
-  AddWithoutEffect(kOwnPlan, "classification_head_name", "layernorm_embedding", rows);
-  AddWithoutEffect(kAllMetrics, "", "report_mcc report_acc_and_f1 report_pearson_and_spearman", rows);
-  return rows;
+  return Together(
+      {Switches("regression_target=--task=text_regression checkpoint_activations=--activation_checkpointing"),
+       OnlyTaken("init_token=0 separator_token=2", "rows are <s> a </s></s> b </s>, as the published models have them"),
+       OnlyTaken("activation_fn=gelu encoder_layerdrop=0 activation_dropout=0 pooler_activation_fn=tanh", ""),
+       WithoutEffect("the model and its criterion follow from --model", "classification_head_name",
+                     "layernorm_embedding"),
+       WithoutEffect("a validation has them all", "", "report_mcc report_acc_and_f1 report_pearson_and_spearman"),
+       WithoutEffect("there are no heads of sentences", "", "load_checkpoint_heads"),
+       WithoutEffect(kOwnLoop, "min_params_to_wrap"),
+       WithoutEffect("--activation_checkpointing saves memory", "", "offload_activations"),
+       {{.name = "encoder_layers", .translate = SameShape<12, 24>},
+        {.name = "encoder_embed_dim", .translate = SameShape<768, 1024>},
+        {.name = "encoder_ffn_embed_dim", .translate = SameShape<3072, 4096>},
+        {.name = "encoder_attention_heads", .translate = SameShape<12, 16>},
+        {.name = "max_positions", .translate = SamePositions},
+        {.name = "criterion", .words = {{"masked_lm", ""}, {"sentence_prediction", ""}}},
+        {.name = "no_shuffle", .takes_value = false, .refused = "samples have another order in each epoch"},
+        {.name = "encoder_normalize_before", .takes_value = false, .refused = "norms follow each part of a layer"},
+        {.name = "pooler_dropout", .translate = PoolerDropout},
+        {.name = "user_dir", .refused = "it is code in Python"}}});
 }
 
 std::vector<Alias> DataAndBatches() {
-  std::vector<Alias> rows = {
-      {.name = "max_sentences", .flag = "batch_size"},
-      {.name = "update_freq", .flag = "grad_accum_steps"},
-      {.name = "sample_break_mode", .flag = "sample_break"},
-      {.name = "dataset_impl", .words = {{"mmap", ""}}},
-      {.name = "mask_multiple_length", .words = {{"1", ""}}},
-      {.name = "leave_unmasked_prob", .words = {{"0.1", ""}}},
-      {.name = "random_token_prob", .words = {{"0.1", ""}}},
-      {.name = "freq_weighted_replacement", .takes_value = false, .refused = "random words are drawn uniformly"},
-      {.name = "num_workers", .flag = "workers"},
-      {.name = "data_buffer_size", .reason = "--prefetch_batches sets how many batches are kept ready"},
-      {.name = "train_subset", .flag = "train_split"},
-      {.name = "valid_subset", .flag = "val_split"},
-      {.name = "fixed_validation_seed",
-       .refused = "evaluation has the same masks every time, drawn from --seed, but not the ones of another seed"},
-      {.name = "skip_invalid_size_inputs_valid_test",
-       .takes_value = false,
-       .reason = "blocks that are too long are left out"},
-      {.name = "shorten_method", .translate = Shortened},
-      {.name = "ignore_unused_valid_subsets", .takes_value = false, .reason = "--val-split names the split"},
-      {.name = "required_batch_size_multiple", .words = {{"1", ""}}, .refused = "batches are not cut to a multiple"},
-  };
-  AddWithoutEffect(kEvaluationBatch, "max_tokens_valid max_sentences_valid batch_size_valid", "", rows);
-  AddWithoutEffect(kTokenized, "bpe gpt2_encoder_json gpt2_vocab_bpe", "", rows);
-  return rows;
+  return Together(
+      {Renamed("max_sentences=batch_size update_freq=grad_accum_steps sample_break_mode=sample_break "
+               "num_workers=workers train_subset=train_split valid_subset=val_split"),
+       OnlyTaken("dataset_impl=mmap mask_multiple_length=1 leave_unmasked_prob=0.1 random_token_prob=0.1", ""),
+       OnlyTaken("required_batch_size_multiple=1", "batches are not cut to a multiple"),
+       WithoutEffect(kEvaluationBatch, "max_tokens_valid max_sentences_valid batch_size_valid"),
+       WithoutEffect("dtrain_data tokenize tokenizes text beforehand", "bpe gpt2_encoder_json gpt2_vocab_bpe"),
+       WithoutEffect("--prefetch_batches sets how many batches are kept ready", "data_buffer_size"),
+       WithoutEffect("blocks that are too long are left out", "", "skip_invalid_size_inputs_valid_test"),
+       WithoutEffect("--val-split names the split", "", "ignore_unused_valid_subsets"),
+       {{.name = "freq_weighted_replacement", .takes_value = false, .refused = "random words are drawn uniformly"},
+        {.name = "fixed_validation_seed",
+         .refused = "evaluation has the same masks every time, drawn from --seed, but not the ones of another seed"},
+        {.name = "shorten_method", .translate = Shortened}}});
 }
 
 std::vector<Alias> Optimization() {
-  std::vector<Alias> rows = {
-      {.name = "max_update", .flag = "max_steps", .implied = "--epochs=1000000"},
-      {.name = "max_epoch", .flag = "epochs"},
-      {.name = "warmup_updates", .flag = "warmup_steps"},
-      {.name = "total_num_update", .flag = "schedule_steps"},
-      {.name = "power", .flag = "poly_power"},
-      {.name = "end_learning_rate", .flag = "end_lr"},
-      {.name = "lr_scheduler",
-       .flag = "lr_schedule",
-       .words = {{"polynomial_decay", "poly"},
-                 {"fixed", "constant"},
-                 {"steplr", "step"},
-                 {"cosineannealinglr", "cosine"},
-                 {"exponentiallr", "exponential"}},
-       .implied = "--poly_power=1"},
-      {.name = "adam_betas", .flag = "adam_betas", .other_words_pass = true, .takes_numbers = true},  // (0.9, 0.98)
-      {.name = "sentence_avg", .takes_value = false, .reason = "masked_lm is a mean over masked tokens there, too"},
-      {.name = "use_old_adam", .takes_value = false, .reason = "fairseq_adam is that one"},
-      {.name = "fp16", .takes_value = false, .implied = "--precision=fp16"},
-      {.name = "bf16", .takes_value = false, .implied = "--precision=bf16"},
-      {.name = "fp16_init_scale", .flag = "loss_scale_start"},
-      {.name = "fp16_scale_tolerance", .words = {{"0", ""}}, .refused = kOwnScale},
-      {.name = "threshold_loss_scale", .words = {{"1", "", "", kOwnScale}}, .refused = kOwnScale},
-      {.name = "min_loss_scale", .words = {{"1e-4", ""}}, .refused = kOwnScale},
-      {.name = "fp16_scale_window", .flag = "loss_scale_window"},
-  };
-  AddWithoutEffect(kOwnLoop, "", "fp16_no_flatten_grads on_cpu_convert_precision", rows);
-  return rows;
+  return Together(
+      {Renamed("max_epoch=epochs warmup_updates=warmup_steps total_num_update=schedule_steps power=poly_power "
+               "end_learning_rate=end_lr fp16_init_scale=loss_scale_start fp16_scale_window=loss_scale_window"),
+       Switches("fp16=--precision=fp16 bf16=--precision=bf16"),
+       OnlyTaken("fp16_scale_tolerance=0 min_loss_scale=1e-4", kOwnScale),
+       WithoutEffect("masked_lm is a mean over masked tokens there, too", "", "sentence_avg"),
+       WithoutEffect("fairseq_adam is that one", "", "use_old_adam"),
+       WithoutEffect(kOwnLoop, "", "fp16_no_flatten_grads on_cpu_convert_precision"),
+       {{.name = "max_update", .flag = "max_steps", .implied = "--epochs=1000000"},
+        {.name = "lr_scheduler",
+         .flag = "lr_schedule",
+         .words = {{"polynomial_decay", "poly"},
+                   {"fixed", "constant"},
+                   {"steplr", "step"},
+                   {"cosineannealinglr", "cosine"},
+                   {"exponentiallr", "exponential"}},
+         .implied = "--poly_power=1"},
+        {.name = "adam_betas", .flag = "adam_betas", .other_words_pass = true, .takes_numbers = true},  // (0.9, 0.98)
+        {.name = "threshold_loss_scale", .words = {{"1", "", "", kOwnScale}}, .refused = kOwnScale}}});
 }
 
 std::vector<Alias> Run() {
-  std::vector<Alias> rows = {
-      {.name = "log_format",
-       .flag = "log_format",
-       .words = {{"simple", "auto"}, {"none", "auto"}, {"tqdm", "bar"}},
-       .other_words_pass = true},
-      {.name = "no_progress_bar", .takes_value = false, .reason = "the bar appears on a terminal only"},
-      {.name = "tensorboard_logdir",
-       .words = {{"*", "", "--tensorboard", "events are written to the run directory: tensorboard --logdir=RUN_DIR"}}},
-      {.name = "save_dir", .flag = "run_dir"},
-      {.name = "save_interval", .flag = "save_every_epochs"},
-      {.name = "save_interval_updates", .flag = "save_every_steps"},
-      {.name = "keep_last_epochs", .flag = "keep_checkpoints"},
-      {.name = "keep_interval_updates", .flag = "keep_checkpoints"},
-      {.name = "finetune_from_model", .flag = "init_weights"},
-      {.name = "max_valid_steps", .flag = "limit_val_steps"},
-      {.name = "write_checkpoints_asynchronously", .takes_value = false, .reason = "they always are"},
-      {.name = "log_file", .reason = "redirect the output in the shell to keep it"},
-      {.name = "profile", .takes_value = false, .reason = "--profile_steps writes a trace"},
-      {.name = "no_save", .takes_value = false, .implied = "--save_every_epochs=0"},
-      {.name = "restore_file", .translate = RestoreFile},
-      {.name = "reset_optimizer", .takes_value = false, .translate = Reset},
-      {.name = "reset_dataloader", .takes_value = false, .translate = Reset},
-      {.name = "reset_meters", .takes_value = false, .translate = Reset},
-      {.name = "reset_lr_scheduler", .takes_value = false, .translate = Reset},
-      {.name = "best_checkpoint_metric", .translate = BestMetric},
-      {.name = "maximize_best_checkpoint_metric", .takes_value = false, .translate = Maximize},
-      {.name = "validate_interval", .flag = "eval_every_epochs"},
-      {.name = "patience",
-       .flag = "stop_after_epochs_without_gain",
-       .words = {{"-1", ""}},  // never, fairseq's default
-       .other_words_pass = true},
-      {.name = "validate_interval_updates", .flag = "eval_every_steps"},
-      {.name = "disable_validation", .takes_value = false, .implied = "--eval_every_epochs=0"},
-      {.name = "stop_time_hours",
-       .words = {{"0", ""}, {"-1", ""}},
-       .refused = "a run saves and ends on SIGTERM or SIGUSR1 from the scheduler, or by timeout -s TERM"},
-      {.name = "wandb_project", .reason = "--on_event=scripts/events_to_wandb.py passes a run's numbers on"},
-      {.name = "cpu", .takes_value = false, .implied = "--backend=gloo"},
-      {.name = "tpu", .takes_value = false, .refused = kNotYet},
-  };
-  AddWithoutEffect(kKept, "keep_best_checkpoints", "no_epoch_checkpoints no_last_checkpoints no_save_optimizer_state",
-                   rows);
-  AddWithoutEffect(kOwnLoop, "plasma_path",
-                   "load_checkpoint_on_all_dp_ranks suppress_crashes use_plasma_view reset_logging", rows);
-  return rows;
+  return Together(
+      {Renamed("save_dir=run_dir save_interval=save_every_epochs save_interval_updates=save_every_steps "
+               "keep_last_epochs=keep_checkpoints keep_interval_updates=keep_checkpoints "
+               "finetune_from_model=init_weights max_valid_steps=limit_val_steps validate_interval=eval_every_epochs "
+               "validate_interval_updates=eval_every_steps"),
+       RenamedUnless("-1", "patience=stop_after_epochs_without_gain"),  // never, fairseq's default
+       Switches("no_save=--save_every_epochs=0 disable_validation=--eval_every_epochs=0 cpu=--backend=gloo"),
+       WithoutEffect("--keep_checkpoints sets how many; the best weights are kept in addition", "keep_best_checkpoints",
+                     "no_epoch_checkpoints no_last_checkpoints no_save_optimizer_state"),
+       WithoutEffect(kOwnLoop, "plasma_path",
+                     "load_checkpoint_on_all_dp_ranks suppress_crashes use_plasma_view reset_logging"),
+       WithoutEffect("the bar appears on a terminal only", "", "no_progress_bar"),
+       WithoutEffect("they always are", "", "write_checkpoints_asynchronously"),
+       WithoutEffect("redirect the output in the shell to keep it", "log_file"),
+       WithoutEffect("--profile_steps writes a trace", "", "profile"),
+       WithoutEffect("--on_event=scripts/events_to_wandb.py passes a run's numbers on", "wandb_project"),
+       Translated(Reset, "", "reset_optimizer reset_dataloader reset_meters reset_lr_scheduler"),
+       {{.name = "log_format",
+         .flag = "log_format",
+         .words = {{"simple", "auto"}, {"none", "auto"}, {"tqdm", "bar"}},
+         .other_words_pass = true},
+        {.name = "tensorboard_logdir",
+         .words = {{"*", "", "--tensorboard",
+                    "events are written to the run directory: tensorboard --logdir=RUN_DIR"}}},
+        {.name = "restore_file", .translate = RestoreFile},
+        {.name = "best_checkpoint_metric", .translate = BestMetric},
+        {.name = "maximize_best_checkpoint_metric", .takes_value = false, .translate = Maximize},
+        {.name = "stop_time_hours",
+         .words = {{"0", ""}, {"-1", ""}},
+         .refused = "a run saves and ends on SIGTERM or SIGUSR1 from the scheduler, or by timeout -s TERM"},
+        {.name = "tpu", .takes_value = false, .refused = "leave it out"}}});
 }
 
 std::vector<Alias> Ranks() {
-  std::vector<Alias> rows = {
-      {.name = "distributed_world_size", .translate = WorldSize},
-      {.name = "distributed_rank", .flag = "rank"},
-      {.name = "distributed_init_method", .translate = AddressOfRank0},
-      {.name = "distributed_port", .flag = "master_port"},
-      {.name = "distributed_backend", .flag = "backend"},
-      {.name = "distributed_no_spawn", .takes_value = false, .reason = "launchers are recognised automatically"},
-      {.name = "distributed_num_procs", .flag = "nproc_per_node"},
-      {.name = "nproc_per_node",
-       .flag = "nproc_per_node",
-       .words = {{"gpu", "auto", "--require_gpu"}},
-       .other_words_pass = true},
-      {.name = "ddp_comm_hook", .words = {{"none", ""}, {"fp16", "", "--grad_compression=fp16"}}},
-      {.name = "nprocs_per_node", .flag = "nproc_per_node"},
-      {.name = "device_id", .flag = "local_rank"},
-      {.name = "ddp_backend",
-       .words = {{"c10d", "", "", kOwnLoop},
-                 {"no_c10d", "", "", kOwnLoop},
-                 {"legacy_ddp", "", "", kOwnLoop},
-                 {"pytorch_ddp", "", "", kOwnLoop},
-                 {"fully_sharded", "", "", kOwnLoop}},
-       .refused = "gradients are averaged over all ranks at each step"},
-      {.name = "heartbeat_timeout", .reason = "--comm_timeout says how long a rank may be silent"},
-      {.name = "zero_sharding", .words = {{"none", ""}}},
-      {.name = "model_parallel_size", .words = {{"1", ""}}},
-  };
-  AddWithoutEffect(kOwnLoop, "all_gather_list_size empty_cache_freq",
-                   "gradient_as_bucket_view fast_stat_sync find_unused_parameters broadcast_buffers", rows);
-  return rows;
+  return Together({Renamed("distributed_rank=rank distributed_port=master_port distributed_backend=backend "
+                           "distributed_num_procs=nproc_per_node nprocs_per_node=nproc_per_node device_id=local_rank"),
+                   OnlyTaken("zero_sharding=none model_parallel_size=1", ""),
+                   WithoutEffect(kOwnLoop, "all_gather_list_size empty_cache_freq",
+                                 "gradient_as_bucket_view fast_stat_sync find_unused_parameters broadcast_buffers"),
+                   WithoutEffect("launchers are recognised automatically", "", "distributed_no_spawn"),
+                   WithoutEffect("--comm_timeout says how long a rank may be silent", "heartbeat_timeout"),
+                   {{.name = "distributed_world_size", .translate = WorldSize},
+                    {.name = "distributed_init_method", .translate = AddressOfRank0},
+                    {.name = "nproc_per_node",
+                     .flag = "nproc_per_node",
+                     .words = {{"gpu", "auto", "--require_gpu"}},
+                     .other_words_pass = true},
+                    {.name = "ddp_comm_hook", .words = {{"none", ""}, {"fp16", "", "--grad_compression=fp16"}}},
+                    {.name = "ddp_backend",
+                     .words = {{"c10d", "", "", kOwnLoop},
+                               {"no_c10d", "", "", kOwnLoop},
+                               {"legacy_ddp", "", "", kOwnLoop},
+                               {"pytorch_ddp", "", "", kOwnLoop},
+                               {"fully_sharded", "", "", kOwnLoop}},
+                     .refused = "gradients are averaged over all ranks at each step"}}});
+}
+
+// The groups of fairseq-hydra-train's settings.
+constexpr std::array kGroups = {"common",    "task",  "checkpoint",   "distributed_training", "criterion", "dataset",
+                                "optimizer", "model", "lr_scheduler", "optimization",         "bmuf",      "ema"};
+
+// Returns the flag of fairseq-train that a setting is: of `_name` the group's. None is left of one that is off, or that
+// a file leaves to the command line.
+std::optional<std::string> FlagOf(const std::string& group, const std::string& key, std::string value) {
+  for (const char quote : {'"', '\''}) {
+    if (value.size() > 1 && value.front() == quote && value.back() == quote) value = value.substr(1, value.size() - 2);
+  }
+  if (value.starts_with('[')) value = WithoutBrackets(value);
+  if (value == "false" || value == "null" || value == "???" || value.empty()) return std::nullopt;
+  const std::string name = group == "model" && key == "_name" ? "arch"
+                           : key == "_name"                   ? group
+                           : group == "task" && key == "data" ? "data_dir"
+                                                              : key;
+  return "--" + name + (value == "true" ? "" : "=" + value);
+}
+
+// Reads the settings of a file of two levels, as fairseq's examples are.
+std::vector<std::string> FlagsOfYaml(const std::string& path, std::vector<std::string>& mistakes) {
+  std::vector<std::string> flags;
+  std::string group, line;
+  std::istringstream file;
+  try {
+    const std::vector<uint8_t> bytes = data::ReadWholeFile(path, uint64_t{1} << 20);
+    file.str(std::string(bytes.begin(), bytes.end()));
+  } catch (const Error& error) {
+    mistakes.push_back(std::string("--config-name: ") + error.what());
+  }
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    if (const size_t comment = line.find(" #"); comment != std::string::npos) line.erase(comment);
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    const size_t begin = line.find_first_not_of(' '), colon = line.find(':');
+    if (line.empty() || line[begin] == '#') continue;
+    if (colon == std::string::npos || (begin > 0 && group.empty())) {
+      mistakes.push_back(Shown(path) + ":" + std::to_string(number) + ": expected 'group:' or '  key: value'");
+      return {};
+    }
+    const std::string key = line.substr(begin, colon - begin);
+    const size_t value = line.find_first_not_of(' ', colon + 1);
+    if (begin == 0) group = key;
+    if (value == std::string::npos || group == "hydra") continue;
+    const auto flag = begin == 0 ? FlagOf(key, "_name", line.substr(value)) : FlagOf(group, key, line.substr(value));
+    if (flag) flags.push_back(*flag);
+  }
+  return flags;
 }
 
 }  // namespace
@@ -351,6 +354,40 @@ const ForeignProgram& FairseqProgram() {
 const std::vector<Alias>& TextAliases() {
   static const std::vector<Alias> table = Together({TaskAndModel(), DataAndBatches(), Optimization(), Run(), Ranks()});
   return table;
+}
+
+std::vector<command_line::Argument> WithoutHydra(const std::vector<command_line::Argument>& arguments,
+                                                 std::vector<std::string>& mistakes) {
+  std::vector<command_line::Argument> flags, of_file;
+  std::string folder, name;
+  const auto any = [&](const auto& is_this) { return std::any_of(arguments.begin(), arguments.end(), is_this); };
+  const bool has_file = any([](const command_line::Argument& one) { return FlagName(one) == "config_dir"; });
+  const bool is_hydras =
+      has_file || any([](const command_line::Argument& one) { return one.text.starts_with("task."); });
+  if (!is_hydras) return arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& text = arguments[i].text;
+    const std::string flag = FlagName(arguments[i]);
+    std::string* const part = flag == "config_dir" ? &folder : has_file && flag == "config_name" ? &name : nullptr;
+    const size_t dot = text.find('.'), equals = text.find('=');
+    if (part != nullptr) {
+      *part = FlagValue(arguments, i);
+      if (equals == std::string::npos) ++i;
+    } else if (flag.empty() && equals != std::string::npos && dot < equals &&
+               std::find(kGroups.begin(), kGroups.end(), text.substr(0, dot)) != kGroups.end()) {
+      const auto of_setting =
+          FlagOf(text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), text.substr(equals + 1));
+      if (of_setting) flags.push_back({*of_setting, arguments[i].place});
+    } else if (i > 0 || !text.ends_with("fairseq-hydra-train")) {
+      flags.push_back(arguments[i]);
+    }
+  }
+  if (name.empty()) return flags;
+  for (const std::string& flag : FlagsOfYaml(folder + (folder.empty() ? "" : "/") + name + ".yaml", mistakes)) {
+    of_file.push_back({flag, ""});
+  }
+  flags.insert(flags.begin(), of_file.begin(), of_file.end());
+  return flags;
 }
 
 }  // namespace dtrain::config

@@ -1,12 +1,17 @@
-// Checks limits and formats values. It is apart from flags.cc so that that file stays a plain list.
+// Checks and formats values, and has the checks that walk over the table: what each row says of its flag, none of them
+// knows a flag by name. It is apart from flags.cc so that that file stays a plain list.
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 
+#include "data/command_line/parser.h"
 #include "data/joined.h"
+#include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
+#include "trainer/config/problems.h"
 
 namespace dtrain::config {
 namespace {
@@ -28,6 +33,48 @@ bool AllowNumber(const Limits& limits, double number) {
   if (!std::isfinite(number)) return false;
   if (number < limits.minimum || (limits.minimum_excluded && number == limits.minimum)) return false;
   return number < limits.maximum || (!limits.maximum_excluded && number == limits.maximum);
+}
+
+using Names = std::vector<std::string_view>;
+
+bool Has(const Names& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
+
+// Returns the families that list the flag; empty if it is no option of a family.
+Names FamiliesWith(const std::string& flag, const ModelFacts& models) {
+  Names families;
+  for (const auto& [family, options] : models.families) {
+    if (std::find(options.begin(), options.end(), flag) != options.end()) families.push_back(family);
+  }
+  return families;
+}
+
+// Returns what does not use the flag, and what would, for Problem::unused; an empty string if it is used.
+std::string WhoDoesNotUse(const Flag& flag, const Config& config, const ModelFacts& models) {
+  const std::string& task = config.run.task;
+  const unsigned used_by = flag.traits.used_by;
+  if (used_by != 0 && task != "auto" && !TaskHas(task, used_by)) {
+    Names tasks;
+    for (const TaskFacts& one : Tasks()) {
+      if ((one.has & used_by) != 0) tasks.push_back(one.name);
+    }
+    return "--task=" + task + " (it is for " + Enumerated(tasks, "and") + ")";
+  }
+  const Names families = FamiliesWith(flag.name, models);
+  if (models.family.empty() || families.empty() || Has(families, models.family)) return "";
+  return "--model=" + config.model.name + " (it is for " + Enumerated(families, "and") + ")";
+}
+
+bool HasProblem(const std::vector<Problem>& problems, const std::string& flag) {
+  return std::any_of(problems.begin(), problems.end(), [&](const Problem& problem) { return problem.flag == flag; });
+}
+
+// Leaves out tasks of texts where one of images was meant, and the other way round.
+std::vector<std::string> OfSameData(const std::string& text, std::vector<std::string> choices) {
+  for (const auto& pair : {std::pair("image_", "text_"), std::pair("text_", "image_")}) {
+    if (!text.starts_with(pair.first)) continue;
+    std::erase_if(choices, [&pair](const std::string& one) { return one.starts_with(pair.second); });
+  }
+  return choices;
 }
 
 }  // namespace
@@ -81,6 +128,17 @@ std::optional<double> NumberFrom(const std::string& text) {
   return number;
 }
 
+std::optional<std::vector<double>> NumberListFrom(const std::string& text) {
+  std::vector<double> numbers;
+  std::istringstream stream(text + ",");
+  for (std::string item; std::getline(stream, item, ',');) {
+    const std::optional<double> number = NumberFrom(item);
+    if (!number) return std::nullopt;
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
 std::string ToText(const Value& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
@@ -88,6 +146,52 @@ std::string ToText(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   const auto* numbers = std::get_if<std::vector<double>>(&value);
   return numbers == nullptr ? "" : Joined(*numbers, ",", Shortest);
+}
+
+std::string ShownValue(const Flag& flag, const Config& config) {
+  const std::string text = ToText(flag.get(config));
+  return text.empty() && text != ToText(flag.get(Config())) ? "\"\"" : text;
+}
+
+std::vector<Problem> OutOfRange(const Config& config) {
+  std::vector<Problem> problems;
+  for (const Flag& flag : Flags()) {
+    const Value value = flag.get(config);
+    if (flag.limits.Allow(value)) continue;
+    const auto* text = std::get_if<std::string>(&value);
+    problems.push_back({.flag = flag.name,
+                        .value = ShownValue(flag, config),
+                        .expected = Expected(flag.kind, flag.limits),
+                        .hint = text ? command_line::DidYouMean(*text, OfSameData(*text, flag.limits.choices)) : ""});
+  }
+  return problems;
+}
+
+void CheckCompanions(const Config& config, std::vector<Problem>& problems) {
+  for (const Flag& flag : Flags()) {
+    const Companion* companion = flag.traits.companion;
+    if (companion == nullptr || !WasGiven(config, flag.name) || IsOff(flag, config)) continue;
+    if (companion->is_there(config)) continue;
+    problems.push_back({.flag = flag.name,
+                        .expected = std::string(companion->needed) + " with it",
+                        .hint = std::string(companion->why)});
+  }
+}
+
+void CheckUses(const Config& config, const ModelFacts& models, std::vector<Problem>& problems) {
+  for (const Flag& flag : Flags()) {
+    if (!WasGiven(config, flag.name) || HasProblem(problems, flag.name) || IsOff(flag, config)) continue;
+    const std::string unused = WhoDoesNotUse(flag, config, models);
+    if (!unused.empty()) problems.push_back({.flag = flag.name, .hint = "leave it out", .unused = unused});
+  }
+}
+
+std::string FlagsThatNeedCrops(const Config& config) {
+  std::vector<std::string> flags;
+  for (const Flag& flag : Flags()) {
+    if (flag.traits.needs_crops && !IsOff(flag, config)) flags.push_back("--" + flag.name);
+  }
+  return Joined(flags);
 }
 
 }  // namespace dtrain::config

@@ -10,7 +10,9 @@
 #include <optional>
 #include <sstream>
 
+#include "trainer/config/batch_sizes.h"
 #include "trainer/config/choices.h"
+#include "trainer/config/foreign_programs.h"
 
 namespace dtrain::config {
 namespace {
@@ -96,16 +98,30 @@ bool Store(T& field, const FlagType& flag) {
   return true;
 }
 bool Store(std::vector<double>& field, const std::string& flag) {
-  std::vector<double> numbers;
-  std::istringstream stream(flag + ",");
-  for (std::string item; std::getline(stream, item, ',');) {
-    const std::optional<double> number = NumberFrom(item);
-    if (!number) return false;
-    numbers.push_back(*number);
-  }
-  field = numbers;
-  return true;
+  const auto numbers = NumberListFrom(flag);
+  if (numbers) field = *numbers;
+  return numbers.has_value();
 }
+
+// What flags need beside them.
+constexpr Companion kLabelsTable = {"--labels=TABLE", "folders of images have no columns", [](const Config& config) {
+                                      return !config.data.labels.empty() || !TaskHas(config.run.task, kImages);
+                                    }};
+constexpr Companion kMixing = {"--mixup or --cutmix", "without them no image is mixed",
+                               [](const Config& config) { return config.image.mixup > 0 || config.image.cutmix > 0; }};
+constexpr Companion kNativeCrop = {"--crop=native", "",
+                                   [](const Config& config) { return config.image.crop != "resized"; }};
+constexpr Companion kResizedCrop = {"--crop=resized", "",
+                                    [](const Config& config) { return config.image.crop == "resized"; }};
+constexpr Companion kTeacher = {"--teacher", "without it nothing is learned but the labels",
+                                [](const Config& config) { return !config.teacher.weights.empty(); }};
+constexpr Companion kElastic = {"--deterministic=elastic", "other runs divide the batch among the ranks", IsElastic};
+constexpr Companion kWatchedLosses = {"--spike_factor", "without it losses are not watched; 6 is rare in a healthy run",
+                                      [](const Config& config) { return config.optimizer.spike_factor != 0; }};
+constexpr Companion kBinaryLoss = {"--loss=bce", "the cross entropy has no questions of single classes",
+                                   [](const Config& config) { return config.optimizer.loss == "bce"; }};
+constexpr Companion kAverage = {"--ema_decay", "without it no average of the weights is kept",
+                                [](const Config& config) { return config.optimizer.ema_decay != 0; }};
 
 }  // namespace
 }  // namespace dtrain::config
@@ -152,7 +168,7 @@ DTRAIN_FLAG(bool, csv_bom, run.csv_bom, Anything(), "",
             "takes them for Windows-1252 otherwise; other programs need none.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
-DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | nvidia | aws | horovod | transformers | pytorch | tf_cnn_benchmarks | mxnet | none"), "",
+DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf(DefaultsToTake()), "",
             "Whose defaults count where the command is silent. auto: those of the program that alone has a flag that was "
             "typed; none: dtrain's.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
@@ -206,13 +222,16 @@ DTRAIN_FLAG(string, labels, data.labels, Anything(), "",
             .used_by = kImages, .own_to_each_rank = true, .of_training = false, .path = kRead)
 DTRAIN_FLAG(string, image_column, data.image_column, Anything(), "",
             "With --labels: column of the image's name, by its own name or its number from 0; empty: found by its name (image, "
-            "path, file, filename, image_path, file_name …).", .used_by = kImages, .kept_with_weights = true)
+            "path, file, filename, image_path, file_name …).", .used_by = kImages, .kept_with_weights = true,
+            .companion = &kLabelsTable)
 DTRAIN_FLAG(string, label_column, data.label_column, Anything(), "",
             "Column of the label in files of sentences and in --labels, likewise; empty: found by its name. Several with commas "
-            "between them for several labels or numbers.", .used_by = kSentences | kImages, .kept_with_weights = true)
+            "between them for several labels or numbers.", .used_by = kSentences | kImages, .kept_with_weights = true,
+            .companion = &kLabelsTable)
 DTRAIN_FLAG(string, split_column, data.split_column, Anything(), "",
             "With --labels: column that says which split an image is in (train, val, test …); empty: `split`, if there is one, "
-            "else all images are of the training split.", .used_by = kImages, .kept_with_weights = true)
+            "else all images are of the training split.", .used_by = kImages, .kept_with_weights = true,
+            .companion = &kLabelsTable)
 DTRAIN_FLAG(string, label_separator, data.label_separator, Anything(), "",
             "What is between several labels in the column of labels; empty: --label_column names a column for each label, "
             "with commas between them, which is 1 where the label holds, else 0; or JSON lines have lists of labels.",
@@ -222,7 +241,8 @@ DTRAIN_FLAG(double, label_threshold, data.label_threshold, Between(0.001, 0.999)
             .kept_with_weights = true)
 DTRAIN_FLAG(string, group_column, data.group_column, Anything(), "",
             "Column, by its name or its number: rows that have the same there are held out together. For whoever has several "
-            "texts of one author or photographs of one thing.", .used_by = kSentences | kImages, .same_on_resume = true)
+            "texts of one author or photographs of one thing.", .used_by = kSentences | kImages, .same_on_resume = true,
+            .companion = &kLabelsTable)
 DTRAIN_FLAG(string, csv_delimiter, data.csv_delimiter, OneOf("auto | comma | semicolon | tab"), "",
             "What separates the cells of .csv files; auto: what their first line has most of. For whoever has a table whose "
             "names of columns contain such characters.", .used_by = kSentences | kImages, .of_training = false)
@@ -287,7 +307,7 @@ DTRAIN_FLAG(int64, eval_image_size, image.eval_size, Between(0, 8192), "pixels",
 DTRAIN_FLAG(string, image_size_schedule, image.size_schedule, Anything(), "",
             "EPOCH:SIZE,...: sizes of training images in pixels, each in force from the start of its epoch, as in "
             "0:160,6:176,12:192; empty: --image_size throughout. Evaluation uses --eval_image_size.",
-            .same_on_resume = true)
+            .same_on_resume = true, .needs_crops = true)
 DTRAIN_FLAG(int64, eval_resize, image.eval_resize, Between(0, 16384), "pixels",
             "In evaluation, resize the short side of images to this before the central crop; 0: the evaluated size / "
             "0.875.", .also_off = {"256"}, .kept_with_weights = true)
@@ -317,41 +337,49 @@ DTRAIN_FLAG(string, crop, image.crop, OneOf(Crops()), "",
             "How images are cropped.", .kept_with_weights = true)
 DTRAIN_FLAG(string, native_scale, image.native_scale, Between(0, 16), "",
             "With --crop=native or native_centre: least and greatest factor by which training images are scaled first, without "
-            "antialiasing.")
+            "antialiasing.", .needs_crops = true, .companion = &kNativeCrop)
 DTRAIN_FLAG(string, crop_scale, image.crop_scale, Between(0, 1), "",
-            "Least and greatest part of an image's area that a random crop has.")
+            "Least and greatest part of an image's area that a random crop has.", .needs_crops = true,
+            .companion = &kResizedCrop)
 DTRAIN_FLAG(string, crop_ratio, image.crop_ratio, MoreThan(0), "",
-            "Least and greatest width of a random crop as a multiple of its height.")
-DTRAIN_FLAG(double, hflip, image.hflip, Between(0, 1), "probability", "Probability that a random crop is mirrored.")
+            "Least and greatest width of a random crop as a multiple of its height.", .needs_crops = true,
+            .companion = &kResizedCrop)
+DTRAIN_FLAG(double, hflip, image.hflip, Between(0, 1), "probability", "Probability that a random crop is mirrored.",
+            .needs_crops = true)
 DTRAIN_FLAG(int64, repeated_augmentation, image.repeated_augmentation, Between(1, 64), "copies",
             "Number of differently augmented copies of each sample in a global batch, spread over the ranks. The "
-            "length of an epoch does not change.", .same_on_resume = true)
+            "length of an epoch does not change.", .same_on_resume = true, .shown = "repeated")
 DTRAIN_FLAG(string, color_jitter, image.color_jitter, AtLeast(0), "",
             "Strength of random colour changes: one number for brightness, contrast and saturation, or three "
-            "numbers, or four with hue (up to 0.5); 0: off.")
+            "numbers, or four with hue (up to 0.5); 0: off.", .also_off = {"0,0,0", "0,0,0,0"}, .needs_crops = true,
+            .shown = "color jitter")
 DTRAIN_FLAG(string, hls_jitter, image.hls_jitter, Between(0, 255), "",
             "Most that is added to hue (of 180), lightness and saturation (of 255) of a training image, as MXNet draws it; "
-            "0,0,0: off.")
+            "0,0,0: off.", .needs_crops = true, .shown = "HLS jitter")
 DTRAIN_FLAG(double, pca_lighting, image.pca_lighting, AtLeast(0), "standard deviation",
-            "Strength of AlexNet's lighting noise; usually 0.1; 0: off.")
-DTRAIN_FLAG(double, blur, image.blur, Between(0, 1), "probability", "Probability of a Gaussian blur of sigma 0.1 to 2.")
+            "Strength of AlexNet's lighting noise; usually 0.1; 0: off.", .needs_crops = true, .shown = "PCA lighting")
+DTRAIN_FLAG(double, blur, image.blur, Between(0, 1), "probability", "Probability of a Gaussian blur of sigma 0.1 to 2.",
+            .needs_crops = true, .shown = "blur")
 DTRAIN_FLAG(double, random_erasing, image.random_erasing, Between(0, 1), "probability",
-            "Probability that a rectangle of 2 to 33 % of the image is erased.")
+            "Probability that a rectangle of 2 to 33 % of the image is erased.", .needs_crops = true,
+            .shown = "random erasing")
 DTRAIN_FLAG(string, erasing, image.erasing, OneOf(Erasings()), "",
             "What --random_erasing puts into a rectangle.", .also_off = {"const", "rand", "pixel"})
 DTRAIN_FLAG(int64, erasing_count, image.erasing_count, Between(1, 64), "rectangles",
             "The most that --random_erasing erases of an image; their number is drawn, and they share the area.")
 DTRAIN_FLAG(double, mixup, image.mixup, AtLeast(0), "alpha",
-            "Blend each image with another one of its batch, by a share drawn from Beta(alpha, alpha); 0: off.")
+            "Blend each image with another one of its batch, by a share drawn from Beta(alpha, alpha); 0: off.",
+            .shown = "mixup")
 DTRAIN_FLAG(double, cutmix, image.cutmix, AtLeast(0), "alpha",
             "Replace a part of each image by that of another one of its batch, with an area drawn from Beta(alpha, "
-            "alpha); 0: off. With --mixup, each batch draws one of the two.")
+            "alpha); 0: off. With --mixup, each batch draws one of the two.", .shown = "cutmix")
 DTRAIN_FLAG(double, mix_prob, image.mix_prob, Between(0, 1), "probability",
             "Probability that --mixup or --cutmix mixes a batch.")
 DTRAIN_FLAG(double, mix_switch_prob, image.mix_switch_prob, Between(0, 1), "probability",
             "Probability that CutMix mixes it, with both of them.")
 DTRAIN_FLAG(double, mix_epochs, image.mix_epochs, AtLeast(0), "epochs",
-            "Mix images in these first epochs only, so that the last ones train on images as they are; 0: in all.")
+            "Mix images in these first epochs only, so that the last ones train on images as they are; 0: in all.",
+            .companion = &kMixing)
 
 DTRAIN_FLAG(int64, tokens_per_sample, text.tokens_per_sample, Between(2, 1 << 20), "tokens",
             "Greatest length of a block of text, including the <s> in front; longer blocks are left out. The default is "
@@ -459,26 +487,28 @@ DTRAIN_FLAG(string, teacher, teacher.weights, Anything(), "",
             "or a name, as for --init_weights. Its classes must be those of the data; it sees the same images, normalised and "
             "resized as it was trained, and no checkpoint has it.", .own_to_each_rank = true, .path = kRead)
 DTRAIN_FLAG(string, teacher_model, teacher.model, Anything(), "",
-            "Its --model; empty: what the weights tell.")
+            "Its --model; empty: what the weights tell.", .companion = &kTeacher)
 DTRAIN_FLAG(string, distill, teacher.distill, OneOf("soft | hard"), "",
             "What is learned of --teacher. soft: its probabilities; hard: its likeliest class. A model with a second token "
-            "(deit_*_distilled_*) learns it with that token, and the labels with the other one.")
+            "(deit_*_distilled_*) learns it with that token, and the labels with the other one.",
+            .companion = &kTeacher)
 DTRAIN_FLAG(double, distill_weight, teacher.weight, Between(0, 1), "",
-            "Weight of the teacher's part of the loss; that of the labels has the rest.")
+            "Weight of the teacher's part of the loss; that of the labels has the rest.", .companion = &kTeacher)
 DTRAIN_FLAG(double, distill_temperature, teacher.temperature, MoreThan(0), "",
-            "With --distill=soft: what the logits of both are divided by. The greater, the more the unlikely classes count.")
+            "With --distill=soft: what the logits of both are divided by. The greater, the more the unlikely classes count.",
+            .companion = &kTeacher)
 
-DTRAIN_FLAG(int64, batch_size, batch.batch_size, Between(1, 1'000'000), "samples",
+DTRAIN_FLAG(int64, batch_size, batch.batch_size, Between(1, kMostSamples), "samples",
             "Samples per device and micro-step; not given: derived from --global_batch_size, or 32. With "
             "--deterministic=elastic: the most that a shard may have, which changes no number.")
-DTRAIN_FLAG(int64, global_batch_size, batch.global_batch_size, Between(1, 1'000'000'000), "samples",
+DTRAIN_FLAG(int64, global_batch_size, batch.global_batch_size, Between(1, kMostInAll), "samples",
             "Samples per optimizer step over all ranks: batch_size x world size x grad_accum_steps.")
-DTRAIN_FLAG(int64, grad_accum_steps, batch.grad_accum_steps, Between(1, 1'000'000), "micro-steps",
+DTRAIN_FLAG(int64, grad_accum_steps, batch.grad_accum_steps, Between(1, kMostMicroSteps), "micro-steps",
             "Micro-steps per optimizer step; not given: derived from --global_batch_size, or 1.")
 DTRAIN_FLAG(int64, elastic_shards, batch.elastic_shards, Between(1, 65'536), "shards",
             "With --deterministic=elastic: the shards of the global batch, each computed by one rank; at least as many "
             "as ranks, and the same throughout the run. Not given: half of the global batch, at most 8.",
-            .same_on_resume = true)
+            .same_on_resume = true, .companion = &kElastic)
 DTRAIN_FLAG(double, epochs, batch.epochs, MoreThan(0), "epochs",
             "Number of passes over the training data; may be fractional.")
 DTRAIN_FLAG(int64, max_steps, batch.max_steps, AtLeast(1), "steps",
@@ -496,24 +526,29 @@ DTRAIN_FLAG(double, lr_base_batch, optimizer.lr_base_batch, AtLeast(0), "samples
 DTRAIN_FLAG(string, lr_scaling, optimizer.lr_scaling, OneOf("linear | sqrt"), "",
             "With --lr_base_batch: scale by global batch / lr_base_batch (linear) or by its square root (sqrt).")
 DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "",
-            "Momentum of " + OptimizersWith("momentum") + ".")
+            "Momentum of " + OptimizersWith("momentum") + ".", .shown = "momentum")
 DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "",
-            "Use Nesterov momentum with " + OptimizersWith("nesterov") + ".")
+            "Use Nesterov momentum with " + OptimizersWith("nesterov") + ".", .shown = "(Nesterov)")
 DTRAIN_FLAG(bool, lr_in_momentum, optimizer.lr_in_momentum, Anything(), "",
             "The momentum of " + OptimizersWith("lr_in_momentum") + " sums steps, each with the learning rate of its time, as in Caffe and MXNet, "
-            "rather than gradients: where the rate falls, the steps follow gradually.", .same_on_resume = true)
+            "rather than gradients: where the rate falls, the steps follow gradually.", .same_on_resume = true,
+            .shown = "(of steps)")
 DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Below(1), "",
-            OptimizersWith("adam_betas") + ": decay rates of the averages of gradients and of squared gradients.")
+            OptimizersWith("adam_betas") + ": decay rates of the averages of gradients and of squared gradients.",
+            .shown = "betas")
 DTRAIN_FLAG(double, adam_eps, optimizer.adam_eps, AtLeast(0), "",
-            OptimizersWith("adam_eps") + ": number added to the square root of the average of squares.")
+            OptimizersWith("adam_eps") + ": number added to the square root of the average of squares.", .shown = "eps")
 DTRAIN_FLAG(double, lars_trust, optimizer.lars_trust, MoreThan(0), "",
-            "LARS: norm of a layer's step relative to the norm of its weights, at a learning rate of 1.")
+            "LARS: norm of a layer's step relative to the norm of its weights, at a learning rate of 1.",
+            .shown = "trust")
 DTRAIN_FLAG(bool, lars_clip, optimizer.lars_clip, Anything(), "",
-            "LARS: no layer's own rate exceeds the learning rate (LARC).")
+            "LARS: no layer's own rate exceeds the learning rate (LARC).", .shown = "(clipped)")
 DTRAIN_FLAG(double, rmsprop_alpha, optimizer.rmsprop_alpha, Below(1), "",
-            "rmsprop_tf, rmsprop: decay rate of the average of squared gradients, which starts at 1, and at 0 with rmsprop.")
+            "rmsprop_tf, rmsprop: decay rate of the average of squared gradients, which starts at 1, and at 0 with rmsprop.",
+            .shown = "alpha")
 DTRAIN_FLAG(double, rmsprop_eps, optimizer.rmsprop_eps, AtLeast(0), "",
-            "rmsprop_tf: number added to the average of squares, under the square root; rmsprop: to the root.")
+            "rmsprop_tf: number added to the average of squares, under the square root; rmsprop: to the root.",
+            .shown = "eps")
 DTRAIN_FLAG(double, backbone_lr_factor, optimizer.backbone_lr_factor, MoreThan(0), "",
             "Factor on the learning rate of everything but the classifier; 0.1 is usual with --init_weights.")
 DTRAIN_FLAG(double, layer_decay, optimizer.layer_decay, Limits({.minimum = 0, .maximum = 1, .minimum_excluded = true}), "",
@@ -527,37 +562,41 @@ DTRAIN_FLAG(bool, decay_bias, optimizer.decay_bias, Anything(), "",
             "Apply weight decay to biases where --decay_norm_and_bias applies it to norms. --nodecay_bias: to their "
             "weights alone, as MXNet does.")
 DTRAIN_FLAG(double, clip_norm, optimizer.clip_norm, AtLeast(0), "",
-            "Greatest L2 norm of all gradients together; larger gradients are scaled down to it; 0: no clipping.")
+            "Greatest L2 norm of all gradients together; larger gradients are scaled down to it; 0: no clipping.",
+            .shown = "clipped to")
 DTRAIN_FLAG(int64, max_skipped_steps, optimizer.max_skipped_steps, AtLeast(1), "steps",
             "Fail after this many consecutive steps were skipped because their gradients were not finite.")
 DTRAIN_FLAG(double, spike_factor, optimizer.spike_factor, AtLeast(0), "standard deviations",
             "A training loss that exceeds its running mean by more than this many of its standard deviations, both of "
             "about 100 steps, is a spike: it is logged, and spikes.jsonl lists its samples; 0: off. 6 is rare in a healthy run.")
 DTRAIN_FLAG(string, on_spike, optimizer.on_spike, OneOf("log | skip"), "",
-            "With --spike_factor. log: a spike changes nothing; skip: its step is not applied.")
+            "With --spike_factor. log: a spike changes nothing; skip: its step is not applied.",
+            .companion = &kWatchedLosses)
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
-            "Share of the target that is spread evenly over all classes.", .used_by = kClasses)
+            "Share of the target that is spread evenly over all classes.", .used_by = kClasses,
+            .shown = "label smoothing")
 DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(LossChoices()), "",
             "Loss for images; not given: the first one that the task has.", .used_by = kImages)
 DTRAIN_FLAG(double, bce_threshold, optimizer.bce_threshold, Below(1), "",
             "With --loss=bce: targets above it, smoothed and mixed, become 1 and others 0, as by timm's "
-            "--bce-target-thresh; not given: they stay.", .used_by = kImages)
+            "--bce-target-thresh; not given: they stay.", .used_by = kImages, .companion = &kBinaryLoss)
 DTRAIN_FLAG(bool, bce_sum, optimizer.bce_sum, Anything(), "",
-            "With --loss=bce: the sum over the classes in place of their mean.", .used_by = kImages)
+            "With --loss=bce: the sum over the classes in place of their mean.", .used_by = kImages,
+            .companion = &kBinaryLoss)
 DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
             "Weights of the classes in the training loss, for data with unequal classes: none, inverse (1 / samples), "
             "sqrt (1 / root of samples), effective (their effective number, arXiv:1901.05555), or a file with a line "
             "NAME,WEIGHT for each class. Of several labels: the weight of the images that have a label.", .used_by = kClassWeights, .path = kRead)
 DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
             "Keep an exponential moving average of the weights and evaluate it, too. This is the share of the "
-            "average that each update keeps; --ema_start says how early ones begin. 0: no average.")
+            "average that each update keeps; --ema_start says how early ones begin. 0: no average.", .shown = "EMA")
 DTRAIN_FLAG(int64, ema_every, optimizer.ema_every, AtLeast(1), "steps",
-            "Steps between two updates of the average of --ema_decay.")
+            "Steps between two updates of the average of --ema_decay.", .companion = &kAverage)
 DTRAIN_FLAG(string, ema_start, optimizer.ema_start, OneOf(AverageStarts()), "",
-            "What the n-th update of the average keeps, at most --ema_decay.")
+            "What the n-th update of the average keeps, at most --ema_decay.", .companion = &kAverage)
 DTRAIN_FLAG(string, ema_scaling, optimizer.ema_scaling, OneOf("none | torchvision"), "",
             "torchvision: what an update takes of the weights, 1 - ema_decay, is multiplied by global batch x ema_every / "
-            "epochs, as by its references' --model-ema.")
+            "epochs, as by its references' --model-ema.", .companion = &kAverage)
 DTRAIN_FLAG(string, best_of, optimizer.best_of, OneOf("auto | raw"), "",
             "Which weights can be the best ones (model_best.safetensors). auto: those of the average of --ema_decay, by "
             "its metrics, if there is one; raw: the weights themselves.")
@@ -620,17 +659,17 @@ DTRAIN_FLAG(string, nproc_per_node, ranks.nproc_per_node, Anything(), "ranks",
 DTRAIN_FLAG(string, nnodes, ranks.nnodes, Anything(), "machines",
             "Number of machines of the run. With --node_rank, ranks are started on this one; else the number is "
             "checked against what the launcher started.", .own_to_each_rank = true)
-DTRAIN_FLAG(int64, node_rank, ranks.node_rank, Between(0, 999'999), "",
+DTRAIN_FLAG(int64, node_rank, ranks.node_rank, Between(0, kMaxRanks - 1), "",
             "Index of this machine, from 0 to nnodes - 1; starts its local ranks here. Needs --master_addr.",
             .own_to_each_rank = true)
 DTRAIN_FLAG(int64, max_restarts, ranks.max_restarts, Between(0, 1'000'000), "restarts",
             "How often the local ranks that this process started are restarted after a failure.",
             .own_to_each_rank = true)
-DTRAIN_FLAG(int64, rank, ranks.rank, Between(0, 999'999), "",
+DTRAIN_FLAG(int64, rank, ranks.rank, Between(0, kMaxRanks - 1), "",
             "Index of this process in the run, from 0; needs --world_size.", .own_to_each_rank = true)
-DTRAIN_FLAG(int64, world_size, ranks.world_size, Between(1, 1'000'000), "ranks",
+DTRAIN_FLAG(int64, world_size, ranks.world_size, Between(1, kMaxRanks), "ranks",
             "Number of processes of the run; more than 1 needs --master_addr and --master_port.")
-DTRAIN_FLAG(int64, local_rank, ranks.local_rank, Between(0, 999'999), "",
+DTRAIN_FLAG(int64, local_rank, ranks.local_rank, Between(0, kMaxRanks - 1), "",
             "Index of this process on its machine, from 0, which selects its GPU.", .own_to_each_rank = true)
 DTRAIN_FLAG(string, master_addr, ranks.master_addr, Anything(), "", "Host name or address of rank 0.",
             .own_to_each_rank = true)
@@ -721,6 +760,12 @@ std::vector<std::string> FlagsWith(bool FlagTraits::*trait) {
 
 bool WasGiven(const Config& config, const std::string& name) {
   return std::find(config.given.begin(), config.given.end(), name) != config.given.end();
+}
+
+bool IsOff(const Flag& flag, const Config& config) {
+  const Value value = flag.get(config);
+  const auto& also_off = flag.traits.also_off;
+  return value == flag.get(Config()) || std::ranges::find(also_off, ToText(value)) != also_off.end();
 }
 
 bool Set(const Flag& flag, const std::string& text, Config& config) {

@@ -40,6 +40,13 @@ struct Limits {
   std::string Text() const;
 };
 
+// What has to be given, too, for a flag to mean anything.
+struct Companion {
+  std::string_view needed;  // for people: "--ema_decay"
+  std::string_view why;
+  bool (*is_there)(const Config& config);
+};
+
 // What only some flags are.
 struct FlagTraits {
   unsigned used_by = 0;  // tasks that have one of these TaskTraits (choices.h); 0: as its section
@@ -49,6 +56,10 @@ struct FlagTraits {
   bool own_to_each_rank = false;   // the ranks of a run may have different values
   bool of_training = true;         // it can change the numbers of a training; false in a section where none does
   bool secret = false;             // its value is for no file and no log
+  bool needs_crops = false;        // it has an effect on randomly cropped images only
+  const Companion* companion = nullptr;  // without it, another value than the default is refused
+  // What DescribeOptimizer and DescribeAugmentation call it; in brackets if it is boolean.
+  std::string_view shown = {};
   data::PathUse path = data::PathUse::kNone;  // what is written must pass trainer/modes/outputs.h, which tests try
 };
 
@@ -87,6 +98,9 @@ const Flag* FindFlag(const std::string& name);
 // Whether the flag `name` was on the command line or in a flag file.
 bool WasGiven(const Config& config, const std::string& name);
 
+// Whether a flag's value is the default, or means the same.
+bool IsOff(const Flag& flag, const Config& config);
+
 // Sets a flag's field from `text`, as the command line does. Returns false if `text` is not of the flag's kind; limits
 // are not checked.
 bool Set(const Flag& flag, const std::string& text, Config& config);
@@ -96,6 +110,9 @@ std::string Expected(Kind kind, const Limits& limits);
 
 // Returns the number that the whole of `text` spells; empty if it is anything else.
 std::optional<double> NumberFrom(const std::string& text);
+
+// Returns the numbers of a list with commas between them; empty if `text` is anything else.
+std::optional<std::vector<double>> NumberListFrom(const std::string& text);
 
 // Returns a reason for people if `text` is a number in another language than ours: hexadecimal, which gflags and C
 // would take, or so near 0 that it would lose digits; else nothing.

@@ -54,9 +54,11 @@ const std::vector<const ForeignProgram*>& ForeignPrograms() {
   return programs;
 }
 
-const std::vector<Alias>& SharedAliases() {
-  static const std::vector<Alias> all = Together({TextAliases(), ImageAliases(), UnsupportedAliases()});
-  return all;
+std::vector<Choice> DefaultsToTake() {
+  std::vector<Choice> values = {{"auto"}};
+  for (const ForeignProgram* program : ForeignPrograms()) values.push_back({std::string(program->name)});
+  values.push_back({"none"});
+  return values;
 }
 
 const ForeignProgram* ProgramOfScript(const std::string& name) {

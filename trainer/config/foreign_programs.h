@@ -8,6 +8,7 @@
 
 #include "data/command_line/arguments.h"
 #include "trainer/config/aliases.h"
+#include "trainer/config/choices.h"
 
 namespace dtrain::config {
 
@@ -48,6 +49,9 @@ const ForeignProgram& TensorflowProgram();
 const ForeignProgram& MxnetProgram();
 // Returns all of them.
 const std::vector<const ForeignProgram*>& ForeignPrograms();
+
+// Returns the values of --defaults_of: their names, auto and none.
+std::vector<Choice> DefaultsToTake();
 
 // Returns the program that has a file of this name; or null.
 const ForeignProgram* ProgramOfScript(const std::string& name);

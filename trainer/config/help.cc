@@ -51,9 +51,14 @@ std::string Entry(const std::string& left, const std::string& text, const std::s
   return lines + line + "\n";
 }
 
+// By Kind: its name in JSON, and what stands behind a flag.
+constexpr std::array<std::pair<const char*, const char*>, 5> kKinds = {
+    {{"boolean", ""}, {"integer", "=INT"}, {"number", "=NUMBER"}, {"text", "=TEXT"}, {"numbers", "=NUMBER,..."}}};
+
+const char* NameOf(Kind kind) { return kKinds[static_cast<size_t>(kind)].first; }
+
 std::string Left(const std::string& name, Kind kind) {
-  static const std::array<const char*, 5> kinds = {"", "=INT", "=NUMBER", "=TEXT", "=NUMBER,..."};
-  return (kind == Kind::kBool ? "--[no]" : "--") + name + kinds[static_cast<size_t>(kind)];
+  return (kind == Kind::kBool ? "--[no]" : "--") + name + kKinds[static_cast<size_t>(kind)].second;
 }
 
 std::string Details(const Flag& flag) {
@@ -70,11 +75,6 @@ std::string Details(const Flag& flag) {
   if (!range.empty()) details += (flag.unit.empty() ? "; " : ", ") + range;
   if (flag.traits.path == data::PathUse::kWritten) details += kWrittenWord;
   return details + "]";
-}
-
-const char* NameOf(Kind kind) {
-  static const std::array<const char*, 5> names = {"boolean", "integer", "number", "text", "numbers"};
-  return names[static_cast<size_t>(kind)];
 }
 
 // Returns the names that other programs have for each flag of ours.

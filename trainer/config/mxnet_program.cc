@@ -2,9 +2,7 @@
 // make of a command, and ImageRecordIter (src/io/image_aug_default.cc) of its images. By default these are the centre
 // of each image as it is, without mirroring or jitter.
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <sstream>
 
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
@@ -70,15 +68,11 @@ Translation EpochsOfMxnet(const std::string& value, const ForeignCommand& comman
 // period here.
 Translation Milestones(const std::string& value, const ForeignCommand& command) {
   const double steps = std::ceil(ExamplesOf(command) / WholeBatchOf(command));
-  std::vector<double> epochs;
-  std::istringstream list(value);
-  for (std::string item; std::getline(list, item, ',');) {
-    const auto epoch = NumberFrom(item);
-    if (!epoch) return {.refused = "expected epochs with commas between them; a power of its own has no equivalent"};
-    epochs.push_back(*epoch * steps * WholeBatchOf(command) / ExamplesOf(command));
-  }
-  if (epochs.size() == 1) epochs.push_back(1'000'000);
-  return {{"--lr_decay_epochs=" + ToText(Value(epochs))}};
+  auto epochs = NumberListFrom(value);
+  if (!epochs) return {.refused = "expected epochs with commas between them; a power of its own has no equivalent"};
+  for (double& epoch : *epochs) epoch = epoch * steps * WholeBatchOf(command) / ExamplesOf(command);
+  if (epochs->size() == 1) epochs->push_back(1'000'000);
+  return {{"--lr_decay_epochs=" + ToText(Value(*epochs))}};
 }
 
 Translation FactorOfMxnet(const std::string& value, const ForeignCommand&) {
@@ -102,24 +96,23 @@ Translation Layers(const std::string& value, const ForeignCommand& command) {
   return {.refused = "no network of " + value + " layers is here; there are 18, 34, 50, 101 and 152"};
 }
 
-// Ours are of images scaled to 0 to 1.
-Translation OfLevels(std::string_view flag, const std::string& value) {
-  std::vector<double> parts;
-  std::istringstream list(value);
-  for (std::string item; std::getline(list, item, ',');) parts.push_back(NumberFrom(item).value_or(NAN) / 255);
-  if (std::ranges::any_of(parts, [](double part) { return std::isnan(part); })) return {.refused = "expected numbers"};
-  return {{std::string(flag) + ToText(Value(parts))}};
+// Ours, --mean and --std, are of images scaled to 0 to 1.
+template <const char* flag>
+Translation OfLevels(const std::string& value, const ForeignCommand&) {
+  auto parts = NumberListFrom(value);
+  if (!parts) return {.refused = "expected numbers"};
+  for (double& part : *parts) part /= 255;
+  return {{flag + ToText(Value(*parts))}};
 }
-Translation RgbMean(const std::string& value, const ForeignCommand&) { return OfLevels("--mean=", value); }
-Translation RgbStd(const std::string& value, const ForeignCommand&) { return OfLevels("--std=", value); }
+constexpr char kMean[] = "--mean=", kStd[] = "--std=";
 
-// Several such flags make one of ours.
 Translation OneOfSeveral(const std::string& value, const ForeignCommand&) {
   return NumberFrom(value) ? Translation() : Translation{.refused = "expected a number"};
 }
 
 // --benchmark 1 ignores data. A split has all files whose names go on after its own, by a digit or a sign.
-Translation Split(const std::string& path, const ForeignCommand& command, Translator of_split) {
+template <Translator of_split>
+Translation Split(const std::string& path, const ForeignCommand& command) {
   if (IsBenchmark(command)) return {.note = "--benchmark 1 does not read it"};
   const std::string train = command.Value({"data_train"}, path), val = command.Value({"data_val"}, path);
   const auto begins = [](const std::string& one, const std::string& other) {
@@ -129,12 +122,6 @@ Translation Split(const std::string& path, const ForeignCommand& command, Transl
     return {.refused = "the name of one file begins with that of the other: rename it"};
   }
   return of_split(path, command);
-}
-Translation TrainingData(const std::string& path, const ForeignCommand& command) {
-  return Split(path, command, TrainSplit);
-}
-Translation ValidationData(const std::string& path, const ForeignCommand& command) {
-  return Split(path, command, ValSplit);
 }
 
 std::vector<std::string> DefaultsOfMxnet(const ForeignCommand& command) {
@@ -153,8 +140,8 @@ std::vector<std::string> DefaultsOfMxnet(const ForeignCommand& command) {
     AddFlags("--data_format=synthetic --eval_every_epochs=0 --save_every_epochs=0", flags);
     return flags;
   }
-  add("rgb_mean", RgbMean, "123.68,116.779,103.939");
-  add("rgb_std", RgbStd, "1,1,1");
+  add("rgb_mean", OfLevels<kMean>, "123.68,116.779,103.939");
+  add("rgb_std", OfLevels<kStd>, "1,1,1");
   AddFlags(
       "--num_classes=1000 --label_offset=0 --crop=native_centre --hflip=0 --lr_in_momentum=true --decay_bias=false",
       flags);
@@ -167,65 +154,50 @@ std::vector<std::string> DefaultsOfMxnet(const ForeignCommand& command) {
   return flags;
 }
 
-// Flags of which only one value is taken, with that.
-void AddRefused(std::string_view reason, std::string_view flags, std::vector<Alias>& rows) {
-  for (const std::string_view flag : WordsOf(flags)) {
-    const size_t equals = flag.find('=');
-    rows.push_back({.name = flag.substr(0, equals), .words = {{flag.substr(equals + 1), ""}}, .refused = reason});
-  }
-}
-
 std::vector<Alias> RowsOfMxnet() {
-  std::vector<Alias> rows = {
-      {.name = "benchmark", .words = {{"0", ""}, {"1", ""}}},
-      {.name = "network", .translate = Network},
-      {.name = "num_layers", .translate = Layers},
-      {.name = "gpus", .translate = GpusByIndex},
-      {.name = "batch_size", .translate = BatchOfMxnet},
-      {.name = "num_epochs", .translate = EpochsOfMxnet},
-      {.name = "image_shape", .translate = ImageShape},
-      {.name = "dtype", .translate = TypeOfNumbers},
-      {.name = "kv_store",
-       .words = {{"local*", ""}, {"device", ""}, {"nccl", ""}, {"dist_sync*", ""}, {"dist_device_sync*", ""}},
-       .reason = "gradients are reduced among the ranks, as Horovod does it",
-       .refused = "ranks wait for each other's gradients"},
-      {.name = "lr_factor", .translate = FactorOfMxnet},
-      {.name = "lr_step_epochs", .translate = Milestones},
-      {.name = "disp_batches", .flag = "log_interval"},
-      {.name = "save_period", .flag = "save_every_epochs"},
-      {.name = "model_prefix", .reason = "--run_dir names the folder"},
-      {.name = "load_epoch", .refused = "a run resumes from its own checkpoints automatically"},
-      {.name = "top_k", .reason = "an evaluation has top1 and top5"},
-      {.name = "loss", .reason = "it is always shown"},
-      {.name = "data_nthreads", .flag = "workers"},
-      {.name = "data_train", .translate = TrainingData},
-      {.name = "data_val", .translate = ValidationData},
-      {.name = "rgb_mean", .translate = RgbMean},
-      {.name = "rgb_std", .translate = RgbStd},
-      {.name = "random_crop", .words = {{"0", ""}, {"1", "", "--crop=native"}}},
-      {.name = "random_mirror", .words = {{"0", ""}, {"1", "", "--hflip=0.5"}}},
-      {.name = "use_imagenet_data_augmentation",
-       .reason = "in 1.9.1 it changes defaults after the command has been read, and so nothing"},
-  };
-  for (const std::string_view name :
-       {"num_examples", "max_random_h", "max_random_s", "max_random_l", "max_random_scale", "min_random_scale"}) {
-    rows.push_back({.name = name, .translate = OneOfSeveral});
-  }
-  AddRefused(kOnlyDefault, "optimizer=sgd initializer=default gc_type=none monitor=0 test_io=0 fill_value=127", rows);
-  AddRefused("images are not padded, turned, sheared or stretched; small ones are enlarged",
-             "pad_size=0 max_random_aspect_ratio=0 min_random_aspect_ratio=None max_random_rotate_angle=0 "
-             "max_random_shear_ratio=0",
-             rows);
-  AddRefused("it draws other shapes, and resizes without antialiasing; --crop=resized is torchvision's",
-             "random_resized_crop=0 min_crop_size=-1 max_crop_size=-1", rows);
-  AddRefused("its greys swap red and blue, and it rounds towards 0; --color_jitter is torchvision's",
-             "brightness=0 contrast=0 saturation=0 pca_noise=0", rows);
-  AddWithoutEffect("what it belongs to is refused",
-                   "max_random_area min_random_area macrobatch_size warmup_epochs warmup_strategy gc_threshold", "",
-                   rows);
-  AddWithoutEffect("it cannot change a number",
-                   "data_train_idx data_val_idx profile_worker_suffix profile_server_suffix", "", rows);
-  return rows;
+  return Together(
+      {Renamed("disp_batches=log_interval save_period=save_every_epochs data_nthreads=workers"),
+       OnlyTaken("optimizer=sgd initializer=default gc_type=none monitor=0 test_io=0 fill_value=127"),
+       OnlyTaken("pad_size=0 max_random_aspect_ratio=0 min_random_aspect_ratio=None max_random_rotate_angle=0 "
+                 "max_random_shear_ratio=0",
+                 "images are not padded, turned, sheared or stretched; small ones are enlarged"),
+       OnlyTaken("random_resized_crop=0 min_crop_size=-1 max_crop_size=-1",
+                 "it draws other shapes, and resizes without antialiasing; --crop=resized is torchvision's"),
+       OnlyTaken("brightness=0 contrast=0 saturation=0 pca_noise=0",
+                 "its greys swap red and blue, and it rounds towards 0; --color_jitter is torchvision's"),
+       WithoutEffect("what it belongs to is refused",
+                     "max_random_area min_random_area macrobatch_size warmup_epochs warmup_strategy gc_threshold"),
+       WithoutEffect("it cannot change a number",
+                     "data_train_idx data_val_idx profile_worker_suffix profile_server_suffix"),
+       WithoutEffect("--run_dir names the folder", "model_prefix"),
+       WithoutEffect("an evaluation has top1 and top5", "top_k"),
+       WithoutEffect("it is always shown", "loss"),
+       WithoutEffect("in 1.9.1 it changes defaults after the command has been read, and so nothing",
+                     "use_imagenet_data_augmentation"),
+       // Several of these make one of ours: see DefaultsOfMxnet.
+       Translated(OneOfSeveral,
+                  "num_examples max_random_h max_random_s max_random_l max_random_scale min_random_scale"),
+       {{.name = "benchmark", .words = {{"0", ""}, {"1", ""}}},
+        {.name = "network", .translate = Network},
+        {.name = "num_layers", .translate = Layers},
+        {.name = "gpus", .translate = GpusByIndex},
+        {.name = "batch_size", .translate = BatchOfMxnet},
+        {.name = "num_epochs", .translate = EpochsOfMxnet},
+        {.name = "image_shape", .translate = ImageShape},
+        {.name = "dtype", .translate = TypeOfNumbers},
+        {.name = "kv_store",
+         .words = {{"local*", ""}, {"device", ""}, {"nccl", ""}, {"dist_sync*", ""}, {"dist_device_sync*", ""}},
+         .reason = "gradients are reduced among the ranks, as Horovod does it",
+         .refused = "ranks wait for each other's gradients"},
+        {.name = "lr_factor", .translate = FactorOfMxnet},
+        {.name = "lr_step_epochs", .translate = Milestones},
+        {.name = "load_epoch", .refused = "a run resumes from its own checkpoints automatically"},
+        {.name = "data_train", .translate = Split<TrainSplit>},
+        {.name = "data_val", .translate = Split<ValSplit>},
+        {.name = "rgb_mean", .translate = OfLevels<kMean>},
+        {.name = "rgb_std", .translate = OfLevels<kStd>},
+        {.name = "random_crop", .words = {{"0", ""}, {"1", "", "--crop=native"}}},
+        {.name = "random_mirror", .words = {{"0", ""}, {"1", "", "--hflip=0.5"}}}}});
 }
 
 }  // namespace

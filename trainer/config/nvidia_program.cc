@@ -1,7 +1,6 @@
 // NVIDIA's defaults are those of the ConvNets of DeepLearningExamples (PyTorch/Classification/ConvNets, of 2023):
 // main.py, image_classification/optimizers.py, dataloaders.py and models/. What is not listed is the same here, or
 // cannot change a number.
-#include <algorithm>
 #include <array>
 
 #include "trainer/config/flags.h"
@@ -10,68 +9,48 @@
 namespace dtrain::config {
 namespace {
 
-constexpr std::string_view kSaves = "--save_every_epochs and --keep_checkpoints set when to save and how many to keep";
-
 std::string ModelOf(const ForeignCommand& command) { return command.Value({"arch", "a", "model"}, "resnet50"); }
 
-// A row of launch.py's configs.yml.
-struct OfPlatform {
-  std::string_view model, platform, precision;
-  int batch, optimizer_batch;
-  std::string_view lr, weight_decay;
+// Rows of launch.py's configs.yml that differ in the batch of a GPU alone.
+struct OfPlatforms {
+  std::string_view model, optimizer_batch, lr, weight_decay;
+  std::string_view batches;  // "PLATFORM/PRECISION=BATCH"
 };
-constexpr auto kPlatforms = std::to_array<OfPlatform>({
-    {"resnet50", "DGX1V", "AMP", 256, 2048, "2.048", "3.0517578125e-05"},
-    {"resnet50", "DGX1V", "FP32", 112, 896, "0.896", "6.103515625e-05"},
-    {"resnet50", "DGX2V", "AMP", 256, 4096, "4.096", "3.0517578125e-05"},
-    {"resnet50", "DGX2V", "FP32", 256, 4096, "4.096", "3.0517578125e-05"},
-    {"resnet50", "DGXA100", "AMP", 256, 2048, "2.048", "3.0517578125e-05"},
-    {"resnet50", "DGXA100", "TF32", 256, 2048, "2.048", "3.0517578125e-05"},
-    {"resnet50", "T4", "AMP", 256, 2048, "2.048", "3.0517578125e-05"},
-    {"resnet50", "T4", "FP32", 128, 2048, "2.048", "3.0517578125e-05"},
-    {"efficientnet-b0", "T4", "AMP", 128, 4096, "0.08", "1e-05"},
-    {"efficientnet-b0", "T4", "FP32", 64, 4096, "0.08", "1e-05"},
-    {"efficientnet-b0", "DGX1V-16G", "AMP", 128, 4096, "0.08", "1e-05"},
-    {"efficientnet-b0", "DGX1V-16G", "FP32", 64, 4096, "0.08", "1e-05"},
-    {"efficientnet-b0", "DGX1V-32G", "AMP", 256, 4096, "0.08", "1e-05"},
-    {"efficientnet-b0", "DGX1V-32G", "FP32", 128, 4096, "0.08", "1e-05"},
-    {"efficientnet-b0", "DGXA100", "AMP", 256, 4096, "0.08", "1e-05"},
-    {"efficientnet-b0", "DGXA100", "TF32", 256, 4096, "0.08", "1e-05"},
-    {"efficientnet-b4", "T4", "AMP", 32, 4096, "0.16", "5e-06"},
-    {"efficientnet-b4", "T4", "FP32", 16, 4096, "0.16", "5e-06"},
-    {"efficientnet-b4", "DGX1V-16G", "AMP", 32, 4096, "0.16", "5e-06"},
-    {"efficientnet-b4", "DGX1V-16G", "FP32", 16, 4096, "0.16", "5e-06"},
-    {"efficientnet-b4", "DGX1V-32G", "AMP", 64, 4096, "0.16", "5e-06"},
-    {"efficientnet-b4", "DGX1V-32G", "FP32", 32, 4096, "0.16", "5e-06"},
-    {"efficientnet-b4", "DGXA100", "AMP", 128, 4096, "0.16", "5e-06"},
-    {"efficientnet-b4", "DGXA100", "TF32", 64, 4096, "0.16", "5e-06"},
+constexpr auto kPlatforms = std::to_array<OfPlatforms>({
+    {"resnet50", "2048", "2.048", "3.0517578125e-05",
+     "DGX1V/AMP=256 DGX1V-16G/AMP=256 DGX1V-32G/AMP=256 DGXA100/AMP=256 DGXA100/TF32=256 T4/AMP=256 T4/FP32=128"},
+    {"resnet50", "896", "0.896", "6.103515625e-05", "DGX1V/FP32=112 DGX1V-16G/FP32=112 DGX1V-32G/FP32=112"},
+    {"resnet50", "4096", "4.096", "3.0517578125e-05", "DGX2V/AMP=256 DGX2V/FP32=256"},
+    {"efficientnet-b0", "4096", "0.08", "1e-05",
+     "T4/AMP=128 T4/FP32=64 DGX1V-16G/AMP=128 DGX1V-16G/FP32=64 DGX1V-32G/AMP=256 DGX1V-32G/FP32=128 DGXA100/AMP=256 "
+     "DGXA100/TF32=256"},
+    {"efficientnet-b4", "4096", "0.16", "5e-06",
+     "T4/AMP=32 T4/FP32=16 DGX1V-16G/AMP=32 DGX1V-16G/FP32=16 DGX1V-32G/AMP=64 DGX1V-32G/FP32=32 DGXA100/AMP=128 "
+     "DGXA100/TF32=64"},
 });
 
-// Returns the row that a command of launch.py names; or null.
-const OfPlatform* PlatformOf(const ForeignCommand& command) {
-  const std::string platform = command.Value({"platform"}, "");
-  const auto* const found = std::ranges::find_if(kPlatforms, [&](const OfPlatform& one) {
-    const bool is_a_dgx1 = one.platform == "DGX1V" && (platform == "DGX1V-16G" || platform == "DGX1V-32G");
-    return one.model == ModelOf(command) && (one.platform == platform || is_a_dgx1) &&
-           one.precision == command.Value({"precision"}, "");
-  });
-  return found == kPlatforms.end() ? nullptr : found;
+// Returns the flags of the row that a command of launch.py names; none if there is no such row.
+std::vector<std::string> FlagsOfPlatform(const ForeignCommand& command) {
+  const std::string wanted = command.Value({"platform"}, "") + "/" + command.Value({"precision"}, "") + "=";
+  for (const auto& [model, optimizer_batch, lr, weight_decay, batches] : kPlatforms) {
+    for (const std::string_view row : WordsOf(batches)) {
+      if (model != ModelOf(command) || !row.starts_with(wanted)) continue;
+      std::vector<std::string> flags = {"--batch_size=" + std::string(row.substr(wanted.size())),
+                                        "--global_batch_size=" + std::string(optimizer_batch),
+                                        "--lr=" + std::string(lr), "--weight_decay=" + std::string(weight_decay)};
+      AddFlags("--lr_schedule=cosine --label_smoothing=0.1 --mixup=0.2 --last_batch=drop", flags);
+      AddFlags(model == "resnet50" ? "--momentum=0.875 --warmup_epochs=8 --epochs=250"
+                                   : "--optimizer=rmsprop --rmsprop_eps=0.01 --warmup_epochs=16 --epochs=400 "
+                                     "--augment=autoaugment --interpolation=bicubic",
+               flags);
+      return flags;
+    }
+  }
+  return {};
 }
 
 std::string ScheduleOf(const ForeignCommand& command) {
-  return command.Value({"lr_schedule"}, PlatformOf(command) == nullptr ? "step" : "cosine");
-}
-
-void AddPlatform(const OfPlatform& platform, std::vector<std::string>& flags) {
-  flags.insert(flags.end(),
-               {"--batch_size=" + std::to_string(platform.batch),
-                "--global_batch_size=" + std::to_string(platform.optimizer_batch), "--lr=" + std::string(platform.lr),
-                "--weight_decay=" + std::string(platform.weight_decay)});
-  AddFlags("--lr_schedule=cosine --label_smoothing=0.1 --mixup=0.2 --last_batch=drop", flags);
-  AddFlags(platform.model == "resnet50" ? "--momentum=0.875 --warmup_epochs=8 --epochs=250"
-                                        : "--optimizer=rmsprop --rmsprop_eps=0.01 --warmup_epochs=16 --epochs=400 "
-                                          "--augment=autoaugment --interpolation=bicubic",
-           flags);
+  return command.Value({"lr_schedule"}, FlagsOfPlatform(command).empty() ? "step" : "cosine");
 }
 
 // Their evaluation adds 32 pixels to the side of the crop.
@@ -88,9 +67,9 @@ void AddModel(const ForeignCommand& command, std::vector<std::string>& flags) {
 std::vector<std::string> DefaultsOfNvidia(const ForeignCommand& command) {
   std::vector<std::string> flags;
   AddFlags("--lr_per_epoch=true --warmup_from_one=true --decay_norm_and_bias=false --log_interval=10", flags);
-  if (const OfPlatform* platform = PlatformOf(command)) {
-    AddPlatform(*platform, flags);
-  } else {
+  const std::vector<std::string> of_platform = FlagsOfPlatform(command);
+  flags.insert(flags.end(), of_platform.begin(), of_platform.end());
+  if (of_platform.empty()) {
     flags.push_back("--lr=0.1");
     if (!command.Has({"global_batch_size"})) flags.push_back("--batch_size=256");
     if (command.Value({"optimizer"}, "") == "rmsprop") flags.push_back("--rmsprop_eps=0.001");
@@ -106,7 +85,7 @@ std::vector<std::string> DefaultsOfNvidia(const ForeignCommand& command) {
 }
 
 Translation Platform(const std::string&, const ForeignCommand& command) {
-  if (PlatformOf(command) != nullptr) return {};
+  if (!FlagsOfPlatform(command).empty()) return {};
   return {.refused = "configs.yml has no such --model, --platform and --precision"};
 }
 
@@ -149,63 +128,52 @@ const ForeignProgram& NvidiaProgram() {
                      {"mode", "convergence"},
                      {"mode", "benchmark_training"}},
       .defaults = DefaultsOfNvidia,
-      .rows = {{.name = "data_backend",
-                .words = {{"synthetic", "", "--data_format=synthetic"},
-                          {"pytorch", "", "--last_batch=drop", "dtrain's own loader decodes the images, on the CPU"},
-                          {"*", "", "",
-                           "dtrain's own loader decodes the images, on the CPU, and resizes with antialiasing, as "
-                           "--data-backend pytorch"}}},
-               {.name = "prefetch", .flag = "prefetch_batches"},
-               {.name = "run_epochs",
-                .words = {{"-1", ""}},
-                .refused = "--limit_train_steps ends a run early without changing its schedule"},
-               {.name = "early_stopping_patience",
-                .flag = "stop_after_epochs_without_gain",
-                .words = {{"-1", ""}},  // never
-                .other_words_pass = true},
-               {.name = "optimizer_batch_size",
-                .flag = "global_batch_size",
-                .words = {{"-1", ""}},  // --batch-size alone decides
-                .other_words_pass = true},
-               {.name = "lr_schedule",
-                .flag = "lr_schedule",
-                .words = {{"linear", "poly", "--poly_power=1"}},
-                .other_words_pass = true},
-               {.name = "end_lr", .translate = EndOfRate},
-               {.name = "warmup", .flag = "warmup_epochs"},
-               {.name = "bn_weight_decay", .takes_value = false, .implied = "--decay_norm_and_bias"},
-               {.name = "static_loss_scale", .translate = LossScale},
-               {.name = "dynamic_loss_scale",
-                .takes_value = false,
-                .implied = "--loss_scale=dynamic --loss_scale_window=100"},
-               {.name = "prof", .flag = "limit_train_steps", .words = {{"-1", ""}}, .other_words_pass = true},
-               {.name = "gather_checkpoints", .reason = kSaves},
-               {.name = "raport_file", .reason = "result.json and metrics.jsonl of the run directory have the numbers"},
-               {.name = "training_only", .takes_value = false, .implied = "--eval_every_epochs=0"},
-               {.name = "no_checkpoints", .takes_value = false, .implied = "--save_every_epochs=0"},
-               {.name = "jit", .reason = "there is no Python code to compile"},
-               {.name = "checkpoint_filename", .reason = "a run resumes from its own checkpoints automatically"},
-               {.name = "workspace", .flag = "run_dir"},
-               {.name = "memory_format", .words = {{"nhwc", "", "--channels_last"}, {"nchw", "", "--nochannels_last"}}},
-               {.name = "use_ema", .translate = AverageOfNvidia},
-               {.name = "augmentation", .flag = "augment", .words = {{"autoaugment", "autoaugment"}}},
-               {.name = "gpu_affinity", .reason = "threads stay on the cores that the launcher grants"},
-               {.name = "topk", .reason = "top-1 and top-5 are reported"},
-               {.name = "mode",
-                .flag = "mode",
-                .words = {{"convergence", "train"}, {"benchmark_training", "train", "--eval_every_epochs=0"}},
-                .other_words_pass = true},
-               {.name = "platform", .translate = Platform},
-               {.name = "precision",
-                .flag = "precision",
-                .words = {{"AMP", "amp"}, {"TF32", "tf32"}, {"FP32", "fp32"}},
-                .other_words_pass = true},
-               {.name = "last_bn_0_init", .words = {{"True", "", "--zero_init_residual"}}},
-               {.name = "conv_init",
-                .words = {{"fan_out", ""}},
-                .refused = "convolutions begin with a variance by fan-out; leave it out"},
-               {.name = "bn_epsilon", .flag = "bn_eps"},
-               {.name = "survival_prob", .translate = Survival}},
+      .rows = Together(
+          {Renamed("prefetch=prefetch_batches warmup=warmup_epochs workspace=run_dir bn_epsilon=bn_eps"),
+           // -1: it never stops early; --batch-size alone decides; no limit.
+           RenamedUnless("-1",
+                         "early_stopping_patience=stop_after_epochs_without_gain "
+                         "optimizer_batch_size=global_batch_size prof=limit_train_steps"),
+           Switches("bn_weight_decay=--decay_norm_and_bias training_only=--eval_every_epochs=0 "
+                    "no_checkpoints=--save_every_epochs=0"),
+           OnlyTaken("run_epochs=-1", "--limit_train_steps ends a run early without changing its schedule"),
+           OnlyTaken("conv_init=fan_out", "convolutions begin with a variance by fan-out; leave it out"),
+           WithoutEffect("--save_every_epochs and --keep_checkpoints set when to save and how many to keep",
+                         "gather_checkpoints"),
+           WithoutEffect("result.json and metrics.jsonl of the run directory have the numbers", "raport_file"),
+           WithoutEffect("there is no Python code to compile", "jit"),
+           WithoutEffect("a run resumes from its own checkpoints automatically", "checkpoint_filename"),
+           WithoutEffect("threads stay on the cores that the launcher grants", "gpu_affinity"),
+           WithoutEffect("top-1 and top-5 are reported", "topk"),
+           {{.name = "data_backend",
+             .words = {{"synthetic", "", "--data_format=synthetic"},
+                       {"pytorch", "", "--last_batch=drop", "dtrain's own loader decodes the images, on the CPU"},
+                       {"*", "", "",
+                        "dtrain's own loader decodes the images, on the CPU, and resizes with antialiasing, as "
+                        "--data-backend pytorch"}}},
+            {.name = "lr_schedule",
+             .flag = "lr_schedule",
+             .words = {{"linear", "poly", "--poly_power=1"}},
+             .other_words_pass = true},
+            {.name = "end_lr", .translate = EndOfRate},
+            {.name = "static_loss_scale", .translate = LossScale},
+            {.name = "dynamic_loss_scale",
+             .takes_value = false,
+             .implied = "--loss_scale=dynamic --loss_scale_window=100"},
+            {.name = "memory_format", .words = {{"nhwc", "", "--channels_last"}, {"nchw", "", "--nochannels_last"}}},
+            {.name = "use_ema", .translate = AverageOfNvidia},
+            {.name = "augmentation", .flag = "augment", .words = {{"autoaugment", "autoaugment"}}},
+            {.name = "mode",
+             .flag = "mode",
+             .words = {{"convergence", "train"}, {"benchmark_training", "train", "--eval_every_epochs=0"}},
+             .other_words_pass = true},
+            {.name = "platform", .translate = Platform},
+            {.name = "precision",
+             .flag = "precision",
+             .words = {{"AMP", "amp"}, {"TF32", "tf32"}, {"FP32", "fp32"}},
+             .other_words_pass = true},
+            {.name = "last_bn_0_init", .words = {{"True", "", "--zero_init_residual"}}},
+            {.name = "survival_prob", .translate = Survival}}}),
       .scripts = {"launch.py"}};
   return program;
 }

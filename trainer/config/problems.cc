@@ -1,6 +1,6 @@
-// Checks first the ranges of the table, flag by flag, then the rules between flags, one small function per concern. A
-// rule reports nothing if its flags are out of range, so that one mistake gives one line. Each problem is one line,
-// because log collectors split texts at line ends.
+// The rules between flags, which name them, one small function per concern; flag_values.cc has those that the table's
+// rows tell. A rule reports nothing if its flags are out of range, so that one mistake gives one line. Each problem is
+// one line, because log collectors split texts at line ends.
 #include "trainer/config/problems.h"
 
 #include <arpa/inet.h>
@@ -12,7 +12,6 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "data/command_line/parser.h"
 #include "data/joined.h"
@@ -26,48 +25,6 @@
 
 namespace dtrain::config {
 namespace {
-
-using Names = std::vector<std::string_view>;
-
-bool Has(const Names& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
-
-// Returns the families that list the flag; empty if it is no option of a family.
-Names FamiliesWith(const std::string& flag, const ModelFacts& models) {
-  Names families;
-  for (const auto& [family, options] : models.families) {
-    if (std::find(options.begin(), options.end(), flag) != options.end()) families.push_back(family);
-  }
-  return families;
-}
-
-// Returns the names for a sentence: "masked_lm and text_classification".
-std::string Listed(const Names& names) {
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + std::string(names[i]);
-  }
-  return text;
-}
-
-// Returns what does not use the flag, and what would, for Problem::unused; an empty string if it is used.
-std::string WhoDoesNotUse(const Flag& flag, const Config& config, const ModelFacts& models) {
-  const std::string& task = config.run.task;
-  const unsigned used_by = flag.traits.used_by;
-  if (used_by != 0 && task != "auto" && !TaskHas(task, used_by)) {
-    Names tasks;
-    for (const TaskFacts& one : Tasks()) {
-      if ((one.has & used_by) != 0) tasks.push_back(one.name);
-    }
-    return "--task=" + task + " (it is for " + Listed(tasks) + ")";
-  }
-  const Names families = FamiliesWith(flag.name, models);
-  if (models.family.empty() || families.empty() || Has(families, models.family)) return "";
-  return "--model=" + config.model.name + " (it is for " + Listed(families) + ")";
-}
-
-bool HasProblem(const std::vector<Problem>& problems, const std::string& flag) {
-  return std::any_of(problems.begin(), problems.end(), [&](const Problem& problem) { return problem.flag == flag; });
-}
 
 using command_line::DidYouMean;
 using List = std::vector<Problem>;
@@ -179,10 +136,9 @@ Rules ImageRules(const Config& config) {
   const ImageConfig& image = config.image;
   const std::string three = "three numbers with commas between them", colors = "one each for red, green and blue";
   const std::string range = "two numbers above 0, the first not greater than the second";
-  const std::string needing_crops = FlagsThatNeedCrops(image);
+  const std::string needing_crops = FlagsThatNeedCrops(config);
   const int64_t side = EvalImageSize(image);
-  const bool mixes_up = image.mixup > 0, is_native = image.crop != "resized";
-  const ImageConfig defaults;
+  const bool mixes_up = image.mixup > 0;
   return {
       {"mean", image.mean.size() != 3, three, colors},
       {"std", image.std.size() != 3, three, colors},
@@ -193,9 +149,6 @@ Rules ImageRules(const Config& config) {
       {"native_scale", !IsRange(image.native_scale), range, "1,1 leaves them as they are"},
       {"hls_jitter", image.hls_jitter.size() != 3, "three numbers with commas between them",
        "hue, lightness and saturation"},
-      {"native_scale", !is_native && image.native_scale != defaults.native_scale, "--crop=native with it", ""},
-      {"crop_scale", is_native && image.crop_scale != defaults.crop_scale, "--crop=resized with it", ""},
-      {"crop_ratio", is_native && image.crop_ratio != defaults.crop_ratio, "--crop=resized with it", ""},
       {"augment", image.augment == "none" && !needing_crops.empty(), "basic or more with " + needing_crops,
        "these effects are applied to random crops"},
       {"eval_resize", image.eval_resize > 0 && image.eval_resize < side,
@@ -269,46 +222,6 @@ Rules ScheduleRules(const Config& config) {
       {"lr_decay_epochs", epochs.empty() || (epochs.size() > 1 && (!ascends || schedule.name != "step")),
        "one number, or with --lr_schedule=step several that ascend", "as in --lr_decay_epochs=30,60,80"},
   };
-}
-
-// Refuses flags that mean nothing without another one, unless they have their defaults.
-Rules CompanionRules(const Config& config) {
-  const OptimizerConfig& optimizer = config.optimizer;
-  const bool averages = optimizer.ema_decay != 0, learns = !config.teacher.weights.empty();
-  const bool is_binary = optimizer.loss == "bce", mixes = config.image.mixup > 0 || config.image.cutmix > 0;
-  const bool has_columns = !config.data.labels.empty() || !TaskHas(config.run.task, kImages);
-  const char* no_average = "without it no average of the weights is kept";
-  const char* no_teacher = "without it nothing is learned but the labels";
-  const char* no_questions = "the cross entropy has no questions of single classes";
-  const char* no_columns = "folders of images have no columns";
-  struct Companion {
-    const char* flag;
-    bool is_there;
-    std::string other;
-    const char* why;
-  };
-  Rules rules;
-  for (const auto& [flag, is_there, other, why] :
-       std::initializer_list<Companion>{{"image_column", has_columns, "--labels=TABLE", no_columns},
-                                        {"label_column", has_columns, "--labels=TABLE", no_columns},
-                                        {"split_column", has_columns, "--labels=TABLE", no_columns},
-                                        {"group_column", has_columns, "--labels=TABLE", no_columns},
-                                        {"mix_epochs", mixes, "--mixup or --cutmix", "without them no image is mixed"},
-                                        {"teacher_model", learns, "--teacher", no_teacher},
-                                        {"distill", learns, "--teacher", no_teacher},
-                                        {"distill_weight", learns, "--teacher", no_teacher},
-                                        {"distill_temperature", learns, "--teacher", no_teacher},
-                                        {"on_spike", optimizer.spike_factor != 0, "--spike_factor",
-                                         "without it losses are not watched; 6 is rare in a healthy run"},
-                                        {"bce_threshold", is_binary, "--loss=bce", no_questions},
-                                        {"bce_sum", is_binary, "--loss=bce", no_questions},
-                                        {"ema_every", averages, "--ema_decay", no_average},
-                                        {"ema_start", averages, "--ema_decay", no_average},
-                                        {"ema_scaling", averages, "--ema_decay", no_average}}) {
-    const bool is_said = WasGiven(config, flag) && FindFlag(flag)->get(config) != FindFlag(flag)->get(Config());
-    rules.push_back({flag, is_said && !is_there, other + " with it", why});
-  }
-  return rules;
 }
 
 Rules LossRules(const Config& config) {
@@ -425,9 +338,8 @@ void Check(const Rules& rules, List& problems) {
 }
 
 void CheckRules(const Config& config, List& problems) {
-  for (const auto& rules_of :
-       {ModeRules, RunRules, DataRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules, ScheduleRules,
-        CompanionRules, LossRules, ClassWeightRules, PrecisionRules, ReportRules}) {
+  for (const auto& rules_of : {ModeRules, RunRules, DataRules, ImageRules, SizeScheduleRules, TextRules, OptimizerRules,
+                               ScheduleRules, LossRules, ClassWeightRules, PrecisionRules, ReportRules}) {
     Check(rules_of(config), problems);
   }
 }
@@ -450,31 +362,10 @@ void CheckBatch(const Config& config, int world_size, List& problems) {
     if (!flag->limits.Allow(flag->get(config))) return;
   }
   if (IsElastic(config)) return Check(ElasticRules(config, world_size), problems);
-  Check({{"elastic_shards", WasGiven(config, "elastic_shards"), "--deterministic=elastic with it",
-          "other runs divide the batch among the ranks"}},
-        problems);
   if (const auto problem = BatchMistake(config.batch, world_size)) problems.push_back(*problem);
 }
 
-// Returns the flag's value as one would write it; nothing if the flag was not given and has no default.
-std::string ValueOf(const std::string& name, const Config& config) {
-  const Flag& flag = *FindFlag(name);
-  const std::string text = ToText(flag.get(config));
-  return text.empty() && text != ToText(flag.get(Config())) ? "\"\"" : text;
-}
-
 }  // namespace
-
-void CheckUses(const Config& config, const ModelFacts& models, std::vector<Problem>& problems) {
-  const Config defaults;
-  for (const Flag& flag : Flags()) {
-    if (!WasGiven(config, flag.name) || HasProblem(problems, flag.name)) continue;
-    const Value value = flag.get(config);
-    if (value == flag.get(defaults) || Has(flag.traits.also_off, ToText(value))) continue;
-    const std::string unused = WhoDoesNotUse(flag, config, models);
-    if (!unused.empty()) problems.push_back({.flag = flag.name, .hint = "leave it out", .unused = unused});
-  }
-}
 
 std::string Describe(const std::vector<Problem>& problems) {
   std::string text;
@@ -487,61 +378,15 @@ std::string Describe(const std::vector<Problem>& problems) {
   return text;
 }
 
-std::string FlagsThatNeedCrops(const ImageConfig& image) {
-  std::string flags;
-  const auto add = [&flags](bool used, const char* name) {
-    if (used) flags += (flags.empty() ? "--" : ", --") + std::string(name);
-  };
-  const std::vector<double>& jitter = image.color_jitter;
-  add(jitter != std::vector<double>(jitter.size(), 0), "color_jitter");
-  const ImageConfig defaults;
-  add(image.crop_scale != defaults.crop_scale, "crop_scale");
-  add(image.crop_ratio != defaults.crop_ratio, "crop_ratio");
-  add(image.hflip != defaults.hflip, "hflip");
-  add(image.native_scale != defaults.native_scale, "native_scale");
-  add(image.hls_jitter != defaults.hls_jitter, "hls_jitter");
-  add(image.pca_lighting > 0, "pca_lighting");
-  add(image.blur > 0, "blur");
-  add(image.random_erasing > 0, "random_erasing");
-  add(!image.size_schedule.empty(), "image_size_schedule");
-  return flags;
-}
-
-namespace {
-
-// Leaves out tasks of texts where one of images was meant, and the other way round.
-std::vector<std::string> OfSameData(const std::string& text, std::vector<std::string> choices) {
-  for (const auto& pair : {std::pair("image_", "text_"), std::pair("text_", "image_")}) {
-    if (!text.starts_with(pair.first)) continue;
-    std::erase_if(choices, [&pair](const std::string& one) { return one.starts_with(pair.second); });
-  }
-  return choices;
-}
-
-}  // namespace
-
-std::vector<Problem> OutOfRange(const Config& config) {
-  List problems;
-  for (const Flag& flag : Flags()) {
-    const Value value = flag.get(config);
-    if (flag.limits.Allow(value)) continue;
-    const auto* text = std::get_if<std::string>(&value);
-    problems.push_back({.flag = flag.name,
-                        .value = ValueOf(flag.name, config),
-                        .expected = Expected(flag.kind, flag.limits),
-                        .hint = text ? DidYouMean(*text, OfSameData(*text, flag.limits.choices)) : ""});
-  }
-  return problems;
-}
-
 std::vector<Problem> Problems(const Config& config, int world_size, const ModelFacts& models) {
   List problems = OutOfRange(config);
   CheckRules(config, problems);
   CheckModel(config.model, models, problems);
   CheckBatch(config, world_size, problems);
+  CheckCompanions(config, problems);
   CheckUses(config, models, problems);
   for (Problem& problem : problems) {
-    if (problem.value.empty()) problem.value = ValueOf(problem.flag, config);
+    if (problem.value.empty()) problem.value = ShownValue(*FindFlag(problem.flag), config);
   }
   const auto place = [](const Problem& problem) { return FindFlag(problem.flag) - Flags().data(); };
   std::stable_sort(problems.begin(), problems.end(),

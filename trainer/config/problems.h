@@ -1,6 +1,6 @@
 // Finds every mistake in a configuration before anything is opened or allocated. The functions are pure, so that a dry
-// run on a laptop finds what a cluster would find. Ranges and choices come from the table in flags.cc; the rules that
-// relate one flag to another are here.
+// run on a laptop finds what a cluster would find. The table in flags.cc tells ranges, choices, uses and companions
+// (flag_values.cc); the rules that relate one flag to another are in problems.cc.
 #pragma once
 
 #include <string>
@@ -46,7 +46,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const ModelF
 std::vector<Problem> OutOfRange(const Config& config);
 
 // Returns the flags in use that have an effect on randomly cropped images only: "--blur, --random_erasing".
-std::string FlagsThatNeedCrops(const ImageConfig& image);
+std::string FlagsThatNeedCrops(const Config& config);
 
 // A flag that would have no effect is a mistake of the command: the user would think that it had one. Which tasks use a
 // flag is in its row (flags.cc), which families of models with the family. Adds a problem for every flag that was given
@@ -54,6 +54,13 @@ std::string FlagsThatNeedCrops(const ImageConfig& image);
 // out, or the flag has a problem already. Settings that come from a run count as not given. With --task=auto no flag is
 // refused for the task.
 void CheckUses(const Config& config, const ModelFacts& models, std::vector<Problem>& problems);
+
+// Adds a problem for every flag that was given without its companion (FlagTraits), unless its value is the default or
+// means the same.
+void CheckCompanions(const Config& config, std::vector<Problem>& problems);
+
+// Returns the flag's value as one would write it; nothing if the flag was not given and has no default.
+std::string ShownValue(const Flag& flag, const Config& config);
 
 // Throws one UsageError that describes all problems if there are any.
 void RequireValid(const Config& config, int world_size, const ModelFacts& models);

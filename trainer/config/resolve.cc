@@ -16,15 +16,20 @@ namespace {
 
 constexpr double kCentreCropFraction = 0.875;  // 224 of 256, as ImageNet is evaluated
 
+// Returns two whole numbers with a separator between them, if the first is at least 1 and not above the second.
+std::optional<std::pair<int64_t, int64_t>> Ascending(std::string_view text, char separator) {
+  const size_t between = text.find(separator);
+  if (between == std::string::npos) return std::nullopt;
+  const auto first = data::WholeNumber(text.substr(0, between)), last = data::WholeNumber(text.substr(between + 1));
+  if (!first || !last || *first < 1 || *last < *first) return std::nullopt;
+  return std::pair(*first, *last);
+}
+
 }  // namespace
 
 std::optional<StepRange> ParseStepRange(const std::string& text) {
-  const size_t colon = text.find(':');
-  if (colon == std::string::npos) return std::nullopt;
-  const std::string_view both = text;
-  const auto first = data::WholeNumber(both.substr(0, colon)), last = data::WholeNumber(both.substr(colon + 1));
-  if (!first || !last || *first < 1 || *last < *first) return std::nullopt;
-  return StepRange{*first, *last};
+  const auto range = Ascending(text, ':');
+  return range ? std::optional(StepRange{range->first, range->second}) : std::nullopt;
 }
 
 double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size) {
@@ -55,12 +60,8 @@ std::vector<std::string> ValSplits(const DataConfig& data) {
 
 std::optional<std::pair<int64_t, int64_t>> ParseFold(const std::string& text) {
   constexpr int64_t kMost = 1000;
-  const size_t slash = text.find('/');
-  if (slash == std::string::npos) return std::nullopt;
-  const std::string_view both = text;
-  const auto fold = data::WholeNumber(both.substr(0, slash)), folds = data::WholeNumber(both.substr(slash + 1));
-  if (!fold || !folds || *fold < 1 || *folds < std::max<int64_t>(2, *fold) || *folds > kMost) return std::nullopt;
-  return std::pair(*fold, *folds);
+  const auto fold = Ascending(text, '/');
+  return fold && fold->second >= 2 && fold->second <= kMost ? fold : std::nullopt;
 }
 
 int64_t EvalImageSize(const ImageConfig& image) { return image.eval_size > 0 ? image.eval_size : image.size; }
@@ -88,8 +89,7 @@ std::string ResolveForDevice(Config& config, bool has_gpu) {
 
 void Resolve(Config& config, int world_size) {
   if (config.text.max_tokens > 0 && !config.batch.batch_size && !config.batch.global_batch_size) {
-    constexpr int64_t kMostBlocks = 1'000'000;
-    config.batch.batch_size = std::clamp<int64_t>(config.text.max_tokens / 2, 1, kMostBlocks);  // max_tokens decides
+    config.batch.batch_size = std::clamp<int64_t>(config.text.max_tokens / 2, 1, kMostSamples);  // max_tokens decides
   }
   if (IsElastic(config)) config.batch.elastic_shards = ElasticShards(config);
   const BatchSizes sizes = ResolveBatch(config.batch, world_size);

@@ -134,15 +134,11 @@ std::vector<std::string> DefaultsOfTimm(const ForeignCommand& command) {
 
 // Steps at milestones: timm's rate falls an epoch before each of them (timm/scheduler/multistep_lr.py).
 std::string EpochsBefore(const std::string& milestones) {
-  std::string epochs;
-  size_t count = 0;
-  for (size_t begin = 0; begin <= milestones.size(); ++count) {
-    const size_t comma = std::min(milestones.find(',', begin), milestones.size());
-    const auto milestone = NumberFrom(milestones.substr(begin, comma - begin));
-    epochs += (count > 0 ? "," : "") + (milestone ? Text(*milestone - 1) : milestones.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return count > 1 ? epochs : epochs + ",1000000";  // one number would be a period
+  auto epochs = NumberListFrom(milestones);
+  if (!epochs) return milestones;  // which is refused
+  for (double& epoch : *epochs) --epoch;
+  if (epochs->size() == 1) epochs->push_back(1'000'000);  // one number would be a period
+  return ToText(Value(*epochs));
 }
 
 Translation Schedule(const std::string& value, const ForeignCommand& command) {
@@ -275,114 +271,91 @@ Translation Epsilon(const std::string& value, const ForeignCommand& command) {
 }
 
 std::vector<Alias> DataAndModel() {
-  std::vector<Alias> rows = {
-      {.name = "img_size", .flag = "image_size"},
-      {.name = "input_size", .translate = InputSize, .takes_numbers = true},
-      {.name = "crop_pct", .translate = CropPart},
-      {.name = "interpolation",
-       .flag = "eval_interpolation",
-       .words = {{"", ""}, {"bilinear", "bilinear"}, {"bicubic", "bicubic"}}},
-      {.name = "mean", .flag = "mean", .takes_numbers = true},
-      {.name = "std", .flag = "std", .takes_numbers = true},
-      {.name = "initial_checkpoint", .flag = "init_weights"},
-      {.name = "drop", .flag = "dropout"},
-      {.name = "grad_checkpointing", .takes_value = false, .implied = "--activation_checkpointing"},
-      {.name = "dist_bn",
-       .words = {{"reduce", "", "", "statistics of batch normalisation are averaged at every step"}},
-       .refused = "statistics of batch normalisation are averaged over ranks, as with reduce"},
-      {.name = "no_ddp_bb", .takes_value = false, .reason = "statistics are averaged, not broadcast"},
-      {.name = "model_ema", .takes_value = false, .translate = Average},
-      {.name = "model_ema_decay", .translate = OfAnother},
-      {.name = "model_ema_warmup", .takes_value = false, .translate = OfAnother},
-      {.name = "model_ema_force_cpu", .takes_value = false, .translate = AverageOnCpu},
-      {.name = "pin_mem", .takes_value = false, .reason = "batches are always pinned if there is a GPU"},
-      {.name = "torchcompile", .takes_value = false, .reason = kNoPython, .value_is_optional = true},
-      {.name = "synchronize_step", .takes_value = false, .reason = "it is for measuring"},
-      {.name = "amp", .takes_value = false, .translate = Amp},
-      {.name = "native_amp", .takes_value = false, .translate = Amp},
-      {.name = "amp_dtype", .translate = OfAnother},
-      {.name = "amp_impl", .words = {{"native", ""}}, .refused = "apex has rounding of its own"},
-  };
-  AddWithoutEffect(kEvaluationBatch, "validation_batch_size vb", "", rows);
-  AddWithoutEffect(kNoPython, "torchcompile_mode fuser", "torchscript", rows);
-  AddWithoutEffect(kOwnLoader, "", "no_prefetcher use_multi_epochs_loader", rows);
-  return rows;
+  return Together({Renamed("img_size=image_size initial_checkpoint=init_weights drop=dropout"),
+                   Switches("grad_checkpointing=--activation_checkpointing"),
+                   OnlyTaken("amp_impl=native", "apex has rounding of its own"),
+                   WithoutEffect(kEvaluationBatch, "validation_batch_size vb"),
+                   WithoutEffect(kNoPython, "torchcompile_mode fuser", "torchscript"),
+                   WithoutEffect(kOwnLoader, "", "no_prefetcher use_multi_epochs_loader"),
+                   WithoutEffect("statistics are averaged, not broadcast", "", "no_ddp_bb"),
+                   WithoutEffect("batches are always pinned if there is a GPU", "", "pin_mem"),
+                   WithoutEffect("it is for measuring", "", "synchronize_step"),
+                   Translated(OfAnother, "model_ema_decay amp_dtype", "model_ema_warmup"),
+                   Translated(Amp, "", "amp native_amp"),
+                   {{.name = "input_size", .translate = InputSize, .takes_numbers = true},
+                    {.name = "crop_pct", .translate = CropPart},
+                    {.name = "interpolation",
+                     .flag = "eval_interpolation",
+                     .words = {{"", ""}, {"bilinear", "bilinear"}, {"bicubic", "bicubic"}}},
+                    {.name = "mean", .flag = "mean", .takes_numbers = true},
+                    {.name = "std", .flag = "std", .takes_numbers = true},
+                    {.name = "dist_bn",
+                     .words = {{"reduce", "", "", "statistics of batch normalisation are averaged at every step"}},
+                     .refused = "statistics of batch normalisation are averaged over ranks, as with reduce"},
+                    {.name = "model_ema", .takes_value = false, .translate = Average},
+                    {.name = "model_ema_force_cpu", .takes_value = false, .translate = AverageOnCpu},
+                    {.name = "torchcompile", .takes_value = false, .reason = kNoPython, .value_is_optional = true}}});
 }
 
 std::vector<Alias> Rates() {
-  return {
-      {.name = "opt", .translate = TimmOptimizer},
-      {.name = "opt_eps", .translate = Epsilon},
-      {.name = "opt_betas", .flag = "adam_betas", .takes_numbers = true},
-      {.name = "clip_grad", .translate = Clip},
-      {.name = "grad_accum_steps", .translate = Accumulation},
-      {.name = "sched", .translate = Schedule},
-      {.name = "sched_on_updates", .takes_value = false, .implied = "--nolr_per_epoch"},
-      {.name = "lr", .flag = "lr", .counts = HasRate},
-      {.name = "lr_base", .flag = "lr", .counts = HasNoRate},
-      {.name = "lr_base_size", .flag = "lr_base_batch", .counts = HasNoRate},
-      {.name = "lr_base_scale",
-       .flag = "lr_scaling",
-       .words = {{"", ""}},
-       .other_words_pass = true,
-       .counts = HasNoRate},
-      {.name = "epochs", .translate = Epochs},
-      {.name = "warmup_prefix", .takes_value = false, .translate = WarmupBefore},
-      {.name = "decay_epochs", .translate = OfAnother},
-      {.name = "decay_milestones", .translate = OfAnother, .takes_numbers = true},
-      {.name = "decay_rate", .translate = OfAnother},
-      {.name = "dr", .translate = OfAnother},
-      {.name = "min_lr", .flag = "end_lr"},
-      {.name = "lr_noise", .refused = "rates follow the schedule alone", .takes_numbers = true},
-      {.name = "cooldown_epochs", .words = {{"0", ""}}, .refused = "--schedule_steps may be shorter than the run"},
-  };
+  return Together({Renamed("min_lr=end_lr"),
+                   Switches("sched_on_updates=--nolr_per_epoch"),
+                   OnlyTaken("cooldown_epochs=0", "--schedule_steps may be shorter than the run"),
+                   Translated(OfAnother, "decay_epochs decay_rate dr"),
+                   {{.name = "opt", .translate = TimmOptimizer},
+                    {.name = "opt_eps", .translate = Epsilon},
+                    {.name = "opt_betas", .flag = "adam_betas", .takes_numbers = true},
+                    {.name = "clip_grad", .translate = Clip},
+                    {.name = "grad_accum_steps", .translate = Accumulation},
+                    {.name = "sched", .translate = Schedule},
+                    {.name = "lr", .flag = "lr", .counts = HasRate},
+                    {.name = "lr_base", .flag = "lr", .counts = HasNoRate},
+                    {.name = "lr_base_size", .flag = "lr_base_batch", .counts = HasNoRate},
+                    {.name = "lr_base_scale",
+                     .flag = "lr_scaling",
+                     .words = {{"", ""}},
+                     .other_words_pass = true,
+                     .counts = HasNoRate},
+                    {.name = "epochs", .translate = Epochs},
+                    {.name = "warmup_prefix", .takes_value = false, .translate = WarmupBefore},
+                    {.name = "decay_milestones", .translate = OfAnother, .takes_numbers = true},
+                    {.name = "lr_noise", .refused = "rates follow the schedule alone", .takes_numbers = true}}});
 }
 
 std::vector<Alias> Augmentation() {
-  return {
-      {.name = "aa", .translate = Policy, .counts = Augments},
-      {.name = "color_jitter", .flag = "color_jitter", .counts = JittersColors},
-      // The whole middle square, not the part of it that evaluation crops.
-      {.name = "no_aug",
-       .takes_value = false,
-       .implied = "--augment=basic --crop_scale=1,1 --crop_ratio=1,1 --hflip=0"},
-      {.name = "reprob", .translate = Erasing, .counts = Augments},
-      {.name = "remode", .translate = OfAnother},
-      {.name = "recount", .flag = "erasing_count"},
-      {.name = "smoothing", .flag = "label_smoothing"},
-      {.name = "bce_loss", .takes_value = false, .translate = BinaryLoss},
-      {.name = "bce_sum", .takes_value = false, .translate = OfAnother},
-      {.name = "bce_target_thresh", .translate = OfAnother},
-      {.name = "mixup_prob", .flag = "mix_prob"},
-      {.name = "mixup_switch_prob", .flag = "mix_switch_prob"},
-      {.name = "mixup_off_epoch", .flag = "mix_epochs", .counts = Mixes},
-      {.name = "crop_mode",
-       .words = {{"center", ""}},
-       .refused = "evaluation crops the middle of images; squashed and padded ones are none"},
-      {.name = "aug_repeats", .flag = "repeated_augmentation", .words = {{"0", "1"}}, .other_words_pass = true},
-      {.name = "aug_splits", .words = {{"0", ""}}, .refused = kNoSplits},
-      {.name = "resplit", .takes_value = false, .refused = kNoSplits},
-      {.name = "split_bn", .takes_value = false, .refused = kNoSplits},
-      {.name = "jsd", .takes_value = false, .refused = kNoSplits},
-      {.name = "jsd_loss", .takes_value = false, .refused = kNoSplits},
-      {.name = "train_interpolation",
-       .flag = "interpolation",
-       .words = {{"random", "random"}, {"bilinear", "bilinear"}, {"bicubic", "bicubic"}, {"", "bicubic"}}},
-      {.name = "scale", .flag = "crop_scale", .takes_numbers = true, .counts = Augments},
-      {.name = "ratio", .flag = "crop_ratio", .takes_numbers = true, .counts = Augments},
-      {.name = "hflip", .flag = "hflip", .counts = Augments},
-  };
+  return Together(
+      {Renamed("recount=erasing_count smoothing=label_smoothing mixup_prob=mix_prob mixup_switch_prob=mix_switch_prob"),
+       OnlyTaken("crop_mode=center", "evaluation crops the middle of images; squashed and padded ones are none"),
+       OnlyTaken("aug_splits=0", kNoSplits),
+       Translated(OfAnother, "remode bce_target_thresh", "bce_sum"),
+       {{.name = "aa", .translate = Policy, .counts = Augments},
+        {.name = "color_jitter", .flag = "color_jitter", .counts = JittersColors},
+        // The whole middle square, not the part of it that evaluation crops.
+        {.name = "no_aug",
+         .takes_value = false,
+         .implied = "--augment=basic --crop_scale=1,1 --crop_ratio=1,1 --hflip=0"},
+        {.name = "reprob", .translate = Erasing, .counts = Augments},
+        {.name = "bce_loss", .takes_value = false, .translate = BinaryLoss},
+        {.name = "mixup_off_epoch", .flag = "mix_epochs", .counts = Mixes},
+        {.name = "aug_repeats", .flag = "repeated_augmentation", .words = {{"0", "1"}}, .other_words_pass = true},
+        {.name = "resplit", .takes_value = false, .refused = kNoSplits},
+        {.name = "split_bn", .takes_value = false, .refused = kNoSplits},
+        {.name = "jsd", .takes_value = false, .refused = kNoSplits},
+        {.name = "jsd_loss", .takes_value = false, .refused = kNoSplits},
+        {.name = "train_interpolation",
+         .flag = "interpolation",
+         .words = {{"random", "random"}, {"bilinear", "bilinear"}, {"bicubic", "bicubic"}, {"", "bicubic"}}},
+        {.name = "scale", .flag = "crop_scale", .takes_numbers = true, .counts = Augments},
+        {.name = "ratio", .flag = "crop_ratio", .takes_numbers = true, .counts = Augments},
+        {.name = "hflip", .flag = "hflip", .counts = Augments}}});
 }
 
 std::vector<Alias> Running() {
-  return {
-      {.name = "experiment", .reason = "use --run_dir to name the folder"},
-      {.name = "checkpoint_hist", .flag = "keep_checkpoints"},
-      {.name = "recovery_interval", .flag = "save_every_steps"},
-      {.name = "eval_metric", .words = {{"top1", ""}}, .refused = "the weights that are best by top-1 are kept"},
-      {.name = "val_interval", .flag = "eval_every_epochs"},
-      {.name = "log_wandb", .takes_value = false, .reason = "--on_event=scripts/events_to_wandb.py passes numbers on"},
-  };
+  return Together(
+      {Renamed("checkpoint_hist=keep_checkpoints recovery_interval=save_every_steps val_interval=eval_every_epochs"),
+       OnlyTaken("eval_metric=top1", "the weights that are best by top-1 are kept"),
+       WithoutEffect("use --run_dir to name the folder", "experiment"),
+       WithoutEffect("--on_event=scripts/events_to_wandb.py passes numbers on", "", "log_wandb")});
 }
 
 }  // namespace

@@ -28,25 +28,12 @@ std::vector<std::string> DefaultsOfTorchvision(const ForeignCommand& command) {
   return flags;
 }
 
-// Their ExponentialLR decays at each epoch.
-Translation Scheduler(const std::string& value, const ForeignCommand&) {
-  if (value == "steplr") return {{"--lr_schedule=step"}};
-  if (value == "cosineannealinglr") return {{"--lr_schedule=cosine"}};
-  if (value == "exponentiallr") return {{"--lr_schedule=exponential", "--lr_decay_epochs=1"}};
-  return {.refused = "expected steplr | cosineannealinglr | exponentiallr"};
-}
-
 // Their warmup is constant unless it is called linear.
 Translation Warmup(const std::string& value, const ForeignCommand& command) {
   const bool is_linear = command.Value({"lr_warmup_method"}, "constant") == "linear";
   if (is_linear || NumberFrom(value) == 0.0) return {{"--warmup_epochs=" + value}};
   return {.refused =
               "torchvision's warmup is constant by default, here it is linear, as with --lr-warmup-method linear"};
-}
-
-Translation WarmupMethod(const std::string& value, const ForeignCommand&) {
-  if (value == "linear" || value == "constant") return {};  // Warmup refuses a constant one
-  return {.refused = "expected linear"};
 }
 
 bool HasSteps(const ForeignCommand& command) { return command.Value({"lr_scheduler"}, "steplr") == "steplr"; }
@@ -100,49 +87,45 @@ const ForeignProgram& TorchvisionProgram() {
                      {"lr_scheduler", "exponentiallr"},
                      {"weights", "IMAGENET1K"}},
       .defaults = DefaultsOfTorchvision,
-      .rows = {{.name = "data_path", .flag = "data_dir"},
-               {.name = "weights", .translate = Weights},
-               {.name = "opt",
-                .flag = "optimizer",
-                .words = {{"sgd", "sgd"}, {"sgd_nesterov", "sgd", "--nesterov"}, {"adamw", "adamw"}}},
-               {.name = "lr_scheduler", .translate = Scheduler},
-               {.name = "lr_warmup_epochs", .translate = Warmup},
-               {.name = "lr_warmup_method", .translate = WarmupMethod},
-               {.name = "lr_warmup_decay", .translate = StartOfWarmup},
-               {.name = "lr_min", .flag = "end_lr"},
-               {.name = "lr_step_size", .flag = "lr_decay_epochs", .counts = HasSteps},
-               {.name = "lr_gamma", .flag = "lr_decay_factor"},
-               {.name = "norm_weight_decay", .translate = DecayOfNorms},
-               {.name = "bias_weight_decay", .translate = DecayOfBiases},
-               {.name = "transformer_embedding_decay", .reason = "class token and positions decay as norms do"},
-               {.name = "mixup_alpha", .flag = "mixup"},
-               {.name = "cutmix_alpha", .flag = "cutmix"},
-               {.name = "auto_augment",
-                .flag = "augment",
-                .words = {{"ta_wide", "trivialaugment"}, {"ra", "randaugment"}, {"imagenet", "autoaugment"}},
-                .implied = "--augment_interpolation=bilinear"},
-               {.name = "ra_magnitude", .words = {{"9", ""}}, .refused = "randaugment has a magnitude of 9"},
-               {.name = "augmix_severity", .words = {{"3", ""}}, .refused = "dtrain has no AugMix"},
-               {.name = "random_erase", .flag = "random_erasing"},
-               {.name = "ra_sampler", .takes_value = false, .implied = "--repeated_augmentation=3"},
-               {.name = "ra_reps", .flag = "repeated_augmentation", .counts = RepeatsSamples},
-               {.name = "val_resize_size", .flag = "eval_resize"},
-               {.name = "train_crop_size", .flag = "image_size"},
-               {.name = "val_crop_size", .flag = "eval_image_size"},
-               {.name = "clip_grad_norm", .flag = "clip_norm"},
-               {.name = "test_only", .takes_value = false, .implied = "--mode=eval"},
-               {.name = "cache_dataset", .takes_value = false, .reason = "indexes are kept beside the data anyway"},
-               {.name = "use_deterministic_algorithms", .takes_value = false, .implied = "--deterministic=run"},
-               {.name = "use_v2", .takes_value = false, .reason = kOwnTransforms},
-               {.name = "backend",
-                .flag = "backend",
-                .words = {{"pil", "", "", kOwnTransforms},
-                          {"PIL", "", "", kOwnTransforms},
-                          {"tensor", "", "", kOwnTransforms}},
-                .other_words_pass = true},
-               {.name = "model_ema", .takes_value = false, .translate = ScaledAverage},
-               {.name = "model_ema_steps", .translate = OfAnother},
-               {.name = "model_ema_decay", .translate = OfAnother}}};
+      .rows = Together(
+          {Renamed("data_path=data_dir lr_min=end_lr lr_gamma=lr_decay_factor mixup_alpha=mixup cutmix_alpha=cutmix "
+                   "random_erase=random_erasing val_resize_size=eval_resize train_crop_size=image_size "
+                   "val_crop_size=eval_image_size clip_grad_norm=clip_norm"),
+           Switches("ra_sampler=--repeated_augmentation=3 test_only=--mode=eval "
+                    "use_deterministic_algorithms=--deterministic=run"),
+           OnlyTaken("ra_magnitude=9", "randaugment has a magnitude of 9"),
+           OnlyTaken("augmix_severity=3", "dtrain has no AugMix"),
+           WithoutEffect("class token and positions decay as norms do", "transformer_embedding_decay"),
+           WithoutEffect("indexes are kept beside the data anyway", "", "cache_dataset"),
+           WithoutEffect(kOwnTransforms, "", "use_v2"),
+           Translated(OfAnother, "model_ema_steps model_ema_decay"),
+           {{.name = "weights", .translate = Weights},
+            {.name = "opt",
+             .flag = "optimizer",
+             .words = {{"sgd", "sgd"}, {"sgd_nesterov", "sgd", "--nesterov"}, {"adamw", "adamw"}}},
+            // Their ExponentialLR decays at each epoch.
+            {.name = "lr_scheduler",
+             .flag = "lr_schedule",
+             .words = {{"steplr", "step"},
+                       {"cosineannealinglr", "cosine"},
+                       {"exponentiallr", "exponential", "--lr_decay_epochs=1"}}},
+            {.name = "lr_warmup_epochs", .translate = Warmup},
+            {.name = "lr_warmup_method", .words = {{"linear", ""}, {"constant", ""}}},  // Warmup refuses a constant one
+            {.name = "lr_warmup_decay", .translate = StartOfWarmup},
+            {.name = "lr_step_size", .flag = "lr_decay_epochs", .counts = HasSteps},
+            {.name = "norm_weight_decay", .translate = DecayOfNorms},
+            {.name = "bias_weight_decay", .translate = DecayOfBiases},
+            {.name = "auto_augment",
+             .flag = "augment",
+             .words = {{"ta_wide", "trivialaugment"}, {"ra", "randaugment"}, {"imagenet", "autoaugment"}},
+             .implied = "--augment_interpolation=bilinear"},
+            {.name = "ra_reps", .flag = "repeated_augmentation", .counts = RepeatsSamples},
+            {.name = "backend",
+             .flag = "backend",
+             .words =
+                 {{"pil", "", "", kOwnTransforms}, {"PIL", "", "", kOwnTransforms}, {"tensor", "", "", kOwnTransforms}},
+             .other_words_pass = true},
+            {.name = "model_ema", .takes_value = false, .translate = ScaledAverage}}})};
   return program;
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "data/shallow_json.h"
 #include "trainer/config/flags.h"
@@ -17,6 +18,7 @@ constexpr std::string_view kLocalFiles =
     "--train_file and --validation_file, or --train_dir, name data on this machine";
 constexpr std::string_view kReports = "metrics.jsonl has a run's numbers, and --on_event passes them on";
 constexpr std::string_view kUpload = "--mode=export writes a folder that can be uploaded";
+constexpr std::string_view kAfterwards = "afterwards: --mode=predict --run_dir=FOLDER --input=FILE";
 constexpr std::string_view kFewer = "leave it out, or make files with fewer lines";
 constexpr char kRunImages[] = "run_image_classification.py", kRunNer[] = "run_ner.py", kRunMlm[] = "run_mlm.py",
                kRunGlue[] = "run_glue.py";
@@ -69,14 +71,26 @@ std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
   return flags;
 }
 
-// A switch may have a word behind it: --fp16, --fp16 True.
-Alias Switch(std::string_view name, std::string_view implied, std::string_view reason = {},
-             std::string_view refused = {}) {
-  std::vector<Word> words = {{"False", ""}, {"false", ""}};
-  for (const std::string_view yes : {"", "True", "true"}) {
-    if (refused.empty()) words.push_back({yes, "", implied, reason});
+// A switch that is refused unless the word behind it says no.
+Alias OnlyOff(std::string_view name, std::string_view reason) {
+  return {.name = name,
+          .takes_value = false,
+          .words = {{"False", ""}, {"false", ""}},
+          .refused = reason,
+          .value_is_optional = true};
+}
+
+// Switches with the flag of ours that each sets, if any, "fp16=--precision=fp16", and why the others have no effect. A
+// word may stand behind them: --fp16 True.
+std::vector<Alias> OptionalSwitches(std::string_view words, std::string_view reason = {}) {
+  std::vector<Alias> rows = Switches(words);
+  for (Alias& row : rows) {
+    const std::string_view implied = std::exchange(row.implied, "");
+    row.words = {{"False", ""}, {"false", ""}};
+    for (const std::string_view yes : {"", "True", "true"}) row.words.push_back({yes, "", implied, reason});
+    row.value_is_optional = true;
   }
-  return {.name = name, .takes_value = false, .words = words, .refused = refused, .value_is_optional = true};
+  return rows;
 }
 
 Translation WarmupRatio(const std::string& value, const ForeignCommand& command) {
@@ -159,130 +173,98 @@ Translation SettingsOfSchedule(const std::string& value, const ForeignCommand& c
 }
 
 std::vector<Alias> OfTrainersData() {
-  std::vector<Alias> rows = {
-      {.name = "model_name_or_path", .flag = "init_weights"},
-      {.name = "config_name", .flag = "model_config"},
-      {.name = "tokenizer_name", .translate = BesideWeights},
-      {.name = "image_processor_name", .translate = BesideWeights},
-      {.name = "model_type", .refused = "--model=NAME, or --model_config=FILE, makes a model without weights"},
-      {.name = "train_file", .translate = FileOfSplit<TrainSplit>},
-      {.name = "validation_file", .translate = FileOfSplit<ValSplit>},
-      {.name = "train_dir", .translate = TrainSplit},
-      {.name = "validation_dir", .translate = ValSplit},
-      {.name = "train_val_split", .flag = "val_fraction"},
-      {.name = "validation_split_percentage", .translate = PercentHeldOut},
-      {.name = "task_name", .words = {{"ner", ""}}, .refused = kLocalFiles},
-      {.name = "dataset_name", .refused = kLocalFiles},
-      {.name = "text_column_name", .flag = "text_column"},
-      {.name = "label_column_name", .translate = LabelColumn},
-      {.name = "max_seq_length", .flag = "tokens_per_sample"},
-      {.name = "max_train_samples", .refused = kFewer},
-      {.name = "max_eval_samples", .refused = kFewer},
-      {.name = "mlm_probability", .flag = "mask_prob"},
-      Switch("line_by_line", "--sample_break=lines"),
-      Switch("label_all_tokens", "", "", "the first token of a word has its label"),
-      Switch("return_entity_level_metrics", "", "class_accuracy.csv has the numbers of each kind of entity"),
-      Switch("pad_to_max_length", "", "padding changes no number"),
-      Switch("ignore_mismatched_sizes", "", "a head that does not fit is drawn anew in any case"),
-      Switch("remove_unused_columns", "", kOwnLoader),
-      {.name = "image_column_name", .words = {{"image", ""}}},
-      {.name = "train_sampling_strategy",
-       .words = {{"random", ""}, {"sequential", "", "--shuffle=none"}},
-       .refused = "samples have a random order or that of the data"},
-      {.name = "dataloader_num_workers", .flag = "workers", .words = {{"0", ""}}, .other_words_pass = true},
-      Switch("dataloader_drop_last", "--last_batch=drop"),
-      Switch("dataloader_pin_memory", "", kOwnLoader),
-      Switch("gradient_checkpointing", "--activation_checkpointing"),
-      Switch("activation_checkpointing", "--activation_checkpointing"),
-      Switch("dataloader_persistent_workers", "", kOwnLoader),
-      Switch("dataloader_in_order", "", kOwnLoader),
-      Switch("trust_remote_code", "", "models are dtrain's own"),
-      Switch("do_train", ""),
-      Switch("do_eval", ""),
-      Switch("do_predict", "", "", "afterwards: --mode=predict --run_dir=FOLDER --input=FILE"),
-      Switch("overwrite_cache", "", kOwnLoader),
-      Switch("use_fast_tokenizer", "", "there is one tokenizer, with its tokens"),
-  };
-  AddWithoutEffect(kOwnLoader, "preprocessing_num_workers cache_dir dataloader_prefetch_factor", "", rows);
-  AddWithoutEffect("its numbers are the same", "activation_checkpointing_kwargs gradient_checkpointing_kwargs", "",
-                   rows);
-  AddWithoutEffect("weights and data lie on this machine", "token model_revision", "", rows);
-  AddWithoutEffect("afterwards: --mode=predict --run_dir=FOLDER --input=FILE", "test_file", "", rows);
-  return rows;
+  return Together(
+      {Renamed("model_name_or_path=init_weights config_name=model_config train_val_split=val_fraction "
+               "text_column_name=text_column max_seq_length=tokens_per_sample mlm_probability=mask_prob"),
+       RenamedUnless("0", "dataloader_num_workers=workers"),
+       OnlyTaken("task_name=ner", kLocalFiles),
+       OnlyTaken("image_column_name=image", ""),
+       OptionalSwitches("line_by_line=--sample_break=lines dataloader_drop_last=--last_batch=drop "
+                        "gradient_checkpointing=--activation_checkpointing "
+                        "activation_checkpointing=--activation_checkpointing do_train= do_eval="),
+       OptionalSwitches("return_entity_level_metrics=", "class_accuracy.csv has the numbers of each kind of entity"),
+       OptionalSwitches("pad_to_max_length=", "padding changes no number"),
+       OptionalSwitches("ignore_mismatched_sizes=", "a head that does not fit is drawn anew in any case"),
+       OptionalSwitches("remove_unused_columns= dataloader_pin_memory= dataloader_persistent_workers= "
+                        "dataloader_in_order= overwrite_cache=",
+                        kOwnLoader),
+       OptionalSwitches("trust_remote_code=", "models are dtrain's own"),
+       OptionalSwitches("use_fast_tokenizer=", "there is one tokenizer, with its tokens"),
+       WithoutEffect(kOwnLoader, "preprocessing_num_workers cache_dir dataloader_prefetch_factor"),
+       WithoutEffect("its numbers are the same", "activation_checkpointing_kwargs gradient_checkpointing_kwargs"),
+       WithoutEffect("weights and data lie on this machine", "token model_revision"),
+       WithoutEffect(kAfterwards, "test_file"),
+       Translated(BesideWeights, "tokenizer_name image_processor_name"),
+       {OnlyOff("label_all_tokens", "the first token of a word has its label"),
+        OnlyOff("do_predict", kAfterwards),
+        {.name = "model_type", .refused = "--model=NAME, or --model_config=FILE, makes a model without weights"},
+        {.name = "train_file", .translate = FileOfSplit<TrainSplit>},
+        {.name = "validation_file", .translate = FileOfSplit<ValSplit>},
+        {.name = "train_dir", .translate = TrainSplit},
+        {.name = "validation_dir", .translate = ValSplit},
+        {.name = "validation_split_percentage", .translate = PercentHeldOut},
+        {.name = "dataset_name", .refused = kLocalFiles},
+        {.name = "label_column_name", .translate = LabelColumn},
+        {.name = "max_train_samples", .refused = kFewer},
+        {.name = "max_eval_samples", .refused = kFewer},
+        {.name = "train_sampling_strategy",
+         .words = {{"random", ""}, {"sequential", "", "--shuffle=none"}},
+         .refused = "samples have a random order or that of the data"}}});
 }
 
 std::vector<Alias> OfTrainersOptimization() {
-  return {
-      {.name = "per_device_train_batch_size", .flag = "batch_size"},
-      {.name = "per_device_eval_batch_size", .reason = kEvaluationBatch},
-      {.name = "gradient_accumulation_steps", .flag = "grad_accum_steps"},
-      {.name = "num_train_epochs", .flag = "epochs"},
-      {.name = "max_steps", .flag = "max_steps", .words = {{"-1", ""}}, .other_words_pass = true},
-      {.name = "learning_rate", .flag = "lr"},
-      {.name = "lr_scheduler_type",
-       .flag = "lr_schedule",
-       .words = {{"linear", "poly"},
-                 {"cosine", "cosine"},
-                 {"constant", "constant"},
-                 {"constant_with_warmup", "constant"},
-                 {"warmup_stable_decay", "wsd"}}},
-      {.name = "lr_scheduler_kwargs", .translate = SettingsOfSchedule},
-      {.name = "warmup_steps", .translate = WarmupSteps},
-      {.name = "warmup_ratio", .translate = WarmupRatio},
-      {.name = "optim",
-       .flag = "optimizer",
-       .words = {{"adamw_torch", "adamw"},
-                 {"adamw_torch_fused", "adamw"},
-                 {"stable_adamw", "stable_adamw"},
-                 {"sgd", "sgd", "--momentum=0"}}},
-      {.name = "adam_beta1", .translate = Betas},
-      {.name = "adam_beta2", .translate = Betas},
-      {.name = "adam_epsilon", .flag = "adam_eps"},
-      {.name = "max_grad_norm", .flag = "clip_norm"},
-      {.name = "label_smoothing_factor", .flag = "label_smoothing"},
-      Switch("fp16", "--precision=fp16"),
-      Switch("bf16", "--precision=bf16"),
-      Switch("tf32", "--precision=tf32"),
-  };
+  return Together({Renamed("per_device_train_batch_size=batch_size gradient_accumulation_steps=grad_accum_steps "
+                           "num_train_epochs=epochs learning_rate=lr adam_epsilon=adam_eps max_grad_norm=clip_norm "
+                           "label_smoothing_factor=label_smoothing"),
+                   RenamedUnless("-1", "max_steps=max_steps"),
+                   OptionalSwitches("fp16=--precision=fp16 bf16=--precision=bf16 tf32=--precision=tf32"),
+                   WithoutEffect(kEvaluationBatch, "per_device_eval_batch_size"),
+                   Translated(Betas, "adam_beta1 adam_beta2"),
+                   {{.name = "lr_scheduler_type",
+                     .flag = "lr_schedule",
+                     .words = {{"linear", "poly"},
+                               {"cosine", "cosine"},
+                               {"constant", "constant"},
+                               {"constant_with_warmup", "constant"},
+                               {"warmup_stable_decay", "wsd"}}},
+                    {.name = "lr_scheduler_kwargs", .translate = SettingsOfSchedule},
+                    {.name = "warmup_steps", .translate = WarmupSteps},
+                    {.name = "warmup_ratio", .translate = WarmupRatio},
+                    {.name = "optim",
+                     .flag = "optimizer",
+                     .words = {{"adamw_torch", "adamw"},
+                               {"adamw_torch_fused", "adamw"},
+                               {"stable_adamw", "stable_adamw"},
+                               {"sgd", "sgd", "--momentum=0"}}}}});
 }
 
 std::vector<Alias> OfTrainersRun() {
-  std::vector<Alias> rows = {
-      {.name = "output_dir", .flag = "run_dir"},
-      Switch("overwrite_output_dir", "--resume=none"),
-      {.name = "resume_from_checkpoint", .flag = "resume"},
-      {.name = "logging_steps", .flag = "log_interval"},
-      {.name = "logging_strategy", .words = {{"steps", ""}}, .refused = "--logging_steps sets when lines are logged"},
-      {.name = "eval_strategy", .translate = EvaluationTimes},
-      {.name = "evaluation_strategy", .translate = EvaluationTimes},
-      {.name = "eval_steps", .translate = OfAnother},
-      {.name = "save_strategy", .translate = SavingTimes},
-      {.name = "save_steps", .flag = "save_every_steps"},
-      {.name = "save_total_limit", .flag = "keep_checkpoints"},
-      {.name = "metric_for_best_model",
-       .flag = "best_metric",
-       .words = {{"eval_loss", "loss"}},
-       .other_words_pass = true},
-      Switch("load_best_model_at_end", "", "the best weights are kept beside the last ones: model_best.safetensors"),
-      Switch("disable_tqdm", "", "the bar appears on a terminal only"),
-      Switch("ddp_find_unused_parameters", "", "every parameter takes part in every step"),
-      {.name = "ddp_backend", .flag = "backend"},
-      {.name = "ddp_bucket_cap_mb", .flag = "bucket_cap_mb"},
-      Switch("use_cpu", "--backend=gloo"),
-      Switch("full_determinism", "--deterministic=run"),
-      Switch("greater_is_better", "", "each metric knows which value is the better one"),
-      Switch("push_to_hub", "", kUpload),
-      Switch("hub_private_repo", "", kUpload),
-      Switch("hub_always_push", "", kUpload),
-      Switch("logging_first_step", "", kReports),
-      Switch("skip_memory_metrics", "", kReports),
-      Switch("torch_compile", "", "it has compiled code for what others compile at the start"),
-  };
-  AddWithoutEffect(kReports, "logging_dir report_to run_name push_to_hub_model_id project log_level log_level_replica",
-                   "", rows);
-  AddWithoutEffect(kUpload, "hub_model_id hub_strategy hub_token hub_revision", "", rows);
-  AddWithoutEffect("--comm_timeout says how long a rank may be silent", "ddp_timeout", "", rows);
-  return rows;
+  return Together(
+      {Renamed("output_dir=run_dir resume_from_checkpoint=resume logging_steps=log_interval "
+               "save_steps=save_every_steps save_total_limit=keep_checkpoints ddp_backend=backend "
+               "ddp_bucket_cap_mb=bucket_cap_mb"),
+       OptionalSwitches("overwrite_output_dir=--resume=none use_cpu=--backend=gloo "
+                        "full_determinism=--deterministic=run"),
+       OptionalSwitches("load_best_model_at_end=",
+                        "the best weights are kept beside the last ones: model_best.safetensors"),
+       OptionalSwitches("disable_tqdm=", "the bar appears on a terminal only"),
+       OptionalSwitches("ddp_find_unused_parameters=", "every parameter takes part in every step"),
+       OptionalSwitches("greater_is_better=", "each metric knows which value is the better one"),
+       OptionalSwitches("push_to_hub= hub_private_repo= hub_always_push=", kUpload),
+       OptionalSwitches("logging_first_step= skip_memory_metrics=", kReports),
+       OptionalSwitches("torch_compile=", "it has compiled code for what others compile at the start"),
+       OnlyTaken("logging_strategy=steps", "--logging_steps sets when lines are logged"),
+       WithoutEffect(kReports,
+                     "logging_dir report_to run_name push_to_hub_model_id project log_level log_level_replica"),
+       WithoutEffect(kUpload, "hub_model_id hub_strategy hub_token hub_revision"),
+       WithoutEffect("--comm_timeout says how long a rank may be silent", "ddp_timeout"),
+       Translated(OfAnother, "eval_steps"),
+       Translated(EvaluationTimes, "eval_strategy evaluation_strategy"),
+       {{.name = "save_strategy", .translate = SavingTimes},
+        {.name = "metric_for_best_model",
+         .flag = "best_metric",
+         .words = {{"eval_loss", "loss"}},
+         .other_words_pass = true}}});
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 
 #include "data/shallow_json.h"
 #include "data/shown.h"
+#include "trainer/config/config.h"
 #include "trainer/control/stall_watch.h"
 #include "trainer/errors.h"
-#include "trainer/launch/detectors.h"
 #include "trainer/launch/run_token.h"
 #include "trainer/report/log.h"
 
@@ -44,7 +44,7 @@ struct Kind {
 Field Word(const char* name, bool optional = false) { return {name, Type::kText, 0, kWordBytes, optional}; }
 Field Text(const char* name) { return {name, Type::kText, 0, kLongestControlText}; }
 Field Count(const char* name, int64_t least = 0) { return {name, Type::kInteger, least, kMost}; }
-Field Rank(const char* name) { return {name, Type::kInteger, -1, launch::kMaxRanks - 1}; }
+Field Rank(const char* name) { return {name, Type::kInteger, -1, config::kMaxRanks - 1}; }
 
 // A message is {"kind": …} and these fields. ControlServer handles those of clients, launchers and ranks, ControlPlane
 // those of the server, and Join greetings.
@@ -56,13 +56,13 @@ const std::vector<Kind>& Kinds() {
        {Word("magic"),
         {"version", Type::kInteger, 0, 1'000'000},
         Rank("rank"),
-        {"world_size", Type::kInteger, 0, launch::kMaxRanks},
+        {"world_size", Type::kInteger, 0, config::kMaxRanks},
         Word("host"),
         {"pid", Type::kInteger, 0, kLargestProcess},
         Word("nonce", /*optional=*/true)}},  // absent in the hello of another version
       {Speaker::kClient, "proof", {Word("proof")}},
       // After it was admitted as a client of rank -1; "noted" answers.
-      {Speaker::kLauncher, "death", {{"rank", Type::kInteger, 0, launch::kMaxRanks - 1}, Text("reason")}},
+      {Speaker::kLauncher, "death", {{"rank", Type::kInteger, 0, config::kMaxRanks - 1}, Text("reason")}},
       // The rank's Position, several times a second.
       {Speaker::kRank, "at", {{"at", Type::kPosition}}},
       // The rank is ready to start; its object is compared key by key with rank 0's.

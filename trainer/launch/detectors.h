@@ -10,7 +10,7 @@
 
 namespace dtrain::launch {
 
-constexpr int kMaxRanks = 1'000'000;
+using config::kMaxRanks;
 
 // Throws UsageError that names both and quotes `seen` unless 0 ≤ value < limit.
 void RequireBelow(int value, int limit, const std::string& value_name, const std::string& limit_name,

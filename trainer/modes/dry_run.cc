@@ -121,10 +121,10 @@ void AddPlan(const config::Config& config, const Opened& run, at::Device device,
   json["warmup_steps"] = plan.WarmupSteps();
   json["lr_peak"] = plan.schedule.peak;
   json["lr_schedule"] = config.schedule.name;
-  json["optimizer"] = config::DescribeOptimizer(config.optimizer);
+  json["optimizer"] = config::DescribeOptimizer(config);
   if (run.task->speed_unit() == report::SpeedUnit::kImages) {
     json["image_size"] = config.image.size;
-    json["augmentation"] = config::DescribeAugmentation(config.image, DefaultAugment(*run.data.train));
+    json["augmentation"] = config::DescribeAugmentation(config, DefaultAugment(*run.data.train));
   }
   json["precision"] = config.precision.name;
   json[kLearningRates] = LearningRates(plan);

@@ -105,7 +105,7 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, S
   }
   const bool has_pixels = source.kind() == data::RecordKind::kPixels;
   const data::Augment augment = AugmentOf(config, part, has_pixels ? "none" : "basic");
-  const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
+  const std::string needing_crops = config::FlagsThatNeedCrops(config);
   if (has_pixels && part == SplitPart::kTrain && !augment.crops && !needing_crops.empty()) {
     throw UsageError(needing_crops + ": the images of a safetensors file are not augmented by default",
                      "use --augment=basic, which also makes random crops");
@@ -192,7 +192,7 @@ DataSplit OpenSynthetic(const config::Config& config, const data::Classes& known
   const int64_t side = config.run.mode == "train" ? config.image.size : config::EvalImageSize(config.image);
   auto source = std::make_unique<data::Synthetic>(kImageNetTrainSamples, classes, side, side, config.batch.seed);
   auto decoder = std::make_unique<data::RawRowDecoder>(source->rows());
-  const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
+  const std::string needing_crops = config::FlagsThatNeedCrops(config);
   if (!needing_crops.empty()) report::LogWarning("synthetic images are not augmented; ignoring " + needing_crops);
   return {"synthetic", std::move(source), std::move(decoder)};
 }

@@ -8,6 +8,8 @@
 #include <regex>
 #include <set>
 
+#include "trainer/config/choices.h"
+
 namespace dtrain::config {
 namespace {
 
@@ -95,6 +97,15 @@ TEST(Flags, LimitsAndValuesAsText) {
   EXPECT_EQ(ToText(std::vector<double>{0.485, 1}), "0.485,1");
   EXPECT_EQ(ToText(true), "true");
   EXPECT_EQ(ToText(Value()), "");
+}
+
+TEST(DescribeOptimizer, ShowsTheFlagsThatItReads) {
+  Config config;
+  config.optimizer.lr_in_momentum = true;
+  config.optimizer.clip_norm = 1;
+  EXPECT_EQ(DescribeOptimizer(config), "sgd, momentum 0.9 (of steps), weight decay 0.0001, clipped to 1");
+  config.optimizer.name = "lars";  // which does not read the first one
+  EXPECT_EQ(DescribeOptimizer(config), "lars, momentum 0.9, trust 0.001, weight decay 0.0001, clipped to 1");
 }
 
 }  // namespace

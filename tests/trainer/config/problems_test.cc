@@ -110,7 +110,7 @@ TEST(Problems, RulesBetweenFlags) {
       {"--mean=0.5,0.5", 1, "--mean=0.5,0.5: expected three numbers"},
       {"--std=1,1,1,1", 1, "--std=1,1,1,1: expected three numbers"},
       {"--augment=none --blur=0.5 --image_size_schedule=0:160", 1,
-       "--augment=none: expected basic or more with --blur, --image_size_schedule"},
+       "--augment=none: expected basic or more with --image_size_schedule, --blur"},
       {"--teacher=a --distill=hard --distill_weight=1 --teacher_model=resnet18", 1, ""},
       {"--distill=hard", 1, "--distill=hard: expected --teacher with it"},
       {"--distill_weight=0.9", 1, "--distill_weight=0.9: expected --teacher with it"},
