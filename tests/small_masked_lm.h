@@ -14,7 +14,7 @@
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
 #include "tests/roberta.h"
-#include "trainer/tasks/masked_lm_task.h"
+#include "trainer/tasks/masked_lm.h"
 
 namespace dtrain::tasks {
 

@@ -25,7 +25,6 @@
 #include "trainer/optim/weight_average.h"
 #include "trainer/tasks/image_mix.h"
 #include "trainer/tasks/image_task.h"
-#include "trainer/tasks/task_seed.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
@@ -93,7 +92,7 @@ class Trainee {
       const data::Batch& rows = training.batches[static_cast<size_t>(i) % training.batches.size()];
       data::Batch batch = data::CopyToDevice(task_->Prepared(rows), gpu_);
       batch.part = {.step = step, .micro_step = micro_step, .micro_steps = training.micro_steps};
-      if (i == 0 || training.seeds_each_step) tasks::SeedTask(/*seed=*/1, batch.part, gpu_);
+      if (i == 0 || training.seeds_each_step) SeedTask(/*seed=*/1, batch.part, gpu_);
       if (i == kLoadedStep) Load();
       if (i == kEvaluatedStep) trained.state.push_back(Evaluate(batch).cpu());
       at::Tensor(rate).fill_(0.1 / static_cast<double>(step + 1));

@@ -63,6 +63,16 @@ def test_a_tensorboard_that_looks_on_forgets_what_was_lost(followed):
     assert scalars(reader.Reload(), "train/loss") == [(step, np.float32(loss)) for step, loss in losses(folder)]
 
 
+def test_events_of_another_program_stay(few_images, run_dir):
+    run_dir.mkdir(exist_ok=True)
+    events = run_dir / "events.out.tfevents.0000000001.host.1"
+    events.write_bytes(b"of another program")
+    flags = (*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={run_dir}", "--dry_run")
+    run(*flags)
+    assert events.name in run(*flags, "--tensorboard", check=2).stderr
+    assert events.read_bytes() == b"of another program"
+
+
 def test_tensorboard_shows_configuration_and_the_first_batch(followed):
     reader = board(followed[0])
     assert reader.summary_metadata["config"].plugin_data.plugin_name == "text"

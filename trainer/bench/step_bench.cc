@@ -20,7 +20,6 @@
 #include "trainer/modes/session.h"
 #include "trainer/optim/precision.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/tasks/task_seed.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::bench {
@@ -141,7 +140,7 @@ class BenchedStep {
   }
 
   void Run(Reduction reduction) {
-    tasks::SeedTask(seed_, {.step = step_++}, device_);
+    loop::SeedTask(seed_, {.step = step_++}, device_);
     if (!graph_) return RunParts(batch_, reduction);
     graph_->Run(batch_, [this, reduction](const data::Batch& batch) { RunParts(batch, reduction); });
   }

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
-#include <string_view>
 #include <utility>
 
 #include "data/error.h"
@@ -43,15 +42,13 @@ class EvaluationMode {
 
 // Returns the position of the metric that decides which weights are the best.
 size_t DecisiveMetric(const std::string& best_metric, const tasks::Task& task, const report::Metrics& metrics) {
-  constexpr std::pair<std::string_view, std::string_view> kEarlierNames[] = {
-      {"macro_f1", "f1"}, {"macro_f1", "f1_macro"}, {"f1", "f1_macro"}, {"micro_f1", "f1_micro"}};
   const std::string wanted = best_metric == "auto" ? task.best_metric() : best_metric;
   if (wanted.empty()) return 0;
   std::string names;
   for (size_t i = 0; i < metrics.size(); ++i) {
-    const std::pair<std::string_view, std::string_view> names_of_it{wanted, metrics[i].name};
-    if (metrics[i].name == wanted || std::ranges::find(kEarlierNames, names_of_it) != std::end(kEarlierNames)) return i;
-    names += (i == 0 ? "" : i + 1 == metrics.size() ? " or " : ", ") + metrics[i].name;
+    const report::Metric& metric = metrics[i];
+    if (metric.name == wanted || std::ranges::count(metric.earlier_names, wanted) > 0) return i;
+    names += (i == 0 ? "" : i + 1 == metrics.size() ? " or " : ", ") + metric.name;
   }
   throw UsageError("--best_metric=" + wanted + " is no metric of this task", "give " + names + ", or auto");
 }

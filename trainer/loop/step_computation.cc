@@ -1,12 +1,15 @@
 #include "trainer/loop/step_computation.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 
 #include <cmath>
 #include <iterator>
+#include <mutex>
 #include <set>
 #include <utility>
 
+#include "data/random.h"
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/device/cuda_plugin.h"
@@ -52,7 +55,24 @@ optim::RateFactor RateFactorOf(const config::Config& config, const torch::nn::Mo
   };
 }
 
+void Seed(at::Device device, uint64_t value) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard lock(generator.mutex());
+  generator.set_current_seed(value);
+}
+
 }  // namespace
+
+void SeedTask(int64_t seed, const data::StepPart& part, at::Device device) {
+  data::RandomGenerator random({.seed = seed,
+                                .epoch = part.micro_step,
+                                .sample = part.step,
+                                .repeat = part.shard,
+                                .stream = data::RandomStream::kTask});
+  const uint64_t value = random.Next64();
+  Seed(at::kCPU, value);
+  if (!device.is_cpu()) Seed(device, value);
+}
 
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {

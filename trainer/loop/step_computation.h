@@ -39,6 +39,11 @@ std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerCon
 // What a step sums over its global batch. StepExchange adds these sums over the ranks.
 enum StepSum { kLossSum, kWeight, kUnits, kPadding, kSamples, kEmpty, kHits, kNumStepSums };
 
+// Seeds the random generators of torch, of the CPU and of `device`, for a part of a step: a task's own random numbers
+// (dropout, stochastic depth) come from them. Called before each forward pass, so that ranks draw different numbers,
+// and a resumed run draws the same as an uninterrupted one. `seed` is that of --seed. The host does not wait.
+void SeedTask(int64_t seed, const data::StepPart& part, at::Device device);
+
 // The order of calls in a step: Begin; for each micro-step Forward and Backward; Exchange; Update. With
 // --deterministic=elastic: for each of this rank's shards BeginShard, Forward, Backward and EndShard; ExchangeShards;
 // Update. Nothing waits for the device.
@@ -54,7 +59,7 @@ class StepComputation {
 
   // Zeroes gradients and sums.
   void Begin();
-  // Runs the forward pass of a micro-batch, and seeds nothing (task_seed.h).
+  // Runs the forward pass of a micro-batch, and seeds nothing (SeedTask).
   void Forward(const data::Batch& batch);
   // Runs the backward pass of what Forward has computed. `reduce`, for the last micro-step: the reducer averages the
   // gradients over ranks, and `computed` is called as AfterLastGradient says.

@@ -8,7 +8,6 @@
 #include "trainer/errors.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/task_seed.h"
 
 namespace dtrain::loop {
 namespace {
@@ -159,7 +158,7 @@ data::Batch Trainer::NextBatch() {
     const report::Picture picture = parts_.task.PictureOf(batch);
     if (picture.width > 0) parts_.reporter.FirstBatch(picture);
   }
-  tasks::SeedTask(parts_.config.batch.seed, batch.part, parts_.device);
+  SeedTask(parts_.config.batch.seed, batch.part, parts_.device);
   return batch;
 }
 

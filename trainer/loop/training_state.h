@@ -21,7 +21,7 @@ struct LossStatistics {
 };
 
 // The state of a run that changes with every step. The state of random generators is not part of it: all random numbers
-// are functions of the seed and the sample, or of the seed and the step (task_seed.h).
+// are functions of the seed and the sample, or of the seed and the step (SeedTask).
 struct Progress {
   int64_t step = 0;              // steps done
   double interval_loss_sum = 0;  // since the last logged line

@@ -8,20 +8,19 @@
 
 #include "data/folder_names.h"
 #include "data/pipeline/quarantine.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/confusions.h"
-#include "trainer/report/csv.h"
 #include "trainer/report/error_report.h"
 #include "trainer/report/metrics_endpoint.h"
 #include "trainer/report/points.h"
 #include "trainer/report/run_directory.h"
-#include "trainer/tasks/export_files.h"
-#include "trainer/tasks/feature_file.h"
-#include "trainer/tasks/predict_sentences.h"
-#include "trainer/tasks/prediction_table.h"
+#include "trainer/tasks/export.h"
+#include "trainer/tasks/predictions.h"
+#include "trainer/tasks/sample_results.h"
 #include "trainer/weights/run_settings.h"
 
 namespace dtrain::modes {
@@ -87,22 +86,19 @@ std::vector<Output> RunOutputs(const config::Config& config) {
     if (trains) report::ProbeRunDirectory(report::RunDirectory(dir));
     return {};
   }
-  const report::RunDirectory run(dir);
-  Output output{.flag = "--run_dir",
-                .path = dir,
-                .marks = EvaluationMarks(),
-                .files = EvaluationFiles(dir, config.data),
-                .in_folder = true};
-  if (trains) {
-    for (const fs::path& file :
-         {run.config_json, run.classes, run.metrics_jsonl, run.times_jsonl, run.spikes_jsonl, run.quarantine(0),
-          run.error_json, run.model, run.model_best, run.model_ema, run.root / "latest", run.root / "tokenizer"}) {
-      output.files.push_back(file.string());
-    }
-    for (const Mark& mark : {config::kConfigMark, report::kErrorMark, data::kQuarantineMark})
-      output.marks.push_back(mark);
-    std::erase_if(output.files, [](const std::string& file) { return !HoldsContent(file); });
+  Output output{.flag = "--run_dir", .path = dir, .marks = EvaluationMarks(), .in_folder = true};
+  if (!trains) {
+    output.files = EvaluationFiles(dir, config.data);
+    return {output};
   }
+  for (const std::string& name : checkpoint::NamesIn(dir)) {
+    const bool stays = name.starts_with("events.") && !config.report.tensorboard;
+    const std::string file = (fs::path(dir) / name).string();
+    const bool is_of_runs = data::IsResultOfRun(name) || name == "tokenizer";
+    if (is_of_runs && !stays && HoldsContent(file)) output.files.push_back(file);
+  }
+  for (const Mark& mark : {config::kConfigMark, report::kErrorMark, data::kQuarantineMark})
+    output.marks.push_back(mark);
   return {output};
 }
 
@@ -123,10 +119,7 @@ std::vector<Output> MainOutputs(const config::Config& config) {
       output.is_own_folder = tasks::HoldsExport;
     }
   } else {
-    output.marks = report::kPredictionMarks;
-    output.marks.insert(output.marks.end(), tasks::kSentenceMarks.begin(), tasks::kSentenceMarks.end());
-    output.marks.insert(output.marks.end(), tasks::kImageTableMarks.begin(), tasks::kImageTableMarks.end());
-    output.marks.push_back({"", tasks::kPredictedBy});
+    output.marks = tasks::kPredictionMarks;
   }
   return {output};
 }
@@ -153,7 +146,7 @@ std::vector<Output> OutputsOf(const config::Flag& flag, const std::string& path,
   if (flag.name == "metrics_file") output.marks = {report::kMetricsMark};
   if (flag.name == "predictions") {
     output.files = PredictionsFiles(config);
-    output.marks = report::kSampleMarks;
+    output.marks = tasks::kSampleMarks;
   }
   return {output};
 }

@@ -36,33 +36,10 @@ void KeepShards(int64_t shards, int world, config::Config& config) {
   config.batch.batch_size = config::ResolveBatch(config.batch, world).batch_size;
 }
 
-}  // namespace
-
-std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
-                                                   const checkpoint::Store& store) {
-  std::optional<checkpoint::Checkpoint> found;
-  if (resume != "auto" && resume != "none") found = checkpoint::OpenCheckpoint(resume, WarnOfInvalid);
-  if (resume == "auto" || restarted) {
-    auto newest = store.FindNewestValid(WarnOfInvalid);
-    if (newest && (!found || newest->step > found->step)) found = std::move(newest);
-  }
-  if (!found) return std::nullopt;
-  report::LogInfo("resuming from " + found->directory.string());
-  return checkpoint::Load(*found);
-}
-
-void KeepSamples(nlohmann::json& state, config::Config& config) {
-  const auto take = [&](const char* part, const std::string& flag) {
-    if (!state.is_object() || !state.contains(part) || !state[part].is_object()) return;
-    nlohmann::json settings = state[part];
-    weights::AddWhatEarlierVersionsDid(settings);
-    config::TakeFrom(settings, {flag}, config);
-    if (settings.contains(flag)) state[part][flag] = settings[flag];
-  };
-  take("run", "split_seed");
-  take("config", "exif_orientation");
-}
-
+// Changes the batch sizes of `config` to those with which `world` ranks compute the global batch of the run whose
+// state.json is given. Does so only where the command says as much as the one that began the run: the same batch size
+// per rank, neither --global_batch_size nor --grad_accum_steps. An elastic run keeps its number of shards, likewise.
+// Throws UsageError if these are fewer than the ranks. Returns a sentence for people; empty if no batch size changed.
 std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Config& config) {
   config::BatchConfig& batch = config.batch;
   const auto number = [&state](const char* part, const char* key) -> int64_t {
@@ -90,6 +67,33 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
   return "the run's global batch of " + std::to_string(kept) + " is kept on " + CountOf(world, "rank") +
          ": --batch_size=" + std::to_string(sizes->batch_size) +
          " --grad_accum_steps=" + std::to_string(sizes->grad_accum_steps);
+}
+
+}  // namespace
+
+std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
+                                                   const checkpoint::Store& store) {
+  std::optional<checkpoint::Checkpoint> found;
+  if (resume != "auto" && resume != "none") found = checkpoint::OpenCheckpoint(resume, WarnOfInvalid);
+  if (resume == "auto" || restarted) {
+    auto newest = store.FindNewestValid(WarnOfInvalid);
+    if (newest && (!found || newest->step > found->step)) found = std::move(newest);
+  }
+  if (!found) return std::nullopt;
+  report::LogInfo("resuming from " + found->directory.string());
+  return checkpoint::Load(*found);
+}
+
+void KeepSamples(nlohmann::json& state, config::Config& config) {
+  const auto take = [&](const char* part, const std::string& flag) {
+    if (!state.is_object() || !state.contains(part) || !state[part].is_object()) return;
+    nlohmann::json settings = state[part];
+    weights::AddWhatEarlierVersionsDid(settings);
+    config::TakeFrom(settings, {flag}, config);
+    if (settings.contains(flag)) state[part][flag] = settings[flag];
+  };
+  take("run", "split_seed");
+  take("config", "exif_orientation");
 }
 
 config::Config ConfigOfRun(const RunContext& context, nlohmann::json& state) {

@@ -22,14 +22,9 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
 // unless they were given, from the run whose state.json is given. Adds them to a state of a version without them.
 void KeepSamples(nlohmann::json& state, config::Config& config);
 
-// Changes the batch sizes of `config` to those with which `world` ranks compute the global batch of the run whose
-// state.json is given. Does so only where the command says as much as the one that began the run: the same batch size
-// per rank, neither --global_batch_size nor --grad_accum_steps. An elastic run keeps its number of shards, likewise.
-// Throws UsageError if these are fewer than the ranks. Returns a sentence for people; empty if no batch size changed.
-std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Config& config);
-
-// Returns the configuration with which the run of `state`, its state.json, goes on: what KeepSamples and
-// KeepGlobalBatch make of that of `context`. Rank 0 logs a change. Null is the state of a fresh run.
+// Returns the configuration with which the run of `state`, its state.json, goes on: what KeepSamples makes of that of
+// `context`, with the batch sizes that keep the run's global batch, or its shards, if the command says no others. Rank
+// 0 logs these. Null is the state of a fresh run. Throws UsageError if there are more ranks than shards.
 config::Config ConfigOfRun(const RunContext& context, nlohmann::json& state);
 
 // Returns the part of state.json that stays the same throughout the run. `config` is that of ConfigOfRun.

@@ -26,9 +26,8 @@ bool HappenedBy(int64_t step, double epochs_done, const std::string& line) {
   return false;
 }
 
-// Leaves in the file the lines that report something that happened by then. Returns them, and in `*changed` whether
-// others were there.
-std::string CutBack(const std::filesystem::path& path, int64_t step, double epochs_done, bool* changed) {
+// Leaves in the file the lines that report something that happened by then, and returns them.
+std::string CutBack(const std::filesystem::path& path, int64_t step, double epochs_done) {
   const std::string content = checkpoint::ReadTextFile(path, kMaxBytes);
   std::string kept;
   size_t begin = 0;
@@ -36,8 +35,7 @@ std::string CutBack(const std::filesystem::path& path, int64_t step, double epoc
     const std::string line = content.substr(begin, end - begin);
     if (HappenedBy(step, epochs_done, line)) kept += line + "\n";
   }
-  *changed = kept != content;
-  if (*changed) checkpoint::WriteAtomically(path, kept);
+  if (kept != content) checkpoint::WriteAtomically(path, kept);
   return kept;
 }
 
@@ -70,9 +68,8 @@ Attempts Parse(const std::string& lines) {
 MetricsLog::MetricsLog(std::filesystem::path path) : path_(std::move(path)) { file_.emplace(path_); }
 
 void MetricsLog::Resume(int64_t step, double epochs_done) {
-  bool changed = false;
-  CutBack(path_, step, epochs_done, &changed);
-  if (changed) file_.emplace(path_);  // opens the new file in place of the old one
+  CutBack(path_, step, epochs_done);
+  file_.emplace(path_);  // opens a new file in place of the old one
 }
 
 void MetricsLog::Clear() {
@@ -82,8 +79,7 @@ void MetricsLog::Clear() {
 
 void SpikeLog::Resume(int64_t step, double epochs_done) {
   if (!std::filesystem::exists(path_)) return;
-  bool changed = false;
-  const std::string kept = CutBack(path_, step, epochs_done, &changed);
+  const std::string kept = CutBack(path_, step, epochs_done);
   lines_ = std::count(kept.begin(), kept.end(), '\n');
 }
 

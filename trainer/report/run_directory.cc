@@ -14,6 +14,15 @@
 
 namespace dtrain::report {
 namespace fs = std::filesystem;
+namespace {
+
+void Create(const fs::path& folder, const char* what = "the folder") {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) checkpoint::ThrowSystemError(std::string("create ") + what, folder, error.value());
+}
+
+}  // namespace
 
 fs::path RunDirectory::log(int rank) const { return logs / ("rank-" + std::to_string(rank) + ".log"); }
 
@@ -22,9 +31,7 @@ fs::path RunDirectory::quarantine(int rank) const {
 }
 
 fs::path MakeDefaultRunDirectory(const fs::path& runs, const std::string& model, std::time_t now) {
-  std::error_code error;
-  fs::create_directories(runs, error);
-  if (error) checkpoint::ThrowSystemError("create the folder", runs, error.value());
+  Create(runs);
   std::tm local{};
   ::localtime_r(&now, &local);
   char when[32];
@@ -57,17 +64,14 @@ std::optional<fs::path> MoveRunAside(const RunDirectory& run_directory) {
   for (int number = 1; aside.empty() || fs::exists(aside); ++number) {
     aside = run_directory.root / ("aside-" + std::to_string(number));
   }
-  std::error_code error;
-  fs::create_directory(aside, error);
-  if (error) checkpoint::ThrowSystemError("create the folder", aside, error.value());
+  Create(aside);
   for (const std::string& name : found) checkpoint::RenameDurably(run_directory.root / name, aside / name);
   return aside;
 }
 
 void WriteConfig(const RunDirectory& run_directory, const std::string& content, int64_t first_step) {
+  Create(run_directory.attempts);
   std::error_code error;
-  fs::create_directories(run_directory.attempts, error);
-  if (error) checkpoint::ThrowSystemError("create the folder", run_directory.attempts, error.value());
   const long long number =
       1 + std::distance(fs::directory_iterator(run_directory.attempts, error), fs::directory_iterator());
   const std::string name = Format("%03lld-from-step-%09lld.json", number, static_cast<long long>(first_step));
@@ -76,20 +80,8 @@ void WriteConfig(const RunDirectory& run_directory, const std::string& content, 
 }
 
 void PrepareRunDirectory(const RunDirectory& run_directory) {
-  std::error_code error;
-  fs::create_directories(run_directory.root, error);
-  if (error) checkpoint::ThrowSystemError("create the run directory", run_directory.root, error.value());
-  // Checking permissions is not enough, because quotas and read-only mounts show only when a file is written.
-  const fs::path probe = run_directory.root / (".probe." + std::to_string(::getpid()));
-  try {
-    checkpoint::DurableFile file(probe);
-    file.Append("can this be written?\n");
-    file.Finish();
-  } catch (...) {
-    fs::remove(probe, error);
-    throw;
-  }
-  fs::remove(probe, error);
+  Create(run_directory.root, "the run directory");
+  ProbeFile(run_directory.config_json);
 }
 
 void ProbeRunDirectory(const RunDirectory& run_directory) {
@@ -97,10 +89,18 @@ void ProbeRunDirectory(const RunDirectory& run_directory) {
   PrepareRunDirectory(run_directory);
 }
 
+// Checking permissions is not enough, because quotas and read-only mounts show only when a file is written.
 void ProbeFile(const fs::path& file) {
-  const fs::path probe = file.parent_path() / ("probe." + std::to_string(::getpid()));
-  checkpoint::WriteAtomically(probe, "");
+  const fs::path probe = file.parent_path() / (".probe." + std::to_string(::getpid()));
   std::error_code gone;
+  try {
+    checkpoint::DurableFile written(probe);
+    written.Append("can this be written?\n");
+    written.Finish();
+  } catch (...) {
+    fs::remove(probe, gone);
+    throw;
+  }
   fs::remove(probe, gone);
 }
 

@@ -87,8 +87,7 @@ std::vector<double> WeightsFromFile(const std::string& file, size_t classes, con
   return weights;
 }
 
-}  // namespace
-
+// Returns the number of samples of each class, or of each of several labels. Samples without a label are not counted.
 std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_classes) {
   std::vector<int64_t> counts(static_cast<size_t>(std::max<int64_t>(num_classes, 0)));
   std::vector<float> targets(static_cast<size_t>(source.num_targets()));
@@ -102,6 +101,8 @@ std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_
   }
   return counts;
 }
+
+}  // namespace
 
 void SayClassBalance(const DataSets& sets) {
   if (!sets.train || sets.classes.count == 0 || !sets.scale.means.empty()) return;

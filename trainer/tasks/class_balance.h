@@ -10,9 +10,6 @@
 
 namespace dtrain::tasks {
 
-// Returns the number of samples of each class, or of each of several labels. Samples without a label are not counted.
-std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_classes);
-
 // Logs the smallest and the largest class if one has twice as many training samples as the other, and warns of classes
 // without training samples, of a single one, and without validation samples, and if there is one class only. Says
 // nothing of sets without labels.

@@ -15,9 +15,6 @@
 namespace dtrain::tasks {
 namespace {
 
-// Whether `val` is a part of the training split, whose folder it shares.
-bool IsHeldOut(const DataSplit& val, const DataSplit& train) { return val.name == NameOfHeldOut(train.name); }
-
 // The share of the free memory that the cache may take. The rest is for training, whose memory grows later.
 constexpr double kShareOfMemory = 0.8;
 
@@ -41,8 +38,6 @@ std::shared_ptr<data::NodeCache> CacheOfThisMachine(int64_t records, distributed
 
 }  // namespace
 
-std::string NameOfHeldOut(const std::string& train_split) { return train_split + " (held out)"; }
-
 std::vector<const DataSplit*> ValidationSets(const DataSets& sets) {
   std::vector<const DataSplit*> splits;
   if (sets.val) splits.push_back(&*sets.val);
@@ -63,7 +58,8 @@ std::string ValFingerprint(const DataSets& sets) {
 void LookThrough(const DataSets& sets, const config::Config& config) {
   for (const DataSplit* split : AllSplits(sets)) {
     const data::RecordSource& source = *split->source;
-    const bool is_said_already = sets.train && IsHeldOut(*split, *sets.train);
+    // A held-out part shares the folder of the training split.
+    const bool is_said_already = sets.train && split != &*sets.train && !split->whole.empty();
     const std::string ignored = is_said_already ? "" : data::ToText(source.ignored());
     if (!ignored.empty()) report::LogWarning(split->name + ": " + ignored);
     data::RequireGoodHeaders(

@@ -23,7 +23,7 @@ class Rendezvous;
 namespace dtrain::tasks {
 
 struct DataSplit {
-  std::string name;
+  std::string name;  // in messages and records
   std::unique_ptr<data::RecordSource> source;
   std::unique_ptr<data::SampleDecoder> decoder;
   // For text: returns the number of tokens of a block. Null if all rows have the same size.
@@ -54,9 +54,6 @@ struct DataSets : DataSizes {
   std::optional<DataSplit> val;        // empty: there is no validation, and the run ends with its training loss
   std::vector<DataSplit> further_val;  // the further validation sets, in the order of --val_split
 };
-
-// The name of the held-out part of `train_split` (--val_fraction) in messages and records.
-std::string NameOfHeldOut(const std::string& train_split);
 
 // Returns the validation sets, the one that decides first; none if there is no validation.
 std::vector<const DataSplit*> ValidationSets(const DataSets& sets);

@@ -17,7 +17,8 @@ namespace dtrain::tasks {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr const char* kDictionary = "dict.txt";
+// The subfolder of a run directory that holds the tokenizer's files and the dictionary of the data, and its name there.
+constexpr const char *kTokenizerFolder = "tokenizer", *kDictionary = "dict.txt";
 
 // Whether the folder has a tokenizer and the dictionary that goes with it.
 bool HasDictionary(const fs::path& folder) {

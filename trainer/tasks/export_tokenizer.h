@@ -12,9 +12,6 @@
 
 namespace dtrain::tasks {
 
-// The subfolder of a run directory that holds the tokenizer's files and the dictionary of the data.
-inline constexpr char kTokenizerFolder[] = "tokenizer";
-
 // Copies the tokenizer's files and the dict.txt, if it needs one, from beside the data into the run directory. Does
 // nothing unless all of them are there. Throws StorageError.
 void KeepTokenizer(const std::string& data_dir, const std::filesystem::path& run_directory);

@@ -10,7 +10,7 @@
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
-#include "trainer/tasks/export_files.h"
+#include "trainer/tasks/export.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
@@ -92,7 +92,6 @@ class ImageKind : public TaskKind {
   const char* name() const override { return name_; }
   data::LabelKind labels() const override { return labels_; }
   bool Takes(const std::string& model) const override { return !models::ReadsText(model); }
-  std::string HeadName(const std::string& model) const override { return models::ClassifierName(model); }
   SampleSize SizeOf(const config::Config& config) const override { return {"image_size", config.image.size}; }
 
   DataSets OpenData(const config::Config& config, const data::Classes& known,
@@ -117,7 +116,7 @@ class ImageKind : public TaskKind {
   std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
                                  at::Device device) const override {
     auto model = MakeModel(config, sizes.num_classes, device);
-    weights::Freeze(config.model, HeadName(config.model.name), *model);
+    weights::Freeze(config.model, models::ClassifierName(config.model.name), *model);
     return make_(std::move(model), sizes, config, device);
   }
 
@@ -126,9 +125,9 @@ class ImageKind : public TaskKind {
     const DataSizes known = {
         .num_classes = weights::NumClassesFor(config, weights), .scale = weights.scale, .classes = weights.classes};
     weights::RequireScaleOf(known.num_classes, weights.scale);
-    config::Config untaught = config;
-    untaught.teacher.weights.clear();
-    return make_(MakeTrainedModel(config, weights, device), known, untaught, device);
+    auto model = MakeModel(config, known.num_classes, device);
+    weights::ApplyInitialWeights(weights.tensors, config.model, *model);
+    return make_(std::move(model), known, config, device);
   }
 
   void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
@@ -175,8 +174,7 @@ std::unique_ptr<const TaskKind> MakeImageKind(const char* name, data::LabelKind 
 }
 
 const TaskKind& ImageClassification() {
-  static const auto kind = ImageKindOf<ImageClassificationTask>("image_classification", data::LabelKind::kClass);
-  return *kind;
+  return ImageKindOf<ImageClassificationTask>("image_classification", data::LabelKind::kClass);
 }
 
 }  // namespace dtrain::tasks

@@ -18,13 +18,16 @@ using ImageTaskMaker = std::unique_ptr<ImageTask> (*)(std::shared_ptr<models::Im
                                                       const config::Config& config, at::Device device);
 std::unique_ptr<const TaskKind> MakeImageKind(const char* name, data::LabelKind labels, ImageTaskMaker make);
 
+// Returns the one kind of such tasks.
 template <typename TaskType>
-std::unique_ptr<const TaskKind> ImageKindOf(const char* name, data::LabelKind labels) {
-  return MakeImageKind(name, labels,
-                       [](std::shared_ptr<models::ImageModel> model, const DataSizes& sizes,
-                          const config::Config& config, at::Device device) -> std::unique_ptr<ImageTask> {
-                         return std::make_unique<TaskType>(std::move(model), sizes, config, device);
-                       });
+const TaskKind& ImageKindOf(const char* name, data::LabelKind labels) {
+  static const auto kind = MakeImageKind(
+      name, labels,
+      [](std::shared_ptr<models::ImageModel> model, const DataSizes& sizes, const config::Config& config,
+         at::Device device) {
+        return std::unique_ptr<ImageTask>(std::make_unique<TaskType>(std::move(model), sizes, config, device));
+      });
+  return *kind;
 }
 
 // TaskKind::OpenData for images of any labels. --num_classes overrides the number of classes of the data.

@@ -134,8 +134,7 @@ report::Metrics ImageRegressionTask::OwnMetrics(const double* own, double images
 }  // namespace
 
 const TaskKind& ImageRegression() {
-  static const auto kind = ImageKindOf<ImageRegressionTask>("image_regression", data::LabelKind::kNumbers);
-  return *kind;
+  return ImageKindOf<ImageRegressionTask>("image_regression", data::LabelKind::kNumbers);
 }
 
 }  // namespace dtrain::tasks

@@ -21,7 +21,6 @@
 namespace dtrain::tasks {
 namespace {
 
-constexpr int64_t kIgnoreNone = -100;
 constexpr int64_t kTop5Classes = 5;
 
 // Sums of an evaluation, behind the confusions.
@@ -30,11 +29,6 @@ enum Hits {
   kTop5,
   kNumHits,
 };
-
-at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
-                           const at::Tensor& weights) {
-  return at::cross_entropy_loss(logits, labels, weights, at::Reduction::Sum, kIgnoreNone, label_smoothing);
-}
 
 // The cross entropy is linear in the target, so the loss of mixed labels is the weighted sum of two losses.
 at::Tensor CrossEntropyOf(const at::Tensor& logits, const MixedLabels& mixed, const CriterionOptions& options) {
@@ -99,13 +93,6 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   if (const auto* kernels = device::StemKernelsOn(device)) models::UseStemKernels(*model, *kernels);
   if (const auto* kernels = device::DepthwiseKernelsOn(device)) models::UseDepthwiseKernels(*model, *kernels);
   if (const auto* kernels = device::TextKernelsOn(device)) models::UseTextKernels(*model, *kernels);
-  return model;
-}
-
-std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& config,
-                                                     const weights::TrainedWeights& weights, at::Device device) {
-  auto model = MakeModel(config, weights::NumClassesFor(config, weights), device);
-  weights::ApplyInitialWeights(weights.tensors, config.model, *model);
   return model;
 }
 
@@ -232,7 +219,8 @@ ImageClassificationTask::ImageClassificationTask(std::shared_ptr<models::ImageMo
     : ImageTargetTask(std::move(model), sizes, config, device),
       criterion_(kCriteria.at(config.optimizer.loss)),
       criterion_options_(config.optimizer) {
-  if (!config.teacher.weights.empty()) teacher_ = std::make_unique<Teacher>(config, sizes, device);
+  if (config.run.mode == "train" && !config.teacher.weights.empty())
+    teacher_ = std::make_unique<Teacher>(config, sizes, device);
 }
 
 LossSums ImageClassificationTask::Loss(const data::Batch& batch) {
@@ -268,7 +256,7 @@ void ImageClassificationTask::AddRandomLabels(data::Batch& batch, int64_t sample
 // criterion of training, which knows the shares of mixed labels.
 at::Tensor ImageClassificationTask::LossSum(const at::Tensor& logits_NC, const at::Tensor& labels,
                                             bool /*training*/) const {
-  return CrossEntropySum(logits_NC, labels, 0, {});
+  return CrossEntropySum(logits_NC, labels);
 }
 
 int64_t ImageClassificationTask::num_own_sums() const { return num_confusions_ + kNumHits; }
@@ -298,7 +286,7 @@ report::Metrics ImageClassificationTask::OwnMetrics(const double* own, double im
   if (num_confusions_ == 0) return metrics;
   const ClassCounts counts = CountsIn({own, own + num_confusions_});
   metrics.push_back(Percent("balanced_accuracy", BalancedAccuracy(counts)));
-  metrics.push_back(Percent("f1", MacroF1(counts)));
+  metrics.push_back(Percent("f1", MacroF1(counts), {"macro_f1"}));
   return metrics;
 }
 

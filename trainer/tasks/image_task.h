@@ -30,10 +30,6 @@ inline constexpr char kTargets[] = "targets";
 // format of --channels_last.
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device);
 
-// Makes the model with trained weights.
-std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& config,
-                                                     const weights::TrainedWeights& weights, at::Device device);
-
 // What a training criterion knows beside logits and labels.
 struct CriterionOptions {
   explicit CriterionOptions(const config::OptimizerConfig& config);

@@ -1,7 +1,10 @@
-// --task=masked_lm.
+// --task=masked_lm: what is learned, and the kind.
+#include "trainer/tasks/masked_lm.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -12,23 +15,132 @@
 #include "data/outputs.h"
 #include "data/sentences/sentence_tokenizer.h"
 #include "data/storage.h"
+#include "data/text/masking.h"
 #include "data/text/text_split.h"
+#include "data/text/token_rows.h"
 #include "models/registry.h"
+#include "models/text_kernels.h"
 #include "trainer/config/config.h"
+#include "trainer/device/cuda_plugin.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/export_tokenizer.h"
-#include "trainer/tasks/feature_file.h"
-#include "trainer/tasks/masked_lm_task.h"
+#include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/open_splits.h"
-#include "trainer/tasks/predict_sentences.h"
-#include "trainer/tasks/sentence_data.h"
+#include "trainer/tasks/predictions.h"
 #include "trainer/tasks/text_kinds.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/text_model.h"
 
 namespace dtrain::tasks {
+namespace {
+
+// Returns the smallest multiple that is at least `places`.
+int64_t RoomFor(int64_t places) {
+  constexpr int64_t kMultiple = 64;
+  return (places + kMultiple - 1) / kMultiple * kMultiple;
+}
+
+// Fills up with places that all differ: gradients that are added to the same place would wait for each other.
+void FillUp(at::Tensor& chosen, at::Tensor& answers, int64_t size, int64_t tokens) {
+  const int64_t missing = size - chosen.numel();
+  chosen = at::cat({chosen, at::arange(missing, at::kLong).remainder(tokens)});
+  answers = at::cat({answers, at::full({missing}, data::kNoLoss, at::kLong)});
+}
+
+// Returns an upper bound.
+double ExpectedTokensOfSample(const config::Config& config) {
+  const auto longest = static_cast<double>(config.text.tokens_per_sample);
+  if (config.text.max_tokens == 0) return longest;
+  return std::min(
+      longest, static_cast<double>(config.text.max_tokens) / static_cast<double>(config.batch.batch_size.value_or(1)));
+}
+
+}  // namespace
+
+data::Batch PreparedText(data::Batch rows, const models::TextShape& shape, const TokenLayout& layout, double share) {
+  at::Tensor labels = rows[data::kTokenLabels].flatten(), kept;
+  const auto guessed = labels.ne(data::kNoLoss).sum().item<int64_t>();
+  data::Batch prepared = PreparedSequences(rows, shape, layout, guessed, &kept);
+  if (layout.unpad) labels = labels.index_select(0, kept);
+  at::Tensor chosen = labels.ne(data::kNoLoss).nonzero().squeeze(1), answers = labels.index_select(0, chosen);
+  if (share > 0) {
+    const int64_t places = prepared[kPreparedIds].numel();
+    const int64_t room = RoomFor(static_cast<int64_t>(std::ceil(share * static_cast<double>(places))) + rows.size());
+    FillUp(chosen, answers, std::max(room, RoomFor(guessed)), places);
+  }
+  prepared.tensors[kChosen] = chosen;
+  prepared.tensors[kAnswers] = answers;
+  PinLike(rows, prepared);
+  return prepared;
+}
+
+MaskedLmTask::MaskedLmTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
+    : TextTask(std::move(model), config, device),
+      mask_prob_(config.text.mask_prob),
+      expected_share_(ExpectedTokensOfSample(config) * config.text.mask_prob),
+      kernels_(device::TextKernelsOn(device)) {}
+
+double MaskedLmTask::NominalWeight(int64_t samples) const {
+  return std::max(1.0, static_cast<double>(samples) * expected_share_);
+}
+
+data::Batch MaskedLmTask::Prepared(data::Batch batch) const {
+  // On a GPU batches of one shape share a step graph.
+  return PreparedText(std::move(batch), shape(), layout(), device().is_cpu() ? 0 : mask_prob_);
+}
+
+at::Tensor MaskedLmTask::Logits(const data::Batch& batch) {
+  optim::AutocastScope autocast(device().type(), precision());
+  return model().Scores(model().Encode(SequencesOf(batch).sequences, batch[kChosen]),
+                        device().is_cuda() ? models::TextModel::kColumnsMultiple : 1);
+}
+
+// Computes in float32, without a copy of the logits in it.
+at::Tensor MaskedLmTask::LossSum(const at::Tensor& logits, const data::Batch& batch, bool training) const {
+  const at::Tensor& answers = batch[kAnswers];
+  if (training && kernels_ != nullptr && models::HasCrossEntropyKernels(logits)) {
+    return models::CrossEntropySum(*kernels_, logits, answers, data::kNoLoss);
+  }
+  return at::nll_loss(at::log_softmax(logits, 1, at::kFloat), answers, {}, at::Reduction::Sum, data::kNoLoss);
+}
+
+const char* MaskedLmTask::target_name() const { return kAnswers; }
+
+void MaskedLmTask::AddRandomLabels(data::Batch& batch, int64_t /*samples*/) const {
+  const at::Tensor& ids = batch[data::kInputIds];
+  const at::Tensor places = at::rand(ids.sizes()).argsort(1, /*descending=*/false).slice(1, 0, NumChosen());
+  batch.tensors[data::kTokenLabels] =
+      at::full(ids.sizes(), data::kNoLoss, at::kLong).scatter(1, places, ids.gather(1, places));
+}
+
+void MaskedLmTask::AddTo(at::Tensor own, const at::Tensor& logits, const data::Batch& batch) const {
+  own += logits.argmax(1).eq(batch[kAnswers]).sum();
+}
+
+report::Metrics MaskedLmTask::MetricsOf(const at::Tensor& sums) const {
+  report::Metrics metrics = TextTask::MetricsOf(sums);
+  const double perplexity = std::exp(metrics.front().value);
+  metrics.insert(metrics.begin() + 1, report::Metric{.name = "perplexity", .value = perplexity, .decimals = 2});
+  return metrics;
+}
+
+report::Metrics MaskedLmTask::OwnMetrics(const double* own, double guessed) const {
+  return {Percent("accuracy", 100 * *own / guessed)};
+}
+
+at::Tensor MaskedLmTask::LogitsOfRows(const at::Tensor& ids_NT, const at::Tensor& attended_NT,
+                                      const at::Tensor& types_NT) {
+  const at::Tensor attended = attended_NT.clone();
+  attended.select(1, 0).logical_or_(attended_NT.any(1).logical_not());  // attention to nothing is undefined
+  const models::Sequences sequences =
+      models::Padded(ids_NT, attended.all().item<bool>() ? at::Tensor() : attended, shape(), types_NT).To(device());
+  optim::AutocastScope autocast(device().type(), precision());
+  const at::Tensor logits = model().Scores(model().Encode(sequences)).to(at::kFloat);
+  return logits.view({ids_NT.size(0), ids_NT.size(1), -1});
+}
+
 namespace {
 
 void RequireShards(const config::Config& config, const std::string& format) {
@@ -142,7 +254,7 @@ class MaskedLmKind : public TextKind {
   }
 
   void Predict(const config::Config& config, at::Device device) const override {
-    if (!config.run.features.empty()) return PredictTextFeatures(config, device);
+    if (!config.run.features.empty()) return PredictTextFeatures(config, data::kNoTarget, device);
     if (!WantsTensors(config)) {
       throw UsageError(
           "--output=" + config.run.output + " is a table, but --task=masked_lm predicts words for each token",

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "data/text/masking.h"
 #include "trainer/report/confusions.h"
 
 namespace dtrain::tasks {
@@ -128,12 +129,17 @@ double SpearmanCorrelation(std::span<const double> x, std::span<const double> y)
   return PearsonCorrelation(Ranks(x), Ranks(y));
 }
 
+at::Tensor CrossEntropySum(const at::Tensor& logits_NC, const at::Tensor& labels_N, double label_smoothing,
+                           const at::Tensor& weights_C) {
+  return at::cross_entropy_loss(logits_NC, labels_N, weights_C, at::Reduction::Sum, data::kNoLoss, label_smoothing);
+}
+
 at::Tensor LikeliestClasses(const at::Tensor& logits_NC, int64_t count) {
   return std::get<1>(logits_NC.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true)).slice(1, 0, count);
 }
 
-report::Metric Percent(const std::string& name, double value) {
-  return {.name = name, .value = value, .decimals = 2, .higher_is_better = true};
+report::Metric Percent(const std::string& name, double value, const std::vector<std::string>& earlier_names) {
+  return {.name = name, .value = value, .decimals = 2, .higher_is_better = true, .earlier_names = earlier_names};
 }
 
 report::Metric Coefficient(const std::string& name, double value) {

@@ -1,5 +1,5 @@
-// Measures of how well samples are classified or rated, as scikit-learn and scipy compute them, and the metrics that
-// show them.
+// Measures of how well samples are classified or rated, as torch, scikit-learn and scipy compute them, and the metrics
+// that show them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -52,13 +52,18 @@ double PearsonCorrelation(std::span<const double> x, std::span<const double> y);
 // Returns the same of the ranks, of which equal values share the mean: scipy.stats.spearmanr.
 double SpearmanCorrelation(std::span<const double> x, std::span<const double> y);
 
+// Returns the cross entropy of logits, float32, summed over the rows whose label is not data::kNoLoss. `weights_C` are
+// those of the classes; undefined: all are 1.
+at::Tensor CrossEntropySum(const at::Tensor& logits_NC, const at::Tensor& labels_N, double label_smoothing = 0,
+                           const at::Tensor& weights_C = {});
+
 // Returns the first `count` classes of each row of logits, int64 N×count: the one order of a sample's classes, for
 // metrics and for the files of predictions. It is by their logits, and of equal ones the first. Probabilities are of no
 // use for it, as different logits may round to the same one.
 at::Tensor LikeliestClasses(const at::Tensor& logits_NC, int64_t count);
 
 // Return metrics of which more is better: in percent, and -1 to 1.
-report::Metric Percent(const std::string& name, double value);
+report::Metric Percent(const std::string& name, double value, const std::vector<std::string>& earlier_names = {});
 report::Metric Coefficient(const std::string& name, double value);
 
 // Returns the size of a confusion matrix, classes², or 0 if nobody would read it (report::kMostClassesConfused).

@@ -107,8 +107,8 @@ report::Metrics SeveralLabels::Metrics(const double* sums) const {
   const double* logits = sums + 3 * labels_;
   const double precision = samples_ == 0 ? std::numeric_limits<double>::quiet_NaN()
                                          : MeanAveragePrecision(logits, logits + samples_ * labels_);
-  return {Percent("map", 100 * precision), Percent("f1_micro", 100 * (both > 0 ? 2 * correct / both : 0)),
-          Percent("f1_macro", 100 * (macro / static_cast<double>(labels_)))};
+  return {Percent("map", 100 * precision), Percent("f1_micro", 100 * (both > 0 ? 2 * correct / both : 0), {"micro_f1"}),
+          Percent("f1_macro", 100 * (macro / static_cast<double>(labels_)), {"macro_f1", "f1"})};
 }
 
 // --class_weights weigh the images that have a label, as torch's BCEWithLogitsLoss(pos_weight).
@@ -186,13 +186,9 @@ class TextMultilabelTask : public TextTask {
 }  // namespace
 
 const TaskKind& ImageMultilabel() {
-  static const auto kind = ImageKindOf<ImageMultilabelTask>("image_multilabel", data::LabelKind::kSeveral);
-  return *kind;
+  return ImageKindOf<ImageMultilabelTask>("image_multilabel", data::LabelKind::kSeveral);
 }
 
-const TaskKind& TextMultilabel() {
-  static const auto kind = SentenceKindOf<TextMultilabelTask>("text_multilabel", data::kSeveralTarget);
-  return *kind;
-}
+const TaskKind& TextMultilabel() { return SentenceKindOf<TextMultilabelTask>("text_multilabel", data::kSeveralTarget); }
 
 }  // namespace dtrain::tasks

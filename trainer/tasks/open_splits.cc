@@ -105,7 +105,7 @@ void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
   val.words = train.words;
   keep(train, std::move(positions.train));
   keep(val, std::move(positions.val));
-  val.name = NameOfHeldOut(train.name);
+  val.name = train.name + " (held out)";
 }
 
 // Lists the content of a folder, for people who look for a split. Names of folders end with a slash.

@@ -18,17 +18,13 @@
 #include "data/pipeline/loader.h"
 #include "data/progress.h"
 #include "data/storage.h"
-#include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
-#include "trainer/report/csv.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/feature_file.h"
 #include "trainer/tasks/image_task.h"
-#include "trainer/tasks/metric_formulas.h"
-#include "trainer/tasks/prediction_table.h"
+#include "trainer/tasks/predictions.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
@@ -66,25 +62,6 @@ class Reasons {
   std::map<int64_t, std::string> reasons_;
 };
 
-// What is known of a file: the model's result, on the host, or why it could not be read.
-struct FileResult {
-  std::string file;
-  at::Tensor values_C = {};  // logits of the classes, or features
-  std::string error = {};
-};
-
-std::vector<report::Guess> GuessesOf(const at::Tensor& logits_C) {
-  std::vector<report::Guess> guesses;
-  if (!logits_C.defined()) return guesses;
-  const at::Tensor probabilities_C = at::softmax(logits_C, 0);
-  const at::Tensor labels = LikeliestClasses(logits_C.unsqueeze(0), report::kGuesses)[0];
-  for (int64_t i = 0; i < labels.size(0); ++i) {
-    const auto label = labels[i].item<int64_t>();
-    guesses.push_back({label, probabilities_C[label].item<double>()});
-  }
-  return guesses;
-}
-
 // Returns the tensor `images` of the file, float32 N×3×H×W. Throws UsageError if there is no file, else DataError.
 at::Tensor ReadImages(const std::string& path) {
   if (!data::IsFile(path)) {
@@ -113,9 +90,8 @@ class Predictor {
       : config_(config),
         files_(InputPaths(config.run.input)),
         task_(TrainedTask(config, weights, device)),
-        outcome_(OutcomeOf(config, weights::NumClassesFor(config, weights))),
-        names_(outcome_.Names(KindOf(config).ClassesOf(config, weights).names)),
-        table_(config.run.output.ends_with(".csv"), {"file"}, outcome_, names_) {
+        table_(config, {"file"}, OutcomeOf(config, weights::NumClassesFor(config, weights)),
+               KindOf(config).ClassesOf(config, weights).names) {
     if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty()) report::LogInfo(ignored);
     if (config.image.exif_orientation) return;
     const std::string turned = data::SayTurned(data::CountTurned(files_), "--input");
@@ -125,39 +101,17 @@ class Predictor {
   // Writes --output or --features. Throws DataError if none of the images can be read.
   void Write() {
     const std::string& features = config_.run.features;
-    if (features.empty()) return WriteTable(config_.run.output);
-    WriteFeatures(features, files_.size(), task_->NumFeatures(), [this](const AppendFeatures& append) {
-      Run([&append](const FileResult& result) {
-        nlohmann::ordered_json name = {{"file", result.file}};
-        if (!result.error.empty()) name["error"] = result.error;
-        append(result.values_C, name);
-      });
-    });
+    const auto run = [this](const AppendSample& append) { Run(append); };
+    if (features.empty()) return table_.Write(run);
+    WriteFeatures(features, files_.size(), task_->NumFeatures(), {"file"}, run);
   }
 
   int64_t readable() const { return readable_; }
   int64_t unreadable() const { return files_.size() - readable_; }
 
  private:
-  using Consumer = std::function<void(const FileResult&)>;
-
-  void WriteTable(const std::string& path) {
-    const bool is_csv = path.ends_with(".csv");
-    checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& table) {
-      if (is_csv && config_.run.csv_bom) table.Append(report::kByteOrderMark);
-      const bool is_class = outcome_.labels == data::LabelKind::kClass;
-      if (!is_class) table.Append(table_.Header());
-      if (is_class && is_csv) table.Append(report::CsvHeader());
-      Run([&](const FileResult& result) {
-        if (!is_class) return table.Append(table_.Line({result.file}, result.values_C, result.error));
-        const report::Prediction line{result.file, GuessesOf(result.values_C), result.error};
-        table.Append(is_csv ? report::CsvLine(line, names_) : report::JsonLine(line, names_));
-      });
-    });
-  }
-
-  // Gives `consume` the result of each file, in their order.
-  void Run(const Consumer& consume) {
+  // Gives `append` the result of each file, in their order.
+  void Run(const AppendSample& append) {
     const at::NoGradGuard no_grad;
     const int64_t batch_size = config::ResolveBatch(config_.batch, 1).batch_size;
     const auto decoder = MakeEvaluationDecoder(config_);
@@ -177,10 +131,10 @@ class Predictor {
     int64_t shown = 0;
     const auto show = [&] { progress.Add(next_ - std::exchange(shown, next_), /*bytes=*/0); };
     while (const auto batch = loader.Next()) {
-      GiveResults(*batch, consume);
+      GiveResults(*batch, append);
       show();
     }
-    GiveUnreadable(files_.size(), consume);
+    GiveUnreadable(files_.size(), append);
     show();
     if (readable_ > 0) return;
     throw DataError("--input=" + config_.run.input + " holds no file that can be read as an image (" +
@@ -189,30 +143,28 @@ class Predictor {
                     "for a folder of images, dtrain_data verify shows what is wrong with each file");
   }
 
-  void GiveResults(const data::Batch& batch, const Consumer& consume) {
+  void GiveResults(const data::Batch& batch, const AppendSample& append) {
     if (batch.size() == 0) return;
     const at::Tensor& images = batch["images"];
     const at::Tensor values_NC = (config_.run.features.empty() ? task_->Logits(images) : task_->Features(images)).cpu();
     for (int64_t row = 0; row < batch.size(); ++row) {
       const int64_t index = batch["index"][row].item<int64_t>();
-      GiveUnreadable(index, consume);
-      consume({.file = files_.Place(index).file, .values_C = values_NC[row]});
+      GiveUnreadable(index, append);
+      append({.inputs = {files_.Place(index).file}, .values_C = values_NC[row]});
       ++next_;
       ++readable_;
     }
   }
 
   // Gives the files before `index` that have no result yet: they could not be read.
-  void GiveUnreadable(int64_t index, const Consumer& consume) {
-    for (; next_ < index; ++next_) consume({.file = files_.Place(next_).file, .error = reasons_.Of(next_)});
+  void GiveUnreadable(int64_t index, const AppendSample& append) {
+    for (; next_ < index; ++next_) append({.inputs = {files_.Place(next_).file}, .error = reasons_.Of(next_)});
   }
 
   const config::Config& config_;
   const data::ImageFiles files_;
   const std::unique_ptr<ImageTask> task_;
-  const Outcome outcome_;
-  const std::vector<std::string> names_;
-  const PredictionTable table_;  // unless each image is of one class
+  const PredictionTable table_;
   Reasons reasons_;
   int64_t next_ = 0;  // index of the file whose result comes next
   int64_t readable_ = 0;

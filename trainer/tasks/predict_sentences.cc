@@ -1,4 +1,4 @@
-#include "trainer/tasks/predict_sentences.h"
+#include "trainer/tasks/text_kinds.h"
 
 #include <ATen/ATen.h>
 
@@ -14,23 +14,22 @@
 
 #include "data/joined.h"
 #include "data/pipeline/device_feed.h"
+#include "data/pipeline/row_reader.h"
 #include "data/progress.h"
+#include "data/storage.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
 #include "data/text/utf8.h"
 #include "models/registry.h"
-#include "trainer/checkpoint/durable_file.h"
+#include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
 #include "trainer/optim/precision.h"
 #include "trainer/report/csv.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/feature_file.h"
 #include "trainer/tasks/metric_formulas.h"
-#include "trainer/tasks/prediction_table.h"
-#include "trainer/tasks/sentence_data.h"
+#include "trainer/tasks/predictions.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/tasks/text_kinds.h"
 #include "trainer/tasks/text_task.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
@@ -49,19 +48,16 @@ class SentencePredictor {
 
   const models::TextShape& shape() const { return dynamic_cast<TextTask&>(*task_).shape(); }
 
-  struct Prediction {
-    at::Tensor logits;      // float32 on the host: a row for each row, or for each word with a label
-    at::Tensor words = {};  // int64: the numbers of these words
-  };
-  Prediction Of(const data::Batch& rows) {
+  // Returns the logits, on the host, of each row, or of each word with a label, whose numbers are the index then.
+  SampleOutputs Of(const data::Batch& rows) {
     const at::NoGradGuard no_grad;
     auto& task = dynamic_cast<TextTask&>(*task_);
-    const data::Batch prepared = task.Prepared(rows);
-    const auto places = prepared.tensors.find(kWordPlaces);
-    Prediction prediction{.logits = task.Logits(data::CopyToDevice(prepared, task.device())).cpu()};
-    if (places == prepared.tensors.end()) return prediction;
-    const at::Tensor scored = prepared[data::kSentenceLabels].ne(data::kNoLoss).nonzero().squeeze(1);
-    return {.logits = prediction.logits.index_select(0, scored), .words = places->second.index_select(0, scored)};
+    const data::Batch prepared = data::CopyToDevice(task.Prepared(rows), task.device());
+    SampleOutputs found;
+    found.outputs_NC = task.Logits(prepared);
+    if (prepared.tensors.contains(kWordPlaces)) found = task.Observed(found.outputs_NC, prepared);
+    found.outputs_NC = found.outputs_NC.cpu();
+    return found;
   }
 
  private:
@@ -101,6 +97,19 @@ data::SentenceSplit OpenTexts(const config::Config& config, const weights::Train
   return split;
 }
 
+// Returns rows [first, end) as the loader makes them, padded to the longest one.
+data::Batch RowsOf(const data::SentenceSplit& split, int64_t first, int64_t end) {
+  const data::RowReader reader(*split.source, *split.decoder, /*quarantine=*/nullptr, data::BadRecordPolicy::kLeaveOut,
+                               /*seed=*/0);
+  int64_t size = 0;
+  for (int64_t row = first; row < end; ++row) size = std::max(size, split.length(row));
+  std::vector<data::SampleRef> samples;
+  for (int64_t row = first; row < end; ++row) samples.push_back({.index = row, .size = size});
+  data::OpenBatch batch(data::Batch(), std::move(samples), reader.fields(size), /*pinned=*/false);
+  for (int64_t row = 0; row < batch.rows(); ++row) reader.Fill(batch, row, reader.Read(first + row));
+  return batch.Take();
+}
+
 // Calls `predict` for a batch of rows (RowsOf) until all have had their turn.
 void ForBatches(const data::SentenceSplit& split, const config::Config& config,
                 const std::function<void(const data::Batch& rows)>& predict) {
@@ -111,6 +120,26 @@ void ForBatches(const data::SentenceSplit& split, const config::Config& config,
     predict(RowsOf(split, first, end));
     progress.Add(end - first, /*bytes=*/0);
   }
+}
+
+// The columns of the texts of a row.
+std::vector<std::string> ColumnsOf(const data::SentenceSplit& split) {
+  return split.is_pair ? std::vector<std::string>{"text", "pair"} : std::vector<std::string>{"text"};
+}
+
+// Appends each row of a split with what `predict` returns for it on the host.
+void ForSamples(const data::SentenceSplit& split, const config::Config& config,
+                const std::function<at::Tensor(const data::Batch& rows)>& predict, const AppendSample& append) {
+  ForBatches(split, config, [&](const data::Batch& rows) {
+    const at::Tensor values = predict(rows);
+    const auto first = rows["index"][0].item<int64_t>();
+    for (int64_t i = 0; i < rows.size(); ++i) {
+      const data::SentenceText& text = split.texts[static_cast<size_t>(first + i)];
+      std::vector<std::string> cells = {text.text};
+      if (split.is_pair) cells.push_back(text.pair);
+      append({cells, values[i], text.error, text.kept});
+    }
+  });
 }
 
 // Says how many rows were predicted and, as for images, how many could not be read.
@@ -149,7 +178,8 @@ std::vector<TaggedWord> TagWords(const config::Config& config, const data::Sente
                                  const std::vector<std::string>& labels, SentencePredictor& predictor) {
   std::vector<TaggedWord> tagged(static_cast<size_t>(split.words->words()));
   ForBatches(split, config, [&](const data::Batch& rows) {
-    const auto [logits, words] = predictor.Of(rows);
+    const SampleOutputs found = predictor.Of(rows);
+    const at::Tensor &logits = found.outputs_NC, words = found.index.cpu();
     const at::Tensor best = LikeliestClasses(logits, 1), probability = at::softmax(logits, 1).gather(1, best);
     for (int64_t i = 0; i < words.numel(); ++i) {
       tagged[static_cast<size_t>(words[i].item<int64_t>())] = {labels[static_cast<size_t>(best[i].item<int64_t>())],
@@ -195,23 +225,22 @@ std::string Characters(const std::string& text, int64_t begin, int64_t end) {
   return part;
 }
 
-std::string LinesOfWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_csv) {
-  std::string lines = is_csv ? "sentence,line,word,prediction,probability\n" : "";
+void AppendWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& words,
+                 const report::AppendRow& append) {
   size_t sentence = 0;
   for (size_t word = 0; word < tagged.size(); ++word) {
     while (words.ends[sentence] <= static_cast<int64_t>(word)) ++sentence;
-    const auto& [tag, probability] = tagged[word];
-    lines += (is_csv ? report::CsvText : report::JsonText)({{"sentence", sentence + 1},
-                                                            {"line", words.places[word].line},
-                                                            {"word", words.texts[word]},
-                                                            {"prediction", tag},
-                                                            {"probability", report::JsonNumber(probability)}});
+    append({{"sentence", sentence + 1},
+            {"line", words.places[word].line},
+            {"word", words.texts[word]},
+            {"prediction", tagged[word].tag},
+            {"probability", report::JsonNumber(tagged[word].probability)}});
   }
-  return lines;
 }
 
-std::string LinesOfEntities(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_csv) {
-  std::string lines = is_csv ? "line,entity_group,score,word,start,end\n" : "";
+// In CSV each entity has a row, in JSON each line of the text.
+void AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_csv,
+                    const report::AppendRow& append) {
   size_t first = 0;
   for (size_t number = 0; number < words.lines.size(); ++number) {
     const std::string& text = words.lines[number];
@@ -223,24 +252,25 @@ std::string LinesOfEntities(const std::vector<TaggedWord>& tagged, const data::S
                        {"word", Characters(text, entity.begin, entity.end)},
                        {"start", entity.begin},
                        {"end", entity.end}});
-      if (is_csv) lines += std::to_string(number + 1) + "," + report::CsvText(found.back());
+      if (is_csv) append({{"line", number + 1}, {"entity", found.back()}});
     }
-    if (!is_csv) lines += report::JsonText({{"text", text}, {"entities", found}});
+    if (!is_csv) append({{"text", text}, {"entities", found}});
     first = end;
   }
-  return lines;
 }
 
 void PredictWords(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
   const data::SentenceSplit split = OpenTexts(config, weights, /*pairs=*/std::nullopt, data::kWordTarget);
   const std::vector<TaggedWord> tagged = TagWords(config, split, LabelsOf(config, weights), predictor);
-  const bool is_csv = config.run.output.ends_with(".csv");
-  const auto lines = split.words->lines.empty() ? &LinesOfWords : &LinesOfEntities;
-  checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
-    if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
-    file.Append(lines(tagged, *split.words, is_csv));
-  });
+  const bool has_lines = !split.words->lines.empty();
+  const std::vector<std::string> of_words = {"sentence", "line", "word", "prediction", "probability"},
+                                 of_entities = {"line", "entity_group", "score", "word", "start", "end"};
+  report::WriteTable(config.run.output, has_lines ? of_entities : of_words, config.run.csv_bom,
+                     [&](const report::AppendRow& append) {
+                       if (!has_lines) return AppendWords(tagged, *split.words, append);
+                       AppendEntities(tagged, *split.words, report::IsCsv(config.run.output), append);
+                     });
   PrintCount(config, split);
 }
 
@@ -250,25 +280,12 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
   SentencePredictor predictor(config, weights, device);
   const data::SentenceSplit split =
       OpenTexts(config, weights, KindOf(config).ClassesOf(config, weights).pairs, data::kNoTarget);
-  const bool is_csv = config.run.output.ends_with(".csv");
-  std::vector<std::string> names = LabelsOf(config, weights), texts = {"text"};
-  if (split.is_pair) texts.push_back("pair");
-  if (KindOf(config).labels() == data::LabelKind::kNumbers) names = {"prediction"};
-  const Outcome outcome = OutcomeOf(config, static_cast<int64_t>(names.size()));
-  const PredictionTable table(is_csv, texts, outcome, std::move(names), split.kept_columns);
-  checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
-    if (is_csv && config.run.csv_bom) file.Append(report::kByteOrderMark);
-    file.Append(table.Header());
-    ForBatches(split, config, [&](const data::Batch& rows) {
-      const at::Tensor logits = predictor.Of(rows).logits;
-      const auto first = rows["index"][0].item<int64_t>();
-      for (int64_t i = 0; i < rows.size(); ++i) {
-        const data::SentenceText& text = split.texts[static_cast<size_t>(first + i)];
-        std::vector<std::string> cells = {text.text};
-        if (split.is_pair) cells.push_back(text.pair);
-        file.Append(table.Line(cells, logits[i], text.error, text.kept));
-      }
-    });
+  std::vector<std::string> names = LabelsOf(config, weights);
+  const Outcome outcome = OutcomeOf(config, std::max<int64_t>(1, static_cast<int64_t>(names.size())));
+  const PredictionTable table(config, ColumnsOf(split), outcome, std::move(names), split.kept_columns);
+  table.Write([&](const AppendSample& append) {
+    ForSamples(
+        split, config, [&](const data::Batch& rows) { return predictor.Of(rows).outputs_NC; }, append);
   });
   PrintCount(config, split);
 }
@@ -289,21 +306,48 @@ void PredictRows(config::Config config, at::Device device, bool of_tokens) {
       rows.tensors[data::kSentenceLabels] = at::zeros_like(some.ids);
       rows.tensors[data::kFirstWords] = at::zeros({count}, at::kLong);
     }
-    const at::Tensor logits = predictor.Of(rows).logits;
+    const at::Tensor logits = predictor.Of(rows).outputs_NC;
     return of_tokens ? logits.view({count, some.ids.size(1), -1}) : logits;
   });
 }
 
+// ---- Token ids, for programs ----
+
+bool IsWhole(const at::Tensor& tensor) { return at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true); }
+
+// `what` is the beginning of the message.
+void RequireBelow(const at::Tensor& numbers, int64_t end, const std::string& what) {
+  const at::Tensor outside = numbers.lt(0).logical_or(numbers.ge(end));
+  if (!outside.any().item<bool>()) return;
+  const auto number = numbers.masked_select(outside)[0].item<int64_t>();
+  throw DataError(what + std::to_string(number) + ", but the model knows " + std::to_string(end));
+}
+
+// Throws DataError for tokens that the model does not know, and for rows that are too long for it. Warns of rows
+// without a token.
+void RequireKnown(const TokenRows& input, const models::TextShape& model, const std::string& path) {
+  RequireBelow(input.ids, model.vocab_size, "input_ids in " + path + " has the token ");
+  if (input.types.defined()) {
+    RequireBelow(input.types, std::max<int64_t>(1, model.token_types), "token_type_ids in " + path + " has the type ");
+  }
+  const int64_t tokens = input.ids.ne(model.padding_id).sum(1).max().item<int64_t>();
+  if (tokens > model.longest_sequence) {
+    throw DataError("input_ids in " + path + " has a row of " + std::to_string(tokens) +
+                    " tokens, but the model has positions for " + std::to_string(model.longest_sequence));
+  }
+  if (const auto empty = input.attended.any(1).logical_not().sum().item<int64_t>(); empty > 0) {
+    report::LogWarning("rows without a token have logits of 0: " + std::to_string(empty) + " of " + path);
+  }
+}
+
 }  // namespace
 
-void PredictTextFeatures(const config::Config& config, at::Device device) {
+void PredictTextFeatures(const config::Config& config, data::SentenceTarget target, at::Device device) {
   weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("computing features with " + weights.origin);
-  const models::ClassifierOptions no_head = HeadFor(data::kTextsTarget);
-  const bool are_vectors = KindOf(config).OwnsHead(&no_head);
   const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
-  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*tokens=*/{}, outline), no_head,
-                                            config.batch.seed, device);
+  const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*tokens=*/{}, outline),
+                                            HeadFor(data::kTextsTarget), config.batch.seed, device);
   const models::TextShape& shape = model->shape();
   const std::string& backbone = models::FamilyOf(config.model.name).text.backbone;
   std::erase_if(weights.tensors, [&](const auto& item) { return !item.first.starts_with(backbone + "."); });
@@ -312,43 +356,82 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
   const optim::Precision& precision = optim::PrecisionNamed(config.precision.name);
   optim::AllowTf32(precision.tf32);
   const at::NoGradGuard no_grad;
+  const bool are_vectors = target.of_texts;
   const data::SentenceSplit split = OpenTexts(config, weights, are_vectors ? std::optional(false) : std::nullopt,
-                                              are_vectors ? data::kTextsTarget : data::kNoTarget);
-  WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, [&](const AppendFeatures& append) {
-    ForBatches(split, config, [&](const data::Batch& rows) {
-      const auto by_text = [](const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); };
-      const at::Tensor ids_NT = by_text(rows[data::kInputIds]),
-                       attended_NT = by_text(rows[data::kAttentionMask]).to(at::kBool);
-      const auto first = rows["index"][0].item<int64_t>();
-      const auto types = rows.tensors.find(data::kTokenTypes);
-      const at::Tensor types_NT = types == rows.tensors.end() || shape.token_types < 2 ? at::Tensor() : types->second;
-      const models::Sequences sequences = models::Padded(ids_NT, attended_NT, shape, types_NT).To(device);
-      optim::AutocastScope autocast(device.type(), precision);
-      const at::Tensor features_NH =
-          (are_vectors ? VectorsOf(*model, sequences, config.text) : model->EncodeFirst(sequences).to(at::kFloat))
-              .cpu();
-      for (int64_t i = 0; i < rows.size(); ++i) {
-        const data::SentenceText& text = split.texts[static_cast<size_t>(first + i)];
-        nlohmann::ordered_json name = {{"text", text.text}};
-        if (split.is_pair) name["pair"] = text.pair;
-        if (!text.error.empty()) name["error"] = text.error;
-        append(text.error.empty() ? features_NH[i] : at::Tensor(), name);
-      }
-    });
-  });
+                                              are_vectors ? target : data::kNoTarget);
+  const auto features_of = [&](const data::Batch& rows) {
+    const auto by_text = [](const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); };
+    const at::Tensor ids_NT = by_text(rows[data::kInputIds]),
+                     attended_NT = by_text(rows[data::kAttentionMask]).to(at::kBool);
+    const auto types = rows.tensors.find(data::kTokenTypes);
+    const at::Tensor types_NT = types == rows.tensors.end() || shape.token_types < 2 ? at::Tensor() : types->second;
+    const models::Sequences sequences = models::Padded(ids_NT, attended_NT, shape, types_NT).To(device);
+    optim::AutocastScope autocast(device.type(), precision);
+    return (are_vectors ? VectorsOf(*model, sequences, config.text) : model->EncodeFirst(sequences).to(at::kFloat))
+        .cpu();
+  };
+  WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, ColumnsOf(split),
+                [&](const AppendSample& append) { ForSamples(split, config, features_of, append); });
   PrintCount(config, split);
 }
 
-void PredictSentences(const config::Config& config, at::Device device) {
-  if (!config.run.features.empty()) return PredictTextFeatures(config, device);
-  const models::ClassifierOptions token_head = HeadFor(data::kWordTarget), no_head = HeadFor(data::kTextsTarget);
-  if (KindOf(config).OwnsHead(&no_head)) {
+void PredictSentences(const config::Config& config, data::SentenceTarget target, at::Device device) {
+  if (!config.run.features.empty()) return PredictTextFeatures(config, target, device);
+  if (target.of_texts) {
     throw UsageError("--task=" + config.run.task + " predicts no labels",
                      "--features=FILE.npy in place of --output gets the vectors");
   }
-  const bool of_tokens = KindOf(config).OwnsHead(&token_head);
-  if (WantsTensors(config)) return PredictRows(config, device, of_tokens);
-  (of_tokens ? PredictWords : PredictTable)(config, WeightsToPredict(config), device);
+  if (WantsTensors(config)) return PredictRows(config, device, target.of_words);
+  (target.of_words ? PredictWords : PredictTable)(config, WeightsToPredict(config), device);
+}
+
+TokenRows ReadTokenRows(const config::Config& config) {
+  const std::string& path = config.run.input;
+  if (!data::IsFile(path)) {
+    throw UsageError("--input=" + path + " is not a file", "name a safetensors file with the tensor input_ids");
+  }
+  TokenRows input;
+  for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {
+    if (name == "input_ids") input.ids = tensor;
+    if (name == "attention_mask") input.attended = tensor;
+    if (name == data::kTokenTypes) input.types = tensor;
+  }
+  if (!input.ids.defined()) throw DataError("no tensor input_ids in " + path, "store token ids under that name: N×T");
+  if (!IsWhole(input.ids) || input.ids.dim() != 2 || input.ids.numel() == 0) {
+    throw DataError("input_ids in " + path + " is not int64 or int32, N×T");
+  }
+  input.ids = input.ids.to(at::kLong);
+  if (input.types.defined()) {
+    if (!IsWhole(input.types) || input.types.sizes() != input.ids.sizes()) {
+      throw DataError(std::string(data::kTokenTypes) + " in " + path +
+                      " is not of whole numbers and the shape of input_ids");
+    }
+    input.types = input.types.to(at::kLong);
+  }
+  if (!input.attended.defined()) return input;
+  if (input.attended.sizes() != input.ids.sizes()) {
+    throw DataError("attention_mask in " + path + " is not of the shape of input_ids");
+  }
+  input.attended = input.attended.ne(0);
+  return input;
+}
+
+void PredictTokens(const config::Config& config, TokenRows input, const models::TextShape& model,
+                   const data::Classes* classes, const std::function<at::Tensor(const TokenRows& rows)>& logits_of) {
+  if (!input.attended.defined()) input.attended = input.ids.ne(model.padding_id);
+  RequireKnown(input, model, config.run.input);
+  const at::NoGradGuard no_grad;
+  const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
+  std::vector<at::Tensor> logits;
+  for (int64_t row = 0; row < input.ids.size(0); row += batch_size) {
+    const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, row, row + batch_size) : all; };
+    logits.push_back(logits_of({part(input.ids), part(input.attended), part(input.types)}).cpu());
+  }
+  at::Tensor all = at::cat(logits);
+  std::vector<int64_t> by_row(static_cast<size_t>(all.dim()), 1);
+  by_row[0] = -1;
+  all.masked_fill_(input.attended.any(1).logical_not().view(by_row), 0);
+  WriteLogits(config.run.output, all, classes);
 }
 
 }  // namespace dtrain::tasks

@@ -3,9 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <filesystem>
 
-#include "trainer/checkpoint/durable_file.h"
 #include "trainer/report/csv.h"
 #include "trainer/tasks/metric_formulas.h"
 
@@ -18,7 +16,7 @@ enum Column { kEvaluated, kClass, kLoss, kFirstGuess };
 
 int64_t GuessesOf(const Outcome& outcome) {
   const bool has_likeliest = outcome.labels == data::LabelKind::kClass && outcome.outputs > kFewClasses;
-  return has_likeliest ? report::kGuesses : outcome.outputs;
+  return has_likeliest ? kGuesses : outcome.outputs;
 }
 
 }  // namespace
@@ -58,50 +56,66 @@ void SampleResults::Gather(distributed::Communicator& communicator) {
 
 void SampleResults::Write(const std::string& path, const DataSplit& split, const std::vector<std::string>& known_names,
                           bool byte_order_mark) const {
-  const std::vector<std::string> names = outcome_.Names(known_names);
+  const bool is_csv = report::IsCsv(path), is_class = outcome_.labels == data::LabelKind::kClass;
   const bool has_pairs =
       std::ranges::any_of(split.texts, [](const data::SentenceText& text) { return !text.pair.empty(); });
-  std::vector<std::string> columns;
-  if (split.words) columns = {"sentence", "word"};
-  if (!split.texts.empty())
-    columns = has_pairs ? std::vector<std::string>{"text", "pair"} : std::vector<std::string>{"text"};
-  const bool is_class = outcome_.labels == data::LabelKind::kClass, has_columns = outcome_.has_columns();
-  const report::SampleLines lines(std::filesystem::path(path).extension() == ".csv", has_columns ? guesses_ : 0, names,
-                                  columns, is_class ? "" : outcome_.column());
-  size_t sentence = 0;
+  const std::vector<std::string> names = outcome_.Names(known_names);
+  const auto name_of = [&names](auto label) {
+    const auto number = static_cast<int64_t>(label);
+    const bool has_name = number >= 0 && number < static_cast<int64_t>(names.size());
+    return has_name ? names[static_cast<size_t>(number)] : std::to_string(number);
+  };
+  std::vector<std::string> columns = {"file"};
+  if (split.words) columns.insert(columns.end(), {"sentence", "word"});
+  if (!split.texts.empty()) columns.emplace_back("text");
+  if (has_pairs) columns.emplace_back("pair");
+  columns.insert(columns.end(), {"label", "prediction", "loss"});
+  for (int64_t guess = 0; outcome_.has_columns() && guess < guesses_; ++guess) {
+    if (is_class) columns.push_back("class_" + std::to_string(guess + 1));
+    columns.push_back(outcome_.column() + (is_class ? std::to_string(guess + 1) : name_of(guess)));
+  }
   const auto cells = table_.accessor<double, 2>();
-  checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& file) {
-    if (byte_order_mark && !lines.Header().empty()) file.Append(report::kByteOrderMark);
-    file.Append(lines.Header());
+  report::WriteTable(path, columns, byte_order_mark, [&](const report::AppendRow& append) {
+    size_t sentence = 0;
     for (int64_t index = 0; index < table_.size(0); ++index) {
-      const auto row = cells[index];
-      if (row[kEvaluated] == 0) continue;  // unreadable, or left out by --limit_val_steps
-      report::EvaluatedSample sample{.file = split.words ? "" : split.source->Location(index),
-                                     .target = is_class ? row[kClass] : row[kFirstGuess],
-                                     .loss = row[kLoss],
-                                     .value = row[kFirstGuess + 1]};
-      std::vector<double> wanted, predicted;
-      for (int64_t guess = 0; guess < guesses_; ++guess) {
-        const int64_t column = kFirstGuess + 2 * guess;
-        wanted.push_back(row[column]);
-        predicted.push_back(row[column + 1]);
-        sample.guesses.push_back({is_class ? static_cast<int64_t>(row[column]) : guess, row[column + 1]});
-      }
-      if (!is_class && has_columns) {
-        sample.labels = outcome_.Cell(wanted, names, /*least=*/1);
-        sample.predicted = outcome_.Cell(predicted, names, outcome_.threshold);
-      }
+      const auto found = cells[index];
+      if (found[kEvaluated] == 0) continue;  // unreadable, or left out by --limit_val_steps
       const auto place = static_cast<size_t>(index);
-      if (!split.texts.empty()) {
-        sample.texts = {split.texts[place].text};
-        if (has_pairs) sample.texts.push_back(split.texts[place].pair);
-      }
+      nlohmann::ordered_json row;
       if (split.words) {
         while (split.words->ends[sentence] <= index) ++sentence;
-        sample.file = split.source->Place(0).file + " line " + std::to_string(split.words->places[place].line);
-        sample.texts = {std::to_string(sentence + 1), split.words->texts[place]};
+        row = {{"file", split.source->Place(0).file + " line " + std::to_string(split.words->places[place].line)},
+               {"sentence", std::to_string(sentence + 1)},
+               {"word", split.words->texts[place]}};
+      } else {
+        row["file"] = split.source->Location(index);
       }
-      file.Append(lines.Line(sample));
+      if (!split.texts.empty()) row["text"] = split.texts[place].text;
+      if (has_pairs) row["pair"] = split.texts[place].pair;
+      std::vector<double> wanted, predicted;
+      for (int64_t column = kFirstGuess; column < table_.size(1); column += 2) {
+        wanted.push_back(found[column]);
+        predicted.push_back(found[column + 1]);
+      }
+      if (is_class) {
+        row["label"] = name_of(found[kClass]);
+        row["prediction"] = name_of(wanted.front());
+      } else if (outcome_.has_columns()) {
+        row["label"] = outcome_.Cell(wanted, names, /*least=*/1);
+        row["prediction"] = outcome_.Cell(predicted, names, outcome_.threshold);
+      } else {
+        row["label"] = report::JsonNumber(wanted.front());
+        row["prediction"] = report::JsonNumber(predicted.front());
+      }
+      row["loss"] = report::JsonNumber(found[kLoss]);
+      nlohmann::ordered_json of_each;
+      for (size_t i = 0; i < predicted.size(); ++i) {
+        const std::string name = name_of(is_class ? wanted[i] : static_cast<double>(i));
+        if (is_csv && is_class) of_each.push_back(name);
+        (is_csv ? of_each.emplace_back() : of_each[name]) = report::JsonNumber(predicted[i]);
+      }
+      if (outcome_.has_columns()) row[outcome_.key()] = std::move(of_each);
+      append(row);
     }
   });
 }

@@ -11,10 +11,16 @@
 
 #include "trainer/distributed/communicator.h"
 #include "trainer/tasks/data_sets.h"
-#include "trainer/tasks/prediction_table.h"
+#include "trainer/tasks/predictions.h"
 #include "trainer/tasks/task.h"
 
 namespace dtrain::tasks {
+
+// How files of them are known again.
+inline const std::vector<data::Mark> kSampleMarks = {{"file,label,prediction,loss"},
+                                                     {"file,text,label,prediction,loss"},
+                                                     {"file,text,pair,label,prediction,loss"},
+                                                     {"{\"file\":", "\"loss\":"}};
 
 class SampleResults {
  public:
@@ -28,8 +34,12 @@ class SampleResults {
   // A collective. After it each rank has the results of all.
   void Gather(distributed::Communicator& communicator);
 
-  // Writes the samples that were evaluated as `path`.csv or .jsonl, in the order of the split (report/csv.h). Throws
-  // StorageError.
+  // Writes the samples that were evaluated, in the order of the split, as CSV: file,[text,[pair,]]label,prediction,
+  // loss,class_1,probability_1,…, the likeliest class first, or with several labels or numbers probability_NAME or
+  // prediction_NAME for each. Or as JSON lines: {"file": …, "text": …, "pair": …, "label": "cat", "prediction": "dog",
+  // "loss": 2.1, "probabilities": {"dog": 0.9, …}}. A single number has numbers as label and prediction, and nothing
+  // else. A file is a path, with " at byte N" in a shard; words have columns `sentence` and `word`. Classes without a
+  // name are numbers. Throws StorageError.
   void Write(const std::string& path, const DataSplit& split, const std::vector<std::string>& names,
              bool byte_order_mark) const;
 

@@ -1,4 +1,4 @@
-#include "trainer/tasks/sentence_data.h"
+#include "trainer/tasks/text_kinds.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,6 @@
 #include "data/error.h"
 #include "data/formats/labels.h"
 #include "data/joined.h"
-#include "data/pipeline/row_reader.h"
 #include "data/storage.h"
 #include "data/text/token_rows.h"
 #include "data/whole_number.h"
@@ -64,16 +63,14 @@ class SentenceOpener {
     options_.classes = split.source->class_names();
     vocabulary_ = std::max(vocabulary_, split.vocabulary);
     RequireAsManyClasses(name);
-    return {name,
-            std::move(split.source),
-            std::move(split.decoder),
-            std::move(split.length),
-            split.tokens_per_sample,
-            /*shards=*/{},
-            std::move(split.texts),
-            /*whole=*/"",
-            std::move(split.groups),
-            std::move(split.words)};
+    return {.name = name,
+            .source = std::move(split.source),
+            .decoder = std::move(split.decoder),
+            .length = std::move(split.length),
+            .tokens_per_sample = split.tokens_per_sample,
+            .texts = std::move(split.texts),
+            .groups = std::move(split.groups),
+            .words = std::move(split.words)};
   }
 
   int64_t vocabulary() const { return vocabulary_; }
@@ -194,18 +191,6 @@ data::SentenceTarget TargetHeld(const config::Config& config) {
       config.run.mode == "train" ? config.data.train_split : config::ValSplits(config.data).front();
   if (data::LooksLikeWords(options, split)) return data::kWordTarget;
   return data::LooksLikeRegression(options, split) ? data::kNumberTarget : data::kClassTarget;
-}
-
-data::Batch RowsOf(const data::SentenceSplit& split, int64_t first, int64_t end) {
-  const data::RowReader reader(*split.source, *split.decoder, /*quarantine=*/nullptr, data::BadRecordPolicy::kLeaveOut,
-                               /*seed=*/0);
-  int64_t size = 0;
-  for (int64_t row = first; row < end; ++row) size = std::max(size, split.length(row));
-  std::vector<data::SampleRef> samples;
-  for (int64_t row = first; row < end; ++row) samples.push_back({.index = row, .size = size});
-  data::OpenBatch batch(data::Batch(), std::move(samples), reader.fields(size), /*pinned=*/false);
-  for (int64_t row = 0; row < batch.rows(); ++row) reader.Fill(batch, row, reader.Read(first + row));
-  return batch.Take();
 }
 
 }  // namespace dtrain::tasks

@@ -10,7 +10,6 @@
 #include "trainer/distributed/communicator.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/metric_formulas.h"
-#include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/text_kinds.h"
 #include "trainer/tasks/text_task.h"
 
@@ -179,9 +178,7 @@ at::Tensor VectorsOf(models::TextModel& model, const models::Sequences& sequence
 }
 
 const TaskKind& SentenceEmbedding() {
-  static const auto kind =
-      SentenceKindOf<SentenceEmbeddingTask>("sentence_embedding", data::kTextsTarget, &RequireNegatives);
-  return *kind;
+  return SentenceKindOf<SentenceEmbeddingTask>("sentence_embedding", data::kTextsTarget, &RequireNegatives);
 }
 
 }  // namespace dtrain::tasks

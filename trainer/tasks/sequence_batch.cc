@@ -33,10 +33,6 @@ at::Tensor CountsTensor(int64_t terms, int64_t tokens, int64_t padding, int64_t 
 
 }  // namespace
 
-TokenLayout LayoutOn(at::Device device, bool unpad, int64_t longest) {
-  return {.unpad = unpad, .most_tokens = unpad && !device.is_cpu() ? longest : 0};
-}
-
 data::Batch PreparedSequences(const data::Batch& rows, const models::TextShape& shape, const TokenLayout& layout,
                               int64_t terms, at::Tensor* kept) {
   const at::Tensor ids_NT = rows[data::kInputIds], attended_NT = rows[data::kAttentionMask].to(at::kBool);

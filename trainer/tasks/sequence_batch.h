@@ -3,8 +3,6 @@
 // for the device.
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <cstdint>
 
 #include "data/pipeline/batch.h"
@@ -28,10 +26,6 @@ struct TokenLayout {
   bool unpad = false;       // the padding of rows is left out
   int64_t most_tokens = 0;  // if not 0, the list without padding is filled up: see models::FillUp
 };
-
-// Returns the layout of training and evaluation on `device`. On a GPU it makes batches whose shapes come again, for
-// step graphs; `longest` is then the most tokens of a row.
-TokenLayout LayoutOn(at::Device device, bool unpad, int64_t longest);
 
 // Turns the input_ids, attention_mask and token types, if any, of `rows` (data/text/token_rows.h), which are on the
 // host, into a batch with the tensors of a SequenceBatch and with `index`. The model computes on the first place of a

@@ -62,7 +62,7 @@ class Task {
   virtual data::Batch Prepared(data::Batch batch) const { return batch; }
 
   // Runs the forward pass and the criterion on one training micro-batch. Random draws come from torch's generators,
-  // which the loop seeds before every call (task_seed.h).
+  // which the loop seeds before every call (loop::SeedTask).
   virtual LossSums Loss(const data::Batch& batch) = 0;
 
   // The expected weight of a global batch of `samples` samples.

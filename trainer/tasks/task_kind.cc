@@ -6,7 +6,6 @@
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
 #include "trainer/optim/parameter_update.h"
-#include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/text_kinds.h"
 #include "trainer/weights/image_settings.h"
 #include "trainer/weights/run_settings.h"

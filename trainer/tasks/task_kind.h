@@ -39,8 +39,6 @@ class TaskKind {
   virtual bool OwnsHead(const models::ClassifierOptions* /*head*/) const { return false; }
   // Whether a model in models::ModelNames() can learn it.
   virtual bool Takes(const std::string& model) const = 0;
-  // The module that makes the predictions, as it is called in the names of weights. All else is the backbone.
-  virtual std::string HeadName(const std::string& model) const = 0;
   virtual SampleSize SizeOf(const config::Config& config) const = 0;
 
   // Opens the training split and, if there is one, the validation split; modes other than train get the validation

@@ -4,10 +4,8 @@
 
 #include "models/registry.h"
 #include "trainer/errors.h"
-#include "trainer/tasks/export_files.h"
+#include "trainer/tasks/export.h"
 #include "trainer/tasks/export_tokenizer.h"
-#include "trainer/tasks/predict_sentences.h"
-#include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/text_task.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/module_state.h"
@@ -111,7 +109,9 @@ class SentenceKind : public TextKind {
   void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override {
     KeepSentenceTokenizer(TokenizerPaths(config), run_directory);
   }
-  void Predict(const config::Config& config, at::Device device) const override { PredictSentences(config, device); }
+  void Predict(const config::Config& config, at::Device device) const override {
+    PredictSentences(config, target_, device);
+  }
 
   DataSizes BenchSizes(const config::Config& config) const override {
     const int64_t classes = !has_head()                    ? 0
@@ -168,13 +168,9 @@ std::unique_ptr<const TaskKind> MakeSentenceKind(const char* name, data::Sentenc
 }
 
 const TaskKind& TextClassification() {
-  static const auto kind = SentenceKindOf<TextClassificationTask>("text_classification", data::kClassTarget);
-  return *kind;
+  return SentenceKindOf<TextClassificationTask>("text_classification", data::kClassTarget);
 }
 
-const TaskKind& TextRegression() {
-  static const auto kind = SentenceKindOf<TextRegressionTask>("text_regression", data::kNumberTarget);
-  return *kind;
-}
+const TaskKind& TextRegression() { return SentenceKindOf<TextRegressionTask>("text_regression", data::kNumberTarget); }
 
 }  // namespace dtrain::tasks

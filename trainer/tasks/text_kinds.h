@@ -2,13 +2,20 @@
 // latter differ in their labels (data::SentenceTarget), which also tell the head, and in their Task (text_task.h).
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "data/sentences/sentence_split.h"
 #include "models/text_model.h"
+#include "models/text_options.h"
+#include "trainer/config/config.h"
+#include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/text_model.h"
 
@@ -40,6 +47,8 @@ class TextKind : public TaskKind {
   using Head = std::optional<models::ClassifierOptions>;  // empty: the one that guesses words
 
   TextKind(const char* name, TextTaskMaker make) : name_(name), make_(make) {}
+  // Returns the name of the head's module in weights; empty if there is none.
+  virtual std::string HeadName(const std::string& model) const = 0;
   // Returns the head of weights, with the names of the classes that they were trained on. Throws UsageError if they
   // have none for this task.
   virtual Head HeadIn(const config::Config& /*config*/, const weights::TrainedWeights& /*weights*/) const { return {}; }
@@ -65,10 +74,65 @@ using LearnableCheck = void (*)(const config::Config& config, const config::Batc
 std::unique_ptr<const TaskKind> MakeSentenceKind(const char* name, data::SentenceTarget target, TextTaskMaker make,
                                                  LearnableCheck require_learnable);
 
+// Returns the one kind of such tasks.
 template <typename TaskType>
-std::unique_ptr<const TaskKind> SentenceKindOf(const char* name, data::SentenceTarget target,
-                                               LearnableCheck require_learnable = nullptr) {
-  return MakeSentenceKind(name, target, &MakeTextTask<TaskType>, require_learnable);
+const TaskKind& SentenceKindOf(const char* name, data::SentenceTarget target,
+                               LearnableCheck require_learnable = nullptr) {
+  static const auto kind = MakeSentenceKind(name, target, &MakeTextTask<TaskType>, require_learnable);
+  return *kind;
 }
+
+// ---- Their data (sentence_data.cc) ----
+
+// TaskKind::OpenData for sentences. Warns of truncated rows and of rows that are left out.
+DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget target, const data::Classes& known);
+
+// What the flags say of sentences. The tokenizer is looked for beside the weights, in the run directory and beside the
+// data.
+data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::SentenceTarget target);
+
+// Whether rows of a split have a number that is learned: a score, if they are several texts.
+bool HasNumbers(const DataSplit& split);
+
+// Warns of rows that were truncated or left out; `name` is of the split or the file.
+void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name);
+
+// Whether --data_dir holds sentences.
+bool HoldsSentences(const config::DataConfig& config);
+
+// Where a tokenizer may be: beside the weights and the data, and with the run.
+std::vector<std::string> TokenizerPaths(const config::Config& config);
+
+// Returns what their labels are. Throws DataError as data::LooksLikeRegression does.
+data::SentenceTarget TargetHeld(const config::Config& config);
+
+// ---- Their predictions (predict_sentences.cc) ----
+
+// --mode=predict. --output names FILE.csv or FILE.jsonl for texts in FILE.tsv, .csv, .jsonl or .txt: a line for each
+// text with the text, the predicted class and the probability of each class, or the predicted number; if words have
+// labels, a line for each word with its tag, and of FILE.txt the entities of each line as transformers'
+// pipeline("token-classification", aggregation_strategy="simple") has them: in FILE.csv a line for each entity, in
+// FILE.jsonl one for each text. FILE.safetensors is for PredictTokens, N×T×outputs if tokens have labels. Throws
+// UsageError and DataError, which name the file and the line.
+void PredictSentences(const config::Config& config, data::SentenceTarget target, at::Device device);
+
+// Writes --features for the texts of such a file, with any weights of the model: with kTextsTarget the vectors of
+// --pooling. Throws as PredictSentences does.
+void PredictTextFeatures(const config::Config& config, data::SentenceTarget target, at::Device device);
+
+// Rows of token ids, int64 N×T, which tokens are attended, bool, and their types, int64 or undefined.
+struct TokenRows {
+  at::Tensor ids, attended, types;
+};
+
+// Reads input_ids, and attention_mask and token_type_ids, if there are any, of the safetensors file --input. Throws
+// UsageError if that is no file, DataError if its tensors are not of the right kind.
+TokenRows ReadTokenRows(const config::Config& config);
+
+// Writes `logits` of these rows, N×outputs or N×T×outputs, to the safetensors file --output. Without `attended` every
+// <pad> is padding. `logits_of` is called for some rows at a time; logits of rows without a token become 0, with a
+// warning. `classes` as of WriteLogits. Throws DataError if the rows are not of this model.
+void PredictTokens(const config::Config& config, TokenRows rows, const models::TextShape& model,
+                   const data::Classes* classes, const std::function<at::Tensor(const TokenRows& rows)>& logits_of);
 
 }  // namespace dtrain::tasks

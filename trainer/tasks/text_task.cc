@@ -19,15 +19,14 @@ namespace {
 // The sums that all these tasks have, behind their own.
 enum TextSum { kTextLossSum, kTerms, kEmptyRows, kTokens, kNumTextSums };
 
-constexpr int64_t kNoIgnoredLabel = -100;
-
 }  // namespace
 
 TextTask::TextTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
     : model_(std::move(model)),
       precision_(optim::PrecisionNamed(config.precision.name)),
       longest_(config.text.tokens_per_sample),
-      layout_(LayoutOn(device, config.text.unpad, longest_)),
+      // On a GPU batches are filled up to shapes that come again, for step graphs.
+      layout_{.unpad = config.text.unpad, .most_tokens = config.text.unpad && !device.is_cpu() ? longest_ : 0},
       device_(device) {
   optim::AllowTf32(precision_.tf32);
   if (const auto* kernels = device::TextKernelsOn(device)) models::UseTextKernels(*model_, *kernels);
@@ -109,8 +108,9 @@ TextClassificationTask::TextClassificationTask(std::shared_ptr<models::TextModel
     : TextTask(std::move(model), config, device), label_smoothing_(config.optimizer.label_smoothing) {}
 
 at::Tensor TextClassificationTask::LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const {
-  return at::cross_entropy_loss(logits_NC, batch[data::kSentenceLabels], training ? class_weights_ : at::Tensor(),
-                                at::Reduction::Sum, kNoIgnoredLabel, training ? label_smoothing_ : 0);
+  const at::Tensor& labels = batch[data::kSentenceLabels];
+  return training ? CrossEntropySum(logits_NC, labels, label_smoothing_, class_weights_)
+                  : CrossEntropySum(logits_NC, labels);
 }
 
 at::Tensor TextClassificationTask::Weight(const data::Batch& batch, const at::Tensor& terms) const {
@@ -144,7 +144,7 @@ void TextClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, 
 
 report::Metrics TextClassificationTask::OwnMetrics(const double* own, double /*terms*/) const {
   const ClassCounts counts = CountsFrom(own + num_confusions_, outputs());
-  report::Metrics metrics = {Percent("accuracy", Accuracy(counts)), Percent("f1", MacroF1(counts)),
+  report::Metrics metrics = {Percent("accuracy", Accuracy(counts)), Percent("f1", MacroF1(counts), {"macro_f1"}),
                              Coefficient("matthews", MatthewsCorrelation(counts))};
   if (num_confusions_ > 0) metrics.push_back(Percent("balanced_accuracy", BalancedAccuracy(counts)));
   return metrics;

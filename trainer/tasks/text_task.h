@@ -53,6 +53,10 @@ class TextTask : public Task {
 
   // Returns logits for a prepared batch, float32 on the device: N×outputs, or for each place of the list of tokens.
   virtual at::Tensor Logits(const data::Batch& batch);
+  // Returns what the observer sees of such a batch.
+  virtual SampleOutputs Observed(const at::Tensor& logits, const data::Batch& batch) const {
+    return {batch["index"], logits, batch[target_name()]};
+  }
 
  protected:
   int64_t outputs() const { return model_->outputs(); }
@@ -64,11 +68,6 @@ class TextTask : public Task {
   virtual bool gathers_samples() const { return false; }
   // Returns what the head sees.
   virtual at::Tensor Hidden(const models::Sequences& sequences) { return model_->Pooled(sequences); }
-  // What the observer sees of an evaluation batch.
-  virtual SampleOutputs Observed(const at::Tensor& logits, const data::Batch& batch) const {
-    return {batch["index"], logits, batch[target_name()]};
-  }
-
   // Returns the training criterion, summed over the batch, and in an evaluation the loss.
   virtual at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const = 0;
   // Returns the weight of a training batch; `terms` is their number.

@@ -112,7 +112,7 @@ class TokenClassificationTask : public TextTask {
  protected:
   at::Tensor Hidden(const models::Sequences& sequences) override { return model().Encode(sequences); }
   at::Tensor LossSum(const at::Tensor& logits_SC, const data::Batch& batch, bool /*training*/) const override {
-    return at::cross_entropy_loss(logits_SC, batch[target_name()], {}, at::Reduction::Sum, data::kNoLoss);
+    return CrossEntropySum(logits_SC, batch[target_name()]);
   }
   at::Tensor Hits(const at::Tensor& logits_SC, const data::Batch& batch) const override {
     return logits_SC.argmax(1).eq(batch[target_name()]).sum();
@@ -269,8 +269,7 @@ report::Metrics TokenClassificationTask::OwnMetrics(const double* own, double wo
 }  // namespace
 
 const TaskKind& TokenClassification() {
-  static const auto kind = SentenceKindOf<TokenClassificationTask>("token_classification", data::kWordTarget);
-  return *kind;
+  return SentenceKindOf<TokenClassificationTask>("token_classification", data::kWordTarget);
 }
 
 }  // namespace dtrain::tasks

@@ -25,7 +25,7 @@
 #include "trainer/loop/trainer.h"
 #include "trainer/tasks/image_mix.h"
 #include "trainer/tasks/image_task.h"
-#include "trainer/tasks/masked_lm_task.h"
+#include "trainer/tasks/masked_lm.h"
 #include "trainer/tasks/text_task.h"
 
 namespace dtrain::loop {

@@ -13,28 +13,16 @@
 
 namespace dtrain::tasks {
 
-// A batch for masked language modelling: its sequences, and which of their tokens are to be guessed: the terms of the
-// loss.
-struct MaskedLmBatch : SequenceBatch {
-  at::Tensor chosen;   // int64: the places, in the list of tokens, of those to be guessed
-  at::Tensor answers;  // int64: the right token for each of `chosen`, or data::kNoLoss
-};
+// In prepared batches, and on the device: the places, in the list of tokens, of those to be guessed, which are the
+// terms of the loss, and the right token for each of them, or data::kNoLoss. int64.
+inline constexpr char kChosen[] = "chosen", kAnswers[] = "answers";
 
 // Turns `rows`, which are on the host and in the form of data/text/token_rows.h, into a batch with the tensors of a
-// MaskedLmBatch, in pinned memory if those of `rows` are. `chosen` and `answers` are filled up with places without a
-// loss to RoomFor(this share of the list, and one for each row), or to a multiple of kRoomMultiple if the batch has
-// more to guess. So their size depends on the shape alone: a row of n tokens has at most share·n + 1 to guess
+// SequenceBatch, `chosen` and `answers`, in pinned memory if those of `rows` are. The latter are filled up with places
+// without a loss to a multiple of 64 that has room for this share of the list and one for each row, or for more if the
+// batch has more to guess. So their size depends on the shape alone: a row of n tokens has at most share·n + 1 to guess
 // (masking.h), and more only if whole words are masked. `share` is 0: they are not filled up.
 data::Batch PreparedText(data::Batch rows, const models::TextShape& shape, const TokenLayout& layout, double share = 0);
-
-inline constexpr int64_t kRoomMultiple = 64;
-
-// Returns the smallest multiple of kRoomMultiple that is at least `places`.
-int64_t RoomFor(int64_t places);
-
-// Views a batch that PreparedText has returned, and that may have been copied to a device since. Copies nothing, and
-// does not wait for the device.
-MaskedLmBatch TextOf(const data::Batch& prepared);
 
 class MaskedLmTask : public TextTask {
  public:

@@ -1,5 +1,5 @@
 // What depends on which words are masked; text_task_test.cc tests what holds for all tasks of text.
-#include "trainer/tasks/masked_lm_task.h"
+#include "trainer/tasks/masked_lm.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -70,12 +70,9 @@ TEST(MaskedLmTask, RoomChangesNothingButRounding) {
       for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::allclose(result[i], wanted[i], 1e-4, 1e-6)) << i;
     }
   }
-  EXPECT_EQ(RoomFor(0), 0);
-  EXPECT_EQ(RoomFor(1), 64);
-  EXPECT_EQ(RoomFor(64), 64);
   const data::Batch more = PreparedText(kSmall.Rows(std::vector<int64_t>(20, 12)), kShape, {}, 0.1);
-  EXPECT_EQ(TextOf(more).counts.terms.item<double>(), 80);
-  EXPECT_EQ(TextOf(more).chosen.numel(), 128);
+  EXPECT_EQ(SequencesOf(more).counts.terms.item<double>(), 80);
+  EXPECT_EQ(more[kChosen].numel(), 128);
 }
 
 // So is the list of tokens without padding. Nothing depends on what the fillers are: other words in them leave all

@@ -1,0 +1,376 @@
+#include "trainer/tasks/export.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/joined.h"
+#include "data/storage.h"
+#include "data/text/dictionary.h"
+#include "models/registry.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/checkpoint/torch_file.h"
+#include "trainer/config/flags.h"
+#include "trainer/config/resolve.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+#include "trainer/tasks/export_tokenizer.h"
+#include "trainer/weights/foreign_network.h"
+#include "trainer/weights/initial_weights.h"
+#include "trainer/weights/run_settings.h"
+#include "trainer/weights/sentence_folder.h"
+#include "trainer/weights/text_model.h"
+#include "trainer/weights/weight_files.h"
+
+namespace dtrain::tasks {
+namespace {
+
+// ---- What images and text have in common ----
+
+// The names alone tell the order, part by part, so that no model must be made for it. Every module lists its own
+// tensors, then those of its parts.
+constexpr auto kOwn =
+    std::to_array<std::string_view>({"weight", "bias", "running_mean", "running_var", "num_batches_tracked"});
+
+using Parts = std::vector<std::string_view>;  // of names, in the order of a state_dict
+
+// Returns those of the family of `model`, or of all.
+Parts PartsFor(const std::string& model) {
+  Parts parts(kOwn.begin(), kOwn.end());
+  for (const models::Family& family : models::Families()) {
+    if (!model.empty() && &family != models::FindFamily(model)) continue;
+    parts.insert(parts.end(), family.name_order.begin(), family.name_order.end());
+  }
+  return parts;
+}
+
+// What two parts are compared by: numbers by their value, known parts by their place above, others by their letters.
+std::pair<int64_t, std::string_view> KeyOf(std::string_view part, const Parts& parts) {
+  int64_t number = 0;
+  const auto parsed = std::from_chars(part.data(), part.data() + part.size(), number);
+  if (parsed.ec == std::errc() && parsed.ptr == part.data() + part.size()) return {number, ""};
+  const auto known = std::find(parts.begin(), parts.end(), part);
+  return {known - parts.begin(), known == parts.end() ? part : ""};
+}
+
+bool ComesFirst(std::string_view a, std::string_view b, const Parts& parts) {
+  while (!a.empty() && !b.empty()) {
+    const std::string_view part_of_a = a.substr(0, a.find('.')), part_of_b = b.substr(0, b.find('.'));
+    if (part_of_a != part_of_b) return KeyOf(part_of_a, parts) < KeyOf(part_of_b, parts);
+    a.remove_prefix(std::min(a.size(), part_of_a.size() + 1));
+    b.remove_prefix(std::min(b.size(), part_of_b.size() + 1));
+  }
+  return a.empty() && !b.empty();
+}
+
+// Returns the tensors of a `model` in the order in which torchvision's, Hugging Face's and fairseq's models (not
+// timm's) list them (models::Family::name_order); of an unknown one (empty) as any of the families would. Checkpoints
+// here are sorted by name, but PyTorch's programs keep the order of a model's modules, and people compare files by it.
+checkpoint::NamedTensors InStateDictOrder(checkpoint::NamedTensors tensors, const std::string& model) {
+  const Parts parts = PartsFor(model);
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [&parts](const auto& a, const auto& b) { return ComesFirst(a.first, b.first, parts); });
+  return tensors;
+}
+
+void MakeFolder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw StorageError("cannot make the folder " + folder.string() + ": " + error.message());
+}
+
+// Makes the folder and writes its config.json, before anything else is written into it: the file says that the folder
+// is an export, which a later one may replace.
+void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_json config_json) {
+  MakeFolder(folder);
+  config_json[kExportedBy] = "dtrain";
+  checkpoint::WriteAtomically(folder / "config.json", config_json.dump(2) + "\n");
+}
+
+[[noreturn]] void RefuseFolder(const std::filesystem::path& folder) {
+  throw UsageError(
+      "--output=" + folder.string() + " names a folder, which can only have the names of Hugging Face or timm",
+      "for a single file, end its name in .safetensors or .pt");
+}
+
+// Throws UsageError for a --weights_naming of the other kind of models.
+void RequireNamingOf(bool is_text, const std::string& naming) {
+  if (naming == "auto" || naming == "hf" || is_text == (naming == "fairseq")) return;
+  throw UsageError("--weights_naming=" + naming + " is for " +
+                       (is_text ? "images, but these are weights of text" : "text, but these are not"),
+                   is_text ? "use hf or fairseq" : "use torchvision or timm");
+}
+
+// ---- Images ----
+
+std::vector<std::string> ImageFamilies() {
+  std::vector<std::string> names;
+  for (const models::Family& family : models::Families()) {
+    if (family.input == models::Input::kImages) names.push_back(family.name);
+  }
+  return names;
+}
+
+// Returns the model that the weights are of, --model if they can be, and gives them the names that they have here. Null
+// for a model that is unknown here, whose weights keep their names.
+const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const std::string& naming,
+                                        const config::Config& config) {
+  const models::Model* model = models::RecognisedImageModel(tensors, config.model.name);
+  if (model != nullptr) {
+    const auto own_names = models::FamilyOf(model->name).own_names;
+    if (own_names != nullptr) tensors = own_names(tensors, *model, nullptr);
+  } else if (naming == "timm" || models::NamingIn(models::ShapesOf(tensors)) == "timm") {
+    throw UsageError(config.run.input + " does not hold the weights of a known model",
+                     "only the weights of " + Joined(ImageFamilies(), " and ") + " can be renamed");
+  }
+  return model;
+}
+
+// What transformers calls a task of such labels.
+const char* ProblemType(data::LabelKind labels) {
+  if (labels == data::LabelKind::kClass) return "single_label_classification";
+  return labels == data::LabelKind::kSeveral ? "multi_label_classification" : "regression";
+}
+
+int64_t EvalResize(const config::ImageConfig& image) {
+  return image.eval_resize > 0 ? image.eval_resize : config::DefaultEvalResize(config::EvalImageSize(image));
+}
+
+// Returns the config.json that timm expects beside weights, for example in a model's folder on the Hugging Face hub:
+// the architecture, the classes, and size, normalisation and crop of the images in evaluation; for transformers, which
+// loads such folders, the kind of the labels.
+nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes, const data::Classes& classes,
+                                  data::LabelKind labels, const config::ImageConfig& image) {
+  const int64_t side = config::EvalImageSize(image);
+  nlohmann::ordered_json trained = {
+      {"architecture", model},
+      {"num_classes", num_classes},
+      {"input_size", {3, side, side}},
+      {"interpolation", config::EvalInterpolation(image)},
+      {"crop_pct", static_cast<double>(side) / static_cast<double>(EvalResize(image))},
+      {"crop_mode", "center"},
+      {"mean", image.mean},
+      {"std", image.std},
+  };
+  nlohmann::ordered_json config = {
+      {"architecture", model}, {"num_classes", num_classes}, {"problem_type", ProblemType(labels)}};
+  if (!classes.names.empty()) config["label_names"] = trained["label_names"] = classes.names;
+  config["pretrained_cfg"] = trained;
+  return config;
+}
+
+// Returns the preprocessor_config.json of the images in evaluation: the short side resized, then the centre.
+nlohmann::ordered_json ProcessorConfig(const config::ImageConfig& image) {
+  const int64_t side = config::EvalImageSize(image);
+  constexpr int kBilinear = 2, kBicubic = 3;  // Pillow's
+  return {{"image_processor_type", "BitImageProcessor"},
+          {"do_convert_rgb", true},
+          {"do_resize", true},
+          {"size", {{"shortest_edge", EvalResize(image)}}},
+          {"resample", config::EvalInterpolation(image) == "bicubic" ? kBicubic : kBilinear},
+          {"do_center_crop", true},
+          {"crop_size", {{"height", side}, {"width", side}}},
+          {"do_rescale", true},
+          {"rescale_factor", 1.0 / 255},
+          {"do_normalize", true},
+          {"image_mean", image.mean},
+          {"image_std", image.std}};
+}
+
+// transformers' models have positions for images of one size alone, unless their caller asks for more.
+void RequireNativePositions(const models::Model& model, const config::ImageConfig& image) {
+  const int64_t side = config::EvalImageSize(image);
+  if (model.size_multiple == 1 || side == model.image_size) return;
+  throw UsageError("transformers' model has positions for images of " + std::to_string(model.image_size) +
+                       " pixels, and these weights are for images of " + std::to_string(side),
+                   "give --image_size=" + std::to_string(model.image_size) + ", or export with --weights_naming=timm");
+}
+
+// Writes the config.json and preprocessor_config.json of a folder for transformers.
+void BeginHuggingFaceFolder(const config::Config& config, const models::Model& model, const data::Classes& classes,
+                            data::LabelKind labels, int64_t num_classes) {
+  const std::filesystem::path folder = config.run.output;
+  nlohmann::ordered_json network = weights::HuggingFaceConfig(model);
+  const auto names = classes.names.empty() ? models::NumberedLabels(num_classes) : classes.names;
+  for (size_t label = 0; label < static_cast<size_t>(num_classes); ++label) {
+    network["id2label"][std::to_string(label)] = names[label];
+    network["label2id"][names[label]] = label;
+  }
+  network["problem_type"] = ProblemType(labels);
+  if (config.model.bn_eps && *config.model.bn_eps != model.norm_epsilon && !network.contains("layer_norm_eps")) {
+    throw UsageError("transformers' model has norms with an epsilon of its own, not --bn_eps=" +
+                         config::ToText(*config.model.bn_eps),
+                     "export with --weights_naming=timm");
+  }
+  if (config.model.bn_eps && network.contains("layer_norm_eps")) network["layer_norm_eps"] = *config.model.bn_eps;
+  BeginExportFolder(folder, std::move(network));
+  checkpoint::WriteAtomically(folder / "preprocessor_config.json", ProcessorConfig(config.image).dump(2) + "\n");
+}
+
+// ---- Text ----
+
+struct ExportedText {
+  checkpoint::NamedTensors tensors;  // under the names that they have here
+  models::TextOptions options;
+  const models::ClassifierOptions* head;  // null for a masked language model
+  std::string model;
+
+  bool is_encoder() const { return head != nullptr && head->absent; }
+  const models::TextFamily& family() const { return models::FamilyOf(model).text; }
+  nlohmann::ordered_json ConfigJson() const { return options.ToJson(head); }
+};
+
+ExportedText NamedText(const weights::TrainedWeights& weights, const config::Config& config,
+                       const models::ClassifierOptions* head) {
+  const std::string& model = config.model.name;
+  return {weights::WithOneHead(weights::WithOwnNames(weights.tensors, config.model, config.run.input), config.model,
+                               head == nullptr ? models::WordHeadName(model)
+                               : head->absent  ? ""
+                                               : models::ClassifierName(model),
+                               config.run.input),
+          weights::TextOptionsOf(config, /*tokens=*/{}, weights::OutlineOf(weights.tensors, weights.model_config)),
+          head, model};
+}
+
+// Returns the tensors under the names that were asked for, in the order of that program's state_dict.
+checkpoint::NamedTensors Renamed(const ExportedText& exported, const std::string& naming) {
+  checkpoint::NamedTensors tensors = InStateDictOrder(exported.tensors, exported.model);
+  const std::string backbone = exported.family().backbone + ".";
+  for (auto& [name, tensor] : tensors) {
+    if (exported.is_encoder() && name.starts_with(backbone)) name.erase(0, backbone.size());
+  }
+  if (naming != "fairseq") return tensors;
+  return InStateDictOrder(exported.family().fairseq_names(tensors, exported.options.shape), exported.model);
+}
+
+// Tokens that the tokenizer makes and the model never met get the row of <unk>, and are never guessed.
+void AddUnknownTokens(const ExportedTokenizer& vocabulary, ExportedText& exported) {
+  constexpr double kNeverGuessed = -1e4;
+  if (vocabulary.all == vocabulary.known) return;
+  int64_t& words = exported.options.shape.vocab_size;
+  const int64_t rows = std::max(vocabulary.all, words), added = rows - vocabulary.known;
+  for (auto& [name, tensor] : exported.tensors) {
+    if (std::ranges::count(exported.family().word_rows, name) == 0) continue;
+    const at::Tensor more = tensor.dim() == 1
+                                ? at::full({added}, kNeverGuessed, tensor.options())  // a bias of scores
+                                : tensor.slice(0, data::kUnknownToken, data::kUnknownToken + 1).expand({added, -1});
+    tensor = at::cat({tensor.slice(0, 0, vocabulary.known), more});
+  }
+  words = rows;
+}
+
+// Writes config.json and the tokenizer's files, and makes the model fit the tokenizer.
+void WriteTextFolder(ExportedText& exported, const config::Config& config, const std::filesystem::path& folder) {
+  const auto tokenizer = FindTokenizerToExport({config.run.input, config.data.dir});
+  ExportedTokenizer exported_tokenizer;
+  if (tokenizer) {
+    exported_tokenizer = ExportTokenizer(*tokenizer, exported.options.shape, exported.family().tokenizer);
+    AddUnknownTokens(exported_tokenizer, exported);
+    if (exported.head != nullptr && exported.head->of_tokens) PutSpacesBeforeWords(exported_tokenizer);
+  } else {
+    report::LogWarning("no tokenizer was found with " + config.run.input +
+                       ": the folder will have none; name the data that the model was trained on with --data_dir");
+  }
+  BeginExportFolder(folder, exported.ConfigJson());
+  for (const auto& [name, content] : exported_tokenizer.files) checkpoint::WriteAtomically(folder / name, content);
+  if (!exported.is_encoder()) return;
+  for (const auto& [name, content] : weights::SentenceFolderFiles(config.text, exported.options.shape.hidden_size)) {
+    MakeFolder((folder / name).parent_path());
+    checkpoint::WriteAtomically(folder / name, content);
+  }
+}
+
+}  // namespace
+
+bool HoldsExport(const std::string& folder) {
+  const std::filesystem::path file = std::filesystem::path(folder) / "config.json";
+  if (!data::IsFile(file)) return false;
+  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(file, weights::kMostConfigBytes), nullptr,
+                                          /*allow_exceptions=*/false);
+  return json.is_object() && json.contains(kExportedBy);
+}
+
+void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const config::Config& config, bool to_file) {
+  const std::filesystem::path path = config.run.output;
+  const std::string& said = config.model.weights_naming;
+  RequireNamingOf(/*is_text=*/false, said);
+  const std::string naming = said == "auto" && !to_file ? "timm" : said;
+  const models::Model* model = RecogniseAndRename(weights.tensors, naming, config);
+  if (model != nullptr) {
+    weights::ChangeScale(weights.scale, {}, models::ClassifierName(model->name), weights.tensors);
+    weights.scale = {};
+  }
+  checkpoint::NamedTensors tensors = InStateDictOrder(
+      weights.tensors, model == nullptr ? "" : model->name);  // timm's order is that of torchvision's names
+  const auto names_of = model == nullptr ? nullptr : models::FamilyOf(model->name).names_of;
+  if (names_of != nullptr) tensors = names_of(tensors, *model, naming);
+  if (tensors.empty() || (naming == "hf" && names_of == nullptr)) {
+    throw UsageError("--weights_naming=" + naming + ": " + naming + " has no model like " +
+                         (model == nullptr ? "this one" : model->name) + " whose names are known here",
+                     "name another --weights_naming");
+  }
+  const bool is_for_transformers = !to_file && naming == "hf";
+  if (!to_file && naming != "timm" && !is_for_transformers) RefuseFolder(path);
+  if (is_for_transformers) RequireNativePositions(*model, config.image);
+  if (config.run.dry_run) return;
+  if (!to_file && config.image.crop != "resized") {
+    report::LogWarning("whoever reads " + path.string() + " resizes images first, which --crop=" + config.image.crop +
+                       " does not");
+  }
+  checkpoint::Metadata metadata = {{"format", "pt"}, {kExportedBy, "dtrain"}};
+  weights::AddTo(metadata, weights.classes);
+  if (weights.scale != weights::NumberScale()) metadata[weights::kNumberScaleKey] = weights::ToText(weights.scale);
+  if (model != nullptr && model->name == config.model.name) weights::AddSettings(metadata, config);
+  if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, kExportedBy);
+  if (to_file) return checkpoint::WriteSafetensors(path, tensors, metadata);
+  const int64_t num_classes = weights::NumClassesOf(weights.tensors, model->name);
+  if (is_for_transformers) {
+    BeginHuggingFaceFolder(config, *model, weights.classes, labels, num_classes);
+  } else {
+    BeginExportFolder(path, TimmConfig(model->name, num_classes, weights.classes, labels, config.image));
+  }
+  checkpoint::WriteSafetensors(path / "model.safetensors", tensors, metadata);
+}
+
+void ExportText(weights::TrainedWeights weights, const config::Config& config, bool to_file,
+                const models::ClassifierOptions* head) {
+  std::filesystem::path path = config.run.output;
+  const std::string& said = config.model.weights_naming;
+  RequireNamingOf(/*is_text=*/true, said);
+  const std::string naming = said == "auto" ? "hf" : said;
+  ExportedText exported = NamedText(weights, config, head);
+  const bool is_of_fairseq = head == nullptr || !(head->of_tokens || head->absent);
+  if (naming == "fairseq" && (exported.family().fairseq_names == nullptr || !is_of_fairseq)) {
+    throw UsageError("--weights_naming=fairseq: fairseq has no such model as --model=" + exported.model +
+                         (is_of_fairseq  ? ""
+                          : head->absent ? " for vectors of texts"
+                                         : " with labels of tokens"),
+                     "use hf");
+  }
+  if (!to_file && naming != "hf") RefuseFolder(path);
+  if (config.run.dry_run) return;
+  if (!to_file) {
+    WriteTextFolder(exported, config, path);
+    path /= "model.safetensors";
+  }
+  const checkpoint::NamedTensors tensors = Renamed(exported, naming);
+  if (path.extension() == ".safetensors") {
+    checkpoint::Metadata metadata = {
+        {"format", "pt"}, {kExportedBy, "dtrain"}, {weights::kModelConfigKey, exported.ConfigJson().dump()}};
+    if (head != nullptr) weights::AddTo(metadata, weights.classes);
+    return checkpoint::WriteSafetensors(path, tensors, metadata);
+  }
+  if (naming == "fairseq") return checkpoint::WriteTorchFile(path, tensors, kExportedBy, "model");
+  const auto& with_tied_decoder = exported.family().with_tied_decoder;
+  const auto all = with_tied_decoder == nullptr ? tensors : with_tied_decoder(tensors);
+  checkpoint::WriteTorchFile(path, InStateDictOrder(all, exported.model), kExportedBy, "");
+}
+
+}  // namespace dtrain::tasks

@@ -1,0 +1,121 @@
+// What tells people or programs what a model predicts: tables, files of logits, and features, the vectors that a model
+// computes before its head, for searches, clusters and classifiers of other programs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "data/outputs.h"
+#include "data/record_source.h"
+#include "trainer/config/config.h"
+#include "trainer/weights/inference_weights.h"
+
+namespace dtrain::tasks {
+
+// Files of logits and features have this key in their metadata, and FILE.jsonl and FILE.npy begin with the others, so
+// that they are known again and may be replaced.
+inline constexpr char kPredictedBy[] = "predicted_by", kFirstRow[] = "{\"row\":0,", kNumpy[] = "\x93NUMPY";
+
+// How the outputs of --mode=predict are known again: tables of images, of texts, of words and of entities, logits.
+inline const std::vector<data::Mark> kPredictionMarks = {{"file,class_1,name_1,"},
+                                                         {"{\"file\":", "\"top\":["},
+                                                         {"{\"file\":", "\"error\":"},
+                                                         {"file,prediction", ",error"},
+                                                         {"{\"file\":", "\"prediction\":"},
+                                                         {"text,prediction", ",error"},
+                                                         {"text,pair,prediction", ",error"},
+                                                         {"{\"text\":", "\"prediction\":"},
+                                                         {"{\"text\":", "\"error\":"},
+                                                         {"sentence,line,word,prediction"},
+                                                         {"{\"sentence\":", "\"prediction\":"},
+                                                         {"line,entity_group,score"},
+                                                         {"{\"text\":", "\"entities\":"},
+                                                         {"", kPredictedBy}};
+
+// Of more classes only so many are listed for a sample, the likeliest first.
+inline constexpr int64_t kGuesses = 5;
+
+// What a model's outputs for a sample mean, for the files that tell people what was predicted.
+struct Outcome {
+  data::LabelKind labels = data::LabelKind::kClass;
+  int64_t outputs = 1;          // classes or numbers
+  double threshold = 0.5;       // of several labels: the probability from which one is decided for
+  std::string separator = ",";  // between several labels or numbers in a cell
+
+  bool has_classes() const { return labels != data::LabelKind::kNumbers; }
+  // Whether there is a column for each output, beside the one with what was predicted.
+  bool has_columns() const { return has_classes() || outputs > 1; }
+  // The beginning of these columns' names, and the key of all of them in JSON.
+  const char* column() const { return has_classes() ? "probability_" : "prediction_"; }
+  const char* key() const { return has_classes() ? "probabilities" : "predictions"; }
+  // Returns the names of the outputs. Classes may have none, but several labels and numbers are counted then.
+  std::vector<std::string> Names(std::vector<std::string> known) const;
+  // Returns a cell with the names of the labels whose value is at least `least`, or with the numbers.
+  std::string Cell(const std::vector<double>& values, const std::vector<std::string>& names, double least) const;
+};
+
+Outcome OutcomeOf(const config::Config& config, int64_t outputs);
+
+// What was predicted for a sample, or why nothing was.
+struct PredictedSample {
+  std::vector<std::string> inputs;     // its cells in the first columns
+  at::Tensor values_C = {};            // logits, numbers or features, float32 on the host; ignored with an `error`
+  std::string error = {};              // why it could not be read; else empty
+  std::vector<std::string> kept = {};  // the cells of columns that are passed on
+};
+using AppendSample = std::function<void(const PredictedSample& sample)>;
+using SampleWriter = std::function<void(const AppendSample& append)>;  // is called once, and appends all in order
+
+// The table of --mode=predict for people, FILE.csv or FILE.jsonl. A sample that could not be read has an error in place
+// of a prediction. The classes of images, which may be many, are file,class_1,name_1,probability_1,…,class_5,name_5,
+// probability_5,error, or {"file": …, "top": [{"class": 3, "name": "cat", "probability": 0.9}, …]}; names are empty or
+// missing if they are unknown. Other tables have the prediction and a column for each output. Columns of the input that
+// were kept come last, under their names there, or with input_ in front where the table has a column of that name.
+class PredictionTable {
+ public:
+  // `inputs` are the names of the first columns: file, text, or text and pair; `names` those of the outputs.
+  PredictionTable(const config::Config& config, std::vector<std::string> inputs, Outcome outcome,
+                  std::vector<std::string> names, const std::vector<std::string>& kept = {});
+
+  // Writes --output. Throws StorageError.
+  void Write(const SampleWriter& write) const;
+
+ private:
+  std::vector<std::string> Columns() const;
+  void AddLikeliest(const at::Tensor& outputs_C, nlohmann::ordered_json& row) const;
+  void AddPrediction(const at::Tensor& outputs_C, nlohmann::ordered_json& row) const;
+
+  const config::RunConfig& run_;
+  const bool is_csv_;
+  const std::vector<std::string> inputs_;
+  const Outcome outcome_;
+  const bool lists_likeliest_;
+  const std::vector<std::string> names_;
+  std::vector<std::string> kept_;  // the names of these columns here
+};
+
+// Returns FILE.jsonl, which names the rows of --features=FILE.npy.
+std::string RowNamesFile(const std::string& features);
+
+// Writes `rows` × `columns` numbers to FILE.npy, or as tensor `features` to FILE.safetensors, and a line for each row
+// to FILE.jsonl: its number, the sample's `inputs` and its error, whose row is NaN. The rows need no memory; nothing is
+// written if `write` throws. Throws StorageError.
+void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, const std::vector<std::string>& inputs,
+                   const SampleWriter& write);
+
+// Whether --mode=predict writes a safetensors file for programs, whose input are tensors, too: --output names no table
+// for people, and --features nothing.
+bool WantsTensors(const config::Config& config);
+
+// Writes the tensor `logits`, N×…, with the classes in its metadata; null: there are none. Throws StorageError.
+void WriteLogits(const std::string& path, const at::Tensor& logits, const data::Classes* classes);
+
+// Reads the weights of --mode=predict, and says so.
+weights::TrainedWeights WeightsToPredict(const config::Config& config);
+
+}  // namespace dtrain::tasks
