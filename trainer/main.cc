@@ -32,7 +32,6 @@
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/weights/image_settings.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"

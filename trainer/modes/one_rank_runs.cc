@@ -16,9 +16,9 @@
 #include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/foreign_network.h"
-#include "trainer/weights/image_settings.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
+#include "trainer/weights/run_settings.h"
 #include "trainer/weights/text_model.h"
 #include "trainer/weights/weight_files.h"
 

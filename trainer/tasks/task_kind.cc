@@ -7,7 +7,6 @@
 #include "trainer/errors.h"
 #include "trainer/optim/parameter_update.h"
 #include "trainer/tasks/text_kinds.h"
-#include "trainer/weights/image_settings.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/sentence_folder.h"
 #include "trainer/weights/text_model.h"

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
 
+#include "data/joined.h"
 #include "data/shown.h"
 #include "models/registry.h"
 #include "trainer/errors.h"
@@ -32,9 +34,9 @@ std::string ShapeOf(const at::Tensor& tensor) {
 
 void Append(std::string& text, const std::string& title, const std::vector<std::string>& names) {
   if (names.empty()) return;
-  text += (text.empty() ? "" : "; ") + title + ": ";
-  for (size_t i = 0; i < std::min(kShownNames, names.size()); ++i)
-    text += (i > 0 ? ", " : "") + Shown(names[i], kShownBytes);
+  text += (text.empty() ? "" : "; ") + title + ": " +
+          Joined(std::span(names).first(std::min(kShownNames, names.size())), ", ",
+                 [](const std::string& name) { return Shown(name, kShownBytes); });
   if (names.size() > kShownNames) text += " and " + std::to_string(names.size() - kShownNames) + " more";
 }
 
@@ -62,13 +64,12 @@ std::vector<std::string> NamesIn(const checkpoint::NamedTensors& tensors, const 
 
 checkpoint::NamedTensors WithoutOthers(checkpoint::NamedTensors weights, const models::Family& family,
                                        const std::string& head, std::vector<std::string>& left_out) {
-  std::erase_if(weights, [&](const auto& item) {
-    const auto has = [&](const models::Head& other) { return other.Has(item.first); };
+  const auto is_of_others = [&](const std::string& name) {
+    const auto has = [&](const models::Head& other) { return other.Has(name); };
     const auto wants = [&](const models::Head& other) { return other.module == head && has(other); };
-    const bool is_of_others = std::ranges::none_of(family.heads, wants) && std::ranges::any_of(family.heads, has);
-    if (is_of_others) left_out.push_back(item.first);
-    return is_of_others;
-  });
+    return std::ranges::none_of(family.heads, wants) && std::ranges::any_of(family.heads, has);
+  };
+  models::LeaveOut(weights, is_of_others, &left_out);
   return weights;
 }
 

@@ -1,5 +1,7 @@
 #include "trainer/weights/run_settings.h"
 
+#include <ATen/ATen.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -23,11 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 nlohmann::json ParseSettings(const std::string& text, const std::string& where) {
-  try {
-    nlohmann::json json = ParseShallow(text);
-    if (json.is_object()) return json;
-  } catch (const nlohmann::json::exception&) {  // reported below
-  }
+  if (nlohmann::json json = ParseObject(text); json.is_object()) return json;
   throw StorageError("the configuration in " + where + " is damaged", "name the file itself with --init_weights");
 }
 
@@ -82,6 +80,84 @@ void ForgetDerivedResize(nlohmann::json& saved, const config::Config& config) {
   saved.erase("eval_image_size");
 }
 
+// Returns the settings that the run which a training goes on with has been started with; null if it begins.
+nlohmann::json SettingsOfBegunRun(const config::Config& config) {
+  const std::string& resume = config.run.resume;
+  if (config.run.mode != "train" || resume == "none") return {};
+  const fs::path run = resume == "auto" || resume == "last" ? fs::path(config.run.dir) : RunOf(resume);
+  const std::string file = report::RunDirectory(run).config_json.string();
+  if (run.empty() || !data::IsFile(file) || checkpoint::Store(run).Steps().empty()) return {};
+  return ParseObject(checkpoint::ReadTextFile(file, kMostConfigBytes));
+}
+
+// Takes the sizes in evaluation out of settings if another image size was given.
+void ForgetResizeOfAnotherSize(nlohmann::json& settings, const config::Config& config) {
+  if (!config::WasGiven(config, "image_size") && !config::WasGiven(config, "eval_image_size")) return;
+  for (const char* of_another_size : {"eval_resize", "eval_image_size"}) settings.erase(of_another_size);
+}
+
+nlohmann::json PartOf(const nlohmann::json& json, const char* key) {
+  return json.is_object() ? json.value(key, nlohmann::json()) : nlohmann::json();
+}
+
+void Add(const char* name, const nlohmann::json& value, nlohmann::json& settings) {
+  if (!value.is_null()) settings[name] = value;
+}
+
+void AddTimms(const nlohmann::json& config, nlohmann::json& settings) {
+  Add("mean", PartOf(config, "mean"), settings);
+  Add("std", PartOf(config, "std"), settings);
+  if (const auto size = PartOf(config, "input_size"); size.is_array() && size.size() == 3)
+    settings["image_size"] = size[1];
+}
+
+void AddTransformers(const nlohmann::json& processor, nlohmann::json& settings) {
+  Add("mean", PartOf(processor, "image_mean"), settings);
+  Add("std", PartOf(processor, "image_std"), settings);
+  const nlohmann::json size = PartOf(processor, "size");
+  for (const nlohmann::json& side : {size, PartOf(size, "height"), PartOf(size, "shortest_edge")}) {
+    if (side.is_number_unsigned()) settings["image_size"] = settings["eval_resize"] = side;
+  }
+}
+
+// Of shapes alone: to compute would start OpenMP's threads, which ranks that are forked from this process lack.
+const models::Model* RecogniseImageModel(const models::WeightShapes& shapes, const std::string& said) {
+  checkpoint::NamedTensors tensors;
+  for (const auto& [name, shape] : shapes) tensors.emplace_back(name, at::empty(shape, at::kMeta));
+  TakeOffWrappers(tensors);
+  return models::RecognisedImageModel(tensors, said);
+}
+
+// What weights of other programs say.
+nlohmann::json SettingsOfOthers(const WeightsPlace& place, const models::WeightShapes& shapes,
+                                const config::Config& config) {
+  const nlohmann::json described = ParseObject(place.model_config);
+  const bool is_given = config::WasGiven(config, "model");
+  const models::Model* model =
+      RecogniseImageModel(shapes, is_given ? config.model.name : TextIn(described, "architecture"));
+  nlohmann::json settings = nlohmann::json::object();
+  if (model != nullptr) settings = {{"model", model->name}, {"image_size", model->image_size}};
+  if (is_given) model = models::FindModel(config.model.name);
+  const auto epsilon = model == nullptr ? std::nullopt : NormEpsilonIn(described, *model);
+  if (epsilon) settings["bn_eps"] = *epsilon;
+  if (described.is_object()) AddTimms(described.value("pretrained_cfg", described), settings);
+  const auto beside = fs::path(place.file).parent_path() / "preprocessor_config.json";
+  if (data::IsFile(beside)) {
+    AddTransformers(ParseFile<UsageError>(checkpoint::ReadTextFile(beside, kMostConfigBytes), beside.string(),
+                                          "fetch it again, or take it away"),
+                    settings);
+  }
+  return settings;
+}
+
+// What a run that goes on began with, or what --init_weights say.
+nlohmann::json SettingsOfInitialWeights(const config::Config& config) {
+  const std::string& weights = config.model.init_weights;
+  if (const nlohmann::json begun = SettingsOfBegunRun(config); begun.is_object()) return begun;
+  if (weights.empty() || !(data::IsFile(weights) || HoldsWeights(weights))) return {};
+  return SettingsOfWeights(FindWeights(weights), config);
+}
+
 }  // namespace
 
 void AddWhatEarlierVersionsDid(nlohmann::json& settings) {
@@ -114,28 +190,6 @@ fs::path RunOf(const fs::path& run_or_checkpoint) {
   if (!data::IsCheckpoint(run_or_checkpoint)) return run_or_checkpoint;
   const fs::path folder = run_or_checkpoint.has_filename() ? run_or_checkpoint : run_or_checkpoint.parent_path();
   return folder.parent_path().parent_path();
-}
-
-nlohmann::json SettingsOfBegunRun(const config::Config& config) {
-  const std::string& resume = config.run.resume;
-  if (config.run.mode != "train" || resume == "none") return {};
-  const fs::path run = resume == "auto" || resume == "last" ? fs::path(config.run.dir) : RunOf(resume);
-  const std::string file = report::RunDirectory(run).config_json.string();
-  if (run.empty() || !data::IsFile(file) || checkpoint::Store(run).Steps().empty()) return {};
-  return ParseObject(checkpoint::ReadTextFile(file, kMostConfigBytes));
-}
-
-nlohmann::json SettingsKeptWith(const std::string& file, const config::Config& config) {
-  const std::optional<std::string> settings = SettingsIn(file);
-  nlohmann::json saved = settings ? ParseObject(*settings) : nlohmann::json();
-  if (models::FindModel(TextIn(saved, "model")) == nullptr) return {};
-  ForgetResizeOfAnotherSize(saved, config);
-  return saved;
-}
-
-void ForgetResizeOfAnotherSize(nlohmann::json& settings, const config::Config& config) {
-  if (!config::WasGiven(config, "image_size") && !config::WasGiven(config, "eval_image_size")) return;
-  for (const char* of_another_size : {"eval_resize", "eval_image_size"}) settings.erase(of_another_size);
 }
 
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config) {
@@ -191,6 +245,34 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   if (!different.empty())
     notes.push_back("these flags differ from the settings that the model was trained with: " + Joined(different));
   return notes;
+}
+
+nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config& config) {
+  try {
+    const WeightsHeader header = ReadWeightsHeader(place.file);
+    const auto kept = header.metadata.find(kSettings);
+    nlohmann::json settings = kept == header.metadata.end() ? nlohmann::json() : ParseObject(kept->second);
+    const bool are_ours = models::FindModel(TextIn(settings, "model")) != nullptr;
+    if (!are_ours) settings = SettingsOfOthers(place, header.shapes, config);
+    ForgetResizeOfAnotherSize(settings, config);
+    return settings;
+  } catch (const DataError&) {
+    return {};
+  }
+}
+
+void TakeImageModelOfWeights(config::Config& config) {
+  if (config.model.init_weights.empty() || !config.model.config_file.empty()) return;
+  config::TakeFrom(SettingsOfInitialWeights(config), {"model"}, config);
+}
+
+void TakeImageSettingsOfWeights(config::Config& config) {
+  const models::Model* model = models::FindModel(config.model.name);
+  if (model == nullptr || models::ReadsText(model->name)) return;
+  std::vector<std::string> names = {"bn_eps", "mean", "std"};
+  const bool are_sizes_theirs = !config.model.init_weights.empty() && !config::WasGiven(config, "model");
+  if (are_sizes_theirs) names.insert(names.end(), {"image_size", "eval_resize", "eval_image_size"});
+  config::TakeFrom(SettingsOfInitialWeights(config), names, config, "what is kept with --init_weights");
 }
 
 }  // namespace dtrain::weights

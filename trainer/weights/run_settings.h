@@ -1,5 +1,6 @@
-// Settings that are stored with a run: its config.json, and the metadata of its files of weights, tell its model and
-// the size and preparation of its images, so that users need not repeat them to evaluate it.
+// Settings that come with weights, so that users need not repeat them: those of a run, which its config.json and the
+// metadata of its files of weights tell, and what other programs keep beside theirs on the model and on how it saw
+// images.
 #pragma once
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::weights {
 
@@ -33,16 +35,6 @@ void AddWhatEarlierVersionsDid(nlohmann::json& settings);
 // Adds the settings to a weights file's metadata, from where TakeSettingsOfRun reads them.
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 
-// Returns the settings that the run which a training goes on with has been started with; null if it begins.
-nlohmann::json SettingsOfBegunRun(const config::Config& config);
-
-// Returns the settings that a file of weights of ours has, but for sizes in evaluation if another image size is given
-// now; null if it has none that name a known model.
-nlohmann::json SettingsKeptWith(const std::string& file, const config::Config& config);
-
-// Takes the sizes in evaluation out of settings if another image size was given.
-void ForgetResizeOfAnotherSize(nlohmann::json& settings, const config::Config& config);
-
 // Sets --image_size, unless it was given, to the size that the model was designed for: 224, or its own.
 void TakeImageSizeOfModel(config::Config& config);
 
@@ -50,5 +42,21 @@ void TakeImageSizeOfModel(config::Config& config);
 // command line from the run, or from the file of weights. Returns lines for the log, which is not open yet. Throws
 // StorageError if the stored configuration is damaged, UsageError if it is no run's.
 std::vector<std::string> TakeSettingsOfRun(config::Config& config);
+
+// Returns flags' values by their names. Weights of ours have the settings that they were trained with. Of others it is
+// "model", that of --model if it can have them (there is none if no model of images has), its size, and what is kept
+// beside them: timm's normalisation and size in config.json; those of transformers in preprocessor_config.json, whose
+// images are evaluated whole but for a rectangle's ends, as run_image_classification.py does; ε, if config.json says
+// another than the network has. Throws UsageError if a file beside is damaged. Damaged weights say nothing: that is
+// reported when they are read.
+nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config& config);
+
+// Sets --model to the model of --init_weights.
+void TakeImageModelOfWeights(config::Config& config);
+
+// Takes from --init_weights of images what was not given: normalisation and ε, which belong to the network, and without
+// --model the sizes of images, too. A run that goes on has what it began with, whether or not it names the weights
+// again. Throws as FindWeights does.
+void TakeImageSettingsOfWeights(config::Config& config);
 
 }  // namespace dtrain::weights

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/shallow_json.h"
 #include "data/shown.h"
 #include "data/storage.h"
 #include "trainer/checkpoint/durable_file.h"
@@ -23,13 +22,9 @@ constexpr char kClsMode[] = "pooling_mode_cls_token", kMeanMode[] = "pooling_mod
                kMode[] = "pooling_mode";
 
 nlohmann::json ParsedAt(const fs::path& path, nlohmann::json::value_t kind) {
-  try {
-    nlohmann::json json = ParseShallow(checkpoint::ReadTextFile(path, kMostConfigBytes));
-    if (json.type() == kind) return json;
-    throw UsageError(path.string() + " is not JSON of the kind that was expected");
-  } catch (const nlohmann::json::exception& error) {
-    throw UsageError(path.string() + WhyNotJson(error));
-  }
+  auto json = ParseFile<UsageError>(checkpoint::ReadTextFile(path, kMostConfigBytes), path.string(), /*advice=*/"");
+  if (json.type() == kind) return json;
+  throw UsageError(path.string() + " is not JSON of the kind that was expected");
 }
 
 [[noreturn]] void RefusePart(const fs::path& file, const std::string& what) {

@@ -38,6 +38,7 @@ constexpr std::array<const char*, 2> kWeightsFiles = {"model.safetensors", "pyto
 constexpr std::array<const char*, 2> kIndexesOfParts = {"model.safetensors.index.json", "pytorch_model.bin.index.json"};
 // The counter that torch.optim.swa_utils.AveragedModel adds.
 constexpr std::string_view kAverageCounter = "n_averaged";
+constexpr std::string_view kAveraged = "ema";  // of --weights
 
 bool AllBeginWith(std::string_view wrapper, const checkpoint::NamedTensors& weights) {
   bool any = false;
@@ -52,13 +53,9 @@ bool AllBeginWith(std::string_view wrapper, const checkpoint::NamedTensors& weig
 void LogTakenSet(const std::string& file, const checkpoint::TorchFileContent& content, const std::string& which) {
   if (content.taken.empty()) return;
   const std::string others = Joined(content.not_taken, ", ", [](const auto& name) { return Shown(name, 80); });
-  const std::string choice = which == "ema" ? "" : "; --weights=ema takes the averaged weights, if there are any";
+  const std::string choice = which == kAveraged ? "" : "; --weights=ema takes the averaged weights, if there are any";
   report::LogInfo("taking the weights under " + Shown(content.taken, 80) + " of " + file +
                   (others.empty() ? "" : ", not those under " + others + choice));
-}
-
-data::WeightSet Preferred(const std::string& which) {
-  return which == "ema" ? data::WeightSet::kAverage : data::WeightSet::kRaw;
 }
 
 // A run directory's config.json has neither of the fields by which those of transformers and timm are known; it holds
@@ -67,17 +64,11 @@ WeightsPlace WithConfig(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
   WeightsPlace place{.file = file.string(), .config_file = config.string()};
   if (!data::IsFile(config)) return place;
-  const std::string text = checkpoint::ReadTextFile(config, kMostConfigBytes);
-  try {
-    const nlohmann::json json = ParseShallow(text);
-    if (json.contains("model_type") || json.contains("architecture")) place.model_config = text;
-  } catch (const nlohmann::json::exception&) {
-    throw UsageError(config.string() + " is not JSON", "fetch it again, or take it away");
-  }
+  std::string text = checkpoint::ReadTextFile(config, kMostConfigBytes);
+  const auto json = ParseFile<UsageError>(text, config.string(), "fetch it again, or take it away");
+  if (json.contains("model_type") || json.contains("architecture")) place.model_config = std::move(text);
   return place;
 }
-
-bool IsIndexOfParts(const std::string& file) { return file.ends_with(".index.json"); }
 
 // Returns the files that an index of save_pretrained names, which lie beside it.
 std::vector<std::string> PartsIn(const std::string& index) {
@@ -107,11 +98,77 @@ checkpoint::Metadata FactsBeside(const fs::path& file) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 30;
   const fs::path folder = file.parent_path(), state = folder / "state.json";
   if (!data::IsCheckpoint(folder.string())) return {};
-  try {
-    return FactsOf(ParseShallow(checkpoint::ReadTextFile(state, kMostBytes)), state.string());
-  } catch (const nlohmann::json::exception&) {
-    throw StorageError(state.string() + " is not JSON", "take another checkpoint or file of weights");
+  const auto json = ParseFile<StorageError>(checkpoint::ReadTextFile(state, kMostBytes), state.string(),
+                                            "take another checkpoint or file of weights");
+  return FactsOf(json, state.string());
+}
+
+checkpoint::SafetensorsContent ReadAllParts(const std::string& index, const std::string& which) {
+  checkpoint::SafetensorsContent all;
+  for (const std::string& part : PartsIn(index)) {
+    checkpoint::SafetensorsContent content = ReadWeightsFile(part, which);
+    std::ranges::move(content.tensors, std::back_inserter(all.tensors));
+    all.metadata.merge(content.metadata);
   }
+  return all;
+}
+
+WeightsHeader ReadHeadersOfParts(const std::string& index) {
+  WeightsHeader all;
+  for (const std::string& part : PartsIn(index)) {
+    WeightsHeader of_part = ReadWeightsHeader(part);
+    all.shapes.merge(of_part.shapes);
+    all.metadata.merge(of_part.metadata);
+  }
+  return all;
+}
+
+checkpoint::SafetensorsContent ReadTorchWeights(const std::string& file, const std::string& which) {
+  const auto preferred = which == kAveraged ? data::WeightSet::kAverage : data::WeightSet::kRaw;
+  checkpoint::TorchFileContent content = checkpoint::ReadTorchFile(file, preferred);
+  LogTakenSet(file, content, which);
+  return {std::move(content.tensors), {}};
+}
+
+WeightsHeader ReadTorchHeader(const std::string& file) {
+  WeightsHeader header;
+  const data::TorchFile content(file, data::WeightSet::kRaw);
+  for (const data::TorchTensor& tensor : content.tensors()) header.shapes[tensor.name] = tensor.view.shape;
+  return header;
+}
+
+checkpoint::SafetensorsContent ReadOneSet(const std::string& file, const std::string& which) {
+  if (which == kAveraged) {
+    throw UsageError("--weights=ema: " + file + " has one set of weights",
+                     "leave it out, or name a file that holds the averaged weights");
+  }
+  checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(file);
+  content.metadata.merge(FactsBeside(file));
+  return content;
+}
+
+WeightsHeader ReadSafetensorsHeader(const std::string& file) {
+  const data::SafetensorsFile safetensors(file);
+  WeightsHeader header{.shapes = {}, .metadata = safetensors.metadata()};
+  for (const auto& [name, entry] : safetensors.tensors()) header.shapes[name] = entry.shape;
+  header.metadata.merge(FactsBeside(file));
+  return header;
+}
+
+// What a file of weights can be; the first that recognises it reads it.
+struct Format {
+  bool (*recognises)(const std::string& file);
+  checkpoint::SafetensorsContent (*read)(const std::string& file, const std::string& which);  // as ReadWeightsFile
+  WeightsHeader (*read_header)(const std::string& file);
+};
+constexpr Format kFormats[] = {
+    {[](const std::string& file) { return file.ends_with(".index.json"); }, ReadAllParts, ReadHeadersOfParts},
+    {data::TorchFile::Recognises, ReadTorchWeights, ReadTorchHeader},
+    {[](const std::string&) { return true; }, ReadOneSet, ReadSafetensorsHeader},
+};
+
+const Format& FormatOf(const std::string& file) {
+  return *std::ranges::find_if(kFormats, [&file](const Format& format) { return format.recognises(file); });
 }
 
 }  // namespace
@@ -156,52 +213,10 @@ WeightsPlace FindWeights(const std::string& path) {
 }
 
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which) {
-  if (IsIndexOfParts(file)) {
-    checkpoint::SafetensorsContent all;
-    for (const std::string& part : PartsIn(file)) {
-      checkpoint::SafetensorsContent content = ReadWeightsFile(part, which);
-      std::ranges::move(content.tensors, std::back_inserter(all.tensors));
-      all.metadata.merge(content.metadata);
-    }
-    return all;
-  }
-  if (data::TorchFile::Recognises(file)) {
-    checkpoint::TorchFileContent content = checkpoint::ReadTorchFile(file, Preferred(which));
-    LogTakenSet(file, content, which);
-    return {std::move(content.tensors), {}};
-  }
-  if (which == "ema") {
-    throw UsageError("--weights=ema: " + file + " has one set of weights",
-                     "leave it out, or name a file that holds the averaged weights");
-  }
-  checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(file);
-  content.metadata.merge(FactsBeside(file));
-  return content;
+  return FormatOf(file).read(file, which);
 }
 
-WeightsHeader ReadWeightsHeader(const std::string& file) {
-  WeightsHeader header;
-  if (IsIndexOfParts(file)) {
-    for (const std::string& part : PartsIn(file)) {
-      WeightsHeader of_part = ReadWeightsHeader(part);
-      header.shapes.merge(of_part.shapes);
-      header.metadata.merge(of_part.metadata);
-    }
-    return header;
-  }
-  if (data::TorchFile::Recognises(file)) {
-    const data::TorchFile content(file, data::WeightSet::kRaw);
-    for (const data::TorchTensor& tensor : content.tensors()) {
-      header.shapes[tensor.name] = tensor.view.shape;
-    }
-    return header;
-  }
-  const data::SafetensorsFile safetensors(file);
-  for (const auto& [name, entry] : safetensors.tensors()) header.shapes[name] = entry.shape;
-  header.metadata = safetensors.metadata();
-  header.metadata.merge(FactsBeside(file));
-  return header;
-}
+WeightsHeader ReadWeightsHeader(const std::string& file) { return FormatOf(file).read_header(file); }
 
 std::string TakeOffWrappers(checkpoint::NamedTensors& weights) {
   std::string taken;

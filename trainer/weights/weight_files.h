@@ -3,16 +3,27 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/shallow_json.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 
 namespace dtrain::weights {
 
 inline constexpr uint64_t kMostConfigBytes = 16 << 20;  // of a config.json, which may name many thousand classes
+
+// Returns the JSON in the text of a file; throws `Failure` with this advice if it is none.
+template <typename Failure>
+nlohmann::json ParseFile(const std::string& text, const std::string& file, const std::string& advice) {
+  try {
+    return ParseShallow(text);
+  } catch (const nlohmann::json::exception& error) {
+    throw Failure(file + WhyNotJson(error), advice);
+  }
+}
 
 // The file of weights that a path names, or the index of several, which are read as one.
 struct WeightsPlace {
