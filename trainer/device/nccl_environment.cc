@@ -13,13 +13,9 @@
 #include "trainer/control/line_socket.h"
 
 namespace dtrain::device {
-namespace {
-
-constexpr long long kMonitorLagSeconds = 30;
-
-}  // namespace
 
 EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_timeout_seconds, bool on_one_machine) {
+  constexpr long long kMonitorLagSeconds = 30;
   EnvironmentSettings settings = {
       // The watchdog throws if a collective is late or has failed, and its exception ends the process (failure.h).
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"},

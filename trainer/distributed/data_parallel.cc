@@ -12,6 +12,8 @@
 #include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
+#include <map>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -20,6 +22,7 @@
 #include <torch/csrc/distributed/c10d/default_comm_hooks.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
+#include "data/joined.h"
 #include "trainer/errors.h"
 
 namespace dtrain::distributed {
@@ -58,6 +61,9 @@ std::pair<BucketLayout, std::vector<size_t>> InitialLayout(const std::vector<at:
   return {layout, limits};
 }
 
+// The types of gradients on their way, by the names of --grad_compression. For other names, they have their own.
+const std::map<std::string, at::ScalarType> kCompressedTypes = {{"fp16", at::kHalf}, {"bf16", at::kBFloat16}};
+
 // Divides a bucket before the sum, so that fp16 does not overflow, and converts the result back to the bucket's type.
 class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
@@ -84,8 +90,7 @@ class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr
 
 [[noreturn]] void ThrowUnused(const std::vector<std::string>& names, const std::string& where) {
   constexpr size_t kShown = 5;
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) list += (i > 0 ? ", " : "") + names[i];
+  std::string list = Joined(std::span(names).first(std::min(names.size(), kShown)));
   if (names.size() > kShown) list += " and " + std::to_string(names.size() - kShown) + " more";
   throw UsageError((names.size() == 1 ? "parameter " : "parameters ") + list + " got no gradient in this step" + where,
                    "every parameter must take part in the loss of every step, on every rank: use it in forward, remove "
@@ -95,17 +100,15 @@ class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr
 // Throws StorageError unless the layout contains each parameter exactly once, as the reducer's layouts do.
 void RequireLayoutFits(const BucketLayout& layout, size_t num_parameters) {
   std::vector<bool> seen(num_parameters, false);
-  size_t count = 0;
   bool fits = true;
   for (const auto& bucket : layout) {
     fits = fits && !bucket.empty();
     for (const size_t index : bucket) {
       fits = fits && index < num_parameters && !seen[index];
       if (fits) seen[index] = true;
-      ++count;
     }
   }
-  if (fits && count == num_parameters) return;
+  if (fits && std::ranges::count(seen, false) == 0) return;
   throw StorageError(
       "the checkpoint's bucket_layout does not fit the model's " + std::to_string(num_parameters) + " parameters",
       "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
@@ -130,12 +133,11 @@ DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> param
       std::vector<bool>(tensors.size(), false), cap_bytes, /*find_unused_parameters=*/false,
       /*gradient_as_bucket_view=*/true, names, c10d::kDefaultFirstBucketBytes,
       /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
-  if (options.compression == "none") {
+  if (const auto type = kCompressedTypes.find(options.compression); type != kCompressedTypes.end()) {
+    reducer_->register_comm_hook(std::make_unique<CompressedAllReduce>(communicator.group(), type->second));
+  } else {
     reducer_->register_builtin_comm_hook(c10d::BuiltinCommHookType::ALLREDUCE);  // divides the bucket first
-    return;
   }
-  const at::ScalarType type = options.compression == "fp16" ? at::kHalf : at::kBFloat16;
-  reducer_->register_comm_hook(std::make_unique<CompressedAllReduce>(communicator.group(), type));
 }
 
 DataParallel::~DataParallel() = default;

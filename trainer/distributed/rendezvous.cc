@@ -7,11 +7,16 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "data/machine/thread.h"
 #include "trainer/distributed/sealed_store.h"
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"
@@ -19,12 +24,63 @@
 #include "trainer/report/log.h"
 
 namespace dtrain::distributed {
+
+// How long to wait for a store. A stop ends the wait earlier, with Preempted.
+struct StoreWait {
+  double timeout_seconds = 300;
+  std::function<bool()> stop_requested = [] { return false; };
+};
+
 namespace {
 
 using Store = c10::intrusive_ptr<c10d::TCPStore>;
 
 std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
 std::string Text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+constexpr const char* kBoardKey = "dtrain/rank 0";
+constexpr auto kStopPoll = std::chrono::milliseconds(100);
+constexpr const char* kStoreHint =
+    "is torchrun running on its first node, and is its port reachable from this machine?";
+
+// Runs `work` in a thread of its own, which is detached and left behind if it takes too long: c10d's client waits far
+// beyond its timeout, or forever, for a server that accepts a connection and is silent.
+template <typename Work>
+auto WithDeadline(const StoreWait& wait, const std::string& too_late, Work work) {
+  auto promise = std::make_shared<std::promise<decltype(work())>>();
+  auto result = promise->get_future();
+  data::Thread([promise, work = std::move(work)] {
+    try {
+      promise->set_value(work());
+    } catch (...) {
+      promise->set_exception(std::current_exception());
+    }
+  }).detach();
+  const auto deadline = control::Clock::now() + control::Milliseconds(wait.timeout_seconds);
+  while (result.wait_for(kStopPoll) != std::future_status::ready) {
+    if (wait.stop_requested()) throw Preempted("stopped before the training began");
+    if (control::Clock::now() >= deadline) throw PeerLostError(too_late, kStoreHint);
+  }
+  return result.get();
+}
+
+std::string Name(const std::string& host, int port) { return "the store at " + host + ":" + std::to_string(port); }
+
+// Returns a client of the store at host:port. Throws PeerLostError if none answers in time, Preempted if asked to stop.
+Store ConnectToStore(const std::string& host, int port, const StoreWait& wait) {
+  const auto connect = [host, port, timeout = control::Milliseconds(wait.timeout_seconds)] {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(port);
+    options.waitWorkers = false;
+    options.timeout = timeout;
+    try {
+      return c10::make_intrusive<c10d::TCPStore>(host, options);
+    } catch (const std::exception&) {
+      throw PeerLostError(Name(host, port) + " cannot be reached", kStoreHint);
+    }
+  };
+  return WithDeadline(wait, Name(host, port) + " accepts connections, but does not answer", connect);
+}
 
 // Gives the TCPStore a socket that listens on `address` only; otherwise it would listen on all interfaces.
 Store ServeStore(const std::string& address, double timeout_seconds) {
@@ -65,6 +121,59 @@ std::pair<control::LineSocket, int> OwnConnection() {
 }
 
 }  // namespace
+
+// The store of torchrun's agent as a board on which rank 0 posts its address. The store outlives the ranks: when nodes
+// join or leave, torchrun restarts all ranks with the same store. Its restart counters do not tell reliably that this
+// has happened, and differ between ranks. So there is a single key, the newest posting counts, and readers read it
+// again before each attempt.
+class AgentBoard {
+ public:
+  // Connects to the store at host:port as ConnectToStore does.
+  AgentBoard(const std::string& host, int port, StoreWait wait)
+      : name_(Name(host, port)), wait_(std::move(wait)), store_(ConnectToStore(host, port, wait_)) {}
+
+  void Post(const control::Endpoint& endpoint) {
+    const std::string text =
+        nlohmann::json{{"host", endpoint.host}, {"port", endpoint.port}, {"token", endpoint.token}}.dump();
+    store_->set(kBoardKey, Bytes(text));
+  }
+
+  // Returns empty if nothing was posted yet. Throws PeerLostError if the store is gone or silent, Preempted.
+  std::optional<control::Endpoint> Read() const {
+    const auto read = [store = store_, name = name_]() -> std::optional<control::Endpoint> {
+      try {
+        if (!store->check({kBoardKey})) return std::nullopt;
+        return ParseEndpoint(store->get_to_str(kBoardKey));
+      } catch (const PeerLostError&) {
+        throw;
+      } catch (const std::exception&) {
+        throw PeerLostError(name + ", on which rank 0 posts its address, is gone", kStoreHint);
+      }
+    };
+    return WithDeadline(wait_, name_ + " does not answer any more", read);
+  }
+
+ private:
+  const std::string name_;
+  const StoreWait wait_;
+  const Store store_;
+};
+
+control::Endpoint ParseEndpoint(const std::string& posting) {
+  constexpr size_t kLongestPosting = 4096;
+  const auto json =
+      posting.size() <= kLongestPosting ? nlohmann::json::parse(posting, nullptr, false) : nlohmann::json();
+  const auto text = [&](const char* key) {
+    const bool there = json.is_object() && json.contains(key) && json.at(key).is_string();
+    return there ? json.at(key).get<std::string>() : std::string();
+  };
+  const bool has_port = json.is_object() && json.contains("port") && json.at("port").is_number_unsigned();
+  const uint64_t port = has_port ? json.at("port").get<uint64_t>() : 0;
+  if (text("host").empty() || port < 1 || port > 65535) {
+    throw PeerLostError("the launcher's store holds no valid address of rank 0", kStoreHint);
+  }
+  return {text("host"), static_cast<int>(port), text("token")};
+}
 
 Rendezvous::Rendezvous(const RendezvousOptions& options, control::ControlPlaneOptions control)
     : launch_(options.launch) {

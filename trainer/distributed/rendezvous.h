@@ -8,8 +8,8 @@
 #include <string>
 
 #include "trainer/control/control_plane.h"
+#include "trainer/control/join.h"
 #include "trainer/device/device_choice.h"
-#include "trainer/distributed/agent_board.h"
 #include "trainer/launch/launch.h"
 
 namespace c10d {
@@ -17,6 +17,8 @@ class Store;
 }
 
 namespace dtrain::distributed {
+
+class AgentBoard;
 
 struct RendezvousOptions {
   launch::Launch launch;
@@ -27,7 +29,8 @@ struct RendezvousOptions {
 class Rendezvous {
  public:
   // Starts the control server on rank 0, connects to it and to rank 0's store, and starts the control plane. Throws
-  // what Join, AddressTowards and AgentBoard throw, and UsageError if rank 0 cannot listen.
+  // what Join and AddressTowards throw, PeerLostError if rank 0's or the launcher's store does not answer, Preempted,
+  // and UsageError if rank 0 cannot listen.
   Rendezvous(const RendezvousOptions& options, control::ControlPlaneOptions control);
   ~Rendezvous();
 
@@ -62,6 +65,9 @@ class Rendezvous {
   c10::intrusive_ptr<c10d::Store> store_;
   std::shared_ptr<control::ControlPlane> control_;
 };
+
+// Parses the address of rank 0 that a launcher's store holds. Throws PeerLostError if it is anything else.
+control::Endpoint ParseEndpoint(const std::string& posting);
 
 // Ensures that no two ranks of a run compute on the same GPU. They would get half the speed and half the memory each,
 // and NCCL refuses it with a message that does not help. Called by all ranks after WaitForAll; they exchange their GPUs

@@ -37,17 +37,14 @@ StepExchange::StepExchange(std::vector<at::Tensor> running_statistics, int64_t n
                            Communicator& communicator)
     : communicator_(communicator) {
   at::NoGradGuard no_grad;
-  int64_t elements = 0;
-  for (const at::Tensor& statistic : running_statistics) elements += statistic.numel();
+  const int64_t elements = ElementsOf(running_statistics);
   flat_ = at::zeros({elements + num_sums}, at::TensorOptions(at::kFloat).device(device));
   statistics_ = flat_.slice(0, 0, elements);
   sums_ = flat_.slice(0, elements);
-  int64_t offset = 0;
-  for (at::Tensor& statistic : running_statistics) {
-    const at::Tensor view = flat_.slice(0, offset, offset + statistic.numel()).view_as(statistic);
-    view.copy_(statistic);
-    statistic.set_data(view);
-    offset += statistic.numel();
+  const std::vector<at::Tensor> places = PlacesOf(running_statistics, flat_);
+  for (size_t i = 0; i < places.size(); ++i) {
+    places[i].copy_(running_statistics[i]);
+    running_statistics[i].set_data(places[i]);
   }
   finite_statistics_ = statistics_.clone();
 }
