@@ -9,8 +9,7 @@
 #include <string>
 
 #include "models/activation_checkpoint.h"
-#include "models/dropout.h"
-#include "models/product.h"
+#include "models/cpu_operations.h"
 
 namespace dtrain::models {
 namespace {

@@ -11,9 +11,9 @@
 #include <numeric>
 #include <string>
 
+#include "models/cpu_operations.h"
 #include "models/family.h"
 #include "models/layers.h"
-#include "models/product.h"
 
 namespace dtrain::models {
 namespace {
@@ -112,10 +112,10 @@ NamedWeights NamesOfConvNext(const NamedWeights& weights, const Model&, std::str
     if (name.find(".pwconv") != std::string::npos && tensor.dim() == 4) tensor = tensor.flatten(1);
     if (name.find(".grn.") != std::string::npos) tensor = tensor.view({1, 1, 1, -1});
     if (name.ends_with(".layer_scale")) tensor = tensor.view({-1, 1, 1});
-    if (is_hf && !name.starts_with("classifier.")) name.insert(0, kConvNextPrefixes[is_second ? 1 : 0]);
     if (!is_hf && name.find(".block.3.weight") != std::string::npos && tensor.dim() == 4) return {};
   }
-  return is_hf ? theirs : WithTheirNames(theirs, kTorchvisionStages);
+  return is_hf ? WithPrefix(std::move(theirs), kConvNextPrefixes[is_second ? 1 : 0], "classifier.")
+               : WithTheirNames(theirs, kTorchvisionStages);
 }
 
 // Family::layer_of, as timm's group_matcher: a stage's first block and what comes before it go together.

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "models/image_model.h"
@@ -17,9 +16,6 @@ struct ResNetOptions {
   std::array<int64_t, 4> blocks;  // per stage
   bool strides_first = false;     // a bottleneck strides in its first convolution (v1), else in its 3×3 (v1.5)
 };
-
-// Returns the published ResNets, by their number of layers.
-const std::vector<std::pair<const char*, ResNetOptions>>& ResNetSizes();
 
 struct EfficientNetStage {
   int64_t expansion, kernel_size, stride, in_channels, out_channels, blocks;

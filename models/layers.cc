@@ -9,15 +9,14 @@
 #include <cmath>
 #include <vector>
 
-#include "models/dropout.h"
-#include "models/element_of.h"
-#include "models/forward_cost.h"
-#include "models/product.h"
+#include "models/cpu_operations.h"
+#include "models/image_model.h"
 
 namespace dtrain::models {
 namespace {
 
 thread_local int shapes_alone = 0;  // how many live
+thread_local ForwardCost counted;   // of the pass on this thread
 
 at::Tensor ShapeOf(at::IntArrayRef sizes) { return at::empty(sizes, at::TensorOptions(at::kMeta)); }
 
@@ -30,22 +29,11 @@ constexpr double kAddReluMoves = 1 + (3 + kMask) + (4 + kMask) + 3;  // the shor
 constexpr double kShortcutMoves = 1 + 0 + 1 + 2;                     // a normalised shortcut, in the same passes
 constexpr double kAddMoves = kNormMoves + 1 + 3;
 constexpr double kExcitedMoves = kNormMoves + 3 + 3;  // the means, and scaling by the excitation
-constexpr double kDepthwiseMoves = 3;                 // convolution, and the gradients of its input and weights
 constexpr double kLayerNormMoves = 4 + 4;             // with a residual sum, in one pass each way
 constexpr double kActivationMoves = 2 + 3;            // GELU by itself
 
 void CountMoves(const at::Tensor& x, double moves) {
   if (x.is_meta()) CountForward({.moved_elements = moves * static_cast<double>(x.numel())});
-}
-
-at::Tensor PaddedAsTensorflow(const at::Tensor& x_NCHW, const Conv2dOptions& options) {
-  std::vector<int64_t> padding;
-  for (const int64_t size : {x_NCHW.size(3), x_NCHW.size(2)}) {
-    const int64_t outputs = (size + options.stride - 1) / options.stride;
-    const int64_t all = std::max<int64_t>(0, (outputs - 1) * options.stride + options.kernel_size - size);
-    padding.insert(padding.end(), {all / 2, all - all / 2});
-  }
-  return at::constant_pad_nd(x_NCHW, padding);
 }
 
 }  // namespace
@@ -55,67 +43,17 @@ ShapesAlone::~ShapesAlone() { --shapes_alone; }
 
 at::Device DeviceOfNewWeights() { return shapes_alone > 0 ? at::kMeta : at::kCPU; }
 
-Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options) {
-  weight = register_parameter("weight", at::empty({options.out_channels, options.in_channels / options.groups,
-                                                   options.kernel_size, options.kernel_size},
-                                                  DeviceOfNewWeights()));
-  if (options.bias) bias = register_parameter("bias", at::empty(options.out_channels, DeviceOfNewWeights()));
+void CountForward(const ForwardCost& layer) {
+  counted.multiply_adds += layer.multiply_adds;
+  counted.activation_elements += layer.activation_elements;
+  counted.moved_elements += layer.moved_elements;
 }
 
-at::Tensor Conv2dImpl::Convolved(const at::Tensor& x_NCHW, const at::Tensor& added_bias) {
-  if (x_NCHW.dim() == 2) return Product(x_NCHW, GemmWeight().flatten(1), added_bias);
-  const int64_t padding = options.padding.value_or(options.kernel_size / 2);
-  const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
-  if (x_NCHW.is_meta()) {
-    const auto out = [&](int64_t size) { return (size + 2 * padding - options.kernel_size) / options.stride + 1; };
-    const at::Tensor y_NCHW = ShapeOf({x_NCHW.size(0), options.out_channels, out(x_NCHW.size(2)), out(x_NCHW.size(3))});
-    CountForward({.multiply_adds = y_NCHW.numel() * weight[0].numel(), .activation_elements = y_NCHW.numel()});
-    if (is_depthwise) {
-      CountMoves(x_NCHW, kDepthwiseMoves);
-      CountMoves(y_NCHW, kDepthwiseMoves);
-    }
-    return y_NCHW;
-  }
-  if (options.pads_as_tensorflow && options.stride > 1) {
-    constexpr int64_t kNoPadding = 0;
-    return at::conv2d(PaddedAsTensorflow(x_NCHW, options), GemmWeight(), added_bias, options.stride, kNoPadding,
-                      /*dilation=*/1, options.groups);
-  }
-  if (is_depthwise) {
-    const auto with_bias = [&](const at::Tensor& y) {
-      return added_bias.defined() ? y + added_bias.view({-1, 1, 1}) : y;
-    };
-    const bool has_kernel = HasDeviceDepthwiseKernel(x_NCHW, weight, options.stride);
-    if (depthwise_kernels_ != nullptr && is_training() && has_kernel) {
-      return with_bias(DepthwiseConvolution(x_NCHW, weight, options.stride, *depthwise_kernels_));
-    }
-    if (HasDepthwiseKernel(x_NCHW, weight, options.stride)) {
-      return with_bias(DepthwiseConvolution(x_NCHW, weight, options.stride));
-    }
-  }
-  if (stem_kernels_ != nullptr && !added_bias.defined() &&
-      HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
-    return StemConvolution(x_NCHW, weight, *stem_kernels_);
-  }
-  if (options.kernel_size == 1 && options.stride == 1 && options.groups == 1 && padding == 0 &&
-      x_NCHW.is_contiguous(at::MemoryFormat::ChannelsLast) && UsesOneDnnProduct(x_NCHW, weight)) {
-    return Product(x_NCHW.permute({0, 2, 3, 1}), weight.flatten(1), added_bias).permute({0, 3, 1, 2});
-  }
-  const auto is_cut = [&](int64_t size) { return size % options.stride == 0; };
-  if (options.stride == options.kernel_size && padding == 0 && options.groups == 1 && options.in_channels <= 3 &&
-      !x_NCHW.is_cpu() && is_cut(x_NCHW.size(2)) && is_cut(x_NCHW.size(3))) {
-    return ConvolvePatches(x_NCHW, GemmWeight(), added_bias);
-  }
-  return at::conv2d(x_NCHW, GemmWeight(), added_bias, options.stride, padding, /*dilation=*/1, options.groups);
-}
-
-at::Tensor ConvolvePatches(const at::Tensor& x_NCHW, const at::Tensor& weight, const at::Tensor& bias) {
-  const int64_t side = weight.size(2), rows = x_NCHW.size(2) / side, columns = x_NCHW.size(3) / side;
-  const at::Tensor patches = x_NCHW.permute({0, 2, 3, 1})
-                                 .reshape({-1, rows, side, columns, side, x_NCHW.size(1)})
-                                 .transpose(2, 3)
-                                 .reshape({-1, rows, columns, weight[0].numel()});
-  return Product(patches, weight.permute({0, 2, 3, 1}).flatten(1), bias).permute({0, 3, 1, 2});
+ForwardCost ImageModel::Cost(int64_t image_size) {
+  const at::NoGradGuard no_grad;
+  counted = {};
+  forward(at::empty({1, 3, image_size, image_size}, at::TensorOptions(at::kMeta)));
+  return counted;
 }
 
 BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {
@@ -128,9 +66,9 @@ BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& optio
       register_buffer("num_batches_tracked", at::zeros({}, at::TensorOptions(at::kLong).device(DeviceOfNewWeights())));
 }
 
-void BatchNorm2dImpl::UseKernels(const NormKernels& kernels) {
-  kernels_ = &kernels;
-  finished_ = ZeroCounters(weight);
+void BatchNorm2dImpl::UseKernels(const DeviceKernels& kernels) {
+  kernels_ = kernels.norm;
+  if (kernels_ != nullptr) finished_ = ZeroCounters(weight);
 }
 
 bool BatchNorm2dImpl::UsesKernels(const at::Tensor& x_NCHW) const {
@@ -314,7 +252,9 @@ ResidualPair LinearImpl::AddedTo(const at::Tensor& residual, const at::Tensor& x
     return {sum.main.view(residual.sizes()), sum.shortcut.view(residual.sizes())};
   }
   at::Tensor y = forward(x);
-  if (!y.is_meta()) {
+  if (y.is_meta()) {
+    if (addition.scale.defined()) CountForward({.activation_elements = y.numel()});  // for the gradient of the scale
+  } else {
     if (addition.scale.defined()) y = y * addition.scale;
     if (!addition.drops_samples) {
       y = Dropout(y, addition.dropout, is_training());
@@ -396,20 +336,9 @@ void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum) {
   ForEach<BatchNorm2dImpl>(model, [&sum](BatchNorm2dImpl& norm) { norm.Synchronize(sum); });
 }
 
-void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels) {
-  ForEach<BatchNorm2dImpl>(model, [&kernels](BatchNorm2dImpl& norm) { norm.UseKernels(kernels); });
-}
-
-void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels) {
-  ForEach<Conv2dImpl>(model, [&kernels](Conv2dImpl& conv) { conv.UseStemKernels(kernels); });
-}
-
-void UseDepthwiseKernels(torch::nn::Module& model, const DepthwiseKernels& kernels) {
-  ForEach<Conv2dImpl>(model, [&kernels](Conv2dImpl& conv) { conv.UseDepthwiseKernels(kernels); });
-}
-
-void UseTextKernels(torch::nn::Module& model, const TextKernels& kernels) {
-  ForEach<TextKernelUser>(model, [&kernels](TextKernelUser& layer) { layer.SetKernels(kernels); });
+void UseKernels(torch::nn::Module& model, const DeviceKernels& kernels) {
+  if (kernels == DeviceKernels()) return;
+  ForEach<KernelUser>(model, [&kernels](KernelUser& layer) { layer.UseKernels(kernels); });
 }
 
 }  // namespace dtrain::models

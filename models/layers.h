@@ -16,10 +16,9 @@
 #include <string_view>
 #include <utility>
 
-#include "models/depthwise_convolution.h"
+#include "models/convolution.h"
 #include "models/half_weights.h"
 #include "models/norm_kernels.h"
-#include "models/stem_convolution.h"
 #include "models/text_kernels.h"
 
 namespace dtrain::models {
@@ -37,55 +36,6 @@ class ShapesAlone {
 // Where layers make their weights: on the CPU, or, while there is a ShapesAlone, on the meta device.
 at::Device DeviceOfNewWeights();
 
-struct Conv2dOptions {
-  int64_t in_channels;
-  int64_t out_channels;
-  int64_t kernel_size;
-  int64_t stride = 1;
-  int64_t groups = 1;
-  bool bias = false;
-  // TensorFlow's "same" padding: where the stride leaves part of ⌊k/2⌋ unread, the rest is at the right and the bottom.
-  bool pads_as_tensorflow = false;
-  std::optional<int64_t> padding = {};  // empty: ⌊k/2⌋
-};
-
-// Convolution with a square kernel. `weight` (out, in / groups, k, k) and the optional `bias` (out)
-// are uninitialised. A 1×1 convolution also takes single pixels without their sizes, (N, C), and then is a product.
-class Conv2dImpl : public torch::nn::Module, public HalfWeightUser {
- public:
-  explicit Conv2dImpl(const Conv2dOptions& options);
-  at::Tensor forward(const at::Tensor& x_NCHW) { return Convolved(x_NCHW, bias); }
-  // Who adds the bias with something else leaves it out here.
-  at::Tensor WithoutBias(const at::Tensor& x_NCHW) { return Convolved(x_NCHW, {}); }
-  void UseHalfWeights(HalfWeights& copies) override { half_weight_ = copies.CopyOf({weight}); }
-
-  // As of LinearImpl.
-  at::Tensor GemmWeight() const { return ForProducts(*this, half_weight_, weight); }
-
-  // From now on, a convolution of images with stride 2 uses these kernels, which must be of the parameters' device and
-  // outlive this object.
-  void UseStemKernels(const StemKernels& kernels) { stem_kernels_ = &kernels; }
-
-  // From now on, training steps use these kernels for a depthwise convolution. They must be of the weight's device and
-  // outlive this object.
-  void UseDepthwiseKernels(const DepthwiseKernels& kernels) { depthwise_kernels_ = &kernels; }
-
-  const Conv2dOptions options;
-  at::Tensor weight, bias;
-
- private:
-  at::Tensor Convolved(const at::Tensor& x_NCHW, const at::Tensor& added_bias);
-
-  const StemKernels* stem_kernels_ = nullptr;
-  const DepthwiseKernels* depthwise_kernels_ = nullptr;
-  HalfWeight half_weight_;
-};
-TORCH_MODULE(Conv2d);
-
-// at::conv2d of patches that do not overlap: the stride is the side of the filters (out, in, side, side), and the sides
-// of x are multiples of it. It is a product; cuDNN takes ten times as long for the three channels of images.
-at::Tensor ConvolvePatches(const at::Tensor& x_NCHW, const at::Tensor& weight, const at::Tensor& bias);
-
 struct BatchNormOptions {
   double epsilon = 1e-5;
   double momentum = 0.1;
@@ -94,7 +44,7 @@ struct BatchNormOptions {
 
 // Batch normalisation over (N, H, W). Initially `weight` is 1 and `bias` 0. In training steps, it and what follows it
 // are one operation of the device's kernels, if there are any for the tensors.
-class BatchNorm2dImpl : public torch::nn::Module {
+class BatchNorm2dImpl : public torch::nn::Module, public KernelUser {
  public:
   explicit BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options = {});
   at::Tensor forward(const at::Tensor& x_NCHW) { return Activated(x_NCHW, Activation::kNone).main; }
@@ -121,8 +71,7 @@ class BatchNorm2dImpl : public torch::nn::Module {
   // (N, C) in the device's kernels, else (N, C, 1, 1).
   at::Tensor SqueezeExcite(const at::Tensor& x_NCHW, const Excitation& excitation);
 
-  // From now on, training steps use these kernels, which must be of the parameters' device and outlive this object.
-  void UseKernels(const NormKernels& kernels);
+  void UseKernels(const DeviceKernels& kernels) override;
 
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
@@ -255,15 +204,8 @@ void ForEach(torch::nn::Module& model, const Call& call) {
 // model's own.
 void ChangeNorms(torch::nn::Module& model, const std::optional<double>& epsilon, const std::optional<double>& momentum);
 
-// Call BatchNorm2dImpl::Synchronize and UseKernels, and Conv2dImpl::UseStemKernels and UseDepthwiseKernels, of every
-// one inside `model`.
+// Call BatchNorm2dImpl::Synchronize, and KernelUser::UseKernels if the device has any, of every one inside `model`.
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);
-void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels);
-void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels);
-void UseDepthwiseKernels(torch::nn::Module& model, const DepthwiseKernels& kernels);
-
-// From now on, training steps do what lies between products with these kernels, where a layer has a use for them. They
-// must be of the parameters' device and outlive the model.
-void UseTextKernels(torch::nn::Module& model, const TextKernels& kernels);
+void UseKernels(torch::nn::Module& model, const DeviceKernels& kernels);
 
 }  // namespace dtrain::models

@@ -12,7 +12,7 @@
 
 #include "models/activation_checkpoint.h"
 #include "models/bert_family.h"
-#include "models/dropout.h"
+#include "models/cpu_operations.h"
 #include "models/family.h"
 
 namespace dtrain::models {

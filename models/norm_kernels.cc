@@ -8,8 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "models/element_of.h"
-
 namespace dtrain::models {
 namespace {
 

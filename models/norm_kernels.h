@@ -8,33 +8,12 @@
 #include <cstdint>
 #include <functional>
 
-#include "models/kernels/excitation.h"
-#include "models/kernels/norm.h"
-#include "models/kernels/norm_pair.h"
-#include "models/kernels/norm_pool.h"
-#include "models/kernels/norm_statistics.h"
+#include "models/device_kernels.h"
 #include "models/sync_batch_norm.h"
 
 namespace dtrain::models {
 
 using kernels::Activation;
-
-// The kernels of a device. The trainer passes them in, so that this folder does not depend on CUDA. They work on the
-// current device and stream, do not wait, and throw if they cannot be started.
-struct NormKernels {
-  int (*num_parts)(int64_t rows, int64_t channels);  // SumsMemory::parts
-  void (*statistics)(const kernels::StatisticsArguments& arguments, kernels::Element element);
-  void (*forward)(const kernels::ForwardArguments& arguments, kernels::Element element);
-  void (*pool)(const kernels::PoolArguments& arguments, kernels::Element element);
-  void (*sum)(const kernels::SumArguments& arguments, kernels::Element element);
-  void (*backward)(const kernels::BackwardArguments& arguments, kernels::Element element);
-  void (*pair_sum)(const kernels::PairSumArguments& arguments, kernels::Element element);
-  void (*pair_backward)(const kernels::PairBackwardArguments& arguments, kernels::Element element);
-  int (*num_image_parts)(int64_t images, int64_t pixels, int64_t channels);  // SqueezeArguments::parts
-  void (*squeeze)(const kernels::SqueezeArguments& arguments, kernels::Element element);
-  void (*image_sums)(const kernels::ImageSumsArguments& arguments, kernels::Element element);
-  void (*add_images)(const kernels::AddImagesArguments& arguments, kernels::Element element);
-};
 
 // One normalisation of a training step.
 struct Normalisation {

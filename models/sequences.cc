@@ -10,7 +10,7 @@
 #include <limits>
 #include <optional>
 
-#include "models/dropout.h"
+#include "models/cpu_operations.h"
 
 namespace dtrain::models {
 namespace {

@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "models/element_of.h"
-
 namespace dtrain::models {
 namespace {
 
@@ -177,29 +175,28 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
   }
 };
 
-struct KernelsHolder : torch::CustomClassHolder {
-  explicit KernelsHolder(const TextKernels& of_device) : kernels(of_device) {}
-  const TextKernels& kernels;
-};
-
+// The kernels live until the backward pass.
+void KeepKernels(const TextKernels* kernels, AutogradContext* context) {
+  context->saved_data["kernels"] = reinterpret_cast<int64_t>(kernels);
+}
 const TextKernels& KernelsOf(AutogradContext* context) {
-  return c10::static_intrusive_pointer_cast<KernelsHolder>(context->saved_data["kernels"].toCapsule())->kernels;
+  return *reinterpret_cast<const TextKernels*>(context->saved_data["kernels"].toInt());
 }
 
 struct Unit : torch::autograd::Function<Unit> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const std::optional<at::Tensor>& bias,
-                            LinearUnit unit, const c10::intrusive_ptr<KernelsHolder>& holder) {
+                            LinearUnit unit, const TextKernels* kernels) {
     const int64_t columns = x.size(1) / HalvesOf(unit);
     at::Tensor y = at::empty({x.size(0), columns}, x.options());
-    holder->kernels.unit({.unit = unit,
-                          .x = x.const_data_ptr(),
-                          .bias = DataOf<float>(bias),
-                          .y = y.mutable_data_ptr(),
-                          .rows = x.size(0),
-                          .columns = columns},
-                         ElementOf(x));
+    kernels->unit({.unit = unit,
+                   .x = x.const_data_ptr(),
+                   .bias = DataOf<float>(bias),
+                   .y = y.mutable_data_ptr(),
+                   .rows = x.size(0),
+                   .columns = columns},
+                  ElementOf(x));
     context->save_for_backward({x, bias.value_or(at::Tensor())});
-    context->saved_data["kernels"] = c10::IValue::make_capsule(holder);
+    KeepKernels(kernels, context);
     context->saved_data["unit"] = static_cast<int64_t>(unit);
     return y;
   }
@@ -233,13 +230,12 @@ at::Tensor WithRows(const at::Tensor& gradient) {
 // The product's result is written over, since nobody needs it as it was: a product's gradients need its factors alone.
 struct Rotated : torch::autograd::Function<Rotated> {
   static variable_list forward(AutogradContext* context, const at::Tensor& product, const at::Tensor& cosine,
-                               const at::Tensor& sine, const c10::intrusive_ptr<KernelsHolder>& holder) {
+                               const at::Tensor& sine, const TextKernels* kernels) {
     const int64_t columns = product.size(1) / kernels::kMostJoined;
     const variable_list parts = product.split(columns, 1);
-    holder->kernels.rotate(ArgumentsOf({parts[0], parts[1]}, product, cosine, sine, /*back=*/false),
-                           ElementOf(product));
+    kernels->rotate(ArgumentsOf({parts[0], parts[1]}, product, cosine, sine, /*back=*/false), ElementOf(product));
     context->save_for_backward({cosine, sine});
-    context->saved_data["kernels"] = c10::IValue::make_capsule(holder);
+    KeepKernels(kernels, context);
     variable_list results;
     for (const at::Tensor& part : parts) results.push_back(part.variable_data());
     return results;
@@ -277,10 +273,10 @@ struct Rotated : torch::autograd::Function<Rotated> {
 
 struct Products : torch::autograd::Function<Products> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                               at::TensorList biases, const c10::intrusive_ptr<KernelsHolder>& holder) {
+                               at::TensorList biases, const TextKernels* kernels) {
     const at::Tensor y = at::addmm(at::cat(biases).to(x.scalar_type()), x, weight.t());
     context->save_for_backward({x, weight});
-    context->saved_data["kernels"] = c10::IValue::make_capsule(holder);
+    KeepKernels(kernels, context);
     context->saved_data["type"] = biases[0].scalar_type();
     variable_list results;
     for (const at::Tensor& result : y.split(biases[0].size(0), 1)) results.push_back(result.variable_data());
@@ -314,21 +310,21 @@ struct Products : torch::autograd::Function<Products> {
 
 struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& answers,
-                            int64_t ignored, const c10::intrusive_ptr<KernelsHolder>& holder) {
+                            int64_t ignored, const TextKernels* kernels) {
     const int64_t rows = logits.size(0);
     const at::Tensor log_sum_exp = at::empty({rows}, logits.options().dtype(at::kFloat));
     const at::Tensor loss = at::empty_like(log_sum_exp);
-    holder->kernels.cross_entropy({.logits = logits.const_data_ptr(),
-                                   .answers = answers.const_data_ptr<int64_t>(),
-                                   .log_sum_exp = log_sum_exp.mutable_data_ptr<float>(),
-                                   .loss = loss.mutable_data_ptr<float>(),
-                                   .rows = rows,
-                                   .columns = logits.size(1),
-                                   .ignored = ignored},
-                                  ElementOf(logits));
+    kernels->cross_entropy({.logits = logits.const_data_ptr(),
+                            .answers = answers.const_data_ptr<int64_t>(),
+                            .log_sum_exp = log_sum_exp.mutable_data_ptr<float>(),
+                            .loss = loss.mutable_data_ptr<float>(),
+                            .rows = rows,
+                            .columns = logits.size(1),
+                            .ignored = ignored},
+                           ElementOf(logits));
     context->save_for_backward({logits, answers, log_sum_exp});
     context->saved_data["ignored"] = ignored;
-    context->saved_data["kernels"] = c10::IValue::make_capsule(holder);
+    KeepKernels(kernels, context);
     return loss.sum();
   }
 
@@ -398,20 +394,19 @@ ResidualPair NormalisedFirst(const TextKernels& kernels, const at::Tensor& x_SH,
 
 at::Tensor UnitOf(const TextKernels& kernels, LinearUnit unit, const at::Tensor& x, const at::Tensor& bias) {
   const auto added = bias.defined() ? std::optional(ReadyVector(bias)) : std::nullopt;
-  return Unit::apply(ForKernels(x), added, unit, c10::make_intrusive<KernelsHolder>(kernels));
+  return Unit::apply(ForKernels(x), added, unit, &kernels);
 }
 
 std::array<at::Tensor, 3> RotatedQkv(const TextKernels& kernels, const at::Tensor& product_S3H,
                                      const at::Tensor& cosine_Sd, const at::Tensor& sine_Sd) {
-  const auto parts =
-      Rotated::apply(ForKernels(product_S3H), cosine_Sd, sine_Sd, c10::make_intrusive<KernelsHolder>(kernels));
+  const auto parts = Rotated::apply(ForKernels(product_S3H), cosine_Sd, sine_Sd, &kernels);
   return {parts[0], parts[1], parts[2]};
 }
 
 std::array<at::Tensor, 3> FusedQkv(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& weights_3HH,
                                    const std::array<at::Tensor, 3>& biases_H) {
-  const auto y = Products::apply(ForKernels(x_SH), weights_3HH.to(x_SH.scalar_type()), at::TensorList(biases_H),
-                                 c10::make_intrusive<KernelsHolder>(kernels));
+  const auto y =
+      Products::apply(ForKernels(x_SH), weights_3HH.to(x_SH.scalar_type()), at::TensorList(biases_H), &kernels);
   return {y[0], y[1], y[2]};
 }
 
@@ -423,7 +418,7 @@ bool HasCrossEntropyKernels(const at::Tensor& logits_RV) {
 at::Tensor CrossEntropySum(const TextKernels& kernels, const at::Tensor& logits_RV, const at::Tensor& answers_R,
                            int64_t ignored) {
   TORCH_INTERNAL_ASSERT(answers_R.numel() == logits_RV.size(0));
-  return CrossEntropy::apply(logits_RV, answers_R.contiguous(), ignored, c10::make_intrusive<KernelsHolder>(kernels));
+  return CrossEntropy::apply(logits_RV, answers_R.contiguous(), ignored, &kernels);
 }
 
 }  // namespace dtrain::models

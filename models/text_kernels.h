@@ -10,42 +10,12 @@
 #include <array>
 #include <cstdint>
 
-#include "models/kernels/cross_entropy.h"
-#include "models/kernels/layer_norm.h"
-#include "models/kernels/linear_unit.h"
-#include "models/kernels/rotation.h"
+#include "models/device_kernels.h"
 #include "models/norm_kernels.h"
 
 namespace dtrain::models {
 
-// The kernels of a device. The trainer passes them in, so that this folder does not depend on CUDA. They work on the
-// current device and stream, do not wait, and throw if they cannot be started.
-struct TextKernels {
-  // Takes numbers for one launch from the device's default generator.
-  kernels::RandomState (*random)();
-  int (*norm_parts)(int64_t rows, int64_t columns);    // ColumnSums::parts of norm_gradient
-  int (*column_parts)(int64_t rows, int64_t columns);  // of unit_gradient, for columns of y, and of join, for all sums
-  void (*norm)(const kernels::AddNormArguments& arguments, kernels::Element element);
-  void (*norm_gradient)(const kernels::AddNormGradientArguments& arguments, kernels::Element element);
-  void (*unit)(const kernels::LinearUnitArguments& arguments, kernels::Element element);
-  void (*unit_gradient)(const kernels::LinearUnitGradientArguments& arguments, kernels::Element element);
-  void (*rotate)(const kernels::RotationArguments& arguments, kernels::Element element);
-  void (*join)(const kernels::JoinArguments& arguments, kernels::Element element);
-  void (*cross_entropy)(const kernels::CrossEntropyArguments& arguments, kernels::Element element);
-  void (*cross_entropy_gradient)(const kernels::CrossEntropyGradientArguments& arguments, kernels::Element element);
-};
-
 using kernels::LinearUnit;
-
-// A layer that leaves what lies between products to a device's kernels in training steps.
-class TextKernelUser {
- public:
-  virtual ~TextKernelUser() = default;
-  void SetKernels(const TextKernels& kernels) { kernels_ = &kernels; }
-
- protected:
-  const TextKernels* kernels_ = nullptr;
-};
 
 // Returns whether the kernels support this x and S×`columns` results of products for it, under the current autocast:
 // not empty, float32 or a half type, a multiple of eight columns, and rows of x that a block can hold.

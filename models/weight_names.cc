@@ -117,6 +117,13 @@ NamedWeights WithoutPrefixes(NamedWeights weights, std::span<const std::string_v
   return weights;
 }
 
+NamedWeights WithPrefix(NamedWeights weights, std::string_view prefix, std::string_view head) {
+  for (auto& [name, tensor] : weights) {
+    if (name.find(head) == std::string::npos) name.insert(0, prefix);
+  }
+  return weights;
+}
+
 NamedWeights WithSplit(const NamedWeights& weights, std::string_view whole, std::span<const std::string_view> parts) {
   NamedWeights split;
   const auto count = static_cast<int64_t>(parts.size());
@@ -132,6 +139,25 @@ NamedWeights WithSplit(const NamedWeights& weights, std::string_view whole, std:
     }
   }
   return split;
+}
+
+NamedWeights WithJoined(const NamedWeights& weights, std::span<const std::string_view> parts, std::string_view whole) {
+  std::map<std::string, std::vector<at::Tensor>> found;
+  NamedWeights joined;
+  for (const auto& [name, tensor] : weights) {
+    const auto part = std::ranges::find_if(parts, [&](auto one) { return name.rfind(one) != std::string::npos; });
+    if (part == parts.end()) {
+      joined.emplace_back(name, tensor);
+      continue;
+    }
+    auto& rows = found[std::string(name).replace(name.rfind(*part), part->size(), whole)];
+    rows.resize(parts.size());
+    rows[static_cast<size_t>(part - parts.begin())] = tensor;
+  }
+  for (const auto& [name, rows] : found) {
+    if (std::ranges::all_of(rows, &at::Tensor::defined)) joined.emplace_back(name, at::cat(rows));
+  }
+  return joined;
 }
 
 void LeaveOut(NamedWeights& weights, const std::function<bool(const std::string& name)>& is_out,

@@ -58,10 +58,16 @@ NamedWeights WithTheirNames(const NamedWeights& weights, std::span<const NamePai
 // Replaces the beginning of a name, if it begins like this.
 void ReplaceStart(std::string& name, std::string_view start, std::string_view instead);
 NamedWeights WithoutPrefixes(NamedWeights weights, std::span<const std::string_view> prefixes);
+// Puts a prefix before all names but those with `head` in them.
+NamedWeights WithPrefix(NamedWeights weights, std::string_view prefix, std::string_view head);
 
 // Cuts the rows of each tensor with `whole` in its name in equal parts, which have their names instead. One that has no
 // so many rows is kept.
 NamedWeights WithSplit(const NamedWeights& weights, std::string_view whole, std::span<const std::string_view> parts);
+
+// The counterpart: puts tensors whose names differ in the part alone one below the other, in the order of the parts.
+// Those of which a part is missing are left out.
+NamedWeights WithJoined(const NamedWeights& weights, std::span<const std::string_view> parts, std::string_view whole);
 
 // Leaves those of such names out, and appends the names to `left_out`, if that is not null.
 void LeaveOut(NamedWeights& weights, const std::function<bool(const std::string& name)>& is_out,

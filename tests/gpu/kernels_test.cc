@@ -62,7 +62,7 @@ TEST(StemKernels, AreTheConvolution) {
     for (const models::StemCase& c :
          {models::StemCase{2, 32, 30, 64, 7}, models::StemCase{3, 33, 37, 64, 7}, models::StemCase{1, 7, 500, 64, 7},
           models::StemCase{5, 224, 224, 64, 7}, models::StemCase{2, 33, 31, 32, 3}}) {
-      models::Compare(c, type, *device::StemKernelsOn(gpu), gpu);
+      models::Compare(c, type, *device::KernelsOn(gpu).stem, gpu);
     }
   }
 }
@@ -79,7 +79,7 @@ TEST(NormKernels, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
   cases.push_back({16, 96, 33, 31, Activation::kSilu, Adds::kNothing, false});
   cases.push_back({16, 40, 29, 27, Activation::kNone, Adds::kTensorToScaled, true});
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const models::NormCase& c : cases) models::Compare(c, type, *device::NormKernelsOn(gpu), gpu);
+    for (const models::NormCase& c : cases) models::Compare(c, type, *device::KernelsOn(gpu).norm, gpu);
   }
 }
 
@@ -90,7 +90,7 @@ TEST(NormKernels, SqueezeAndExcitationIsThatOfAtenInDoublePrecision) {
   cases.push_back({4, 32, 112, 111, models::Activation::kSilu, models::Adds::kNothing, false});  // images are cut
   cases.push_back({128, 672, 7, 7, models::Activation::kSilu, models::Adds::kNothing, false});
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const models::NormCase& c : cases) models::CompareExcited(c, type, *device::NormKernelsOn(gpu), gpu);
+    for (const models::NormCase& c : cases) models::CompareExcited(c, type, *device::KernelsOn(gpu).norm, gpu);
   }
 }
 
@@ -98,7 +98,7 @@ TEST(NormKernels, EachRunHasTheSameBits) {
   const at::Device gpu = Gpu();
   const at::Tensor values =
       at::randn({64, 64, 56, 56}, at::TensorOptions(gpu)).contiguous(at::MemoryFormat::ChannelsLast);
-  const models::Norm norm(64, *device::NormKernelsOn(gpu), gpu);
+  const models::Norm norm(64, *device::KernelsOn(gpu).norm, gpu);
   ExpectSameBits([&]() -> std::vector<at::Tensor> {
     const at::Tensor x = values.clone().requires_grad_();
     norm.weight.mutable_grad().reset();
@@ -124,9 +124,9 @@ void CompareModels(const std::string& name, const std::string& precision) {
     model->to(gpu);
   }
   exact->to(gpu, at::kDouble);
-  models::UseNormKernels(*ours, *device::NormKernelsOn(gpu));
-  models::UseDepthwiseKernels(*ours, *device::DepthwiseKernelsOn(gpu));
-  models::UseTextKernels(*ours, *device::TextKernelsOn(gpu));
+  models::DeviceKernels kernels = device::KernelsOn(gpu);
+  kernels.stem = nullptr;
+  models::UseKernels(*ours, kernels);
   const at::Tensor images =
       at::randn({8, 3, 64, 64}, at::TensorOptions(gpu)).contiguous(at::MemoryFormat::ChannelsLast);
   exact->forward(images.to(at::kDouble)).square().sum().backward();
@@ -183,7 +183,7 @@ TEST(DepthwiseKernels, AreAsExactAsTheirType) {
   }
   for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
     for (const models::DepthwiseCase& c : cases) {
-      models::CompareDepthwise(c, type, *device::DepthwiseKernelsOn(gpu), gpu);
+      models::CompareDepthwise(c, type, *device::KernelsOn(gpu).depthwise, gpu);
     }
   }
 }

@@ -20,18 +20,18 @@ TEST(TextKernels, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
   at::manual_seed(1);
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
     for (const models::TextCase& c : models::TextCases()) {
-      models::CompareText(c, type, *device::TextKernelsOn(gpu), gpu);
+      models::CompareText(c, type, *device::KernelsOn(gpu).text, gpu);
     }
   }
   // More rows than warps at once, which share them, or do not; the CPU takes seconds for each.
   for (const models::TextCase& c : {models::TextCase{20000, 96}, {3001, 1024}}) {
-    models::CompareText(c, at::kBFloat16, *device::TextKernelsOn(gpu), gpu);
+    models::CompareText(c, at::kBFloat16, *device::KernelsOn(gpu).text, gpu);
   }
 }
 
 TEST(TextKernels, EachRunHasTheSameBits) {
   const at::Device gpu = Gpu();
-  const models::TextKernels kernels = models::WithTestRandom(*device::TextKernelsOn(gpu));
+  const models::TextKernels kernels = models::WithTestRandom(*device::KernelsOn(gpu).text);
   const auto options = at::TensorOptions(gpu).dtype(at::kBFloat16);
   const at::Tensor x_values = at::randn({10001, 768}, options), dy = at::randn_like(x_values);
   const at::Tensor vector = at::ones({768}, at::TensorOptions(gpu));
@@ -49,7 +49,7 @@ TEST(TextKernels, EachRunHasTheSameBits) {
 // Dropout follows the generator of the GPU: its seed, and its state.
 TEST(TextKernels, DropoutFollowsTheGenerator) {
   const at::Device gpu = Gpu();
-  const models::TextKernels& kernels = *device::TextKernelsOn(gpu);
+  const models::TextKernels& kernels = *device::KernelsOn(gpu).text;
   const at::Tensor x = at::ones({64, 768}, at::TensorOptions(gpu)), zeros = at::zeros_like(x);
   const at::Tensor weight = at::ones({768}, x.options()), none = at::zeros({768}, x.options());
   const auto draw = [&] {
@@ -85,7 +85,7 @@ TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
          /*heads=*/2,
          /*intermediate_size=*/96});
     model.to(gpu);
-    models::UseTextKernels(model, *device::TextKernelsOn(gpu));
+    models::UseKernels(model, {.text = device::KernelsOn(gpu).text});
     model.Scores(model.Encode(sequences)).log_softmax(1).slice(1, 0, 1).sum().backward();
     gradients.emplace_back();
     for (const at::Tensor& parameter : model.parameters()) gradients.back().push_back(parameter.grad());
@@ -103,7 +103,7 @@ TEST(CrossEntropy, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
   cases.push_back({20000, 61, 64, 2, 0});
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
     for (const models::LogitsCase& c : cases) {
-      models::CompareCrossEntropy(c, type, *device::TextKernelsOn(gpu), gpu);
+      models::CompareCrossEntropy(c, type, *device::KernelsOn(gpu).text, gpu);
     }
   }
 }
@@ -112,7 +112,7 @@ TEST(CrossEntropy, WhatIsNotFiniteIsSeen) {
   const at::Device gpu = Gpu();
   at::manual_seed(2);
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    models::CompareNonFiniteCrossEntropy(type, *device::TextKernelsOn(gpu), gpu);
+    models::CompareNonFiniteCrossEntropy(type, *device::KernelsOn(gpu).text, gpu);
   }
 }
 
@@ -122,7 +122,7 @@ TEST(CrossEntropy, LogitsMayBeMoreThanFitInto32Bits) {
   constexpr int64_t kRows = 43000, kColumns = 50304;
   const at::Tensor logits = at::zeros({kRows, kColumns}, at::TensorOptions(gpu).dtype(at::kBFloat16));
   const at::Tensor answers = at::arange(kRows, at::TensorOptions(gpu).dtype(at::kLong));
-  const models::LossOfLogits result = models::KernelsLoss(*device::TextKernelsOn(gpu), logits, answers, 1);
+  const models::LossOfLogits result = models::KernelsLoss(*device::KernelsOn(gpu).text, logits, answers, 1);
   const double wanted = kRows * std::log(static_cast<double>(kColumns));
   EXPECT_NEAR(result.loss.item<double>(), wanted, 1e-5 * wanted);
   EXPECT_TRUE(result.dlogits.gather(1, answers.unsqueeze(1)).eq(-1).all().item<bool>());
@@ -134,7 +134,7 @@ TEST(CrossEntropy, EachRunHasTheSameBits) {
   const at::Tensor logits = at::randn({1000, 50304}, at::TensorOptions(gpu).dtype(at::kBFloat16));
   const at::Tensor answers = at::randint(50304, {1000}, at::TensorOptions(gpu).dtype(at::kLong));
   ExpectSameBits([&]() -> std::vector<at::Tensor> {
-    const models::LossOfLogits result = models::KernelsLoss(*device::TextKernelsOn(gpu), logits, answers, 1);
+    const models::LossOfLogits result = models::KernelsLoss(*device::KernelsOn(gpu).text, logits, answers, 1);
     return {result.loss, result.dlogits};
   });
 }

@@ -8,8 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/depthwise_convolution.h"
-#include "models/stem_convolution.h"
+#include "models/convolution.h"
 #include "tests/models/norm_comparison.h"
 
 namespace dtrain::models {

@@ -1,4 +1,4 @@
-#include "models/depthwise_convolution.h"
+#include "models/convolution.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -9,7 +9,7 @@
 
 #include <limits>
 
-#include "models/stem_convolution.h"
+#include "models/convolution.h"
 #include "tests/models/convolution_comparison.h"
 #include "tests/models/depthwise_stand_in.h"
 #include "tests/models/norm_stand_in.h"

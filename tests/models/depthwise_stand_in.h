@@ -4,7 +4,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "models/depthwise_convolution.h"
+#include "models/convolution.h"
 #include "tests/models/norm_stand_in.h"
 
 namespace dtrain::models::stand_in {

@@ -83,7 +83,7 @@ TEST(HalfWeights, TextHasTheBitsOfAutocast) {
         EncoderOptions own = SmallRoberta(/*dropout=*/0);
         own.checkpoint_activations = checkpointed;
         models.push_back(std::make_shared<RobertaForMaskedLM>(own));
-        if (kernels) UseTextKernels(*models[i], stand_in::kTextKernels);
+        if (kernels) UseKernels(*models[i], {.text = &stand_in::kTextKernels});
         models[i]->named_parameters()["roberta.encoder.layer.1.attention.self.key.weight"].set_requires_grad(false);
       }
       ExpectSameSteps(models[0], models[1], [&](torch::nn::Module& model) {

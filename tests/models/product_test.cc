@@ -1,4 +1,4 @@
-#include "models/product.h"
+#include "models/cpu_operations.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "models/dropout.h"
+#include "models/cpu_operations.h"
 
 namespace dtrain::models {
 namespace {

@@ -176,7 +176,7 @@ TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
       options.checkpoint_activations = checkpointed;
       at::manual_seed(1);
       RobertaForMaskedLM model(options);
-      if (with_kernels) UseTextKernels(model, stand_in::kTextKernels);
+      if (with_kernels) UseKernels(model, {.text = &stand_in::kTextKernels});
       model.named_parameters()["roberta.encoder.layer.0.attention.self.query.weight"].set_requires_grad(false);
       const at::Tensor hidden =
           model.Encode(Padded(ids, ids.ne(kPadding), kRobertaShape), at::tensor({20, 3, 0}, at::kLong));

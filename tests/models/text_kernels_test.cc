@@ -109,7 +109,7 @@ struct Twins {
       if (item.key().ends_with("gamma")) item.value().add_(0.5);
       with->named_parameters()[item.key()].copy_(item.value());
     }
-    UseTextKernels(*with, stand_in::kTextKernels);
+    UseKernels(*with, {.text = &stand_in::kTextKernels});
   }
 
   // Compares what `output` makes of both, and the gradients. With autocast, both are compared with float32.

@@ -34,11 +34,6 @@ int CountDeviceFiles() {
   return count;
 }
 
-template <typename Kernels>
-const Kernels* On(at::Device device, Kernels CudaPlugin::*kernels) {
-  return device.is_cuda() ? &(LoadCudaPlugin().*kernels) : nullptr;
-}
-
 }  // namespace
 
 bool HasCudaPlugin() {
@@ -74,10 +69,12 @@ data::DeviceNormalisation NormalisationOn(at::Device device) {
   return device.is_cuda() ? LoadCudaPlugin().normalise_images : nullptr;
 }
 
-const models::NormKernels* NormKernelsOn(at::Device device) { return On(device, &CudaPlugin::norm); }
-const models::StemKernels* StemKernelsOn(at::Device device) { return On(device, &CudaPlugin::stem); }
-const models::DepthwiseKernels* DepthwiseKernelsOn(at::Device device) { return On(device, &CudaPlugin::depthwise); }
-const models::TextKernels* TextKernelsOn(at::Device device) { return On(device, &CudaPlugin::text); }
+models::DeviceKernels KernelsOn(at::Device device) {
+  if (!device.is_cuda()) return {};
+  const CudaPlugin& plugin = LoadCudaPlugin();
+  return {&plugin.norm, &plugin.stem, &plugin.depthwise, &plugin.text};
+}
+
 optim::AdamKernel AdamKernelOn(at::Device device) { return device.is_cuda() ? LoadCudaPlugin().adam : nullptr; }
 
 }  // namespace dtrain::device

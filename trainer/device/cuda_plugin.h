@@ -9,10 +9,7 @@
 #include <string>
 
 #include "data/image/prepare_images.h"
-#include "models/depthwise_convolution.h"
-#include "models/norm_kernels.h"
-#include "models/stem_convolution.h"
-#include "models/text_kernels.h"
+#include "models/device_kernels.h"
 #include "trainer/device/device_choice.h"
 #include "trainer/device/device_graph.h"
 #include "trainer/optim/optimizer.h"
@@ -37,13 +34,10 @@ struct CudaPlugin {
   std::string (*flight_record)();
   // Runs the kernel that normalises images (data/kernels). `images` are on the current device.
   data::DeviceNormalisation normalise_images;
-  // Run the kernels of batch normalisation (models/kernels) on the current device.
+  // Run the kernels of models (models/kernels) on the current device.
   models::NormKernels norm;
-  // Run the kernels of a model's first convolution (models/kernels) on the current device.
   models::StemKernels stem;
-  // Run the kernels of depthwise convolutions (models/kernels) on the current device.
   models::DepthwiseKernels depthwise;
-  // Run the kernels of transformers (models/kernels) on the current device.
   models::TextKernels text;
   // Runs the kernel of Adam (trainer/optim/kernels) on the current device.
   optim::AdamKernel adam;
@@ -67,10 +61,7 @@ int CountGpus();
 
 // These return what runs on `device`; null for the CPU.
 data::DeviceNormalisation NormalisationOn(at::Device device);
-const models::NormKernels* NormKernelsOn(at::Device device);
-const models::StemKernels* StemKernelsOn(at::Device device);
-const models::DepthwiseKernels* DepthwiseKernelsOn(at::Device device);
-const models::TextKernels* TextKernelsOn(at::Device device);
+models::DeviceKernels KernelsOn(at::Device device);
 optim::AdamKernel AdamKernelOn(at::Device device);
 
 }  // namespace dtrain::device

@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "models/element_of.h"
+#include "models/device_kernels.h"
 #include "trainer/optim/optimizer.h"
 
 namespace dtrain::optim {

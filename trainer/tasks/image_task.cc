@@ -89,10 +89,7 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   models::ChangeNorms(*model, config.model.bn_eps, config.model.bn_momentum);
   model->to(device);
   if (config.model.channels_last) UseChannelsLast(*model);
-  if (const auto* kernels = device::NormKernelsOn(device)) models::UseNormKernels(*model, *kernels);
-  if (const auto* kernels = device::StemKernelsOn(device)) models::UseStemKernels(*model, *kernels);
-  if (const auto* kernels = device::DepthwiseKernelsOn(device)) models::UseDepthwiseKernels(*model, *kernels);
-  if (const auto* kernels = device::TextKernelsOn(device)) models::UseTextKernels(*model, *kernels);
+  models::UseKernels(*model, device::KernelsOn(device));
   return model;
 }
 

@@ -80,7 +80,7 @@ MaskedLmTask::MaskedLmTask(std::shared_ptr<models::TextModel> model, const confi
     : TextTask(std::move(model), config, device),
       mask_prob_(config.text.mask_prob),
       expected_share_(ExpectedTokensOfSample(config) * config.text.mask_prob),
-      kernels_(device::TextKernelsOn(device)) {}
+      kernels_(device::KernelsOn(device).text) {}
 
 double MaskedLmTask::NominalWeight(int64_t samples) const {
   return std::max(1.0, static_cast<double>(samples) * expected_share_);

@@ -29,7 +29,7 @@ TextTask::TextTask(std::shared_ptr<models::TextModel> model, const config::Confi
       layout_{.unpad = config.text.unpad, .most_tokens = config.text.unpad && !device.is_cpu() ? longest_ : 0},
       device_(device) {
   optim::AllowTf32(precision_.tf32);
-  if (const auto* kernels = device::TextKernelsOn(device)) models::UseTextKernels(*model_, *kernels);
+  models::UseKernels(*model_, device::KernelsOn(device));
 }
 
 data::Batch TextTask::Prepared(data::Batch batch) const {

@@ -108,9 +108,9 @@ config::Config ConfigOf(const std::string& task, const std::string& model, const
 std::unique_ptr<tasks::Task> ImageTaskOf(const Watched& watched) {
   auto model = tasks::MakeModel(watched.config, kSmallest.classes, at::kCPU);
   if (watched.kernels == Kernels::kOwn) {
-    models::UseNormKernels(*model, models::stand_in::kKernels);
-    models::UseDepthwiseKernels(*model, models::stand_in::kDepthwiseKernels);
-    models::UseTextKernels(*model, models::stand_in::kTextKernels);
+    models::UseKernels(*model, {.norm = &models::stand_in::kKernels,
+                                .depthwise = &models::stand_in::kDepthwiseKernels,
+                                .text = &models::stand_in::kTextKernels});
   }
   return std::make_unique<tasks::ImageClassificationTask>(
       std::move(model), tasks::DataSizes{.num_classes = kSmallest.classes}, watched.config, at::kCPU);
@@ -118,7 +118,7 @@ std::unique_ptr<tasks::Task> ImageTaskOf(const Watched& watched) {
 
 template <typename TaskType, typename Model>
 std::unique_ptr<tasks::Task> TextTaskOf(const Watched& watched, std::shared_ptr<Model> model) {
-  if (watched.kernels == Kernels::kOwn) models::UseTextKernels(*model, models::stand_in::kTextKernels);
+  if (watched.kernels == Kernels::kOwn) models::UseKernels(*model, {.text = &models::stand_in::kTextKernels});
   return std::make_unique<TaskType>(std::move(model), watched.config, at::kCPU);
 }
 

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "models/product.h"
+#include "models/cpu_operations.h"
 
 namespace dtrain::loop {
 namespace {
