@@ -83,38 +83,26 @@ constexpr auto kHuggingFace = std::to_array<NamePair>({
     {"blocks.#.mlp.fc2.", "encoder.layer.#.mlp.fc2."},
     {"blocks.#.mlp.fc1.", "encoder.layer.#.mlp.weights_in."},
     {"blocks.#.mlp.fc2.", "encoder.layer.#.mlp.weights_out."},
+    // As the modules of transformers 5 have them, and save_pretrained does not.
+    {"blocks.#.attn.query.", "encoder.layer.#.attention.q_proj."},
+    {"blocks.#.attn.key.", "encoder.layer.#.attention.k_proj."},
+    {"blocks.#.attn.value.", "encoder.layer.#.attention.v_proj."},
+    {"blocks.#.attn.proj.", "encoder.layer.#.attention.o_proj."},
+    {"blocks.#.mlp.fc2.", "encoder.layer.#.mlp.down_proj."},
 });
 constexpr std::string_view kOnlyHead = "classifier.", kFirstOfTwo = "cls_classifier.";
 constexpr auto kModelPrefixes = std::to_array<std::string_view>({"vit.", "deit.", "dinov2.", "dinov2_with_registers."});
 constexpr auto kThree = std::to_array<std::string_view>({"query.", "key.", "value."});
+constexpr auto kGateAndUp = std::to_array<std::string_view>({"gate_proj.", "up_proj."});
 constexpr std::string_view kTogether = "qkv.", kMaskToken = "mask_token", kPooler = "pooler.";
-
-// Joins the rows of query, key and value, which follow each other in this order for each layer, weight and bias.
-NamedWeights WithJoined(const NamedWeights& weights) {
-  std::map<std::string, std::array<at::Tensor, kThree.size()>> found;
-  NamedWeights joined;
-  for (const auto& [name, tensor] : weights) {
-    bool is_part = false;
-    for (size_t i = 0; i < kThree.size(); ++i) {
-      const size_t at = name.rfind(kThree[i]);
-      if (at == std::string::npos) continue;
-      is_part = true;
-      found[std::string(name).replace(at, kThree[i].size(), kTogether)].at(i) = tensor;
-    }
-    if (!is_part) joined.emplace_back(name, tensor);
-  }
-  for (const auto& [name, parts] : found) {
-    if (std::ranges::all_of(parts, [](const at::Tensor& part) { return part.defined(); })) {
-      joined.emplace_back(name, at::cat({parts[0], parts[1], parts[2]}));
-    }
-  }
-  return joined;
-}
 
 NamedWeights FromHuggingFaces(const NamedWeights& weights) {
   NamedWeights own = WithoutPrefixes(weights, kModelPrefixes);
-  for (auto& [name, tensor] : own) ReplaceStart(name, kOnlyHead, kFirstOfTwo);
-  return WithJoined(WithOurNames(own, kHuggingFace));
+  for (auto& [name, tensor] : own) {
+    ReplaceStart(name, kOnlyHead, kFirstOfTwo);
+    ReplaceStart(name, "layers.", "encoder.layer.");
+  }
+  return WithJoined(WithOurNames(WithJoined(own, kGateAndUp, "weights_in."), kHuggingFace), kThree, kTogether);
 }
 
 NamedWeights ToHuggingFaces(const NamedWeights& weights) {
@@ -124,9 +112,8 @@ NamedWeights ToHuggingFaces(const NamedWeights& weights) {
   NamedWeights renamed = WithTheirNames(WithSplit(weights, kTogether, kThree), kHuggingFace);
   for (auto& [name, tensor] : renamed) {
     if (!is_distilled) ReplaceStart(name, kFirstOfTwo, kOnlyHead);
-    if (name.find(kOnlyHead) == std::string::npos) name.insert(0, kModelPrefixes[is_distilled ? 1 : 0]);
   }
-  return renamed;
+  return WithPrefix(std::move(renamed), kModelPrefixes[is_distilled ? 1 : 0], kOnlyHead);
 }
 
 // Family::naming_of.

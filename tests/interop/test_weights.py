@@ -155,6 +155,9 @@ def test_families_under_the_names_of_others(tmp_path, naming, name):
         again.load_state_dict(state, strict=True)
     assert_logits(logits_of(again, pixels), expected, name, f"{naming}, weights exported here")
     if naming == "hf":
+        torch.save(theirs.state_dict(), tmp_path / "modules.pth")
+        run("--mode=export", f"--input={tmp_path / 'modules.pth'}", f"--output={tmp_path / 'same.pt'}", f"--model={name}", "--weights_naming=timm")
+        torch.testing.assert_close(torch.load(tmp_path / "same.pt", weights_only=True), in_timm.state_dict(), rtol=0, atol=0)
         run("--mode=export", f"--input={tmp_path / 'timm.pt'}", f"--output={tmp_path / 'folder'}", f"--model={name}", "--weights_naming=hf")
         loaded = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "folder")
         assert type(loaded) is type(theirs)

@@ -119,6 +119,21 @@ TEST(WeightNames, OlderFairseqs) {
   EXPECT_EQ(left_out, std::vector<std::string>{"decoder.sentence_encoder.version"});
 }
 
+// transformers 5 cuts the first product of a gated MLP in two, as long as save_pretrained does not join them.
+TEST(WeightNames, HuggingFacesGatesAreJoined) {
+  const char* name = "vit_giant_patch14_dinov2";
+  const at::Tensor gate = at::full({2, 3}, 1), up = at::full({2, 3}, 2);
+  const NamedWeights theirs = {{"dinov2.embeddings.patch_embeddings.projection.weight", at::ones({1})},
+                               {"dinov2.encoder.layer.7.mlp.up_proj.weight", up},
+                               {"dinov2.encoder.layer.7.mlp.gate_proj.weight", gate},
+                               {"dinov2.encoder.layer.8.mlp.up_proj.weight", up},
+                               {"dinov2.encoder.layer.7.mlp.down_proj.weight", up}};
+  ExpectEqual(FamilyOf(name).own_names(theirs, *FindModel(name), nullptr),
+              {{"patch_embed.proj.weight", at::ones({1})},
+               {"blocks.7.mlp.fc1.weight", at::cat({gate, up})},
+               {"blocks.7.mlp.fc2.weight", up}});
+}
+
 TEST(WeightNames, HuggingFacesVariants) {
   const NamedWeights weights = SmallWeights();
   NamedWeights theirs = WithTiedDecoder(weights);
