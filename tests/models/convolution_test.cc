@@ -9,7 +9,6 @@
 
 #include <limits>
 
-#include "models/convolution.h"
 #include "tests/models/convolution_comparison.h"
 #include "tests/models/depthwise_stand_in.h"
 #include "tests/models/norm_stand_in.h"

@@ -14,7 +14,6 @@
 
 #include "tests/message_of.h"
 #include "tests/trainer/distributed/ranks_in_threads.h"
-#include "trainer/distributed/rendezvous.h"
 #include "trainer/distributed/sealed_store.h"
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"

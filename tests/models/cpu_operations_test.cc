@@ -7,7 +7,6 @@
 #include <functional>
 #include <vector>
 
-#include "models/cpu_operations.h"
 
 namespace dtrain::models {
 namespace {
