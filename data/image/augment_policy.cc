@@ -8,13 +8,10 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "data/image/timm_augment.h"
-
 namespace dtrain::data {
 namespace {
 
-constexpr int kOperatorsToDraw = 14;  // all but Invert, which only AutoAugment has
-constexpr int kBins = 31;             // the number of magnitudes of an operator
+constexpr int kBins = 31;  // the number of magnitudes of an operator
 
 // The largest magnitudes of the operators. The smallest are 0.
 struct Space {
@@ -40,93 +37,95 @@ double ThroughDegrees(double tangent) {
   return std::tan(std::atan(tangent) * (180 / std::numbers::pi) * kDegree);
 }
 
-// An operator. `largest`: of its magnitudes, which have a sign; null if they are of another kind, or it has none.
-struct OperatorRow {
+struct Operator {
   std::string_view name;
-  double Space::*largest;
   void (*apply)(PixelView image, double magnitude, Between between);
-};
+  double Space::*largest = nullptr;  // of its magnitudes, which have a sign; null if they have none
+  double (*magnitude)(const Space& space, int bin, int bins) = nullptr;  // of those without a sign; null: there is none
 
-// In the order of Operator.
-constexpr OperatorRow kOperators[] = {
-    {"Identity", nullptr, [](PixelView, double, Between) {}},
-    {"ShearX", &Space::shear, [](PixelView i, double m, Between b) { Transform(i, {.b = ThroughDegrees(m)}, b); }},
-    {"ShearY", &Space::shear, [](PixelView i, double m, Between b) { Transform(i, {.d = ThroughDegrees(m)}, b); }},
-    {"TranslateX", &Space::translate_x,
-     [](PixelView i, double m, Between b) { Transform(i, {.c = -std::trunc(m)}, b); }},
-    {"TranslateY", &Space::translate_y,
-     [](PixelView i, double m, Between b) { Transform(i, {.f = -std::trunc(m)}, b); }},
-    {"Rotate", &Space::degrees, [](PixelView i, double m, Between b) { Rotate(i, m, b); }},
-    {"Brightness", &Space::factor, [](PixelView i, double m, Between) { AdjustBrightness(i, 1 + m); }},
-    {"Color", &Space::factor, [](PixelView i, double m, Between) { AdjustSaturation(i, 1 + m); }},
-    {"Contrast", &Space::factor, [](PixelView i, double m, Between) { AdjustContrast(i, 1 + m); }},
-    {"Sharpness", &Space::factor, [](PixelView i, double m, Between) { AdjustSharpness(i, 1 + m); }},
-    {"Posterize", nullptr, [](PixelView i, double m, Between) { Posterize(i, static_cast<int>(m)); }},
-    {"Solarize", nullptr, [](PixelView i, double m, Between) { Solarize(i, m); }},
-    {"AutoContrast", nullptr, [](PixelView i, double, Between) { AutoContrast(i); }},
-    {"Equalize", nullptr, [](PixelView i, double, Between) { Equalize(i); }},
-    {"Invert", nullptr, [](PixelView i, double, Between) { Invert(i); }},
-};
-
-const OperatorRow& RowOf(Operator operation) { return kOperators[static_cast<size_t>(operation)]; }
-
-// Returns the operator's magnitude for `bin`, 0 to bins − 1, without a sign.
-double Magnitude(const Space& space, Operator operation, int bin, int bins) {
-  if (operation == Operator::kSolarize) return Linspace(255, 0, bin, bins);
-  if (operation == Operator::kPosterize) {
-    return 8 - std::nearbyint(space.posterized_bits * static_cast<double>(bin) / (bins - 1));
+  // Returns the magnitude of `bin`, 0 to bins − 1, without a sign.
+  double Magnitude(const Space& space, int bin, int bins) const {
+    if (magnitude != nullptr) return magnitude(space, bin, bins);
+    return largest == nullptr ? 0 : Linspace(0, space.*largest, bin, bins);
   }
-  const auto largest = RowOf(operation).largest;
-  return largest == nullptr ? 0 : Linspace(0, space.*largest, bin, bins);
+  void Apply(PixelView image, double unsigned_magnitude, bool negative, Between between) const {
+    apply(image, largest != nullptr && negative ? -unsigned_magnitude : unsigned_magnitude, between);
+  }
+};
+
+double KeptBits(const Space& space, int bin, int bins) {
+  return 8 - std::nearbyint(space.posterized_bits * static_cast<double>(bin) / (bins - 1));
+}
+double Threshold(const Space& /*space*/, int bin, int bins) { return Linspace(255, 0, bin, bins); }
+
+// RandAugment and TrivialAugment draw one of the first ones, in this order.
+constexpr int kOperatorsToDraw = 14;
+constexpr Operator kOperators[] = {
+    {"Identity", [](PixelView, double, Between) {}},
+    {"ShearX", [](PixelView i, double m, Between b) { Transform(i, {.b = ThroughDegrees(m)}, b); }, &Space::shear},
+    {"ShearY", [](PixelView i, double m, Between b) { Transform(i, {.d = ThroughDegrees(m)}, b); }, &Space::shear},
+    {"TranslateX", [](PixelView i, double m, Between b) { Transform(i, {.c = -std::trunc(m)}, b); },
+     &Space::translate_x},
+    {"TranslateY", [](PixelView i, double m, Between b) { Transform(i, {.f = -std::trunc(m)}, b); },
+     &Space::translate_y},
+    {"Rotate", [](PixelView i, double m, Between b) { Rotate(i, m, b); }, &Space::degrees},
+    {"Brightness", [](PixelView i, double m, Between) { AdjustBrightness(i, 1 + m); }, &Space::factor},
+    {"Color", [](PixelView i, double m, Between) { AdjustSaturation(i, 1 + m); }, &Space::factor},
+    {"Contrast", [](PixelView i, double m, Between) { AdjustContrast(i, 1 + m); }, &Space::factor},
+    {"Sharpness", [](PixelView i, double m, Between) { AdjustSharpness(i, 1 + m); }, &Space::factor},
+    {"Posterize", [](PixelView i, double m, Between) { Posterize(i, static_cast<int>(m)); }, nullptr, KeptBits},
+    {"Solarize", [](PixelView i, double m, Between) { Solarize(i, m); }, nullptr, Threshold},
+    {"AutoContrast", [](PixelView i, double, Between) { AutoContrast(i); }},
+    {"Equalize", [](PixelView i, double, Between) { Equalize(i); }},
+    {"Invert", [](PixelView i, double, Between) { Invert(i); }},  // only AutoAugment has it
+};
+
+const Operator& OperatorNamed(std::string_view name) {
+  const auto* const row = std::ranges::find(kOperators, name, &Operator::name);
+  if (row == std::end(kOperators)) throw std::invalid_argument("there is no augmentation '" + std::string(name) + "'");
+  return *row;
 }
 
-double Signed(double magnitude, Operator operation, bool negative) {
-  return RowOf(operation).largest != nullptr && negative ? -magnitude : magnitude;
+// Two operators of magnitude 9 of 30.
+void RandAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random) {
+  constexpr int kTimes = 2, kMagnitude = 9;
+  for (int i = 0; i < kTimes; ++i) {
+    const Operator& operation = kOperators[random.Below(kOperatorsToDraw)];
+    operation.Apply(image, operation.Magnitude(Usual(image), kMagnitude, kBins), random.Below(2) == 1,
+                    settings.between);
+  }
+}
+
+// One operator of any magnitude.
+void TrivialAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random) {
+  const Operator& operation = kOperators[random.Below(kOperatorsToDraw)];
+  const double magnitude = operation.Magnitude(kWide, static_cast<int>(random.Below(kBins)), kBins);
+  operation.Apply(image, magnitude, random.Below(2) == 1, settings.between);
+}
+
+// One of 25 pairs.
+void AutoAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random) {
+  for (const PolicyStep& step : kImageNetPolicy[static_cast<size_t>(random.Below(25))]) {
+    const bool applies = random.UniformFloat() < step.probability, negative = random.Below(2) == 1;
+    if (!applies) continue;
+    const Operator& operation = OperatorNamed(step.name);
+    operation.Apply(image, operation.Magnitude(Usual(image), static_cast<int>(step.magnitude), 10), negative,
+                    settings.between);
+  }
 }
 
 }  // namespace
 
-Operator OperatorFromName(std::string_view name) {
-  const auto* const row = std::ranges::find(kOperators, name, &OperatorRow::name);
-  if (row == std::end(kOperators)) throw std::invalid_argument("there is no augmentation '" + std::string(name) + "'");
-  return static_cast<Operator>(row - kOperators);
+void ApplyOperator(PixelView image, std::string_view name, double magnitude, Between between) {
+  OperatorNamed(name).apply(image, magnitude, between);
 }
 
-void ApplyOperator(PixelView image, Operator operation, double magnitude, Between between) {
-  RowOf(operation).apply(image, magnitude, between);
-}
+double TrivialMagnitude(std::string_view name, int bin) { return OperatorNamed(name).Magnitude(kWide, bin, kBins); }
 
 Between BetweenFromName(const std::string& name) {
   if (name == "nearest") return Between::kNearest;
   if (name == "bilinear") return Between::kBilinear;
   throw std::invalid_argument("augment_interpolation is nearest or bilinear, not '" + name + "'");
-}
-
-double TrivialMagnitude(Operator operation, int bin) { return Magnitude(kWide, operation, bin, kBins); }
-
-void RandAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random) {
-  constexpr int kTimes = 2, kMagnitude = 9;
-  for (int i = 0; i < kTimes; ++i) {
-    const auto operation = static_cast<Operator>(random.Below(kOperatorsToDraw));
-    const double magnitude = Magnitude(Usual(image), operation, kMagnitude, kBins);
-    ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1), settings.between);
-  }
-}
-
-void TrivialAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random) {
-  const auto operation = static_cast<Operator>(random.Below(kOperatorsToDraw));
-  const double magnitude = TrivialMagnitude(operation, static_cast<int>(random.Below(kBins)));
-  ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1), settings.between);
-}
-
-void AutoAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random) {
-  for (const PolicyStep& step : kImageNetPolicy[static_cast<size_t>(random.Below(25))]) {
-    const bool applies = random.UniformFloat() < step.probability, negative = random.Below(2) == 1;
-    if (!applies) continue;
-    const Operator operation = OperatorFromName(step.name);
-    const double magnitude = Magnitude(Usual(image), operation, static_cast<int>(step.magnitude), 10);
-    ApplyOperator(image, operation, Signed(magnitude, operation, negative), settings.between);
-  }
 }
 
 const std::vector<Augment>& Augments() {

@@ -1,7 +1,9 @@
 // Augmentation by a drawn operator: RandAugment (arXiv:1909.13719), TrivialAugment wide (arXiv:2103.10158) and
-// AutoAugment's policy for ImageNet (arXiv:1805.09501), with torchvision's operators, ranges and defaults.
+// AutoAugment's policy for ImageNet (arXiv:1805.09501), with torchvision's operators, ranges and defaults; and timm's
+// policies, by the text of its --aa (timm_augment.cc).
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,45 +14,28 @@
 
 namespace dtrain::data {
 
-enum class Operator {
-  kIdentity,
-  kShearX,
-  kShearY,
-  kTranslateX,
-  kTranslateY,
-  kRotate,
-  kBrightness,
-  kColor,
-  kContrast,
-  kSharpness,
-  kPosterize,
-  kSolarize,
-  kAutoContrast,
-  kEqualize,
-  kInvert,
-};
+// Changes `image` by the operator that torchvision calls `name` ("ShearX" …). `magnitude` is in the operator's unit:
+// the tangent of a shear, pixels of a translation, degrees of a rotation, the factor's distance from 1 (brightness,
+// colour, contrast, sharpness), the bits that posterizing keeps, or the threshold of solarizing. The other operators
+// ignore it. Throws std::invalid_argument for any other name.
+void ApplyOperator(PixelView image, std::string_view name, double magnitude, Between between);
 
-// Returns the operator that torchvision calls `name` ("ShearX" …). Throws std::invalid_argument for any other name.
-Operator OperatorFromName(std::string_view name);
+// Returns TrivialAugment's magnitude of an operator for `bin`, 0 to 30, without a sign.
+double TrivialMagnitude(std::string_view name, int bin);
 
-// Changes `image` in place. `magnitude` is in the operator's unit: the tangent of a shear, pixels of a translation,
-// degrees of a rotation, the factor's distance from 1 (brightness, colour, contrast, sharpness), the bits that
-// posterizing keeps, or the threshold of solarizing. The other operators ignore it.
-void ApplyOperator(PixelView image, Operator operation, double magnitude, Between between);
+// Changes `image` by the operator that timm calls `name` ("SolarizeAdd" …), of magnitude `level`, 0 to 10, against its
+// direction if it is `negative`. Throws std::invalid_argument for any other name.
+void ApplyTimmOperator(PixelView image, const std::string& name, double level, bool negative, Between between,
+                       const Colour& outside);
 
-// What a policy is told beside the image: how its operators find values between pixels, and, of timm's policies, among
-// which ways each of them draws one, and what lies outside of the image.
+// What a policy is told beside the image: how its operators find values between pixels (torchvision's classes default
+// to the nearest one, but its training recipe passes bilinear), and, of timm's policies, among which ways each of them
+// draws one, and what lies outside of the image.
 struct PolicySettings {
   Between between = Between::kNearest;
   std::vector<Between> drawn_between = {Between::kBilinear, Between::kBicubic};
   Colour outside = {124, 116, 104};
 };
-
-// Shears, translations and rotations interpolate by `between`. torchvision's classes default to the nearest pixel, but
-// its training recipe passes bilinear.
-void RandAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random);  // two, magnitude 9 of 30
-void TrivialAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random);  // one, any magnitude
-void AutoAugment(PixelView image, const PolicySettings& settings, RandomGenerator& random);     // one of 25 pairs
 
 // What --augment names, besides auto.
 struct Augment {
@@ -64,12 +49,22 @@ struct Augment {
 // A new policy is a row of this table.
 const std::vector<Augment>& Augments();
 
-// Returns the row of that name, or timm's policy of that configuration (timm_augment.h). Throws std::invalid_argument
-// for any other name.
+// Returns timm's policy of a configuration: rand-m9-mstd0.5-inc1, augmix-m5-w4, original-mstd0.5, v0r … Throws
+// std::invalid_argument that says what is wrong with `text`.
+Augment TimmAugment(const std::string& text);
+
+// Returns the row of that name, or timm's policy. Throws as TimmAugment does.
 Augment AugmentNamed(const std::string& name);
 
-// Returns TrivialAugment's magnitude for `bin`, 0 to 30, without a sign, in ApplyOperator's unit.
-double TrivialMagnitude(Operator operation, int bin);
+// One of the two operators of a pair of AutoAugment, of which magnitudes are bins of ten.
+struct PolicyStep {
+  std::string_view name;
+  double probability, magnitude;
+};
+using PolicyPair = std::array<PolicyStep, 2>;
+
+// AutoAugment's policy for ImageNet, of which timm makes its `original`.
+extern const std::array<PolicyPair, 25> kImageNetPolicy;
 
 // Parses --augment_interpolation. Throws std::invalid_argument for any other word.
 Between BetweenFromName(const std::string& name);  // nearest | bilinear

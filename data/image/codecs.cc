@@ -8,7 +8,7 @@
 
 namespace dtrain::data {
 
-// Each in the file of its format, the orientations in exif_orientation.cc.
+// Each in the file of its format.
 ImageSize JpegSize(Bytes bytes);
 cv::Mat DecodeJpeg(Bytes bytes);
 cv::Mat DecodeJpegRegion(Bytes bytes, const CropBox& box, ImageSize target);

@@ -3,16 +3,25 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <opencv2/core/mat.hpp>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/image/crop.h"
-#include "data/record_source.h"
 
 namespace dtrain::data {
+
+inline constexpr int kUpright = 1;
+
+inline constexpr std::string_view kExif("Exif\0\0", 6);  // what stands before it in most files
+
+// Returns the orientation in EXIF data, a block of TIFF; 1 if it has none or is damaged.
+int OrientationInExif(std::span<const uint8_t> exif);
+
+// The same of the chunk of EXIF data in a PNG or WebP file. PNG is a list of chunks of a length, a name, the content
+// and a checksum; WebP of a name, a length, and the content, filled up to an even length.
+int OrientationInChunks(std::span<const uint8_t> bytes, bool is_png);
 
 // Returns the orientation in the EXIF data of a JPEG, PNG or WebP file; 1 if it has none, is of another format (TIFF
 // files are always turned by their own tag) or is damaged. `bytes` may be the beginning of a file.
@@ -29,15 +38,5 @@ cv::Mat Upright(const cv::Mat& stored, int orientation);
 
 // Returns a JPEG that was made from `original`, without EXIF data, with the orientation of it.
 std::vector<uint8_t> WithOrientationOf(std::span<const uint8_t> original, std::vector<uint8_t> jpeg);
-
-// How many of the images that were looked at are not stored upright: all files of a small set, some of a large one.
-struct TurnedImages {
-  int64_t turned = 0, looked_at = 0, all = 0;
-};
-TurnedImages CountTurned(const RecordSource& source);
-
-// Returns a sentence on images that are read as they are stored; an empty string if there are none. `what` is the name
-// of the split or input.
-std::string SayTurned(const TurnedImages& images, const std::string& what);
 
 }  // namespace dtrain::data

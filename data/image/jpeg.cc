@@ -14,6 +14,8 @@
 
 #include "data/error.h"
 #include "data/image/codecs.h"
+#include "data/image/exif_orientation.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -203,6 +205,21 @@ class JpegReader {
 };
 
 }  // namespace
+
+int JpegOrientation(Bytes bytes) {
+  constexpr uint8_t kApp1 = 0xE1, kScan = 0xDA;
+  for (size_t at = 2; at + 4 <= bytes.size() && bytes[at] == 0xFF && bytes[at + 1] != kScan;) {
+    if (bytes[at + 1] == 0xFF) {  // a fill byte
+      ++at;
+      continue;
+    }
+    const size_t length = std::max(2, bytes[at + 2] << 8 | bytes[at + 3]);
+    const Bytes segment = bytes.subspan(at + 4, std::min(length - 2, bytes.size() - at - 4));
+    if (bytes[at + 1] == kApp1 && AsText(segment).starts_with(kExif)) return OrientationInExif(segment);
+    at += 2 + length;
+  }
+  return kUpright;
+}
 
 ImageSize JpegSize(Bytes bytes) { return JpegReader(bytes).size(); }
 

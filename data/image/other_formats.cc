@@ -163,6 +163,8 @@ ImageSize TiffSize(Bytes bytes) { return TiffReader(bytes).size(); }
 
 cv::Mat DecodeTiff(Bytes bytes) { return TiffReader(bytes).Decode(); }
 
+int WebpOrientation(Bytes bytes) { return OrientationInChunks(bytes, /*is_png=*/false); }
+
 ImageSize WebpSize(Bytes bytes) {
   int width = 0, height = 0;
   if (WebPGetInfo(bytes.data(), bytes.size(), &width, &height) == 0) throw DataError("WebP: a damaged header");
@@ -181,8 +183,8 @@ cv::Mat DecodeWebp(Bytes bytes) {
 
 ImageSize BmpSize(Bytes bytes) {
   int width = 0, height = 0, channels = 0;
-  if (bytes.size() > INT_MAX ||
-      stbi_info_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels) == 0) {
+  if (bytes.size() > INT_MAX) throw DataError("BMP: the file has more than 2 GiB");
+  if (stbi_info_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels) == 0) {
     throw DataError(std::string("BMP: ") + stbi_failure_reason());
   }
   // stb_image knows only uncompressed images, and reads zeros beyond the end of a truncated file.

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <numbers>
 #include <numeric>
+#include <opencv2/core.hpp>
 #include <vector>
 
 namespace dtrain::data {
@@ -32,7 +33,7 @@ template <typename Function>
 void ApplyToValues(PixelView image, const Function& function) {
   Table table;
   for (size_t value = 0; value < 256; ++value) table[value] = function(static_cast<int>(value));
-  for (size_t i = 0; i < Bytes(image); ++i) image.pixels[i] = table[image.pixels[i]];
+  Apply(image, {table, table, table});
 }
 
 std::array<std::array<int64_t, 256>, 3> Histograms(PixelView image) {
@@ -87,14 +88,6 @@ void FromHueSaturation(uint8_t hue, uint8_t saturation, uint8_t value, uint8_t* 
   const uint8_t sectors[6][3] = {{value, rising, low},  {falling, value, low}, {low, value, rising},
                                  {low, falling, value}, {rising, low, value},  {value, low, falling}};
   std::copy_n(sectors[sector % 6], 3, pixel);
-}
-
-// Returns `i` reflected at the edges of [0, length), without repeating the edge itself.
-int Reflected(int i, int length) {
-  if (length == 1) return 0;
-  const int period = 2 * (length - 1);
-  i = (i % period + period) % period;
-  return i < length ? i : period - i;
 }
 
 void TransformNearest(PixelView image, const AffineMap& map, const Colour& outside) {
@@ -286,26 +279,23 @@ void GaussianBlur(PixelView image, int size, double sigma) {
   const float sum = std::accumulate(kernel.begin(), kernel.end(), 0.0F);
   for (float& weight : kernel) weight /= sum;
 
-  // Blurs one row at a time: vertically into a row of floats, whose edges are then reflected, then horizontally. The
-  // taps are the outer loop, so that the inner loops work on whole rows.
-  const std::vector<uint8_t> original(image.pixels, image.pixels + Bytes(image));
-  const auto row_length = static_cast<size_t>(3) * static_cast<size_t>(image.width);
-  std::vector<float> padded(row_length + 6 * static_cast<size_t>(half)), row(row_length);
-  float* const inner = padded.data() + ptrdiff_t{3} * half;
+  // Blurs one row at a time: vertically into a row of floats, then horizontally. The taps are the outer loop, so that
+  // the inner loops work on whole rows.
+  cv::Mat padded;
+  cv::copyMakeBorder(cv::Mat(image.height, image.width, CV_8UC3, image.pixels), padded, half, half, half, half,
+                     cv::BORDER_REFLECT_101);
+  const auto row_length = 3 * static_cast<size_t>(image.width);
+  std::vector<float> column(3 * static_cast<size_t>(padded.cols)), row(row_length);
   for (int y = 0; y < image.height; ++y) {
-    std::fill(padded.begin(), padded.end(), 0.0F);
+    std::ranges::fill(column, 0.0F);
     for (int t = 0; t < size; ++t) {
-      const uint8_t* from = original.data() + static_cast<size_t>(Reflected(y + t - half, image.height)) * row_length;
-      for (size_t i = 0; i < row_length; ++i) inner[i] += kernel[static_cast<size_t>(t)] * static_cast<float>(from[i]);
+      const uint8_t* from = padded.ptr<uint8_t>(y + t);
+      for (size_t i = 0; i < column.size(); ++i)
+        column[i] += kernel[static_cast<size_t>(t)] * static_cast<float>(from[i]);
     }
-    for (int x = 1; x <= half; ++x) {
-      const ptrdiff_t last = image.width - 1;
-      std::copy_n(inner + ptrdiff_t{3} * Reflected(-x, image.width), 3, inner - ptrdiff_t{3} * x);
-      std::copy_n(inner + ptrdiff_t{3} * Reflected(image.width - 1 + x, image.width), 3, inner + 3 * (last + x));
-    }
-    std::fill(row.begin(), row.end(), 0.0F);
+    std::ranges::fill(row, 0.0F);
     for (int t = 0; t < size; ++t) {
-      const float* from = padded.data() + ptrdiff_t{3} * t;
+      const float* from = column.data() + ptrdiff_t{3} * t;
       for (size_t i = 0; i < row_length; ++i) row[i] += kernel[static_cast<size_t>(t)] * from[i];
     }
     uint8_t* const to = image.pixels + static_cast<size_t>(y) * row_length;

@@ -9,6 +9,7 @@
 
 #include "data/error.h"
 #include "data/image/codecs.h"
+#include "data/image/exif_orientation.h"
 
 namespace dtrain::data {
 namespace {
@@ -28,28 +29,27 @@ void RequireWholeChunks(Bytes bytes) {
   }
 }
 
-class PngReader {
+// Frees what libpng allocated, also when the constructor of the reader throws.
+struct PngStructs {
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  ~PngStructs() { png_destroy_read_struct(&png_, &info_, nullptr); }
+};
+
+class PngReader : PngStructs {
  public:
   explicit PngReader(Bytes bytes) : unread_(bytes), bytes_(bytes.size()) {
     RequireWholeChunks(bytes);
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, OnError, OnWarning);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
-    if (info_ == nullptr) {
-      png_destroy_read_struct(&png_, &info_, nullptr);
-      throw std::bad_alloc();
-    }
-    // The destructor does not run for a constructor that throws.
-    if (!Guard([this] {
-          png_set_read_fn(png_, this, OnRead);
-          png_set_user_limits(png_, kLongestSide, kLongestSide);
-          png_set_chunk_malloc_max(png_, kLargestChunk);
-          png_read_info(png_, info_);
-        })) {
-      png_destroy_read_struct(&png_, &info_, nullptr);
-      throw DataError(std::string("PNG: ") + message_);
-    }
+    if (info_ == nullptr) throw std::bad_alloc();
+    Guard([this] {
+      png_set_read_fn(png_, this, OnRead);
+      png_set_user_limits(png_, kLongestSide, kLongestSide);
+      png_set_chunk_malloc_max(png_, kLargestChunk);
+      png_read_info(png_, info_);
+    });
   }
-  ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
@@ -62,13 +62,13 @@ class PngReader {
     if (uint64_t{png_get_rowbytes(png_, info_)} * png_get_image_height(png_, info_) > kMostInflation * bytes_) {
       throw DataError("PNG: the file is truncated");
     }
-    if (!Guard([this] { AskForRgb(); })) throw DataError(std::string("PNG: ") + message_);
+    Guard([this] { AskForRgb(); });
     const auto [width, height] = size();
     if (png_get_rowbytes(png_, info_) != 3 * static_cast<size_t>(width)) throw DataError("PNG: unknown colour type");
     cv::Mat image(height, width, CV_8UC3);
     std::vector<png_bytep> rows(static_cast<size_t>(height));
     for (int y = 0; y < height; ++y) rows[static_cast<size_t>(y)] = image.ptr<uint8_t>(y);
-    if (!Guard([&] { png_read_image(png_, rows.data()); })) throw DataError(std::string("PNG: ") + message_);
+    Guard([&] { png_read_image(png_, rows.data()); });
     return image;
   }
 
@@ -86,13 +86,15 @@ class PngReader {
     reader->unread_ = reader->unread_.subspan(size);
   }
 
-  // Runs calls into libpng, which leaves by longjmp: they must not create objects with destructors. Returns false on an
-  // error.
+  // Runs calls into libpng, which leaves by longjmp: they must not create objects with destructors.
   template <typename Calls>
-  bool Guard(const Calls& calls) {
-    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+  void Guard(const Calls& calls) {
+    if (setjmp(png_jmpbuf(png_)) != 0) Fail();
     calls();
-    return true;
+  }
+  [[noreturn]] void Fail() {
+    const std::string reason = std::string("PNG: ") + message_;
+    throw DataError(reason);
   }
 
   void AskForRgb() {
@@ -106,12 +108,12 @@ class PngReader {
 
   Bytes unread_;
   const uint64_t bytes_;
-  png_structp png_ = nullptr;
-  png_infop info_ = nullptr;
   char message_[128] = "";
 };
 
 }  // namespace
+
+int PngOrientation(Bytes bytes) { return OrientationInChunks(bytes, /*is_png=*/true); }
 
 ImageSize PngSize(Bytes bytes) { return PngReader(bytes).size(); }
 

@@ -1,4 +1,4 @@
-#include "data/image/timm_augment.h"
+// timm's augmentations, with the operators, magnitudes and defaults of timm/data/auto_augment.py, release 1.0.22.
 
 #include <algorithm>
 #include <array>
@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <limits>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
+#include "data/image/augment_policy.h"
 #include "data/image/mix.h"
 
 namespace dtrain::data {
@@ -31,7 +33,7 @@ struct Use {
 double Enhanced(const Use& use) { return 1.8 * use.part() + 0.1; }
 double Increased(const Use& use) { return std::max(0.1, 1 + use.sign * 0.9 * use.part()); }
 int Bits(const Use& use) { return static_cast<int>(4 * use.part()); }
-int Threshold(const Use& use) { return std::min(256, static_cast<int>(256 * use.part())); }
+int SolarizedFrom(const Use& use) { return std::min(256, static_cast<int>(256 * use.part())); }
 
 void PosterizeTo(PixelView image, int bits) {
   if (bits < 8) Posterize(image, bits);
@@ -44,7 +46,7 @@ struct TimmOperator {
   void (*apply)(PixelView image, const Use& use);
 };
 
-constexpr TimmOperator kOperators[] = {
+constexpr TimmOperator kTimmOperators[] = {
     {"AutoContrast", [](PixelView i, const Use&) { AutoContrast(i); }},
     {"Equalize", [](PixelView i, const Use&) { Equalize(i); }},
     {"Invert", [](PixelView i, const Use&) { Invert(i); }},
@@ -52,8 +54,8 @@ constexpr TimmOperator kOperators[] = {
     {"Posterize", [](PixelView i, const Use& u) { PosterizeTo(i, Bits(u)); }},
     {"PosterizeIncreasing", [](PixelView i, const Use& u) { PosterizeTo(i, 4 - Bits(u)); }},
     {"PosterizeOriginal", [](PixelView i, const Use& u) { PosterizeTo(i, 4 + Bits(u)); }},
-    {"Solarize", [](PixelView i, const Use& u) { Solarize(i, Threshold(u)); }},
-    {"SolarizeIncreasing", [](PixelView i, const Use& u) { Solarize(i, 256 - Threshold(u)); }},
+    {"Solarize", [](PixelView i, const Use& u) { Solarize(i, SolarizedFrom(u)); }},
+    {"SolarizeIncreasing", [](PixelView i, const Use& u) { Solarize(i, 256 - SolarizedFrom(u)); }},
     {"SolarizeAdd", [](PixelView i, const Use& u) { SolarizeAdd(i, std::min(128, static_cast<int>(110 * u.part()))); }},
     {"Color", [](PixelView i, const Use& u) { AdjustSaturation(i, Enhanced(u)); }},
     {"ColorIncreasing", [](PixelView i, const Use& u) { AdjustSaturation(i, Increased(u)); }},
@@ -71,9 +73,10 @@ constexpr TimmOperator kOperators[] = {
      [](PixelView i, const Use& u) { Move(i, {.f = u.sign * u.translation * u.part() * i.height}, u); }},
 };
 
-const TimmOperator& OperatorNamed(std::string_view name) {
-  const auto* const found = std::ranges::find(kOperators, name, &TimmOperator::name);
-  if (found == std::end(kOperators)) throw std::invalid_argument("timm has no operator '" + std::string(name) + "'");
+const TimmOperator& TimmOperatorNamed(std::string_view name) {
+  const auto* const found = std::ranges::find(kTimmOperators, name, &TimmOperator::name);
+  if (found == std::end(kTimmOperators))
+    throw std::invalid_argument("timm has no operator '" + std::string(name) + "'");
   return *found;
 }
 
@@ -169,18 +172,10 @@ constexpr Weighted kPlain[] = {{"AutoContrast"}, {"Equalize"},    {"Invert"}, {"
                                {"Solarize"},     {"SolarizeAdd"}, {"Color"},  {"Contrast"},      {"Brightness"},
                                {"Sharpness"},    {"ShearX"},      {"ShearY"}, {"TranslateXRel"}, {"TranslateYRel"}};
 
-// clang-format off
-constexpr Weighted kIncreasing[] = {
-    {"AutoContrast"}, {"Equalize"}, {"Invert"}, {"Rotate"}, {"PosterizeIncreasing"}, {"SolarizeIncreasing"},
-    {"SolarizeAdd"}, {"ColorIncreasing"}, {"ContrastIncreasing"}, {"BrightnessIncreasing"}, {"SharpnessIncreasing"},
-    {"ShearX"}, {"ShearY"}, {"TranslateXRel"}, {"TranslateYRel"}};
-
 constexpr Weighted kByGain[] = {
-    {"Rotate", 3}, {"ShearX", 2}, {"ShearY", 2}, {"TranslateXRel", 1}, {"TranslateYRel", 1}, {"ColorIncreasing", 0.25},
-    {"SharpnessIncreasing", 0.25}, {"AutoContrast", 0.25}, {"SolarizeIncreasing", 0.05}, {"SolarizeAdd", 0.05},
-    {"ContrastIncreasing", 0.05}, {"BrightnessIncreasing", 0.05}, {"Equalize", 0.05}, {"PosterizeIncreasing", 0.05},
-    {"Invert", 0.05}};
-// clang-format on
+    {"Rotate", 3},      {"ShearX", 2},        {"ShearY", 2},          {"TranslateXRel", 1}, {"TranslateYRel", 1},
+    {"Color", 0.25},    {"Sharpness", 0.25},  {"AutoContrast", 0.25}, {"Solarize", 0.05},   {"SolarizeAdd", 0.05},
+    {"Contrast", 0.05}, {"Brightness", 0.05}, {"Equalize", 0.05},     {"Posterize", 0.05},  {"Invert", 0.05}};
 
 // Draws by weight, and leaves what it has drawn out of the next draws if the weights differ.
 struct Drawing {
@@ -199,11 +194,13 @@ struct Drawing {
   }
 };
 
-template <size_t count>
-Drawing DrawingFrom(const Weighted (&rows)[count], bool with_replacement) {
+// `increases`: takes the operators that change more with a greater magnitude, where there are such.
+Drawing DrawingFrom(std::span<const Weighted> rows, bool increases, bool with_replacement = true) {
   Drawing drawing{.with_replacement = with_replacement};
   for (const Weighted& row : rows) {
-    drawing.operators.push_back(&OperatorNamed(row.name));
+    const std::string increasing = std::string(row.name) + "Increasing";
+    const bool is_known = std::ranges::count(kTimmOperators, increasing, &TimmOperator::name) > 0;
+    drawing.operators.push_back(&TimmOperatorNamed(increases && is_known ? increasing : row.name));
     drawing.weights.push_back(row.weight);
   }
   return drawing;
@@ -221,9 +218,8 @@ auto MakeRandAugment(const std::string& text, Settings settings) {
   const std::string set = settings.Take("t").value_or("");
   settings.RequireEmpty();
   if (!set.empty() && set != "weights") Refuse(text, "of timm's sets of operators, t, only weights is known here");
-  const Drawing drawing = set == "weights" ? DrawingFrom(kByGain, false)
-                          : increases      ? DrawingFrom(kIncreasing, true)
-                                           : DrawingFrom(kPlain, true);
+  const Drawing drawing =
+      set == "weights" ? DrawingFrom(kByGain, true, /*with_replacement=*/false) : DrawingFrom(kPlain, increases);
   return [=](PixelView image, const PolicySettings& told, RandomGenerator& random) {
     std::vector<double> left = drawing.weights;
     for (int i = 0; i < count; ++i) {
@@ -267,7 +263,7 @@ auto MakeAutoAugment(const Policy& policy, Settings settings) {
   settings.RequireEmpty();
   return [policy, deviation](PixelView image, const PolicySettings& told, RandomGenerator& random) {
     for (const PolicyStep& step : policy.pairs[random.Below(25)]) {
-      const TimmOperator& operation = OperatorNamed(step.name == kPosterize ? policy.posterize : step.name);
+      const TimmOperator& operation = TimmOperatorNamed(step.name == kPosterize ? policy.posterize : step.name);
       ApplyRandomly(operation, {.probability = step.probability, .magnitude = step.magnitude, .deviation = deviation},
                     told, image, random);
     }
@@ -276,10 +272,9 @@ auto MakeAutoAugment(const Policy& policy, Settings settings) {
 
 // ---- AugMix (arXiv:1912.02781) -------------------------------------------------------------------------------------
 
-constexpr Weighted kMixed[] = {
-    {"AutoContrast"}, {"ColorIncreasing"}, {"ContrastIncreasing"},  {"BrightnessIncreasing"}, {"SharpnessIncreasing"},
-    {"Equalize"},     {"Rotate"},          {"PosterizeIncreasing"}, {"SolarizeIncreasing"},   {"ShearX"},
-    {"ShearY"},       {"TranslateXRel"},   {"TranslateYRel"}};
+constexpr Weighted kMixed[] = {{"AutoContrast"}, {"Color"},         {"Contrast"},     {"Brightness"}, {"Sharpness"},
+                               {"Equalize"},     {"Rotate"},        {"Posterize"},    {"Solarize"},   {"ShearX"},
+                               {"ShearY"},       {"TranslateXRel"}, {"TranslateYRel"}};
 
 auto MakeAugMix(const std::string& text, Settings settings) {
   Strength strength{.probability = 1, .translation = 0.3};
@@ -290,7 +285,7 @@ auto MakeAugMix(const std::string& text, Settings settings) {
   if (settings.Take("b")) Refuse(text, "timm's blended mixing, b, is not known here; leave it out");
   settings.RequireEmpty();
   if (alpha <= 0) Refuse(text, "a is more than 0");
-  const Drawing drawing = DrawingFrom(kMixed, true);
+  const Drawing drawing = DrawingFrom(kMixed, /*increases=*/true);
   return [=](PixelView image, const PolicySettings& told, RandomGenerator& random) {
     const size_t bytes = 3 * static_cast<size_t>(image.count());
     const std::vector<double> shares = DrawShares(alpha, chains, random);
@@ -350,8 +345,8 @@ Augment TimmAugment(const std::string& text) {
 
 void ApplyTimmOperator(PixelView image, const std::string& name, double level, bool negative, Between between,
                        const Colour& outside) {
-  OperatorNamed(name).apply(image,
-                            {.level = level, .sign = negative ? -1.0 : 1.0, .between = between, .outside = outside});
+  TimmOperatorNamed(name).apply(
+      image, {.level = level, .sign = negative ? -1.0 : 1.0, .between = between, .outside = outside});
 }
 
 }  // namespace dtrain::data

@@ -33,7 +33,6 @@
 #include "data/image/image_decoder.h"
 #include "data/image/mix.h"
 #include "data/image/photometric.h"
-#include "data/image/timm_augment.h"
 #include "data/random.h"
 #include "data/storage.h"
 #include "tests/data/safetensors_bytes.h"
@@ -128,8 +127,7 @@ void DumpOperator(const Arguments& arguments) {
   } else if (name == "Lighting") {
     AddLighting(ViewOf(image), {magnitude, 0, 0});
   } else {
-    ApplyOperator(ViewOf(image), OperatorFromName(name), magnitude,
-                  BetweenFromName(arguments.size() > 4 ? arguments[4] : "nearest"));
+    ApplyOperator(ViewOf(image), name, magnitude, BetweenFromName(arguments.size() > 4 ? arguments[4] : "nearest"));
   }
   WriteImage(arguments.at(2), image);
 }

@@ -5,7 +5,6 @@
 
 #include "data/formats/open_source.h"
 #include "data/image/augment_policy.h"
-#include "data/image/timm_augment.h"
 #include "data/joined.h"
 #include "trainer/config/flags.h"
 

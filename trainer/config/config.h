@@ -50,8 +50,8 @@ struct ImageConfig {
   bool exif_orientation = true;
   std::vector<double> mean = {0.485, 0.456, 0.406};
   std::vector<double> std = {0.229, 0.224, 0.225};
-  // auto | none | basic | randaugment | trivialaugment | autoaugment, or one of timm's (data/image/timm_augment.h);
-  // auto: basic for image files, none for tensors
+  // A name in data::Augments(), one of timm's (data/image/augment_policy.h), or auto: basic for image files, none for
+  // tensors
   std::string augment = "auto";
   std::string augment_interpolation = "nearest";            // nearest | bilinear; of shears, translations and rotations
   std::string crop = "resized";                             // a name in Crops()

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "data/image/check_headers.h"
-#include "data/image/exif_orientation.h"
+#include "data/image/check_images.h"
 #include "data/joined.h"
 #include "data/machine/limits.h"
 #include "data/pipeline/node_cache.h"
@@ -66,7 +65,7 @@ void LookThrough(const DataSets& sets, const config::Config& config) {
         source, {.split = split->name, .max_bad_records = config.data.max_bad_records, .strict = config.data.strict},
         &report::LogWarning);
     if (config.image.exif_orientation || is_said_already) continue;
-    const std::string turned = data::SayTurned(data::CountTurned(source), split->name);
+    const std::string turned = data::SayTurned(source, split->name);
     if (!turned.empty()) report::LogWarning(turned);
   }
   if (config.data.format != "synthetic") SayClassBalance(sets);

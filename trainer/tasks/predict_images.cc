@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "data/formats/image_folder.h"
-#include "data/image/exif_orientation.h"
+#include "data/image/check_images.h"
 #include "data/joined.h"
 #include "data/pipeline/loader.h"
 #include "data/progress.h"
@@ -94,7 +94,7 @@ class Predictor {
                KindOf(config).ClassesOf(config, weights).names) {
     if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty()) report::LogInfo(ignored);
     if (config.image.exif_orientation) return;
-    const std::string turned = data::SayTurned(data::CountTurned(files_), "--input");
+    const std::string turned = data::SayTurned(files_, "--input");
     if (!turned.empty()) report::LogWarning(turned);
   }
 

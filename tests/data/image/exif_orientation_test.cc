@@ -5,10 +5,8 @@
 
 #include <opencv2/core.hpp>
 
-#include "data/formats/image_folder.h"
 #include "data/image/codecs.h"
 #include "tests/data/image/encode.h"
-#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {
@@ -63,20 +61,6 @@ TEST(ExifOrientation, BoxesOfTheUprightImageAreFoundInTheStoredOne) {
     const cv::Mat wanted = upright(cv::Rect(box.x, box.y, box.width, box.height));
     EXPECT_EQ(cv::norm(region, wanted, cv::NORM_INF), 0) << orientation;
   }
-}
-
-TEST(CountTurned, CountsTheFilesThatAreNotStoredUpright) {
-  const TemporaryFolder folder;
-  folder.Write("a/1.jpg", JpegWith(6));
-  folder.Write("a/2.jpg", JpegWith(1));
-  folder.Write("b/3.jpg", JpegWith(3));
-  folder.Write("b/4.jpg", "no image");
-  const TurnedImages found = CountTurned(ImageFolder(folder.path()));
-  EXPECT_EQ(found.turned, 2);
-  EXPECT_EQ(found.looked_at, 4);
-  EXPECT_THAT(SayTurned(found, "train"), testing::HasSubstr("train: 2 of 4 images"));
-  EXPECT_EQ(SayTurned({0, 4, 4}, "train"), "");
-  EXPECT_THAT(SayTurned({2, 4, 9}, "train"), testing::HasSubstr("2 of 4 images that were looked at have"));
 }
 
 }  // namespace

@@ -62,8 +62,8 @@ TEST(Photometric, ErasesWithTheMeanAsOftenAsAsked) {
 }
 
 TEST(Policies, DrawManyDifferentOperators) {
-  using Policy = void (*)(PixelView, const PolicySettings&, RandomGenerator&);
-  for (const Policy policy : {Policy{RandAugment}, Policy{TrivialAugment}, Policy{AutoAugment}}) {
+  for (const char* name : {"randaugment", "trivialaugment", "autoaugment"}) {
+    const auto policy = AugmentNamed(name).policy;
     std::set<std::vector<uint8_t>> results;
     for (int64_t i = 0; i < 200; ++i) {
       std::vector<uint8_t> pixels(3 * 16 * 16);
@@ -74,15 +74,15 @@ TEST(Policies, DrawManyDifferentOperators) {
     }
     EXPECT_GT(results.size(), 20U);
   }
-  EXPECT_THROW(OperatorFromName("NoSuchOperator"), std::invalid_argument);
+  EXPECT_THROW(TrivialMagnitude("NoSuchOperator", 0), std::invalid_argument);
 }
 
 // torch.linspace(0, 32, 31)[15] is 15.999999, whose int() is 15.
 TEST(Policies, MagnitudesAreRoundedAsTorchRoundsThem) {
-  EXPECT_EQ(std::trunc(TrivialMagnitude(Operator::kTranslateX, 15)), 15);
-  EXPECT_EQ(std::trunc(TrivialMagnitude(Operator::kTranslateY, 30)), 32);
-  EXPECT_FLOAT_EQ(static_cast<float>(TrivialMagnitude(Operator::kRotate, 20)), 90);
-  EXPECT_EQ(TrivialMagnitude(Operator::kSolarize, 0), 255);
+  EXPECT_EQ(std::trunc(TrivialMagnitude("TranslateX", 15)), 15);
+  EXPECT_EQ(std::trunc(TrivialMagnitude("TranslateY", 30)), 32);
+  EXPECT_FLOAT_EQ(static_cast<float>(TrivialMagnitude("Rotate", 20)), 90);
+  EXPECT_EQ(TrivialMagnitude("Solarize", 0), 255);
 }
 
 TEST(RandomResizedCrop, StaysInsideAndKeepsTheLaw) {

@@ -1,5 +1,5 @@
-// Checks a small set of image files before a run begins. A user who has just put photos together then sees at once all
-// files that are no images, and not only the first ones that training meets.
+// Looks at the images of a set before a run begins. A user who has just put photos together then sees at once all files
+// that are no images, and not only the first ones that training meets, and hears of those that are not stored upright.
 #pragma once
 
 #include <functional>
@@ -18,5 +18,9 @@ inline constexpr int64_t kMostCheckedFiles = 9'999;
 // DataError that names the first three.
 void RequireGoodHeaders(const RecordSource& source, const QuarantineOptions& options,
                         const std::function<void(const std::string&)>& note);
+
+// Returns a sentence on images that are not stored upright, but read as they are stored; an empty string if there are
+// none. Looks at all files of a small set, and at some of a large one. `what` is the name of the split or input.
+std::string SayTurned(const RecordSource& source, const std::string& what);
 
 }  // namespace dtrain::data

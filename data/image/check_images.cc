@@ -1,20 +1,27 @@
-#include "data/image/check_headers.h"
+#include "data/image/check_images.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/image/codecs.h"
+#include "data/image/exif_orientation.h"
 #include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
 
-constexpr uint64_t kBeginningBytes = 1 << 16;  // holds the header of nearly every image
+constexpr uint64_t kBeginningBytes = 1 << 16;  // holds header and EXIF data of nearly every image
 constexpr size_t kFilesPerThread = 64;
 constexpr size_t kMostListed = 200;
 constexpr size_t kMostInMessage = 3;
+constexpr int64_t kMostFilesLookedAt = 1000, kMostRecordsLookedAt = 64;
+
+bool AreFiles(const RecordSource& source) {
+  return source.kind() == RecordKind::kEncodedImage && !source.Place(0).offset;
+}
 
 bool HasGoodBeginning(const std::string& path) {
   try {
@@ -36,12 +43,23 @@ std::string ProblemOf(const RecordSource& source, int64_t index) {
   }
 }
 
+// Reads no more of a file than its beginning if the orientation is there.
+int OrientationOf(const RecordSource& source, int64_t index, bool is_file) {
+  try {
+    if (!is_file) return ExifOrientation(source.Read(index));
+    const std::vector<uint8_t> bytes = ReadBeginning(source.Place(index).file, kBeginningBytes);
+    const Codec* codec = FindCodec(bytes);
+    return codec != nullptr && codec->exif_is_last ? ExifOrientation(source.Read(index)) : ExifOrientation(bytes);
+  } catch (const DataError&) {  // whoever reads the image reports it
+    return kUpright;
+  }
+}
+
 }  // namespace
 
 void RequireGoodHeaders(const RecordSource& source, const QuarantineOptions& options,
                         const std::function<void(const std::string&)>& note) {
-  const bool are_files = source.kind() == RecordKind::kEncodedImage && !source.Place(0).offset;
-  if (!are_files || source.size() > kMostCheckedFiles) return;
+  if (!AreFiles(source) || source.size() > kMostCheckedFiles) return;
   std::vector<std::string> problems(static_cast<size_t>(source.size()));
   const auto check = [&](size_t i) { problems[i] = ProblemOf(source, static_cast<int64_t>(i)); };
   InParallel(problems.size(), check, kFilesPerThread);
@@ -62,6 +80,23 @@ void RequireGoodHeaders(const RecordSource& source, const QuarantineOptions& opt
                       std::to_string(source.size()) + ", and the budget is " + std::to_string(budget) + ":" + first,
                   options.strict ? "--strict_data allows none: repair or remove them, or leave the flag out"
                                  : "repair or remove them, or raise --max_bad_records (a fraction of all records)");
+}
+
+std::string SayTurned(const RecordSource& source, const std::string& what) {
+  if (source.kind() != RecordKind::kEncodedImage) return "";
+  const bool are_files = AreFiles(source);
+  const int64_t looked_at = std::min(source.size(), are_files ? kMostFilesLookedAt : kMostRecordsLookedAt);
+  std::atomic<int64_t> turned = 0;
+  InParallel(static_cast<size_t>(looked_at), [&](size_t i) {
+    const auto index = static_cast<int64_t>(static_cast<double>(i) * static_cast<double>(source.size()) /
+                                            static_cast<double>(looked_at));
+    if (OrientationOf(source, index, are_files) != kUpright) ++turned;
+  });
+  if (turned == 0) return "";
+  return what + ": " + std::to_string(turned) + " of " + std::to_string(looked_at) +
+         (looked_at < source.size() ? " images that were looked at" : " images") +
+         " have an EXIF orientation and are used as they are stored, as with torchvision; --exif_orientation "
+         "turns them upright";
 }
 
 }  // namespace dtrain::data
