@@ -23,7 +23,6 @@
 #include "data/storage.h"
 #include "data/text/text_lines.h"
 #include "data/text/tokenizer.h"
-#include "data/text/tokenizer_json.h"
 #include "data/text/utf8.h"
 #include "data/written_file.h"
 
@@ -101,8 +100,7 @@ struct Worker {
       : encoder(tokenizer.MakeEncoder()), counts(static_cast<size_t>(tokenizer.vocabulary()), 0) {}
   std::unique_ptr<TextEncoder> encoder;
   std::vector<int64_t> counts;  // occurrences of each token
-  std::vector<int32_t> line;
-  std::vector<uint32_t> stored;
+  std::vector<uint32_t> line, stored;
 };
 
 EncodedLines EncodeLines(std::string_view text, const Numbering& numbering, Worker& worker) {
@@ -116,9 +114,9 @@ EncodedLines EncodeLines(std::string_view text, const Numbering& numbering, Work
       throw DataError("a line of " + std::to_string(worker.line.size()) + " tokens",
                       "a line must have fewer than 2^31 tokens");
     }
-    for (const int32_t token : worker.line) {
-      ++worker.counts[static_cast<size_t>(token)];
-      worker.stored.push_back(numbering.ids[static_cast<size_t>(token)]);
+    for (const uint32_t token : worker.line) {
+      ++worker.counts[token];
+      worker.stored.push_back(numbering.ids[token]);
     }
     worker.stored.push_back(numbering.end);
     encoded.sizes.push_back(static_cast<int32_t>(worker.line.size() + 1));
@@ -363,7 +361,7 @@ void Tokenize(const PrepareOptions& options) {
 // with the text in the member `offsets`, lists of an id and the characters [begin, end) that it stands for. Empty if it
 // is nothing of these.
 std::optional<nlohmann::json> Answer(const nlohmann::json& asked, TextEncoder& encoder) {
-  std::vector<int32_t> ids;
+  std::vector<uint32_t> ids;
   if (asked.is_string()) {
     encoder.Encode(asked.get_ref<const std::string&>(), ids);
     return ids;

@@ -74,72 +74,78 @@ void RequireSameKind(const OpenTable& table, const SentenceOptions& options, con
 
 SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, const SentenceTokenizer& tokenizer) {
   OpenTable table(path, options);
+  TableReader& reader = table.reader();
   const TableColumns& columns = table.columns();
-  const std::string names = ToText(columns, table.reader());
+  const std::string names = ToText(columns, reader);
   RequireSameKind(table, options, path, names);
+  // The cells of a row: its texts, its labels, and what is passed on or, in place of that, its group.
   std::vector<size_t> selected = {columns.text};
   if (columns.pair) selected.push_back(*columns.pair);
   selected.insert(selected.end(), columns.negatives.begin(), columns.negatives.end());
-  const size_t texts = selected.size();
-  if (columns.label && columns.labels.empty()) selected.push_back(*columns.label);
-  const size_t first_label = texts;
-  if (columns.label && columns.labels.empty() && options.target.has(LabelKind::kSeveral))
-    TakeLists(table.reader(), first_label, options);
+  const size_t texts = selected.size(), labels = columns.labels.size(), read = texts + labels;
   selected.insert(selected.end(), columns.labels.begin(), columns.labels.end());
-  const bool has_groups = !options.group_column.empty() && (columns.label || !table.joins_pairs());
-  const size_t read = selected.size();
-  const std::vector<size_t> kept =
-      ColumnsToKeep(table.reader(), has_groups ? options.group_column : options.kept_columns,
-                    has_groups ? std::vector<size_t>() : selected);
+  if (labels > 0 && !columns.several_labels && options.target.has(LabelKind::kSeveral)) {
+    TakeLists(reader, texts, options);
+  }
+  const bool has_groups = !options.group_column.empty() && (labels > 0 || !table.joins_pairs());
+  const std::vector<size_t> kept = has_groups
+                                       ? std::vector{ColumnFinder(reader).Named(options.group_column, "--group_column")}
+                                       : ColumnsToKeep(reader, options.kept_columns, selected);
   selected.insert(selected.end(), kept.begin(), kept.end());
-  table.reader().Select(selected, read);
-  if (options.keeps_going) table.reader().KeepGoing();
+  reader.Select(selected, read);
+  if (options.keeps_going) reader.KeepGoing();
 
   SentenceOptions known = options;
   known.texts_per_row = table.joins_pairs() ? 1 : static_cast<int64_t>(texts);
-  known.has_scores = !table.joins_pairs() && columns.label;
+  known.has_scores = !table.joins_pairs() && labels > 0;
   SentenceCollector collector(known, &tokenizer, columns.pair && table.joins_pairs());
   const uint32_t file = collector.AddFile(path, table.bytes());
   std::vector<RawSentence> rows;
   std::vector<std::string> groups;
   TableRow row;
-  while (table.reader().Next(row)) {
+  while (reader.Next(row)) {
     for (size_t i = 0; !table.joins_pairs() && i < texts; ++i) {
       if (!Stripped(row.cells[i]).empty()) continue;
-      table.reader().Fail(row.line, "the text in '" + Shown(table.reader().header()[selected[i]], 60) + "' is empty",
-                          "a row needs a text in each of these columns: " + names);
+      reader.Fail(row.line, "the text in '" + Shown(reader.header()[selected[i]], 60) + "' is empty",
+                  "a row needs a text in each of these columns: " + names);
     }
     RawSentence raw{.text = {std::move(row.cells[0]), columns.pair ? std::move(row.cells[1]) : ""},
                     .negatives = {},
-                    .label = !columns.label ? ""
-                             : columns.labels.empty()
-                                 ? std::move(row.cells[first_label])
-                                 : LabelsThatHold(std::span(row.cells).subspan(first_label, read - first_label),
-                                                  columns.labels, table.reader(), row.line),
+                    .label = "",
                     .place = {file, static_cast<int64_t>(row.offset)},
                     .line = row.line};
     for (size_t i = 2; i < texts; ++i) raw.negatives.push_back(std::move(row.cells[i]));
-    if (has_groups) groups.push_back(std::move(row.cells[read]));
-    raw.text.error = row.error;
-    if (!has_groups)
-      raw.text.kept.assign(std::make_move_iterator(row.cells.begin() + static_cast<ptrdiff_t>(read)),
-                           std::make_move_iterator(row.cells.end()));
+    if (labels > 0) {
+      raw.label = columns.several_labels
+                      ? LabelsThatHold(std::span(row.cells).subspan(texts, labels), columns.labels, reader, row.line)
+                      : std::move(row.cells[texts]);
+    }
     if (table.IsUnlabelled(raw.label)) {
-      if (has_groups) groups.pop_back();
       collector.LeaveOut(1);
       continue;
+    }
+    raw.text.error = row.error;
+    if (has_groups) {
+      groups.push_back(std::move(row.cells[read]));
+    } else {
+      raw.text.kept.assign(std::make_move_iterator(row.cells.begin() + static_cast<ptrdiff_t>(read)),
+                           std::make_move_iterator(row.cells.end()));
     }
     rows.push_back(std::move(raw));
     if (rows.size() == kRowsAtOnce) collector.Add(std::exchange(rows, {}));
   }
   collector.Add(std::move(rows));
-  collector.LeaveOut(table.reader().left_out());
+  collector.LeaveOut(reader.left_out());
   SentenceSet set = collector.Take();
   set.columns = names;
   set.groups = std::move(groups);
-  if (!columns.labels.empty()) set.names.emplace();
-  for (const size_t column : columns.labels) set.names->push_back(table.reader().header()[column]);
-  for (const size_t column : kept) set.kept_columns.push_back(table.reader().header()[column]);
+  const auto names_of = [&reader](const std::vector<size_t>& of) {
+    std::vector<std::string> found;
+    for (const size_t column : of) found.push_back(reader.header()[column]);
+    return found;
+  };
+  if (columns.several_labels) set.names = names_of(columns.labels);
+  if (!has_groups) set.kept_columns = names_of(kept);
   return set;
 }
 
@@ -147,7 +153,7 @@ std::vector<std::string> LabelsOfTable(const std::string& path, const SentenceOp
   SentenceOptions labelled = options;
   labelled.target = kClassTarget;
   OpenTable table(path, labelled);
-  table.reader().Select({*table.columns().label});
+  table.reader().Select(table.columns().labels);
   std::set<std::string, std::less<>> labels;
   TableRow row;
   while (table.reader().Next(row)) {

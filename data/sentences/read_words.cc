@@ -73,10 +73,11 @@ class WordReader {
     return std::move(sentences_);
   }
 
-  // Returns the keys of words and tags in the first line of a .jsonl; empty where there is no list.
-  std::pair<std::string, std::string> KeysOfLists() {
-    std::string_view text = Text();
-    const auto object = text.empty() ? nlohmann::json() : ParseObject(TakeLine(text));
+  // Returns the keys of words and tags in the first object of a .jsonl; empty where there is no list.
+  std::pair<std::string, std::string> KeysOfLists() const {
+    std::string_view text = Text(), line;
+    while (!text.empty() && Stripped(line).empty()) line = TakeLine(text);
+    const nlohmann::json object = ParseObject(line);
     const auto key = [&object](const std::string& said, std::initializer_list<const char*> known) -> std::string {
       if (!said.empty()) return said;
       for (const char* name : known) {
@@ -198,7 +199,7 @@ class WordReader {
 
 // Takes the tokens of a line of text for its words. As in a list of words, the first one is encoded with a space in
 // front.
-void EncodeText(const std::string& text, SentenceTokenizer::Encoder& encoder, TokensOfWords& done) {
+void EncodeText(const std::string& text, TextEncoder& encoder, TokensOfWords& done) {
   if (Stripped(text).empty()) return;
   const int64_t added = text.starts_with(' ') ? 0 : 1;
   encoder.EncodeSpans(added == 0 ? text : " " + text, done.tokens, done.spans);
@@ -209,7 +210,7 @@ void EncodeText(const std::string& text, SentenceTokenizer::Encoder& encoder, To
 }
 
 // Encodes words. Of one that has more tokens than `room`, the first ones are kept.
-void EncodeWords(const Words& words, size_t room, SentenceTokenizer::Encoder& encoder, TokensOfWords& done) {
+void EncodeWords(const Words& words, size_t room, TextEncoder& encoder, TokensOfWords& done) {
   for (const std::string& word : words) {
     const size_t before = done.tokens.size();
     encoder.EncodeWord(word, done.tokens);
@@ -223,10 +224,10 @@ std::vector<TokensOfWords> Encoded(const std::vector<WordsOfSentence>& sentences
   const auto parts = static_cast<size_t>(AvailableCores());
   std::vector<TokensOfWords> done(sentences.size());
   const auto encode = [&](size_t part) {
-    SentenceTokenizer::Encoder encoder(tokenizer);
+    const std::unique_ptr<TextEncoder> encoder = tokenizer.MakeEncoder();
     for (size_t i = part; i < sentences.size(); i += parts) {
-      sentences[i].words.empty() ? EncodeText(sentences[i].text, encoder, done[i])
-                                 : EncodeWords(sentences[i].words, room, encoder, done[i]);
+      sentences[i].words.empty() ? EncodeText(sentences[i].text, *encoder, done[i])
+                                 : EncodeWords(sentences[i].words, room, *encoder, done[i]);
     }
   };
   InParallel(parts, encode, 1, parts);

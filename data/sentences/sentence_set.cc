@@ -24,7 +24,7 @@ struct TokenizedRows {
 };
 
 // Appends the tokens of several texts, each by itself, without spaces around it, as sentence-transformers does.
-bool AppendTexts(const RawSentence& row, int64_t most, const RowFormat& format, SentenceTokenizer::Encoder& encoder,
+bool AppendTexts(const RawSentence& row, int64_t most, const RowFormat& format, TextEncoder& encoder,
                  std::vector<uint32_t>& tokens) {
   bool is_cut = false;
   const auto append = [&](const std::string& text, uint32_t mark) {
@@ -41,7 +41,7 @@ bool AppendTexts(const RawSentence& row, int64_t most, const RowFormat& format, 
 }
 
 TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, bool by_text, int64_t most,
-                       const RowFormat& format, SentenceTokenizer::Encoder& encoder) {
+                       const RowFormat& format, TextEncoder& encoder) {
   TokenizedRows done;
   std::vector<uint32_t> a, b;
   for (const RawSentence& row : rows) {
@@ -112,14 +112,14 @@ void SentenceCollector::AddLabel(const std::string& label, const std::string& wh
 
 void SentenceCollector::Add(std::vector<RawSentence> rows) {
   if (encoders_.empty()) {
-    for (int64_t i = 0; i < AvailableCores(); ++i) encoders_.emplace_back(*tokenizer_);
+    for (int64_t i = 0; i < AvailableCores(); ++i) encoders_.push_back(tokenizer_->MakeEncoder());
   }
   const size_t parts = encoders_.size();
   std::vector<TokenizedRows> tokenized(parts);
   const auto tokenize = [&](size_t part) {
     const size_t begin = rows.size() * part / parts, end = rows.size() * (part + 1) / parts;
     tokenized[part] = Tokenize(std::span(rows).subspan(begin, end - begin), set_.is_pair, target_.of_texts,
-                               most_tokens_, tokenizer_->format(), encoders_[part]);
+                               most_tokens_, tokenizer_->format(), *encoders_[part]);
   };
   InParallel(parts, tokenize, 1, parts);
   for (const TokenizedRows& part : tokenized) {

@@ -82,7 +82,7 @@ class SentenceCollector {
   const int64_t most_tokens_;
   const bool keeps_texts_, keeps_going_;
   const SentenceTokenizer* const tokenizer_;
-  std::vector<SentenceTokenizer::Encoder> encoders_;  // one per thread
+  std::vector<std::unique_ptr<TextEncoder>> encoders_;  // one per thread
   int64_t empty_ = 0;
   std::string first_empty_;
   SentenceSet set_;

@@ -154,33 +154,24 @@ class SentenceRowDecoder : public SampleDecoder {
     const auto numbers = [&rows](size_t field) {
       return std::span(reinterpret_cast<int64_t*>(rows[field].data()), rows[field].size() / sizeof(int64_t));
     };
-    const size_t room = rows[1].size(), length = std::min(room, tokens);
-    const auto fill = [&](size_t field, int64_t filler, const auto& value_of) {
-      for (size_t i = 0; i < room; ++i) numbers(field)[i] = i < length ? int64_t{value_of(i)} : filler;
-    };
-    if (target_.of_texts) {
-      const auto texts = static_cast<size_t>(texts_), places = room / texts;
-      std::ranges::fill(numbers(0), pad_);
-      std::memset(rows[1].data(), 0, room);
-      size_t text = 0, place = 0;
-      for (size_t i = 0; i < tokens; ++i, ++place) {
-        const uint32_t token = value(1 + i, uint32_t{});
-        if (token >= kOfSecondText) {
-          ++text;
-          place = 0;
-        }
-        if (text >= texts || place >= places) continue;
-        numbers(0)[text * places + place] = token & ~kOfSecondText;
-        rows[1][text * places + place] = std::byte{1};
+    const size_t room = rows[1].size(), texts = static_cast<size_t>(texts_), places = room / texts;
+    const std::span<int64_t> types = has_types_ ? numbers(rows.size() - 1) : std::span<int64_t>();
+    std::ranges::fill(numbers(0), pad_);
+    std::memset(rows[1].data(), 0, room);
+    std::ranges::fill(types, 0);
+    size_t text = 0, place = 0;
+    for (size_t i = 0; i < tokens; ++i, ++place) {
+      const uint32_t token = value(1 + i, uint32_t{});
+      const bool has_mark = token >= kOfSecondText;
+      if (has_mark && target_.of_texts) {
+        ++text;
+        place = 0;
       }
-      if (has_number_) std::memcpy(rows[2].data(), bytes.data() + behind * kValueBytes, kValueBytes);
-      return;
+      if (text >= texts || place >= places) continue;
+      numbers(0)[text * places + place] = token & ~kOfSecondText;
+      rows[1][text * places + place] = std::byte{1};
+      if (has_types_) types[place] = has_mark ? 1 : 0;
     }
-    fill(0, pad_, [&](size_t i) { return value(1 + i, uint32_t{}) & ~kOfSecondText; });
-    if (has_types_)
-      fill(rows.size() - 1, 0, [&](size_t i) { return value(1 + i, uint32_t{}) >= kOfSecondText ? 1 : 0; });
-    std::memset(rows[1].data(), 1, length);
-    std::memset(rows[1].data() + length, 0, room - length);
     if (has_number_) std::memcpy(rows[2].data(), bytes.data() + behind * kValueBytes, kValueBytes);
     if (target_.has(LabelKind::kSeveral)) {
       const std::span held(reinterpret_cast<float*>(rows[2].data()), static_cast<size_t>(classes_));
@@ -188,7 +179,7 @@ class SentenceRowDecoder : public SampleDecoder {
       for (size_t i = behind; i < values; ++i) held[value(i, uint32_t{}) % held.size()] = 1;
     }
     if (target_.of_words) {
-      fill(2, kNoLoss, [&](size_t i) { return value(behind + 1 + i, int32_t{}); });
+      for (size_t i = 0; i < room; ++i) numbers(2)[i] = i < tokens ? value(behind + 1 + i, int32_t{}) : kNoLoss;
       numbers(3)[0] = value(behind, int32_t{});
     }
   }

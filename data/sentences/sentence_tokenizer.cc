@@ -6,7 +6,6 @@
 #include "data/error.h"
 #include "data/storage.h"
 #include "data/text/dictionary.h"
-#include "data/text/tokenizer_json.h"
 
 namespace dtrain::data {
 namespace {
@@ -65,7 +64,7 @@ SentenceTokenizer::SentenceTokenizer(const std::string& folder)
     : folder_(folder), tokenizer_(OpenTokenizer(RequireTokenizer(folder))), vocabulary_(tokenizer_->vocabulary()) {
   const TokenizerFiles files = RequireTokenizer(folder);
   std::vector<std::string> paths = files.paths;
-  NamingFile(paths.front(), [this] { format_ = tokenizer_->format(); });
+  NamingFiles(files.paths, [this] { format_ = tokenizer_->format(); });
   if (!tokenizer_->keeps_ids()) {
     UseDictionary();
     paths.push_back(DictionaryIn(folder));
@@ -82,31 +81,6 @@ void SentenceTokenizer::UseDictionary() {
   const Dictionary dictionary = Dictionary::Load(path);
   id_of_ = tokenizer_->IdsIn(dictionary);
   vocabulary_ = dictionary.vocabulary();
-}
-
-void SentenceTokenizer::Encoder::Encode(std::string_view text, std::vector<uint32_t>& tokens) {
-  text_->Encode(text, ids_);
-  AppendIds(tokens);
-}
-
-void SentenceTokenizer::Encoder::EncodeWord(std::string_view word, std::vector<uint32_t>& tokens) {
-  text_->EncodeWord(word, ids_);
-  AppendIds(tokens);
-}
-
-void SentenceTokenizer::Encoder::EncodeSpans(std::string_view text, std::vector<uint32_t>& tokens,
-                                             std::vector<CharacterSpan>& spans) {
-  text_->EncodeSpans(text, ids_, spans);
-  AppendIds(tokens);
-}
-
-// Appends the model's ids of the tokenizer's.
-void SentenceTokenizer::Encoder::AppendIds(std::vector<uint32_t>& tokens) {
-  const std::vector<uint32_t>& id_of = tokenizer_.id_of_;
-  for (const int32_t id : ids_) {
-    tokens.push_back(id_of.empty() ? static_cast<uint32_t>(id) : id_of[static_cast<size_t>(id)]);
-  }
-  ids_.clear();
 }
 
 std::optional<std::string> SentenceTokenizerFolder(const std::vector<std::string>& paths) {

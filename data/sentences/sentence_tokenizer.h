@@ -35,23 +35,12 @@ class SentenceTokenizer {
   int64_t vocabulary() const { return vocabulary_; }        // every token is below it
   std::string fingerprint() const { return fingerprint_; }  // a hash of the files
 
-  // Encodes text. Not thread-safe: each thread needs its own. The tokenizer must outlive it.
-  class Encoder {
-   public:
-    explicit Encoder(const SentenceTokenizer& tokenizer)
-        : tokenizer_(tokenizer), text_(tokenizer.tokenizer_->MakeEncoder()) {}
-    // Append the tokens of a text, without special ones, as the functions of TextEncoder.
-    void Encode(std::string_view text, std::vector<uint32_t>& tokens);
-    void EncodeWord(std::string_view word, std::vector<uint32_t>& tokens);
-    void EncodeSpans(std::string_view text, std::vector<uint32_t>& tokens, std::vector<CharacterSpan>& spans);
-
-   private:
-    void AppendIds(std::vector<uint32_t>& tokens);
-
-    const SentenceTokenizer& tokenizer_;
-    std::unique_ptr<TextEncoder> text_;
-    std::vector<int32_t> ids_;
-  };
+  // The tokenizer must outlive it.
+  std::unique_ptr<TextEncoder> MakeEncoder() const {
+    auto encoder = tokenizer_->MakeEncoder();
+    encoder->Renumber(id_of_);
+    return encoder;
+  }
 
  private:
   void UseDictionary();

@@ -53,19 +53,23 @@ bool IsCola(const std::vector<std::string>& first) {
   return first.size() == 4 && (first[1] == "0" || first[1] == "1") && (first[2].empty() || first[2] == "*");
 }
 
+bool HasOneTwice(std::vector<size_t> columns) {
+  std::ranges::sort(columns);
+  return std::ranges::adjacent_find(columns) != columns.end();
+}
+
 }  // namespace
 
 TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wants_label) {
   if (IsCola(table.header())) table.FirstLineIsData({"source", "label", "mark", "sentence"});
   if (std::ranges::equal(table.header(), kQqpHeader)) table.LeaveOutRaggedRows();
   const ColumnFinder columns(table);
-  TableColumns chosen;
-  std::vector<size_t> taken;
+  TableColumns chosen{.several_labels = names.several_labels};
   if (!names.label.empty() && wants_label) {
     chosen.labels = columns.AllNamed(names.several_labels ? names.label : "", "--label_column");
-    taken = chosen.labels;
-    if (taken.empty()) taken.push_back(columns.Named(names.label, "--label_column"));
+    if (chosen.labels.empty()) chosen.labels = {columns.Named(names.label, "--label_column")};
   }
+  std::vector<size_t> taken = chosen.labels;
   if (!names.pair.empty()) {
     chosen.pair = columns.Named(names.pair, "--text_pair_column");
     taken.push_back(*chosen.pair);
@@ -81,16 +85,13 @@ TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wa
   }
   taken.push_back(chosen.text);
   if (chosen.pair) taken.push_back(*chosen.pair);
-  if (wants_label) {
-    chosen.label = names.label.empty() ? columns.Only(kLabelColumns, taken, "labels", "--label_column") : taken.front();
-    chosen.dash_is_no_label = chosen.labels.empty() && table.header()[*chosen.label] == "gold_label";
+  if (wants_label && names.label.empty()) {
+    chosen.labels = {columns.Only(kLabelColumns, taken, "labels", "--label_column")};
+    taken.push_back(chosen.labels.front());
   }
-  std::vector<size_t> all = chosen.labels;
-  std::ranges::sort(all);
-  const auto is_label = [&chosen](size_t column) { return std::ranges::count(chosen.labels, column) > 0; };
-  if (std::ranges::adjacent_find(all) != all.end() || is_label(chosen.text) ||
-      (chosen.pair && is_label(*chosen.pair)) || chosen.pair == chosen.text || chosen.label == chosen.text ||
-      (chosen.label && chosen.label == chosen.pair)) {
+  chosen.dash_is_no_label =
+      wants_label && !chosen.several_labels && table.header()[chosen.labels.front()] == "gold_label";
+  if (HasOneTwice(taken)) {
     throw DataError(table.name() + ": one column is named as two of text, pair and label",
                     "name different ones with --text_column, --text_pair_column and --label_column");
   }
@@ -129,12 +130,11 @@ TableColumns ChooseTextColumns(const TableReader& table, const ColumnNames& name
            std::ranges::any_of(kScores, [&](auto name) { return columns.Find(name).has_value(); });
   };
   if (scored == true || (!scored && chosen.negatives.empty() && has_score())) {
-    chosen.label = names.label.empty() ? columns.Only(kScores, taken, "scores", "--label_column")
-                                       : columns.Named(names.label, "--label_column");
-    taken.push_back(*chosen.label);
+    chosen.labels = {names.label.empty() ? columns.Only(kScores, taken, "scores", "--label_column")
+                                         : columns.Named(names.label, "--label_column")};
+    taken.push_back(chosen.labels.front());
   }
-  std::ranges::sort(taken);
-  if (std::ranges::adjacent_find(taken) == taken.end()) return chosen;
+  if (!HasOneTwice(taken)) return chosen;
   throw DataError(table.name() + ": one column is named as two of text, pair, negative and score",
                   "name different ones with --text_column, --text_pair_column, --negative_column and --label_column");
 }
@@ -156,7 +156,6 @@ std::string ToText(const TableColumns& columns, const TableReader& table) {
   std::string text = "text " + header[columns.text];
   if (columns.pair) text += ", pair " + header[*columns.pair];
   for (const size_t column : columns.negatives) text += ", negative " + header[column];
-  if (columns.label && columns.labels.empty()) text += ", label " + header[*columns.label];
   for (const size_t column : columns.labels) text += ", label " + header[column];
   return text;
 }

@@ -18,8 +18,9 @@ struct ColumnNames {
 
 struct TableColumns {
   size_t text = 0;  // positions in the header
-  std::optional<size_t> pair, label;
-  std::vector<size_t> labels = {};     // if several are named; `label` is the first one
+  std::optional<size_t> pair = {};
+  std::vector<size_t> labels = {};     // of labels or scores; none, one, or …
+  bool several_labels = false;         // … each of them is of one label
   std::vector<size_t> negatives = {};  // of texts that stand beside the pair
   bool dash_is_no_label = false;       // gold_label is `-` where annotators did not agree
 };
@@ -30,7 +31,7 @@ struct TableColumns {
 TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wants_label);
 
 // Chooses the columns of a table whose rows are several texts, each by itself: two that are alike, as `text` and
-// `pair`, and any number of negatives. `label` is a score of how alike the two are. `scored`: whether there must be
+// `pair`, and any number of negatives. `labels` is a score of how alike the two are. `scored`: whether there must be
 // one; empty: if there is such a column, and no negatives. Throws as ChooseColumns does.
 TableColumns ChooseTextColumns(const TableReader& table, const ColumnNames& names, std::optional<bool> scored);
 

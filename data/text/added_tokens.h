@@ -17,6 +17,11 @@ struct AddedToken {
   bool takes_spaces_before = false, takes_spaces_behind = false;  // lstrip, rstrip
 };
 
+// Those that are looked for in a text as it is, and those that are looked for after it has been normalised.
+struct FoundTokens {
+  std::vector<AddedToken> raw, normalised;
+};
+
 class AddedTokens {
  public:
   AddedTokens() = default;

@@ -120,32 +120,27 @@ std::string_view TakePiece(std::string_view& text) {
 struct alignas(64) BpeEncoder::Known {
   Key key{};  // zeros if the place is empty
   // Ids are below 2^24: the highest byte of the first one holds the number of ids.
-  std::array<int32_t, kMostKnownIds> ids{};
+  std::array<uint32_t, kMostKnownIds> ids{};
 };
 
 BpeEncoder::BpeEncoder(const ByteLevelBpe& bpe) : bpe_(bpe), known_(std::make_unique<Known[]>(kKnownWords)) {}
 BpeEncoder::~BpeEncoder() = default;
 BpeEncoder::BpeEncoder(BpeEncoder&&) noexcept = default;
 
-void BpeEncoder::Encode(std::string_view text, std::vector<int32_t>& ids) {
-  if (!IsUtf8(text)) {
-    const std::string valid = ReplaceInvalidUtf8(text, replaced_);
-    return Encode(valid, ids);
-  }
+void BpeEncoder::Encode(std::string_view text, std::vector<uint32_t>& ids) {
   while (!text.empty()) EncodePiece(TakePiece(text), ids);
 }
 
-void BpeEncoder::EncodePiece(std::string_view piece, std::vector<int32_t>& ids) {
+void BpeEncoder::EncodePiece(std::string_view piece, std::vector<uint32_t>& ids) {
   if (piece.size() > kMostKnownBytes)
     return piece.size() > kShortBytes ? MergeLong(piece, ids) : MergeShort(piece, ids);
   constexpr int kCountShift = 24;
-  constexpr int32_t kIdBits = (1 << kCountShift) - 1;
+  constexpr uint32_t kIdBits = (1 << kCountShift) - 1;
   const Key key = KeyOf(piece);
   Known& known = known_[PlaceOf(key)];
   if (known.key == key) {
-    const int32_t first = known.ids[0];
+    const uint32_t first = known.ids[0], count = first >> kCountShift;
     ids.push_back(first & kIdBits);
-    const int32_t count = first >> kCountShift;
     if (count > 1) ids.insert(ids.end(), known.ids.begin() + 1, known.ids.begin() + count);
     return;
   }
@@ -155,10 +150,10 @@ void BpeEncoder::EncodePiece(std::string_view piece, std::vector<int32_t>& ids) 
   if (count > kMostKnownIds) return;
   known.key = key;
   std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), known.ids.begin());
-  known.ids[0] |= static_cast<int32_t>(count) << kCountShift;
+  known.ids[0] |= static_cast<uint32_t>(count) << kCountShift;
 }
 
-void BpeEncoder::MergeShort(std::string_view piece, std::vector<int32_t>& ids) const {
+void BpeEncoder::MergeShort(std::string_view piece, std::vector<uint32_t>& ids) const {
   std::array<int32_t, kShortBytes> tokens;
   std::array<const ByteLevelBpe::Merge*, kShortBytes> merges;  // of each token with the next
   size_t count = piece.size();
@@ -180,7 +175,7 @@ void BpeEncoder::MergeShort(std::string_view piece, std::vector<int32_t>& ids) c
   ids.insert(ids.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-void BpeEncoder::MergeLong(std::string_view piece, std::vector<int32_t>& ids) const {
+void BpeEncoder::MergeLong(std::string_view piece, std::vector<uint32_t>& ids) const {
   // A doubly linked list of tokens. A merge removes the second of its two tokens.
   struct Token {
     int32_t id;

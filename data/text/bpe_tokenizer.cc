@@ -8,32 +8,42 @@
 #include <utility>
 
 #include "data/error.h"
+#include "data/shown.h"
 #include "data/storage.h"
+#include "data/text/byte_level_bpe.h"
 #include "data/text/tokenizer_json.h"
-#include "data/text/tokenizer_kinds.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {
 
-// RoBERTa's special tokens. Throws DataError unless they have fairseq's ids.
-RowFormat RobertaFormat(const ByteLevelBpe& bpe) {
-  constexpr const char* kHint =
-      "a model's vocab.json has <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask>; "
-      "GPT-2's goes by --encoder_json and --vocab_bpe";
-  const std::map<std::string, int64_t> wanted = {
-      {"<s>", kBeginToken}, {"<pad>", kPadToken}, {"</s>", kEndToken}, {"<unk>", kUnknownToken}};
-  for (const auto& [token, id] : wanted) {
-    if (bpe.IdOf(token) == id) continue;
-    throw DataError("the token " + token + " has the id " + std::to_string(bpe.IdOf(token)) + " instead of " +
-                        std::to_string(id) + " (-1: there is none)",
-                    kHint);
-  }
-  RowFormat format;
-  format.special.mask = bpe.IdOf(kMaskSymbol);
-  if (format.special.mask < 0) throw DataError("there is no token <mask>", kHint);
-  return format;
-}
+using nlohmann::json;
+
+constexpr char kBpeFields[] = R"({
+  "pre_tokenizer": {"type": ["ByteLevel"], "add_prefix_space": [false, true], "use_regex": [true], "trim_offsets": null},
+  "normalizer": {"type": ["NFC"]},
+  "model": {"type": ["BPE"], "dropout": [null, 0], "continuing_subword_prefix": [null, ""],
+            "end_of_word_suffix": [null, ""], "byte_fallback": [false], "ignore_merges": [false],
+            "vocab": null, "merges": null, "unk_token": null, "fuse_unk": null}
+})";
+constexpr char kRobertaFields[] = R"({"normalizer": [null]})";
+
+// Of the files beside a RoBERTa's.
+constexpr char kRobertaSettings[] = R"({
+  "bos_token": ["<s>"], "cls_token": ["<s>"], "pad_token": ["<pad>"], "eos_token": ["</s>"], "sep_token": ["</s>"],
+  "unk_token": ["<unk>"], "mask_token": ["<mask>"], "split_special_tokens": null,
+  "tokenizer_class": [null, "RobertaTokenizer", "RobertaTokenizerFast", "PreTrainedTokenizerFast"]
+})";
+
+// How a text is prepared for the merges, and what the ids are.
+struct BpeOptions {
+  bool keeps_ids = true, has_dictionary = true;  // as in Tokenizer
+  CheckedFormat format = {};
+  bool adds_space = false;  // whether a text gets a space in front, unless it has one (add_prefix_space)
+  bool composes = false;    // whether characters are composed (Unicode's NFC)
+  bool trims_spans = true;  // whether spans of characters leave out a space in front
+  FoundTokens added = {};   // also in the composed text
+};
 
 // Whether a text may change by NFC. No character below U+0300 does, and those from there on begin with 0xCC or more.
 bool MayCompose(std::string_view text) {
@@ -77,22 +87,14 @@ Origins OriginsOf(std::string_view text) {
 
 class BpeTokenizer : public Tokenizer {
  public:
-  explicit BpeTokenizer(ByteLevelBpe bpe)
-      : Tokenizer(/*keeps_ids=*/false, /*has_dictionary=*/true, {}), bpe_(std::move(bpe)) {}
-
-  BpeTokenizer(ByteLevelBpe bpe, bool adds_space, const std::string& other_rows)
-      : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/true, RobertaFormat(bpe), other_rows),
+  BpeTokenizer(ByteLevelBpe bpe, BpeOptions options)
+      : Tokenizer(options.keeps_ids, options.has_dictionary, options.format),
         bpe_(std::move(bpe)),
-        preparation_{.adds_space = adds_space} {}
-
-  BpeTokenizer(ByteLevelBpe bpe, const RowFormat& format, BpePreparation preparation, std::string other_rows)
-      : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, format, std::move(other_rows)),
-        bpe_(std::move(bpe)),
-        preparation_(std::move(preparation)),
-        added_(preparation_.added) {
-    std::vector<AddedToken> composed = preparation_.composed_added;
+        options_(std::move(options)),
+        added_(options_.added.raw) {
+    std::vector<AddedToken> composed = options_.added.normalised;
     for (AddedToken& token : composed) {
-      if (preparation_.composes) token.content = Composed(token.content);
+      if (options_.composes) token.content = Composed(token.content);
     }
     composed_added_ = AddedTokens(std::move(composed));
   }
@@ -104,23 +106,23 @@ class BpeTokenizer : public Tokenizer {
     const std::string& token = tokens()[static_cast<size_t>(id)];
     return ByteLevelBpe::BeginsWord(token) || (!has_dictionary() && (special().Contains(id) || id == special().mask));
   }
-  bool follows_settings() const override { return !has_dictionary() || preparation_.adds_space; }
+  bool follows_settings() const override { return !has_dictionary() || options_.adds_space; }
 
  private:
   class Encoder;
 
   const ByteLevelBpe bpe_;
-  const BpePreparation preparation_ = {};
+  const BpeOptions options_;
   AddedTokens added_, composed_added_;
 };
 
 class BpeTokenizer::Encoder : public TextEncoder {
  public:
   explicit Encoder(const BpeTokenizer& tokenizer)
-      : tokenizer_(tokenizer), preparation_(tokenizer.preparation_), bpe_(tokenizer.bpe_) {}
+      : tokenizer_(tokenizer), options_(tokenizer.options_), bpe_(tokenizer.bpe_) {}
 
  protected:
-  void EncodeValid(std::string_view text, bool is_word, std::vector<int32_t>& ids,
+  void EncodeValid(std::string_view text, bool is_word, std::vector<uint32_t>& ids,
                    std::vector<CharacterSpan>* spans) override {
     const auto part = [&](std::string_view raw) { Compose(raw, raw.data() - text.data(), is_word, ids, spans); };
     if (tokenizer_.added_.empty()) return text.empty() ? void() : part(text);
@@ -130,11 +132,11 @@ class BpeTokenizer::Encoder : public TextEncoder {
 
  private:
   // `at` is the place of the first byte in the whole text.
-  void Compose(std::string_view raw, int64_t at, bool is_word, std::vector<int32_t>& ids,
+  void Compose(std::string_view raw, int64_t at, bool is_word, std::vector<uint32_t>& ids,
                std::vector<CharacterSpan>* spans) {
     std::string composed;
     std::string_view text = raw;
-    if (preparation_.composes && MayCompose(raw)) text = composed = Composed(raw);
+    if (options_.composes && MayCompose(raw)) text = composed = Composed(raw);
     Origins origins;
     if (spans != nullptr && text != raw) {
       origins = OriginsOf(raw);
@@ -146,7 +148,7 @@ class BpeTokenizer::Encoder : public TextEncoder {
       return {at + origins[static_cast<size_t>(first)].begin, at + origins[static_cast<size_t>(last)].end};
     };
     const auto part = [&](std::string_view piece) {
-      const bool adds_space = (is_word || preparation_.adds_space) && !piece.starts_with(' ');
+      const bool adds_space = (is_word || options_.adds_space) && !piece.starts_with(' ');
       const size_t before = ids.size();
       if (adds_space) {
         bpe_.Encode(" " + std::string(piece), ids);
@@ -155,11 +157,11 @@ class BpeTokenizer::Encoder : public TextEncoder {
       }
       size_t added = adds_space ? 1 : 0;  // bytes of the first token that are not in the text
       if (spans == nullptr) return;
-      for (const char* place = piece.data(); const int32_t id : std::span(ids).subspan(before)) {
-        const std::string& token = tokenizer_.tokens()[static_cast<size_t>(id)];
+      for (const char* place = piece.data(); const uint32_t id : std::span(ids).subspan(before)) {
+        const std::string& token = tokenizer_.tokens()[id];
         const auto bytes = static_cast<size_t>(std::ranges::count_if(token, BeginsCharacter)) - std::exchange(added, 0);
         CharacterSpan span = span_of(place, bytes);
-        for (size_t i = 0; preparation_.trims_spans && i < bytes && place[i] == ' '; ++i) ++span.begin;
+        for (size_t i = 0; options_.trims_spans && i < bytes && place[i] == ' '; ++i) ++span.begin;
         spans->push_back(span);
         place += bytes;
       }
@@ -171,31 +173,151 @@ class BpeTokenizer::Encoder : public TextEncoder {
   }
 
   const BpeTokenizer& tokenizer_;
-  const BpePreparation& preparation_;
+  const BpeOptions& options_;
   BpeEncoder bpe_;
 };
 
 std::unique_ptr<TextEncoder> BpeTokenizer::MakeEncoder() const { return std::make_unique<Encoder>(*this); }
 
+// ---- RoBERTa's ----
+
+// RoBERTa's special tokens. Throws DataError unless they have fairseq's ids.
+RowFormat RobertaFormat(const ByteLevelBpe& bpe) {
+  constexpr const char* kHint =
+      "a model's vocab.json has <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask>; "
+      "GPT-2's goes by --encoder_json and --vocab_bpe";
+  const std::map<std::string, int64_t> wanted = {
+      {"<s>", kBeginToken}, {"<pad>", kPadToken}, {"</s>", kEndToken}, {"<unk>", kUnknownToken}};
+  for (const auto& [token, id] : wanted) {
+    if (bpe.IdOf(token) == id) continue;
+    throw DataError("the token " + token + " has the id " + std::to_string(bpe.IdOf(token)) + " instead of " +
+                        std::to_string(id) + " (-1: there is none)",
+                    kHint);
+  }
+  RowFormat format;
+  format.special.mask = bpe.IdOf(kMaskSymbol);
+  if (format.special.mask < 0) throw DataError("there is no token <mask>", kHint);
+  return format;
+}
+
+constexpr char kWantedOfRoberta[] = "expected a byte-level BPE tokenizer with <s>, <pad>, </s>, <unk> and <mask>";
+
+// Throws DataError unless an added token is a special one, which does not occur in texts here.
+void RequireSpecial(std::string_view token) {
+  constexpr std::string_view kNames[] = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"};
+  if (std::ranges::find(kNames, token) != std::end(kNames)) return;
+  RefuseTokenizer(
+      "it has the added token '" + Shown(std::string(token), 40) + "', which it looks for in texts before it merges",
+      kWantedOfRoberta);
+}
+
+std::optional<bool> PrefixSpaceIn(const json& settings) {
+  const json& said = MemberOf(settings, "add_prefix_space");
+  return said.is_boolean() ? std::optional(said.get<bool>()) : std::nullopt;
+}
+
+// `options` are those without the settings in `folder`.
+std::unique_ptr<const Tokenizer> RobertaOf(ByteLevelBpe bpe, const std::string& folder, BpeOptions options) {
+  const json settings = SettingsIn(folder, kRobertaSettings, [&](std::string_view token) {
+    RequireSpecial(token);
+    return bpe.IdOf(token);
+  });
+  options.adds_space = PrefixSpaceIn(settings).value_or(options.adds_space);
+  options.format.format = RobertaFormat(bpe);
+  return std::make_unique<BpeTokenizer>(std::move(bpe), std::move(options));
+}
+
+// ---- tokenizer.json ----
+
+// A merge is "a b" or, in newer files, ["a", "b"]. No token holds a space, which is written as another character.
+std::string MergeLine(const json& merge) {
+  if (merge.is_string()) return merge.get<std::string>();
+  const bool is_pair = merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string();
+  if (!is_pair) RefuseTokenizer("one of its merges is not a pair of tokens");
+  return merge[0].get<std::string>() + " " + merge[1].get<std::string>();
+}
+
+TokenizerParts BpePartsOf(const json& tokenizer) {
+  const json& model = MemberOf(tokenizer, "model");
+  if (!MemberOf(tokenizer, "pre_tokenizer").is_object()) RefuseTokenizer("it has no pre_tokenizer");
+  if (!MemberOf(model, "vocab").is_object()) RefuseTokenizer("its model has no vocab");
+  if (!MemberOf(model, "merges").is_array()) RefuseTokenizer("its model has no merges");
+  json vocabulary = model["vocab"];
+  AddTo(vocabulary, AddedTokensOf(tokenizer));
+  TokenizerParts parts{.vocabulary = vocabulary.dump(), .merges = ""};
+  for (const json& merge : model["merges"]) {
+    const std::string line = MergeLine(merge);
+    if (line.find_first_of("\r\n") != std::string::npos) RefuseTokenizer("one of its merges holds a line end");
+    parts.merges += line + "\n";
+  }
+  return parts;
+}
+
+bool IsRoberta(const json& tokenizer) {
+  const auto is_begin = [](const json& token) { return MemberOf(token, "content") == "<s>"; };
+  const json& added = MemberOf(tokenizer, "added_tokens");
+  return MemberOf(MemberOf(tokenizer, "model"), "vocab").contains("<s>") ||
+         std::any_of(added.begin(), added.end(), is_begin);
+}
+
+// Returns the parts of a RoBERTa's tokenizer.json.
+TokenizerParts RobertaParts(const json& tokenizer) {
+  for (const json& token : MemberOf(tokenizer, "added_tokens")) {
+    if (const json& content = MemberOf(token, "content"); content.is_string())
+      RequireSpecial(content.get_ref<const std::string&>());
+  }
+  return BpePartsOf(tokenizer);
+}
+
+ByteLevelBpe BpeOfParts(const TokenizerParts& parts) { return {parts.vocabulary, parts.merges}; }
+
+bool AddsSpace(const json& tokenizer) {
+  return MemberOf(MemberOf(tokenizer, "pre_tokenizer"), "add_prefix_space") == true;
+}
+
 }  // namespace
 
-std::unique_ptr<const Tokenizer> MakeRobertaBpe(ByteLevelBpe bpe, bool adds_space, const std::string& other_rows) {
-  return std::make_unique<BpeTokenizer>(std::move(bpe), adds_space, other_rows);
+// Rows of the tables of kinds (tokenizer.cc, tokenizer_json.cc).
+
+std::unique_ptr<const Tokenizer> OpenGpt2(const std::vector<std::string>& contents, const std::string& /*folder*/) {
+  return std::make_unique<BpeTokenizer>(ByteLevelBpe(contents[0], contents[1]), BpeOptions{.keeps_ids = false});
 }
 
-std::unique_ptr<const Tokenizer> MakeBpe(ByteLevelBpe bpe, const RowFormat& format, BpePreparation preparation,
-                                         std::string other_rows) {
-  return std::make_unique<BpeTokenizer>(std::move(bpe), format, std::move(preparation), std::move(other_rows));
+std::unique_ptr<const Tokenizer> OpenRobertaBpe(const std::vector<std::string>& contents, const std::string& folder) {
+  return RobertaOf({contents[0], contents[1]}, folder, {});
 }
 
-std::unique_ptr<const Tokenizer> OpenGpt2(const std::vector<std::string>& paths) {
-  return std::make_unique<BpeTokenizer>(ByteLevelBpe::Load(paths[0], paths[1]));
+// With the token <s> it is RoBERTa's: it must have fairseq's special tokens and no other added ones, and these never
+// occur in texts.
+std::unique_ptr<const Tokenizer> BpeOf(const json& tokenizer, const std::string& folder) {
+  if (IsRoberta(tokenizer)) {
+    RequireTokenizerFields(tokenizer, {kBpeFields, kRobertaFields});
+    ByteLevelBpe bpe = BpeOfParts(RobertaParts(tokenizer));
+    const CheckedFormat rows = FormatOf(tokenizer, {});
+    const bool is_usual = rows.problem.empty() && rows.format == RowFormat{};
+    const char* const problem =
+        is_usual ? ""
+                 : "its post_processor does not put <s> and </s> around sentences and pairs (<s> a </s></s> b </s>)";
+    return RobertaOf(std::move(bpe), folder, {.format = {{}, problem}, .adds_space = AddsSpace(tokenizer)});
+  }
+  RequireTokenizerFields(tokenizer, {kBpeFields});
+  ByteLevelBpe bpe = BpeOfParts(BpePartsOf(tokenizer));
+  const IdOf id_of = [&](std::string_view token) { return bpe.IdOf(token); };
+  const json settings = SettingsIn(folder, "{}", id_of);
+  BpeOptions options{.has_dictionary = false,
+                     .format = FormatOf(tokenizer, SpecialTokensOf(settings, id_of)),
+                     .adds_space = PrefixSpaceIn(settings).value_or(AddsSpace(tokenizer)),
+                     .composes = MemberOf(tokenizer, "normalizer").is_object(),
+                     .trims_spans = MemberOf(MemberOf(tokenizer, "post_processor"), "trim_offsets") == true,
+                     .added = AddedTokensOf(tokenizer)};
+  return std::make_unique<BpeTokenizer>(std::move(bpe), std::move(options));
 }
 
-std::unique_ptr<const Tokenizer> OpenRobertaBpe(const std::vector<std::string>& paths) {
-  auto bpe = ByteLevelBpe::Load(paths[0], paths[1]);
-  const bool adds_space = RobertaSettings(FolderOf(paths[0]), bpe).value_or(false);
-  return NamingFile(paths[0], [&] { return MakeRobertaBpe(std::move(bpe), adds_space, ""); });
+TokenizerParts PartsOf(const TokenizerFiles& files) {
+  if (files.paths.size() == 2) {
+    return {.vocabulary = ReadTokenizerFile(files.paths[0]), .merges = ReadTokenizerFile(files.paths[1])};
+  }
+  return NamingFiles(files.paths, [&] { return RobertaParts(ParsedTokenizer(ReadTokenizerFile(files.paths[0]))); });
 }
 
 }  // namespace dtrain::data

@@ -8,14 +8,10 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/storage.h"
+#include "data/text/tokenizer_json.h"
 
 namespace dtrain::data {
 namespace {
-
-constexpr uint64_t kMostTokens = uint64_t{1} << 24;
-constexpr uint64_t kMostFileBytes = 256 << 20;
-constexpr uint64_t kMostHoles = 1'000'000;  // most ids without a token
 
 // Returns a byte as a vocabulary writes it: a printable byte as the character with that number, the others, in order,
 // as the characters from U+0100 on (OpenAI's bytes_to_unicode).
@@ -33,8 +29,6 @@ std::string WrittenByte(int byte) {
 uint64_t PairOf(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
 }
-
-size_t PlaceOf(uint64_t pair, size_t places) { return (pair * 0x9E3779B97F4A7C15 >> 32) & (places - 1); }
 
 }  // namespace
 
@@ -56,33 +50,8 @@ ByteLevelBpe::ByteLevelBpe(std::string_view vocabulary_json, std::string_view me
   ReadMerges(merges);
 }
 
-ByteLevelBpe ByteLevelBpe::Load(const std::string& vocabulary_json, const std::string& merges) {
-  const std::string vocabulary_text = ReadWholeText(vocabulary_json, kMostFileBytes);
-  const std::string merges_text = ReadWholeText(merges, kMostFileBytes);
-  try {
-    return {vocabulary_text, merges_text};
-  } catch (const DataError& error) {
-    throw DataError(vocabulary_json + " and " + merges + ": " + error.what(), error.hint());
-  }
-}
-
 void ByteLevelBpe::ReadVocabulary(std::string_view json) {
-  constexpr char kWanted[] = "expected an object of tokens and their ids, such as GPT-2's encoder.json";
-  const auto vocabulary = nlohmann::json::parse(json, nullptr, false);
-  if (!vocabulary.is_object() || vocabulary.empty()) throw DataError("the vocabulary is not a JSON object", kWanted);
-  const uint64_t limit = std::min(kMostTokens, vocabulary.size() + kMostHoles);
-  for (const auto& [token, id] : vocabulary.items()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= limit) {
-      throw DataError("the vocabulary has a token whose id is not a whole number below " + std::to_string(limit),
-                      kWanted);
-    }
-    const auto place = id.get<size_t>();
-    if (place >= tokens_.size()) tokens_.resize(place + 1);
-    if (!tokens_[place].empty()) {
-      throw DataError("the vocabulary has two tokens with the id " + std::to_string(place), kWanted);
-    }
-    tokens_[place] = token;
-  }
+  tokens_ = TokensById(nlohmann::json::parse(json, nullptr, false));
   for (size_t id = 0; id < tokens_.size(); ++id) {
     if (!tokens_[id].empty()) ids_.emplace(tokens_[id], static_cast<int32_t>(id));
   }
@@ -121,9 +90,7 @@ void ByteLevelBpe::AddMerge(std::string_view left, std::string_view right, uint3
                     "the two files belong to different tokenizers, or one is damaged");
   }
   const uint64_t pair = PairOf(static_cast<int32_t>(left_id), static_cast<int32_t>(right_id));
-  size_t place = PlaceOf(pair, merges_.size());
-  while (merges_[place].rank != kNoMerge && merges_[place].pair != pair) place = (place + 1) & (merges_.size() - 1);
-  merges_[place] = {pair, rank, static_cast<int32_t>(merged)};  // if a pair occurs twice, the last one counts
+  merges_[PlaceOf(pair)] = {pair, rank, static_cast<int32_t>(merged)};  // if a pair occurs twice, the last one counts
 }
 
 int64_t ByteLevelBpe::IdOf(std::string_view token) const {
@@ -137,10 +104,14 @@ bool ByteLevelBpe::BeginsWord(std::string_view token) {
 }
 
 const ByteLevelBpe::Merge& ByteLevelBpe::Find(int32_t left, int32_t right) const {
-  const uint64_t pair = PairOf(left, right);
-  size_t place = PlaceOf(pair, merges_.size());
-  while (merges_[place].rank != kNoMerge && merges_[place].pair != pair) place = (place + 1) & (merges_.size() - 1);
-  return merges_[place];
+  return merges_[PlaceOf(PairOf(left, right))];
+}
+
+size_t ByteLevelBpe::PlaceOf(uint64_t pair) const {
+  const size_t last = merges_.size() - 1;
+  size_t place = (pair * 0x9E3779B97F4A7C15 >> 32) & last;
+  while (merges_[place].rank != kNoMerge && merges_[place].pair != pair) place = (place + 1) & last;
+  return place;
 }
 
 }  // namespace dtrain::data

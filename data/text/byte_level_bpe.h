@@ -22,13 +22,9 @@ class ByteLevelBpe {
   ByteLevelBpe(ByteLevelBpe&&) = default;
   ByteLevelBpe& operator=(ByteLevelBpe&&) = default;  // move only: ids_ points into tokens_
 
-  // The same from files; the error names them.
-  static ByteLevelBpe Load(const std::string& vocabulary_json, const std::string& merges);
-
   // The tokens by id, as the vocabulary writes them: one character per byte, printable bytes as themselves. Empty if no
   // token has this id.
   const std::vector<std::string>& tokens() const { return tokens_; }
-  int64_t vocabulary() const { return static_cast<int64_t>(tokens_.size()); }
   // Returns the id of a token in this notation; -1 if there is none.
   int64_t IdOf(std::string_view token) const;
 
@@ -49,6 +45,7 @@ class ByteLevelBpe {
   void ReadMerges(std::string_view text);
   void AddMerge(std::string_view left, std::string_view right, uint32_t rank);
   const Merge& Find(int32_t left, int32_t right) const;
+  size_t PlaceOf(uint64_t pair) const;  // that of the pair, or the empty one for it
 
   std::vector<std::string> tokens_;
   std::unordered_map<std::string_view, int32_t> ids_;  // keys point into tokens_
@@ -63,19 +60,17 @@ class BpeEncoder {
   ~BpeEncoder();
   BpeEncoder(BpeEncoder&&) noexcept;
 
-  // Appends the ids of a text. Invalid UTF-8 is replaced (ReplaceInvalidUtf8) and counted.
-  void Encode(std::string_view text, std::vector<int32_t>& ids);
-  int64_t replaced() const { return replaced_; }
+  // Appends the ids of a text, which must be valid UTF-8.
+  void Encode(std::string_view text, std::vector<uint32_t>& ids);
 
  private:
   struct Known;
-  void EncodePiece(std::string_view piece, std::vector<int32_t>& ids);
-  void MergeShort(std::string_view piece, std::vector<int32_t>& ids) const;
-  void MergeLong(std::string_view piece, std::vector<int32_t>& ids) const;
+  void EncodePiece(std::string_view piece, std::vector<uint32_t>& ids);
+  void MergeShort(std::string_view piece, std::vector<uint32_t>& ids) const;
+  void MergeLong(std::string_view piece, std::vector<uint32_t>& ids) const;
 
   const ByteLevelBpe& bpe_;
   std::unique_ptr<Known[]> known_;
-  int64_t replaced_ = 0;
 };
 
 }  // namespace dtrain::data

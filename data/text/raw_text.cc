@@ -24,18 +24,15 @@ struct TokensOfLines {
 TokensOfLines TokenizedLines(std::string_view text, const std::string& path, const Tokenizer& tokenizer,
                              const RawTextOptions& options) {
   const std::unique_ptr<TextEncoder> encoder = tokenizer.MakeEncoder();
+  encoder->Renumber(options.ids);
   TokensOfLines done;
-  std::vector<int32_t> line;
   while (!text.empty()) {
     const std::string_view one = TakeLine(text);
     if (options.skips_blank && Stripped(one).empty()) continue;
-    line.clear();
-    encoder->Encode(one, line);
-    for (const int32_t id : line) {
-      done.tokens.push_back(options.ids.empty() ? static_cast<uint32_t>(id) : options.ids[static_cast<size_t>(id)]);
-    }
+    const size_t before = done.tokens.size();
+    encoder->Encode(one, done.tokens);
     done.tokens.push_back(static_cast<uint32_t>(tokenizer.special().end));
-    done.sizes.push_back(static_cast<int32_t>(line.size() + 1));
+    done.sizes.push_back(static_cast<int32_t>(done.tokens.size() - before));
   }
   if (encoder->replaced() > 0) throw DataError(path + " is not UTF-8 text", "convert the file to UTF-8 with iconv");
   return done;

@@ -1,23 +1,51 @@
-// The tokenizer of XLM-R and CamemBERT (tokenizer_kinds.h). The library trusts the table of characters in a model and
-// would read outside of it, so it is checked before.
+// The tokenizers of XLM-R and CamemBERT: the sentencepiece library, whose ids fairseq has moved behind its own special
+// tokens. A tokenizer.json of theirs is made a model of the library again. It trusts the table of characters in a model
+// and would read outside of it, so it is checked before.
+#include <openssl/evp.h>
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <tuple>
 #include <unordered_map>
 
 #include "data/error.h"
 #include "data/formats/protobuf.h"
 #include "data/storage.h"
 #include "data/text/tokenizer_json.h"
-#include "data/text/tokenizer_kinds.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {
 
-constexpr int kUnknownPiece = 0;
+using nlohmann::json;
+
+constexpr char kUnigramFields[] = R"({
+  "pre_tokenizer": null, "normalizer": null,
+  "model": {"type": ["Unigram"], "unk_id": [3], "byte_fallback": [null, false], "vocab": null}
+})";
+// Its pre-tokenizer and its normalizer are one of these, or several in a row, as sentencepiece does it in one.
+constexpr char kUnigramStep[] = R"({
+  "type": ["WhitespaceSplit", "Metaspace", "Precompiled", "Replace", "Strip"],
+  "strip_left": [false, true], "strip_right": [true], "replacement": ["\u2581"],
+  "prepend_scheme": ["always"], "add_prefix_space": [true], "split": [true], "str_rep": null,
+  "precompiled_charsmap": null, "pattern": [{"Regex": " {2,}"}], "content": [" ", "\u2581"]
+})";
+
+// Of the files beside either.
+constexpr char kSentencePieceSettings[] = R"({
+  "tokenizer_class": [null, "XLMRobertaTokenizer", "XLMRobertaTokenizerFast", "CamembertTokenizer",
+                      "CamembertTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"],
+  "bos_token": ["<s>"], "cls_token": ["<s>"], "pad_token": ["<pad>"], "eos_token": ["</s>"], "sep_token": ["</s>"],
+  "unk_token": ["<unk>"], "mask_token": ["<mask>"], "add_prefix_space": [null, true], "sp_model_kwargs": [null, {}],
+  "full_tokenizer_file": null, "legacy": null, "unk_id": null, "extra_special_tokens": [null, {}, [], ["<s>", "</s>"]],
+  "additional_special_tokens": [null, [], ["<s>NOTUSED", "</s>NOTUSED"], ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]]
+})";
+
+constexpr int kUnknownPiece = 0, kBeginPiece = 1, kEndPiece = 2;
+constexpr const char* kFirstPieces[] = {"<unk>", "<s>", "</s>"};
 constexpr char kHint[] = "copy the sentencepiece.bpe.model that came with the weights";
 
 // Throws DataError unless the table stays inside of itself: the size of a trie in bytes, the trie (Darts-clone's double
@@ -72,40 +100,67 @@ CharacterSpan Trimmed(std::string_view text, CharacterSpan span) {
   return span;
 }
 
-RowFormat FormatOf(SentencePieceIds ids, int pieces) {
-  RowFormat format;
-  if (ids == SentencePieceIds::kCamembert) format.special = {.begin = 5, .end = 6, .mask = pieces + 4};
-  if (ids == SentencePieceIds::kXlmRoberta) format.special.mask = pieces + 1;
+// How a kind of model numbers the pieces, of which the first ones are kFirstPieces.
+struct Numbering {
+  const char *tokenizer_class, *model_type;  // how those of tokenizer_config.json and of config.json begin
+  std::vector<std::string> first;            // tokens before those whose id is the number of their piece plus `offset`
+  int offset = 0;
+  SpecialTokens special = {};  // but for <mask>, which comes after all pieces
+
+  // Returns the tokens that a vocabulary begins with: all of `first` and of kFirstPieces.
+  std::vector<std::string> Beginning() const {
+    std::vector<std::string> tokens = first;
+    for (size_t piece = first.size() - static_cast<size_t>(offset); piece < std::size(kFirstPieces); ++piece) {
+      tokens.emplace_back(kFirstPieces[piece]);
+    }
+    return tokens;
+  }
+};
+
+// If nothing says which one it is, it is the first. In a tokenizer.json their first tokens tell.
+const Numbering kNumberings[] = {{"XLMRoberta", "xlm-roberta", {"<s>", "<pad>", "</s>", "<unk>"}, 1},
+                                 {"Camembert",
+                                  "camembert",
+                                  {"<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"},
+                                  4,
+                                  {.begin = 5, .end = 6}}};
+
+RowFormat FormatOfPieces(const Numbering& numbering, int pieces) {
+  RowFormat format{.special = numbering.special};
+  format.special.mask = pieces + numbering.offset;
   return format;
 }
 
 std::unique_ptr<sentencepiece::SentencePieceProcessor> Loaded(std::string_view model) {
-  constexpr int kUnknown = 0, kBegin = 1, kEnd = 2;
   RequireWholeModel(model);
   auto processor = std::make_unique<sentencepiece::SentencePieceProcessor>();
   const auto status = processor->LoadFromSerializedProto({model.data(), model.size()});
   if (!status.ok()) throw DataError("it is not a model of sentencepiece: " + status.ToString(), kHint);
-  if (processor->unk_id() != kUnknown || processor->bos_id() != kBegin || processor->eos_id() != kEnd) {
+  if (processor->unk_id() != kUnknownPiece || processor->bos_id() != kBeginPiece || processor->eos_id() != kEndPiece) {
     throw DataError("its first pieces are not <unk>, <s> and </s>", kHint);
   }
   return processor;
 }
 
-// Whether the files in a folder say that its tokenizer is CamemBERT's.
-bool IsCamembert(const std::string& folder) {
-  for (const auto& [name, field] :
-       {std::pair("/tokenizer_config.json", "tokenizer_class"), {"/config.json", "model_type"}}) {
-    const auto fields = nlohmann::json::parse(TextBeside(folder + name), nullptr, /*allow_exceptions=*/false);
-    const auto said = fields.is_object() ? fields.find(field) : fields.end();
-    if (said != fields.end() && said->is_string())
-      return said->get_ref<const std::string&>().starts_with(field[0] == 't' ? "Camembert" : "camembert");
+// Returns the numbering that tokenizer_config.json, or the config.json of a model in the same folder, says.
+const Numbering& NumberingIn(const std::string& folder) {
+  for (const auto& [name, field, beginning] :
+       {std::tuple("/tokenizer_config.json", "tokenizer_class", &Numbering::tokenizer_class),
+        {"/config.json", "model_type", &Numbering::model_type}}) {
+    const json fields = json::parse(TextBeside(folder + name), nullptr, /*allow_exceptions=*/false);
+    const json& said = MemberOf(fields, field);
+    if (!said.is_string()) continue;
+    for (const Numbering& numbering : kNumberings) {
+      if (said.get_ref<const std::string&>().starts_with(numbering.*beginning)) return numbering;
+    }
+    break;
   }
-  return false;
+  return kNumberings[0];
 }
 
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  SentencePieceTokenizer(SentencePieceIds ids, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor);
+  SentencePieceTokenizer(const Numbering& numbering, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor);
 
   std::unique_ptr<TextEncoder> MakeEncoder() const override;
   const std::vector<std::string>& tokens() const override { return tokens_; }
@@ -133,7 +188,7 @@ class SentencePieceTokenizer::Encoder : public TextEncoder {
   explicit Encoder(const SentencePieceTokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
  protected:
-  void EncodeValid(std::string_view text, bool /*is_word*/, std::vector<int32_t>& ids,
+  void EncodeValid(std::string_view text, bool /*is_word*/, std::vector<uint32_t>& ids,
                    std::vector<CharacterSpan>* spans) override {
     tokenizer_.added_.Split(
         text,
@@ -145,18 +200,18 @@ class SentencePieceTokenizer::Encoder : public TextEncoder {
   }
 
  private:
-  void AppendPiece(int32_t piece, std::vector<int32_t>& ids) const {
-    ids.push_back(piece == kUnknownPiece ? static_cast<int32_t>(kUnknownToken) : piece + tokenizer_.offset_);
+  void AppendPiece(int32_t piece, std::vector<uint32_t>& ids) const {
+    ids.push_back(static_cast<uint32_t>(piece == kUnknownPiece ? kUnknownToken : piece + tokenizer_.offset_));
   }
 
-  void EncodePart(std::string_view part, std::vector<int32_t>& ids) {
+  void EncodePart(std::string_view part, std::vector<uint32_t>& ids) {
     const auto status = tokenizer_.processor_->Encode({part.data(), part.size()}, &pieces_);
     if (!status.ok()) throw DataError("sentencepiece cannot encode a text: " + status.ToString());
     for (const int piece : pieces_) AppendPiece(piece, ids);
   }
 
   // The library describes pieces of which it knows the places as a protocol buffer.
-  void EncodeSpansOf(std::string_view part, int64_t at, std::vector<int32_t>& ids, std::vector<CharacterSpan>& spans) {
+  void EncodeSpansOf(std::string_view part, int64_t at, std::vector<uint32_t>& ids, std::vector<CharacterSpan>& spans) {
     constexpr uint64_t kPieces = 2, kId = 2, kBegin = 4, kEnd = 5;
     const std::string encoded = tokenizer_.processor_->EncodeAsSerializedProto({part.data(), part.size()});
     for (ProtobufReader pieces(AsBytes(encoded), "damaged pieces"); pieces.Next();) {
@@ -178,14 +233,12 @@ class SentencePieceTokenizer::Encoder : public TextEncoder {
   std::vector<int> pieces_;
 };
 
-SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceIds ids,
+SentencePieceTokenizer::SentencePieceTokenizer(const Numbering& numbering,
                                                std::unique_ptr<sentencepiece::SentencePieceProcessor> processor)
-    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, FormatOf(ids, processor->GetPieceSize())),
-      offset_(ids == SentencePieceIds::kCamembert ? 4 : 1),
-      processor_(std::move(processor)) {
-  const bool is_camembert = ids == SentencePieceIds::kCamembert;
-  tokens_ = {"<s>", "<pad>", "</s>", "<unk>"};
-  if (is_camembert) tokens_ = {"<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"};
+    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, {FormatOfPieces(numbering, processor->GetPieceSize())}),
+      offset_(numbering.offset),
+      processor_(std::move(processor)),
+      tokens_(numbering.first) {
   for (int piece = static_cast<int>(tokens_.size()) - offset_; piece < processor_->GetPieceSize(); ++piece) {
     tokens_.push_back(processor_->IdToPiece(piece));
   }
@@ -202,21 +255,97 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceIds ids,
 
 std::unique_ptr<TextEncoder> SentencePieceTokenizer::MakeEncoder() const { return std::make_unique<Encoder>(*this); }
 
-}  // namespace
-
-std::unique_ptr<const Tokenizer> MakeSentencePiece(std::string_view model, SentencePieceIds ids) {
-  return std::make_unique<SentencePieceTokenizer>(ids, Loaded(model));
+// Returns the bytes of a text in base64.
+std::string FromBase64(const std::string& text) {
+  std::string bytes(text.size() / 4 * 3, '\0');
+  const auto* const digits = reinterpret_cast<const unsigned char*>(text.data());
+  const int decoded =
+      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), digits, static_cast<int>(text.size()));
+  if (decoded < 0) RefuseTokenizer("its precompiled_charsmap is not in base64");
+  const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;  // of which zeros are made
+  bytes.resize(static_cast<size_t>(decoded) - padding);
+  return bytes;
 }
 
-std::unique_ptr<const Tokenizer> OpenSentencePiece(const std::vector<std::string>& paths) {
-  const std::string& path = paths[0];
-  const std::string folder = path.substr(0, path.size() - std::string_view(kSentencePieceFile).size() - 1);
-  return NamingFile(path, [&] {
-    auto tokenizer = MakeSentencePiece(
-        ReadTokenizerFile(path), IsCamembert(folder) ? SentencePieceIds::kCamembert : SentencePieceIds::kXlmRoberta);
-    RequireSentencePieceSettings(folder, *tokenizer);
-    return tokenizer;
-  });
+// Returns the steps of a pre-tokenizer or a normalizer, which `list` names if there are several. Throws DataError for
+// other ones than XLM-R's.
+std::vector<json> StepsOf(const json& part, const char* list) {
+  std::vector<json> steps;
+  if (part.is_null()) return steps;
+  const json& several = MemberOf(part, list);
+  if (several.is_array()) steps.assign(several.begin(), several.end());
+  if (steps.empty()) steps.push_back(part);
+  for (const json& step : steps) RequireFields(step, json::parse(kUnigramStep));
+  return steps;
+}
+
+void RequireSettings(const std::string& folder, const Tokenizer& tokenizer) {
+  SettingsIn(folder, kSentencePieceSettings, [&](std::string_view token) { return tokenizer.IdOf(token); });
+}
+
+}  // namespace
+
+// Rows of the tables of kinds (tokenizer_json.cc, tokenizer.cc).
+
+std::unique_ptr<const Tokenizer> UnigramOf(const json& tokenizer, const std::string& folder) {
+  constexpr int kPiece = 1, kNormalizer = 3;                   // of a model
+  constexpr int kText = 1, kScore = 2, kType = 3, kTable = 2;  // of these
+  constexpr uint64_t kUnknown = 2, kControl = 3;
+  constexpr size_t kFewestTokens = 8;
+  RequireTokenizerFields(tokenizer, {kUnigramFields});
+  StepsOf(MemberOf(tokenizer, "pre_tokenizer"), "pretokenizers");
+  ProtobufWriter model, normalizer;
+  for (const json& step : StepsOf(MemberOf(tokenizer, "normalizer"), "normalizers")) {
+    const json& table = MemberOf(step, "precompiled_charsmap");
+    if (table.is_string()) normalizer.Bytes(kTable, FromBase64(table.get_ref<const std::string&>()));
+  }
+  const json& vocabulary = MemberOf(tokenizer["model"], "vocab");
+  const auto token = [&](size_t id) -> const json& { return vocabulary[id][0]; };
+  const auto is_scored = [](const json& item) {
+    return item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_number();
+  };
+  if (!vocabulary.is_array() || vocabulary.size() < kFewestTokens ||
+      !std::all_of(vocabulary.begin(), vocabulary.end(), is_scored)) {
+    RefuseTokenizer("its model has no vocab of pieces with scores");
+  }
+  const auto* const found =
+      std::ranges::find_if(kNumberings, [&](const auto& one) { return token(0) == one.first[0]; });
+  const Numbering& numbering = found == std::end(kNumberings) ? kNumberings[0] : *found;
+  const std::vector<std::string> first = numbering.Beginning();
+  for (size_t id = 0; id < first.size(); ++id) {
+    if (token(id) != first[id]) RefuseTokenizer("the token " + std::to_string(id) + " is not " + first[id]);
+  }
+  if (token(vocabulary.size() - 1) != "<mask>") RefuseTokenizer("its last token is not <mask>");
+  for (const std::string_view special : kFirstPieces) {
+    const uint64_t type = special == kFirstPieces[kUnknownPiece] ? kUnknown : kControl;
+    model.Message(kPiece, ProtobufWriter().Bytes(kText, special).Varint(kType, type));
+  }
+  for (size_t id = first.size(); id + 1 < vocabulary.size(); ++id) {
+    const json& piece = vocabulary[id];
+    model.Message(
+        kPiece,
+        ProtobufWriter().Bytes(kText, piece[0].get_ref<const std::string&>()).Float(kScore, piece[1].get<float>()));
+  }
+  model.Message(kNormalizer, normalizer);
+  auto made = std::make_unique<const SentencePieceTokenizer>(numbering, Loaded(model.bytes()));
+  for (const json& added : MemberOf(tokenizer, "added_tokens")) {
+    const json& id = MemberOf(added, "id");
+    RequireSame(MemberOf(added, "content"), id.is_number_unsigned() ? id.get<int64_t>() : -1,
+                [&](std::string_view text) { return made->IdOf(text); });
+  }
+  const CheckedFormat rows = FormatOf(tokenizer, made->special());
+  if (!rows.problem.empty() || !(rows.format == made->format())) {
+    RefuseTokenizer("its post_processor does not put <s> and </s> around sentences and pairs (<s> a </s></s> b </s>)");
+  }
+  RequireSettings(folder, *made);
+  return made;
+}
+
+std::unique_ptr<const Tokenizer> OpenSentencePiece(const std::vector<std::string>& contents,
+                                                   const std::string& folder) {
+  auto tokenizer = std::make_unique<const SentencePieceTokenizer>(NumberingIn(folder), Loaded(contents[0]));
+  RequireSettings(folder, *tokenizer);
+  return tokenizer;
 }
 
 }  // namespace dtrain::data

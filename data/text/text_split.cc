@@ -17,7 +17,7 @@
 #include "data/sha256.h"
 #include "data/storage.h"
 #include "data/text/dictionary.h"
-#include "data/text/token_row_decoder.h"
+#include "data/text/token_rows.h"
 #include "data/text/tokenizer.h"
 
 namespace dtrain::data {

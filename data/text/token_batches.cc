@@ -74,14 +74,11 @@ std::vector<int64_t> TokenBatches::OrderToCut() const {
   if (!HasBudget() || options_.shuffle == Shuffle::kNone) return {};
   constexpr int64_t kNoEpoch = -1;  // key of an order that belongs to no epoch
   std::vector<int64_t> order = Permutation(blocks_, options_.seed, kNoEpoch);
-  std::stable_sort(order.begin(), order.end(), [this](int64_t a, int64_t b) { return length_(a) < length_(b); });
-  if (!options_.shards.empty()) {
-    const std::vector<Range> shards = Shards();
-    const auto shard_of = [&shards](int64_t block) {
-      return std::find_if(shards.begin(), shards.end(), [block](const Range& shard) { return block < shard.end; });
-    };
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return shard_of(a) < shard_of(b); });
-  }
+  const std::vector<Range> shards = Shards();
+  const auto key = [&](int64_t block) {
+    return std::pair(std::ranges::upper_bound(shards, block, {}, &Range::end) - shards.begin(), length_(block));
+  };
+  std::ranges::stable_sort(order, {}, key);
   return order;
 }
 

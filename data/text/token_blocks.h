@@ -1,6 +1,6 @@
 // Blocks of neighbouring tokens, the samples of a language model, cut from lines of text as in fairseq's
 // TokenBlockDataset, or as in transformers' run_mlm.py. This is a view of the lines: a record is a block's tokens as
-// they are stored, for fairseq's without the <s> in front, which the decoder adds (token_row_decoder.h).
+// they are stored, for fairseq's without the <s> in front, which the decoder adds (token_rows.h).
 #pragma once
 
 #include <cstdint>

@@ -10,23 +10,32 @@
 #include "data/joined.h"
 #include "data/sha256.h"
 #include "data/storage.h"
-#include "data/text/tokenizer_json.h"
-#include "data/text/tokenizer_kinds.h"
 #include "data/text/utf8.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
+
+// Each in the file of its kind.
+using Contents = std::vector<std::string>;
+std::unique_ptr<const Tokenizer> OpenGpt2(const Contents& contents, const std::string& folder);
+std::unique_ptr<const Tokenizer> OpenSentencePiece(const Contents& contents, const std::string& folder);
+std::unique_ptr<const Tokenizer> OpenTokenizerJson(const Contents& contents, const std::string& folder);
+std::unique_ptr<const Tokenizer> OpenRobertaBpe(const Contents& contents, const std::string& folder);
+std::unique_ptr<const Tokenizer> OpenVocabTxt(const Contents& contents, const std::string& folder);
+
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kSentencePieceFile[] = "sentencepiece.bpe.model";
+
 const std::vector<TokenizerKind>& Kinds() {
   static const std::vector<TokenizerKind> kinds = {
-      {.names = {"encoder.json", "vocab.bpe"}, .keeps_ids = false, .open = OpenGpt2},
-      {.names = {kSentencePieceFile}, .keeps_ids = true, .open = OpenSentencePiece},
-      {.names = {"tokenizer.json"}, .keeps_ids = true, .open = OpenTokenizerJson},
-      {.names = {"vocab.json", "merges.txt"}, .keeps_ids = true, .open = OpenRobertaBpe},
-      {.names = {"vocab.txt"}, .keeps_ids = true, .open = OpenVocabTxt}};
+      {.names = {"encoder.json", "vocab.bpe"}, .keeps_ids = false, .make = OpenGpt2},
+      {.names = {kSentencePieceFile}, .keeps_ids = true, .make = OpenSentencePiece},
+      {.names = {"tokenizer.json"}, .keeps_ids = true, .make = OpenTokenizerJson},
+      {.names = {"vocab.json", "merges.txt"}, .keeps_ids = true, .make = OpenRobertaBpe},
+      {.names = {"vocab.txt"}, .keeps_ids = true, .make = OpenVocabTxt}};
   return kinds;
 }
 
@@ -76,7 +85,11 @@ std::string TokenizerNames() {
   return Joined(Kinds(), " or ", [](const TokenizerKind& kind) { return Joined(kind.names, " with "); });
 }
 
-std::unique_ptr<const Tokenizer> OpenTokenizer(const TokenizerFiles& files) { return files.kind->open(files.paths); }
+std::unique_ptr<const Tokenizer> OpenTokenizer(const TokenizerFiles& files) {
+  std::vector<std::string> contents;
+  for (const std::string& path : files.paths) contents.push_back(ReadTokenizerFile(path));
+  return NamingFiles(files.paths, [&] { return files.kind->make(contents, FolderOf(files.paths.front())); });
+}
 
 std::vector<std::string> AllFilesOf(const TokenizerFiles& files) {
   std::vector<std::string> paths = files.paths;
@@ -104,25 +117,27 @@ std::string HashOfFiles(const std::vector<std::string>& paths) {
   return hash.Hex();
 }
 
-void TextEncoder::Encode(std::string_view text, std::vector<int32_t>& ids) {
-  if (IsUtf8(text)) return EncodeValid(text, false, ids, nullptr);
-  EncodeValid(ReplaceInvalidUtf8(text, replaced_), false, ids, nullptr);
+void TextEncoder::EncodeAny(std::string_view text, bool is_word, std::vector<uint32_t>& ids,
+                            std::vector<CharacterSpan>* spans) {
+  const std::string valid = IsUtf8(text) ? "" : ReplaceInvalidUtf8(text, replaced_);
+  if (!valid.empty()) text = valid;
+  const size_t first = ids.size(), first_span = spans == nullptr ? 0 : spans->size();
+  EncodeValid(text, is_word, ids, spans);
+  if (spans != nullptr) CountCharacters(text, std::span(*spans).subspan(first_span));
+  for (size_t i = first; !renumbered_.empty() && i < ids.size(); ++i) ids[i] = renumbered_[ids[i]];
 }
 
-void TextEncoder::EncodeWord(std::string_view word, std::vector<int32_t>& ids) {
-  EncodeValid(ReplaceInvalidUtf8(word, replaced_), true, ids, nullptr);
-}
+void TextEncoder::Encode(std::string_view text, std::vector<uint32_t>& ids) { EncodeAny(text, false, ids, nullptr); }
 
-void TextEncoder::EncodeSpans(std::string_view text, std::vector<int32_t>& ids, std::vector<CharacterSpan>& spans) {
-  const std::string valid = ReplaceInvalidUtf8(text, replaced_);
-  const size_t before = spans.size();
-  EncodeValid(valid, false, ids, &spans);
-  CountCharacters(valid, std::span(spans).subspan(before));
+void TextEncoder::EncodeWord(std::string_view word, std::vector<uint32_t>& ids) { EncodeAny(word, true, ids, nullptr); }
+
+void TextEncoder::EncodeSpans(std::string_view text, std::vector<uint32_t>& ids, std::vector<CharacterSpan>& spans) {
+  EncodeAny(text, false, ids, &spans);
 }
 
 const RowFormat& Tokenizer::format() const {
-  if (other_rows_.empty()) return format_;
-  throw DataError(other_rows_, "name a tokenizer that does, or its vocabulary's files without tokenizer.json");
+  if (rows_.problem.empty()) return rows_.format;
+  throw DataError(rows_.problem, "name a tokenizer that does, or its vocabulary's files without tokenizer.json");
 }
 
 bool Tokenizer::DictionaryLeavesOut(int64_t id) const {

@@ -1,17 +1,20 @@
 // What all tokenizers have in common: text becomes ids, and an id has a name in a vocabulary. The kinds are rows of one
-// table (tokenizer.cc), found by the files of a folder: byte-level BPE (GPT-2, RoBERTa, ModernBERT), WordPiece (BERT)
-// and sentencepiece (XLM-R, CamemBERT).
+// table (tokenizer.cc), found by the files of a folder, or of that in tokenizer_json.cc, found by what tokenizer.json
+// says: byte-level BPE (GPT-2, RoBERTa, ModernBERT), WordPiece (BERT) and sentencepiece (XLM-R, CamemBERT).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "data/error.h"
+#include "data/joined.h"
+#include "data/storage.h"
 #include "data/text/dictionary.h"
 
 namespace dtrain::data {
@@ -34,6 +37,12 @@ struct RowFormat {
   bool operator==(const RowFormat&) const = default;
 };
 
+// The rows that a tokenizer makes.
+struct CheckedFormat {
+  RowFormat format = {};
+  std::string problem = {};  // why they are none of these; empty: they are
+};
+
 // The characters [begin, end) of a text, counted in code points as Python does.
 struct CharacterSpan {
   int64_t begin = 0, end = 0;
@@ -47,19 +56,23 @@ class TextEncoder {
   virtual ~TextEncoder() = default;
 
   // Appends the ids of a text, without the special tokens around it.
-  void Encode(std::string_view text, std::vector<int32_t>& ids);
+  void Encode(std::string_view text, std::vector<uint32_t>& ids);
   // Appends the ids of one word of a sentence that has been split into words, as transformers' is_split_into_words
   // does: byte-level BPE puts a space before each word (add_prefix_space=True).
-  void EncodeWord(std::string_view word, std::vector<int32_t>& ids);
+  void EncodeWord(std::string_view word, std::vector<uint32_t>& ids);
   // As Encode, and appends for each id the characters that it stands for (transformers' offset_mapping). Slower.
-  void EncodeSpans(std::string_view text, std::vector<int32_t>& ids, std::vector<CharacterSpan>& spans);
+  void EncodeSpans(std::string_view text, std::vector<uint32_t>& ids, std::vector<CharacterSpan>& spans);
 
   int64_t replaced() const { return replaced_; }  // pieces of invalid UTF-8
 
+  // From now on, ids are those in `ids` (of a model) at the tokenizer's own. They must outlive the encoder; if there
+  // are none, the tokenizer's are kept.
+  void Renumber(std::span<const uint32_t> ids) { renumbered_ = ids; }
+
  protected:
   // Appends an id, and its span of bytes if there are spans.
-  static void Append(int32_t id, CharacterSpan span, std::vector<int32_t>& ids, std::vector<CharacterSpan>* spans) {
-    ids.push_back(id);
+  static void Append(int32_t id, CharacterSpan span, std::vector<uint32_t>& ids, std::vector<CharacterSpan>* spans) {
+    ids.push_back(static_cast<uint32_t>(id));
     if (spans != nullptr) spans->push_back(span);
   }
 
@@ -70,11 +83,14 @@ class TextEncoder {
   }
 
   // Encodes valid UTF-8. If `spans` is given, it receives a span of bytes for each id.
-  virtual void EncodeValid(std::string_view text, bool is_word, std::vector<int32_t>& ids,
+  virtual void EncodeValid(std::string_view text, bool is_word, std::vector<uint32_t>& ids,
                            std::vector<CharacterSpan>* spans) = 0;
 
  private:
+  void EncodeAny(std::string_view text, bool is_word, std::vector<uint32_t>& ids, std::vector<CharacterSpan>* spans);
+
   int64_t replaced_ = 0;
+  std::span<const uint32_t> renumbered_;
 };
 
 class Tokenizer {
@@ -98,7 +114,7 @@ class Tokenizer {
   bool has_dictionary() const { return has_dictionary_; }
   // Whether files beside the vocabulary change the tokens of a text.
   virtual bool follows_settings() const { return true; }
-  const SpecialTokens& special() const { return format_.special; }
+  const SpecialTokens& special() const { return rows_.format.special; }
   // The rows of sentences and pairs. Throws DataError, which does not name a file, if they are others than these.
   const RowFormat& format() const;
 
@@ -114,8 +130,8 @@ class Tokenizer {
   std::vector<bool> BeginsWord(const Dictionary& dictionary) const;
 
  protected:
-  Tokenizer(bool keeps_ids, bool has_dictionary, const RowFormat& format, std::string other_rows = "")
-      : keeps_ids_(keeps_ids), has_dictionary_(has_dictionary), format_(format), other_rows_(std::move(other_rows)) {}
+  Tokenizer(bool keeps_ids, bool has_dictionary, CheckedFormat format)
+      : keeps_ids_(keeps_ids), has_dictionary_(has_dictionary), rows_(std::move(format)) {}
 
  private:
   // If ids are kept: whether token `id` has its id without a line in dict.txt. So has <mask> if it is the last token,
@@ -123,16 +139,16 @@ class Tokenizer {
   bool DictionaryLeavesOut(int64_t id) const;
 
   const bool keeps_ids_, has_dictionary_;
-  const RowFormat format_;
-  const std::string other_rows_;  // what is wrong with the rows; empty if nothing is
+  const CheckedFormat rows_;
 };
 
-// A kind of tokenizer: the files by which it is found in a folder, and what opens them.
+// A kind of tokenizer: the files by which it is found in a folder, and what makes it of them.
 struct TokenizerKind {
   std::vector<const char*> names;  // all must be there; the kinds are tried in the order of the table
   bool keeps_ids;
-  // Throws DataError, which names the file, for what would give other tokens than the peers' programs.
-  std::unique_ptr<const Tokenizer> (*open)(const std::vector<std::string>& paths);
+  // Takes the contents of the files, and the folder, which may have others that change it. Throws DataError for what
+  // would give other tokens than the peers' programs, which names none of the files, but those others.
+  std::unique_ptr<const Tokenizer> (*make)(const std::vector<std::string>& contents, const std::string& folder);
 };
 
 // The files of a tokenizer: paths in the order of the kind's names.
@@ -149,7 +165,15 @@ TokenizerFiles Gpt2Tokenizer(const std::string& encoder_json, const std::string&
 // Returns the names of the files that FindTokenizer looks for, for messages.
 std::string TokenizerNames();
 
+// Throws DataError, which names a file.
 std::unique_ptr<const Tokenizer> OpenTokenizer(const TokenizerFiles& files);
+
+// The parts of a byte-level BPE: the contents of vocab.json (or encoder.json) and of merges.txt (or vocab.bpe).
+struct TokenizerParts {
+  std::string vocabulary, merges;
+};
+// Returns those of a tokenizer that has_dictionary(). Throws DataError.
+TokenizerParts PartsOf(const TokenizerFiles& files);
 
 // Returns the paths of all files in a tokenizer's folder that belong to it: its own, and those that programs of Hugging
 // Face read beside them.
@@ -158,5 +182,18 @@ std::vector<std::string> AllFilesOf(const TokenizerFiles& files);
 std::string ReadTokenizerFile(const std::string& path);
 // Returns a hash of the contents of files.
 std::string HashOfFiles(const std::vector<std::string>& paths);
+
+// Returns what `make` returns. A DataError that it throws gets the names of these files of one folder in front, unless
+// it names a file of that folder.
+template <typename Make>
+auto NamingFiles(const std::vector<std::string>& paths, const Make& make) {
+  try {
+    return make();
+  } catch (const DataError& error) {
+    const std::string what = error.what();
+    if (what.starts_with(FolderOf(paths.front()) + "/")) throw;
+    throw DataError(Joined(paths, " and ") + ": " + what, error.hint());
+  }
+}
 
 }  // namespace dtrain::data

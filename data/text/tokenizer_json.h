@@ -1,57 +1,64 @@
-// The files of Hugging Face that describe a tokenizer: tokenizer.json, which holds it whole, and those beside the
-// vocabulary that change it. What would give other tokens than there is refused by the name of the part.
+// What the files in which Hugging Face's programs describe a tokenizer have in common, whatever its kind:
+// tokenizer.json, which holds it whole, and those beside a vocabulary that change it. A kind reads its own parts in its
+// own file, by these functions, and is a row of the table in tokenizer_json.cc. What would give other tokens than there
+// is refused by the name of the part: all throw DataError, which names no file but those beside a vocabulary.
 #pragma once
 
-#include <memory>
-#include <optional>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "data/error.h"
-#include "data/text/byte_level_bpe.h"
+#include "data/text/added_tokens.h"
 #include "data/text/tokenizer.h"
 
 namespace dtrain::data {
 
-// The two parts as ByteLevelBpe takes them: the contents of vocab.json and of merges.txt.
-struct TokenizerParts {
-  std::string vocabulary, merges;
-};
+[[noreturn]] void RefuseTokenizer(
+    const std::string& what,
+    const char* wanted =
+        "expected RoBERTa's or ModernBERT's byte-level BPE, BERT's WordPiece, or XLM-R's or CamemBERT's Unigram");
 
-// Returns what `make` returns. A DataError that it throws gets the file's name in front, unless it names a file of the
-// same folder.
-template <typename Make>
-auto NamingFile(const std::string& path, const Make& make) {
-  try {
-    return make();
-  } catch (const DataError& error) {
-    const std::string what = error.what(), folder = path.substr(0, path.rfind('/') + 1);
-    if (!folder.empty() && what.starts_with(folder)) throw;
-    throw DataError(path + ": " + what, error.hint());
-  }
-}
+nlohmann::json ParsedTokenizer(const std::string& text);
 
-// Parses the content of a tokenizer.json: byte-level BPE, WordPiece or Unigram. `folder` is searched for the files that
-// change it; without it there are none. Throws DataError, which does not name the file, for other parts, and for fields
-// that are not known (data/shallow_json.h). A byte-level BPE with the token <s> is RoBERTa's: it must have fairseq's
-// special tokens and no other added ones, and these never occur in texts.
-std::unique_ptr<const Tokenizer> ParseTokenizerJson(std::string_view text, const std::string& folder = "");
+// Returns a member; null if there is none or `object` is not an object.
+const nlohmann::json& MemberOf(const nlohmann::json& object, const char* name);
 
-// Parses the content of BERT's vocab.txt, which has a token in each line, as above.
-std::unique_ptr<const Tokenizer> ParseVocabTxt(std::string_view text, const std::string& folder = "");
+// Refuses fields of a whole tokenizer.json that are not known (data/shallow_json.h). `of_kind` are tables of JSON with
+// the fields of a kind, of which later ones count.
+void RequireTokenizerFields(const nlohmann::json& tokenizer, std::initializer_list<const char*> of_kind);
+// The same with one table of all fields.
+void RequireFields(const nlohmann::json& fields, const nlohmann::json& table);
 
-// The openers of the table of kinds.
-std::unique_ptr<const Tokenizer> OpenTokenizerJson(const std::vector<std::string>& paths);
-std::unique_ptr<const Tokenizer> OpenVocabTxt(const std::vector<std::string>& paths);
+// The id of a token; -1 if there is none.
+using IdOf = std::function<int64_t(std::string_view)>;
+// Of tokens by id, of which the last one counts if several are equal.
+IdOf IdsOf(const std::vector<std::string>& tokens);
 
-// Returns the parts of a tokenizer with a dictionary: the contents of its two files, or those in tokenizer.json. Throws
-// DataError.
-TokenizerParts PartsOf(const TokenizerFiles& files);
+// Returns the tokens of an object of tokens and their ids by id. Empty if no token has this id.
+std::vector<std::string> TokensById(const nlohmann::json& vocabulary);
 
-// Check tokenizer_config.json, special_tokens_map.json and added_tokens.json in a folder, as far as they are there.
-// Throw DataError for what would give other tokens. The first returns their add_prefix_space, if they have it.
-std::optional<bool> RobertaSettings(const std::string& folder, const ByteLevelBpe& tokenizer);
-void RequireSentencePieceSettings(const std::string& folder, const Tokenizer& tokenizer);
+// Returns the added_tokens of a tokenizer.json.
+FoundTokens AddedTokensOf(const nlohmann::json& tokenizer);
+// Adds a token, which is described by an object.
+void AddToken(const nlohmann::json& token, const nlohmann::json& id, FoundTokens& added);
+// Adds tokens to a vocabulary that lacks them.
+void AddTo(nlohmann::json& vocabulary, const FoundTokens& added);
+// Refuses an added token that has another id in the vocabulary.
+void RequireSame(const nlohmann::json& content, int64_t id, const IdOf& id_of);
+
+// Returns the rows that the post_processor of a tokenizer.json makes of these special tokens.
+CheckedFormat FormatOf(const nlohmann::json& tokenizer, const SpecialTokens& special);
+
+// Returns the fields of tokenizer_config.json and those that special_tokens_map.json has beside them, with the contents
+// of tokens. Checks them, and the added tokens that these files and added_tokens.json name, as far as there are such
+// files. `changes` is a table of JSON with the fields that are others for a kind.
+nlohmann::json SettingsIn(const std::string& folder, const char* changes, const IdOf& id_of);
+
+// Returns the special tokens that settings name, or those that have the usual names.
+SpecialTokens SpecialTokensOf(const nlohmann::json& settings, const IdOf& id_of);
 
 }  // namespace dtrain::data

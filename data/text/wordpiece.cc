@@ -1,4 +1,7 @@
-// BERT's tokenizer (tokenizer_kinds.h).
+// BERT's tokenizer, WordPiece (Devlin et al. 2018), of a vocab.txt or a tokenizer.json. A text is cleaned, cut into
+// words at white space, around punctuation and around Chinese characters, and each word is cut into the longest pieces
+// that the vocabulary has, from left to right. The ids are those of Hugging Face's `tokenizers`, except for characters
+// that are newer than the tables of Unicode that either has.
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -8,13 +11,45 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/text/tokenizer_kinds.h"
+#include "data/text/text_lines.h"
+#include "data/text/tokenizer_json.h"
 #include "data/text/utf8.h"
+#include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
 
+using nlohmann::json;
+
+constexpr char kWordPieceFields[] = R"({
+  "pre_tokenizer": {"type": ["BertPreTokenizer"]},
+  "normalizer": {"type": ["BertNormalizer"], "clean_text": [true, false], "handle_chinese_chars": [true, false],
+                 "strip_accents": [null, true, false], "lowercase": [true, false]},
+  "model": {"type": ["WordPiece"], "continuing_subword_prefix": ["##"], "vocab": null, "unk_token": null,
+            "max_input_chars_per_word": null}
+})";
+
+// Of the files beside a vocabulary.
+constexpr char kBertSettings[] = R"({
+  "tokenizer_class": [null, "BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast",
+                      "PreTrainedTokenizerFast", "TokenizersBackend"],
+  "do_lower_case": [null, true, false], "strip_accents": [null, true, false],
+  "tokenize_chinese_chars": [null, true, false], "do_basic_tokenize": [null, true], "never_split": [null, []],
+  "wordpieces_prefix": [null, "##"], "clean_text": [null, true]
+})";
+
 constexpr std::string_view kContinuation = "##";
+
+struct WordPieceOptions {
+  std::vector<std::string> tokens;  // by id; pieces that continue a word begin with ##
+  FoundTokens added = {};           // also in the text that has been cleaned as below
+  std::string unknown = "[UNK]";    // a token; a word that cannot be cut becomes this
+  size_t most_characters = 100;     // longer words do, too
+  // Whether control characters are removed, Chinese characters are words of their own, accents are removed, and letters
+  // become lower-case ones.
+  bool cleans = true, parts_chinese = true, strips_accents = true, lowers = true;
+  CheckedFormat format = {};
+};
 
 // A character, and the bytes of the text that it was made from.
 struct TracedCharacter {
@@ -121,7 +156,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
   }
 
  protected:
-  void EncodeValid(std::string_view text, bool /*is_word*/, std::vector<int32_t>& ids,
+  void EncodeValid(std::string_view text, bool /*is_word*/, std::vector<uint32_t>& ids,
                    std::vector<CharacterSpan>* spans) override {
     tokenizer_.added_.Split(
         text, [&](std::string_view part) { EncodePart(part, part.data() - text.data(), ids, spans); },
@@ -156,7 +191,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
     }
   }
 
-  void EncodePart(std::string_view part, int64_t at, std::vector<int32_t>& ids, std::vector<CharacterSpan>* spans) {
+  void EncodePart(std::string_view part, int64_t at, std::vector<uint32_t>& ids, std::vector<CharacterSpan>* spans) {
     Normalise(part, at);
     if (tokenizer_.normalised_added_.empty()) return EncodeWords(characters_, ids, spans);
     std::string text;
@@ -178,7 +213,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
         });
   }
 
-  void EncodeWords(std::span<const TracedCharacter> characters, std::vector<int32_t>& ids,
+  void EncodeWords(std::span<const TracedCharacter> characters, std::vector<uint32_t>& ids,
                    std::vector<CharacterSpan>* spans) {
     size_t begin = 0;
     const auto finish = [&](size_t end) {
@@ -198,7 +233,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
   }
 
   // Encodes a word.
-  void EncodeOne(std::span<const TracedCharacter> word, std::vector<int32_t>& ids, std::vector<CharacterSpan>* spans) {
+  void EncodeOne(std::span<const TracedCharacter> word, std::vector<uint32_t>& ids, std::vector<CharacterSpan>* spans) {
     const size_t before = ids.size(), spans_before = spans == nullptr ? 0 : spans->size();
     const auto fail = [&] {
       ids.resize(before);
@@ -216,9 +251,9 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
       const auto& pieces = begin == 0 ? tokenizer_.beginnings_ : tokenizer_.continuations_;
       const size_t at = ends_[begin];
       auto found = pieces.end();
-      for (end = word.size(); end > begin && found == pieces.end(); --end) {
-        const size_t bytes = ends_[end] - at;
-        if (bytes <= tokenizer_.longest_) found = pieces.find(std::string_view(text_).substr(at, bytes));
+      // No character has less than a byte: of a word of any length, this looks at as many as a token may have.
+      for (end = std::min(word.size(), begin + tokenizer_.longest_); end > begin && found == pieces.end(); --end) {
+        found = pieces.find(std::string_view(text_).substr(at, ends_[end] - at));
       }
       if (found == pieces.end()) return fail();
       ++end;  // the loop has counted one down behind the piece
@@ -234,9 +269,9 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
 };
 
 WordPieceTokenizer::WordPieceTokenizer(WordPieceOptions options)
-    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, options.format, options.other_rows),
+    : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, options.format),
       options_(std::move(options)),
-      added_(options_.added) {
+      added_(options_.added.raw) {
   for (size_t id = 0; id < tokens().size(); ++id) {
     const std::string_view token = tokens()[id];
     longest_ = std::max(longest_, token.size());
@@ -247,8 +282,8 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceOptions options)
   const int64_t unknown = IdOf(options_.unknown);
   if (unknown < 0) throw DataError("the token " + options_.unknown + " for unknown words is not in the vocabulary");
   unknown_ = static_cast<int32_t>(unknown);
-  if (options_.normalised_added.empty()) return;
-  std::vector<AddedToken> normalised = options_.normalised_added;
+  if (options_.added.normalised.empty()) return;
+  std::vector<AddedToken> normalised = options_.added.normalised;
   Encoder encoder(*this);
   for (AddedToken& token : normalised) token.content = encoder.Normalised(token.content);
   std::erase_if(normalised, [](const AddedToken& token) { return token.content.empty(); });
@@ -257,9 +292,66 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceOptions options)
 
 std::unique_ptr<TextEncoder> WordPieceTokenizer::MakeEncoder() const { return std::make_unique<Encoder>(*this); }
 
+// Completes a WordPiece tokenizer, whose vocabulary and format are known, by the settings of its folder.
+void ApplySettings(const json& settings, WordPieceOptions& options) {
+  const auto is_set = [&settings](const char* name, bool otherwise) {
+    const json& value = MemberOf(settings, name);
+    return value.is_boolean() ? value.get<bool>() : otherwise;
+  };
+  const bool changes_letters = settings.contains("do_lower_case") || settings.contains("strip_accents");
+  options.lowers = is_set("do_lower_case", options.lowers);
+  // Unless it is said, accents go with capitals.
+  if (changes_letters) options.strips_accents = is_set("strip_accents", options.lowers);
+  options.parts_chinese = is_set("tokenize_chinese_chars", options.parts_chinese);
+}
+
 }  // namespace
 
-std::unique_ptr<const Tokenizer> MakeWordPiece(WordPieceOptions options) {
+// Rows of the tables of kinds (tokenizer_json.cc, tokenizer.cc).
+
+std::unique_ptr<const Tokenizer> WordPieceOf(const json& tokenizer, const std::string& folder) {
+  RequireTokenizerFields(tokenizer, {kWordPieceFields});
+  if (!MemberOf(tokenizer, "pre_tokenizer").is_object()) RefuseTokenizer("it has no pre_tokenizer");
+  const json &model = MemberOf(tokenizer, "model"), &normalizer = MemberOf(tokenizer, "normalizer");
+  json vocabulary = MemberOf(model, "vocab");
+  if (!vocabulary.is_object()) RefuseTokenizer("its model has no vocab");
+  FoundTokens added = AddedTokensOf(tokenizer);
+  AddTo(vocabulary, added);
+  WordPieceOptions options{.tokens = TokensById(vocabulary), .added = std::move(added)};
+  if (const json& unknown = MemberOf(model, "unk_token"); unknown.is_string()) options.unknown = unknown;
+  if (const json& most = MemberOf(model, "max_input_chars_per_word"); most.is_number_unsigned()) {
+    options.most_characters = most;
+  }
+  const auto is_set = [&](const char* name) { return MemberOf(normalizer, name) == true; };
+  options.cleans = is_set("clean_text");
+  options.parts_chinese = is_set("handle_chinese_chars");
+  options.lowers = is_set("lowercase");
+  options.strips_accents = MemberOf(normalizer, "strip_accents").is_null() ? options.lowers : is_set("strip_accents");
+  const IdOf id_of = IdsOf(options.tokens);
+  const json settings = SettingsIn(folder, kBertSettings, id_of);
+  ApplySettings(settings, options);
+  options.format = FormatOf(tokenizer, SpecialTokensOf(settings, id_of));
+  return std::make_unique<WordPieceTokenizer>(std::move(options));
+}
+
+// A token in each line.
+std::unique_ptr<const Tokenizer> OpenVocabTxt(const std::vector<std::string>& contents, const std::string& folder) {
+  WordPieceOptions options;
+  for (std::string_view text = contents[0]; !text.empty();) options.tokens.emplace_back(TakeLine(text));
+  const IdOf id_of = IdsOf(options.tokens);
+  const json settings = SettingsIn(folder, kBertSettings, id_of);
+  ApplySettings(settings, options);
+  const SpecialTokens special = SpecialTokensOf(settings, id_of);
+  options.format.format = {.special = special, .ends_between = 1, .has_types = true};
+  if (const json& unknown = MemberOf(settings, "unk_token"); unknown.is_string()) options.unknown = unknown;
+  for (const auto& [id, token] : MemberOf(settings, "added_tokens_decoder").items()) {
+    AddToken(token, WholeNumber(id).value_or(-1), options.added);
+  }
+  if (!options.added.raw.empty()) return std::make_unique<WordPieceTokenizer>(std::move(options));
+  for (const int64_t id : {special.begin, special.pad, special.end, special.unknown, special.mask}) {
+    if (id < 0) continue;
+    options.added.raw.push_back({.content = options.tokens[static_cast<size_t>(id)], .id = static_cast<int32_t>(id)});
+  }
   return std::make_unique<WordPieceTokenizer>(std::move(options));
 }
 

@@ -9,7 +9,6 @@
 #include "data/storage.h"
 #include "data/text/dictionary.h"
 #include "data/text/tokenizer.h"
-#include "data/text/tokenizer_json.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 

@@ -255,6 +255,23 @@ TEST_F(Sentences, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(MessageOfOpening("train", known), HasSubstr("train.tsv has 1048576 MiB, but only "));
 }
 
+TEST_F(Sentences, GroupsAreTheCellsOfOneColumn) {
+  folder_.Write("train.tsv", "text\tlabel\tall\tid\nx\ta\t7\t1\ny\tb\t8\t2\n");
+  SentenceOptions options = Options();
+  options.group_column = "all";  // a name, not all columns
+  EXPECT_THAT(OpenSentences(options, "train").groups, ElementsAre("7", "8"));
+  options.group_column = "person";
+  EXPECT_THAT(MessageOfOpening("train", options), HasSubstr("--group_column"));
+}
+
+TEST_F(Sentences, WordsMayBeginWithABlankLine) {
+  folder_.Write("train.jsonl", "\n{\"tokens\": [\"a\", \"b\"], \"tags\": [\"O\", \"X\"]}\n");
+  SentenceOptions options = Options();
+  EXPECT_TRUE(LooksLikeWords(options, "train"));
+  options.target = kWordTarget;
+  EXPECT_THAT(OpenSentences(options, "train").source->class_names(), ElementsAre("O", "X"));
+}
+
 TEST_F(Sentences, AFileWithoutLabelsIsRead) {
   const std::string lines = folder_.Write("in.txt", "one\tab\n\"two\n");
   SentenceOptions named = Options();

@@ -30,7 +30,7 @@ TEST(SentenceRows, LongOnesLoseTheirEnd) {
 
 std::vector<uint32_t> Encoded(const SentenceTokenizer& tokenizer, const std::string& text) {
   std::vector<uint32_t> tokens;
-  SentenceTokenizer::Encoder(tokenizer).Encode(text, tokens);
+  tokenizer.MakeEncoder()->Encode(text, tokens);
   return tokens;
 }
 

@@ -1,11 +1,10 @@
-#include "data/text/token_row_decoder.h"
+#include "data/text/token_rows.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 
 #include "data/error.h"
-#include "data/text/token_rows.h"
 
 namespace dtrain::data {
 namespace {
