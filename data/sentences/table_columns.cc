@@ -84,7 +84,7 @@ TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wa
     chosen.text = columns.Only(kTexts, taken, "texts", "--text_column");
   }
   taken.push_back(chosen.text);
-  if (chosen.pair) taken.push_back(*chosen.pair);
+  if (chosen.pair && names.pair.empty()) taken.push_back(*chosen.pair);
   if (wants_label && names.label.empty()) {
     chosen.labels = {columns.Only(kLabelColumns, taken, "labels", "--label_column")};
     taken.push_back(chosen.labels.front());

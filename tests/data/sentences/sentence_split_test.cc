@@ -261,7 +261,12 @@ TEST_F(Sentences, GroupsAreTheCellsOfOneColumn) {
   options.group_column = "all";  // a name, not all columns
   EXPECT_THAT(OpenSentences(options, "train").groups, ElementsAre("7", "8"));
   options.group_column = "person";
-  EXPECT_THAT(MessageOfOpening("train", options), HasSubstr("--group_column"));
+  try {
+    OpenSentences(options, "train");
+    ADD_FAILURE() << "there is no such column";
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.hint(), HasSubstr("--group_column"));
+  }
 }
 
 TEST_F(Sentences, WordsMayBeginWithABlankLine) {
