@@ -22,9 +22,9 @@ for argument in "$@"; do
   esac
 done
 cd "$root"
-mapfile -t known < <(basename -as _fuzzer.cc tests/fuzz/*_fuzzer.cc)
+mapfile -t known < <(sed -n 's/^FUZZ_TARGET(\(.*\)) {$/\1/p' tests/fuzz/*.cc)
 for target in "${targets[@]}"; do
-  [ -f "tests/fuzz/${target}_fuzzer.cc" ] || fail "fuzz.sh knows no target '$target'. There are ${known[*]}."
+  [[ " ${known[*]} " == *" $target "* ]] || fail "fuzz.sh knows no target '$target'. There are ${known[*]}."
 done
 [ ${#targets[@]} -gt 0 ] || targets=("${known[@]}")
 command -v clang++ >/dev/null || fail "clang++ is missing: scripts/setup.sh --long installs what fuzzing needs."
@@ -36,7 +36,7 @@ scripts/build.sh --preset=fuzz
 fuzz() {
   local target=$1 learned=build/fuzz/corpus/$1 log=build/fuzz/$1.log
   mkdir -p "$learned" build/fuzz/findings
-  if build/fuzz/fuzz/"$target"_fuzzer -max_total_time="$seconds" -max_len=8192 -timeout=20 -malloc_limit_mb=128 \
+  if FUZZ_TARGET=$target build/fuzz/tests/fuzz/fuzzers -max_total_time="$seconds" -max_len=8192 -timeout=20 -malloc_limit_mb=128 \
     -rss_limit_mb=1024 -artifact_prefix="build/fuzz/findings/$target-" -print_final_stats=1 \
     "$learned" "build/fuzz/seeds/$target" >"$log" 2>&1; then
     note "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"

@@ -8,28 +8,16 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/fault_record.h"
-
-// FUZZ_TARGETS, from CMake: X(name) for each target.
-#define X(name) extern "C" int Fuzz_##name(const uint8_t* data, size_t size);
-FUZZ_TARGETS
-#undef X
+#include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain::fuzz {
 namespace {
 
-struct Target {
-  const char* name;
-  int (*run)(const uint8_t* data, size_t size);
-};
-
-constexpr Target kTargets[] = {
-#define X(name) {#name, Fuzz_##name},
-    FUZZ_TARGETS
-#undef X
-};
+using NamedTarget = std::pair<const std::string, Target>;
 
 std::vector<std::filesystem::path> Inputs(const std::string& target) {
   std::vector<std::filesystem::path> files;
@@ -42,8 +30,8 @@ std::vector<std::filesystem::path> Inputs(const std::string& target) {
 }
 
 // Runs `bytes`, and `bytes` cut and with a bit flipped at up to 200 places.
-void RunDamaged(const Target& target, std::vector<char> bytes) {
-  const auto run = [&](size_t size) { target.run(reinterpret_cast<const uint8_t*>(bytes.data()), size); };
+void RunDamaged(Target target, std::vector<char> bytes) {
+  const auto run = [&](size_t size) { target({reinterpret_cast<const uint8_t*>(bytes.data()), size}); };
   run(bytes.size());
   for (size_t at = 0; at < bytes.size(); at += 1 + bytes.size() / 200) {
     run(at);
@@ -54,25 +42,25 @@ void RunDamaged(const Target& target, std::vector<char> bytes) {
   }
 }
 
-class Replay : public testing::TestWithParam<Target> {};
+class Replay : public testing::TestWithParam<NamedTarget> {};
 
 TEST_P(Replay, CorpusDoesNoHarm) {
   if (!std::filesystem::exists(FUZZ_SEEDS))
     GTEST_SKIP() << "needs seeds: .venv/bin/python tests/fuzz/make_corpus.py " FUZZ_SEEDS;
-  const auto inputs = Inputs(GetParam().name);
+  const auto inputs = Inputs(GetParam().first);
   ASSERT_GE(inputs.size(), 2U) << "a corpus of nothing";
   for (const auto& path : inputs) {
     SCOPED_TRACE(path.string());
     std::ifstream file(path, std::ios::binary);
     const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-    EXPECT_NO_THROW(RunDamaged(GetParam(), bytes));
+    EXPECT_NO_THROW(RunDamaged(GetParam().second, bytes));
   }
   RecordFault(14, "hostile files of all formats (the corpora of the fuzzers)", "an error, no harm",
               static_cast<int64_t>(inputs.size()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Fuzz, Replay, testing::ValuesIn(kTargets),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+INSTANTIATE_TEST_SUITE_P(Fuzz, Replay, testing::ValuesIn(Targets()),
+                         [](const auto& instance) { return instance.param.first; });
 
 }  // namespace
 }  // namespace dtrain::fuzz
