@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data/error.h"
-#include "data/prepare/options.h"
+#include "data/prepare/commands.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"

@@ -9,9 +9,8 @@
 #include "data/text/byte_level_bpe.h"
 #include "data/text/dictionary.h"
 #include "data/text/text_lines.h"
+#include "data/text/token_blocks.h"
 #include "data/text/tokenizer.h"
-#include "data/text/tokenizer_json.h"
-#include "data/text/tokenizer_kinds.h"
 #include "data/text/utf8.h"
 #include "tests/data/text/small_tokenizer.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -30,21 +29,44 @@ void UseTokenizer(std::string_view text) {
   const size_t cut = std::min(text.find('\0'), text.size());
   const data::ByteLevelBpe bpe(text.substr(0, cut), text.substr(std::min(cut + 1, text.size())));
   data::BpeEncoder encoder(bpe);
-  std::vector<int32_t> ids;
+  std::vector<uint32_t> ids;
   encoder.Encode("some words, and some more", ids);
 }
 
-void Use(const data::Tokenizer& tokenizer) {
+void UseTokenizerFile(const std::string& name, std::string_view text) {
+  const TemporaryFolder folder;
+  folder.Write(name, text);
+  const std::unique_ptr<const data::Tokenizer> opened = OpenTokenizer(*data::FindTokenizer(folder.path().string()));
+  const data::Tokenizer& tokenizer = *opened;
   const auto encoder = tokenizer.MakeEncoder();
-  std::vector<int32_t> ids;
+  std::vector<uint32_t> ids;
   std::vector<data::CharacterSpan> spans;
   encoder->EncodeSpans("some words, <s>and</s> s\u00f3me m\u0308 \u65e5\u672c\U0001f917[MASK]\xff", ids, spans);
   Require(ids.size() == spans.size(), "an id without its characters");
   encoder->EncodeWord("word", ids);
-  for (const int32_t id : ids) Require(id >= 0 && id < tokenizer.vocabulary(), "an id outside of the vocabulary");
+  for (const uint32_t id : ids) Require(id < tokenizer.vocabulary(), "an id outside of the vocabulary");
 }
 
-void UseTokenizerJson(std::string_view text) { Use(*data::ParseTokenizerJson(text)); }
+// A file of raw text has the tokens of its lines, in which byte b is token b + 4.
+void UseRawText(std::string_view text) {
+  static const TemporaryFolder folder;
+  static const std::unique_ptr<const data::Tokenizer> tokenizer = [] {
+    folder.Write("tokenizer.json", data::SmallTokenizerJson().dump());
+    return OpenTokenizer(*data::FindTokenizer(folder.path().string()));
+  }();
+  folder.Write("train.txt", text);
+  const auto raw = data::OpenRawText(folder.path("train.txt"), *tokenizer, {});
+  std::vector<uint32_t> ids;
+  const auto encoder = tokenizer->MakeEncoder();
+  raw->ForEachSize([&](int64_t /*line*/, int64_t size) {
+    const size_t before = ids.size();
+    encoder->Encode(data::TakeLine(text), ids);
+    ids.push_back(data::kEndToken);
+    Require(ids.size() - before == static_cast<size_t>(size), "a line of another length");
+  });
+  const std::vector<int64_t> tokens = data::WideTokens(raw->type(), raw->ReadTokens(0, raw->tokens()));
+  Require(text.empty() && std::ranges::equal(ids, tokens), "a file without each line once");
+}
 
 // Because byte b is token b, the encoded tokens are the bytes, except for pairs of a and b.
 void UseText(std::string_view text) {
@@ -62,26 +84,26 @@ void UseText(std::string_view text) {
     int64_t replaced = 0;
     const std::string valid = data::ReplaceInvalidUtf8(line, replaced);
     Require(data::IsUtf8(valid) && (replaced == 0) == data::IsUtf8(line), "replaced what was valid, or not all");
-    std::vector<int32_t> ids;
-    encoder.Encode(line, ids);
+    std::vector<uint32_t> ids;
+    encoder.Encode(valid, ids);
     std::string bytes;
-    for (const int32_t id : ids) bytes += id == 256 ? "ab" : std::string(1, static_cast<char>(id));
-    Require(bytes == valid && encoder.replaced() >= replaced, "tokens are not the text");
+    for (const uint32_t id : ids) bytes += id == 256 ? "ab" : std::string(1, static_cast<char>(id));
+    Require(bytes == valid, "tokens are not the text");
   }
 }
 
 // The readers of text. The first byte chooses a dictionary, a tokenizer's two files (separated by a zero), text to
-// encode, a tokenizer.json, a vocab.txt, or a model of sentencepiece.
+// encode and to read as the lines of a file, or a tokenizer.json, a vocab.txt or a model of sentencepiece in a folder.
 FUZZ_TARGET(text) {
   FuzzInput input(whole);
   const uint8_t kind = input.TakeByte() % 6;
   try {
     if (kind == 0) UseDictionary(input.text());
     if (kind == 1) UseTokenizer(input.text());
-    if (kind == 2) UseText(input.text());
-    if (kind == 3) UseTokenizerJson(input.text());
-    if (kind == 4) Use(*data::ParseVocabTxt(input.text()));
-    if (kind == 5) Use(*data::MakeSentencePiece(input.text(), data::SentencePieceIds::kXlmRoberta));
+    if (kind == 2) UseText(input.text()), UseRawText(input.text());
+    if (kind == 3) UseTokenizerFile("tokenizer.json", input.text());
+    if (kind == 4) UseTokenizerFile("vocab.txt", input.text());
+    if (kind == 5) UseTokenizerFile("sentencepiece.bpe.model", input.text());
   } catch (const DataError&) {
   }
 }
