@@ -299,7 +299,7 @@ Gradients RunNorm(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   norm->weight.set_data(weight.clone());
   norm->bias.set_data(bias.clone());
   if (sum) norm->Synchronize(sum);
-  if (with_kernels) norm->UseKernels(stand_in::kKernels);
+  if (with_kernels) norm->UseKernels({.norm = &stand_in::kKernels});
   const at::Tensor output = excites
                                 ? norm->SqueezeExcite(own_x, [](const at::Tensor& means) { return means.sigmoid(); })
                                 : norm->forward(own_x);

@@ -25,12 +25,6 @@
 
 namespace dtrain::distributed {
 
-// How long to wait for a store. A stop ends the wait earlier, with Preempted.
-struct StoreWait {
-  double timeout_seconds = 300;
-  std::function<bool()> stop_requested = [] { return false; };
-};
-
 namespace {
 
 using Store = c10::intrusive_ptr<c10d::TCPStore>;
@@ -122,43 +116,6 @@ std::pair<control::LineSocket, int> OwnConnection() {
 
 }  // namespace
 
-// The store of torchrun's agent as a board on which rank 0 posts its address. The store outlives the ranks: when nodes
-// join or leave, torchrun restarts all ranks with the same store. Its restart counters do not tell reliably that this
-// has happened, and differ between ranks. So there is a single key, the newest posting counts, and readers read it
-// again before each attempt.
-class AgentBoard {
- public:
-  // Connects to the store at host:port as ConnectToStore does.
-  AgentBoard(const std::string& host, int port, StoreWait wait)
-      : name_(Name(host, port)), wait_(std::move(wait)), store_(ConnectToStore(host, port, wait_)) {}
-
-  void Post(const control::Endpoint& endpoint) {
-    const std::string text =
-        nlohmann::json{{"host", endpoint.host}, {"port", endpoint.port}, {"token", endpoint.token}}.dump();
-    store_->set(kBoardKey, Bytes(text));
-  }
-
-  // Returns empty if nothing was posted yet. Throws PeerLostError if the store is gone or silent, Preempted.
-  std::optional<control::Endpoint> Read() const {
-    const auto read = [store = store_, name = name_]() -> std::optional<control::Endpoint> {
-      try {
-        if (!store->check({kBoardKey})) return std::nullopt;
-        return ParseEndpoint(store->get_to_str(kBoardKey));
-      } catch (const PeerLostError&) {
-        throw;
-      } catch (const std::exception&) {
-        throw PeerLostError(name + ", on which rank 0 posts its address, is gone", kStoreHint);
-      }
-    };
-    return WithDeadline(wait_, name_ + " does not answer any more", read);
-  }
-
- private:
-  const std::string name_;
-  const StoreWait wait_;
-  const Store store_;
-};
-
 control::Endpoint ParseEndpoint(const std::string& posting) {
   constexpr size_t kLongestPosting = 4096;
   const auto json =
@@ -173,6 +130,30 @@ control::Endpoint ParseEndpoint(const std::string& posting) {
     throw PeerLostError("the launcher's store holds no valid address of rank 0", kStoreHint);
   }
   return {text("host"), static_cast<int>(port), text("token")};
+}
+
+AgentBoard::AgentBoard(const std::string& host, int port, StoreWait wait)
+    : name_(Name(host, port)), wait_(std::move(wait)), store_(ConnectToStore(host, port, wait_)) {}
+AgentBoard::~AgentBoard() = default;
+
+void AgentBoard::Post(const control::Endpoint& endpoint) {
+  const std::string text =
+      nlohmann::json{{"host", endpoint.host}, {"port", endpoint.port}, {"token", endpoint.token}}.dump();
+  store_->set(kBoardKey, Bytes(text));
+}
+
+std::optional<control::Endpoint> AgentBoard::Read() const {
+  const auto read = [store = store_, name = name_]() -> std::optional<control::Endpoint> {
+    try {
+      if (!store->check({kBoardKey})) return std::nullopt;
+      return ParseEndpoint(store->get_to_str(kBoardKey));
+    } catch (const PeerLostError&) {
+      throw;
+    } catch (const std::exception&) {
+      throw PeerLostError(name + ", on which rank 0 posts its address, is gone", kStoreHint);
+    }
+  };
+  return WithDeadline(wait_, name_ + " does not answer any more", read);
 }
 
 Rendezvous::Rendezvous(const RendezvousOptions& options, control::ControlPlaneOptions control)

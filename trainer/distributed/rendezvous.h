@@ -4,7 +4,9 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "trainer/control/control_plane.h"
@@ -14,11 +16,39 @@
 
 namespace c10d {
 class Store;
-}
+class TCPStore;
+}  // namespace c10d
 
 namespace dtrain::distributed {
 
-class AgentBoard;
+// How long to wait for a store. A stop ends the wait earlier, with Preempted.
+struct StoreWait {
+  double timeout_seconds = 300;
+  std::function<bool()> stop_requested = [] { return false; };
+};
+
+// Parses a text that AgentBoard::Post has written. Throws PeerLostError if it is anything else.
+control::Endpoint ParseEndpoint(const std::string& posting);
+
+// The store of torchrun's agent as a board on which rank 0 posts its address. The store outlives the ranks: when nodes
+// join or leave, torchrun restarts all ranks with the same store. Its restart counters do not tell reliably that this
+// has happened, and differ between ranks. So there is a single key, the newest posting counts, and readers read it
+// again before each attempt.
+class AgentBoard {
+ public:
+  // Connects to the store at host:port. Throws PeerLostError if none answers in time, Preempted if asked to stop.
+  AgentBoard(const std::string& host, int port, StoreWait wait);
+  ~AgentBoard();
+
+  void Post(const control::Endpoint& endpoint);
+  // Returns empty if nothing was posted yet. Throws PeerLostError if the store is gone or silent, Preempted.
+  std::optional<control::Endpoint> Read() const;
+
+ private:
+  const std::string name_;
+  const StoreWait wait_;
+  const c10::intrusive_ptr<c10d::TCPStore> store_;
+};
 
 struct RendezvousOptions {
   launch::Launch launch;
@@ -65,9 +95,6 @@ class Rendezvous {
   c10::intrusive_ptr<c10d::Store> store_;
   std::shared_ptr<control::ControlPlane> control_;
 };
-
-// Parses the address of rank 0 that a launcher's store holds. Throws PeerLostError if it is anything else.
-control::Endpoint ParseEndpoint(const std::string& posting);
 
 // Ensures that no two ranks of a run compute on the same GPU. They would get half the speed and half the memory each,
 // and NCCL refuses it with a message that does not help. Called by all ranks after WaitForAll; they exchange their GPUs
