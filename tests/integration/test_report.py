@@ -62,6 +62,12 @@ def test_scaling_figures_are_those_of_the_runs(tmp_path):
     assert any(labels) and not any("$" in text for text in labels)
 
 
+def test_text_has_perplexity(tmp_path):
+    run_of_text = read_run(made_up_run(tmp_path / "text", text=True, steps=30))
+    assert run_of_text.metric == "perplexity" and run_of_text.speed_key == "tokens_per_second"
+    assert charts.metric(compare(run_of_text)).axes[0].get_yscale() == "log"
+
+
 def test_runs_of_the_same_name_are_told_apart(tmp_path):
     runs = [read_run(made_up_run(tmp_path / parent / "run", steps=3)) for parent in ("a", "b", "x/b")]
     name_apart(runs)

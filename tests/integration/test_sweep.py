@@ -196,6 +196,13 @@ def test_the_best_command_gives_the_same_value(sweep, few_images, tmp_path, monk
     assert load_json(tmp_path / "hand" / "result.json")["val_loss"] == best["value"]
 
 
+def test_the_command_of_a_launcher_names_its_cores():
+    command = Command(["torchrun", "dtrain_main"], ["--epochs=1"], "dtrain_main")
+    assert command.text({"lr": 0.5}, {"MKL_CBWR": "AVX2"}, [2, 3]) == \
+        "env MKL_CBWR=AVX2 taskset -c 2,3 torchrun dtrain_main --epochs=1 --lr=0.5"
+    assert not command.is_direct
+
+
 def test_others_read_the_last_line():
     """Katib's filter and SageMaker's expressions, as in the examples, read the last line."""
     yaml = pytest.importorskip("yaml")
