@@ -1,3 +1,4 @@
+// Convolutions of our own, and the threads of their kernels run on the CPU, are compared with ATen's.
 #include "models/convolution.h"
 
 #include <ATen/ATen.h>

@@ -270,6 +270,7 @@ TEST(NormKernels, AnEfficientNetIsTheSameWithThem) {
   }
 }
 
+// One batch that is cut in two, with sums added between the halves, must give BatchNorm's result for the whole.
 // Runs two ranks as two threads. Each sum waits for the other rank's.
 class TwoRanks {
  public:

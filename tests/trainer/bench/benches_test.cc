@@ -1,4 +1,5 @@
-// The formulas are those of nccl-tests; the collectives run on ranks in threads.
+// The formulas are those of nccl-tests, and pairing and judgement are arithmetic; what is measured runs on ranks in
+// threads.
 #include "trainer/bench/benches.h"
 
 #include <ATen/ATen.h>

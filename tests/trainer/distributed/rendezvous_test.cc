@@ -142,6 +142,7 @@ std::vector<std::string> Agree(const std::vector<std::string>& pci_ids, const st
   return told;
 }
 
+// Ranks exchange invented GPUs, so the test needs none.
 TEST(DistinctGpus, TwoRanksOnOneGpuAreRefusedOnAllRanks) {
   const auto told = Agree({"0000:17:00.0", "0000:18:00.0", "0000:17:00.0"}, {"e1", "f2", "e1"}, {"a", "a", "a"});
   for (const std::string& message : told) {

@@ -160,6 +160,7 @@ TEST(MemoryEfficientAdam, GradientsAreClippedUnscaled) {
   EXPECT_EQ(*update.loss_scale(), 8192);
 }
 
+// Runs the threads of Adam's kernel in loops, to compare with ATen's kernel for the CPU.
 template <typename Copy>
 void RunThreads(const kernels::AdamArguments& arguments) {
   for (unsigned block = 0; block < arguments.first_block[arguments.count]; ++block) {
