@@ -28,18 +28,18 @@
 namespace dtrain {
 namespace {
 
-// Whether c10d or Gloo threw `error` because a connection broke or a collective timed out. In the backward pass c10d
-// rethrows it with another type, so only its text tells. In a run of several ranks the control plane has the last word.
-bool IsLostPeer(const std::exception& error, const std::string& message) {
-  return dynamic_cast<const c10::DistError*>(&error) != nullptr || message.find("gloo") != std::string::npos ||
-         message.find("Connection closed by peer") != std::string::npos;
-}
-
 bool Contains(const std::string& text, std::initializer_list<const char*> parts) {
   for (const char* part : parts) {
     if (text.find(part) != std::string::npos) return true;
   }
   return false;
+}
+
+// Whether c10d or Gloo threw `error` because a connection broke or a collective timed out. In the backward pass c10d
+// rethrows it with another type, so only its text tells. In a run of several ranks the control plane has the last word.
+bool IsLostPeer(const std::exception& error, const std::string& message) {
+  return dynamic_cast<const c10::DistError*>(&error) != nullptr ||
+         Contains(message, {"gloo", "Connection closed by peer"});
 }
 
 bool Is(const std::exception& error, std::errc code) {
@@ -241,11 +241,11 @@ void ReportAttempt(const launch::AttemptEnd& end, int world_size, const std::fil
   ShowEndOfLog(end.cause, run_directory);
   if (end.cause.signal != 0) {
     report::Failure failure = KilledRank(end, world_size);
-    if (!end.restarts && !end.verdict.empty()) failure.message += "; " + end.verdict;
+    if (!end.verdict.restart && !end.verdict.reason.empty()) failure.message += "; " + end.verdict.reason;
     report::ReportFailure(failure, run_directory);
-    if (!end.restarts) return;
+    if (!end.verdict.restart) return;
   }
-  if (!end.verdict.empty()) std::fprintf(stderr, "dtrain: %s\n", end.verdict.c_str());
+  if (!end.verdict.reason.empty()) std::fprintf(stderr, "dtrain: %s\n", end.verdict.reason.c_str());
 }
 
 }  // namespace dtrain

@@ -282,14 +282,10 @@ Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) 
     if (!cause) return forked;
     forked.exit_code = cause->exit_code;
     const auto less = [](const RankState& one, const RankState& other) { return one.step < other.step; };
-    AttemptEnd end{*cause, std::max_element(states.get(), states.get() + launch.spawns, less)->step, false, ""};
-    if (stops.last == 0) {
-      const auto verdict = policy.AfterFailure(cause->exit_code, end.last_step);
-      end.restarts = verdict.restart;
-      end.verdict = verdict.reason;
-    }
+    AttemptEnd end{*cause, std::max_element(states.get(), states.get() + launch.spawns, less)->step};
+    if (stops.last == 0) end.verdict = policy.AfterFailure(cause->exit_code, end.last_step);
     if (options.on_failure && cause->exit_code != kPreempted) options.on_failure(end);
-    if (!end.restarts) return forked;
+    if (!end.verdict.restart) return forked;
     if (end.last_step >= 0) ++attempt.restart_count;
   }
 }

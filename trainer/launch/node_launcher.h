@@ -52,8 +52,7 @@ struct RankDeath {
 struct AttemptEnd {
   RankDeath cause;         // the root cause: the first death that is not the consequence of another
   int64_t last_step = -1;  // steps done; -1: training had not begun
-  bool restarts = false;
-  std::string verdict = {};  // why the ranks are or are not restarted, for people; may be empty
+  RestartPolicy::Verdict verdict = {};
 };
 
 struct NodeLauncherOptions {

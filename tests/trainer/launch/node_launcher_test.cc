@@ -120,7 +120,7 @@ TEST(NodeLauncher, RestartsCountOnceTrainingHasBegun) {
   std::vector<std::string> verdicts;
   NodeLauncherOptions options;
   options.max_restarts = 5;
-  options.on_failure = [&](const AttemptEnd& end) { verdicts.push_back(end.verdict); };
+  options.on_failure = [&](const AttemptEnd& end) { verdicts.push_back(end.verdict.reason); };
   int attempt = 0;
   options.on_death = [&attempt](const RankDeath&) { ++attempt; };  // the next attempt's ranks inherit it
   const auto rank = [&attempt](const Forked& forked) {
