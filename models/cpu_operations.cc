@@ -96,15 +96,13 @@ at::Tensor Drop(const at::Tensor& x, double probability, int64_t seed) {
 }
 
 struct SeededDropout : torch::autograd::Function<SeededDropout> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double probability,
-                            int64_t seed) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double probability, int64_t seed) {
     context->saved_data["probability"] = probability;
     context->saved_data["seed"] = seed;
     return Drop(x, probability, seed);
   }
 
-  static variable_list backward(AutogradContext* context,
-                                                 const variable_list& gradients) {
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     return {Drop(gradients[0], context->saved_data["probability"].toDouble(), context->saved_data["seed"].toInt()),
             at::Tensor(), at::Tensor()};
   }

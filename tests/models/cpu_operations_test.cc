@@ -7,7 +7,6 @@
 #include <functional>
 #include <vector>
 
-
 namespace dtrain::models {
 namespace {
 
