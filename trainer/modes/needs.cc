@@ -2,6 +2,7 @@
 
 #include <ATen/DeviceAccelerator.h>
 
+#include <ranges>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -25,16 +26,9 @@ std::string Size(double bytes) {
   return bytes >= kManyMiB * kMiB ? report::Format("%.1f GiB", bytes / kGiB) : report::Format("%.0f MiB", bytes / kMiB);
 }
 
-// The bytes of the parameters that learn.
-double LearnedBytes(const std::vector<optim::NamedTensor>& parameters) {
+double BytesOf(const auto& tensors) {
   double bytes = 0;
-  for (const auto& [name, parameter] : parameters) bytes += static_cast<double>(parameter.nbytes());
-  return bytes;
-}
-
-double BytesOf(const torch::nn::Module& module) {
-  double bytes = 0;
-  for (const at::Tensor& weight : module.parameters()) bytes += static_cast<double>(weight.nbytes());
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
   return bytes;
 }
 
@@ -60,8 +54,8 @@ double MemoryOf(at::Device device) {
 
 double MemoryNeedOf(const config::Config& config, tasks::Task& task, const config::BatchSizes& batch) {
   const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
-  const double weights = BytesOf(task.module()), gradients = LearnedBytes(parameters);
-  const double teacher = task.teacher() != nullptr ? BytesOf(*task.teacher()) : 0;
+  const double weights = BytesOf(task.module().parameters()), gradients = BytesOf(parameters | std::views::values);
+  const double teacher = task.teacher() != nullptr ? BytesOf(task.teacher()->parameters()) : 0;
   const double state =
       weights + gradients + teacher + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
@@ -88,7 +82,7 @@ void RequireMemory(double needed, const launch::Launch& launch, at::Device devic
 
 DiskNeeds DiskNeedsOf(const config::Config& config, tasks::Task& task, bool validates) {
   const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
-  const double weights = LearnedBytes(parameters);
+  const double weights = BytesOf(parameters | std::views::values);
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
   const double checkpoint =
       weights + average + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
