@@ -17,14 +17,15 @@ std::string ShownValue(const json& value) {
 
 // What to do if a rank's value for `key` differs from that of rank 0, whose configuration is `first`.
 std::string HintFor(const std::string& key, const json& first) {
-  const std::string same_command = "start all ranks with the same command";
+  std::string same_command = "start all ranks with the same command";
   if (key == "build") return "copy the same program to all machines";
   const config::Flag* flag = config::FindFlag(key);
   if (flag == nullptr && key.starts_with("data_")) {
     return "the same files must be in --data_dir on all machines: copy them, or use a folder that all machines share";
   }
   const auto weights = first.find("init_weights");
-  const bool has_weights = weights != first.end() && *weights != "";
+  const bool has_weights =
+      weights != first.end() && weights->is_string() && !weights->get_ref<const std::string&>().empty();
   if (flag == nullptr || !flag->traits.kept_with_weights || !has_weights) return same_command;
   return same_command + ", and let --init_weights, which may tell it, be on all machines";
 }
