@@ -83,15 +83,15 @@ def test_the_token_is_in_no_file_and_strangers_without_it_do_nothing(flags, run_
     port, secret = free_port(), "a-secret-of-this-test"
     hello = {"kind": "hello", "magic": "dtrain control", "version": 2, "nonce": "00", "world_size": 2, "host": "h\x1b[2J",
              "pid": 7}
-    lies = [{"kind": "death", "rank": 1, "reason": "killed"}, {"kind": "stop"}, {"kind": "proof", "proof": "0" * 64},
-            {"kind": "config", "config": {"lr": 7}}]
+    lies = [{"kind": "proof", "proof": "0" * 64}, {"kind": "death", "rank": 1, "reason": "killed"}, {"kind": "stop"},
+            {"kind": "config", "config": {"lr": 7}}]  # in the place of rank 1 first
     with Ranks(*flags, f"--run_token={secret}", "--init_timeout=30", port=port) as ranks:
         told = 0
-        while told < 8 and ranks[0].process.poll() is None:
+        while told < 10 and ranks[0].process.poll() is None:
             try:
                 with socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.2", 0)) as stranger:  # never with itself
-                    lines = [hello | {"rank": told % 3 - 1}, lies[told % len(lies)]]
-                    stranger.sendall([b"GET / HTTP/1.0\r\n\r\n", "".join(json.dumps(line) + "\n" for line in lines).encode()][told % 2])
+                    lines = [hello | {"rank": (told + 2) % 3 - 1}, lies[told % 5 % 4]]
+                    stranger.sendall("".join(json.dumps(line) + "\n" for line in lines).encode() if told % 5 < 4 else b"GET / HTTP/1.0\r\n\r\n")
                     while stranger.recv(4096):  # until the server disconnects
                         pass
                     told += 1
