@@ -35,7 +35,7 @@ class PredictionsTest : public testing::Test {
     DataSplit split{.name = "val", .source = std::make_unique<data::Synthetic>(2, 2, 8, 8), .decoder = nullptr};
     split.texts = std::move(texts);
     SampleResults results(/*rows=*/2, outcome, at::kCPU);
-    results.Add({at::tensor({1}, at::kLong), outputs_C.unsqueeze(0), target.unsqueeze(0)});
+    results.Add({at::tensor({1}, at::kLong), outputs_C.unsqueeze(0), target});
     results.Write(config_.run.output, split, names, /*byte_order_mark=*/false);
     return Written();
   }
