@@ -80,7 +80,7 @@ Value Texts(const char* expected, std::vector<std::string>& field, PathUse path)
           .path = path};
 }
 
-Value Word(const std::vector<std::string>& words, std::function<void(const std::string& word)> store) {
+Value Word(const std::vector<std::string>& words, const std::function<void(const std::string& word)>& store) {
   return {.expected = "one of " + Joined(words, " | "),
           .take =
               [=](const std::string& value) {
