@@ -112,7 +112,7 @@ const RecordFormat* FindRecordFormat(const std::string& name) {
 
 uint64_t RecordFormat::FindRecord(const ReadableBytes& file, uint64_t from) const {
   constexpr uint64_t kSearchBytes = uint64_t{1} << 20;
-  const auto [bytes, alignment] = beginning();
+  const auto [bytes, alignment, is_certain] = beginning();
   from = (from + alignment - 1) / alignment * alignment;
   while (bytes > 0 && from + bytes <= file.size()) {
     const std::vector<uint8_t> window = file.ReadBytes(from, std::min(kSearchBytes, file.size() - from));
@@ -122,7 +122,9 @@ uint64_t RecordFormat::FindRecord(const ReadableBytes& file, uint64_t from) cons
       try {
         const auto record = Scan(file, from + at);
         return record ? record->begin : file.size();
-      } catch (const DataError&) {  // no record, or a damaged one
+      } catch (const DamagedRecord&) {  // or no record
+      } catch (const DataError&) {
+        if (is_certain) return from + at;
       }
     }
     from += at;

@@ -83,9 +83,10 @@ class RecordFormat {
   virtual std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const = 0;
 
   // How records are found again behind damage: they begin at multiples of `alignment`, with as many bytes that MayBegin
-  // tells from others. Without such bytes the rest of a damaged file is lost.
+  // tells from others; for certain if they have a checksum. Without such bytes the rest of a damaged file is lost.
   struct Beginning {
     uint64_t bytes = 0, alignment = 1;
+    bool is_certain = false;
   };
   virtual Beginning beginning() const { return {}; }
   virtual bool MayBegin(const uint8_t* /*bytes*/) const { return false; }
@@ -121,7 +122,8 @@ class RecordFormat {
   // Returns the text of the format's own index for a file.
   virtual std::string MakeIndex(std::span<const PlacedRecord> /*records*/) const { return ""; }
 
-  // Returns the offset of the first intact record at or after `from`; the file's size if there is none.
+  // Returns the offset of the first intact record at or after `from`, also of one that Scan refuses for what it lacks
+  // if its beginning is certain; the file's size if there is none.
   uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const;
 
  protected:

@@ -199,7 +199,7 @@ class TfRecordFormat : public RecordFormat {
     }
   }
 
-  Beginning beginning() const override { return {.bytes = kHeaderBytes}; }
+  Beginning beginning() const override { return {.bytes = kHeaderBytes, .is_certain = true}; }
   bool MayBegin(const uint8_t* bytes) const override { return HasCrc(bytes); }
 
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override {

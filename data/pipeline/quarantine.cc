@@ -70,7 +70,9 @@ void Quarantine::Add(int64_t index, const RecordPlace& place, const std::string&
 void Quarantine::ReadEarlierLines() {
   if (std::exchange(earlier_lines_read_, true)) return;
   try {
-    std::istringstream lines(TextBeside(options_.path, kMostEarlierBytes));
+    if (!Exists(options_.path)) return;
+    const std::vector<uint8_t> earlier = ReadBeginning(options_.path, kMostEarlierBytes);
+    std::istringstream lines(std::string(earlier.begin(), earlier.end()));
     for (std::string line; std::getline(lines, line);) earlier_lines_.insert(std::move(line));
   } catch (const DataError&) {  // Append then reports why
   }

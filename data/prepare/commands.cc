@@ -24,7 +24,12 @@ std::optional<Classes> TrainingClasses(const PrepareOptions& options, SourceOpti
   try {
     if (HasSplit(options, source.format, "train")) return OpenSource(source, "train")->classes();
   } catch (const DataError&) {
-    if (!options.split.starts_with("train-")) throw;
+    constexpr std::string_view kShards = "train-";
+    const size_t numbers_end = options.split.find_first_not_of("0123456789", kShards.size());
+    const bool chooses_shards =
+        options.split.starts_with(kShards) && options.split.size() > kShards.size() &&
+        (numbers_end == std::string::npos || options.split.substr(numbers_end).starts_with("-of"));
+    if (!chooses_shards) throw;
   }
   return std::nullopt;
 }

@@ -66,6 +66,9 @@ TEST(TfRecord, ABadLengthDoesNotHideTheRecordsBehindIt) {
   const uint64_t second = ImageRecord("first", 1).size();
   EXPECT_EQ(kTfRecord.FindRecord(MemoryBytes(AsBytes(file)), 1), second);
   EXPECT_EQ(kTfRecord.FindRecord(MemoryBytes(AsBytes(file)), file.size() - 3), file.size());
+  // Nor one of another schema, which a scan then names.
+  file = file.substr(0, second) + FrameTfRecord(std::string("\x0A\x00", 2)) + file.substr(second);
+  EXPECT_EQ(kTfRecord.FindRecord(MemoryBytes(AsBytes(file)), 1), second);
 }
 
 TEST(TfRecord, NamesWhatAnotherSchemaHas) {
