@@ -206,7 +206,7 @@ struct RanksConfig {
   std::string backend = "auto";  // auto | nccl | gloo
   bool require_gpu = false;
   double bucket_cap_mb = 25;
-  std::string grad_compression = "none";  // none | fp16 | bf16
+  std::string grad_compression = "none";  // or one of the names in the row of its flag
   bool sync_bn = false;
   std::string deterministic = "off";  // off | run | elastic
   std::string cuda_graphs = "auto";   // off | on | auto

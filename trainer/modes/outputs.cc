@@ -91,11 +91,15 @@ std::vector<Output> RunOutputs(const config::Config& config) {
     output.files = EvaluationFiles(dir, config.data);
     return {output};
   }
+  const report::RunDirectory run(dir);
+  std::vector<fs::path> files = {run.config_json,  run.classes,       run.metrics_jsonl,   run.times_jsonl,
+                                 run.spikes_jsonl, run.quarantine(0), run.error_json,      run.model,
+                                 run.model_best,   run.model_ema,     run.root / "latest", run.root / "tokenizer"};
   for (const std::string& name : checkpoint::NamesIn(dir)) {
-    const bool stays = name.starts_with("events.") && !config.report.tensorboard;
-    const std::string file = (fs::path(dir) / name).string();
-    const bool is_of_runs = data::IsResultOfRun(name) || name == "tokenizer";
-    if (is_of_runs && !stays && HoldsContent(file)) output.files.push_back(file);
+    if (config.report.tensorboard && name.starts_with("events.out.tfevents.")) files.push_back(run.root / name);
+  }
+  for (const fs::path& file : files) {
+    if (HoldsContent(file.string())) output.files.push_back(file.string());
   }
   for (const Mark& mark : {config::kConfigMark, report::kErrorMark, data::kQuarantineMark})
     output.marks.push_back(mark);
