@@ -50,7 +50,7 @@ struct ImageDecoderOptions {
 // size that a sample asks for, otherwise image_size.
 class ImageDecoder : public SampleDecoder {
  public:
-  // Records are image files (JPEG, PNG, BMP, PNM, TIFF or WebP, recognised by content).
+  // Records are image files of a codec in codecs.cc, recognised by content.
   explicit ImageDecoder(const ImageDecoderOptions& options);
   // Records are raw uint8 pixels, all of the shape in `rows`. Throws DataError if `rows` are float32.
   ImageDecoder(const ImageDecoderOptions& options, const RawRows& rows);

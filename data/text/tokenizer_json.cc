@@ -27,11 +27,16 @@ namespace {
 
 struct ModelKind {
   const char* type;  // model.type of tokenizer.json
+  const char* known_as;
   // Makes it of a whole tokenizer.json and of what lies beside it in `folder`.
   std::unique_ptr<const Tokenizer> (*make)(const json& tokenizer, const std::string& folder);
 };
 
-constexpr ModelKind kModels[] = {{"BPE", BpeOf}, {"WordPiece", WordPieceOf}, {"Unigram", UnigramOf}};
+constexpr ModelKind kModels[] = {
+    {"BPE", "RoBERTa's or ModernBERT's byte-level BPE", BpeOf},
+    {"WordPiece", "BERT's WordPiece", WordPieceOf},
+    {"Unigram", "XLM-R's or CamemBERT's Unigram", UnigramOf},
+};
 
 constexpr uint64_t kMostTokens = uint64_t{1} << 24;
 
@@ -114,7 +119,9 @@ size_t SpacesBehind(std::string_view text, size_t begin) {
 
 }  // namespace
 
-void RefuseTokenizer(const std::string& what, const char* wanted) { throw DataError(what, wanted); }
+void RefuseTokenizer(const std::string& what, const std::string& wanted) {
+  throw DataError(what, wanted.empty() ? "expected " + Joined(kModels, ", or ", &ModelKind::known_as) : wanted);
+}
 
 json ParsedTokenizer(const std::string& text) {
   try {

@@ -17,10 +17,8 @@
 
 namespace dtrain::data {
 
-[[noreturn]] void RefuseTokenizer(
-    const std::string& what,
-    const char* wanted =
-        "expected RoBERTa's or ModernBERT's byte-level BPE, BERT's WordPiece, or XLM-R's or CamemBERT's Unigram");
+// `wanted`: what to do about it; empty says which kinds are read.
+[[noreturn]] void RefuseTokenizer(const std::string& what, const std::string& wanted = {});
 
 nlohmann::json ParsedTokenizer(const std::string& text);
 

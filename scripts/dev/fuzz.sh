@@ -36,7 +36,7 @@ scripts/build.sh --preset=fuzz
 fuzz() {
   local target=$1 learned=build/fuzz/corpus/$1 log=build/fuzz/$1.log
   mkdir -p "$learned" build/fuzz/findings
-  if FUZZ_TARGET=$target build/fuzz/tests/fuzz/fuzzers -max_total_time="$seconds" -max_len=8192 -timeout=20 -malloc_limit_mb=128 \
+  if FUZZ_TARGET=$target build/fuzz/bin/fuzzers -max_total_time="$seconds" -max_len=8192 -timeout=20 -malloc_limit_mb=128 \
     -rss_limit_mb=1024 -artifact_prefix="build/fuzz/findings/$target-" -print_final_stats=1 \
     "$learned" "build/fuzz/seeds/$target" >"$log" 2>&1; then
     note "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"

@@ -27,3 +27,15 @@ def test_what_others_put_there(run_dir, tmp_path, kind):
     assert {path.read_text(encoding="ascii") for path in victims.values()} == {"precious"}
     for name in (*FINAL, "logs/rank-0.log"):
         assert (run_dir / name).is_file() and not (run_dir / name).is_symlink(), name
+
+
+@pytest.mark.parametrize("name", ["lock", "metrics.jsonl"])
+def test_what_is_another_files_is_refused(run_dir, tmp_path, name):
+    """Links and pipes: durable_file_test.cc and metrics_log_test.cc."""
+    run_dir.mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="ascii")
+    os.link(victim, run_dir / name)
+    outcome = run(*FLAGS[:-2], f"--run_dir={run_dir}", check=5)
+    assert name in outcome.stderr and "remove it" in outcome.stderr, outcome
+    assert victim.read_text(encoding="ascii") == "precious"

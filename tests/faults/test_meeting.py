@@ -104,6 +104,12 @@ def test_the_token_is_in_no_file_and_strangers_without_it_do_nothing(flags, run_
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
 
+def test_without_rank_zero(flags):
+    with Ranks(*flags, only=[1]) as ranks:
+        outcome = ranks.outcomes(ranks.began, BOUND, margin=10)[1]
+    assert outcome.code == 4 and "rank 0 does not answer at 127.0.0.1:" in outcome.stderr, outcome
+
+
 @pytest.mark.fault(9, "a rank is there twice", "refused by name")
 def test_a_rank_that_is_there_twice_is_refused_by_name(flags):
     """While a third one is awaited. Which of the two comes first is open."""

@@ -34,6 +34,7 @@ def test_the_plan_of_one_rank(flags, tmp_path):
     assert {key: found[key] for key in expected} == expected
     assert found["steps_per_epoch"] == pytest.approx(160 / 12)
     assert found["lr_peak"] == pytest.approx(0.2 * 12 / 48)
+    assert plan(*flags, "--lr_scaling=sqrt")["lr_peak"] == pytest.approx(0.2 * (12 / 48) ** 0.5)
     # Three checkpoints and one being written, with weights and momentum; the last and the best weights.
     assert found["disk_gib"] == pytest.approx((4 * 2 + 2) * 4 * 11_178_564 / 2**30, abs=0.01)
     assert plan(*flags, "--keep_checkpoints=1")["disk_gib"] == pytest.approx(6 * 4 * 11_178_564 / 2**30, abs=0.01)

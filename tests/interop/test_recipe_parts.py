@@ -111,6 +111,49 @@ def test_six_steps_are_the_reference_s(data, samples, resnet18, run_dir, name):
     record("Optimizers", f"{name}, six steps of resnet18: weights", reference, f"{FACTOR} times its own spread", max(apart.values()))
 
 
+# ---- Parts of a model ------------------------------------------------------------------------------------------------
+
+
+def test_frozen_parts_and_a_slow_backbone_are_torchs(data, samples, resnet18, run_dir):
+    """Parameters without a gradient, norms in evaluation mode, parameter groups with rates of their own, and top-1 of
+    the training images."""
+    frozen, lr = ("conv1", "bn1", "layer1", "layer2.0"), 0.002
+
+    def trained(memory_format):
+        model = loaded(resnet18)
+        for name, module in model.named_modules():
+            if any(name == part or name.startswith(part + ".") for part in frozen):
+                module.requires_grad_(False).eval()
+        head = list(model.fc.parameters())
+        backbone = [p for name, p in model.named_parameters() if p.requires_grad and not name.startswith("fc.")]
+        optimizer = torch.optim.SGD([{"params": backbone, "lr": 0.1 * lr}, {"params": head, "lr": lr}], momentum=0.9,
+                                    weight_decay=0.01)
+        hits = []
+
+        def criterion(logits, labels):
+            hits.append((logits.argmax(1) == labels).float().mean().item() * 100)
+            return F.cross_entropy(logits, labels)
+
+        losses = torch_losses(model, optimizer, samples, criterion, memory_format)
+        return losses, hits, model.state_dict()
+
+    (expected, hits, state), (other_losses, _, other_state) = in_both_ways(trained)
+    train(data, resnet18, run_dir, "--freeze=" + ",".join(frozen), "--backbone_lr_factor=0.1", f"--lr={lr}",
+          "--weight_decay=0.01")
+    points = metrics(run_dir, "train")
+    assert_losses([point["loss"] for point in points], expected, other_losses, "Optimizers",
+                  "frozen parts and a slow backbone, six steps of resnet18: loss", TORCH)
+    assert [point["top1"] for point in points] == pytest.approx(hits)
+    found, before = load_file(run_dir / "model.safetensors"), load_file(resnet18)
+    apart = {}
+    for key, tensor in state.items():
+        if key.startswith(tuple(part + "." for part in frozen)):
+            assert torch.equal(found[key], before[key]), key
+        else:
+            apart[key] = (found[key].double() - tensor.double()).abs().max().item()
+    assert max(apart.values()) < allowed_difference(state, other_state), max(apart, key=apart.get)
+
+
 # ---- Schedules -------------------------------------------------------------------------------------------------------
 
 PEAK, WARMUP, TOTAL = 0.4, 5, 60

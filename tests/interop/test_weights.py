@@ -140,6 +140,7 @@ def test_families_under_the_names_of_others(tmp_path, naming, name):
     else:
         theirs.save_pretrained(source)
     expected = logits_of(theirs, pixels)
+    assert expected.std() > 0.1
     assert_logits(predict(name, source, pixels, tmp_path, f"--weights_naming={naming}"), expected, name, f"{naming}, its weights read here")
     run("--mode=export", f"--input={source}", f"--output={tmp_path / 'timm.pt'}", f"--model={name}", "--weights_naming=timm")
     in_timm = timm.create_model(name, num_classes=CLASSES)
@@ -186,6 +187,7 @@ def test_hugging_faces_dinov2(tmp_path):
     pixels = of_size(518, 518)[:1]
     with torch.no_grad():
         expected = classifier(theirs(pixels).last_hidden_state[:, 0])
+    assert expected.std() > 0.1
     found = predict("vit_small_patch14_reg4_dinov2", tmp_path / "theirs", pixels, tmp_path)
     assert_logits(found, expected, "vit_small_patch14_reg4_dinov2", f"{PEER}, its weights read here")
     bare = tmp_path / "bare.safetensors"
