@@ -26,6 +26,7 @@ from safe_files import DATA, Failure, Parser, exit_code, output_file, parse_json
 MOST_BYTES = 1 << 30
 LONGEST_CELL = 16 << 20
 OWN = ("--val_fold", "--run_dir", "--mode", "--predictions", "--val_fraction", "--val_split")
+OF_EACH_COMMAND = ("data_dir", "labels", "data_format", "index_dir", "workers", "backend", "nproc_per_node")  # a run keeps the rest
 
 
 def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -50,13 +51,19 @@ def run(command: list[str]) -> None:
 
 
 def evaluate(command: list[str], fold: Path) -> None:
-    """Evaluates on the fold's own held-out part. The flags of the training are read from the run, but for the data's."""
-    data, words = [], iter(command[1:])
-    for word in words:
-        name = word.split("=")[0].lstrip("-").replace("-", "_")
-        if name in ("data_dir", "labels", "data_format", "backend", "nproc_per_node", "workers", "index_dir"):
-            data += [word] if "=" in word else [word, next(words, "")]
-    run([command[0], "--mode=eval", f"--run_dir={fold}", f"--predictions={fold}.csv", *data])
+    """Evaluates on the fold's own held-out part. Where the data are, the run knows, whoever said it: flags of other programs
+    and files of flags are read."""
+    config = parse_json(read_bounded(fold / "config.json", MOST_BYTES, DATA).decode())
+    data = [f"--{name}={config[name]}" for name in OF_EACH_COMMAND if config.get(name)]
+    program = next((place for place, word in enumerate(command) if Path(word).name == "dtrain_main"), 0)
+    run([*command[:program + 1], "--mode=eval", f"--run_dir={fold}", f"--predictions={fold}.csv", *data])
+
+
+def summary_of(each: list[float | None]) -> dict[str, object]:
+    """A metric may be nothing in some folds, such as r2 of one sample."""
+    known = [one for one in each if one is not None]
+    return {"mean": statistics.fmean(known) if known else None,
+            "standard_deviation": statistics.stdev(known) if len(known) > 1 else None, "folds": each}
 
 
 def rows_of(path: Path) -> tuple[list[str], list[list[str]]]:
@@ -86,12 +93,11 @@ def main() -> int:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([header, *samples])
     replace(table, text.getvalue())
-    values = {name: [one[name] for one in results] for name in results[0] if name.startswith("val_")}
-    summary = {name: {"mean": statistics.fmean(each), "standard_deviation": statistics.stdev(each), "folds": each}
-               for name, each in values.items()}
+    summary = {name: summary_of([one[name] for one in results]) for name in results[0] if name.startswith("val_")}
     replace(numbers, json.dumps(summary, indent=2) + "\n")
     print(f"{len(samples)} samples, each predicted once: {shown(table)}")
-    print(" ".join(f"{name}={one['mean']:.4g}±{one['standard_deviation']:.2g}" for name, one in summary.items()))
+    print(" ".join(f"{name}={one['mean']:.4g}±{one['standard_deviation'] or 0:.2g}" for name, one in summary.items()
+                   if one["mean"] is not None))
     return 0
 
 

@@ -3,11 +3,15 @@
 import json
 import os
 import shutil
+import sys
 
 import pytest
 
 from command import DATA, MAIN, ROOT, TINY, final_numbers, load_json, load_table, metrics, run
 from conftest import make_image_folder
+
+sys.path.insert(0, str(ROOT / "scripts"))
+from cross_validate import summary_of  # noqa: E402
 
 FLAGS = (*TINY, "--epochs=1", "--save_every_epochs=0")
 RESNET = (*FLAGS, "--model=resnet18")
@@ -82,7 +86,8 @@ def test_groups_and_folds(photos, tmp_path):
 
 def test_cross_validation_predicts_each_sample_once(photos, tmp_path):
     script = (ROOT / "scripts" / "cross_validate.py", "--folds=2", f"--output={tmp_path / 'cv'}")
-    command = (MAIN, *FLAGS, "--max_steps=2", f"--data_dir={photos}", "--train_split=.")
+    (tmp_path / "data.flags").write_text(f"--data_dir={photos}\n--train_split=.\n", encoding="utf-8")
+    command = (MAIN, *FLAGS, "--max_steps=2", f"--flagfile={tmp_path / 'data.flags'}")
     outcome = run(*script, "--", *command, program="python3")
     rows = load_table(tmp_path / "cv" / "out_of_fold.csv")
     assert len({row["file"] for row in rows}) == len(rows) == 48 and "48 samples, each predicted once" in outcome.stdout
@@ -90,6 +95,7 @@ def test_cross_validation_predicts_each_sample_once(photos, tmp_path):
     assert losses == sorted(losses, reverse=True)
     summary = load_json(tmp_path / "cv" / "summary.json")
     assert summary["val_top1"]["mean"] == pytest.approx(sum(summary["val_top1"]["folds"]) / 2)
+    assert summary_of([None, 2.0]) == {"mean": 2.0, "standard_deviation": None, "folds": [None, 2.0]}  # r2 of one sample
     assert "leave it out" in run(*script, "--", *command, "--val_fraction=0.1", program="python3", check=2).stderr
 
 
