@@ -48,15 +48,14 @@ char DelimiterOf(std::string_view text) {
   return kDelimiters[static_cast<size_t>(std::ranges::max_element(counts) - counts.begin())];
 }
 
-std::string_view Trimmed(std::string_view text) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  const size_t last = text.find_last_not_of("\r\n");
-  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
-}
-
 std::string_view WithoutReturn(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
+}
+
+std::string_view WithoutByteOrderMark(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return text;
 }
 
 std::string LowerCase(std::string_view text) {
@@ -83,16 +82,17 @@ std::optional<TableFormat> TableFormatOf(const std::string& file) {
 
 TableReader::TableReader(std::string name, std::string_view text, TableFormat format, char delimiter)
     : name_(std::move(name)),
-      text_(Trimmed(text)),
+      text_(WithoutByteOrderMark(text)),
       format_(format),
       delimiter_(delimiter != 0 ? delimiter : DelimiterOf(text_)),
       rest_(text_) {
-  if (text_.empty()) throw DataError(name_ + " is empty");
+  if (text_.find_first_not_of("\r\n") == std::string_view::npos) throw DataError(name_ + " is empty");
   if (format_ == TableFormat::kLines) {
     header_ = {"text"};
     return;
   }
   if (format_ == TableFormat::kJsonLines) {
+    LeaveOutBlankEnd();
     const auto first = ParseObject(TakeLine());
     if (!first.is_object()) Fail(1, "this is not a JSON object", "a .jsonl file holds one object in each line");
     for (const auto& [key, value] : first.items()) header_.push_back(key);
@@ -103,6 +103,13 @@ TableReader::TableReader(std::string name, std::string_view text, TableFormat fo
     if (!IsUtf8(cell)) Fail(1, "the names of the columns are not UTF-8", HowToConvert(name_, text_));
     header_.emplace_back(cell);
   }
+  if (header_.size() > 1) LeaveOutBlankEnd();
+}
+
+void TableReader::LeaveOutBlankEnd() {
+  const auto taken = static_cast<size_t>(rest_.data() - text_.data());
+  text_ = text_.substr(0, text_.find_last_not_of("\r\n") + 1);
+  rest_ = text_.substr(std::min(taken, text_.size()));
 }
 
 void TableReader::Begin() {

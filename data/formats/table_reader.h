@@ -94,9 +94,11 @@ class TableReader {
   void CheckCell(std::string_view cell, size_t place) const;
   void Require(bool is_short_enough) const;
   void Begin();
+  // Of one column, each blank line is a row, also at the end, so that rows go with the lines of another program.
+  void LeaveOutBlankEnd();
 
   const std::string name_;
-  const std::string_view text_;  // without the byte order mark and empty lines at the end
+  std::string_view text_;  // without the byte order mark
   const TableFormat format_;
   char delimiter_;
   std::string_view rest_;

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from command import run
+from command import load_lines, run
 from text_data import write_roberta_tokenizer
 
 FLAGS = ("--model=roberta_tiny", "--tokens_per_sample=32", "--batch_size=4", "--max_steps=1", "--lr=0.001", "--optimizer=adam",
@@ -87,10 +87,17 @@ def test_predictions_go_on_at_a_broken_row(data, tmp_path, run_dir):
         assert words in row["error"] and bool(words) == bool(row["error"])
     assert rows[0]["input_error"] == "'=1+1" and f"{table} line 3" in rows[1]["error"]
     run(*predict, f"--output={tmp_path / 'p.jsonl'}", "--keep_columns=id")
-    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = load_lines(tmp_path / "p.jsonl")
     assert [line["id"] for line in lines] == [row["id"] for row in rows] and "input_error" not in lines[0]
     assert "input_error" not in run(*predict, f"--output={tmp_path / 'q.jsonl'}", "--keep_columns=none").stdout
     assert "no column 'x'" in run(*predict, f"--output={tmp_path / 'q.jsonl'}", "--keep_columns=x", check=3).stderr
+    table.write_text("id,text,id,input_error,error\n1,good,2,a,b\n", encoding="utf-8")
+    run(*predict, f"--output={tmp_path / 'p.jsonl'}")
+    [line] = load_lines(tmp_path / "p.jsonl")
+    assert (line["id"], line["id_2"], line["input_error"], line["input_error_2"]) == ("1", "2", "a", "b")
+    (tmp_path / "new.txt").write_text("good\n\nbad\n\n", encoding="utf-8")
+    run("--mode=predict", f"--run_dir={run_dir}", f"--input={tmp_path / 'new.txt'}", f"--output={tmp_path / 'lines.jsonl'}")
+    assert ["error" in line for line in load_lines(tmp_path / "lines.jsonl")] == [False, True, False, True]
     table.write_text("text\n \n\n", encoding="utf-8")
     assert "no row of --input" in run(*predict, f"--output={tmp_path / 'none.csv'}", check=3).stderr
     assert not (tmp_path / "none.csv").exists()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "trainer/checkpoint/durable_file.h"
@@ -82,10 +83,14 @@ PredictionTable::PredictionTable(const config::Config& config, std::vector<std::
       outcome_(std::move(outcome)),
       lists_likeliest_(inputs_.front() == "file" && outcome_.labels == data::LabelKind::kClass),
       names_(outcome_.Names(std::move(names))) {
-  std::vector<std::string> own = {"text", "pair", "prediction", "probabilities", "error"};
-  for (const std::string& name : names_) own.push_back(outcome_.column() + name);
-  for (const std::string& name : kept) {
-    kept_.push_back((std::ranges::find(own, name) != own.end() ? "input_" : "") + name);
+  std::set<std::string> own = {"text", "pair", "prediction", "probabilities", "error"};
+  for (const std::string& name : names_) own.insert(outcome_.column() + name);
+  std::set<std::string> taken;
+  for (const std::string& column : kept) {
+    const std::string first = (own.contains(column) ? "input_" : "") + column;
+    std::string name = first;
+    for (int number = 2; !taken.insert(name).second; ++number) name = first + "_" + std::to_string(number);
+    kept_.push_back(name);
   }
 }
 

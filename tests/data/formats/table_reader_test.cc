@@ -28,6 +28,10 @@ TEST(TableReader, TsvHasNoQuotes) {
               ElementsAre(Cells{"label", "text"}, Cells{"1", "\"a \"\" b"}, Cells{"", "'c,"}));
 }
 
+TEST(TableReader, OfOneColumnBlankLinesAreRowsAtTheEndToo) {
+  EXPECT_THAT(RowsOf("a\r\n\n\n", TableFormat::kLines), ElementsAre(Cells{"text"}, Cells{"a"}, Cells{""}, Cells{""}));
+}
+
 TEST(TableReader, JsonCellsAreFoundByName) {
   EXPECT_THAT(RowsOf("{\"label\": 1, \"text\": \"a\\tb\"}\n{\"other\": [], \"text\": null}\r\n"
                      "{\"text\": true, \"label\": 0.5}\n",
