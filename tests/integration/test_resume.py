@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from command import Background, TINY, change_state, kill_at, load_json, losses, metrics, run, sha256, weights_and_losses
 from conftest import picture
@@ -226,6 +227,21 @@ def test_a_named_checkpoint_is_taken(undisturbed, few_images, stopped, run_dir):
     run(*flags_of(few_images), f"--run_dir={run_dir}", f"--resume={stopped / 'checkpoints' / 'step-000000002'}")
     assert sha256(run_dir / "model.safetensors") == undisturbed()[0]
     assert [step for step, _ in losses(run_dir)] == [3, 4, 5, 6, 7]
+
+
+def test_the_best_weights_are_those_of_the_best_step(few_images, own_stopped, run_dir, tmp_path):
+    """Going back, or on elsewhere, leaves the weights of an earlier best step behind."""
+    change_state(own_stopped / "checkpoints" / "step-000000004", lambda state: state["progress"]["best"].update(step=2))
+    said = run(*flags_of(few_images), f"--run_dir={tmp_path / 'new'}", f"--resume={own_stopped / 'checkpoints' / 'step-000000004'}").stderr
+    assert "that of step 2, are lost" in said
+    shutil.copytree(own_stopped, tmp_path / "back")
+    (tmp_path / "back" / "model_best.safetensors").unlink()
+    said = run(*flags_of(few_images), f"--run_dir={tmp_path / 'back'}", f"--resume={own_stopped / 'checkpoints' / 'step-000000003'}",
+               "--limit_train_steps=1").stderr
+    assert "are lost" not in said  # they are those of the checkpoint
+    for folder in (tmp_path / "new", tmp_path / "back"):
+        with safe_open(folder / "model_best.safetensors", "np") as weights:
+            assert int(weights.metadata()["step"]) == load_json(folder / "result.json")["best_step"]
 
 
 @pytest.mark.fault(16, "two jobs on one run directory", "the second one is refused")

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "data/formats/safetensors_file.h"
+#include "data/whole_number.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
@@ -95,6 +96,16 @@ HostCopies CopyToHost(const std::vector<NamedTensors>& sets, int64_t piece_bytes
   copied->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
   copies.wait = [copied] { copied->synchronize(); };
   return copies;
+}
+
+std::optional<int64_t> StepOfWeights(const std::filesystem::path& file) {
+  try {
+    const data::SafetensorsFile weights(file.string());
+    const auto step = weights.metadata().find(kStep);
+    return step == weights.metadata().end() ? std::nullopt : data::WholeNumber(step->second);
+  } catch (const DataError&) {  // missing, or no such file
+    return std::nullopt;
+  }
 }
 
 AsyncWriter::AsyncWriter(Store store, AsyncWriterOptions options)
@@ -209,15 +220,7 @@ void AsyncWriter::SaveOnce(const Snapshot& snapshot) {
 }
 
 bool AsyncWriter::HasWeightsOf(int64_t step, bool has_average) const {
-  const auto is_of_step = [&](const char* name) {
-    try {
-      const data::SafetensorsFile file((store_.run_directory() / name).string());
-      const auto found = file.metadata().find(kStep);
-      return found != file.metadata().end() && found->second == std::to_string(step);
-    } catch (const DataError&) {  // missing, or no such file
-      return false;
-    }
-  };
+  const auto is_of_step = [&](const char* name) { return StepOfWeights(store_.run_directory() / name) == step; };
   return is_of_step(kModelFile) && (!has_average || is_of_step(kAverageFile));
 }
 

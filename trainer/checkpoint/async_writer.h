@@ -41,6 +41,9 @@ struct AsyncWriterOptions {
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // called on the background thread
 };
 
+// Returns the step whose weights an AsyncWriter has written to `file`; empty if there are none.
+std::optional<int64_t> StepOfWeights(const std::filesystem::path& file);
+
 // The const methods may be called on any thread, all others on one thread only (the main thread).
 class AsyncWriter {
  public:

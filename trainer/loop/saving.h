@@ -64,6 +64,10 @@ class Saving {
   bool LacksWeightsOf(int64_t step, bool has_average) const {
     return writer_ != nullptr && step > 0 && !writer_->HasWeightsOf(step, has_average);
   }
+  // Whether the best weights beside the checkpoints are not those of `step`.
+  bool LacksBestOf(int64_t step) const {
+    return writer_ != nullptr && checkpoint::StepOfWeights(parts_.files.model_best) != step;
+  }
   // Saves the current weights, or `average` if it is not null, as the best so far. Throws as Save does.
   void SaveBest(int64_t step, const optim::WeightAverage* average);
   // Waits until everything is on the disk. Throws StorageError.

@@ -70,6 +70,7 @@ report::RunResult Trainer::Run() {
     EvaluateNow();
     if (StopsEarly()) Save();
   }
+  if (progress_.best && progress_.best->step == progress_.step && saving_.LacksBestOf(progress_.step)) SaveBest();
   const bool is_over = progress_.step >= last_step || StopsEarly();
   if (!is_over) StartFeed();
   if (is_over && saving_.LacksWeightsOf(progress_.step, step_.average() != nullptr)) Save();
@@ -234,6 +235,10 @@ void Trainer::NoteBest(const report::ValPoint& point) {
   if (!HasFiniteLoss(point)) return;
   if (progress_.best && !report::IsBetter(point.decisive(), progress_.best->decisive())) return;
   progress_.best = point;
+  SaveBest();
+}
+
+void Trainer::SaveBest() {
   saving_.SaveBest(progress_.step, AverageDecides(parts_.config.optimizer) ? step_.average() : nullptr);
 }
 

@@ -52,6 +52,7 @@ class Trainer {
   void EvaluateNow();
   void Save();
   void NoteBest(const report::ValPoint& point);
+  void SaveBest();
   RunEnd End() const;
   report::RunResult Result(std::chrono::steady_clock::time_point start) const;
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "data/joined.h"
+#include "trainer/checkpoint/async_writer.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
@@ -82,6 +83,19 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
   if (!found) return std::nullopt;
   report::LogInfo("resuming from " + found->directory.string());
   return checkpoint::Load(*found);
+}
+
+void ForgetLostBest(const std::filesystem::path& model_best, nlohmann::json& state) {
+  const nlohmann::json progress = state.is_object() ? state.value("progress", nlohmann::json()) : nlohmann::json();
+  const nlohmann::json best = progress.is_object() ? progress.value("best", nlohmann::json()) : nlohmann::json();
+  const nlohmann::json step = best.is_object() ? best.value("step", nlohmann::json()) : nlohmann::json();
+  if (!step.is_number_integer() || step == progress.value("step", nlohmann::json())) return;
+  const std::optional<int64_t> found = checkpoint::StepOfWeights(model_best);
+  if (found == step.get<int64_t>()) return;
+  state["progress"]["best"] = nullptr;
+  report::LogWarning("the weights of the best validation, that of step " + step.dump() + ", are lost: " +
+                     model_best.string() + (found ? " is of step " + std::to_string(*found) : " is not there") +
+                     "; the next validation is the best one so far");
 }
 
 void KeepSamples(nlohmann::json& state, config::Config& config) {

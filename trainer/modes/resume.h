@@ -1,6 +1,7 @@
 // What a training run resumes from, and the check that it is the same run. A dry run asks the same.
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -17,6 +18,11 @@ namespace dtrain::modes {
 // checkpoints that it has saved itself, whatever --resume says, if they are newer. Throws StorageError.
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
                                                    const checkpoint::Store& store);
+
+// The best weights lie beside the checkpoints, in `model_best`. If they are of another step than the state.json of a
+// checkpoint says, since the run goes back, has another directory, or could not write them: makes it forget what was
+// best, with a warning, unless that is the checkpoint itself, whose weights are written again.
+void ForgetLostBest(const std::filesystem::path& model_best, nlohmann::json& state);
 
 // A run keeps its held-out samples, and photographs as it began to use them: takes --split_seed and --exif_orientation,
 // unless they were given, from the run whose state.json is given. Adds them to a state of a version without them.

@@ -43,6 +43,7 @@ class RunCheckpoints {
       first_.emplace(session.run_directory);
       first_->store.RemoveLeftovers();
       first_->found = FindCheckpoint(session.context.config.run.resume, session.restarted, first_->store);
+      if (first_->found) ForgetLostBest(report::RunDirectory(session.run_directory).model_best, first_->found->state);
     }
     const nlohmann::json state = first_ && first_->found ? first_->found->state : nlohmann::json();
     state_ = session.rendezvous == nullptr
