@@ -101,7 +101,8 @@ std::optional<int> ForkRanks(modes::RunContext& context, bool doctor) {
                        control::Clock::now() + kPostPatience);
   };
   options.on_failure = [&](const launch::AttemptEnd& end) {
-    if (!doctor) ReportAttempt(end, context.launch.world_size, config.run.dir);
+    const bool trains = config.run.mode == "train";  // else the folder is that of a run which has its own logs
+    if (!doctor) ReportAttempt(end, context.launch.world_size, trains ? config.run.dir : "");
   };
   const launch::Forked forked = launch::ForkLocalRanks(context.launch, options);
   if (!forked.is_rank) return forked.exit_code;

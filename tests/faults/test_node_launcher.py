@@ -56,6 +56,16 @@ def test_a_killed_rank_is_named(few_images, run_dir, victim):
         assert "on rank 1 of 2" not in outcome.stderr
 
 
+def test_a_killed_evaluation_says_nothing_in_the_run(few_images, run_dir):
+    run(*TRAINING, "--max_steps=1", f"--data_dir={few_images}", f"--run_dir={run_dir}")
+    with Background("--mode=eval", "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={run_dir}") as evaluation:
+        wait_until(lambda: len(evaluation.children()) == 2, "both ranks")
+        os.kill(evaluation.children()[1], signal.SIGKILL)
+        outcome = evaluation.wait()
+    assert outcome.code == 4 and "killed by signal 9" in outcome.stderr, outcome
+    assert "rank-1.log" not in outcome.stderr and not (run_dir / "error.json").exists()
+
+
 @pytest.mark.fault(7, "the node launcher is killed", "its ranks end within 2 s")
 def test_the_ranks_end_with_their_launcher(few_images, run_dir):
     with Background(*TRAINING, "--epochs=1000", "--max_restarts=5", f"--data_dir={few_images}",
