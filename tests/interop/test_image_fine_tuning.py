@@ -152,8 +152,10 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
     assert load_json(tmp_path / "out" / "preprocessor_config.json")["image_mean"] == [0.5, 0.4, 0.3]
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({**processor, "size": 288}), encoding="utf-8")
     run("--mode=export", f"--input={tmp_path}", "--weights_naming=timm", f"--output={tmp_path / 'timm'}")
-    written = load_json(tmp_path / "timm" / "config.json")["pretrained_cfg"]
-    assert (written["input_size"], written["crop_pct"]) == ([3, 288, 288], 1)
+    written = load_json(tmp_path / "timm" / "config.json")
+    assert (written["pretrained_cfg"]["input_size"], written["pretrained_cfg"]["crop_pct"]) == ([3, 288, 288], 1)
+    pipeline = transformers.pipeline("image-classification", model=str(tmp_path / "timm"))  # which resizes positions, too
+    assert len(pipeline(Image.new("RGB", (300, 200)))) > 1
 
 
 def test_a_run_of_weights_that_tell_the_model_goes_on_without_them(tmp_path, few_images, run_dir):

@@ -159,3 +159,15 @@ def test_byte_level_bpe_with_added_tokens(modern):
     decomposed = "x cafe\u0301s \u1100\u1161\u11a8."
     places = [row[1:] for row in encode([{"offsets": decomposed}], f"--tokenizer={modern}")[0]]
     assert "".join(decomposed[begin:end] for begin, end in places) == decomposed
+
+
+def test_an_exported_tagger_puts_a_space_before_words(modern, tmp_path):
+    """Of a tokenizer.json, its own settings count for transformers 5."""
+    from transformers import AutoTokenizer, ModernBertConfig, ModernBertForTokenClassification
+    known, folder = AutoTokenizer.from_pretrained(modern), tmp_path / "tagger"
+    known.save_pretrained(folder)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48}
+    ModernBertForTokenClassification(ModernBertConfig(vocab_size=len(known), pad_token_id=known.pad_token_id, **sizes)).save_pretrained(folder)
+    run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'exported'}")
+    exported = AutoTokenizer.from_pretrained(tmp_path / "exported")
+    assert exported("the film")["input_ids"] == known(" the film")["input_ids"] != known("the film")["input_ids"]

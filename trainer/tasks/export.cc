@@ -143,14 +143,27 @@ int64_t EvalResize(const config::ImageConfig& image) {
   return image.eval_resize > 0 ? image.eval_resize : config::DefaultEvalResize(config::EvalImageSize(image));
 }
 
+// Whether the positions of a transformer's weights, which are of its native size, are resized for its images.
+bool ResizesPositions(const models::Model& model, const config::ImageConfig& image) {
+  return model.size_multiple > 1 && config::EvalImageSize(image) != model.image_size;
+}
+
+// transformers' own models resize positions only where their caller asks for that.
+void RequireNativePositions(const models::Model& model, const config::ImageConfig& image) {
+  if (!ResizesPositions(model, image)) return;
+  throw UsageError("transformers' model has positions for images of " + std::to_string(model.image_size) +
+                       " pixels, and these weights are for images of " + std::to_string(config::EvalImageSize(image)),
+                   "give --image_size=" + std::to_string(model.image_size) + ", or export with --weights_naming=timm");
+}
+
 // Returns the config.json that timm expects beside weights, for example in a model's folder on the Hugging Face hub:
 // the architecture, the classes, and size, normalisation and crop of the images in evaluation; for transformers, which
 // loads such folders, the kind of the labels.
-nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes, const data::Classes& classes,
+nlohmann::ordered_json TimmConfig(const models::Model& model, int64_t num_classes, const data::Classes& classes,
                                   data::LabelKind labels, const config::ImageConfig& image) {
   const int64_t side = config::EvalImageSize(image);
   nlohmann::ordered_json trained = {
-      {"architecture", model},
+      {"architecture", model.name},
       {"num_classes", num_classes},
       {"input_size", {3, side, side}},
       {"interpolation", config::EvalInterpolation(image)},
@@ -160,9 +173,10 @@ nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes,
       {"std", image.std},
   };
   nlohmann::ordered_json config = {
-      {"architecture", model}, {"num_classes", num_classes}, {"problem_type", ProblemType(labels)}};
+      {"architecture", model.name}, {"num_classes", num_classes}, {"problem_type", ProblemType(labels)}};
   if (!classes.names.empty()) config["label_names"] = trained["label_names"] = classes.names;
   config["pretrained_cfg"] = trained;
+  if (ResizesPositions(model, image)) config["model_args"] = {{"dynamic_img_size", true}};
   return config;
 }
 
@@ -182,15 +196,6 @@ nlohmann::ordered_json ProcessorConfig(const config::ImageConfig& image) {
           {"do_normalize", true},
           {"image_mean", image.mean},
           {"image_std", image.std}};
-}
-
-// transformers' models have positions for images of one size alone, unless their caller asks for more.
-void RequireNativePositions(const models::Model& model, const config::ImageConfig& image) {
-  const int64_t side = config::EvalImageSize(image);
-  if (model.size_multiple == 1 || side == model.image_size) return;
-  throw UsageError("transformers' model has positions for images of " + std::to_string(model.image_size) +
-                       " pixels, and these weights are for images of " + std::to_string(side),
-                   "give --image_size=" + std::to_string(model.image_size) + ", or export with --weights_naming=timm");
 }
 
 // Writes the config.json and preprocessor_config.json of a folder for transformers.
@@ -334,7 +339,7 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const
   if (is_for_transformers) {
     BeginHuggingFaceFolder(config, *model, weights.classes, labels, num_classes);
   } else {
-    BeginExportFolder(path, TimmConfig(model->name, num_classes, weights.classes, labels, config.image));
+    BeginExportFolder(path, TimmConfig(*model, num_classes, weights.classes, labels, config.image));
   }
   checkpoint::WriteSafetensors(path / "model.safetensors", tensors, metadata);
 }

@@ -15,6 +15,7 @@
 namespace dtrain::tasks {
 namespace {
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 // The subfolder of a run directory that holds the tokenizer's files and the dictionary of the data, and its name there.
 constexpr const char *kTokenizerFolder = "tokenizer", *kDictionary = "dict.txt";
@@ -118,14 +119,22 @@ std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& pa
 }
 
 void PutSpacesBeforeWords(ExportedTokenizer& tokenizer) {
-  constexpr char kSettings[] = "tokenizer_config.json";
-  const auto whole = tokenizer.files.find("tokenizer.json");
-  const bool is_byte_level = tokenizer.files.contains("merges.txt") ||
-                             (whole != tokenizer.files.end() && whole->second.find("ByteLevel") != std::string::npos);
+  constexpr char kSettings[] = "tokenizer_config.json", kWhole[] = "tokenizer.json", kSetting[] = "add_prefix_space";
+  const auto parse = [&](const char* name) {
+    auto json = Json::parse(tokenizer.files[name], nullptr, /*allow_exceptions=*/false);
+    return json.is_object() ? json : Json::object();
+  };
+  bool is_byte_level = tokenizer.files.contains("merges.txt");
+  if (tokenizer.files.contains(kWhole)) {  // which transformers 5 reads alone, and earlier ones beside the settings
+    Json whole = parse(kWhole);
+    if (whole.value(Json::json_pointer("/pre_tokenizer/type"), "") == "ByteLevel") {
+      is_byte_level = whole["pre_tokenizer"][kSetting] = true;
+      tokenizer.files[kWhole] = whole.dump();
+    }
+  }
   if (!is_byte_level) return;
-  auto settings = nlohmann::ordered_json::parse(tokenizer.files[kSettings], nullptr, /*allow_exceptions=*/false);
-  if (!settings.is_object()) settings = nlohmann::ordered_json::object();
-  settings["add_prefix_space"] = true;
+  Json settings = parse(kSettings);
+  settings[kSetting] = true;
   tokenizer.files[kSettings] = settings.dump(2) + "\n";
 }
 
@@ -137,9 +146,9 @@ ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models
   const auto dictionary = data::Dictionary::Load((tokenizer_folder / kDictionary).string());
   RequireFits(dictionary.vocabulary(), tokenizer_folder, model);
   const std::vector<std::string> names = NamesInOrder(*tokenizer, dictionary);
-  nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
+  Json vocabulary = Json::object();
   for (size_t id = 0; id < names.size(); ++id) vocabulary[names[id]] = id;
-  const nlohmann::ordered_json special = {
+  const Json special = {
       {"bos_token", "<s>"},
       {"eos_token", "</s>"},
       {"unk_token", "<unk>"},
@@ -148,7 +157,7 @@ ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models
       {"cls_token", "<s>"},
       {"mask_token",
        {{"content", "<mask>"}, {"lstrip", true}, {"normalized", false}, {"rstrip", false}, {"single_word", false}}}};
-  const nlohmann::ordered_json settings = {
+  const Json settings = {
       {"tokenizer_class", tokenizer_class}, {"model_max_length", model.longest_sequence}, {"add_prefix_space", false}};
   return {.known = dictionary.vocabulary(),
           .all = static_cast<int64_t>(names.size()),
