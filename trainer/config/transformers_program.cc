@@ -115,8 +115,9 @@ Translation Betas(const std::string&, const ForeignCommand& command) {
 Translation EvaluationTimes(const std::string& value, const ForeignCommand& command) {
   if (value == "no") return {{"--eval_every_epochs=0"}};
   if (value == "epoch") return {{"--eval_every_epochs=1"}};
-  if (value == "steps") return {{"--eval_every_steps=" + command.Value({"eval_steps", "logging_steps"}, "500")}};
-  return {.refused = "expected no | epoch | steps"};
+  if (value != "steps") return {.refused = "expected no | epoch | steps"};
+  const bool has_steps = command.Number({"eval_steps"}, 0) != 0;
+  return {{"--eval_every_steps=" + command.Value({has_steps ? "eval_steps" : "logging_steps"}, "500")}};
 }
 
 Translation SavingTimes(const std::string& value, const ForeignCommand& command) {

@@ -153,5 +153,14 @@ TEST(TextAliases, TheTrainersExamples) {
   }
 }
 
+// Whatever the order of the flags.
+TEST(TextAliases, TheTrainersTimes) {
+  const auto run_of = [](const std::string& command) { return Pasted("run_glue.py " + command).config; };
+  for (const char* steps : {"--logging_steps 2 --eval_steps 3", "--eval_steps 3 --logging_steps 2",
+                            "--eval_steps 0 --logging_steps 3", "--logging_steps 3"}) {
+    EXPECT_EQ(run_of(std::string(steps) + " --eval_strategy steps").run.eval_every_steps, 3) << steps;
+  }
+}
+
 }  // namespace
 }  // namespace dtrain::config
