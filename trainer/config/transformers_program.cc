@@ -120,6 +120,9 @@ Translation EvaluationTimes(const std::string& value, const ForeignCommand& comm
   return {{"--eval_every_steps=" + command.Value({has_steps ? "eval_steps" : "logging_steps"}, "500")}};
 }
 
+// With another strategy they mean nothing, in whatever order.
+bool SavesBySteps(const ForeignCommand& command) { return command.Value({"save_strategy"}, "steps") == "steps"; }
+
 Translation SavingTimes(const std::string& value, const ForeignCommand& command) {
   if (value == "no") return {{"--save_every_steps=0", "--save_every_epochs=0"}};
   if (value == "epoch") return {{"--save_every_steps=0", "--save_every_epochs=1"}};
@@ -242,7 +245,7 @@ std::vector<Alias> OfTrainersOptimization() {
 std::vector<Alias> OfTrainersRun() {
   return Together(
       {Renamed("output_dir=run_dir resume_from_checkpoint=resume logging_steps=log_interval "
-               "save_steps=save_every_steps save_total_limit=keep_checkpoints ddp_backend=backend "
+               "save_total_limit=keep_checkpoints ddp_backend=backend "
                "ddp_bucket_cap_mb=bucket_cap_mb"),
        OptionalSwitches("overwrite_output_dir=--resume=none use_cpu=--backend=gloo "
                         "full_determinism=--deterministic=run"),
@@ -262,6 +265,7 @@ std::vector<Alias> OfTrainersRun() {
        Translated(OfAnother, "eval_steps"),
        Translated(EvaluationTimes, "eval_strategy evaluation_strategy"),
        {{.name = "save_strategy", .translate = SavingTimes},
+        {.name = "save_steps", .flag = "save_every_steps", .counts = SavesBySteps},
         {.name = "metric_for_best_model",
          .flag = "best_metric",
          .words = {{"eval_loss", "loss"}},

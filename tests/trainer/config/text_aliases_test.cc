@@ -160,6 +160,10 @@ TEST(TextAliases, TheTrainersTimes) {
                             "--eval_steps 0 --logging_steps 3", "--logging_steps 3"}) {
     EXPECT_EQ(run_of(std::string(steps) + " --eval_strategy steps").run.eval_every_steps, 3) << steps;
   }
+  for (const char* none : {"--save_strategy no --save_steps 100", "--save_steps 100 --save_strategy epoch"}) {
+    EXPECT_EQ(run_of(none).run.save_every_steps, 0) << none;
+  }
+  EXPECT_EQ(run_of("--save_strategy steps --save_steps 100").run.save_every_steps, 100);
 }
 
 }  // namespace
