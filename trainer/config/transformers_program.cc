@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "data/formats/sentence_files.h"
 #include "data/shallow_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
@@ -130,13 +131,20 @@ Translation SavingTimes(const std::string& value, const ForeignCommand& command)
   return {.refused = "expected no | epoch | steps"};
 }
 
-// The format of the files follows from the example.
+// The format of the files follows from the example. Without --validation_file run_mlm.py holds out a part of the
+// training file, whatever lies beside it.
 template <Translator split>
 Translation FileOfSplit(const std::string& path, const ForeignCommand& command) {
   Translation translation = split(path, command);
+  if (!translation.refused.empty()) return translation;
   const bool is_text = ExampleOf(command) == kRunMlm;
   if (is_text != path.ends_with(".txt")) return {.refused = "run_mlm.py reads .txt files here, the others tables"};
   translation.flags.push_back(is_text ? "--data_format=text" : "--data_format=sentences");
+  if (split == TrainSplit && is_text && !command.Has({"validation_file"})) {
+    const std::string folder = translation.flags.front().substr(std::string_view("--data_dir=").size());
+    if (const auto val = data::FindTextFile(folder, "val"))
+      return {.refused = "beside it is a split for validation: add --validation_file " + *val};
+  }
   return translation;
 }
 

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
 #include "tests/trainer/config/foreign_commands.h"
 #include "trainer/errors.h"
 
@@ -151,6 +153,16 @@ TEST(TextAliases, TheTrainersExamples) {
         "run_mlm.py --train_file d/a.csv", "--tokenizer_name other", "--label_all_tokens True", "--do_predict"}) {
     EXPECT_THROW(Pasted(refused), UsageError) << refused;
   }
+}
+
+TEST(TextAliases, ATextForValidationBesideThatOfTrainingIsNamed) {
+  const TemporaryFolder folder;
+  folder.Write("valid.txt", "a\n");
+  const std::string command = "run_mlm.py --train_file " + folder.path().string() + "/train.txt";
+  EXPECT_THAT(MessageOf([&] { Pasted(command); }),
+              HasSubstr("add --validation_file " + folder.path().string() + "/valid.txt"));
+  EXPECT_EQ(Pasted(command + " --validation_file " + folder.path().string() + "/valid.txt").config.data.val_split,
+            "valid");
 }
 
 // Whatever the order of the flags.
