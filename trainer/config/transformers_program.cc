@@ -131,6 +131,12 @@ Translation SavingTimes(const std::string& value, const ForeignCommand& command)
   return {.refused = "expected no | epoch | steps"};
 }
 
+// With "eval_" or without.
+Translation BestMetric(const std::string& value, const ForeignCommand&) {
+  constexpr std::string_view kPrefix = "eval_";
+  return {{"--best_metric=" + value.substr(value.starts_with(kPrefix) ? kPrefix.size() : 0)}};
+}
+
 // The format of the files follows from the example. Without --validation_file run_mlm.py holds out a part of the
 // training file, whatever lies beside it.
 template <Translator split>
@@ -274,10 +280,7 @@ std::vector<Alias> OfTrainersRun() {
        Translated(EvaluationTimes, "eval_strategy evaluation_strategy"),
        {{.name = "save_strategy", .translate = SavingTimes},
         {.name = "save_steps", .flag = "save_every_steps", .counts = SavesBySteps},
-        {.name = "metric_for_best_model",
-         .flag = "best_metric",
-         .words = {{"eval_loss", "loss"}},
-         .other_words_pass = true}}});
+        {.name = "metric_for_best_model", .translate = BestMetric}}});
 }
 
 }  // namespace

@@ -175,6 +175,9 @@ TEST(TextAliases, TheTrainersTimes) {
   for (const char* none : {"--save_strategy no --save_steps 100", "--save_steps 100 --save_strategy epoch"}) {
     EXPECT_EQ(run_of(none).run.save_every_steps, 0) << none;
   }
+  for (const char* metric : {"accuracy", "eval_accuracy"}) {
+    EXPECT_EQ(run_of(std::string("--metric_for_best_model ") + metric).run.best_metric, "accuracy");
+  }
   EXPECT_EQ(run_of("--save_strategy steps --save_steps 100").run.save_every_steps, 100);
 }
 
