@@ -27,8 +27,11 @@ bool Matches(const Word& word, const std::string& value) {
 Translation SplitBeside(const std::string& given, const std::string& other, const std::string& flag) {
   namespace fs = std::filesystem;
   const auto normal = [](const fs::path& path) { return path.has_filename() ? path : path.parent_path(); };
+  const auto folder_of = [&](const fs::path& path) {
+    return fs::absolute(normal(path)).lexically_normal().parent_path();
+  };
   const fs::path own = normal(given);
-  if (own.parent_path() != normal(other).parent_path()) {
+  if (folder_of(given) != folder_of(other)) {
     return {.refused = "training and validation data must lie in one folder"};
   }
   const std::string folder = own.parent_path().empty() ? "." : own.parent_path().string();

@@ -165,6 +165,14 @@ TEST(TextAliases, ATextForValidationBesideThatOfTrainingIsNamed) {
             "valid");
 }
 
+TEST(TextAliases, AFolderMayBeSpelledInTwoWays) {
+  const std::string here = std::filesystem::current_path().string();
+  for (const std::string& other : std::vector<std::string>{"./d/b.csv", "x/../d/b.csv", here + "/d/b.csv"}) {
+    EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv --validation_file " + other).config.data.val_split, "b")
+        << other;
+  }
+}
+
 // Whatever the order of the flags.
 TEST(TextAliases, TheTrainersTimes) {
   const auto run_of = [](const std::string& command) { return Pasted("run_glue.py " + command).config; };
