@@ -26,6 +26,9 @@ bool IsTextOfColumns(const std::string& path) {
 // Adds what is there under one name.
 void AddFiles(const std::string& data_dir, const std::string& name, std::vector<SentenceFiles>& found) {
   for (const auto& [ending, upper] : kTableEndings) {
+    const std::string named = data_dir + "/" + name;
+    if ((name.ends_with(ending) || name.ends_with(upper)) && IsFile(named))
+      found.push_back({SentenceLayout::kTable, name, named});
     for (const std::string& path : {data_dir + "/" + name + ending, data_dir + "/" + name + upper}) {
       if (!IsFile(path)) continue;
       found.push_back({SentenceLayout::kTable, name, path});
@@ -131,7 +134,7 @@ std::optional<SentenceFiles> FindSentenceFiles(const std::string& data_dir, cons
     if (found.size() > 1) {
       throw DataError(
           data_dir + " holds the split '" + split + "' twice: " + ShownAs(found[0]) + " and " + ShownAs(found[1]),
-          "keep one of them there");
+          "keep one of them there, or name a table with its ending, as in --train_split=train.csv");
     }
     if (!found.empty()) return found.front();
   }

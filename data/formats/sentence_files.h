@@ -44,8 +44,8 @@ std::optional<std::string> FindTextFile(const std::string& data_dir, const std::
 // Whether images lie in a folder itself.
 bool HasImages(const std::string& folder);
 
-// Returns the files of a split; empty if there are none. Throws DataError if there are several, because one may be an
-// older copy of the other.
+// Returns the files of a split, which may be the whole name of a table; empty if there are none. Throws DataError if
+// there are several, because one may be an older copy of the other.
 std::optional<SentenceFiles> FindSentenceFiles(const std::string& data_dir, const std::string& split);
 
 // The same, but throws DataError, which says what was looked for.

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "data/folder_names.h"
+#include "data/formats/table_reader.h"
 #include "data/joined.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
@@ -23,20 +25,37 @@ bool Matches(const Word& word, const std::string& value) {
   return theirs && given && *theirs == *given;
 }
 
-// A split is named without the extension of its file.
+// Whether a table of another format, or a folder, has its name, too.
+bool HasTwin(const std::filesystem::path& table) {
+  const std::filesystem::path folder = table.parent_path();
+  const data::FolderContent content = data::ContentOf(folder.empty() ? "." : folder.string());
+  const auto is_twin = [&](const std::filesystem::path& name) {
+    return name.stem() == table.stem() && name != table.filename();
+  };
+  return std::ranges::any_of(content.files, is_twin) || std::ranges::any_of(content.folders, is_twin);
+}
+
+// A split is named without the extension of its file, if that is clear.
 Translation SplitBeside(const std::string& given, const std::string& other, const std::string& flag) {
   namespace fs = std::filesystem;
   const auto normal = [](const fs::path& path) { return path.has_filename() ? path : path.parent_path(); };
+  std::error_code ignored;
   const auto folder_of = [&](const fs::path& path) {
-    return fs::absolute(normal(path)).lexically_normal().parent_path();
+    return fs::absolute(normal(path), ignored).lexically_normal().parent_path();
   };
   const fs::path own = normal(given);
   if (folder_of(given) != folder_of(other)) {
     return {.refused = "training and validation data must lie in one folder"};
   }
   const std::string folder = own.parent_path().empty() ? "." : own.parent_path().string();
-  std::error_code ignored;
-  return {{"--data_dir=" + folder, flag + (fs::is_directory(own, ignored) ? own.filename() : own.stem()).string()}};
+  constexpr auto kLines = data::TableFormat::kLines;
+  const bool is_table = data::TableFormatOf(given).value_or(kLines) != kLines;
+  const bool is_whole = fs::is_directory(own, ignored) || (is_table && HasTwin(own));
+  const std::string name = (is_whole ? own.filename() : own.stem()).string();
+  if (flag == "--val_split=" && name.find(',') != std::string::npos) {
+    return {.refused = "a comma separates the names of several sets; rename it"};
+  }
+  return {{"--data_dir=" + folder, flag + name}};
 }
 
 // Returns the value at `place` with the numbers that follow it in words of their own: "0.08 1.0" is "0.08,1.0". Moves

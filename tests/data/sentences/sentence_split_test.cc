@@ -246,6 +246,7 @@ TEST_F(Sentences, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(MessageOfOpening("train", lines), HasSubstr("the name of the class 'a\\nb' has a line break"));
   folder_.Write("val.csv", train);
   EXPECT_THAT(MessageOfOpening("val", known), HasSubstr("holds the split 'val' twice"));
+  EXPECT_EQ(MessageOfOpening("val.csv", known), "");
   EXPECT_THAT(MessageOfOpening("train", known), HasSubstr("there is no 'train' split"));
   folder_.Write("train.tsv", train);
   SentenceOptions short_rows = Options();

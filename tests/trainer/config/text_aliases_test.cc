@@ -165,6 +165,19 @@ TEST(TextAliases, ATextForValidationBesideThatOfTrainingIsNamed) {
             "valid");
 }
 
+TEST(TextAliases, ATableBesideOneOfAnotherFormatIsNamedWhole) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.csv", "a.tsv", "b.csv", "c.rec", "c.idx"}) folder.Write(name, "");
+  const auto data_of = [&](const std::string& command) {
+    return Pasted("run_glue.py --train_file " + folder.path().string() + command).config.data;
+  };
+  EXPECT_EQ(data_of("/a.csv").train_split, "a.csv");
+  EXPECT_EQ(data_of("/b.csv").train_split, "b");
+  EXPECT_EQ(data_of("/a,b.csv").train_split, "a,b");
+  EXPECT_EQ(Pasted("--num-examples 9 --data-train " + folder.path().string() + "/c.rec").config.data.train_split, "c");
+  EXPECT_THROW(data_of("/a.csv --validation_file " + folder.path().string() + "/a,b.csv"), UsageError);
+}
+
 TEST(TextAliases, AFolderMayBeSpelledInTwoWays) {
   const std::string here = std::filesystem::current_path().string();
   for (const std::string& other : std::vector<std::string>{"./d/b.csv", "x/../d/b.csv", here + "/d/b.csv"}) {
