@@ -69,6 +69,17 @@ Translation ScaledAverage(const std::string&, const ForeignCommand& command) {
            "--ema_scaling=torchvision"}};
 }
 
+// DeiT's program, and others that are made of it, name the data's folder so, too, but train with timm's settings.
+Translation DataFolder(const std::string& value, const ForeignCommand& command) {
+  const bool is_of_deit = command.Script().starts_with("main") || command.Value({"model"}, "").starts_with("deit") ||
+                          command.Has({"distillation_type", "teacher_path", "unscale_lr", "repeated_aug"});
+  if (!is_of_deit || command.Has({"defaults_of", "lr_scheduler"})) return {{"--data_dir=" + value}};
+  return {.refused =
+              "DeiT's main.py has this flag as torchvision's train.py has, and trains otherwise: "
+              "--flagfile=scripts/recipes/deit_small.flags --data_dir=" +
+              value + " has its settings; --defaults_of=torchvision keeps torchvision's"};
+}
+
 // Theirs are names of weights, ours the choice among a run's.
 Translation Weights(const std::string& value, const ForeignCommand& /*command*/) {
   const auto& ours = FindFlag("weights")->limits.choices;
@@ -88,7 +99,7 @@ const ForeignProgram& TorchvisionProgram() {
                      {"weights", "IMAGENET1K"}},
       .defaults = DefaultsOfTorchvision,
       .rows = Together(
-          {Renamed("data_path=data_dir lr_min=end_lr lr_gamma=lr_decay_factor mixup_alpha=mixup cutmix_alpha=cutmix "
+          {Renamed("lr_min=end_lr lr_gamma=lr_decay_factor mixup_alpha=mixup cutmix_alpha=cutmix "
                    "random_erase=random_erasing val_resize_size=eval_resize train_crop_size=image_size "
                    "val_crop_size=eval_image_size clip_grad_norm=clip_norm"),
            Switches("ra_sampler=--repeated_augmentation=3 test_only=--mode=eval "
@@ -99,7 +110,8 @@ const ForeignProgram& TorchvisionProgram() {
            WithoutEffect("indexes are kept beside the data anyway", "", "cache_dataset"),
            WithoutEffect(kOwnTransforms, "", "use_v2"),
            Translated(OfAnother, "model_ema_steps model_ema_decay"),
-           {{.name = "weights", .translate = Weights},
+           {{.name = "data_path", .translate = DataFolder},
+            {.name = "weights", .translate = Weights},
             {.name = "opt",
              .flag = "optimizer",
              .words = {{"sgd", "sgd"}, {"sgd_nesterov", "sgd", "--nesterov"}, {"adamw", "adamw"}}},

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/message_of.h"
 #include "tests/trainer/config/foreign_commands.h"
 #include "trainer/errors.h"
 
@@ -10,6 +11,7 @@ namespace dtrain::config {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::StartsWith;
 
 // What the last version of AWS's script does where a command is silent.
@@ -126,6 +128,11 @@ TEST(ImageAliases, DeitsTeacher) {
       "resnet50",
       "--distill=hard --teacher=t.pth --distill_weight=0.4 --teacher_model=resnet50");
   ExpectSame("--teacher-path t.pth --distillation-type=none", "");
+  for (const char* of_deit : {"main.py --data-path d --model resnet50", "--data-path d --model deit_small_patch16_224",
+                              "--data-path d --model resnet50 --distillation-type none"}) {
+    EXPECT_THAT(MessageOf([&] { Pasted(of_deit); }), HasSubstr("recipes/deit_small.flags")) << of_deit;
+    EXPECT_EQ(Pasted(of_deit + std::string(" --defaults_of=torchvision")).config.data.dir, "d");
+  }
 }
 
 // The command of the AWS walk-through of 256 GPUs.
