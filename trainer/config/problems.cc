@@ -346,12 +346,13 @@ void CheckRules(const Config& config, List& problems) {
 
 void CheckModel(const ModelConfig& model, const ModelFacts& facts, List& problems) {
   const std::vector<std::string>&names = facts.names, &of_any_shape = facts.of_any_shape;
-  if (!model.config_file.empty() && std::ranges::find(of_any_shape, model.name) == of_any_shape.end()) {
+  const bool is_unknown = !names.empty() && std::ranges::find(names, model.name) == names.end();
+  if (!is_unknown && !model.config_file.empty() && std::ranges::find(of_any_shape, model.name) == of_any_shape.end()) {
     problems.push_back({.flag = "model_config",
                         .expected = "--model=" + Joined(of_any_shape, " or ") + " with it",
                         .hint = "--model=" + model.name + " defines its own shape"});
   }
-  if (names.empty() || std::ranges::find(names, model.name) != names.end()) return;
+  if (!is_unknown) return;
   problems.push_back(
       {.flag = "model", .expected = "one of " + Joined(names, " | "), .hint = DidYouMean(model.name, names)});
 }

@@ -57,13 +57,20 @@ std::vector<Alias> OfImagePrograms() {
              "DeiT divides its soft loss by the number of classes, too; --distill=soft has the mean over samples"}}});
 }
 
-// Models that torchvision and NVIDIA call otherwise than timm, whose names are ours.
+// Models that torchvision and NVIDIA call otherwise than timm, whose names are ours; and Hugging Face's XLM-R.
 std::vector<Alias> Models() {
-  const std::vector<Word> words = {{"vit_b_16", "vit_base_patch16_224"},      {"vit_b_32", "vit_base_patch32_224"},
-                                   {"vit_l_16", "vit_large_patch16_224"},     {"vit_l_32", "vit_large_patch32_224"},
-                                   {"vit_h_14", "vit_huge_patch14_224"},      {"efficientnet_v2_s", "efficientnetv2_s"},
-                                   {"efficientnet_v2_m", "efficientnetv2_m"}, {"efficientnet_v2_l", "efficientnetv2_l"},
-                                   {"efficientnet-b0", "efficientnet_b0"},    {"efficientnet-b4", "efficientnet_b4"}};
+  const std::vector<Word> words = {{"vit_b_16", "vit_base_patch16_224"},
+                                   {"vit_b_32", "vit_base_patch32_224"},
+                                   {"vit_l_16", "vit_large_patch16_224"},
+                                   {"vit_l_32", "vit_large_patch32_224"},
+                                   {"vit_h_14", "vit_huge_patch14_224"},
+                                   {"efficientnet_v2_s", "efficientnetv2_s"},
+                                   {"efficientnet_v2_m", "efficientnetv2_m"},
+                                   {"efficientnet_v2_l", "efficientnetv2_l"},
+                                   {"efficientnet-b0", "efficientnet_b0"},
+                                   {"efficientnet-b4", "efficientnet_b4"},
+                                   {"xlm-roberta", "xlm_roberta"},
+                                   {"xlm-roberta-base", "xlm_roberta_base"}};
   const auto row = [&](std::string_view name, std::string_view flag) {
     return Alias{.name = name, .flag = flag, .words = words, .other_words_pass = true};
   };

@@ -15,6 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 const ModelFacts kModels = {.names = {"resnet18", "resnet50"}};
 
@@ -33,6 +34,10 @@ bool Blames(const std::vector<Problem>& problems, const std::string& flag) {
 TEST(Problems, NoneInTheDefaultsWithData) {
   EXPECT_EQ(Describe(ProblemsOf("")), "");
   EXPECT_THAT(Problems(ParseCommandLine({"--data_format=synthetic"}).config, 8, {}), IsEmpty());
+}
+
+TEST(Problems, OfAnUnknownModelNothingElseIsSaid) {
+  EXPECT_THAT(Describe(ProblemsOf("--model=alexnet --model_config=a.json")), Not(HasSubstr("its own shape")));
 }
 
 TEST(Problems, ABudgetOfTokensHasRoomForABlockAndSetsNoGlobalBatch) {

@@ -123,6 +123,8 @@ TEST(TextAliases, FairseqsFolderNeedsNoFlag) {
   EXPECT_THROW(Pasted("one two --task=masked_lm"), UsageError);
 }
 
+TEST(TextAliases, AModelMayHaveHuggingFacesName) { ExpectSame("--model xlm-roberta", "--model=xlm_roberta"); }
+
 TEST(TextAliases, FairseqsPatience) {
   ExpectSame("--patience 5", "--stop_after_epochs_without_gain=5");
   ExpectSame("--patience=-1", "");  // fairseq's word for never
