@@ -141,11 +141,11 @@ int Step(config::CommandLine& command_line, modes::RunContext& context, const la
   const bool is_alone = !context.launch.launcher.is_one && context.config.ranks.nproc_per_node.empty();
   if (is_alone) context.launch = launch::Launch{};
   context.config.data.format = "synthetic";
+  weights::TakeTokensOfModel(context.config);
   config::RequireValid(context.config, context.launch.world_size, tasks::ModelFactsOf(context.config.model));
   if (config::IsElastic(context.config)) {
     throw UsageError("dtrain_bench step has no shards", "measure --deterministic=elastic with a short run");
   }
-  weights::TakeTokensOfModel(context.config);
   config::Resolve(context.config, context.launch.world_size);
   const bench::StepBenchOptions options{.warmup = Count(command_line, "warmup", 0),
                                         .steps = Count(command_line, "steps", 1),

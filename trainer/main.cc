@@ -148,8 +148,8 @@ void ResolveConfig(modes::RunContext& context, bool has_gpu) {
   weights::TakeImageSettingsOfWeights(config);
   note(weights::TakeSentenceFolder(config));
   note(config::ResolveForDevice(config, has_gpu));
+  note(weights::TakeTokensOfModel(config));  // with which --max_tokens is compared
   config::RequireValid(config, world_size, tasks::ModelFactsOf(config.model));
-  note(weights::TakeTokensOfModel(config));
   config::Resolve(config, world_size);
 }
 

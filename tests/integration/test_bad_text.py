@@ -55,6 +55,14 @@ def test_epochs_take_the_folders_in_turn(tokens, run_dir, tmp_path):
     assert "is another dictionary than" in run(*flags, check=3).stderr
 
 
+def test_a_budget_of_tokens_is_for_rows_as_long_as_the_model_allows(tokens, tmp_path):
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 34, "pad_token_id": 1, "hidden_size": 16, "num_hidden_layers": 1, '
+                                          '"num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 500}', encoding="utf-8")
+    flags = ("--model=roberta", f"--model_config={tmp_path / 'config.json'}", f"--data_dir={tokens}", "--max_steps=1", "--dry_run")
+    run(*flags, "--max_tokens=32")
+    assert "--max_tokens=31: expected --tokens_per_sample (32) or more" in run(*flags, "--max_tokens=31", check=2).stderr
+
+
 def test_another_dictionary_when_a_run_goes_on(tokens, run_dir):
     """The same tokens that mean something else."""
     run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--limit_train_steps=1")
