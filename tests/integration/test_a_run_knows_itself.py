@@ -38,11 +38,12 @@ def test_an_evaluation_needs_no_more_than_the_run(images, trained, tmp_path):
         assert "--model=resnet18 --image_size=32" in outcome.stderr
     run("--mode=export", f"--input={exported}", f"--output={tmp_path / 'again'}")
     assert (tmp_path / "again" / "config.json").read_bytes() == (exported / "config.json").read_bytes()
-    for flag in (f"--run_dir={folder}", f"--input={folder}", f"--resume={checkpoint}"):
+    for flag in (f"--run_dir={folder}", f"--input={folder}", f"--init_weights={folder}", f"--resume={checkpoint}"):
         outcome = evaluate(images, flag)
         assert outcome.last_line.startswith(last_line), (flag, outcome)
         assert "--model=resnet18 --image_size=32" in outcome.stderr
         assert "step 10" in outcome.stderr or "step-000000010" in outcome.stderr  # which weights
+        assert ("its best validation" in outcome.stderr) == flag.endswith("trained"), flag
 
 
 def test_fine_tuning_sees_images_as_its_weights_did(few_images, tmp_path):

@@ -46,9 +46,9 @@ TrainedWeights FromCheckpoint(const fs::path& path) {
 }  // namespace
 
 TrainedWeights ReadInferenceWeights(const config::Config& config) {
-  if (!config.model.init_weights.empty()) {
-    return FromFile(config.model.init_weights, ReadInitialWeights(config));
-  }
+  const std::string& weights = config.model.init_weights;
+  if (!weights.empty() && data::IsRun(weights)) return ReadRunWeights(weights, config.run.weights);
+  if (!weights.empty()) return FromFile(weights, ReadInitialWeights(config));
   const fs::path run = NamedRun(config);
   if (run.empty()) {
     throw UsageError("--mode=" + config.run.mode + " has no weights",

@@ -24,8 +24,9 @@ struct TrainedWeights {
 inline constexpr char kHeldOutKey[] = "held_out";
 inline constexpr char kTrainedOnKey[] = "trained_on";
 
-// Reads the file of --init_weights, else the weights that --weights chooses of the run that NamedRun (run_settings.h)
-// finds. Throws UsageError if no weights are named or the run does not have them, and as ReadInitialWeights does.
+// Reads the weights that --weights chooses of the run of --init_weights, or its file, else those of the run that
+// NamedRun (run_settings.h) finds. Throws UsageError if no weights are named or the run lacks them, and as
+// ReadInitialWeights does.
 TrainedWeights ReadInferenceWeights(const config::Config& config);
 
 // Reads the weights of a run directory or a checkpoint's folder. `which` is last, best, ema, or auto: best if the run
