@@ -13,6 +13,7 @@
 #include "data/joined.h"
 #include "data/shown.h"
 #include "models/registry.h"
+#include "trainer/config/flags.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/weights/foreign_network.h"
@@ -153,7 +154,15 @@ checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config) 
   const std::string taken = TakeOffWrappers(content.tensors);
   if (!taken.empty()) report::LogInfo("the names in " + place.file + " begin with " + taken + ", which is removed");
   RequireNaming(content.tensors, config.model.weights_naming, place.file);
-  RequireSameNetwork(place, content, config.model.name);
+  try {
+    RequireSameNetwork(place, content, config.model.name);
+  } catch (const UsageError&) {
+    // What nobody has named is the default still, if the weights do not tell a model.
+    const bool is_default = !config::WasGiven(config, "model") && config.model.name == config::ModelConfig().name;
+    if (!is_default || models::RecognisedImageModel(content.tensors, "") != nullptr) throw;
+    throw UsageError(place.file + " is of no model of these sizes that is known here",
+                     "--list_models names those that are");
+  }
   content.tensors = WithOwnNames(content.tensors, config.model, place.file);
   if (!place.model_config.empty()) content.metadata[kModelConfigKey] = place.model_config;
   return content;

@@ -232,6 +232,17 @@ TEST(ReadInitialWeights, AFileInACheckpointHasTheClassesAndTheModelOfItsState) {
   EXPECT_ERROR("state.json is not JSON", ReadInitialWeights(config));
 }
 
+TEST(ReadInitialWeights, ADefaultModelIsNotBlamed) {
+  const TemporaryFolder folder;
+  checkpoint::WriteSafetensors(folder.path("model.safetensors"), Weights(""), {});
+  folder.Write("config.json", R"({"model_type": "vit", "hidden_size": 32})");
+  config::Config config;
+  config.model.init_weights = folder.path().string();
+  EXPECT_ERROR("is of no model of these sizes that is known here", ReadInitialWeights(config));
+  config.given = {"model"};
+  EXPECT_ERROR("describes another network than --model=resnet50", ReadInitialWeights(config));
+}
+
 TEST(FindWeights, AConfigMayNameManyClasses) {
   const TemporaryFolder folder;
   checkpoint::WriteSafetensors(folder.path("model.safetensors"), Weights(""), {});
