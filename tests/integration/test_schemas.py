@@ -41,7 +41,8 @@ def test_runs_write_what_the_schemas_say(few_images, tmp_path):
     runs = [tmp_path / name for name in ("images", "text_run", "diverged")]
     lines = [line for folder in runs for line in metrics(folder)]
     assert {line["kind"] for line in lines} == {"train", "val", "epoch"} and any("split" in line for line in lines)
-    results = [json.loads((folder / "result.json").read_text(encoding="utf-8")) for folder in runs[:2]]
+    run("--mode=eval", f"--run_dir={runs[0]}", f"--data_dir={few_images}", "--val_split=train", "--limit_val_steps=1")
+    results = [json.loads((folder / "result.json").read_text(encoding="utf-8")) for folder in (*runs[:2], runs[0] / "eval-train")]
     errors = [json.loads((runs[2] / "error.json").read_text(encoding="utf-8"))]
     *told, result = [json.loads(line) for line in images.lines]
     validate(("metrics", lines + told), ("result", [*results, result]), ("error", errors))
