@@ -48,7 +48,7 @@ Translation DecayOfNorms(const std::string& value, const ForeignCommand& command
   if (NumberFrom(command.Value({"bias_weight_decay"}, whole)) != 0.0) {
     translation.note =
         "the biases of convolutions and of the classifier have no decay either, as with "
-        "--bias-weight-decay 0";
+        "--bias-weight-decay 0, nor have a ConvNeXt's layer_scale and a ViT's class token and positions";
   }
   return translation;
 }
