@@ -190,6 +190,11 @@ class Rewriter {
     if (is_folder && command_.Has({"data_dir", "data_path"})) {
       return mistakes_.push_back("the data's folder is given twice: '" + argument.text + "' and --data_dir");
     }
+    if (is_folder && argument.text.ends_with(".json")) {
+      return mistakes_.push_back("'" + argument.text + "' is no folder of data; if it holds the arguments of " +
+                                 std::string(program_ == nullptr ? "a command" : program_->called) +
+                                 ", give them as flags");
+    }
     const Alias* folder = is_folder ? FindAlias("data_dir", program_) : nullptr;
     if (folder != nullptr && !folder->refused.empty()) {
       return mistakes_.push_back("the folder '" + argument.text +

@@ -11,6 +11,7 @@
 namespace dtrain::config {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -178,6 +179,11 @@ TEST(TextAliases, ATableBesideOneOfAnotherFormatIsNamedWhole) {
   EXPECT_EQ(data_of("/a,b.csv").train_split, "a,b");
   EXPECT_EQ(Pasted("--num-examples 9 --data-train " + folder.path().string() + "/c.rec").config.data.train_split, "c");
   EXPECT_THROW(data_of("/a.csv --validation_file " + folder.path().string() + "/a,b.csv"), UsageError);
+}
+
+TEST(TextAliases, AFileOfArgumentsIsNoFolderOfData) {
+  EXPECT_THAT(MessageOf([] { Pasted("run_glue.py args.json"); }),
+              AllOf(HasSubstr("args.json"), HasSubstr("give them as flags")));
 }
 
 TEST(TextAliases, AFolderMayBeSpelledInTwoWays) {
