@@ -10,9 +10,10 @@ The input is what dtrain_main --mode=export takes: a run, a checkpoint, a file o
     images (batch × 3 × height × width, normalised floats)         → logits (batch × classes)
     input_ids, attention_mask (batch × length, whole numbers)      → logits (batch × length × tokens, or batch × classes)
 
-with any batch and length (the images' size is the run's), in opset 18. Its metadata say how to prepare the input, under
-the names of dtrain_main's flags: model, image_size, eval_resize, interpolation, mean, std and class_names (lists as
-JSON); for text, config (transformers' config.json). A file without settings of a run gets the flags' defaults: name others.
+a BERT also token_type_ids (0, and 1 in the second text of a pair). Batch and length are any (the images' size is the
+run's), the opset is 18. Metadata say how to prepare the input, under the names of dtrain_main's flags: model,
+image_size, eval_resize, interpolation, mean, std and class_names (lists as JSON); for text, config (transformers'
+config.json). A file without settings of a run gets the flags' defaults: name others.
 
 Needs torch, onnx and onnxscript, for images torchvision, or timm if that lacks the model, transformers for text (versions:
 tests/requirements.txt).
@@ -45,6 +46,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILT = [folder / "bin" / "dtrain_main" for folder in (ROOT / "build" / "release", ROOT)]  # in the sources, and in a bundle
 OPSET = 18
 MARK = "exported_by"  # the key in the file's metadata by which it is known again, and may be replaced
+BEHIND_PADDING = ("roberta", "xlm-roberta", "camembert")  # positions are counted from pad_token_id + 1
 IMAGE_SETTINGS = ("image_size", "eval_resize", "interpolation", "mean", "std")
 
 
@@ -90,18 +92,24 @@ class TextModel(torch.nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, input_ids, attention_mask):
-        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+    def forward(self, input_ids, attention_mask, token_type_ids=None):
+        types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
+        return self.model(input_ids=input_ids, attention_mask=attention_mask, **types).logits
 
 
 def text_model(folder: Path, config: dict):
     import transformers
 
     model = TextModel(getattr(transformers, config["architectures"][0]).from_pretrained(folder))
-    longest = config["max_position_embeddings"] - config["pad_token_id"] - 1
-    ids = torch.full((2, min(9, longest)), config["eos_token_id"])  # any ids: the values are not part of the file
+    longest = config["max_position_embeddings"]
+    if config["model_type"] in BEHIND_PADDING:
+        longest -= config["pad_token_id"] + 1
+    ids = torch.zeros((2, min(9, longest)), dtype=torch.long)  # any numbers: they are not part of the file
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if config.get("type_vocab_size", 1) > 1:
+        inputs["token_type_ids"] = torch.zeros_like(ids)
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=longest)}
-    return model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, sizes, {"config": config}
+    return model, inputs, sizes, {"config": config}
 
 
 def pad_as_tensorflow(model) -> None:

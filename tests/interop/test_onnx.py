@@ -9,6 +9,7 @@ import pytest
 from beside_torch import FACTOR, predict, torch
 from command import MAIN, ROOT, run
 from conftest import CLASSES
+from small_families import new_model, new_rows
 from text_data import TEXT, make_tokens
 from truth import record, worst_difference
 
@@ -29,7 +30,7 @@ def metadata(file):
     return {entry.key: entry.value for entry in onnx.load(file).metadata_props}
 
 
-def assert_same_logits(file, run_dir, inputs, folder, subject, counted):
+def assert_same_logits(file, weights, inputs, folder, subject, counted):
     """The limit comes from onnxruntime itself, which computes the nodes as they are, and after it has changed the graph."""
     def computed(level):
         options = onnxruntime.SessionOptions()
@@ -40,7 +41,7 @@ def assert_same_logits(file, run_dir, inputs, folder, subject, counted):
 
     levels = onnxruntime.GraphOptimizationLevel
     found, other = computed(levels.ORT_ENABLE_ALL), computed(levels.ORT_DISABLE_ALL)
-    expected = predict(inputs, folder, f"--run_dir={run_dir}")[counted]
+    expected = predict(inputs, folder, weights)[counted]
     assert expected.std() > 0.1  # so that 1e-5 is not much of it
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=max(1e-5, FACTOR * (found - other).abs().max().item()))
     record("Models", f"{subject} trained here, as ONNX", f"onnxruntime {onnxruntime.__version__}",
@@ -60,7 +61,7 @@ def test_images(few_images, tmp_path, name):
     assert json.loads(facts["mean"]) == [0.5, 0.4, 0.3] and json.loads(facts["class_names"]) == list(CLASSES)
     for batch in (1, 5):
         images = 3 * torch.randn(batch, 3, 32, 32, generator=torch.Generator().manual_seed(batch))
-        assert_same_logits(tmp_path / "model.onnx", tmp_path / "run", {"images": images}, tmp_path, name, slice(None))
+        assert_same_logits(tmp_path / "model.onnx", f"--run_dir={tmp_path / 'run'}", {"images": images}, tmp_path, name, slice(None))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def test_text(pretrained, tmp_path):
         ids = torch.randint(4, known, (batch, length), generator=torch.Generator().manual_seed(batch))
         ids[-1, length // 2:] = config["pad_token_id"]
         inputs = {"input_ids": ids, "attention_mask": ids.ne(config["pad_token_id"]).long()}
-        assert_same_logits(tmp_path / "model.onnx", pretrained, inputs, tmp_path, "roberta_tiny",
+        assert_same_logits(tmp_path / "model.onnx", f"--run_dir={pretrained}", inputs, tmp_path, "roberta_tiny",
                            (ids.ne(config["pad_token_id"]), slice(known)))
 
 
@@ -92,8 +93,18 @@ def test_sentences(pretrained, tmp_path):
     assert json.loads(metadata(tmp_path / "model.onnx")["config"])["id2label"] == {"0": "no", "1": "yes"}
     ids = torch.randint(4, 24, (3, 9), generator=torch.Generator().manual_seed(1))
     ids[-1, 5:] = 1
-    assert_same_logits(tmp_path / "model.onnx", tmp_path / "tuned", {"input_ids": ids, "attention_mask": ids.ne(1).long()}, tmp_path,
+    assert_same_logits(tmp_path / "model.onnx", f"--run_dir={tmp_path / 'tuned'}", {"input_ids": ids, "attention_mask": ids.ne(1).long()}, tmp_path,
                        "a classifier of sentences", slice(None))
+
+
+@pytest.mark.parametrize("family", ["bert", *(["distilbert", "modernbert"] if LONG else [])])
+def test_pairs(family, tmp_path):
+    """BERT's token types are an input; its longest row has all positions."""
+    new_model(family, "ForSequenceClassification", num_labels=3).save_pretrained(tmp_path / "folder")
+    export(tmp_path / "folder", tmp_path / "model.onnx")
+    inputs = new_rows(family)
+    del inputs["labels"]
+    assert_same_logits(tmp_path / "model.onnx", f"--init_weights={tmp_path / 'folder'}", inputs, tmp_path, family, slice(None))
 
 
 def test_what_cannot_be_exported_leaves_no_file(tmp_path):
