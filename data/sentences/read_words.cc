@@ -1,5 +1,6 @@
 // Sentences whose words have labels (sentence_set.h). A file is read as a whole, then tokenized by all cores.
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -23,10 +24,11 @@ using Words = std::vector<std::string>;
 
 // A sentence as it is read.
 struct WordsOfSentence {
-  Words words, tags;           // as many; no tags in a prediction
-  std::vector<int64_t> lines;  // of the words
-  std::string text = {};       // of a line of text, which has no words yet
-  uint64_t offset = 0;         // bytes, where it begins
+  Words words, tags;                    // as many; no tags in a prediction
+  std::vector<int64_t> lines;           // of the words
+  std::string text = {};                // of a line of text, which has no words yet
+  uint64_t offset = 0;                  // bytes, where it begins
+  std::vector<UnreadWord> unread = {};  // `before` counts the words of the sentence
 };
 
 // The tokens of a sentence: those of each word, without special ones.
@@ -50,8 +52,8 @@ class WordReader {
   std::vector<WordsOfSentence> Read() {
     std::string_view text = Text();
     const bool is_json = TableFormatOf(path_) == TableFormat::kJsonLines;
-    const bool is_text = TableFormatOf(path_) == TableFormat::kLines && !LooksLikeColumns(text);
-    if (is_text && !options_.is_unlabelled) {
+    is_text_ = TableFormatOf(path_) == TableFormat::kLines && !LooksLikeColumns(text);
+    if (is_text_ && !options_.is_unlabelled) {
       throw DataError(path_ + " has no columns of words", "write a word and its tag in each line");
     }
     const char* const begin = text.data();
@@ -59,14 +61,21 @@ class WordReader {
       ++line_;
       offset_ = static_cast<uint64_t>(text.data() - begin);
       const std::string_view line = TakeLine(text);
-      if (!IsUtf8(line) || line.find('\0') != line.npos)
-        Fail("this is not UTF-8 text", "convert the file to UTF-8 with iconv");
-      if (is_text) {
-        sentences_.push_back({.words = {}, .tags = {}, .lines = {}, .text = std::string(line), .offset = offset_});
-      } else if (is_json) {
-        if (!Stripped(line).empty()) AddObject(line);
-      } else {
-        AddColumns(line);
+      try {
+        if (!IsUtf8(line) || line.find('\0') != line.npos)
+          Fail("this is not UTF-8 text", "convert the file to UTF-8 with iconv");
+        if (is_text_) {
+          sentences_.push_back({.words = {}, .tags = {}, .lines = {}, .text = std::string(line), .offset = offset_});
+        } else if (is_json) {
+          if (!Stripped(line).empty()) AddObject(line);
+        } else {
+          AddColumns(line);
+        }
+      } catch (const DataError& error) {
+        if (!options_.keeps_going || (!is_text_ && columns_.empty())) throw;
+        if (is_json) sentence_ = {};
+        AddUnread(error.what());
+        if (is_json || is_text_) EndSentence();
       }
     }
     EndSentence();
@@ -90,6 +99,7 @@ class WordReader {
 
   uint64_t bytes() const { return content_.size(); }
   std::string columns() const { return columns_; }
+  bool is_text() const { return is_text_; }
 
  private:
   std::string_view Text() const {
@@ -102,8 +112,12 @@ class WordReader {
     throw DataError(path_ + " line " + std::to_string(line_) + ": " + what, hint);
   }
 
+  void AddUnread(const std::string& error) {
+    sentence_.unread.push_back({.before = static_cast<int64_t>(sentence_.words.size()), .line = line_, .error = error});
+  }
+
   void EndSentence() {
-    if (!sentence_.words.empty()) sentences_.push_back(std::exchange(sentence_, {}));
+    if (!sentence_.words.empty() || !sentence_.unread.empty()) sentences_.push_back(std::exchange(sentence_, {}));
   }
 
   // The number of a column that a flag names, else `otherwise`.
@@ -150,6 +164,7 @@ class WordReader {
     if (!object.is_object()) Fail("this is not a JSON object", "a .jsonl file holds one object in each line");
     sentence_.offset = offset_;
     for (std::string& word : ListOf(object, words_key_)) AddWord(std::move(word));
+    if (sentence_.words.empty() && options_.keeps_going) Fail("there are no words");
     if (!options_.is_unlabelled) {
       for (std::string& tag : ListOf(object, tags_key_)) AddTag(std::move(tag));
       if (const size_t words = sentence_.words.size(), tags = sentence_.tags.size(); words != tags) {
@@ -189,6 +204,7 @@ class WordReader {
   const std::string path_;
   const SentenceOptions& options_;
   const std::string content_;
+  bool is_text_ = false;
   int64_t line_ = 0;
   uint64_t offset_ = 0;
   size_t num_columns_ = 0, word_ = 0, tag_ = 0;
@@ -217,6 +233,40 @@ void EncodeWords(const Words& words, size_t room, TextEncoder& encoder, TokensOf
     done.tokens.resize(std::min(done.tokens.size(), before + room));
     done.ends.push_back(static_cast<uint32_t>(done.tokens.size()));
   }
+}
+
+// Takes away words that have no token, such as the invisible ones behind emoji, as tokenizers themselves do.
+void LeaveOutWithoutTokens(WordsOfSentence& sentence, std::vector<uint32_t>& ends, const std::string& path) {
+  if (sentence.words.empty() || (ends.front() > 0 && std::ranges::adjacent_find(ends) == ends.end())) return;
+  std::vector<int64_t> kept_before;  // by word
+  std::vector<UnreadWord> without;
+  size_t kept = 0;
+  uint32_t before = 0;
+  for (size_t word = 0; word < sentence.words.size(); ++word) {
+    kept_before.push_back(static_cast<int64_t>(kept));
+    const uint32_t end = ends[word];
+    const int64_t line = sentence.lines[word];
+    if (end == std::exchange(before, end)) {
+      without.push_back(
+          {.before = static_cast<int64_t>(kept),
+           .line = line,
+           .word = std::move(sentence.words[word]),
+           .error = path + " line " + std::to_string(line) + ": the tokenizer has no token for the word"});
+      continue;
+    }
+    if (kept != word) sentence.words[kept] = std::move(sentence.words[word]);
+    if (kept != word && !sentence.tags.empty()) sentence.tags[kept] = std::move(sentence.tags[word]);
+    sentence.lines[kept] = line;
+    ends[kept++] = end;
+  }
+  kept_before.push_back(static_cast<int64_t>(kept));
+  for (UnreadWord& one : sentence.unread) one.before = kept_before[static_cast<size_t>(one.before)];
+  std::ranges::move(without, std::back_inserter(sentence.unread));
+  std::ranges::stable_sort(sentence.unread, {}, &UnreadWord::line);
+  sentence.words.resize(kept);
+  if (!sentence.tags.empty()) sentence.tags.resize(kept);
+  sentence.lines.resize(kept);
+  ends.resize(kept);
 }
 
 std::vector<TokensOfWords> Encoded(const std::vector<WordsOfSentence>& sentences, size_t room,
@@ -265,15 +315,16 @@ SentenceSet ReadWords(const std::string& path, const SentenceOptions& options, c
   AppendSentenceRow(tokenizer.format(), {}, options.tokens_per_sample, special);
   const size_t room = static_cast<size_t>(options.tokens_per_sample) - special.size();
   WordReader reader(path, options);
-  const std::vector<WordsOfSentence> sentences = reader.Read();
-  const std::vector<TokensOfWords> encoded = Encoded(sentences, room, tokenizer);
+  std::vector<WordsOfSentence> sentences = reader.Read();
+  std::vector<TokensOfWords> encoded = Encoded(sentences, room, tokenizer);
   SentenceSet set;
   set.files.push_back({path, reader.bytes()});
   set.columns = reader.columns();
   auto words = std::make_shared<SplitWords>();
   for (size_t number = 0; number < sentences.size(); ++number) {
-    const WordsOfSentence& sentence = sentences[number];
-    const TokensOfWords& tokens = encoded[number];
+    WordsOfSentence& sentence = sentences[number];
+    TokensOfWords& tokens = encoded[number];
+    LeaveOutWithoutTokens(sentence, tokens.ends, path);
     const int64_t first_word = words->words();
     const auto begin = [&tokens](size_t word) { return word == 0 ? 0 : tokens.ends[word - 1]; };
     const auto where = [&](size_t word) { return path + " line " + std::to_string(sentence.lines[word]); };
@@ -288,11 +339,6 @@ SentenceSet ReadWords(const std::string& path, const SentenceOptions& options, c
       set.targets.labels.resize(set.tokens.size(), -1);
       set.targets.first_words.push_back(first_word + static_cast<int64_t>(window.own));
       for (size_t word = window.own; word < window.own_end; ++word) {
-        if (tokens.ends[word] == begin(word)) {
-          throw DataError(
-              where(word) + ": the tokenizer has no token for the word '" + Shown(sentence.words[word], 60) + "'",
-              "remove it: it has no visible character");
-        }
         const bool has_tags = !sentence.tags.empty();
         const size_t place = row + special.size() / 2 + begin(word) - base;
         set.targets.labels[place] =
@@ -300,14 +346,21 @@ SentenceSet ReadWords(const std::string& path, const SentenceOptions& options, c
       }
     }
     if (windows.size() > 1) ++set.cut_sentences;
-    const bool is_text = sentence.words.empty();
     words->ends.push_back(first_word + static_cast<int64_t>(tokens.ends.size()));
+    if (!options.keeps_going) words->left_out += static_cast<int64_t>(sentence.unread.size());
     if (!options.keep_texts) continue;
     words->texts.insert(words->texts.end(), sentence.words.begin(), sentence.words.end());
     for (const int64_t line : sentence.lines) words->places.push_back({.line = line});
     for (const CharacterSpan& span : tokens.spans) words->places.push_back({.begin = span.begin, .end = span.end});
-    if (is_text) words->lines.push_back(sentence.text);
+    if (reader.is_text()) words->lines.push_back(sentence.text);
+    for (UnreadWord& one : sentence.unread) {
+      if (!options.keeps_going) break;
+      one.sentence = static_cast<int64_t>(number);
+      one.before += first_word;
+      words->unread.push_back(std::move(one));
+    }
   }
+  if (set.ends.empty() && !words->unread.empty()) throw DataError(words->unread.front().error);
   if (set.ends.empty()) throw DataError(path + " has no words", "write a word and its tag in each line");
   if (set.cut_sentences == 0) set.groups.clear();
   set.words = std::move(words);

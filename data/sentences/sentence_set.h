@@ -99,7 +99,8 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
 //   .jsonl   an object for each sentence, with the lists `tokens` and `tags` (or `ner_tags`)
 //   .txt     without labels: a text in each line, whose tokens count as words
 // A word's label is that of its first token. Sentences that are too long become several rows, which overlap; each word
-// has its label in the row that has most of the text around it. Throws DataError, which names file and line.
+// has its label in the row that has most of the text around it. Words without a token are left out; what an unlabelled
+// set that keeps going cannot read is in SplitWords::unread. Throws DataError, which names file and line.
 SentenceSet ReadWords(const std::string& path, const SentenceOptions& options, const SentenceTokenizer& tokenizer);
 
 // Whether the first object of a .jsonl has such lists. False for other files.

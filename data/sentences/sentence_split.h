@@ -72,12 +72,22 @@ struct WordPlace {
   int64_t begin = 0, end = 0;  // in a line of text: characters (code points), from 0
 };
 
+// What a prediction of words cannot read: a word without a token, a line that is no UTF-8.
+struct UnreadWord {
+  int64_t sentence = 0;  // its number, from 0
+  int64_t before = 0;    // the number of the word that follows
+  int64_t line = 0;      // in the file, from 1
+  std::string word = {}, error = {};
+};
+
 // The words of a split whose words have labels, numbered from 0 through all its sentences.
 struct SplitWords {
   std::vector<int64_t> ends;       // by sentence: the number of the word behind its last one
   std::vector<WordPlace> places;   // by word, if texts are kept
   std::vector<std::string> texts;  // by word, likewise; none of lines of text
   std::vector<std::string> lines;  // by sentence, if it is a line of text
+  std::vector<UnreadWord> unread;  // in the order of the file, if the set keeps going; they have no number
+  int64_t left_out = 0;            // else: the words for which the tokenizer has no token
   int64_t words() const { return ends.empty() ? 0 : ends.back(); }
 };
 

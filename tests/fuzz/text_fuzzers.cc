@@ -120,7 +120,7 @@ FUZZ_TARGET(words) {
   FuzzInput input(whole);
   const uint8_t kind = input.TakeByte();
   data::SentenceOptions options{.data_dir = "", .target = data::kWordTarget};
-  options.is_unlabelled = kind >= 128;
+  options.is_unlabelled = options.keeps_going = kind >= 128;
   options.keep_texts = true;
   options.tokens_per_sample = 3 + input.TakeByte() % 16;
   const std::string path = (folder.path() / kNames[kind % 3]).string();

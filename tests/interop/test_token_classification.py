@@ -200,6 +200,21 @@ def test_long_sentences_lose_no_word(work, tmp_path):
     assert rows[-3]["prediction"] == TAGS[logits_of(work.folder, inputs)[0, 1].argmax()]
 
 
+def test_what_cannot_be_read_has_a_row_with_an_error(work, tmp_path):
+    (tmp_path / "in.txt").write_bytes(b"EU rejects\n\xff\nEU\n")
+    (tmp_path / "in.jsonl").write_bytes(b'{"tokens": ["EU"]}\n{"tokens": ["\xff"]}\n{"tokens": []}\n{"tokens": ["rejects"]}\n')
+    for source, bad, counted in (("in.txt", [2], "predicted=2 unreadable=1"), ("in.jsonl", [2, 3], "predicted=2 unreadable=2")):
+        for name in ("out.csv", "out.csv", "out.jsonl", "out.jsonl"):  # again, over its own file
+            outcome = run("--mode=predict", f"--init_weights={work.folder}", f"--input={tmp_path / source}", f"--output={tmp_path / name}")
+            assert outcome.last_line == counted and f"line {bad[0]}: this is not UTF-8 text" in outcome.stderr, outcome
+        rows = load_table(tmp_path / "out.csv")
+        assert [int(row["line"]) for row in rows if row["error"]] == bad
+        lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+        assert [number for number, line in enumerate(lines, 1) if "error" in line] == bad
+        for name in ("out.csv", "out.jsonl"):
+            (tmp_path / name).unlink()
+
+
 BAD = {"EU NN B-ORG\nrejects O\n": ("train.conll line 2: 2 columns, but the first word has 3", "train.conll"),
        "\n\n": ("train.conll has no words", "train.conll"),
        '{"tokens": ["EU", "rejects"], "tags": ["O"]}\n': ("train.jsonl line 1: 1 tag for 2 words", "train.jsonl"),

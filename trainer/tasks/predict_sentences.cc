@@ -71,6 +71,7 @@ std::vector<std::string> LabelsOf(const config::Config& config, const weights::T
 }
 
 int64_t CountUnreadable(const data::SentenceSplit& split) {
+  if (split.words) return static_cast<int64_t>(split.words->unread.size());
   return std::ranges::count_if(split.texts, [](const auto& text) { return !text.error.empty(); });
 }
 
@@ -146,13 +147,14 @@ void ForSamples(const data::SentenceSplit& split, const config::Config& config,
 void PrintCount(const config::Config& config, const data::SentenceSplit& split) {
   const bool has_lines = split.words && !split.words->lines.empty();
   const int64_t rows = has_lines     ? static_cast<int64_t>(split.words->lines.size())
-                       : split.words ? split.words->words()
+                       : split.words ? split.words->words() + CountUnreadable(split)
                                      : split.source->size();
   const int64_t bad = CountUnreadable(split);
   if (bad > 0) {
-    const auto first = std::ranges::find_if(split.texts, [](const auto& text) { return !text.error.empty(); });
-    report::LogWarning(CountOf(bad, "row") +
-                       " could not be read; the reasons are in the rows' errors, the first: " + first->error);
+    const auto has_error = [](const auto& text) { return !text.error.empty(); };
+    report::LogWarning(
+        CountOf(bad, "row") + " could not be read; the reasons are in the rows' errors, the first: " +
+        (split.words ? split.words->unread.front().error : std::ranges::find_if(split.texts, has_error)->error));
   }
   const bool is_json = config.report.log_format == "json";
   std::string line = (is_json ? "{\"predicted\":" : "predicted=") + std::to_string(rows - bad);
@@ -225,23 +227,38 @@ std::string Characters(const std::string& text, int64_t begin, int64_t end) {
   return part;
 }
 
-void AppendWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& words,
+// In CSV each row has a cell for the error; JSON has it in place of the prediction.
+void AppendWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_csv,
                  const report::AppendRow& append) {
+  auto unread = words.unread.begin();
+  const auto append_unread = [&](size_t before) {
+    for (; unread != words.unread.end() && unread->before <= static_cast<int64_t>(before); ++unread) {
+      nlohmann::ordered_json row = {{"sentence", unread->sentence + 1}, {"line", unread->line}, {"word", unread->word}};
+      if (is_csv) row.update({{"prediction", ""}, {"probability", ""}});
+      row["error"] = unread->error;
+      append(row);
+    }
+  };
   size_t sentence = 0;
   for (size_t word = 0; word < tagged.size(); ++word) {
+    append_unread(word);
     while (words.ends[sentence] <= static_cast<int64_t>(word)) ++sentence;
-    append({{"sentence", sentence + 1},
-            {"line", words.places[word].line},
-            {"word", words.texts[word]},
-            {"prediction", tagged[word].tag},
-            {"probability", report::JsonNumber(tagged[word].probability)}});
+    nlohmann::ordered_json row = {{"sentence", sentence + 1},
+                                  {"line", words.places[word].line},
+                                  {"word", words.texts[word]},
+                                  {"prediction", tagged[word].tag},
+                                  {"probability", report::JsonNumber(tagged[word].probability)}};
+    if (is_csv) row["error"] = "";
+    append(row);
   }
+  append_unread(tagged.size());
 }
 
 // In CSV each entity has a row, in JSON each line of the text.
 void AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_csv,
                     const report::AppendRow& append) {
   size_t first = 0;
+  auto unread = words.unread.begin();
   for (size_t number = 0; number < words.lines.size(); ++number) {
     const std::string& text = words.lines[number];
     const auto end = static_cast<size_t>(words.ends[number]);
@@ -252,9 +269,15 @@ void AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitWord
                        {"word", Characters(text, entity.begin, entity.end)},
                        {"start", entity.begin},
                        {"end", entity.end}});
-      if (is_csv) append({{"line", number + 1}, {"entity", found.back()}});
+      if (is_csv) append({{"line", number + 1}, {"entity", found.back()}, {"error", ""}});
     }
-    if (!is_csv) append({{"text", text}, {"entities", found}});
+    nlohmann::ordered_json row = {{"text", text}, {"entities", found}};
+    if (unread != words.unread.end() && unread->sentence == static_cast<int64_t>(number)) {
+      row["error"] = unread->error;
+      if (is_csv) append({{"line", number + 1}, {"entity", {"", "", "", "", ""}}, {"error", unread->error}});
+      ++unread;
+    }
+    if (!is_csv) append(row);
     first = end;
   }
 }
@@ -264,12 +287,12 @@ void PredictWords(const config::Config& config, const weights::TrainedWeights& w
   const data::SentenceSplit split = OpenTexts(config, weights, /*pairs=*/std::nullopt, data::kWordTarget);
   const std::vector<TaggedWord> tagged = TagWords(config, split, LabelsOf(config, weights), predictor);
   const bool has_lines = !split.words->lines.empty();
-  const std::vector<std::string> of_words = {"sentence", "line", "word", "prediction", "probability"},
-                                 of_entities = {"line", "entity_group", "score", "word", "start", "end"};
+  const std::vector<std::string> of_words = {"sentence", "line", "word", "prediction", "probability", "error"},
+                                 of_entities = {"line", "entity_group", "score", "word", "start", "end", "error"};
+  const bool is_csv = report::IsCsv(config.run.output);
   report::WriteTable(config.run.output, has_lines ? of_entities : of_words, config.run.csv_bom,
                      [&](const report::AppendRow& append) {
-                       if (!has_lines) return AppendWords(tagged, *split.words, append);
-                       AppendEntities(tagged, *split.words, report::IsCsv(config.run.output), append);
+                       (has_lines ? AppendEntities : AppendWords)(tagged, *split.words, is_csv, append);
                      });
   PrintCount(config, split);
 }

@@ -22,20 +22,14 @@ namespace dtrain::tasks {
 inline constexpr char kPredictedBy[] = "predicted_by", kFirstRow[] = "{\"row\":0,", kNumpy[] = "\x93NUMPY";
 
 // How the outputs of --mode=predict are known again: tables of images, of texts, of words and of entities, logits.
-inline const std::vector<data::Mark> kPredictionMarks = {{"file,class_1,name_1,"},
-                                                         {"{\"file\":", "\"top\":["},
-                                                         {"{\"file\":", "\"error\":"},
-                                                         {"file,prediction", ",error"},
-                                                         {"{\"file\":", "\"prediction\":"},
-                                                         {"text,prediction", ",error"},
-                                                         {"text,pair,prediction", ",error"},
-                                                         {"{\"text\":", "\"prediction\":"},
-                                                         {"{\"text\":", "\"error\":"},
-                                                         {"sentence,line,word,prediction"},
-                                                         {"{\"sentence\":", "\"prediction\":"},
-                                                         {"line,entity_group,score"},
-                                                         {"{\"text\":", "\"entities\":"},
-                                                         {"", kPredictedBy}};
+inline const std::vector<data::Mark> kPredictionMarks = {
+    {"file,class_1,name_1,"},           {"{\"file\":", "\"top\":["},
+    {"{\"file\":", "\"error\":"},       {"file,prediction", ",error"},
+    {"{\"file\":", "\"prediction\":"},  {"text,prediction", ",error"},
+    {"text,pair,prediction", ",error"}, {"{\"text\":", "\"prediction\":"},
+    {"{\"text\":", "\"error\":"},       {"sentence,line,word,prediction"},
+    {"{\"sentence\":", "\"word\":"},    {"line,entity_group,score"},
+    {"{\"text\":", "\"entities\":"},    {"", kPredictedBy}};
 
 // Of more classes only so many are listed for a sample, the likeliest first.
 inline constexpr int64_t kGuesses = 5;

@@ -147,6 +147,10 @@ void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
     report::LogWarning("truncated: " + CountOf(split.truncated, "row") + " of " + name +
                        ", longer than --tokens_per_sample=" + std::to_string(split.tokens_per_sample));
   }
+  if (split.words && split.words->left_out > 0) {
+    report::LogWarning("left out: " + CountOf(split.words->left_out, "word") + " of " + name +
+                       " for which the tokenizer has no token");
+  }
   if (split.left_out > 0)
     report::LogWarning("left out: " + CountOf(split.left_out, "row") + " of " + name + " without a label");
 }

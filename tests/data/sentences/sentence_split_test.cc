@@ -278,6 +278,37 @@ TEST_F(Sentences, WordsMayBeginWithABlankLine) {
   EXPECT_THAT(OpenSentences(options, "train").source->class_names(), ElementsAre("O", "X"));
 }
 
+// As transformers' run_ner.py does it: such words are those behind emoji.
+TEST_F(Sentences, WordsWithoutTokensAreLeftOut) {
+  SentenceOptions options = Options();
+  options.target = kWordTarget;
+  folder_.Write("bert/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n");
+  options.tokenizer_paths = {folder_.path("bert")};
+  folder_.Write("train.conll", "\u200b O\na O\n\u200d X\nb Y\n");
+  const SentenceSplit split = OpenSentences(options, "train");
+  EXPECT_THAT(split.source->class_names(), ElementsAre("O", "Y"));
+  EXPECT_EQ(split.words->left_out, 2);
+  EXPECT_EQ(split.words->words(), 2);
+  const SentenceSplit lines =
+      OpenUnlabelled(options, folder_.Write("in.jsonl",
+                                            "{\"tokens\": [\"a\", \"\u200b\", \"b\"]}\n{\"tokens\": []}\n{\"tokens\": "
+                                            "[\"\xff\"]}\n{\"tokens\": [\"b\"]}\n"));
+  EXPECT_THAT(lines.words->texts, ElementsAre("a", "b", "b"));
+  EXPECT_THAT(lines.words->ends, ElementsAre(2, 2, 2, 3));
+  std::vector<std::string> unread;
+  for (const UnreadWord& one : lines.words->unread) {
+    unread.push_back(std::to_string(one.sentence) + " " + std::to_string(one.before) +
+                     one.error.substr(one.error.find(" line")));
+  }
+  EXPECT_THAT(unread, ElementsAre("0 1 line 1: the tokenizer has no token for the word",
+                                  "1 2 line 2: there are no words", "2 2 line 3: this is not UTF-8 text"));
+  const SentenceSplit columns = OpenUnlabelled(options, folder_.Write("in.conll", "a\nb c\n\u200b\nb\n"));
+  EXPECT_THAT(columns.words->texts, ElementsAre("a", "b"));
+  ASSERT_EQ(columns.words->unread.size(), 2U);
+  EXPECT_EQ(columns.words->unread[0].line, 2);
+  EXPECT_EQ(columns.words->unread[1].before, 1);
+}
+
 TEST_F(Sentences, AFileWithoutLabelsIsRead) {
   const std::string lines = folder_.Write("in.txt", "one\tab\n\"two\n");
   SentenceOptions named = Options();
