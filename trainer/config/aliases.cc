@@ -128,8 +128,19 @@ class Rewriter {
     if (alias->takes_value && !value) {
       return mistakes_.push_back(argument.place + "--" + name + ": a value is missing");
     }
+    if (value && !alias->takes_value && !alias->value_is_optional && alias->words.empty() && alias->reason.empty()) {
+      return mistakes_.push_back(argument.place + "--" + name + "=" + *value +
+                                 ": it takes no value; leave it out for no");
+    }
     if (alias->takes_numbers) value = NumbersFrom(arguments_, next_, *value);
+    if (ComesAgain(name)) return;
     if (alias->counts == nullptr || alias->counts(command_)) TakeAlias(argument, *alias, value.value_or(""));
+  }
+
+  // Of a flag that stands there twice the last one counts, also for what it implies.
+  bool ComesAgain(const std::string& name) const {
+    return std::any_of(arguments_.begin() + static_cast<std::ptrdiff_t>(next_) + 1, arguments_.end(),
+                       [&](const Argument& later) { return FlagName(Spread(later)) == name; });
   }
 
   // Passes on, unchanged, a flag of ours with the argument that is its value, or an unknown flag.

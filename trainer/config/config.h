@@ -169,6 +169,7 @@ struct ScheduleConfig {
   std::string name = "poly";  // a name in Schedules()
   double warmup_epochs = 0;
   std::optional<int64_t> warmup_steps = {};
+  double warmup_fraction = 0;  // of the steps of the run
   double warmup_start_lr = 0;
   bool warmup_from_one = false;  // the warmup's first step (or epoch) is already one above warmup_start_lr
   double poly_power = 2;

@@ -269,24 +269,28 @@ std::vector<Alias> Ranks() {
 constexpr std::array kGroups = {"common",    "task",  "checkpoint",   "distributed_training", "criterion", "dataset",
                                 "optimizer", "model", "lr_scheduler", "optimization",         "bmuf",      "ema"};
 
-// Returns the flag of fairseq-train that a setting is: of `_name` the group's. None is left of one that is off, or that
-// a file leaves to the command line.
-std::optional<std::string> FlagOf(const std::string& group, const std::string& key, std::string value) {
+// Gives a setting of hydra's its place among the flags of fairseq-train, after those before it of the same name: of
+// `_name` the group's. One that is off, or that a file leaves to the command line, only takes those away.
+void AddSetting(const std::string& group, const std::string& key, std::string value, const std::string& place,
+                std::vector<command_line::Argument>& flags) {
   for (const char quote : {'"', '\''}) {
     if (value.size() > 1 && value.front() == quote && value.back() == quote) value = value.substr(1, value.size() - 2);
   }
   if (value.starts_with('[')) value = WithoutBrackets(value);
-  if (value == "false" || value == "null" || value == "???" || value.empty()) return std::nullopt;
+  std::string word = value;
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char letter) { return std::tolower(letter); });
   const std::string name = group == "model" && key == "_name" ? "arch"
                            : key == "_name"                   ? group
                            : group == "task" && key == "data" ? "data_dir"
                                                               : key;
-  return "--" + name + (value == "true" ? "" : "=" + value);
+  std::erase_if(flags, [&](const command_line::Argument& flag) { return FlagName(flag) == name; });
+  if (word == "false" || word == "null" || word == "???" || word.empty()) return;
+  flags.push_back({"--" + name + (word == "true" ? "" : "=" + value), place});
 }
 
 // Reads the settings of a file of two levels, as fairseq's examples are.
-std::vector<std::string> FlagsOfYaml(const std::string& path, std::vector<std::string>& mistakes) {
-  std::vector<std::string> flags;
+std::vector<command_line::Argument> FlagsOfYaml(const std::string& path, std::vector<std::string>& mistakes) {
+  std::vector<command_line::Argument> flags;
   std::string group, line;
   std::istringstream file;
   try {
@@ -308,8 +312,7 @@ std::vector<std::string> FlagsOfYaml(const std::string& path, std::vector<std::s
     const size_t value = line.find_first_not_of(' ', colon + 1);
     if (begin == 0) group = key;
     if (value == std::string::npos || group == "hydra") continue;
-    const auto flag = begin == 0 ? FlagOf(key, "_name", line.substr(value)) : FlagOf(group, key, line.substr(value));
-    if (flag) flags.push_back(*flag);
+    AddSetting(group, begin == 0 ? "_name" : key, line.substr(value), "", flags);
   }
   return flags;
 }
@@ -358,36 +361,36 @@ const std::vector<Alias>& TextAliases() {
 
 std::vector<command_line::Argument> WithoutHydra(const std::vector<command_line::Argument>& arguments,
                                                  std::vector<std::string>& mistakes) {
-  std::vector<command_line::Argument> flags, of_file;
-  std::string folder, name;
-  const auto any = [&](const auto& is_this) { return std::any_of(arguments.begin(), arguments.end(), is_this); };
-  const bool has_file = any([](const command_line::Argument& one) { return FlagName(one) == "config_dir"; });
-  const bool is_hydras =
-      has_file || any([](const command_line::Argument& one) { return one.text.starts_with("task."); });
+  const ForeignCommand command(arguments);
+  const bool has_file = command.Has({"config_dir"});
+  const bool is_hydras = has_file || command.Script() == "fairseq-hydra-train" ||
+                         std::any_of(arguments.begin(), arguments.end(),
+                                     [](const command_line::Argument& one) { return one.text.starts_with("task."); });
   if (!is_hydras) return arguments;
+  std::vector<command_line::Argument> settings, others;
+  if (const std::string name = command.Value({"config_name"}, ""); has_file && !name.empty()) {
+    const std::string path = command.Value({"config_dir"}, "") + "/" + name;
+    settings = FlagsOfYaml(path + (path.ends_with(".yaml") ? "" : ".yaml"), mistakes);
+  }
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& text = arguments[i].text;
     const std::string flag = FlagName(arguments[i]);
-    std::string* const part = flag == "config_dir" ? &folder : has_file && flag == "config_name" ? &name : nullptr;
-    const size_t dot = text.find('.'), equals = text.find('=');
-    if (part != nullptr) {
-      *part = FlagValue(arguments, i);
-      if (equals == std::string::npos) ++i;
-    } else if (flag.empty() && equals != std::string::npos && dot < equals &&
-               std::find(kGroups.begin(), kGroups.end(), text.substr(0, dot)) != kGroups.end()) {
-      const auto of_setting =
-          FlagOf(text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), text.substr(equals + 1));
-      if (of_setting) flags.push_back({*of_setting, arguments[i].place});
-    } else if (i > 0 || !text.ends_with("fairseq-hydra-train")) {
-      flags.push_back(arguments[i]);
+    const size_t begin = std::min(text.find_first_not_of("+~"), text.size()), dot = text.find('.');
+    const size_t equals = std::min(text.find('='), text.size());
+    const std::string group = dot < equals ? text.substr(begin, dot - begin) : "";
+    if (has_file && (flag == "config_dir" || flag == "config_name")) {
+      if (equals == text.size()) ++i;
+    } else if (std::find(kGroups.begin(), kGroups.end(), group) != kGroups.end()) {
+      const bool has_value = begin == 0 || text[0] == '+';
+      AddSetting(group, text.substr(dot + 1, equals - dot - 1),
+                 has_value && equals < text.size() ? text.substr(equals + 1) : "", arguments[i].place, settings);
+    } else if (group != "hydra" && flag != "m" && flag != "multirun" &&
+               (i > 0 || !(text.ends_with("fairseq-hydra-train") || text.ends_with(".py")))) {
+      others.push_back(arguments[i]);
     }
   }
-  if (name.empty()) return flags;
-  for (const std::string& flag : FlagsOfYaml(folder + (folder.empty() ? "" : "/") + name + ".yaml", mistakes)) {
-    of_file.push_back({flag, ""});
-  }
-  flags.insert(flags.begin(), of_file.begin(), of_file.end());
-  return flags;
+  settings.insert(settings.end(), others.begin(), others.end());
+  return settings;
 }
 
 }  // namespace dtrain::config

@@ -606,6 +606,8 @@ DTRAIN_FLAG(double, warmup_epochs, schedule.warmup_epochs, AtLeast(0), "epochs",
             "Length of the linear warmup; alternative to --warmup_steps.")
 DTRAIN_FLAG(int64, warmup_steps, schedule.warmup_steps, AtLeast(0), "steps",
             "Length of the linear warmup; alternative to --warmup_epochs.")
+DTRAIN_FLAG(double, warmup_fraction, schedule.warmup_fraction, Between(0, 1), "",
+            "Length of the linear warmup as a part of the run's steps, rounded up; alternative to --warmup_steps.")
 DTRAIN_FLAG(bool, lr_per_epoch, schedule.per_epoch, Anything(), "",
             "The rate changes at the start of each epoch only, not at every step.")
 DTRAIN_FLAG(double, warmup_start_lr, schedule.warmup_start_lr, AtLeast(0), "",

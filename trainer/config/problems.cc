@@ -216,6 +216,8 @@ Rules ScheduleRules(const Config& config) {
   return {
       {"warmup_steps", warms_up_twice, "no value with --warmup_epochs=" + ToText(schedule.warmup_epochs),
        "give the warmup either in epochs or in steps"},
+      {"warmup_fraction", schedule.warmup_fraction > 0 && (schedule.warmup_epochs > 0 || schedule.warmup_steps),
+       "neither --warmup_epochs nor --warmup_steps with it", "each of them is the length of the warmup"},
       {"warmup_steps", !warms_up_twice && schedule.schedule_steps && warmup > *schedule.schedule_steps,
        "--schedule_steps (" + std::to_string(schedule.schedule_steps.value_or(0)) + ") or less",
        "the warmup would not end"},

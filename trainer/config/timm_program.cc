@@ -12,6 +12,7 @@
 namespace dtrain::config {
 namespace {
 
+constexpr char kValidate[] = "validate.py", kInference[] = "inference.py";
 constexpr std::string_view kNoPython = "there is no Python code to compile";
 constexpr std::string_view kNoSplits = "there are no augmented copies with a loss of their own";
 
@@ -128,6 +129,8 @@ std::vector<std::string> DefaultsOfTimm(const ForeignCommand& command) {
   flags.push_back("--interpolation=" + (Augments(command) ? "random" : command.Value({"interpolation"}, "bicubic")));
   flags.push_back("--eval_interpolation=bicubic");
   AddModelOfTimm(command, flags);
+  if (command.Script() == kValidate) flags.push_back("--mode=eval");
+  if (command.Script() == kInference) flags.push_back("--mode=predict");
   AddFlags("--last_batch=drop --keep_checkpoints=10 --log_interval=50", flags);
   return flags;
 }
@@ -370,6 +373,7 @@ const ForeignProgram& TimmProgram() {
     for (const std::string_view optimizer : {"momentum", "nesterov", "lamb", "lars", "nlars", "rmsproptf"}) {
       timm.signatures.push_back({"opt", optimizer});
     }
+    timm.scripts = {kValidate, kInference};
     timm.weak_signatures = {{"opt"}};  // torchvision's script has it, too
     return timm;
   }();

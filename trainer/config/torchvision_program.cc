@@ -24,6 +24,11 @@ std::vector<std::string> DefaultsOfTorchvision(const ForeignCommand& command) {
     const Translation start = StartOfWarmup("0.01", command);
     flags.insert(flags.end(), start.flags.begin(), start.flags.end());
   }
+  // What its constructors of these models have.
+  const std::string model = command.Value({"model"}, "resnet18");
+  if (model == "convnext_tiny") flags.push_back("--drop_path=0.1");
+  if (model == "convnext_small") flags.push_back("--drop_path=0.4");
+  if (model == "convnext_base" || model == "convnext_large") flags.push_back("--drop_path=0.5");
   AddFlags("--image_size=224 --eval_image_size=224 --eval_resize=256 --log_interval=10", flags);
   return flags;
 }

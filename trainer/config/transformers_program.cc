@@ -2,7 +2,7 @@
 // run_ner.py, run_mlm.py and run_image_classification.py, as of transformers 4.57 and 5, with data in local files. What
 // is not listed is the same here, or cannot change a number.
 #include <algorithm>
-#include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -94,19 +94,21 @@ std::vector<Alias> OptionalSwitches(std::string_view words, std::string_view rea
   return rows;
 }
 
-Translation WarmupRatio(const std::string& value, const ForeignCommand& command) {
-  const auto ratio = NumberFrom(value);
-  if (!ratio) return {.refused = "it is a part of the run, 0 to 1"};
-  if (const double steps = command.Number({"max_steps"}, -1); steps > 0) {
-    return {{"--warmup_steps=" + ToText(Value(std::ceil(*ratio * steps)))}};
-  }
-  return {{"--warmup_epochs=" + ToText(Value(*ratio * command.Number({"num_train_epochs"}, 3)))}};
+bool HasNoSteps(const ForeignCommand& command) { return command.Number({"max_steps"}, -1) <= 0; }
+
+// They count in place of --num_train_epochs.
+Translation Steps(const std::string& value, const ForeignCommand& command) {
+  if (NumberFrom(value) < 0.0) return {};
+  if (command.Has({"epochs"})) return {{"--max_steps=" + value}};
+  return {{"--max_steps=" + value, "--epochs=1000000"}};
 }
 
-// Below 1 it is a part of the run, as of transformers 5.
-Translation WarmupSteps(const std::string& value, const ForeignCommand& command) {
-  const auto steps = NumberFrom(value);
-  return steps > 0.0 && steps < 1.0 ? WarmupRatio(value, command) : Translation{{"--warmup_steps=" + value}};
+// --warmup_steps, if it is not 0, counts before --warmup_ratio; below 1 it is a part of the run, too (transformers 5).
+Translation Warmup(const std::string&, const ForeignCommand& command) {
+  if (command.Value({"lr_scheduler_type"}, "") == "constant") return {.note = "only constant_with_warmup has a warmup"};
+  const std::string steps = command.Value({"warmup_steps"}, "0");
+  if (NumberFrom(steps) >= 1.0) return {{"--warmup_steps=" + steps}};
+  return {{"--warmup_fraction=" + (NumberFrom(steps) == 0.0 ? command.Value({"warmup_ratio"}, steps) : steps)}};
 }
 
 Translation Betas(const std::string&, const ForeignCommand& command) {
@@ -154,6 +156,22 @@ Translation FileOfSplit(const std::string& path, const ForeignCommand& command) 
   return translation;
 }
 
+// Without --validation_dir the example holds out a part of --train_dir, whatever lies beside it.
+Translation TrainFolder(const std::string& path, const ForeignCommand& command) {
+  Translation translation = TrainSplit(path, command);
+  if (command.Has({"validation_dir"}) || translation.flags.empty()) return translation;
+  const std::string val = translation.flags.front().substr(std::string_view("--data_dir=").size()) + "/val";
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(val, ignored)) return translation;
+  return {.refused = "beside it is a split for validation: add --validation_dir " + val};
+}
+
+Translation DoEval(const std::string& value, const ForeignCommand& command) {
+  const auto is_no = [](const std::string& word) { return word == "False" || word == "false"; };
+  if (is_no(value) || !is_no(command.Value({"do_train"}, "False"))) return {};
+  return {.flags = {"--mode=eval"}, .note = "without --do_train nothing is trained"};
+}
+
 Translation PercentHeldOut(const std::string& value, const ForeignCommand&) {
   const auto percent = NumberFrom(value);
   if (!percent) return {.refused = "expected a number"};
@@ -199,7 +217,7 @@ std::vector<Alias> OfTrainersData() {
        OnlyTaken("image_column_name=image", ""),
        OptionalSwitches("line_by_line=--sample_break=lines dataloader_drop_last=--last_batch=drop "
                         "gradient_checkpointing=--activation_checkpointing "
-                        "activation_checkpointing=--activation_checkpointing do_train= do_eval="),
+                        "activation_checkpointing=--activation_checkpointing do_train="),
        OptionalSwitches("return_entity_level_metrics=", "class_accuracy.csv has the numbers of each kind of entity"),
        OptionalSwitches("pad_to_max_length=", "padding changes no number"),
        OptionalSwitches("ignore_mismatched_sizes=", "a head that does not fit is drawn anew in any case"),
@@ -218,7 +236,8 @@ std::vector<Alias> OfTrainersData() {
         {.name = "model_type", .refused = "--model=NAME, or --model_config=FILE, makes a model without weights"},
         {.name = "train_file", .translate = FileOfSplit<TrainSplit>},
         {.name = "validation_file", .translate = FileOfSplit<ValSplit>},
-        {.name = "train_dir", .translate = TrainSplit},
+        {.name = "do_eval", .takes_value = false, .translate = DoEval, .value_is_optional = true},
+        {.name = "train_dir", .translate = TrainFolder},
         {.name = "validation_dir", .translate = ValSplit},
         {.name = "validation_split_percentage", .translate = PercentHeldOut},
         {.name = "dataset_name", .refused = kLocalFiles},
@@ -232,12 +251,12 @@ std::vector<Alias> OfTrainersData() {
 
 std::vector<Alias> OfTrainersOptimization() {
   return Together({Renamed("per_device_train_batch_size=batch_size gradient_accumulation_steps=grad_accum_steps "
-                           "num_train_epochs=epochs learning_rate=lr adam_epsilon=adam_eps max_grad_norm=clip_norm "
+                           "learning_rate=lr adam_epsilon=adam_eps max_grad_norm=clip_norm "
                            "label_smoothing_factor=label_smoothing"),
-                   RenamedUnless("-1", "max_steps=max_steps"),
                    OptionalSwitches("fp16=--precision=fp16 bf16=--precision=bf16 tf32=--precision=tf32"),
                    WithoutEffect(kEvaluationBatch, "per_device_eval_batch_size"),
                    Translated(Betas, "adam_beta1 adam_beta2"),
+                   Translated(Warmup, "warmup_steps warmup_ratio"),
                    {{.name = "lr_scheduler_type",
                      .flag = "lr_schedule",
                      .words = {{"linear", "poly"},
@@ -246,8 +265,8 @@ std::vector<Alias> OfTrainersOptimization() {
                                {"constant_with_warmup", "constant"},
                                {"warmup_stable_decay", "wsd"}}},
                     {.name = "lr_scheduler_kwargs", .translate = SettingsOfSchedule},
-                    {.name = "warmup_steps", .translate = WarmupSteps},
-                    {.name = "warmup_ratio", .translate = WarmupRatio},
+                    {.name = "max_steps", .translate = Steps},
+                    {.name = "num_train_epochs", .flag = "epochs", .counts = HasNoSteps},
                     {.name = "optim",
                      .flag = "optimizer",
                      .words = {{"adamw_torch", "adamw"},

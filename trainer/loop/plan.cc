@@ -26,6 +26,8 @@ double EndOf(double epochs, const config::ScheduleConfig& schedule, const Plan& 
 
 double EndOfWarmup(const config::ScheduleConfig& schedule, const Plan& plan) {
   if (schedule.warmup_steps) return static_cast<double>(*schedule.warmup_steps);
+  // As Hugging Face's Trainer, which has 8 for 0.1 of 70 steps.
+  if (schedule.warmup_fraction > 0) return std::ceil(schedule.warmup_fraction * static_cast<double>(plan.total_steps));
   return EndOf(schedule.warmup_epochs, schedule, plan);
 }
 
@@ -46,7 +48,9 @@ void RequireSteps(const Plan& plan, double epochs) {
 void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan) {
   const int64_t warmup = plan.WarmupSteps();
   if (!schedule.schedule_steps || warmup <= *schedule.schedule_steps) return;
-  const std::string flag = schedule.warmup_steps ? "--warmup_steps" : "--warmup_epochs";
+  const std::string flag = schedule.warmup_steps          ? "--warmup_steps"
+                           : schedule.warmup_fraction > 0 ? "--warmup_fraction"
+                                                          : "--warmup_epochs";
   throw UsageError(flag + " is a warmup of " + CountOf(warmup, "step") +
                        ", longer than the schedule of --schedule_steps=" + std::to_string(*schedule.schedule_steps),
                    "shorten it, or raise --schedule_steps");

@@ -104,6 +104,14 @@ TEST(Aliases, OurFlagsWin) {
   EXPECT_FALSE(Pasted("--nomask_special_tokens --task=masked_lm --arch=roberta_base").config.text.mask_special_tokens);
 }
 
+// As in argparse, also for what a value implies.
+TEST(Aliases, TheLastOfAFlagCounts) {
+  ExpectSame("--data-path=d --lr-scheduler exponentiallr --lr-scheduler steplr", "--data-path=d --lr-scheduler=steplr");
+  ExpectSame("--sched=cosine -j8 --opt sgd -j=4 --opt momentum", "--sched=cosine -j4 --opt=momentum");
+  ExpectSame("--learning_rate=1 --optim adamw_torch --fp16 True --fp16 False --defaults_of=transformers",
+             "--lr=1 --optimizer=adamw --defaults_of=transformers");
+}
+
 TEST(Aliases, OwnFlagsStayAsTheyAre) {
   const CommandLine own = Pasted("--lr -0.5 --nesterov --log_format=table --adam_betas=0.8,0.9");
   EXPECT_THAT(own.notes, IsEmpty());
@@ -121,6 +129,7 @@ TEST(Aliases, MistakesAreNamed) {
   EXPECT_THAT(mistake("--scale 0.5 1 --vflip=0.5"), HasSubstr("--vflip=0.5 has no equivalent"));
   EXPECT_THAT(mistake("--model=resnet101 --data_dir=d --variable_update=horovod"),
               HasSubstr("--data_dir=d has no equivalent: it distorts images otherwise"));
+  EXPECT_THAT(mistake("--sched=cosine --amp=False"), HasSubstr("--amp=False: it takes no value; leave it out"));
   EXPECT_THAT(mistake("--gpus=2"), HasSubstr("--nproc_per_node"));
   EXPECT_THAT(mistake("--lr-scheduler=no_such_schedule"),
               HasSubstr("--lr_scheduler=no_such_schedule: expected polynomial_decay | "));

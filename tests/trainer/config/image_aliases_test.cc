@@ -258,6 +258,7 @@ TEST(ImageAliases, TimmsDefaultsStandBehindItsCommands) {
   EXPECT_THAT(Pasted("--sched cosine").notes,
               ElementsAre(StartsWith("as timm's train.py: label_smoothing 0.1, epochs 300, ")));
   ExpectSame("data --opt sgd", WithDefaultsOfTimm("--data_dir=data"));
+  ExpectSame("validate.py data", WithDefaultsOfTimm("--data_dir=data --mode=eval"));
   ExpectSame("--sched=step --lr=0.4 --epochs 100 --no-aug",
              WithDefaultsOfTimm("--lr_schedule=step --lr_decay_epochs=90 --lr=0.4 --lr_base_batch=0 --epochs=100 "
                                 "--augment=basic --crop_scale=1,1 --crop_ratio=1,1 --hflip=0 --color_jitter=0 "
@@ -325,6 +326,7 @@ TEST(ImageAliases, TorchvisionsDefaultsStandBehindItsCommands) {
   ExpectSame("--data-path d", ours);
   ExpectSame("--data-path=d --opt=sgd_nesterov --ra-reps=4", ours + " --nesterov");  // repeated with --ra-sampler only
   ExpectSame("d -j8 --lr-scheduler=steplr", ours + " --workers=8");
+  ExpectSame("--data-path d --model=convnext_small", ours + " --model=convnext_small --drop_path=0.4");
   EXPECT_THAT(Pasted("--data-path d").notes,
               ElementsAre(StartsWith("as torchvision's train.py: batch_size 32, model resnet18, ")));
 }

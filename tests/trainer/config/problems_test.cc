@@ -155,6 +155,7 @@ TEST(Problems, RulesBetweenFlags) {
       {"--batch_size=4 --global_batch_size=30", 8, "a multiple of world size (8) x batch_size (4) = 32"},
       {"--warmup_epochs=5 --warmup_steps=5", 1, "no value with --warmup_epochs=5"},
       {"--warmup_epochs=0 --warmup_steps=5", 1, ""},
+      {"--warmup_fraction=0.1 --warmup_steps=5", 1, "neither --warmup_epochs nor --warmup_steps with it"},
       {"--warmup_steps=11 --max_steps=10", 1, ""},
       {"--warmup_steps=11 --max_steps=10 --schedule_steps=11", 1, ""},
       {"--warmup_steps=12 --schedule_steps=11", 1, "--schedule_steps (11) or less"},

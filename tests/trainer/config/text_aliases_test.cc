@@ -66,6 +66,20 @@ TEST(TextAliases, FairseqsFineTuning) {
   }
 }
 
+TEST(TextAliases, SettingsOfHydra) {
+  const TemporaryFolder folder;
+  folder.Write("base.yaml",
+               "common:\n  fp16: true\ntask:\n  _name: masked_lm\n  data: ???\noptimization:\n  max_epoch: 7\n");
+  const std::string command = "fairseq-hydra-train -m --config-dir " + folder.path().string() +
+                              " --config-name base.yaml task.data=d hydra.run.dir=o ";
+  const auto config_of = [&](const std::string& settings) { return Pasted(command + settings).config; };
+  EXPECT_EQ(config_of("").precision.name, "fp16");
+  EXPECT_EQ(config_of("common.fp16=False").precision.name, "fp32");
+  EXPECT_EQ(config_of("~common.fp16").precision.name, "fp32");
+  EXPECT_EQ(config_of("").batch.epochs, 7);
+  EXPECT_EQ(config_of("++optimization.max_epoch=3").batch.epochs, 3);
+}
+
 // The numbers are read in fairseq 0.12.2; those that are dtrain's defaults, too, are in no list of ours.
 TEST(TextAliases, FairseqsDefaultsStandBehindItsCommands) {
   const std::string command =
@@ -132,6 +146,21 @@ TEST(TextAliases, FairseqsPatience) {
 }
 
 // tests/interop/test_pasted_text_commands.py runs the commands of the examples' README.
+TEST(TextAliases, TheTrainersLengths) {
+  const std::string silent = "run_glue.py --train_file d/a.csv ";
+  const auto config_of = [&](const std::string& command) { return Pasted(silent + command).config; };
+  EXPECT_EQ(config_of("--warmup_ratio 0.5 --warmup_steps 0").schedule.warmup_fraction, 0.5);
+  EXPECT_EQ(config_of("--warmup_steps 0.5").schedule.warmup_fraction, 0.5);
+  EXPECT_EQ(config_of("--warmup_steps 9 --warmup_ratio 0.5").schedule.warmup_steps, 9);
+  EXPECT_EQ(config_of("--lr_scheduler_type constant_with_warmup --warmup_steps 9").schedule.warmup_steps, 9);
+  EXPECT_EQ(config_of("--lr_scheduler_type constant --warmup_steps 9").schedule.warmup_steps, std::nullopt);
+  EXPECT_EQ(config_of("--max_steps 9 --num_train_epochs 1").batch.epochs, 1'000'000);
+  EXPECT_EQ(config_of("--do_eval").run.mode, "eval");
+  EXPECT_EQ(config_of("--do_eval True --do_train False").run.mode, "eval");
+  EXPECT_EQ(config_of("--do_eval --do_train").run.mode, "train");
+  EXPECT_EQ(config_of("--max_steps -1 --num_train_epochs 1").batch.epochs, 1);
+}
+
 TEST(TextAliases, TheTrainersExamples) {
   const std::string ours =
       "--optimizer=adamw --lr=5e-5 --weight_decay=0 --clip_norm=1 --lr_schedule=poly --poly_power=1 --epochs=3 "
@@ -145,11 +174,13 @@ TEST(TextAliases, TheTrainersExamples) {
       R"(--train_dir d/a --model=resnet50 --optim stable_adamw --lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs={)"
       R"("decay_type":"1-sqrt","num_decay_steps":50})",
       ours + "--optimizer=stable_adamw --lr_schedule=wsd --wsd_form=sqrt --wsd_decay=50");
+  const TemporaryFolder photos;
+  std::filesystem::create_directory(photos.path().string() + "/val");
+  EXPECT_THAT(MessageOf([&] { Pasted("run_image_classification.py --train_dir " + photos.path().string() + "/a"); }),
+              HasSubstr("add --validation_dir " + photos.path().string() + "/val"));
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt").config.data.val_fraction, 0.05);
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --validation_split_percentage=10").config.data.val_fraction, 0.1);
   EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv").config.text.tokens_per_sample, 128);
-  EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv --warmup_ratio 0.5").config.schedule.warmup_epochs, 1.5);
-  EXPECT_EQ(Pasted("--train_file d/a.csv --warmup_steps 0.5 --max_steps 9").config.schedule.warmup_steps, 5);
   for (const char* refused :
        {R"(--lr_scheduler_type=cosine --lr_scheduler_kwargs={"num_decay_steps":5})",
         "--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",

@@ -29,6 +29,11 @@ Plan Planned(const std::string& flags, int64_t samples = 100, int world_size = 1
                   config::ResolveBatch(config.batch, world_size).global_batch_size);
 }
 
+// As math.ceil(0.1 * 70), the warmup of Hugging Face's Trainer.
+TEST(Plan, AFractionIsRoundedUp) {
+  EXPECT_EQ(Planned("--batch_size=10 --epochs=7 --warmup_fraction=0.1").WarmupSteps(), 8);
+}
+
 TEST(Plan, CountsTheStepsOfTheAwsRuns) {
   const Plan plan =
       Planned("--batch_size=256 --epochs=90 --lr=0.1 --lr_base_batch=256 --warmup_epochs=10", kImageNet, 32);
