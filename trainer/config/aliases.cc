@@ -10,6 +10,7 @@
 #include "data/folder_names.h"
 #include "data/formats/table_reader.h"
 #include "data/joined.h"
+#include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -67,6 +68,8 @@ std::string NumbersFrom(const std::vector<Argument>& arguments, size_t& place, s
   }
   return numbers;
 }
+
+constexpr char kMeans[] = " means ";  // ends the place of a flag of ours that stands for another program's
 
 class Rewriter {
  public:
@@ -220,13 +223,21 @@ class Rewriter {
     std::string list;
     std::vector<std::string> flags = program_->defaults(command_);
     if (!program_->turns_photographs) flags.push_back("--exif_orientation=false");
+    std::vector<Argument> all;
+    for (const std::string& flag : flags) all.push_back({flag, ""});
+    all.insert(all.end(), implied_.begin(), implied_.end());
+    // Flags of other schedules are taken there, and change nothing.
+    const std::string schedule = ForeignCommand(all).Value({"lr_schedule"}, "");
+    std::erase_if(implied_, [&](const Argument& one) {
+      return one.place.ends_with(kMeans) && !ScheduleReads(schedule, FlagName(one));
+    });
     for (const std::string& flag : flags) {
       const size_t equals = flag.find('=');
       const std::string name = flag.substr(2, equals - 2);
       const bool is_given = std::any_of(implied_.begin(), implied_.end(), [&](const Argument& one) {
         return FlagName(one) == name || FlagName(one) == "no" + name;
       });
-      if (is_given) continue;
+      if (is_given || !ScheduleReads(schedule, name)) continue;
       defaults.push_back({flag, ""});
       list += (list.empty() ? "" : ", ") + name + " " + flag.substr(equals + 1);
     }
@@ -240,7 +251,7 @@ class Rewriter {
   void Add(const Argument& argument, const std::string& flag, const std::string& value) {
     const std::string typed = argument.text.substr(0, argument.text.find('='));
     result_.arguments.push_back(
-        {"--" + flag + "=" + value, argument.place + (typed == "--" + flag ? "" : typed + " means ")});
+        {"--" + flag + "=" + value, argument.place + (typed == "--" + flag ? "" : typed + kMeans)});
   }
 
   std::optional<std::string> NextValue() {

@@ -37,6 +37,22 @@ std::vector<Choice> ChoicesOf(const std::vector<Facts>& all) {
   return list;
 }
 
+// Returns ": --momentum, --nesterov"; nothing if it has no flags of its own.
+template <typename Facts>
+std::string FlagsOf(const Facts& one) {
+  const auto flag = [](std::string_view name) { return "--" + std::string(name); };
+  return one.flags.empty() ? "" : ": " + Joined(one.flags, ", ", flag);
+}
+
+template <typename Facts>
+std::string NamesWith(std::string_view flag, const std::vector<Facts>& all) {
+  std::vector<std::string_view> names;
+  for (const Facts& one : all) {
+    if (std::ranges::count(one.flags, flag) > 0) names.push_back(one.name);
+  }
+  return Enumerated(names, "or");
+}
+
 std::string DescribeCrop(const ImageConfig& image) {
   const ImageConfig defaults;
   std::string text = image.crop == "resized" ? "crop" : image.crop + " crop";
@@ -164,8 +180,7 @@ std::vector<Choice> OptimizerChoices() {
   std::vector<Choice> list = ChoicesOf(Optimizers());
   for (size_t i = 0; i < list.size(); ++i) {
     const OptimizerFacts& facts = Optimizers()[i];
-    const auto flag = [](std::string_view name) { return "--" + std::string(name); };
-    list[i].description += ": " + Joined(facts.flags, ", ", flag) + (facts.rate ? "" : ", and --lr");
+    list[i].description += FlagsOf(facts) + (facts.rate ? "" : ", and --lr");
     if (facts.rate) list[i].description += "; its --lr is " + NumberText(*facts.rate) + " by default";
     if (facts.batch_of_rate > 0) {
       list[i].description += ", for each " + NumberText(facts.batch_of_rate) + " samples of the global batch";
@@ -174,23 +189,28 @@ std::vector<Choice> OptimizerChoices() {
   return list;
 }
 
-std::string OptimizersWith(std::string_view flag) {
-  std::vector<std::string_view> names;
-  for (const OptimizerFacts& one : Optimizers()) {
-    if (one.Takes(flag)) names.push_back(one.name);
-  }
-  return Enumerated(names, "or");
-}
+std::string OptimizersWith(std::string_view flag) { return NamesWith(flag, Optimizers()); }
 
 std::vector<Choice> Schedules() {
-  return {{"poly", "a power of the remaining part of the run, down to --end_lr: --poly_power (1: a straight line)"},
-          {"cosine", "half a cosine, down to --end_lr"},
-          {"linear_cosine", "a line times a cosine, as in TensorFlow: --cosine_periods, --cosine_alpha, --cosine_beta"},
-          {"wsd",
-           "warmup, stable, decay: the peak rate until a decay at the end, down to --end_lr: --wsd_decay, --wsd_form"},
-          {"step", "multiplied by --lr_decay_factor every --lr_decay_epochs epochs, or at each of several epochs"},
-          {"exponential", "as step, but decaying smoothly at every step"},
-          {"constant", "the peak rate throughout"}};
+  std::vector<Choice> list = {
+      {"poly", "a power of the part of the run that remains (1: a straight line)", {"poly_power", "end_lr"}},
+      {"cosine", "half a cosine", {"end_lr"}},
+      {"linear_cosine", "a line times TensorFlow's cosine", {"cosine_periods", "cosine_alpha", "cosine_beta"}},
+      {"wsd", "warmup, stable, decay: the peak rate until a decay at the end", {"wsd_decay", "wsd_form", "end_lr"}},
+      {"step", "times a factor every so many epochs, or at several", {"lr_decay_factor", "lr_decay_epochs"}},
+      {"exponential", "as step, but smoothly at every step", {"lr_decay_factor", "lr_decay_epochs"}},
+      {"constant", "the peak rate throughout"}};
+  for (Choice& one : list) one.description += FlagsOf(one);
+  return list;
+}
+
+std::string SchedulesWith(std::string_view flag) { return NamesWith(flag, Schedules()); }
+
+bool ScheduleReads(const std::string& schedule, std::string_view flag) {
+  const auto reads = [&](const Choice& one) { return std::ranges::count(one.flags, flag) > 0; };
+  const std::vector<Choice> all = Schedules();
+  const auto found = std::ranges::find(all, schedule, &Choice::name);
+  return found == all.end() || reads(*found) || std::ranges::none_of(all, reads);
 }
 
 const std::vector<LossFacts>& Losses() {
@@ -240,7 +260,7 @@ std::string NamesOf(const std::vector<Choice>& choices) { return Joined(choices,
 
 std::string Described(const std::vector<Choice>& choices) {
   std::string text;
-  for (const auto& [name, description] : choices) {
+  for (const auto& [name, description, flags] : choices) {
     if (!description.empty()) text += (text.empty() ? "" : "; ") + name + ": " + description;
   }
   return text;
@@ -249,7 +269,7 @@ std::string Described(const std::vector<Choice>& choices) {
 std::string Lines(const std::vector<Choice>& choices) {
   constexpr size_t kColumn = 22;
   std::string lines;
-  for (const auto& [name, description] : choices) {
+  for (const auto& [name, description, flags] : choices) {
     lines += name + std::string(name.size() < kColumn ? kColumn - name.size() : 1, ' ') + description + "\n";
   }
   return lines;

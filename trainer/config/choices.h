@@ -13,7 +13,8 @@ namespace dtrain {
 
 struct Choice {
   std::string name;
-  std::string description = {};  // may be empty
+  std::string description = {};              // may be empty
+  std::vector<std::string_view> flags = {};  // that it reads, of those that not all of its kind read
 };
 
 }  // namespace dtrain
@@ -73,6 +74,9 @@ std::string OptimizersWith(std::string_view flag);
 
 // trainer/optim/lr_schedule.cc computes the schedules.
 std::vector<Choice> Schedules();
+std::string SchedulesWith(std::string_view flag);
+// False for a flag that only other schedules read.
+bool ScheduleReads(const std::string& schedule, std::string_view flag);
 // trainer/tasks/image_task.cc computes the losses.
 struct LossFacts {
   std::string name, description;

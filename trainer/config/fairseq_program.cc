@@ -197,12 +197,11 @@ std::vector<Alias> Optimization() {
        {{.name = "max_update", .flag = "max_steps", .implied = "--epochs=1000000"},
         {.name = "lr_scheduler",
          .flag = "lr_schedule",
-         .words = {{"polynomial_decay", "poly"},
+         .words = {{"polynomial_decay", "poly", "--poly_power=1"},
                    {"fixed", "constant"},
                    {"steplr", "step"},
                    {"cosineannealinglr", "cosine"},
-                   {"exponentiallr", "exponential"}},
-         .implied = "--poly_power=1"},
+                   {"exponentiallr", "exponential"}}},
         {.name = "adam_betas", .flag = "adam_betas", .other_words_pass = true, .takes_numbers = true},  // (0.9, 0.98)
         {.name = "threshold_loss_scale", .words = {{"1", "", "", kOwnScale}}, .refused = kOwnScale}}});
 }

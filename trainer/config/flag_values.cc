@@ -59,6 +59,8 @@ std::string WhoDoesNotUse(const Flag& flag, const Config& config, const ModelFac
     }
     return "--task=" + task + " (it is for " + Enumerated(tasks, "and") + ")";
   }
+  if (!ScheduleReads(config.schedule.name, flag.name))
+    return "--lr_schedule=" + config.schedule.name + " (it is for " + SchedulesWith(flag.name) + ")";
   const Names families = FamiliesWith(flag.name, models);
   if (models.family.empty() || families.empty() || Has(families, models.family)) return "";
   return "--model=" + config.model.name + " (it is for " + Enumerated(families, "and") + ")";

@@ -615,24 +615,24 @@ DTRAIN_FLAG(double, warmup_start_lr, schedule.warmup_start_lr, AtLeast(0), "",
 DTRAIN_FLAG(bool, warmup_from_one, schedule.warmup_from_one, Anything(), "",
             "The warmup's first step (with --lr_per_epoch: its first epoch) is one step above --warmup_start_lr, and its "
             "last one has the peak, as in NVIDIA's and Horovod's programs.")
-DTRAIN_FLAG(double, poly_power, schedule.poly_power, MoreThan(0), "", "Exponent of the poly schedule.")
+DTRAIN_FLAG(double, poly_power, schedule.poly_power, MoreThan(0), "", "Exponent of " + SchedulesWith("poly_power") + ".")
 DTRAIN_FLAG(double, cosine_periods, schedule.cosine_periods, MoreThan(0), "",
-            "linear_cosine: periods of its cosine from the end of the warmup to the end of the schedule.")
+            SchedulesWith("cosine_periods") + ": periods of its cosine from the end of the warmup to the end of the schedule.")
 DTRAIN_FLAG(double, cosine_alpha, schedule.cosine_alpha, AtLeast(0), "",
-            "linear_cosine: number added to the line that the cosine is multiplied by.")
+            SchedulesWith("cosine_alpha") + ": number added to the line that the cosine is multiplied by.")
 DTRAIN_FLAG(double, cosine_beta, schedule.cosine_beta, AtLeast(0), "",
-            "linear_cosine: number added to the product; the last rate is about this part of the peak.")
+            SchedulesWith("cosine_beta") + ": number added to the product; the last rate is about this part of the peak.")
 DTRAIN_FLAG(double, wsd_decay, schedule.wsd_decay, MoreThan(0), "",
-            "wsd: length of the decay that ends the schedule; below 1 a part of the schedule, else a number of steps.")
+            SchedulesWith("wsd_decay") + ": length of the decay that ends the schedule; below 1 a part of the schedule, else a number of steps.")
 DTRAIN_FLAG(string, wsd_form, schedule.wsd_form, OneOf("sqrt | linear | cosine"), "",
-            "wsd: how the rate decays with the part p of the decay that is done. sqrt: 1 - root of p, steep at first; "
+            SchedulesWith("wsd_form") + ": how the rate decays with the part p of the decay that is done. sqrt: 1 - root of p, steep at first; "
             "linear: 1 - p; cosine: half a cosine.")
 DTRAIN_FLAG(double, end_lr, schedule.end_lr, AtLeast(0), "",
-            "Absolute learning rate at the end of the schedules that decay down to it.")
+            SchedulesWith("end_lr") + ": absolute learning rate at the end.")
 DTRAIN_FLAG(double, lr_decay_factor, schedule.decay_factor, MoreThan(0), "",
-            "step, exponential: factor on the learning rate at each decay.")
+            SchedulesWith("lr_decay_factor") + ": factor on the learning rate at each decay.")
 DTRAIN_FLAG(string, lr_decay_epochs, schedule.decay_epochs, MoreThan(0), "epochs",
-            "step, exponential: epochs per decay. step with several numbers, as in 30,60,80: the epochs at which the "
+            SchedulesWith("lr_decay_epochs") + ": epochs per decay. step with several numbers, as in 30,60,80: the epochs at which the "
             "rate decays.")
 DTRAIN_FLAG(bool, schedule_through_warmup, schedule.through_warmup, Anything(), "",
             "Start the schedule with the run, as timm and TensorFlow do, so that the warmup replaces its first part; "

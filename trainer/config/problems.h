@@ -49,10 +49,10 @@ std::vector<Problem> OutOfRange(const Config& config);
 std::string FlagsThatNeedCrops(const Config& config);
 
 // A flag that would have no effect is a mistake of the command: the user would think that it had one. Which tasks use a
-// flag is in its row (flags.cc), which families of models with the family. Adds a problem for every flag that was given
-// and that the task or the model's family does not use, unless its value is the default or means the same as leaving it
-// out, or the flag has a problem already. Settings that come from a run count as not given. With --task=auto no flag is
-// refused for the task.
+// flag is in its row (flags.cc), which families of models with the family, which schedules in choices.cc. Adds a
+// problem for every flag that was given and that the task, the schedule or the model's family does not use, unless its
+// value is the default or means the same as leaving it out, or the flag has a problem already. Settings that come from
+// a run count as not given. With --task=auto no flag is refused for the task.
 void CheckUses(const Config& config, const ModelFacts& models, std::vector<Problem>& problems);
 
 // Adds a problem for every flag that was given without its companion (FlagTraits), unless its value is the default or

@@ -119,11 +119,7 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
                    .peak = config.optimizer.lr.value(),
                    .warmup_steps = EndOfWarmup(config.schedule, plan),
                    .total_steps = EndOfSchedule(config, plan),
-                   .decay_steps = {},
-                   .epoch_steps = config.schedule.per_epoch ? plan.steps_per_epoch : 0};
-  for (const double epochs : config.schedule.decay_epochs) {
-    plan.schedule.decay_steps.push_back(epochs * plan.steps_per_epoch);
-  }
+                   .steps_per_epoch = plan.steps_per_epoch};
   plan.ema_decay = config::EmaDecay(config.optimizer, config.batch.epochs, plan.batch.global_batch_size);
   plan.schedule.peak *= config::LearningRateFactor(config.optimizer, plan.batch.global_batch_size);
   RequireWarmupFits(config.schedule, plan);

@@ -9,10 +9,11 @@
 namespace dtrain::optim {
 namespace {
 
-double DecaysDone(const std::vector<double>& decay_steps, double steps) {
-  if (decay_steps.size() == 1) return WholePart(steps / decay_steps.front());
-  return static_cast<double>(std::count_if(decay_steps.begin(), decay_steps.end(),
-                                           [steps](double step) { return step * (1 - kTolerance) <= steps; }));
+double DecaysDone(const LrSchedule& schedule, double steps) {
+  const std::vector<double>& epochs = schedule.flags.decay_epochs;
+  if (epochs.size() == 1) return WholePart(steps / (epochs.front() * schedule.steps_per_epoch));
+  return static_cast<double>(std::ranges::count_if(
+      epochs, [&](double epoch) { return epoch * schedule.steps_per_epoch * (1 - kTolerance) <= steps; }));
 }
 
 // The part of the way from the end to the peak at which wsd is after `steps`.
@@ -30,11 +31,11 @@ double PartBeforeDecayEnds(const LrSchedule& schedule, double steps) {
 
 double LearningRate(const LrSchedule& schedule, int64_t steps_done) {
   const config::ScheduleConfig& o = schedule.flags;
-  const double peak = schedule.peak, warmup = schedule.warmup_steps, epoch = schedule.epoch_steps;
+  const double peak = schedule.peak, warmup = schedule.warmup_steps, epoch = schedule.steps_per_epoch;
   const auto done = static_cast<double>(steps_done);
-  const double s = epoch > 0 ? WholePart(done / epoch) * epoch : done;
+  const double s = o.per_epoch ? WholePart(done / epoch) * epoch : done;
   if (s < warmup) {
-    const double first = !o.warmup_from_one ? 0 : epoch > 0 ? epoch : 1;
+    const double first = !o.warmup_from_one ? 0 : o.per_epoch ? epoch : 1;
     return o.warmup_start_lr + (peak - o.warmup_start_lr) * std::min(1.0, (s + first) / warmup);
   }
   const double before = o.through_warmup ? 0 : warmup;
@@ -48,8 +49,8 @@ double LearningRate(const LrSchedule& schedule, int64_t steps_done) {
     return peak * ((o.cosine_alpha + 1 - progress) * wave + o.cosine_beta);
   }
   if (o.name == "wsd") return o.end_lr + (peak - o.end_lr) * PartBeforeDecayEnds(schedule, s);
-  if (o.name == "step") return peak * std::pow(o.decay_factor, DecaysDone(schedule.decay_steps, after));
-  if (o.name == "exponential") return peak * std::pow(o.decay_factor, after / schedule.decay_steps.front());
+  if (o.name == "step") return peak * std::pow(o.decay_factor, DecaysDone(schedule, after));
+  if (o.name == "exponential") return peak * std::pow(o.decay_factor, after / (o.decay_epochs.front() * epoch));
   if (o.name == "constant") return peak;
   throw std::invalid_argument("no learning rate schedule is called '" + o.name + "'");
 }

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <vector>
 
 #include "trainer/config/config.h"
 
@@ -13,10 +12,9 @@ namespace dtrain::optim {
 struct LrSchedule {
   config::ScheduleConfig flags = {};
   double peak = 0.1;
-  // W, and T, the steps at which the warmup and the schedule end; whole numbers unless there are epoch_steps.
+  // W, and T, the steps at which the warmup and the schedule end; whole numbers unless the rate changes per epoch.
   double warmup_steps = 0, total_steps = 1;
-  std::vector<double> decay_steps = {1};  // decay_epochs in steps
-  double epoch_steps = 0;                 // > 0: the rate of an epoch's first step holds for all of this many, as below
+  double steps_per_epoch = 1;  // E, which may be fractional
 };
 
 // Returns the learning rate of the step that follows s = `steps_done` steps:
@@ -24,16 +22,16 @@ struct LrSchedule {
 //   poly         end + (peak − end)·(1 − p)^power
 //   cosine       end + (peak − end)·(1 + cos πp)/2
 //   linear_cosine  peak·((α + 1 − p)·(1 + cos 2π·periods·p)/2 + β), as in TensorFlow's linear_cosine_decay
-//   step         peak·factor^⌊a/decay_steps⌋, or peak·factor^(the number of decay_steps ≤ a) if there are several
-//   exponential  peak·factor^(a/decay_steps)
+//   step         peak·factor^⌊a/(E·decay_epochs)⌋, or peak·factor^(the number of E·decay_epochs ≤ a) of several
+//   exponential  peak·factor^(a/(E·decay_epochs))
 //   wsd          peak before T − D, and then end + (peak − end)·f(q) with q = min(1, (s − T + D)/D) and f(q) = 1 − √q,
 //                1 − q or (1 + cos πq)/2, as transformers' get_wsd_schedule; D is wsd_decay, at most T − W
 //   constant     peak
 // These are the schedules of torch.optim.lr_scheduler in a SequentialLR after a LinearLR, as torchvision's references
 // use them. With `through_warmup`, a = s and p = s/T, as in timm.scheduler without warmup_prefix and in TensorFlow.
-// With `epoch_steps`, which may be fractional, s is the place at which the epoch of the next step began, as where
-// schedulers are stepped once an epoch. `first` is 0; with `warmup_from_one` it is 1, or epoch_steps, as in NVIDIA's
-// and Horovod's programs. Throws std::invalid_argument for an unknown name.
+// With `per_epoch`, s is the place at which the epoch of the next step began, as where schedulers are stepped once an
+// epoch. `first` is 0; with `warmup_from_one` it is 1, or E, as in NVIDIA's and Horovod's programs. Throws
+// std::invalid_argument for an unknown name.
 double LearningRate(const LrSchedule& schedule, int64_t steps_done);
 
 // Floors and ceilings of products and quotients of numbers that people write with a few decimals. In floating point

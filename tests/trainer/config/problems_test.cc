@@ -66,10 +66,12 @@ TEST(Problems, RangesOfListsAndWords) {
       {"metrics_address", "127.0.0.1 0.0.0.0 10.1.2.3 ::1 ::", "\"\" localhost 1.2.3 256.0.0.1 [::1] ::g"}};
   for (const auto& [flag, good, bad] : ranges) {
     for (const std::string& value : Words(good)) {
-      EXPECT_FALSE(Blames(ProblemsOf("--" + flag + "=" + value), flag)) << flag << "=" << value;
+      EXPECT_FALSE(Blames(ProblemsOf("--lr_schedule=exponential --" + flag + "=" + value), flag))
+          << flag << "=" << value;
     }
     for (const std::string& value : Words(bad)) {
-      EXPECT_TRUE(Blames(ProblemsOf("--" + flag + "=" + value), flag)) << flag << "=" << value;
+      EXPECT_TRUE(Blames(ProblemsOf("--lr_schedule=exponential --" + flag + "=" + value), flag))
+          << flag << "=" << value;
     }
   }
 }
@@ -80,7 +82,8 @@ TEST(Problems, EveryChoice) {
       if (choice == "tf_cnn_benchmarks" || choice == "mxnet") continue;  // their commands here have no data
       const std::string mode = flag.name == "weights" ? "eval" : "train";
       const std::string needed =
-          " --spike_factor=6 --ema_decay=0.9 --teacher=a ";  // by --on_spike, --ema_start, --distill
+          " --spike_factor=6 --ema_decay=0.9 --teacher=a --lr_schedule=wsd ";  // by --on_spike, --ema_start, --distill,
+                                                                               // --wsd_form
       EXPECT_FALSE(Blames(ProblemsOf("--mode=" + mode + needed + "--" + flag.name + "=" + choice), flag.name))
           << flag.name << "=" << choice;
     }
@@ -160,6 +163,13 @@ TEST(Problems, RulesBetweenFlags) {
       {"--warmup_steps=11 --max_steps=10 --schedule_steps=11", 1, ""},
       {"--warmup_steps=12 --schedule_steps=11", 1, "--schedule_steps (11) or less"},
       {"--warmup_epochs=3 --epochs=2 --schedule_steps=99", 1, ""},
+      {"--lr_schedule=cosine --wsd_decay=5", 1, "--wsd_decay=5: not used by --lr_schedule=cosine (it is for wsd)"},
+      {"--lr_schedule=cosine --wsd_decay=0.1", 1, ""},
+      // Other programs take the flags of any schedule with each.
+      {"--lr-scheduler=cosineannealinglr --lr-gamma=0.5 --data-path=d", 1, ""},
+      {"--sched=step --min-lr=1 --model=resnet18", 1, ""},
+      {"--lr_decay_mode=poly --lc_periods=0.47", 1, ""},
+      {"--lr_scheduler_type=cosine --learning_rate=1 --model=resnet18", 1, ""},
       {"--nesterov --momentum=0", 1, "--nesterov=true: expected --momentum above 0"},
       {"--adam_betas=0.9", 1, "--adam_betas=0.9: expected two numbers"},
       {"--optimizer=lars", 1, "--lr is not set: expected a peak learning rate with --optimizer=lars"},

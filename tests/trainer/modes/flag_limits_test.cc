@@ -144,6 +144,9 @@ class FlagLimits : public testing::Test {
       arguments.insert(arguments.end(), {"--model=resnet18", "--image_size=8"});
     }
     if (!is_text || trial.is_large || kOfRanks.contains(flag.name)) arguments.emplace_back("--dry_run");
+    for (const Choice& one : config::Schedules()) {
+      if (std::ranges::count(one.flags, flag.name) > 0) arguments.push_back("--lr_schedule=" + one.name);
+    }
     arguments.push_back("--" + flag.name + "=" + trial.value);
     return arguments;
   }

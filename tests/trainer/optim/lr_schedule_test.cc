@@ -15,8 +15,7 @@ const LrSchedule kPoly = {
     .flags = {.warmup_start_lr = 0.001, .end_lr = 1e-5}, .peak = 3.2, .warmup_steps = 10, .total_steps = 110};
 
 LrSchedule Named(const char* name) {
-  return {
-      .flags = {.name = name, .end_lr = 0.1, .decay_factor = 0.5}, .peak = 1, .total_steps = 100, .decay_steps = {30}};
+  return {.flags = {.name = name, .end_lr = 0.1, .decay_factor = 0.5}, .peak = 1, .total_steps = 100};
 }
 
 TEST(LearningRate, BeginsAndEndsAsAsked) {
@@ -46,8 +45,8 @@ TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
     for (const int64_t global_batch : {1LL, 3LL, 4LL, 96LL, 256LL, 8192LL}) {
       for (const int64_t hundredths : {1LL, 7LL, 30LL, 110LL, 230LL, 240LL, 700LL, 3000LL, 3333LL}) {
         LrSchedule options{.flags = {.name = "step", .decay_factor = 0.5}, .peak = 1, .warmup_steps = 5};
-        const double steps_per_epoch = static_cast<double>(samples) / static_cast<double>(global_batch);
-        options.decay_steps = {static_cast<double>(hundredths) / 100 * steps_per_epoch};
+        options.steps_per_epoch = static_cast<double>(samples) / static_cast<double>(global_batch);
+        options.flags.decay_epochs = {static_cast<double>(hundredths) / 100};
         for (const int64_t decays : {1, 2, 3, 10, 29, 30, 90, 1000}) {
           const Wide seen = Wide{decays} * hundredths * samples;  // in hundredths of a sample
           const auto at = static_cast<int64_t>(seen / (Wide{100} * global_batch));
@@ -68,9 +67,9 @@ TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
 TEST(LearningRate, AnEpochMayHaveOneRate) {
   LrSchedule options = Named("cosine");
   options.warmup_steps = 15;
-  options.epoch_steps = 7.5;
+  options.steps_per_epoch = 7.5;
   LrSchedule each_step = options;
-  each_step.epoch_steps = 0;
+  options.flags.per_epoch = true;
   for (const int64_t step : {0, 7}) EXPECT_DOUBLE_EQ(LearningRate(options, step), LearningRate(each_step, 0)) << step;
   for (const int64_t step : {15, 22})
     EXPECT_DOUBLE_EQ(LearningRate(options, step), LearningRate(each_step, 15)) << step;
@@ -78,7 +77,7 @@ TEST(LearningRate, AnEpochMayHaveOneRate) {
     EXPECT_DOUBLE_EQ(LearningRate(options, step), LearningRate(each_step, 30)) << step;
   options.flags.name = "step";
   options.warmup_steps = 0;
-  options.decay_steps = {22.5, 30};  // epochs 3 and 4
+  options.flags.decay_epochs = {3, 4};
   for (const auto& [step, rate] : {std::pair{22, 1.0}, {23, 0.5}, {29, 0.5}, {30, 0.25}}) {
     EXPECT_DOUBLE_EQ(LearningRate(options, step), rate) << step;
   }
@@ -92,7 +91,8 @@ TEST(LearningRate, AWarmupMayBeginWithOnePart) {
   for (const auto& [step, rate] : {std::pair{0, 0.25}, {2, 0.75}, {3, 1.0}, {4, 1.0}}) {
     EXPECT_DOUBLE_EQ(LearningRate(options, step), rate) << step;
   }
-  options.epoch_steps = 7.5;
+  options.flags.per_epoch = true;
+  options.steps_per_epoch = 7.5;
   options.warmup_steps = 15;
   for (const auto& [step, rate] : {std::pair{0, 0.5}, {7, 0.5}, {8, 1.0}, {15, 1.0}}) {
     EXPECT_DOUBLE_EQ(LearningRate(options, step), rate) << step;
