@@ -63,29 +63,29 @@ def torch_losses(model, optimizer, samples, criterion, memory_format):
 # Gentle settings, whose steps depend on the gradients rather than on their signs: the signs of rounding errors would be
 # rounding errors. Norms and biases, which LARS does not adapt, use its rate directly.
 OPTIMIZERS = {
-    "adam": (["--lr=1e-4", "--adam_eps=1", "--adam_betas=0.8,0.99"], 0.1,
+    "adam": (["--lr=1e-4", "--adam_eps=1", "--adam_betas=0.8,0.99"], 0.1, TORCH,
              lambda g: torch.optim.Adam(g, lr=1e-4, eps=1, betas=(0.8, 0.99), fused=True)),
-    "adamw": (["--lr=1e-4", "--adam_eps=1", "--adam_betas=0.8,0.99"], 0.1,
+    "adamw": (["--lr=1e-4", "--adam_eps=1", "--adam_betas=0.8,0.99"], 0.1, TORCH,
               lambda g: torch.optim.AdamW(g, lr=1e-4, eps=1, betas=(0.8, 0.99), fused=True)),
-    "fairseq_adam": (["--lr=1e-4", "--adam_eps=1"], 0.1, lambda g: FairseqAdam(g, lr=1e-4, eps=1)),
-    "stable_adamw": (["--lr=1e-5", "--adam_eps=1e-3", "--adam_betas=0.8,0.9"], 0.1,
+    "fairseq_adam": (["--lr=1e-4", "--adam_eps=1"], 0.1, "fairseq 0.12.2's formulas", lambda g: FairseqAdam(g, lr=1e-4, eps=1)),
+    "stable_adamw": (["--lr=1e-5", "--adam_eps=1e-3", "--adam_betas=0.8,0.9"], 0.1, "torch-optimi 0.3.3's formulas",
                      lambda g: StableAdamW(g, lr=1e-5, eps=1e-3, betas=(0.8, 0.9))),
-    "lars": (["--lr=0.001", "--lars_trust=0.2", "--nesterov"], 0.01,
+    "lars": (["--lr=0.001", "--lars_trust=0.2", "--nesterov"], 0.01, TIMM,
              lambda g: timm.optim.Lars(g, lr=0.001, momentum=0.9, nesterov=True, trust_coeff=0.2)),
-    "larc": (["--optimizer=lars", "--lars_clip", "--lr=0.004", "--lars_trust=0.001"], 0.01,
+    "larc": (["--optimizer=lars", "--lars_clip", "--lr=0.004", "--lars_trust=0.001"], 0.01, TIMM,
              lambda g: timm.optim.Lars(g, lr=0.004, momentum=0.9, trust_coeff=0.001, trust_clip=True)),
-    "lamb": (["--lr=1e-4", "--adam_eps=1e-3", "--adam_betas=0.8,0.99", "--clip_norm=1"], 0.1,
+    "lamb": (["--lr=1e-4", "--adam_eps=1e-3", "--adam_betas=0.8,0.99", "--clip_norm=1"], 0.1, TIMM,
              lambda g: timm.optim.Lamb(g, lr=1e-4, eps=1e-3, betas=(0.8, 0.99), max_grad_norm=1.0)),
-    "rmsprop_tf": (["--lr=0.0005", "--rmsprop_eps=0.01", "--rmsprop_alpha=0.8"], 0.1,
+    "rmsprop_tf": (["--lr=0.0005", "--rmsprop_eps=0.01", "--rmsprop_alpha=0.8"], 0.1, TIMM,
                    lambda g: timm.optim.RMSpropTF(g, lr=0.0005, alpha=0.8, eps=0.01, momentum=0.9)),
-    "rmsprop": (["--lr=0.0005", "--rmsprop_eps=1", "--rmsprop_alpha=0.8"], 0.1,
+    "rmsprop": (["--lr=0.0005", "--rmsprop_eps=1", "--rmsprop_alpha=0.8"], 0.1, TORCH,
                 lambda g: torch.optim.RMSprop(g, lr=0.0005, alpha=0.8, eps=1, momentum=0.9)),
 }
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_six_steps_are_the_reference_s(data, samples, resnet18, run_dir, name):
-    flags, decay, make = OPTIMIZERS[name]
+    flags, decay, reference, make = OPTIMIZERS[name]
 
     def trained(memory_format):
         model = loaded(resnet18)
@@ -104,9 +104,6 @@ def test_six_steps_are_the_reference_s(data, samples, resnet18, run_dir, name):
     allowed = allowed_difference(parameters, other_parameters)
     assert max(apart.values()) < allowed, max(apart, key=apart.get)
     assert max((tensor - before[key]).abs().max().item() for key, tensor in parameters.items()) > 10 * allowed
-    reference = TIMM if name in ("lars", "larc", "lamb", "rmsprop_tf") else TORCH
-    formulas = {"fairseq_adam": "fairseq 0.12.2's formulas", "stable_adamw": "torch-optimi 0.3.3's formulas"}
-    reference = formulas.get(name, reference)
     record("Optimizers", f"{name}, six steps of resnet18: loss", reference, "1e-4 of the loss", worst_ratio(losses, expected))
     record("Optimizers", f"{name}, six steps of resnet18: weights", reference, f"{FACTOR} times its own spread", max(apart.values()))
 

@@ -155,12 +155,12 @@ const std::vector<OptimizerFacts>& Optimizers() {
       {.name = "lars",
        .description = "SGD with layer-wise rates, for large batches",
        .flags = {"momentum", "nesterov", "lars_trust", "lars_clip"},
-       .adapts_layers = true},
+       .defaults = "--decay_norm_and_bias=false"},
       {.name = "lamb",
        .description = "AdamW with layer-wise rates, for large batches",
        .flags = {"adam_betas", "adam_eps"},
        .rate = kAdamRate,
-       .adapts_layers = true},
+       .defaults = "--decay_norm_and_bias=false"},
       {.name = "rmsprop_tf",
        .description = "TensorFlow's RMSProp, for EfficientNets",
        .flags = {"momentum", "rmsprop_alpha", "rmsprop_eps"}},
@@ -185,6 +185,7 @@ std::vector<Choice> OptimizerChoices() {
     if (facts.batch_of_rate > 0) {
       list[i].description += ", for each " + NumberText(facts.batch_of_rate) + " samples of the global batch";
     }
+    if (!facts.defaults.empty()) list[i].description += "; by default " + std::string(facts.defaults);
   }
   return list;
 }

@@ -60,7 +60,7 @@ struct OptimizerFacts {
   std::vector<std::string_view> flags = {};  // that it reads, of those that not all optimizers read
   std::optional<double> rate = {};           // --lr where it is not given; empty: it must be given
   double batch_of_rate = 0;                  // the global batch that `rate` is for; 0: any
-  bool adapts_layers = false;  // scales each layer's step by a norm: --decay_norm_and_bias is off unless it is given
+  std::string_view defaults = {};            // values of flags where they are not given: "--name=value --name=value"
 
   bool Takes(std::string_view flag) const;
 };

@@ -147,9 +147,9 @@ struct OptimizerConfig {
   double backbone_lr_factor = 1;
   double layer_decay = 1;  // of text models
   double weight_decay = 1e-4;
-  bool decay_norm_and_bias = true;  // if not given: false with lars and lamb
-  bool decay_bias = true;           // where norms are decayed
-  double clip_norm = 0;             // 0: no clipping
+  bool decay_norm_and_bias = true;
+  bool decay_bias = true;  // where norms are decayed
+  double clip_norm = 0;    // 0: no clipping
   int64_t max_skipped_steps = 30;
   double spike_factor = 0;       // standard deviations; 0: losses are not watched
   std::string on_spike = "log";  // log | skip

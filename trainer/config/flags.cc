@@ -539,15 +539,15 @@ DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Below(1), "",
 DTRAIN_FLAG(double, adam_eps, optimizer.adam_eps, AtLeast(0), "",
             OptimizersWith("adam_eps") + ": number added to the square root of the average of squares.", .shown = "eps")
 DTRAIN_FLAG(double, lars_trust, optimizer.lars_trust, MoreThan(0), "",
-            "LARS: norm of a layer's step relative to the norm of its weights, at a learning rate of 1.",
+            OptimizersWith("lars_trust") + ": norm of a layer's step relative to the norm of its weights, at a learning rate of 1.",
             .shown = "trust")
 DTRAIN_FLAG(bool, lars_clip, optimizer.lars_clip, Anything(), "",
-            "LARS: no layer's own rate exceeds the learning rate (LARC).", .shown = "(clipped)")
+            OptimizersWith("lars_clip") + ": no layer's own rate exceeds the learning rate (LARC).", .shown = "(clipped)")
 DTRAIN_FLAG(double, rmsprop_alpha, optimizer.rmsprop_alpha, Below(1), "",
-            "rmsprop_tf, rmsprop: decay rate of the average of squared gradients, which starts at 1, and at 0 with rmsprop.",
+            OptimizersWith("rmsprop_alpha") + ": decay rate of the average of squared gradients, which starts at 1, and at 0 with rmsprop.",
             .shown = "alpha")
 DTRAIN_FLAG(double, rmsprop_eps, optimizer.rmsprop_eps, AtLeast(0), "",
-            "rmsprop_tf: number added to the average of squares, under the square root; rmsprop: to the root.",
+            OptimizersWith("rmsprop_eps") + ": number added to the average of squares, under the square root, and to the root with rmsprop.",
             .shown = "eps")
 DTRAIN_FLAG(double, backbone_lr_factor, optimizer.backbone_lr_factor, MoreThan(0), "",
             "Factor on the learning rate of everything but the classifier; 0.1 is usual with --init_weights.")
@@ -556,8 +556,8 @@ DTRAIN_FLAG(double, layer_decay, optimizer.layer_decay, Limits({.minimum = 0, .m
             "down to the embeddings; 1: off.")
 DTRAIN_FLAG(double, weight_decay, optimizer.weight_decay, AtLeast(0), "", "Strength of the L2 penalty on the weights.")
 DTRAIN_FLAG(bool, decay_norm_and_bias, optimizer.decay_norm_and_bias, Anything(), "",
-            "Apply weight decay to normalisation layers and biases, too; with lars and lamb also their scaling of "
-            "each layer's step. If not given, it is off with lars and lamb.")
+            "Apply weight decay to normalisation layers and biases, too, and what scales each layer's step by its "
+            "norm. --optimizer says where it is off unless it is given.")
 DTRAIN_FLAG(bool, decay_bias, optimizer.decay_bias, Anything(), "",
             "Apply weight decay to biases where --decay_norm_and_bias applies it to norms. --nodecay_bias: to their "
             "weights alone, as MXNet does.")

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "data/whole_number.h"
+#include "trainer/config/aliases.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
@@ -97,8 +98,10 @@ void Resolve(Config& config, int world_size) {
   config.batch.grad_accum_steps = sizes.grad_accum_steps;
   config.batch.global_batch_size = sizes.global_batch_size;
   OptimizerConfig& optimizer = config.optimizer;
-  if (FactsOf(optimizer).adapts_layers && !WasGiven(config, "decay_norm_and_bias"))
-    optimizer.decay_norm_and_bias = false;
+  for (const std::string_view word : WordsOf(FactsOf(optimizer).defaults)) {
+    const std::string name = FlagName({std::string(word), ""});
+    if (!WasGiven(config, name)) Set(*FindFlag(name), std::string(word.substr(word.find('=') + 1)), config);
+  }
   if (!optimizer.lr) optimizer.lr = DefaultLearningRate(optimizer, sizes.global_batch_size);
   if (config.precision.memory_efficient_fp16) config.precision.name = "fp16";
   if (config.image.eval_resize == 0) config.image.eval_resize = DefaultEvalResize(EvalImageSize(config.image));

@@ -42,7 +42,7 @@ int64_t DefaultEvalResize(int64_t image_size);
 // when --task is known, before the checks, which know no amp.
 std::string ResolveForDevice(Config& config, bool has_gpu);
 
-// Fills in the batch sizes and --elastic_shards, --lr, --eval_resize and --decay_norm_and_bias where they were not
+// Fills in the batch sizes and --elastic_shards, --lr, --eval_resize and what the optimizer sets where they were not
 // given, and the precision that --memory_efficient_fp16 implies. Called on a configuration without problems, and again
 // when a run that goes on has taken its batch sizes.
 void Resolve(Config& config, int world_size);

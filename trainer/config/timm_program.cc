@@ -177,23 +177,30 @@ Translation WarmupBefore(const std::string&, const ForeignCommand& command) {
 }
 
 // timm's LARS and LAMB adapt nothing that does not decay, which leaves SGD and Adam.
-Translation TimmOptimizer(const std::string& value, const ForeignCommand& command) {
-  struct Known {
-    std::string_view name;
-    std::vector<std::string> flags, without_decay = {};
-  };
-  static const std::vector<Known> known = {
-      {"sgd", {"--optimizer=sgd", "--nesterov=true"}},
+struct TimmOptimizer {
+  std::string_view name;
+  std::vector<std::string> flags, without_decay = {};
+  bool is_elsewhere = false;  // other programs have the name, too
+};
+
+const std::vector<TimmOptimizer>& TimmOptimizers() {
+  static const std::vector<TimmOptimizer> known = {
+      {"sgd", {"--optimizer=sgd", "--nesterov=true"}, {}, true},
       {"nesterov", {"--optimizer=sgd", "--nesterov=true"}},
       {"momentum", {"--optimizer=sgd"}},
-      {"adam", {"--optimizer=adam"}},
-      {"adamw", {"--optimizer=adamw"}},
+      {"adam", {"--optimizer=adam"}, {}, true},
+      {"adamw", {"--optimizer=adamw"}, {}, true},
       {"lamb", {"--optimizer=lamb"}, {"--optimizer=adam"}},
       {"lars", {"--optimizer=lars"}, {"--optimizer=sgd"}},
       {"nlars", {"--optimizer=lars", "--nesterov=true"}, {"--optimizer=sgd", "--nesterov=true"}},
       {"rmsproptf", {"--optimizer=rmsprop_tf"}}};
-  const auto found = std::find_if(known.begin(), known.end(), [&](const Known& one) { return one.name == value; });
-  if (found == known.end()) return {.refused = "expected " + Joined(known, " | ", &Known::name)};
+  return known;
+}
+
+Translation Optimizer(const std::string& value, const ForeignCommand& command) {
+  const std::vector<TimmOptimizer>& known = TimmOptimizers();
+  const auto found = std::ranges::find(known, value, &TimmOptimizer::name);
+  if (found == known.end()) return {.refused = "expected " + Joined(known, " | ", &TimmOptimizer::name)};
   const bool decays = NumberFrom(command.Value({"weight_decay"}, "2e-5")) != 0.0;
   if (decays || found->without_decay.empty()) return {found->flags};
   return {.flags = found->without_decay, .note = "timm scales no layer's step without weight decay"};
@@ -305,7 +312,7 @@ std::vector<Alias> Rates() {
                    Switches("sched_on_updates=--nolr_per_epoch"),
                    OnlyTaken("cooldown_epochs=0", "--schedule_steps may be shorter than the run"),
                    Translated(OfAnother, "decay_epochs decay_rate dr"),
-                   {{.name = "opt", .translate = TimmOptimizer},
+                   {{.name = "opt", .translate = Optimizer},
                     {.name = "opt_eps", .translate = Epsilon},
                     {.name = "opt_betas", .flag = "adam_betas", .takes_numbers = true},
                     {.name = "clip_grad", .translate = Clip},
@@ -370,8 +377,8 @@ const ForeignProgram& TimmProgram() {
                         .signatures = {},
                         .defaults = DefaultsOfTimm,
                         .rows = Together({DataAndModel(), Rates(), Augmentation(), Running()})};
-    for (const std::string_view optimizer : {"momentum", "nesterov", "lamb", "lars", "nlars", "rmsproptf"}) {
-      timm.signatures.push_back({"opt", optimizer});
+    for (const TimmOptimizer& one : TimmOptimizers()) {
+      if (!one.is_elsewhere) timm.signatures.push_back({"opt", one.name});
     }
     timm.scripts = {kValidate, kInference};
     timm.weak_signatures = {{"opt"}};  // torchvision's script has it, too
