@@ -132,6 +132,7 @@ std::optional<double> NumberFrom(const std::string& text) {
 
 std::optional<std::vector<double>> NumberListFrom(const std::string& text) {
   std::vector<double> numbers;
+  if (text.empty()) return numbers;
   std::istringstream stream(text + ",");
   for (std::string item; std::getline(stream, item, ',');) {
     const std::optional<double> number = NumberFrom(item);

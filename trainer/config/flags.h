@@ -111,7 +111,7 @@ std::string Expected(Kind kind, const Limits& limits);
 // Returns the number that the whole of `text` spells; empty if it is anything else.
 std::optional<double> NumberFrom(const std::string& text);
 
-// Returns the numbers of a list with commas between them; empty if `text` is anything else.
+// Returns the numbers of a list with commas between them, none of an empty text; nullopt if `text` is anything else.
 std::optional<std::vector<double>> NumberListFrom(const std::string& text);
 
 // Returns a reason for people if `text` is a number in another language than ours: hexadecimal, which gflags and C

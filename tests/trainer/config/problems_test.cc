@@ -55,7 +55,7 @@ TEST(Problems, RangesOfListsAndWords) {
       {"save_every_seconds", "0 60 auto", "-1 nan inf soon"},
       {"on_spike", "log", "ignore"},
       {"mean", "-1,0,2", "nan,0,0 0,0,inf"},
-      {"std", "0.1,1,2", "0,1,1 1,1,-1 1,nan,1 1,1,inf"},
+      {"std", "0.1,1,2", "\"\" 0,1,1 1,1,-1 1,nan,1 1,1,inf"},
       {"color_jitter", "0 0.4 0.4,0.4,0.4 1,1,1,0.5", "-0.1 nan 0.4,0.4 0,0,0,0.51 0,0,0,0,0"},
       {"crop_scale", "0.08,1 1,1", "0,1 0.5,0.4 0.5 0.1,1.1 nan,1 0.1,0.5,1"},
       {"crop_ratio", "0.5,2", "0,1 2,1 1 1,inf"},
