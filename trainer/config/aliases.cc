@@ -92,6 +92,8 @@ class Rewriter {
     }
     implied_.insert(implied_.end(), result_.arguments.begin(), result_.arguments.end());
     if (program_ != nullptr) AddDefaults();
+    LeaveOutWhatDoesNotCount();
+    NoteDefaults();
     result_.arguments = std::move(implied_);
     return std::move(result_);
   }
@@ -199,8 +201,16 @@ class Rewriter {
   void TakeWord(const Argument& argument) {
     // The name of the program in whose place this one stands.
     const std::string script = next_ == 0 ? command_.Script() : "";
-    if (script.ends_with(".py") || ProgramOfScript(script) != nullptr) return;
+    const bool is_known = ProgramOfScript(script) != nullptr;
+    if (script.ends_with(".py") && !is_known && program_ == &TransformersProgram()) {
+      return mistakes_.push_back(script + " is none of " + std::string(program_->called) +
+                                 "'s scripts that are here: " + Joined(program_->scripts));
+    }
+    if (script.ends_with(".py") || is_known) return;
     const bool is_folder = ++words_ == 1 && (program_ != nullptr || command_.Has({"task", "arch", "a", "defaults_of"}));
+    if (is_folder && argument.text.ends_with(".json")) {
+      return mistakes_.push_back("'" + argument.text + "' is no folder of data: arguments stand in the command here");
+    }
     if (is_folder && command_.Has({"data_dir", "data_path"})) {
       return mistakes_.push_back("the data's folder is given twice: '" + argument.text + "' and --data_dir");
     }
@@ -217,31 +227,44 @@ class Rewriter {
     result_.arguments.push_back(is_folder ? Argument{"--data_dir=" + argument.text, argument.place} : argument);
   }
 
-  // Puts the defaults of the recognised program before all others, and says which of them count.
+  // Puts the defaults of the recognised program before all others.
   void AddDefaults() {
     std::vector<Argument> defaults;
-    std::string list;
     std::vector<std::string> flags = program_->defaults(command_);
     if (!program_->turns_photographs) flags.push_back("--exif_orientation=false");
-    std::vector<Argument> all;
-    for (const std::string& flag : flags) all.push_back({flag, ""});
-    all.insert(all.end(), implied_.begin(), implied_.end());
-    // Flags of other schedules are taken there, and change nothing.
-    const std::string schedule = ForeignCommand(all).Value({"lr_schedule"}, "");
-    std::erase_if(implied_, [&](const Argument& one) {
-      return one.place.ends_with(kMeans) && !ScheduleReads(schedule, FlagName(one));
-    });
     for (const std::string& flag : flags) {
-      const size_t equals = flag.find('=');
-      const std::string name = flag.substr(2, equals - 2);
+      const std::string name = flag.substr(2, flag.find('=') - 2);
       const bool is_given = std::any_of(implied_.begin(), implied_.end(), [&](const Argument& one) {
         return FlagName(one) == name || FlagName(one) == "no" + name;
       });
-      if (is_given || !ScheduleReads(schedule, name)) continue;
-      defaults.push_back({flag, ""});
-      list += (list.empty() ? "" : ", ") + name + " " + flag.substr(equals + 1);
+      if (!is_given) defaults.push_back({flag, std::string(program_->called) + kMeans});
     }
     implied_.insert(implied_.begin(), defaults.begin(), defaults.end());
+  }
+
+  bool IsDefault(const Argument& one) const {
+    return program_ != nullptr && one.place == std::string(program_->called) + kMeans;
+  }
+
+  // Of other programs, and of a run's settings, the flags of any schedule are taken; only its own change something.
+  // What is evaluated has the settings of its run.
+  void LeaveOutWhatDoesNotCount() {
+    const ForeignCommand all(implied_);
+    const std::string schedule = all.Value({"lr_schedule"}, ScheduleConfig().name);
+    const bool is_of_run = all.Value({"mode"}, "train") != "train" && !all.Has({"init_weights"});
+    const auto does_not_count = [&](const Argument& one) {
+      if (is_of_run && IsDefault(one) && FindFlag(FlagName(one))->traits.kept_with_weights) return true;
+      return (one.is_of_json || one.place.ends_with(kMeans)) && !ScheduleReads(schedule, FlagName(one));
+    };
+    implied_.erase(std::remove_if(implied_.begin(), implied_.end(), does_not_count), implied_.end());
+  }
+
+  // Says which of the defaults count.
+  void NoteDefaults() {
+    std::string list;
+    for (const Argument& one : implied_) {
+      if (IsDefault(one)) list += (list.empty() ? "" : ", ") + FlagName(one) + " " + FlagValue({one}, 0);
+    }
     if (list.empty()) return;
     result_.notes.push_back("as " + std::string(program_->called) + ": " + list +
                             " (--defaults_of=none: dtrain's own defaults)");

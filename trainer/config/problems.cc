@@ -68,6 +68,8 @@ Rules ModeRules(const Config& config) {
        "FILE.csv or FILE.jsonl, or a safetensors file", prediction},
       {"output", predicts && !run.output.empty() && !HasEnding(run.output, {".csv", ".jsonl", ".safetensors"}),
        "FILE.csv or FILE.jsonl, or a safetensors file", prediction},
+      {"output", trains && !run.output.empty(), "--mode=eval, predict or export with it",
+       "--run_dir names a run's folder"},
       {"input", exports && run.input.empty(), "a run's folder or a file of weights", exporting},
       {"output", exports && run.output.empty(), "FILE.safetensors, FILE.pt or a folder", exporting},
       {"data_dir",

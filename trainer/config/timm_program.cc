@@ -281,7 +281,7 @@ Translation Epsilon(const std::string& value, const ForeignCommand& command) {
 }
 
 std::vector<Alias> DataAndModel() {
-  return Together({Renamed("img_size=image_size initial_checkpoint=init_weights drop=dropout"),
+  return Together({Renamed("img_size=image_size initial_checkpoint=init_weights drop=dropout output=run_dir"),
                    Switches("grad_checkpointing=--activation_checkpointing"),
                    OnlyTaken("amp_impl=native", "apex has rounding of its own"),
                    WithoutEffect(kEvaluationBatch, "validation_batch_size vb"),

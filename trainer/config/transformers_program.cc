@@ -2,12 +2,13 @@
 // run_ner.py, run_mlm.py and run_image_classification.py, as of transformers 4.57 and 5, with data in local files. What
 // is not listed is the same here, or cannot change a number.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "data/formats/sentence_files.h"
+#include "data/folder_names.h"
 #include "data/shallow_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
@@ -87,8 +88,9 @@ std::vector<Alias> OptionalSwitches(std::string_view words, std::string_view rea
   std::vector<Alias> rows = Switches(words);
   for (Alias& row : rows) {
     const std::string_view implied = std::exchange(row.implied, "");
-    row.words = {{"False", ""}, {"false", ""}};
-    for (const std::string_view yes : {"", "True", "true"}) row.words.push_back({yes, "", implied, reason});
+    row.words.clear();
+    for (const std::string_view no : {"False", "false", "0", "no"}) row.words.push_back({no, ""});
+    for (const std::string_view yes : {"", "True", "true", "1", "yes"}) row.words.push_back({yes, "", implied, reason});
     row.value_is_optional = true;
   }
   return rows;
@@ -107,7 +109,7 @@ Translation Steps(const std::string& value, const ForeignCommand& command) {
 Translation Warmup(const std::string&, const ForeignCommand& command) {
   if (command.Value({"lr_scheduler_type"}, "") == "constant") return {.note = "only constant_with_warmup has a warmup"};
   const std::string steps = command.Value({"warmup_steps"}, "0");
-  if (NumberFrom(steps) >= 1.0) return {{"--warmup_steps=" + steps}};
+  if (NumberFrom(steps) >= 1.0) return {{"--warmup_steps=" + ToText(Value(std::floor(*NumberFrom(steps))))}};
   return {{"--warmup_fraction=" + (NumberFrom(steps) == 0.0 ? command.Value({"warmup_ratio"}, steps) : steps)}};
 }
 
@@ -139,8 +141,20 @@ Translation BestMetric(const std::string& value, const ForeignCommand&) {
   return {{"--best_metric=" + value.substr(value.starts_with(kPrefix) ? kPrefix.size() : 0)}};
 }
 
-// The format of the files follows from the example. Without --validation_file run_mlm.py holds out a part of the
-// training file, whatever lies beside it.
+// Without a split for validation two of the examples hold out a part of the other, whatever lies beside it.
+Translation HoldingOut(Translation train, const std::string& ending, const std::string& flag,
+                       const ForeignCommand& command) {
+  if (train.flags.empty() || command.Has({"validation_dir", "validation_file"})) return train;
+  const std::string folder = train.flags.front().substr(std::string_view("--data_dir=").size());
+  for (const std::string& name : data::SplitNames("val")) {
+    const std::string path = folder + "/" + name + ending;
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) return {.refused = path + " lies beside it: add " + flag + " " + path};
+  }
+  return train;
+}
+
+// The format of the files follows from the example.
 template <Translator split>
 Translation FileOfSplit(const std::string& path, const ForeignCommand& command) {
   Translation translation = split(path, command);
@@ -148,22 +162,11 @@ Translation FileOfSplit(const std::string& path, const ForeignCommand& command) 
   const bool is_text = ExampleOf(command) == kRunMlm;
   if (is_text != path.ends_with(".txt")) return {.refused = "run_mlm.py reads .txt files here, the others tables"};
   translation.flags.push_back(is_text ? "--data_format=text" : "--data_format=sentences");
-  if (split == TrainSplit && is_text && !command.Has({"validation_file"})) {
-    const std::string folder = translation.flags.front().substr(std::string_view("--data_dir=").size());
-    if (const auto val = data::FindTextFile(folder, "val"))
-      return {.refused = "beside it is a split for validation: add --validation_file " + *val};
-  }
-  return translation;
+  return is_text ? HoldingOut(std::move(translation), ".txt", "--validation_file", command) : translation;
 }
 
-// Without --validation_dir the example holds out a part of --train_dir, whatever lies beside it.
 Translation TrainFolder(const std::string& path, const ForeignCommand& command) {
-  Translation translation = TrainSplit(path, command);
-  if (command.Has({"validation_dir"}) || translation.flags.empty()) return translation;
-  const std::string val = translation.flags.front().substr(std::string_view("--data_dir=").size()) + "/val";
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(val, ignored)) return translation;
-  return {.refused = "beside it is a split for validation: add --validation_dir " + val};
+  return HoldingOut(TrainSplit(path, command), "", "--validation_dir", command);
 }
 
 Translation DoEval(const std::string& value, const ForeignCommand& command) {

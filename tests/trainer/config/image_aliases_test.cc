@@ -123,6 +123,7 @@ TEST(ImageAliases, MxnetsTraining) {
 }
 
 TEST(ImageAliases, DeitsTeacher) {
+  EXPECT_THROW(Pasted("main.py --model deit_small_patch16_224 --data-path imagenet"), UsageError);
   ExpectSame(
       "--distillation-type hard --teacher-path t.pth --distillation-alpha 0.4 --distillation-tau 3 --teacher-model "
       "resnet50",
@@ -147,7 +148,7 @@ TEST(ImageAliases, TheScriptOfTheWalkThrough) {
                         "--cosine_periods=0.47 --cosine_beta=1e-5 --lars_trust=0.012 --eval_every_epochs=10"));
   ExpectSame("--use_larc --lc_periods=0.4 --increased_aug",
              WithDefaultsOfAws("--optimizer=lars --lars_clip --lars_trust=0.013 --decay_norm_and_bias --lr=3.7 "
-                               "--lr_base_batch=0 --cosine_periods=0.4 --color_jitter=0,0.4,0.4,0.065"));
+                               "--lr_base_batch=0 --color_jitter=0,0.4,0.4,0.065"));
 }
 
 TEST(ImageAliases, HorovodsExample) {
@@ -258,7 +259,9 @@ TEST(ImageAliases, TimmsDefaultsStandBehindItsCommands) {
   EXPECT_THAT(Pasted("--sched cosine").notes,
               ElementsAre(StartsWith("as timm's train.py: label_smoothing 0.1, epochs 300, ")));
   ExpectSame("data --opt sgd", WithDefaultsOfTimm("--data_dir=data"));
-  ExpectSame("validate.py data", WithDefaultsOfTimm("--data_dir=data --mode=eval"));
+  ExpectSame("validate.py data --init_weights=w", WithDefaultsOfTimm("--data_dir=data --mode=eval --init_weights=w"));
+  EXPECT_EQ(Pasted("data --pin-mem --mode=eval --run_dir=r").config.image.eval_resize, ImageConfig().eval_resize);
+  EXPECT_EQ(Pasted("data --pin-mem --output=r").config.run.dir, "r");
   ExpectSame("--sched=step --lr=0.4 --epochs 100 --no-aug",
              WithDefaultsOfTimm("--lr_schedule=step --lr_decay_epochs=90 --lr=0.4 --lr_base_batch=0 --epochs=100 "
                                 "--augment=basic --crop_scale=1,1 --crop_ratio=1,1 --hflip=0 --color_jitter=0 "
@@ -279,7 +282,7 @@ TEST(ImageAliases, Timm) {
       "--native-amp --drop 0.2 --clip-grad 1 --warmup-prefix --warmup-epochs 3 --epochs 10 --torchcompile inductor "
       "imagenet",
       WithDefaultsOfTimm(
-          "--lr_schedule=step --lr_decay_epochs=2.4 --lr_decay_factor=0.97 --end_lr=1e-5 "
+          "--lr_schedule=step --lr_decay_epochs=2.4 --lr_decay_factor=0.97 "
           "--random_erasing=0.2 --erasing=const --label_smoothing=0.2 --precision=amp --dropout=0.2 --clip_norm=1 "
           "--noschedule_through_warmup --warmup_epochs=3 --epochs=13 --data_dir=imagenet"));
   ExpectSame("--opt-eps 1e-3 --opt rmsproptf --crop-pct=0.875 --opt-betas 0.8 0.99",

@@ -156,6 +156,11 @@ TEST(TextAliases, TheTrainersLengths) {
   EXPECT_EQ(config_of("--lr_scheduler_type constant --warmup_steps 9").schedule.warmup_steps, std::nullopt);
   EXPECT_EQ(config_of("--max_steps 9 --num_train_epochs 1").batch.epochs, 1'000'000);
   EXPECT_EQ(config_of("--do_eval").run.mode, "eval");
+  EXPECT_EQ(config_of("--eval_strategy steps --eval_steps 50 --logging_steps 10").run.eval_every_steps, 50);
+  EXPECT_EQ(config_of("--save_strategy no --save_steps 100").run.save_every_steps, 0);
+  EXPECT_EQ(config_of("--metric_for_best_model eval_f1").run.best_metric, "f1");
+  EXPECT_EQ(config_of("--fp16 yes").precision.name, "fp16");
+  EXPECT_EQ(config_of("--validation_file ./d/b.csv").data.dir, "./d");
   EXPECT_EQ(config_of("--do_eval True --do_train False").run.mode, "eval");
   EXPECT_EQ(config_of("--do_eval --do_train").run.mode, "train");
   EXPECT_EQ(config_of("--max_steps -1 --num_train_epochs 1").batch.epochs, 1);
@@ -173,7 +178,7 @@ TEST(TextAliases, TheTrainersExamples) {
   ExpectSame(
       R"(--train_dir d/a --model=resnet50 --optim stable_adamw --lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs={)"
       R"("decay_type":"1-sqrt","num_decay_steps":50})",
-      ours + "--optimizer=stable_adamw --lr_schedule=wsd --wsd_form=sqrt --wsd_decay=50");
+      ours + "--optimizer=stable_adamw --lr_schedule=wsd --poly_power=2 --wsd_form=sqrt --wsd_decay=50");
   const TemporaryFolder photos;
   std::filesystem::create_directory(photos.path().string() + "/val");
   EXPECT_THAT(MessageOf([&] { Pasted("run_image_classification.py --train_dir " + photos.path().string() + "/a"); }),
@@ -184,7 +189,8 @@ TEST(TextAliases, TheTrainersExamples) {
   for (const char* refused :
        {R"(--lr_scheduler_type=cosine --lr_scheduler_kwargs={"num_decay_steps":5})",
         "--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",
-        "run_mlm.py --train_file d/a.csv", "--tokenizer_name other", "--label_all_tokens True", "--do_predict"}) {
+        "run_mlm.py --train_file d/a.csv", "run_clm.py --model_name_or_path x", "run_glue.py args.json",
+        "--tokenizer_name other", "--label_all_tokens True", "--do_predict"}) {
     EXPECT_THROW(Pasted(refused), UsageError) << refused;
   }
 }
