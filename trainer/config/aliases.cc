@@ -208,9 +208,6 @@ class Rewriter {
     }
     if (script.ends_with(".py") || is_known) return;
     const bool is_folder = ++words_ == 1 && (program_ != nullptr || command_.Has({"task", "arch", "a", "defaults_of"}));
-    if (is_folder && argument.text.ends_with(".json")) {
-      return mistakes_.push_back("'" + argument.text + "' is no folder of data: arguments stand in the command here");
-    }
     if (is_folder && command_.Has({"data_dir", "data_path"})) {
       return mistakes_.push_back("the data's folder is given twice: '" + argument.text + "' and --data_dir");
     }

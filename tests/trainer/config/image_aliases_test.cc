@@ -123,7 +123,6 @@ TEST(ImageAliases, MxnetsTraining) {
 }
 
 TEST(ImageAliases, DeitsTeacher) {
-  EXPECT_THROW(Pasted("main.py --model deit_small_patch16_224 --data-path imagenet"), UsageError);
   ExpectSame(
       "--distillation-type hard --teacher-path t.pth --distillation-alpha 0.4 --distillation-tau 3 --teacher-model "
       "resnet50",

@@ -189,8 +189,8 @@ TEST(TextAliases, TheTrainersExamples) {
   for (const char* refused :
        {R"(--lr_scheduler_type=cosine --lr_scheduler_kwargs={"num_decay_steps":5})",
         "--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",
-        "run_mlm.py --train_file d/a.csv", "run_clm.py --model_name_or_path x", "run_glue.py args.json",
-        "--tokenizer_name other", "--label_all_tokens True", "--do_predict"}) {
+        "run_mlm.py --train_file d/a.csv", "run_clm.py --model_name_or_path x", "--tokenizer_name other",
+        "--label_all_tokens True", "--do_predict"}) {
     EXPECT_THROW(Pasted(refused), UsageError) << refused;
   }
 }
