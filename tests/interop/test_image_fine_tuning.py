@@ -13,6 +13,7 @@ from beside_torch import TORCHVISION, plain_losses, torch, torchvision
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
+from torchvision.transforms import v2
 
 from command import ROOT, final_numbers, load_json, metrics, run
 from gentle_training import BATCH, CLASSES, SAMPLES, resnet18, samples  # noqa: F401
@@ -156,6 +157,30 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
     assert (written["pretrained_cfg"]["input_size"], written["pretrained_cfg"]["crop_pct"]) == ([3, 288, 288], 1)
     pipeline = transformers.pipeline("image-classification", model=str(tmp_path / "timm"))  # which resizes positions, too
     assert len(pipeline(Image.new("RGB", (300, 200)))) > 1
+
+
+@pytest.mark.parametrize("processor", [
+    {"image_processor_type": "DeiTImageProcessor", "size": {"height": 64, "width": 64}, "crop_size": {"height": 48, "width": 48}},
+    {"image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 48}, "crop_size": 32, "do_center_crop": True},
+    {"image_processor_type": "BitImageProcessor", "size": 48, "crop_size": 32, "do_center_crop": False},
+    {"image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 250}},
+    {"feature_extractor_type": "ConvNextFeatureExtractor", "size": 224},
+    {"image_processor_type": "ConvNextImageProcessorFast", "size": {"shortest_edge": 288}, "crop_pct": 0.903},
+    {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 384}, "crop_pct": None},
+    {"image_processor_type": "ViTImageProcessor", "size": {"height": 48, "width": 48}, "crop_size": {"height": 32, "width": 32}, "crop_pct": 0.5},
+], ids=lambda processor: "-".join(str(value) for value in processor.values()))
+def test_sizes_of_images_are_those_of_the_image_processor_of_a_folder(module_dir, processor):
+    folder = module_dir / "resnet18"
+    if not folder.exists():
+        transformers.ResNetForImageClassification(transformers.ResNetConfig(
+            layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512])).save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor), encoding="utf-8")
+    found = json.loads(run(f"--init_weights={folder}", "--data_dir=none", "--print_config").stdout)
+    image = torch.randint(256, (3, 300, 300), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    resized = v2.Resize(found["eval_resize"], v2.InterpolationMode.BICUBIC)(image)
+    theirs = transformers.AutoImageProcessor.from_pretrained(folder)(
+        image, resample=3, do_rescale=False, do_normalize=False, return_tensors="pt")["pixel_values"][0]
+    assert torch.equal(v2.CenterCrop(found["image_size"])(resized), theirs)
 
 
 def test_a_run_of_weights_that_tell_the_model_goes_on_without_them(tmp_path, few_images, run_dir):

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -111,13 +112,35 @@ void AddTimms(const nlohmann::json& config, nlohmann::json& settings) {
     settings["image_size"] = size[1];
 }
 
+// The side of the squares that a file of transformers describes in one of its ways; null if it says none.
+nlohmann::json SideIn(const nlohmann::json& size) {
+  for (const nlohmann::json& side : {size, PartOf(size, "height"), PartOf(size, "shortest_edge")}) {
+    if (side.is_number_unsigned()) return side;
+  }
+  return {};
+}
+
+// Of BiT, DINOv2, CLIP and DeiT, the processor crops the centre of what it has resized. ConvNeXt's, which ResNets have,
+// too, makes images of less than 384 pixels from larger ones.
 void AddTransformers(const nlohmann::json& processor, nlohmann::json& settings) {
+  constexpr int kDefaultCrop = 224, kUncroppedSide = 384;
+  constexpr double kDefaultPart = 224.0 / 256, kLeastPart = 0.01;
   Add("mean", PartOf(processor, "image_mean"), settings);
   Add("std", PartOf(processor, "image_std"), settings);
-  const nlohmann::json size = PartOf(processor, "size");
-  for (const nlohmann::json& side : {size, PartOf(size, "height"), PartOf(size, "shortest_edge")}) {
-    if (side.is_number_unsigned()) settings["image_size"] = settings["eval_resize"] = side;
+  const auto is_of = [&](const char* kind) {
+    return TextIn(processor, "image_processor_type").starts_with(kind) ||
+           TextIn(processor, "feature_extractor_type").starts_with(kind);
+  };
+  const nlohmann::json side = SideIn(PartOf(processor, "size")), part = PartOf(processor, "crop_pct");
+  Add("image_size", side, settings);
+  Add("eval_resize", side, settings);
+  if (is_of("ConvNext") && side.is_number_unsigned() && side < kUncroppedSide) {
+    const double share = part.is_number() ? std::max(part.get<double>(), kLeastPart) : kDefaultPart;
+    settings["eval_resize"] = static_cast<int64_t>(side.get<double>() / share);
   }
+  const nlohmann::json crops = PartOf(processor, "do_center_crop"), crop = SideIn(PartOf(processor, "crop_size"));
+  if (crops.is_boolean() ? crops.get<bool>() : is_of("Bit") || is_of("CLIP") || is_of("DeiT"))
+    settings["image_size"] = crop.is_null() ? nlohmann::json(kDefaultCrop) : crop;
 }
 
 // Of shapes alone: to compute would start OpenMP's threads, which ranks that are forked from this process lack.

@@ -45,10 +45,10 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config);
 
 // Returns flags' values by their names. Weights of ours have the settings that they were trained with. Of others it is
 // "model", that of --model if it can have them (there is none if no model of images has), its size, and what is kept
-// beside them: timm's normalisation and size in config.json; those of transformers in preprocessor_config.json, whose
-// images are evaluated whole but for a rectangle's ends, as run_image_classification.py does; ε, if config.json says
-// another than the network has. Throws UsageError if a file beside is damaged. Damaged weights say nothing: that is
-// reported when they are read.
+// beside them: timm's normalisation and size in config.json; those of transformers in preprocessor_config.json, as
+// its image processors crop, though none squeezes a rectangle into a square here; ε, if config.json says another than
+// the network has. Throws UsageError if a file beside is damaged. Damaged weights say nothing: that is reported when
+// they are read.
 nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config& config);
 
 // Sets --model to the model of --init_weights.
