@@ -245,22 +245,28 @@ FoundTokens AddedTokensOf(const json& tokenizer) {
   return added;
 }
 
-void AddTo(json& vocabulary, const FoundTokens& added) {
+std::vector<int32_t> AddTo(json& vocabulary, const FoundTokens& added) {
+  std::vector<int32_t> new_ids;
   for (const auto& tokens : {added.raw, added.normalised}) {
     for (const AddedToken& token : tokens) {
-      if (!vocabulary.contains(token.content)) vocabulary[token.content] = token.id;
-      if (vocabulary[token.content] != token.id)
-        RefuseTokenizer("it has two ids for the token " + Shown(token.content, 40));
+      const auto [place, is_new] = vocabulary.emplace(token.content, static_cast<uint32_t>(token.id));
+      if (is_new) new_ids.push_back(token.id);
+      if (*place != token.id) RefuseTokenizer("it has two ids for the token " + Shown(token.content, 40));
     }
   }
+  return new_ids;
 }
 
 void RequireSame(const json& content, int64_t id, const IdOf& id_of) {
   if (!content.is_string()) RefuseTokenizer("one of its added tokens has no content");
   const auto& token = content.get_ref<const std::string&>();
-  if (id_of(token) == id) return;
-  RefuseTokenizer("it gives the token " + Shown(token, 40) + " the id " + std::to_string(id) + ", the vocabulary " +
-                  std::to_string(id_of(token)));
+  const int64_t known = id_of(token);
+  if (known == id) return;
+  const std::string what = "it gives the token " + Shown(token, 40) + " the id " + std::to_string(id);
+  if (known >= 0) RefuseTokenizer(what + ", the vocabulary " + std::to_string(known));
+  RefuseTokenizer(what + ", but the vocabulary lacks it",
+                  "tokens that were added to a vocabulary are read from the tokenizer.json of a WordPiece or of a "
+                  "byte-level BPE as ModernBERT's alone: take the tokenizer that the model came with");
 }
 
 CheckedFormat FormatOf(const json& tokenizer, const SpecialTokens& special) {

@@ -75,8 +75,8 @@ class AddedTokens {
 FoundTokens AddedTokensOf(const nlohmann::json& tokenizer);
 // Adds a token, which is described by an object.
 void AddToken(const nlohmann::json& token, const nlohmann::json& id, FoundTokens& added);
-// Adds tokens to a vocabulary that lacks them.
-void AddTo(nlohmann::json& vocabulary, const FoundTokens& added);
+// Adds tokens to a vocabulary that lacks them, and returns their ids.
+std::vector<int32_t> AddTo(nlohmann::json& vocabulary, const FoundTokens& added);
 // Refuses an added token that has another id in the vocabulary.
 void RequireSame(const nlohmann::json& content, int64_t id, const IdOf& id_of);
 

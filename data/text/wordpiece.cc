@@ -41,10 +41,11 @@ constexpr char kBertSettings[] = R"({
 constexpr std::string_view kContinuation = "##";
 
 struct WordPieceOptions {
-  std::vector<std::string> tokens;  // by id; pieces that continue a word begin with ##
-  FoundTokens added = {};           // also in the text that has been cleaned as below
-  std::string unknown = "[UNK]";    // a token; a word that cannot be cut becomes this
-  size_t most_characters = 100;     // longer words do, too
+  std::vector<std::string> tokens;      // by id; pieces that continue a word begin with ##
+  FoundTokens added = {};               // also in the text that has been cleaned as below
+  std::vector<int32_t> no_pieces = {};  // ids of added tokens, of which no word is made
+  std::string unknown = "[UNK]";        // a token; a word that cannot be cut becomes this
+  size_t most_characters = 100;         // longer words do, too
   // Whether control characters are removed, Chinese characters are words of their own, accents are removed, and letters
   // become lower-case ones.
   bool cleans = true, parts_chinese = true, strips_accents = true, lowers = true;
@@ -128,7 +129,10 @@ class WordPieceTokenizer : public Tokenizer {
     const bool continues = token.starts_with(kContinuation);
     const auto& pieces = continues ? continuations_ : beginnings_;
     const auto found = pieces.find(token.substr(continues ? kContinuation.size() : 0));
-    return found == pieces.end() ? -1 : found->second;
+    if (found != pieces.end()) return found->second;
+    const auto is_it = [&](int32_t id) { return tokens()[static_cast<size_t>(id)] == token; };
+    const auto added = std::ranges::find_if(options_.no_pieces, is_it);
+    return added == options_.no_pieces.end() ? -1 : *added;
   }
   bool BeginsWord(int64_t id) const override { return !tokens()[static_cast<size_t>(id)].starts_with(kContinuation); }
 
@@ -273,6 +277,7 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceOptions options)
       options_(std::move(options)),
       added_(options_.added.raw) {
   for (size_t id = 0; id < tokens().size(); ++id) {
+    if (std::ranges::count(options_.no_pieces, static_cast<int32_t>(id)) != 0) continue;
     const std::string_view token = tokens()[id];
     longest_ = std::max(longest_, token.size());
     const bool continues = token.starts_with(kContinuation);
@@ -316,8 +321,9 @@ std::unique_ptr<const Tokenizer> WordPieceOf(const json& tokenizer, const std::s
   json vocabulary = MemberOf(model, "vocab");
   if (!vocabulary.is_object()) RefuseTokenizer("its model has no vocab");
   FoundTokens added = AddedTokensOf(tokenizer);
-  AddTo(vocabulary, added);
-  WordPieceOptions options{.tokens = TokensById(vocabulary), .added = std::move(added)};
+  std::vector<int32_t> no_pieces = AddTo(vocabulary, added);
+  WordPieceOptions options{
+      .tokens = TokensById(vocabulary), .added = std::move(added), .no_pieces = std::move(no_pieces)};
   if (const json& unknown = MemberOf(model, "unk_token"); unknown.is_string()) options.unknown = unknown;
   if (const json& most = MemberOf(model, "max_input_chars_per_word"); most.is_number_unsigned()) {
     options.most_characters = most;

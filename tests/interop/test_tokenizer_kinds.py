@@ -80,7 +80,7 @@ def wordpiece(tmp_path_factory):
 
 @pytest.mark.parametrize("settings", [{"do_lower_case": True}, {"do_lower_case": False}, {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": False}])
 def test_wordpiece(wordpiece, tmp_path, settings):
-    from transformers import BertTokenizerFast
+    from transformers import AddedToken, BertTokenizerFast
     (tmp_path / "vocab.txt").write_bytes((wordpiece / "vocab.txt").read_bytes())
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     theirs = BertTokenizerFast.from_pretrained(tmp_path)
@@ -88,6 +88,10 @@ def test_wordpiece(wordpiece, tmp_path, settings):
     theirs.save_pretrained(tmp_path / "saved")
     (tmp_path / "saved/vocab.txt").unlink(missing_ok=True)  # transformers 4 writes it, too
     compare(tmp_path / "saved", theirs, f"BERT's WordPiece, tokenizer.json, {settings}", TEXTS[:1000])
+    theirs.add_tokens(["zqx", "Film!", "l'été", AddedToken("zqxz", normalized=False), AddedToken("中x", lstrip=True, normalized=False)])
+    theirs.save_pretrained(tmp_path / "added")
+    added = ["a zqx b", "zqxzqxz ZQXZ ##zqx Zqx", "中X  中x film!Film!", *TEXTS[:1500]]
+    compare(tmp_path / "added", theirs, f"BERT's WordPiece with added tokens, {settings}", added, fast=theirs)
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +122,9 @@ def test_sentencepiece(pieces, tmp_path, kind):
     (tmp_path / "saved" / pieces.name).unlink(missing_ok=True)
     assert encode(TEXTS, f"--tokenizer={tmp_path / 'saved'}") == encode(TEXTS, f"--tokenizer={tmp_path}")
     record("Tokenizers", f"{kind}'s tokenizer.json alone, {len(TEXTS)} texts", "its sentencepiece.bpe.model", "the same ids", 0)
+    fast.add_tokens(["zqx"])
+    fast.save_pretrained(tmp_path / "added")
+    assert "but the vocabulary lacks it" in run("encode", f"--tokenizer={tmp_path / 'added'}", program=DATA, text='"a"', check=3).stderr
     (tmp_path / "lines.txt").write_text("\n".join(LINES[:9]) + "\n", encoding="utf-8")
     run("tokenize", f"--tokenizer={tmp_path}", f"--input={tmp_path / 'lines.txt'}", f"--output={tmp_path / 'data/train'}", program=DATA)
     assert encode(["the film"], f"--tokenizer={tmp_path / 'data'}") == encode(["the film"], f"--tokenizer={tmp_path}"), "the files that are kept say whose it is"
