@@ -185,7 +185,7 @@ std::vector<std::string> TokensById(const json& vocabulary) {
 
 void AddToken(const json& token, const json& id, FoundTokens& added) {
   const json& content = MemberOf(token, "content");
-  if (!content.is_string() || content.get_ref<const std::string&>().empty() || !id.is_number_unsigned() ||
+  if (!content.is_string() || content.get_ref<const std::string&>().empty() || !id.is_number_integer() ||
       id.get<uint64_t>() >= kMostTokens) {
     RefuseTokenizer("one of its added tokens has no content or no id");
   }
