@@ -216,7 +216,7 @@ def test_a_metric(programs, images, run_dir):
 
 @long_only
 def test_a_launcher(programs):
-    variables = {"FLUX_TASK_RANK": "1", "FLUX_JOB_SIZE": "2", "FLUX_TASK_LOCAL_ID": "1", "MASTER_ADDR": "127.0.0.1"}
+    variables = {"MV2_COMM_WORLD_RANK": "1", "MV2_COMM_WORLD_SIZE": "2", "MV2_COMM_WORLD_LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1"}
     plan = json.loads(run("--dry_run", "--log_format=json", *TINY, "--data_format=synthetic", env=variables,
                           program=programs / "dtrain_main").stdout.splitlines()[-1])
-    assert (plan["launcher"], plan["rank"], plan["world_size"]) == ("example_flux", 1, 2)
+    assert (plan["launcher"], plan["rank"], plan["world_size"]) == ("example_mvapich", 1, 2)

@@ -79,18 +79,21 @@ NodeCount ParseNodeCount(const std::string& text, const std::string& name, const
 Launch NodeLevel(const Facts& facts, const std::string& seen, int nnodes, int node_rank, int processes,
                  const std::string& address, int port);
 
-// The names of the variables in which a launcher that starts a process for each rank numbers them. The last one may be
-// missing.
+// The variables in which a launcher that starts a process for each rank numbers them.
 struct RankVariables {
-  const char* rank;
-  const char* world_size;
-  const char* local_rank;
-  const char* local_world_size;
+  std::string title, hint;  // for messages: whose variables are half set, and what to do
+  std::string rank, world_size, local_rank;
+  std::string local_world_size = {};     // may be missing; empty: it has none
+  std::vector<std::string> others = {};  // which messages quote
 };
 
-// Returns the launch of such a launcher, with the numbers of those variables and the machines that they make. Throws
-// UsageError if they contradict each other.
-Launch RankLevel(const Facts& facts, const Variables& variables, const RankVariables& names);
+// Returns all of them, with MASTER_ADDR and MASTER_PORT.
+Variables VariablesOf(const Facts& facts, const RankVariables& names);
+
+// Returns the launch of such a launcher, with the numbers of its variables and the machines that they make, over which
+// its ranks are distributed in blocks. Empty if neither the rank nor the number of ranks is set. Throws UsageError if
+// they are half set or contradict each other, or --nproc_per_node is another number than that of the local ranks.
+std::optional<Launch> RankLevel(const Facts& facts, const RankVariables& names);
 
 // Throws UsageError if --nproc_per_node is a number and differs from the number of local ranks that `launcher` started.
 void RequireSameProcesses(const Facts& facts, const Launch& launch, const std::string& launcher);

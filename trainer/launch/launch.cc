@@ -239,7 +239,17 @@ Launch NodeLevel(const Facts& facts, const std::string& seen, int nnodes, int no
   return launch;
 }
 
-Launch RankLevel(const Facts& facts, const Variables& variables, const RankVariables& names) {
+Variables VariablesOf(const Facts& facts, const RankVariables& names) {
+  std::vector<std::string> all = {names.rank,    names.local_rank, names.world_size, names.local_world_size,
+                                  "MASTER_ADDR", "MASTER_PORT"};
+  all.insert(all.end(), names.others.begin(), names.others.end());
+  return {facts.environment, std::move(all)};
+}
+
+std::optional<Launch> RankLevel(const Facts& facts, const RankVariables& names) {
+  const Variables variables = VariablesOf(facts, names);
+  if (variables.FirstSet({names.rank, names.world_size}).empty()) return std::nullopt;
+  variables.Require({names.rank, names.world_size, names.local_rank}, names.title, names.hint);
   Launch launch;
   launch.seen = variables.Seen();
   launch.world_size = *variables.Number(names.world_size, 1, kMaxRanks);
@@ -248,12 +258,13 @@ Launch RankLevel(const Facts& facts, const Variables& variables, const RankVaria
   launch.local_world_size =
       variables.Number(names.local_world_size, 1, kMaxRanks)
           .value_or(std::max(AssumedLocalWorldSize(facts, launch.world_size), launch.local_rank + 1));
-  const std::string local_world_size = names.local_world_size;
+  const std::string& of_machine = names.local_world_size.empty() ? "--nproc_per_node" : names.local_world_size;
   RequireBelow(launch.rank, launch.world_size, names.rank, names.world_size, launch.seen);
-  RequireBelow(launch.local_rank, launch.local_world_size, names.local_rank, local_world_size, launch.seen);
-  RequireBelow(launch.local_world_size - 1, launch.world_size, local_world_size + " - 1", names.world_size,
-               launch.seen);
+  RequireBelow(launch.local_rank, launch.local_world_size, names.local_rank, of_machine, launch.seen);
+  RequireBelow(launch.local_world_size - 1, launch.world_size, of_machine + " - 1", names.world_size, launch.seen);
+  RequireSameProcesses(facts, launch, names.title);
   launch.nnodes = (launch.world_size + launch.local_world_size - 1) / launch.local_world_size;
+  launch.node_rank = launch.rank / launch.local_world_size;
   return launch;
 }
 

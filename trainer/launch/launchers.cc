@@ -108,19 +108,21 @@ std::optional<Launch> FromFlags(const Facts& facts) {
 // torchrun and programs that imitate it, recognised by RANK and LOCAL_RANK together. With --virtual-local-rank
 // LOCAL_RANK is 0 in every process, and each process sees only its own GPU.
 
-Variables TorchrunVariables(const Facts& facts) {
-  return {facts.environment,
-          {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
-           "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE"}};
-}
+const RankVariables kTorchrun = {
+    .title = "torchrun",
+    .hint = "start with torchrun --no-python, set all of them, or unset those that are set",
+    .rank = "RANK",
+    .world_size = "WORLD_SIZE",
+    .local_rank = "LOCAL_RANK",
+    .local_world_size = "LOCAL_WORLD_SIZE",
+    .others = {"GROUP_RANK", "GROUP_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE"}};
 
 void RequireWholeTorchrun(const Variables& variables) {
-  variables.Require({"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}, "torchrun",
-                    "start with torchrun --no-python, set all of them, or unset those that are set");
+  variables.Require({"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}, kTorchrun.title,
+                    kTorchrun.hint);
 }
 
 void RequireTorchrunAgrees(const Facts& facts, const Launch& launch) {
-  RequireSameProcesses(facts, launch, "torchrun");
   const std::string& address = facts.ranks.master_addr;
   const auto& port = facts.ranks.master_port;
   if ((!address.empty() && address != launch.master_addr) || (port && *port != launch.master_port)) {
@@ -130,13 +132,13 @@ void RequireTorchrunAgrees(const Facts& facts, const Launch& launch) {
 }
 
 std::optional<Launch> FromTorchrun(const Facts& facts) {
-  const Variables variables = TorchrunVariables(facts);
+  const Variables variables = VariablesOf(facts, kTorchrun);
   if (!variables.Has("RANK") || !variables.Has("LOCAL_RANK")) return std::nullopt;
   RequireWholeTorchrun(variables);
-  Launch launch = RankLevel(facts, variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
+  Launch launch = *RankLevel(facts, kTorchrun);
   const auto groups = variables.Number("GROUP_WORLD_SIZE", 1, kMaxRanks);
   if (launch.world_size % launch.local_world_size != 0) launch.nnodes = groups.value_or(launch.nnodes);
-  launch.node_rank = variables.Number("GROUP_RANK", 0, kMaxRanks).value_or(launch.rank / launch.local_world_size);
+  launch.node_rank = variables.Number("GROUP_RANK", 0, kMaxRanks).value_or(launch.node_rank);
   if (groups) RequireBelow(launch.node_rank, *groups, "GROUP_RANK", "GROUP_WORLD_SIZE", launch.seen);
   launch.master_addr = variables.Text("MASTER_ADDR");
   launch.master_port = *variables.Number("MASTER_PORT", 1, 65535);
@@ -147,7 +149,7 @@ std::optional<Launch> FromTorchrun(const Facts& facts) {
 }
 
 std::optional<Launch> HalfSetTorchrun(const Facts& facts) {
-  const Variables variables = TorchrunVariables(facts);
+  const Variables variables = VariablesOf(facts, kTorchrun);
   if (!variables.FirstSet({"RANK", "LOCAL_RANK", "WORLD_SIZE"}).empty()) RequireWholeTorchrun(variables);
   return std::nullopt;
 }
@@ -156,8 +158,9 @@ std::optional<Launch> HalfSetTorchrun(const Facts& facts) {
 
 // Rank 0 is where the flags say, or MASTER_ADDR and MASTER_PORT, or at the first machine of the variable `node_list`,
 // if there is one, with `port`. Else it posts its address under a key of the variables `of_job`.
-void SetMaster(const Facts& facts, const Variables& variables, const std::string& node_list, int port,
-               const std::vector<std::string>& of_job, Launch& launch) {
+void SetMaster(const Facts& facts, const std::string& node_list, int port, const std::vector<std::string>& of_job,
+               Launch& launch) {
+  const Variables variables(facts.environment, {"MASTER_ADDR", "MASTER_PORT"});
   launch.master_addr = facts.ranks.master_addr.empty() ? variables.Text("MASTER_ADDR") : facts.ranks.master_addr;
   if (launch.master_addr.empty() && !node_list.empty()) launch.master_addr = FirstNode(variables.Text(node_list));
   const int otherwise = variables.Number("MASTER_PORT", 1, 65535).value_or(port);
@@ -178,23 +181,19 @@ int NodeOfMpiRank(const Launch& launch) {
 }
 
 std::optional<Launch> FromOpenMpi(const Facts& facts) {
-  const Variables variables(facts.environment,
-                            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                             "OMPI_COMM_WORLD_LOCAL_SIZE", "MASTER_ADDR", "MASTER_PORT"});
-  if (variables.FirstSet({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}).empty()) return std::nullopt;
-  variables.Require({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}, "Open MPI",
-                    "start with mpirun, or unset those that are set");
-  Launch launch = RankLevel(
-      facts, variables,
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
-  RequireSameProcesses(facts, launch, "mpirun");
-  launch.node_rank = NodeOfMpiRank(launch);
-
-  SetMaster(facts, variables, "", kDefaultMasterPort,
-            {"OMPI_MCA_orte_precondition_transports", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}, launch);
-  if (launch.world_size == 1 && launch.master_addr.empty()) {
-    launch.master_addr = Launch().master_addr;
-    launch.address_key.clear();
+  std::optional<Launch> launch = RankLevel(facts, {.title = "Open MPI",
+                                                   .hint = "start with mpirun, or unset those that are set",
+                                                   .rank = "OMPI_COMM_WORLD_RANK",
+                                                   .world_size = "OMPI_COMM_WORLD_SIZE",
+                                                   .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
+                                                   .local_world_size = "OMPI_COMM_WORLD_LOCAL_SIZE"});
+  if (!launch) return launch;
+  launch->node_rank = NodeOfMpiRank(*launch);
+  SetMaster(facts, "", kDefaultMasterPort,
+            {"OMPI_MCA_orte_precondition_transports", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}, *launch);
+  if (launch->world_size == 1 && launch->master_addr.empty()) {
+    launch->master_addr = Launch().master_addr;
+    launch->address_key.clear();
   }
   return launch;
 }
@@ -277,8 +276,7 @@ std::optional<Launch> FromSlurmStep(const Facts& facts) {
     RequireSameProcesses(facts, launch, "srun");
   }
   const std::string list = variables.FirstSet({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
-  SetMaster(facts, variables, list, PortOfStep(variables), {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
-            launch);
+  SetMaster(facts, list, PortOfStep(variables), {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}, launch);
   return launch;
 }
 
