@@ -9,50 +9,29 @@
 namespace dtrain::data {
 
 // Each in the file of its format.
-ImageSize JpegSize(Bytes bytes);
-cv::Mat DecodeJpeg(Bytes bytes);
-cv::Mat DecodeJpegRegion(Bytes bytes, const CropBox& box, ImageSize target);
-int JpegOrientation(Bytes bytes);
-ImageSize PngSize(Bytes bytes);
-cv::Mat DecodePng(Bytes bytes);
-int PngOrientation(Bytes bytes);
-ImageSize WebpSize(Bytes bytes);
-cv::Mat DecodeWebp(Bytes bytes);
-int WebpOrientation(Bytes bytes);
-ImageSize TiffSize(Bytes bytes);
-cv::Mat DecodeTiff(Bytes bytes);
-ImageSize BmpSize(Bytes bytes);
-cv::Mat DecodeBmp(Bytes bytes);
-ImageSize PnmSize(Bytes bytes);
-cv::Mat DecodePnm(Bytes bytes);
+extern const Codec kJpeg, kPng, kWebp, kTiff, kBmp, kPpm, kPgm;
 
 namespace {
-
-using std::string_view_literals::operator""sv;
 
 constexpr int64_t kMostPixels = 178'956'970;
 constexpr int64_t kMostJpegPixelsPerByte = 1024;  // one bit for each 8×8 block gives 512; doubled for unusual files
 
-const std::vector<Codec>& Codecs() {
-  // clang-format off
-  static const std::vector<Codec> codecs = {
-      {"JPEG", {".jpg", ".jpeg"}, {"\xFF\xD8\xFF"}, JpegSize, DecodeJpeg, JpegOrientation, /*exif_is_last=*/false,
-       DecodeJpegRegion, RequireJpegHolds},
-      {"PNG", {".png"}, {"\x89PNG\r\n\x1A\n"}, PngSize, DecodePng, PngOrientation},
-      {"WebP", {".webp"}, {"RIFF????WEBP"}, WebpSize, DecodeWebp, WebpOrientation, /*exif_is_last=*/true},
-      {.name = "TIFF", .extensions = {".tif", ".tiff"}, .beginnings = {"II*\0"sv, "MM\0*"sv}, .size = TiffSize,
-       .decode = DecodeTiff, .is_also_of_cameras = true},
-      {"BMP", {".bmp"}, {"BM"}, BmpSize, DecodeBmp},
-      {"binary PPM", {".ppm"}, {"P6"}, PnmSize, DecodePnm},
-      {"binary PGM", {".pgm"}, {"P5"}, PnmSize, DecodePnm},
-      // Known, so that messages name them, but not read. HEIC and AVIF are brands of one container.
-      {"GIF", {".gif"}, {"GIF8"}},
-      {"AVIF", {".avif"}, {"????ftypavif", "????ftypavis"}},
-      {"HEIC", {".heic", ".heif"}, {"????ftyphe", "????ftypmif1", "????ftypmsf1"}},
-      {"other", {".jxl", ".jp2", ".svg", ".tga", ".psd", ".ico", ".raw", ".dng", ".cr2", ".nef"}, {}},
-  };
-  // clang-format on
-  return codecs;
+// Known, so that messages name them, but not read. HEIC and AVIF are brands of one container.
+const Codec kGif = {"GIF", {".gif"}, {"GIF8"}};
+const Codec kAvif = {"AVIF", {".avif"}, {"????ftypavif", "????ftypavis"}};
+const Codec kHeic = {"HEIC", {".heic", ".heif"}, {"????ftyphe", "????ftypmif1", "????ftypmsf1"}};
+const Codec kUnread = {"other", {".jxl", ".jp2", ".svg", ".tga", ".psd", ".ico", ".raw", ".dng", ".cr2", ".nef"}, {}};
+
+constexpr const Codec* kCodecs[] = {
+    &kJpeg, &kPng,  &kWebp, &kTiff,   &kBmp, &kPpm, &kPgm,  // read
+    &kGif,  &kAvif, &kHeic, &kUnread,
+};
+
+// Returns the first of all formats for which `is_it` holds; null if there is none.
+template <typename IsIt>
+const Codec* FirstCodec(const IsIt& is_it) {
+  const auto* const found = std::ranges::find_if(kCodecs, [&](const Codec* codec) { return is_it(*codec); });
+  return found == std::end(kCodecs) ? nullptr : *found;
 }
 
 bool Fits(Bytes bytes, std::string_view pattern) {
@@ -63,18 +42,15 @@ bool Fits(Bytes bytes, std::string_view pattern) {
 
 const Codec* CodecOfName(std::string_view name) {
   const std::string extension = ExtensionOf(name);
-  const auto found = std::ranges::find_if(Codecs(), [&](const Codec& codec) {
-    return std::ranges::find(codec.extensions, extension) != codec.extensions.end();
-  });
-  return found == Codecs().end() ? nullptr : &*found;
+  return FirstCodec([&](const Codec& codec) { return std::ranges::count(codec.extensions, extension) != 0; });
 }
 
 // Returns what `text_of` gives for each format that is read, with commas.
 template <typename TextOf>
 std::string OfThoseRead(const TextOf& text_of) {
   std::vector<std::string_view> texts;
-  for (const Codec& codec : Codecs()) {
-    if (codec.size != nullptr) texts.push_back(text_of(codec));
+  for (const Codec* codec : kCodecs) {
+    if (codec->size != nullptr) texts.push_back(text_of(*codec));
   }
   return Joined(texts);
 }
@@ -98,10 +74,9 @@ const Codec& CheckedCodec(Bytes bytes, ImageSize& size) {
 }  // namespace
 
 const Codec* FindCodec(Bytes bytes) {
-  const auto found = std::ranges::find_if(Codecs(), [&](const Codec& codec) {
+  return FirstCodec([&](const Codec& codec) {
     return std::ranges::any_of(codec.beginnings, [&](std::string_view pattern) { return Fits(bytes, pattern); });
   });
-  return found == Codecs().end() ? nullptr : &*found;
 }
 
 std::string ExtensionOf(std::string_view name) {
@@ -124,8 +99,8 @@ bool IsUnreadImage(std::string_view name) {
 
 std::vector<std::string_view> AllImageExtensions() {
   std::vector<std::string_view> extensions;
-  for (const Codec& codec : Codecs()) {
-    if (codec.size != nullptr) extensions.insert(extensions.end(), codec.extensions.begin(), codec.extensions.end());
+  for (const Codec* codec : kCodecs) {
+    if (codec->size != nullptr) extensions.insert(extensions.end(), codec->extensions.begin(), codec->extensions.end());
   }
   return extensions;
 }

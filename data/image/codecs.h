@@ -1,6 +1,6 @@
 // Image formats: decodes their files to 8-bit RGB, with the pixels of Pillow's convert("RGB"). The format is recognised
 // by content, not by file name. As in torchvision's loader, EXIF orientation is ignored and alpha is dropped; 16-bit
-// samples keep their high byte. A format is a row of the table in codecs.cc.
+// samples keep their high byte. A format is a Codec behind its functions, and a name in the table in codecs.cc.
 //
 // Nothing is allocated for an image before its header has been checked. An image of more than 178,956,970 pixels (where
 // Pillow reports a decompression bomb) or with a side above 65,500 is refused.

@@ -204,8 +204,6 @@ class JpegReader {
   Decompressor jpeg_{};
 };
 
-}  // namespace
-
 int JpegOrientation(Bytes bytes) {
   constexpr uint8_t kApp1 = 0xE1, kScan = 0xDA;
   for (size_t at = 2; at + 4 <= bytes.size() && bytes[at] == 0xFF && bytes[at + 1] != kScan;) {
@@ -241,5 +239,16 @@ cv::Mat DecodeJpegRegion(Bytes bytes, const CropBox& box, ImageSize target) {
   }
   return reader.Decode(box, divisor);
 }
+
+}  // namespace
+
+extern const Codec kJpeg = {.name = "JPEG",
+                            .extensions = {".jpg", ".jpeg"},
+                            .beginnings = {"\xFF\xD8\xFF"},
+                            .size = JpegSize,
+                            .decode = DecodeJpeg,
+                            .orientation = JpegOrientation,
+                            .decode_region = DecodeJpegRegion,
+                            .require_holds = RequireJpegHolds};
 
 }  // namespace dtrain::data

@@ -11,6 +11,7 @@
 #include <memory>
 #include <opencv2/core.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,8 @@
 
 namespace dtrain::data {
 namespace {
+
+using std::string_view_literals::operator""sv;
 
 // --- TIFF, read from memory ---
 
@@ -157,8 +160,6 @@ PnmHeader ReadPnmHeader(Bytes bytes) {
   return header;
 }
 
-}  // namespace
-
 ImageSize TiffSize(Bytes bytes) { return TiffReader(bytes).size(); }
 
 cv::Mat DecodeTiff(Bytes bytes) { return TiffReader(bytes).Decode(); }
@@ -233,5 +234,24 @@ cv::Mat DecodePnm(Bytes bytes) {
   }
   return image;
 }
+
+}  // namespace
+
+extern const Codec kTiff = {.name = "TIFF",
+                            .extensions = {".tif", ".tiff"},
+                            .beginnings = {"II*\0"sv, "MM\0*"sv},
+                            .size = TiffSize,
+                            .decode = DecodeTiff,
+                            .is_also_of_cameras = true};
+extern const Codec kWebp = {.name = "WebP",
+                            .extensions = {".webp"},
+                            .beginnings = {"RIFF????WEBP"},
+                            .size = WebpSize,
+                            .decode = DecodeWebp,
+                            .orientation = WebpOrientation,
+                            .exif_is_last = true};
+extern const Codec kBmp = {"BMP", {".bmp"}, {"BM"}, BmpSize, DecodeBmp};
+extern const Codec kPpm = {"binary PPM", {".ppm"}, {"P6"}, PnmSize, DecodePnm};
+extern const Codec kPgm = {"binary PGM", {".pgm"}, {"P5"}, PnmSize, DecodePnm};
 
 }  // namespace dtrain::data

@@ -111,13 +111,20 @@ class PngReader : PngStructs {
   char message_[128] = "";
 };
 
-}  // namespace
-
 int PngOrientation(Bytes bytes) { return OrientationInChunks(bytes, /*is_png=*/true); }
 
 ImageSize PngSize(Bytes bytes) { return PngReader(bytes).size(); }
 
 cv::Mat DecodePng(Bytes bytes) { return PngReader(bytes).Decode(); }
+
+}  // namespace
+
+extern const Codec kPng = {.name = "PNG",
+                           .extensions = {".png"},
+                           .beginnings = {"\x89PNG\r\n\x1A\n"},
+                           .size = PngSize,
+                           .decode = DecodePng,
+                           .orientation = PngOrientation};
 
 std::vector<uint8_t> WritePng(const uint8_t* pixels, int64_t width, int64_t height) {
   png_image image{};
