@@ -13,7 +13,6 @@
 #include <cstdarg>
 #include <cstring>
 #include <exception>
-#include <string_view>
 #include <utility>
 
 #include "trainer/checkpoint/durable_file.h"
@@ -41,36 +40,6 @@ std::string QuotedLabel(const std::string& text) {
   return quoted + '"';
 }
 
-// Prometheus' text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
-class PrometheusText {
- public:
-  using Labels = std::vector<std::pair<std::string, std::string>>;
-
-  // `name` consists of letters, digits and underscores, and gets the prefix dtrain_. Values of one name must be added
-  // one after the other. Adds nothing if `value` is empty.
-  void Gauge(const std::string& name, std::string_view help, std::optional<double> value, const Labels& labels = {}) {
-    if (value) Add("gauge", name, help, *value, labels);
-  }
-  void Counter(const std::string& name, std::string_view help, double value) { Add("counter", name, help, value, {}); }
-
-  std::string Take() { return std::move(text_); }
-
- private:
-  void Add(std::string_view type, const std::string& name, std::string_view help, double value, const Labels& labels) {
-    const std::string full = "dtrain_" + name;
-    if (std::exchange(last_name_, full) != full) {
-      text_.append("# HELP ").append(full).append(" ").append(help).append("\n");
-      text_.append("# TYPE ").append(full).append(" ").append(type).append("\n");
-    }
-    std::string braces;
-    for (const auto& [label, text] : labels) braces += (braces.empty() ? "{" : ",") + label + "=" + QuotedLabel(text);
-    text_ += full + (braces.empty() ? "" : braces + "}") + " " + Number(value) + "\n";
-  }
-
-  std::string text_;
-  std::string last_name_;  // HELP and TYPE are written only when the name changes
-};
-
 // Returns the name of a task's metric as a part of a Prometheus name, with an underscore for each other character.
 std::string NamePart(const std::string& name) {
   std::string part = name;
@@ -80,35 +49,37 @@ std::string NamePart(const std::string& name) {
   return part;
 }
 
-void AddTraining(const TrainPoint& point, double seconds_since, PrometheusText& text) {
-  text.Gauge("loss", "Mean loss over the global batches since the previous log line.", point.loss);
-  text.Gauge("learning_rate", "Learning rate of the last logged step.", point.lr);
-  text.Gauge(SpeedKey(point.speed_unit), "Speed of all ranks together since the previous log line.", point.speed);
-  text.Gauge("step_seconds", "Mean time of a step since the previous log line.", point.step_seconds);
-  text.Gauge("gradient_norm", "L2 norm of the gradients of the last logged step, before clipping.", point.grad_norm);
-  text.Gauge("loss_scale", "Factor on the loss in mixed precision.", point.loss_scale);
-  text.Gauge("last_step_timestamp_seconds", "Time at which the last logged step ended, in seconds since 1970.",
-             point.time);
-  text.Counter("bad_records_total", "Training records of all ranks that could not be read and were replaced.",
-               static_cast<double>(point.bad_records));
-  text.Gauge("checkpoint_age_seconds", "Time since a checkpoint was last written to disk, or since the start.",
-             point.checkpoint_age ? std::optional(*point.checkpoint_age + seconds_since) : std::nullopt);
-  text.Gauge("checkpoint_seconds", "Time that writing the last checkpoint took, in parallel to the training.",
-             point.checkpoint_seconds);
+void AddTraining(const TrainPoint& point, double seconds_since, std::vector<MetricValue>& values) {
+  values.push_back({"loss", "Mean loss over the global batches since the previous log line.", point.loss});
+  values.push_back({"learning_rate", "Learning rate of the last logged step.", point.lr});
+  values.push_back(
+      {SpeedKey(point.speed_unit), "Speed of all ranks together since the previous log line.", point.speed});
+  values.push_back({"step_seconds", "Mean time of a step since the previous log line.", point.step_seconds});
+  values.push_back(
+      {"gradient_norm", "L2 norm of the gradients of the last logged step, before clipping.", point.grad_norm});
+  values.push_back({"loss_scale", "Factor on the loss in mixed precision.", point.loss_scale});
+  values.push_back(
+      {"last_step_timestamp_seconds", "Time at which the last logged step ended, in seconds since 1970.", point.time});
+  values.push_back({"bad_records_total", "Training records of all ranks that could not be read and were replaced.",
+                    static_cast<double>(point.bad_records)});
+  values.push_back({"checkpoint_age_seconds", "Time since a checkpoint was last written to disk, or since the start.",
+                    point.checkpoint_age ? std::optional(*point.checkpoint_age + seconds_since) : std::nullopt});
+  values.push_back({"checkpoint_seconds", "Time that writing the last checkpoint took, in parallel to the training.",
+                    point.checkpoint_seconds});
 }
 
-void AddValidationGauges(const ValPoint& point, PrometheusText& text) {
+void AddValidationGauges(const ValPoint& point, std::vector<MetricValue>& values) {
   const std::string set = point.split.empty() ? "" : NamePart(point.split) + "_";
   const std::string of = point.split.empty() ? "" : "on " + point.split + " ";
   for (const Metric& metric : point.metrics) {
-    text.Gauge("val_" + set + NamePart(metric.name), "Result of the last validation " + of + "of " + metric.name + ".",
-               metric.value);
+    values.push_back({"val_" + set + NamePart(metric.name),
+                      "Result of the last validation " + of + "of " + metric.name + ".", metric.value});
   }
 }
 
-void AddGpus(const std::vector<GpuUse>& gpus, PrometheusText& text) {
+void AddGpus(const std::vector<GpuUse>& gpus, std::vector<MetricValue>& values) {
   const auto add = [&](const char* name, const char* help, const auto& value) {
-    for (const GpuUse& gpu : gpus) text.Gauge(name, help, value(gpu), {{"gpu", std::to_string(gpu.index)}});
+    for (const GpuUse& gpu : gpus) values.push_back({name, help, value(gpu), {{"gpu", std::to_string(gpu.index)}}});
   };
   add("gpu_utilization_ratio", "Share of the time in which a GPU of rank 0's machine was busy, 0 to 1.",
       [](const GpuUse& gpu) { return gpu.utilization; });
@@ -149,7 +120,8 @@ MHD_Result Serve(void* what, MHD_Connection* visitor, const char* path, const ch
   }
   if (std::exchange(*seen, &once) == nullptr) return MHD_YES;
   const auto& pages = *static_cast<const MetricsEndpoint::Pages*>(what);
-  if (pages.metrics && std::strcmp(path, "/metrics") == 0) return Answer(visitor, MHD_HTTP_OK, pages.metrics->Text());
+  if (pages.metrics && std::strcmp(path, "/metrics") == 0)
+    return Answer(visitor, MHD_HTTP_OK, PrometheusText(pages.metrics->Values()));
   if (pages.health && std::strcmp(path, "/healthz") == 0) {
     const Health health = pages.health();
     return Answer(visitor, health.alive ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, health.text + "\n");
@@ -174,6 +146,24 @@ void ComeOrGo(void* list, MHD_Connection* visitor, void** /*context*/, MHD_Conne
 void SayNothing(void* /*nobody*/, const char* /*format*/, va_list /*arguments*/) {}
 
 }  // namespace
+
+// Version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
+std::string PrometheusText(const std::vector<MetricValue>& values) {
+  std::string text, last_name;  // HELP and TYPE are written only when the name changes
+  for (const MetricValue& value : values) {
+    if (!value.value) continue;
+    const std::string full = "dtrain_" + value.name;
+    if (std::exchange(last_name, full) != full) {
+      text.append("# HELP ").append(full).append(" ").append(value.help).append("\n");
+      text.append("# TYPE ").append(full).append(full.ends_with("_total") ? " counter\n" : " gauge\n");
+    }
+    std::string braces;
+    for (const auto& [label, said] : value.labels)
+      braces += (braces.empty() ? "{" : ",") + label + "=" + QuotedLabel(said);
+    text += full + (braces.empty() ? "" : braces + "}") + " " + Number(*value.value) + "\n";
+  }
+  return text;
+}
 
 RunMetrics::RunMetrics(RunFacts facts, GpuSource gpus) : facts_(std::move(facts)), gpus_(std::move(gpus)) {}
 
@@ -215,27 +205,30 @@ void RunMetrics::Finish(const RunResult& result) {
   finished_ = true;
 }
 
-std::string RunMetrics::Text() const {
+std::vector<MetricValue> RunMetrics::Values() const {
   const std::vector<GpuUse> gpus = gpus_();  // without the lock: the driver may be slow, and the loop must not wait
-  PrometheusText text;
+  std::vector<MetricValue> values;
   const std::lock_guard lock(mutex_);
-  text.Gauge("build_info", "Always 1; the labels give the version and the model.", 1,
-             {{"version", DTRAIN_VERSION}, {"model", facts_.model}});
-  text.Gauge("ranks", "Number of ranks of the run.", facts_.world_size);
-  text.Gauge("planned_steps", "Optimizer steps of the whole run.", static_cast<double>(facts_.total_steps));
-  text.Counter("step_total", "Optimizer steps done, as of the last logged one.", static_cast<double>(step_));
-  text.Gauge("epoch", "Epochs done so far, as a fraction.", epoch_);
-  text.Gauge("finished", "1 when all steps are done.", finished_ ? 1 : 0);
-  text.Counter("data_wait_seconds_total", "Time that steps have waited for data.", data_wait_seconds_);
-  text.Counter("skipped_steps_total", "Steps whose gradients were not finite.", static_cast<double>(skipped_steps_));
-  text.Gauge("epoch_seconds", "Duration of the last whole epoch.", epoch_seconds_);
-  if (train_) AddTraining(*train_, SecondsSince(train_heard_), text);
+  values.push_back({"build_info",
+                    "Always 1; the labels give the version and the model.",
+                    1,
+                    {{"version", DTRAIN_VERSION}, {"model", facts_.model}}});
+  values.push_back({"ranks", "Number of ranks of the run.", facts_.world_size});
+  values.push_back({"planned_steps", "Optimizer steps of the whole run.", static_cast<double>(facts_.total_steps)});
+  values.push_back({"step_total", "Optimizer steps done, as of the last logged one.", static_cast<double>(step_)});
+  values.push_back({"epoch", "Epochs done so far, as a fraction.", epoch_});
+  values.push_back({"finished", "1 when all steps are done.", finished_ ? 1 : 0});
+  values.push_back({"data_wait_seconds_total", "Time that steps have waited for data.", data_wait_seconds_});
+  values.push_back(
+      {"skipped_steps_total", "Steps whose gradients were not finite.", static_cast<double>(skipped_steps_)});
+  values.push_back({"epoch_seconds", "Duration of the last whole epoch.", epoch_seconds_});
+  if (train_) AddTraining(*train_, SecondsSince(train_heard_), values);
   if (validation_) {
-    AddValidationGauges(*validation_, text);
-    for (const ValPoint& further : validation_->further) AddValidationGauges(further, text);
+    AddValidationGauges(*validation_, values);
+    for (const ValPoint& further : validation_->further) AddValidationGauges(further, values);
   }
-  AddGpus(gpus, text);
-  return text.Take();
+  AddGpus(gpus, values);
+  return values;
 }
 
 MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, Pages pages) : pages_(std::move(pages)) {
@@ -279,7 +272,7 @@ MetricsFile::~MetricsFile() {
   TryToWrite();
 }
 
-void MetricsFile::Write() const { checkpoint::WriteAtomically(path_, metrics_->Text()); }
+void MetricsFile::Write() const { checkpoint::WriteAtomically(path_, PrometheusText(metrics_->Values())); }
 
 void MetricsFile::TryToWrite() {
   try {

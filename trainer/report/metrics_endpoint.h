@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/machine/thread.h"
@@ -32,10 +33,19 @@ struct RunFacts {
   int64_t total_steps = 0;
 };
 
-// The main thread reports the numbers; other threads may call Text at any time. The slow part, asking the GPUs, is done
-// on the thread that calls Text. A gauge without a number is NaN (the loss of steps that were skipped). A gauge that a
-// run does not have is left out (the loss scale in fp32, the validation before the first one). docs/metrics.md lists
-// names and meanings.
+struct MetricValue {
+  std::string name, help;  // a name of letters, digits and underscores; those that count end in _total
+  std::optional<double> value;
+  std::vector<std::pair<std::string, std::string>> labels = {};
+};
+
+// Returns values in Prometheus' text format, with dtrain_ before their names. Those of one name must stand together.
+std::string PrometheusText(const std::vector<MetricValue>& values);
+
+// The main thread reports the numbers; other threads may call Values at any time. The slow part, asking the GPUs, is
+// done on the thread that calls Values. A gauge without a number is NaN (the loss of steps that were skipped). What a
+// run does not have is empty (the loss scale in fp32) or not there (the validation before the first one).
+// docs/metrics.md lists names and meanings.
 class RunMetrics final : public LogSink {
  public:
   using GpuSource = std::function<std::vector<GpuUse>()>;
@@ -48,8 +58,8 @@ class RunMetrics final : public LogSink {
   void Epoch(const EpochPoint& point) override;
   void Finish(const RunResult& result) override;
 
-  // Returns all metrics in Prometheus' text format. Any thread.
-  std::string Text() const;
+  // Any thread.
+  std::vector<MetricValue> Values() const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -176,7 +176,7 @@ TEST(MetricsFile, IsThereAtOnceAndWithTheLastNumbersAtTheEnd) {
     EXPECT_THAT(ReadAll(folder / "dtrain.prom"), HasSubstr("\ndtrain_step_total 0\n"));
     metrics->Train({.step = 5});
   }
-  EXPECT_EQ(ReadAll(folder / "dtrain.prom").substr(0, 100), metrics->Text().substr(0, 100));
+  EXPECT_EQ(ReadAll(folder / "dtrain.prom").substr(0, 100), PrometheusText(metrics->Values()).substr(0, 100));
   EXPECT_THAT(ReadAll(folder / "dtrain.prom"), HasSubstr("\ndtrain_step_total 5\n"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);  // nothing half-written
   EXPECT_THROW(MetricsFile("/no/such/folder/dtrain.prom", metrics), StorageError);
@@ -196,7 +196,7 @@ const RunFacts kFacts{.model = "resnet18", .world_size = 4, .total_steps = 100};
 TEST(RunMetrics, BeforeTheFirstStepWhatIsKnown) {
   RunMetrics metrics(kFacts, &NoGpus);
   metrics.Resume(7, 0.5);
-  const std::string text = metrics.Text();
+  const std::string text = PrometheusText(metrics.Values());
   EXPECT_THAT(text, HasSubstr("# HELP dtrain_step_total Optimizer steps done, as of the last logged one.\n"
                               "# TYPE dtrain_step_total counter\ndtrain_step_total 7\n"));
   EXPECT_THAT(text, HasSubstr("# TYPE dtrain_ranks gauge\ndtrain_ranks 4\n"));
@@ -233,7 +233,7 @@ TEST(RunMetrics, WhatWasLoggedLast) {
   metrics.Validation({.metrics = {{"top1", 75.5}, {"a-b", 1}}});
   metrics.Epoch({.epoch = 1, .epoch_seconds = 60});
   metrics.Finish({.step = 25, .epoch = 0.25});
-  const std::string text = metrics.Text();
+  const std::string text = PrometheusText(metrics.Values());
   for (const char* line :
        {"step_total 25", "epoch 0.25", "finished 1", "loss 2", "learning_rate 0.1", "images_per_second 1000",
         "step_seconds 0.5", "gradient_norm 1.5", "loss_scale 1024", "last_step_timestamp_seconds 1700000000.25",
@@ -250,9 +250,10 @@ TEST(RunMetrics, NumbersThatAreNoneTokensAndNamesThatWouldEndALabel) {
   RunMetrics metrics({.model = "q\"b\\\nc"}, &NoGpus);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   metrics.Train({.step = 1, .loss = std::nan(""), .lr = -kInfinity, .speed = 1e300, .speed_unit = SpeedUnit::kTokens});
-  EXPECT_THAT(metrics.Text(), AllOf(HasSubstr("\ndtrain_loss NaN\n"), HasSubstr("\ndtrain_learning_rate -Inf\n"),
-                                    HasSubstr("\ndtrain_tokens_per_second 1e+300\n"), Not(HasSubstr("images")),
-                                    HasSubstr(",model=\"q\\\"b\\\\\\nc\"} 1\n")));
+  EXPECT_THAT(PrometheusText(metrics.Values()),
+              AllOf(HasSubstr("\ndtrain_loss NaN\n"), HasSubstr("\ndtrain_learning_rate -Inf\n"),
+                    HasSubstr("\ndtrain_tokens_per_second 1e+300\n"), Not(HasSubstr("images")),
+                    HasSubstr(",model=\"q\\\"b\\\\\\nc\"} 1\n")));
 }
 
 TEST(GpuUse, OfEachGpuThatTells) {
