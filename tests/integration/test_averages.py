@@ -55,6 +55,8 @@ def test_an_average_can_begin_later_and_is_exported(few_images, run_dir, tmp_pat
                     f"--init_weights={exported}", "--log_format=json")
     found, expected = metrics(run_dir, "val")[-1], json.loads(evaluated.lines[0])
     assert (expected["top1"], expected["loss"]) == (found["ema_top1"], pytest.approx(found["ema_loss"], rel=1e-6))
+    ended = run(*flags, "--epochs=3")
+    assert "an average of the weights, which ends here (--ema_decay=0)" in ended.stderr
 
 
 @pytest.mark.parametrize("flags, words", [

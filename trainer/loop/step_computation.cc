@@ -88,16 +88,23 @@ optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const t
 std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config, const Plan& plan,
                                                       const torch::nn::Module& module,
                                                       const checkpoint::Snapshot* restored) {
-  if (config.ema_decay <= 0) return std::nullopt;
+  const bool had_average = restored != nullptr && !restored->average.empty();
+  if (config.ema_decay <= 0) {
+    if (had_average) {
+      report::LogWarning(
+          "the checkpoint has an average of the weights, which ends here (--ema_decay=0): model_ema.safetensors stays "
+          "that of an earlier step");
+    }
+    return std::nullopt;
+  }
   optim::WeightAverage average(
       weights::StateOf(module),
       optim::WeightAverageOptions{
           .decay = plan.ema_decay, .every = config.ema_every, .start = config.ema_start, .warmup = plan.WarmupSteps()});
-  if (restored == nullptr) return average;
-  if (restored->average.empty()) {
-    report::LogWarning("the checkpoint has no average of the weights: the average starts from the current weights");
-  } else {
+  if (had_average) {
     weights::CopyInto(average.tensors(), restored->average);
+  } else if (restored != nullptr) {
+    report::LogWarning("the checkpoint has no average of the weights: the average starts from the current weights");
   }
   return average;
 }
