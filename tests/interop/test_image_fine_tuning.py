@@ -181,6 +181,7 @@ def test_sizes_of_images_are_those_of_the_image_processor_of_a_folder(module_dir
     theirs = transformers.AutoImageProcessor.from_pretrained(folder)(
         image, resample=3, do_rescale=False, do_normalize=False, return_tensors="pt")["pixel_values"][0]
     assert torch.equal(v2.CenterCrop(found["image_size"])(resized), theirs)
+    record("Transforms", f"size and crop of a {next(iter(processor.values()))}", "transformers", "the same pixels", 0)
 
 
 def test_a_run_of_weights_that_tell_the_model_goes_on_without_them(tmp_path, few_images, run_dir):
