@@ -102,7 +102,7 @@ void RequireNoCommas(const std::vector<SeenLabel>& seen) {
 }
 
 std::vector<std::string> LinesOfClassFile(const std::string& folder) {
-  std::istringstream text(TextBeside(folder + "/" + kClassFile));
+  std::istringstream text(std::string(WithoutByteOrderMark(TextBeside(folder + "/" + kClassFile))));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line); lines.push_back(line)) {
     if (line.ends_with('\r')) line.pop_back();

@@ -8,6 +8,7 @@
 #include "data/formats/table_reader.h"
 #include "data/sentences/sentence_set.h"
 #include "data/storage.h"
+#include "data/text/text_lines.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -39,7 +40,7 @@ std::vector<std::string> TextsIn(const std::string& folder, IgnoredFiles& ignore
 }
 
 std::string ReadText(const std::string& path) {
-  std::string text = ReadWholeText(path, kMostCellBytes);
+  std::string text(WithoutByteOrderMark(ReadWholeText(path, kMostCellBytes)));
   if (!IsUtf8(text)) throw DataError(path + " is not UTF-8", "convert the file to UTF-8");
   if (text.find('\0') != std::string::npos) {
     throw DataError(path + " holds a NUL character",

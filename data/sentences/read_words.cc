@@ -102,11 +102,7 @@ class WordReader {
   bool is_text() const { return is_text_; }
 
  private:
-  std::string_view Text() const {
-    std::string_view text = content_;
-    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-    return text;
-  }
+  std::string_view Text() const { return WithoutByteOrderMark(content_); }
 
   [[noreturn]] void Fail(const std::string& what, const std::string& hint = "") const {
     throw DataError(path_ + " line " + std::to_string(line_) + ": " + what, hint);

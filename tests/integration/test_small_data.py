@@ -196,6 +196,9 @@ def test_unequal_classes_are_said(unequal, run_dir):
     assert list(numbers) == ["val_top1", "val_loss", "val_balanced_accuracy", "val_f1"]
     assert numbers["val_balanced_accuracy"] == pytest.approx(numbers["val_top1"], abs=0.01)  # 4 samples each
     run(*flags, f"--class_weights={unequal / 'none'}", "--resume=none", check=2)
+    weights = run_dir.parent / "weights.csv"
+    weights.write_bytes("\ufeffa,1\r\nb,2\r\nc,3\r\nd,4\r\n".encode())  # as spreadsheets write it
+    run(*flags, f"--class_weights={weights}", "--resume=none", "--dry_run")
 
 
 def test_equal_classes_need_no_word(few_images, run_dir):

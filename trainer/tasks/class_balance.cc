@@ -7,6 +7,7 @@
 #include "data/joined.h"
 #include "data/shown.h"
 #include "data/storage.h"
+#include "data/text/text_lines.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
@@ -57,7 +58,7 @@ std::vector<double> WeightsFromFile(const std::string& file, size_t classes, con
                      "each class has one line, NAME,WEIGHT, or WEIGHT in the order of the labels");
   };
   std::vector<double> weights(classes, -1);
-  std::istringstream text(checkpoint::ReadTextFile(file, kMostBytes));
+  std::istringstream text(std::string(data::WithoutByteOrderMark(checkpoint::ReadTextFile(file, kMostBytes))));
   int64_t number = 0;
   size_t next = 0;
   for (std::string line; std::getline(text, line);) {

@@ -69,7 +69,7 @@ TEST(Labels, OfNumbersToPredictAreNoClassesBecauseSomeAreBad) {
 TEST(Labels, AreListedInAFile) {
   const TemporaryFolder folder;
   EXPECT_THAT(ListedClasses(folder.path()), ElementsAre());
-  folder.Write("classes.txt", "not good\r\ngood\n\n");
+  folder.Write("classes.txt", "\xEF\xBB\xBFnot good\r\ngood\n\n");
   EXPECT_THAT(ListedClasses(folder.path()), ElementsAre("not good", "good"));
   folder.Write("classes.txt", "a\nb\na\n");
   EXPECT_ERROR("classes.txt line 3: the class 'a' is in line 1, too", ListedClasses(folder.path()));

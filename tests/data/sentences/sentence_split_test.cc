@@ -160,7 +160,7 @@ TEST_F(Sentences, TextsAreRowsByThemselves) {
 TEST_F(Sentences, ClassFoldersHoldATextPerFile) {
   folder_.Write("train/pos/0_9.txt", "ab\n");
   folder_.Write("train/neg/1_2.txt", "x");
-  folder_.Write("train/neg/0_1.txt", "y\r\n");
+  folder_.Write("train/neg/0_1.txt", "\xEF\xBB\xBFy\r\n");
   folder_.Write("train/unsup/0_0.txt", "z");
   folder_.Write("train/neg/notes.md", "");
   const SentenceSplit train = OpenSentences(Options(), "train");
