@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -69,6 +70,19 @@ TableFormat RequireTableFormat(const std::string& path) {
   throw DataError(path + " is not a table", "its name must end in .tsv, .csv or .jsonl (or of texts in .txt)");
 }
 
+// Returns the keys of an object in their order, which the parsed object does not keep.
+std::vector<std::string> KeysOf(std::string_view object) {
+  std::vector<std::string> keys;
+  std::set<std::string> known;
+  const auto take = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
+    const bool is_key = depth == 1 && event == nlohmann::json::parse_event_t::key;
+    if (is_key && known.insert(parsed.get<std::string>()).second) keys.push_back(parsed.get<std::string>());
+    return true;
+  };
+  nlohmann::json::parse(object, take);
+  return keys;
+}
+
 }  // namespace
 
 std::optional<TableFormat> TableFormatOf(const std::string& file) {
@@ -93,9 +107,10 @@ TableReader::TableReader(std::string name, std::string_view text, TableFormat fo
   }
   if (format_ == TableFormat::kJsonLines) {
     LeaveOutBlankEnd();
-    const auto first = ParseObject(TakeLine());
-    if (!first.is_object()) Fail(1, "this is not a JSON object", "a .jsonl file holds one object in each line");
-    for (const auto& [key, value] : first.items()) header_.push_back(key);
+    const std::string_view first = TakeLine();
+    if (!ParseObject(first).is_object())
+      Fail(1, "this is not a JSON object", "a .jsonl file holds one object in each line");
+    header_ = KeysOf(first);
     Begin();  // the first line is data, too
     return;
   }

@@ -33,10 +33,12 @@ TEST(TableReader, OfOneColumnBlankLinesAreRowsAtTheEndToo) {
 }
 
 TEST(TableReader, JsonCellsAreFoundByName) {
-  EXPECT_THAT(RowsOf("{\"label\": 1, \"text\": \"a\\tb\"}\n{\"other\": [], \"text\": null}\r\n"
+  EXPECT_THAT(RowsOf("{\"text\": \"a\\tb\", \"label\": 1}\n{\"other\": [], \"text\": null}\r\n"
                      "{\"text\": true, \"label\": 0.5}\n",
                      TableFormat::kJsonLines),
-              ElementsAre(Cells{"label", "text"}, Cells{"1", "a\tb"}, Cells{"", ""}, Cells{"0.5", "true"}));
+              ElementsAre(Cells{"text", "label"}, Cells{"a\tb", "1"}, Cells{"", ""}, Cells{"true", "0.5"}));
+  EXPECT_THAT(TableReader("FILE", R"({"b": {"x": [1]}, "a": 1, "b": 2})", TableFormat::kJsonLines).header(),
+              ElementsAre("b", "a"));
 }
 
 TEST(TableReader, RowsKnowTheirPlace) {
