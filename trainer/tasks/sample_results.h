@@ -17,10 +17,7 @@
 namespace dtrain::tasks {
 
 // How files of them are known again.
-inline const std::vector<data::Mark> kSampleMarks = {{"file,label,prediction,loss"},
-                                                     {"file,text,label,prediction,loss"},
-                                                     {"file,text,pair,label,prediction,loss"},
-                                                     {"{\"file\":", "\"loss\":"}};
+inline const std::vector<data::Mark> kSampleMarks = {{"file,", ",label,prediction,loss"}, {"{\"file\":", "\"loss\":"}};
 
 class SampleResults {
  public:

@@ -30,13 +30,16 @@ class PredictionsTest : public testing::Test {
   // Returns what an evaluation writes of the last of two samples.
   std::string Evaluated(const char* file, const Outcome& outcome, const std::vector<std::string>& names,
                         const at::Tensor& outputs_C, const at::Tensor& target,
-                        std::vector<data::SentenceText> texts = {}) {
+                        std::vector<data::SentenceText> texts = {},
+                        std::shared_ptr<const data::SplitWords> words = nullptr) {
     config_.run.output = (folder_.path() / file).string();
     DataSplit split{.name = "val", .source = std::make_unique<data::Synthetic>(2, 2, 8, 8), .decoder = nullptr};
     split.texts = std::move(texts);
+    split.words = std::move(words);
     SampleResults results(/*rows=*/2, outcome, at::kCPU);
     results.Add({at::tensor({1}, at::kLong), outputs_C.unsqueeze(0), target});
     results.Write(config_.run.output, split, names, /*byte_order_mark=*/false);
+    EXPECT_TRUE(data::HasMark(config_.run.output, kSampleMarks)) << "the same command may replace it";
     return Written();
   }
 
@@ -92,6 +95,16 @@ TEST_F(PredictionsTest, ARegressionHasNumbersAndItsTexts) {
   EXPECT_EQ(Evaluated("e.csv", outcome, {}, at::tensor({4.0}, at::kFloat), at::tensor(3.5, at::kFloat),
                       {{"", ""}, {"one, two", "b"}}),
             "file,text,pair,label,prediction,loss\n" + place + ",\"one, two\",b,3.5,4,0.25\n");
+}
+
+TEST_F(PredictionsTest, AWordHasItsSentenceAndLine) {
+  const auto words = std::make_shared<data::SplitWords>(
+      data::SplitWords{.ends = {1, 2}, .places = {{.line = 1}, {.line = 3}}, .texts = {"in", "Rome"}, .lines = {}});
+  const std::string file = data::Synthetic(2, 2, 8, 8).Place(0).file;
+  EXPECT_EQ(
+      Evaluated("e.csv", {.outputs = 2}, {"O", "LOC"}, logits_.slice(0, 0, 2), at::tensor(1, at::kLong), {}, words),
+      "file,sentence,word,label,prediction,loss,class_1,probability_1,class_2,probability_2\n" + file +
+          " line 3,2,Rome,LOC,LOC,0.4054651,LOC,0.6666667,O,0.33333334\n");
 }
 
 }  // namespace
