@@ -145,9 +145,18 @@ class ImageRows {
     if (columns_.split && row.split.empty()) {
       reader_.Fail(row.line, "the split of the image is empty", "write train, val, test or a name of your own");
     }
-    const auto [first, is_first] = first_.try_emplace(row.path, FirstRow{row.line, row.label, row.split});
-    if (!is_first) RequireSame(first->second, row);
+    const FirstRow own{row.line, row.label, row.split};
+    const auto [first, is_first] = first_.try_emplace(row.path, own);
+    if (!is_first) RequireSame(row.path, first->second, own);
     return true;
+  }
+
+  // After the last row: throws DataError if the rows that name an image with and without its ending differ.
+  void RequireSame(const std::string& without_ending, const std::string& path) const {
+    const auto other = first_.find(path);
+    if (other == first_.end()) return;
+    const FirstRow &a = first_.at(without_ending), &b = other->second;
+    a.line < b.line ? RequireSame(path, a, b) : RequireSame(path, b, a);
   }
 
  private:
@@ -156,12 +165,12 @@ class ImageRows {
     std::string label, split;
   };
 
-  void RequireSame(const FirstRow& first, const ImageRow& row) const {
+  void RequireSame(const std::string& path, const FirstRow& first, const FirstRow& row) const {
     const bool other_label = first.label != row.label;
     if (!other_label && first.split == row.split) return;
     const auto shown = [](const std::string& text) { return "'" + Shown(text, 60) + "'"; };
     reader_.Fail(row.line,
-                 std::string("the ") + (other_label ? "label" : "split") + " of " + Shown(row.path) + " is " +
+                 std::string("the ") + (other_label ? "label" : "split") + " of " + Shown(path) + " is " +
                      shown(other_label ? row.label : row.split) + ", but " +
                      shown(other_label ? first.label : first.split) + " in line " + std::to_string(first.line),
                  other_label ? "give each image one row; if it has several labels, they are in one row, too "
@@ -188,12 +197,14 @@ void AddLabels(const ImageRow& row, LabelKind kind, const std::string& separator
 
 struct TablePaths {
   std::vector<std::string> paths;
-  std::vector<int64_t> lines;  // likewise by row
+  std::vector<int64_t> lines;    // likewise by row
+  std::vector<uint8_t> endings;  // likewise: bytes of the ending that FindFiles has added
 
   // Returns the sizes of the files, after it has completed names without ending.
   std::vector<uint64_t> FindFiles(const std::string& folder, const TableReader& reader) {
     std::vector<uint64_t> sizes(paths.size());
     std::vector<uint8_t> missing(paths.size());
+    endings.resize(paths.size());
     InParallel(paths.size(), [&](size_t i) {
       PathStatus status = Stat(folder + "/" + paths[i]);
       if (status.kind == PathKind::kNothing && !IsImage(paths[i])) {
@@ -201,6 +212,7 @@ struct TablePaths {
           const PathStatus with_ending = Stat(folder + "/" + paths[i] + std::string(ending));
           if (with_ending.kind != PathKind::kFile) continue;
           paths[i] += ending;
+          endings[i] = static_cast<uint8_t>(ending.size());
           status = with_ending;
           break;
         }
@@ -219,6 +231,19 @@ struct TablePaths {
                 "take rows of images away that do not exist");
   }
 };
+
+// Makes a group of the rows of one image: what is learned would say nothing in another part of its split.
+void GroupTwins(const std::vector<std::string>& paths, std::vector<std::string>& groups) {
+  std::unordered_map<std::string_view, size_t> first;
+  for (size_t row = 0; row < paths.size(); ++row) {
+    const auto [found, is_first] = first.try_emplace(paths[row], row);
+    if (is_first) continue;
+    groups.resize(paths.size());
+    std::string& group = groups[found->second];
+    if (group.empty()) group = paths[row];
+    groups[row] = group;
+  }
+}
 
 // Returns the names of the classes, or of the columns of numbers. Throws DataError if they are not the known ones.
 std::vector<std::string> NamesOf(const WrittenLabels& written, std::vector<std::string> columns, LabelKind kind,
@@ -318,10 +343,13 @@ ImageTable::ImageTable(const LabelTable& table, const std::string& folder, const
   class_ends_ = std::move(written.ends);
   numbers_ = std::move(written.numbers);
   for (const uint64_t bytes : images.FindFiles(folder_, reader)) hash.UpdateInteger(static_cast<int64_t>(bytes));
-  for (const std::string& path : images.paths) {
+  for (size_t i = 0; i < images.paths.size(); ++i) {
+    const std::string& path = images.paths[i];
+    if (images.endings[i] > 0) rows.RequireSame(path.substr(0, path.size() - images.endings[i]), path);
     paths_ += path;
     ends_.push_back(paths_.size());
   }
+  GroupTwins(images.paths, groups_);
   fingerprint_ = hash.Hex();
 }
 

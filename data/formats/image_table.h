@@ -49,7 +49,7 @@ class ImageTable : public RecordSource {
   const std::vector<std::string>& class_names() const override { return names_; }
   std::string fingerprint() const override { return fingerprint_; }
 
-  // By index: the cells of group_column; empty without one.
+  // By index: the cells of group_column, and rows of one image are of one group; empty without either.
   const std::vector<std::string>& groups() const { return groups_; }
 
  private:

@@ -111,6 +111,14 @@ TEST_F(ImageTables, ColumnsByNameAndFoldersOfTheirOwn) {
   EXPECT_THAT(images.groups(), ElementsAre("me", "you"));
 }
 
+TEST_F(ImageTables, RowsOfOneImageAreOneGroup) {
+  EXPECT_THAT(Open(Write("image,label\nd,x\na.jpg,x\n")).groups(), ElementsAre());
+  LabelTable table = Write("image,label,who\nd,x,\na.jpg,x,me\nd.jpg,x,\ne,x,you\ne,x,\n");
+  EXPECT_THAT(Open(table).groups(), ElementsAre("d.jpg", "", "d.jpg", "e.jpg", "e.jpg"));
+  table.group_column = "who";
+  EXPECT_THAT(Open(table).groups(), ElementsAre("d.jpg", "me", "d.jpg", "you", "you"));
+}
+
 TEST_F(ImageTables, SeveralLabelsInACell) {
   LabelTable table = Write("image,labels\na.jpg,red; big\nd.jpg,\ne.jpg,small;red\n");
   table.separator = ";";
@@ -182,6 +190,8 @@ TEST_F(ImageTables, MistakesNameFileAndLine) {
       {"image,label\nsub,x\n", {"line 2", "there is no image"}},
       {"image,label\na.jpg,x\nd.jpg,y\n./a.jpg,y\n", {"line 4", "label of a.jpg is 'y', but 'x' in line 2"}},
       {"image,label,split\na.jpg,x,train\na.jpg,x,val\n", {"line 3", "split of a.jpg is 'val', but 'train' in line 2"}},
+      {"image,label\nd,x\nd.jpg,y\n", {"line 3", "label of d.jpg is 'y', but 'x' in line 2"}},
+      {"image,label,split\nd.jpg,x,val\nd,x,train\n", {"line 3", "split of d.jpg is 'train', but 'val' in line 2"}},
       {"image,label,split\na.jpg,x,val\nd.jpg,y,test\n",
        {"the column 'split'", "has no 'train'; it has 'val', 'test'", "--train_split"}},
       {"image,label,split\na.jpg,x,\n", {"line 2", "split of the image is empty"}},
