@@ -49,17 +49,24 @@ std::optional<std::string> SettingsIn(const std::string& weights) {
   return std::nullopt;
 }
 
+nlohmann::json PartOf(const nlohmann::json& json, const char* key) {
+  return json.is_object() ? json.value(key, nlohmann::json()) : nlohmann::json();
+}
+
 // The settings that say which sets the run was validated on, and which part of its data it has held out for that. They
 // count for its own data; of other data, --val_split is evaluated, and all of it.
 std::vector<std::string> ValidationNames(const nlohmann::json& saved, const config::Config& config) {
   const auto fraction = saved.find("val_fraction"), data = saved.find("data_dir");
   if (data == saved.end() || !data->is_string() || config::WasGiven(config, "val_split")) return {};
-  const auto is_same = [](const nlohmann::json& path, const std::string& now) {
-    std::error_code ignored;
-    return path.is_string() &&
-           fs::weakly_canonical(path.get<std::string>(), ignored) == fs::weakly_canonical(now, ignored);
+  std::error_code ignored;
+  // Where the run's paths begin; if that is gone, the run was moved with its data, and they begin here.
+  fs::path start = TextIn(PartOf(saved, config::kStartKey), "directory");
+  if (!fs::is_directory(start, ignored)) start.clear();
+  const auto is_same = [&](const std::string& path, const std::string& now) {
+    if (path.empty() || now.empty()) return path == now;
+    return fs::weakly_canonical(start / path, ignored) == fs::weakly_canonical(now, ignored);
   };
-  if (!is_same(*data, config.data.dir) || !is_same(saved.value("labels", nlohmann::json("")), config.data.labels))
+  if (!is_same(TextIn(saved, "data_dir"), config.data.dir) || !is_same(TextIn(saved, "labels"), config.data.labels))
     return {};
   const bool has_fold = saved.contains("val_fold") && saved["val_fold"] != "";
   const bool holds_out = fraction != saved.end() && fraction->is_number() && fraction->get<double>() > 0;
@@ -95,10 +102,6 @@ nlohmann::json SettingsOfBegunRun(const config::Config& config) {
 void ForgetResizeOfAnotherSize(nlohmann::json& settings, const config::Config& config) {
   if (!config::WasGiven(config, "image_size") && !config::WasGiven(config, "eval_image_size")) return;
   for (const char* of_another_size : {"eval_resize", "eval_image_size"}) settings.erase(of_another_size);
-}
-
-nlohmann::json PartOf(const nlohmann::json& json, const char* key) {
-  return json.is_object() ? json.value(key, nlohmann::json()) : nlohmann::json();
 }
 
 void Add(const char* name, const nlohmann::json& value, nlohmann::json& settings) {

@@ -32,6 +32,27 @@ TEST(TakeSettingsOfRun, ModelAndImageSizeAreTheRuns) {
   EXPECT_EQ(config.image.size, 64);
 }
 
+TEST(TakeSettingsOfRun, TheRunsDataIsFoundFromAnyDirectory) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "photos");
+  const auto fraction = [&folder](const std::string& directory, const std::string& data) {
+    const nlohmann::json start = {{"directory", directory}};
+    folder.Write("config.json", nlohmann::json({{"model", "resnet18"},
+                                                {"image_size", 64},
+                                                {"data_dir", "photos"},
+                                                {"val_fraction", 0.25},
+                                                {"start", start}})
+                                    .dump());
+    config::Config config = EvaluationOf(folder.path());
+    config.data.dir = data;
+    TakeSettingsOfRun(config);
+    return config.data.val_fraction;
+  };
+  EXPECT_EQ(fraction(folder.path(), folder.path("photos")), 0.25);
+  EXPECT_EQ(fraction(folder.path(), "photos"), 0) << "another folder of this name, beside the tests";
+  EXPECT_EQ(fraction(folder.path("gone"), "photos"), 0.25) << "moved with its data";
+}
+
 // The file may come from a stranger, and its values are copied and shown, which recurses.
 TEST(TakeSettingsOfRun, WhatIsNestedTooDeeplyIsDamaged) {
   for (const std::string& text :
