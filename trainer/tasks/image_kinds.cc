@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
+#include "trainer/report/log.h"
 #include "trainer/tasks/export.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/weights/foreign_network.h"
@@ -71,17 +73,26 @@ weights::NumberScale ScaleOf(const data::RecordSource& source) {
   return {means, deviations};
 }
 
-// What all images have in common teaches nothing.
+// What all images have in common teaches nothing, and labels and predictions are float32.
 void RequireDifferentNumbers(const DataSets& data) {
-  const std::vector<double>& deviations = data.scale.deviations;
-  const auto constant = std::ranges::find(deviations, 0.0);
-  if (constant == deviations.end()) return;
-  const auto column = static_cast<size_t>(constant - deviations.begin());
+  constexpr double kFewSteps = 1000, kFineStep = 1e-3;
   const std::vector<std::string>& names = data.classes.names;
-  const std::string name = column < names.size() ? Shown(names[column]) : "number " + std::to_string(column);
-  throw DataError("all images of split " + data.train->name + " have the same " + name + ": " +
-                      config::ToText(data.scale.means[column]) + ", so that nothing is learned",
-                  "check the column of the labels (--label_column)");
+  for (size_t column = 0; column < data.scale.means.size(); ++column) {
+    const double mean = data.scale.means[column], deviation = data.scale.deviations[column];
+    const auto large = static_cast<float>(std::abs(mean));
+    const double step = std::nextafter(large, std::numeric_limits<float>::infinity()) - large;
+    if (deviation >= kFewSteps * step) continue;
+    const std::string name = column < names.size() ? Shown(names[column]) : "number " + std::to_string(column);
+    const std::string steps = report::Format(
+        "near %.4g, numbers of float32 are %.4g apart: subtract the same number from all labels", mean, step);
+    if (deviation == 0) {
+      throw DataError("all images of split " + data.train->name + " have the same " + name + ": " +
+                          config::ToText(mean) + ", so that nothing is learned",
+                      "check the column of the labels (--label_column)" + (step > kFineStep ? "; " + steps : ""));
+    }
+    report::LogWarning(data.train->name + ": " + name +
+                       report::Format(" deviates by only %.4g from its mean; ", deviation) + steps);
+  }
 }
 
 class ImageKind : public TaskKind {
