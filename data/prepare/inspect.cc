@@ -22,7 +22,7 @@
 #include "data/progress.h"
 #include "data/sha256.h"
 #include "data/shown.h"
-#include "data/text/dictionary.h"
+#include "data/text/text_split.h"
 #include "data/written_file.h"
 
 namespace dtrain::data {
@@ -86,13 +86,13 @@ std::string Line(const OpenSplit& split, bool with_split, int64_t index, bool de
 // Throws DataError if the bytes of a record are bad.
 using Check = std::function<void(const std::vector<uint8_t>& record)>;
 
-// Returns a check that all tokens are in the folder's dictionary.
+// Returns a check that all tokens are in the folder's dictionary, or known to its tokenizer.
 Check TokenCheck(const TokenDataset& tokens, const std::string& data_dir) {
-  const int64_t size = Dictionary::Load(data_dir + "/dict.txt").size();
+  const int64_t size = StoredVocabulary(data_dir);
   return [size, type = tokens.type()](const std::vector<uint8_t>& record) {
     for (const int64_t id : WideTokens(type, record)) {
       if (id >= 0 && id < size) continue;
-      throw DataError("token " + std::to_string(id) + ", but the dictionary ends at " + std::to_string(size - 1));
+      throw DataError("token " + std::to_string(id) + ", but the vocabulary ends at " + std::to_string(size - 1));
     }
   };
 }

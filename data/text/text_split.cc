@@ -99,6 +99,12 @@ std::optional<Meaning> FindMeaning(const std::string& data_dir, bool keeps_ids =
                  std::move(fingerprint), std::nullopt, std::move(tokenizer)};
 }
 
+Meaning RequireMeaning(const std::string& folder) {
+  if (auto meaning = FindMeaning(folder)) return std::move(*meaning);
+  throw DataError("there is no " + folder + "/dict.txt, the dictionary of the tokens",
+                  "--data_dir must name a folder written by dtrain_data tokenize or fairseq-preprocess");
+}
+
 // Returns for each id whether it begins a word.
 std::vector<bool> WordsOf(const Meaning* meaning, const std::string& folder) {
   if (meaning != nullptr && meaning->tokenizer) {
@@ -169,17 +175,13 @@ TextSplit BlocksOf(std::unique_ptr<const TokenStream> lines, const TextOptions& 
 TextSplit OpenTokens(const TextOptions& options, const std::string& split) {
   const std::string prefix = RequireTokenFiles(options.data_dir, split);
   const std::string& folder = options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir;
-  const auto meaning = FindMeaning(folder);
-  if (!meaning) {
-    throw DataError("there is no " + folder + "/dict.txt, the dictionary of the tokens",
-                    "--data_dir must name a folder written by dtrain_data tokenize or fairseq-preprocess");
-  }
+  const Meaning meaning = RequireMeaning(folder);
   const auto own = FindMeaning(options.data_dir);
-  if (own && own->fingerprint != meaning->fingerprint) {
+  if (own && own->fingerprint != meaning.fingerprint) {
     throw DataError(options.data_dir + "/dict.txt is another dictionary than " + folder + "/dict.txt",
                     "tokenize the text of all folders with one dictionary (--dict)");
   }
-  return BlocksOf(std::make_unique<TokenDataset>(prefix), options, *meaning, folder);
+  return BlocksOf(std::make_unique<TokenDataset>(prefix), options, meaning, folder);
 }
 
 TextSplit OpenTexts(const TextOptions& options, const std::string& split) {
@@ -242,6 +244,8 @@ bool HasDictionary(const std::string& data_dir) {
     return false;
   }
 }
+
+int64_t StoredVocabulary(const std::string& data_dir) { return RequireMeaning(data_dir).stored; }
 
 TextSplit OpenShards(const TextOptions& options, const std::vector<std::string>& folders, const std::string& split) {
   TextSplit all;

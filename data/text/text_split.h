@@ -44,6 +44,10 @@ struct TextSplit {
 // without one. `data_dir` may also name a file.
 bool HasDictionary(const std::string& data_dir);
 
+// Returns the number of tokens that these files know: those in token files beside them are below it. Throws DataError
+// if there is no such file, or it cannot be read.
+int64_t StoredVocabulary(const std::string& data_dir);
+
 // Opens a split. Token files need dict.txt beside them, and for whole-word masking the tokenizer's files; or the files
 // of a tokenizer that does without (Tokenizer::has_dictionary). A safetensors file needs one of these in its folder or
 // --vocab_size, with which the last token is <mask>. Raw text needs a tokenizer in dictionary_dir. Tokens must be in

@@ -215,6 +215,20 @@ def test_all_is_read_and_verified(few_images, packs):
     assert (packs / "webdataset" / "quarantine.jsonl").read_text() == ""
 
 
+def test_tokens_are_verified_by_the_tokenizer_beside_them(tmp_path):
+    """BERT's have no dict.txt."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words), encoding="ascii")
+    (tmp_path / "text").write_text("good bad\ngood\n", encoding="ascii")
+    tokens = tmp_path / "tokens"
+    data("tokenize", f"--tokenizer={tmp_path}", f"--input={tmp_path / 'text'}", f"--output={tokens / 'train'}")
+    assert data("verify", f"--data_dir={tokens}").lines == ["train: 2 records, 0 bad"]
+    (tokens / "vocab.txt").write_text("\n".join(words[:-1]), encoding="ascii")
+    assert "token 6, but the vocabulary ends at 5" in data("verify", f"--data_dir={tokens}", check=3).stdout
+    (tokens / "vocab.txt").unlink()
+    assert "there is no" in data("verify", f"--data_dir={tokens}", check=3).stderr
+
+
 def test_damage_is_listed_and_training_goes_on(own_pack, run_dir):
     """Of one format; of each: packed_records_test.cc."""
     folder = own_pack("tfrecord")
