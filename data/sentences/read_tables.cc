@@ -65,9 +65,12 @@ void RequireSameKind(const OpenTable& table, const SentenceOptions& options, con
                      const std::string& columns) {
   const bool is_pair = table.columns().pair && table.joins_pairs();
   if (!options.is_pair || *options.is_pair == is_pair) return;
-  throw DataError(path + (is_pair ? " has pairs of texts (" : " has single texts (") + columns +
-                      "), but the model and the training data have " + (*options.is_pair ? "pairs" : "single texts"),
-                  "name the same columns in all splits: --text_column and --text_pair_column");
+  throw DataError(
+      path + (is_pair ? " has pairs of texts (" : " has single texts (") + columns +
+          (options.is_unlabelled ? "), but the model reads " : "), but the model and the training data have ") +
+          (*options.is_pair ? "pairs" : "single texts"),
+      options.is_unlabelled ? "name the column to read with --text_column"
+                            : "name the same columns in all splits: --text_column and --text_pair_column");
 }
 
 }  // namespace

@@ -321,7 +321,12 @@ TEST_F(Sentences, AFileWithoutLabelsIsRead) {
   SentenceOptions pairs = Options();
   pairs.is_pair = true;
   EXPECT_ERROR("in.txt has single texts", OpenUnlabelled(pairs, lines));
-  EXPECT_EQ(OpenUnlabelled(pairs, folder_.Write("in.csv", "id,text,text_pair\n1,a,b\n")).texts[0].pair, "b");
+  const std::string table = folder_.Write("in.csv", "id,text,text_pair\n1,a,b\n");
+  EXPECT_EQ(OpenUnlabelled(pairs, table).texts[0].pair, "b");
+  pairs.is_pair = false;
+  EXPECT_ERROR("but the model reads single texts", OpenUnlabelled(pairs, table));
+  pairs.text_column = "text_pair";
+  EXPECT_EQ(OpenUnlabelled(pairs, table).texts[0].text, "b");
   const SentenceSplit gaps = OpenUnlabelled(Options(), folder_.Write("gaps.txt", "\none\n \t\ntwo\n"));
   const auto has_error = [](const SentenceText& text) { return text.error.ends_with("the text is empty"); };
   EXPECT_THAT(gaps.texts,
