@@ -160,7 +160,7 @@ data::Batch ImageTask::RandomBatch(int64_t samples) const {
   batch.on_host["index"] = at::arange(samples);
   AddRandomLabels(batch, samples);
   if (mixes()) AddMix(batch, {});
-  return data::CopyToDevice(std::move(batch), device_);
+  return data::CopyToDevice(Prepared(std::move(batch)), device_);
 }
 
 at::Tensor ImageTask::Pictures(const data::Batch& batch) const {

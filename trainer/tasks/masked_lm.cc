@@ -72,7 +72,6 @@ data::Batch PreparedText(data::Batch rows, const models::TextShape& shape, const
   }
   prepared.tensors[kChosen] = chosen;
   prepared.tensors[kAnswers] = answers;
-  PinLike(rows, prepared);
   return prepared;
 }
 
@@ -86,7 +85,7 @@ double MaskedLmTask::NominalWeight(int64_t samples) const {
   return std::max(1.0, static_cast<double>(samples) * expected_share_);
 }
 
-data::Batch MaskedLmTask::Prepared(data::Batch batch) const {
+data::Batch MaskedLmTask::PreparedTensors(data::Batch batch) const {
   // On a GPU batches of one shape share a step graph.
   return PreparedText(std::move(batch), shape(), layout(), device().is_cpu() ? 0 : mask_prob_);
 }

@@ -18,7 +18,7 @@ namespace dtrain::tasks {
 inline constexpr char kChosen[] = "chosen", kAnswers[] = "answers";
 
 // Turns `rows`, which are on the host and in the form of data/text/token_rows.h, into a batch with the tensors of a
-// SequenceBatch, `chosen` and `answers`, in pinned memory if those of `rows` are. The latter are filled up with places
+// SequenceBatch, `chosen` and `answers`. The latter are filled up with places
 // without a loss to a multiple of 64 that has room for this share of the list and one for each row, or for more if the
 // batch has more to guess. So their size depends on the shape alone: a row of n tokens has at most share·n + 1 to guess
 // (masking.h), and more only if whole words are masked. `share` is 0: they are not filled up.
@@ -28,8 +28,6 @@ class MaskedLmTask : public TextTask {
  public:
   MaskedLmTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device);
 
-  // Takes batches in the form of data/text/token_rows.h.
-  data::Batch Prepared(data::Batch batch) const override;
   double NominalWeight(int64_t samples) const override;
   bool has_perplexity() const override { return true; }
   models::ForwardCost CostOfSample() const override { return model().Cost(longest(), longest(), NumChosen()); }
@@ -43,6 +41,7 @@ class MaskedLmTask : public TextTask {
   at::Tensor LogitsOfRows(const at::Tensor& ids_NT, const at::Tensor& attended_NT, const at::Tensor& types_NT = {});
 
  protected:
+  data::Batch PreparedTensors(data::Batch batch) const override;
   at::Tensor LossSum(const at::Tensor& logits, const data::Batch& batch, bool training) const override;
   const char* target_name() const override;
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override;

@@ -11,6 +11,7 @@
 #include "trainer/tasks/image_kinds.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/metric_formulas.h"
+#include "trainer/tasks/sample_places.h"
 #include "trainer/tasks/text_kinds.h"
 #include "trainer/tasks/text_task.h"
 
@@ -18,8 +19,8 @@ namespace dtrain::tasks {
 namespace {
 
 // The sums of an evaluation have three counts for each label: decisions that were right, labels that were decided for,
-// labels that hold. Unless there are too many, places for each label of each sample follow, for logits and then for
-// targets, which are 1 or 2; so that the sum over the ranks is those of all samples.
+// labels that hold. Unless there are too many samples, their places follow, with the targets of each label, which are 1
+// or 2, and then the logits.
 class SeveralLabels {
  public:
   // A label is decided for from the probability `threshold` on.
@@ -28,14 +29,14 @@ class SeveralLabels {
 
   // Task::BeginEvaluation.
   void Begin(const DataSplit& split) {
-    constexpr int64_t kMostPlaces = 1 << 24;
+    constexpr int64_t kMostNumbers = 1 << 25;  // 256 MiB on each rank
     names_ = split.source->class_names();
-    lacks_map_ = split.source->size() * labels_ > kMostPlaces;
-    samples_ = lacks_map_ ? 0 : split.source->size();
+    const int64_t samples = split.source->size(), numbers = 2 * labels_;
+    places_ = {samples > kMostNumbers / numbers ? 0 : samples, numbers};
   }
-  // Whether Metrics has no map: there are too many samples.
-  bool lacks_map() const { return lacks_map_; }
-  int64_t num_sums() const { return (3 + 2 * samples_) * labels_; }
+  // Whether Metrics has no map: there are too many samples, or not yet any.
+  bool lacks_map() const { return places_.samples == 0; }
+  int64_t num_sums() const { return 3 * labels_ + places_.num_sums(); }
   // Adds a batch. `sums` are float64, `logits_NC` and `targets_NC` (0 or 1) float32 on the same device; `places`, int64
   // N, are the numbers of the samples.
   void AddTo(at::Tensor sums, const at::Tensor& logits_NC, const at::Tensor& targets_NC,
@@ -46,13 +47,10 @@ class SeveralLabels {
   std::vector<report::ClassScores> Scores(const double* sums) const;
 
  private:
-  double MeanAveragePrecision(const double* logits, const double* targets) const;
-
   const int64_t labels_;
   const double least_logit_;  // that a label is decided for
   std::vector<std::string> names_;
-  bool lacks_map_ = false;
-  int64_t samples_ = 0;  // of the split that is evaluated; 0: places would take too much memory
+  SamplePlaces places_;
 };
 
 void SeveralLabels::AddTo(at::Tensor sums, const at::Tensor& logits_NC, const at::Tensor& targets_NC,
@@ -62,10 +60,7 @@ void SeveralLabels::AddTo(at::Tensor sums, const at::Tensor& logits_NC, const at
   counts(0).add_(decided.mul(targets_NC).sum(0));
   counts(1).add_(decided.sum(0));
   counts(2).add_(targets_NC.sum(0));
-  if (samples_ == 0) return;
-  const at::Tensor of_samples = sums.slice(0, 3 * labels_).view({2, samples_, labels_});
-  of_samples[0].index_copy_(0, places, logits_NC.to(at::kDouble));
-  of_samples[1].index_copy_(0, places, targets_NC.to(at::kDouble).add(1));
+  places_.Fill(sums.slice(0, 3 * labels_), places, at::cat({targets_NC + 1, logits_NC}, 1));
 }
 
 std::vector<report::ClassScores> SeveralLabels::Scores(const double* sums) const {
@@ -80,21 +75,6 @@ std::vector<report::ClassScores> SeveralLabels::Scores(const double* sums) const
   return scores;
 }
 
-double SeveralLabels::MeanAveragePrecision(const double* logits, const double* targets) const {
-  double sum = 0;
-  for (int64_t label = 0; label < labels_; ++label) {
-    std::vector<double> scores;
-    std::vector<bool> holds;
-    for (int64_t place = label; place < samples_ * labels_; place += labels_) {
-      if (targets[place] == 0) continue;  // left out of this evaluation
-      scores.push_back(logits[place]);
-      holds.push_back(targets[place] > 1.5);
-    }
-    sum += AveragePrecision(scores, holds);
-  }
-  return sum / static_cast<double>(labels_);
-}
-
 report::Metrics SeveralLabels::Metrics(const double* sums) const {
   const ClassCounts counts = CountsFrom(sums, labels_);
   double macro = 0, correct = 0, both = 0;
@@ -104,10 +84,15 @@ report::Metrics SeveralLabels::Metrics(const double* sums) const {
     correct += counts.correct[label];
     both += decided_or_held;
   }
-  const double* logits = sums + 3 * labels_;
-  const double precision = samples_ == 0 ? std::numeric_limits<double>::quiet_NaN()
-                                         : MeanAveragePrecision(logits, logits + samples_ * labels_);
-  return {Percent("map", 100 * precision), Percent("f1_micro", 100 * (both > 0 ? 2 * correct / both : 0), {"micro_f1"}),
+  const double* places = sums + 3 * labels_;
+  double precision = lacks_map() ? std::numeric_limits<double>::quiet_NaN() : 0;
+  for (int64_t label = 0; label < labels_; ++label) {
+    std::vector<bool> holds;
+    for (const double target : places_.Column(places, label)) holds.push_back(target > 1.5);
+    precision += AveragePrecision(places_.Column(places, labels_ + label), holds);
+  }
+  return {Percent("map", 100 * (precision / static_cast<double>(labels_))),
+          Percent("f1_micro", 100 * (both > 0 ? 2 * correct / both : 0), {"micro_f1"}),
           Percent("f1_macro", 100 * (macro / static_cast<double>(labels_)), {"macro_f1", "f1"})};
 }
 
@@ -122,19 +107,15 @@ class ImageMultilabelTask : public ImageTargetTask {
 
   std::string best_metric() const override { return labels_.lacks_map() ? "f1_micro" : "map"; }
   void UseClassWeights(const at::Tensor& weights_C) override { criterion_options_.class_weights = weights_C; }
-  data::Batch Prepared(data::Batch batch) const override {
-    batch.tensors[kPlaces] = batch["index"];
-    return batch;
-  }
   void BeginEvaluation(const DataSplit& split) override { labels_.Begin(split); }
   std::vector<report::ClassScores> ScoresOf(const at::Tensor& sums) const override {
     return labels_.Scores(sums.const_data_ptr<double>());
   }
 
  protected:
+  bool gathers_samples() const override { return true; }
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override {
     batch.tensors[kTargets] = at::randint(2, {samples, outputs()}, at::kFloat);
-    batch.tensors[kPlaces] = at::arange(samples);
   }
   // The validation loss has no weights: it describes the model, not the way it was trained.
   at::Tensor LossSum(const at::Tensor& logits_NC, const at::Tensor& wanted_NC, bool training) const override {

@@ -28,19 +28,14 @@ at::Tensor Cosines(const at::Tensor& first_NH, const at::Tensor& all_NKH) {
 }
 
 // The sums of an evaluation of samples with scores are those of a regression by the cosine. Of other samples they are
-// the vectors of the first ones of the split, a row for each, which begins with 1, and a row for all further ones; so
-// that the metrics do not depend on batches and ranks: each first text looks for its second one among all further texts
-// of these samples.
+// places for the vectors of the first ones of the split, each behind a 1: each first text looks for its second one
+// among all further texts of these samples.
 class SentenceEmbeddingTask : public TextRegressionTask {
  public:
   SentenceEmbeddingTask(std::shared_ptr<models::TextModel> model, const config::Config& config, at::Device device)
       : TextRegressionTask(std::move(model), config, device), config_(config.text) {}
 
   void UseRanks(distributed::Communicator& communicator) override { communicator_ = &communicator; }
-  data::Batch Prepared(data::Batch batch) const override {
-    for (const char* name : {data::kInputIds, data::kAttentionMask}) batch.tensors[name] = batch[name].flatten(0, 1);
-    return TextRegressionTask::Prepared(std::move(batch));
-  }
   models::ForwardCost CostOfSample() const override { return model().Cost(2 * longest(), longest(), 2); }
 
   std::string best_metric() const override { return searches_ ? "accuracy" : "spearman"; }
@@ -52,6 +47,10 @@ class SentenceEmbeddingTask : public TextRegressionTask {
   }
 
  protected:
+  data::Batch PreparedTensors(data::Batch batch) const override {
+    for (const char* name : {data::kInputIds, data::kAttentionMask}) batch.tensors[name] = batch[name].flatten(0, 1);
+    return TextRegressionTask::PreparedTensors(std::move(batch));
+  }
   at::Tensor Hidden(const models::Sequences& sequences) override {
     return Normalised(VectorsOf(model(), sequences, config_));
   }
@@ -59,9 +58,6 @@ class SentenceEmbeddingTask : public TextRegressionTask {
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override {
     for (const char* name : {data::kInputIds, data::kAttentionMask})
       batch.tensors[name] = batch[name].unsqueeze(1).expand({samples, 2, longest()}).contiguous();
-  }
-  int64_t num_own_sums() const override {
-    return searches_ ? (kept_ + 1) * numbers_of_sample_ : TextRegressionTask::num_own_sums();
   }
   void AddTo(at::Tensor own, const at::Tensor& vectors_RH, const data::Batch& batch) const override;
   report::Metrics OwnMetrics(const double* own, double terms) const override;
@@ -71,9 +67,8 @@ class SentenceEmbeddingTask : public TextRegressionTask {
   distributed::Communicator* communicator_ = nullptr;
 
   // Of the split that is evaluated.
-  bool is_known_ = false;
   bool searches_ = false;  // it has no scores
-  int64_t texts_ = 2, kept_ = 0, numbers_of_sample_ = 0;
+  int64_t texts_ = 2;
 };
 
 // Returns N×K×H.
@@ -99,34 +94,29 @@ at::Tensor SentenceEmbeddingTask::LossSum(const at::Tensor& vectors_RH, const da
 }
 
 void SentenceEmbeddingTask::BeginEvaluation(const DataSplit& split) {
-  constexpr int64_t kMostNumbers = 1 << 23;  // 64 MiB on each rank
+  constexpr int64_t kMostNumbers = 1 << 23;  // the time to compare so many vectors grows with their square
   TextRegressionTask::BeginEvaluation(split);
-  is_known_ = true;
   searches_ = !HasNumbers(split);
   texts_ = split.decoder->fields(/*size=*/1).front().row_shape.front();
-  numbers_of_sample_ = 1 + texts_ * shape().hidden_size;
-  kept_ = std::min(split.source->size(), kMostNumbers / numbers_of_sample_);
+  const int64_t numbers = 1 + texts_ * shape().hidden_size;
+  if (searches_) places_ = {std::min(split.source->size(), kMostNumbers / numbers), numbers};
 }
 
 void SentenceEmbeddingTask::AddTo(at::Tensor own, const at::Tensor& vectors_RH, const data::Batch& batch) const {
   if (!searches_) return TextRegressionTask::AddTo(own, CosinesOfPairs(vectors_RH, batch).unsqueeze(1), batch);
-  const at::Tensor vectors = vectors_RH.view({batch.size(), -1}).to(at::kDouble);
-  own.view({kept_ + 1, numbers_of_sample_})
-      .index_copy_(0, batch[kPlaces].clamp_max(kept_),
-                   at::cat({at::ones({batch.size(), 1}, vectors.options()), vectors}, 1));
+  const at::Tensor vectors = vectors_RH.view({batch.size(), -1});
+  places_.Fill(own, batch[kPlaces], at::cat({at::ones({batch.size(), 1}, vectors.options()), vectors}, 1));
 }
 
 report::Metrics SentenceEmbeddingTask::OwnMetrics(const double* own, double terms) const {
+  const bool is_known = places_.samples > 0;
   report::Metrics metrics;
   if (!searches_) metrics = TextRegressionTask::OwnMetrics(own, terms);
-  if (!searches_ && is_known_) return metrics;
+  if (!searches_ && is_known) return metrics;
   double found = 0, reciprocal_ranks = 0, loss = 0, samples = 0;
-  if (is_known_) {
+  if (is_known) {
     constexpr int64_t kAtOnce = 1024;
-    const at::Tensor rows = at::from_blob(const_cast<double*>(own), {kept_, numbers_of_sample_}, at::kDouble);
-    const at::Tensor evaluated = rows.select(1, 0).nonzero().squeeze(1);
-    const at::Tensor all_NKH =
-        rows.index_select(0, evaluated).slice(1, 1).to(at::kFloat).reshape({-1, texts_, shape().hidden_size});
+    const at::Tensor all_NKH = places_.Rows(own).slice(1, 1).to(at::kFloat).reshape({-1, texts_, shape().hidden_size});
     samples = static_cast<double>(all_NKH.size(0));
     for (int64_t first = 0; first < all_NKH.size(0); first += kAtOnce) {
       const at::Tensor some_BH = all_NKH.slice(0, first, first + kAtOnce).select(1, 0);

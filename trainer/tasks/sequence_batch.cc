@@ -64,11 +64,6 @@ data::Batch PreparedSequences(const data::Batch& rows, const models::TextShape& 
   return prepared;
 }
 
-void PinLike(const data::Batch& rows, data::Batch& prepared) {
-  if (!rows[data::kInputIds].is_pinned()) return;
-  for (auto& [name, tensor] : prepared.tensors) tensor = tensor.pin_memory();
-}
-
 SequenceBatch SequencesOf(const data::Batch& prepared) {
   const at::Tensor &numbers = prepared.on_host.at(kNumbers), &lengths = prepared.on_host.at(kLengths);
   const auto* number = numbers.const_data_ptr<int64_t>();

@@ -34,9 +34,6 @@ struct TokenLayout {
 data::Batch PreparedSequences(const data::Batch& rows, const models::TextShape& shape, const TokenLayout& layout,
                               int64_t terms, at::Tensor* kept = nullptr);
 
-// Moves the tensors of `prepared` that are copied to the device into pinned memory if those of `rows` are in it.
-void PinLike(const data::Batch& rows, data::Batch& prepared);
-
 // Views a batch that PreparedSequences has returned, and that may have been copied to a device since. Copies nothing,
 // and does not wait for the device.
 SequenceBatch SequencesOf(const data::Batch& prepared);

@@ -5,8 +5,10 @@
 #include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/pipeline/batch.h"
@@ -31,8 +33,7 @@ struct LossSums {
 
 struct DataSplit;
 
-// In prepared batches of tasks that gather what they predict: the numbers of the samples, which are copied to the
-// device.
+// In prepared batches of tasks that gather samples: their numbers, int64 N, which are copied to the device.
 inline constexpr char kPlaces[] = "places";
 
 // What a task has computed for an evaluation batch, on the device: N outputs, one for each sample, or for each of the
@@ -57,9 +58,16 @@ class Task {
   // Returns a further model, which does not learn and is no part of checkpoints; null if there is none.
   virtual torch::nn::Module* teacher() const { return nullptr; }
 
-  // Called on the host, before a batch is copied to the device. Computes the numbers for which Loss and EvaluationSums
-  // would otherwise wait for the device; both take the batch that this returns.
-  virtual data::Batch Prepared(data::Batch batch) const { return batch; }
+  // Called on the host, before a batch is copied to the device, on pinned memory if the batch is. Loss and
+  // EvaluationSums take the batch that this returns.
+  data::Batch Prepared(data::Batch batch) const {
+    const at::Tensor index = batch["index"];
+    const bool is_pinned = std::ranges::any_of(batch.tensors, [](const auto& item) { return item.second.is_pinned(); });
+    data::Batch prepared = PreparedTensors(std::move(batch));
+    if (gathers_samples()) prepared.tensors[kPlaces] = index;
+    for (auto& [name, tensor] : prepared.tensors) tensor = is_pinned ? tensor.pin_memory() : tensor;
+    return prepared;
+  }
 
   // Runs the forward pass and the criterion on one training micro-batch. Random draws come from torch's generators,
   // which the loop seeds before every call (loop::SeedTask).
@@ -125,6 +133,12 @@ class Task {
   virtual std::vector<int64_t> ConfusionsOf(const at::Tensor& /*sums*/) const { return {}; }
   // Returns ValPoint::scores; empty if the confusions tell them. `sums` is on the host.
   virtual std::vector<report::ClassScores> ScoresOf(const at::Tensor& /*sums*/) const { return {}; }
+
+ protected:
+  // Computes the numbers for which Loss and EvaluationSums would otherwise wait for the device.
+  virtual data::Batch PreparedTensors(data::Batch batch) const { return batch; }
+  // Whether prepared batches have kPlaces, for SamplePlaces.
+  virtual bool gathers_samples() const { return false; }
 };
 
 }  // namespace dtrain::tasks

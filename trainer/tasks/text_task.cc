@@ -32,14 +32,12 @@ TextTask::TextTask(std::shared_ptr<models::TextModel> model, const config::Confi
   models::UseKernels(*model_, device::KernelsOn(device));
 }
 
-data::Batch TextTask::Prepared(data::Batch batch) const {
+data::Batch TextTask::PreparedTensors(data::Batch batch) const {
   data::Batch prepared = PreparedSequences(batch, model_->shape(), layout_, /*terms=*/batch.size());
   for (const char* name : {data::kSentenceLabels, data::kSentenceTargets}) {
     const auto found = batch.tensors.find(name);
     if (found != batch.tensors.end()) prepared.tensors[name] = found->second;
   }
-  if (gathers_samples()) prepared.tensors[kPlaces] = batch["index"];
-  PinLike(batch, prepared);
   return prepared;
 }
 
@@ -159,21 +157,12 @@ void TextRegressionTask::AddRandomLabels(data::Batch& batch, int64_t samples) co
 }
 
 void TextRegressionTask::AddTo(at::Tensor own, const at::Tensor& logits_N1, const data::Batch& batch) const {
-  const at::Tensor& places = batch[kPlaces];
-  const auto part = [&](int64_t number) { return own.slice(0, number * samples_, (number + 1) * samples_); };
-  part(0).index_fill_(0, places, 1);
-  part(1).index_copy_(0, places, logits_N1.squeeze(1).to(at::kDouble));
-  part(2).index_copy_(0, places, batch[data::kSentenceTargets].to(at::kDouble));
+  const at::Tensor targets_N1 = batch[data::kSentenceTargets].unsqueeze(1);
+  places_.Fill(own, batch[kPlaces], at::cat({at::ones_like(logits_N1), logits_N1, targets_N1}, 1));
 }
 
 report::Metrics TextRegressionTask::OwnMetrics(const double* own, double /*terms*/) const {
-  std::vector<double> predictions, targets;
-  for (int64_t sample = 0; sample < samples_; ++sample) {
-    const double* place = own + sample;
-    if (*place == 0) continue;  // left out of this evaluation
-    predictions.push_back(place[samples_]);
-    targets.push_back(place[2 * samples_]);
-  }
+  const std::vector<double> predictions = places_.Column(own, 1), targets = places_.Column(own, 2);
   return {Coefficient("pearson", PearsonCorrelation(predictions, targets)),
           Coefficient("spearman", SpearmanCorrelation(predictions, targets))};
 }

@@ -14,6 +14,7 @@
 #include "trainer/optim/precision.h"
 #include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/metric_formulas.h"
+#include "trainer/tasks/sample_places.h"
 #include "trainer/tasks/sequence_batch.h"
 #include "trainer/tasks/task.h"
 
@@ -30,8 +31,6 @@ class TextTask : public Task {
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
-  // Takes batches in the form of data/text/token_rows.h; labels and targets may be missing for Logits.
-  data::Batch Prepared(data::Batch batch) const override;
   // The weight is the number of terms, or the sum of their classes' weights.
   LossSums Loss(const data::Batch& batch) override;
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
@@ -65,7 +64,8 @@ class TextTask : public Task {
   int64_t longest() const { return longest_; }
   const TokenLayout& layout() const { return layout_; }
 
-  virtual bool gathers_samples() const { return false; }
+  // Takes batches in the form of data/text/token_rows.h; labels and targets may be missing for Logits.
+  data::Batch PreparedTensors(data::Batch batch) const override;
   // Returns what the head sees.
   virtual at::Tensor Hidden(const models::Sequences& sequences) { return model_->Pooled(sequences); }
   // Returns the training criterion, summed over the batch, and in an evaluation the loss.
@@ -121,26 +121,25 @@ class TextClassificationTask : public TextTask {
   int64_t num_confusions_ = 0;  // 0: they are not counted
 };
 
-// Metrics: val_loss (the mean squared error), val_pearson and val_spearman. The sums of an evaluation have three places
-// for each sample, so that the sum over the ranks is the predictions of all samples.
+// Metrics: val_loss (the mean squared error), val_pearson and val_spearman. The sums of an evaluation are a place for
+// each sample, with 1, what is predicted, and what it should be.
 class TextRegressionTask : public TextTask {
  public:
   using TextTask::TextTask;
 
   std::string best_metric() const override { return "pearson"; }
-  void BeginEvaluation(const DataSplit& split) override { samples_ = split.source->size(); }
+  void BeginEvaluation(const DataSplit& split) override { places_ = {split.source->size(), 3}; }
 
  protected:
   at::Tensor LossSum(const at::Tensor& logits_N1, const data::Batch& batch, bool training) const override;
   bool gathers_samples() const override { return true; }
   const char* target_name() const override { return data::kSentenceTargets; }
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
-  int64_t num_own_sums() const override { return 3 * samples_; }
+  int64_t num_own_sums() const override { return places_.num_sums(); }
   void AddTo(at::Tensor own, const at::Tensor& logits_N1, const data::Batch& batch) const override;
   report::Metrics OwnMetrics(const double* own, double terms) const override;
 
- private:
-  int64_t samples_ = 0;  // of the split that is evaluated
+  SamplePlaces places_;
 };
 
 // Returns the vectors of sequences as --pooling and --normalize_vectors say, N×H, float32 (sentence_embedding.cc).

@@ -86,9 +86,8 @@ std::set<Entity> StrictEntitiesIn(std::span<const Tag> tags, bool has_ends) {
   return entities;
 }
 
-// The sums of an evaluation begin with a place for each word of the split, which holds 1 + its predicted tag + the
-// number of tags × its tag, and one more place for tokens without a label, so that the sum over the ranks is the
-// predictions of all words. Words that were not evaluated have 0.
+// The sums of an evaluation are a place for each word of the split, which holds 1 + its predicted tag + the number of
+// tags × its tag. Tokens without a label have no place.
 class TokenClassificationTask : public TextTask {
  public:
   using TextTask::TextTask;
@@ -100,7 +99,6 @@ class TokenClassificationTask : public TextTask {
   }
   models::ForwardCost CostOfSample() const override { return model().Cost(longest(), longest(), longest()); }
 
-  data::Batch Prepared(data::Batch batch) const override;
   report::Metrics TrainingMetrics(double hits, double weight) const override {
     return {Percent("accuracy", 100 * hits / weight)};
   }
@@ -110,6 +108,7 @@ class TokenClassificationTask : public TextTask {
   std::vector<report::ClassScores> ScoresOf(const at::Tensor& sums) const override;
 
  protected:
+  data::Batch PreparedTensors(data::Batch batch) const override;
   at::Tensor Hidden(const models::Sequences& sequences) override { return model().Encode(sequences); }
   at::Tensor LossSum(const at::Tensor& logits_SC, const data::Batch& batch, bool /*training*/) const override {
     return CrossEntropySum(logits_SC, batch[target_name()]);
@@ -127,12 +126,11 @@ class TokenClassificationTask : public TextTask {
     const auto of_scored = [&scored](const at::Tensor& all) { return all.index_select(0, scored); };
     return {of_scored(batch[kWordPlaces]), of_scored(logits_SC), of_scored(batch[target_name()])};
   }
-  int64_t num_own_sums() const override { return words_->words() + 1; }
+  int64_t num_own_sums() const override { return places_.num_sums(); }
   void AddTo(at::Tensor own, const at::Tensor& logits_SC, const data::Batch& batch) const override {
     const at::Tensor &labels = batch[target_name()], has_label = labels.ne(data::kNoLoss);
     const at::Tensor said = 1 + logits_SC.argmax(1) + outputs() * labels;
-    const at::Tensor places = at::where(has_label, batch[kWordPlaces], words_->words());
-    own.index_copy_(0, places, said.mul(has_label).to(at::kDouble));
+    places_.Fill(own, at::where(has_label, batch[kWordPlaces], words_->words()), said.unsqueeze(1));
   }
   report::Metrics OwnMetrics(const double* own, double words) const override;
 
@@ -142,11 +140,12 @@ class TokenClassificationTask : public TextTask {
   void ForSentences(const double* own, const Visit& visit) const;
 
   std::shared_ptr<const data::SplitWords> words_ = std::make_shared<data::SplitWords>();
+  SamplePlaces places_;
   std::vector<Tag> tags_;  // by label
   bool counts_confusions_ = false;
 };
 
-data::Batch TokenClassificationTask::Prepared(data::Batch batch) const {
+data::Batch TokenClassificationTask::PreparedTensors(data::Batch batch) const {
   at::Tensor labels_NT = batch[data::kSentenceLabels], kept;
   const at::Tensor has_label_NT = labels_NT.ne(data::kNoLoss);
   const at::Tensor places_NT = batch[data::kFirstWords].unsqueeze(1) + has_label_NT.cumsum(1) - 1;
@@ -158,12 +157,12 @@ data::Batch TokenClassificationTask::Prepared(data::Batch batch) const {
   };
   prepared.tensors[data::kSentenceLabels] = listed(labels_NT, data::kNoLoss);
   prepared.tensors[kWordPlaces] = listed(places_NT, 0);
-  PinLike(batch, prepared);
   return prepared;
 }
 
 void TokenClassificationTask::BeginEvaluation(const DataSplit& split) {
   words_ = split.words;
+  places_ = {words_->words(), 1};
   tags_.clear();
   for (const std::string& name : split.source->class_names()) tags_.push_back(TagFrom(name));
 }

@@ -33,13 +33,10 @@ class FakeTask : public tasks::Task {
   torch::nn::Module& module() override { return model_; }
   at::Device device() const override { return at::kCPU; }
 
-  data::Batch Prepared(data::Batch batch) const override {
-    batch.tensors["places"] = batch["index"];
-    return batch;
-  }
+  bool gathers_samples() const override { return true; }
   tasks::LossSums Loss(const data::Batch& batch) override {
-    FakeSamples samples(batch["places"]);
-    samples.target.masked_fill_(batch["places"].eq(poisoned), 1e6);
+    FakeSamples samples(batch[tasks::kPlaces]);
+    samples.target.masked_fill_(batch[tasks::kPlaces].eq(poisoned), 1e6);
     draws.push_back(at::rand({1}).item<float>());
     const at::Tensor error = samples.features.to(at::kFloat).mv(model_.weight) - samples.target.to(at::kFloat);
     const at::Tensor weight = samples.weight.to(at::kFloat);
