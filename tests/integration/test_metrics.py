@@ -65,6 +65,8 @@ def test_what_is_told_is_what_is_documented(told):
     assert found < documented()
     elsewhere = documented() - found - {"dtrain_tokens_per_second", "dtrain_loss_scale", "dtrain_val_test_loss"}
     assert [name for name in elsewhere if f'"{name.removeprefix("dtrain_val_")}"' not in TASKS] == [] and len(elsewhere) > 10
+    of_tasks = re.findall(r'(?:\b(?:Percent|Coefficient|metric)\(|\.name = )"(\w+)"', TASKS)
+    assert [name for name in of_tasks if f"dtrain_val_{name}" not in documented()] == [] and len(of_tasks) > 20
 
 
 def test_dashboard_and_agents_ask_for_what_is_served(told):

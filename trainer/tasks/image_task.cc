@@ -292,7 +292,8 @@ report::Metrics ImageClassificationTask::MetricsOf(const at::Tensor& sums) const
   report::Metrics metrics = ImageTargetTask::MetricsOf(sums);
   metrics.front().table_heading = "     loss";
   metrics.front().table_decimals = 2;
-  std::rotate(metrics.begin(), metrics.begin() + 1, metrics.begin() + (outputs() > kTop5Classes ? 3 : 2));
+  const auto without_heading = std::ranges::find(metrics, "", &report::Metric::table_heading);
+  std::rotate(metrics.begin(), metrics.begin() + 1, without_heading);
   return metrics;
 }
 
