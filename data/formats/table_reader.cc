@@ -10,6 +10,7 @@
 
 #include "data/error.h"
 #include "data/formats/labels.h"
+#include "data/formats/table_writer.h"
 #include "data/joined.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"
@@ -21,7 +22,6 @@
 namespace dtrain::data {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr size_t kMostLineBytes = 16 * kMostCellBytes;  // of JSON
 
 // What to do about a text that is not UTF-8; `text` begins the file.
@@ -52,11 +52,6 @@ char DelimiterOf(std::string_view text) {
 std::string_view WithoutReturn(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   return line;
-}
-
-std::string_view WithoutByteOrderMark(std::string_view text) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  return text;
 }
 
 std::string LowerCase(std::string_view text) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "data/formats/table_writer.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/foreign_programs.h"
@@ -149,13 +150,13 @@ DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, as with --run_dir, a checkpoint or a file of weights.",
             .path = kRead)
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
-            "With --mode=predict: FILE.csv or FILE.jsonl for the five most likely classes of each image, or the "
+            "With --mode=predict: " + data::TableFiles() + " for the five most likely classes of each image, or the "
             "prediction for each text; or a safetensors file for the tensor logits. With --mode=eval: a folder for confusion_matrix.csv "
             "and class_accuracy.csv; empty: the run's folder. With --mode=export: FILE.safetensors, FILE.pt, or a "
             "folder that Hugging Face's from_pretrained (text) or timm (images) can load.",
             .path = kWritten)
 DTRAIN_FLAG(string, predictions, run.predictions, Anything(), "",
-            "With --mode=eval: FILE.csv or FILE.jsonl for the label, the prediction, the probabilities and the loss of "
+            "With --mode=eval: " + data::TableFiles() + " for the label, the prediction, the probabilities and the loss of "
             "each evaluated image or sentence, of several sets in FILE-SET.csv. scripts/report.py shows the worst mistakes in it.",
             .used_by = kLabels, .path = kWritten)
 DTRAIN_FLAG(string, features, run.features, Anything(), "",

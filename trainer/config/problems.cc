@@ -9,11 +9,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <initializer_list>
 #include <optional>
-#include <string_view>
 
 #include "data/command_line/parser.h"
+#include "data/formats/table_writer.h"
 #include "data/joined.h"
 #include "data/pipeline/sampler.h"
 #include "data/whole_number.h"
@@ -39,35 +38,30 @@ struct Rule {
 };
 using Rules = std::vector<Rule>;
 
-bool HasEnding(const std::string& name, std::initializer_list<std::string_view> endings) {
-  return std::ranges::any_of(endings, [&name](std::string_view ending) { return name.ends_with(ending); });
-}
-
 Rules ModeRules(const Config& config) {
   const RunConfig& run = config.run;
   const bool trains = run.mode == "train", predicts = run.mode == "predict", exports = run.mode == "export";
   const bool is_file = !config.model.init_weights.empty();
   // A file of torch.save may have an average, too.
   const bool has_weights = run.weights == "auto" || run.weights == "last" || (run.weights == "ema" && is_file);
-  const bool is_table = run.predictions.ends_with(".csv") || run.predictions.ends_with(".jsonl");
+  const bool is_table = data::TableWriterOf(run.predictions) != nullptr;
+  const bool is_output = data::TableWriterOf(run.output) != nullptr || run.output.ends_with(".safetensors");
   const bool is_array = run.features.ends_with(".npy") || run.features.ends_with(".safetensors");
+  const std::string outputs = data::TableFiles() + ", or a safetensors file";
   const std::string prediction = "--mode=predict reads images or tensors and writes the model's predictions";
   const std::string exporting = "--mode=export reads weights and writes them for other programs";
   return {
       {"weights", !has_weights && trains, "--mode=eval or predict with it",
        "training always continues from the last state"},
       {"weights", !has_weights && !trains && is_file, "no --init_weights with it", "only a run keeps its best weights"},
-      {"predictions", !run.predictions.empty() && !is_table, "FILE.csv or FILE.jsonl"},
+      {"predictions", !run.predictions.empty() && !is_table, data::TableFiles()},
       {"predictions", is_table && run.mode != "eval", "--mode=eval with it", "--mode=predict has --output=FILE"},
       {"features", !run.features.empty() && !is_array, "FILE.npy or FILE.safetensors"},
       {"features", is_array && !predicts, "--mode=predict with it", "no other mode computes them"},
       {"features", is_array && predicts && !run.output.empty(), "no --output with it",
        "predict in a command of its own"},
       {"input", predicts && run.input.empty(), "images, or a safetensors file", prediction},
-      {"output", predicts && run.output.empty() && run.features.empty(),
-       "FILE.csv or FILE.jsonl, or a safetensors file", prediction},
-      {"output", predicts && !run.output.empty() && !HasEnding(run.output, {".csv", ".jsonl", ".safetensors"}),
-       "FILE.csv or FILE.jsonl, or a safetensors file", prediction},
+      {"output", predicts && !is_output && (!run.output.empty() || run.features.empty()), outputs, prediction},
       {"output", trains && !run.output.empty(), "--mode=eval, predict or export with it",
        "--run_dir names a run's folder"},
       {"input", exports && run.input.empty(), "a run's folder or a file of weights", exporting},

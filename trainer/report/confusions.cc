@@ -4,12 +4,14 @@
 #include <cmath>
 #include <utility>
 
+#include "data/formats/table_writer.h"
 #include "data/shown.h"
-#include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::report {
 namespace {
+
+using data::CsvField;
 
 constexpr size_t kMostLines = 20;
 

@@ -66,7 +66,7 @@ class Reasons {
 at::Tensor ReadImages(const std::string& path) {
   if (!data::IsFile(path)) {
     throw UsageError("--input=" + path + " is not a file",
-                     "name a safetensors file with the tensor images; for images, --output=FILE.csv or FILE.jsonl");
+                     "name a safetensors file with the tensor images; for images, --output=" + data::TableFiles());
   }
   for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {
     if (name != "images") continue;

@@ -25,7 +25,6 @@
 #include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
 #include "trainer/optim/precision.h"
-#include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/predictions.h"
@@ -227,36 +226,41 @@ std::string Characters(const std::string& text, int64_t begin, int64_t end) {
   return part;
 }
 
-// In CSV each row has a cell for the error; JSON has it in place of the prediction.
-void AppendWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_csv,
-                 const report::AppendRow& append) {
+// What could not be read has an error in place of a prediction.
+void AppendWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, const data::AppendRow& append) {
   auto unread = words.unread.begin();
   const auto append_unread = [&](size_t before) {
     for (; unread != words.unread.end() && unread->before <= static_cast<int64_t>(before); ++unread) {
-      nlohmann::ordered_json row = {{"sentence", unread->sentence + 1}, {"line", unread->line}, {"word", unread->word}};
-      if (is_csv) row.update({{"prediction", ""}, {"probability", ""}});
-      row["error"] = unread->error;
-      append(row);
+      append({{"sentence", unread->sentence + 1},
+              {"line", unread->line},
+              {"word", unread->word},
+              {"prediction"},
+              {"probability"},
+              {"error", unread->error}});
     }
   };
   size_t sentence = 0;
   for (size_t word = 0; word < tagged.size(); ++word) {
     append_unread(word);
     while (words.ends[sentence] <= static_cast<int64_t>(word)) ++sentence;
-    nlohmann::ordered_json row = {{"sentence", sentence + 1},
-                                  {"line", words.places[word].line},
-                                  {"word", words.texts[word]},
-                                  {"prediction", tagged[word].tag},
-                                  {"probability", report::JsonNumber(tagged[word].probability)}};
-    if (is_csv) row["error"] = "";
-    append(row);
+    append({{"sentence", sentence + 1},
+            {"line", words.places[word].line},
+            {"word", words.texts[word]},
+            {"prediction", tagged[word].tag},
+            {"probability", data::JsonNumber(tagged[word].probability)},
+            {"error"}});
   }
   append_unread(tagged.size());
 }
 
-// In CSV each entity has a row, in JSON each line of the text.
-void AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_csv,
-                    const report::AppendRow& append) {
+// The row of a line in the table of entities.
+data::Row UnreadLine(size_t number, const nlohmann::ordered_json& error) {
+  return {{"line", number + 1}, {"entity_group"}, {"score"}, {"word"}, {"start"}, {"end"}, {"error", error}};
+}
+
+// Each entity has a row, or in JSON each line of the text.
+void AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_nested,
+                    const data::AppendRow& append) {
   size_t first = 0;
   auto unread = words.unread.begin();
   for (size_t number = 0; number < words.lines.size(); ++number) {
@@ -265,19 +269,22 @@ void AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitWord
     nlohmann::ordered_json found = nlohmann::ordered_json::array();
     for (const FoundEntity& entity : EntitiesOf(tagged, words.places, first, end)) {
       found.push_back({{"entity_group", entity.type},
-                       {"score", report::JsonNumber(entity.score)},
+                       {"score", data::JsonNumber(entity.score)},
                        {"word", Characters(text, entity.begin, entity.end)},
                        {"start", entity.begin},
                        {"end", entity.end}});
-      if (is_csv) append({{"line", number + 1}, {"entity", found.back()}, {"error", ""}});
+      data::Row row = {{"line", number + 1}};
+      for (const auto& [column, value] : found.back().items()) row.push_back({column, value});
+      row.push_back({"error"});
+      if (!is_nested) append(row);
     }
-    nlohmann::ordered_json row = {{"text", text}, {"entities", found}};
+    nlohmann::ordered_json error;
     if (unread != words.unread.end() && unread->sentence == static_cast<int64_t>(number)) {
-      row["error"] = unread->error;
-      if (is_csv) append({{"line", number + 1}, {"entity", {"", "", "", "", ""}}, {"error", unread->error}});
+      error = unread->error;
+      if (!is_nested) append(UnreadLine(number, error));
       ++unread;
     }
-    if (!is_csv) append(row);
+    if (is_nested) append({{"text", text}, {"entities", found}, {"error", error}});
     first = end;
   }
 }
@@ -286,14 +293,11 @@ void PredictWords(const config::Config& config, const weights::TrainedWeights& w
   SentencePredictor predictor(config, weights, device);
   const data::SentenceSplit split = OpenTexts(config, weights, /*pairs=*/std::nullopt, data::kWordTarget);
   const std::vector<TaggedWord> tagged = TagWords(config, split, LabelsOf(config, weights), predictor);
-  const bool has_lines = !split.words->lines.empty();
-  const std::vector<std::string> of_words = {"sentence", "line", "word", "prediction", "probability", "error"},
-                                 of_entities = {"line", "entity_group", "score", "word", "start", "end", "error"};
-  const bool is_csv = report::IsCsv(config.run.output);
-  report::WriteTable(config.run.output, has_lines ? of_entities : of_words, config.run.csv_bom,
-                     [&](const report::AppendRow& append) {
-                       (has_lines ? AppendEntities : AppendWords)(tagged, *split.words, is_csv, append);
-                     });
+  const auto write = [&](const data::AppendRow& append) {
+    if (split.words->lines.empty()) return AppendWords(tagged, *split.words, append);
+    AppendEntities(tagged, *split.words, data::TableWriterOf(config.run.output)->is_nested, append);
+  };
+  WriteTable(config.run.output, config.run.csv_bom, write, UnreadLine(0, nullptr));
   PrintCount(config, split);
 }
 

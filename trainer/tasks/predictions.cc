@@ -10,7 +10,6 @@
 
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
-#include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/task_kind.h"
@@ -27,10 +26,12 @@ at::Tensor NumbersOf(const Outcome& outcome, const at::Tensor& outputs_C) {
   return outcome.labels == data::LabelKind::kSeveral ? outputs_C.sigmoid() : at::softmax(outputs_C, 0);
 }
 
-Json Named(const std::vector<std::string>& names, const std::vector<std::string>& cells) {
-  Json named = Json::object();
-  for (size_t i = 0; i < cells.size(); ++i) named[names[i]] = cells[i];
-  return named;
+void AddCells(const std::vector<std::string>& names, const std::vector<std::string>& cells, data::Row& row) {
+  for (size_t i = 0; i < cells.size(); ++i) row.push_back({names[i], cells[i]});
+}
+
+data::Cell ErrorOf(const PredictedSample& sample) {
+  return {"error", sample.error.empty() ? Json() : Json(sample.error)};
 }
 
 // Version 1.0 of numpy's format: a magic word, the length of the description as two bytes, and the description, which
@@ -65,20 +66,26 @@ std::vector<std::string> Outcome::Names(std::vector<std::string> known) const {
   return known;
 }
 
-std::string Outcome::Cell(const std::vector<double>& values, const std::vector<std::string>& names,
-                          double least) const {
+Json Outcome::Cell(const std::vector<double>& values, const std::vector<std::string>& names, double least) const {
+  if (!has_columns()) return data::JsonNumber(values.front());
   std::string cell;
   for (size_t i = 0; i < values.size(); ++i) {
     if (has_classes() && values[i] < least) continue;
-    cell += (cell.empty() ? "" : separator) + (has_classes() ? names[i] : report::ShortestText(values[i]));
+    cell += (cell.empty() ? "" : separator) + (has_classes() ? names[i] : data::ShortestText(values[i]));
   }
   return cell;
+}
+
+void WriteTable(const std::string& path, bool byte_order_mark, const data::RowWriter& write, const data::Row& columns) {
+  checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& file) {
+    const auto append = [&file](std::string_view text) { file.Append(text); };
+    data::TableWriterOf(path)->write(append, byte_order_mark, columns, write);
+  });
 }
 
 PredictionTable::PredictionTable(const config::Config& config, std::vector<std::string> inputs, Outcome outcome,
                                  std::vector<std::string> names, const std::vector<std::string>& kept)
     : run_(config.run),
-      is_csv_(report::IsCsv(config.run.output)),
       inputs_(std::move(inputs)),
       outcome_(std::move(outcome)),
       lists_likeliest_(inputs_.front() == "file" && outcome_.labels == data::LabelKind::kClass),
@@ -94,74 +101,53 @@ PredictionTable::PredictionTable(const config::Config& config, std::vector<std::
   }
 }
 
-std::vector<std::string> PredictionTable::Columns() const {
-  std::vector<std::string> columns = inputs_;
-  if (!lists_likeliest_) columns.emplace_back("prediction");
-  for (int64_t rank = 1; lists_likeliest_ && rank <= kGuesses; ++rank) {
-    for (const char* what : {"class_", "name_", "probability_"}) columns.push_back(what + std::to_string(rank));
-  }
-  for (const std::string& name : names_) {
-    if (!lists_likeliest_ && outcome_.has_columns()) columns.push_back(outcome_.column() + name);
-  }
-  columns.emplace_back("error");
-  columns.insert(columns.end(), kept_.begin(), kept_.end());
-  return columns;
-}
-
 void PredictionTable::Write(const SampleWriter& write) const {
-  report::WriteTable(run_.output, Columns(), run_.csv_bom, [&](const report::AppendRow& append) {
+  WriteTable(run_.output, run_.csv_bom, [&](const data::AppendRow& append) {
     write([&](const PredictedSample& sample) {
-      const bool is_read = sample.error.empty();
-      Json row = Named(inputs_, sample.inputs);
-      if (is_csv_ || is_read) {
-        const at::Tensor outputs_C = is_read ? sample.values_C : at::Tensor();
-        lists_likeliest_ ? AddLikeliest(outputs_C, row) : AddPrediction(outputs_C, row);
-      }
-      if (is_csv_ || !is_read) row["error"] = sample.error;
-      row.update(is_csv_ ? Json{{"kept", sample.kept}} : Named(kept_, sample.kept));
+      data::Row row;
+      AddCells(inputs_, sample.inputs, row);
+      lists_likeliest_ ? AddLikeliest(sample, row) : AddPrediction(sample, row);
+      row.push_back(ErrorOf(sample));
+      AddCells(kept_, sample.kept, row);
       append(row);
     });
   });
 }
 
-// `outputs_C` is undefined, here and below, if the sample could not be read.
-void PredictionTable::AddLikeliest(const at::Tensor& outputs_C, Json& row) const {
-  Json& top = row["top"] = Json::array();
-  if (outputs_C.defined()) {
-    const at::Tensor probabilities_C = NumbersOf(outcome_, outputs_C);
-    for (const at::Tensor& likely : LikeliestClasses(outputs_C.unsqueeze(0), kGuesses)[0].unbind()) {
-      const auto label = likely.item<int64_t>();
-      const std::string name = label < static_cast<int64_t>(names_.size()) ? names_[static_cast<size_t>(label)] : "";
-      Json guess = {{"class", label}};
-      if (is_csv_ || !name.empty()) guess["name"] = name;
-      guess["probability"] = report::JsonNumber(probabilities_C[label].item<double>());
-      top.push_back(std::move(guess));
-    }
+void PredictionTable::AddLikeliest(const PredictedSample& sample, data::Row& row) const {
+  at::Tensor likeliest = at::empty({0}, at::kLong), probabilities;
+  if (sample.error.empty()) {
+    likeliest = LikeliestClasses(sample.values_C.unsqueeze(0), kGuesses)[0];
+    probabilities = NumbersOf(outcome_, sample.values_C).index_select(0, likeliest);
   }
-  while (is_csv_ && top.size() < kGuesses) top.push_back(Json::array({"", "", ""}));
+  for (int64_t rank = 0; rank < kGuesses; ++rank) {
+    Json guess = {{"class", nullptr}, {"name", nullptr}, {"probability", nullptr}};
+    if (rank < likeliest.numel()) {
+      const auto label = static_cast<size_t>(likeliest[rank].item<int64_t>());
+      guess["class"] = label;
+      if (label < names_.size() && !names_[label].empty()) guess["name"] = names_[label];
+      guess["probability"] = data::JsonNumber(probabilities[rank].item<double>());
+    }
+    for (const auto& [key, value] : guess.items())
+      row.push_back({key + "_" + std::to_string(rank + 1), value, key, "top", static_cast<size_t>(rank)});
+  }
 }
 
-void PredictionTable::AddPrediction(const at::Tensor& outputs_C, Json& row) const {
-  const bool is_read = outputs_C.defined(), has_columns = outcome_.has_columns();
+void PredictionTable::AddPrediction(const PredictedSample& sample, data::Row& row) const {
+  Json prediction;
   std::vector<double> numbers;
-  if (is_read) {
-    const at::Tensor numbers_C = NumbersOf(outcome_, outputs_C).contiguous();
+  if (sample.error.empty()) {
+    const at::Tensor numbers_C = NumbersOf(outcome_, sample.values_C).contiguous();
     numbers.assign(numbers_C.const_data_ptr<float>(), numbers_C.const_data_ptr<float>() + numbers_C.numel());
+    const auto likeliest = LikeliestClasses(sample.values_C.unsqueeze(0), 1).item<int64_t>();
+    prediction = outcome_.labels == data::LabelKind::kClass ? Json(names_[static_cast<size_t>(likeliest)])
+                                                            : outcome_.Cell(numbers, names_, outcome_.threshold);
   }
-  if (!is_read) {
-    row["prediction"] = "";
-  } else if (outcome_.labels == data::LabelKind::kClass) {
-    row["prediction"] = names_[static_cast<size_t>(LikeliestClasses(outputs_C.unsqueeze(0), 1).item<int64_t>())];
-  } else if (has_columns) {
-    row["prediction"] = outcome_.Cell(numbers, names_, outcome_.threshold);
-  } else {
-    row["prediction"] = report::JsonNumber(numbers.front());
+  row.push_back({"prediction", prediction});
+  for (size_t i = 0; outcome_.has_columns() && i < names_.size(); ++i) {
+    const Json number = numbers.empty() ? Json() : Json(data::JsonNumber(numbers[i]));
+    row.push_back({outcome_.column() + names_[i], number, names_[i], outcome_.key()});
   }
-  Json of_each;
-  for (size_t i = 0; has_columns && i < names_.size(); ++i) {
-    (is_csv_ ? of_each[i] : of_each[names_[i]]) = is_read ? Json(report::JsonNumber(numbers[i])) : Json("");
-  }
-  if (has_columns) row[outcome_.key()] = std::move(of_each);
 }
 
 std::string RowNamesFile(const std::string& features) {
@@ -173,12 +159,12 @@ void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, const
   const at::Tensor unknown = at::full({columns}, std::numeric_limits<float>::quiet_NaN());
   checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& numbers) {
     AppendHeader(numbers, path.ends_with(".npy"), rows, columns);
-    report::WriteTable(RowNamesFile(path), {}, /*byte_order_mark=*/false, [&](const report::AppendRow& append) {
+    WriteTable(RowNamesFile(path), /*byte_order_mark=*/false, [&](const data::AppendRow& append) {
       int64_t number = 0;
       write([&](const PredictedSample& sample) {
-        Json line = {{"row", number++}};
-        line.update(Named(inputs, sample.inputs));
-        if (!sample.error.empty()) line["error"] = sample.error;
+        data::Row line = {{"row", number++}};
+        AddCells(inputs, sample.inputs, line);
+        line.push_back(ErrorOf(sample));
         const at::Tensor row = sample.error.empty() ? sample.values_C.contiguous() : unknown;
         numbers.Append(row.const_data_ptr<float>(), static_cast<size_t>(columns) * sizeof(float));
         append(line);
@@ -188,8 +174,7 @@ void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, const
 }
 
 bool WantsTensors(const config::Config& config) {
-  const std::string& output = config.run.output;
-  return config.run.features.empty() && !report::IsCsv(output) && !output.ends_with(".jsonl");
+  return config.run.features.empty() && data::TableWriterOf(config.run.output) == nullptr;
 }
 
 void WriteLogits(const std::string& path, const at::Tensor& logits, const data::Classes* classes) {

@@ -6,10 +6,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/formats/table_writer.h"
 #include "data/outputs.h"
 #include "data/record_source.h"
 #include "trainer/config/config.h"
@@ -50,7 +50,8 @@ struct Outcome {
   // Returns the names of the outputs. Classes may have none, but several labels and numbers are counted then.
   std::vector<std::string> Names(std::vector<std::string> known) const;
   // Returns a cell with the names of the labels whose value is at least `least`, or with the numbers.
-  std::string Cell(const std::vector<double>& values, const std::vector<std::string>& names, double least) const;
+  nlohmann::ordered_json Cell(const std::vector<double>& values, const std::vector<std::string>& names,
+                              double least) const;
 };
 
 Outcome OutcomeOf(const config::Config& config, int64_t outputs);
@@ -64,6 +65,10 @@ struct PredictedSample {
 };
 using AppendSample = std::function<void(const PredictedSample& sample)>;
 using SampleWriter = std::function<void(const AppendSample& append)>;  // is called once, and appends all in order
+
+// Writes a table as its ending says (data::TableWriter), atomically. Throws StorageError.
+void WriteTable(const std::string& path, bool byte_order_mark, const data::RowWriter& write,
+                const data::Row& columns = {});
 
 // The table of --mode=predict for people, FILE.csv or FILE.jsonl. A sample that could not be read has an error in place
 // of a prediction. The classes of images, which may be many, are file,class_1,name_1,probability_1,…,class_5,name_5,
@@ -80,12 +85,10 @@ class PredictionTable {
   void Write(const SampleWriter& write) const;
 
  private:
-  std::vector<std::string> Columns() const;
-  void AddLikeliest(const at::Tensor& outputs_C, nlohmann::ordered_json& row) const;
-  void AddPrediction(const at::Tensor& outputs_C, nlohmann::ordered_json& row) const;
+  void AddLikeliest(const PredictedSample& sample, data::Row& row) const;
+  void AddPrediction(const PredictedSample& sample, data::Row& row) const;
 
   const config::RunConfig& run_;
-  const bool is_csv_;
   const std::vector<std::string> inputs_;
   const Outcome outcome_;
   const bool lists_likeliest_;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "trainer/report/csv.h"
 #include "trainer/tasks/metric_formulas.h"
 
 namespace dtrain::tasks {
@@ -56,7 +55,7 @@ void SampleResults::Gather(distributed::Communicator& communicator) {
 
 void SampleResults::Write(const std::string& path, const DataSplit& split, const std::vector<std::string>& known_names,
                           bool byte_order_mark) const {
-  const bool is_csv = report::IsCsv(path), is_class = outcome_.labels == data::LabelKind::kClass;
+  const bool is_class = outcome_.labels == data::LabelKind::kClass;
   const bool has_pairs =
       std::ranges::any_of(split.texts, [](const data::SentenceText& text) { return !text.pair.empty(); });
   const std::vector<std::string> names = outcome_.Names(known_names);
@@ -65,56 +64,41 @@ void SampleResults::Write(const std::string& path, const DataSplit& split, const
     const bool has_name = number >= 0 && number < static_cast<int64_t>(names.size());
     return has_name ? names[static_cast<size_t>(number)] : std::to_string(number);
   };
-  std::vector<std::string> columns = {"file"};
-  if (split.words) columns.insert(columns.end(), {"sentence", "word"});
-  if (!split.texts.empty()) columns.emplace_back("text");
-  if (has_pairs) columns.emplace_back("pair");
-  columns.insert(columns.end(), {"label", "prediction", "loss"});
-  for (int64_t guess = 0; outcome_.has_columns() && guess < guesses_; ++guess) {
-    if (is_class) columns.push_back("class_" + std::to_string(guess + 1));
-    columns.push_back(outcome_.column() + (is_class ? std::to_string(guess + 1) : name_of(guess)));
-  }
   const auto cells = table_.accessor<double, 2>();
-  report::WriteTable(path, columns, byte_order_mark, [&](const report::AppendRow& append) {
+  WriteTable(path, byte_order_mark, [&](const data::AppendRow& append) {
     size_t sentence = 0;
     for (int64_t index = 0; index < table_.size(0); ++index) {
       const auto found = cells[index];
       if (found[kEvaluated] == 0) continue;  // unreadable, or left out by --limit_val_steps
       const auto place = static_cast<size_t>(index);
-      nlohmann::ordered_json row;
+      data::Row row;
       if (split.words) {
         while (split.words->ends[sentence] <= index) ++sentence;
         row = {{"file", split.source->Place(0).file + " line " + std::to_string(split.words->places[place].line)},
                {"sentence", std::to_string(sentence + 1)},
                {"word", split.words->texts[place]}};
       } else {
-        row["file"] = split.source->Location(index);
+        row = {{"file", split.source->Location(index)}};
       }
-      if (!split.texts.empty()) row["text"] = split.texts[place].text;
-      if (has_pairs) row["pair"] = split.texts[place].pair;
+      if (!split.texts.empty()) row.push_back({"text", split.texts[place].text});
+      if (has_pairs) row.push_back({"pair", split.texts[place].pair});
       std::vector<double> wanted, predicted;
       for (int64_t column = kFirstGuess; column < table_.size(1); column += 2) {
         wanted.push_back(found[column]);
         predicted.push_back(found[column + 1]);
       }
-      if (is_class) {
-        row["label"] = name_of(found[kClass]);
-        row["prediction"] = name_of(wanted.front());
-      } else if (outcome_.has_columns()) {
-        row["label"] = outcome_.Cell(wanted, names, /*least=*/1);
-        row["prediction"] = outcome_.Cell(predicted, names, outcome_.threshold);
-      } else {
-        row["label"] = report::JsonNumber(wanted.front());
-        row["prediction"] = report::JsonNumber(predicted.front());
+      const auto cell = [&](double label, const std::vector<double>& values, double least) {
+        return is_class ? nlohmann::ordered_json(name_of(label)) : outcome_.Cell(values, names, least);
+      };
+      row.push_back({"label", cell(found[kClass], wanted, /*least=*/1)});
+      row.push_back({"prediction", cell(wanted.front(), predicted, outcome_.threshold)});
+      row.push_back({"loss", data::JsonNumber(found[kLoss])});
+      for (size_t i = 0; outcome_.has_columns() && i < predicted.size(); ++i) {
+        const std::string name = name_of(is_class ? wanted[i] : static_cast<double>(i)), number = std::to_string(i + 1);
+        if (is_class) row.push_back({"class_" + number, name, /*key=*/std::nullopt});
+        row.push_back(
+            {outcome_.column() + (is_class ? number : name), data::JsonNumber(predicted[i]), name, outcome_.key()});
       }
-      row["loss"] = report::JsonNumber(found[kLoss]);
-      nlohmann::ordered_json of_each;
-      for (size_t i = 0; i < predicted.size(); ++i) {
-        const std::string name = name_of(is_class ? wanted[i] : static_cast<double>(i));
-        if (is_csv && is_class) of_each.push_back(name);
-        (is_csv ? of_each.emplace_back() : of_each[name]) = report::JsonNumber(predicted[i]);
-      }
-      if (outcome_.has_columns()) row[outcome_.key()] = std::move(of_each);
       append(row);
     }
   });

@@ -6,13 +6,13 @@
 
 #include "data/error.h"
 #include "data/formats/labels.h"
+#include "data/formats/table_writer.h"
 #include "data/joined.h"
 #include "data/storage.h"
 #include "data/text/token_rows.h"
 #include "data/whole_number.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
-#include "trainer/report/csv.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/open_splits.h"
 #include "trainer/weights/run_settings.h"
@@ -54,7 +54,7 @@ class SentenceOpener {
     WarnOfCutRows(split, name);
     if (split.only_target) SayThatNothingVaries(*split.only_target, name, part);
     const double scale = split.score_scale.value_or(1);
-    report::LogInfo(name + ": " + split.columns + (scale == 1 ? "" : " divided by " + report::ShortestText(scale)));
+    report::LogInfo(name + ": " + split.columns + (scale == 1 ? "" : " divided by " + data::ShortestText(scale)));
     if (split.score_scale) options_.score_scale = scale;
     options_.texts_per_row = split.texts_per_row;
     options_.has_scores = split.score_scale.has_value();
@@ -93,7 +93,7 @@ class SentenceOpener {
   }
 
   static void SayThatNothingVaries(float target, const std::string& name, SplitPart part) {
-    const std::string what = "all targets of " + name + " are " + report::ShortestText(target);
+    const std::string what = "all targets of " + name + " are " + data::ShortestText(target);
     if (part == SplitPart::kTrain) {
       throw DataError(what + ", so that nothing is learned", "check the column of the targets (--label_column)");
     }

@@ -1,43 +1,14 @@
-#include "trainer/report/csv.h"
+#include "trainer/report/confusions.h"
 
 #include <gmock/gmock.h>
 
 #include <tuple>
 #include <utility>
 
-#include "tests/temporary_folder.h"
-#include "trainer/report/confusions.h"
-
 namespace dtrain::report {
 namespace {
 
 using testing::ElementsAre;
-
-TEST(CsvField, NoFieldIsAFormula) {
-  const std::vector<std::pair<std::string, std::string>> fields = {{"=1+1", "\"'=1+1\""},    {"+1", "\"'+1\""},
-                                                                   {"-1", "\"'-1\""},        {"@A", "\"'@A\""},
-                                                                   {"\t=1", "\"'\t=1\""},    {"\r", "\"'\r\""},
-                                                                   {"\n", "\"'\n\""},        {"＝1", "\"'＝1\""},
-                                                                   {"'=1", "\"''=1\""},      {"a;=1", "\"a;=1\""},
-                                                                   {"=\"x", "\"'=\"\"x\""},  {"a=1", "a=1"},
-                                                                   {"\xef\xbc", "\xef\xbc"}, {"", ""}};
-  for (const auto& [text, field] : fields) EXPECT_EQ(CsvField(text), field) << text;
-}
-
-TEST(WriteTable, SaysTheSameAsCsvAndAsJson) {
-  const TemporaryFolder folder;
-  const auto written = [&](const char* name) {
-    const std::string path = (folder.path() / name).string();
-    WriteTable(path, {"a", "b, c", "d"}, /*byte_order_mark=*/true, [](const AppendRow& append) {
-      append({{"a", "x\xff, y"}, {"more", {{"b, c", JsonNumber(0.1f)}, {"d", 7}}}});
-      append({{"a", "=1"}, {"more", {"", ""}}});
-    });
-    return ReadAll(path);
-  };
-  EXPECT_EQ(written("t.csv"), std::string(kByteOrderMark) + "a,\"b, c\",d\n\"x\xff, y\",0.1,7\n\"'=1\",,\n");
-  EXPECT_EQ(written("t.jsonl"),
-            "{\"a\":\"x\xef\xbf\xbd, y\",\"more\":{\"b, c\":0.1,\"d\":7}}\n{\"a\":\"=1\",\"more\":[\"\",\"\"]}\n");
-}
 
 TEST(Confusions, FilesHaveAnOrderAndNames) {
   const Confusions confusions({8, 2, 0,  //
