@@ -168,13 +168,6 @@ struct TaggedWord {
   double probability = 0;
 };
 
-// An entity in a line of text; its place is in characters.
-struct FoundEntity {
-  std::string type;
-  double score = 0;  // the mean of its tokens
-  int64_t begin = 0, end = 0;
-};
-
 std::vector<TaggedWord> TagWords(const config::Config& config, const data::SentenceSplit& split,
                                  const std::vector<std::string>& labels, SentencePredictor& predictor) {
   std::vector<TaggedWord> tagged(static_cast<size_t>(split.words->words()));
@@ -196,25 +189,6 @@ std::pair<bool, std::string> BeginAndType(const std::string& tag) {
   return {begins, begins || tag.starts_with("I-") ? tag.substr(2) : tag};
 }
 
-// `first` and `end` are numbers of words.
-std::vector<FoundEntity> EntitiesOf(const std::vector<TaggedWord>& words, const std::vector<data::WordPlace>& places,
-                                    size_t first, size_t end) {
-  std::vector<FoundEntity> entities;
-  while (first < end) {
-    const std::string type = BeginAndType(words[first].tag).second;
-    size_t last = first;
-    double sum = words[first].probability;
-    while (last + 1 < end && BeginAndType(words[last + 1].tag) == std::pair(false, type))
-      sum += words[++last].probability;
-    const size_t dash = words[first].tag.find('-');
-    const std::string name = dash == std::string::npos ? words[first].tag : words[first].tag.substr(dash + 1);
-    if (type != "O")
-      entities.push_back({name, sum / static_cast<double>(last + 1 - first), places[first].begin, places[last].end});
-    first = last + 1;
-  }
-  return entities;
-}
-
 // Returns characters [begin, end) of UTF-8 text.
 std::string Characters(const std::string& text, int64_t begin, int64_t end) {
   std::string part;
@@ -224,6 +198,31 @@ std::string Characters(const std::string& text, int64_t begin, int64_t end) {
     if (character >= begin && character < end) part += byte;
   }
   return part;
+}
+
+// Returns an object for each entity in a line of text, with its place in characters and the mean score of its tokens.
+// `first` and `end` are numbers of words.
+nlohmann::ordered_json EntitiesOf(const std::vector<TaggedWord>& words, const std::vector<data::WordPlace>& places,
+                                  const std::string& text, size_t first, size_t end) {
+  auto entities = nlohmann::ordered_json::array();
+  while (first < end) {
+    const std::string type = BeginAndType(words[first].tag).second;
+    size_t last = first;
+    double sum = words[first].probability;
+    while (last + 1 < end && BeginAndType(words[last + 1].tag) == std::pair(false, type))
+      sum += words[++last].probability;
+    const size_t dash = words[first].tag.find('-');
+    const int64_t start = places[first].begin, behind = places[last].end;
+    if (type != "O")
+      entities.push_back(
+          {{"entity_group", dash == std::string::npos ? words[first].tag : words[first].tag.substr(dash + 1)},
+           {"score", data::JsonNumber(sum / static_cast<double>(last + 1 - first))},
+           {"word", Characters(text, start, behind)},
+           {"start", start},
+           {"end", behind}});
+    first = last + 1;
+  }
+  return entities;
 }
 
 // What could not be read has an error in place of a prediction.
@@ -266,17 +265,12 @@ void AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitWord
   for (size_t number = 0; number < words.lines.size(); ++number) {
     const std::string& text = words.lines[number];
     const auto end = static_cast<size_t>(words.ends[number]);
-    nlohmann::ordered_json found = nlohmann::ordered_json::array();
-    for (const FoundEntity& entity : EntitiesOf(tagged, words.places, first, end)) {
-      found.push_back({{"entity_group", entity.type},
-                       {"score", data::JsonNumber(entity.score)},
-                       {"word", Characters(text, entity.begin, entity.end)},
-                       {"start", entity.begin},
-                       {"end", entity.end}});
+    const nlohmann::ordered_json found = EntitiesOf(tagged, words.places, text, first, end);
+    for (size_t i = 0; !is_nested && i < found.size(); ++i) {
       data::Row row = {{"line", number + 1}};
-      for (const auto& [column, value] : found.back().items()) row.push_back({column, value});
+      for (const auto& [column, value] : found[i].items()) row.push_back({column, value});
       row.push_back({"error"});
-      if (!is_nested) append(row);
+      append(row);
     }
     nlohmann::ordered_json error;
     if (unread != words.unread.end() && unread->sentence == static_cast<int64_t>(number)) {
