@@ -55,6 +55,11 @@ class SentenceEmbeddingTask : public TextRegressionTask {
     return Normalised(VectorsOf(model(), sequences, config_));
   }
   at::Tensor LossSum(const at::Tensor& vectors_RH, const data::Batch& batch, bool training) const override;
+  // Returns the contrastive loss of rows of Cosines, whose second texts are in the columns from `first` on.
+  at::Tensor ContrastiveSum(const at::Tensor& cosines_BC, int64_t first) const {
+    const at::Tensor own_B = at::arange(first, first + cosines_BC.size(0), cosines_BC.options().dtype(at::kLong));
+    return at::cross_entropy_loss(cosines_BC / config_.temperature, own_B, {}, at::Reduction::Sum);
+  }
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override {
     for (const char* name : {data::kInputIds, data::kAttentionMask})
       batch.tensors[name] = batch[name].unsqueeze(1).expand({samples, 2, longest()}).contiguous();
@@ -88,9 +93,7 @@ at::Tensor SentenceEmbeddingTask::LossSum(const at::Tensor& vectors_RH, const da
   const at::Tensor own_NKH = BySample(vectors_RH, batch);
   const int64_t first = communicator_ == nullptr ? 0 : communicator_->rank() * own_NKH.size(0);
   const at::Tensor all = communicator_ == nullptr ? own_NKH : distributed::GatheredRows(own_NKH, *communicator_);
-  const at::Tensor own_columns = at::arange(first, first + own_NKH.size(0), vectors_RH.options().dtype(at::kLong));
-  return at::cross_entropy_loss(Cosines(own_NKH.select(1, 0), all) / config_.temperature, own_columns, {},
-                                at::Reduction::Sum);
+  return ContrastiveSum(Cosines(own_NKH.select(1, 0), all), first);
 }
 
 void SentenceEmbeddingTask::BeginEvaluation(const DataSplit& split) {
@@ -127,7 +130,7 @@ report::Metrics SentenceEmbeddingTask::OwnMetrics(const double* own, double term
       const at::Tensor ranks_B = (best_B + worst_B).to(at::kDouble) / 2;
       found += ranks_B.eq(1).sum().item<double>();
       reciprocal_ranks += ranks_B.reciprocal().sum().item<double>();
-      loss += ((cosines_BC / config_.temperature).logsumexp(1) - own_B / config_.temperature).sum().item<double>();
+      loss += ContrastiveSum(cosines_BC, first).item<double>();
     }
   }
   metrics.push_back({.name = "loss", .value = loss / samples});
