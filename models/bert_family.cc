@@ -78,12 +78,10 @@ EncoderOptions EncoderFromJson(const BertKind& kind, const nlohmann::json& confi
   return options;
 }
 
-// Returns the config.json that transformers' …ForMaskedLM reads back as this model; with a classifier, its
-// …ForSequenceClassification or …ForTokenClassification.
-nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions& options,
-                                     const ClassifierOptions* classifier) {
+// Returns the config.json that transformers reads back as this model.
+nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions& options, const TextHead& head) {
   const EncoderFields& fields = kind.fields;
-  nlohmann::ordered_json config = {{"architectures", {kind.classes + "ForMaskedLM"}},
+  nlohmann::ordered_json config = {{"architectures", nullptr},  // AddTo knows it
                                    {"model_type", kind.type},
                                    {"vocab_size", options.vocab_size},
                                    {fields.hidden_size, options.hidden_size},
@@ -107,22 +105,22 @@ nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions&
   if (options.end_id) config["eos_token_id"] = *options.end_id;
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
-  if (classifier != nullptr) AddTo(config, kind.classes, *classifier);
+  AddTo(config, kind.classes, head);
   if (kind.classifier_dropout) {  // a number under its own name, also without a head
     config.erase(kClassifierDropout);
-    const bool has_own = classifier != nullptr && !classifier->of_tokens && !classifier->absent;
-    config[fields.classifier_dropout] = has_own ? classifier->dropout_with(options.dropout) : *kind.classifier_dropout;
+    const bool has_own = head.labels_of(Labelled::kSequences);
+    config[fields.classifier_dropout] = has_own ? head.dropout_with(options.dropout) : *kind.classifier_dropout;
   }
   return config;
 }
 
-std::shared_ptr<TextModel> Made(const BertKind& kind, const EncoderOptions& options, const ClassifierOptions* head) {
-  if (head == nullptr) return std::make_shared<BertForMaskedLM>(kind.backbone, options, kind.words);
-  if (head->absent) return std::make_shared<BertAlone>(kind.backbone, options);
-  const bool has_dropout = !head->of_tokens || !kind.classifier_dropout;
-  return std::make_shared<BertClassifier>(kind.backbone, options, head->of_tokens ? ClassifierForm{} : kind.classifier,
-                                          head->outputs(),
-                                          has_dropout ? head->dropout_with(options.dropout) : options.dropout);
+std::shared_ptr<TextModel> Made(const BertKind& kind, const EncoderOptions& options, const TextHead& head) {
+  if (head.kind == HeadKind::kWords) return std::make_shared<BertForMaskedLM>(kind.backbone, options, kind.words);
+  if (head.kind == HeadKind::kNone) return std::make_shared<BertAlone>(kind.backbone, options);
+  const bool of_tokens = head.labels_of(Labelled::kTokens), has_dropout = !of_tokens || !kind.classifier_dropout;
+  return std::make_shared<BertClassifier>(kind.backbone, options, of_tokens ? ClassifierForm{} : kind.classifier,
+                                          head.outputs(),
+                                          has_dropout ? head.dropout_with(options.dropout) : options.dropout);
 }
 
 // The weights have the last word on sizes.
@@ -134,9 +132,9 @@ TextOptions OptionsWith(const BertKind& kind, EncoderOptions options, const Weig
   if (const int64_t types = RowsOf(weights, "token_type_embeddings.weight", " ")) options.token_types = types;
   return {
       .shape = options,
-      .make = [&kind, options](const auto& shape, const auto* head) { return Made(kind, options.With(shape), head); },
+      .make = [&kind, options](const auto& shape, const auto& head) { return Made(kind, options.With(shape), head); },
       .to_json = [&kind, options](const auto& shape,
-                                  const auto* head) { return EncoderToJson(kind, options.With(shape), head); }};
+                                  const auto& head) { return EncoderToJson(kind, options.With(shape), head); }};
 }
 
 // Removes the decoder's own names: its weight is the word embedding, its bias the head's. Throws if its weight differs.
@@ -237,8 +235,7 @@ Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightS
       .layer_of = LayerOfEncoder,
       .text = {.model_type = kind.type,
                .backbone = kind.backbone,
-               .classifier = kind.classes + "ForSequenceClassification",
-               .token_classifier = kind.classes + "ForTokenClassification",
+               .classes = kind.classes,
                .tokenizer = kind.tokenizer,
                .word_rows = {kind.word_weights(), std::string(kind.words.module) + ".bias"},
                .unseen_fields = {kind.fields.heads, "pad_token_id", "vocab_size", "max_position_embeddings"}}};

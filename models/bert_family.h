@@ -26,7 +26,7 @@ struct BertKind {
   std::string name;     // for people
   std::string model;    // what --model accepts for any shape, and with which the names of `shapes` begin
   std::string type;     // model_type of a config.json
-  std::string classes;  // transformers' classes are this and ForMaskedLM, ForSequenceClassification …
+  std::string classes;  // as in TextFamily
   std::string tokenizer;
   const char* backbone;
   EncoderOptions defaults;  // of a config.json in which they are missing

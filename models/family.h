@@ -75,8 +75,7 @@ struct Unlike {
 struct TextFamily {
   std::string model_type = {};                  // in a config.json
   std::string backbone = {};                    // the module that is no head: base_model_prefix of transformers
-  std::string classifier = {};                  // transformers' class with the head that classifies sequences
-  std::string token_classifier = {};            // the same for tokens
+  std::string classes = {};                     // transformers' are this and HeadFacts::ending: "Bert"
   std::string tokenizer = {};                   // transformers' class for the byte-level BPE that is exported
   std::vector<std::string> word_rows = {};      // names of the tensors with a row for each word
   std::vector<const char*> unseen_fields = {};  // of a config.json, which shapes of weights do not show

@@ -18,6 +18,7 @@
 namespace dtrain::models {
 namespace {
 
+constexpr char kModernClasses[] = "ModernBert";
 constexpr char kModernWords[] = "model.embeddings.tok_embeddings.weight";
 
 // The defaults are those of transformers' ModernBertConfig, which the published base model has, too.
@@ -147,11 +148,11 @@ TORCH_MODULE(ModernLayer);
 // With either head, guessing words or classifying sequences or tokens, or without.
 class ModernBert : public TextModel, public HalfWeightUser {
  public:
-  ModernBert(const ModernOptions& options, const ClassifierOptions* head)
+  ModernBert(const ModernOptions& options, const TextHead& head)
       : TextModel(options),
         options_(options),
-        of_tokens_(head != nullptr && head->of_tokens),
-        head_dropout_(head == nullptr ? 0 : head->dropout_with(options.dropout)) {
+        of_tokens_(head.labels_of(Labelled::kTokens)),
+        head_dropout_(head.dropout_with(options.dropout)) {
     const int64_t hidden = options.hidden_size;
     const auto norm = [&] { return LayerNorm(hidden, options.epsilon, /*has_bias=*/false); };
     words_ = Embedding(options.vocab_size, hidden, options.padding_id);
@@ -163,17 +164,17 @@ class ModernBert : public TextModel, public HalfWeightUser {
       RegisterAt(*this, "model.layers." + std::to_string(i), layers_.back().ptr());
     }
     RegisterAt(*this, "model.final_norm", (final_norm_ = norm()).ptr());
-    if (head != nullptr && head->absent) return;
+    if (head.kind == HeadKind::kNone) return;
     head_dense_ = Matrix(hidden, hidden);
     DrawTruncated(head_dense_->weight, options.initializer_range / std::sqrt(2.0 * static_cast<double>(options.layers)),
                   options.initializer_cutoff);
     RegisterAt(*this, "head.dense", head_dense_.ptr());
     RegisterAt(*this, "head.norm", (head_norm_ = norm()).ptr());
-    if (head == nullptr) {
+    if (head.kind == HeadKind::kWords) {
       word_bias_ =
           GroupAt(*this, "decoder").register_parameter("bias", at::zeros(options.vocab_size, DeviceOfNewWeights()));
     } else {
-      classifier_ = register_module("classifier", Linear(hidden, head->outputs(), InitialWeights::kNotYet));
+      classifier_ = register_module("classifier", Linear(hidden, head.outputs(), InitialWeights::kNotYet));
       DrawTruncated(classifier_->weight, 1 / std::sqrt(static_cast<double>(hidden)), options.initializer_cutoff);
     }
   }
@@ -304,8 +305,8 @@ std::string ModernConfigFields() {
   return fields.dump();
 }
 
-nlohmann::ordered_json ModernToJson(const ModernOptions& options, const ClassifierOptions* head) {
-  nlohmann::ordered_json config = {{"architectures", {"ModernBertForMaskedLM"}}, {"model_type", "modernbert"}};
+nlohmann::ordered_json ModernToJson(const ModernOptions& options, const TextHead& head) {
+  nlohmann::ordered_json config = {{"architectures", nullptr}, {"model_type", "modernbert"}};  // AddTo knows the first
   for (const auto& field : kWholeFields) config[field.name] = options.*field.member;
   for (const auto& field : kNumberFields) config[field.name] = options.*field.member;
   config["cls_token_id"] = options.begin_id;
@@ -313,8 +314,8 @@ nlohmann::ordered_json ModernToJson(const ModernOptions& options, const Classifi
   config["classifier_pooling"] = options.takes_mean ? "mean" : "cls";
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
-  if (head != nullptr) AddTo(config, "ModernBert", *head);
-  config[kClassifierDropout] = head == nullptr ? 0 : head->dropout_with(options.dropout);
+  AddTo(config, kModernClasses, head);
+  config[kClassifierDropout] = head.kind == HeadKind::kWords ? 0 : head.dropout_with(options.dropout);
   return config;
 }
 
@@ -324,8 +325,8 @@ TextOptions ModernWith(ModernOptions options, const WeightShapes& weights) {
   }
   return {.shape = options,
           .make = [=](const auto& shape,
-                      const auto* head) { return std::make_shared<ModernBert>(options.With(shape), head); },
-          .to_json = [=](const auto& shape, const auto* head) { return ModernToJson(options.With(shape), head); }};
+                      const auto& head) { return std::make_shared<ModernBert>(options.With(shape), head); },
+          .to_json = [=](const auto& shape, const auto& head) { return ModernToJson(options.With(shape), head); }};
 }
 
 // Replaces layer_types and rope_parameters, which transformers has written since its version 5, by the fields before.
@@ -397,8 +398,7 @@ Family ModernBertFamily() {
       .layer_of = ModernLayerOf,
       .text = {.model_type = "modernbert",
                .backbone = "model",
-               .classifier = "ModernBertForSequenceClassification",
-               .token_classifier = "ModernBertForTokenClassification",
+               .classes = kModernClasses,
                .tokenizer = "PreTrainedTokenizerFast",
                .word_rows = {kModernWords, "decoder.bias"},
                .unseen_fields = {"num_attention_heads", "norm_eps", "pad_token_id", "vocab_size",

@@ -112,7 +112,9 @@ const Head& HeadIn(const std::string& model, const torch::nn::Module& module) {
   return none;
 }
 
-std::string WordHeadName(const std::string& model) { return HeadThat(/*classifies=*/false, model).module; }
+std::string HeadName(const std::string& model, HeadKind kind) {
+  return kind == HeadKind::kNone ? "" : HeadThat(/*classifies=*/kind != HeadKind::kWords, model).module;
+}
 
 std::string ClassifierName(const std::string& model) { return HeadThat(/*classifies=*/true, model).module; }
 

@@ -38,8 +38,8 @@ std::string TextModelOfType(const std::string& model_type);
 // Returns the one of the family's heads that `module`, a `model`, has; one without a name if it has none.
 const Head& HeadIn(const std::string& model, const torch::nn::Module& module);
 
-// Returns the name of the head that guesses words: `lm_head`.
-std::string WordHeadName(const std::string& model);
+// Returns the name of the head of a text model: `lm_head`; empty if there is none.
+std::string HeadName(const std::string& model, HeadKind kind);
 
 // Return the names of the head that classifies, and of its last weight (classes, features): `fc` and `fc.weight`.
 std::string ClassifierName(const std::string& model);

@@ -12,7 +12,15 @@ namespace {
 constexpr char kRegression[] = "regression", kClassification[] = "single_label_classification",
                kMultilabel[] = "multi_label_classification";
 
-constexpr std::string_view kOfTokens = "ForTokenClassification";  // how names of such architectures end
+// Of those with the same class in transformers, the first one is meant if nothing tells more.
+constexpr HeadFacts kHeads[] = {
+    {HeadKind::kWords, Labelled::kNothing, "ForMaskedLM", nullptr},
+    {HeadKind::kClasses, Labelled::kSequences, "ForSequenceClassification", kClassification},
+    {HeadKind::kSeveral, Labelled::kSequences, "ForSequenceClassification", kMultilabel},
+    {HeadKind::kNumber, Labelled::kSequences, "ForSequenceClassification", kRegression},
+    {HeadKind::kTokens, Labelled::kTokens, "ForTokenClassification", nullptr, "with labels of tokens"},
+    {HeadKind::kNone, Labelled::kNothing, "Model", nullptr, "for vectors of texts"},
+};
 
 // The value of a key, or null if it is missing.
 const nlohmann::json& ValueOf(const nlohmann::json& config, const char* key) {
@@ -43,7 +51,9 @@ std::vector<std::string> LabelsOf(const nlohmann::json& id2label) {
 
 }  // namespace
 
-nlohmann::ordered_json TextOptions::ToJson(const ClassifierOptions* head) const { return to_json(shape, head); }
+const HeadFacts& FactsOf(HeadKind kind) { return *std::ranges::find(kHeads, kind, &HeadFacts::kind); }
+
+nlohmann::ordered_json TextOptions::ToJson(const TextHead& head) const { return to_json(shape, head); }
 
 void EraseDropouts(nlohmann::json& config) {
   for (auto field = config.begin(); field != config.end();) {
@@ -58,30 +68,35 @@ std::vector<std::string> NumberedLabels(int64_t count) {
   return labels;
 }
 
-std::optional<ClassifierOptions> ClassifierFromJson(const nlohmann::json& config, const std::string& architecture) {
+std::optional<TextHead> HeadFromJson(const nlohmann::json& config, const std::string& classes) {
   RequireObject(config);
   const nlohmann::json& architectures = ValueOf(config, "architectures");
-  if (std::find(architectures.begin(), architectures.end(), architecture) == architectures.end()) return std::nullopt;
+  const auto is_named = [&](const HeadFacts& head) {
+    return head.labelled != Labelled::kNothing &&
+           std::find(architectures.begin(), architectures.end(), classes + head.ending) != architectures.end();
+  };
+  const auto* const named = std::ranges::find_if(kHeads, is_named);
+  if (named == std::end(kHeads)) return std::nullopt;
 
   constexpr int64_t kMostLabels = 1 << 20;
   const nlohmann::json &id2label = ValueOf(config, "id2label"), &problem = ValueOf(config, "problem_type");
   int64_t count = 2;
   if (!id2label.is_null()) count = static_cast<int64_t>(id2label.size());
-  ClassifierOptions classifier;
+  TextHead head{.kind = named->kind};
   ReadWhole(config, "num_labels", 1, kMostLabels, count);
-  classifier.labels = id2label.is_null() ? NumberedLabels(count) : LabelsOf(id2label);
-  if (count != classifier.outputs()) {
-    RefuseValue("num_labels", count, "that of id2label, " + std::to_string(classifier.outputs()));
-  }
-  if (!problem.is_null() && problem != kRegression && problem != kClassification && problem != kMultilabel) {
+  head.labels = id2label.is_null() ? NumberedLabels(count) : LabelsOf(id2label);
+  if (count != head.outputs()) RefuseValue("num_labels", count, "that of id2label, " + std::to_string(head.outputs()));
+  const auto is_said = [&problem](const char* type) { return type != nullptr && problem == type; };
+  const auto* const said = std::ranges::find_if(kHeads, is_said, &HeadFacts::problem_type);
+  if (!problem.is_null() && said == std::end(kHeads)) {
     RefuseValue("problem_type", problem, std::string(kClassification) + ", " + kMultilabel + " or " + kRegression);
   }
-  classifier.of_tokens = architecture.ends_with(kOfTokens);
-  classifier.multilabel = !classifier.of_tokens && problem == kMultilabel;
-  classifier.regression = !classifier.of_tokens && (problem.is_null() ? count == 1 : problem == kRegression);
-  if (classifier.regression && count != 1) RefuseValue("num_labels", count, "1 for a regression");
-  classifier.dropout = ClassifierDropoutFromJson(config);
-  return classifier;
+  if (named->problem_type != nullptr) {
+    head.kind = said != std::end(kHeads) ? said->kind : count == 1 ? HeadKind::kNumber : named->kind;
+  }
+  if (head.kind == HeadKind::kNumber && count != 1) RefuseValue("num_labels", count, "1 for a regression");
+  head.dropout = ClassifierDropoutFromJson(config);
+  return head;
 }
 
 std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config) {
@@ -95,26 +110,21 @@ std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config) {
   return std::nullopt;
 }
 
-void AddTo(nlohmann::ordered_json& config, const std::string& classes, const ClassifierOptions& classifier) {
-  config["architectures"] = {classes + (classifier.absent      ? "Model"
-                                        : classifier.of_tokens ? std::string(kOfTokens)
-                                                               : "ForSequenceClassification")};
-  if (classifier.absent) return;
+void AddTo(nlohmann::ordered_json& config, const std::string& classes, const TextHead& head) {
+  const HeadFacts& facts = FactsOf(head.kind);
+  config["architectures"] = {classes + facts.ending};
+  if (facts.labelled == Labelled::kNothing) return;
   nlohmann::ordered_json id2label, label2id;
-  for (size_t label = 0; label < classifier.labels.size(); ++label) {
-    id2label[std::to_string(label)] = classifier.labels[label];
-    label2id[classifier.labels[label]] = label;
+  for (size_t label = 0; label < head.labels.size(); ++label) {
+    id2label[std::to_string(label)] = head.labels[label];
+    label2id[head.labels[label]] = label;
   }
-  config["num_labels"] = classifier.outputs();
+  config["num_labels"] = head.outputs();
   config["id2label"] = id2label;
   config["label2id"] = label2id;
-  if (!classifier.of_tokens) {
-    config["problem_type"] = classifier.regression   ? kRegression
-                             : classifier.multilabel ? kMultilabel
-                                                     : kClassification;
-  }
+  if (facts.problem_type != nullptr) config["problem_type"] = facts.problem_type;
   config[kClassifierDropout] = nullptr;
-  if (classifier.dropout) config[kClassifierDropout] = *classifier.dropout;
+  if (head.dropout) config[kClassifierDropout] = *head.dropout;
 }
 
 void RequireObject(const nlohmann::json& config) {

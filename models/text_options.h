@@ -1,5 +1,5 @@
 // A model of text that can be made, whatever its family: what its data, its weights and its training must know of its
-// shape, and its head that classifies. Both go into the config.json that transformers reads.
+// shape, and its head. Both go into the config.json that transformers reads.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +32,32 @@ struct TextShape {
   int64_t positions() const { return first_position + longest_sequence; }
 };
 
-// What a classifier of sequences has beside its encoder.
-struct ClassifierOptions {
-  bool absent = false;                 // there is no head: the encoder alone is the model
-  std::vector<std::string> labels;     // the classes in order, different; of a regression one name
-  bool regression = false;             // one output, a number
-  bool of_tokens = false;              // a label for each token, not for each sequence
-  bool multilabel = false;             // several labels of a sequence may hold: each output is a logit of its own
-  std::optional<double> dropout = {};  // in the head; empty: that of the encoder
+enum class HeadKind {
+  kWords,    // guesses words
+  kClasses,  // one of several classes for each sequence
+  kSeveral,  // any number of several classes: each output is a logit of its own
+  kNumber,   // one number for each sequence
+  kTokens,   // one of several classes for each token
+  kNone,     // there is no head: the encoder alone is the model
+};
 
+// What else tells kinds of heads apart.
+enum class Labelled { kNothing, kSequences, kTokens };
+struct HeadFacts {
+  HeadKind kind;
+  Labelled labelled;                     // what has an output for each label
+  const char* ending;                    // of the names of transformers' classes
+  const char* problem_type;              // in a config.json; null: that has none
+  const char* not_in_fairseq = nullptr;  // how such a model is unlike fairseq's; null: fairseq has such models
+};
+const HeadFacts& FactsOf(HeadKind kind);
+
+struct TextHead {
+  HeadKind kind = HeadKind::kWords;
+  std::vector<std::string> labels = {};  // of what it labels: the classes in order, different; of a number one name
+  std::optional<double> dropout = {};    // in the head; empty: that of the encoder
+
+  bool labels_of(Labelled what) const { return FactsOf(kind).labelled == what; }
   int64_t outputs() const { return static_cast<int64_t>(labels.size()); }
   double dropout_with(double of_encoder) const { return dropout.value_or(of_encoder); }
 };
@@ -48,13 +65,12 @@ struct ClassifierOptions {
 // A family makes it of a config.json. The shape may be changed before the model is made.
 struct TextOptions {
   TextShape shape;
-  // Make the model, with weights drawn from torch's default generator, and its config.json, both with a head that
-  // classifies; null: with the one that guesses words.
-  std::function<std::shared_ptr<TextModel>(const TextShape&, const ClassifierOptions*)> make;
-  std::function<nlohmann::ordered_json(const TextShape&, const ClassifierOptions*)> to_json;
+  // Make the model, with weights drawn from torch's default generator, and its config.json.
+  std::function<std::shared_ptr<TextModel>(const TextShape&, const TextHead&)> make;
+  std::function<nlohmann::ordered_json(const TextShape&, const TextHead&)> to_json;
 
-  std::shared_ptr<TextModel> Make(const ClassifierOptions* head = nullptr) const { return make(shape, head); }
-  nlohmann::ordered_json ToJson(const ClassifierOptions* head = nullptr) const;
+  std::shared_ptr<TextModel> Make(const TextHead& head = {}) const { return make(shape, head); }
+  nlohmann::ordered_json ToJson(const TextHead& head = {}) const;
 };
 
 // Removes the dropouts, also a classifier's: what is left is the shape.
@@ -63,11 +79,11 @@ void EraseDropouts(nlohmann::json& config);
 // Returns the names that transformers gives to labels without names: LABEL_0, LABEL_1, …
 std::vector<std::string> NumberedLabels(int64_t count);
 
-// Reads the classifier of a config.json, or returns empty if its architectures do not name `architecture`. Missing keys
-// have the defaults of transformers: two labels, and a regression if there is one. Throws std::invalid_argument that
-// names what is not valid (labels not numbered from 0, equal labels, another num_labels) or not supported (another
-// problem_type).
-std::optional<ClassifierOptions> ClassifierFromJson(const nlohmann::json& config, const std::string& architecture);
+// Reads the head of a config.json, or returns empty if its architectures name none that labels something. Missing keys
+// have the defaults of transformers: two labels, and a number if there is one. Throws std::invalid_argument that names
+// what is not valid (labels not numbered from 0, equal labels, another num_labels) or another problem_type. `classes`
+// is TextFamily::classes.
+std::optional<TextHead> HeadFromJson(const nlohmann::json& config, const std::string& classes);
 
 // The field of a config.json with the dropout of a head, and DistilBERT's for that which classifies sequences.
 inline constexpr char kClassifierDropout[] = "classifier_dropout", kSequenceDropout[] = "seq_classif_dropout";
@@ -76,9 +92,8 @@ inline constexpr char kClassifierDropout[] = "classifier_dropout", kSequenceDrop
 // is no probability.
 std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config);
 
-// Adds a classifier to a config.json, or the want of one. `classes` is what the names of transformers' classes begin
-// with: "Bert".
-void AddTo(nlohmann::ordered_json& config, const std::string& classes, const ClassifierOptions& classifier);
+// Adds a head to a config.json.
+void AddTo(nlohmann::ordered_json& config, const std::string& classes, const TextHead& head);
 
 // For the readers of a config.json: they throw std::invalid_argument if `config` is no object, or if the value of a key
 // is not of its kind or out of its range, and leave `value` as it is if the key is missing.

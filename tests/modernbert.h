@@ -16,7 +16,7 @@ inline std::shared_ptr<TextModel> SmallModernBert(int64_t words, int64_t longest
       {"local_attention", 4},         {"pad_token_id", 1},           {"mlp_dropout", dropout},
       {"attention_dropout", dropout}, {"embedding_dropout", dropout}};
   const TextOptions options = FamilyOf("modernbert").text.from_json(config, {});
-  return options.make(options.shape, /*head=*/nullptr);
+  return options.Make();
 }
 
 }  // namespace dtrain::models

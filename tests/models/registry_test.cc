@@ -123,26 +123,27 @@ TEST(Registry, WhatDiffersBetweenFamilies) {
   EXPECT_EQ(ClassifierName("efficientnet_b0"), "classifier.1");
   EXPECT_EQ(HeadIn("efficientnet_b0", *MakeImageModel("efficientnet_b0", {})).module, "classifier.1");
   EXPECT_EQ(ClassifierWeightName("roberta"), "classifier.out_proj.weight");
-  EXPECT_EQ(WordHeadName("roberta_base"), "lm_head");
+  EXPECT_EQ(HeadName("roberta_base", HeadKind::kWords), "lm_head");
   EXPECT_EQ(TextModelOfType("roberta"), "roberta");
   EXPECT_EQ(TextModelOfType("resnet"), "");
 }
 
 // What the trainer takes for granted.
 TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
-  const ClassifierOptions three = {.labels = {"a", "b", "c"}};
+  const TextHead words, three = {HeadKind::kClasses, {"a", "b", "c"}};
   for (const Family& family : Families()) {
     if (family.input != Input::kText) continue;
     const TextFamily& text = family.text;
     const Model& any = family.models.front();
     EXPECT_FALSE(any.text);
     const TextOptions options = SmallText(family);
-    for (const ClassifierOptions* head : std::initializer_list<const ClassifierOptions*>{nullptr, &three}) {
-      SCOPED_TRACE(family.name + (head == nullptr ? ", words" : ", classes"));
+    for (const TextHead& head : {words, three}) {
+      SCOPED_TRACE(family.name + FactsOf(head.kind).ending);
       const auto model = options.Make(head);
-      EXPECT_EQ(model->outputs(), head == nullptr ? 0 : 3);
+      EXPECT_EQ(model->outputs(), head.outputs());
       const Head& own_head = HeadIn(any.name, *model);
-      EXPECT_EQ(own_head.output_weight.empty(), head == nullptr);
+      EXPECT_EQ(own_head.output_weight.empty(), head.labels.empty());
+      EXPECT_EQ(own_head.module, HeadName(any.name, head.kind));
       WeightShapes shapes;
       for (const auto& item : model->named_parameters()) {
         EXPECT_TRUE(item.key().starts_with(text.backbone + ".") || own_head.Has(item.key())) << item.key();
@@ -156,7 +157,7 @@ TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
       const nlohmann::json config = options.ToJson(head);
       EXPECT_EQ(TextModelOfType(config.at("model_type")), family.models.front().name);
       EXPECT_EQ(text.from_json(config, shapes).ToJson(head).dump(), options.ToJson(head).dump());
-      EXPECT_EQ(ClassifierFromJson(config, text.classifier).has_value(), head != nullptr);
+      EXPECT_EQ(HeadFromJson(config, text.classes).has_value(), !head.labels.empty());
       for (const char* field : text.unseen_fields) EXPECT_TRUE(config.contains(field)) << field;
     }
   }
@@ -210,10 +211,10 @@ TEST(Registry, EveryWeightIsDrawnAndFitsItsModelAlone) {
     if (is_drawn) model = MakeImageModel(name, {});
     known.emplace_back(name, shapes_of(name, *model, is_drawn));
   }
-  const ClassifierOptions three = {.labels = {"a", "b", "c"}};
+  const TextHead words, three = {HeadKind::kClasses, {"a", "b", "c"}};
   for (const Family& family : Families()) {
     if (family.input != Input::kText) continue;
-    for (const ClassifierOptions* head : std::initializer_list<const ClassifierOptions*>{nullptr, &three})
+    for (const TextHead& head : {words, three})
       known.emplace_back(family.text.backbone, shapes_of(family.name, *SmallText(family).Make(head)));
   }
   at::globalContext().setDeterministicAlgorithms(false, false);

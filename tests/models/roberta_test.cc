@@ -28,7 +28,7 @@ std::vector<at::Tensor> TakeGradients(torch::nn::Module& model) {
 }
 
 // Makes no weights.
-int64_t CountParameters(const char* name, const ClassifierOptions* head) {
+int64_t CountParameters(const char* name, const TextHead& head) {
   const ShapesAlone alone;
   int64_t sum = 0;
   for (const auto& parameter : FindModel(name)->text({}).Make(head)->parameters()) sum += parameter.numel();
@@ -36,10 +36,9 @@ int64_t CountParameters(const char* name, const ClassifierOptions* head) {
 }
 
 TEST(Roberta, SizesAreHuggingFaces) {
-  const ClassifierOptions three = {.labels = {"a", "b", "c"}};
-  EXPECT_EQ(CountParameters("roberta_base", nullptr), 124'697'433);
-  EXPECT_EQ(CountParameters("roberta_large", nullptr), 355'412'057);
-  EXPECT_EQ(CountParameters("roberta_base", &three), 124'647'939);
+  EXPECT_EQ(CountParameters("roberta_base", {}), 124'697'433);
+  EXPECT_EQ(CountParameters("roberta_large", {}), 355'412'057);
+  EXPECT_EQ(CountParameters("roberta_base", {HeadKind::kClasses, {"a", "b", "c"}}), 124'647'939);
 }
 
 TEST(Roberta, InitialWeights) {
@@ -277,35 +276,36 @@ TEST(RobertaOptions, JsonIsReadBack) {
   EXPECT_EQ(FromJson(written).shape.longest_sequence, 12);
 }
 
-constexpr char kClassifier[] = "RobertaForSequenceClassification";
-
-TEST(ClassifierOptions, JsonIsReadBack) {
-  for (const ClassifierOptions& written : {ClassifierOptions{.labels = {"no", "yes", "maybe"}, .dropout = 0.25},
-                                           ClassifierOptions{.labels = {"score"}, .regression = true}}) {
-    const nlohmann::json json = FromJson(nlohmann::json::object()).ToJson(&written);
-    const auto read = ClassifierFromJson(json, kClassifier);
+TEST(TextHead, JsonIsReadBack) {
+  for (const TextHead& written :
+       {TextHead{HeadKind::kClasses, {"no", "yes", "maybe"}, 0.25}, TextHead{HeadKind::kSeveral, {"no", "yes"}, 0.0},
+        TextHead{HeadKind::kNumber, {"score"}}, TextHead{HeadKind::kTokens, {"O", "B-PER"}}}) {
+    const nlohmann::json json = FromJson(nlohmann::json::object()).ToJson(written);
+    const auto read = HeadFromJson(json, "Roberta");
     ASSERT_TRUE(read);
+    EXPECT_EQ(read->kind, written.kind);
     EXPECT_EQ(read->labels, written.labels);
-    EXPECT_EQ(read->regression, written.regression);
     EXPECT_EQ(read->dropout, written.dropout);
   }
-  EXPECT_FALSE(ClassifierFromJson(FromJson(nlohmann::json::object()).ToJson(), kClassifier));
-  EXPECT_EQ(ClassifierOptions{}.dropout_with(0.3), 0.3);
+  for (const HeadKind kind : {HeadKind::kWords, HeadKind::kNone})
+    EXPECT_FALSE(HeadFromJson(FromJson(nlohmann::json::object()).ToJson({kind}), "Roberta"));
+  EXPECT_EQ(TextHead{}.dropout_with(0.3), 0.3);
 }
 
 // What transformers leaves out of a config.json has its default.
-TEST(ClassifierOptions, DefaultsAreThoseOfTransformers) {
+TEST(TextHead, DefaultsAreThoseOfTransformers) {
   const std::string start = R"({"architectures": ["RobertaForSequenceClassification"], "classifier_dropout": null)";
   const auto read = [&](const std::string& rest) {
-    return *ClassifierFromJson(nlohmann::json::parse(start + rest), kClassifier);
+    return *HeadFromJson(nlohmann::json::parse(start + rest), "Roberta");
   };
   EXPECT_EQ(read("}").labels, (std::vector<std::string>{"LABEL_0", "LABEL_1"}));
-  EXPECT_FALSE(read("}").regression);
+  EXPECT_EQ(read("}").kind, HeadKind::kClasses);
   EXPECT_EQ(read(R"(, "num_labels": 3})").labels.back(), "LABEL_2");
-  EXPECT_TRUE(read(R"(, "id2label": {"0": "LABEL_0"}})").regression);
-  EXPECT_FALSE(read(R"(, "id2label": {"0": "one"}, "problem_type": "single_label_classification"})").regression);
-  EXPECT_TRUE(read(R"(, "problem_type": "multi_label_classification"})").multilabel);
-  const ClassifierOptions eleven =
+  EXPECT_EQ(read(R"(, "id2label": {"0": "LABEL_0"}})").kind, HeadKind::kNumber);
+  EXPECT_EQ(read(R"(, "id2label": {"0": "one"}, "problem_type": "single_label_classification"})").kind,
+            HeadKind::kClasses);
+  EXPECT_EQ(read(R"(, "problem_type": "multi_label_classification"})").kind, HeadKind::kSeveral);
+  const TextHead eleven =
       read(R"(, "id2label": {"10": "k", "2": "c", "0": "a", "1": "b", "3": "d", "4": "e", "5": "f", "6": "g",
               "7": "h", "8": "i", "9": "j"}})");
   EXPECT_EQ(eleven.labels[2], "c");

@@ -224,22 +224,19 @@ void BeginHuggingFaceFolder(const config::Config& config, const models::Model& m
 struct ExportedText {
   checkpoint::NamedTensors tensors;  // under the names that they have here
   models::TextOptions options;
-  const models::ClassifierOptions* head;  // null for a masked language model
+  const models::TextHead& head;
   std::string model;
 
-  bool is_encoder() const { return head != nullptr && head->absent; }
+  bool is_encoder() const { return head.kind == models::HeadKind::kNone; }
   const models::TextFamily& family() const { return models::FamilyOf(model).text; }
   nlohmann::ordered_json ConfigJson() const { return options.ToJson(head); }
 };
 
 ExportedText NamedText(const weights::TrainedWeights& weights, const config::Config& config,
-                       const models::ClassifierOptions* head) {
+                       const models::TextHead& head) {
   const std::string& model = config.model.name;
   return {weights::WithOneHead(weights::WithOwnNames(weights.tensors, config.model, config.run.input), config.model,
-                               head == nullptr ? models::WordHeadName(model)
-                               : head->absent  ? ""
-                                               : models::ClassifierName(model),
-                               config.run.input),
+                               models::HeadName(model, head.kind), config.run.input),
           weights::TextOptionsOf(config, /*tokens=*/{}, weights::OutlineOf(weights.tensors, weights.model_config)),
           head, model};
 }
@@ -278,7 +275,7 @@ void WriteTextFolder(ExportedText& exported, const config::Config& config, const
   if (tokenizer) {
     exported_tokenizer = ExportTokenizer(*tokenizer, exported.options.shape, exported.family().tokenizer);
     AddUnknownTokens(exported_tokenizer, exported);
-    if (exported.head != nullptr && exported.head->of_tokens) PutSpacesBeforeWords(exported_tokenizer);
+    if (exported.head.kind == models::HeadKind::kTokens) PutSpacesBeforeWords(exported_tokenizer);
   } else {
     report::LogWarning("no tokenizer was found with " + config.run.input +
                        ": the folder will have none; name the data that the model was trained on with --data_dir");
@@ -345,18 +342,16 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const
 }
 
 void ExportText(weights::TrainedWeights weights, const config::Config& config, bool to_file,
-                const models::ClassifierOptions* head) {
+                const models::TextHead& head) {
   std::filesystem::path path = config.run.output;
   const std::string& said = config.model.weights_naming;
   RequireNamingOf(/*is_text=*/true, said);
   const std::string naming = said == "auto" ? "hf" : said;
   ExportedText exported = NamedText(weights, config, head);
-  const bool is_of_fairseq = head == nullptr || !(head->of_tokens || head->absent);
-  if (naming == "fairseq" && (exported.family().fairseq_names == nullptr || !is_of_fairseq)) {
+  const char* const unlike = models::FactsOf(head.kind).not_in_fairseq;
+  if (naming == "fairseq" && (exported.family().fairseq_names == nullptr || unlike != nullptr)) {
     throw UsageError("--weights_naming=fairseq: fairseq has no such model as --model=" + exported.model +
-                         (is_of_fairseq  ? ""
-                          : head->absent ? " for vectors of texts"
-                                         : " with labels of tokens"),
+                         (unlike == nullptr ? "" : " " + std::string(unlike)),
                      "use hf");
   }
   if (!to_file && naming != "hf") RefuseFolder(path);
@@ -369,7 +364,7 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
   if (path.extension() == ".safetensors") {
     checkpoint::Metadata metadata = {
         {"format", "pt"}, {kExportedBy, "dtrain"}, {weights::kModelConfigKey, exported.ConfigJson().dump()}};
-    if (head != nullptr) weights::AddTo(metadata, weights.classes);
+    if (head.kind != models::HeadKind::kWords) weights::AddTo(metadata, weights.classes);
     return checkpoint::WriteSafetensors(path, tensors, metadata);
   }
   if (naming == "fairseq") return checkpoint::WriteTorchFile(path, tensors, kExportedBy, "model");

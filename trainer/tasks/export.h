@@ -23,8 +23,8 @@ bool HoldsExport(const std::string& folder);
 void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const config::Config& config, bool to_file);
 
 // The same for models of text: a file under the names of Hugging Face or fairseq, or a folder that transformers loads,
-// with the tokenizer if one is found. `head`: that of a classifier; null for a masked language model.
+// with the tokenizer if one is found.
 void ExportText(weights::TrainedWeights weights, const config::Config& config, bool to_file,
-                const models::ClassifierOptions* head);
+                const models::TextHead& head);
 
 }  // namespace dtrain::tasks

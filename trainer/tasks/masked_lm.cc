@@ -231,10 +231,8 @@ DataSets OpenTextSets(const config::Config& given) {
 
 class MaskedLmKind : public TextKind {
  public:
-  MaskedLmKind() : TextKind("masked_lm", &MakeTextTask<MaskedLmTask>) {}
+  MaskedLmKind() : TextKind("masked_lm", models::HeadKind::kWords, &MakeTextTask<MaskedLmTask>) {}
 
-  bool OwnsHead(const models::ClassifierOptions* head) const override { return head == nullptr; }
-  std::string HeadName(const std::string& model) const override { return models::WordHeadName(model); }
   DataSets OpenData(const config::Config& config, const data::Classes& /*known*/,
                     data::SharedIndexes* /*indexes*/) const override {
     return OpenTextSets(config);

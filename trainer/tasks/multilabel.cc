@@ -170,6 +170,8 @@ const TaskKind& ImageMultilabel() {
   return ImageKindOf<ImageMultilabelTask>("image_multilabel", data::LabelKind::kSeveral);
 }
 
-const TaskKind& TextMultilabel() { return SentenceKindOf<TextMultilabelTask>("text_multilabel", data::kSeveralTarget); }
+const TaskKind& TextMultilabel() {
+  return SentenceKindOf<TextMultilabelTask>("text_multilabel", data::kSeveralTarget, models::HeadKind::kSeveral);
+}
 
 }  // namespace dtrain::tasks

@@ -368,7 +368,7 @@ void PredictTextFeatures(const config::Config& config, data::SentenceTarget targ
   report::LogInfo("computing features with " + weights.origin);
   const auto outline = weights::OutlineOf(weights.tensors, weights.model_config);
   const auto model = weights::MakeTextModel(weights::TextOptionsOf(config, /*tokens=*/{}, outline),
-                                            HeadFor(data::kTextsTarget), config.batch.seed, device);
+                                            {.kind = models::HeadKind::kNone}, config.batch.seed, device);
   const models::TextShape& shape = model->shape();
   const std::string& backbone = models::FamilyOf(config.model.name).text.backbone;
   std::erase_if(weights.tensors, [&](const auto& item) { return !item.first.starts_with(backbone + "."); });

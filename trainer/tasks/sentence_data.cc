@@ -159,10 +159,8 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   RequireSentences(config);
   data::SentenceOptions options = SentenceOptionsOf(config, target);
   if (config.run.mode == "train" && !config.model.init_weights.empty()) {
-    if (const auto classifier =
-            weights::ClassifierIn(weights::ReadOutline(config.model.init_weights), config.model.name)) {
-      options.class_order = classifier->labels;
-    }
+    options.class_order =
+        weights::TextHeadIn(weights::ReadOutline(config.model.init_weights), config.model.name).labels;
   }
   const std::string& loss = config.text.embedding_loss;
   SentenceOpener opener(std::move(options), known, loss == "auto" ? std::nullopt : std::optional(loss == "cosine"));
@@ -189,12 +187,12 @@ bool HoldsSentences(const config::DataConfig& config) {
   return !config.dir.empty() && FormatOf(config) == data::kSentenceFormat;
 }
 
-data::SentenceTarget TargetHeld(const config::Config& config) {
+models::HeadKind HeadHeld(const config::Config& config) {
   const data::SentenceOptions options = SentenceOptionsOf(config, data::kNumberTarget);
   const std::string split =
       config.run.mode == "train" ? config.data.train_split : config::ValSplits(config.data).front();
-  if (data::LooksLikeWords(options, split)) return data::kWordTarget;
-  return data::LooksLikeRegression(options, split) ? data::kNumberTarget : data::kClassTarget;
+  if (data::LooksLikeWords(options, split)) return models::HeadKind::kTokens;
+  return data::LooksLikeRegression(options, split) ? models::HeadKind::kNumber : models::HeadKind::kClasses;
 }
 
 }  // namespace dtrain::tasks

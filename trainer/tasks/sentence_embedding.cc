@@ -171,7 +171,8 @@ at::Tensor VectorsOf(models::TextModel& model, const models::Sequences& sequence
 }
 
 const TaskKind& SentenceEmbedding() {
-  return SentenceKindOf<SentenceEmbeddingTask>("sentence_embedding", data::kTextsTarget, &RequireNegatives);
+  return SentenceKindOf<SentenceEmbeddingTask>("sentence_embedding", data::kTextsTarget, models::HeadKind::kNone,
+                                               &RequireNegatives);
 }
 
 }  // namespace dtrain::tasks

@@ -50,14 +50,13 @@ std::string TextModelIn(const std::string& model_config) {
   return type.empty() ? "" : models::TextModelOfType(type);
 }
 
-const TaskKind& KindWithHead(const models::ClassifierOptions* head) {
-  return **std::ranges::find_if(TaskKinds(), [head](const TaskKind* kind) { return kind->OwnsHead(head); });
+const TaskKind& KindWithHead(models::HeadKind head) {
+  return **std::ranges::find_if(TaskKinds(), [head](const TaskKind* kind) { return kind->head() == head; });
 }
 
 // Returns the kind of the weights of a text model.
 const TaskKind& KindOfText(const weights::WeightsOutline& weights, const std::string& model) {
-  const auto classifier = weights::ClassifierIn(weights, model);
-  return KindWithHead(classifier ? &*classifier : nullptr);
+  return KindWithHead(weights::TextHeadIn(weights, model).kind);
 }
 
 // Returns the kind that the model, the data and the weights mean. Weights decide in modes without data.
@@ -70,9 +69,7 @@ const TaskKind& KindMeant(const config::Config& config) {
   const bool uses_weights = config.run.mode != "train" && !config.model.init_weights.empty();
   const TaskKind& of_weights =
       uses_weights ? KindOfText(weights::ReadOutline(config.model.init_weights), config.model.name) : MaskedLm();
-  if (!has_data || &of_weights != &MaskedLm()) return of_weights;
-  const models::ClassifierOptions head = HeadFor(TargetHeld(config));
-  return KindWithHead(&head);
+  return has_data && &of_weights == &MaskedLm() ? KindWithHead(HeadHeld(config)) : of_weights;
 }
 
 // Whether --model was given, or comes from the run or the file whose weights are used.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,7 @@ class TaskKind {
 
   virtual const char* name() const = 0;  // the value of --task (config::Tasks)
   virtual data::LabelKind labels() const { return data::LabelKind::kClass; }
-  // Of text: whether weights with this head are of this task. Null: they have one that guesses words.
-  virtual bool OwnsHead(const models::ClassifierOptions* /*head*/) const { return false; }
+  virtual std::optional<models::HeadKind> head() const { return {}; }  // of text
   // Whether a model in models::ModelNames() can learn it.
   virtual bool Takes(const std::string& model) const = 0;
   virtual SampleSize SizeOf(const config::Config& config) const = 0;

@@ -24,7 +24,7 @@ std::unique_ptr<Task> TextKind::MakeTask(const config::Config& config, const Dat
   const auto options = weights::TextOptionsOf(config, {sizes.vocabulary, sizes.special}, outline);
   auto model = weights::MakeTextModel(options, NewHead(config, outline, sizes), config.batch.seed, device);
   if (config.precision.memory_efficient_fp16) model->to(at::kHalf);
-  weights::Freeze(config.model, HeadName(config.model.name), *model);
+  weights::Freeze(config.model, models::HeadName(config.model.name, head_), *model);
   return make_(std::move(model), config, device);
 }
 
@@ -48,40 +48,25 @@ void TextKind::AddMetadata(checkpoint::Metadata& metadata, const config::Config&
 }
 
 void TextKind::Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const {
-  const Head head = HeadIn(config, weights);
-  ExportText(std::move(weights), config, to_file, head ? &*head : nullptr);
+  const models::TextHead head = HeadIn(config, weights);
+  ExportText(std::move(weights), config, to_file, head);
 }
 
 nlohmann::ordered_json TextKind::ConfigJson(const config::Config& config, const DataSets& data) const {
   const auto outline = weights::ReadOutline(config.model.init_weights);
-  const Head head = NewHead(config, outline, data);
-  return weights::TextOptionsOf(config, {data.vocabulary, data.special}, outline).ToJson(head ? &*head : nullptr);
-}
-
-models::ClassifierOptions HeadFor(data::SentenceTarget target) {
-  return {.absent = target.of_texts,
-          .labels = {},
-          .regression = target.has(data::LabelKind::kNumbers),
-          .of_tokens = target.of_words,
-          .multilabel = target.has(data::LabelKind::kSeveral)};
+  return weights::TextOptionsOf(config, {data.vocabulary, data.special}, outline)
+      .ToJson(NewHead(config, outline, data));
 }
 
 namespace {
 
 class SentenceKind : public TextKind {
  public:
-  SentenceKind(const char* name, data::SentenceTarget target, TextTaskMaker make, LearnableCheck require_learnable)
-      : TextKind(name, make), target_(target), require_learnable_(require_learnable) {}
+  SentenceKind(const char* name, data::SentenceTarget target, models::HeadKind head, TextTaskMaker make,
+               LearnableCheck require_learnable)
+      : TextKind(name, head, make), target_(target), require_learnable_(require_learnable) {}
 
   data::LabelKind labels() const override { return target_.labels.value_or(data::LabelKind::kClass); }
-  bool OwnsHead(const models::ClassifierOptions* head) const override {
-    const models::ClassifierOptions own = HeadFor(target_);
-    return head != nullptr && head->absent == own.absent && head->regression == own.regression &&
-           head->of_tokens == own.of_tokens && head->multilabel == own.multilabel;
-  }
-  std::string HeadName(const std::string& model) const override {
-    return has_head() ? models::ClassifierName(model) : "";
-  }
   DataSets OpenData(const config::Config& config, const data::Classes& known,
                     data::SharedIndexes* /*indexes*/) const override {
     return OpenSentenceSets(config, target_, known);
@@ -90,7 +75,7 @@ class SentenceKind : public TextKind {
   data::Classes ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const override {
     data::Classes classes{.pairs = weights.classes.pairs};
     if (predicts_number() || !has_head()) return classes;
-    const std::vector<std::string> labels = HeadIn(config, weights)->labels;
+    const std::vector<std::string> labels = HeadIn(config, weights).labels;
     classes.count = static_cast<int64_t>(labels.size());
     if (labels != models::NumberedLabels(classes.count)) classes.names = labels;
     return classes;
@@ -122,38 +107,35 @@ class SentenceKind : public TextKind {
   }
 
  protected:
-  Head HeadIn(const config::Config& config, const weights::TrainedWeights& weights) const override {
-    const models::ClassifierOptions own = HeadFor(target_);
-    if (!has_head()) return own;
-    auto head = weights::ClassifierIn(weights::OutlineOf(weights.tensors, weights.model_config), config.model.name);
-    if (!head || head->of_tokens != own.of_tokens) {
-      throw UsageError(
-          weights.origin + " has no classification head" + (head ? " for --task=" + std::string(name()) : ""),
-          "name weights of a run with --task=" + std::string(name()) + ", or train one");
+  models::TextHead HeadIn(const config::Config& config, const weights::TrainedWeights& weights) const override {
+    if (!has_head()) return TextKind::HeadIn(config, weights);
+    auto given = weights::TextHeadIn(weights::OutlineOf(weights.tensors, weights.model_config), config.model.name);
+    if (!given.labels_of(models::FactsOf(*head()).labelled)) {
+      const std::string task = "--task=" + std::string(name());
+      throw UsageError(weights.origin + " has no classification head" + (given.outputs() > 0 ? " for " + task : ""),
+                       "name weights of a run with " + task + ", or train one");
     }
-    if (own.regression && head->outputs() != 1) {
+    if (predicts_number() && given.outputs() != 1) {
       throw UsageError(
-          weights.origin + " has " + std::to_string(head->outputs()) + " outputs, but --task=" + name() + " has one",
+          weights.origin + " has " + std::to_string(given.outputs()) + " outputs, but --task=" + name() + " has one",
           "leave --task out, or name other weights");
     }
-    if (static_cast<int64_t>(weights.classes.names.size()) == head->outputs()) head->labels = weights.classes.names;
-    head->regression = own.regression;
-    head->multilabel = own.multilabel;
-    return head;
+    if (static_cast<int64_t>(weights.classes.names.size()) == given.outputs()) given.labels = weights.classes.names;
+    given.kind = *head();
+    return given;
   }
 
-  Head NewHead(const config::Config& config, const weights::WeightsOutline& weights,
-               const DataSizes& data) const override {
-    models::ClassifierOptions head = HeadFor(target_);
-    if (!has_head()) return head;
-    head.labels = data.classes.names.empty() ? models::NumberedLabels(data.num_classes) : data.classes.names;
-    head.dropout = weights::ClassifierDropout(config, weights);
-    return head;
+  models::TextHead NewHead(const config::Config& config, const weights::WeightsOutline& weights,
+                           const DataSizes& data) const override {
+    if (!has_head()) return TextKind::NewHead(config, weights, data);
+    return {.kind = *head(),
+            .labels = data.classes.names.empty() ? models::NumberedLabels(data.num_classes) : data.classes.names,
+            .dropout = weights::ClassifierDropout(config, weights)};
   }
 
  private:
   // The encoder alone makes vectors of texts.
-  bool has_head() const { return !target_.of_texts; }
+  bool has_head() const { return head() != models::HeadKind::kNone; }
   bool predicts_number() const { return labels() == data::LabelKind::kNumbers; }
 
   const data::SentenceTarget target_;
@@ -162,15 +144,17 @@ class SentenceKind : public TextKind {
 
 }  // namespace
 
-std::unique_ptr<const TaskKind> MakeSentenceKind(const char* name, data::SentenceTarget target, TextTaskMaker make,
-                                                 LearnableCheck require_learnable) {
-  return std::make_unique<SentenceKind>(name, target, make, require_learnable);
+std::unique_ptr<const TaskKind> MakeSentenceKind(const char* name, data::SentenceTarget target, models::HeadKind head,
+                                                 TextTaskMaker make, LearnableCheck require_learnable) {
+  return std::make_unique<SentenceKind>(name, target, head, make, require_learnable);
 }
 
 const TaskKind& TextClassification() {
-  return SentenceKindOf<TextClassificationTask>("text_classification", data::kClassTarget);
+  return SentenceKindOf<TextClassificationTask>("text_classification", data::kClassTarget, models::HeadKind::kClasses);
 }
 
-const TaskKind& TextRegression() { return SentenceKindOf<TextRegressionTask>("text_regression", data::kNumberTarget); }
+const TaskKind& TextRegression() {
+  return SentenceKindOf<TextRegressionTask>("text_regression", data::kNumberTarget, models::HeadKind::kNumber);
+}
 
 }  // namespace dtrain::tasks

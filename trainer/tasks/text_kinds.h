@@ -1,5 +1,5 @@
 // What the tasks of texts have in common around their training (task_kind.h), and what those of sentences have. The
-// latter differ in their labels (data::SentenceTarget), which also tell the head, and in their Task (text_task.h).
+// latter differ in their labels (data::SentenceTarget), their head and their Task (text_task.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,6 +33,7 @@ std::unique_ptr<Task> MakeTextTask(std::shared_ptr<models::TextModel> model, con
 class TextKind : public TaskKind {
  public:
   const char* name() const override { return name_; }
+  std::optional<models::HeadKind> head() const override { return head_; }
   bool Takes(const std::string& model) const override;
   SampleSize SizeOf(const config::Config& config) const override;
   std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
@@ -44,41 +45,37 @@ class TextKind : public TaskKind {
   void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override;
 
  protected:
-  using Head = std::optional<models::ClassifierOptions>;  // empty: the one that guesses words
-
-  TextKind(const char* name, TextTaskMaker make) : name_(name), make_(make) {}
-  // Returns the name of the head's module in weights; empty if there is none.
-  virtual std::string HeadName(const std::string& model) const = 0;
+  TextKind(const char* name, models::HeadKind head, TextTaskMaker make) : name_(name), head_(head), make_(make) {}
   // Returns the head of weights, with the names of the classes that they were trained on. Throws UsageError if they
   // have none for this task.
-  virtual Head HeadIn(const config::Config& /*config*/, const weights::TrainedWeights& /*weights*/) const { return {}; }
-  // Returns the head of a model that is made for data, as weights::ClassifierOf.
-  virtual Head NewHead(const config::Config& /*config*/, const weights::WeightsOutline& /*weights*/,
-                       const DataSizes& /*data*/) const {
-    return {};
+  virtual models::TextHead HeadIn(const config::Config& /*config*/, const weights::TrainedWeights& /*weights*/) const {
+    return {.kind = head_};
+  }
+  // Returns the head of a model that is made for data.
+  virtual models::TextHead NewHead(const config::Config& /*config*/, const weights::WeightsOutline& /*weights*/,
+                                   const DataSizes& /*data*/) const {
+    return {.kind = head_};
   }
 
  private:
   nlohmann::ordered_json ConfigJson(const config::Config& config, const DataSets& data) const;
 
   const char* const name_;
+  const models::HeadKind head_;
   const TextTaskMaker make_;
 };
 
-// Returns the head for such labels, without their names.
-models::ClassifierOptions HeadFor(data::SentenceTarget target);
-
-// Makes the kind of a task of sentences with such labels. `require_learnable`, if it is not null, is
-// TaskKind::RequireLearnable in place of asking for two classes.
+// Makes the kind of a task of sentences with such labels, which such a head learns. `require_learnable`, if it is not
+// null, is TaskKind::RequireLearnable in place of asking for two classes.
 using LearnableCheck = void (*)(const config::Config& config, const config::BatchSizes& batch, const DataSets& data);
-std::unique_ptr<const TaskKind> MakeSentenceKind(const char* name, data::SentenceTarget target, TextTaskMaker make,
-                                                 LearnableCheck require_learnable);
+std::unique_ptr<const TaskKind> MakeSentenceKind(const char* name, data::SentenceTarget target, models::HeadKind head,
+                                                 TextTaskMaker make, LearnableCheck require_learnable);
 
 // Returns the one kind of such tasks.
 template <typename TaskType>
-const TaskKind& SentenceKindOf(const char* name, data::SentenceTarget target,
+const TaskKind& SentenceKindOf(const char* name, data::SentenceTarget target, models::HeadKind head,
                                LearnableCheck require_learnable = nullptr) {
-  static const auto kind = MakeSentenceKind(name, target, &MakeTextTask<TaskType>, require_learnable);
+  static const auto kind = MakeSentenceKind(name, target, head, &MakeTextTask<TaskType>, require_learnable);
   return *kind;
 }
 
@@ -103,8 +100,8 @@ bool HoldsSentences(const config::DataConfig& config);
 // Where a tokenizer may be: beside the weights and the data, and with the run.
 std::vector<std::string> TokenizerPaths(const config::Config& config);
 
-// Returns what their labels are. Throws DataError as data::LooksLikeRegression does.
-data::SentenceTarget TargetHeld(const config::Config& config);
+// Returns the head that learns their labels. Throws DataError as data::LooksLikeRegression does.
+models::HeadKind HeadHeld(const config::Config& config);
 
 // ---- Their predictions (predict_sentences.cc) ----
 

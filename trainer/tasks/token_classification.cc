@@ -268,7 +268,7 @@ report::Metrics TokenClassificationTask::OwnMetrics(const double* own, double wo
 }  // namespace
 
 const TaskKind& TokenClassification() {
-  return SentenceKindOf<TokenClassificationTask>("token_classification", data::kWordTarget);
+  return SentenceKindOf<TokenClassificationTask>("token_classification", data::kWordTarget, models::HeadKind::kTokens);
 }
 
 }  // namespace dtrain::tasks

@@ -216,28 +216,26 @@ std::optional<double> ClassifierDropout(const config::Config& config, const Weig
                     });
 }
 
-std::optional<models::ClassifierOptions> ClassifierIn(const WeightsOutline& weights, const std::string& model) {
+models::TextHead TextHeadIn(const WeightsOutline& weights, const std::string& model) {
   const int64_t outputs = models::FamilyOf(model).text.classifier_outputs(weights.shapes);
-  if (outputs == 0) return std::nullopt;
+  if (outputs == 0) return {};
   if (!weights.model_config.empty()) {
     const auto said = Understood(weights.model_config, kWeightsConfig, model,
                                  [](const nlohmann::json& config, const models::TextFamily& family) {
-                                   auto head = models::ClassifierFromJson(config, family.classifier);
-                                   return head ? head : models::ClassifierFromJson(config, family.token_classifier);
+                                   return models::HeadFromJson(config, family.classes);
                                  });
-    if (said && said->outputs() == outputs) return said;
+    if (said && said->outputs() == outputs) return *said;
   }
   const auto labels_tokens = models::FamilyOf(model).text.labels_tokens;
   const bool of_tokens = labels_tokens != nullptr && labels_tokens(weights.shapes);
-  return models::ClassifierOptions{
-      .labels = models::NumberedLabels(outputs), .regression = !of_tokens && outputs == 1, .of_tokens = of_tokens};
+  using enum models::HeadKind;
+  return {.kind = of_tokens ? kTokens : outputs == 1 ? kNumber : kClasses, .labels = models::NumberedLabels(outputs)};
 }
 
-std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options,
-                                                 const std::optional<models::ClassifierOptions>& head, int64_t seed,
-                                                 at::Device device) {
+std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options, const models::TextHead& head,
+                                                 int64_t seed, at::Device device) {
   torch::manual_seed(static_cast<uint64_t>(seed));
-  auto model = MadeIfItFits([&] { return options.Make(head ? &*head : nullptr); });
+  auto model = MadeIfItFits([&] { return options.Make(head); });
   model->to(device);
   return model;
 }

@@ -63,14 +63,13 @@ int64_t BenchVocabulary(const config::Config& config);
 // that of the config.json of the shape. Throws as TextOptionsOf does.
 std::optional<double> ClassifierDropout(const config::Config& config, const WeightsOutline& weights);
 
-// Returns the classifier that weights of `model`'s family come with; empty if they have none. Labels are LABEL_0,
-// LABEL_1, … if their names are unknown; one label without a config.json that says more is a regression.
-std::optional<models::ClassifierOptions> ClassifierIn(const WeightsOutline& weights, const std::string& model);
+// Returns the head that weights of `model`'s family come with: the one that guesses words if they have none that labels
+// something. Labels are LABEL_0, LABEL_1, … if their names are unknown; one label without a config.json that says more
+// is a number.
+models::TextHead TextHeadIn(const WeightsOutline& weights, const std::string& model);
 
-// Makes a model on `device` whose weights are drawn with `seed`, with a head that classifies; empty: with one that
-// guesses words. Seeds LibTorch's generators.
-std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options,
-                                                 const std::optional<models::ClassifierOptions>& head, int64_t seed,
-                                                 at::Device device);
+// Makes a model on `device` whose weights are drawn with `seed`. Seeds LibTorch's generators.
+std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options, const models::TextHead& head,
+                                                 int64_t seed, at::Device device);
 
 }  // namespace dtrain::weights
