@@ -58,7 +58,6 @@ Family BertFamily() {
       // What multilingual models say of the pooler changes nothing.
       .more_fields = R"({"directionality": null, "pooler_fc_size": null, "pooler_num_attention_heads": null,
                          "pooler_num_fc_layers": null, "pooler_size_per_head": null, "pooler_type": null})",
-      .of_other_tasks = {"position_ids", "cls.seq_relationship.", "qa_outputs."},
       .shapes = {{"tiny", Sized(Base(), 128, 2)}, {"base", Base()}, {"large", Sized(Base(), 1024, 24)}}};
   Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
     const auto types = weights.find("embeddings.token_type_embeddings.weight");  // published RoBERTas have one
@@ -98,7 +97,6 @@ Family DistilBertFamily() {
       .classifier = {.output = "classifier", .dense = "pre_classifier", .activation = at::relu},
       .classifier_dropout = 0.2,
       .more_fields = R"({"sinusoidal_pos_embds": null, "qa_dropout": null, "tie_weights_": null})",
-      .of_other_tasks = {"position_ids", "qa_outputs."},
       .shapes = {{"base", DistilBase()}}};
   Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
     return HaveEncoder(weights, "distilbert") || HaveBareEncoder(weights, "transformer.layer.");

@@ -20,6 +20,9 @@ constexpr char kEncoderFields[] = R"({
   "use_cache": null, "gradient_checkpointing": null, "output_past": null
 })";
 
+// Parts of names of weights that no model here has: heads of other tasks, and what is no weight.
+constexpr const char* kOfNoModel[] = {"qa_outputs.", "cls.seq_relationship.", "position_ids", "token_type_ids"};
+
 std::string FieldsOf(const BertKind& kind) {
   auto fields = nlohmann::json::parse(kEncoderFields);
   const EncoderFields& own = kind.fields;
@@ -155,11 +158,11 @@ void Untie(NamedWeights& weights, const TransformersNames& names) {
 
 NamedWeights FromTransformers(NamedWeights weights, const TransformersNames& names,
                               std::vector<std::string>* left_out) {
-  const auto is_of_another_task = [&](const std::string& name) {
-    return std::ranges::any_of(names.of_other_tasks,
-                               [&](const auto& part) { return name.find(part) != std::string::npos; });
+  const auto is_of_no_model = [&](const std::string& name) {
+    const auto has = [&name](const auto& part) { return name.find(part) != std::string::npos; };
+    return std::ranges::any_of(kOfNoModel, has) || std::ranges::any_of(names.of_no_model, has);
   };
-  LeaveOut(weights, is_of_another_task, left_out);
+  LeaveOut(weights, is_of_no_model, left_out);
   for (auto& [name, tensor] : weights) {
     const auto begins = [&name = name](const auto& module) { return name.starts_with(module); };
     if (std::ranges::any_of(names.modules, begins)) name.insert(0, names.backbone);
@@ -260,7 +263,7 @@ Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightS
                         .words = kind.word_weights(),
                         .decoder = kind.decoder,
                         .head = kind.words.module,
-                        .of_other_tasks = kind.of_other_tasks},
+                        .of_no_model = kind.of_no_model},
                        family);
   return family;
 }

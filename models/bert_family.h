@@ -40,7 +40,7 @@ struct BertKind {
   // then always says. Empty: that of the encoder unless it is said, also of a head that classifies tokens.
   std::optional<double> classifier_dropout = {};
   const char* more_fields = "{}";                              // Family::config_fields beyond BERT's
-  std::vector<std::string> of_other_tasks;                     // parts of names of weights that no model here has
+  std::vector<std::string> of_no_model = {};                   // as in TransformersNames
   std::vector<std::pair<std::string, EncoderOptions>> shapes;  // published ones: "base"
 
   std::string word_weights() const { return std::string(backbone) + ".embeddings.word_embeddings.weight"; }
@@ -65,7 +65,7 @@ struct TransformersNames {
   std::vector<std::string> modules;  // with which names within the backbone begin
   // The word embedding, the module of the decoder that shares it, and that with its bias.
   std::string words, decoder, head;
-  std::vector<std::string> of_other_tasks;  // parts of names that no model here has
+  std::vector<std::string> of_no_model;  // parts of names that no model of the family has, beside those of other tasks
 };
 
 // Gives the family these names. Weights may also be from the time when LayerNorm's were gamma and beta, and have the

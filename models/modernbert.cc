@@ -421,7 +421,7 @@ Family ModernBertFamily() {
                         .words = kModernWords,
                         .decoder = "decoder",
                         .head = "decoder",
-                        .of_other_tasks = {"rotary_emb.", "qa_outputs."}},
+                        .of_no_model = {"rotary_emb."}},
                        family);
   return family;
 }

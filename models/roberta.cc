@@ -197,7 +197,7 @@ BertKind KindWith(const std::string& name, const std::string& model, const std::
                          .dense = "classifier.dense",
                          .activation = at::tanh,
                          .drops_input = true},
-          .of_other_tasks = {"pooler.", "position_ids", "token_type_ids"},
+          .of_no_model = {"pooler."},
           .shapes = std::move(shapes)};
 }
 

@@ -218,6 +218,16 @@ TEST(WeightNames, HeadsOfOtherTasksAreLeftOut) {
                                   {"classifier.bias", at::ones({2})}};
   EXPECT_EQ(RobertaWeightsFrom(of_tokens, &left_out).size(), 3U);  // a head for tokens
   EXPECT_TRUE(left_out.empty());
+
+  for (const Family& family : Families()) {  // of transformers' …ForQuestionAnswering
+    if (family.input != Input::kText) continue;
+    const NamedWeights theirs = {{family.text.word_rows.front(), at::ones({20, 8})},
+                                 {"qa_outputs.weight", at::ones({2, 8})},
+                                 {"qa_outputs.bias", at::ones({2})}};
+    left_out.clear();
+    EXPECT_EQ(family.own_names(theirs, family.models.front(), &left_out).size(), 1U) << family.name;
+    EXPECT_EQ(left_out, (std::vector<std::string>{"qa_outputs.weight", "qa_outputs.bias"})) << family.name;
+  }
 }
 
 TEST(WeightNames, AnUntiedDecoderIsRefused) {
