@@ -110,14 +110,6 @@ std::array<at::Tensor, 3> BertLayerImpl::Products(const at::Tensor& x_SH) {
                   {query_->bias, key_->bias, value_->bias});
 }
 
-std::optional<int64_t> LayerOfEncoder(std::string_view parameter) {
-  constexpr std::string_view kLayer = ".layer.";
-  if (const size_t found = parameter.find(kLayer); found != std::string_view::npos) {
-    return 1 + std::stoll(std::string(parameter.substr(found + kLayer.size())));
-  }
-  return parameter.find(".embeddings.") != std::string_view::npos ? std::optional<int64_t>(0) : std::nullopt;
-}
-
 BertEncoder::BertEncoder(const char* name, const EncoderOptions& options) : TextModel(options), options_(options) {
   embeddings_ = BertEmbeddings(options);
   const auto layers = Group({});

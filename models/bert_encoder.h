@@ -86,9 +86,6 @@ class BertLayerImpl : public torch::nn::Module, public HalfWeightUser {
 };
 TORCH_MODULE(BertLayer);
 
-// Family::layer_of for such models.
-std::optional<int64_t> LayerOfEncoder(std::string_view parameter);
-
 // A model with the encoder as its part `name`. Its subclasses add their heads.
 class BertEncoder : public TextModel {
  public:

@@ -140,6 +140,15 @@ TextOptions OptionsWith(const BertKind& kind, EncoderOptions options, const Weig
                                   const auto& head) { return EncoderToJson(kind, options.With(shape), head); }};
 }
 
+// Family::layer_of.
+int64_t LayerOfEncoder(std::string_view parameter) {
+  constexpr std::string_view kLayer = ".layer.";
+  if (const size_t found = parameter.find(kLayer); found != std::string_view::npos) {
+    return 1 + std::stoll(std::string(parameter.substr(found + kLayer.size())));
+  }
+  return parameter.find(".embeddings.") != std::string_view::npos ? 0 : kWithHead;
+}
+
 // Removes the decoder's own names: its weight is the word embedding, its bias the head's. Throws if its weight differs.
 void Untie(NamedWeights& weights, const TransformersNames& names) {
   const std::string weight = names.decoder + ".weight", bias = names.decoder + ".bias", own_bias = names.head + ".bias";

@@ -55,8 +55,8 @@ Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightS
 
 // For families of this kind and others: the flags that they take, and what all of a shape are called for people: "BERT
 // of 12 layers, 768 wide, with 12 heads, for text".
-inline const std::vector<std::string> kTextOptions = {
-    "model_config", "dropout", "attention_dropout", "classifier_dropout", "activation_checkpointing", "layer_decay"};
+inline const std::vector<std::string> kTextOptions = {"model_config", "dropout", "attention_dropout",
+                                                      "classifier_dropout", "activation_checkpointing"};
 std::string DescriptionOf(const std::string& family, int64_t layers, int64_t hidden_size, int64_t heads);
 
 // How the names of a family in transformers differ from those here.

@@ -119,11 +119,11 @@ NamedWeights NamesOfConvNext(const NamedWeights& weights, const Model&, std::str
 }
 
 // Family::layer_of, as timm's group_matcher: a stage's first block and what comes before it go together.
-std::optional<int64_t> LayerOfConvNext(std::string_view parameter) {
+int64_t LayerOfConvNext(std::string_view parameter) {
   constexpr std::string_view kStages = "stages.", kBlocks = ".blocks.";
   constexpr int64_t kMostBlocks = 1000;
   if (parameter.starts_with("stem.")) return 0;
-  if (!parameter.starts_with(kStages)) return std::nullopt;
+  if (!parameter.starts_with(kStages)) return kWithHead;
   const std::string rest(parameter.substr(kStages.size()));
   const size_t blocks = rest.find(kBlocks);
   return 1 + std::stoll(rest) * kMostBlocks +
@@ -356,7 +356,7 @@ Family ConvNextFamily() {
   Family family = {.name = "ConvNeXts",
                    .input = Input::kImages,
                    .heads = {{"head.fc", "head.fc.weight"}},
-                   .options = {"dropout", "drop_path", "bn_eps", "layer_decay"},
+                   .options = {"dropout", "drop_path", "bn_eps"},
                    .models = {},
                    .config_fields = kConvNextFields,
                    .name_order = {"gamma", "stem", "stages", "downsample", "blocks", "conv_dw", "norm", "mlp", "fc1",

@@ -92,13 +92,14 @@ struct TextFamily {
   NamedWeights (*fairseq_names)(const NamedWeights& weights, const TextShape& shape) = nullptr;
 };
 
-constexpr int64_t kTopLayer = -1;  // of Family::layer_of
+// Of Family::layer_of: what goes with the highest layer, and what learns as fast as the head, in it or not.
+constexpr int64_t kTopLayer = INT64_MAX - 1, kWithHead = INT64_MAX;
 
 struct Family {
   std::string name;  // for people
   Input input;
   std::vector<Head> heads;           // a model has one of them, by its task; one classifies
-  std::vector<std::string> options;  // the flags beyond the common ones that its models take
+  std::vector<std::string> options;  // the flags beyond the common ones, and layer_of's, that its models take
   std::vector<Model> models;         // of text, the first one has any shape
   // The fields in Hugging Face's config.json of these models, beyond those of every model: a JSON object with a row for
   // each field, as data/shallow_json.h describes them. A config.json with other fields, or other values, is refused.
@@ -120,9 +121,9 @@ struct Family {
   // it is auto, to those that the family's files usually have. Empty: the program has no such model. Null: its weights
   // have one naming.
   NamedWeights (*names_of)(const NamedWeights& weights, const Model& model, std::string_view naming) = nullptr;
-  // Returns the place of a parameter from the bottom, a number that rises from layer to layer and is ≥ 0; kTopLayer for
-  // one that goes with the highest layer; empty for the head. Null: --layer_decay is not for this family.
-  std::optional<int64_t> (*layer_of)(std::string_view parameter) = nullptr;
+  // Returns the place of a parameter from the bottom, a number that rises from layer to layer (LayersBelowHead counts
+  // them), or one of those above. Null: --layer_decay is not for this family.
+  int64_t (*layer_of)(std::string_view parameter) = nullptr;
   // Leaves heads other than the one named out of weights with names as here. Throws std::invalid_argument if they are
   // of another task. Null: by their names alone.
   NamedWeights (*for_head)(NamedWeights weights, std::string_view head, std::vector<std::string>* left_out) = nullptr;

@@ -371,10 +371,10 @@ TextOptions ModernFromJson(nlohmann::json config, const WeightShapes& weights) {
 }
 
 // Family::layer_of.
-std::optional<int64_t> ModernLayerOf(std::string_view parameter) {
+int64_t ModernLayerOf(std::string_view parameter) {
   constexpr std::string_view kLayers = "model.layers.";
   if (parameter.starts_with(kLayers)) return 1 + std::stoll(std::string(parameter.substr(kLayers.size())));
-  return parameter.starts_with("model.embeddings.") ? std::optional<int64_t>(0) : std::nullopt;
+  return parameter.starts_with("model.embeddings.") ? 0 : kWithHead;
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #include "models/registry.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 namespace dtrain::models {
@@ -110,6 +112,20 @@ const Head& HeadIn(const std::string& model, const torch::nn::Module& module) {
   }
   static const Head none = {};
   return none;
+}
+
+std::map<std::string, int64_t> LayersBelowHead(const std::string& model, const torch::nn::Module& module) {
+  const auto layer_of = FamilyOf(model).layer_of;
+  std::map<std::string, int64_t> places;
+  std::set<int64_t> layers;
+  for (const auto& item : module.named_parameters()) {
+    const int64_t place = layer_of == nullptr ? kWithHead : layer_of(item.key());
+    if (place < kTopLayer) layers.insert(place);
+    places[item.key()] = place;
+  }
+  for (auto& [name, place] : places)
+    place = place == kWithHead ? 0 : std::max<int64_t>(1, std::distance(layers.lower_bound(place), layers.end()));
+  return places;
 }
 
 std::string HeadName(const std::string& model, HeadKind kind) {

@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ std::string TextModelOfType(const std::string& model_type);
 
 // Returns the one of the family's heads that `module`, a `model`, has; one without a name if it has none.
 const Head& HeadIn(const std::string& model, const torch::nn::Module& module);
+
+// Returns how many layers each parameter of `module`, a `model`, is below the head: 1 in the highest one, 0 for what
+// learns as fast as the head. Frozen layers count.
+std::map<std::string, int64_t> LayersBelowHead(const std::string& model, const torch::nn::Module& module);
 
 // Returns the name of the head of a text model: `lm_head`; empty if there is none.
 std::string HeadName(const std::string& model, HeadKind kind);

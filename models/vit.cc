@@ -184,14 +184,14 @@ NamedWeights NamesOfTransformer(const NamedWeights& weights, const Model&, std::
 }
 
 // Family::layer_of, as timm's group_matcher.
-std::optional<int64_t> LayerOfTransformer(std::string_view parameter) {
+int64_t LayerOfTransformer(std::string_view parameter) {
   constexpr std::string_view kBlocks = "blocks.";
   if (parameter.starts_with(kBlocks)) return 1 + std::stoll(std::string(parameter.substr(kBlocks.size())));
   if (parameter.starts_with("norm.")) return kTopLayer;
   for (const char* first : {"cls_token", "dist_token", "pos_embed", "patch_embed."}) {
     if (parameter.starts_with(first)) return 0;
   }
-  return std::nullopt;
+  return kWithHead;
 }
 
 // Model::fits, for any grid and number of classes.
@@ -501,7 +501,7 @@ Family VisionTransformerFamily() {
       .name = "vision transformers",
       .input = Input::kImages,
       .heads = {{"head", "head.weight"}},
-      .options = {"dropout", "drop_path", "bn_eps", "layer_decay"},
+      .options = {"dropout", "drop_path", "bn_eps"},
       .models = {},
       .config_fields = kTransformerFields,
       .name_order = {"cls_token", "reg_token", "pos_embed", "dist_token", "patch_embed", "blocks", "norm1", "attn",

@@ -163,6 +163,33 @@ TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
   }
 }
 
+// Outside of the head, what timm's groups leave to it, and the last norm of ModernBERT.
+TEST(Registry, LayersAreCountedFromTheHead) {
+  const ShapesAlone alone;
+  std::set<std::string> with_head;
+  const auto count = [&](const std::string& model, const torch::nn::Module& module, int64_t layers) {
+    const Head& head = HeadIn(model, module);
+    std::set<int64_t> places;
+    for (const auto& [name, place] : LayersBelowHead(model, module)) {
+      places.insert(place);
+      EXPECT_TRUE(place == 0 || !head.Has(name)) << name;
+      if (place == 0 && !head.Has(name)) with_head.insert(name);
+    }
+    EXPECT_EQ(std::ssize(places), layers + 1) << model;
+    EXPECT_EQ(*places.rbegin(), layers) << model;
+  };
+  count("vit_small_patch14_reg4_dinov2", *MakeImageModel("vit_small_patch14_reg4_dinov2", {}), 13);
+  count("convnext_atto", *MakeImageModel("convnext_atto", {}), 13);
+  for (const Family& family : Families()) {
+    if (family.input != Input::kText) continue;
+    for (const TextHead& head : {TextHead(), TextHead{HeadKind::kTokens, {"a", "b", "c"}}})
+      count(family.models.front().name, *SmallText(family).Make(head), 3);
+  }
+  EXPECT_EQ(with_head,
+            (std::set<std::string>{"head.norm.bias", "head.norm.weight", "model.final_norm.weight", "reg_token"}));
+  for (const auto& [name, place] : LayersBelowHead("resnet18", *MakeImageModel("resnet18", {}))) EXPECT_EQ(place, 0);
+}
+
 TEST(Registry, ATextModelIsRecognisedInAnyNaming) {
   EXPECT_EQ(RecognisedModel(WeightShapes{{"module.bert.embeddings.word_embeddings.weight", {5, 8}}}), "bert");
   EXPECT_EQ(RecognisedModel(WeightShapes{{"distilbert.embeddings.word_embeddings.weight", {5, 8}}}), "distilbert");

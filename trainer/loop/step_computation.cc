@@ -4,9 +4,7 @@
 #include <ATen/Context.h>
 
 #include <cmath>
-#include <iterator>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include "data/random.h"
@@ -32,26 +30,13 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
   return optim::LossScaler({.initial = precision.loss_scale_start, .growth_interval = window}, device);
 }
 
-// --layer_decay and --backbone_lr_factor; null if all parameters learn at the same rate. The head comes after the
-// last of the family's layers.
+// --layer_decay and --backbone_lr_factor; null if all parameters learn at the same rate.
 optim::RateFactor RateFactorOf(const config::Config& config, const torch::nn::Module& module) {
   const double decay = config.optimizer.layer_decay, backbone = config.optimizer.backbone_lr_factor;
   if (decay == 1 && backbone == 1) return nullptr;
-  const models::Family& family = models::FamilyOf(config.model.name);
   const models::Head& head = models::HeadIn(config.model.name, module);
-  const auto layer_of = family.layer_of;
-  std::set<int64_t> layers;  // also those that are frozen
-  for (const auto& item : module.named_parameters()) {
-    const auto layer = layer_of == nullptr ? std::nullopt : layer_of(item.key());
-    if (layer && *layer != models::kTopLayer) layers.insert(*layer);
-  }
-  return [=, &head](const std::string& name) {
-    const auto layer = layer_of == nullptr ? std::nullopt : layer_of(name);
-    const auto place = !layer                        ? layers.end()
-                       : *layer == models::kTopLayer ? std::prev(layers.end())
-                                                     : layers.find(*layer);
-    const auto below_head = std::distance(place, layers.end());
-    return std::pow(decay, static_cast<double>(below_head)) * (head.Has(name) ? 1 : backbone);
+  return [=, &head, below_head = models::LayersBelowHead(config.model.name, module)](const std::string& name) {
+    return std::pow(decay, static_cast<double>(below_head.at(name))) * (head.Has(name) ? 1 : backbone);
   };
 }
 

@@ -140,6 +140,7 @@ config::ModelFacts ModelFactsOf(const config::ModelConfig& config) {
   config::ModelFacts facts{.names = models::ModelNames()};
   for (const models::Family& family : models::Families()) {
     facts.families.push_back({family.name, family.options});
+    if (family.layer_of != nullptr) facts.families.back().options.push_back("layer_decay");
     if (family.input == models::Input::kText) facts.of_any_shape.push_back(family.models.front().name);
   }
   if (const models::Family* family = models::FindFamily(config.name)) facts.family = family->name;
