@@ -16,15 +16,11 @@ std::string NumberText(double number) { return ToText(Value(number)); }
 // The parts of a sentence, which commas join.
 using Parts = std::vector<std::string>;
 
-bool IsOfSomeOptimizers(const std::string& flag) {
-  return std::ranges::any_of(Optimizers(), [&](const OptimizerFacts& one) { return one.Takes(flag); });
-}
-
 // Adds the flags of a section that are in use and that all optimizers read.
 void AddShown(const Config& config, const char* section, Parts& parts) {
   for (const Flag& flag : Flags()) {
     const std::string shown(flag.traits.shown);
-    if (flag.section != section || shown.empty() || IsOff(flag, config) || IsOfSomeOptimizers(flag.name)) continue;
+    if (flag.section != section || shown.empty() || IsOff(flag, config) || !OptimizersWith(flag.name).empty()) continue;
     parts.push_back(shown + " " + ToText(flag.get(config)));
   }
 }
@@ -37,11 +33,8 @@ std::vector<Choice> ChoicesOf(const std::vector<Facts>& all) {
   return list;
 }
 
-// Returns ": --momentum, --nesterov"; nothing if it has no flags of its own.
-template <typename Facts>
-std::string FlagsOf(const Facts& one) {
-  const auto flag = [](std::string_view name) { return "--" + std::string(name); };
-  return one.flags.empty() ? "" : ": " + Joined(one.flags, ", ", flag);
+std::string ListOf(const std::vector<std::string_view>& flags) {
+  return flags.empty() ? "" : ": --" + Joined(flags, ", --");
 }
 
 template <typename Facts>
@@ -50,7 +43,7 @@ std::string NamesWith(std::string_view flag, const std::vector<Facts>& all) {
   for (const Facts& one : all) {
     if (std::ranges::count(one.flags, flag) > 0) names.push_back(one.name);
   }
-  return Enumerated(names, "or");
+  return names.empty() ? "" : Enumerated(names, "or");
 }
 
 std::string DescribeCrop(const ImageConfig& image) {
@@ -180,7 +173,7 @@ std::vector<Choice> OptimizerChoices() {
   std::vector<Choice> list = ChoicesOf(Optimizers());
   for (size_t i = 0; i < list.size(); ++i) {
     const OptimizerFacts& facts = Optimizers()[i];
-    list[i].description += FlagsOf(facts) + (facts.rate ? "" : ", and --lr");
+    list[i].description += ListOf(facts.flags) + (facts.rate ? "" : ", and --lr");
     if (facts.rate) list[i].description += "; its --lr is " + NumberText(*facts.rate) + " by default";
     if (facts.batch_of_rate > 0) {
       list[i].description += ", for each " + NumberText(facts.batch_of_rate) + " samples of the global batch";
@@ -201,7 +194,7 @@ std::vector<Choice> Schedules() {
       {"step", "times a factor every so many epochs, or at several", {"lr_decay_factor", "lr_decay_epochs"}},
       {"exponential", "as step, but smoothly at every step", {"lr_decay_factor", "lr_decay_epochs"}},
       {"constant", "the peak rate throughout"}};
-  for (Choice& one : list) one.description += FlagsOf(one);
+  for (Choice& one : list) one.description += ListOf(one.flags);
   return list;
 }
 

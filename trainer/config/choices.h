@@ -69,7 +69,7 @@ const std::vector<OptimizerFacts>& Optimizers();
 // Returns the facts of --optimizer; those of an unknown one have no name.
 const OptimizerFacts& FactsOf(const OptimizerConfig& optimizer);
 std::vector<Choice> OptimizerChoices();
-// Returns the names of those that read a flag, which one at least does: "sgd, lars or lamb".
+// Returns the names of those that read a flag, of which there may be none: "sgd, lars or lamb".
 std::string OptimizersWith(std::string_view flag);
 
 // trainer/optim/lr_schedule.cc computes the schedules.
