@@ -26,7 +26,7 @@ double EndOf(double epochs, const config::ScheduleConfig& schedule, const Plan& 
 
 double EndOfWarmup(const config::ScheduleConfig& schedule, const Plan& plan) {
   if (schedule.warmup_steps) return static_cast<double>(*schedule.warmup_steps);
-  // As Hugging Face's Trainer, which has 8 for 0.1 of 70 steps.
+  // To the digit as Hugging Face's Trainer, which has 8 for 0.07 of 100 steps.
   if (schedule.warmup_fraction > 0) return std::ceil(schedule.warmup_fraction * static_cast<double>(plan.total_steps));
   return EndOf(schedule.warmup_epochs, schedule, plan);
 }

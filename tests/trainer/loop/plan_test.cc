@@ -29,9 +29,9 @@ Plan Planned(const std::string& flags, int64_t samples = 100, int world_size = 1
                   config::ResolveBatch(config.batch, world_size).global_batch_size);
 }
 
-// As math.ceil(0.1 * 70), the warmup of Hugging Face's Trainer.
+// As math.ceil(0.07 * 100), the warmup of Hugging Face's Trainer.
 TEST(Plan, AFractionIsRoundedUp) {
-  EXPECT_EQ(Planned("--batch_size=10 --epochs=7 --warmup_fraction=0.1").WarmupSteps(), 8);
+  EXPECT_EQ(Planned("--batch_size=10 --epochs=10 --warmup_fraction=0.07").WarmupSteps(), 8);
 }
 
 TEST(Plan, CountsTheStepsOfTheAwsRuns) {
