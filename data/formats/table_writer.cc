@@ -18,28 +18,28 @@ std::string CsvText(const Json& value) {
   return value.is_number_float() ? ShortestText(value) : value.is_string() ? CsvField(value) : value.dump();
 }
 
-void WriteCsv(const AppendText& append, bool byte_order_mark, const Row& columns, const RowWriter& write) {
-  const auto append_line = [&append](const Row& row, const auto& text_of) {
+void WriteCsv(const AppendText& append, bool byte_order_mark, const WrittenRow& columns, const RowWriter& write) {
+  const auto append_line = [&append](const WrittenRow& row, const auto& text_of) {
     std::string line;
     for (const Cell& cell : row) line += text_of(cell) + ",";
     line.back() = '\n';
     append(line);
   };
-  const auto append_header = [&](const Row& row) {
+  const auto append_header = [&](const WrittenRow& row) {
     append_line(row, [](const Cell& cell) { return CsvField(cell.column); });
   };
   bool has_header = false;
   if (byte_order_mark) append(kByteOrderMark);
-  write([&](const Row& row) {
+  write([&](const WrittenRow& row) {
     if (!std::exchange(has_header, true)) append_header(row);
     append_line(row, [](const Cell& cell) { return CsvText(cell.value); });
   });
   if (!has_header && !columns.empty()) append_header(columns);
 }
 
-void WriteJsonLines(const AppendText& append, bool /*byte_order_mark*/, const Row& /*columns*/,
+void WriteJsonLines(const AppendText& append, bool /*byte_order_mark*/, const WrittenRow& /*columns*/,
                     const RowWriter& write) {
-  write([&](const Row& row) {
+  write([&](const WrittenRow& row) {
     Json line;
     for (const auto& [column, value, key, group, item] : row) {
       if (value.is_null() || !key) continue;

@@ -35,8 +35,8 @@ struct Cell {
   std::string group = {};
   std::optional<size_t> item = {};
 };
-using Row = std::vector<Cell>;  // rows of a table have the same columns
-using AppendRow = std::function<void(const Row& row)>;
+using WrittenRow = std::vector<Cell>;  // rows of a table have the same columns
+using AppendRow = std::function<void(const WrittenRow& row)>;
 using RowWriter = std::function<void(const AppendRow& append)>;  // is called once, and appends all in order
 
 // A format of tables: a row of the list in table_writer.cc.
@@ -45,8 +45,8 @@ struct TableWriter {
   bool is_nested;      // rows may lack columns, and have cells that are JSON
   // Gives `append` the file's text in parts. `columns` are those of a table without rows. In JSON, bytes that are no
   // UTF-8 are replaced.
-  void (*write)(const std::function<void(std::string_view text)>& append, bool byte_order_mark, const Row& columns,
-                const RowWriter& write);
+  void (*write)(const std::function<void(std::string_view text)>& append, bool byte_order_mark,
+                const WrittenRow& columns, const RowWriter& write);
 };
 
 // Returns null if `path` does not end as a table's name does.

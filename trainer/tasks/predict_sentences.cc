@@ -253,7 +253,7 @@ void AppendWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& 
 }
 
 // The row of a line in the table of entities.
-data::Row UnreadLine(size_t number, const nlohmann::ordered_json& error) {
+data::WrittenRow UnreadLine(size_t number, const nlohmann::ordered_json& error) {
   return {{"line", number + 1}, {"entity_group"}, {"score"}, {"word"}, {"start"}, {"end"}, {"error", error}};
 }
 
@@ -267,7 +267,7 @@ void AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitWord
     const auto end = static_cast<size_t>(words.ends[number]);
     const nlohmann::ordered_json found = EntitiesOf(tagged, words.places, text, first, end);
     for (size_t i = 0; !is_nested && i < found.size(); ++i) {
-      data::Row row = {{"line", number + 1}};
+      data::WrittenRow row = {{"line", number + 1}};
       for (const auto& [column, value] : found[i].items()) row.push_back({column, value});
       row.push_back({"error"});
       append(row);

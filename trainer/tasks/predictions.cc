@@ -26,7 +26,7 @@ at::Tensor NumbersOf(const Outcome& outcome, const at::Tensor& outputs_C) {
   return outcome.labels == data::LabelKind::kSeveral ? outputs_C.sigmoid() : at::softmax(outputs_C, 0);
 }
 
-void AddCells(const std::vector<std::string>& names, const std::vector<std::string>& cells, data::Row& row) {
+void AddCells(const std::vector<std::string>& names, const std::vector<std::string>& cells, data::WrittenRow& row) {
   for (size_t i = 0; i < cells.size(); ++i) row.push_back({names[i], cells[i]});
 }
 
@@ -76,7 +76,8 @@ Json Outcome::Cell(const std::vector<double>& values, const std::vector<std::str
   return cell;
 }
 
-void WriteTable(const std::string& path, bool byte_order_mark, const data::RowWriter& write, const data::Row& columns) {
+void WriteTable(const std::string& path, bool byte_order_mark, const data::RowWriter& write,
+                const data::WrittenRow& columns) {
   checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& file) {
     const auto append = [&file](std::string_view text) { file.Append(text); };
     data::TableWriterOf(path)->write(append, byte_order_mark, columns, write);
@@ -104,7 +105,7 @@ PredictionTable::PredictionTable(const config::Config& config, std::vector<std::
 void PredictionTable::Write(const SampleWriter& write) const {
   WriteTable(run_.output, run_.csv_bom, [&](const data::AppendRow& append) {
     write([&](const PredictedSample& sample) {
-      data::Row row;
+      data::WrittenRow row;
       AddCells(inputs_, sample.inputs, row);
       lists_likeliest_ ? AddLikeliest(sample, row) : AddPrediction(sample, row);
       row.push_back(ErrorOf(sample));
@@ -114,7 +115,7 @@ void PredictionTable::Write(const SampleWriter& write) const {
   });
 }
 
-void PredictionTable::AddLikeliest(const PredictedSample& sample, data::Row& row) const {
+void PredictionTable::AddLikeliest(const PredictedSample& sample, data::WrittenRow& row) const {
   at::Tensor likeliest = at::empty({0}, at::kLong), probabilities;
   if (sample.error.empty()) {
     likeliest = LikeliestClasses(sample.values_C.unsqueeze(0), kGuesses)[0];
@@ -133,7 +134,7 @@ void PredictionTable::AddLikeliest(const PredictedSample& sample, data::Row& row
   }
 }
 
-void PredictionTable::AddPrediction(const PredictedSample& sample, data::Row& row) const {
+void PredictionTable::AddPrediction(const PredictedSample& sample, data::WrittenRow& row) const {
   Json prediction;
   std::vector<double> numbers;
   if (sample.error.empty()) {
@@ -162,7 +163,7 @@ void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, const
     WriteTable(RowNamesFile(path), /*byte_order_mark=*/false, [&](const data::AppendRow& append) {
       int64_t number = 0;
       write([&](const PredictedSample& sample) {
-        data::Row line = {{"row", number++}};
+        data::WrittenRow line = {{"row", number++}};
         AddCells(inputs, sample.inputs, line);
         line.push_back(ErrorOf(sample));
         const at::Tensor row = sample.error.empty() ? sample.values_C.contiguous() : unknown;

@@ -68,7 +68,7 @@ using SampleWriter = std::function<void(const AppendSample& append)>;  // is cal
 
 // Writes a table as its ending says (data::TableWriter), atomically. Throws StorageError.
 void WriteTable(const std::string& path, bool byte_order_mark, const data::RowWriter& write,
-                const data::Row& columns = {});
+                const data::WrittenRow& columns = {});
 
 // The table of --mode=predict for people, FILE.csv or FILE.jsonl. A sample that could not be read has an error in place
 // of a prediction. The classes of images, which may be many, are file,class_1,name_1,probability_1,…,class_5,name_5,
@@ -85,8 +85,8 @@ class PredictionTable {
   void Write(const SampleWriter& write) const;
 
  private:
-  void AddLikeliest(const PredictedSample& sample, data::Row& row) const;
-  void AddPrediction(const PredictedSample& sample, data::Row& row) const;
+  void AddLikeliest(const PredictedSample& sample, data::WrittenRow& row) const;
+  void AddPrediction(const PredictedSample& sample, data::WrittenRow& row) const;
 
   const config::RunConfig& run_;
   const std::vector<std::string> inputs_;

@@ -71,7 +71,7 @@ void SampleResults::Write(const std::string& path, const DataSplit& split, const
       const auto found = cells[index];
       if (found[kEvaluated] == 0) continue;  // unreadable, or left out by --limit_val_steps
       const auto place = static_cast<size_t>(index);
-      data::Row row;
+      data::WrittenRow row;
       if (split.words) {
         while (split.words->ends[sentence] <= index) ++sentence;
         row = {{"file", split.source->Place(0).file + " line " + std::to_string(split.words->places[place].line)},
