@@ -96,7 +96,7 @@ def main() -> int:
     summary = {name: summary_of([one[name] for one in results]) for name in results[0] if name.startswith("val_")}
     replace(numbers, json.dumps(summary, indent=2) + "\n")
     print(f"{len(samples)} samples, each predicted once: {shown(table)}")
-    print(" ".join(f"{name}={one['mean']:.4g}±{one['standard_deviation'] or 0:.2g}" for name, one in summary.items()
+    print(" ".join(f"{name}={one['mean']:.4g}" + (f"±{one['standard_deviation']:.2g}" if one["standard_deviation"] is not None else "") for name, one in summary.items()
                    if one["mean"] is not None))
     return 0
 

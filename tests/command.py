@@ -29,7 +29,7 @@ DATA = BUILD / "bin" / "dtrain_data"
 DEADLINE = 120  # seconds; generous, for a busy machine: a test that passes never waits for it
 
 # Variables that a launcher around the tests would leak into them begin as those that are read.
-LAUNCHER_VARIABLES = tuple(set(re.findall(r'"(RANK|[A-Z]+_)[A-Z0-9_]*"', (ROOT / "trainer/launch/launchers.cc").read_text(encoding="utf-8"))))
+LAUNCHER_VARIABLES = tuple(set(re.findall(r'"(RANK|[A-Z][A-Z0-9]*_)[A-Z0-9_]*"', (ROOT / "trainer/launch/launchers.cc").read_text(encoding="utf-8"))))
 
 # A small, gentle training: about 0.1 s a step on one core. A checkpoint has 32 MB, a third of that of the smallest ResNet.
 TINY = ("--model=efficientnet_b0", "--image_size=32", "--batch_size=16", "--lr=0.005", "--log_interval=1",

@@ -232,15 +232,23 @@ struct TablePaths {
   }
 };
 
-// Makes a group of the rows of one image: what is learned would say nothing in another part of its split.
-void GroupTwins(const std::vector<std::string>& paths, std::vector<std::string>& groups) {
+// Makes a group of the rows of one image: what is learned would say nothing in another part of its split. Throws
+// DataError if --group_column has several groups for it.
+void GroupTwins(const TablePaths& images, const TableReader& reader, std::vector<std::string>& groups) {
+  const std::vector<std::string> given = groups;
   std::unordered_map<std::string_view, size_t> first;
-  for (size_t row = 0; row < paths.size(); ++row) {
-    const auto [found, is_first] = first.try_emplace(paths[row], row);
+  for (size_t row = 0; row < images.paths.size(); ++row) {
+    const auto [found, is_first] = first.try_emplace(images.paths[row], row);
     if (is_first) continue;
-    groups.resize(paths.size());
+    if (!given.empty() && given[row] != given[found->second]) {
+      reader.Fail(images.lines[row],
+                  "the group of " + Shown(images.paths[row]) + " is '" + Shown(given[row], 60) + "', but '" +
+                      Shown(given[found->second], 60) + "' in line " + std::to_string(images.lines[found->second]),
+                  "an image is in one group: correct the column of --group_column");
+    }
+    groups.resize(images.paths.size());
     std::string& group = groups[found->second];
-    if (group.empty()) group = paths[row];
+    if (group.empty()) group = images.paths[row];
     groups[row] = group;
   }
 }
@@ -349,7 +357,7 @@ ImageTable::ImageTable(const LabelTable& table, const std::string& folder, const
     paths_ += path;
     ends_.push_back(paths_.size());
   }
-  GroupTwins(images.paths, groups_);
+  GroupTwins(images, reader, groups_);
   fingerprint_ = hash.Hex();
 }
 

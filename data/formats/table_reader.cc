@@ -10,7 +10,6 @@
 
 #include "data/error.h"
 #include "data/formats/labels.h"
-#include "data/formats/table_writer.h"
 #include "data/joined.h"
 #include "data/shallow_json.h"
 #include "data/shown.h"

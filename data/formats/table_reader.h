@@ -94,7 +94,8 @@ class TableReader {
   void CheckCell(std::string_view cell, size_t place) const;
   void Require(bool is_short_enough) const;
   void Begin();
-  // Of one column, each blank line is a row, also at the end, so that rows go with the lines of another program.
+  // Leaves out blank lines at the end. Not for tables of one column, where each is a row, so that predictions have as
+  // many rows as the file has lines.
   void LeaveOutBlankEnd();
 
   const std::string name_;

@@ -74,8 +74,9 @@ std::string ShortestText(double value) {
 double JsonNumber(double value) { return std::stod(ShortestText(value)); }
 
 const TableWriter* TableWriterOf(const std::string& path) {
-  const auto* found =
-      std::ranges::find_if(kWriters, [&path](const TableWriter& writer) { return path.ends_with(writer.ending); });
+  const auto* found = std::ranges::find_if(kWriters, [&path](const TableWriter& writer) {
+    return path.ends_with(writer.ending) && !path.ends_with(std::string("/") + writer.ending) && path != writer.ending;
+  });
   return found == std::end(kWriters) ? nullptr : found;
 }
 

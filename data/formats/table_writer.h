@@ -49,7 +49,7 @@ struct TableWriter {
                 const WrittenRow& columns, const RowWriter& write);
 };
 
-// Returns null if `path` does not end as a table's name does.
+// Returns null if `path` does not end as a table's name does, or is nothing but the ending.
 const TableWriter* TableWriterOf(const std::string& path);
 
 // Returns "FILE.csv or FILE.jsonl".

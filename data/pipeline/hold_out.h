@@ -25,8 +25,8 @@ struct HoldOutOptions {
 };
 
 // Holds out `fraction` of the records, rounded, or one of `folds` equal parts, and of each class as near to that share
-// as whole groups allow, which count for the class of one of their records. With a fraction, at least one group of each
-// class stays in `train`. The result depends only on the labels and the options.
+// as whole groups allow; a group is of the class of its first record in the random order. With a fraction, at least one
+// group of each class stays in `train`. The result depends only on the labels and the options.
 HeldOut HoldOut(const RecordSource& whole, const HoldOutOptions& options);
 
 // The records of `whole` at `positions`, in that order.

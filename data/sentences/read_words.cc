@@ -61,9 +61,9 @@ class WordReader {
       ++line_;
       offset_ = static_cast<uint64_t>(text.data() - begin);
       const std::string_view line = TakeLine(text);
+      const bool is_text = IsUtf8(line) && line.find('\0') == line.npos;
       try {
-        if (!IsUtf8(line) || line.find('\0') != line.npos)
-          Fail("this is not UTF-8 text", "convert the file to UTF-8 with iconv");
+        if (!is_text) Fail("this is not UTF-8 text", "convert the file to UTF-8 with iconv");
         if (is_text_) {
           sentences_.push_back({.words = {}, .tags = {}, .lines = {}, .text = std::string(line), .offset = offset_});
         } else if (is_json) {
@@ -72,7 +72,8 @@ class WordReader {
           AddColumns(line);
         }
       } catch (const DataError& error) {
-        if (!options_.keeps_going || (!is_text_ && columns_.empty())) throw;
+        // A first line that has no columns says that the file has none.
+        if (!options_.keeps_going || (is_text && !is_text_ && columns_.empty())) throw;
         if (is_json) sentence_ = {};
         AddUnread(error.what());
         if (is_json || is_text_) EndSentence();
@@ -82,11 +83,15 @@ class WordReader {
     return std::move(sentences_);
   }
 
-  // Returns the keys of words and tags in the first object of a .jsonl; empty where there is no list.
-  std::pair<std::string, std::string> KeysOfLists() const {
+  std::string_view FirstLine() const {
     std::string_view text = Text(), line;
     while (!text.empty() && Stripped(line).empty()) line = TakeLine(text);
-    const nlohmann::json object = ParseObject(line);
+    return line;
+  }
+
+  // Returns the keys of words and tags in the first object of a .jsonl; empty where there is no list.
+  std::pair<std::string, std::string> KeysOfLists(std::string_view first) const {
+    const nlohmann::json object = ParseObject(first);
     const auto key = [&object](const std::string& said, std::initializer_list<const char*> known) -> std::string {
       if (!said.empty()) return said;
       for (const char* name : known) {
@@ -149,7 +154,7 @@ class WordReader {
 
   void AddObject(std::string_view line) {
     if (words_key_.empty()) {
-      std::tie(words_key_, tags_key_) = KeysOfLists();
+      std::tie(words_key_, tags_key_) = KeysOfLists(line);
       if (words_key_.empty() || (tags_key_.empty() && !options_.is_unlabelled)) {
         Fail("there is no list of words and one of their tags",
              "call them tokens and tags, or name them with --text_column and --label_column");
@@ -365,7 +370,8 @@ SentenceSet ReadWords(const std::string& path, const SentenceOptions& options, c
 
 bool HasLists(const std::string& path, const SentenceOptions& options) {
   if (TableFormatOf(path) != TableFormat::kJsonLines) return false;
-  const auto [words, tags] = WordReader(path, options).KeysOfLists();
+  const WordReader reader(path, options);
+  const auto [words, tags] = reader.KeysOfLists(reader.FirstLine());
   return options.text_column.empty() && !words.empty() && !tags.empty();
 }
 

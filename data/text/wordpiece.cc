@@ -130,9 +130,8 @@ class WordPieceTokenizer : public Tokenizer {
     const auto& pieces = continues ? continuations_ : beginnings_;
     const auto found = pieces.find(token.substr(continues ? kContinuation.size() : 0));
     if (found != pieces.end()) return found->second;
-    const auto is_it = [&](int32_t id) { return tokens()[static_cast<size_t>(id)] == token; };
-    const auto added = std::ranges::find_if(options_.no_pieces, is_it);
-    return added == options_.no_pieces.end() ? -1 : *added;
+    const auto added = no_pieces_.find(token);
+    return added == no_pieces_.end() ? -1 : added->second;
   }
   bool BeginsWord(int64_t id) const override { return !tokens()[static_cast<size_t>(id)].starts_with(kContinuation); }
 
@@ -142,7 +141,8 @@ class WordPieceTokenizer : public Tokenizer {
   const WordPieceOptions options_;
   // Ids by piece, without ##. The keys point into the tokens.
   std::unordered_map<std::string_view, int32_t> beginnings_, continuations_;
-  size_t longest_ = 0;  // bytes
+  std::unordered_map<std::string_view, int32_t> no_pieces_;  // of added tokens that are none
+  size_t longest_ = 0;                                       // bytes
   int32_t unknown_ = 0;
   AddedTokens added_, normalised_added_;
 };
@@ -276,8 +276,13 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceOptions options)
     : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, options.format),
       options_(std::move(options)),
       added_(options_.added.raw) {
+  std::vector<bool> is_piece(tokens().size(), true);
+  for (const int32_t id : options_.no_pieces) {
+    is_piece[static_cast<size_t>(id)] = false;
+    no_pieces_.emplace(tokens()[static_cast<size_t>(id)], id);
+  }
   for (size_t id = 0; id < tokens().size(); ++id) {
-    if (std::ranges::count(options_.no_pieces, static_cast<int32_t>(id)) != 0) continue;
+    if (!is_piece[id]) continue;
     const std::string_view token = tokens()[id];
     longest_ = std::max(longest_, token.size());
     const bool continues = token.starts_with(kContinuation);

@@ -56,7 +56,7 @@ class Row:
 
 def read_matrix(folder: Path) -> Matrix | None:
     """Rows are true classes, columns predicted ones; the first row and the first column name them. A ' before a name is
-    no part of it: it keeps spreadsheets from taking the name for a formula (trainer/report/csv.h)."""
+    no part of it: it keeps spreadsheets from taking the name for a formula (data/formats/table_writer.h)."""
     try:
         text = read_bounded(folder / CONFUSION, MOST_BYTES).decode("utf-8", "surrogateescape")
         rows = csv.reader(io.StringIO(text, newline=""))

@@ -54,7 +54,7 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def rows_of_csv(path: Path) -> Iterator[dict]:
-    """A ' before a text is no part of it (trainer/report/csv.h)."""
+    """A ' before a text is no part of it (data/formats/table_writer.h)."""
     rows = csv.reader(lines(path))
     names = next(rows, [])
     names[:1] = [name.removeprefix("\ufeff") for name in names[:1]]  # --csv_bom

@@ -44,7 +44,7 @@ def assert_same_logits(file, weights, inputs, folder, subject, counted):
     expected = predict(inputs, folder, weights)[counted]
     assert expected.std() > 0.1  # so that 1e-5 is not much of it
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=max(1e-5, FACTOR * (found - other).abs().max().item()))
-    record("Models", f"{subject} trained here, as ONNX", f"onnxruntime {onnxruntime.__version__}",
+    record("Models", f"{subject}, as ONNX", f"onnxruntime {onnxruntime.__version__}",
            f"1e-5 of logits of about 1 or {FACTOR} times its own spread", worst_difference(found, expected))
 
 
@@ -61,7 +61,7 @@ def test_images(few_images, tmp_path, name):
     assert json.loads(facts["mean"]) == [0.5, 0.4, 0.3] and json.loads(facts["class_names"]) == list(CLASSES)
     for batch in (1, 5):
         images = 3 * torch.randn(batch, 3, 32, 32, generator=torch.Generator().manual_seed(batch))
-        assert_same_logits(tmp_path / "model.onnx", f"--run_dir={tmp_path / 'run'}", {"images": images}, tmp_path, name, slice(None))
+        assert_same_logits(tmp_path / "model.onnx", f"--run_dir={tmp_path / 'run'}", {"images": images}, tmp_path, f"{name} trained here", slice(None))
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_text(pretrained, tmp_path):
         ids = torch.randint(4, known, (batch, length), generator=torch.Generator().manual_seed(batch))
         ids[-1, length // 2:] = config["pad_token_id"]
         inputs = {"input_ids": ids, "attention_mask": ids.ne(config["pad_token_id"]).long()}
-        assert_same_logits(tmp_path / "model.onnx", f"--run_dir={pretrained}", inputs, tmp_path, "roberta_tiny",
+        assert_same_logits(tmp_path / "model.onnx", f"--run_dir={pretrained}", inputs, tmp_path, "roberta_tiny trained here",
                            (ids.ne(config["pad_token_id"]), slice(known)))
 
 
@@ -94,7 +94,7 @@ def test_sentences(pretrained, tmp_path):
     ids = torch.randint(4, 24, (3, 9), generator=torch.Generator().manual_seed(1))
     ids[-1, 5:] = 1
     assert_same_logits(tmp_path / "model.onnx", f"--run_dir={tmp_path / 'tuned'}", {"input_ids": ids, "attention_mask": ids.ne(1).long()}, tmp_path,
-                       "a classifier of sentences", slice(None))
+                       "a classifier of sentences trained here", slice(None))
 
 
 @pytest.mark.parametrize("family", ["bert", *(["distilbert", "modernbert"] if LONG else [])])
@@ -104,7 +104,7 @@ def test_pairs(family, tmp_path):
     export(tmp_path / "folder", tmp_path / "model.onnx")
     inputs = new_rows(family)
     del inputs["labels"]
-    assert_same_logits(tmp_path / "model.onnx", f"--init_weights={tmp_path / 'folder'}", inputs, tmp_path, family, slice(None))
+    assert_same_logits(tmp_path / "model.onnx", f"--init_weights={tmp_path / 'folder'}", inputs, tmp_path, f"{family} for pairs", slice(None))
 
 
 def test_what_cannot_be_exported_leaves_no_file(tmp_path):

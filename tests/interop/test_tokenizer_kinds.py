@@ -183,3 +183,4 @@ def test_an_exported_tagger_puts_a_space_before_words(modern, tmp_path):
     run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'exported'}")
     exported = AutoTokenizer.from_pretrained(tmp_path / "exported")
     assert exported("the film")["input_ids"] == known(" the film")["input_ids"] != known("the film")["input_ids"]
+    record("Tokenizers", "a byte-level BPE as ModernBERT's, exported for tags of words", "transformers", "the same ids", 0)

@@ -251,7 +251,12 @@ class Rewriter {
     const bool is_of_run = all.Value({"mode"}, "train") != "train" && !all.Has({"init_weights"});
     const auto does_not_count = [&](const Argument& one) {
       if (is_of_run && IsDefault(one) && FindFlag(FlagName(one))->traits.kept_with_weights) return true;
-      return (one.is_of_json || one.place.ends_with(kMeans)) && !ScheduleReads(schedule, FlagName(one));
+      const bool is_translated = one.place.ends_with(kMeans);
+      if ((!one.is_of_json && !is_translated) || ScheduleReads(schedule, FlagName(one))) return false;
+      if (is_translated && !IsDefault(one)) {
+        result_.notes.push_back("--" + FlagName(one) + " has no effect with --lr_schedule=" + schedule);
+      }
+      return true;
     };
     implied_.erase(std::remove_if(implied_.begin(), implied_.end(), does_not_count), implied_.end());
   }

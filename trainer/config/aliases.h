@@ -1,6 +1,6 @@
 // The flags of other training programs, and their translation, so that the commands people already have keep working.
 // A foreign flag becomes flags of ours; one that has no effect here is named in a note with the reason, never silently
-// dropped.
+// dropped. Of one that is given twice the last one counts.
 #pragma once
 
 #include <map>

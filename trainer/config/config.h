@@ -145,7 +145,7 @@ struct OptimizerConfig {
   double rmsprop_alpha = 0.9;
   double rmsprop_eps = 1e-10;
   double backbone_lr_factor = 1;
-  double layer_decay = 1;  // of text models
+  double layer_decay = 1;  // of families that name their layers
   double weight_decay = 1e-4;
   bool decay_norm_and_bias = true;
   bool decay_bias = true;  // where norms are decayed

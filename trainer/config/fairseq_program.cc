@@ -379,7 +379,8 @@ std::vector<command_line::Argument> WithoutHydra(const std::vector<command_line:
     const std::string group = dot < equals ? text.substr(begin, dot - begin) : "";
     if (has_file && (flag == "config_dir" || flag == "config_name")) {
       if (equals == text.size()) ++i;
-    } else if (std::find(kGroups.begin(), kGroups.end(), group) != kGroups.end()) {
+    } else if ((equals < text.size() || text[0] == '~') &&
+               std::find(kGroups.begin(), kGroups.end(), group) != kGroups.end()) {
       const bool has_value = begin == 0 || text[0] == '+';
       AddSetting(group, text.substr(dot + 1, equals - dot - 1),
                  has_value && equals < text.size() ? text.substr(equals + 1) : "", arguments[i].place, settings);

@@ -35,7 +35,8 @@ struct ForeignProgram {
 
 const ForeignProgram& FairseqProgram();
 // Returns a command of fairseq-hydra-train as one of fairseq-train: group.key=value is --key=value, and the settings in
-// DIR/NAME.yaml of --config-dir and --config-name come first. Others are returned as they are.
+// DIR/NAME.yaml of --config-dir and --config-name come first; ~group.key and a value of false or null take a setting
+// away, and -m and hydra.… mean nothing for one job. Others are returned as they are.
 std::vector<command_line::Argument> WithoutHydra(const std::vector<command_line::Argument>& arguments,
                                                  std::vector<std::string>& mistakes);
 const ForeignProgram& TimmProgram();

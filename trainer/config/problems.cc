@@ -14,6 +14,7 @@
 #include "data/command_line/parser.h"
 #include "data/formats/table_writer.h"
 #include "data/joined.h"
+#include "data/outputs.h"
 #include "data/pipeline/sampler.h"
 #include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
@@ -41,7 +42,7 @@ using Rules = std::vector<Rule>;
 Rules ModeRules(const Config& config) {
   const RunConfig& run = config.run;
   const bool trains = run.mode == "train", predicts = run.mode == "predict", exports = run.mode == "export";
-  const bool is_file = !config.model.init_weights.empty();
+  const bool is_file = !config.model.init_weights.empty() && !data::IsRun(config.model.init_weights);
   // A file of torch.save may have an average, too.
   const bool has_weights = run.weights == "auto" || run.weights == "last" || (run.weights == "ema" && is_file);
   const bool is_table = data::TableWriterOf(run.predictions) != nullptr;

@@ -280,8 +280,15 @@ Translation Epsilon(const std::string& value, const ForeignCommand& command) {
   return {{(is_rmsprop ? "--rmsprop_eps=" : "--adam_eps=") + value}};
 }
 
+// The run's folder; of what is not trained, the file or folder that is written.
+Translation Output(const std::string& value, const ForeignCommand& command) {
+  const bool trains = command.Value({"mode"}, "train") == "train" && command.Script() != kInference;
+  return {{(trains ? "--run_dir=" : "--output=") + value}};
+}
+
 std::vector<Alias> DataAndModel() {
-  return Together({Renamed("img_size=image_size initial_checkpoint=init_weights drop=dropout output=run_dir"),
+  return Together({Renamed("img_size=image_size initial_checkpoint=init_weights drop=dropout"),
+                   Translated(Output, "output"),
                    Switches("grad_checkpointing=--activation_checkpointing"),
                    OnlyTaken("amp_impl=native", "apex has rounding of its own"),
                    WithoutEffect(kEvaluationBatch, "validation_batch_size vb"),

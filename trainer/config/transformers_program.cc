@@ -2,6 +2,7 @@
 // run_ner.py, run_mlm.py and run_image_classification.py, as of transformers 4.57 and 5, with data in local files. What
 // is not listed is the same here, or cannot change a number.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -73,13 +74,15 @@ std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
   return flags;
 }
 
+constexpr std::array<std::string_view, 4> kNo = {"False", "false", "0", "no"};  // behind a switch
+
+bool IsNo(const std::string& word) { return std::ranges::find(kNo, word) != kNo.end(); }
+
 // A switch that is refused unless the word behind it says no.
 Alias OnlyOff(std::string_view name, std::string_view reason) {
-  return {.name = name,
-          .takes_value = false,
-          .words = {{"False", ""}, {"false", ""}},
-          .refused = reason,
-          .value_is_optional = true};
+  Alias row{.name = name, .takes_value = false, .refused = reason, .value_is_optional = true};
+  for (const std::string_view no : kNo) row.words.push_back({no, ""});
+  return row;
 }
 
 // Switches with the flag of ours that each sets, if any, "fp16=--precision=fp16", and why the others have no effect. A
@@ -89,18 +92,20 @@ std::vector<Alias> OptionalSwitches(std::string_view words, std::string_view rea
   for (Alias& row : rows) {
     const std::string_view implied = std::exchange(row.implied, "");
     row.words.clear();
-    for (const std::string_view no : {"False", "false", "0", "no"}) row.words.push_back({no, ""});
+    for (const std::string_view no : kNo) row.words.push_back({no, ""});
     for (const std::string_view yes : {"", "True", "true", "1", "yes"}) row.words.push_back({yes, "", implied, reason});
     row.value_is_optional = true;
   }
   return rows;
 }
 
-bool HasNoSteps(const ForeignCommand& command) { return command.Number({"max_steps"}, -1) <= 0; }
+// Whether --max_steps says none. A value that is no number is refused where ours is read.
+bool IsNoSteps(const std::string& value) { return NumberFrom(value).value_or(1) <= 0; }
+bool HasNoSteps(const ForeignCommand& command) { return IsNoSteps(command.Value({"max_steps"}, "-1")); }
 
 // They count in place of --num_train_epochs.
 Translation Steps(const std::string& value, const ForeignCommand& command) {
-  if (NumberFrom(value) < 0.0) return {};
+  if (IsNoSteps(value)) return {};
   if (command.Has({"epochs"})) return {{"--max_steps=" + value}};
   return {{"--max_steps=" + value, "--epochs=1000000"}};
 }
@@ -149,7 +154,9 @@ Translation HoldingOut(Translation train, const std::string& ending, const std::
   for (const std::string& name : data::SplitNames("val")) {
     const std::string path = folder + "/" + name + ending;
     std::error_code ignored;
-    if (std::filesystem::exists(path, ignored)) return {.refused = path + " lies beside it: add " + flag + " " + path};
+    const bool is_train = std::ranges::find(train.flags, "--train_split=" + name) != train.flags.end();
+    if (!is_train && std::filesystem::exists(path, ignored))
+      return {.refused = path + " lies beside it: add " + flag + " " + path};
   }
   return train;
 }
@@ -170,8 +177,7 @@ Translation TrainFolder(const std::string& path, const ForeignCommand& command) 
 }
 
 Translation DoEval(const std::string& value, const ForeignCommand& command) {
-  const auto is_no = [](const std::string& word) { return word == "False" || word == "false"; };
-  if (is_no(value) || !is_no(command.Value({"do_train"}, "False"))) return {};
+  if (IsNo(value) || !IsNo(command.Value({"do_train"}, "False"))) return {};
   return {.flags = {"--mode=eval"}, .note = "without --do_train nothing is trained"};
 }
 

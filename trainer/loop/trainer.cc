@@ -66,11 +66,11 @@ report::RunResult Trainer::Run() {
   interval_.Start();
   phases_.Enter(Phase::kOther);
   ReportTimes();
+  if (progress_.best && progress_.best->step == progress_.step && saving_.LacksBestOf(progress_.step)) SaveBest();
   if (EvaluationWasMissed()) {
     EvaluateNow();
     if (StopsEarly()) Save();
   }
-  if (progress_.best && progress_.best->step == progress_.step && saving_.LacksBestOf(progress_.step)) SaveBest();
   const bool is_over = progress_.step >= last_step || StopsEarly();
   if (!is_over) StartFeed();
   if (is_over && saving_.LacksWeightsOf(progress_.step, step_.average() != nullptr)) Save();

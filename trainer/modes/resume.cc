@@ -85,17 +85,16 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
   return checkpoint::Load(*found);
 }
 
-void ForgetLostBest(const std::filesystem::path& model_best, nlohmann::json& state) {
+std::string WhyBestIsLost(const std::filesystem::path& model_best, const nlohmann::json& state) {
   const nlohmann::json progress = state.is_object() ? state.value("progress", nlohmann::json()) : nlohmann::json();
   const nlohmann::json best = progress.is_object() ? progress.value("best", nlohmann::json()) : nlohmann::json();
   const nlohmann::json step = best.is_object() ? best.value("step", nlohmann::json()) : nlohmann::json();
-  if (!step.is_number_integer() || step == progress.value("step", nlohmann::json())) return;
+  if (!step.is_number_integer() || step == progress.value("step", nlohmann::json())) return "";
   const std::optional<int64_t> found = checkpoint::StepOfWeights(model_best);
-  if (found == step.get<int64_t>()) return;
-  state["progress"]["best"] = nullptr;
-  report::LogWarning("the weights of the best validation, that of step " + step.dump() + ", are lost: " +
-                     model_best.string() + (found ? " is of step " + std::to_string(*found) : " is not there") +
-                     "; the next validation is the best one so far");
+  if (found == step.get<int64_t>()) return "";
+  return "the weights of the best validation, that of step " + step.dump() + ", are lost: " + model_best.string() +
+         (found ? " is of step " + std::to_string(*found) : " is not there") +
+         "; the next validation is the best one so far";
 }
 
 void KeepSamples(nlohmann::json& state, config::Config& config) {

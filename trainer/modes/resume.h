@@ -1,4 +1,5 @@
-// What a training run resumes from, and the check that it is the same run. A dry run asks the same.
+// What a training run resumes from, and the check that it is the same run. A dry run asks the same, but
+// for the best weights.
 #pragma once
 
 #include <filesystem>
@@ -19,10 +20,10 @@ namespace dtrain::modes {
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
                                                    const checkpoint::Store& store);
 
-// The best weights lie beside the checkpoints, in `model_best`. If they are of another step than the state.json of a
-// checkpoint says, since the run goes back, has another directory, or could not write them: makes it forget what was
-// best, with a warning, unless that is the checkpoint itself, whose weights are written again.
-void ForgetLostBest(const std::filesystem::path& model_best, nlohmann::json& state);
+// The best weights lie beside the checkpoints, in `model_best`. Returns why they are lost, in a sentence for people, if
+// they are of another step than the state.json of a checkpoint says, since the run goes back, has another directory, or
+// could not write them; empty if they are not, or are those of the checkpoint itself, which are written again.
+std::string WhyBestIsLost(const std::filesystem::path& model_best, const nlohmann::json& state);
 
 // A run keeps its held-out samples, and photographs as it began to use them: takes --split_seed and --exif_orientation,
 // unless they were given, from the run whose state.json is given. Adds them to a state of a version without them.

@@ -43,7 +43,10 @@ class RunCheckpoints {
       first_.emplace(session.run_directory);
       first_->store.RemoveLeftovers();
       first_->found = FindCheckpoint(session.context.config.run.resume, session.restarted, first_->store);
-      if (first_->found) ForgetLostBest(report::RunDirectory(session.run_directory).model_best, first_->found->state);
+      const report::RunDirectory files(session.run_directory);
+      if (first_->found && first_->found->state.is_object()) {
+        first_->found->state[kLostBest] = WhyBestIsLost(files.model_best, first_->found->state);
+      }
     }
     const nlohmann::json state = first_ && first_->found ? first_->found->state : nlohmann::json();
     state_ = session.rendezvous == nullptr
@@ -52,6 +55,9 @@ class RunCheckpoints {
   }
 
   nlohmann::json& state() { return state_; }
+
+  // Why the best weights of the run are lost; empty if they are not.
+  std::string lost_best() const { return state_.is_object() ? state_.value(kLostBest, "") : ""; }
 
   // Null on the other ranks.
   checkpoint::AsyncWriter* writer() const { return first_ ? first_->writer.get() : nullptr; }
@@ -93,6 +99,8 @@ class RunCheckpoints {
   }
 
  private:
+  static constexpr char kLostBest[] = "lost_best";  // what rank 0 adds to the state for the other ranks
+
   struct FirstRank {
     explicit FirstRank(const std::filesystem::path& run_directory) : store(run_directory) {}
 
@@ -209,7 +217,10 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
   start.stopped_early = run.plan.WhyStopsEarly(start.progress);
   start.finished = step >= run.plan.total_steps || !start.stopped_early.empty();
   checkpoints.DropLater();
+  const std::string lost = start.finished ? "" : checkpoints.lost_best();
+  if (!lost.empty()) start.progress.best.reset();
   if (session.context.launch.rank != 0) return start;
+  if (!lost.empty()) report::LogWarning(lost);
 
   const report::RunDirectory files(session.run_directory);
   if (!start.finished) RequireDisk(files.root, DiskNeedsOf(config, *run.task, run.data.val.has_value()));

@@ -18,10 +18,10 @@ namespace dtrain::tasks {
 inline constexpr char kChosen[] = "chosen", kAnswers[] = "answers";
 
 // Turns `rows`, which are on the host and in the form of data/text/token_rows.h, into a batch with the tensors of a
-// SequenceBatch, `chosen` and `answers`. The latter are filled up with places
-// without a loss to a multiple of 64 that has room for this share of the list and one for each row, or for more if the
-// batch has more to guess. So their size depends on the shape alone: a row of n tokens has at most share·n + 1 to guess
-// (masking.h), and more only if whole words are masked. `share` is 0: they are not filled up.
+// SequenceBatch, `chosen` and `answers`. The latter are filled up with places without a loss to a multiple of 64 that
+// has room for this share of the list and one for each row, or for more if the batch has more to guess. So their size
+// depends on the shape alone: a row of n tokens has at most share·n + 1 to guess (masking.h), and more only if whole
+// words are masked. `share` is 0: they are not filled up.
 data::Batch PreparedText(data::Batch rows, const models::TextShape& shape, const TokenLayout& layout, double share = 0);
 
 class MaskedLmTask : public TextTask {

@@ -44,7 +44,8 @@ std::string NameForPeople(const std::string& split, const config::DataConfig& da
   return split != "." || folder.empty() ? split : folder;
 }
 
-// The names of the groups of samples; empty without --group_pattern or --group_column.
+// The names of the groups of samples, which --group_pattern and --group_column give, or a table that has an image
+// twice; empty without any.
 std::vector<std::string> GroupsOf(DataSplit& train, const config::DataConfig& data) {
   if (data.group_pattern.empty()) return std::move(train.groups);
   std::vector<std::string> groups;
@@ -58,7 +59,8 @@ std::vector<std::string> GroupsOf(DataSplit& train, const config::DataConfig& da
       const std::string name = (file.parent_path().filename() / file.filename()).string();
       std::smatch found;
       const bool has_group = std::regex_search(name, found, pattern);
-      groups.push_back(!has_group ? "" : found.size() > 1 ? found.str(1) : found.str(0));
+      const std::string twins = train.groups.empty() ? "" : train.groups[static_cast<size_t>(i)];
+      groups.push_back(!has_group ? twins : found.size() > 1 ? found.str(1) : found.str(0));
     }
   } catch (const std::regex_error& error) {
     throw UsageError("--group_pattern=" + data.group_pattern + " is no regular expression: " + error.what(),
@@ -87,10 +89,11 @@ void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
     throw UsageError(FractionText(config) + ": all samples of split " + train.name + " are one group",
                      "check --group_pattern or --group_column: each group is in one part");
   }
+  const bool asks_for_groups = !config.data.group_pattern.empty() || !config.data.group_column.empty();
   if (config.run.mode == "train") {
     report::LogInfo("validation: " + std::to_string(positions.val.size()) + " of the " + std::to_string(whole->size()) +
                     " samples of '" + train.name + "' (" + FractionText(config) + "), " +
-                    (options.groups.empty() ? "the same share of each class" : "whole groups of them") +
+                    (asks_for_groups ? "whole groups of them" : "the same share of each class") +
                     "; training does not use them");
   }
   for (size_t i = 0; !train.texts.empty() && i < positions.val.size(); ++i) {

@@ -103,16 +103,21 @@ PredictionTable::PredictionTable(const config::Config& config, std::vector<std::
 }
 
 void PredictionTable::Write(const SampleWriter& write) const {
-  WriteTable(run_.output, run_.csv_bom, [&](const data::AppendRow& append) {
-    write([&](const PredictedSample& sample) {
-      data::WrittenRow row;
-      AddCells(inputs_, sample.inputs, row);
-      lists_likeliest_ ? AddLikeliest(sample, row) : AddPrediction(sample, row);
-      row.push_back(ErrorOf(sample));
-      AddCells(kept_, sample.kept, row);
-      append(row);
-    });
-  });
+  const auto row_of = [&](const PredictedSample& sample) {
+    data::WrittenRow row;
+    AddCells(inputs_, sample.inputs, row);
+    lists_likeliest_ ? AddLikeliest(sample, row) : AddPrediction(sample, row);
+    row.push_back(ErrorOf(sample));
+    AddCells(kept_, sample.kept, row);
+    return row;
+  };
+  const auto append_all = [&](const data::AppendRow& append) {
+    write([&](const PredictedSample& sample) { append(row_of(sample)); });
+  };
+  const PredictedSample none{.inputs = std::vector<std::string>(inputs_.size()),
+                             .error = "unread",
+                             .kept = std::vector<std::string>(kept_.size())};
+  WriteTable(run_.output, run_.csv_bom, append_all, row_of(none));
 }
 
 void PredictionTable::AddLikeliest(const PredictedSample& sample, data::WrittenRow& row) const {

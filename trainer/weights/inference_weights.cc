@@ -60,9 +60,11 @@ TrainedWeights ReadInferenceWeights(const config::Config& config) {
 TrainedWeights ReadRunWeights(const fs::path& run, const std::string& which) {
   const report::RunDirectory files(run);
   if (data::Exists(run) && !data::IsFolder(run)) {
-    throw UsageError(run.string() + " is no folder of a run or a checkpoint",
-                     data::IsFile(run) ? "a file of weights is named with --init_weights=" + run.string()
-                                       : "a pipe cannot be read: name the file or the folder itself");
+    const bool is_file = data::IsFile(run);
+    throw UsageError(run.string() + " is no folder of a run or a checkpoint" +
+                         (is_file ? "" : ", and no regular file of weights either"),
+                     is_file ? "a file of weights is named with --init_weights=" + run.string()
+                             : "a pipe cannot be read: name the file or the folder itself");
   }
   if (which == "auto" && data::Exists(files.model_best)) {
     TrainedWeights weights = FromFile(files.model_best.string(), checkpoint::ReadSafetensors(files.model_best));

@@ -113,10 +113,13 @@ TEST_F(ImageTables, ColumnsByNameAndFoldersOfTheirOwn) {
 
 TEST_F(ImageTables, RowsOfOneImageAreOneGroup) {
   EXPECT_THAT(Open(Write("image,label\nd,x\na.jpg,x\n")).groups(), ElementsAre());
-  LabelTable table = Write("image,label,who\nd,x,\na.jpg,x,me\nd.jpg,x,\ne,x,you\ne,x,\n");
+  LabelTable table = Write("image,label,who\nd,x,\na.jpg,x,me\nd.jpg,x,\ne,x,you\ne,x,you\n");
   EXPECT_THAT(Open(table).groups(), ElementsAre("d.jpg", "", "d.jpg", "e.jpg", "e.jpg"));
   table.group_column = "who";
   EXPECT_THAT(Open(table).groups(), ElementsAre("d.jpg", "me", "d.jpg", "you", "you"));
+  LabelTable unlike = Write("image,label,who\nd,x,me\nd.jpg,x,you\n");
+  unlike.group_column = "who";
+  EXPECT_THAT(MistakeIn(unlike), HasSubstr("line 3: the group of d.jpg is 'you', but 'me' in line 2"));
 }
 
 TEST_F(ImageTables, SeveralLabelsInACell) {
