@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "data/error.h"
+#include "data/text/text_lines.h"
 
 namespace dtrain::data {
 namespace {
@@ -123,9 +124,9 @@ bool HasMark(const std::string& file, const std::vector<Mark>& marks) {
   std::ifstream stream(file, std::ios::binary);
   stream.read(start.data(), kMostBytes);
   start.resize(static_cast<size_t>(stream.gcount()));
-  if (start.starts_with("\xEF\xBB\xBF")) start.erase(0, 3);  // a byte order mark
+  const std::string_view text = WithoutByteOrderMark(start);
   return std::ranges::any_of(marks, [&](const Mark& mark) {
-    return start.starts_with(mark.begins) && start.find(mark.has) != std::string::npos;
+    return text.starts_with(mark.begins) && text.find(mark.has) != std::string_view::npos;
   });
 }
 

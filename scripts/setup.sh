@@ -241,16 +241,18 @@ install_cmake() {
 # The tests compare with Python's torch. If the user named a LibTorch, that package is used if Python can import it;
 # otherwise the tests that need it skip themselves.
 install_tests() {
-  local named link all without_torch
+  local named link all without_torch packages gigabytes=14
   mapfile -t all < <(cat tests/requirements.txt scripts/requirements.txt | grep -vE '^#|^$')
   mapfile -t without_torch < <(printf '%s\n' "${all[@]}" | grep -vE '^(torch|torchvision)==')
   named=$(named_torch_dir)
+  packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   if [ -z "$named" ]; then
-    install_set tests 14 "what the tests need (Python's torch and TensorFlow: 2.9 GB to download, 3 to 6 minutes)" \
+    if [ -d "$packages/triton" ]; then gigabytes=5; fi  # the torch that Python can import is there already
+    install_set tests "$gigabytes" "what the tests need (Python's torch and TensorFlow: 2.9 GB to download, 3 to 6 minutes)" \
       install "${all[@]}"
     return
   fi
-  link=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/named_torch.pth
+  link=$packages/named_torch.pth
   install_set tests 1 "what the tests need, without torch" install "${without_torch[@]}"
   dirname "$named" >"$link"
   if "$venv/bin/python" -c 'import torch' 2>/dev/null; then

@@ -163,7 +163,7 @@ class Expander {
         mistakes_.push_back("--flagfile=" + file.string() + ": the value of " + name +
                             " is neither a text, a number, true, false nor a list of them");
       } else if (const std::optional<std::string> text = FlagText(value)) {
-        arguments.push_back({"--" + name + "=" + *text, file.string() + ": ", /*is_of_json=*/true});
+        arguments.push_back({"--" + name + "=" + *text, file.string() + ": ", Origin::kJson});
       }
     }
     return arguments;

@@ -8,10 +8,14 @@
 
 namespace dtrain::command_line {
 
+// Who gave an argument: the user, a flagfile that is a JSON object, the user by another program's flag, or that program
+// as its own default.
+enum class Origin { kUser, kJson, kTranslated, kDefault };
+
 struct Argument {
-  std::string text;         // "--name=value", "--name", "value"
-  std::string place;        // "FILE:LINE: " if it comes from a flagfile, else empty
-  bool is_of_json = false;  // from a flagfile that is a JSON object
+  std::string text;   // "--name=value", "--name", "value"
+  std::string place;  // what a message begins with: "FILE:LINE: " or the flag that it stands for; else empty
+  Origin origin = Origin::kUser;
 };
 
 // The limits for all flagfiles together, so that an endless file or an endless chain of includes is a mistake.

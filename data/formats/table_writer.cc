@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/joined.h"
+#include "data/text/text_lines.h"
 
 namespace dtrain::data {
 namespace {

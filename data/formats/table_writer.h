@@ -11,9 +11,6 @@
 
 namespace dtrain::data {
 
-// What a CSV file begins with if Excel is to know that it is UTF-8.
-inline constexpr char kByteOrderMark[] = "\xEF\xBB\xBF";
-
 // Returns `text` as a field, in quotes if it contains a separator, a quote or the end of a line. The names of classes
 // and files come from outside, and a spreadsheet would compute "=1+1". So a text that begins with = + - @ (also in full
 // width), a tab, or the end of a line gets a ' in front, as OWASP advises against CSV injection

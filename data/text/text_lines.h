@@ -13,10 +13,11 @@ namespace dtrain::data {
 // each line once. Here, lines end with \n. Throws DataError if the file cannot be read.
 std::string LinesBeginningIn(const ReadableBytes& file, uint64_t begin, uint64_t bytes);
 
-// Returns the text of a file without the mark that editors of Windows write at its beginning.
+// What editors of Windows write at the beginning of a file, and by which Excel knows that a CSV file is UTF-8.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 inline std::string_view WithoutByteOrderMark(std::string_view text) {
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";
-  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+  return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
 }
 
 // Removes the first line from `text`, which must not be empty, and returns it without its end: \n, \r\n or \r.

@@ -358,9 +358,11 @@ std::unique_ptr<const Tokenizer> OpenVocabTxt(const std::vector<std::string>& co
   for (const auto& [id, token] : MemberOf(settings, "added_tokens_decoder").items()) {
     AddToken(token, WholeNumber(id).value_or(-1), options.added);
   }
-  if (!options.added.raw.empty()) return std::make_unique<WordPieceTokenizer>(std::move(options));
   for (const int64_t id : {special.begin, special.pad, special.end, special.unknown, special.mask}) {
-    if (id < 0) continue;
+    const auto has_it = [id](const std::vector<AddedToken>& tokens) {
+      return std::ranges::find(tokens, id, &AddedToken::id) != tokens.end();
+    };
+    if (id < 0 || has_it(options.added.raw) || has_it(options.added.normalised)) continue;
     options.added.raw.push_back({.content = options.tokens[static_cast<size_t>(id)], .id = static_cast<int32_t>(id)});
   }
   return std::make_unique<WordPieceTokenizer>(std::move(options));

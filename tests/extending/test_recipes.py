@@ -181,7 +181,7 @@ def test_a_storage(programs, few_images, run_dir):
 
 
 @long_only
-@pytest.mark.parametrize("flags", [["--model=example_net"], ["--optimizer=example_signs", "--lr=1e-4"], ["--lr_schedule=example_root"],
+@pytest.mark.parametrize("flags", [["--model=example_net"], ["--optimizer=example_signs", "--lr=1e-4"], ["--lr_schedule=example_zigzag"],
                                    ["--loss=example_focal"], ["--augment=negative"]], ids=lambda flags: flags[0])
 def test_an_example_that_trains(programs, images, run_dir, flags):
     assert trained(programs, run_dir, f"--data_dir={images}", *flags)["val_loss"] < 10

@@ -18,6 +18,7 @@ namespace dtrain::config {
 namespace {
 
 using command_line::Argument;
+using command_line::Origin;
 
 bool Matches(const Word& word, const std::string& value) {
   if (word.theirs.ends_with('*')) return value.starts_with(word.theirs.substr(0, word.theirs.size() - 1));
@@ -68,8 +69,6 @@ std::string NumbersFrom(const std::vector<Argument>& arguments, size_t& place, s
   }
   return numbers;
 }
-
-constexpr char kMeans[] = " means ";  // ends the place of a flag of ours that stands for another program's
 
 class Rewriter {
  public:
@@ -122,7 +121,7 @@ class Rewriter {
                                    " is no longer " + (whole ? "a flag" : "a choice") + ": " +
                                    std::string(removed->why);
       // A run's configuration may be given again after a flag in it was removed.
-      return argument.is_of_json ? result_.notes.push_back(sentence) : mistakes_.push_back(sentence);
+      return argument.origin == Origin::kJson ? result_.notes.push_back(sentence) : mistakes_.push_back(sentence);
     }
     // In flag files, our own flags have their own meaning.
     const Alias* alias = FindAlias(name, argument.place.empty() ? program_ : nullptr);
@@ -234,13 +233,9 @@ class Rewriter {
       const bool is_given = std::any_of(implied_.begin(), implied_.end(), [&](const Argument& one) {
         return FlagName(one) == name || FlagName(one) == "no" + name;
       });
-      if (!is_given) defaults.push_back({flag, std::string(program_->called) + kMeans});
+      if (!is_given) defaults.push_back({flag, std::string(program_->called) + " means ", Origin::kDefault});
     }
     implied_.insert(implied_.begin(), defaults.begin(), defaults.end());
-  }
-
-  bool IsDefault(const Argument& one) const {
-    return program_ != nullptr && one.place == std::string(program_->called) + kMeans;
   }
 
   // Of other programs, and of a run's settings, the flags of any schedule are taken; only its own change something.
@@ -250,10 +245,9 @@ class Rewriter {
     const std::string schedule = all.Value({"lr_schedule"}, ScheduleConfig().name);
     const bool is_of_run = all.Value({"mode"}, "train") != "train" && !all.Has({"init_weights"});
     const auto does_not_count = [&](const Argument& one) {
-      if (is_of_run && IsDefault(one) && FindFlag(FlagName(one))->traits.kept_with_weights) return true;
-      const bool is_translated = one.place.ends_with(kMeans);
-      if ((!one.is_of_json && !is_translated) || ScheduleReads(schedule, FlagName(one))) return false;
-      if (is_translated && !IsDefault(one)) {
+      if (is_of_run && one.origin == Origin::kDefault && FindFlag(FlagName(one))->traits.kept_with_weights) return true;
+      if (one.origin == Origin::kUser || ScheduleReads(schedule, FlagName(one))) return false;
+      if (one.origin == Origin::kTranslated) {
         result_.notes.push_back("--" + FlagName(one) + " has no effect with --lr_schedule=" + schedule);
       }
       return true;
@@ -265,7 +259,8 @@ class Rewriter {
   void NoteDefaults() {
     std::string list;
     for (const Argument& one : implied_) {
-      if (IsDefault(one)) list += (list.empty() ? "" : ", ") + FlagName(one) + " " + FlagValue({one}, 0);
+      if (one.origin == Origin::kDefault)
+        list += (list.empty() ? "" : ", ") + FlagName(one) + " " + FlagValue({one}, 0);
     }
     if (list.empty()) return;
     result_.notes.push_back("as " + std::string(program_->called) + ": " + list +
@@ -275,8 +270,9 @@ class Rewriter {
   // A mistake in the value is reported with the name that was typed.
   void Add(const Argument& argument, const std::string& flag, const std::string& value) {
     const std::string typed = argument.text.substr(0, argument.text.find('='));
-    result_.arguments.push_back(
-        {"--" + flag + "=" + value, argument.place + (typed == "--" + flag ? "" : typed + kMeans)});
+    const bool is_own = typed == "--" + flag;
+    result_.arguments.push_back({"--" + flag + "=" + value, argument.place + (is_own ? "" : typed + " means "),
+                                 is_own ? argument.origin : Origin::kTranslated});
   }
 
   std::optional<std::string> NextValue() {

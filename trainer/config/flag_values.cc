@@ -89,7 +89,8 @@ bool Limits::Allow(const Value& value) const {
            (also != nullptr && also(*text));
   }
   if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
-    return std::all_of(numbers->begin(), numbers->end(), [this](double number) { return AllowNumber(*this, number); });
+    return (count == 0 || numbers->size() == count) && (!is_ascending || std::ranges::is_sorted(*numbers)) &&
+           std::ranges::all_of(*numbers, [this](double number) { return AllowNumber(*this, number); });
   }
   return true;
 }
@@ -98,6 +99,9 @@ std::string Limits::Text() const {
   if (!choices.empty()) return "one of " + Joined(choices, " | ") + (also == nullptr ? "" : ", or " + also_text);
   const bool low = std::isfinite(minimum);
   const bool high = std::isfinite(maximum);
+  if (low && high && minimum_excluded && !maximum_excluded) {
+    return "more than " + Shortest(minimum) + " and up to " + Shortest(maximum);
+  }
   if (low && high) {
     const std::string excluded = minimum_excluded ? " (both excluded)" : maximum_excluded ? " (excluded)" : "";
     return Shortest(minimum) + " to " + Shortest(maximum) + excluded;
@@ -107,11 +111,14 @@ std::string Limits::Text() const {
 }
 
 std::string Expected(Kind kind, const Limits& limits) {
-  static const std::vector<std::string> kinds = {"true or false", "a whole number", "a finite number", "a text",
-                                                 "finite numbers with commas between them"};
-  std::string range = limits.Text();
+  static const std::vector<std::string> kinds = {"true or false", "a whole number", "a finite number", "a text"};
+  static const std::vector<std::string> counts = {"", "one ", "two ", "three "};
+  const std::string range = limits.Text();
   if (!limits.choices.empty()) return range;
-  return kinds[static_cast<size_t>(kind)] + (range.empty() ? "" : ", " + range);
+  std::string expected = kind == Kind::kNumbers ? counts.at(limits.count) + "finite numbers with commas between them"
+                                                : kinds.at(static_cast<size_t>(kind));
+  if (limits.is_ascending) expected += ", the first not greater than the second";
+  return expected + (range.empty() ? "" : ", " + range);
 }
 
 std::string WhyNoNumber(const std::string& text) {

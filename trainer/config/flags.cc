@@ -44,6 +44,14 @@ Limits Inside(double minimum, double maximum) {
   return {.minimum = minimum, .maximum = maximum, .minimum_excluded = true, .maximum_excluded = true};
 }
 Limits Below(double maximum) { return {.minimum = 0, .maximum = maximum, .maximum_excluded = true}; }
+Limits Numbers(size_t count, Limits each) {
+  each.count = count;
+  return each;
+}
+// Two numbers above 0, a least and a greatest one.
+Limits Range(double maximum) {
+  return {.minimum = 0, .maximum = maximum, .minimum_excluded = true, .count = 2, .is_ascending = true};
+}
 Limits OneOf(const std::vector<Choice>& choices) {
   Limits limits{.descriptions = Described(choices)};
   for (const Choice& choice : choices) limits.choices.push_back(choice.name);
@@ -321,10 +329,10 @@ DTRAIN_FLAG(bool, exif_orientation, image.exif_orientation, Anything(), "",
             "Turn photographs upright as their EXIF orientation says. --noexif_orientation: use them as they are stored, "
             "as torchvision's reader does. A run keeps what it began with; other programs' commands (--defaults_of) bring "
             "--noexif_orientation.", .also_off = {"false"}, .kept_with_weights = true)
-DTRAIN_FLAG(string, mean, image.mean, Anything(), "",
+DTRAIN_FLAG(string, mean, image.mean, Numbers(3, Anything()), "",
             "Mean of each colour channel (R,G,B), which is subtracted from images scaled to 0 to 1.",
             .kept_with_weights = true)
-DTRAIN_FLAG(string, std, image.std, MoreThan(0), "",
+DTRAIN_FLAG(string, std, image.std, Numbers(3, MoreThan(0)), "",
             "Standard deviation of each colour channel (R,G,B), by which images are divided after --mean is "
             "subtracted.", .kept_with_weights = true)
 DTRAIN_FLAG(string, augment, image.augment, OneOf(Augmentations(), IsTimmAugmentation, "timm's rand, augmix, original, "
@@ -336,13 +344,13 @@ DTRAIN_FLAG(string, augment_interpolation, image.augment_interpolation, OneOf("n
             "autoaugment. torchvision's classes default to nearest; its training recipes use bilinear.")
 DTRAIN_FLAG(string, crop, image.crop, OneOf(Crops()), "",
             "How images are cropped.", .kept_with_weights = true)
-DTRAIN_FLAG(string, native_scale, image.native_scale, Between(0, 16), "",
+DTRAIN_FLAG(string, native_scale, image.native_scale, Range(16), "",
             "With --crop=native or native_centre: least and greatest factor by which training images are scaled first, without "
             "antialiasing.", .needs_crops = true, .companion = &kNativeCrop)
-DTRAIN_FLAG(string, crop_scale, image.crop_scale, Between(0, 1), "",
+DTRAIN_FLAG(string, crop_scale, image.crop_scale, Range(1), "",
             "Least and greatest part of an image's area that a random crop has.", .needs_crops = true,
             .companion = &kResizedCrop)
-DTRAIN_FLAG(string, crop_ratio, image.crop_ratio, MoreThan(0), "",
+DTRAIN_FLAG(string, crop_ratio, image.crop_ratio, Range(std::numeric_limits<double>::infinity()), "",
             "Least and greatest width of a random crop as a multiple of its height.", .needs_crops = true,
             .companion = &kResizedCrop)
 DTRAIN_FLAG(double, hflip, image.hflip, Between(0, 1), "probability", "Probability that a random crop is mirrored.",
@@ -354,7 +362,7 @@ DTRAIN_FLAG(string, color_jitter, image.color_jitter, AtLeast(0), "",
             "Strength of random colour changes: one number for brightness, contrast and saturation, or three "
             "numbers, or four with hue (up to 0.5); 0: off.", .also_off = {"0,0,0", "0,0,0,0"}, .needs_crops = true,
             .shown = "color jitter")
-DTRAIN_FLAG(string, hls_jitter, image.hls_jitter, Between(0, 255), "",
+DTRAIN_FLAG(string, hls_jitter, image.hls_jitter, Numbers(3, Between(0, 255)), "",
             "Most that is added to hue (of 180), lightness and saturation (of 255) of a training image, as MXNet draws it; "
             "0,0,0: off.", .needs_crops = true, .shown = "HLS jitter")
 DTRAIN_FLAG(double, pca_lighting, image.pca_lighting, AtLeast(0), "standard deviation",
@@ -534,7 +542,7 @@ DTRAIN_FLAG(bool, lr_in_momentum, optimizer.lr_in_momentum, Anything(), "",
             "The momentum of " + OptimizersWith("lr_in_momentum") + " sums steps, each with the learning rate of its time, as in Caffe and MXNet, "
             "rather than gradients: where the rate falls, the steps follow gradually.", .same_on_resume = true,
             .shown = "(of steps)")
-DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Below(1), "",
+DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Numbers(2, Below(1)), "",
             OptimizersWith("adam_betas") + ": decay rates of the averages of gradients and of squared gradients.",
             .shown = "betas")
 DTRAIN_FLAG(double, adam_eps, optimizer.adam_eps, AtLeast(0), "",

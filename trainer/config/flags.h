@@ -29,6 +29,8 @@ struct Limits {
   double maximum = std::numeric_limits<double>::infinity();
   bool minimum_excluded = false;
   bool maximum_excluded = false;
+  size_t count = 0;           // of a list: how many numbers, up to three; 0: any
+  bool is_ascending = false;  // a list: none is less than the one before
   std::vector<std::string> choices = {};
   std::string descriptions = {};                    // of the choices, for the help
   bool (*also)(const std::string& text) = nullptr;  // whether a text that is none of the choices is allowed, too
@@ -36,7 +38,8 @@ struct Limits {
 
   // Never allows NaN and infinities. Checks texts against the choices only.
   bool Allow(const Value& value) const;
-  // Returns "1 or more", "0 to 1 (excluded)", "one of a | b", or an empty string if anything is allowed.
+  // Returns "1 or more", "0 to 1 (excluded)", "one of a | b", or an empty string if anything is allowed. Says nothing
+  // of how many numbers a list has.
   std::string Text() const;
 };
 

@@ -125,27 +125,14 @@ bool IsColorJitter(const std::vector<double>& jitter) {
   return jitter.size() == 1 || jitter.size() == 3 || (jitter.size() == 4 && jitter[3] <= 0.5);
 }
 
-bool IsRange(const std::vector<double>& range) {
-  return range.size() == 2 && range.front() > 0 && range.front() <= range.back();
-}
-
 Rules ImageRules(const Config& config) {
   const ImageConfig& image = config.image;
-  const std::string three = "three numbers with commas between them", colors = "one each for red, green and blue";
-  const std::string range = "two numbers above 0, the first not greater than the second";
   const std::string needing_crops = FlagsThatNeedCrops(config);
   const int64_t side = EvalImageSize(image);
   const bool mixes_up = image.mixup > 0;
   return {
-      {"mean", image.mean.size() != 3, three, colors},
-      {"std", image.std.size() != 3, three, colors},
       {"color_jitter", !IsColorJitter(image.color_jitter), "one, three or four numbers, the fourth 0.5 or less",
        "brightness, contrast, saturation and hue"},
-      {"crop_scale", !IsRange(image.crop_scale), range, "for example " + ToText(ImageConfig().crop_scale)},
-      {"crop_ratio", !IsRange(image.crop_ratio), range, "for example " + ToText(ImageConfig().crop_ratio)},
-      {"native_scale", !IsRange(image.native_scale), range, "1,1 leaves them as they are"},
-      {"hls_jitter", image.hls_jitter.size() != 3, "three numbers with commas between them",
-       "hue, lightness and saturation"},
       {"augment", image.augment == "none" && !needing_crops.empty(), "basic or more with " + needing_crops,
        "these effects are applied to random crops"},
       {"eval_resize", image.eval_resize > 0 && image.eval_resize < side,
@@ -200,7 +187,6 @@ Rules OptimizerRules(const Config& config) {
        "--optimizer=" + OptimizersWith("lars_clip") + " with it", "only lars gives each layer a rate"},
       {"lr", !optimizer.lr && is_known && !facts.rate, "a peak learning rate with --optimizer=" + optimizer.name,
        "no default suits most runs; see the examples in scripts/recipes"},
-      {"adam_betas", optimizer.adam_betas.size() != 2, "two numbers with a comma between them", "such as 0.9,0.98"},
   };
 }
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "data/text/text_lines.h"
+
 namespace dtrain::data {
 namespace {
 

@@ -87,14 +87,15 @@ TEST(CommandLine, MalformedValues) {
   EXPECT_EQ(Mistakes({"--batch_size=0x10"}),
             "--batch_size=0x10: it is in hexadecimal; expected a whole number, 1 to 1000000");
   EXPECT_THAT(Mistakes({"--lr=0x1p-3"}), HasSubstr("it is in hexadecimal"));
-  EXPECT_THAT(Mistakes({"--mean=0x1,1,1"}), HasSubstr("expected finite numbers"));
+  EXPECT_THAT(Mistakes({"--mean=0x1,1,1"}), HasSubstr("expected three finite numbers"));
   for (const char* tiny : {"--mixup=1e-308", "--mixup=1e-400"}) {
     EXPECT_THAT(Mistakes({tiny}), HasSubstr(": it is too small to be told from 0; expected")) << tiny;
   }
   EXPECT_THAT(Mistakes({"--lr", "0,1"}), HasSubstr("--lr=0,1: expected a finite number"));
   EXPECT_EQ(Mistakes({"--nesterov=maybe"}), "--nesterov=maybe: expected true or false");
-  EXPECT_THAT(Mistakes({"--mean=a,b,c"}), HasSubstr("--mean=a,b,c: expected finite numbers with commas between them"));
-  EXPECT_THAT(Mistakes({"--mean=1,,2"}), HasSubstr("expected finite numbers with commas between them"));
+  EXPECT_THAT(Mistakes({"--mean=a,b,c"}),
+              HasSubstr("--mean=a,b,c: expected three finite numbers with commas between them"));
+  EXPECT_THAT(Mistakes({"--mean=1,,2"}), HasSubstr("expected three finite numbers with commas between them"));
   EXPECT_THAT(Mistakes({"--lr"}), HasSubstr("--lr: a value is missing"));
   EXPECT_THAT(Mistakes({"--data_dir", "--nesterov"}), HasSubstr("--data_dir: a value is missing"));
   EXPECT_THAT(Mistakes({"--nolr"}), HasSubstr("--lr is not a boolean"));

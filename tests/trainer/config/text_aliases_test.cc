@@ -156,9 +156,6 @@ TEST(TextAliases, TheTrainersLengths) {
   EXPECT_EQ(config_of("--lr_scheduler_type constant --warmup_steps 9").schedule.warmup_steps, std::nullopt);
   EXPECT_EQ(config_of("--max_steps 9 --num_train_epochs 1").batch.epochs, 1'000'000);
   EXPECT_EQ(config_of("--do_eval").run.mode, "eval");
-  EXPECT_EQ(config_of("--eval_strategy steps --eval_steps 50 --logging_steps 10").run.eval_every_steps, 50);
-  EXPECT_EQ(config_of("--save_strategy no --save_steps 100").run.save_every_steps, 0);
-  EXPECT_EQ(config_of("--metric_for_best_model eval_f1").run.best_metric, "f1");
   EXPECT_EQ(config_of("--fp16 yes").precision.name, "fp16");
   EXPECT_EQ(config_of("--validation_file ./d/b.csv").data.dir, "./d");
   EXPECT_EQ(config_of("--do_eval True --do_train False").run.mode, "eval");
