@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from command import ROOT, run
-from tools import call, tool
+from tools import FINAL, call, tool
 
 AWS = ROOT / "scripts" / "aws"
 TEMPLATES = sorted([*AWS.glob("cloudformation/*.yaml"), *AWS.glob("batch/*.yaml"), ROOT / "scripts" / "monitoring" / "alarms.yaml"])
@@ -118,7 +118,7 @@ def test_job_definition():
     assert {"name": "memlock", "softLimit": -1, "hardLimit": -1} in container["ulimits"]
     # Codes with which the same run would end again are final. A code with * would match 70 and 75 as well as 7.
     rules = job["retryStrategy"]["evaluateOnExit"]
-    assert [rule["onExitCode"] for rule in rules if rule["action"] == "EXIT"] == ["2", "3", "6", "7"] and len(rules) <= 5
+    assert [rule["onExitCode"] for rule in rules if rule["action"] == "EXIT"] == [*map(str, FINAL)] and len(rules) <= 5
     for parameter in job["parameters"]:  # Batch is documented to replace whole words
         assert f"Ref::{parameter}" in container["command"]
     # The training ends before Batch ends it, so that it is retried.

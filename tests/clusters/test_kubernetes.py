@@ -8,7 +8,7 @@ import re
 import pytest
 
 from command import ROOT, run
-from tools import call
+from tools import FINAL, PREEMPTED, call
 
 EKS = ROOT / "scripts" / "aws" / "eks"
 VARIABLES = {"NAME": "dtrain", "AWS_REGION": "us-east-1", "ZONE": "us-east-1a", "OTHER_ZONE": "us-east-1b",
@@ -190,15 +190,15 @@ def test_exit_codes_are_what_dtrain_main_means(documents):
         rules = job["spec"].get("podFailurePolicy", {}).get("rules", [])
         for rule in rules:
             if "onExitCodes" in rule:
-                expected = {"FailJob": {2, 3, 6, 7}, "Ignore": {75}}[rule["action"]]
+                expected = {"FailJob": {*FINAL}, "Ignore": {PREEMPTED}}[rule["action"]]
                 assert set(rule["onExitCodes"]["values"]) <= expected and rule["onExitCodes"]["containerName"] in {
                     one["name"] for one in job["spec"]["template"]["spec"]["containers"]}
     runtime, = of_kind(documents, "ClusterTrainingRuntime")
     rules = {rule["action"]: rule["onJobFailureMessagePatterns"][0]
              for rule in runtime["spec"]["template"]["spec"]["failurePolicy"]["rules"]}
     said = "Container node for pod default/x failed with exit code {} matching FailJob rule at index 0"
-    assert [code for code in (2, 3, 4, 5, 6, 7, 70, 75, 137) if re.search(rules["FailJobSet"], said.format(code))] == [2, 3, 6, 7]
-    assert [code for code in (2, 5, 75, 175) if re.search(rules["RestartJobSetAndIgnoreMaxRestarts"], said.format(code))] == [75]
+    assert [code for code in range(256) if re.search(rules["FailJobSet"], said.format(code))] == [*FINAL]
+    assert [code for code in range(256) if re.search(rules["RestartJobSetAndIgnoreMaxRestarts"], said.format(code))] == [PREEMPTED]
 
 
 def test_pods_of_an_indexed_job_find_each_other(documents):

@@ -4,11 +4,17 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from command import BUILD, ROOT, make_program
+
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "aws" / "batch")]
+
+from job_definition import FINAL  # noqa: E402, F401  exit codes after which no cluster starts a job again
+from safe_files import PREEMPTED  # noqa: E402, F401
 
 BIN = ROOT / ".venv" / "clusters" / "bin"
 
