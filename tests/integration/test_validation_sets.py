@@ -64,6 +64,14 @@ def test_an_evaluation_of_both_is_that_of_each(trained, data):
     assert alone["val_loss"] == both["val_test_loss"] and alone["val_balanced_accuracy"] == both["val_test_balanced_accuracy"]
 
 
+def test_a_set_whose_name_makes_two_numbers_one_is_refused(data):
+    shutil.copytree(data / "val", data / "ema")
+    flags = (*TINY_RESNET, f"--data_dir={data}", "--val_split=val,ema", "--dry_run")
+    run(*flags)
+    assert "two numbers one name, val_ema_loss" in run(*flags, "--ema_decay=0.9", check=2).stderr
+    shutil.rmtree(data / "ema")
+
+
 def test_a_run_that_goes_on_without_its_validation_has_no_numbers_of_it(few_images, run_dir, tmp_path):
     folder = shutil.copytree(few_images, tmp_path / "data")
     flags = (*TINY_RESNET, f"--data_dir={folder}", f"--run_dir={run_dir}")

@@ -40,6 +40,21 @@ class EvaluationMode {
   at::NoGradGuard no_grad_;
 };
 
+// Returns the task's metrics of no sample.
+report::Metrics BlankMetrics(const tasks::Task& task) {
+  return task.MetricsOf(at::zeros({task.num_evaluation_sums()}, at::kDouble));
+}
+
+// Adds the metrics of the average of the weights.
+void AddOfAverage(const config::OptimizerConfig& config, report::Metrics metrics, report::ValPoint& point) {
+  if (AverageDecides(config)) point.decides += metrics.size();
+  for (report::Metric& metric : metrics) {
+    metric.name = "ema_" + metric.name;
+    metric.table_heading.clear();
+    point.metrics.push_back(std::move(metric));
+  }
+}
+
 // Returns the position of the metric that decides which weights are the best.
 size_t DecisiveMetric(const std::string& best_metric, const tasks::Task& task, const report::Metrics& metrics) {
   const std::string wanted = best_metric == "auto" ? task.best_metric() : best_metric;
@@ -69,12 +84,34 @@ at::Tensor SumOverShards(const at::Tensor& rows, const config::BatchSizes& sizes
 }  // namespace
 
 void RequireBestMetric(const std::string& best_metric, tasks::Task& task) {
-  const auto metrics = [&task] { return task.MetricsOf(at::zeros({task.num_evaluation_sums()}, at::kDouble)); };
-  const report::Metrics plain = metrics();
+  const report::Metrics plain = BlankMetrics(task);
   const bool is_plain =
       std::any_of(plain.begin(), plain.end(), [&](const report::Metric& metric) { return metric.name == best_metric; });
   if (best_metric != "auto" && !is_plain) task.CountConfusions();
-  DecisiveMetric(best_metric, task, metrics());
+  DecisiveMetric(best_metric, task, BlankMetrics(task));
+}
+
+std::vector<std::string> SmallerIsBetter(const config::Config& config, const tasks::Task& task,
+                                         const tasks::DataSets& data) {
+  report::ValPoint blank{.metrics = BlankMetrics(task)};
+  blank.decides = DecisiveMetric(config.run.best_metric, task, blank.metrics);
+  if (config.optimizer.ema_decay > 0) AddOfAverage(config.optimizer, blank.metrics, blank);
+  report::RunResult result;
+  for (const tasks::DataSplit* split : tasks::ValidationSets(data)) {
+    if (!result.validation) {
+      result.validation = result.best = blank;
+      continue;
+    }
+    result.validation->further.push_back(blank);
+    result.validation->further.back().split = split->name;
+  }
+  const std::vector<std::string> names = report::SmallerIsBetter(result);
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (std::find(std::next(name), names.end(), *name) == names.end()) continue;
+    throw UsageError("--val_split: a set has a name that gives two numbers one name, " + *name,
+                     "give the set another name");
+  }
+  return names;
 }
 
 std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSplit& split, const config::Config& config,
@@ -195,12 +232,7 @@ std::optional<report::ValPoint> Validation::Evaluated(Set& set, int64_t steps_do
 bool Validation::AddAverage(Set& set, int64_t steps_done, report::ValPoint& point) {
   const auto averaged = Evaluated(set, steps_done);
   if (!averaged) return false;
-  if (AverageDecides(parts_.config.optimizer)) point.decides += point.metrics.size();
-  for (report::Metric metric : averaged->metrics) {
-    metric.name = "ema_" + metric.name;
-    metric.table_heading.clear();
-    point.metrics.push_back(std::move(metric));
-  }
+  AddOfAverage(parts_.config.optimizer, averaged->metrics, point);
   return true;
 }
 

@@ -24,6 +24,11 @@ namespace dtrain::loop {
 // confusions, the task counts them from now on.
 void RequireBestMetric(const std::string& best_metric, tasks::Task& task);
 
+// Returns a training's report::SmallerIsBetter before it has begun. Throws UsageError if a validation set has a name
+// that gives its numbers the names of others: "ema" with --ema_decay.
+std::vector<std::string> SmallerIsBetter(const config::Config& config, const tasks::Task& task,
+                                         const tasks::DataSets& data);
+
 // Called after each round of batches (one batch per rank) with the numbers of rounds done and of all rounds.
 using EvaluationProgress = std::function<void(int64_t done, int64_t total)>;
 

@@ -128,6 +128,7 @@ void AddPlan(const config::Config& config, const Opened& run, at::Device device,
   }
   json["precision"] = config.precision.name;
   json[kLearningRates] = LearningRates(plan);
+  json[report::kSmallerIsBetter] = run.smaller_is_better;
   const data::SizeSchedule sizes = *data::ParseSizeSchedule(config.image.size_schedule);
   for (const data::SizeChange& change : sizes) {
     json["image_sizes"].push_back(
@@ -137,7 +138,7 @@ void AddPlan(const config::Config& config, const Opened& run, at::Device device,
 
 void PrintAsText(const nlohmann::ordered_json& plan) {
   for (const auto& [key, value] : plan.items()) {
-    if (key == kLearningRates) continue;  // only in JSON, for programs that plot them
+    if (key == kLearningRates || key == report::kSmallerIsBetter) continue;  // only in JSON, for programs
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
     std::printf("%-18s %s\n", key.c_str(), Shown(text).c_str());
   }

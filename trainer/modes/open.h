@@ -5,6 +5,8 @@
 #include <c10/core/Device.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "trainer/config/config.h"
 #include "trainer/launch/launch.h"
@@ -24,6 +26,7 @@ struct Opened {
   std::unique_ptr<tasks::SplitBatches> batches;  // of a training; otherwise null
   loop::Plan plan;                               // likewise
   std::unique_ptr<tasks::Task> task;             // null until MakeTask
+  std::vector<std::string> smaller_is_better;    // of a training, from MakeTask on: see loop::SmallerIsBetter
 };
 
 // Reads the weights of a trained model, opens the data, and plans a training. With a session this is a collective: see

@@ -130,12 +130,14 @@ void StartAnew(const report::RunDirectory& files) {
 }
 
 void WriteRunFiles(const report::RunDirectory& files, const RunContext& context, const config::Config& config,
-                   const data::Classes& classes, int64_t first_step) {
+                   const Opened& run, int64_t first_step) {
   nlohmann::ordered_json json = config::ToJson(config);
   json[config::kStartKey] = config::StartRecord(context.start, config);
   json[config::kStartKey]["world_size"] = context.launch.world_size;
+  json[config::kStartKey][report::kSmallerIsBetter] = run.smaller_is_better;
   report::WriteConfig(files, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", first_step);
-  if (!classes.names.empty()) checkpoint::WriteAtomically(files.classes, weights::ClassesText(classes.names));
+  const std::vector<std::string>& classes = run.data.classes.names;
+  if (!classes.empty()) checkpoint::WriteAtomically(files.classes, weights::ClassesText(classes));
 }
 
 std::string HowToGoOn(const config::Config& config, const loop::Plan& plan, const std::string& stopped_early) {
@@ -225,7 +227,7 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
   const report::RunDirectory files(session.run_directory);
   if (!start.finished) RequireDisk(files.root, DiskNeedsOf(config, *run.task, run.data.val.has_value()));
   session.control->Enter(control::Phase::kSaving);
-  WriteRunFiles(files, session.context, config, run.data.classes, step);
+  WriteRunFiles(files, session.context, config, run, step);
   tasks::KindOf(config).KeepFiles(config, files.root);
   session.control->Enter(control::Phase::kStarting);
   const bool takes_weights = !config.model.init_weights.empty();

@@ -104,6 +104,7 @@ void AddResult(Json& json, const RunResult& result) {
   json["world_size"] = result.world_size;
   json[SpeedKey(result.speed_unit)] = result.speed;
   if (result.time_split) AddTimeSplit(json, *result.time_split);
+  json[kSmallerIsBetter] = SmallerIsBetter(result);
 }
 
 // From here on, fairseq 0.12: its JsonProgressBar, its meters and the rounding that is given to each of them.
@@ -216,6 +217,25 @@ std::string JsonLine(const SpikePoint& point) {
 std::string JsonLine(const CheckpointPoint& point) {
   return Json{{"kind", "checkpoint"}, {"step", point.step}, {"path", point.path}}.dump(-1, ' ', /*ensure_ascii=*/false,
                                                                                        Json::error_handler_t::replace);
+}
+
+std::vector<std::string> SmallerIsBetter(const RunResult& result) {
+  std::vector<std::string> names;
+  const auto add = [&names](const std::string& prefix, const Metric& metric) {
+    if (!metric.higher_is_better) names.push_back(prefix + metric.name);
+  };
+  const auto add_set = [&add](const ValPoint& point) {
+    for (const Metric& metric : point.metrics) add(PrefixOf(point), metric);
+  };
+  if (result.validation) {
+    add_set(*result.validation);
+    std::ranges::for_each(result.validation->further, add_set);
+  } else {
+    names.emplace_back("train_loss");
+  }
+  if (result.best) add("best_", result.best->decisive());
+  names.emplace_back("seconds");
+  return names;
 }
 
 std::string ResultJson(const RunResult& result) {

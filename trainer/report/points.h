@@ -220,7 +220,7 @@ struct Picture {
 };
 
 // The result of a finished run. result.json has val_*, with further validation sets also val_<split>_* (or train_loss
-// without a validation), and the fields below.
+// without a validation), the fields below, and the names of those of which less is better.
 struct RunResult {
   std::optional<ValPoint> validation = std::nullopt;  // the last one; empty without validation
   std::optional<ValPoint> best = std::nullopt;  // the best one by the metric that decides; empty without validation
@@ -249,6 +249,10 @@ std::string JsonLine(const EpochPoint& point);
 // The same for spikes.jsonl and --on_event; metrics.jsonl has no such lines.
 std::string JsonLine(const SpikePoint& point);
 std::string JsonLine(const CheckpointPoint& point);
+
+// The key of the names of the numbers in result.json of which less is better: "val_loss", "val_test_loss", "best_mae".
+inline constexpr char kSmallerIsBetter[] = "smaller_is_better";
+std::vector<std::string> SmallerIsBetter(const RunResult& result);
 
 // Return the content of result.json, and the same in one line with "kind":"result".
 std::string ResultJson(const RunResult& result);

@@ -70,14 +70,16 @@ TEST(JsonLineTest, ALimitedEvaluationSaysOnHowManySamples) {
 }
 
 TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
-  RunResult result{.validation = ValPoint{.step = 310, .metrics = {{"top1", 75.5}, {"top5", 92.25}, {"loss", 0.5}}},
-                   .best = ValPoint{.step = 300, .metrics = {{"top1", 76}}},
-                   .step = 310,
-                   .epoch = 5,
-                   .seconds = 12.5,
-                   .samples_seen = 20000,
-                   .world_size = 2,
-                   .speed = 1600};
+  RunResult result{
+      .validation =
+          ValPoint{.step = 310, .metrics = {{"top1", 75.5, 2, true}, {"top5", 92.25, 2, true}, {"loss", 0.5}}},
+      .best = ValPoint{.step = 300, .metrics = {{"top1", 76, 2, true}}},
+      .step = 310,
+      .epoch = 5,
+      .seconds = 12.5,
+      .samples_seen = 20000,
+      .world_size = 2,
+      .speed = 1600};
   EXPECT_EQ(ResultJson(result), R"({
   "val_top1": 75.5,
   "val_top5": 92.25,
@@ -89,12 +91,20 @@ TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
   "seconds": 12.5,
   "samples_seen": 20000,
   "world_size": 2,
-  "images_per_second": 1600.0
+  "images_per_second": 1600.0,
+  "smaller_is_better": [
+    "val_loss",
+    "seconds"
+  ]
 }
 )");
   const std::string line = JsonLine(result);
   EXPECT_EQ(line.rfind(R"({"kind":"result","val_top1":75.5,)", 0), 0u) << line;
   EXPECT_EQ(line.find('\n'), std::string::npos);
+  result.validation->further = {ValPoint{.metrics = {{"mae", 1}}, .split = "test"}};
+  result.best->metrics = {{"ema_loss", 1}};
+  EXPECT_EQ(SmallerIsBetter(result),
+            (std::vector<std::string>{"val_loss", "val_test_mae", "best_ema_loss", "seconds"}));
   result.validation.reset();
   result.best.reset();
   EXPECT_EQ(ResultJson(result).rfind("{\n  \"train_loss\": 0.0,\n  \"step\": 310", 0), 0u);
