@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -135,13 +136,17 @@ nlohmann::ordered_json StartRecord(const Start& start, const Config& config) {
   std::error_code ignored;
   std::set<std::string> given(config.given.begin(), config.given.end());
   std::erase_if(given, IsSecret);
+  std::set<std::string> idle;
+  std::ranges::copy_if(given, std::inserter(idle, idle.end()),
+                       [](const std::string& name) { return FindFlag(name)->traits.changes_no_result; });
   return {{"version", start.version},
           {"commit", start.commit},
           {"host", host},
           {"directory", std::filesystem::current_path(ignored).string()},
           {"command", WithoutSecret(start.command)},
           {"time", Now()},
-          {"given", given}};
+          {"given", given},
+          {"changes_no_result", idle}};
 }
 
 }  // namespace dtrain::config

@@ -28,6 +28,7 @@ bool Add(Flag flag, const char* member) {
   const auto section = std::ranges::find(Sections(), flag.section, &Section::name);
   if (flag.traits.used_by == 0) flag.traits.used_by = section->used_by;
   flag.traits.of_training &= section->of_training;
+  flag.traits.changes_no_result |= section->changes_no_result;
   if (!flag.limits.descriptions.empty()) flag.help += " " + flag.limits.descriptions + ".";
   MutableFlags().push_back(std::move(flag));
   return true;
@@ -149,60 +150,66 @@ constexpr Companion kAverage = {"--ema_decay", "without it no average of the wei
 // clang-format off
 // type, name, field, limits, unit, help, what else is known of it (FlagTraits)
 DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict | export"), "",
-            "Whether to train, to evaluate, to predict or to export weights.")
+            "Whether to train, to evaluate, to predict or to export weights.", .changes_no_result = true)
 DTRAIN_FLAG(string, task, run.task, OneOf(TaskChoices()), "", "What the model learns, or has learned.",
             .kept_with_weights = true)
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "With --mode=predict: folders of images or image files, separated by commas; or a safetensors file with "
             "the tensor images (normalised, N x 3 x H x W) or input_ids (N x T); or texts in FILE.tsv, FILE.csv, "
             "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, as with --run_dir, a checkpoint or a file of weights.",
-            .path = kRead)
+            .changes_no_result = true, .path = kRead)
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "With --mode=predict: " + data::TableFiles() + " for the five most likely classes of each image, or the "
             "prediction for each text; or a safetensors file for the tensor logits. With --mode=eval: a folder for confusion_matrix.csv "
             "and class_accuracy.csv; empty: the run's folder. With --mode=export: FILE.safetensors, FILE.pt, or a "
             "folder that Hugging Face's from_pretrained (text) or timm (images) can load.",
-            .path = kWritten)
+            .changes_no_result = true, .path = kWritten)
 DTRAIN_FLAG(string, predictions, run.predictions, Anything(), "",
             "With --mode=eval: " + data::TableFiles() + " for the label, the prediction, the probabilities and the loss of "
             "each evaluated image or sentence, of several sets in FILE-SET.csv. scripts/report.py shows the worst mistakes in it.",
-            .used_by = kLabels, .path = kWritten)
+            .used_by = kLabels, .changes_no_result = true, .path = kWritten)
 DTRAIN_FLAG(string, features, run.features, Anything(), "",
             "With --mode=predict, in place of --output: FILE.npy or FILE.safetensors for what the classifier sees of each "
             "image (N x C), or the encoder's output for the first token, <s>, of each text (N x H), float32; FILE.jsonl names "
             "the rows.",
-            .path = kWritten)
+            .changes_no_result = true, .path = kWritten)
 DTRAIN_FLAG(bool, csv_bom, run.csv_bom, Anything(), "",
             "Begin the CSV files of --output and --predictions with a byte order mark. For whoever opens them with Excel, which "
-            "takes them for Windows-1252 otherwise; other programs need none.")
+            "takes them for Windows-1252 otherwise; other programs need none.", .changes_no_result = true)
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
-            "Resolve and check the whole configuration, print the plan, and exit without running it.")
+            "Resolve and check the whole configuration, print the plan, and exit without running it.",
+            .changes_no_result = true)
 DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf(DefaultsToTake()), "",
             "Whose defaults count where the command is silent. auto: those of the program that alone has a flag that was "
             "typed; none: dtrain's.")
-DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
+DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.",
+            .changes_no_result = true)
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
-            "Folder for this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.", .own_to_each_rank = true, .path = kWritten)
+            "Folder for this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.", .own_to_each_rank = true,
+            .changes_no_result = true, .path = kWritten)
 DTRAIN_FLAG(string, resume, run.resume, Anything(), "",
             "Where to resume from: auto (the newest valid checkpoint in --run_dir, if any), none (start anew; the "
             "files of an earlier run in --run_dir are moved aside), last (the newest run in runs/), or the path of a "
             "checkpoint or a run.",
-            .path = kRead)
+            .changes_no_result = true, .path = kRead)
 DTRAIN_FLAG(string, weights, run.weights, OneOf("auto | last | best | ema"), "",
             "With --mode=eval, predict and export: which of the run's weights to use; auto: the best if the run has "
             "validated, else the last. ema also works with a torch.save file that holds an average beside the "
-            "weights.")
+            "weights.", .changes_no_result = true)
 DTRAIN_FLAG(double, save_every_epochs, run.save_every_epochs, AtLeast(0), "epochs",
-            "Interval between checkpoints; 0: no checkpoints by epochs. There is always one at the end.")
+            "Interval between checkpoints; 0: no checkpoints by epochs. There is always one at the end.",
+            .changes_no_result = true)
 DTRAIN_FLAG(int64, save_every_steps, run.save_every_steps, AtLeast(0), "steps",
-            "Steps between checkpoints, in addition to --save_every_epochs; 0: off.")
+            "Steps between checkpoints, in addition to --save_every_epochs; 0: off.", .changes_no_result = true)
 DTRAIN_FLAG(string, save_every_seconds, run.save_every_seconds, Anything(), "seconds",
             "Time between checkpoints, in addition to --save_every_epochs; 0: off; auto: the time with which saves and "
-            "faults together cost the least, by what saves take in this run and --expected_hours_between_faults.")
+            "faults together cost the least, by what saves take in this run and --expected_hours_between_faults.",
+            .changes_no_result = true)
 DTRAIN_FLAG(double, expected_hours_between_faults, run.expected_hours_between_faults, MoreThan(0), "hours",
-            "With --save_every_seconds=auto: the mean time between faults of the whole job, all machines together.")
+            "With --save_every_seconds=auto: the mean time between faults of the whole job, all machines together.",
+            .changes_no_result = true)
 DTRAIN_FLAG(int64, keep_checkpoints, run.keep_checkpoints, AtLeast(1), "checkpoints",
-            "Number of newest checkpoints to keep; older ones are deleted.")
+            "Number of newest checkpoints to keep; older ones are deleted.", .changes_no_result = true)
 DTRAIN_FLAG(double, eval_every_epochs, run.eval_every_epochs, AtLeast(0), "epochs",
             "Interval between evaluations; 0: only at the end.")
 DTRAIN_FLAG(int64, eval_every_steps, run.eval_every_steps, AtLeast(0), "steps",
@@ -306,7 +313,7 @@ DTRAIN_FLAG(string, label_offset, data.label_offset, Anything(), "",
             .used_by = kImages)
 DTRAIN_FLAG(string, index_dir, data.index_dir, Anything(), "",
             "Folder for index files of the data; empty: beside the data.",
-            .own_to_each_rank = true, .of_training = false, .path = kWritten)
+            .own_to_each_rank = true, .of_training = false, .changes_no_result = true, .path = kWritten)
 
 DTRAIN_FLAG(int64, image_size, image.size, Between(1, 8192), "pixels",
             "Side of the square images that the model sees; not given: the model's native size.",
@@ -666,26 +673,29 @@ DTRAIN_FLAG(bool, memory_efficient_fp16, precision.memory_efficient_fp16, Anythi
 
 DTRAIN_FLAG(string, nproc_per_node, ranks.nproc_per_node, Anything(), "ranks",
             "Number of local ranks to start; auto: one per GPU, or one without GPUs; empty: one.",
-            .own_to_each_rank = true)
+            .own_to_each_rank = true, .changes_no_result = true)
 DTRAIN_FLAG(string, nnodes, ranks.nnodes, Anything(), "machines",
             "Number of machines of the run. With --node_rank, ranks are started on this one; else the number is "
-            "checked against what the launcher started.", .own_to_each_rank = true)
+            "checked against what the launcher started.", .own_to_each_rank = true, .changes_no_result = true)
 DTRAIN_FLAG(int64, node_rank, ranks.node_rank, Between(0, kMaxRanks - 1), "",
             "Index of this machine, from 0 to nnodes - 1; starts its local ranks here. Needs --master_addr.",
-            .own_to_each_rank = true)
+            .own_to_each_rank = true, .changes_no_result = true)
 DTRAIN_FLAG(int64, max_restarts, ranks.max_restarts, Between(0, 1'000'000), "restarts",
             "How often the local ranks that this process started are restarted after a failure.",
-            .own_to_each_rank = true)
+            .own_to_each_rank = true, .changes_no_result = true)
 DTRAIN_FLAG(int64, rank, ranks.rank, Between(0, kMaxRanks - 1), "",
-            "Index of this process in the run, from 0; needs --world_size.", .own_to_each_rank = true)
+            "Index of this process in the run, from 0; needs --world_size.", .own_to_each_rank = true,
+            .changes_no_result = true)
 DTRAIN_FLAG(int64, world_size, ranks.world_size, Between(1, kMaxRanks), "ranks",
-            "Number of processes of the run; more than 1 needs --master_addr and --master_port.")
+            "Number of processes of the run; more than 1 needs --master_addr and --master_port.",
+            .changes_no_result = true)
 DTRAIN_FLAG(int64, local_rank, ranks.local_rank, Between(0, kMaxRanks - 1), "",
-            "Index of this process on its machine, from 0, which selects its GPU.", .own_to_each_rank = true)
+            "Index of this process on its machine, from 0, which selects its GPU.", .own_to_each_rank = true,
+            .changes_no_result = true)
 DTRAIN_FLAG(string, master_addr, ranks.master_addr, Anything(), "", "Host name or address of rank 0.",
-            .own_to_each_rank = true)
+            .own_to_each_rank = true, .changes_no_result = true)
 DTRAIN_FLAG(int64, master_port, ranks.master_port, Between(1, 65535), "", "Port that rank 0 listens on.",
-            .own_to_each_rank = true)
+            .own_to_each_rank = true, .changes_no_result = true)
 DTRAIN_FLAG(string, backend, ranks.backend, OneOf("auto | nccl | gloo"), "",
             "Library for communication between ranks; auto: nccl on GPUs, gloo on CPUs.")
 DTRAIN_FLAG(bool, require_gpu, ranks.require_gpu, Anything(), "",
@@ -706,11 +716,12 @@ DTRAIN_FLAG(string, cuda_graphs, ranks.cuda_graphs, OneOf("off | on | auto"), ""
             "auto: such steps are not recorded.")
 DTRAIN_FLAG(string, run_token, ranks.run_token, Anything(), "",
             "Secret that all ranks of the run share; a process without it cannot join. Other users can see command "
-            "lines, so prefer the environment variable DTRAIN_RUN_TOKEN.", .own_to_each_rank = true, .secret = true)
+            "lines, so prefer the environment variable DTRAIN_RUN_TOKEN.", .own_to_each_rank = true, .secret = true,
+            .changes_no_result = true)
 DTRAIN_FLAG(double, init_timeout, ranks.init_timeout_seconds, MoreThan(0), "seconds",
-            "How long ranks wait for each other at the start.")
+            "How long ranks wait for each other at the start.", .changes_no_result = true)
 DTRAIN_FLAG(double, comm_timeout, ranks.comm_timeout_seconds, MoreThan(0), "seconds",
-            "How long a rank may keep the others waiting before it counts as lost.")
+            "How long a rank may keep the others waiting before it counts as lost.", .changes_no_result = true)
 
 DTRAIN_FLAG(string, log_format, report.log_format, OneOf("auto | bar | table | json"), "",
             "Format of the console output; auto and bar: a progress bar on a terminal, plain lines elsewhere.")
@@ -755,7 +766,7 @@ const std::vector<Section>& Sections() {
       {.name = "schedule", .title = "Learning rate schedule"},
       {.name = "precision", .title = "Precision"},
       {.name = "ranks", .title = "Ranks", .of_training = false},
-      {.name = "report", .title = "Report", .of_training = false}};
+      {.name = "report", .title = "Report", .of_training = false, .changes_no_result = true}};
   return sections;
 }
 

@@ -60,6 +60,7 @@ struct FlagTraits {
   bool of_training = true;         // it can change the numbers of a training; false in a section where none does
   bool secret = false;             // its value is for no file and no log
   bool needs_crops = false;        // it has an effect on randomly cropped images only
+  bool changes_no_result = false;  // it says where a run lies, who runs it or what it prints: reports do not compare it
   const Companion* companion = nullptr;  // without it, another value than the default is refused
   // What DescribeOptimizer and DescribeAugmentation call it; in brackets if it is boolean.
   std::string_view shown = {};
@@ -84,6 +85,7 @@ struct Section {
   std::string_view name, title;
   unsigned used_by = 0;  // 0: all tasks
   bool of_training = true;
+  bool changes_no_result = false;
 };
 
 // Returns all sections, in the order of the help.
