@@ -254,6 +254,7 @@ def main() -> int:
     cores = sorted(os.sched_getaffinity(0))
     shares = machine.shares(arguments.jobs, cores, machine.gpus() if arguments.jobs > 1 else [], machine.threads(cores))
     command.check(space, arguments.output, shares[0].environment())
+    space = space.directed(command.smaller_is_better)
     study = Study(arguments.study, arguments.output, space, command.flags, arguments.sampler, arguments.seed, arguments.prune)
     sweep = Sweep(study, space, command, shares, arguments)
     for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):

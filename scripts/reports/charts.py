@@ -10,7 +10,7 @@ from reports.drawing import (LOG_FROM, SIZE, Comparison, as_shown, blank, colour
                              unit)
 from reports.flags import words
 from reports.points import finite
-from reports.run import Run, smaller_is_better
+from reports.run import Run, common_variant, judged
 
 PART_COLOURS = {"data": "#e69f00", "data_wait": "#e69f00", "computing": "#0072b2", "compute": "#0072b2", "forward": "#56b4e9",
                 "backward": "#0072b2", "communication": "#d55e00", "update": "#009e73", "checkpoint": "#cc79a7",
@@ -65,46 +65,51 @@ def loss(comparison: Comparison):
 
 
 def metric(comparison: Comparison):
-    name = next((run.metric for run in comparison.runs if run.metric), None)
+    name = next(iter(judged(comparison.runs)), None)
     if name is None:
         return None
     x = clock(comparison.runs)
-    shown_name = label(name.replace("_", " "))
+    shown_name = label(common_variant(comparison.runs, name).replace("_", " "))
     figure, plot = blank(f"Validation {shown_name}; the best is circled", x, shown_name + unit(name))
     curves = []
     for place, run in enumerate(comparison.runs):
-        steps, values = run.val.series(x, name)
-        best = run.best(name)
-        if not len(values) or best is None:
+        own = run.variant(name)
+        best = run.best(own)
+        if best is None:
             continue
+        steps, values = run.val.series(x, own)
         of_training_too = run.train.series(x, name)  # top-1 of the augmented images
         if len(of_training_too[1]):
             plot.plot(*of_training_too, color=colour(place), linestyle=":", linewidth=1, alpha=0.7)
             plot.set_title(f"Validation {shown_name}; the best is circled (dotted: training)")
         plot.plot(steps, values, color=colour(place), linestyle=dashes(place), marker="o", markersize=3.5,
-                  label=f"{label(run.name)}: {as_shown(name, best[name])}")
-        plot.plot(best[x], best[name], marker="o", markersize=8, markerfacecolor="none", markeredgecolor=colour(place))
+                  label=f"{label(run.name)}: {as_shown(name, best['value'])}")
+        if best[x] is not None:
+            plot.plot(best[x], best["value"], marker="o", markersize=8, markerfacecolor="none", markeredgecolor=colour(place))
         curves.append(values)
-    scale(plot, comparison.axes, curves, logarithm_of(name))
+    scale(plot, comparison.axes, curves, logarithm_of(comparison.runs, name))
     return finished(figure, plot, len(curves))
 
 
-def logarithm_of(name: str) -> str:
+def logarithm_of(runs: list[Run], name: str) -> str:
     """Returns when the axis of a metric is logarithmic."""
-    return "always" if name == "perplexity" else "decades" if smaller_is_better(name) else "never"
+    less = any(run.smaller_is_better(name) for run in runs if run.variant(name))
+    return "always" if name == "perplexity" else "decades" if less else "never"
 
 
 def metric_over_flag(comparison: Comparison):
     """Draws the best validations against the flag in which the runs differ, if it is the only one but for the seed."""
     names = [name for name in comparison.flags if name != "seed"]
-    judged = next((run.metric for run in comparison.runs if run.metric), None)
-    if len(names) != 1 or judged is None:
+    name = next(iter(judged(comparison.runs)), None)
+    if len(names) != 1 or name is None:
         return None
-    pairs = [(value, run.best(judged)[judged], place) for place, (run, value)
-             in enumerate(zip(comparison.runs, comparison.flags[names[0]], strict=True)) if value is not None and run.best(judged)]
+    pairs = [(value, best["value"], place) for place, (run, value)
+             in enumerate(zip(comparison.runs, comparison.flags[names[0]], strict=True))
+             if value is not None and (best := run.best(run.variant(name)))]
     if len({words(value) for value, _, _ in pairs}) < FEWEST_VALUES:
         return None
-    figure, plot = blank(f"Best validation {label(judged)} by --{label(names[0])}", f"--{label(names[0])}", label(judged) + unit(judged))
+    shown_name = label(common_variant(comparison.runs, name).replace("_", " "))
+    figure, plot = blank(f"Best validation {shown_name} by --{label(names[0])}", f"--{label(names[0])}", shown_name + unit(name))
     numbers = [finite(value) for value, _, _ in pairs]
     if None in numbers:
         choices = list(dict.fromkeys(label(words(value)) for value, _, _ in pairs))
@@ -118,7 +123,7 @@ def metric_over_flag(comparison: Comparison):
         plot.plot(x, value, marker="o", linestyle="none", color=colour(place))
     means = sorted((x, sum(values) / len(values)) for x, values in groups.items())
     plot.plot(*zip(*means, strict=True), color="#808080", linewidth=1, zorder=0)
-    scale(plot, comparison.axes, list(groups.values()), logarithm_of(judged))
+    scale(plot, comparison.axes, list(groups.values()), logarithm_of(comparison.runs, name))
     return finished(figure, plot, len(pairs))
 
 

@@ -15,12 +15,13 @@ from reports.points import finite
 from safe_files import DATA, Failure, chunks, parse_json, read_bounded
 
 MOST_BYTES = 1 << 30
-MOST_BYTES_OF_A_LINE = 1 << 20
+MOST_BYTES_OF_A_LINE = 16 << 20
 MOST_BYTES_OF_A_PICTURE = 64 << 20
 MOST_SHOWN = 24
 MOST_LETTERS = 1000   # of a sentence
 SIDE = 150            # pixels of a picture on the page
 HOW = "name a file that dtrain_main --mode=eval --predictions=FILE has written"
+csv.field_size_limit(MOST_BYTES_OF_A_LINE)  # a sample's text is a cell
 
 
 @dataclass(order=True)

@@ -10,7 +10,7 @@ from reports.drawing import Comparison, as_shown, colour, mark
 from reports.flags import IN_THE_TABLE, words
 from reports.mistakes import Mistake, Mistakes
 from reports.points import finite
-from reports.run import NO_METRICS, Run, smaller_is_better
+from reports.run import NO_METRICS, Run, common_variant, judged
 from safe_files import shown
 
 MARK = '<p class="when">dtrain, '  # by which a page is known again, and may be replaced
@@ -90,7 +90,6 @@ def last_metrics(runs: list[Run]) -> list[str]:
 def columns(comparison: Comparison) -> dict[str, list[str]]:
     """Returns the cells of each column, by its heading."""
     runs = comparison.runs
-    judged = next((run.metric for run in runs if run.metric), None)
     found = {"state": [shown(run.state(), MOST_BYTES_OF_A_CELL) for run in runs],
              "model": [cell(run.config.get("model")) for run in runs],
              "devices": [cell(run.devices) for run in runs],
@@ -100,10 +99,10 @@ def columns(comparison: Comparison) -> dict[str, list[str]]:
         found[f"--{name}"] = [cell(value) for value in comparison.flags[name]]
     found["steps"] = [cell(run.steps) for run in runs]
     found["epochs"] = [as_shown("top", run.epochs_done) for run in runs]
-    if judged is not None:
-        bests = [run.best(judged) for run in runs]
-        found[f"best val {judged}"] = [as_shown(judged, best[judged] if best else None) for best in bests]
-        found["at step"] = [cell(best["step"] if best else None) for best in bests]
+    for place, name in enumerate(judged(runs)[:MOST_METRICS]):
+        bests = [run.best(run.variant(name)) for run in runs]
+        found[f"best val {common_variant(runs, name)}"] = [as_shown(name, best and best["value"]) for best in bests]
+        found["at step" + place * f" of {name}"] = [cell(best and best["step"]) for best in bests]
     if any(run.limit for run in runs):
         found["validated on"] = [f"{run.limit} samples" if run.limit else "all" if run.val.names else "–" for run in runs]
     for name in last_metrics(runs):
@@ -118,11 +117,12 @@ def columns(comparison: Comparison) -> dict[str, list[str]]:
 
 
 def best_run(runs: list[Run]) -> Run | None:
-    judged = next((run.metric for run in runs if run.metric), None)
-    found = [(best[judged], run) for run in runs if (best := run.best(judged))]
+    """Returns the best of the runs that have the number by which most are judged."""
+    found = [(best["value"], run) for name in judged(runs)[:1] for run in runs if (best := run.best(run.variant(name)))]
     if len(runs) < 2 or not found:
         return None
-    return (min if smaller_is_better(judged) else max)(found, key=lambda one: one[0])[1]
+    less = found[0][1].smaller_is_better(judged(runs)[0])
+    return (min if less else max)(found, key=lambda one: one[0])[1]
 
 
 def heading(name: str) -> str:

@@ -1,7 +1,7 @@
 """The numbers of metrics.jsonl as columns: a row for each line of a kind, without a number where the line has none.
 
 Beyond a number of rows neighbours are averaged, so that a log of any length takes a bounded part of the memory, and its
-curves stay what they are.
+curves stay what they are; the least and the greatest number of a column are kept as they are.
 """
 
 import contextlib
@@ -37,6 +37,7 @@ class Points:
         self._lines = 0
         self._lines_a_row = 1
         self.last: dict[str, float] = {}           # the numbers of the last line, as they are
+        self._ends: dict[tuple[str, bool], tuple[float, float | None, float | None]] = {}  # by column and whether it is the least
 
     def add(self, lines: list[dict]) -> None:
         """Takes the next lines. Many at once take a fraction of the time."""
@@ -69,7 +70,16 @@ class Points:
             column = self._columns[name][:, rows[0]:rows[-1] + 1]
             column[0] += np.bincount(rows - rows[0], np.where(known, values, 0))
             column[1] += np.bincount(rows - rows[0], known)
+            if known.any():
+                self._widen(name, values, lines)
         self._lines += len(lines)
+
+    def _widen(self, name: str, values: np.ndarray, lines: list[dict]) -> None:
+        for least in (True, False):
+            place = int((np.nanargmin if least else np.nanargmax)(values))
+            before, value = self._ends.get((name, least)), float(values[place])
+            if before is None or (value < before[0] if least else value > before[0]):
+                self._ends[name, least] = (value, finite(lines[place].get("step")), finite(lines[place].get("epoch")))
 
     def _halve(self) -> None:
         for column in self._columns.values():
@@ -89,6 +99,10 @@ class Points:
         """Returns a number for each row, NaN where there is none."""
         sums, counts = self._columns.get(name, np.zeros((2, self._most_rows)))[:, :len(self)]
         return np.divide(sums, counts, out=np.full(len(self), np.nan), where=counts > 0)
+
+    def end(self, name: str, least: bool) -> tuple[float, float | None, float | None] | None:
+        """Returns the least or the greatest number of a column with the step and the epoch of the first line that has it."""
+        return self._ends.get((name, least))
 
     def known(self, name: str) -> np.ndarray:
         values = self.column(name)

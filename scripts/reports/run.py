@@ -2,6 +2,7 @@
 and some are if the run is under way or was killed; any value may be of any kind."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from reports.points import Points, finite
 
 STEP_PARTS = ("data", "forward", "backward", "communication", "update", "other")  # the order in which they are drawn
 NO_METRICS = ("kind", "step", "epoch", "loss", "bad_records", "empty_samples", "samples", "samples_of_split", "time")
+AVERAGED = "ema_"  # begins the numbers of the weights of --ema_decay
+SMALLER_IS_BETTER = "smaller_is_better"
+LESS, MORE = ("loss", "perplexity", "seconds", "mae", "rmse"), ("r2", "pearson")  # words of the names of numbers
 MOST_DEVICES = 1_000_000
 
 
@@ -38,21 +42,36 @@ class Run:
         return "tokens_per_second" if "tokens_per_second" in self.train.names else "images_per_second"
 
     @property
+    def start(self) -> dict:
+        start = self.config.get("start")  # of the last attempt, finished or not
+        return start if isinstance(start, dict) else {}
+
+    @property
     def metric(self) -> str | None:
         """Returns the number of the validations by which the run is judged: the one that has decided which weights are
-        the best, else the first that is not the loss."""
-        names = [name for name in self.val.names if name not in NO_METRICS]
-        if "perplexity" in names:
-            return "perplexity"
-        return next((name for name in names if f"best_{name}" in self.result), names[0] if names else None)
+        the best, or will; of texts its perplexity."""
+        names = self.val.names
+        found = next((name for name in names if f"best_{name}" in self.result), None)
+        if found is None:
+            asked = self.config.get("best_metric")
+            found = asked if asked in names else next((name for name in names if name not in NO_METRICS), None)
+            if f"{AVERAGED}{found}" in names and self.config.get("best_of") != "raw":
+                found = f"{AVERAGED}{found}"
+        perplexity = f"{found}".removesuffix("loss") + "perplexity"
+        return perplexity if perplexity in names else found
 
-    def best(self, name: str | None) -> dict[str, float] | None:
-        """Returns the best validation by this number, with its step and epoch as far as they are known."""
-        values = self.val.column(name) if name else np.empty(0)
-        if not np.isfinite(values).any():
-            return None
-        place = int((np.nanargmin if smaller_is_better(name) else np.nanargmax)(values))
-        return {key: float(self.val.column(key)[place]) for key in (name, "step", "epoch")}
+    def variant(self, name: str) -> str | None:
+        """Returns this number of the weights by which the run is judged, the averaged or the raw ones; None without one."""
+        averaged = f"{AVERAGED}{name}" if (self.metric or "").startswith(AVERAGED) else name
+        return next((one for one in (averaged, name) if one in self.val.names), None)
+
+    def smaller_is_better(self, name: str) -> bool:
+        return smaller_is_better(f"val_{name}", self.result.get(SMALLER_IS_BETTER, self.start.get(SMALLER_IS_BETTER)))
+
+    def best(self, name: str | None) -> dict[str, float | None] | None:
+        """Returns the best validation by this number (`value`), with its step and epoch as far as they are known."""
+        found = self.val.end(name, self.smaller_is_better(name)) if name else None
+        return found and dict(zip(("value", "step", "epoch"), found, strict=True))
 
     def last(self, name: str) -> float | None:
         """Returns a number of the last validation: the result's, or for an unfinished run the log's."""
@@ -77,8 +96,7 @@ class Run:
 
     @property
     def devices(self) -> int | None:
-        start = self.config.get("start")  # of the last attempt, finished or not
-        told = [self.result.get("world_size"), start.get("world_size") if isinstance(start, dict) else None]
+        told = [self.result.get("world_size"), self.start.get("world_size")]
         count = next(filter(None, map(finite, told)), None)
         return int(count) if count and 1 <= count <= MOST_DEVICES else None
 
@@ -133,8 +151,28 @@ class Run:
         return "stopped" + (f", can go on from step {self.checkpoint}" if self.checkpoint is not None else "")
 
 
-def smaller_is_better(name: str) -> bool:
-    return name.endswith(("loss", "perplexity", "seconds")) or name.removeprefix("val_").split("_")[0] in ("mae", "rmse")
+def smaller_is_better(key: str, told: object) -> bool:
+    """Says whether less of a number of result.json is better. The program tells such numbers; of earlier versions the name
+    says it, its first word that means anything: of val_pearson_loss, loss is a column."""
+    if isinstance(told, list):
+        return key in told
+    known = (word for word in re.split(r"[_.:/-]", key) if word in LESS or word in MORE)
+    return next(known, next(filter(key.endswith, LESS), "")) in LESS
+
+
+def judged(runs: list[Run]) -> list[str]:
+    """Returns the numbers by which the runs are judged, that of most of them first. Those of averaged weights count as
+    those of the raw ones."""
+    counts: dict[str, int] = {}
+    for name in (run.metric.removeprefix(AVERAGED) for run in runs if run.metric):
+        counts[name] = counts.get(name, 0) + 1
+    return sorted(counts, key=lambda name: -counts[name])
+
+
+def common_variant(runs: list[Run], name: str) -> str:
+    """Returns what all runs that have this number have in its place: that of averaged weights, or the number itself."""
+    names = {run.variant(name) for run in runs} - {None}
+    return names.pop() if len(names) == 1 else name
 
 
 def name_apart(runs: list[Run]) -> None:

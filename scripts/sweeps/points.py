@@ -10,7 +10,8 @@ MOST_BYTES_AT_ONCE = 1 << 24  # so that one training does not keep the others wa
 
 
 class Points:
-    """The validations of the set that decides, as far as they are written. A run that resumes replaces the file."""
+    """The validations as far as they are written, one for all sets: a further set's numbers follow those of the first, and
+    have its name before theirs. A run that resumes replaces the file."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -42,5 +43,10 @@ class Points:
             point = parse_json(line)
         except ValueError:
             return
-        if isinstance(point, dict) and point.get("kind") == "val" and "split" not in point:
-            self._points.append({name: value for name, value in point.items() if is_number(value)})
+        if not isinstance(point, dict) or point.get("kind") != "val":
+            return
+        numbers = {name: value for name, value in point.items() if is_number(value)}
+        if "split" not in point:
+            self._points.append(numbers)
+        elif self._points:
+            self._points[-1].update({f"{point['split']}_{name}": value for name, value in numbers.items()})

@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reports.run import SMALLER_IS_BETTER
 from safe_files import DATA, DISK, OUT_OF_MEMORY, USAGE, Failure, parse_json, why
 from sweeps.space import RESERVED, Space, as_flag_value
 
@@ -36,7 +37,9 @@ class Command:
     start: list[str]        # the words up to the program, or a script in its place
     flags: list[str]        # the flags of every trial
     program: str | None     # the program that is asked about flags; None: no checks
-    local_ranks: int = field(default=1, init=False)  # that the program itself starts here; check() asks it
+    # What check() asks the program for: the ranks that it starts here, the numbers of result.json of which less is better.
+    local_ranks: int = field(default=1, init=False)
+    smaller_is_better: list | None = field(default=None, init=False)
 
     @property
     def is_direct(self) -> bool:
@@ -111,9 +114,8 @@ class Command:
     def _refusal(self, mode: list[str], params: dict, environment: dict[str, str] | None) -> Failure | None:
         values = [f"--{name}={as_flag_value(value)}" for name, value in params.items()]
         done = self._ask(*self.flags, *values, *mode, environment=environment)
-        if done.returncode == 0:
-            self._learn(done.stdout)
         if done.returncode in (0, OUT_OF_MEMORY):  # too large a batch is a result
+            self._learn(done.stdout)
             return None
         message = done.stderr.strip().splitlines() or ["no message"]
         said = next((line for line in message if "failed (" in line), message[-1])
@@ -124,7 +126,8 @@ class Command:
                        "correct the space, or the flags after --", done.returncode if done.returncode in (DATA, DISK) else USAGE)
 
     def _learn(self, plan: str) -> None:
-        """Takes the number of local ranks from the plan of --dry_run. --print_config prints none."""
+        """Takes them from the plan of --dry_run. --print_config prints none."""
         with contextlib.suppress(ValueError, IndexError, KeyError, TypeError, OverflowError):
             found = parse_json(plan.strip().splitlines()[-1])
+            self.smaller_is_better = found.get(SMALLER_IS_BETTER, self.smaller_is_better)
             self.local_ranks = max(1, int(found["spawns"]), int(found["local_world_size"]))

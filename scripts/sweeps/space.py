@@ -1,7 +1,7 @@
 """The space of a sweep: which flags vary, over which values, and which number of result.json decides what is best.
 
     metric: val_top1              # a key of result.json
-    direction: maximize           # or minimize; not given: by the metric's name
+    direction: maximize           # or minimize; not given: as the program says (smaller_is_better of result.json)
     flags:
       lr: {low: 0.01, high: 1, log: true}
       warmup_epochs: {low: 0, high: 2, step: 0.5}
@@ -14,7 +14,7 @@ Words are as they are written (off, 2026-01-31); there are no anchors, tags or d
 import itertools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import optuna
@@ -42,6 +42,12 @@ class Space:
     metric: str
     maximize: bool
     distributions: dict[str, optuna.distributions.BaseDistribution]
+    is_directed: bool = False  # by the file
+
+    def directed(self, told: list | None) -> "Space":
+        """Returns it with the direction of its metric, unless the file gives one. `told` are the numbers of which less is
+        better, as far as a program says them."""
+        return self if self.is_directed else replace(self, maximize=not smaller_is_better(self.metric, told))
 
     def grid(self) -> list[dict]:
         """Returns every combination, with the last flag changing fastest."""
@@ -116,14 +122,13 @@ def read_space(where: str, kinds: dict[str, str] | None) -> Space:
     direction = content.get("direction")
     if direction not in ("maximize", "minimize", None):
         raise Failure(f"the space {path} has direction: {shown(str(direction), 60)}", "write maximize or minimize")
-    maximize = direction == "maximize" if direction else not smaller_is_better(metric)
     distributions = {}
     for name, values in content["flags"].items():
         flag = name.lstrip("-").replace("-", "_")
         if flag in distributions:
             raise Failure(f"the space {path} has --{flag} twice", "keep one of them")
         distributions[flag] = distribution(flag, values, kinds)
-    return Space(metric, maximize, distributions)
+    return Space(metric, direction == "maximize", distributions, direction is not None).directed(None)
 
 
 def distribution(flag: str, values, kinds: dict[str, str] | None):

@@ -103,14 +103,14 @@ class Running:
     def watch(self, metric: str) -> None:
         """Reports new validations to the study, and stops the training if the pruner says so. The n-th validation is
         step n."""
-        points = self._metrics.read()
-        for number in range(self._validations, len(points)):
-            if metric in points[number]:
-                self.trial.report(points[number][metric], number + 1)
-        if len(points) > self._validations and self.pruned_at is None and self._told_at is None and self.trial.should_prune():
-            self.pruned_at = len(points)
+        values = {number: point[metric] for number, point in enumerate(self._metrics.read(), 1) if metric in point}
+        new = [number for number in values if number > self._validations]
+        for number in new:
+            self.trial.report(values[number], number)
+        if new and self.pruned_at is None and self._told_at is None and self.trial.should_prune():
+            self.pruned_at = new[-1]
             self.stop()
-        self._validations = max(self._validations, len(points))
+        self._validations = max([self._validations, *new])
 
     def value(self, metric: str) -> float | None:
         value = read_object(self.run_dir / "result.json", MOST_BYTES).get(metric)

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from command import TINY, run
+from command import TINY, load_json, run
 from report_data import (COMMUNICATION, COMPUTE, DATA, Page, compare, draw, made_up_run, no_picture_stays_open,  # noqa: F401, fixtures
                          write_confusion)
 from reports import charts, classes, flags, scaling
-from reports.page import columns
+from reports.page import best_run, columns
 from reports.points import Points
 from reports.read import read_run, read_runs
-from reports.run import name_apart
+from reports.run import name_apart, smaller_is_better
 
 
 # ---- What is drawn ---------------------------------------------------------------------------------------------------
@@ -30,6 +30,10 @@ def test_a_real_run(draw, few_images, run_dir, tmp_path):
     assert all(source.startswith("data:image/png;base64,") for source in re.findall(r'src="([^"]*)"', page))
     assert "<link" not in page and "<script" not in page and "url(" not in page
     assert "efficientnet_b0" in page and "finished" in page and "last val top1" in page
+    start = load_json(run_dir / "config.json")["start"]
+    assert start["changes_no_result"] == ["log_interval", "run_dir"] and start["smaller_is_better"] == ["val_loss", "seconds"]
+    assert load_json(run_dir / "result.json")["smaller_is_better"] == start["smaller_is_better"]
+
 
 def test_scaling_and_what_only_large_runs_have(draw, tmp_path):
     """Runs of three sizes, one of them restarted and one failed, and class names that look like HTML."""
@@ -213,6 +217,50 @@ def test_table_and_legend_agree(draw, tmp_path):
     assert (row["best val top1"], row["at step"], row["last val top1"]) == ("70.00", "30", "70.00")
     found.result = {}
     assert found.last("top1") == 69.123
+
+
+def judged_run(folder, values: dict[str, list[float]], told: list[str], **result):
+    """Writes a run of so many validations."""
+    folder.mkdir()
+    rows = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps({"kind": "val", "step": step, **row}) + "\n" for step, row in enumerate(rows, 1)),
+                                          encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps({"start": {"smaller_is_better": told}}), encoding="utf-8")
+    if result:
+        (folder / "result.json").write_text(json.dumps({"step": len(rows), **result}), encoding="utf-8")
+    return folder
+
+
+def test_each_run_is_judged_by_the_number_that_decided(draw, tmp_path):
+    """Of the averaged weights beside raw ones, by the direction that the run tells, and of a log of any length."""
+    numbers = {"loss": [3, 1, 2], "mae": [5, 6, 7], "ema_mae": [9, 2, 4], "pearson_loss": [0.1, 0.3, 0.2]}
+    errors = ["val_loss", "val_mae", "val_ema_mae"]
+    averaged = judged_run(tmp_path / "averaged", numbers, errors, best_ema_mae=2)
+    raw = judged_run(tmp_path / "raw", {"loss": [1, 1, 1], "mae": [8, 7, 3]}, errors, best_mae=3)
+    for runs in ((averaged, raw), (raw, averaged)):
+        assert draw(*runs, f"--output={tmp_path / 'report'}")[0] == 0
+        found = {row["run"].split()[-1]: (row["best val mae"], row["at step"]) for row in Page(tmp_path / "report").rows()}
+        assert found == {"averaged": ("2.0000", "2"), "raw": ("3.0000", "3")}
+        assert best_run([read_run(one) for one in runs]).name == "averaged"
+    assert columns(compare(read_run(averaged)))["best val ema_mae"] == ["2.0000"]
+    by_loss = judged_run(tmp_path / "by_loss", numbers, errors, best_loss=1)
+    assert columns(compare(read_run(by_loss)))["at step"] == ["2"]
+    by_column = judged_run(tmp_path / "by_column", numbers, errors, best_pearson_loss=0.3)
+    assert columns(compare(read_run(by_column)))["best val pearson_loss"] == ["0.3000"]
+    long = judged_run(tmp_path / "long", {"top1": [99.9 if step == 776 else 10.0 for step in range(20_000)]}, [], best_top1=99.9)
+    cells = columns(compare(read_run(long, most_rows=1000)))
+    assert (cells["best val top1"], cells["at step"]) == (["99.90"], ["777"])
+    other = judged_run(tmp_path / "other", {"top1": [10.0, 20.0]}, [])
+    cells = columns(compare(*map(read_run, (raw, long, other))))
+    assert cells["best val top1"] == ["–", "99.90", "20.00"] and cells["at step of mae"] == ["3", "–", "–"]
+
+
+@pytest.mark.parametrize(("name", "less"), [
+    ("val_loss", True), ("val_ema_mae", True), ("val_more_mae", True), ("best_ema_rmse_height", True), ("seconds", True), ("valloss", True),
+    ("val_r2_seconds", False), ("val_pearson_loss", False), ("val_top1", False), ("images_per_second", False)])
+def test_names_of_earlier_versions_say_what_is_better(name, less):
+    assert smaller_is_better(name, None) == less
+    assert smaller_is_better(name, [name]) and not smaller_is_better(name, [])
 
 
 def test_axes(tmp_path):

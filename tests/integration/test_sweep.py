@@ -48,6 +48,17 @@ def test_a_bad_space_is_named(tmp_path, text, words):
     assert words in str(problem.value) and problem.value.remedy and problem.value.code == 2
 
 
+def test_the_program_says_which_numbers_are_to_be_small(tmp_path):
+    program = make_program(tmp_path / "dtrain_main", """#!/bin/sh
+echo '{"spawns": 0, "local_world_size": 1, "smaller_is_better": ["val_x"]}'
+""")
+    command = Command.parse([str(program)], None)
+    for metric, maximize in (("val_x", False), ("val_y_loss", True), ("val_x, direction: maximize", True)):
+        space = read_space(f"{{metric: {metric}, flags: {{lr: [1]}}}}", KINDS)
+        command.check(space, tmp_path)
+        assert space.directed(command.smaller_is_better).maximize == maximize
+
+
 def test_a_grid_has_every_combination(tmp_path):
     space = read_space(space_file(tmp_path, "metric: val_loss\nflags:\n  lr: {low: 1e-3, high: 0.0035, step: 0.001}\n"
                                             "  batch-size: {low: 8, high: 24, step: 8}\n  nesterov: [true, false]\n"), KINDS)

@@ -158,8 +158,8 @@ def test_validations_are_read_as_they_come(tmp_path):
         file.write(b'p1":2}\n' + b"x" * 3_000_000 + b'\n{"kind":"val","top1":3}\n')
     assert values() == [1, 2, 3]
     path.rename(tmp_path / "old")
-    path.write_bytes(b'{"kind":"val","top1":4}\n')  # a run that resumed
-    assert values() == [4]
+    path.write_bytes(b'{"kind":"val","top1":4}\n{"kind":"val","split":"more","top1":5}\n')  # a run that resumed
+    assert values() == [4] and reader.read() == [{"top1": 4, "more_top1": 5}]
     path.unlink()
     os.mkfifo(path)
     assert values() == [4]
