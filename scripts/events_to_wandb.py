@@ -3,7 +3,8 @@
 
     dtrain_main … --on_event='scripts/events_to_wandb.py --project=NAME'
 
-A training that resumes in its run directory goes on with the same run there. Needs `pip install wandb`, and its login.
+A training that resumes in its run directory goes on with the same run there, and one that begins anew is a new one. Needs
+`pip install wandb`, and its login.
 Exit codes: 0 done · 2 usage, or wandb is missing or refuses.
 """
 
@@ -13,9 +14,19 @@ import sys
 from pathlib import Path
 
 from run_events import follow, numbers, package, result_of
-from safe_files import Parser, exit_code
+from safe_files import Parser, exit_code, read_bounded
 
 LETTERS_OF_AN_ID = 16
+MOST_BYTES = 1 << 20
+
+
+def identity(folder: Path) -> str:
+    """Returns what tells the run from others: its folder, and the config.json of its last start from step 0, or of its first
+    one, which has the time and the machine."""
+    starts = sorted((folder / "attempts").glob("*-from-step-*.json"), key=lambda file: (len(file.name), file.name))
+    first = [file for file in starts if file.name.endswith("-000000000.json")][-1:] or starts[:1]
+    content = read_bounded(first[0], MOST_BYTES) if first else b""
+    return hashlib.sha256(bytes(folder) + content).hexdigest()[:LETTERS_OF_AN_ID]
 
 
 def main() -> int:
@@ -27,8 +38,7 @@ def main() -> int:
 
     def start(event: dict):
         folder = Path(str(event.get("run_dir", ""))).absolute()
-        identity = hashlib.sha256(str(folder).encode()).hexdigest()[:LETTERS_OF_AN_ID]
-        return wandb.init(project=arguments.project, entity=arguments.entity, id=identity, name=folder.name, resume="allow",
+        return wandb.init(project=arguments.project, entity=arguments.entity, id=identity(folder), name=folder.name, resume="allow",
                           config=event.get("config"))
 
     def log(run, event: dict) -> None:

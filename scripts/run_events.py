@@ -48,13 +48,15 @@ def package(name: str) -> ModuleType:
 
 def follow(library: ModuleType, start: Callable, log: Callable, end: Callable) -> int:
     """Hands on each event of a training that has started. What `start(event)` returns is the first argument of `log`,
-    which gets steps and validations, and of `end`. Returns the exit code. An exception of the library, which knows what is
-    wrong with its server or its login, is no bug of ours."""
+    which gets steps and validations, and of `end`. Returns the exit code. An exception of the library or of one that it
+    uses, which know what is wrong with its server or its login, is no bug of ours, and no disk is full."""
     name = library.__name__
     try:
         return hand_on(start, log, end)
+    except Failure:
+        raise
     except Exception as error:
-        if type(error).__module__.split(".")[0] != name:
+        if type(error).__module__ == "builtins" and not isinstance(error, OSError):
             raise
         raise Failure(f"{name}: {error}", f"the training goes on; the pages of {name} have more") from error
 

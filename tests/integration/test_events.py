@@ -91,6 +91,20 @@ def test_weights_and_biases_gets_them(tmp_path, lines):
     assert calls_of("events_to_wandb.py", "wandb", tmp_path, lines[:3])[-1] == ["finish", [], {"exit_code": 1}]  # killed
 
 
+def test_a_training_that_begins_anew_is_another_run_of_weights_and_biases(tmp_path):
+    """wandb leaves out the steps of a run that it has already."""
+    attempts = tmp_path / "run" / "attempts"
+    attempts.mkdir(parents=True)
+
+    def identity_after(name: str) -> str:
+        (attempts / name).write_text(name, encoding="utf-8")
+        start = json.dumps({**EVENTS[0], "run_dir": str(attempts.parent)})
+        return calls_of("events_to_wandb.py", "wandb", tmp_path, [start])[0][2]["id"]
+
+    first = identity_after("001-from-step-000000000.json")
+    assert identity_after("002-from-step-000000005.json") == first != identity_after("003-from-step-000000000.json")
+
+
 def test_mlflow_gets_them(tmp_path, lines):
     calls = calls_of("events_to_mlflow.py", "mlflow", tmp_path, lines)
     assert [call[0] for call in calls] == ["start_run", "set_tag", "log_params", "log_metrics", "log_metrics", "log_metrics",
@@ -105,8 +119,13 @@ def test_what_a_library_refuses_is_said_in_its_words(tmp_path, lines):
     """As MLflow 3.17 does with a folder of files as its store."""
     (tmp_path / "mlflow.py").write_text("class MlflowException(Exception): pass\n"
                                         "def start_run(**_): raise MlflowException('no files')\n", encoding="utf-8")
-    said = run(ROOT / "scripts" / "events_to_mlflow.py", program=sys.executable, text="\n".join(lines), env={"PYTHONPATH": str(tmp_path)}, check=2).stderr
+    script = (ROOT / "scripts" / "events_to_mlflow.py",)
+    said = run(*script, program=sys.executable, text="\n".join(lines), env={"PYTHONPATH": str(tmp_path)}, check=2).stderr
     assert said.startswith("error: mlflow: no files\n") and "bug" not in said
+    (tmp_path / "requests.py").write_text("class ConnectionError(OSError): pass\n", encoding="utf-8")  # of a library that it uses
+    (tmp_path / "mlflow.py").write_text("import requests\ndef start_run(**_): raise requests.ConnectionError('no route')\n", encoding="utf-8")
+    said = run(*script, program=sys.executable, text="\n".join(lines), env={"PYTHONPATH": str(tmp_path)}, check=2).stderr
+    assert said.startswith("error: mlflow: no route\n")
 
 
 @pytest.mark.parametrize("name", sorted(path.stem.removeprefix("events_to_") for path in (ROOT / "scripts").glob("events_to_*.py")))
