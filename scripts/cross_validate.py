@@ -25,7 +25,7 @@ from safe_files import DATA, Failure, Parser, exit_code, output_file, parse_json
 
 MOST_BYTES = 1 << 30
 LONGEST_CELL = 16 << 20
-OWN = ("--val_fold", "--run_dir", "--mode", "--predictions", "--val_fraction", "--val_split")
+OWN = ("val_fold", "run_dir", "mode", "predictions", "val_fraction", "val_split", "dry_run", "print_config", "doctor")
 OF_EACH_COMMAND = ("data_dir", "labels", "data_format", "index_dir", "workers", "backend", "nproc_per_node")  # a run keeps the rest
 
 
@@ -37,7 +37,8 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     options, command = parser.parse_args(before), words[len(before) + 1:]
     if not command:
         raise Failure("there is no command after --", "scripts/cross_validate.py --output=DIR -- dtrain_main FLAGS…")
-    theirs = [word for word in command if word.split("=")[0].replace("--no", "--") in OWN]
+    theirs = [word for word in command if word.startswith("-") and
+              word.lstrip("-").split("=")[0].replace("-", "_").removeprefix("no") in OWN]
     if theirs:
         raise Failure(f"{shown(theirs[0])} is what cross-validation sets itself", "leave it out")
     return options, command
