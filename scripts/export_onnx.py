@@ -10,8 +10,9 @@ The input is what dtrain_main --mode=export takes: a run, a checkpoint, a file o
     images (batch × 3 × height × width, normalised floats)         → logits (batch × classes)
     input_ids, attention_mask (batch × length, whole numbers)      → logits (batch × length × tokens, or batch × classes)
 
-a BERT also token_type_ids (0, and 1 in the second text of a pair). Batch and length are any (the images' size is the
-run's), the opset is 18. Metadata say how to prepare the input, under the names of dtrain_main's flags: model,
+a BERT also token_type_ids (0, and 1 in the second text of a pair). In place of logits, a --task=sentence_embedding gives
+sentence_embedding (batch × hidden), and an encoder without a head last_hidden_state (batch × length × hidden). Batch and
+length are any (the images' size is the run's), the opset is 18. Metadata say how to prepare the input, under the names of dtrain_main's flags: model,
 image_size, eval_resize, interpolation, mean, std and class_names (lists as JSON); for text, config (transformers'
 config.json). A file without settings of a run gets the flags' defaults: name others.
 
@@ -86,21 +87,36 @@ class Exporter:
 
 
 class TextModel(torch.nn.Module):
-    """transformers' model with one output, the logits."""
+    """transformers' model with one output: the logits, or of an encoder its hidden states or, in a folder of
+    sentence-transformers, the vector of each text."""
 
-    def __init__(self, model):
+    def __init__(self, model, folder: Path):
         super().__init__()
         self.model = model
+        self.output = "logits"
+        if type(model).__name__.endswith("Model"):
+            self.output = "sentence_embedding" if (folder / "modules.json").exists() else "last_hidden_state"
+        if self.output == "sentence_embedding":
+            self.by_first = parse_json((folder / "1_Pooling" / "config.json").read_bytes())["pooling_mode_cls_token"]
+            self.normalizes = any(part["type"].endswith(".Normalize") for part in parse_json((folder / "modules.json").read_bytes()))
 
     def forward(self, input_ids, attention_mask, token_type_ids=None):
         types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
-        return self.model(input_ids=input_ids, attention_mask=attention_mask, **types).logits
+        found = self.model(input_ids=input_ids, attention_mask=attention_mask, **types)
+        if self.output == "logits":
+            return found.logits
+        found = found.last_hidden_state
+        if self.output != "sentence_embedding":
+            return found
+        counted = attention_mask.unsqueeze(-1).to(found.dtype)
+        vectors = found[:, 0] if self.by_first else (found * counted).sum(1) / counted.sum(1).clamp(min=1e-9)
+        return torch.nn.functional.normalize(vectors) if self.normalizes else vectors
 
 
 def text_model(folder: Path, config: dict):
     import transformers
 
-    model = TextModel(getattr(transformers, config["architectures"][0]).from_pretrained(folder))
+    model = TextModel(getattr(transformers, config["architectures"][0]).from_pretrained(folder), folder)
     longest = config["max_position_embeddings"]
     if config["model_type"] in BEHIND_PADDING:
         longest -= config["pad_token_id"] + 1
@@ -169,7 +185,7 @@ def image_model(exporter: Exporter, folder: Path, config: dict):
 def onnx_file(model: torch.nn.Module, inputs: dict, sizes: dict, metadata: dict) -> bytes:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of PyTorch about its own code
-        program = torch.onnx.export(model.eval(), tuple(inputs.values()), input_names=list(inputs), output_names=["logits"],
+        program = torch.onnx.export(model.eval(), tuple(inputs.values()), input_names=list(inputs), output_names=[getattr(model, "output", "logits")],
                                     dynamic_shapes=tuple(sizes for _ in inputs), opset_version=OPSET, dynamo=True, verbose=False)
     for node in program.model.graph:
         node.metadata_props.clear()  # traces of PyTorch's code, with the names of this machine's folders
@@ -195,7 +211,7 @@ def main() -> int:
         replace(arguments.output, onnx_file(model, inputs, sizes, metadata))
     named = [size.__name__ for size in sizes.values()]
     shape = " × ".join([*named, *map(str, next(iter(inputs.values())).shape[len(named):])])
-    print(f"{shown(arguments.output)}: {', '.join(inputs)} ({shape}) → logits, opset {OPSET}")
+    print(f"{shown(arguments.output)}: {', '.join(inputs)} ({shape}) → {getattr(model, 'output', 'logits')}, opset {OPSET}")
     return 0
 
 

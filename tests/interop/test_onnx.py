@@ -107,6 +107,21 @@ def test_pairs(family, tmp_path):
     assert_same_logits(tmp_path / "model.onnx", f"--init_weights={tmp_path / 'folder'}", inputs, tmp_path, f"{family} for pairs", slice(None))
 
 
+def test_vectors_of_texts(tmp_path):
+    model = new_model("bert", "Model").eval()
+    model.save_pretrained(tmp_path / "folder")
+    said = export(tmp_path / "folder", tmp_path / "model.onnx", "--", "--model=bert", "--task=sentence_embedding", "--normalize_vectors")
+    assert "(batch × length) → sentence_embedding, opset 18" in said
+    inputs = new_rows("bert")
+    del inputs["labels"]
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    found, = session.run(["sentence_embedding"], {name: one.numpy() for name, one in inputs.items()})
+    with torch.no_grad():
+        hidden, counted = model(**inputs).last_hidden_state, inputs["attention_mask"].unsqueeze(-1)
+    expected = torch.nn.functional.normalize((hidden * counted).sum(1) / counted.sum(1))
+    torch.testing.assert_close(torch.tensor(found), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_what_cannot_be_exported_leaves_no_file(tmp_path):
     assert "does not end in .onnx" in export(tmp_path / "run", tmp_path / "x.pt", code=2)
     assert "does not exist" in export(tmp_path / "run", tmp_path / "x.onnx", code=2)
