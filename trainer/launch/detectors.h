@@ -55,6 +55,9 @@ struct Facts {
 // Returns what the first of the launchers that recognises its variables says. Throws UsageError as DetectLaunch does.
 Launch FirstMatch(const Facts& facts);
 
+// Returns the names of the launchers for messages: "torchrun, openmpi, slurm".
+std::string NamesOfLaunchers();
+
 // Returns the number of --nproc_per_node; empty if it was not given or is auto. Throws UsageError for anything else.
 std::optional<int> GivenProcesses(const config::RanksConfig& ranks);
 
@@ -84,6 +87,7 @@ struct RankVariables {
   std::string title, hint;  // for messages: whose variables are half set, and what to do
   std::string rank, world_size, local_rank;
   std::string local_world_size = {};     // may be missing; empty: it has none
+  std::string nnodes = {};               // likewise; the local ranks are then as equal in number as can be
   std::vector<std::string> others = {};  // which messages quote
 };
 

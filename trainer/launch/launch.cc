@@ -26,7 +26,7 @@ void RequireExpectedNodes(const Facts& facts, const Launch& launch) {
   if (launch.nnodes >= expected.minimum && launch.nnodes <= expected.maximum) return;
   if (!launch.launcher.is_one) {
     throw UsageError("the ranks are half set: --nnodes=" + text + " given, --node_rank, --master_addr missing",
-                     "give all of them on every machine, or start with torchrun, mpirun or srun");
+                     "give all of them on every machine, or start with one of " + NamesOfLaunchers());
   }
   throw UsageError(
       "--nnodes=" + text + " contradicts the " + CountOf(launch.nnodes, "machine") + " of " + launch.launcher.name,
@@ -240,8 +240,8 @@ Launch NodeLevel(const Facts& facts, const std::string& seen, int nnodes, int no
 }
 
 Variables VariablesOf(const Facts& facts, const RankVariables& names) {
-  std::vector<std::string> all = {names.rank,    names.local_rank, names.world_size, names.local_world_size,
-                                  "MASTER_ADDR", "MASTER_PORT"};
+  std::vector<std::string> all = {names.rank,   names.local_rank, names.world_size, names.local_world_size,
+                                  names.nnodes, "MASTER_ADDR",    "MASTER_PORT"};
   all.insert(all.end(), names.others.begin(), names.others.end());
   return {facts.environment, std::move(all)};
 }
@@ -255,15 +255,17 @@ std::optional<Launch> RankLevel(const Facts& facts, const RankVariables& names) 
   launch.world_size = *variables.Number(names.world_size, 1, kMaxRanks);
   launch.rank = *variables.Number(names.rank, 0, kMaxRanks);
   launch.local_rank = *variables.Number(names.local_rank, 0, kMaxRanks);
+  const auto nodes = variables.Number(names.nnodes, 1, launch.world_size);
+  const int assumed =
+      nodes ? (launch.world_size + *nodes - 1) / *nodes : AssumedLocalWorldSize(facts, launch.world_size);
   launch.local_world_size =
-      variables.Number(names.local_world_size, 1, kMaxRanks)
-          .value_or(std::max(AssumedLocalWorldSize(facts, launch.world_size), launch.local_rank + 1));
+      variables.Number(names.local_world_size, 1, kMaxRanks).value_or(std::max(assumed, launch.local_rank + 1));
   const std::string& of_machine = names.local_world_size.empty() ? "--nproc_per_node" : names.local_world_size;
   RequireBelow(launch.rank, launch.world_size, names.rank, names.world_size, launch.seen);
   RequireBelow(launch.local_rank, launch.local_world_size, names.local_rank, of_machine, launch.seen);
   RequireBelow(launch.local_world_size - 1, launch.world_size, of_machine + " - 1", names.world_size, launch.seen);
   RequireSameProcesses(facts, launch, names.title);
-  launch.nnodes = (launch.world_size + launch.local_world_size - 1) / launch.local_world_size;
+  launch.nnodes = nodes.value_or((launch.world_size + launch.local_world_size - 1) / launch.local_world_size);
   launch.node_rank = launch.rank / launch.local_world_size;
   return launch;
 }

@@ -204,8 +204,9 @@ std::optional<Launch> FromOtherMpi(const Facts& facts) {
     return std::nullopt;
   }
   throw UsageError("this mpirun is not Open MPI's, and each of its processes would train alone: " + variables.Seen(),
-                   "start with Open MPI's mpirun, srun, torchrun or --nproc_per_node, or give every process --rank, "
-                   "--world_size, --master_addr and --master_port");
+                   "start with one of " + NamesOfLaunchers() +
+                       ", or with --nproc_per_node, or give every process --rank, "
+                       "--world_size, --master_addr and --master_port");
 }
 
 // ---- Slurm ---------------------------------------------------------------------------------------------------------
@@ -248,6 +249,11 @@ std::optional<Launch> FromSlurmStep(const Facts& facts) {
   if (!IsOrdinaryStep(variables.Text("SLURM_STEP_ID")) || !variables.Has("SLURM_PROCID")) return std::nullopt;
   const std::string tasks_name = variables.FirstSet({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
   const std::string nodes_name = variables.FirstSet({"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
+  // MPICH's mpirun starts its processes below a step of one task for each machine, whose variables they have, too.
+  const auto differs = [&](const char* name, const std::string& ours) {
+    return variables.Has(name) && variables.Text(name) != variables.Text(ours);
+  };
+  if (differs("PMI_RANK", "SLURM_PROCID") || differs("PMI_SIZE", tasks_name)) return std::nullopt;
   const std::string hint = "start with srun, or unset SLURM_STEP_ID";
   variables.Require({tasks_name.empty() ? "SLURM_STEP_NUM_TASKS" : tasks_name, "SLURM_LOCALID"}, "Slurm", hint);
   const std::string seen = variables.Seen();
@@ -404,6 +410,14 @@ constexpr Row kLaunchers[] = {
 };
 
 }  // namespace
+
+std::string NamesOfLaunchers() {
+  std::vector<std::string> names;
+  for (const Row& row : kLaunchers) {
+    if (row.launcher.is_one && row.detect != FromFlags) names.emplace_back(row.launcher.name);
+  }
+  return Joined(names);
+}
 
 Launch FirstMatch(const Facts& facts) {
   for (const Row& row : kLaunchers) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/trainer/launch/launches.h"
+#include "trainer/launch/detectors.h"
 #include "trainer/launch/launch.h"
 
 namespace dtrain::launch {
@@ -76,6 +77,29 @@ TEST(OpenMpi, Refused) {
                            {Nodes("3"), "", "--nnodes=3 contradicts the 2 machines of openmpi"}});
 }
 
+// As Flux does, whose tasks do not learn how many of them are on their machine.
+TEST(RankLevel, TheNumberOfMachinesTellsThatOfLocalRanks) {
+  const RankVariables names = {.title = "Flux",
+                               .hint = "",
+                               .rank = "FLUX_TASK_RANK",
+                               .world_size = "FLUX_JOB_SIZE",
+                               .local_rank = "FLUX_TASK_LOCAL_ID",
+                               .nnodes = "FLUX_JOB_NNODES"};
+  const config::RanksConfig ranks;
+  const Machine machine{.gpus = 8};
+  const auto launch_of = [&](const Environment& environment) {
+    return RankLevel({ranks, environment, machine}, names).value();
+  };
+  Environment environment = {
+      {"FLUX_TASK_RANK", "3"}, {"FLUX_JOB_SIZE", "5"}, {"FLUX_TASK_LOCAL_ID", "0"}, {"FLUX_JOB_NNODES", "2"}};
+  const Launch launch = launch_of(environment);
+  EXPECT_EQ(launch.local_world_size, 3);
+  EXPECT_EQ(launch.nnodes, 2);
+  EXPECT_EQ(launch.node_rank, 1);
+  environment.erase("FLUX_JOB_NNODES");
+  EXPECT_EQ(launch_of(environment).local_world_size, 5);  // one for each GPU
+}
+
 // mpirun of MPICH 4.0; Intel MPI's sets the same two.
 TEST(OtherMpi, IsRefusedUnlessItsProcessIsAlone) {
   const std::string mpich = "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALNRANKS=2";
@@ -83,6 +107,11 @@ TEST(OtherMpi, IsRefusedUnlessItsProcessIsAlone) {
   EXPECT_THAT(TextOf(Nproc("2"), mpich), HasSubstr("refused"));
   EXPECT_THAT(TextOf({}, mpich + " PMI_RANK=0 PMI_SIZE=1"), HasSubstr("single 0/1"));
   EXPECT_THAT(TextOf({}, kOpenMpi + " " + mpich), HasSubstr("openmpi 3/4"));
+  // Below a step of Slurm, which is one task; srun --mpi=pmi2 gives each task its own number.
+  const std::string step = " SLURM_STEP_ID=0 SLURM_LOCALID=0 SLURM_STEP_NODELIST=h SLURM_STEP_NUM_NODES=1";
+  EXPECT_THAT(TextOf({}, mpich + step + " SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1"), HasSubstr("would train alone"));
+  EXPECT_THAT(TextOf({}, mpich + step + " PMI_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1"), HasSubstr("alone"));
+  EXPECT_THAT(TextOf({}, mpich + step + " SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2"), HasSubstr("slurm 1/2"));
 }
 
 // ---- Slurm --------------------

@@ -236,8 +236,11 @@ TEST(NodeLauncher, ASecondSignalEndsAllAtOnce) {
 using testing::HasSubstr;
 
 TEST(RestartPolicy, AsOftenAsAllowedUnlessTheFailureWouldComeAgain) {
-  for (const int code : {0, 2, 3, 6, 75}) EXPECT_FALSE(RestartPolicy(5).AfterFailure(code, 10).restart) << code;
-  for (const int code : {1, 4, 5, 7, 70}) EXPECT_TRUE(RestartPolicy(5).AfterFailure(code, 10).restart) << code;
+  for (const ExitCodeFacts& facts : kExitCodes) {
+    const bool is_over = facts.would_recur || facts.code == ExitCode::kDone || facts.code == ExitCode::kPreempted;
+    EXPECT_EQ(RestartPolicy(5).AfterFailure(static_cast<int>(facts.code), 10).restart, !is_over) << facts.kind;
+  }
+  EXPECT_TRUE(RestartPolicy(5).AfterFailure(1, 10).restart);
   EXPECT_FALSE(RestartPolicy(0).AfterFailure(4, 10).restart);
   RestartPolicy policy(2);
   EXPECT_TRUE(policy.AfterFailure(4, 10).restart);
