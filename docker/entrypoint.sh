@@ -116,6 +116,15 @@ value_of() {  # value_of FLAG ARGUMENTS…: prints the last value given, or noth
   printf '%s\n' "$found"
 }
 
+given_any() {  # given_any "FLAG FLAG…" ARGUMENTS…: succeeds if the arguments have one of these flags
+  local flag names=$1
+  shift
+  for flag in $names; do
+    if given "$flag" "$@"; then return 0; fi
+  done
+  return 1
+}
+
 # ---- What the variables of the walk-throughs mean ----------------------------------------------------------------------
 
 flags=()
@@ -123,8 +132,11 @@ from_variables() {
   local data=${DATA_DIR:-${JOB_DIR:-}} run=${RUN_DIR:-} gpus=${GPUS:-${MPI_GPUS:-}} nodes=${AWS_BATCH_JOB_NUM_NODES:-1}
   local job=${AWS_BATCH_JOB_ID:-}
   if [ -z "$run" ] && [ -n "${SCRATCH_DIR:-}" ]; then run=$SCRATCH_DIR/dtrain-${job%%#*}; run=${run%-}; fi
+  if [ "$program" = dtrain_data ]; then  # some of its commands have no such flag
+    if [ -n "$data" ] && [[ $(dtrain_data "$@" --help 2>/dev/null) = *$'\n  --data_dir '* ]]; then flags+=("--data_dir=$data"); fi
+    return
+  fi
   if [ -n "$data" ] && [ "$program" != dtrain_bench ]; then flags+=("--data_dir=$data"); fi
-  if [ "$program" = dtrain_data ]; then return; fi
   if [ "$program" = dtrain_main ]; then
     if [ -n "$run" ]; then flags+=("--run_dir=$run"); fi
     if [ -n "${METRICS_PORT:-}" ]; then flags+=("--metrics_port=$METRICS_PORT" --metrics_address=0.0.0.0); fi
@@ -143,7 +155,7 @@ from_variables() {
     flags+=("--nproc_per_node=auto")
   fi
 }
-case $program in dtrain_main | dtrain_data | dtrain_bench) from_variables ;; esac
+case $program in dtrain_main | dtrain_data | dtrain_bench) from_variables "${@:1:1}" ;; esac
 subcommand=()
 if [ "$program" = dtrain_data ] && [[ ${1:-} != -* ]] && [ $# -gt 0 ]; then
   subcommand=("$1")
@@ -241,7 +253,12 @@ check_network() {  # check_network ARGUMENTS…: those of the program, some of w
   done
   # A port of its own, because a machine that is done begins the training while another one still leaves.
   port=$(value_of master_port "$@")
-  port=$((${port:-${PET_MASTER_PORT:-${MASTER_PORT:-29500}}} + 1))
+  port=${port:-${PET_MASTER_PORT:-${MASTER_PORT:-29500}}}
+  if [[ ! $port =~ ^[1-9][0-9]{0,4}$ ]]; then  # Kubernetes sets MASTER_PORT=tcp://… for a service called "master"
+    note "the network was not measured: the port of rank 0, '$port', is no number"
+    return
+  fi
+  port=$((port + 1))
   in_background dtrain_bench pairs --steps=5 --warmup=1 --least_gbyte="$LEAST_GBPS" --slow_file="${SLOW_FILE:-/run/dtrain/slow}" \
     --master_port="$port" "${ranks[@]}" >&2 || code=$?
   case $code in
@@ -277,15 +294,20 @@ if [ -n "${MOUNT:-}" ]; then await_mount "$MOUNT"; fi
 check_efa
 data=$(value_of data_dir "${flags[@]}" "$@")
 run=$(value_of run_dir "${flags[@]}" "$@")
-if [ -n "$data" ]; then check_data "$data"; fi
-if [ -n "$run" ] && [ "$program" = dtrain_main ] && ! given dry_run "$@"; then check_run_directory "$run"; fi
+answers="help version list_models print_config"  # flags with which nothing is opened
+checks="$answers dry_run doctor"                 # and those with which nothing is begun
+mode=$(value_of mode "$@")
+if [ -n "$data" ] && ! given_any "$answers" "$@"; then check_data "$data"; fi
+if [ -n "$run" ] && [ "$program" = dtrain_main ] && [ "${mode:-train}" = train ] && ! given_any "$checks" "$@"; then
+  check_run_directory "$run"
+fi
 
 # Docker's and Batch's own interfaces lead to no other machine, so NCCL must not choose them.
 export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-^lo,docker,ecs,veth}
 # If an index cannot be kept beside the data, it is kept beside the results.
-if [ -n "$run" ] && [ -d "$data" ] && [ ! -w "$data" ] && ! given index_dir "$@"; then flags+=("--index_dir=$run/index"); fi
+if [ -w "$run" ] && [ -d "$data" ] && [ ! -w "$data" ] && ! given index_dir "$@"; then flags+=("--index_dir=$run/index"); fi
 if [ ${#flags[@]} -gt 0 ]; then note "from the environment: ${flags[*]}"; fi
-if [ -n "${LEAST_GBPS:-}" ] && [ -z "${TORCHELASTIC_RUN_ID:-}" ] && ! given dry_run "$@"; then
+if [ -n "${LEAST_GBPS:-}" ] && [ -z "${TORCHELASTIC_RUN_ID:-}" ] && ! given_any "$checks" "$@"; then
   case $program in dtrain_main | dtrain_bench) check_network "${flags[@]}" "$@" ;; esac
 fi
 exec "$program" "${subcommand[@]}" "${flags[@]}" "$@"

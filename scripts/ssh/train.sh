@@ -13,7 +13,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/hosts.sh"
 
 case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
 dtrain=${DTRAIN:-/fsx/dtrain}
-[[ "$*" = *--run_dir=* || "$*" = *--run-dir=* ]] ||
+given_run_dir() {  # in the arguments, or in a file of flags among them
+  while [ $# -gt 0 ]; do
+    if [[ $1 = ?(-)-run[_-]dir?(=*) ]]; then return 0; fi
+    if [[ $1 = ?(-)-flagfile?(=*) ]]; then
+      if [ "$1" = "${1#*=}" ]; then shift; fi
+      if grep -qsE '^-*run[_-]dir|"run_dir": *"[^"]' "${1#*=}"; then return 0; fi
+    fi
+    shift
+  done
+  return 1
+}
+given_run_dir "$@" ||
   fail "no --run_dir was given" "name a folder on storage that all machines share: rank 0 posts its address there"
 # EFA's installer brings Open MPI, on the path of login shells. Called by its whole name, mpirun finds its parts on the others, too.
 mpirun=$(PATH=$PATH:/opt/amazon/openmpi/bin command -v mpirun) ||

@@ -67,6 +67,20 @@ def test_sagemaker_says_flags_in_a_file(few_images, tmp_path):
     assert (seen["lr_peak"], seen["train_samples"]) == (0.25, 40)
 
 
+def test_what_does_not_train_needs_no_run_directory(tmp_path):
+    """Nor is one made; a run may be another user's."""
+    env = {"RUN_DIR": str(tmp_path / "run"), "DATA_DIR": "/nowhere", "LEAST_GBPS": "0", "MASTER_PORT": "tcp://10.0.0.1:80"}
+    for flag in ("--help", "--version", "--list_models"):
+        assert enter(flag, env=env).stdout
+    said = enter("dtrain_data", "tokenize", f"--output={tmp_path / 'tokens'}", env=env, check=None).stderr
+    assert "does not apply" not in said
+    env["DATA_DIR"] = str(tmp_path)
+    (tmp_path / "data").write_text("", encoding="utf-8")
+    enter("--doctor", *PLAN[1:], env=env, check=None)
+    enter("--mode=eval", env=env, check=None)
+    assert not (tmp_path / "run").exists()
+
+
 def test_other_commands_are_run_as_they_are():
     assert enter("echo", "p3", env={"EFA_DEVICES": "0"}).lines == ["p3"]  # an instance type without EFA
     assert enter("echo", "--batch_size", env={"BATCH_SIZE": "nonsense"}).lines == ["--batch_size"]

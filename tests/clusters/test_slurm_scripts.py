@@ -89,6 +89,10 @@ def test_the_cost_of_a_job_is_said_before_it_starts(cluster, run_dir):
 def test_a_job_ends_with_the_root_causes_code(cluster, tmp_path, run_dir):
     job = cluster.submit("train.sbatch", *FLAGS, "--lr=-1", RUN_DIR=str(run_dir))
     assert cluster.wait_for(job, "COMPLETED", "FAILED")["ExitCode"] == "2:0", cluster.logs()
+    run_dir.mkdir(exist_ok=True)
+    (run_dir / "error.json").write_text('{"exit_code": 6}', encoding="utf-8")  # of an earlier attempt
+    job = cluster.submit("train.sbatch", *FLAGS, "--lrr=1", RUN_DIR=str(run_dir))
+    assert cluster.wait_for(job, "COMPLETED", "FAILED")["ExitCode"] == "2:0", cluster.logs()
     (tmp_path / "empty").mkdir()
     job = cluster.submit("train.sbatch", *FLAGS, RUN_DIR=str(run_dir), DATA_DIR=str(tmp_path / "empty"))
     assert cluster.wait_for(job, "COMPLETED", "FAILED")["ExitCode"] == "3:0", cluster.logs()

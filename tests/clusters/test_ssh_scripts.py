@@ -146,6 +146,9 @@ def test_training_without_what_it_needs(tmp_path):
         return run(*flags, program=SSH / "train.sh", env={"HOSTS": str(tmp_path / "hosts"), **variables}, check=2).stderr
 
     assert "no --run_dir" in refused("--data_dir=x")
-    assert "cannot be read" in refused("--run_dir=x")
+    (tmp_path / "flags").write_text("--run_dir=x\n", encoding="utf-8")
+    for words in (["--run_dir=x"], ["--run-dir", "x"], [f"--flagfile={tmp_path / 'flags'}"], ["--flagfile", tmp_path / "flags"]):
+        assert "cannot be read" in refused(*words)
+    assert "no --run_dir" in refused("--labels=a--run_dir=x")
     (tmp_path / "hosts").write_text("a slots=1\n", encoding="utf-8")
     assert "does not run on all machines" in refused("--run_dir=x", REMOTE_SHELL="false")
