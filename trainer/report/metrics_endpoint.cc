@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
@@ -72,8 +73,10 @@ void AddValidationGauges(const ValPoint& point, std::vector<MetricValue>& values
   const std::string set = point.split.empty() ? "" : NamePart(point.split) + "_";
   const std::string of = point.split.empty() ? "" : "on " + point.split + " ";
   for (const Metric& metric : point.metrics) {
-    values.push_back({"val_" + set + NamePart(metric.name),
-                      "Result of the last validation " + of + "of " + metric.name + ".", metric.value});
+    std::string name = "val_" + set + NamePart(metric.name);
+    while (std::ranges::count(values, name, &MetricValue::name) > 0) name += "_1";  // of val-2 and val_2
+    values.push_back(
+        {std::move(name), "Result of the last validation " + of + "of " + metric.name + ".", metric.value});
   }
 }
 
