@@ -117,9 +117,9 @@ value_of() {  # value_of FLAG ARGUMENTS…: prints the last value given, or noth
 }
 
 given_any() {  # given_any "FLAG FLAG…" ARGUMENTS…: succeeds if the arguments have one of these flags
-  local flag names=$1
+  local flag any=$1
   shift
-  for flag in $names; do
+  for flag in $any; do
     if given "$flag" "$@"; then return 0; fi
   done
   return 1
