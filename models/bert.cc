@@ -60,9 +60,8 @@ Family BertFamily() {
                          "pooler_num_fc_layers": null, "pooler_size_per_head": null, "pooler_type": null})",
       .shapes = {{"tiny", Sized(Base(), 128, 2)}, {"base", Base()}, {"large", Sized(Base(), 1024, 24)}}};
   Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
-    const auto types = weights.find("embeddings.token_type_embeddings.weight");  // published RoBERTas have one
-    return HaveEncoder(weights, "bert") ||
-           (types != weights.end() && types->second.front() > 1 && HaveBareEncoder(weights, "encoder.layer."));
+    return HaveEncoder(weights, "bert") ||  // published RoBERTas have one type
+           (RowsNamed(weights, "token_type_embeddings.weight") > 1 && HaveBareEncoder(weights, "encoder.layer."));
   });
   family.heads = {{"cls.predictions"}, {"classifier", "classifier.weight", {"bert.pooler"}}};
   family.name_order = {

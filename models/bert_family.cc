@@ -40,14 +40,6 @@ std::string FieldsOf(const BertKind& kind) {
   return fields.dump();
 }
 
-// Returns the rows of the first matrix with a name that ends like this in transformers or fairseq, or 0.
-int64_t RowsOf(const WeightShapes& weights, std::string_view hugging_face, std::string_view fairseq) {
-  for (const auto& [name, shape] : weights) {
-    if ((name.ends_with(hugging_face) || name.ends_with(fairseq)) && shape.size() == 2) return shape[0];
-  }
-  return 0;
-}
-
 EncoderOptions EncoderFromJson(const BertKind& kind, const nlohmann::json& config) {
   RequireObject(config);
   constexpr int64_t kMost = 1 << 24;
@@ -128,11 +120,13 @@ std::shared_ptr<TextModel> Made(const BertKind& kind, const EncoderOptions& opti
 
 // The weights have the last word on sizes.
 TextOptions OptionsWith(const BertKind& kind, EncoderOptions options, const WeightShapes& weights) {
-  if (const int64_t words = RowsOf(weights, "word_embeddings.weight", "embed_tokens.weight"))
-    options.vocab_size = words;
-  const int64_t positions = RowsOf(weights, "position_embeddings.weight", "embed_positions.weight");
+  const auto rows_of = [&weights](std::string_view hugging_face, std::string_view fairseq) {
+    return std::max(RowsNamed(weights, hugging_face), RowsNamed(weights, fairseq));
+  };
+  if (const int64_t words = rows_of("word_embeddings.weight", "embed_tokens.weight")) options.vocab_size = words;
+  const int64_t positions = rows_of("position_embeddings.weight", "embed_positions.weight");
   if (positions > options.first_position) options.longest_sequence = positions - options.first_position;
-  if (const int64_t types = RowsOf(weights, "token_type_embeddings.weight", " ")) options.token_types = types;
+  if (const int64_t types = RowsNamed(weights, "token_type_embeddings.weight")) options.token_types = types;
   return {
       .shape = options,
       .make = [&kind, options](const auto& shape, const auto& head) { return Made(kind, options.With(shape), head); },
@@ -203,8 +197,10 @@ bool HaveEncoder(const WeightShapes& weights, const std::string& backbone) {
 }
 
 bool HaveBareEncoder(const WeightShapes& weights, const std::string& layers) {
-  const auto is_of_layers = [&](const auto& item) { return item.first.starts_with(layers); };
-  return weights.contains("embeddings.word_embeddings.weight") && std::ranges::any_of(weights, is_of_layers);
+  const auto have = [&](const std::string& wrapper) {
+    return weights.contains(wrapper + "embeddings.word_embeddings.weight") && AnyBegins(weights, wrapper + layers);
+  };
+  return have("") || have("module.");
 }
 
 std::string DescriptionOf(const std::string& family, int64_t layers, int64_t hidden_size, int64_t heads) {

@@ -76,7 +76,7 @@ void UseTransformersNames(const TransformersNames& names, Family& family);
 int64_t OutputsOfClassifier(const WeightShapes& weights);
 
 // Return whether weights have an encoder called `backbone`, in any wrapper, or one without a name, whose layers' names
-// begin with `layers`.
+// begin with `layers`, also in DataParallel's.
 bool HaveEncoder(const WeightShapes& weights, const std::string& backbone);
 bool HaveBareEncoder(const WeightShapes& weights, const std::string& layers);
 

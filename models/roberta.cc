@@ -201,10 +201,11 @@ BertKind KindWith(const std::string& name, const std::string& model, const std::
           .shapes = std::move(shapes)};
 }
 
-// The names of fairseq's models are RoBERTa's, and so are those of all that share its encoder.
+// The names of fairseq's models are RoBERTa's, and so are those of all that share its encoder. Without its name, it may
+// be BERT's, too, which comes first.
 bool Fits(const WeightShapes& weights) {
-  return !NamingOfRoberta(weights).empty() && !HaveEncoder(weights, "bert") && !HaveEncoder(weights, "distilbert") &&
-         !HaveBareEncoder(weights, "transformer.layer.");
+  return NamingOfRoberta(weights) == "fairseq" || HaveEncoder(weights, "roberta") ||
+         HaveBareEncoder(weights, "encoder.layer.");
 }
 
 Family FamilyWith(const BertKind& kind) {

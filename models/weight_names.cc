@@ -54,6 +54,14 @@ WeightShapes ShapesOf(const NamedWeights& weights) {
   return shapes;
 }
 
+int64_t RowsNamed(const WeightShapes& weights, std::string_view name) {
+  const std::string in_module = "." + std::string(name);
+  for (const auto& [own, shape] : weights) {
+    if ((own == name || own.ends_with(in_module)) && shape.size() == 2) return shape[0];
+  }
+  return 0;
+}
+
 std::vector<int64_t> SizesIn(const WeightShapes& weights, const std::string& name) {
   const auto found = weights.find(name);
   return found == weights.end() ? std::vector<int64_t>() : found->second;

@@ -22,6 +22,9 @@ WeightShapes ShapesOf(const NamedWeights& weights);
 // Returns the sizes of the weights with this name; none if there are none.
 std::vector<int64_t> SizesIn(const WeightShapes& weights, const std::string& name);
 
+// Returns the rows of the first matrix with this name, in any module; 0 if there is none.
+int64_t RowsNamed(const WeightShapes& weights, std::string_view name);
+
 // Returns the tensor with this name; undefined if there is none.
 at::Tensor Find(const NamedWeights& weights, std::string_view name);
 

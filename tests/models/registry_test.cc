@@ -200,6 +200,9 @@ TEST(Registry, ATextModelIsRecognisedInAnyNaming) {
   EXPECT_EQ(RecognisedModel(WeightShapes{{words, {5, 8}}, {types, {2, 8}}, {"encoder." + layer, {8}}}), "bert");
   EXPECT_EQ(RecognisedModel(WeightShapes{{words, {5, 8}}, {types, {1, 8}}, {"encoder." + layer, {8}}}), "roberta");
   EXPECT_EQ(RecognisedModel(WeightShapes{{words, {5, 8}}, {"transformer." + layer, {8}}}), "distilbert");
+  EXPECT_EQ(RecognisedModel(WeightShapes{{words, {5, 8}}, {types, {}}, {"encoder." + layer, {8}}}), "roberta");
+  EXPECT_EQ(RecognisedModel(WeightShapes{{"module." + words, {5, 8}}, {"module.encoder." + layer, {8}}}), "roberta");
+  EXPECT_EQ(RecognisedModel(WeightShapes{{"other." + words, {5, 8}}, {"other.encoder." + layer, {8}}}), "");
 
   EXPECT_EQ(RecognisedModel(WeightShapes{{"module.roberta.embeddings.word_embeddings.weight", {5, 8}}}), "roberta");
   EXPECT_EQ(RecognisedModel(WeightShapes{{"decoder.sentence_encoder.embed_tokens.weight", {5, 8}}}), "roberta");
