@@ -36,11 +36,6 @@ EncoderOptions DistilBase() {
   return options;
 }
 
-// Whether a classifier has no inner layer of this name, as one that labels tokens has none.
-bool LacksInner(const WeightShapes& weights, std::string_view layer) {
-  return std::ranges::none_of(weights, [layer](const auto& item) { return item.first.ends_with(layer); });
-}
-
 }  // namespace
 
 Family BertFamily() {
@@ -49,12 +44,12 @@ Family BertFamily() {
       .model = "bert",
       .type = "bert",
       .classes = "Bert",
-      .tokenizer = "BertTokenizer",
       .backbone = "bert",
       .defaults = Base(),
       .words = {"cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"},
       .decoder = "cls.predictions.decoder",
       .classifier = {.output = "classifier", .dense = "bert.pooler.dense", .activation = at::tanh},
+      .heads = {{"cls.predictions"}, {"classifier", "classifier.weight", {"bert.pooler"}}},
       // What multilingual models say of the pooler changes nothing.
       .more_fields = R"({"directionality": null, "pooler_fc_size": null, "pooler_num_attention_heads": null,
                          "pooler_num_fc_layers": null, "pooler_size_per_head": null, "pooler_type": null})",
@@ -63,13 +58,11 @@ Family BertFamily() {
     return HaveEncoder(weights, "bert") ||  // published RoBERTas have one type
            (RowsNamed(weights, "token_type_embeddings.weight") > 1 && HaveBareEncoder(weights, "encoder.layer."));
   });
-  family.heads = {{"cls.predictions"}, {"classifier", "classifier.weight", {"bert.pooler"}}};
   family.name_order = {
       "bert",       "cls",     "classifier", "word_embeddings", "position_embeddings", "token_type_embeddings",
       "embeddings", "encoder", "pooler",     "attention",       "intermediate",        "self",
       "output",     "query",   "key",        "value",           "transform",           "dense",
       "LayerNorm",  "decoder"};
-  family.text.labels_tokens = [](const WeightShapes& weights) { return LacksInner(weights, "pooler.dense.weight"); };
   return family;
 }
 
@@ -79,7 +72,6 @@ Family DistilBertFamily() {
       .model = "distilbert",
       .type = "distilbert",
       .classes = "DistilBert",
-      .tokenizer = "DistilBertTokenizer",
       .backbone = "distilbert",
       .defaults = DistilBase(),
       .fields = {.hidden_size = "dim",
@@ -94,20 +86,19 @@ Family DistilBertFamily() {
       .words = {"vocab_transform", "vocab_layer_norm", "vocab_projector"},
       .decoder = "vocab_projector",
       .classifier = {.output = "classifier", .dense = "pre_classifier", .activation = at::relu},
+      .heads = {{"vocab_transform", "", {"vocab_layer_norm", "vocab_projector"}},
+                {"classifier", "classifier.weight", {"pre_classifier"}}},
       .classifier_dropout = 0.2,
       .more_fields = R"({"sinusoidal_pos_embds": null, "qa_dropout": null, "tie_weights_": null})",
       .shapes = {{"base", DistilBase()}}};
   Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
     return HaveEncoder(weights, "distilbert") || HaveBareEncoder(weights, "transformer.layer.");
   });
-  family.heads = {{"vocab_transform", "", {"vocab_layer_norm", "vocab_projector"}},
-                  {"classifier", "classifier.weight", {"pre_classifier"}}};
   family.name_order = {
       "distilbert", "vocab_transform", "vocab_layer_norm", "pre_classifier", "classifier", "vocab_projector",
       // of the backbone
       "word_embeddings", "position_embeddings", "LayerNorm", "embeddings", "transformer", "attention", "q_lin", "k_lin",
       "v_lin", "out_lin", "sa_layer_norm", "ffn", "lin1", "lin2", "output_layer_norm"};
-  family.text.labels_tokens = [](const WeightShapes& weights) { return LacksInner(weights, "pre_classifier.weight"); };
   return family;
 }
 

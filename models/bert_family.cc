@@ -134,13 +134,13 @@ TextOptions OptionsWith(const BertKind& kind, EncoderOptions options, const Weig
                                   const auto& head) { return EncoderToJson(kind, options.With(shape), head); }};
 }
 
-// Family::layer_of.
-int64_t LayerOfEncoder(std::string_view parameter) {
+// Family::layer_of, of what is no head's: what the encoder has besides its layers are the embeddings.
+int64_t LayerOfEncoder(std::string_view encoder, std::string_view parameter) {
   constexpr std::string_view kLayer = ".layer.";
   if (const size_t found = parameter.find(kLayer); found != std::string_view::npos) {
     return 1 + std::stoll(std::string(parameter.substr(found + kLayer.size())));
   }
-  return parameter.find(".embeddings.") != std::string_view::npos ? 0 : kWithHead;
+  return parameter.starts_with(encoder) ? 0 : kWithHead;
 }
 
 // Removes the decoder's own names: its weight is the word embedding, its bias the head's. Throws if its weight differs.
@@ -159,16 +159,17 @@ void Untie(NamedWeights& weights, const TransformersNames& names) {
                 [&](const auto& item) { return item.first == weight || (item.first == bias && bias != own_bias); });
 }
 
-NamedWeights FromTransformers(NamedWeights weights, const TransformersNames& names,
+NamedWeights FromTransformers(NamedWeights weights, const TransformersNames& names, const std::vector<Head>& heads,
                               std::vector<std::string>* left_out) {
   const auto is_of_no_model = [&](const std::string& name) {
     const auto has = [&name](const auto& part) { return name.find(part) != std::string::npos; };
     return std::ranges::any_of(kOfNoModel, has) || std::ranges::any_of(names.of_no_model, has);
   };
   LeaveOut(weights, is_of_no_model, left_out);
+  const bool has_backbone = AnyBegins(ShapesOf(weights), names.backbone);
   for (auto& [name, tensor] : weights) {
-    const auto begins = [&name = name](const auto& module) { return name.starts_with(module); };
-    if (std::ranges::any_of(names.modules, begins)) name.insert(0, names.backbone);
+    const auto has = [&name = name](const Head& head) { return head.Has(name); };
+    if (!has_backbone && std::ranges::none_of(heads, has)) name.insert(0, names.backbone);
     for (const auto& [old, now] : {std::pair{".gamma", ".weight"}, {".beta", ".bias"}}) {
       if (name.ends_with(old)) name.replace(name.rfind(old), std::string::npos, now);
     }
@@ -208,20 +209,12 @@ std::string DescriptionOf(const std::string& family, int64_t layers, int64_t hid
          std::to_string(heads) + " heads, for text";
 }
 
-int64_t OutputsOfClassifier(const WeightShapes& weights) {
-  for (const auto& [name, shape] : weights) {
-    const bool is_last = name == "classifier.weight" || name.ends_with(".classifier.weight");
-    if (is_last && shape.size() == 2) return shape[0];
-  }
-  return 0;
-}
-
 void UseTransformersNames(const TransformersNames& names, Family& family) {
-  family.own_names = [names](const NamedWeights& weights, const Model&, std::vector<std::string>* left_out) {
-    return FromTransformers(weights, names, left_out);
+  family.own_names = [names, heads = family.heads](const NamedWeights& weights, const Model&,
+                                                   std::vector<std::string>* left_out) {
+    return FromTransformers(weights, names, heads, left_out);
   };
   family.text.with_tied_decoder = [names](NamedWeights weights) { return WithDecoder(std::move(weights), names); };
-  family.text.classifier_outputs = OutputsOfClassifier;
 }
 
 EncoderOptions Sized(EncoderOptions options, int64_t hidden_size, int64_t layers) {
@@ -236,15 +229,16 @@ Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightS
   Family family = {
       .name = kind.name,
       .input = Input::kText,
-      .heads = {},
+      .heads = kind.heads,
       .options = kTextOptions,
       .models = {},
       .config_fields = FieldsOf(kind),
-      .layer_of = LayerOfEncoder,
+      .layer_of = [encoder = kind.backbone + std::string(".")](
+                      std::string_view parameter) { return LayerOfEncoder(encoder, parameter); },
       .text = {.model_type = kind.type,
                .backbone = kind.backbone,
                .classes = kind.classes,
-               .tokenizer = kind.tokenizer,
+               .tokenizer = kind.classes + "Tokenizer",
                .word_rows = {kind.word_weights(), std::string(kind.words.module) + ".bias"},
                .unseen_fields = {kind.fields.heads, "pad_token_id", "vocab_size", "max_position_embeddings"}}};
   if (kind.fields.layer_norm_epsilon != nullptr) {
@@ -262,9 +256,7 @@ Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightS
     const auto text = [&kind, own = shape](const WeightShapes& weights) { return OptionsWith(kind, own, weights); };
     family.models.push_back({.name = kind.model + "_" + name, .description = description, .text = text, .fits = fits});
   }
-  const std::string backbone(kind.backbone);
-  UseTransformersNames({.backbone = backbone + ".",
-                        .modules = {"embeddings.", std::string(kind.defaults.names.layers) + ".", "pooler."},
+  UseTransformersNames({.backbone = kind.backbone + std::string("."),
                         .words = kind.word_weights(),
                         .decoder = kind.decoder,
                         .head = kind.words.module,

@@ -27,7 +27,6 @@ struct BertKind {
   std::string model;    // what --model accepts for any shape, and with which the names of `shapes` begin
   std::string type;     // model_type of a config.json
   std::string classes;  // as in TextFamily
-  std::string tokenizer;
   const char* backbone;
   EncoderOptions defaults;  // of a config.json in which they are missing
   EncoderFields fields = {};
@@ -36,6 +35,7 @@ struct BertKind {
   WordHeadNames words;
   const char* decoder;  // transformers' name for it, which has a bias of its own unless it is the head
   ClassifierForm classifier;
+  std::vector<Head> heads;
   // The dropout of a head that classifies sequences, if transformers has one of its own for it, which a config.json
   // then always says. Empty: that of the encoder unless it is said, also of a head that classifies tokens.
   std::optional<double> classifier_dropout = {};
@@ -49,8 +49,8 @@ struct BertKind {
 // Returns the options in another size, with heads of 64 features and an inner layer of four times the width.
 EncoderOptions Sized(EncoderOptions options, int64_t hidden_size, int64_t layers);
 
-// Returns the family of `kind`, which must not end before it, with the names that transformers has. The caller adds the
-// heads. `fits` is as in Model.
+// Returns the family of `kind`, which must not end before it, with the names that transformers has. `fits` is as in
+// Model.
 Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightShapes&)>& fits);
 
 // For families of this kind and others: the flags that they take, and what all of a shape are called for people: "BERT
@@ -61,19 +61,15 @@ std::string DescriptionOf(const std::string& family, int64_t layers, int64_t hid
 
 // How the names of a family in transformers differ from those here.
 struct TransformersNames {
-  std::string backbone;              // "bert.": what weights of an encoder alone leave out
-  std::vector<std::string> modules;  // with which names within the backbone begin
+  std::string backbone;  // "bert.": what weights of an encoder alone leave out
   // The word embedding, the module of the decoder that shares it, and that with its bias.
   std::string words, decoder, head;
   std::vector<std::string> of_no_model;  // parts of names that no model of the family has, beside those of other tasks
 };
 
-// Gives the family these names. Weights may also be from the time when LayerNorm's were gamma and beta, and have the
-// decoder as a weight of its own, which must be the word embedding.
+// Gives a family with heads these names. Weights may also be from the time when LayerNorm's were gamma and beta, and
+// have the decoder as a weight of its own, which must be the word embedding.
 void UseTransformersNames(const TransformersNames& names, Family& family);
-
-// TextFamily::classifier_outputs if the last layer of a head is called `classifier`.
-int64_t OutputsOfClassifier(const WeightShapes& weights);
 
 // Return whether weights have an encoder called `backbone`, in any wrapper, or one without a name, whose layers' names
 // begin with `layers`, also in DataParallel's.

@@ -57,6 +57,9 @@ struct Head {
   std::string output_weight = {};  // the name of its last weight (classes, features); empty if the data has no classes
   // Further modules, within the backbone or also another head's: `bert.pooler`. Weights of another task may have them.
   std::vector<std::string> more = {};
+  // Of text: the only kind that it is for. Empty: all that label something, or, without an output_weight, that which
+  // guesses words. In weights without a config.json, a head that lacks `more` is one of tokens.
+  std::optional<HeadKind> kind = {};
 
   // Whether a parameter is in one of its modules.
   bool Has(std::string_view parameter) const {
@@ -82,10 +85,9 @@ struct TextFamily {
   // Reads a config.json; weights of these shapes have the last word on sizes. Throws std::invalid_argument that names
   // what is out of range.
   std::function<TextOptions(const nlohmann::json& config, const WeightShapes& weights)> from_json = nullptr;
-  // Returns the number of outputs of the head that classifies sequences or tokens, in any naming; 0 if there is none.
-  int64_t (*classifier_outputs)(const WeightShapes& weights) = nullptr;
-  // Returns whether that head, without a config.json that says so, is of tokens.
-  bool (*labels_tokens)(const WeightShapes& weights) = nullptr;
+  // Returns the number of outputs of the head that classifies sequences under other names than those here; 0 if there
+  // is none. Null: there are no other names.
+  int64_t (*other_outputs)(const WeightShapes& weights) = nullptr;
   // Adds the tensors that are others under two names, for a state_dict as transformers has it. Null: there are none.
   std::function<NamedWeights(NamedWeights weights)> with_tied_decoder = nullptr;
   // Converts weights under the names here to fairseq's. Null: it has no such model.
@@ -98,7 +100,7 @@ constexpr int64_t kTopLayer = INT64_MAX - 1, kWithHead = INT64_MAX;
 struct Family {
   std::string name;  // for people
   Input input;
-  std::vector<Head> heads;           // a model has one of them, by its task; one classifies
+  std::vector<Head> heads;           // a model has one of them, by its task; one kind's come first
   std::vector<std::string> options;  // the flags beyond the common ones, and layer_of's, that its models take
   std::vector<Model> models;         // of text, the first one has any shape
   // The fields in Hugging Face's config.json of these models, beyond those of every model: a JSON object with a row for
@@ -121,9 +123,9 @@ struct Family {
   // it is auto, to those that the family's files usually have. Empty: the program has no such model. Null: its weights
   // have one naming.
   NamedWeights (*names_of)(const NamedWeights& weights, const Model& model, std::string_view naming) = nullptr;
-  // Returns the place of a parameter from the bottom, a number that rises from layer to layer (LayersBelowHead counts
-  // them), or one of those above. Null: --layer_decay is not for this family.
-  int64_t (*layer_of)(std::string_view parameter) = nullptr;
+  // Returns the place of a parameter that is no head's from the bottom, a number that rises from layer to layer
+  // (LayersBelowHead counts them), or one of those above. Null: --layer_decay is not for this family.
+  std::function<int64_t(std::string_view parameter)> layer_of = nullptr;
   // Leaves heads other than the one named out of weights with names as here. Throws std::invalid_argument if they are
   // of another task. Null: by their names alone.
   NamedWeights (*for_head)(NamedWeights weights, std::string_view head, std::vector<std::string>* left_out) = nullptr;

@@ -417,7 +417,6 @@ Family ModernBertFamily() {
                              .fits = fits});
   }
   UseTransformersNames({.backbone = "model.",
-                        .modules = {"embeddings.", "layers.", "final_norm."},
                         .words = kModernWords,
                         .decoder = "decoder",
                         .head = "decoder",

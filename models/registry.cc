@@ -24,10 +24,11 @@ Family XlmRobertaFamily();
 
 namespace {
 
-// Returns the first such head: text has several that classify, in one module.
-const Head& HeadThat(bool classifies, const std::string& model) {
-  return *std::ranges::find_if(FamilyOf(model).heads,
-                               [=](const Head& head) { return classifies != head.output_weight.empty(); });
+const Head& HeadFor(HeadKind kind, const std::string& model) {
+  const bool labels = FactsOf(kind).labelled != Labelled::kNothing;
+  return *std::ranges::find_if(FamilyOf(model).heads, [=](const Head& head) {
+    return head.kind ? head.kind == kind : head.output_weight.empty() != labels;
+  });
 }
 
 }  // namespace
@@ -115,11 +116,12 @@ const Head& HeadIn(const std::string& model, const torch::nn::Module& module) {
 }
 
 std::map<std::string, int64_t> LayersBelowHead(const std::string& model, const torch::nn::Module& module) {
-  const auto layer_of = FamilyOf(model).layer_of;
+  const auto& layer_of = FamilyOf(model).layer_of;
+  const Head& head = HeadIn(model, module);
   std::map<std::string, int64_t> places;
   std::set<int64_t> layers;
   for (const auto& item : module.named_parameters()) {
-    const int64_t place = layer_of == nullptr ? kWithHead : layer_of(item.key());
+    const int64_t place = layer_of == nullptr || head.Has(item.key()) ? kWithHead : layer_of(item.key());
     if (place < kTopLayer) layers.insert(place);
     places[item.key()] = place;
   }
@@ -129,13 +131,29 @@ std::map<std::string, int64_t> LayersBelowHead(const std::string& model, const t
 }
 
 std::string HeadName(const std::string& model, HeadKind kind) {
-  return kind == HeadKind::kNone ? "" : HeadThat(/*classifies=*/kind != HeadKind::kWords, model).module;
+  return kind == HeadKind::kNone ? "" : HeadFor(kind, model).module;
 }
 
-std::string ClassifierName(const std::string& model) { return HeadThat(/*classifies=*/true, model).module; }
+std::string ClassifierName(const std::string& model) { return HeadFor(HeadKind::kClasses, model).module; }
 
-std::string ClassifierWeightName(const std::string& model) {
-  return HeadThat(/*classifies=*/true, model).output_weight;
+std::string ClassifierWeightName(const std::string& model) { return HeadFor(HeadKind::kClasses, model).output_weight; }
+
+TextHead ShownHead(const WeightShapes& weights, const std::string& model) {
+  const Family& family = FamilyOf(model);
+  const auto shown = [](int64_t outputs, std::optional<HeadKind> kind) {
+    return TextHead{kind.value_or(outputs == 1 ? HeadKind::kNumber : HeadKind::kClasses), NumberedLabels(outputs)};
+  };
+  for (const Head& head : family.heads) {
+    const int64_t outputs = head.output_weight.empty() ? 0 : RowsNamed(weights, head.output_weight);
+    if (outputs == 0) continue;
+    const auto is_more = [&](const auto& item) {
+      return item.first.find(head.more.front() + ".") != std::string::npos;
+    };
+    const bool lacks_more = !head.more.empty() && std::ranges::none_of(weights, is_more);
+    return shown(outputs, lacks_more ? HeadKind::kTokens : head.kind);
+  }
+  const int64_t outputs = family.text.other_outputs == nullptr ? 0 : family.text.other_outputs(weights);
+  return outputs == 0 ? TextHead() : shown(outputs, {});
 }
 
 std::string RecognisedModel(const WeightShapes& weights) {

@@ -50,6 +50,10 @@ std::string HeadName(const std::string& model, HeadKind kind);
 std::string ClassifierName(const std::string& model);
 std::string ClassifierWeightName(const std::string& model);
 
+// Returns the head of a text model, with numbered labels, that weights in any naming show; if none labels anything,
+// that which guesses words.
+TextHead ShownHead(const WeightShapes& weights, const std::string& model);
+
 // Returns the image model that has weights of these shapes under the names of any program that its family knows:
 // `preferred` if it is one of several. Null if none has.
 const Model* RecognisedImageModel(const NamedWeights& weights, const std::string& preferred);

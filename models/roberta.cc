@@ -133,17 +133,10 @@ NamedWeights ForRobertaHead(NamedWeights weights, std::string_view head, std::ve
   return weights;
 }
 
-// TextFamily::classifier_outputs, with any prefix. 0 also if it is not clear which head classifies.
-int64_t OutputsOfRoberta(const WeightShapes& weights) {
-  if (const int64_t of_tokens = OutputsOfClassifier(weights); of_tokens > 0) return of_tokens;
+// TextFamily::other_outputs. 0 also if it is not clear which head classifies.
+int64_t OutputsOfFairseq(const WeightShapes& weights) {
   const std::string chosen = ChosenHead(FairseqHeadsOf(weights));
-  for (const auto& [name, shape] : weights) {
-    const bool is_head = chosen.empty()
-                             ? name == "classifier.out_proj.weight" || name.ends_with(".classifier.out_proj.weight")
-                             : name.ends_with(chosen + "out_proj.weight");
-    if (is_head && shape.size() == 2) return shape[0];
-  }
-  return 0;
+  return chosen.empty() ? 0 : RowsNamed(weights, chosen + "out_proj.weight");
 }
 
 // TextFamily::fairseq_names. The token type's row is added to the rows of the positions, except that of padding.
@@ -187,7 +180,6 @@ BertKind KindWith(const std::string& name, const std::string& model, const std::
           .model = model,
           .type = type,
           .classes = classes,
-          .tokenizer = classes + "Tokenizer",
           .backbone = "roberta",
           .defaults = Defaults(),
           .counts_padding = false,
@@ -197,6 +189,9 @@ BertKind KindWith(const std::string& name, const std::string& model, const std::
                          .dense = "classifier.dense",
                          .activation = at::tanh,
                          .drops_input = true},
+          .heads = {{"lm_head"},
+                    {"classifier", "classifier.weight", {}, HeadKind::kTokens},
+                    {"classifier", "classifier.out_proj.weight"}},
           .of_no_model = {"pooler."},
           .shapes = std::move(shapes)};
 }
@@ -210,7 +205,6 @@ bool Fits(const WeightShapes& weights) {
 
 Family FamilyWith(const BertKind& kind) {
   Family family = FamilyOfKind(kind, Fits);
-  family.heads = {{"lm_head"}, {"classifier", "classifier.out_proj.weight"}, {"classifier", "classifier.weight"}};
   family.name_order = {"roberta", "classifier", "word_embeddings", "position_embeddings", "token_type_embeddings",
                        "embeddings", "encoder", "attention", "intermediate", "self", "output", "query", "key", "value",
                        "dense", "layer_norm", "LayerNorm", "decoder",
@@ -225,8 +219,7 @@ Family FamilyWith(const BertKind& kind) {
     return from_transformers(is_fairseqs ? FromFairseq(weights, left_out) : weights, model, left_out);
   };
   family.for_head = ForRobertaHead;
-  family.text.classifier_outputs = OutputsOfRoberta;
-  family.text.labels_tokens = [](const WeightShapes& weights) { return OutputsOfClassifier(weights) > 0; };
+  family.text.other_outputs = OutputsOfFairseq;
   family.text.fairseq_names = ToFairseq;
   return family;
 }

@@ -130,14 +130,14 @@ TEST(Registry, WhatDiffersBetweenFamilies) {
 
 // What the trainer takes for granted.
 TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
-  const TextHead words, three = {HeadKind::kClasses, {"a", "b", "c"}};
+  const TextHead words, three = {HeadKind::kClasses, {"a", "b", "c"}}, of_tokens = {HeadKind::kTokens, three.labels};
   for (const Family& family : Families()) {
     if (family.input != Input::kText) continue;
     const TextFamily& text = family.text;
     const Model& any = family.models.front();
     EXPECT_FALSE(any.text);
     const TextOptions options = SmallText(family);
-    for (const TextHead& head : {words, three}) {
+    for (const TextHead& head : {words, three, of_tokens}) {
       SCOPED_TRACE(family.name + FactsOf(head.kind).ending);
       const auto model = options.Make(head);
       EXPECT_EQ(model->outputs(), head.outputs());
@@ -150,7 +150,9 @@ TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
         shapes[item.key()] = item.value().sizes().vec();
       }
       EXPECT_TRUE(any.fits(shapes));
-      EXPECT_EQ(text.classifier_outputs(shapes), model->outputs());
+      const bool is_told = head.kind != HeadKind::kTokens || family.name != "ModernBERT";
+      EXPECT_EQ(ShownHead(shapes, any.name).kind, is_told ? head.kind : HeadKind::kClasses);
+      EXPECT_EQ(ShownHead(shapes, any.name).outputs(), model->outputs());
       EXPECT_TRUE(shapes.contains(text.word_rows.front()));
       for (const std::string& name : text.word_rows)
         EXPECT_TRUE(!shapes.contains(name) || shapes[name][0] == 30) << name;

@@ -38,9 +38,7 @@ NamedWeights WithTiedDecoder(const NamedWeights& weights) {
 NamedWeights ToFairseq(const NamedWeights& weights) {
   return FamilyOf("roberta").text.fairseq_names(weights, {.padding_id = kPaddingId});
 }
-int64_t ClassificationHeadOutputs(const WeightShapes& weights) {
-  return FamilyOf("roberta").text.classifier_outputs(weights);
-}
+int64_t ClassificationHeadOutputs(const WeightShapes& weights) { return ShownHead(weights, "roberta").outputs(); }
 
 NamedWeights SmallWeights() { return WeightsOf(RobertaForMaskedLM(kSmall)); }
 

@@ -217,19 +217,13 @@ std::optional<double> ClassifierDropout(const config::Config& config, const Weig
 }
 
 models::TextHead TextHeadIn(const WeightsOutline& weights, const std::string& model) {
-  const int64_t outputs = models::FamilyOf(model).text.classifier_outputs(weights.shapes);
-  if (outputs == 0) return {};
-  if (!weights.model_config.empty()) {
-    const auto said = Understood(weights.model_config, kWeightsConfig, model,
-                                 [](const nlohmann::json& config, const models::TextFamily& family) {
-                                   return models::HeadFromJson(config, family.classes);
-                                 });
-    if (said && said->outputs() == outputs) return *said;
-  }
-  const auto labels_tokens = models::FamilyOf(model).text.labels_tokens;
-  const bool of_tokens = labels_tokens != nullptr && labels_tokens(weights.shapes);
-  using enum models::HeadKind;
-  return {.kind = of_tokens ? kTokens : outputs == 1 ? kNumber : kClasses, .labels = models::NumberedLabels(outputs)};
+  models::TextHead shown = models::ShownHead(weights.shapes, model);
+  if (shown.labels.empty() || weights.model_config.empty()) return shown;
+  const auto said = Understood(weights.model_config, kWeightsConfig, model,
+                               [](const nlohmann::json& config, const models::TextFamily& family) {
+                                 return models::HeadFromJson(config, family.classes);
+                               });
+  return said && said->outputs() == shown.outputs() ? *said : shown;
 }
 
 std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options, const models::TextHead& head,
