@@ -173,7 +173,9 @@ struct PixelProduct {
     return Product(x_NHWC, weight * gamma_C.unsqueeze(1), bias() * gamma_C);
   }
 
-  at::Tensor GemmWeight() const { return linear ? linear->GemmWeight() : convolution->GemmWeight().flatten(1); }
+  at::Tensor Multiplied(const at::Tensor& x_PC) const {
+    return linear ? linear->Multiplied(x_PC) : at::linear(x_PC, convolution->GemmWeight().flatten(1));
+  }
   const at::Tensor& bias() const { return linear ? linear->bias : convolution->bias; }
 
   at::Tensor operator()(const at::Tensor& x_NHWC) {
@@ -233,18 +235,17 @@ class ConvNextBlockImpl : public torch::nn::Module, public TextKernelUser {
     const at::Tensor filtered_NHWC = last(filter_->WithoutBias(x_NCHW.main));
     std::vector<int64_t> sizes = filtered_NHWC.sizes().vec();
     const at::Tensor y_PC = norm_->forward(filtered_NHWC.flatten(0, 2), filter_->bias);
-    at::Tensor inner = UnitOf(*kernels_, LinearUnit::kGelu, at::linear(y_PC, expand_.GemmWeight()), expand_.bias());
+    at::Tensor inner = UnitOf(*kernels_, LinearUnit::kGelu, expand_.Multiplied(y_PC), expand_.bias());
     if (response_weight_.defined()) {
       inner = Responding(inner.view({sizes[0], sizes[1], sizes[2], -1})).flatten(0, 2);
     }
-    const ResidualPair sum =
-        SumNormalised(*kernels_, at::linear(inner, project_.GemmWeight()), last(x_NCHW.shortcut).flatten(0, 2),
-                      {.x_bias = project_.bias(),
-                       .weight = {},
-                       .bias = {},
-                       .scale = gamma_,
-                       .dropout = drop_path_,
-                       .rows_of_sample = sizes[1] * sizes[2]});
+    const ResidualPair sum = SumNormalised(*kernels_, project_.Multiplied(inner), last(x_NCHW.shortcut).flatten(0, 2),
+                                           {.x_bias = project_.bias(),
+                                            .weight = {},
+                                            .bias = {},
+                                            .scale = gamma_,
+                                            .dropout = drop_path_,
+                                            .rows_of_sample = sizes[1] * sizes[2]});
     const auto as_images = [&](const at::Tensor& y) { return y.view(sizes).permute({0, 3, 1, 2}); };
     return {as_images(sum.main), as_images(sum.shortcut)};
   }

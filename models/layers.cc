@@ -218,12 +218,14 @@ const TextKernels* LinearImpl::KernelsFor(const at::Tensor& x) const {
   return HasElement(GemmType(x)) && weight.size(0) % kernels::kWidth == 0 ? kernels_ : nullptr;
 }
 
+at::Tensor LinearImpl::Multiplied(const at::Tensor& x) const { return at::linear(x.flatten(0, -2), GemmWeight()); }
+
 at::Tensor LinearImpl::ThroughUnit(const at::Tensor& x, LinearUnit unit) {
   const bool fits = weight.size(0) % (HalvesOf(unit) * kernels::kWidth) == 0;
   if (const TextKernels* const kernels = fits ? KernelsFor(x) : nullptr) {
     std::vector<int64_t> sizes = x.sizes().vec();
     sizes.back() = weight.size(0) / HalvesOf(unit);
-    return UnitOf(*kernels, unit, at::linear(x.flatten(0, -2), GemmWeight()), bias).view(sizes);
+    return UnitOf(*kernels, unit, Multiplied(x), bias).view(sizes);
   }
   const at::Tensor y = forward(x);
   const std::vector<at::Tensor> parts = y.chunk(HalvesOf(unit), -1);
@@ -246,7 +248,7 @@ ResidualPair LinearImpl::AddedTo(const at::Tensor& residual, const at::Tensor& x
     norm.scale = addition.scale;
     norm.dropout = addition.dropout;
     if (addition.drops_samples) norm.rows_of_sample = x.numel() / x.size(0) / x.size(-1);
-    const at::Tensor y = at::linear(x.flatten(0, -2), GemmWeight());
+    const at::Tensor y = Multiplied(x);
     const auto add = addition.goes_on_normalised ? AddNormalised : SumNormalised;
     const ResidualPair sum = add(*kernels, y, residual.flatten(0, -2), norm);
     return {sum.main.view(residual.sizes()), sum.shortcut.view(residual.sizes())};

@@ -137,6 +137,9 @@ class LinearImpl : public torch::nn::Module, public HalfWeightUser, public TextK
   // Returns the kernels for what follows x · weightᵀ; null: there are none for this step.
   const TextKernels* KernelsFor(const at::Tensor& x) const;
 
+  // Returns x · weightᵀ, (rows, out_features), for these kernels.
+  at::Tensor Multiplied(const at::Tensor& x) const;
+
   // Returns what forward multiplies by: the weight, or its copy.
   at::Tensor GemmWeight() const { return ForProducts(*this, half_weight_, weight); }
 

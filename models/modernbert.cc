@@ -130,8 +130,7 @@ class ModernLayerImpl : public torch::nn::Module {
   std::array<at::Tensor, 3> TurnedQkv(const at::Tensor& x_SH, const Rotation& rotation) {
     const TextKernels* const kernels = three_->KernelsFor(x_SH);
     if (kernels != nullptr && rotation.has_kernel() && !three_->bias.defined()) {
-      return RotatedQkv(*kernels, at::linear(x_SH, three_->GemmWeight()), rotation.cosine.squeeze(1),
-                        rotation.sine.squeeze(1));
+      return RotatedQkv(*kernels, three_->Multiplied(x_SH), rotation.cosine.squeeze(1), rotation.sine.squeeze(1));
     }
     const auto qkv = three_(x_SH).chunk(3, 1);
     return {rotation.Turned(qkv[0], heads_), rotation.Turned(qkv[1], heads_), qkv[2]};
