@@ -30,16 +30,6 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
   return optim::LossScaler({.initial = precision.loss_scale_start, .growth_interval = window}, device);
 }
 
-// --layer_decay and --backbone_lr_factor; null if all parameters learn at the same rate.
-optim::RateFactor RateFactorOf(const config::Config& config, const torch::nn::Module& module) {
-  const double decay = config.optimizer.layer_decay, backbone = config.optimizer.backbone_lr_factor;
-  if (decay == 1 && backbone == 1) return nullptr;
-  const models::Head& head = models::HeadIn(config.model.name, module);
-  return [=, &head, below_head = models::LayersBelowHead(config.model.name, module)](const std::string& name) {
-    return std::pow(decay, static_cast<double>(below_head.at(name))) * (head.Has(name) ? 1 : backbone);
-  };
-}
-
 void Seed(at::Device device, uint64_t value) {
   at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(generator.mutex());
@@ -59,11 +49,22 @@ void SeedTask(int64_t seed, const data::StepPart& part, at::Device device) {
   if (!device.is_cpu()) Seed(device, value);
 }
 
+optim::ParameterFacts FactsOfParameters(const config::Config& config, const torch::nn::Module& module) {
+  const double decay = config.optimizer.layer_decay, backbone = config.optimizer.backbone_lr_factor;
+  optim::ParameterFacts facts = {.is_never_decayed = models::FamilyOf(config.model.name).is_never_decayed};
+  if (decay == 1 && backbone == 1) return facts;
+  const models::Head& head = models::HeadIn(config.model.name, module);
+  facts.rate_factor = [=, &head,
+                       below_head = models::LayersBelowHead(config.model.name, module)](const std::string& name) {
+    return std::pow(decay, static_cast<double>(below_head.at(name))) * (head.Has(name) ? 1 : backbone);
+  };
+  return facts;
+}
+
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {
-  const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(module);
-  auto optimizer = optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, module),
-                                        models::FamilyOf(config.model.name).is_never_decayed);
+  auto optimizer =
+      optim::MakeOptimizer(config.optimizer, weights::ParametersOf(module), FactsOfParameters(config, module));
   models::HalfWeights half_weights(module, optim::PrecisionNamed(config.precision.name).products);
   optimizer->UseKernel(device::AdamKernelOn(device), half_weights);
   return optim::ParameterUpdate(std::move(optimizer), MakeLossScaler(config, device), config.optimizer.clip_norm,

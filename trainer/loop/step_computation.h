@@ -24,6 +24,9 @@
 
 namespace dtrain::loop {
 
+// Of --layer_decay, --backbone_lr_factor and the model's family.
+optim::ParameterFacts FactsOfParameters(const config::Config& config, const torch::nn::Module& module);
+
 // Makes the update of all parameters of `module` that learn; they must already be on `device`, their final one. The
 // loss is scaled with --precision=fp16, or if --loss_scale is a number. If autocast multiplies in a half type, training
 // steps of the module use copies of its weights from now on, which the update writes.

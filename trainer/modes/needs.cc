@@ -9,6 +9,7 @@
 
 #include "data/machine/limits.h"
 #include "trainer/errors.h"
+#include "trainer/loop/step_computation.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
@@ -30,6 +31,11 @@ double BytesOf(const auto& tensors) {
   double bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
   return bytes;
+}
+
+double StateBytes(const config::Config& config, const torch::nn::Module& module) {
+  return static_cast<double>(optim::OptimizerStateBytes(config.optimizer, weights::ParametersOf(module),
+                                                        loop::FactsOfParameters(config, module)));
 }
 
 // The bytes of the files in the run's checkpoints/, which new ones take the place of.
@@ -56,8 +62,7 @@ double MemoryNeedOf(const config::Config& config, tasks::Task& task, const confi
   const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
   const double weights = BytesOf(task.module().parameters()), gradients = BytesOf(parameters | std::views::values);
   const double teacher = task.teacher() != nullptr ? BytesOf(task.teacher()->parameters()) : 0;
-  const double state =
-      weights + gradients + teacher + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
+  const double state = weights + gradients + teacher + StateBytes(config, task.module());
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
   constexpr double kSumsOfShards = 4;  // see distributed::ShardSum
   const double sums = batch.elastic ? kSumsOfShards * gradients : 0;
@@ -84,8 +89,7 @@ DiskNeeds DiskNeedsOf(const config::Config& config, tasks::Task& task, bool vali
   const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
   const double weights = BytesOf(parameters | std::views::values);
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
-  const double checkpoint =
-      weights + average + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
+  const double checkpoint = weights + average + StateBytes(config, task.module());
   const double best = validates ? weights : 0;
   return {checkpoint, static_cast<double>(config.run.keep_checkpoints + 1) * checkpoint + weights + average + best};
 }

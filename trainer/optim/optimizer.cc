@@ -162,26 +162,26 @@ at::Tensor TrustOrOne(const at::Tensor& ratios, const at::Tensor& weight_norms, 
 }
 
 std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
-                                         const std::vector<NamedTensor>& parameters, const RateFactor& rate_factor,
-                                         IsNeverDecayed is_never_decayed) {
+                                         const std::vector<NamedTensor>& parameters, const ParameterFacts& facts) {
   const auto make = kMakers.find(config.name);
   if (make == kMakers.end()) {
     throw UsageError("--optimizer=" + config.name + " is unknown",
                      "one of " + config::NamesOf(config::OptimizerChoices()));
   }
-  std::vector<ParameterGroup> groups =
-      GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias, is_never_decayed, config.decay_bias);
-  if (rate_factor) groups = SplitByRate(groups, rate_factor);
+  std::vector<ParameterGroup> groups = GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias,
+                                                    facts.is_never_decayed, config.decay_bias);
+  if (facts.rate_factor) groups = SplitByRate(groups, facts.rate_factor);
   return make->second(std::move(groups), config);
 }
 
-int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters) {
+int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters,
+                            const ParameterFacts& facts) {
   std::vector<NamedTensor> shapes;
   for (const auto& [name, parameter] : parameters) {
     shapes.emplace_back(name, at::empty(parameter.sizes(), parameter.options().device(at::kMeta)));
   }
   int64_t bytes = 0;
-  for (const auto& [name, tensor] : MakeOptimizer(config, shapes)->State()) {
+  for (const auto& [name, tensor] : MakeOptimizer(config, shapes, facts)->State()) {
     bytes += static_cast<int64_t>(tensor.nbytes());
   }
   return bytes;

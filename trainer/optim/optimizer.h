@@ -54,6 +54,12 @@ std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& paramet
 // The factor on the learning rate of a parameter, given its name.
 using RateFactor = std::function<double(const std::string& name)>;
 
+// What the trainer tells an optimizer of its parameters.
+struct ParameterFacts {
+  RateFactor rate_factor = nullptr;  // null: 1 for all
+  IsNeverDecayed is_never_decayed = nullptr;
+};
+
 // Splits each group into groups of one factor, in ascending order.
 std::vector<ParameterGroup> SplitByRate(const std::vector<ParameterGroup>& groups, const RateFactor& factor_of);
 
@@ -117,15 +123,14 @@ class MomentOptimizer : public Optimizer {
 };
 
 // Returns the optimizer of --optimizer and its companions (the classes are in their own files). For parameters of half
-// precision adam, adamw and fairseq_adam are memory-efficient. The parameters must be on their final device. An empty
-// `rate_factor` is 1 for all. Throws UsageError for an unknown name.
+// precision adam, adamw and fairseq_adam are memory-efficient. The parameters must be on their final device. Throws
+// UsageError for an unknown name.
 std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
-                                         const std::vector<NamedTensor>& parameters,
-                                         const RateFactor& rate_factor = nullptr,
-                                         IsNeverDecayed is_never_decayed = nullptr);
+                                         const std::vector<NamedTensor>& parameters, const ParameterFacts& facts = {});
 
 // Returns the bytes of state that this optimizer would keep for such parameters, without allocating them.
-int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters);
+int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters,
+                            const ParameterFacts& facts = {});
 
 // The following are operations on lists of tensors, of which optimizers without a fused kernel of ATen are made.
 

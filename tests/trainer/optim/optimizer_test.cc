@@ -47,7 +47,7 @@ config::OptimizerConfig ConfigOf(const std::string& name, bool decay_all = true)
 TEST(SplitByRate, OfEveryOptimizerIsASmallerRate) {
   for (const config::OptimizerFacts& facts : config::Optimizers()) {
     Parameters slow = SomeParameters(), plain = SomeParameters();
-    const auto ours = MakeOptimizer(ConfigOf(facts.name), slow, [](const auto&) { return 0.25; });
+    const auto ours = MakeOptimizer(ConfigOf(facts.name), slow, {.rate_factor = [](const auto&) { return 0.25; }});
     const auto theirs = MakeOptimizer(ConfigOf(facts.name), plain);
     for (int step = 0; step < 3; ++step) {
       SetGradients(slow);
