@@ -91,15 +91,18 @@ def of_size(height: int, width: int):
     return torch.randn(2, 3, height, width, generator=torch.Generator().manual_seed(height))
 
 
+OF_ANY_SIZE = {"dynamic_img_size": True}  # timm's option of those with positions
+
+
 # Images of a model's own size, and of others, between whose patches positions lie, or of whose rows some remain.
-@pytest.mark.parametrize("name, size", [
-    ("vit_tiny_patch16_224", (224, 224)), ("deit_tiny_distilled_patch16_224", (240, 256)), ("vit_small_patch14_reg4_dinov2", (28, 56)),
-    ("convnext_atto", (57, 64)), ("convnextv2_atto", (64, 49)), *([
-        ("vit_tiny_patch16_384", (48, 80)), ("deit3_small_patch16_224", (64, 32)), ("vit_medium_patch16_gap_240", (80, 80)),
-        ("vit_small_patch14_dinov2", (42, 28)), ("convnextv2_tiny", (40, 40))] if LONG else []),
+@pytest.mark.parametrize("name, size, options", [
+    ("vit_tiny_patch16_224", (224, 224), OF_ANY_SIZE), ("deit_tiny_distilled_patch16_224", (240, 256), OF_ANY_SIZE),
+    ("vit_small_patch14_reg4_dinov2", (28, 56), OF_ANY_SIZE), ("convnext_atto", (57, 64), {}), ("convnextv2_atto", (64, 49), {}), *([
+        ("vit_tiny_patch16_384", (48, 80), OF_ANY_SIZE), ("deit3_small_patch16_224", (64, 32), OF_ANY_SIZE),
+        ("vit_medium_patch16_gap_240", (80, 80), OF_ANY_SIZE), ("vit_small_patch14_dinov2", (42, 28), OF_ANY_SIZE),
+        ("convnextv2_tiny", (40, 40), {})] if LONG else []),
 ])
-def test_logits_of_families_are_timms(tmp_path, name, size):
-    options = {} if name.startswith("convnext") else {"dynamic_img_size": True}
+def test_logits_of_families_are_timms(tmp_path, name, size, options):
     theirs = scattered(timm.create_model(name, num_classes=CLASSES, **options))
     save_file(theirs.state_dict(), tmp_path / "timm.safetensors")
     pixels = of_size(*size)
