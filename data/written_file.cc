@@ -1,6 +1,7 @@
 #include "data/written_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,6 +43,44 @@ void OnSignal(int signal) {
               (hint.empty() ? "choose another place to write to" : hint) + "; then run the same command again");
 }
 
+// False only if another process has locked the file: some network file systems have no locks.
+bool Lock(int descriptor) { return flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+
+// Whether `path` is a name of the open regular file.
+bool Names(const std::string& path, int descriptor) {
+  struct stat named {};
+  struct stat opened {};
+  return lstat(path.c_str(), &named) == 0 && fstat(descriptor, &opened) == 0 && S_ISREG(named.st_mode) &&
+         named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
+// Creates the file and locks it. What a process that is gone has left under this name is removed, as CreateAnew does;
+// returns -1 with EBUSY if a process is still writing it. Whoever removes or renames the file has its lock, so that no
+// process touches that of another one.
+int CreateLocked(const std::string& path) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const int there = open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const bool is_link = there < 0 && (errno == ELOOP || errno == ENXIO);  // or a pipe, or a socket
+    if (there < 0 && !is_link && errno != ENOENT) return -1;
+    const bool is_free = there < 0 || Lock(there);
+    if (is_link || (there >= 0 && is_free && Names(path, there))) unlink(path.c_str());
+    if (there >= 0) close(there);
+    if (!is_free) break;
+    const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kMode);
+    if (descriptor < 0 && errno != EEXIST) return -1;
+    if (descriptor >= 0 && Lock(descriptor) && Names(path, descriptor)) return descriptor;
+    if (descriptor >= 0) close(descriptor);
+  }
+  errno = EBUSY;
+  return -1;
+}
+
+int OpenPartial(const std::string& path) {
+  const int descriptor = CreateLocked(path);
+  if (descriptor < 0) FailToWrite(path);
+  return descriptor;
+}
+
 }  // namespace
 
 int CreateAnew(const std::string& path) {
@@ -69,11 +108,11 @@ int OpenOrCreate(const std::string& path, int flags) {
   return -1;
 }
 
+bool IsFull(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
+
 std::string HintOnWriting(int error_number) {
+  if (IsFull(error_number)) return "free some space (or quota), or write elsewhere";
   switch (error_number) {
-    case ENOSPC:
-    case EDQUOT:
-      return "free some space (or quota), or write elsewhere";
     case EROFS:
     case EACCES:
     case EPERM:
@@ -82,6 +121,8 @@ std::string HintOnWriting(int error_number) {
       return "the disk or its file system is failing: see dmesg, and write elsewhere";
     case EFBIG:
       return "the file is larger than ulimit -f or the file system allows: raise the limit, or write elsewhere";
+    case EBUSY:
+      return "another process is writing it: wait for that one, or end it";
     case ELOOP:
     case ENXIO:
       return "a symbolic link, a pipe or a device has this name: remove it, or choose another name";
@@ -119,17 +160,14 @@ UnfinishedFile::~UnfinishedFile() {
 }
 
 PartialFile::PartialFile(std::string path, const std::string& ending)
-    : path_(std::move(path)),
-      partial_path_(path_ + ending),
-      unfinished_(partial_path_),
-      descriptor_(CreateAnew(partial_path_)) {
-  if (descriptor_ < 0) FailToWrite(partial_path_);
+    : path_(std::move(path)), partial_path_(path_ + ending), descriptor_(OpenPartial(partial_path_)) {
+  unfinished_.emplace(partial_path_);
 }
 
 PartialFile::~PartialFile() {
   if (descriptor_ < 0) return;
+  if (Names(partial_path_, descriptor_)) unlink(partial_path_.c_str());
   close(descriptor_);
-  unlink(partial_path_.c_str());
 }
 
 void PartialFile::Append(std::string_view bytes) {
@@ -148,12 +186,13 @@ void PartialFile::Sync() {
 
 void PartialFile::Publish() {
   Sync();
-  if (close(std::exchange(descriptor_, -1)) != 0 || rename(partial_path_.c_str(), path_.c_str()) != 0) {
-    const int reason = errno;
-    unlink(partial_path_.c_str());
-    errno = reason;
-    FailToWrite(path_);
+  if (!Names(partial_path_, descriptor_)) {
+    errno = EBUSY;
+    FailToWrite(partial_path_);
   }
+  if (rename(partial_path_.c_str(), path_.c_str()) != 0) FailToWrite(path_);
+  unfinished_.reset();
+  close(std::exchange(descriptor_, -1));
 }
 
 void PublishFile(const std::string& path, std::string_view content, const std::string& ending) {

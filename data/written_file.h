@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,9 @@ int CreateAnew(const std::string& path);
 // link, EISDIR if it is a folder, ENXIO if it is a pipe, a socket or a device, and EMLINK if the file has another name
 // (a hard link): whoever put it there would have this program change that file.
 int OpenOrCreate(const std::string& path, int flags);
+
+// Whether `error_number` (errno) says that the file system, or the user's share of it, is full.
+bool IsFull(int error_number);
 
 // Returns what to do about a file that could not be written because of `error_number` (errno); empty if that does not
 // tell.
@@ -52,7 +56,8 @@ class UnfinishedFile {
   int slot_ = -1;
 };
 
-// All methods throw Error (exit code 5).
+// The file is locked while it is written, so that of two processes that write one file, the second fails. All methods
+// throw Error (exit code 5).
 class PartialFile {
  public:
   explicit PartialFile(std::string path, const std::string& ending = ".partial");  // opens PATH.partial
@@ -69,8 +74,8 @@ class PartialFile {
 
  private:
   const std::string path_, partial_path_;
-  const UnfinishedFile unfinished_;
   int descriptor_;
+  std::optional<UnfinishedFile> unfinished_;
   uint64_t bytes_ = 0;
 };
 

@@ -30,5 +30,33 @@ TEST(PublishFile, SaysWhatToDoAboutTheReasonAndLeavesNothing) {
   EXPECT_EQ(std::filesystem::file_size(folder.path("file")), 100U);
 }
 
+// Two processes that write one file have a descriptor each, as two objects do.
+TEST(PartialFile, TheSecondWriterFailsAndTheFirstIsUntouched) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("file"), partial = path + ".partial";
+  {
+    PartialFile first(path);
+    first.Append("whole");
+    EXPECT_THAT(MessageAndHint([&] { PartialFile second(path); }), testing::HasSubstr("another process is writing it"));
+    first.Publish();
+    EXPECT_EQ(ReadAll(folder / "file"), "whole");
+    PartialFile next(path);  // the name is free again
+  }
+  EXPECT_FALSE(std::filesystem::exists(partial));
+  for (const bool is_link : {false, true}) {  // what a process that is gone has left, or another user has put there
+    const std::string left = folder.Write(is_link ? "other" : "file.partial", "left");
+    if (is_link) std::filesystem::create_symlink(left, partial);
+    PublishFile(path, "new");
+    EXPECT_EQ(ReadAll(folder / "file"), "new");
+    EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(partial)));
+  }
+  EXPECT_EQ(ReadAll(folder / "other"), "left");
+  PartialFile removed(path);
+  std::filesystem::remove(partial);
+  folder.Write("file.partial", "of another one");
+  EXPECT_THAT(MessageAndHint([&] { removed.Publish(); }), testing::HasSubstr("cannot write"));
+  EXPECT_EQ(ReadAll(folder / "file"), "new");
+}
+
 }  // namespace
 }  // namespace dtrain::data

@@ -65,7 +65,7 @@ constexpr size_t kWriteBytes = size_t{16} << 20;  // of one write(2) at most
 constexpr size_t kReadBytes = size_t{1} << 20;
 
 std::string HintFor(int error_number) {
-  if (error_number != ENOSPC && error_number != EDQUOT) return data::HintOnWriting(error_number);
+  if (!data::IsFull(error_number)) return data::HintOnWriting(error_number);
   return "free some space (or quota; a lower --keep_checkpoints needs less), or write elsewhere; existing checkpoints "
          "are intact";
 }
