@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 
@@ -48,8 +49,18 @@ uint64_t NumberAt(const uint8_t* field, size_t size) {
   return number;
 }
 
-bool IsZero(const Block& block) {
-  return std::all_of(block.begin(), block.end(), [](uint8_t byte) { return byte == 0; });
+bool IsZero(std::span<const uint8_t> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+}
+
+// Whether nothing but zeros follows, as behind the last member. Zeros before other bytes are a hole in a broken copy.
+bool IsEnd(const ReadableBytes& archive, uint64_t offset) {
+  constexpr uint64_t kBytesAtOnce = uint64_t{1} << 16;
+  for (uint64_t bytes = 0; offset < archive.size(); offset += bytes) {
+    bytes = std::min(kBytesAtOnce, archive.size() - offset);
+    if (!IsZero(archive.ReadBytes(offset, bytes))) return false;
+  }
+  return true;
 }
 
 // The values that the extension headers before a member give it.
@@ -107,7 +118,8 @@ std::optional<Header> ReadHeader(const ReadableBytes& archive, uint64_t offset) 
   if (archive.size() - offset < kTarBlock) throw DamagedRecord("truncated: a tar header is cut off", archive.size());
   Header header;
   archive.Read(offset, kTarBlock, header.block.data());
-  if (IsZero(header.block)) return std::nullopt;
+  if (IsZero(header.block) && IsEnd(archive, offset)) return std::nullopt;
+  if (IsZero(header.block)) throw DamagedRecord("zeros where a tar header should be");
   if (!IsTarHeader(header.block.data())) throw DamagedRecord("no tar header (its checksum is wrong)");
   header.type = static_cast<char>(header.block[kTypeAt]);
   header.data_begin = offset + kTarBlock;

@@ -18,8 +18,8 @@ struct TarMember {
   uint64_t end = 0;  // offset of the next member
 };
 
-// Returns the member whose headers begin at `offset`; empty at the end of the archive. Throws DamagedRecord
-// (record_format.h).
+// Returns the member whose headers begin at `offset`; empty at the end of the archive, behind which are only zeros.
+// Throws DamagedRecord (record_format.h).
 std::optional<TarMember> ReadTarMember(const ReadableBytes& archive, uint64_t offset);
 
 // Whether a block of 512 bytes is a header, judged by its checksum.

@@ -11,6 +11,7 @@
 #include "data/formats/record_format.h"
 #include "data/formats/tar.h"
 #include "data/image/codecs.h"
+#include "data/shown.h"
 #include "data/text/text_lines.h"
 #include "data/whole_number.h"
 
@@ -68,6 +69,9 @@ std::optional<Sample> ReadSample(const ReadableBytes& archive, uint64_t offset) 
     // Damage behind a complete sample belongs to the next one.
     if (!sample || !sample->complete()) throw;
   }
+  if (sample && !sample->complete() && offset == archive.size()) {  // without the blocks of zeros that end an archive
+    throw DamagedRecord("truncated: the archive ends within sample " + sample->key, archive.size());
+  }
   return sample;
 }
 
@@ -79,7 +83,7 @@ std::string ReadText(const ReadableBytes& archive, const TarMember& member) {
 
 int64_t ParseClass(const Sample& sample, const std::string& text) {
   if (const auto label = WholeNumber(Stripped(text))) return *label;
-  throw DataError("sample " + sample.key + ": its .cls is '" + text.substr(0, 32) + "', not a number",
+  throw DataError("sample " + sample.key + ": its .cls is '" + Shown(text, 32) + "', not a number",
                   "labels are numbers from 0; put the names of classes into classes.txt");
 }
 

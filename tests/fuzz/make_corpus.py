@@ -192,6 +192,7 @@ def record_files() -> None:
     write("webdataset", "pax", b"\1" + tar({"x" * 120 + ".jpg": b"i", "x" * 120 + ".cls": b"0"}, tarfile.PAX_FORMAT))
     write("webdataset", "gnu", b"\1" + tar({"y" * 120 + ".jpg": b"i", "y" * 120 + ".cls": b"0"}, tarfile.GNU_FORMAT))
     write("webdataset", "several", b"\1" + tar({"1.jpg": b"i", "1.json": b'{"label": [0, 2.5]}', "2.jpg": b"i", "2.json": b"[]"}))
+    write("webdataset", "two-archives", b"\1" + 2 * tar(samples))
     write("webdataset", "no-label", b"\1" + tar({"one.jpg": b"image"}))
 
     packed = index({"files": [["train-00000.rec", 100, 5], ["classes.txt", 0, 0]]}, [(0, 40, 0, 1), (40, 60, 0, 0)])

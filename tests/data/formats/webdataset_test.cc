@@ -37,7 +37,7 @@ TEST(WebDataset, NamesWhatASampleLacks) {
         Case{Sample("k", "x", ""), "its .cls is ''"},
         Case{MakeTarMember("k.jpg", "x") + MakeTarMember("k.json", "{"), "its .json"},
         Case{MakeTarMember("k.jpg", "x") + MakeTarMember("k.png", "y"), "two members .png"}}) {
-    EXPECT_ERROR(c.reason, ReadAll(kWebDataset, c.archive));
+    EXPECT_ERROR(c.reason, ReadAll(kWebDataset, c.archive + MakeTarEnd()));
   }
 }
 
@@ -49,6 +49,24 @@ TEST(WebDataset, DamageCostsItsOwnSampleOnly) {
   EXPECT_EQ(kWebDataset.Scan(bytes, 0)->end, first.size()) << "the sample before is complete";
   EXPECT_THROW(kWebDataset.Scan(bytes, first.size()), DamagedRecord);
   EXPECT_EQ(kWebDataset.FindRecord(bytes, first.size() + 1), (first + second).size()) << "2.cls alone is no sample";
+}
+
+// Zeros end an archive only if nothing else follows; before other bytes they are a hole.
+TEST(WebDataset, HolesOfZerosAndCutsAreDamage) {
+  const std::string first = Sample("1", "first", "1"), second = Sample("2", "second", "2"), end(kTarBlock, '\0');
+  for (const size_t hole : {first.size(), first.size() + 2 * kTarBlock}) {  // the header of 2.jpg or of 2.cls
+    std::string archive = first + second + Sample("3", "third", "3") + end;
+    archive.replace(hole, kTarBlock, kTarBlock, '\0');
+    const MemoryBytes bytes(AsBytes(archive));
+    EXPECT_EQ(kWebDataset.Scan(bytes, 0)->end, first.size());
+    EXPECT_THROW(kWebDataset.Scan(bytes, first.size()), DamagedRecord);
+    EXPECT_EQ(kWebDataset.FindRecord(bytes, first.size() + 1), (first + second).size());
+  }
+  const std::string two = first + end + second + end;
+  EXPECT_THROW(kWebDataset.Scan(MemoryBytes(AsBytes(two)), first.size()), DamagedRecord) << "one behind the other";
+  EXPECT_FALSE(kWebDataset.Scan(MemoryBytes(AsBytes(first + std::string(100'000, '\0'))), first.size()));
+  const std::string cut = first + MakeTarMember("2.jpg", "second");
+  EXPECT_THROW(kWebDataset.Scan(MemoryBytes(AsBytes(cut)), first.size()), DamagedRecord) << "before 2.cls";
 }
 
 // Changes a member's header and corrects its checksum.
