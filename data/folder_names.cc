@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <filesystem>
 
 #include "data/image/codecs.h"
 #include "data/joined.h"
@@ -36,12 +37,21 @@ std::string Listed(const IgnoredFiles& files) {
 
 }  // namespace
 
-std::vector<std::string> SplitNames(const std::string& split) {
-  if (split == "val") return {"val", "validation", "valid"};
-  return {split};
+std::string ShortestSplitName(const std::string& split) {
+  std::string name = std::filesystem::path(split).lexically_normal().string();
+  if (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return name;
 }
 
-bool IsValidationName(const std::string& split) { return split == "val" || split == "validation" || split == "valid"; }
+std::vector<std::string> SplitNames(const std::string& split) {
+  const std::string name = ShortestSplitName(split);
+  if (name == "val") return {"val", "validation", "valid"};
+  return {name};
+}
+
+bool IsValidationName(const std::string& split) {
+  return std::ranges::count(SplitNames("val"), ShortestSplitName(split)) != 0;
+}
 
 bool IsForeignName(std::string_view name) { return name.starts_with('.') || IsOfOtherProgram(name); }
 

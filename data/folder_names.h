@@ -11,6 +11,9 @@
 
 namespace dtrain::data {
 
+// Returns the name of a split in its shortest form: train for train/, as shells complete it, or ./train.
+std::string ShortestSplitName(const std::string& split);
+
 // Returns the names to try for a split, in order: {"val", "validation", "valid"} for val, on which data sets do not
 // agree, else the split's name alone.
 std::vector<std::string> SplitNames(const std::string& split);

@@ -182,9 +182,9 @@ RecordIndex IndexImageFolder(const std::string& split_dir, const KeptIndex& kept
 }
 
 std::optional<std::string> FindSplit(const std::string& data_dir, const std::string& split) {
-  if (split == "." && IsFolder(data_dir)) return data_dir;  // people know "photos/cat", not "photos/./cat"
   for (const std::string& name : SplitNames(split)) {
-    if (IsFolder(data_dir + "/" + name)) return data_dir + "/" + name;
+    const std::string folder = name == "." ? data_dir : data_dir + "/" + name;  // people know "photos/cat"
+    if (IsFolder(folder)) return folder;
   }
   return std::nullopt;
 }

@@ -81,7 +81,7 @@ ImageColumns FindColumns(const TableReader& reader, const LabelTable& table, Lab
 // Whether the cell of a row means the split, in any case.
 bool IsOfSplit(std::string_view cell, const std::string& split) {
   std::vector<std::string> names = SplitNames(split);
-  if (split == "train") names.emplace_back("training");
+  if (names.front() == "train") names.emplace_back("training");
   return std::ranges::any_of(names, [cell](const std::string& name) {
     return std::ranges::equal(cell, name,
                               [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
@@ -302,7 +302,7 @@ std::vector<std::string> SplitsIn(const LabelTable& table) {
 
 bool HasSplit(const LabelTable& table, const std::string& split) {
   const std::vector<std::string> splits = SplitsIn(table);
-  if (splits.empty()) return split == "train";
+  if (splits.empty()) return ShortestSplitName(split) == "train";
   return std::ranges::any_of(splits, [&split](const std::string& name) { return IsOfSplit(name, split); });
 }
 

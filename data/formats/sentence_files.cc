@@ -73,7 +73,7 @@ Kind KindIn(const std::string& class_folder) {
 
 std::vector<std::string> SentenceSplitNames(const std::string& split) {
   std::vector<std::string> names = SplitNames(split);
-  if (split == "val") names.insert(names.end(), {"dev", "dev_matched"});
+  if (names.front() == "val") names.insert(names.end(), {"dev", "dev_matched"});
   return names;
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 
 #include "data/error.h"
+#include "data/folder_names.h"
 #include "data/formats/open_source.h"
 #include "data/machine/limits.h"
 #include "data/shown.h"
@@ -81,7 +83,9 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
   if (names.front() != "train") source.classes = TrainingClasses(options, source).value_or(classes);
   std::vector<OpenSplit> splits;
   for (const std::string& name : names) {
-    const std::string called = name != "." ? name : options.command == "pack" ? "train" : options.data_dir;
+    const std::string shortest = ShortestSplitName(name), last = std::filesystem::path(shortest).filename().string();
+    std::string called = shortest == "." ? options.data_dir : shortest;
+    if (options.command == "pack") called = last == "." || last == ".." ? "train" : last;
     splits.push_back({called, OpenSource(source, name)});
     const std::string ignored = ToText(splits.back().source->ignored());
     if (!ignored.empty()) std::fprintf(stderr, "%s: %s\n", Shown(called).c_str(), ignored.c_str());
