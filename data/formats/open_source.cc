@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -47,8 +46,7 @@ bool AreSentences(const std::string& data_dir, const std::string& split, const s
 // x.tfrecord-00000-of-00004; npos for other files.
 size_t RecordEnding(const std::string& name) {
   std::vector<std::string> endings = {".tgz"};
-  for (const RecordFormat* format : RecordFormats())
-    std::ranges::copy(format->extensions(), std::back_inserter(endings));
+  for (const DataFormat& format : Formats()) std::ranges::copy(format.endings, std::back_inserter(endings));
   for (const std::string& ending : endings) {
     const size_t at = name.find(ending), end = at + ending.size();
     if (at != std::string::npos && (end == name.size() || name[end] == '.' || name[end] == '-')) return at;
@@ -67,9 +65,10 @@ void RefuseOtherRecords(const std::string& data_dir, const std::string& split) {
   };
   const auto first = std::ranges::find_if(content.files, is_record);
   if (first == content.files.end() || !content.folders.empty() || std::ranges::any_of(content.files, is_other)) return;
+  const auto is_compressed = [&first](std::string_view ending) { return first->ends_with(ending); };
   const std::string prefix = first->substr(0, first->find_last_not_of("-_0123456789", RecordEnding(*first) - 1) + 1);
   throw DataError("there is no '" + split + "' split in " + data_dir + ", which holds " + *first,
-                  first->ends_with("gz")
+                  std::ranges::any_of(std::array{"gz", ".zst", ".bz2", ".xz", ".lz4"}, is_compressed)
                       ? "decompress the files, as with gunzip: samples are read from anywhere in them"
                   : prefix.empty() ? "take all files of the folder with --train_split=., for dtrain_data --split=."
                                    : "name the beginning of the files: --train_split=" + prefix +
@@ -112,7 +111,7 @@ RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, c
 
 std::unique_ptr<RecordSource> OpenImageFolder(const SourceOptions& options, const std::string& split) {
   const std::string split_dir = RequireSplit(options.data_dir, split);
-  const std::string name = split == "." ? "." : std::filesystem::path(split_dir).filename().string();
+  const std::string name = split_dir == options.data_dir ? "." : split_dir.substr(options.data_dir.size() + 1);
   RecordIndex index = SentOrMade(options, split, name, split_dir,
                                  [&](const KeptIndex& kept) { return IndexImageFolder(split_dir, kept); });
   return std::make_unique<ImageFolder>(split_dir, std::move(index), options.classes);
@@ -124,44 +123,62 @@ std::unique_ptr<RecordSource> OpenTensors(const SourceOptions& options, const st
   return std::make_unique<TensorFile>(path, options.label_offset, options.classes);
 }
 
-// Returns the label that a pack gives the first class of a split, or of those of its shards whose numbers begin as
-// `files.split` says (train-0000); empty if `data_dir` is not a pack of this format with this split. Throws DataError
-// if it has labels of another kind, or lacks shards of a whole split.
-std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::string& format,
-                                        const RecordFiles& files, LabelKind kind) {
+// What a pack says of a split, or of those of its shards whose numbers begin as RecordFiles::split says (train-0000).
+struct PackedSplit {
+  std::optional<int64_t> first_label;  // of the first class; empty if it is no pack of this format with this split
+  uint64_t records = 0;                // in all shards; 0 if that is not known, or not all are chosen
+};
+
+// Throws DataError if the pack has labels of another kind, or lacks shards of a whole split.
+PackedSplit ReadPack(const std::string& data_dir, const std::string& format, const RecordFiles& files, LabelKind kind) {
   const nlohmann::json recipe = ParseObject(TextBeside(data_dir + "/" + kPackRecipe)), nothing;
-  if (!recipe.is_object() || recipe.value("format", nothing) != format) return std::nullopt;
+  if (!recipe.is_object() || recipe.value("format", nothing) != format) return {};
   const nlohmann::json splits = recipe.value("splits", nothing);
-  if (!splits.is_object()) return std::nullopt;
+  if (!splits.is_object()) return {};
   std::string split = files.split;
   const size_t dash = split.rfind('-');
   if (!splits.contains(split) && dash != split.npos && WholeNumber(split.substr(dash + 1))) split.resize(dash);
-  if (!splits.contains(split)) return std::nullopt;
+  if (!splits.contains(split)) return {};
   const char* const labels = FactsOf(kind).name;
   if (recipe.value("labels", nlohmann::json("")) != labels) {
     throw DataError(data_dir + " was packed with labels of another kind (" + kPackRecipe + ")",
                     "give the --task that it was packed for");
   }
-  const nlohmann::json& packed = splits.at(split);
-  const nlohmann::json shards = packed.is_object() ? packed.value("shards", nothing) : nothing;
-  if (files.split == split && shards.is_number_unsigned() && shards > files.names.size()) {
-    throw DataError(data_dir + " has " + std::to_string(files.names.size()) + " of " + shards.dump() +
-                        " shards of the split '" + files.split + "' (" + kPackRecipe + ")",
+  const bool is_whole = files.split == split;
+  const auto number = [packed = splits.at(split)](const char* key) {
+    const nlohmann::json value = packed.is_object() ? packed.value(key, nlohmann::json()) : nlohmann::json();
+    return value.is_number_unsigned() ? value.get<uint64_t>() : 0;
+  };
+  if (is_whole && number("shards") > files.names.size()) {
+    throw DataError(data_dir + " has " + std::to_string(files.names.size()) + " of " +
+                        std::to_string(number("shards")) + " shards of the split '" + files.split + "' (" +
+                        kPackRecipe + ")",
                     std::string(kCopyShards) + ", or run the other parts of dtrain_data pack");
   }
   const nlohmann::json first = recipe.value("first_label", nothing);
-  return first == 0 || first == 1 ? std::optional(first.get<int64_t>()) : std::nullopt;
+  return {first == 0 || first == 1 ? std::optional(first.get<int64_t>()) : std::nullopt,
+          is_whole ? number(kPackedRecords) : 0};
+}
+
+// Throws DataError if intact shards have fewer records than they were packed with. Two damaged neighbours may be one.
+void RequireAllRecords(const std::string& data_dir, const RecordIndex& index, const PackedSplit& pack) {
+  const auto is_damaged = [](const IndexEntry& entry) { return entry.label < 0; };
+  if (index.records.size() >= pack.records || std::ranges::any_of(index.records, is_damaged)) return;
+  throw DataError(data_dir + " holds " + std::to_string(index.records.size()) + " of the " +
+                      std::to_string(pack.records) + " records of the split that " + kPackRecipe + " counts",
+                  "a shard was cut, or has lost a part: copy all of them again");
 }
 
 std::unique_ptr<RecordSource> OpenRecords(const RecordFormat& format, const SourceOptions& options,
                                           const std::string& split) {
   const RecordFiles files = RequireRecordFiles(options.data_dir, split, format);
   Classes classes = options.classes;  // their label offset may be that of other files
-  if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files, options.labels))
-    classes.label_offset = first;
+  const PackedSplit pack = ReadPack(options.data_dir, options.format, files, options.labels);
+  if (pack.first_label) classes.label_offset = pack.first_label;
   RecordIndex index = SentOrMade(options, split, files.split, options.data_dir, [&](const KeptIndex& kept) {
     return IndexRecordFiles(format, options.data_dir, files, kept, options.labels);
   });
+  RequireAllRecords(options.data_dir, index, pack);
   if (!index.cut.empty() && options.note) {
     options.note(options.data_dir + ": the mark of the end is missing in " + FirstOf(index.cut, /*most=*/5) +
                  ", which may have been cut between two records: compare sizes with those of the originals");
@@ -214,6 +231,7 @@ const std::vector<DataFormat>& Formats() {
                          .has = has,
                          .open = std::bind_front(OpenRecords, std::cref(*format)),
                          .files = files,
+                         .endings = format->extensions(),
                          .holds = [=](LabelKind kind) { return format->Holds(kind); }});
     }
     formats.push_back({.name = kImageFolder,

@@ -38,8 +38,8 @@ struct SourceOptions {
 };
 
 // The file that dtrain_data pack writes beside its output. Readers of the records take their first label from it
-// instead of guessing.
-inline constexpr char kPackRecipe[] = "pack.json";
+// instead of guessing. Of a split whose shards are all written, it has the number of records in them.
+inline constexpr char kPackRecipe[] = "pack.json", kPackedRecords[] = "packed";
 
 inline constexpr char kTensorFormat[] = "safetensors", kTokenFormat[] = "tokens", kTextFormat[] = "text",
                       kSentenceFormat[] = "sentences";
@@ -52,7 +52,8 @@ struct DataFormat {
   std::function<std::unique_ptr<RecordSource>(const SourceOptions&, const std::string& split)> open = nullptr;
   // Returns the paths of a split's files, or throws DataError; null: each record is a file by itself, an image.
   std::function<std::vector<std::string>(const std::string& data_dir, const std::string& split)> files = nullptr;
-  bool has_own_index = false;  // so that none is made
+  std::vector<std::string> endings = {};  // of its files' names, if by them it is known that a folder has records
+  bool has_own_index = false;             // so that none is made
   // Whether its records can have labels of this kind.
   std::function<bool(LabelKind kind)> holds = [](LabelKind kind) { return kind == LabelKind::kClass; };
 

@@ -50,6 +50,11 @@ int64_t Quarantine::count() const {
   return static_cast<int64_t>(seen_.size());
 }
 
+void Quarantine::Recall(int64_t index) {
+  const std::lock_guard lock(mutex_);
+  seen_.insert(index);
+}
+
 void Quarantine::Add(int64_t index, const RecordPlace& place, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (seen_.insert(index).second) {

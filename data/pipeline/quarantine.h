@@ -45,6 +45,9 @@ class Quarantine {
   // and --max_bad_records) or the file cannot be written.
   void Add(int64_t index, const RecordPlace& place, const std::string& reason);
 
+  // Counts a bad record that an earlier call has listed.
+  void Recall(int64_t index);
+
   int64_t count() const;                      // bad records so far
   int64_t budget() const { return budget_; }  // bad records allowed
 

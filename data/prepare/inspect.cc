@@ -15,6 +15,7 @@
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
+#include "data/formats/open_source.h"
 #include "data/formats/token_dataset.h"
 #include "data/image/codecs.h"
 #include "data/pipeline/quarantine.h"
@@ -22,6 +23,7 @@
 #include "data/progress.h"
 #include "data/sha256.h"
 #include "data/shown.h"
+#include "data/storage.h"
 #include "data/text/text_split.h"
 #include "data/written_file.h"
 
@@ -133,11 +135,14 @@ std::vector<BadRecord> VerifySplit(const OpenSplit& split, const Check& check_re
 }
 
 // Returns the list of bad records. Empty for folders of images, unless a folder was named for it, since nothing is to
-// be left among people's photos.
+// be left among people's photos, and where nothing can be written. In a pack, quarantine.jsonl is the list of what
+// packing left out.
 std::string QuarantineList(const PrepareOptions& options) {
   const std::string& named = options.output.empty() ? options.index_dir : options.output;
-  if (named.empty() && (!options.table.path.empty() || HoldsFiles(FormatOf(options)))) return "";
-  return (named.empty() ? options.data_dir : named) + "/quarantine.jsonl";
+  const auto are_files = [&] { return !options.table.path.empty() || HoldsFiles(FormatOf(options)); };
+  if (named.empty() && (!IsWritable(options.data_dir) || are_files())) return "";
+  const std::string& folder = named.empty() ? options.data_dir : named;
+  return folder + (Exists(folder + "/" + kPackRecipe) ? "/quarantine.verify.jsonl" : "/quarantine.jsonl");
 }
 
 // Empties the list of bad records and returns its path; empty without one.
@@ -157,6 +162,10 @@ void RequirePlaceForBad(const PrepareOptions& options, bool are_files) {
   const std::string& folder = options.move_bad_to;
   if (!are_files) {
     throw Error(ExitCode::kUsage, "--move_bad_to moves image files, but " + options.data_dir + " has records in files",
+                "leave it out: training leaves bad records out by itself");
+  }
+  if (!IsWritable(options.data_dir)) {
+    throw Error(ExitCode::kUsage, "--move_bad_to moves files, but " + options.data_dir + " is only read",
                 "leave it out: training leaves bad records out by itself");
   }
   std::error_code unreadable;
@@ -186,6 +195,7 @@ void Move(const fs::path& from, const fs::path& to) {
 void MoveBad(const std::vector<BadRecord>& bad, const PrepareOptions& options) {
   for (const BadRecord& record : bad) {
     const fs::path file = record.place.file;
+    if (!Exists(file)) continue;  // moved already: links had it listed twice
     const fs::path to =
         options.move_bad_to / file.lexically_normal().lexically_relative(fs::path(options.data_dir).lexically_normal());
     Move(file, to);

@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "data/error.h"
+#include "data/folder_names.h"
 #include "data/formats/crc32c.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/labels.h"
@@ -19,6 +21,7 @@
 #include "data/prepare/packed_image.h"
 #include "data/progress.h"
 #include "data/sha256.h"
+#include "data/shallow_json.h"
 #include "data/shown.h"
 #include "data/storage.h"
 #include "data/written_file.h"
@@ -53,9 +56,10 @@ nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<O
                                    {"first_label", FindRecordFormat(options.output_format)->first_label()},
                                    {"short_side", options.short_side}};
   const bool has_pixels = splits.front().source->kind() == RecordKind::kPixels;
-  if (options.short_side > 0 || (has_pixels && options.quality > 0)) recipe["quality"] = QualityOf(options);
-  if (options.seek_points) recipe["seek_points"] = true;
-  if (options.labels != LabelKind::kClass) recipe["labels"] = FactsOf(options.labels).name;
+  const bool encodes = options.short_side > 0 || (has_pixels && options.quality > 0);
+  recipe["quality"] = encodes ? QualityOf(options) : 0;  // what is not set is said, too: the next call compares it
+  recipe["seek_points"] = options.seek_points;
+  recipe["labels"] = FactsOf(options.labels).name;
   for (const OpenSplit& split : splits) {
     auto& entry = recipe["splits"][split.name];
     entry = {{"records", split.source->size()},
@@ -84,10 +88,10 @@ void TakeOutputFolder(const std::string& folder, nlohmann::ordered_json recipe) 
   const std::string path = folder + "/" + kPackRecipe;
   if (const std::string text = TextBeside(path); !text.empty()) {
     const auto there = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-    nlohmann::ordered_json merged = there.is_object() ? there : nlohmann::ordered_json();
+    nlohmann::ordered_json merged = there;
     merged.merge_patch(recipe);
     nlohmann::ordered_json back = merged;
-    if (there.is_object()) back.merge_patch(there);
+    back.merge_patch(there);
     if (back != merged) {
       throw Error(ExitCode::kUsage, folder + " holds a pack of other data or with other settings (" + path + ")",
                   "give another --output, or the same command as before to go on with it");
@@ -95,6 +99,15 @@ void TakeOutputFolder(const std::string& folder, nlohmann::ordered_json recipe) 
     recipe = std::move(merged);
   }
   WriteTextFile(path, recipe.dump(2) + "\n");
+}
+
+// Notes how many records all shards of a split have, or, with null, that this is not known yet.
+void NotePacked(const std::string& folder, const std::string& split, const nlohmann::ordered_json& records) {
+  const std::string path = folder + "/" + kPackRecipe;
+  const auto there = nlohmann::ordered_json::parse(TextBeside(path), nullptr, /*allow_exceptions=*/false);
+  nlohmann::ordered_json noted = there;
+  noted.merge_patch({{"splits", {{split, {{kPackedRecords, records}}}}}});
+  if (noted != there) WriteTextFile(path, noted.dump(2) + "\n");
 }
 
 // Writes one shard under a temporary name, reads it back, and only then gives it its own name. So a shard that exists
@@ -116,9 +129,13 @@ class ShardWriter {
     file_.Append(format_.Frame(image));
   }
 
-  // Ends the shard, reads each record back and compares it, and renames the file. Also throws DataError if the records
-  // that it reads back cannot be parsed.
+  // Ends the shard, reads each record back and compares it, and renames the file. Also throws DataError if there is no
+  // record, or if those that it reads back cannot be parsed.
   void Finish() {
+    if (places_.empty()) {
+      throw DataError("all records for " + path_ + " are bad, and an empty shard could not be told from a lost one",
+                      "repair their files, or give fewer --shards and another --output");
+    }
     file_.Append(format_.FileEnd());
     file_.Sync();
     ReadBack();
@@ -185,6 +202,7 @@ class SplitPacker {
       missing_.push_back(shard);
       records_ += BeginOf(shard + 1) - BeginOf(shard);
     }
+    for (const int64_t index : LeftOutBefore()) quarantine_.Recall(index);
   }
 
   void Run() {
@@ -213,6 +231,25 @@ class SplitPacker {
     return options_.output + "/" + format_.FileName(split_.name, shard, shards_);
   }
   int64_t BeginOf(int64_t shard) const { return shard * split_.source->size() / shards_; }
+  int64_t ShardOf(int64_t index) const { return ((index + 1) * shards_ - 1) / split_.source->size(); }
+
+  // Returns the records that earlier calls, also for other parts, have left out of the shards that exist.
+  std::vector<int64_t> LeftOutBefore() const {
+    std::vector<int64_t> indices;
+    for (const std::string& name : ContentOf(options_.output).files) {
+      if (name != "quarantine.jsonl" && !name.starts_with("quarantine.part")) continue;
+      std::istringstream lines(TextBeside(options_.output + "/" + name));
+      for (std::string line; std::getline(lines, line);) {
+        const nlohmann::json record = ParseObject(line), nothing;
+        if (!record.is_object() || record.value("split", nothing) != split_.name) continue;
+        const nlohmann::json number = record.value("index", nothing);
+        const int64_t index = number.is_number_unsigned() ? number.get<int64_t>() : -1;
+        const bool is_of_source = index >= 0 && index < split_.source->size();
+        if (is_of_source && Exists(PathOf(ShardOf(index)))) indices.push_back(index);
+      }
+    }
+    return indices;
+  }
 
   void WriteShard(int64_t shard, Progress& progress) {
     ShardWriter writer(format_, PathOf(shard));
@@ -297,16 +334,17 @@ void KeepClassNames(const std::string& output, const std::vector<std::string>& n
               "pack the training split first or together with the others, or give another --output");
 }
 
-// Makes the index of a complete split.
-void IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
+// Makes the index of a complete split. Returns its number of records.
+int64_t IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
   Classes classes = split.source->classes();
   classes.label_offset = FindRecordFormat(options.output_format)->first_label();
-  OpenSource({.data_dir = options.output,
-              .format = options.output_format,
-              .labels = options.labels,
-              .classes = std::move(classes),
-              .rebuild_index = true},
-             split.name);
+  return OpenSource({.data_dir = options.output,
+                     .format = options.output_format,
+                     .labels = options.labels,
+                     .classes = std::move(classes),
+                     .rebuild_index = true},
+                    split.name)
+      ->size();
 }
 
 }  // namespace
@@ -314,8 +352,12 @@ void IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
 std::vector<Output> PackOutputs(const PrepareOptions& options) {
   // An earlier call has filled the folder, or another machine is beginning to.
   const auto holds_pack = [](const std::string& folder) {
-    return std::ranges::any_of(ContentOf(folder).files,
-                               [](const std::string& name) { return name.starts_with(kPackRecipe); });
+    const std::string text = TextBeside(folder + "/" + kPackRecipe);
+    const nlohmann::json recipe = ParseObject(text);
+    if (!text.empty()) return recipe.contains("format") && recipe.contains("splits");
+    return std::ranges::any_of(ContentOf(folder).files, [](const std::string& name) {
+      return name.starts_with(std::string(kPackRecipe) + ".partial.");
+    });
   };
   return {{.flag = "--output", .path = options.output, .in_folder = true, .is_own_folder = holds_pack}};
 }
@@ -338,13 +380,14 @@ void Pack(const PrepareOptions& options) {
   KeepClassNames(options.output, splits.front().source->class_names());
   for (const OpenSplit& split : splits) {
     SplitPacker packer(options, split);
+    if (packer.written() > 0) NotePacked(options.output, split.name, nullptr);
     packer.Run();
     std::printf("%s: %lld records, %lld left out, %lld of %lld shards written now", Shown(split.name).c_str(),
                 static_cast<long long>(split.source->size()), static_cast<long long>(packer.left_out()),
                 static_cast<long long>(packer.written()), static_cast<long long>(packer.shards()));
     const int64_t missing = packer.missing();
     if (missing == 0) {
-      IndexPacked(options, split);
+      NotePacked(options.output, split.name, IndexPacked(options, split));
       std::printf(", indexed\n");
     } else {
       std::printf("; %lld are for other parts, the last of which makes the index\n", static_cast<long long>(missing));

@@ -177,8 +177,62 @@ def test_float32_images_are_not_packed(tmp_path):
 def test_pack_refuses_a_folder_with_another_pack(few_images, images, tmp_path):
     pack(few_images, tmp_path, "webdataset")
     for flags in ([images, tmp_path, "webdataset"], [few_images, tmp_path, "tfrecord"],
-                  [few_images, tmp_path, "webdataset", "--short_side=20"]):
+                  [few_images, tmp_path, "webdataset", "--short_side=20"], [few_images, tmp_path, "webdataset", "--seek_points"]):
         assert "holds a pack of other data or with other settings" in pack(*flags, check=2).stderr
+
+
+def test_pack_fills_no_folder_of_others(few_images, tmp_path):
+    for name, content in (("pack.json", "my notes"), ("pack.json", '{"name": "mine"}'), ("pack.json.notes", "x")):
+        folder = tmp_path / str(len(content))
+        folder.mkdir()
+        (folder / name).write_text(content)
+        assert "files of another origin" in pack(few_images, folder, "webdataset", check=2).stderr
+        assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(name, content)]
+
+
+def test_a_split_is_packed_under_its_last_name(few_images, tmp_path):
+    for split in ("val/", "./val", f"../{few_images.name}/val"):
+        pack(few_images, tmp_path / split.replace("/", ""), "webdataset", f"--split={split}")
+        assert len(inspect(tmp_path / split.replace("/", ""), "--split=val/")) == 8
+    assert not list(few_images.glob("val-*"))
+
+
+def test_a_shard_that_lost_records_is_noticed(own_pack):
+    """Cut where a record ends, which TFRecord itself does not tell, and a hole of zeros."""
+    folder = own_pack("tfrecord")
+    entry = inspect(folder, "--split=train")[0]
+    shard = shards(folder)[0]
+    length = int.from_bytes(shard.read_bytes()[:8], "little") + 16
+    assert length > entry["bytes"]
+    os.truncate(shard, length)
+    assert "holds 21 of the 40 records" in data("verify", f"--data_dir={folder}", check=3).stderr
+    folder = own_pack("webdataset")
+    shard = shards(folder)[0]
+    content = bytearray(shard.read_bytes())
+    with tarfile.open(shard) as archive:
+        third = archive.getmembers()[4].offset
+    content[third:third + 512] = bytes(512)
+    shard.write_bytes(content)
+    for index in folder.glob("*.index"):
+        index.unlink()
+    assert "train: 40 records, 1 bad" in data("verify", f"--data_dir={folder}", check=3).lines
+
+
+def test_calls_of_pack_share_one_budget(own_images, tmp_path):
+    for number in range(0, 10, 2):
+        (own_images / "train" / "red" / f"{number:03}.jpg").write_bytes(b"")
+    flags = ("--split=train", "--shards=20", "--workers=1", "--max_bad_records=0.1")
+    for _ in range(3):
+        assert "and the budget is 4" in pack(own_images, tmp_path / "a", "webdataset", *flags, check=3).stderr
+    flags = (*flags[:-1], "--max_bad_records=0.2")
+    assert "train: 40 records, 5 left out, " in pack(own_images, tmp_path / "a", "webdataset", *flags).stdout
+    assert "train: 40 records, 5 left out, 0 of 20" in pack(own_images, tmp_path / "a", "webdataset", *flags).stdout
+    data("verify", f"--data_dir={tmp_path / 'a'}")
+    assert len((tmp_path / "a" / "quarantine.jsonl").read_text().splitlines()) == 5
+    assert json.loads((tmp_path / "a" / "pack.json").read_text())["splits"]["train"]["packed"] == 35
+    failed = pack(own_images, tmp_path / "b", "webdataset", *flags, "--shards=40", check=3)
+    assert "all records for" in failed.stderr and "fewer --shards" in failed.stderr
+    assert all(inspect(tmp_path / "a", "--split=train"))
 
 
 def test_pack_leaves_bad_records_out_within_the_budget(own_images, tmp_path):
@@ -212,7 +266,7 @@ def test_all_is_read_and_verified(few_images, packs):
     for folder, reads in ((few_images, 48), (packs / "webdataset", 4)):
         assert f"warm: {reads} reads" in data("warm", f"--data_dir={folder}").last_line
     assert data("verify", f"--data_dir={packs / 'webdataset'}").lines == ["train: 40 records, 0 bad", "val: 8 records, 0 bad"]
-    assert (packs / "webdataset" / "quarantine.jsonl").read_text() == ""
+    assert (packs / "webdataset" / "quarantine.verify.jsonl").read_text() == ""
 
 
 def test_tokens_are_verified_by_the_tokenizer_beside_them(tmp_path):
@@ -237,7 +291,7 @@ def test_damage_is_listed_and_training_goes_on(own_pack, run_dir):
     os.utime(bad, (1, 1))  # a time that differs from the index's
     outcome = data("verify", f"--data_dir={folder}", check=3)
     assert "train: 40 records, 1 bad" in outcome.lines and "exit code 3" in outcome.stderr
-    (line,) = map(json.loads, (folder / "quarantine.jsonl").read_text().splitlines())
+    (line,) = map(json.loads, (folder / "quarantine.verify.jsonl").read_text().splitlines())
     assert (line["split"], line["index"]) == ("train", 0)
     assert (line["file"], line["offset"]) == (str(bad), 0) and line["reason"]
     lines = inspect(folder, "--split=train")

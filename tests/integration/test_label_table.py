@@ -118,7 +118,7 @@ def test_images_without_folders_are_told_of_the_flag(few_images, tmp_path):
 
 
 def test_a_pack_has_the_classes_of_the_table(few_images, data, tmp_path):
-    run("pack", *data, f"--output={tmp_path}", "--output_format=recordio", program=DATA)
+    run("pack", *data, f"--output={tmp_path}", "--output_format=webdataset", program=DATA)
     packed, folders = inspected(f"--data_dir={tmp_path}"), inspected(f"--data_dir={few_images}")
     assert packed == folders == inspected(*data) and len(packed) == 48
 

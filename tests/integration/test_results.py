@@ -121,6 +121,9 @@ def test_a_few_broken_photos_end_nothing(own_photos, run_dir, tmp_path):
     (tmp_path / "bad" / "red" / "003.jpg").write_bytes(b"kept")
     assert "cannot move" in run(*verify, f"--move_bad_to={tmp_path / 'bad'}", program=DATA, check=5).stderr
     assert (tmp_path / "bad" / "red" / "003.jpg").read_bytes() == b"kept"
+    (own_photos / "blue" / "again").symlink_to(own_photos / "red")  # so that the file is listed twice
+    run(*verify, f"--move_bad_to={tmp_path / 'worse'}", program=DATA)
+    assert [path.name for path in (tmp_path / "worse").rglob("*.jpg")] == ["003.jpg"]
 
 
 def test_the_budget_is_handed_on(own_photos, run_dir):

@@ -19,14 +19,14 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 std::string Record(int64_t label) {
-  return FindRecordFormat("recordio")->Frame({.bytes = AsBytes("x"), .label = label});
+  return FindRecordFormat("webdataset")->Frame({.bytes = AsBytes("x"), .label = label});
 }
 
 TEST(DetectFormat, LooksAtTheFirstSplitThatIsThere) {
   for (const auto& [file, format] : {std::pair{"train/a/1.jpg", "imagefolder"},
                                      {"train-00000-of-00001", "tfrecord"},
                                      {"validation-00000-of-00001", "tfrecord"},
-                                     {"train.rec", "recordio"},
+                                     {"train_480_q90.tar", "webdataset"},
                                      {"val-000000.tar", "webdataset"},
                                      {"train/000.tar", "webdataset"},
                                      {"train.safetensors", "safetensors"},
@@ -42,9 +42,10 @@ TEST(DetectFormat, LooksAtTheFirstSplitThatIsThere) {
 }
 
 TEST(DetectFormat, SaysHowToNameRecordsOfOtherSplits) {
-  for (const auto& [file, remedy] : {std::pair("imagenet1k-train-0000.tar", "--train_split=imagenet1k-train and"),
-                                     std::pair("imagenet2012-train.tfrecord-00000-of-01024", "=imagenet2012-train and"),
-                                     std::pair("train-0000.tar.gz", "gunzip")}) {
+  for (const auto& [file, remedy] :
+       {std::pair("imagenet1k-train-0000.tar", "--train_split=imagenet1k-train and"),
+        std::pair("imagenet2012-train.tfrecord-00000-of-01024", "=imagenet2012-train and"),
+        std::pair("train-0000.tar.gz", "gunzip"), std::pair("train-0000.tar.zst", "gunzip")}) {
     const TemporaryFolder folder;
     folder.Write(file, "x");
     EXPECT_THAT(MessageAndHint([&] { DetectFormat(folder.path(), {"train"}); }),
@@ -71,33 +72,33 @@ TEST(DetectFormat, AsksAboutATableBesideImages) {
 TEST(DetectFormat, RefusesToChoose) {
   const TemporaryFolder folder;
   folder.Write("train/a/1.jpg", "x");
-  folder.Write("train.rec", "x");
-  EXPECT_ERROR("as recordio and as imagefolder | say which one: --data_format=recordio",
+  folder.Write("train.tar", "x");
+  EXPECT_ERROR("as webdataset and as imagefolder | say which one: --data_format=webdataset",
                DetectFormat(folder.path(), {"train"}));
 }
 
 // The labels of a part without the first and the last class could count from 0 or from 1.
 TEST(OpenSource, APackSaysWhatItsFirstLabelIs) {
   const TemporaryFolder folder;
-  folder.Write("val.rec", Record(1) + Record(2));
+  folder.Write("val.tar", Record(1) + Record(2));
   folder.Write("classes.txt", "a\nb\nc\n");
   const auto label = [&](const Classes& classes = {}, std::optional<int64_t> said = {}) {
     const SourceOptions options{
-        .data_dir = folder.path(), .format = "recordio", .label_offset = said, .classes = classes};
+        .data_dir = folder.path(), .format = "webdataset", .label_offset = said, .classes = classes};
     return OpenSource(options, "val")->Label(0);
   };
   EXPECT_ERROR("may count from 0 or from 1", label());
   EXPECT_EQ(label({.label_offset = 1}), 0);
   for (const char* other : {R"({"format": "tfrecord", "splits": {"val": {}}, "first_label": 1})",
-                            R"({"format": "recordio", "splits": {"train": {}}, "first_label": 1})",
-                            R"({"format": "recordio", "splits": {"val": {}}, "first_label": -5})", "[", "[]"}) {
+                            R"({"format": "webdataset", "splits": {"train": {}}, "first_label": 1})",
+                            R"({"format": "webdataset", "splits": {"val": {}}, "first_label": -5})", "[", "[]"}) {
     folder.Write("pack.json", other);
     EXPECT_ERROR("may count from 0 or from 1", label()) << other;
   }
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
-  folder.Write("pack.json", R"({"format": "recordio", "first_label": 1, "splits": )" + deep + "}");
+  folder.Write("pack.json", R"({"format": "webdataset", "first_label": 1, "splits": )" + deep + "}");
   EXPECT_ERROR("may count from 0 or from 1", label());
-  folder.Write("pack.json", R"({"format": "recordio", "splits": {"val": {}}, "first_label": 1})");
+  folder.Write("pack.json", R"({"format": "webdataset", "splits": {"val": {}}, "first_label": 1})");
   EXPECT_EQ(label(), 0);
   EXPECT_EQ(label({.label_offset = 0}), 0) << "an offset of other files";
   EXPECT_EQ(label({}, 0), 1) << "the user's word";
@@ -106,8 +107,8 @@ TEST(OpenSource, APackSaysWhatItsFirstLabelIs) {
 TEST(OpenSource, NoPipeBesideDataIsWaitedForAndNothingEndlessIsRead) {
   for (const char* name : {"classes.txt", "pack.json"}) {
     const TemporaryFolder folder;
-    folder.Write("train.rec", Record(0));
-    const auto open = [&] { OpenSource({.data_dir = folder.path(), .format = "recordio"}, "train"); };
+    folder.Write("train.tar", Record(0));
+    const auto open = [&] { OpenSource({.data_dir = folder.path(), .format = "webdataset"}, "train"); };
     ASSERT_EQ(mkfifo(folder.path(name).c_str(), 0600), 0);
     EXPECT_THAT(MessageAndHint(open), HasSubstr("not a regular file")) << name;
     std::filesystem::remove(folder.path(name));
@@ -214,6 +215,41 @@ TEST(OpenSource, SomeShardsOfAPackCanBeChosen) {
   EXPECT_EQ(some->size(), 2);
   EXPECT_EQ(some->Label(0), 4);
   EXPECT_EQ(OpenSource(options, "train-00001")->size(), 1);
+}
+
+TEST(OpenSource, APackSaysHowManyRecordsItHas) {
+  const TemporaryFolder folder;
+  const RecordFormat& format = *FindRecordFormat("tfrecord");
+  const std::string record = format.Frame({.bytes = AsBytes("image"), .label = 0, .index = 0});
+  folder.Write("train-00000-of-00001", record + record);
+  const SourceOptions options{.data_dir = folder.path(), .format = "tfrecord"};
+  const auto write = [&](int packed) {
+    folder.Write("pack.json", R"({"format": "tfrecord", "first_label": 1, "splits": {"train": {"packed": )" +
+                                  std::to_string(packed) + "}}}");
+  };
+  write(2);
+  EXPECT_EQ(OpenSource(options, "train")->size(), 2);
+  write(3);
+  EXPECT_ERROR("holds 2 of the 3 records", OpenSource(options, "train"));
+  EXPECT_EQ(OpenSource(options, "train-00000")->size(), 2) << "chosen by the beginning of their numbers";
+  write(4);
+  folder.Write("train-00000-of-00001", record + "damage" + record);
+  EXPECT_EQ(OpenSource(options, "train")->size(), 3) << "a bad record";
+}
+
+// All folders have one time, as in some images of containers.
+TEST(ImageFolderIndex, EachSplitHasItsOwn) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train/a/1.jpg", "train/a/2.jpg", "train/a/3.jpg", "val/a/1.jpg", "fold/train/a/1.jpg"})
+    folder.Write(name, "x");
+  for (const char* name : {"train/a", "train", "val/a", "val", "fold/train/a", "fold/train"}) SetTime(folder, name, 1);
+  const SourceOptions options{.data_dir = folder.path(), .format = "imagefolder"};
+  for (int from_index = 0; from_index < 2; ++from_index) {
+    EXPECT_EQ(OpenSource(options, "val/")->size(), 1);
+    EXPECT_EQ(OpenSource(options, "fold/train")->size(), 1);
+    EXPECT_EQ(OpenSource(options, "train/")->size(), 3);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder.path("train.imagefolder.index")));
 }
 
 TEST(OpenSource, TarsNamedByNumbersAloneAreTakenAsAFolder) {
