@@ -44,8 +44,10 @@ class Scanner {
       }
     }
     if (intact_ == 0 && !records_.empty()) {
+      const bool is_gzip = file_.size() > 1 && file_.ReadBytes(0, 2) == std::vector<uint8_t>{0x1f, 0x8b};
       throw DataError(At(path_, records_.front().offset) + ": " + first_damage_ + "; no record of it is intact",
-                      "is it a " + format_.name() + " file?");
+                      is_gzip ? "it is compressed: decompress it, as with gunzip, or write it without compression"
+                              : "is it a " + format_.name() + " file?");
     }
     return std::move(records_);
   }
@@ -67,7 +69,9 @@ class Scanner {
                       "several labels are for --task=image_multilabel, numbers for --task=image_regression");
     }
     if (record.label < 0 || record.label > std::numeric_limits<int32_t>::max()) {
-      throw DataError("label " + std::to_string(record.label) + " is not a class", "labels count from 0, or from 1");
+      throw DataError(record.values.empty() ? "the label has no value"
+                                            : "label " + std::to_string(record.values.front()) + " is not a class",
+                      "a class is a whole number (in TFRecord an int64), counted from 0 or from 1");
     }
     records_.push_back({record.begin, record.end - record.begin, 0, static_cast<int32_t>(record.label)});
     ++intact_;

@@ -45,9 +45,11 @@ std::string_view WithoutExtension(std::string_view name, const RecordFormat& for
 }
 
 bool HasFormat(std::string_view name, const RecordFormat& format) {
-  const std::vector<std::string> extensions = format.extensions();
-  return std::ranges::any_of(extensions, [name](const std::string& end) { return name.ends_with(end); }) ||
-         (format.is_numbered() && ParseShardNumber(name).has_value());
+  const auto has_extension_of = [&name](const RecordFormat* of) { return WithoutExtension(name, *of) != name; };
+  const auto shard = ParseShardNumber(name);
+  if (!shard) return has_extension_of(&format);
+  name = name.substr(0, shard->begin - 1);
+  return has_extension_of(&format) || (format.is_numbered() && std::ranges::none_of(RecordFormats(), has_extension_of));
 }
 
 // Whether the name is the prefix, alone or followed by anything but a letter: train-00000, train_480_q90, train.tar.

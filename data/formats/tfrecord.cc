@@ -67,6 +67,9 @@ void ParseFeature(ProtobufReader entry, ImageExample& example) {
   if (name == "image/encoded") example.image = FirstBytes(feature);
   if (name != "image/class/label") return;
   constexpr double kMostExact = 9007199254740992;  // 2^53: beyond it a double is not that integer
+  if (FirstBytes(feature)) {
+    throw DataError("image/class/label of the tf.Example is text", "expected numbers: int64, or float for regression");
+  }
   std::vector<double> classes = NumbersOf(feature, kInt64List), numbers = NumbersOf(feature, kFloatList);
   if (!classes.empty())
     example.label = std::abs(classes.front()) < kMostExact ? static_cast<int64_t>(classes.front()) : -1;
@@ -179,7 +182,7 @@ class TfRecordFormat : public RecordFormat {
  public:
   std::string name() const override { return "tfrecord"; }
   std::string description() const override { return "TensorFlow's record files with an Example for each image"; }
-  std::vector<std::string> extensions() const override { return {".tfrecord", ".tfrecords"}; }
+  std::vector<std::string> extensions() const override { return {".tfrecord", ".tfrecords", ".tfrec", ".record"}; }
   bool is_numbered() const override { return true; }
   bool Holds(LabelKind /*kind*/) const override { return true; }
 

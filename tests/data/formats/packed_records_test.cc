@@ -67,8 +67,14 @@ std::vector<std::string> Images(const PackedRecords& source) {
   return images;
 }
 
-class EachFormat : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(PackedRecords, EachFormat, testing::Values("tfrecord", "recordio", "webdataset"),
+std::vector<std::string> FormatNames() {
+  std::vector<std::string> names;
+  for (const RecordFormat* format : RecordFormats()) names.push_back(format->name());
+  return names;
+}
+
+class EachFormat : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(PackedRecords, EachFormat, testing::ValuesIn(FormatNames()),
                          [](const auto& parameter) { return parameter.param; });
 
 TEST_P(EachFormat, RecordsOfAllShardsInOrder) {
@@ -183,7 +189,7 @@ TEST(RecordFormats, ReadWhatTheyWrite) {
 }
 
 TEST(PackedRecords, ClassesThatAreNotNamedAreFound) {
-  Shards shards("recordio");
+  Shards shards("webdataset");
   shards.folder.Write("classes.txt", "a\nb\n");
   EXPECT_THAT(MessageAndHint([&] { shards.Open(); }),
               testing::AllOf(HasSubstr("at byte"), HasSubstr("label 2 is outside the 2 classes")));
@@ -193,7 +199,7 @@ TEST(RecordFiles, PrefixesAndFolders) {
   const TemporaryFolder folder;
   for (const char* name :
        {"train-00001-of-00002", "train-00000-of-00002", "training-00000-of-00001", "train-00000-of-00002.partial",
-        "train.tfrecord.index", "validation-00000-of-00001", "train_480_q90.rec", "train_480_q90.idx", "val.rec",
+        "train.tfrecord.index", "validation-00000-of-00001", "eval_480_q90.tar", "eval_480_q90.idx",
         "train/shard-1.tar", "train/shard-0.tar", "valid-000000.tar"}) {
     folder.Write(name, "x");
   }
@@ -201,13 +207,23 @@ TEST(RecordFiles, PrefixesAndFolders) {
     return FindRecordFiles(folder.path(), split, *FindRecordFormat(format)).names;
   };
   EXPECT_THAT(names("train", "tfrecord"), ElementsAre("train-00000-of-00002", "train-00001-of-00002"));
-  EXPECT_THAT(names("train", "recordio"), ElementsAre("train_480_q90.rec"));
+  EXPECT_THAT(names("eval", "webdataset"), ElementsAre("eval_480_q90.tar"));
   EXPECT_THAT(names("train", "webdataset"), ElementsAre("train/shard-0.tar", "train/shard-1.tar"));
   EXPECT_THAT(names("val", "tfrecord"), ElementsAre("validation-00000-of-00001"));
   EXPECT_EQ(FindRecordFiles(folder.path(), "val", *FindRecordFormat("webdataset")).split, "valid");
-  EXPECT_THAT(names("test", "recordio"), ElementsAre());
-  EXPECT_ERROR("test*.rec", RequireRecordFiles(folder.path(), "test", *FindRecordFormat("recordio")));
-  EXPECT_ERROR("no folder", RequireRecordFiles(folder.path("no"), "val", *FindRecordFormat("recordio")));
+  EXPECT_THAT(names("test", "webdataset"), ElementsAre());
+  EXPECT_ERROR("test*.tar", RequireRecordFiles(folder.path(), "test", *FindRecordFormat("webdataset")));
+  EXPECT_ERROR("no folder", RequireRecordFiles(folder.path("no"), "val", *FindRecordFormat("webdataset")));
+}
+
+TEST(RecordFiles, AnExtensionBeforeTheNumberIsThatOfTheFormat) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.tar-00000-of-00001", "a.tfrecord-00000-of-00001", "a_0.tfrec"}) folder.Write(name, "x");
+  const auto names = [&](const char* format) {
+    return FindRecordFiles(folder.path(), "a", *FindRecordFormat(format)).names;
+  };
+  EXPECT_THAT(names("tfrecord"), ElementsAre("a.tfrecord-00000-of-00001", "a_0.tfrec"));
+  EXPECT_THAT(names("webdataset"), ElementsAre("a.tar-00000-of-00001"));
 }
 
 TEST(RecordFiles, ANumberedSetMustBeWhole) {

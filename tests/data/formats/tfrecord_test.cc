@@ -4,6 +4,8 @@
 
 #include "data/formats/crc32c.h"
 #include "data/formats/little_endian.h"
+#include "data/formats/packed_records.h"
+#include "data/formats/protobuf.h"
 #include "tests/data/formats/record_bytes.h"
 #include "tests/fault_record.h"
 
@@ -48,6 +50,21 @@ TEST(TfRecord, EveryDamageIsNoticed) {
   }
   RecordFault(19, "any bit of a TFRecord is flipped, or it is cut at any byte", "noticed",
               static_cast<int64_t>(9 * one.size()));
+}
+
+TEST(TfRecord, SaysWhatALabelIs) {
+  const auto scan = [](const std::string& file) { ScanRecords(kTfRecord, MemoryBytes(AsBytes(file)), "file", {}); };
+  EXPECT_ERROR(
+      "label 1.000000 is not a class",
+      scan(FrameTfRecord(MakeImageExample({.bytes = AsBytes("x"), .kind = LabelKind::kNumbers, .values = {1}}, 0))));
+  EXPECT_ERROR("label 4611686018427387904.000000 is not a class", scan(ImageRecord("x", int64_t{1} << 62)));
+  EXPECT_ERROR("the label has no value",
+               scan(FrameTfRecord(MakeImageExample({.bytes = AsBytes("x"), .kind = LabelKind::kSeveral}, 0))));
+  const ProtobufWriter text = ProtobufWriter().Message(1, ProtobufWriter().Bytes(1, "cat"));
+  const ProtobufWriter feature = ProtobufWriter().Bytes(1, "image/class/label").Message(2, text);
+  EXPECT_ERROR("image/class/label of the tf.Example is text",
+               scan(FrameTfRecord(ProtobufWriter().Message(1, ProtobufWriter().Message(1, feature)).bytes())));
+  EXPECT_ERROR("as with gunzip", scan("\x1f\x8b" + std::string(100, 'x')));
 }
 
 TEST(TfRecord, AHugeLengthIsRefusedThoughItsCrcFits) {
