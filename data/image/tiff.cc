@@ -1,6 +1,5 @@
-// The rarer formats. Each uses a library, except PNM, which is too simple to need one.
+// TIFF, by libtiff, which reads from memory through functions.
 #include <tiffio.h>
-#include <webp/decode.h>
 
 #include <algorithm>
 #include <climits>
@@ -19,18 +18,10 @@
 #include "data/image/codecs.h"
 #include "data/image/exif_orientation.h"
 
-#define STB_IMAGE_STATIC
-#define STB_IMAGE_IMPLEMENTATION
-#define STBI_ONLY_BMP
-#define STBI_NO_STDIO
-#include <stb_image.h>
-
 namespace dtrain::data {
 namespace {
 
 using std::string_view_literals::operator""sv;
-
-// --- TIFF, read from memory ---
 
 class TiffReader {
  public:
@@ -131,109 +122,9 @@ class TiffReader {
   std::unique_ptr<TIFF, void (*)(TIFF*)> tiff_{nullptr, TIFFClose};
 };
 
-// --- PNM ---
-
-struct PnmHeader {
-  int channels = 0, width = 0, height = 0, highest = 0;
-  size_t pixels_begin = 0;
-};
-
-PnmHeader ReadPnmHeader(Bytes bytes) {
-  PnmHeader header;
-  header.channels = bytes[1] == '6' ? 3 : 1;
-  size_t position = 2;
-  for (int* value : {&header.width, &header.height, &header.highest}) {
-    const auto at = [&] { return position < bytes.size() ? bytes[position] : uint8_t{0}; };
-    while (std::strchr(" \t\r\n\v\f#", at()) != nullptr && at() != 0) {
-      if (at() == '#') {
-        while (at() != '\n' && at() != 0) ++position;
-      } else {
-        ++position;
-      }
-    }
-    int digits = 0;
-    for (; at() >= '0' && at() <= '9' && digits < 9; ++digits, ++position) *value = *value * 10 + (at() - '0');
-    if (digits == 0) throw DataError("PNM: a damaged header");
-  }
-  header.pixels_begin = position + 1;  // exactly one white-space character
-  if (header.highest < 1 || header.highest > 65535) throw DataError("PNM: a damaged header");
-  return header;
-}
-
 ImageSize TiffSize(Bytes bytes) { return TiffReader(bytes).size(); }
 
 cv::Mat DecodeTiff(Bytes bytes) { return TiffReader(bytes).Decode(); }
-
-int WebpOrientation(Bytes bytes) { return OrientationInChunks(bytes, /*is_png=*/false); }
-
-ImageSize WebpSize(Bytes bytes) {
-  int width = 0, height = 0;
-  if (WebPGetInfo(bytes.data(), bytes.size(), &width, &height) == 0) throw DataError("WebP: a damaged header");
-  return {width, height};
-}
-
-cv::Mat DecodeWebp(Bytes bytes) {
-  const auto [width, height] = WebpSize(bytes);
-  cv::Mat image(height, width, CV_8UC3);
-  const size_t size = image.total() * 3;
-  if (WebPDecodeRGBInto(bytes.data(), bytes.size(), image.data, size, 3 * width) == nullptr) {
-    throw DataError("WebP: damaged, truncated or an animation");
-  }
-  return image;
-}
-
-ImageSize BmpSize(Bytes bytes) {
-  int width = 0, height = 0, channels = 0;
-  if (bytes.size() > INT_MAX) throw DataError("BMP: the file has more than 2 GiB");
-  if (stbi_info_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels) == 0) {
-    throw DataError(std::string("BMP: ") + stbi_failure_reason());
-  }
-  // stb_image knows only uncompressed images, and reads zeros beyond the end of a truncated file.
-  uint32_t pixels_begin = 0;
-  uint16_t bits = 0;
-  if (bytes.size() >= 30) {
-    std::memcpy(&pixels_begin, bytes.data() + 10, 4);
-    const bool old_header = bytes[14] == 12;
-    std::memcpy(&bits, bytes.data() + (old_header ? 24 : 28), 2);
-  }
-  const uint64_t row_bytes = (static_cast<uint64_t>(width) * bits + 31) / 32 * 4;
-  if (bits == 0 || pixels_begin + row_bytes * static_cast<uint64_t>(height) > bytes.size()) {
-    throw DataError("BMP: the file is truncated");
-  }
-  return {width, height};
-}
-
-cv::Mat DecodeBmp(Bytes bytes) {
-  int width = 0, height = 0, channels = 0;
-  const std::unique_ptr<uint8_t, void (*)(void*)> pixels(
-      stbi_load_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels, 3),
-      stbi_image_free);
-  if (!pixels) throw DataError(std::string("BMP: ") + stbi_failure_reason());
-  return cv::Mat(height, width, CV_8UC3, pixels.get()).clone();
-}
-
-ImageSize PnmSize(Bytes bytes) {
-  const PnmHeader header = ReadPnmHeader(bytes);
-  return {header.width, header.height};
-}
-
-cv::Mat DecodePnm(Bytes bytes) {
-  const PnmHeader header = ReadPnmHeader(bytes);
-  const size_t sample_bytes = header.highest > 255 ? 2 : 1;
-  const size_t samples = static_cast<size_t>(header.channels) * header.width * header.height;
-  if (bytes.size() < header.pixels_begin || bytes.size() - header.pixels_begin < samples * sample_bytes) {
-    throw DataError("PNM: the file is truncated");
-  }
-  const uint8_t* from = bytes.data() + header.pixels_begin;
-  cv::Mat image(header.height, header.width, CV_8UC3);
-  uint8_t* to = image.data;
-  for (size_t i = 0; i < samples; ++i, from += sample_bytes) {
-    const int value = std::min(header.highest, sample_bytes == 2 ? from[0] << 8 | from[1] : int{from[0]});
-    const auto pixel = static_cast<uint8_t>((value * 255 + header.highest / 2) / header.highest);
-    for (int copy = 0; copy < 3 / header.channels; ++copy) *to++ = pixel;  // grey: three times
-  }
-  return image;
-}
 
 }  // namespace
 
@@ -243,15 +134,5 @@ extern const Codec kTiff = {.name = "TIFF",
                             .size = TiffSize,
                             .decode = DecodeTiff,
                             .is_also_of_cameras = true};
-extern const Codec kWebp = {.name = "WebP",
-                            .extensions = {".webp"},
-                            .beginnings = {"RIFF????WEBP"},
-                            .size = WebpSize,
-                            .decode = DecodeWebp,
-                            .orientation = WebpOrientation,
-                            .exif_is_last = true};
-extern const Codec kBmp = {"BMP", {".bmp"}, {"BM"}, BmpSize, DecodeBmp};
-extern const Codec kPpm = {"binary PPM", {".ppm"}, {"P6"}, PnmSize, DecodePnm};
-extern const Codec kPgm = {"binary PGM", {".pgm"}, {"P5"}, PnmSize, DecodePnm};
 
 }  // namespace dtrain::data
