@@ -134,7 +134,7 @@ class ShardWriter {
   void Finish() {
     if (places_.empty()) {
       throw DataError("all records for " + path_ + " are bad, and an empty shard could not be told from a lost one",
-                      "repair their files, or give fewer --shards and another --output");
+                      "repair their files, or give fewer --shards; either way into another --output");
     }
     file_.Append(format_.FileEnd());
     file_.Sync();

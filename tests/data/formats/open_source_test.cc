@@ -19,7 +19,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 std::string Record(int64_t label) {
-  return FindRecordFormat("webdataset")->Frame({.bytes = AsBytes("x"), .label = label});
+  return FindRecordFormat("webdataset")->Frame({.bytes = AsBytes("x"), .label = label, .index = label});
 }
 
 TEST(DetectFormat, LooksAtTheFirstSplitThatIsThere) {
