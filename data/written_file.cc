@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -59,8 +60,10 @@ bool Names(const std::string& path, int descriptor) {
 // process touches that of another one.
 int CreateLocked(const std::string& path) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const int there = open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    const bool is_link = there < 0 && (errno == ELOOP || errno == ENXIO);  // or a pipe, or a socket
+    constexpr int kFlags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int there = open(path.c_str(), O_WRONLY | kFlags);
+    if (there < 0 && errno == EACCES) there = open(path.c_str(), O_RDONLY | kFlags);  // another user's
+    const bool is_link = there < 0 && (errno == ELOOP || errno == ENXIO);             // or a pipe, or a socket
     if (there < 0 && !is_link && errno != ENOENT) return -1;
     const bool is_free = there < 0 || Lock(there);
     if (is_link || (there >= 0 && is_free && Names(path, there))) unlink(path.c_str());
@@ -106,6 +109,12 @@ int OpenOrCreate(const std::string& path, int flags) {
   close(descriptor);
   errno = is_regular ? EMLINK : ENXIO;
   return -1;
+}
+
+std::string OwnEnding(const std::string& word) {
+  std::array<char, HOST_NAME_MAX + 1> host = {};
+  gethostname(host.data(), host.size() - 1);
+  return word + "." + host.data() + "." + std::to_string(getpid());  // in a container the process may be number 1
 }
 
 bool IsFull(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }

@@ -28,6 +28,9 @@ int OpenOrCreate(const std::string& path, int flags);
 // Whether `error_number` (errno) says that the file system, or the user's share of it, is full.
 bool IsFull(int error_number);
 
+// Returns an ending for a name of this process alone, also of several machines or containers that write to one folder.
+std::string OwnEnding(const std::string& word);
+
 // Returns what to do about a file that could not be written because of `error_number` (errno); empty if that does not
 // tell.
 std::string HintOnWriting(int error_number);

@@ -147,7 +147,10 @@ TextHead ShownHead(const WeightShapes& weights, const std::string& model) {
     const int64_t outputs = head.output_weight.empty() ? 0 : RowsNamed(weights, head.output_weight);
     if (outputs == 0) continue;
     const auto is_more = [&](const auto& item) {
-      return item.first.find(head.more.front() + ".") != std::string::npos;
+      const std::string prefix = family.text.backbone + ".";  // which weights of a network without a head leave out
+      const std::string& more = head.more.front();
+      const bool is_inner = more.starts_with(prefix);
+      return item.first.find((is_inner ? more.substr(prefix.size()) : more) + ".") != std::string::npos;
     };
     const bool lacks_more = !head.more.empty() && std::ranges::none_of(weights, is_more);
     return shown(outputs, lacks_more ? HeadKind::kTokens : head.kind);

@@ -26,14 +26,16 @@ class Scanner {
 
   std::vector<IndexEntry> Run() && {
     uint64_t offset = 0;
+    bool ended = false;
     while (offset < file_.size()) {
       try {
-        const auto record = format_.Scan(file_, offset);
+        const auto record = ended ? std::nullopt : format_.Scan(file_, offset);
         if (record) {
           Add(*record);
           offset = record->end;
           continue;
         }
+        ended = true;  // nothing follows that Scan could read
         if (KnownFrom(offset) == known_.end()) break;
         offset =
             Damaged(offset, DamagedRecord("the end mark of the archive comes before records that the index lists"));

@@ -167,7 +167,7 @@ std::string SaveIndex(const std::string& path, const RecordIndex& index) {
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   try {
-    PublishFile(path, SerializeIndex(index), ".tmp." + std::to_string(getpid()));
+    PublishFile(path, SerializeIndex(index), OwnEnding(".tmp"));
     return "";
   } catch (const Error& error) {
     return error.what();

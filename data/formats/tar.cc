@@ -56,6 +56,9 @@ bool IsZero(std::span<const uint8_t> bytes) {
 // Whether nothing but zeros follows, as behind the last member. Zeros before other bytes are a hole in a broken copy.
 bool IsEnd(const ReadableBytes& archive, uint64_t offset) {
   constexpr uint64_t kBytesAtOnce = uint64_t{1} << 16;
+  // For each sample that an index knows within a hole, the hole would be read to its end.
+  const uint64_t last = std::max(offset, archive.size() - std::min(kBytesAtOnce, archive.size()));
+  if (!IsZero(archive.ReadBytes(last, archive.size() - last))) return false;
   for (uint64_t bytes = 0; offset < archive.size(); offset += bytes) {
     bytes = std::min(kBytesAtOnce, archive.size() - offset);
     if (!IsZero(archive.ReadBytes(offset, bytes))) return false;

@@ -19,6 +19,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr uint64_t kMostLabelBytes = uint64_t{1} << 20;
+constexpr uint64_t kMostPadding = uint64_t{1} << 20;  // of zeros behind the last member; tar pads to 10,240 by itself
 
 struct MemberName {
   std::string key, extension;  // the extension is in lower case; both are empty if the name belongs to no sample
@@ -69,7 +70,10 @@ std::optional<Sample> ReadSample(const ReadableBytes& archive, uint64_t offset) 
     // Damage behind a complete sample belongs to the next one.
     if (!sample || !sample->complete()) throw;
   }
-  if (sample && !sample->complete() && offset == archive.size()) {  // without the blocks of zeros that end an archive
+  // Without the blocks of zeros that end an archive, or with more than tar writes: space that a broken copy had
+  // reserved.
+  const bool is_cut = offset == archive.size() || archive.size() - offset > kMostPadding;
+  if (sample && !sample->complete() && is_cut) {
     throw DamagedRecord("truncated: the archive ends within sample " + sample->key, archive.size());
   }
   return sample;

@@ -7,11 +7,14 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "data/error.h"
+#include "data/shallow_json.h"
 #include "data/storage.h"
 #include "data/written_file.h"
 
@@ -95,6 +98,26 @@ void Quarantine::Append(const BadRecord& record) {
   if (written != static_cast<ssize_t>(text.size())) {
     throw DataError("cannot write the list of bad records to " + options_.path + ": " + std::strerror(error));
   }
+}
+
+std::vector<BadRecord> ReadBadRecords(const std::string& path) {
+  std::vector<BadRecord> records;
+  std::istringstream lines(TextBeside(path));
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json object = ParseObject(line), nothing;
+    if (!object.is_object() || !object.value("index", nothing).is_number_unsigned()) continue;
+    const auto text = [&](const char* key) {
+      const nlohmann::json value = object.value(key, nothing);
+      return value.is_string() ? value.get<std::string>() : "";
+    };
+    records.push_back({text("split"), object["index"].get<int64_t>(), {text("file")}, text("reason")});
+  }
+  return records;
+}
+
+bool LiesIn(const std::string& folder, const std::string& file) {
+  std::error_code unreadable;
+  return std::filesystem::equivalent(std::filesystem::path(file).parent_path(), folder, unreadable);
 }
 
 }  // namespace dtrain::data

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "data/outputs.h"
 #include "data/record_source.h"
@@ -70,5 +71,12 @@ inline const Mark kQuarantineMark = {"{", "\"split\":"};
 // Returns a record's line of quarantine.jsonl without the newline: split, index, file, offset (bytes; 0 if the record
 // is the whole file) and reason.
 std::string JsonLine(const BadRecord& record);
+
+// Returns the records of a quarantine.jsonl, in the order of its lines; what is no such line is left out. Empty without
+// the file.
+std::vector<BadRecord> ReadBadRecords(const std::string& path);
+
+// Whether a file is directly in a folder. Of relative paths the current folder is asked.
+bool LiesIn(const std::string& folder, const std::string& file);
 
 }  // namespace dtrain::data

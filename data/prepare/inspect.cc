@@ -135,14 +135,17 @@ std::vector<BadRecord> VerifySplit(const OpenSplit& split, const Check& check_re
 }
 
 // Returns the list of bad records. Empty for folders of images, unless a folder was named for it, since nothing is to
-// be left among people's photos, and where nothing can be written. In a pack, quarantine.jsonl is the list of what
-// packing left out.
+// be left among people's photos, and where nothing can be written. The list of what packing has left out stays.
 std::string QuarantineList(const PrepareOptions& options) {
   const std::string& named = options.output.empty() ? options.index_dir : options.output;
   const auto are_files = [&] { return !options.table.path.empty() || HoldsFiles(FormatOf(options)); };
   if (named.empty() && (!IsWritable(options.data_dir) || are_files())) return "";
   const std::string& folder = named.empty() ? options.data_dir : named;
-  return folder + (Exists(folder + "/" + kPackRecipe) ? "/quarantine.verify.jsonl" : "/quarantine.jsonl");
+  const std::string list = folder + "/quarantine.jsonl";
+  const auto was_left_out = [&](const BadRecord& bad) { return !LiesIn(folder, bad.place.file); };
+  const bool is_of_packing =
+      Exists(folder + "/" + kPackRecipe) && std::ranges::any_of(ReadBadRecords(list), was_left_out);
+  return is_of_packing ? folder + "/quarantine.verify.jsonl" : list;
 }
 
 // Empties the list of bad records and returns its path; empty without one.

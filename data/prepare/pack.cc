@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "data/error.h"
 #include "data/folder_names.h"
@@ -73,9 +72,7 @@ nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<O
 }
 
 // Machines that pack other parts write the same file.
-void WriteTextFile(const std::string& path, const std::string& text) {
-  PublishFile(path, text, ".partial." + std::to_string(getpid()));
-}
+void WriteTextFile(const std::string& path, const std::string& text) { PublishFile(path, text, OwnEnding(".partial")); }
 
 // Splits may be packed by separate calls, whose recipes must agree on what both contain.
 void TakeOutputFolder(const std::string& folder, nlohmann::ordered_json recipe) {
@@ -205,6 +202,17 @@ class SplitPacker {
     for (const int64_t index : LeftOutBefore()) quarantine_.Recall(index);
   }
 
+  // Of a complete split: also counts what machines have left out that packed other parts meanwhile. Throws DataError if
+  // all together are more than allowed.
+  void CountAllParts() {
+    for (const int64_t index : LeftOutBefore()) quarantine_.Recall(index);
+    if (quarantine_.count() <= quarantine_.budget()) return;
+    throw DataError(split_.name + ": all parts together have left out " + CountOf(quarantine_.count(), "bad record") +
+                        " of " + std::to_string(split_.source->size()) + ", and the budget is " +
+                        std::to_string(quarantine_.budget()),
+                    "repair the files and pack into another --output, or raise --max_bad_records");
+  }
+
   void Run() {
     Progress progress("pack " + split_.name, "records", records_);
     InParallel(
@@ -238,14 +246,10 @@ class SplitPacker {
     std::vector<int64_t> indices;
     for (const std::string& name : ContentOf(options_.output).files) {
       if (name != "quarantine.jsonl" && !name.starts_with("quarantine.part")) continue;
-      std::istringstream lines(TextBeside(options_.output + "/" + name));
-      for (std::string line; std::getline(lines, line);) {
-        const nlohmann::json record = ParseObject(line), nothing;
-        if (!record.is_object() || record.value("split", nothing) != split_.name) continue;
-        const nlohmann::json number = record.value("index", nothing);
-        const int64_t index = number.is_number_unsigned() ? number.get<int64_t>() : -1;
-        const bool is_of_source = index >= 0 && index < split_.source->size();
-        if (is_of_source && Exists(PathOf(ShardOf(index)))) indices.push_back(index);
+      for (const BadRecord& bad : ReadBadRecords(options_.output + "/" + name)) {
+        const bool is_of_source = bad.split == split_.name && bad.index < split_.source->size() &&
+                                  !LiesIn(options_.output, bad.place.file);  // verify's, of the pack
+        if (is_of_source && Exists(PathOf(ShardOf(bad.index)))) indices.push_back(bad.index);
       }
     }
     return indices;
@@ -352,12 +356,12 @@ int64_t IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
 std::vector<Output> PackOutputs(const PrepareOptions& options) {
   // An earlier call has filled the folder, or another machine is beginning to.
   const auto holds_pack = [](const std::string& folder) {
+    const std::vector<std::string> files = ContentOf(folder).files;  // first: the other machine may rename it meanwhile
     const std::string text = TextBeside(folder + "/" + kPackRecipe);
     const nlohmann::json recipe = ParseObject(text);
     if (!text.empty()) return recipe.contains("format") && recipe.contains("splits");
-    return std::ranges::any_of(ContentOf(folder).files, [](const std::string& name) {
-      return name.starts_with(std::string(kPackRecipe) + ".partial.");
-    });
+    return std::ranges::any_of(
+        files, [](const std::string& name) { return name.starts_with(std::string(kPackRecipe) + ".partial."); });
   };
   return {{.flag = "--output", .path = options.output, .in_folder = true, .is_own_folder = holds_pack}};
 }
@@ -382,6 +386,7 @@ void Pack(const PrepareOptions& options) {
     SplitPacker packer(options, split);
     if (packer.written() > 0) NotePacked(options.output, split.name, nullptr);
     packer.Run();
+    if (packer.missing() == 0) packer.CountAllParts();
     std::printf("%s: %lld records, %lld left out, %lld of %lld shards written now", Shown(split.name).c_str(),
                 static_cast<long long>(split.source->size()), static_cast<long long>(packer.left_out()),
                 static_cast<long long>(packer.written()), static_cast<long long>(packer.shards()));

@@ -51,10 +51,20 @@ for name in DTRAIN_RUN_TOKEN NCCL_SOCKET_IFNAME NCCL_DEBUG LD_LIBRARY_PATH DTRAI
 done
 
 # On SIGTERM mpirun kills its ranks a second later, before they have saved. It passes SIGUSR1 on to them, and they save. In a session
-# of its own it does not get a terminal's ^C.
+# of its own it does not get a terminal's ^C. A second SIGUSR1 ends them at once: as with dtrain_main itself, that is what the same
+# signal asks for when it comes twice, but for SIGHUP, which the shell and the kernel both send at the end of a login.
 setsid "$mpirun" "${options[@]}" "$dtrain/scripts/with_notices.sh" "$dtrain/bin/dtrain_main" "$@" &
 ranks=$!
-trap 'kill -USR1 "$ranks" 2>/dev/null || true' TERM USR1 INT HUP
+first=
+pass_on() {
+  if [ -n "$first" ] && { [ "$1" != "$first" ] || [ "$1" = HUP ]; }; then return 0; fi
+  first=$1
+  kill -USR1 "$ranks" 2>/dev/null || true
+}
+for kind in TERM USR1 INT HUP; do
+  # shellcheck disable=SC2064  # this kind
+  trap "pass_on $kind" "$kind"
+done
 while true; do
   code=0
   wait "$ranks" || code=$?

@@ -127,7 +127,7 @@ class Command:
 
     def _learn(self, plan: str) -> None:
         """Takes them from the plan of --dry_run. --print_config prints none."""
-        with contextlib.suppress(ValueError, IndexError, KeyError, TypeError, OverflowError):
+        with contextlib.suppress(AttributeError, ValueError, IndexError, KeyError, TypeError, OverflowError):
             found = parse_json(plan.strip().splitlines()[-1])
             self.smaller_is_better = found.get(SMALLER_IS_BETTER, self.smaller_is_better)
             self.local_ranks = max(1, int(found["spawns"]), int(found["local_world_size"]))

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -139,6 +140,42 @@ def test_efas_installer_must_be_signed_by_aws(tmp_path):
     (tmp_path / "fetch").write_text((SSH / "fetch_efa.sh").read_text().replace("4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC", fingerprint))
     run(tmp_path / "fetch", "1.2.3", target, program="bash", env=env)
     assert [path.name for path in target.iterdir()] == ["aws-efa-installer"]
+
+
+MPIRUN = """#!/bin/bash
+trap 'echo save >>"$TOLD"' USR1
+trap 'exit 75' USR2
+echo $$ >"$TOLD"
+while true; do sleep 0.05; done
+"""
+
+
+@pytest.mark.parametrize(("kinds", "saves"), [("HUP HUP", 1), ("TERM INT", 1), ("INT INT", 2)])
+def test_signals_reach_the_ranks(kinds, saves, tmp_path):
+    for name, content in (("bin/dtrain_main", "#!/bin/sh\n"), ("scripts/with_notices.sh", "#!/bin/sh\n"), ("path/mpirun", MPIRUN),
+                          ("shell", '#!/bin/sh\nshift\nexec sh -c "$1"\n')):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "hosts").write_text("localhost slots=2\n", encoding="utf-8")
+    told = tmp_path / "told"
+    env = {"HOSTS": str(tmp_path / "hosts"), "DTRAIN": str(tmp_path), "REMOTE_SHELL": str(tmp_path / "shell"), "TOLD": str(told),
+           "PATH": f"{tmp_path / 'path'}:{os.environ['PATH']}"}
+    with Background("--run_dir=/run", program=SSH / "train.sh", env=env) as training:
+        wait_until(told.exists, "mpirun")
+
+        def has_handled_it() -> bool:
+            status = Path(f"/proc/{training.process.pid}/status").read_text(encoding="utf-8")
+            return "\nState:\tS" in status and f"\nShdPnd:\t{0:016}\n" in status
+
+        for number, kind in enumerate(kinds.split()):
+            training.process.send_signal(getattr(signal, f"SIG{kind}"))
+            wait_until(has_handled_it, "the script's trap")
+            if number < saves:
+                wait_until(lambda count=number + 1: told.read_text().count("save") == count, "a save")
+        os.kill(int(told.read_text().split()[0]), signal.SIGUSR2)
+        assert training.wait().code == 75
+    assert told.read_text().count("save") == saves
 
 
 def test_training_without_what_it_needs(tmp_path):

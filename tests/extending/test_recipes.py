@@ -75,7 +75,7 @@ def extended(tmp_path_factory):
     for file in ("CMakeLists.txt", "CMakePresets.json"):
         shutil.copy(ROOT / file, copy / file)
     for _, patch in sorted(PATCHES.items()):
-        done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch", "-i", patch], cwd=copy, capture_output=True, text=True,
+        done = subprocess.run(["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "-i", patch], cwd=copy, capture_output=True, text=True,
                               check=False)
         assert done.returncode == 0, f"{patch.name} does not fit the sources any more\n{done.stdout}{done.stderr}"
     yield copy

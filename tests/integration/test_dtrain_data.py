@@ -246,6 +246,8 @@ def test_pack_leaves_bad_records_out_within_the_budget(own_images, tmp_path):
     (line,) = (tmp_path / "b" / "quarantine.jsonl").read_text().splitlines()
     assert json.loads(line)["file"].endswith("red/003.jpg")
     assert len(inspect(tmp_path / "b", "--split=train")) == 39
+    data("verify", f"--data_dir={tmp_path / 'b'}")
+    assert (tmp_path / "b" / "quarantine.jsonl").read_text().splitlines() == [line]
 
 
 def test_a_place_that_cannot_be_written_is_a_storage_error(few_images):
@@ -268,7 +270,7 @@ def test_all_is_read_and_verified(few_images, packs):
     for folder, reads in ((few_images, 48), (packs / "webdataset", 4)):
         assert f"warm: {reads} reads" in data("warm", f"--data_dir={folder}").last_line
     assert data("verify", f"--data_dir={packs / 'webdataset'}").lines == ["train: 40 records, 0 bad", "val: 8 records, 0 bad"]
-    assert (packs / "webdataset" / "quarantine.verify.jsonl").read_text() == ""
+    assert (packs / "webdataset" / "quarantine.jsonl").read_text() == ""
 
 
 def test_tokens_are_verified_by_the_tokenizer_beside_them(tmp_path):
@@ -293,7 +295,7 @@ def test_damage_is_listed_and_training_goes_on(own_pack, run_dir):
     os.utime(bad, (1, 1))  # a time that differs from the index's
     outcome = data("verify", f"--data_dir={folder}", check=3)
     assert "train: 40 records, 1 bad" in outcome.lines and "exit code 3" in outcome.stderr
-    (line,) = map(json.loads, (folder / "quarantine.verify.jsonl").read_text().splitlines())
+    (line,) = map(json.loads, (folder / "quarantine.jsonl").read_text().splitlines())
     assert (line["split"], line["index"]) == ("train", 0)
     assert (line["file"], line["offset"]) == (str(bad), 0) and line["reason"]
     lines = inspect(folder, "--split=train")

@@ -68,7 +68,7 @@ def test_libraries_are_in_the_notices():
     for page in ("notices.md", "development.md"):
         text = (ROOT / "docs" / page).read_text(encoding="utf-8").lower()
         parts = {package: re.sub(r"^lib|\d+(?=-)|-dev$", "", package).split("-") for package in packages}
-        assert [package for package in packages if not any(part in text for part in parts[package])] == [], page
+        assert [package for package in packages if not any(part and part in text for part in parts[package])] == [], page
 
 
 @pytest.mark.parametrize("command", commands(ROOT / "docs" / "coming-from.md"), ids=lambda words: " ".join(words[1:4]))

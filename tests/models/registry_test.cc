@@ -153,6 +153,12 @@ TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
       const bool is_told = head.kind != HeadKind::kTokens || family.name != "ModernBERT";
       EXPECT_EQ(ShownHead(shapes, any.name).kind, is_told ? head.kind : HeadKind::kClasses);
       EXPECT_EQ(ShownHead(shapes, any.name).outputs(), model->outputs());
+      WeightShapes bare;  // as weights without a wrapper
+      const std::string prefix = text.backbone + ".";
+      for (const auto& [name, shape] : shapes) {
+        bare[name.starts_with(prefix) ? name.substr(prefix.size()) : name] = shape;
+      }
+      EXPECT_EQ(ShownHead(bare, any.name).kind, ShownHead(shapes, any.name).kind);
       EXPECT_TRUE(shapes.contains(text.word_rows.front()));
       for (const std::string& name : text.word_rows)
         EXPECT_TRUE(!shapes.contains(name) || shapes[name][0] == 30) << name;
@@ -184,8 +190,10 @@ TEST(Registry, LayersAreCountedFromTheHead) {
   count("convnext_atto", *MakeImageModel("convnext_atto", {}), 13);
   for (const Family& family : Families()) {
     if (family.input != Input::kText) continue;
-    for (const TextHead& head : {TextHead(), TextHead{HeadKind::kTokens, {"a", "b", "c"}}})
+    for (const HeadKind kind : {HeadKind::kWords, HeadKind::kClasses, HeadKind::kTokens}) {
+      const TextHead head = {kind, kind == HeadKind::kWords ? std::vector<std::string>() : NumberedLabels(3)};
       count(family.models.front().name, *SmallText(family).Make(head), 3);
+    }
   }
   EXPECT_EQ(with_head,
             (std::set<std::string>{"head.norm.bias", "head.norm.weight", "model.final_norm.weight", "reg_token"}));

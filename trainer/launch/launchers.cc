@@ -205,7 +205,8 @@ std::optional<Launch> FromOtherMpi(const Facts& facts) {
   }
   throw UsageError("this mpirun is not Open MPI's, and each of its processes would train alone: " + variables.Seen(),
                    "start with one of " + NamesOfLaunchers() +
-                       ", or with --nproc_per_node, or give every process --rank, "
+                       ", or unset PMI_RANK and PMI_SIZE if a shell has them of an earlier start, or start with "
+                       "--nproc_per_node, or give every process --rank, "
                        "--world_size, --master_addr and --master_port");
 }
 
@@ -253,7 +254,8 @@ std::optional<Launch> FromSlurmStep(const Facts& facts) {
   const auto differs = [&](const char* name, const std::string& ours) {
     return variables.Has(name) && variables.Text(name) != variables.Text(ours);
   };
-  if (differs("PMI_RANK", "SLURM_PROCID") || differs("PMI_SIZE", tasks_name)) return std::nullopt;
+  const bool is_alone = variables.Text("PMI_SIZE") == "1";  // an outer step's, perhaps, that the shell has inherited
+  if (!is_alone && (differs("PMI_RANK", "SLURM_PROCID") || differs("PMI_SIZE", tasks_name))) return std::nullopt;
   const std::string hint = "start with srun, or unset SLURM_STEP_ID";
   variables.Require({tasks_name.empty() ? "SLURM_STEP_NUM_TASKS" : tasks_name, "SLURM_LOCALID"}, "Slurm", hint);
   const std::string seen = variables.Seen();

@@ -87,6 +87,18 @@ TEST(Quarantine, OverBudgetNamesTheFileAndTheFlag) {
               testing::AllOf(HasSubstr("b.tar at byte 512: empty | "), HasSubstr("--max_bad_records")));
 }
 
+TEST(ReadBadRecords, TakesTheLinesThatItKnows) {
+  const TemporaryFolder folder;
+  const std::string list =
+      folder.Write("list", JsonLine({"val", 3, {"a/b.jpg"}, "cut"}) + "\n{\"index\": -1}\nwords\n[1]\n");
+  const std::vector<BadRecord> records = ReadBadRecords(list);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(JsonLine(records[0]), JsonLine({"val", 3, {"a/b.jpg"}, "cut"}));
+  EXPECT_TRUE(ReadBadRecords(folder.path("none")).empty());
+  EXPECT_TRUE(LiesIn(folder.path("."), list));
+  EXPECT_FALSE(LiesIn(folder.path("."), "/list"));
+}
+
 // Holds for reading earlier lines and for appending new ones.
 TEST(Quarantine, FollowsNoLinkAndWaitsForNoPipe) {
   const TemporaryFolder folder;

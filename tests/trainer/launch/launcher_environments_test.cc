@@ -112,6 +112,8 @@ TEST(OtherMpi, IsRefusedUnlessItsProcessIsAlone) {
   EXPECT_THAT(TextOf({}, mpich + step + " SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1"), HasSubstr("would train alone"));
   EXPECT_THAT(TextOf({}, mpich + step + " PMI_RANK=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1"), HasSubstr("alone"));
   EXPECT_THAT(TextOf({}, mpich + step + " SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2"), HasSubstr("slurm 1/2"));
+  const std::string inherited = mpich + step + " PMI_RANK=0 PMI_SIZE=1";  // of the shell, itself a step
+  EXPECT_THAT(TextOf({}, inherited + " SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2"), HasSubstr("slurm 1/2"));
 }
 
 // ---- Slurm --------------------

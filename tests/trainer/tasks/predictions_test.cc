@@ -98,8 +98,8 @@ TEST_F(PredictionsTest, ARegressionHasNumbersAndItsTexts) {
 }
 
 TEST_F(PredictionsTest, AWordHasItsSentenceAndLine) {
-  const auto words = std::make_shared<data::SplitWords>(
-      data::SplitWords{.ends = {1, 2}, .places = {{.line = 1}, {.line = 3}}, .texts = {"in", "Rome"}, .lines = {}});
+  const auto words = std::make_shared<data::SplitWords>(data::SplitWords{
+      .ends = {1, 2}, .places = {{.line = 1}, {.line = 3}}, .texts = {"in", "Rome"}, .lines = {}, .unread = {}});
   const std::string file = data::Synthetic(2, 2, 8, 8).Place(0).file;
   EXPECT_EQ(
       Evaluated("e.csv", {.outputs = 2}, {"O", "LOC"}, logits_.slice(0, 0, 2), at::tensor(1, at::kLong), {}, words),
