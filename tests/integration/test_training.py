@@ -72,7 +72,8 @@ def test_result_agrees_with_the_final_line_and_the_metrics(finished):
     assert (folder / "result.json").read_text(encoding="utf-8").endswith("\n}\n")
     result = load_json(folder / "result.json")
     assert list(result) == ["val_top1", "val_loss", "best_top1", "best_step", "step", "epoch", "seconds",
-                            "samples_seen", "world_size", "images_per_second", "attempts", "goodput", "time_split"]
+                            "samples_seen", "world_size", "images_per_second", "attempts", "goodput", "time_split",
+                            "smaller_is_better"]
     best = max((point for point in metrics(folder) if point["kind"] == "val"), key=lambda point: point["top1"])
     assert (result["best_top1"], result["best_step"]) == (best["top1"], best["step"])
     assert outcome.lines[-2] == f"best top1 {best['top1']:.2f} at step {best['step']} (model_best.safetensors)"

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "data/error.h"
@@ -40,9 +42,13 @@ class EvaluationMode {
   at::NoGradGuard no_grad_;
 };
 
-// Returns the task's metrics of no sample.
+// Returns the task's metrics of no sample. A task that has not seen its data may list what it has with either kind of
+// them, and a name twice, of which the first one stays.
 report::Metrics BlankMetrics(const tasks::Task& task) {
-  return task.MetricsOf(at::zeros({task.num_evaluation_sums()}, at::kDouble));
+  report::Metrics metrics = task.MetricsOf(at::zeros({task.num_evaluation_sums()}, at::kDouble));
+  std::set<std::string> names;
+  std::erase_if(metrics, [&names](const report::Metric& metric) { return !names.insert(metric.name).second; });
+  return metrics;
 }
 
 // Adds the metrics of the average of the weights.
