@@ -113,7 +113,7 @@ std::string Limits::Text() const {
 std::string Expected(Kind kind, const Limits& limits) {
   static const std::vector<std::string> kinds = {"true or false", "a whole number", "a finite number", "a text"};
   static const std::vector<std::string> counts = {"", "one ", "two ", "three "};
-  const std::string range = limits.Text();
+  std::string range = limits.Text();
   if (!limits.choices.empty()) return range;
   std::string expected = kind == Kind::kNumbers ? counts.at(limits.count) + "finite numbers with commas between them"
                                                 : kinds.at(static_cast<size_t>(kind));
