@@ -8,10 +8,11 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <random>
+#include <string>
 #include <utility>
 
 #include "data/error.h"
@@ -112,9 +113,9 @@ int OpenOrCreate(const std::string& path, int flags) {
 }
 
 std::string OwnEnding(const std::string& word) {
-  std::array<char, HOST_NAME_MAX + 1> host = {};
-  gethostname(host.data(), host.size() - 1);
-  return word + "." + host.data() + "." + std::to_string(getpid());  // in a container the process may be number 1
+  // Containers may share the name of their host, and each has a process 1.
+  std::random_device random;
+  return word + "." + std::to_string(random()) + std::to_string(random());
 }
 
 bool IsFull(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }

@@ -28,7 +28,8 @@ int OpenOrCreate(const std::string& path, int flags);
 // Whether `error_number` (errno) says that the file system, or the user's share of it, is full.
 bool IsFull(int error_number);
 
-// Returns an ending for a name of this process alone, also of several machines or containers that write to one folder.
+// Returns an ending for a name that no other process takes, also of other machines and containers that write to one
+// folder.
 std::string OwnEnding(const std::string& word);
 
 // Returns what to do about a file that could not be written because of `error_number` (errno); empty if that does not

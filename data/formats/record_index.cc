@@ -1,7 +1,5 @@
 #include "data/formats/record_index.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>

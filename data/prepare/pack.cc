@@ -1,7 +1,6 @@
 // dtrain_data pack: turns many small files into few large ones, which every file system reads fast. Each shard is a
 // fixed part of the split's records, whatever the number of threads and machines, so that the parts of several machines
 // fit together and a second call makes the missing shards.
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
