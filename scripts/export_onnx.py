@@ -47,7 +47,6 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILT = [folder / "bin" / "dtrain_main" for folder in (ROOT / "build" / "release", ROOT)]  # in the sources, and in a bundle
 OPSET = 18
 MARK = "exported_by"  # the key in the file's metadata by which it is known again, and may be replaced
-BEHIND_PADDING = ("roberta", "xlm-roberta", "camembert")  # positions are counted from pad_token_id + 1
 IMAGE_SETTINGS = ("image_size", "eval_resize", "interpolation", "mean", "std")
 
 
@@ -118,8 +117,9 @@ def text_model(folder: Path, config: dict):
 
     model = TextModel(getattr(transformers, config["architectures"][0]).from_pretrained(folder), folder)
     longest = config["max_position_embeddings"]
-    if config["model_type"] in BEHIND_PADDING:
-        longest -= config["pad_token_id"] + 1
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and module.padding_idx is not None:  # positions are counted behind it
+            longest -= module.padding_idx + 1
     ids = torch.zeros((2, min(9, longest)), dtype=torch.long)  # any numbers: they are not part of the file
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if config.get("type_vocab_size", 1) > 1:

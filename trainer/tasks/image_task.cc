@@ -33,15 +33,15 @@ enum Hits {
 // The cross entropy is linear in the target, so the loss of mixed labels is the weighted sum of two losses.
 at::Tensor CrossEntropyOf(const at::Tensor& logits, const MixedLabels& mixed, const CriterionOptions& options) {
   return mixed.Mix([&](const at::Tensor& labels) {
-    return CrossEntropySum(logits, labels, options.label_smoothing, options.class_weights);
+    return CrossEntropySum(logits, labels, options.config.label_smoothing, options.class_weights);
   });
 }
 
 // Each class is a binary question. Its target is smoothed as in the cross entropy (timm.loss.BinaryCrossEntropy).
 at::Tensor BinaryCrossEntropyOf(const at::Tensor& logits, const MixedLabels& mixed, const CriterionOptions& options) {
-  const double off = options.label_smoothing / static_cast<double>(logits.size(1));
+  const double off = options.config.label_smoothing / static_cast<double>(logits.size(1));
   const at::Tensor targets = mixed.Mix([&](const at::Tensor& labels) {
-    return at::full_like(logits, off).scatter_(1, labels.unsqueeze(1), 1 - options.label_smoothing + off);
+    return at::full_like(logits, off).scatter_(1, labels.unsqueeze(1), 1 - options.config.label_smoothing + off);
   });
   return BinaryCrossEntropySum(logits, targets, options);
 }
@@ -93,14 +93,11 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   return model;
 }
 
-CriterionOptions::CriterionOptions(const config::OptimizerConfig& config)
-    : label_smoothing(config.label_smoothing), bce_threshold(config.bce_threshold), sums_classes(config.bce_sum) {}
-
 at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, at::Tensor targets, const CriterionOptions& options) {
-  if (options.bce_threshold) targets = targets.gt(*options.bce_threshold).to(logits.scalar_type());
+  if (options.config.bce_threshold) targets = targets.gt(*options.config.bce_threshold).to(logits.scalar_type());
   const at::Tensor sum =
       at::binary_cross_entropy_with_logits(logits, targets, {}, options.class_weights, at::Reduction::Sum);
-  return options.sums_classes ? sum : sum / static_cast<double>(logits.size(1));
+  return options.config.bce_sum ? sum : sum / static_cast<double>(logits.size(1));
 }
 
 ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes, const config::Config& config,
@@ -215,7 +212,7 @@ ImageClassificationTask::ImageClassificationTask(std::shared_ptr<models::ImageMo
                                                  const config::Config& config, at::Device device)
     : ImageTargetTask(std::move(model), sizes, config, device),
       criterion_(kCriteria.at(config.optimizer.loss)),
-      criterion_options_(config.optimizer) {
+      criterion_options_{config.optimizer} {
   if (config.run.mode == "train" && !config.teacher.weights.empty())
     teacher_ = std::make_unique<Teacher>(config, sizes, device);
 }

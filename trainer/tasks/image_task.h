@@ -32,11 +32,7 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
 
 // What a training criterion knows beside logits and labels.
 struct CriterionOptions {
-  explicit CriterionOptions(const config::OptimizerConfig& config);
-
-  double label_smoothing;
-  std::optional<double> bce_threshold;
-  bool sums_classes;
+  config::OptimizerConfig config;
   at::Tensor class_weights = {};  // Task::UseClassWeights; undefined: all are 1
 };
 

@@ -102,7 +102,7 @@ class ImageMultilabelTask : public ImageTargetTask {
   ImageMultilabelTask(std::shared_ptr<models::ImageModel> model, const DataSizes& sizes, const config::Config& config,
                       at::Device device)
       : ImageTargetTask(std::move(model), sizes, config, device),
-        criterion_options_(config.optimizer),
+        criterion_options_{config.optimizer},
         labels_(sizes.num_classes, config.data.label_threshold) {}
 
   std::string best_metric() const override { return labels_.lacks_map() ? "f1_micro" : "map"; }

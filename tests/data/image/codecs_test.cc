@@ -107,7 +107,6 @@ TEST(DecodeImage, ABmpOfMoreThan2GiBIsRefused) {
 }
 
 TEST(Codecs, AreKnownByNameAndByContent) {
-  EXPECT_EQ(ImageExtensions(), ".jpg, .png, .webp, .tif, .bmp, .ppm, .pgm");
   for (const char* name : {"a.jpg", "a.b.JPEG", "a.tiff", ".png"}) EXPECT_TRUE(IsImage(name)) << name;
   for (const char* name : {"a.SVG", "a.b.svg"}) EXPECT_TRUE(IsUnreadImage(name) && !IsImage(name)) << name;
   for (const char* name : {"jpg", "a.jpgx", "a.", ""}) EXPECT_FALSE(IsUnreadImage(name) || IsImage(name)) << name;
