@@ -32,7 +32,8 @@ constexpr char kRobertaFields[] = R"({"normalizer": [null]})";
 constexpr char kRobertaSettings[] = R"({
   "bos_token": ["<s>"], "cls_token": ["<s>"], "pad_token": ["<pad>"], "eos_token": ["</s>"], "sep_token": ["</s>"],
   "unk_token": ["<unk>"], "mask_token": ["<mask>"], "split_special_tokens": null,
-  "tokenizer_class": [null, "RobertaTokenizer", "RobertaTokenizerFast", "PreTrainedTokenizerFast"]
+  "tokenizer_class": [null, "RobertaTokenizer", "RobertaTokenizerFast", "PreTrainedTokenizerFast",
+                      "TokenizersBackend"]
 })";
 
 // How a text is prepared for the merges, and what the ids are.

@@ -46,6 +46,7 @@ constexpr char kSentencePieceSettings[] = R"({
 
 constexpr int kUnknownPiece = 0, kBeginPiece = 1, kEndPiece = 2;
 constexpr const char* kFirstPieces[] = {"<unk>", "<s>", "</s>"};
+constexpr std::string_view kMark = "\xE2\x96\x81";  // U+2581, which stands for a space
 constexpr char kHint[] = "copy the sentencepiece.bpe.model that came with the weights";
 
 // Throws DataError unless the table stays inside of itself: the size of a trie in bytes, the trie (Darts-clone's double
@@ -72,12 +73,17 @@ void RequireWholeTable(std::string_view table) {
   }
 }
 
+// The library takes the end of a piece for where its first zero is.
 void RequireWholeModel(std::string_view model) {
-  constexpr uint64_t kNormalizer = 3, kTable = 2;
+  constexpr uint64_t kPiece = 1, kText = 1, kNormalizer = 3, kTable = 2;
   for (ProtobufReader fields(AsBytes(model), "it is not a whole model of sentencepiece", kHint); fields.Next();) {
-    if (!fields.IsBytes(kNormalizer)) continue;
+    const bool is_piece = fields.IsBytes(kPiece);
+    if (!is_piece && !fields.IsBytes(kNormalizer)) continue;
     for (ProtobufReader parts = fields.Inner(); parts.Next();) {
-      if (parts.IsBytes(kTable)) RequireWholeTable(AsText(parts.bytes()));
+      if (!is_piece && parts.IsBytes(kTable)) RequireWholeTable(AsText(parts.bytes()));
+      if (is_piece && parts.IsBytes(kText) && AsText(parts.bytes()).find('\0') != std::string_view::npos) {
+        throw DataError("one of its pieces contains a zero byte (U+0000)", "train the tokenizer on texts without it");
+      }
     }
   }
 }
@@ -158,9 +164,19 @@ const Numbering& NumberingIn(const std::string& folder) {
   return kNumberings[0];
 }
 
+// What a tokenizer.json does with white space that is not in the library's own model, which makes one space of several
+// and leaves out those at the ends.
+struct WhiteSpace {
+  bool splits = false;      // each kind of white space separates words (WhitespaceSplit)
+  bool strips_end = false;  // each kind is left out at the end (Strip)
+  bool keeps_last = false;  // a space at the end is a piece of its own
+  bool mask_takes = true;   // spaces in front of <mask> belong to it
+};
+
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  SentencePieceTokenizer(const Numbering& numbering, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor);
+  SentencePieceTokenizer(const Numbering& numbering, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor,
+                         WhiteSpace white_space = {});
 
   std::unique_ptr<TextEncoder> MakeEncoder() const override;
   const std::vector<std::string>& tokens() const override { return tokens_; }
@@ -169,7 +185,6 @@ class SentencePieceTokenizer : public Tokenizer {
     return found == ids_.end() ? -1 : found->second;
   }
   bool BeginsWord(int64_t id) const override {
-    constexpr std::string_view kMark = "\xE2\x96\x81";  // U+2581, which stands for a space
     return special().Contains(id) || id == special().mask || tokens_[static_cast<size_t>(id)].starts_with(kMark);
   }
 
@@ -177,6 +192,7 @@ class SentencePieceTokenizer : public Tokenizer {
   class Encoder;
 
   const int32_t offset_;  // of ids to numbers of pieces
+  const WhiteSpace white_space_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
   std::vector<std::string> tokens_;
   std::unordered_map<std::string_view, int32_t> ids_;  // keys point into tokens_
@@ -193,8 +209,19 @@ class SentencePieceTokenizer::Encoder : public TextEncoder {
     tokenizer_.added_.Split(
         text,
         [&](std::string_view part) {
-          if (spans == nullptr) return EncodePart(part, ids);
-          EncodeSpansOf(part, part.data() - text.data(), ids, *spans);
+          const WhiteSpace& white_space = tokenizer_.white_space_;
+          const std::string_view spaced = white_space.splits       ? WithSpaces(part)
+                                          : white_space.strips_end ? WithoutSpacesAtEnd(part)
+                                                                   : part;
+          if (spans == nullptr) {
+            EncodePart(spaced, ids);
+          } else {
+            EncodeSpansOf(spaced, part.data() - text.data(), ids, *spans);
+          }
+          if (white_space.keeps_last && part.ends_with(' ')) {
+            Append(static_cast<int32_t>(tokenizer_.IdOf(kMark)), SpanOf(part.substr(part.size() - 1), text), ids,
+                   spans);
+          }
         },
         [&](int32_t id, std::string_view place) { Append(id, SpanOf(place, text), ids, spans); });
   }
@@ -202,6 +229,24 @@ class SentencePieceTokenizer::Encoder : public TextEncoder {
  private:
   void AppendPiece(int32_t piece, std::vector<uint32_t>& ids) const {
     ids.push_back(static_cast<uint32_t>(piece == kUnknownPiece ? kUnknownToken : piece + tokenizer_.offset_));
+  }
+
+  static std::string_view WithoutSpacesAtEnd(std::string_view text) {
+    size_t end = 0;  // behind the last character that is no white space
+    for (size_t at = 0; at < text.size(); at += CharacterBytes(text[at])) {
+      if (!IsSpace(CodePointAt(text.data() + at))) end = at + CharacterBytes(text[at]);
+    }
+    return text.substr(0, end);
+  }
+
+  // Returns the text with as many spaces as bytes in place of each white space.
+  std::string_view WithSpaces(std::string_view text) {
+    spaced_.assign(text);
+    for (size_t at = 0, bytes = 0; at < text.size(); at += bytes) {
+      bytes = CharacterBytes(text[at]);
+      if (IsSpace(CodePointAt(text.data() + at))) spaced_.replace(at, bytes, bytes, ' ');
+    }
+    return spaced_;
   }
 
   void EncodePart(std::string_view part, std::vector<uint32_t>& ids) {
@@ -231,12 +276,15 @@ class SentencePieceTokenizer::Encoder : public TextEncoder {
 
   const SentencePieceTokenizer& tokenizer_;
   std::vector<int> pieces_;
+  std::string spaced_;
 };
 
 SentencePieceTokenizer::SentencePieceTokenizer(const Numbering& numbering,
-                                               std::unique_ptr<sentencepiece::SentencePieceProcessor> processor)
+                                               std::unique_ptr<sentencepiece::SentencePieceProcessor> processor,
+                                               WhiteSpace white_space)
     : Tokenizer(/*keeps_ids=*/true, /*has_dictionary=*/false, {FormatOfPieces(numbering, processor->GetPieceSize())}),
       offset_(numbering.offset),
+      white_space_(white_space),
       processor_(std::move(processor)),
       tokens_(numbering.first) {
   for (int piece = static_cast<int>(tokens_.size()) - offset_; piece < processor_->GetPieceSize(); ++piece) {
@@ -248,7 +296,9 @@ SentencePieceTokenizer::SentencePieceTokenizer(const Numbering& numbering,
   for (const char* name : {"<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED", "<s>", "<pad>", "</s>", "<unk>", kMaskSymbol}) {
     const auto found = ids_.find(name);
     if (found == ids_.end()) continue;
-    added.push_back({.content = name, .id = found->second, .takes_spaces_before = found->first == kMaskSymbol});
+    added.push_back({.content = name,
+                     .id = found->second,
+                     .takes_spaces_before = found->first == kMaskSymbol && white_space.mask_takes});
   }
   added_ = AddedTokens(std::move(added));
 }
@@ -279,6 +329,20 @@ std::vector<json> StepsOf(const json& part, const char* list) {
   return steps;
 }
 
+// `before` and `normal` are the steps of the pre-tokenizer and of the normalizer.
+WhiteSpace WhiteSpaceOf(const std::vector<json>& before, const std::vector<json>& normal) {
+  const auto has = [](const std::vector<json>& steps, const char* type) {
+    return std::ranges::any_of(steps, [type](const json& step) { return step["type"] == type; });
+  };
+  if (!has(before, "Metaspace")) RefuseTokenizer("its pre_tokenizer has no Metaspace");
+  if (has(before, "WhitespaceSplit")) return {.splits = !has(normal, "Precompiled")};  // whose table does so
+  if (!has(normal, "Replace")) {
+    RefuseTokenizer("it keeps several spaces in a row: it has neither a WhitespaceSplit nor a Replace");
+  }
+  const bool strips = has(normal, "Strip");
+  return {.strips_end = strips, .keeps_last = !strips};
+}
+
 void RequireSettings(const std::string& folder, const Tokenizer& tokenizer) {
   SettingsIn(folder, kSentencePieceSettings, [&](std::string_view token) { return tokenizer.IdOf(token); });
 }
@@ -293,9 +357,13 @@ std::unique_ptr<const Tokenizer> UnigramOf(const json& tokenizer, const std::str
   constexpr uint64_t kUnknown = 2, kControl = 3;
   constexpr size_t kFewestTokens = 8;
   RequireTokenizerFields(tokenizer, {kUnigramFields});
-  StepsOf(MemberOf(tokenizer, "pre_tokenizer"), "pretokenizers");
+  const std::vector<json> steps = StepsOf(MemberOf(tokenizer, "normalizer"), "normalizers");
+  WhiteSpace white_space = WhiteSpaceOf(StepsOf(MemberOf(tokenizer, "pre_tokenizer"), "pretokenizers"), steps);
+  for (const json& added : MemberOf(tokenizer, "added_tokens")) {
+    if (MemberOf(added, "content") == kMaskSymbol) white_space.mask_takes = MemberOf(added, "lstrip") != false;
+  }
   ProtobufWriter model, normalizer;
-  for (const json& step : StepsOf(MemberOf(tokenizer, "normalizer"), "normalizers")) {
+  for (const json& step : steps) {
     const json& table = MemberOf(step, "precompiled_charsmap");
     if (table.is_string()) normalizer.Bytes(kTable, FromBase64(table.get_ref<const std::string&>()));
   }
@@ -327,7 +395,9 @@ std::unique_ptr<const Tokenizer> UnigramOf(const json& tokenizer, const std::str
         ProtobufWriter().Bytes(kText, piece[0].get_ref<const std::string&>()).Float(kScore, piece[1].get<float>()));
   }
   model.Message(kNormalizer, normalizer);
-  auto made = std::make_unique<const SentencePieceTokenizer>(numbering, Loaded(model.bytes()));
+  auto made = std::make_unique<const SentencePieceTokenizer>(numbering, Loaded(model.bytes()), white_space);
+  if (white_space.keeps_last && made->IdOf(kMark) < 0)
+    RefuseTokenizer("it keeps a last space, of which it has no piece");
   for (const json& added : MemberOf(tokenizer, "added_tokens")) {
     const json& id = MemberOf(added, "id");
     RequireSame(MemberOf(added, "content"), id.is_number_unsigned() ? id.get<int64_t>() : -1,

@@ -20,6 +20,7 @@ from gentle_training import BATCH, CLASSES, SAMPLES, resnet18, samples  # noqa: 
 from small_roberta import PEER, transformers
 from truth import record, worst_ratio
 
+timm = pytest.importorskip("timm")
 NEW_CLASSES, STEPS, EPOCHS = 4, 12, 20
 STEPS_OF_EPOCH = SAMPLES // BATCH
 SIZE, EVAL_SIZE = 32, 48
@@ -157,6 +158,15 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
     assert (written["pretrained_cfg"]["input_size"], written["pretrained_cfg"]["crop_pct"]) == ([3, 288, 288], 1)
     pipeline = transformers.pipeline("image-classification", model=str(tmp_path / "timm"))  # which resizes positions, too
     assert len(pipeline(Image.new("RGB", (300, 200)))) > 1
+    # A timm folder's own settings, without those in the file, count in the same way.
+    run("--mode=export", f"--input={tmp_path}", "--weights_naming=timm", f"--output={tmp_path / 'odd'}", "--image_size=96", "--eval_resize=118",
+        "--interpolation=bicubic")
+    written = load_json(tmp_path / "odd" / "config.json")["pretrained_cfg"]
+    resize = timm.data.create_transform(**timm.data.resolve_data_config(pretrained_cfg=written)).transforms[0]
+    save_file(load_file(tmp_path / "odd" / "model.safetensors"), tmp_path / "odd" / "model.safetensors", {"format": "pt"})
+    (tmp_path / "odd" / "preprocessor_config.json").unlink(missing_ok=True)
+    found = json.loads(run(f"--init_weights={tmp_path / 'odd'}", "--data_dir=none", "--print_config").stdout)
+    assert [found[name] for name in ("image_size", "eval_resize", "eval_interpolation")] == [96, resize.size, resize.interpolation.value] == [96, 118, "bicubic"]
 
 
 @pytest.mark.parametrize("processor", [
@@ -174,12 +184,13 @@ def test_sizes_of_images_are_those_of_the_image_processor_of_a_folder(module_dir
     if not folder.exists():
         transformers.ResNetForImageClassification(transformers.ResNetConfig(
             layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512])).save_pretrained(folder)
+    processor = {**processor, "resample": 3 if "crop_size" in processor else 2}
     (folder / "preprocessor_config.json").write_text(json.dumps(processor), encoding="utf-8")
     found = json.loads(run(f"--init_weights={folder}", "--data_dir=none", "--print_config").stdout)
     image = torch.randint(256, (3, 300, 300), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    resized = v2.Resize(found["eval_resize"], v2.InterpolationMode.BICUBIC)(image)
+    resized = v2.Resize(found["eval_resize"], v2.InterpolationMode(found["eval_interpolation"]))(image)
     theirs = transformers.AutoImageProcessor.from_pretrained(folder)(
-        image, resample=3, do_rescale=False, do_normalize=False, return_tensors="pt")["pixel_values"][0]
+        image, do_rescale=False, do_normalize=False, return_tensors="pt")["pixel_values"][0]
     assert torch.equal(v2.CenterCrop(found["image_size"])(resized), theirs)
     record("Transforms", f"size and crop of a {next(iter(processor.values()))}", "transformers", "the same pixels", 0)
 

@@ -1,11 +1,25 @@
 // Only passes calls on to the sinks; these know formats and files.
 #include "trainer/loop/reporter.h"
 
+#include <nlohmann/json.hpp>
+
 #include "trainer/errors.h"
 #include "trainer/report/event_command.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::loop {
+namespace {
+
+// Returns the step of a result.json; -1 if there is none.
+int64_t StepIn(const std::filesystem::path& result_json) {
+  constexpr uint64_t kMostBytes = 1 << 24;
+  if (!std::filesystem::exists(result_json)) return -1;
+  const auto result = nlohmann::json::parse(checkpoint::ReadTextFile(result_json, kMostBytes), nullptr, false);
+  const auto step = result.find("step");
+  return step != result.end() && step->is_number() ? step->get<int64_t>() : -1;
+}
+
+}  // namespace
 
 Reporter::Reporter(const config::ReportConfig& config, int rank, const report::RunFacts& facts,
                    const std::optional<report::RunDirectory>& files,
@@ -67,7 +81,7 @@ void Reporter::Clear() {
 
 void Reporter::Finish(report::RunResult result, bool keeps_result) {
   if (times_) result.time_split = times_->Split();
-  const bool has_result = files_ && keeps_result && std::filesystem::exists(files_->result_json);
+  const bool has_result = files_ && keeps_result && StepIn(files_->result_json) == result.step;
   if (files_ && !has_result) checkpoint::WriteAtomically(files_->result_json, report::ResultJson(result));
   Tell(&report::LogSink::Finish, result);  // the console is the last sink, so that its line is the last of the run
 }

@@ -45,8 +45,8 @@ class Reporter {
   void Epoch(const report::EpochPoint& point) { Tell(&report::LogSink::Epoch, point); }
   // Whether FirstBatch is shown anywhere; the picture takes a moment to draw.
   bool wants_first_batch() const { return tensorboard_ != nullptr; }
-  // Writes result.json and the final line. `keeps_result`: a result.json that exists stays as it is, since the run was
-  // already finished when it was started.
+  // Writes result.json and the final line. `keeps_result`: a result.json of the same step stays as it is, since the run
+  // was already finished when it was started.
   void Finish(report::RunResult result, bool keeps_result = false);
 
   // Whether the loss with its L2 term is shown (--log_format=table); it costs a pass over the weights.

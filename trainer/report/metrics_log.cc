@@ -26,17 +26,23 @@ bool HappenedBy(int64_t step, double epochs_done, const std::string& line) {
   return false;
 }
 
-// Leaves in the file the lines that report something that happened by then, and returns them.
-std::string CutBack(const std::filesystem::path& path, int64_t step, double epochs_done) {
+// Leaves in the file the lines for which `is_kept` holds, and returns them.
+template <typename IsKept>
+std::string KeepLines(const std::filesystem::path& path, const IsKept& is_kept) {
   const std::string content = checkpoint::ReadTextFile(path, kMaxBytes);
   std::string kept;
   size_t begin = 0;
   for (size_t end; (end = content.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string line = content.substr(begin, end - begin);
-    if (HappenedBy(step, epochs_done, line)) kept += line + "\n";
+    if (is_kept(line)) kept += line + "\n";
   }
   if (kept != content) checkpoint::WriteAtomically(path, kept);
   return kept;
+}
+
+// Leaves the lines that report something that happened by then.
+std::string CutBack(const std::filesystem::path& path, int64_t step, double epochs_done) {
+  return KeepLines(path, [&](const std::string& line) { return HappenedBy(step, epochs_done, line); });
 }
 
 // In the order of the keys in a line.
@@ -70,6 +76,18 @@ MetricsLog::MetricsLog(std::filesystem::path path) : path_(std::move(path)) { fi
 void MetricsLog::Resume(int64_t step, double epochs_done) {
   CutBack(path_, step, epochs_done);
   file_.emplace(path_);  // opens a new file in place of the old one
+  restored_step_ = step;
+}
+
+void MetricsLog::Validation(const ValPoint& point) {
+  if (std::exchange(restored_step_, -1) == point.step) {
+    KeepLines(path_, [&point](const std::string& line) {
+      const auto json = nlohmann::json::parse(line, nullptr, false);
+      return json.value("kind", nlohmann::json()) != "val" || json.value("step", nlohmann::json()) != point.step;
+    });
+    file_.emplace(path_);
+  }
+  AppendLine(JsonLine(point));
 }
 
 void MetricsLog::Clear() {

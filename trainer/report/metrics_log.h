@@ -22,7 +22,8 @@ class MetricsLog : public LogSink {
   // torn last one. Atomic.
   void Resume(int64_t step, double epochs_done) override;
   void Train(const TrainPoint& point) override { AppendLine(JsonLine(point)); }
-  void Validation(const ValPoint& point) override { AppendLine(JsonLine(point)); }
+  // Takes the place of an earlier attempt's lines on the restored step, which was saved before it was evaluated.
+  void Validation(const ValPoint& point) override;
   void Epoch(const EpochPoint& point) override { AppendLine(JsonLine(point)); }
 
   void Clear();  // empties the file, for --clear_log
@@ -32,6 +33,7 @@ class MetricsLog : public LogSink {
 
   std::filesystem::path path_;
   std::optional<checkpoint::AppendFile> file_;
+  int64_t restored_step_ = -1;  // until the first validation behind it
 };
 
 // spikes.jsonl: the training losses that stood out (--spike_factor), each with the samples of its step, so that one can

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -143,6 +144,13 @@ int64_t EvalResize(const config::ImageConfig& image) {
   return image.eval_resize > 0 ? image.eval_resize : config::DefaultEvalResize(config::EvalImageSize(image));
 }
 
+// Returns the part of the resized short side that the crop takes, from which timm computes ⌊side / part⌋ again.
+double CropPart(int64_t side, int64_t resized) {
+  const double part = static_cast<double>(side) / static_cast<double>(resized);
+  const auto again = static_cast<int64_t>(static_cast<double>(side) / part);
+  return again < resized ? std::nextafter(part, 0.0) : part;
+}
+
 // Whether the positions of a transformer's weights, which are of its native size, are resized for its images.
 bool ResizesPositions(const models::Model& model, const config::ImageConfig& image) {
   return model.size_multiple > 1 && config::EvalImageSize(image) != model.image_size;
@@ -167,7 +175,7 @@ nlohmann::ordered_json TimmConfig(const models::Model& model, int64_t num_classe
       {"num_classes", num_classes},
       {"input_size", {3, side, side}},
       {"interpolation", config::EvalInterpolation(image)},
-      {"crop_pct", static_cast<double>(side) / static_cast<double>(EvalResize(image))},
+      {"crop_pct", CropPart(side, EvalResize(image))},
       {"crop_mode", "center"},
       {"mean", image.mean},
       {"std", image.std},

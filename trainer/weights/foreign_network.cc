@@ -46,7 +46,7 @@ constexpr char kNormEpsilon[] = "layer_norm_eps";  // of image models, the netwo
 
 // Beside the architecture; the last paragraph is of older files.
 constexpr char kFieldsOfTimm[] = R"({
-  "global_pool": ["avg"], "model_args": [null, {}],
+  "global_pool": ["avg"], "model_args": [null, {}, {"dynamic_img_size": true}],
   "num_classes": null, "num_features": null, "pretrained_cfg": null, "exported_by": null, "problem_type": null,
 
   "label_names": null, "label_descriptions": null, "input_size": null, "fixed_input_size": null,

@@ -29,13 +29,19 @@ std::optional<int64_t> WholeNumber(const nlohmann::json& json) {
   return json.get<int64_t>();
 }
 
-// Returns the names of Hugging Face's id2label; empty if there is none, or if it does not tell the classes apart: by
-// numbers (LABEL_0), or with a name twice, as ImageNet has two cranes.
+// Returns the names of Hugging Face's id2label, or else timm's label_names; empty if there is neither, or if they do
+// not tell the classes apart: by numbers (LABEL_0), or with a name twice, as ImageNet has two cranes.
 std::vector<std::string> LabelsIn(const std::string& model_config) {
   std::vector<std::string> names;
   try {
-    const nlohmann::json labels = ParseShallow(model_config).at("id2label");
-    for (size_t label = 0; label < labels.size(); ++label) names.push_back(labels.at(std::to_string(label)));
+    const nlohmann::json config = ParseShallow(model_config);
+    if (!config.contains("id2label")) {
+      const nlohmann::json in_part = config.value("pretrained_cfg", nlohmann::json::object());
+      names = config.contains("label_names") ? config["label_names"] : in_part.at("label_names");
+    } else {
+      const nlohmann::json& labels = config["id2label"];
+      for (size_t label = 0; label < labels.size(); ++label) names.push_back(labels.at(std::to_string(label)));
+    }
   } catch (const nlohmann::json::exception&) {  // what the model needs is reported by those who need it
     return {};
   }

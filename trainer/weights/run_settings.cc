@@ -113,6 +113,12 @@ void AddTimms(const nlohmann::json& config, nlohmann::json& settings) {
   Add("std", PartOf(config, "std"), settings);
   if (const auto size = PartOf(config, "input_size"); size.is_array() && size.size() == 3)
     settings["image_size"] = size[1];
+  const nlohmann::json part = PartOf(config, "crop_pct"), filter = PartOf(config, "interpolation");
+  const nlohmann::json side = settings.value("image_size", nlohmann::json());
+  if (part.is_number() && part > 0 && side.is_number()) {
+    settings["eval_resize"] = static_cast<int64_t>(side.get<double>() / part.get<double>());
+  }
+  if (filter == "bilinear" || filter == "bicubic") settings["eval_interpolation"] = filter;
 }
 
 // The side of the squares that a file of transformers describes in one of its ways; null if it says none.
@@ -127,6 +133,7 @@ nlohmann::json SideIn(const nlohmann::json& size) {
 // too, makes images of less than 384 pixels from larger ones.
 void AddTransformers(const nlohmann::json& processor, nlohmann::json& settings) {
   constexpr int kDefaultCrop = 224, kUncroppedSide = 384;
+  constexpr int kBilinear = 2, kBicubic = 3;  // Pillow's
   constexpr double kDefaultPart = 224.0 / 256, kLeastPart = 0.01;
   Add("mean", PartOf(processor, "image_mean"), settings);
   Add("std", PartOf(processor, "image_std"), settings);
@@ -137,6 +144,9 @@ void AddTransformers(const nlohmann::json& processor, nlohmann::json& settings) 
   const nlohmann::json side = SideIn(PartOf(processor, "size")), part = PartOf(processor, "crop_pct");
   Add("image_size", side, settings);
   Add("eval_resize", side, settings);
+  const nlohmann::json filter = PartOf(processor, "resample");
+  if (filter == kBilinear || filter == kBicubic)
+    settings["eval_interpolation"] = filter == kBicubic ? "bicubic" : "bilinear";
   if (is_of("ConvNext") && side.is_number_unsigned() && side < kUncroppedSide) {
     const double share = part.is_number() ? std::max(part.get<double>(), kLeastPart) : kDefaultPart;
     settings["eval_resize"] = static_cast<int64_t>(side.get<double>() / share);
@@ -173,6 +183,7 @@ nlohmann::json SettingsOfOthers(const WeightsPlace& place, const models::WeightS
                                           "fetch it again, or take it away"),
                     settings);
   }
+  if (config::WasGiven(config, "interpolation")) settings.erase("eval_interpolation");
   return settings;
 }
 
@@ -297,7 +308,8 @@ void TakeImageSettingsOfWeights(config::Config& config) {
   if (model == nullptr || models::ReadsText(model->name)) return;
   std::vector<std::string> names = {"bn_eps", "mean", "std"};
   const bool are_sizes_theirs = !config.model.init_weights.empty() && !config::WasGiven(config, "model");
-  if (are_sizes_theirs) names.insert(names.end(), {"image_size", "eval_resize", "eval_image_size"});
+  if (are_sizes_theirs)
+    names.insert(names.end(), {"image_size", "eval_resize", "eval_image_size", "eval_interpolation"});
   config::TakeFrom(SettingsOfInitialWeights(config), names, config, "what is kept with --init_weights");
 }
 

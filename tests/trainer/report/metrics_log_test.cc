@@ -67,6 +67,18 @@ TEST(MetricsLogTest, IsCutBackToTheRestoredStep) {
   }
 }
 
+TEST(MetricsLogTest, AnEvaluationOfTheRestoredStepIsToldOnce) {
+  TemporaryFolder run;
+  const ValPoint first{.step = 10, .epoch = 1}, further{.step = 10, .epoch = 1, .split = "more"};
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    MetricsLog log(run / "metrics.jsonl");
+    log.Resume(10, 1);
+    log.Validation(first);
+    log.Validation(further);
+  }
+  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), JsonLine(first) + "\n" + JsonLine(further) + "\n");
+}
+
 TEST(MetricsLogTest, TornAndForeignLinesGo) {
   const std::string whole = JsonLine(TrainAt(1)) + "\n";
   for (const std::string torn : {R"({"kind":"train","ste)", "{\"kind\":\"train\",\"step\":1}", "\n\n", "12\n",
