@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from command import TINY_RESNET, load_json, losses, metrics, run, sha256
+from command import TINY_RESNET, Background, free_port, load_json, losses, metrics, run, sha256
 from text_data import TEXT, make_tokens
 
 GENTLE = (*TINY_RESNET, "--lr=0.0005", "--max_steps=3")
@@ -38,6 +38,29 @@ def test_evaluation_counts_every_sample_once_whatever_the_ranks(images, run_dir)
     for point in points[1:]:
         assert (point["top1"], point["f1"]) == (points[0]["top1"], points[0]["f1"])
         assert point["loss"] == pytest.approx(points[0]["loss"], rel=1e-6)  # batches are cut differently
+
+
+def test_the_newest_checkpoint_counts_on_whosever_disk_it_is(few_images, tmp_path):
+    """Two machines with a run directory of their own; after the first steps they change their ranks."""
+    def start(first, second, *flags):
+        port = str(free_port())
+        ranks = [{"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_RANK": str(rank),
+                  "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} for rank in range(2)]
+        command = (*GENTLE, f"--data_dir={few_images}", "--batch_size=4", *flags)
+        with Background(*command, f"--run_dir={tmp_path / second}", env=ranks[1]) as other:
+            outcome = run(*command, f"--run_dir={tmp_path / first}", env=ranks[0])
+            assert other.wait().code == 0
+        return outcome
+
+    start("one", "one")
+    start("here", "there", "--limit_train_steps=1")
+    assert not (tmp_path / "there" / "checkpoints").exists()
+    start("here", "there", "--limit_train_steps=1")
+    outcome = start("there", "here", "--eval_every_epochs=0")
+    assert "rank 1 has the newest checkpoint, of step 2" in outcome.stderr
+    assert sha256(tmp_path / "there" / "model.safetensors") == sha256(tmp_path / "one" / "model.safetensors")
+    assert [step for step, _ in losses(tmp_path / "there")] == [3]
+    assert [path.name for path in (tmp_path / "there" / "checkpoints").iterdir()] == ["step-000000003"]
 
 
 # Ranks in each step. Twice one rank: what the first resumed run has kept is kept again.

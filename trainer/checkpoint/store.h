@@ -75,13 +75,14 @@ class Store {
   std::vector<int64_t> Steps() const;
 
   std::filesystem::path DirectoryOf(int64_t step) const;
+  // Where this process writes a checkpoint before it appears.
+  std::filesystem::path TemporaryFor(int64_t step) const;
   const std::filesystem::path& run_directory() const { return run_directory_; }
 
  private:
   void Reveal(const std::filesystem::path& temporary, int64_t step);
   void PointLatestAt(int64_t step);
   void Delete(int64_t step);
-  std::filesystem::path TemporaryFor(int64_t step) const;
 
   std::filesystem::path run_directory_;
   std::filesystem::path checkpoints_;

@@ -18,6 +18,7 @@
 #include "trainer/errors.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
+#include "trainer/modes/fetch_checkpoint.h"
 #include "trainer/modes/needs.h"
 #include "trainer/modes/open.h"
 #include "trainer/modes/resume.h"
@@ -39,10 +40,17 @@ class RunCheckpoints {
  public:
   // A collective. Finds the checkpoint with which the run goes on.
   explicit RunCheckpoints(const Session& session) {
+    const std::string& resume = session.context.config.run.resume;
     if (session.context.launch.rank == 0) {
       first_.emplace(session.run_directory);
       first_->store.RemoveLeftovers();
-      first_->found = FindCheckpoint(session.context.config.run.resume, session.restarted, first_->store);
+    }
+    const auto fetched = session.rendezvous != nullptr && resume == "auto"
+                             ? FetchNewestCheckpoint(session, first_ ? &first_->store : nullptr)
+                             : std::nullopt;
+    if (first_) {
+      first_->found = fetched ? checkpoint::Load(*fetched) : FindCheckpoint(resume, session.restarted, first_->store);
+      if (fetched) first_->store.RemoveLeftovers();
       const report::RunDirectory files(session.run_directory);
       if (first_->found && first_->found->state.is_object()) {
         first_->found->state[kLostBest] = WhyBestIsLost(files.model_best, first_->found->state);
