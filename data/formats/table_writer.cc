@@ -7,6 +7,7 @@
 
 #include "data/joined.h"
 #include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {
@@ -56,7 +57,9 @@ constexpr TableWriter kWriters[] = {{".csv", /*is_nested=*/false, &WriteCsv},
 
 }  // namespace
 
-std::string CsvField(const std::string& text) {
+std::string CsvField(const std::string& any) {
+  int64_t ignored = 0;
+  const std::string text = ReplaceInvalidUtf8(any, ignored);  // a name of a file may be anything
   constexpr std::array<std::string_view, 12> kFormulas = {"=",  "+",  "-",  "@",  "\t", "\r",
                                                           "\n", "＝", "＋", "－", "＠", "'"};
   const bool is_formula =

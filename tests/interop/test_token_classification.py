@@ -15,7 +15,7 @@ from test_fine_tuning import torch_losses
 from truth import record
 
 LENGTH, ROWS = 128, 40
-TAGS = ["B-LOC", "B-PER", "E-LOC", "I-LOC", "I-PER", "O", "S-LOC"]
+TAGS = ["B-LOC", "B-PER", "E-LOC", "I-LOC", "I-PER", "O", "S-LOC", "é"]
 WORDS = "the film by Anna Ng is set in Übersee , a very long story about Ober-Ramstadt and the dog who ne'er met 🐕 !".split()
 
 
@@ -43,7 +43,7 @@ class Work:
         model.save_pretrained(self.folder)
         transformers.RobertaTokenizerFast(*files).save_pretrained(self.folder)
         write_conll(self.data / "train.conll", self.rows)
-        write_conll(self.data / "val.txt", self.rows)
+        write_conll(self.data / "val.conll", self.rows)
 
     def inputs(self, rows=None):
         """Returns the tokens, and the labels as transformers' examples align them."""

@@ -31,13 +31,14 @@ bool WriteAll(int descriptor, const char* data, size_t bytes) noexcept {
   return true;
 }
 
-// Creates and fills a file. Returns false if it exists or cannot be created.
+// Creates and fills a file. Returns false if it exists, or cannot be created or filled, and then leaves none behind.
 bool CreateExclusively(const fs::path& path, const std::string& content) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (descriptor < 0) return false;
-  WriteAll(descriptor, content.data(), content.size());
+  const bool is_whole = WriteAll(descriptor, content.data(), content.size());
   ::close(descriptor);
-  return true;
+  if (!is_whole) ::unlink(path.c_str());
+  return is_whole;
 }
 
 // Messages of these kinds may have several lines: one for each mistake of the command line, or the text of a library.

@@ -137,10 +137,11 @@ class Predictor {
     GiveUnreadable(files_.size(), append);
     show();
     if (readable_ > 0) return;
-    throw DataError("--input=" + config_.run.input + " holds no file that can be read as an image (" +
-                        CountOf(unreadable(), "file") + " tried); the first is " + files_.Place(0).file + ": " +
-                        reasons_.Of(0),
-                    "for a folder of images, dtrain_data verify shows what is wrong with each file");
+    throw DataError(
+        "--input=" + config_.run.input + " holds no file that can be read as an image (" +
+            CountOf(unreadable(), "file") + " tried); the first is " + files_.Place(0).file + ": " + reasons_.Of(0),
+        "for a folder of images, dtrain_data verify shows what is wrong with each file; a safetensors file needs "
+        "--output=FILE.safetensors");
   }
 
   void GiveResults(const data::Batch& batch, const AppendSample& append) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "data/text/masking.h"
+#include "data/text/utf8.h"
 #include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/text_kinds.h"
 #include "trainer/tasks/text_task.h"
@@ -46,9 +47,9 @@ bool BeginsBetween(const Tag& before, const Tag& tag) {
 }
 
 Tag TagFrom(const std::string& name) {
-  const size_t dash = name.find('-', 1);
-  const std::string type = name.substr(dash == std::string::npos ? 1 : dash + 1);
-  return {name.front(), type.empty() ? "_" : type};
+  const size_t first = std::max<size_t>(data::ValidCharacterBytes(name), 1), dash = name.find('-', first);
+  const std::string type = name.substr(dash == std::string::npos ? first : dash + 1);
+  return {first == 1 ? name.front() : '?', type.empty() ? "_" : type};
 }
 
 // Returns the entities of a sentence as seqeval's get_entities does, in any scheme: an entity begins with B or S, with

@@ -10,13 +10,20 @@ namespace dtrain::data {
 namespace {
 
 TEST(CsvField, NoFieldIsAFormula) {
-  const std::vector<std::pair<std::string, std::string>> fields = {{"=1+1", "\"'=1+1\""},    {"+1", "\"'+1\""},
-                                                                   {"-1", "\"'-1\""},        {"@A", "\"'@A\""},
-                                                                   {"\t=1", "\"'\t=1\""},    {"\r", "\"'\r\""},
-                                                                   {"\n", "\"'\n\""},        {"＝1", "\"'＝1\""},
-                                                                   {"'=1", "\"''=1\""},      {"a;=1", "\"a;=1\""},
-                                                                   {"=\"x", "\"'=\"\"x\""},  {"a=1", "a=1"},
-                                                                   {"\xef\xbc", "\xef\xbc"}, {"", ""}};
+  const std::vector<std::pair<std::string, std::string>> fields = {{"=1+1", "\"'=1+1\""},
+                                                                   {"+1", "\"'+1\""},
+                                                                   {"-1", "\"'-1\""},
+                                                                   {"@A", "\"'@A\""},
+                                                                   {"\t=1", "\"'\t=1\""},
+                                                                   {"\r", "\"'\r\""},
+                                                                   {"\n", "\"'\n\""},
+                                                                   {"＝1", "\"'＝1\""},
+                                                                   {"'=1", "\"''=1\""},
+                                                                   {"a;=1", "\"a;=1\""},
+                                                                   {"=\"x", "\"'=\"\"x\""},
+                                                                   {"a=1", "a=1"},
+                                                                   {"a\xff.png", "a\uFFFD.png"},
+                                                                   {"", ""}};
   for (const auto& [text, field] : fields) EXPECT_EQ(CsvField(text), field) << text;
 }
 
