@@ -276,6 +276,8 @@ TEST_F(Sentences, WordsMayBeginWithABlankLine) {
   EXPECT_TRUE(LooksLikeWords(options, "train"));
   options.target = kWordTarget;
   EXPECT_THAT(OpenSentences(options, "train").source->class_names(), ElementsAre("O", "X"));
+  folder_.Write("val.txt", "-DOCSTART- O\n\na O\nb B-X\n\n");  // known by its tags
+  EXPECT_TRUE(LooksLikeWords(options, "val"));
 }
 
 // As transformers' run_ner.py does it: such words are those behind emoji.
