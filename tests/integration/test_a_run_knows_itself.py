@@ -144,13 +144,13 @@ def test_a_finished_run_started_again_says_so_and_loses_nothing(images, own):
     assert "this run is finished" in outcome.stderr and "--epochs" in outcome.stderr and not outcome.step_lines
     assert (load_json(own / "result.json"), metrics(own)) == (result, points)
     (own / "result.json").write_text(json.dumps({**result, "step": 1}))  # as if the run had been shorter
-    run(*flags, "--epochs=1")
-    assert load_json(own / "result.json")["step"] == result["step"]
+    run(*flags, "--epochs=1", "--lr=0.5")
+    assert (load_json(own / "result.json")["step"], load_json(own / "config.json")["lr"]) == (result["step"], 0.005)
     outcome = run(*flags, "--epochs=1.2", "--lr=0.001")
     assert "changed since the checkpoint: epochs 1 → 1.2, lr 0.005 → 0.001" in outcome.stderr
     attempts = sorted(path.name for path in (own / "attempts").iterdir())
     assert attempts == ["001-from-step-000000000.json", "002-from-step-000000010.json", "003-from-step-000000010.json", "004-from-step-000000010.json"]
-    assert [load_json(own / "attempts" / name)["lr"] for name in attempts] == [0.005, 0.005, 0.005, 0.001]
+    assert [load_json(own / "attempts" / name)["lr"] for name in attempts] == [0.005, 0.005, 0.5, 0.001]
 
 
 def test_the_newest_run_is_found(images, tmp_path):

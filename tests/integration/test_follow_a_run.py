@@ -23,15 +23,15 @@ PARTS = ("data_seconds", "forward_seconds", "backward_seconds", "communication_s
 
 @pytest.fixture(scope="module")
 def followed(few_images, module_dir):
-    """Returns (folder, console of the first attempt, a TensorBoard that read the run when it was killed)."""
+    """Returns (folder, console of the first and last attempt, a TensorBoard that read the run when it was killed)."""
     folder = module_dir / "run"
     flags = (*TINY, f"--data_dir={few_images}", "--max_steps=400", "--save_every_epochs=1000", "--tensorboard", "--random_erasing=0.3",
              "--mixup=0.2", f"--run_dir={folder}")
-    first = run(*flags, f"--limit_train_steps={ENDED}", f"--profile_steps=2:{ENDED}")
+    first = run(*flags, f"--limit_train_steps={ENDED}", f"--profile_steps=2:{ENDED + 2}")  # also of a start that ends or begins within them
     kill_at(KILLED, *flags)
     open_board = board(folder)
-    run(*flags, f"--limit_train_steps={LAST - ENDED}")
-    return folder, first.stdout, open_board
+    last = run(*flags, f"--limit_train_steps={LAST - ENDED}", f"--profile_steps=2:{ENDED + 2}")
+    return folder, first.stdout + last.stdout, open_board
 
 
 def board(folder):
@@ -110,8 +110,8 @@ def test_parts_of_a_step_add_up(followed):
 def test_profiled_steps_have_a_table(followed):
     folder, console, _ = followed
     table = (folder / "profile" / "rank-0.txt").read_text(encoding="utf-8")
-    assert table in console
-    assert table.startswith(f"where the time of steps 2 to {ENDED} went")
+    assert table in console and f"where the time of steps 2 to {ENDED} went" in console
+    assert table.startswith(f"where the time of steps {ENDED + 1} to {ENDED + 2} went")
     rows = {name: (float(milliseconds), float(share)) for name, milliseconds, share
             in re.findall(r"^  (\S.*?) +([\d.]+) ms +([\d.]+) %$", table, re.MULTILINE)}
     step = rows.pop("a step")

@@ -224,6 +224,8 @@ def test_other_data_must_be_allowed(own_images, own_stopped):
 
 
 def test_a_named_checkpoint_is_taken(undisturbed, few_images, stopped, run_dir):
+    named = f"--resume={stopped / 'checkpoints' / 'step-000000002'}"
+    assert "--resume=auto to go on" in run(*flags_of(few_images), f"--run_dir={run_dir}", named, "--max_hours=0.0000001", check=75).stderr
     run(*flags_of(few_images), f"--run_dir={run_dir}", f"--resume={stopped / 'checkpoints' / 'step-000000002'}")
     assert sha256(run_dir / "model.safetensors") == undisturbed()[0]
     assert [step for step, _ in losses(run_dir)] == [3, 4, 5, 6, 7]
@@ -242,6 +244,22 @@ def test_the_best_weights_are_those_of_the_best_step(few_images, own_stopped, ru
     for folder in (tmp_path / "new", tmp_path / "back"):
         with safe_open(folder / "model_best.safetensors", "np") as weights:
             assert int(weights.metadata()["step"]) == load_json(folder / "result.json")["best_step"]
+
+
+def test_a_requeued_job_goes_on_with_its_own_run_alone(few_images, own_stopped):
+    """The first attempt of a job that begins anew ended before it had moved another run away."""
+    for attempt, steps in ((2, [1]), (3, [1, 2])):
+        run(*flags_of(few_images), f"--run_dir={own_stopped}", "--resume=none", "--limit_train_steps=1",
+            env={"AWS_BATCH_JOB_ID": "a0b1", "AWS_BATCH_JOB_ATTEMPT": str(attempt)})
+        assert [step for step, _ in losses(own_stopped)] == steps
+
+
+def test_a_run_that_lacks_its_last_evaluation_alone_may_still_have_diverged(few_images, tmp_path, run_dir):
+    shutil.copytree(few_images / "train", tmp_path / "data" / "train")
+    flags = (*flags_of(tmp_path / "data"), "--lr=1e20", f"--run_dir={run_dir}")
+    run(*flags, check=None)
+    shutil.copytree(few_images / "val", tmp_path / "data" / "val")
+    assert "not finite" in run(*flags, check=6).stderr
 
 
 @pytest.mark.fault(16, "two jobs on one run directory", "the second one is refused")

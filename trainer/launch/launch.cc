@@ -67,6 +67,14 @@ int RequeueCount(const Environment& environment) {
          variables.Number("AWS_BATCH_JOB_ATTEMPT", 1, kMaxRanks).value_or(1) - 1;
 }
 
+std::string JobIn(const Environment& environment) {
+  for (const char* name : {"SLURM_JOB_ID", "AWS_BATCH_JOB_ID", "TORCHELASTIC_RUN_ID"}) {
+    const std::string value = ValueOf(environment, name);
+    if (!value.empty()) return std::string(name) + "=" + value.substr(0, value.find('#'));  // without the node's number
+  }
+  return "";
+}
+
 constexpr size_t kMostNodes = 65'536;
 
 [[noreturn]] void Refuse(const std::string& text, const std::string& why) {
@@ -116,6 +124,7 @@ Launch DetectLaunch(const config::RanksConfig& ranks, const Environment& environ
   RequireExpectedNodes(facts, launch);
   RequireAGpuEach(facts, launch);
   launch.restart_count += RequeueCount(environment);
+  launch.job = JobIn(environment);
   launch.token = GivenToken(ranks, environment);
   return launch;
 }

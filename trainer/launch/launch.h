@@ -48,6 +48,7 @@ struct Launch {
   int gpu = -1;              // the index of this rank's GPU among the visible ones; -1: local_rank
   int spawns = 0;            // > 0: this process forks that many local ranks and is not a rank itself
   int restart_count = 0;     // how often the job was started again, by any launcher or scheduler
+  std::string job = {};      // what the scheduler calls the job in each of its attempts; empty: it does not
   bool agent_store = false;  // torchrun's agent already serves a store at master_addr:master_port
   bool forked = false;       // this rank is a child of the node launcher
   // NCCL has been told by NCCL_MULTI_RANK_GPU_ENABLE=1 that ranks may share a GPU (NCCL 2.30 or newer). It is slow, but

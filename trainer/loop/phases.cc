@@ -123,11 +123,19 @@ StepProfiler::StepProfiler(std::optional<config::StepRange> steps, std::filesyst
       print_(std::move(print)),
       timeline_(device, recorded) {}
 
-StepProfiler::~StepProfiler() = default;
+StepProfiler::~StepProfiler() {
+  if (!begun_) return;
+  mark_.reset();
+  try {
+    torch::autograd::profiler::disableProfiler();  // else the process crashes at its end
+  } catch (...) {                                  // an error ends the run already
+  }
+}
 
 void StepProfiler::Before(int64_t number) {
   if (!steps_ || number < steps_->first || number > steps_->last) return;
-  if (number == steps_->first) {
+  if (!begun_) {
+    begun_ = config::StepRange{.first = number, .last = number};
     WaitFor(device_);
     torch::autograd::profiler::prepareProfiler(KinetoConfig(), Activities(device_));
     torch::autograd::profiler::enableProfiler(KinetoConfig(), Activities(device_));
@@ -140,10 +148,16 @@ void StepProfiler::After(int64_t number) {
   if (!mark_) return;
   timeline_.Leave();
   mark_.reset();
-  if (number != steps_->last) return;
+  begun_->last = number;
+  if (number == steps_->last) Finish();
+}
+
+void StepProfiler::Finish() {
+  if (!begun_) return;
   WaitFor(device_);
   Save();
   WriteTable();
+  begun_.reset();
 }
 
 void StepProfiler::Save() {
@@ -160,7 +174,7 @@ void StepProfiler::Save() {
 
 void StepProfiler::WriteTable() {
   std::string text;
-  for (const std::string& line : StepTable(timeline_.Seconds(), steps_->first, steps_->last, recorded_)) {
+  for (const std::string& line : StepTable(timeline_.Seconds(), begun_->first, begun_->last, recorded_)) {
     print_(line);
     text += line + "\n";
   }

@@ -103,8 +103,9 @@ class StepProfiler {
  public:
   using Print = std::function<void(const std::string& line)>;
 
-  // Without `steps` the profiler does nothing. After the last of them it writes `trace`, and the table beside it as
-  // .txt; the folder need not exist. `recorded`: see StepTimeline. `print` is called with each line of the table.
+  // Without `steps` the profiler does nothing. It begins with the first of them that is trained. After the last one, or
+  // at Finish, it writes `trace`, and the table beside it as .txt; the folder need not exist. `recorded`: see
+  // StepTimeline. `print` is called with each line of the table.
   StepProfiler(std::optional<config::StepRange> steps, std::filesystem::path trace, at::Device device, bool recorded,
                Print print);
   ~StepProfiler();
@@ -113,6 +114,8 @@ class StepProfiler {
   // wait for the device. After throws StorageError if the trace cannot be written.
   void Before(int64_t number);
   void After(int64_t number);
+  // The training ends, perhaps before the last of the steps. Throws as After does.
+  void Finish();
   // The step spends its time on `part` from now on. Ignored outside profiled steps.
   void Enter(report::Phase part) {
     if (mark_) timeline_.Enter(part);
@@ -129,7 +132,8 @@ class StepProfiler {
   bool recorded_;
   Print print_;
   StepTimeline timeline_;
-  std::unique_ptr<Mark> mark_;  // of the step under way; null outside profiled steps
+  std::optional<config::StepRange> begun_;  // the steps that have been profiled; empty before them and once written
+  std::unique_ptr<Mark> mark_;              // of the step under way; null outside profiled steps
 };
 
 class Phases {

@@ -69,6 +69,7 @@ report::RunResult Trainer::Run() {
   if (progress_.best && progress_.best->step == progress_.step && saving_.LacksBestOf(progress_.step)) SaveBest();
   if (EvaluationWasMissed()) {
     EvaluateNow();
+    if (progress_.step >= last_step || StopsEarly()) RequireGoodEnd(End());
     if (StopsEarly()) Save();
   }
   const bool is_over = progress_.step >= last_step || StopsEarly();
@@ -96,6 +97,7 @@ report::RunResult Trainer::Run() {
   }
   feed_.reset();
   saving_.Finish();
+  profiler_.Finish();
   ReportTimes();
   return Result(start);
 }
@@ -114,10 +116,11 @@ bool Trainer::EvaluationWasMissed() const {
 void Trainer::SaveAndStop() {
   Save();
   saving_.Finish();
+  profiler_.Finish();
   ReportTimes();
   throw Preempted("stopped at step " + std::to_string(progress_.step) + " after a clean save",
                   "run it again with --run_dir=" + parts_.files.root.string() +
-                      (parts_.config.run.resume == "none" ? " --resume=auto" : "") + " to go on");
+                      (parts_.config.run.resume == "auto" ? "" : " --resume=auto") + " to go on");
 }
 
 // The first batch is that of the step after those that are done.

@@ -10,6 +10,7 @@
 
 #include "data/outputs.h"
 #include "models/registry.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
@@ -33,6 +34,16 @@ void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoin
   report::PrepareRunDirectory(files);
   lock.emplace(files.root);
   report::RemoveErrorFiles(files.root);
+}
+
+// Whether the run in the directory of this config.json may have been begun by an earlier attempt of this job: only a
+// scheduler's name of the job tells, and versions before 0.2 did not write it.
+bool MayBeOfJob(const std::filesystem::path& config_json, const std::string& job) {
+  constexpr uint64_t kMostBytes = 1 << 24;
+  if (job.empty() || !std::filesystem::exists(config_json)) return true;
+  const auto config = nlohmann::json::parse(checkpoint::ReadTextFile(config_json, kMostBytes), nullptr, false);
+  const auto start = config.is_object() ? config.value(config::kStartKey, nlohmann::json()) : nlohmann::json();
+  return !start.is_object() || !start.contains(kJobKey) || start[kJobKey] == job;
 }
 
 distributed::RendezvousOptions RendezvousOptionsFor(const RunContext& context) {
@@ -161,7 +172,11 @@ Session::Session(const RunContext& run_context)
     run_directory = report::MakeDefaultRunDirectory("runs", context.config.model.name, std::time(nullptr)).string();
   }
   if (training && launch.rank == 0) {
-    TakeRunDirectory(report::RunDirectory(run_directory), lock);
+    const report::RunDirectory taken(run_directory);
+    TakeRunDirectory(taken, lock);
+    // An attempt that has ended before it began has left another run there, with which this job does not go on.
+    const bool begins_anew = context.config.run.resume != "auto" && !MayBeOfJob(taken.config_json, launch.job);
+    restarted = restarted && !begins_anew;
   }
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   const report::RunDirectory files(run_directory);

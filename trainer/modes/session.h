@@ -19,6 +19,8 @@
 
 namespace dtrain::modes {
 
+inline constexpr char kJobKey[] = "job";  // in config.json, of the start: Launch::job
+
 struct Session {
   // In a run of several ranks, finds rank 0 and learns the run directory from it. In training rank 0 locks the
   // directory before it tells the others, so that no rank writes into the directory of another job. Throws StorageError

@@ -137,13 +137,22 @@ void StartAnew(const report::RunDirectory& files) {
   }
 }
 
+// Where the run begins or goes on.
+struct StartPoint {
+  loop::Progress progress;
+  std::string stopped_early;  // why it has ended before its last step; empty: it has not
+  bool finished = false;
+};
+
 void WriteRunFiles(const report::RunDirectory& files, const RunContext& context, const config::Config& config,
-                   const Opened& run, int64_t first_step) {
+                   const Opened& run, const StartPoint& start) {
   nlohmann::ordered_json json = config::ToJson(config);
   json[config::kStartKey] = config::StartRecord(context.start, config);
   json[config::kStartKey]["world_size"] = context.launch.world_size;
+  json[config::kStartKey][kJobKey] = context.launch.job;
   json[config::kStartKey][report::kSmallerIsBetter] = run.smaller_is_better;
-  report::WriteConfig(files, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", first_step);
+  const std::string text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  report::WriteConfig(files, text, start.progress.step, /*trains=*/!start.finished);
   const std::vector<std::string>& classes = run.data.classes.names;
   if (!classes.empty()) checkpoint::WriteAtomically(files.classes, weights::ClassesText(classes));
 }
@@ -209,13 +218,6 @@ distributed::Communicator& Connect(Session& session, const config::Config& confi
   return *session.communicator;
 }
 
-// Where the run begins or goes on.
-struct StartPoint {
-  loop::Progress progress;
-  std::string stopped_early;  // why it has ended before its last step; empty: it has not
-  bool finished = false;
-};
-
 // Only when all is made is it known that the checkpoint belongs to this run: refusing it has left the directory as it
 // was. Now rank 0 writes the run's first files, and a fresh model takes its initial weights.
 StartPoint StartRun(const Session& session, const config::Config& config, const Opened& run, const nlohmann::json& kept,
@@ -235,7 +237,7 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
   const report::RunDirectory files(session.run_directory);
   if (!start.finished) RequireDisk(files.root, DiskNeedsOf(config, *run.task, run.data.val.has_value()));
   session.control->Enter(control::Phase::kSaving);
-  WriteRunFiles(files, session.context, config, run, step);
+  WriteRunFiles(files, session.context, config, run, start);
   tasks::KindOf(config).KeepFiles(config, files.root);
   session.control->Enter(control::Phase::kStarting);
   const bool takes_weights = !config.model.init_weights.empty();

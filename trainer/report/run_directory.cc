@@ -69,14 +69,16 @@ std::optional<fs::path> MoveRunAside(const RunDirectory& run_directory) {
   return aside;
 }
 
-void WriteConfig(const RunDirectory& run_directory, const std::string& content, int64_t first_step) {
+void WriteConfig(const RunDirectory& run_directory, const std::string& content, int64_t first_step, bool trains) {
   Create(run_directory.attempts);
   std::error_code error;
   const long long number =
       1 + std::distance(fs::directory_iterator(run_directory.attempts, error), fs::directory_iterator());
   const std::string name = Format("%03lld-from-step-%09lld.json", number, static_cast<long long>(first_step));
   checkpoint::WriteAtomically(run_directory.attempts / name, content);
-  checkpoint::WriteAtomically(run_directory.config_json, content);
+  if (trains || !fs::exists(run_directory.config_json)) {
+    checkpoint::WriteAtomically(run_directory.config_json, content);
+  }
 }
 
 void PrepareRunDirectory(const RunDirectory& run_directory) {

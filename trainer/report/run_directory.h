@@ -48,8 +48,9 @@ std::optional<std::filesystem::path> NewestRun(const std::filesystem::path& runs
 // was nothing to move. Throws StorageError.
 std::optional<std::filesystem::path> MoveRunAside(const RunDirectory& run_directory);
 
-// Writes config.json, and a copy of it as attempts/NNN-from-step-NNNNNNNNN.json. Throws StorageError.
-void WriteConfig(const RunDirectory& run_directory, const std::string& content, int64_t first_step);
+// Writes config.json, and a copy of it as attempts/NNN-from-step-NNNNNNNNN.json. An attempt of a finished run, which
+// does not train, leaves the config.json of the last one that did. Throws StorageError.
+void WriteConfig(const RunDirectory& run_directory, const std::string& content, int64_t first_step, bool trains);
 
 // Creates the folder with its parents, and writes and removes a file to prove that it can. Throws StorageError.
 void PrepareRunDirectory(const RunDirectory& run_directory);
