@@ -59,7 +59,7 @@ constexpr TableWriter kWriters[] = {{".csv", /*is_nested=*/false, &WriteCsv},
 
 std::string CsvField(const std::string& any) {
   int64_t ignored = 0;
-  const std::string text = ReplaceInvalidUtf8(any, ignored);  // a name of a file may be anything
+  std::string text = ReplaceInvalidUtf8(any, ignored);  // a name of a file may be anything
   constexpr std::array<std::string_view, 12> kFormulas = {"=",  "+",  "-",  "@",  "\t", "\r",
                                                           "\n", "＝", "＋", "－", "＠", "'"};
   const bool is_formula =
