@@ -130,7 +130,10 @@ std::vector<std::vector<double>> BenchMachines(distributed::Communicator& commun
 }
 
 void BenchPairs(const modes::RunContext& context, const PairBenchOptions& options, bool json) {
-  if (context.launch.nnodes < 2) return;
+  if (context.launch.nnodes < 2) {
+    if (context.launch.rank == 0) report::LogInfo("this is one machine: there are no pairs to measure");
+    return;
+  }
   modes::Session session(context);
   session.Connect(context.config,
                   {{"bytes", options.bytes}, {"steps", options.iterations}, {"least_gbyte", options.least_gbyte}});
