@@ -82,6 +82,7 @@ std::string Gathering::Missing(const std::function<Contact(int rank)>& contact) 
     if (now == Contact::kAnswers && ready_.contains(rank)) continue;
     (now == Contact::kNone ? absent : now == Contact::kAnswers ? unready : silent).Add(rank);
   }
+  if (absent.count() + silent.count() > 0) unready = {};  // they may be waiting for those
   std::string text;
   for (const auto& [list, what] : {std::pair(&absent, " not there"), std::pair(&unready, " still preparing"),
                                    std::pair(&silent, " does not answer")}) {

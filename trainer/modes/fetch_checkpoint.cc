@@ -98,10 +98,14 @@ std::optional<checkpoint::Checkpoint> FetchNewestCheckpoint(const Session& sessi
     own = OwnIfNewer(session.context.config.run.dir, first);
     shared.set(HeldBy(rank), std::to_string(own ? own->step : kNone));
   }
+  // Ranks that do not come are the control plane's matter, which names them and ends this process before.
+  const auto patience = 2 * shared.getTimeout();
   for (int other = 1; rank == 0 && other < ranks.launch().world_size; ++other) {
+    shared.wait({HeldBy(other)}, patience);
     const int64_t step = std::stoll(shared.get_to_str(HeldBy(other)));
     if (step > newest) std::tie(newest, holder) = std::pair(step, other);
   }
+  if (rank != 0) shared.wait({"shared/checkpoint_holder"}, patience);
   holder = std::stoi(ranks.ShareFromFirst("checkpoint_holder", std::to_string(holder)));
   if (holder != 0 && rank == holder) Send(own->directory, shared);
   if (holder == 0 || rank != 0) return std::nullopt;

@@ -1,6 +1,7 @@
 #include "trainer/control/control_message.h"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include "trainer/control/gathering.h"
 #include "trainer/control/stall_watch.h"
@@ -136,9 +137,12 @@ TEST(Gathering, NamesWhoIsMissingAndWhy) {
   Gathering gathering(5);
   EXPECT_FALSE(gathering.Ready(0, nlohmann::json::object(), ""));
   EXPECT_FALSE(gathering.Ready(3, nlohmann::json::object(), ""));
-  const Contact contacts[] = {Contact::kAnswers, Contact::kNone, Contact::kAnswers, Contact::kSilent, Contact::kNone};
+  Contact contacts[] = {Contact::kAnswers, Contact::kNone, Contact::kAnswers, Contact::kSilent, Contact::kNone};
   EXPECT_EQ(gathering.Missing([&](int rank) { return contacts[rank]; }),
-            "waiting for 4 of 5 ranks: 1, 4 not there; 2 still preparing; 3 does not answer");
+            "waiting for 3 of 5 ranks: 1, 4 not there; 3 does not answer");
+  std::ranges::fill(contacts, Contact::kAnswers);
+  EXPECT_EQ(gathering.Missing([&](int rank) { return contacts[rank]; }),
+            "waiting for 3 of 5 ranks: 1, 2, 4 still preparing");
 }
 
 TEST(RankList, ReadsAsAPersonWouldWriteIt) {
