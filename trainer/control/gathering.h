@@ -49,7 +49,8 @@ class Gathering {
   bool all_are_ready() const { return ready_.size() == static_cast<size_t>(world_size_); }
 
   enum class Contact { kNone, kSilent, kAnswers };
-  // Returns "waiting for 2 of 4 ranks: 1 not there; 3 still preparing". `contact` tells of each rank.
+  // Returns "waiting for 2 of 4 ranks: 1 not there; 3 does not answer", or if all are there and answer, "… 3 still
+  // preparing". `contact` tells of each rank.
   std::string Missing(const std::function<Contact(int rank)>& contact) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "trainer/control/control_message.h"
 
 #include <gtest/gtest.h>
+
 #include <algorithm>
 
 #include "trainer/control/gathering.h"
