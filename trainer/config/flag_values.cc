@@ -160,6 +160,7 @@ std::string ToText(const Value& value) {
 
 std::string ShownValue(const Flag& flag, const Config& config) {
   const std::string text = ToText(flag.get(config));
+  if (flag.traits.secret && !text.empty()) return "…";
   return text.empty() && text != ToText(flag.get(Config())) ? "\"\"" : text;
 }
 

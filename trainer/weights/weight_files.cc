@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -33,9 +34,10 @@ namespace fs = std::filesystem;
 
 // The prefixes that DataParallel, torch.compile and Lightning add to every name.
 constexpr std::array<std::string_view, 3> kWrappers = {"module.", "_orig_mod.", "model."};
-// What save_pretrained calls the file of weights, the newer name first, and the index of several of them.
-constexpr std::array<const char*, 2> kWeightsFiles = {"model.safetensors", "pytorch_model.bin"};
-constexpr std::array<const char*, 2> kIndexesOfParts = {"model.safetensors.index.json", "pytorch_model.bin.index.json"};
+// What save_pretrained calls the file of weights, the newer name first, and the index of several of them. The first
+// that is there counts.
+constexpr const char* kNamesInFolders[] = {"model.safetensors", "pytorch_model.bin", "model.safetensors.index.json",
+                                           "pytorch_model.bin.index.json"};
 // The counter that torch.optim.swa_utils.AveragedModel adds.
 constexpr std::string_view kAverageCounter = "n_averaged";
 constexpr std::string_view kAveraged = "ema";  // of --weights
@@ -167,6 +169,13 @@ constexpr Format kFormats[] = {
     {[](const std::string&) { return true; }, ReadOneSet, ReadSafetensorsHeader},
 };
 
+std::optional<fs::path> FileIn(const fs::path& folder) {
+  for (const char* name : kNamesInFolders) {
+    if (data::IsFile(folder / name)) return folder / name;
+  }
+  return std::nullopt;
+}
+
 const Format& FormatOf(const std::string& file) {
   return *std::ranges::find_if(kFormats, [&file](const Format& format) { return format.recognises(file); });
 }
@@ -194,19 +203,11 @@ checkpoint::Metadata FactsOf(const nlohmann::json& state, const std::string& whe
   return facts;
 }
 
-bool HoldsWeights(const std::string& folder) {
-  const auto holds = [&folder](const char* name) { return data::IsFile(fs::path(folder) / name); };
-  return std::ranges::any_of(kWeightsFiles, holds) || std::ranges::any_of(kIndexesOfParts, holds);
-}
+bool HoldsWeights(const std::string& folder) { return FileIn(folder).has_value(); }
 
 WeightsPlace FindWeights(const std::string& path) {
   if (data::IsFile(path)) return WithConfig(path);
-  const fs::path folder = path;
-  const auto holds = [&folder](const char* name) { return data::IsFile(folder / name); };
-  const auto* const name = std::ranges::find_if(kWeightsFiles, holds);
-  if (name != kWeightsFiles.end()) return WithConfig(folder / *name);
-  const auto* const index = std::ranges::find_if(kIndexesOfParts, holds);
-  if (index != kIndexesOfParts.end()) return WithConfig(folder / *index);
+  if (const auto file = FileIn(path)) return WithConfig(*file);
   throw UsageError(path + " is neither a file of weights nor a folder with model.safetensors or pytorch_model.bin",
                    "name a safetensors file, a file of torch.save, or a folder written by save_pretrained, with "
                    "--init_weights or --input");
