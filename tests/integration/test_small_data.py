@@ -193,7 +193,6 @@ def test_unequal_classes_are_said(unequal, run_dir):
     assert not any("top1" in point for point in metrics(run_dir, "train"))  # its samples would count by their weights
     outcome = run("--mode=eval", f"--data_dir={unequal}", f"--run_dir={run_dir}")
     numbers = final_numbers(outcome.last_line)
-    assert list(numbers) == ["val_top1", "val_loss", "val_balanced_accuracy", "val_f1"]
     assert numbers["val_balanced_accuracy"] == pytest.approx(numbers["val_top1"], abs=0.01)  # 4 samples each
     run(*flags, f"--class_weights={unequal / 'none'}", "--resume=none", check=2)
     weights = run_dir.parent / "weights.csv"
