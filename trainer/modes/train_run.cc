@@ -98,7 +98,10 @@ class RunCheckpoints {
   // The checkpoint belongs to this run, and the run has gone back to it: drops what came after it.
   void DropLater() {
     if (!first_) return;
-    first_->store.SetAsideNewerThan(first_->found ? first_->found->step : -1);
+    const int moved = first_->store.SetAsideNewerThan(first_->found ? first_->found->step : -1);
+    if (moved > 0) {
+      report::LogWarning(CountOf(moved, "later checkpoint") + " moved to checkpoints/aside-…: the run goes back");
+    }
   }
 
   // Returns the tensors, once; empty on the other ranks and in a fresh run.
