@@ -401,7 +401,8 @@ size_t ColumnFinder::Only(std::span<const std::string_view> known, const std::ve
 
 std::string LabelsThatHold(std::span<const std::string> cells, std::span<const size_t> columns,
                            const TableReader& table, int64_t line) {
-  constexpr std::string_view kHolds[] = {"1", "1.0", "true", "True"}, kDoesNot[] = {"0", "0.0", "false", "False"};
+  constexpr std::string_view kHolds[] = {"1", "1.0", "true", "True", "TRUE"};
+  constexpr std::string_view kDoesNot[] = {"0", "0.0", "false", "False", "FALSE"};
   std::string labels;
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string& name = table.header()[columns[i]];

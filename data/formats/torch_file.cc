@@ -160,6 +160,8 @@ TensorPickle TorchFile::OpenLegacy(std::vector<uint8_t>& pickle_bytes) {
   return pickle;
 }
 
+bool TorchFile::took_average() const { return std::ranges::count(kAverageKeys, taken_) != 0; }
+
 // The tensors are in the outermost dict, or in dicts under its keys.
 void TorchFile::Choose(const TensorPickle& pickle, WeightSet preferred) {
   const PickledValue& top = pickle.value();

@@ -136,9 +136,10 @@ class TorchFile {
   const std::string& path() const { return file_.path(); }
   const std::vector<TorchTensor>& tensors() const { return tensors_; }  // each name once
   const std::vector<TorchStorage>& storages() const { return storages_; }
-  const std::string& taken() const {
-    return taken_;
-  }  // key of the dict that was taken; empty if the file itself is that dict
+  // The key of the dict that was taken, empty if the file itself is that dict, and whether it is one of averaged
+  // weights.
+  const std::string& taken() const { return taken_; }
+  bool took_average() const;
   const std::vector<std::string>& not_taken() const { return not_taken_; }  // keys of the other dicts of tensors
 
   // Copies the bytes of a storage to `destination`, which has room for them. Throws DataError if they cannot be read or

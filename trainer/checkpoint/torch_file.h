@@ -19,6 +19,7 @@ void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tenso
 struct TorchFileContent {
   NamedTensors tensors;  // on the host, with the strides of the file; views of one storage share it here, too
   std::string taken;     // the key of the dict that they come from; empty: it is the whole file
+  bool is_average;       // whether that is the key of averaged weights
   std::vector<std::string> not_taken;  // the keys of other dicts of tensors in the file
 };
 

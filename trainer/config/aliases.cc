@@ -215,6 +215,9 @@ class Rewriter {
                                  std::string(program_ == nullptr ? "a command" : program_->called) +
                                  ", give them as flags");
     }
+    if (is_folder && program_ == &TransformersProgram()) {
+      return mistakes_.push_back("'" + argument.text + "' belongs to no flag of " + std::string(program_->called));
+    }
     const Alias* folder = is_folder ? FindAlias("data_dir", program_) : nullptr;
     if (folder != nullptr && !folder->refused.empty()) {
       return mistakes_.push_back("the folder '" + argument.text +

@@ -74,9 +74,11 @@ std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
   return flags;
 }
 
-constexpr std::array<std::string_view, 4> kNo = {"False", "false", "0", "no"};  // behind a switch
+// Behind a switch.
+constexpr std::string_view kNo[] = {"False", "false", "0", "no", "FALSE", "No", "NO", "f", "F", "n", "N"};
+constexpr std::string_view kYes[] = {"", "True", "true", "1", "yes", "TRUE", "Yes", "YES", "t", "T", "y", "Y"};
 
-bool IsNo(const std::string& word) { return std::ranges::find(kNo, word) != kNo.end(); }
+bool IsNo(const std::string& word) { return std::ranges::count(kNo, word) != 0; }
 
 // A switch that is refused unless the word behind it says no.
 Alias OnlyOff(std::string_view name, std::string_view reason) {
@@ -93,10 +95,27 @@ std::vector<Alias> OptionalSwitches(std::string_view words, std::string_view rea
     const std::string_view implied = std::exchange(row.implied, "");
     row.words.clear();
     for (const std::string_view no : kNo) row.words.push_back({no, ""});
-    for (const std::string_view yes : {"", "True", "true", "1", "yes"}) row.words.push_back({yes, "", implied, reason});
+    for (const std::string_view yes : kYes) row.words.push_back({yes, "", implied, reason});
     row.value_is_optional = true;
   }
   return rows;
+}
+
+bool IsOn(const ForeignCommand& command, const char* name) {
+  const auto found = command.Find({name});
+  return found && !IsNo(*found);
+}
+
+// Of float32 products, which are none beside half precision.
+Translation Tf32(const std::string& value, const ForeignCommand& command) {
+  if (IsNo(value) || IsOn(command, "bf16") || IsOn(command, "fp16")) return {};
+  return {{"--precision=tf32"}};
+}
+
+Translation Fp16(const std::string& value, const ForeignCommand& command) {
+  if (IsNo(value)) return {};
+  if (IsOn(command, "bf16")) return {.refused = "--bf16 is there, too: give one of them"};
+  return {{"--precision=fp16"}};
 }
 
 // Whether --max_steps says none. A value that is no number is refused where ours is read.
@@ -230,7 +249,8 @@ std::vector<Alias> OfTrainersData() {
        OptionalSwitches("return_entity_level_metrics=", "class_accuracy.csv has the numbers of each kind of entity"),
        OptionalSwitches("pad_to_max_length=", "padding changes no number"),
        OptionalSwitches("ignore_mismatched_sizes=", "a head that does not fit is drawn anew in any case"),
-       OptionalSwitches("remove_unused_columns= dataloader_pin_memory= dataloader_persistent_workers= "
+       OptionalSwitches("remove_unused_columns= no_remove_unused_columns= dataloader_pin_memory= "
+                        "no_dataloader_pin_memory= dataloader_persistent_workers= "
                         "dataloader_in_order= overwrite_cache=",
                         kOwnLoader),
        OptionalSwitches("trust_remote_code=", "models are dtrain's own"),
@@ -262,7 +282,7 @@ std::vector<Alias> OfTrainersOptimization() {
   return Together({Renamed("per_device_train_batch_size=batch_size gradient_accumulation_steps=grad_accum_steps "
                            "learning_rate=lr adam_epsilon=adam_eps max_grad_norm=clip_norm "
                            "label_smoothing_factor=label_smoothing"),
-                   OptionalSwitches("fp16=--precision=fp16 bf16=--precision=bf16 tf32=--precision=tf32"),
+                   OptionalSwitches("bf16=--precision=bf16"),
                    WithoutEffect(kEvaluationBatch, "per_device_eval_batch_size"),
                    Translated(Betas, "adam_beta1 adam_beta2"),
                    Translated(Warmup, "warmup_steps warmup_ratio"),
@@ -273,6 +293,8 @@ std::vector<Alias> OfTrainersOptimization() {
                                {"constant", "constant"},
                                {"constant_with_warmup", "constant"},
                                {"warmup_stable_decay", "wsd"}}},
+                    {.name = "tf32", .takes_value = false, .translate = Tf32, .value_is_optional = true},
+                    {.name = "fp16", .takes_value = false, .translate = Fp16, .value_is_optional = true},
                     {.name = "lr_scheduler_kwargs", .translate = SettingsOfSchedule},
                     {.name = "max_steps", .translate = Steps},
                     {.name = "num_train_epochs", .flag = "epochs", .counts = HasNoSteps},

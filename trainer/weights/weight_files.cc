@@ -125,9 +125,17 @@ WeightsHeader ReadHeadersOfParts(const std::string& index) {
   return all;
 }
 
+UsageError NoAverageIn(const std::string& file) {
+  return UsageError("--weights=ema: " + file + " has one set of weights",
+                    "leave it out, or name a file that holds the averaged weights");
+}
+
 checkpoint::SafetensorsContent ReadTorchWeights(const std::string& file, const std::string& which) {
   const auto preferred = which == kAveraged ? data::WeightSet::kAverage : data::WeightSet::kRaw;
   checkpoint::TorchFileContent content = checkpoint::ReadTorchFile(file, preferred);
+  const auto counts = [](const auto& tensor) { return tensor.first == kAverageCounter; };
+  if (which == kAveraged && !content.is_average && std::ranges::none_of(content.tensors, counts))
+    throw NoAverageIn(file);
   LogTakenSet(file, content, which);
   return {std::move(content.tensors), {}};
 }
@@ -140,10 +148,7 @@ WeightsHeader ReadTorchHeader(const std::string& file) {
 }
 
 checkpoint::SafetensorsContent ReadOneSet(const std::string& file, const std::string& which) {
-  if (which == kAveraged) {
-    throw UsageError("--weights=ema: " + file + " has one set of weights",
-                     "leave it out, or name a file that holds the averaged weights");
-  }
+  if (which == kAveraged) throw NoAverageIn(file);
   checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(file);
   content.metadata.merge(FactsBeside(file));
   return content;

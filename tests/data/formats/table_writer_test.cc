@@ -39,7 +39,8 @@ TEST(TableWriter, SaysTheSameAsCsvAndAsJson) {
         {{"a", "x\xff, y"}, {"b, c", JsonNumber(0.1f), "c", "more"}, {"d", 7, "e", "list", 0}, {"f", 1, std::nullopt}});
     append({{"a", "=1"}, {"b, c", nullptr, "c", "more"}, {"d", "", "e", "list", 0}, {"f"}});
   };
-  EXPECT_EQ(written("t.csv", two), std::string(kByteOrderMark) + "a,\"b, c\",d,f\n\"x\xff, y\",0.1,7,1\n\"'=1\",,,\n");
+  EXPECT_EQ(written("t.csv", two),
+            std::string(kByteOrderMark) + "a,\"b, c\",d,f\n\"x\uFFFD, y\",0.1,7,1\n\"'=1\",,,\n");
   EXPECT_EQ(written("t.jsonl", two),
             "{\"a\":\"x\xef\xbf\xbd, "
             "y\",\"more\":{\"c\":0.1},\"list\":[{\"e\":7}]}\n{\"a\":\"=1\",\"list\":[{\"e\":\"\"}]}\n");

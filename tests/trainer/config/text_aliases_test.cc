@@ -157,6 +157,10 @@ TEST(TextAliases, TheTrainersLengths) {
   EXPECT_EQ(config_of("--max_steps 9 --num_train_epochs 1").batch.epochs, 1'000'000);
   EXPECT_EQ(config_of("--do_eval").run.mode, "eval");
   EXPECT_EQ(config_of("--fp16 yes").precision.name, "fp16");
+  EXPECT_EQ(config_of("--bf16 --tf32 True").precision.name, "bf16");
+  EXPECT_EQ(config_of("--tf32 y --bf16 F --no_dataloader_pin_memory").precision.name, "tf32");
+  EXPECT_THROW(config_of("--bf16 --fp16"), UsageError);
+  EXPECT_THROW(config_of("--report_to wandb tensorboard"), UsageError);  // a word more
   EXPECT_EQ(config_of("--validation_file ./d/b.csv").data.dir, "./d");
   EXPECT_EQ(config_of("--do_eval True --do_train False").run.mode, "eval");
   EXPECT_EQ(config_of("--do_eval --do_train").run.mode, "train");

@@ -1,4 +1,5 @@
 #include "trainer/weights/initial_weights.h"
+#include "trainer/checkpoint/torch_file.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -198,6 +199,9 @@ TEST(ReadInitialWeights, AFileOfOneSetHasNoAverage) {
   config.model.init_weights = folder.path("a.safetensors");
   config.run.weights = "ema";
   checkpoint::WriteSafetensors(config.model.init_weights, {{"a", at::ones({2})}});
+  EXPECT_ERROR("--weights=ema", ReadInitialWeights(config));
+  config.model.init_weights = folder.path("a.pth");
+  checkpoint::WriteTorchFile(config.model.init_weights, {{"a", at::ones({2})}}, "mark");
   EXPECT_ERROR("--weights=ema", ReadInitialWeights(config));
 }
 
