@@ -1,5 +1,4 @@
 #include "trainer/weights/initial_weights.h"
-#include "trainer/checkpoint/torch_file.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -12,6 +11,7 @@
 #include "tests/message_of.h"
 #include "tests/roberta.h"
 #include "tests/temporary_folder.h"
+#include "trainer/checkpoint/torch_file.h"
 #include "trainer/weights/module_state.h"
 #include "trainer/weights/text_model.h"
 #include "trainer/weights/weight_files.h"
