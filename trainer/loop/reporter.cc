@@ -1,8 +1,7 @@
 // Only passes calls on to the sinks; these know formats and files.
 #include "trainer/loop/reporter.h"
 
-#include <nlohmann/json.hpp>
-
+#include "data/shallow_json.h"
 #include "trainer/errors.h"
 #include "trainer/report/event_command.h"
 #include "trainer/report/log.h"
@@ -14,7 +13,7 @@ namespace {
 int64_t StepIn(const std::filesystem::path& result_json) {
   constexpr uint64_t kMostBytes = 1 << 24;
   if (!std::filesystem::exists(result_json)) return -1;
-  const auto result = nlohmann::json::parse(checkpoint::ReadTextFile(result_json, kMostBytes), nullptr, false);
+  const nlohmann::json result = ParseObject(checkpoint::ReadTextFile(result_json, kMostBytes));
   const auto step = result.find("step");
   return step != result.end() && step->is_number() ? step->get<int64_t>() : -1;
 }

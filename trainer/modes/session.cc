@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "data/outputs.h"
+#include "data/shallow_json.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/batch_sizes.h"
@@ -37,11 +38,11 @@ void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoin
 }
 
 // Whether the run in the directory of this config.json may have been begun by an earlier attempt of this job: only a
-// scheduler's name of the job tells, and versions before 0.2 did not write it.
+// scheduler's name of the job tells, and earlier versions did not write it.
 bool MayBeOfJob(const std::filesystem::path& config_json, const std::string& job) {
   constexpr uint64_t kMostBytes = 1 << 24;
   if (job.empty() || !std::filesystem::exists(config_json)) return true;
-  const auto config = nlohmann::json::parse(checkpoint::ReadTextFile(config_json, kMostBytes), nullptr, false);
+  const nlohmann::json config = ParseObject(checkpoint::ReadTextFile(config_json, kMostBytes));
   const auto start = config.is_object() ? config.value(config::kStartKey, nlohmann::json()) : nlohmann::json();
   return !start.is_object() || !start.contains(kJobKey) || start[kJobKey] == job;
 }
