@@ -29,6 +29,11 @@ inline nlohmann::json ParseObject(std::string_view text) {
   return {};
 }
 
+// Returns a line of JSON as Python's json writes it, in what every parser takes: NaN and the infinities, which JSON
+// lacks, are null, halves of surrogate pairs U+FFFD, and numbers beyond 64 bits and beyond double texts of their
+// digits.
+std::string InPlainJson(std::string_view line);
+
 // Returns what is wrong, for messages that begin with the file's name.
 inline std::string WhyNotJson(const nlohmann::json::exception& error) {
   if (const auto* found = dynamic_cast<const nlohmann::json::parse_error*>(&error)) {

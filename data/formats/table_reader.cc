@@ -101,7 +101,7 @@ TableReader::TableReader(std::string name, std::string_view text, TableFormat fo
   }
   if (format_ == TableFormat::kJsonLines) {
     LeaveOutBlankEnd();
-    const std::string_view first = TakeLine();
+    const std::string first = InPlainJson(TakeLine());
     if (!ParseObject(first).is_object())
       Fail(1, "this is not a JSON object", "a .jsonl file holds one object in each line");
     header_ = KeysOf(first);
@@ -275,7 +275,7 @@ std::string_view TableReader::TakeQuoted() {
 void TableReader::FillFromObject(std::string_view line, TableRow& row) const {
   if (line.size() > kMostLineBytes) Fail(line_, "the line is longer than 16 MiB");
   if (!IsUtf8(line)) Fail(line_, "the line is not UTF-8", HowToConvert(name_, text_));
-  const nlohmann::json object = ParseObject(line);
+  const nlohmann::json object = ParseObject(InPlainJson(line));
   if (!object.is_object()) Fail(line_, "this is not a JSON object", "a .jsonl file holds one object in each line");
   row.cells.clear();
   for (size_t place = 0; place < selected_.size(); ++place) {

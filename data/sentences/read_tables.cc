@@ -40,8 +40,10 @@ class OpenTable {
   // A text in each line has no names of columns, whatever those of the training data are.
   static ColumnNames NamesFor(const std::string& path, const SentenceOptions& options) {
     if (TableFormatOf(path) == TableFormat::kLines) return {};
+    const bool may_list =
+        TableFormatOf(path) == TableFormat::kJsonLines && options.label_column.find(',') == std::string::npos;
     const bool several = options.target.has(LabelKind::kSeveral) && options.label_separator.empty() &&
-                         options.label_column.find(',') != std::string::npos;
+                         !options.label_column.empty() && !may_list;
     return {options.text_column, options.pair_column, options.label_column, options.negative_column, several};
   }
 

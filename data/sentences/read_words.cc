@@ -91,7 +91,7 @@ class WordReader {
 
   // Returns the keys of words and tags in the first object of a .jsonl; empty where there is no list.
   std::pair<std::string, std::string> KeysOfLists(std::string_view first) const {
-    const nlohmann::json object = ParseObject(first);
+    const nlohmann::json object = ParseObject(InPlainJson(first));
     const auto key = [&object](const std::string& said, std::initializer_list<const char*> known) -> std::string {
       if (!said.empty()) return said;
       for (const char* name : known) {
@@ -161,7 +161,7 @@ class WordReader {
       }
       columns_ = "words " + words_key_ + ", tags " + tags_key_;
     }
-    const nlohmann::json object = ParseObject(line);
+    const nlohmann::json object = ParseObject(InPlainJson(line));
     if (!object.is_object()) Fail("this is not a JSON object", "a .jsonl file holds one object in each line");
     sentence_.offset = offset_;
     for (std::string& word : ListOf(object, words_key_)) AddWord(std::move(word));

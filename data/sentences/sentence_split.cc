@@ -224,7 +224,8 @@ Rows RowsOfFolders(const SentenceFiles& files, const SentenceOptions& options) {
 }
 
 std::vector<std::string> ClassesOf(const SentenceSet& set, const SentenceOptions& options) {
-  if (set.targets.seen.empty()) return {};
+  // Of a set in which no row has a label, the labels are those of the training data.
+  if (set.targets.seen.empty() && !options.target.has(LabelKind::kSeveral)) return {};
   KnownClasses known{
       .names = options.classes, .listed = ListedClasses(options.data_dir), .preferred_order = options.class_order};
   if (set.names) {

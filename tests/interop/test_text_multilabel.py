@@ -129,3 +129,16 @@ def test_a_column_for_each_label_is_the_same(work, tmp_path):
     outcome = run("--mode=eval", *DATA, "--label_separator=", f"--label_column={','.join(LABELS)}",
                   f"--init_weights={work.folder}", f"--data_dir={tmp_path}", check=3)
     assert "val.tsv line 2: 'sport' is '2', but a column of one label has 0 or 1" in outcome.stderr, outcome
+
+
+@pytest.mark.parametrize("flags, name, rows", (
+    (("--label_column=war",), "csv", ("text,war", "good film,TRUE", "bad story,0")),
+    ((), "jsonl", ('{"text": "good film", "labels": ["war"], "rate": NaN}', '{"text": "bad story", "labels": []}'))))
+def test_one_label_and_none_in_validation(work, run_dir, tmp_path, flags, name, rows):
+    """What nothing holds has an average precision of 0, as in scikit-learn."""
+    (tmp_path / f"train.{name}").write_text("\n".join(rows) + "\n")
+    (tmp_path / f"val.{name}").write_text("\n".join([*rows[:-2], rows[-1]]) + "\n")
+    run(*flags, "--task=text_multilabel", f"--init_weights={work.folder}", f"--data_dir={tmp_path}", f"--run_dir={run_dir}",
+        "--max_steps=1", f"--tokens_per_sample={LENGTH}")
+    result = json.loads((run_dir / "result.json").read_text())
+    assert result["val_map"] == 0 and result["val_loss"] > 0, result

@@ -126,7 +126,7 @@ const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const
   const models::Model* model = models::RecognisedImageModel(tensors, config.model.name);
   if (model != nullptr) {
     const auto own_names = models::FamilyOf(model->name).own_names;
-    if (own_names != nullptr) tensors = own_names(tensors, *model, nullptr);
+    if (own_names != nullptr) tensors = own_names(tensors, weights::AsBuilt(*model, config.model), nullptr);
   } else if (naming == "timm" || models::NamingIn(models::ShapesOf(tensors)) == "timm") {
     throw UsageError(config.run.input + " does not hold the weights of a known model",
                      "only the weights of " + Joined(ImageFamilies(), " and ") + " can be renamed");
@@ -320,7 +320,7 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const
   checkpoint::NamedTensors tensors = InStateDictOrder(
       weights.tensors, model == nullptr ? "" : model->name);  // timm's order is that of torchvision's names
   const auto names_of = model == nullptr ? nullptr : models::FamilyOf(model->name).names_of;
-  if (names_of != nullptr) tensors = names_of(tensors, *model, naming);
+  if (names_of != nullptr) tensors = names_of(tensors, weights::AsBuilt(*model, config.model), naming);
   if (tensors.empty() || (naming == "hf" && names_of == nullptr)) {
     throw UsageError("--weights_naming=" + naming + ": " + naming + " has no model like " +
                          (model == nullptr ? "this one" : model->name) + " whose names are known here",

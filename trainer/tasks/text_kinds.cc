@@ -84,10 +84,12 @@ class SentenceKind : public TextKind {
   void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
                         const DataSets& data) const override {
     if (require_learnable_ != nullptr) return require_learnable_(config, batch, data);
-    if (predicts_number() || data.num_classes > 1) return;
+    const bool has_several = labels() == data::LabelKind::kSeveral;
+    if (predicts_number() || data.num_classes > (has_several ? 0 : 1)) return;
     const bool has_words = data.train->words != nullptr;
     throw DataError(std::string("all ") + (has_words ? "words" : "sentences") + " of split " + data.train->name +
-                        " have the same label, so that nothing is learned",
+                        (has_several ? " are without a label" : " have the same label") +
+                        ", so that nothing is learned",
                     "check the column of the labels (--label_column)");
   }
 

@@ -168,13 +168,18 @@ checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config) 
   return content;
 }
 
+models::Model AsBuilt(models::Model model, const config::ModelConfig& config) {
+  if (config.bn_eps && model.name == config.name) model.norm_epsilon = *config.bn_eps;
+  return model;
+}
+
 checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                                       const std::string& origin) {
   const models::Family& family = models::FamilyOf(config.name);
   if (family.own_names == nullptr) return weights;
   try {
     std::vector<std::string> left_out;
-    checkpoint::NamedTensors own = family.own_names(weights, *models::FindModel(config.name), &left_out);
+    checkpoint::NamedTensors own = family.own_names(weights, AsBuilt(*models::FindModel(config.name), config), &left_out);
     LogLeftOut(left_out, origin);
     return own;
   } catch (const std::invalid_argument& error) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "models/family.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 #include "trainer/weights/known_classes.h"
@@ -15,6 +16,10 @@ namespace dtrain::weights {
 // Reads the file of --init_weights and translates its names to those of this program's models. Throws as FindWeights
 // and ReadWeightsFile (weight_files.h) do, and UsageError if the names contradict --weights_naming.
 checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config);
+
+// Returns `model` as this training builds it: with --bn_eps, if it is given and the model is that of --model. Weights
+// under timm's names may be of another epsilon (Model::timm_norm_epsilon).
+models::Model AsBuilt(models::Model model, const config::ModelConfig& config);
 
 // Returns `weights` under the names of this program's model `config.name`, whatever naming they had. `origin` is for
 // messages. Throws UsageError for a model of text whose decoder is not tied to its embeddings.

@@ -41,6 +41,14 @@ TEST(TableReader, JsonCellsAreFoundByName) {
               ElementsAre("b", "a"));
 }
 
+TEST(TableReader, JsonIsReadAsPythonWritesIt) {
+  EXPECT_THAT(RowsOf(R"({"a": NaN, "b": 18446744073709551616, "c": "\ud83d \"NaN\" \ud83d\ude00"})"
+                     "\n{\"a\": -Infinity, \"b\": -9223372036854775809, \"c\": 1e400}\n",
+                     TableFormat::kJsonLines),
+              ElementsAre(Cells{"a", "b", "c"}, Cells{"", "18446744073709551616", "\uFFFD \"NaN\" \U0001F600"},
+                          Cells{"", "-9223372036854775809", "1e400"}));
+}
+
 TEST(TableReader, RowsKnowTheirPlace) {
   TableReader table("FILE", "a,b\n\"x\ny\",1\nz,2\n", TableFormat::kCsv);
   table.Select({1});

@@ -191,6 +191,8 @@ TEST(ReadInitialWeights, NamesAreRecognisedAndHeldToWhatIsSaid) {
     EXPECT_NEAR(weights[0].second[0].item<double>(), 1 + 1e-5 - 1e-3, 1e-6);  // timm's epsilon differs
     EXPECT_EQ(weights[1].first, "features.0.0.weight");
   }
+  config.model.bn_eps = 1e-5;  // so that the two models have the same
+  EXPECT_EQ(ReadInitialWeights(config).tensors[0].second[0].item<double>(), 1);
 }
 
 TEST(ReadInitialWeights, AFileOfOneSetHasNoAverage) {
