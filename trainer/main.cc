@@ -88,7 +88,7 @@ std::optional<int> ForkRanks(modes::RunContext& context, bool doctor) {
   // The run directory is chosen before ranks are forked, so that all attempts share it and the parent knows where they
   // report. Rank 0 tells it to other machines.
   if (to_train && config.run.dir.empty() && context.launch.node_rank == 0) {
-    config.run.dir = report::MakeDefaultRunDirectory("runs", config.model.name, std::time(nullptr)).string();
+    config.run.dir = modes::DefaultRunDirectory(context, context.launch.restart_count > 0, context.notes);
   }
   launch::NodeLauncherOptions options;
   options.max_restarts = to_train ? static_cast<int>(config.ranks.max_restarts) : 0;

@@ -246,12 +246,33 @@ def test_the_best_weights_are_those_of_the_best_step(few_images, own_stopped, ru
             assert int(weights.metadata()["step"]) == load_json(folder / "result.json")["best_step"]
 
 
+def test_another_metric_decides_by_its_own_best_value(few_images, own_stopped):
+    def lower_loss(state):
+        (metric,) = (metric for metric in state["progress"]["best"]["metrics"] if metric["name"] == "loss")
+        metric["value"] = 0.001
+    change_state(own_stopped / "checkpoints" / "step-000000004", lower_loss)
+    best_step = load_json(own_stopped / "result.json")["best_step"]
+    run(*flags_of(few_images), f"--run_dir={own_stopped}", "--best_metric=loss")
+    result = load_json(own_stopped / "result.json")
+    assert (result["best_step"], result["best_loss"]) == (best_step, 0.001)
+
+
 def test_a_requeued_job_goes_on_with_its_own_run_alone(few_images, own_stopped):
     """The first attempt of a job that begins anew ended before it had moved another run away."""
     for attempt, steps in ((2, [1]), (3, [1, 2])):
         run(*flags_of(few_images), f"--run_dir={own_stopped}", "--resume=none", "--limit_train_steps=1",
             env={"AWS_BATCH_JOB_ID": "a0b1", "AWS_BATCH_JOB_ATTEMPT": str(attempt)})
         assert [step for step, _ in losses(own_stopped)] == steps
+
+
+@pytest.mark.parametrize("job, steps", (("77", [[1, 2]]), ("none", [[1], [1]])))
+def test_a_job_without_a_run_directory_goes_on_when_it_is_started_again(few_images, tmp_path, job, steps):
+    """torchrun calls every job none: of these, a run that has ended may be another job's."""
+    for attempt in (1, 2):
+        run(*flags_of(few_images), "--limit_train_steps=1", cwd=tmp_path,
+            env={"TORCHELASTIC_RUN_ID": job, "AWS_BATCH_JOB_ATTEMPT": str(attempt)})
+    runs = sorted((tmp_path / "runs").iterdir())
+    assert [[step for step, _ in losses(run_dir)] for run_dir in runs] == steps
 
 
 def test_a_run_that_lacks_its_last_evaluation_alone_may_still_have_diverged(few_images, tmp_path, run_dir):

@@ -124,7 +124,9 @@ void UseThreads(int count) {
 }
 
 const char* ToldThreads(const launch::Launch& launch) {
-  return launch.launcher.sets_threads ? nullptr : std::getenv("OMP_NUM_THREADS");
+  const char* told = std::getenv("OMP_NUM_THREADS");
+  const bool is_launchers = launch.launcher.sets_threads && launch.local_world_size > 1;
+  return is_launchers && told != nullptr && std::string_view(told) == "1" ? nullptr : told;
 }
 
 void UseShareOfCores(const launch::Launch& launch) {

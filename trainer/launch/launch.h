@@ -26,7 +26,7 @@ struct Launcher {
   const char* name = "single";
   bool is_one = false;        // false: the process was started by hand, for this machine alone
   bool is_outlived = false;   // by its ranks when it is killed: see EndWithParent
-  bool sets_threads = false;  // it sets OMP_NUM_THREADS of its own accord
+  bool sets_threads = false;  // it sets OMP_NUM_THREADS=1 of its own accord for several ranks a machine
 };
 
 // The rank that a process is, or the ranks that it forks.

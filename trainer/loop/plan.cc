@@ -84,8 +84,8 @@ std::string Plan::WhyStopsEarly(const Progress& progress) const {
   const double patience = run.stop_after_epochs_without_gain;
   if (!(patience > 0) || !progress.validation || !progress.best) return "";
   if (progress.validation->step != progress.step) return "";  // this step has not been evaluated
-  const double without_gain = EvaluatedEpoch(progress.step) - EvaluatedEpoch(progress.best->step);
-  if (without_gain < patience) return "";
+  const double now = EvaluatedEpoch(progress.step), without_gain = now - EvaluatedEpoch(progress.best->step);
+  if (without_gain + now * optim::kTolerance < patience) return "";
   const report::Metric& best = progress.best->decisive();
   return report::Format("no better %s than %.*f of step %lld in %g epochs", best.name.c_str(), best.decimals,
                         best.value, static_cast<long long>(progress.best->step), without_gain);

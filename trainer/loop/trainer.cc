@@ -220,8 +220,9 @@ void Trainer::EvaluateNow() {
   if (!evaluated) SaveAndStop();  // the resumed run evaluates again: see EvaluationWasMissed
   report::ValPoint point = *evaluated;
   if (progress_.best) {
-    const report::Metric& best = progress_.best->decisive();
     const report::Metric& now = point.decisive();
+    progress_.best->DecideBy(now.name);  // another metric may have decided before a resume
+    const report::Metric& best = progress_.best->decisive();
     point.best = report::IsBetter(now, best) ? now.value : best.value;
   }
   progress_.validation = point;

@@ -64,8 +64,8 @@ void NothingToLearn::Line(int64_t step, int64_t samples, int64_t steps) {
                        "); metrics.jsonl counts them as empty_samples");
   }
   if (steps > 0 && !std::exchange(warned_of_steps_, true)) {
-    report::LogWarning("nothing is learned in steps without a token to guess (" + std::to_string(steps) + until +
-                       "); raise --batch_size or --mask_prob if there are many");
+    report::LogWarning("nothing is learned in steps without a token to guess, or whose classes all weigh nothing (" +
+                       std::to_string(steps) + until + "); raise --batch_size if there are many");
   }
 }
 

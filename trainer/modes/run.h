@@ -36,6 +36,11 @@ struct RunContext {
   std::vector<std::string> notes;               // for people; rank 0 logs them once there is a log
 };
 
+// Returns the run directory of a training without --run_dir: that of the run in runs/ which an earlier attempt of this
+// job began with the same command, if a launcher has started it again, else a new one. Adds a note if it is new all the
+// same. Throws StorageError.
+std::string DefaultRunDirectory(const RunContext& context, bool restarted, std::vector<std::string>& notes);
+
 // Prints the plan, and checks everything that can be checked without the other ranks.
 void DryRun(const RunContext& context);
 

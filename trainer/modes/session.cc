@@ -37,14 +37,28 @@ void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoin
   report::RemoveErrorFiles(files.root);
 }
 
+// Returns how the run of this config.json was started last; an empty object if it does not say.
+nlohmann::json StartIn(const std::filesystem::path& config_json) {
+  constexpr uint64_t kMostBytes = 1 << 24;
+  const nlohmann::json config = ParseObject(checkpoint::ReadTextFile(config_json, kMostBytes));
+  auto start = config.is_object() ? config.value(config::kStartKey, nlohmann::json()) : nlohmann::json();
+  return start.is_object() ? start : nlohmann::json::object();
+}
+
 // Whether the run in the directory of this config.json may have been begun by an earlier attempt of this job: only a
 // scheduler's name of the job tells, and earlier versions did not write it.
 bool MayBeOfJob(const std::filesystem::path& config_json, const std::string& job) {
-  constexpr uint64_t kMostBytes = 1 << 24;
-  if (job.empty() || !std::filesystem::exists(config_json)) return true;
-  const nlohmann::json config = ParseObject(checkpoint::ReadTextFile(config_json, kMostBytes));
-  const auto start = config.is_object() ? config.value(config::kStartKey, nlohmann::json()) : nlohmann::json();
-  return !start.is_object() || !start.contains(kJobKey) || start[kJobKey] == job;
+  return job.empty() || !std::filesystem::exists(config_json) || StartIn(config_json).value(kJobKey, job) == job;
+}
+
+// Whether an earlier attempt of this job began the run. torchrun calls every job without a name `none`: of these, what
+// has ended may be that of an earlier job.
+bool IsOfJob(const report::RunDirectory& run, const RunContext& context) {
+  const nlohmann::json start = StartIn(run.config_json);
+  const bool may_have_ended = !context.launch.job.ends_with("=none");
+  return !context.launch.job.empty() && start.value(kJobKey, nlohmann::json()) == context.launch.job &&
+         start.value("command", nlohmann::json()) == config::StartRecord(context.start, context.config)["command"] &&
+         (may_have_ended || !std::filesystem::exists(run.result_json));
 }
 
 distributed::RendezvousOptions RendezvousOptionsFor(const RunContext& context) {
@@ -71,8 +85,8 @@ control::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
   return options;
 }
 
-void SayNotes(const RunContext& context) {
-  for (const std::string& note : context.notes) report::LogInfo(note);
+void SayNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) report::LogInfo(note);
 }
 
 // Returns rank 0's indexes on every rank. Sends a list of their sizes, then pieces that are small enough for the store.
@@ -138,7 +152,17 @@ std::string BuildId() {
 
 void OpenLog(const RunContext& context) {
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
-  SayNotes(context);
+  SayNotes(context.notes);
+}
+
+std::string DefaultRunDirectory(const RunContext& context, bool restarted, std::vector<std::string>& notes) {
+  constexpr char kRuns[] = "runs";
+  if (restarted) {
+    const auto own = report::NewestRun(kRuns, [&](const report::RunDirectory& run) { return IsOfJob(run, context); });
+    if (own) return own->string();
+    notes.emplace_back("this job was started again, but there is no run of it in runs/: a new one begins");
+  }
+  return report::MakeDefaultRunDirectory(kRuns, context.config.model.name, std::time(nullptr)).string();
 }
 
 Session::Session(const RunContext& run_context)
@@ -169,8 +193,9 @@ Session::Session(const RunContext& run_context)
   }
   context.status->meets_ranks = false;
   context.status->control = control;
+  std::vector<std::string> notes = context.notes;
   if (training && launch.rank == 0 && run_directory.empty()) {
-    run_directory = report::MakeDefaultRunDirectory("runs", context.config.model.name, std::time(nullptr)).string();
+    run_directory = DefaultRunDirectory(context, restarted, notes);
   }
   if (training && launch.rank == 0) {
     const report::RunDirectory taken(run_directory);
@@ -191,7 +216,7 @@ Session::Session(const RunContext& run_context)
       logs_to_files && launch.forked && launch.rank != 0 && report::SendOutputTo(files.log(launch.rank));
   report::InitializeLogging(launch.rank, launch.world_size, logs_to_files && !silent ? files.logs.string() : "");
   if (lock && !lock->warning().empty()) report::LogWarning(lock->warning());
-  if (launch.rank == 0) SayNotes(context);
+  if (launch.rank == 0) SayNotes(notes);
   const std::string& precision = context.config.precision.name;
   if (device.is_cpu() && precision != "fp32" && launch.rank == 0) {
     report::LogWarning(precision == "tf32" ? "--precision=tf32 is fp32 on a CPU"

@@ -161,6 +161,11 @@ bool IsBetter(const Metric& candidate, const Metric& known) {
   return candidate.higher_is_better ? candidate.value > known.value : candidate.value < known.value;
 }
 
+void ValPoint::DecideBy(const std::string& name) {
+  const auto found = std::ranges::find(metrics, name, &Metric::name);
+  if (found != metrics.end()) decides = static_cast<size_t>(found - metrics.begin());
+}
+
 const char* SpeedKey(SpeedUnit unit) { return unit == SpeedUnit::kImages ? "images_per_second" : "tokens_per_second"; }
 
 std::string JsonLine(const TrainPoint& point) {

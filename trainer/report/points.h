@@ -171,6 +171,8 @@ struct ValPoint {
   std::optional<double> best = std::nullopt;
 
   const Metric& decisive() const { return metrics.at(decides); }
+  // Lets the metric of this name decide, if the point has it.
+  void DecideBy(const std::string& name);
   bool is_limited() const { return samples + bad_records < samples_of_split; }
 };
 

@@ -43,13 +43,13 @@ fs::path MakeDefaultRunDirectory(const fs::path& runs, const std::string& model,
   }
 }
 
-std::optional<fs::path> NewestRun(const fs::path& runs) {
+std::optional<fs::path> NewestRun(const fs::path& runs, const std::function<bool(const RunDirectory&)>& accepts) {
   std::optional<std::pair<fs::file_time_type, fs::path>> newest;
   std::error_code error;
   for (fs::directory_iterator entry(runs, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
     std::error_code no_run;
     const auto started = fs::last_write_time(RunDirectory(entry->path()).config_json, no_run);
-    if (no_run) continue;
+    if (no_run || !accepts(RunDirectory(entry->path()))) continue;
     if (!newest || std::pair(started, entry->path()) > *newest) newest = {started, entry->path()};
   }
   if (!newest) return std::nullopt;

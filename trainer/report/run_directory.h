@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -39,9 +40,11 @@ struct RunDirectory {
 std::filesystem::path MakeDefaultRunDirectory(const std::filesystem::path& runs, const std::string& model,
                                               std::time_t now);
 
-// Returns the folder in `runs` whose config.json is the newest, which is written at each start of a run. Empty if there
-// is no run.
-std::optional<std::filesystem::path> NewestRun(const std::filesystem::path& runs);
+// Returns the folder in `runs` whose config.json, which is written at each start of a run, is the newest of those that
+// `accepts`. Empty if there is no run.
+std::optional<std::filesystem::path> NewestRun(
+    const std::filesystem::path& runs,
+    const std::function<bool(const RunDirectory&)>& accepts = [](const RunDirectory&) { return true; });
 
 // Moves the files of an earlier run into a new folder inside of the run directory, aside-1 or the next free number.
 // Leaves the logs, which are appended to, and files that are none of a run's. Returns the new folder, or empty if there

@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "trainer/optim/lr_schedule.h"
+
 namespace dtrain::tasks {
 namespace {
 
@@ -38,7 +40,7 @@ int64_t MixingSteps(const config::Config& config, int64_t samples) {
                epochs = config.image.mix_epochs;
   if (epochs == 0 || batch == 0 || samples == 0) return std::numeric_limits<int64_t>::max();
   const double steps = static_cast<double>(samples) / batch;
-  return std::llround(std::ceil(epochs * (config.data.last_batch == "drop" ? std::floor(steps) : steps)));
+  return std::llround(optim::NextWhole(epochs * (config.data.last_batch == "drop" ? std::floor(steps) : steps)));
 }
 
 data::ImageSize SizeOf(const at::Tensor& images) {

@@ -151,8 +151,8 @@ void RequireImageSize(const config::Config& config, int64_t height, int64_t widt
     throw UsageError("--model=" + model.name + " cuts images into patches of " + std::to_string(multiple) +
                          " pixels a side, which do not fill images of " + std::to_string(width) + "×" +
                          std::to_string(height),
-                     "let their sides be multiples of " + std::to_string(multiple) +
-                         ": --image_size=" + std::to_string(std::max(multiple, width / multiple * multiple)));
+                     "let sizes of images be multiples of " + std::to_string(multiple) + ", such as " +
+                         std::to_string(std::max(multiple, width / multiple * multiple)));
   }
   const std::string& weights = config.model.init_weights;
   if (!model.pads_as_hugging_face || !data::Exists(weights)) return;

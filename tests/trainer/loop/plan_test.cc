@@ -190,7 +190,8 @@ TEST(WhyStopsEarly, CountsEvaluationsNotFractionsOfEpochs) {
   EXPECT_NE(Why(1, 1, At(21, 11)), "");  // 10 steps, less than an epoch of 10.5
   EXPECT_NE(Why(1, 0.5, At(16, 6)), "");
   EXPECT_EQ(Why(1, 0.5, At(11, 6)), "");
-  EXPECT_NE(Why(3, 2, At(63, 21)), "");  // an evaluation every two epochs: 4 epochs without gain
+  EXPECT_NE(Why(0.2, 0.2, At(9, 7)), "");  // 0.8 - 0.6 is less than 0.2 in floating point
+  EXPECT_NE(Why(3, 2, At(63, 21)), "");    // an evaluation every two epochs: 4 epochs without gain
   EXPECT_EQ(Why(3, 2, At(42, 21)), "");
 }
 

@@ -42,7 +42,7 @@ TEST(NothingToLearn, IsSaidOnce) {
   };
   EXPECT_EQ(said(10, 0, 0), "");
   EXPECT_THAT(said(20, 3, 0), HasSubstr("from samples without a token (3 by step 20)"));
-  EXPECT_THAT(said(30, 4, 1), HasSubstr("in steps without a token to guess (1 by step 30)"));
+  EXPECT_THAT(said(30, 4, 1), HasSubstr("weigh nothing (1 by step 30)"));
   EXPECT_EQ(said(40, 5, 6), "");
 }
 

@@ -70,20 +70,25 @@ TEST(ImageMix, HalfTypesAreRoundedOnce) {
   }
 }
 
-// As timm's train.py with --mixup-off-epoch=2.
+// As timm's train.py with --mixup-off-epoch.
 TEST(ImageMix, EndsWithItsEpochs) {
-  config::Config config;
-  config.image.mixup = 1;
-  config.image.mix_epochs = 2;
-  config.batch.global_batch_size = 8;
-  for (const auto& [last_batch, steps] : {std::pair("stream", 5), {"drop", 4}}) {  // of 2.5 an epoch
-    config.data.last_batch = last_batch;
-    const auto mix = MixBatches(config, 20);
-    for (int step = 0; step < 8; ++step) {
+  struct Case {
+    const char* last_batch;
+    int64_t samples, batch, epochs, steps;
+  };
+  // 11 epochs of 25/11 steps are more than 25 in floating point.
+  for (const Case& c : {Case{"stream", 20, 8, 2, 5}, {"drop", 20, 8, 2, 4}, {"stream", 25, 11, 11, 25}}) {
+    config::Config config;
+    config.image.mixup = 1;
+    config.image.mix_epochs = static_cast<double>(c.epochs);
+    config.batch.global_batch_size = c.batch;
+    config.data.last_batch = c.last_batch;
+    const auto mix = MixBatches(config, c.samples);
+    for (int64_t step = c.steps - 4; step < c.steps + 3; ++step) {
       data::Batch batch = BatchOf(8, {});
       batch.number = batch.part.step = step;
       mix(batch);
-      EXPECT_EQ(LabelShares(batch).first.item<float>() < 1, step < steps) << last_batch << " " << step;
+      EXPECT_EQ(LabelShares(batch).first.item<float>() < 1, step < c.steps) << c.last_batch << " " << step;
     }
   }
 }
