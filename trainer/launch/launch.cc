@@ -60,21 +60,6 @@ void RequireAGpuEach(const Facts& facts, const Launch& launch) {
                        (launch.seen.empty() ? "" : "; seen: " + launch.seen));
 }
 
-// Returns the number of restarts by a scheduler. The job is still the same, so the files that it wrote must be kept.
-int RequeueCount(const Environment& environment) {
-  const Variables variables(environment, {"SLURM_RESTART_COUNT", "AWS_BATCH_JOB_ATTEMPT"});
-  return variables.Number("SLURM_RESTART_COUNT", 0, kMaxRanks).value_or(0) +
-         variables.Number("AWS_BATCH_JOB_ATTEMPT", 1, kMaxRanks).value_or(1) - 1;
-}
-
-std::string JobIn(const Environment& environment) {
-  for (const char* name : {"SLURM_JOB_ID", "AWS_BATCH_JOB_ID", "TORCHELASTIC_RUN_ID"}) {
-    const std::string value = ValueOf(environment, name);
-    if (!value.empty()) return std::string(name) + "=" + value.substr(0, value.find('#'));  // without the node's number
-  }
-  return "";
-}
-
 constexpr size_t kMostNodes = 65'536;
 
 [[noreturn]] void Refuse(const std::string& text, const std::string& why) {
@@ -123,8 +108,6 @@ Launch DetectLaunch(const config::RanksConfig& ranks, const Environment& environ
   launch.may_share_gpus = ValueOf(environment, "NCCL_MULTI_RANK_GPU_ENABLE") == "1";
   RequireExpectedNodes(facts, launch);
   RequireAGpuEach(facts, launch);
-  launch.restart_count += RequeueCount(environment);
-  launch.job = JobIn(environment);
   launch.token = GivenToken(ranks, environment);
   return launch;
 }

@@ -142,7 +142,6 @@ std::optional<Launch> FromTorchrun(const Facts& facts) {
   if (groups) RequireBelow(launch.node_rank, *groups, "GROUP_RANK", "GROUP_WORLD_SIZE", launch.seen);
   launch.master_addr = variables.Text("MASTER_ADDR");
   launch.master_port = *variables.Number("MASTER_PORT", 1, 65535);
-  launch.restart_count = variables.Number("TORCHELASTIC_RESTART_COUNT", 0, kMaxRanks).value_or(0);
   launch.agent_store = variables.Text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   RequireTorchrunAgrees(facts, launch);
   return launch;
@@ -390,26 +389,48 @@ std::optional<Launch> ThisMachine(const Facts& facts) {
   return NodeLevel(facts, /*seen=*/"", 1, 0, processes, "127.0.0.1", 0);
 }
 
+// Where it says which job this is, and how often it was started again. A scheduler tells, too, where another launcher
+// within its job starts the ranks.
+struct Attempts {
+  const char* job = nullptr;    // the variable of the job's name, the same in all attempts; null: there is none
+  const char* count = nullptr;  // that of the attempt's number
+  int first = 0;                // the number of the first attempt
+};
+
 struct Row {
   // Returns a Launch if it recognises its variables, empty if not, and throws UsageError if they are set up wrongly.
   std::optional<Launch> (*detect)(const Facts&);
   Launcher launcher;
+  Attempts attempts = {};
 };
 
 // A new launcher stands in front of those whose variables it leaves set. The third and the second last recognise only
 // what is to be refused.
 constexpr Row kLaunchers[] = {
     {FromFlags, {"flags", true}},
-    {FromTorchrun, {"torchrun", true, /*is_outlived=*/true, /*sets_threads=*/true}},
+    {FromTorchrun,
+     {"torchrun", true, /*is_outlived=*/true, /*sets_threads=*/true},
+     {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
     {FromOpenMpi, {"openmpi", true}},
-    {FromSlurmStep, {"slurm", true}},
+    {FromSlurmStep, {"slurm", true}, {"SLURM_JOB_ID", "SLURM_RESTART_COUNT"}},
     {FromKubeflowTrainer, {"kubeflow", true}},
     {FromPods, {"pytorchjob", true}},
-    {FromAwsBatch, {"aws_batch", true}},
+    {FromAwsBatch, {"aws_batch", true}, {"AWS_BATCH_JOB_ID", "AWS_BATCH_JOB_ATTEMPT", 1}},
     {FromOtherMpi, {}},
     {HalfSetTorchrun, {}},
     {ThisMachine, {"single"}},
 };
+
+void AddAttempts(const Facts& facts, Launch& launch) {
+  for (const auto& [detect, launcher, attempts] : kLaunchers) {
+    if (attempts.job == nullptr) continue;
+    const Variables variables(facts.environment, {attempts.count});
+    launch.restart_count +=
+        variables.Number(attempts.count, attempts.first, kMaxRanks).value_or(attempts.first) - attempts.first;
+    const std::string job = variables.Text(attempts.job);
+    if (!job.empty()) launch.job = attempts.job + ("=" + job.substr(0, job.find('#')));  // without the node's number
+  }
+}
 
 }  // namespace
 
@@ -426,6 +447,7 @@ Launch FirstMatch(const Facts& facts) {
     auto launch = row.detect(facts);
     if (!launch) continue;
     launch->launcher = row.launcher;
+    AddAttempts(facts, *launch);
     return *std::move(launch);
   }
   throw std::logic_error("a process without a launcher is a launch of its own");

@@ -145,6 +145,11 @@ class ImageKind : public TaskKind {
                         const DataSets& data) const override {
     if (labels_ == data::LabelKind::kClass) RequireClassesToMix(config.image, data.num_classes);
     if (has_numbers_) RequireDifferentNumbers(data);
+    const int64_t copies = config.image.repeated_augmentation;
+    if (copies > 1 && config.data.shuffle == "none") {
+      report::LogWarning("without shuffling, --repeated_augmentation=" + std::to_string(copies) +
+                         " trains on the same first samples in each epoch");
+    }
     RequireValuesToNormalise(config, batch, data);
   }
 

@@ -294,10 +294,14 @@ TEST(Gpus, EachRankNeedsOne) {
   EXPECT_EQ(TextOf(cpu, "CUDA_VISIBLE_DEVICES=3,3", 2), "single 0/4 0/4 0/1 127.0.0.1:0 4");
 }
 
-TEST(Restarts, OfTheSchedulerCount) {
+TEST(Restarts, OfTheSchedulerCountAndItNamesTheJob) {
   EXPECT_EQ(Detect({}, "AWS_BATCH_JOB_ATTEMPT=1").restart_count, 0);
-  EXPECT_EQ(Detect({}, "AWS_BATCH_JOB_ATTEMPT=3").restart_count, 2);
-  EXPECT_EQ(Detect({}, kSlurm + " SLURM_RESTART_COUNT=4").restart_count, 4);
+  EXPECT_EQ(Detect({}, "AWS_BATCH_JOB_ATTEMPT=3 AWS_BATCH_JOB_ID=ab#1").restart_count, 2);
+  EXPECT_EQ(Detect({}, "AWS_BATCH_JOB_ATTEMPT=3 AWS_BATCH_JOB_ID=ab#1").job, "AWS_BATCH_JOB_ID=ab");
+  const Launch nested = Detect({}, "RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1 SLURM_JOB_ID=7 "
+                                   "TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=3 SLURM_RESTART_COUNT=4");
+  EXPECT_EQ(nested.restart_count, 7);
+  EXPECT_EQ(nested.job, "SLURM_JOB_ID=7");
 }
 
 }  // namespace
