@@ -360,17 +360,18 @@ def test_rates_of_programs_without_a_package(data, name):
 
 def test_timms_models_are_evaluated_as_by_timm():
     """All that timm has, of which some are tried without DTRAIN_LONG_TESTS. timm's train.py evaluates as the model's default_cfg
-    says. Some squash images to that size, which is not done here."""
+    says, validate.py as that says of tests. Some squash images to that size, which is not done here."""
     known = {line.split()[0]: timm.get_pretrained_cfg(line.split()[0]) for line in run("--list_models").stdout.splitlines()}
     names = [name for name, cfg in known.items() if cfg is not None]
     assert len(names) > 80
     for name in names if LONG else names[::6]:
-        config = json.loads(run("--sched=cosine", f"--model={name}", "--data_dir=anywhere", "--print_config").stdout)
-        cfg = timm.data.resolve_data_config({}, pretrained_cfg=known[name].to_dict())
-        resized = timm.data.create_transform(**cfg).transforms[0].size
-        found = {key: config[key] for key in ("image_size", "eval_resize", "eval_interpolation", "mean", "std")}
-        assert found == {"image_size": cfg["input_size"][-1], "eval_resize": resized if isinstance(resized, int) else resized[0],
-                         "eval_interpolation": cfg["interpolation"], "mean": list(cfg["mean"]), "std": list(cfg["std"])}, name
+        for script in ("train.py", "validate.py"):
+            config = json.loads(run(script, "--init_weights=x", "--sched=cosine", f"--model={name}", "--data_dir=anywhere", "--print_config").stdout)
+            cfg = timm.data.resolve_data_config({}, pretrained_cfg=known[name].to_dict(), use_test_size=script == "validate.py")
+            resized = timm.data.create_transform(**cfg).transforms[0].size
+            found = {key: config[key] for key in ("image_size", "eval_resize", "eval_interpolation", "mean", "std")}
+            assert found == {"image_size": cfg["input_size"][-1], "eval_resize": resized if isinstance(resized, int) else resized[0],
+                             "eval_interpolation": cfg["interpolation"], "mean": list(cfg["mean"]), "std": list(cfg["std"])}, (name, script)
     record("Pasted commands", "how timm evaluates its models", TIMM, "the same settings", 0)
 
 

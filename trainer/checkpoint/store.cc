@@ -225,7 +225,9 @@ std::optional<std::string> ProblemOf(const fs::path& directory) {
 }
 
 Checkpoint OpenCheckpoint(const fs::path& path, const Store::OnInvalid& on_invalid) {
-  constexpr char kHint[] = "name a folder checkpoints/step-…, or the run directory that contains it";
+  constexpr char kHint[] =
+      "name a folder checkpoints/step-…, or the run directory that contains it; --init_weights=FILE begins with "
+      "weights";
   std::error_code ignored;
   if (fs::is_directory(path / "checkpoints", ignored)) {
     if (const std::optional<Checkpoint> newest = Store(path).FindNewestValid(on_invalid)) return *newest;

@@ -151,17 +151,25 @@ class Rewriter {
   void TakeOwn(const Argument& argument, const std::string& name, bool has_value) {
     result_.arguments.push_back(argument);
     const Flag* flag = FindFlag(name);
-    if (flag == nullptr || flag->kind == Kind::kBool || has_value) return;
-    if (next_ + 1 < arguments_.size() && !arguments_[next_ + 1].text.starts_with("--")) {
+    const bool is_negated = name.starts_with("no") && FindFlag(name.substr(name.starts_with("no_") ? 3 : 2)) != nullptr;
+    if (has_value || is_negated || (flag != nullptr && flag->kind == Kind::kBool)) return;
+    const char* const of_flags = flag == nullptr ? "-" : "--";
+    const auto next_is = [&](const auto& wanted) {
+      return next_ + 1 < arguments_.size() && wanted(arguments_[next_ + 1].text);
+    };
+    if (!next_is([&](const std::string& word) { return !word.starts_with(of_flags); })) return;
+    result_.arguments.push_back(arguments_[++next_]);
+    // An unknown flag may have several numbers, none of which is the data's folder.
+    while (flag == nullptr && next_is([](const std::string& word) { return NumberFrom(word).has_value(); }))
       result_.arguments.push_back(arguments_[++next_]);
-    }
   }
 
   void TakeAlias(const Argument& argument, const Alias& alias, const std::string& value) {
     const std::string name(alias.name);
     if (alias.translate != nullptr) return TakeTranslation(argument, alias, value);
+    const std::string given = alias.ignores_case ? Lower(value) : value;
     const auto word =
-        std::find_if(alias.words.begin(), alias.words.end(), [&](const Word& known) { return Matches(known, value); });
+        std::find_if(alias.words.begin(), alias.words.end(), [&](const Word& known) { return Matches(known, given); });
     const bool known = word != alias.words.end();
     if (!alias.refused.empty() && !known) {
       return mistakes_.push_back(argument.place + "--" + name + (alias.takes_value ? "=" + value : "") +
@@ -218,12 +226,11 @@ class Rewriter {
     if (is_folder && program_ == &TransformersProgram()) {
       return mistakes_.push_back("'" + argument.text + "' belongs to no flag of " + std::string(program_->called));
     }
-    const Alias* folder = is_folder ? FindAlias("data_dir", program_) : nullptr;
-    if (folder != nullptr && !folder->refused.empty()) {
-      return mistakes_.push_back("the folder '" + argument.text +
-                                 "' has no equivalent: " + std::string(folder->refused));
-    }
-    result_.arguments.push_back(is_folder ? Argument{"--data_dir=" + argument.text, argument.place} : argument);
+    if (!is_folder) return result_.arguments.push_back(argument);
+    const Argument folder = {"--data_dir=" + argument.text, argument.place};
+    const Alias* alias = FindAlias("data_dir", program_);
+    if (alias != nullptr) return TakeAlias(folder, *alias, argument.text);
+    result_.arguments.push_back(folder);
   }
 
   // Puts the defaults of the recognised program before all others.
@@ -328,6 +335,11 @@ std::string FlagValue(const std::vector<Argument>& arguments, size_t place) {
   const size_t equals = arguments[place].text.find('=');
   if (equals != std::string::npos) return arguments[place].text.substr(equals + 1);
   return place + 1 < arguments.size() ? arguments[place + 1].text : "";
+}
+
+std::string Lower(std::string value) {
+  std::ranges::transform(value, value.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  return value;
 }
 
 std::string WithoutBrackets(std::string value) {

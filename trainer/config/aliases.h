@@ -39,6 +39,9 @@ class ForeignCommand {
   const std::vector<command_line::Argument>& arguments_;
 };
 
+// Returns the text with small letters, as far as they are ASCII's.
+std::string Lower(std::string value);
+
 // Returns a list without its brackets and spaces: "(0.9, 0.98)" is "0.9,0.98".
 std::string WithoutBrackets(std::string value);
 
@@ -73,6 +76,7 @@ struct Alias {
   Translator translate = nullptr;
   bool takes_numbers = false;      // its value may be several words that are numbers
   bool value_is_optional = false;  // the next word is its value unless it is a flag
+  bool ignores_case = false;       // of its words
   Condition counts = nullptr;      // where it does not hold, the flag changes nothing there, and so it does here
 };
 

@@ -30,8 +30,9 @@ using IsSignature = std::function<bool(const std::string& name, const std::strin
 
 IsSignature AnyOf(const std::vector<Signature>& signatures) {
   return [&signatures](const std::string& name, const std::string& value) {
-    return std::any_of(signatures.begin(), signatures.end(),
-                       [&](const Signature& one) { return one.flag == name && value.starts_with(one.value); });
+    return std::any_of(signatures.begin(), signatures.end(), [&](const Signature& one) {
+      return one.flag == name && Lower(value).starts_with(Lower(std::string(one.value)));
+    });
   };
 }
 

@@ -276,7 +276,8 @@ const ForeignProgram& AwsProgram() {
             {.name = "num_batches", .translate = Batches},
             {.name = "use_larc",
              .takes_value = false,
-             .implied = "--optimizer=lars --lars_clip --lars_trust=0.013 --decay_norm_and_bias --lr=3.7"}}})};
+             .implied = "--optimizer=lars --lars_clip --lars_trust=0.013 --decay_norm_and_bias --lr=3.7"}}}),
+      .weak_signatures = {{"mom"}}};  // short for --momentum elsewhere
   return program;
 }
 

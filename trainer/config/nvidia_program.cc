@@ -119,6 +119,9 @@ Translation Survival(const std::string& value, const ForeignCommand&) {
 }  // namespace
 
 const ForeignProgram& NvidiaProgram() {
+  // Ways to begin, until 2020.
+  const std::vector<Word> kConfigs = {
+      {"classic", ""}, {"fanin", "", "", "convolutions begin with a variance by fan-out, as with classic"}};
   static const ForeignProgram program = {
       .name = "nvidia",
       .called = "NVIDIA's ConvNets",
@@ -129,7 +132,8 @@ const ForeignProgram& NvidiaProgram() {
                      {"mode", "benchmark_training"}},
       .defaults = DefaultsOfNvidia,
       .rows = Together(
-          {Renamed("prefetch=prefetch_batches warmup=warmup_epochs workspace=run_dir bn_epsilon=bn_eps"),
+          {Renamed("prefetch=prefetch_batches warmup=warmup_epochs workspace=run_dir bn_epsilon=bn_eps mom=momentum "
+                   "pretrained_from_file=init_weights"),
            // -1: it never stops early; --batch-size alone decides; no limit.
            RenamedUnless("-1",
                          "early_stopping_patience=stop_after_epochs_without_gain "
@@ -156,6 +160,8 @@ const ForeignProgram& NvidiaProgram() {
              .words = {{"linear", "poly", "--poly_power=1"}},
              .other_words_pass = true},
             {.name = "end_lr", .translate = EndOfRate},
+            {.name = "c", .words = kConfigs},
+            {.name = "model_config", .flag = "model_config", .words = kConfigs, .other_words_pass = true},
             {.name = "static_loss_scale", .translate = LossScale},
             {.name = "dynamic_loss_scale",
              .takes_value = false,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "trainer/config/aliases.h"
+#include "trainer/config/foreign_programs.h"
 
 namespace dtrain::config {
 namespace {
@@ -23,6 +24,12 @@ Translation DeitsTeacher(const std::string& path, const ForeignCommand& command)
   return {.note = "without --distillation-type=hard there is no teacher"};
 }
 
+// Of those of timm's scripts that do not train it is the weights.
+Translation Checkpoint(const std::string& path, const ForeignCommand& command) {
+  if (ProgramOfScript(command.Script()) == &TimmProgram()) return {{"--init_weights=" + path}};
+  return {.refused = "dtrain has --init_weights, or --resume"};
+}
+
 std::vector<Alias> OfImagePrograms() {
   return Together(
       {Renamed("j=workers b=batch_size wd=weight_decay warmup_lr=warmup_start_lr log_dir=run_dir output_dir=run_dir "
@@ -31,6 +38,7 @@ std::vector<Alias> OfImagePrograms() {
        // Configurations of runs before --ema_start have it.
        Switches("noema_ramp=--ema_start=torchvision"),
        OnlyTaken("start_epoch=0", kResumes),
+       RenamedUnless("", "resume=resume"),  // the default of most programs
        WithoutEffect("launchers are recognised automatically; --master_addr and --master_port name rank 0", "dist_url"),
        WithoutEffect("hard distillation has no temperature", "distillation_tau"),
        {{.name = "ema_ramp", .flag = "ema_start", .words = {{"true", "tensorflow"}, {"false", "torchvision"}}},
@@ -49,6 +57,7 @@ std::vector<Alias> OfImagePrograms() {
         {.name = "pretrained", .takes_value = false, .refused = "--init_weights=FILE starts from weights"},
         {.name = "model_ema", .takes_value = false, .refused = kOwnAverage},
         {.name = "model_ema_decay", .refused = kOwnAverage},
+        {.name = "checkpoint", .translate = Checkpoint},
         {.name = "teacher_path", .translate = DeitsTeacher},
         {.name = "distillation_type",
          .flag = "distill",
@@ -181,7 +190,6 @@ const std::map<std::string, std::string>& ForeignFlags() {
       {"--precision=fp16 or --precision=bf16", "use_amp"},
       {"--precision=fp16", "half"},
       {"--schedule_steps", "total_num_updates"},
-      {"--init_weights, or --resume", "checkpoint"},
       {"--lr_schedule", "scheduler lr_policy"},
       {"--adam_betas", "betas"},
       {"--adam_eps, or --rmsprop_eps", "eps"},

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "data/folder_names.h"
 #include "data/joined.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
@@ -22,60 +23,74 @@ struct TimmModelDefaults {
   int image_size;
   double crop_pct;                 // part of the resized short side that evaluation crops
   bool has_plain_numbers = false;  // a mean and a standard deviation of 0.5
+  int test_size = 0;               // what validate.py has instead, unless 0
+  double test_crop_pct = 1;
 };
 
-constexpr TimmModelDefaults kResNet = {"resnet", "", 224, 0.95};
-constexpr auto kModels = std::to_array<TimmModelDefaults>({{"efficientnet_", "b0", 224, 0.875},
-                                                           {"efficientnet_", "b1", 240, 0.9, true},
-                                                           {"efficientnet_", "b2", 256, 0.875},
-                                                           {"efficientnet_", "b3", 288, 0.875},
-                                                           {"efficientnet_", "b4", 320, 0.875},
-                                                           {"efficientnet_", "b5", 448, 1.0},  // squashed, cropped here
-                                                           {"efficientnet_", "b6", 528, 0.942},
-                                                           {"efficientnet_", "b7", 600, 0.949},
-                                                           {"tf_efficientnet_", "b0", 224, 0.875},
-                                                           {"tf_efficientnet_", "b1", 240, 0.882},
-                                                           {"tf_efficientnet_", "b2", 260, 0.890},
-                                                           {"tf_efficientnet_", "b3", 300, 0.904},
-                                                           {"tf_efficientnet_", "b4", 380, 0.922},
-                                                           {"tf_efficientnet_", "b5", 456, 0.934},
-                                                           {"tf_efficientnet_", "b6", 528, 0.942},
-                                                           {"tf_efficientnet_", "b7", 600, 0.949},
-                                                           {"efficientnetv2_", "s", 288, 1.0},
-                                                           {"efficientnetv2_", "m", 320, 1.0},
-                                                           {"efficientnetv2_", "l", 384, 1.0},
-                                                           {"tf_efficientnetv2_", "s", 300, 1.0, true},
-                                                           {"tf_efficientnetv2_", "", 384, 1.0, true},  // likewise
-                                                           {"vit_", "dinov2", 518, 1.0},
-                                                           {"vit_", "_gap_240", 240, 0.95, true},
-                                                           {"vit_", "_gap_256", 256, 0.95, true},
-                                                           {"vit_", "_gap_384", 384, 0.95, true},  // likewise
-                                                           {"vit_", "_384", 384, 1.0, true},
-                                                           {"vit_", "_224", 224, 0.9, true},
-                                                           {"deit", "_384", 384, 1.0},
-                                                           {"deit", "_224", 224, 0.9},
-                                                           {"convnext_", "nano", 224, 0.95},
-                                                           {"convnext_", "tiny", 224, 0.95},
-                                                           {"convnext_", "small", 224, 0.95},
-                                                           {"convnextv2_", "huge", 384, 1.0},  // likewise
-                                                           {"convnext", "", 224, 0.875}});
-
-// Returns those of a model; of an unknown one, a ResNet's.
-const TimmModelDefaults& TimmModelOf(const std::string& model) {
-  const auto* const found = std::ranges::find_if(kModels, [&](const TimmModelDefaults& one) {
-    return model.starts_with(one.begins) && model.ends_with(one.ends);
-  });
-  return found == kModels.end() ? kResNet : *found;
-}
+constexpr TimmModelDefaults kResNet = {"resnet", "", 224, 0.95, false, 288};
+constexpr auto kModels =
+    std::to_array<TimmModelDefaults>({{"efficientnet_", "b0", 224, 0.875},
+                                      {"efficientnet_", "b1", 240, 0.9, true, 288},
+                                      {"efficientnet_", "b2", 256, 0.875, false, 288},
+                                      {"efficientnet_", "b3", 288, 0.875, false, 320},
+                                      {"efficientnet_", "b4", 320, 0.875, false, 384},
+                                      {"efficientnet_", "b5", 448, 1.0},  // squashed, cropped here
+                                      {"efficientnet_", "b6", 528, 0.942},
+                                      {"efficientnet_", "b7", 600, 0.949},
+                                      {"tf_efficientnet_", "b0", 224, 0.875},
+                                      {"tf_efficientnet_", "b1", 240, 0.882},
+                                      {"tf_efficientnet_", "b2", 260, 0.890},
+                                      {"tf_efficientnet_", "b3", 300, 0.904},
+                                      {"tf_efficientnet_", "b4", 380, 0.922},
+                                      {"tf_efficientnet_", "b5", 456, 0.934},
+                                      {"tf_efficientnet_", "b6", 528, 0.942},
+                                      {"tf_efficientnet_", "b7", 600, 0.949},
+                                      {"efficientnetv2_", "s", 288, 1.0, false, 384},
+                                      {"efficientnetv2_", "m", 320, 1.0, false, 416},
+                                      {"efficientnetv2_", "l", 384, 1.0, false, 480},
+                                      {"tf_efficientnetv2_", "s", 300, 1.0, true, 384},
+                                      {"tf_efficientnetv2_", "xl", 384, 1.0, true, 512},  // likewise
+                                      {"tf_efficientnetv2_", "", 384, 1.0, true, 480},    // likewise
+                                      {"vit_", "dinov2", 518, 1.0},
+                                      {"vit_", "_gap_240", 240, 0.95, true},
+                                      {"vit_", "_gap_256", 256, 0.95, true},
+                                      {"vit_", "_gap_384", 384, 0.95, true},  // likewise
+                                      {"vit_", "_384", 384, 1.0, true},
+                                      {"vit_", "_224", 224, 0.9, true},
+                                      {"deit", "_384", 384, 1.0},
+                                      {"deit", "_224", 224, 0.9},
+                                      {"convnext_", "nano", 224, 0.95, false, 288},
+                                      {"convnext_", "tiny", 224, 0.95, false, 288},
+                                      {"convnext_", "small", 224, 0.95, false, 288},
+                                      {"convnextv2_", "huge", 384, 1.0},  // likewise
+                                      {"convnextv2_", "small", 224, 0.875},
+                                      {"convnext", "_atto", 224, 0.875, false, 288, 0.95},
+                                      {"convnext", "_femto", 224, 0.875, false, 288, 0.95},
+                                      {"convnext", "_pico", 224, 0.875, false, 288, 0.95},
+                                      {"convnext", "", 224, 0.875, false, 288}});
 
 std::string Text(double number) { return ToText(Value(number)); }
 
 std::string TimmModel(const ForeignCommand& command) { return command.Value({"model"}, "resnet50"); }
 
+// Returns those of the command's model; of an unknown one, a ResNet's.
+TimmModelDefaults TimmModelOf(const ForeignCommand& command) {
+  const std::string model = TimmModel(command);
+  const auto* const found = std::ranges::find_if(kModels, [&](const TimmModelDefaults& one) {
+    return model.starts_with(one.begins) && model.ends_with(one.ends);
+  });
+  TimmModelDefaults defaults = found == kModels.end() ? kResNet : *found;
+  if (command.Script() == kValidate && !command.Has({"use_train_size"}) && defaults.test_size > 0) {
+    defaults.image_size = defaults.test_size;
+    defaults.crop_pct = defaults.test_crop_pct;
+  }
+  return defaults;
+}
+
 double ImageSizeOf(const ForeignCommand& command) {
   const std::string input = command.Numbers({"input_size"}, "");
   const double of_input = NumberFrom(input.substr(input.rfind(',') + 1)).value_or(0);
-  const double otherwise = of_input > 0 ? of_input : TimmModelOf(TimmModel(command)).image_size;
+  const double otherwise = of_input > 0 ? of_input : TimmModelOf(command).image_size;
   return command.Number({"img_size", "image_size"}, otherwise);
 }
 
@@ -85,7 +100,7 @@ bool Mixes(const ForeignCommand& command) {
   return command.Number({"mixup"}, 0) > 0 || command.Number({"cutmix"}, 0) > 0;
 }
 
-std::string OptimizerOf(const ForeignCommand& command) { return command.Value({"opt"}, "sgd"); }
+std::string OptimizerOf(const ForeignCommand& command) { return Lower(command.Value({"opt", "optimizer"}, "sgd")); }
 
 // A rate of 0 is none.
 bool HasRate(const ForeignCommand& command) { return command.Number({"lr"}, 0) != 0; }
@@ -98,7 +113,7 @@ bool JittersColors(const ForeignCommand& command) { return Augments(command) && 
 
 void AddRateOfTimm(const ForeignCommand& command, std::vector<std::string>& flags) {
   if (HasRate(command)) return;
-  const std::string optimizer = command.Value({"opt", "optimizer"}, "sgd");
+  const std::string optimizer = OptimizerOf(command);
   const bool is_adaptive = optimizer.find("ada") != std::string::npos || optimizer.find("lamb") != std::string::npos;
   AddFlags("--lr=0.1 --lr_base_batch=256", flags);
   flags.push_back(is_adaptive ? "--lr_scaling=sqrt" : "--lr_scaling=linear");
@@ -106,7 +121,7 @@ void AddRateOfTimm(const ForeignCommand& command, std::vector<std::string>& flag
 
 void AddModelOfTimm(const ForeignCommand& command, std::vector<std::string>& flags) {
   const std::string model = TimmModel(command);
-  const TimmModelDefaults& defaults = TimmModelOf(model);
+  const TimmModelDefaults defaults = TimmModelOf(command);
   const double size = ImageSizeOf(command);
   flags.push_back("--image_size=" + Text(size));
   flags.push_back("--eval_resize=" + Text(std::floor(size / defaults.crop_pct)));
@@ -199,7 +214,7 @@ const std::vector<TimmOptimizer>& TimmOptimizers() {
 
 Translation Optimizer(const std::string& value, const ForeignCommand& command) {
   const std::vector<TimmOptimizer>& known = TimmOptimizers();
-  const auto found = std::ranges::find(known, value, &TimmOptimizer::name);
+  const auto found = std::ranges::find(known, Lower(value), &TimmOptimizer::name);
   if (found == known.end()) return {.refused = "expected " + Joined(known, " | ", &TimmOptimizer::name)};
   const bool decays = NumberFrom(command.Value({"weight_decay"}, "2e-5")) != 0.0;
   if (decays || found->without_decay.empty()) return {found->flags};
@@ -275,9 +290,40 @@ Translation InputSize(const std::string& value, const ForeignCommand& command) {
   return {{"--image_size=" + side}};
 }
 
+// A number of the optimizer's own, if it has one, which a plan calls `shown`.
+Translation OfOptimizer(std::string_view shown, const std::string& value, const ForeignCommand& command) {
+  const auto known = std::ranges::find(TimmOptimizers(), OptimizerOf(command), &TimmOptimizer::name);
+  OptimizerConfig config;
+  config.name = known == TimmOptimizers().end() ? OptimizerOf(command)
+                                                : known->flags.front().substr(std::string_view("--optimizer=").size());
+  for (const std::string_view flag : FactsOf(config).flags) {
+    if (FindFlag(std::string(flag))->traits.shown == shown) return {{"--" + std::string(flag) + "=" + value}};
+  }
+  return {.note = "timm's " + OptimizerOf(command) + " has none"};
+}
+
 Translation Epsilon(const std::string& value, const ForeignCommand& command) {
-  const bool is_rmsprop = command.Value({"opt", "optimizer"}, "").starts_with("rmsprop");
-  return {{(is_rmsprop ? "--rmsprop_eps=" : "--adam_eps=") + value}};
+  return OfOptimizer("eps", value, command);
+}
+
+Translation BetasOfTimm(const std::string& value, const ForeignCommand& command) {
+  return OfOptimizer("betas", value, command);
+}
+
+// validate.py takes a folder of classes as it is, unless it holds splits; inference.py reads images alone.
+Translation FolderOfScript(const std::string& folder, const ForeignCommand& command) {
+  if (command.Script() == kInference) return {{"--input=" + folder}};
+  Translation translation{{"--data_dir=" + folder}};
+  if (command.Script() != kValidate || command.Has({"val_split"})) return translation;
+  const data::FolderContent content = data::ContentOf(folder);
+  const auto is_split = [](const std::string& name) {
+    const std::string word = name.substr(0, name.find_first_of("-_."));
+    return word == "train" || data::IsValidationName(word);
+  };
+  const bool has_splits =
+      std::ranges::any_of(content.folders, is_split) || std::ranges::any_of(content.files, is_split);
+  if (!content.folders.empty() && !has_splits) translation.flags.push_back("--val_split=.");
+  return translation;
 }
 
 // The run's folder; of what is not trained, the file or folder that is written.
@@ -285,6 +331,9 @@ Translation Output(const std::string& value, const ForeignCommand& command) {
   const bool trains = command.Value({"mode"}, "train") == "train" && command.Script() != kInference;
   return {{(trains ? "--run_dir=" : "--output=") + value}};
 }
+
+// Its settings would have to be read as flags of timm's.
+Translation ConfigFile(const std::string&, const ForeignCommand&) { return {.refused = "give its settings as flags"}; }
 
 std::vector<Alias> DataAndModel() {
   return Together({Renamed("img_size=image_size initial_checkpoint=init_weights drop=dropout"),
@@ -297,7 +346,8 @@ std::vector<Alias> DataAndModel() {
                    WithoutEffect("statistics are averaged, not broadcast", "", "no_ddp_bb"),
                    WithoutEffect("batches are always pinned if there is a GPU", "", "pin_mem"),
                    WithoutEffect("it is for measuring", "", "synchronize_step"),
-                   Translated(OfAnother, "model_ema_decay amp_dtype", "model_ema_warmup"),
+                   Translated(OfAnother, "model_ema_decay amp_dtype", "model_ema_warmup use_train_size"),
+                   Translated(FolderOfScript, "data_dir"),
                    Translated(Amp, "", "amp native_amp"),
                    {{.name = "input_size", .translate = InputSize, .takes_numbers = true},
                     {.name = "crop_pct", .translate = CropPart},
@@ -321,7 +371,7 @@ std::vector<Alias> Rates() {
                    Translated(OfAnother, "decay_epochs decay_rate dr"),
                    {{.name = "opt", .translate = Optimizer},
                     {.name = "opt_eps", .translate = Epsilon},
-                    {.name = "opt_betas", .flag = "adam_betas", .takes_numbers = true},
+                    {.name = "opt_betas", .translate = BetasOfTimm, .takes_numbers = true},
                     {.name = "clip_grad", .translate = Clip},
                     {.name = "grad_accum_steps", .translate = Accumulation},
                     {.name = "sched", .translate = Schedule},
@@ -370,9 +420,10 @@ std::vector<Alias> Augmentation() {
 std::vector<Alias> Running() {
   return Together(
       {Renamed("checkpoint_hist=keep_checkpoints recovery_interval=save_every_steps val_interval=eval_every_epochs"),
-       OnlyTaken("eval_metric=top1", "the weights that are best by top-1 are kept"),
+       Translated(ConfigFile, "c config"),
        WithoutEffect("use --run_dir to name the folder", "experiment"),
-       WithoutEffect("--on_event=scripts/events_to_wandb.py passes numbers on", "", "log_wandb")});
+       WithoutEffect("--on_event=scripts/events_to_wandb.py passes numbers on", "", "log_wandb"),
+       {{.name = "eval_metric", .flag = "best_metric", .words = {{"top1", ""}, {"top5", "top5"}, {"loss", "loss"}}}}});
 }
 
 }  // namespace

@@ -76,13 +76,17 @@ Translation ScaledAverage(const std::string&, const ForeignCommand& command) {
 
 // DeiT's program, and others that are made of it, name the data's folder so, too, but train with timm's settings.
 Translation DataFolder(const std::string& value, const ForeignCommand& command) {
-  const bool is_of_deit = command.Script().starts_with("main") || command.Value({"model"}, "").starts_with("deit") ||
-                          command.Has({"distillation_type", "teacher_path", "unscale_lr", "repeated_aug"});
+  const std::string model = command.Value({"model"}, "");
+  const bool is_of_deit =
+      command.Script().starts_with("main") || model.starts_with("deit") ||
+      command.Has({"distillation_type", "teacher_path", "unscale_lr", "repeated_aug", "drop_path", "layer_decay"});
   if (!is_of_deit || command.Has({"defaults_of", "lr_scheduler"})) return {{"--data_dir=" + value}};
+  const bool has_recipe = !model.starts_with("convnext") && !model.starts_with("vit");
   return {.refused =
-              "DeiT's main.py has this flag as torchvision's train.py has, and trains otherwise: "
-              "--flagfile=scripts/recipes/deit_small.flags --data_dir=" +
-              value + " has its settings; --defaults_of=torchvision keeps torchvision's"};
+              "main.py of DeiT, ConvNeXt and MAE has this flag as torchvision's train.py has, and trains otherwise: " +
+              (has_recipe ? "--flagfile=scripts/recipes/deit_small.flags --data_dir=" + value + " has DeiT's settings"
+                          : "give its settings as flags of ours, with --data_dir=" + value) +
+              "; --defaults_of=torchvision keeps torchvision's"};
 }
 
 // Theirs are names of weights, ours the choice among a run's.
@@ -119,13 +123,18 @@ const ForeignProgram& TorchvisionProgram() {
             {.name = "weights", .translate = Weights},
             {.name = "opt",
              .flag = "optimizer",
-             .words = {{"sgd", "sgd"}, {"sgd_nesterov", "sgd", "--nesterov"}, {"adamw", "adamw"}}},
+             .words = {{"sgd", "sgd"},
+                       {"sgd_nesterov", "sgd", "--nesterov"},
+                       {"rmsprop", "rmsprop", "--rmsprop_eps=0.0316 --rmsprop_alpha=0.9"},
+                       {"adamw", "adamw"}},
+             .ignores_case = true},
             // Their ExponentialLR decays at each epoch.
             {.name = "lr_scheduler",
              .flag = "lr_schedule",
              .words = {{"steplr", "step"},
                        {"cosineannealinglr", "cosine"},
-                       {"exponentiallr", "exponential", "--lr_decay_epochs=1"}}},
+                       {"exponentiallr", "exponential", "--lr_decay_epochs=1"}},
+             .ignores_case = true},
             {.name = "lr_warmup_epochs", .translate = Warmup},
             {.name = "lr_warmup_method", .words = {{"linear", ""}, {"constant", ""}}},  // Warmup refuses a constant one
             {.name = "lr_warmup_decay", .translate = StartOfWarmup},

@@ -17,6 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 // The rows that programs share, and those of each.
 std::vector<const std::vector<Alias>*> Tables() {
@@ -139,6 +140,7 @@ TEST(Aliases, MistakesAreNamed) {
   EXPECT_THAT(mistake("--arch=roberta_base --encoder-layers=2"),
               HasSubstr("--encoder_layers=2 cannot be translated: the shape follows from --arch; --model=roberta"));
   EXPECT_THAT(mistake("here --sched=cosine --data-dir=there"), HasSubstr("given twice: 'here' and --data_dir"));
+  EXPECT_THAT(mistake("--data-dir im --sched=cosine --no-such 0.2 0.8 --another x"), Not(HasSubstr("folder")));
   EXPECT_THAT(mistake("--max-sentences"), HasSubstr("--max_sentences: a value is missing"));
   EXPECT_THAT(mistake("--max-sentences=many"), HasSubstr("--max-sentences means --batch_size=many: expected"));
   EXPECT_THAT(mistake("--update-freq 1,2"), HasSubstr("--update-freq means --grad_accum_steps=1,2: expected"));

@@ -10,8 +10,10 @@
 namespace dtrain::config {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 // What the last version of AWS's script does where a command is silent.
@@ -133,6 +135,11 @@ TEST(ImageAliases, DeitsTeacher) {
     EXPECT_THAT(MessageOf([&] { Pasted(of_deit); }), HasSubstr("recipes/deit_small.flags")) << of_deit;
     EXPECT_EQ(Pasted(of_deit + std::string(" --defaults_of=torchvision")).config.data.dir, "d");
   }
+  for (const char* other :
+       {"main.py --data_path d --model convnext_tiny", "--data_path d --model convnext_tiny --drop_path 0.1",
+        "main_finetune.py --data_path d --model vit_base_patch16"}) {
+    EXPECT_THAT(MessageOf([&] { Pasted(other); }), AllOf(HasSubstr("MAE"), Not(HasSubstr("deit_small")))) << other;
+  }
 }
 
 // The command of the AWS walk-through of 256 GPUs.
@@ -223,6 +230,10 @@ TEST(ImageAliases, NvidiasConvNets) {
              WithDefaultsOfNvidia("--optimizer=rmsprop --rmsprop_eps=1e-3 --ema_decay=0.999 --ema_start=nvidia "
                                   "--best_of=raw"));
   EXPECT_THROW(Pasted("--data-backend=dali-gpu --use-ema 0.999 --optimizer-batch-size 512"), UsageError);
+  ExpectSame("./main.py d --data-backend dali-cpu --mom 0.8 -c fanin --pretrained-from-file w",  // of 2019
+             WithDefaultsOfNvidia("--data_dir=d --momentum=0.8 --init_weights=w"));
+  EXPECT_THAT(Pasted("--data-backend dali-cpu --model-config fanin").notes,
+              testing::Contains(HasSubstr("a variance by fan-out")));
 }
 
 // launch.py's settings for machines, models and precisions.
@@ -258,7 +269,12 @@ TEST(ImageAliases, TimmsDefaultsStandBehindItsCommands) {
   EXPECT_THAT(Pasted("--sched cosine").notes,
               ElementsAre(StartsWith("as timm's train.py: label_smoothing 0.1, epochs 300, ")));
   ExpectSame("data --opt sgd", WithDefaultsOfTimm("--data_dir=data"));
-  ExpectSame("validate.py data --init_weights=w", WithDefaultsOfTimm("--data_dir=data --mode=eval --init_weights=w"));
+  const std::string validates = WithDefaultsOfTimm("--data_dir=d --mode=eval --init_weights=w ");
+  ExpectSame("validate.py d --init_weights=w", validates + "--image_size=288 --eval_resize=288");
+  ExpectSame("validate.py d --checkpoint w --img-size 224", validates + "--eval_resize=224");
+  ExpectSame("validate.py d --checkpoint w --use-train-size", validates);
+  ExpectSame("inference.py --data-dir d --checkpoint w",
+             WithDefaultsOfTimm("--mode=predict --input=d --init_weights=w"));
   EXPECT_EQ(Pasted("data --pin-mem --mode=eval --run_dir=r").config.image.eval_resize, ImageConfig().eval_resize);
   EXPECT_EQ(Pasted("data --pin-mem --output=r").config.run.dir, "r");
   ExpectSame("--sched=step --lr=0.4 --epochs 100 --no-aug",
@@ -285,8 +301,10 @@ TEST(ImageAliases, Timm) {
           "--random_erasing=0.2 --erasing=const --label_smoothing=0.2 --precision=amp --dropout=0.2 --clip_norm=1 "
           "--noschedule_through_warmup --warmup_epochs=3 --epochs=13 --data_dir=imagenet"));
   ExpectSame("--opt-eps 1e-3 --opt rmsproptf --crop-pct=0.875 --opt-betas 0.8 0.99",
-             WithDefaultsOfTimm(
-                 "--rmsprop_eps=1e-3 --optimizer=rmsprop_tf --nonesterov --eval_resize=256 --adam_betas=0.8,0.99"));
+             WithDefaultsOfTimm("--rmsprop_eps=1e-3 --optimizer=rmsprop_tf --nonesterov --eval_resize=256"));
+  ExpectSame("--opt AdamW --opt-betas 0.8 0.99 --opt-eps 1e-3 --eval-metric loss --resume=",
+             WithDefaultsOfTimm("--optimizer=adamw --nonesterov --lr_scaling=sqrt --adam_betas=0.8,0.99 "
+                                "--adam_eps=1e-3 --best_metric=loss"));
   ExpectSame(
       "--sched=cosine --aa rand-m7-mstd0.5-inc1 --reprob 0.25 --recount 3 --bce-loss --bce-target-thresh 0.2",
       WithDefaultsOfTimm("--augment=rand-m7-mstd0.5-inc1 --random_erasing=0.25 --erasing=pixel --erasing_count=3 "
@@ -327,7 +345,9 @@ TEST(ImageAliases, TorchvisionsDefaultsStandBehindItsCommands) {
       "--image_size=224 --eval_image_size=224 --eval_resize=256 --log_interval=10";
   ExpectSame("--data-path d", ours);
   ExpectSame("--data-path=d --opt=sgd_nesterov --ra-reps=4", ours + " --nesterov");  // repeated with --ra-sampler only
-  ExpectSame("d -j8 --lr-scheduler=steplr", ours + " --workers=8");
+  ExpectSame("d -j8 --lr-scheduler=StepLR", ours + " --workers=8");
+  ExpectSame("--data-path d --opt RMSprop --lr-scheduler=CosineAnnealingLR --resume=",
+             ours + " --optimizer=rmsprop --rmsprop_eps=0.0316 --rmsprop_alpha=0.9 --lr_schedule=cosine");
   ExpectSame("--data-path d --model=convnext_small", ours + " --model=convnext_small --drop_path=0.4");
   EXPECT_THAT(Pasted("--data-path d").notes,
               ElementsAre(StartsWith("as torchvision's train.py: batch_size 32, model resnet18, ")));
