@@ -21,8 +21,8 @@ bool ReadsSentences(const ForeignCommand& command) { return command.Value({"task
 
 // fairseq's own are for text, and so are the last ones here.
 std::vector<std::string> DefaultsOfFairseq(const ForeignCommand& command) {
-  std::vector<std::string> flags = {"--lr=0.25", "--lr_schedule=constant", "--weight_decay=0", "--epochs=1000000",
-                                    "--seed=1",  "--log_interval=100"};
+  std::vector<std::string> flags = {"--lr=0.25", "--lr_schedule=constant", "--weight_decay=0",  "--epochs=1000000",
+                                    "--seed=1",  "--log_interval=100",     "--best_metric=loss"};
   const bool reads_sentences = ReadsSentences(command);
   const std::vector<std::string> of_task =
       reads_sentences ? std::vector<std::string>{"--tokens_per_sample=512", "--classifier_dropout=0"}
@@ -170,7 +170,7 @@ std::vector<Alias> TaskAndModel() {
 
 std::vector<Alias> DataAndBatches() {
   return Together(
-      {Renamed("max_sentences=batch_size update_freq=grad_accum_steps sample_break_mode=sample_break "
+      {Renamed("max_sentences=batch_size sample_break_mode=sample_break "
                "num_workers=workers train_subset=train_split valid_subset=val_split"),
        OnlyTaken("dataset_impl=mmap mask_multiple_length=1 leave_unmasked_prob=0.1 random_token_prob=0.1", ""),
        OnlyTaken("required_batch_size_multiple=1", "batches are not cut to a multiple"),
@@ -182,6 +182,7 @@ std::vector<Alias> DataAndBatches() {
        {{.name = "freq_weighted_replacement", .takes_value = false, .refused = "random words are drawn uniformly"},
         {.name = "fixed_validation_seed",
          .refused = "evaluation has the same masks every time, drawn from --seed, but not the ones of another seed"},
+        {.name = "update_freq", .flag = "grad_accum_steps", .takes_numbers = true},  // [4]
         {.name = "shorten_method", .translate = Shortened}}});
 }
 
@@ -209,10 +210,12 @@ std::vector<Alias> Optimization() {
 std::vector<Alias> Run() {
   return Together(
       {Renamed("save_dir=run_dir save_interval=save_every_epochs save_interval_updates=save_every_steps "
-               "keep_last_epochs=keep_checkpoints keep_interval_updates=keep_checkpoints "
                "finetune_from_model=init_weights max_valid_steps=limit_val_steps validate_interval=eval_every_epochs "
                "validate_interval_updates=eval_every_steps"),
-       RenamedUnless("-1", "patience=stop_after_epochs_without_gain"),  // never, fairseq's default
+       // Never, and no limit, which are fairseq's defaults.
+       RenamedUnless("-1",
+                     "patience=stop_after_epochs_without_gain keep_last_epochs=keep_checkpoints "
+                     "keep_interval_updates=keep_checkpoints"),
        Switches("no_save=--save_every_epochs=0 disable_validation=--eval_every_epochs=0 cpu=--backend=gloo"),
        WithoutEffect("--keep_checkpoints sets how many; the best weights are kept in addition", "keep_best_checkpoints",
                      "no_epoch_checkpoints no_last_checkpoints no_save_optimizer_state"),
@@ -276,8 +279,7 @@ void AddSetting(const std::string& group, const std::string& key, std::string va
     if (value.size() > 1 && value.front() == quote && value.back() == quote) value = value.substr(1, value.size() - 2);
   }
   if (value.starts_with('[')) value = WithoutBrackets(value);
-  std::string word = value;
-  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  const std::string word = Lower(value);
   const std::string name = group == "model" && key == "_name" ? "arch"
                            : key == "_name"                   ? group
                            : group == "task" && key == "data" ? "data_dir"
@@ -345,6 +347,7 @@ const ForeignProgram& FairseqProgram() {
                           {"adamw", "adamw"},
                           {"fairseq_adam", "fairseq_adam"}}},
                {.name = "batch_size", .translate = CutToMultiple},
+               {.name = "lr", .flag = "lr", .takes_numbers = true},  // [0.0005]
                {.name = "max_update", .translate = MaxUpdate},
                {.name = "max_sentences", .translate = CutToMultiple},
                {.name = "required_batch_size_multiple", .translate = MultipleOfRows}},
@@ -384,6 +387,11 @@ std::vector<command_line::Argument> WithoutHydra(const std::vector<command_line:
       const bool has_value = begin == 0 || text[0] == '+';
       AddSetting(group, text.substr(dot + 1, equals - dot - 1),
                  has_value && equals < text.size() ? text.substr(equals + 1) : "", arguments[i].place, settings);
+    } else if (text[0] != '-' && group.empty() && equals < text.size()) {
+      if (text.starts_with("hydra/")) continue;
+      mistakes.push_back(
+          "'" + text +
+          "' names settings in a file, of which that of --config-name alone is read: give them as group.key=value");
     } else if (group != "hydra" && flag != "m" && flag != "multirun" &&
                (i > 0 || !(text.ends_with("fairseq-hydra-train") || text.ends_with(".py")))) {
       others.push_back(arguments[i]);

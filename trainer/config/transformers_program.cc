@@ -160,9 +160,19 @@ Translation SavingTimes(const std::string& value, const ForeignCommand& command)
 }
 
 // With "eval_" or without.
-Translation BestMetric(const std::string& value, const ForeignCommand&) {
+Translation BestMetric(const std::string& value, const ForeignCommand& command) {
   constexpr std::string_view kPrefix = "eval_";
-  return {{"--best_metric=" + value.substr(value.starts_with(kPrefix) ? kPrefix.size() : 0)}};
+  const std::string metric = value.substr(value.starts_with(kPrefix) ? kPrefix.size() : 0);
+  const bool is_top1 = metric == "accuracy" && ExampleOf(command) == kRunImages;
+  return {{"--best_metric=" + (is_top1 ? "top1" : metric)}};
+}
+
+// Which weights are loaded at the end, is decided by the loss unless something else is named.
+Translation BestAtEnd(const std::string& value, const ForeignCommand& command) {
+  if (IsNo(value)) return {};
+  Translation translation{.note = "the best weights are kept beside the last ones: model_best.safetensors"};
+  if (!command.Has({"metric_for_best_model", "best_metric"})) translation.flags = {"--best_metric=loss"};
+  return translation;
 }
 
 // Without a split for validation two of the examples hold out a part of the other, whatever lies beside it.
@@ -206,6 +216,13 @@ Translation PercentHeldOut(const std::string& value, const ForeignCommand&) {
   return {{"--val_fraction=" + ToText(Value(*percent / 100))}};
 }
 
+// Of run_ner.py it only names the column of labels.
+Translation TaskName(const std::string& value, const ForeignCommand& command) {
+  if (ExampleOf(command) != kRunNer) return {.refused = std::string(kLocalFiles)};
+  if (value == "ner" || command.Has({"label_column_name", "label_column"})) return {};
+  return {{"--label_column=" + value + "_tags"}};
+}
+
 Translation LabelColumn(const std::string& value, const ForeignCommand& command) {
   if (ExampleOf(command) == kRunImages) return {.note = "folders are the labels of images"};
   return {{"--label_column=" + value}};
@@ -241,7 +258,6 @@ std::vector<Alias> OfTrainersData() {
       {Renamed("model_name_or_path=init_weights config_name=model_config train_val_split=val_fraction "
                "text_column_name=text_column max_seq_length=tokens_per_sample mlm_probability=mask_prob"),
        RenamedUnless("0", "dataloader_num_workers=workers"),
-       OnlyTaken("task_name=ner", kLocalFiles),
        OnlyTaken("image_column_name=image", ""),
        OptionalSwitches("line_by_line=--sample_break=lines dataloader_drop_last=--last_batch=drop "
                         "gradient_checkpointing=--activation_checkpointing "
@@ -260,6 +276,7 @@ std::vector<Alias> OfTrainersData() {
        WithoutEffect("weights and data lie on this machine", "token model_revision"),
        WithoutEffect(kAfterwards, "test_file"),
        Translated(BesideWeights, "tokenizer_name image_processor_name"),
+       Translated(TaskName, "task_name"),
        {OnlyOff("label_all_tokens", "the first token of a word has its label"),
         OnlyOff("do_predict", kAfterwards),
         {.name = "model_type", .refused = "--model=NAME, or --model_config=FILE, makes a model without weights"},
@@ -309,12 +326,10 @@ std::vector<Alias> OfTrainersOptimization() {
 std::vector<Alias> OfTrainersRun() {
   return Together(
       {Renamed("output_dir=run_dir resume_from_checkpoint=resume logging_steps=log_interval "
-               "save_total_limit=keep_checkpoints ddp_backend=backend "
-               "ddp_bucket_cap_mb=bucket_cap_mb"),
+               "ddp_backend=backend ddp_bucket_cap_mb=bucket_cap_mb"),
+       RenamedUnless("-1", "save_total_limit=keep_checkpoints"),
        OptionalSwitches("overwrite_output_dir=--resume=none use_cpu=--backend=gloo "
                         "full_determinism=--deterministic=run"),
-       OptionalSwitches("load_best_model_at_end=",
-                        "the best weights are kept beside the last ones: model_best.safetensors"),
        OptionalSwitches("disable_tqdm=", "the bar appears on a terminal only"),
        OptionalSwitches("ddp_find_unused_parameters=", "every parameter takes part in every step"),
        OptionalSwitches("greater_is_better=", "each metric knows which value is the better one"),
@@ -328,7 +343,8 @@ std::vector<Alias> OfTrainersRun() {
        WithoutEffect("--comm_timeout says how long a rank may be silent", "ddp_timeout"),
        Translated(OfAnother, "eval_steps"),
        Translated(EvaluationTimes, "eval_strategy evaluation_strategy"),
-       {{.name = "save_strategy", .translate = SavingTimes},
+       {{.name = "load_best_model_at_end", .takes_value = false, .translate = BestAtEnd, .value_is_optional = true},
+        {.name = "save_strategy", .translate = SavingTimes},
         {.name = "save_steps", .flag = "save_every_steps", .counts = SavesBySteps},
         {.name = "metric_for_best_model", .translate = BestMetric}}});
 }

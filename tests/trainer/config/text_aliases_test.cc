@@ -43,16 +43,17 @@ TEST(TextAliases, FairseqTrain) {
       "runs/r --distributed-world-size 16 --distributed-rank 3 --distributed-init-method tcp://10.0.0.7:12597";
   const std::string ours =
       "--log_format=json --log_interval=25 --seed=1 --precision=fp16 --memory_efficient_fp16 --optimizer=fairseq_adam "
-      "--loss_scale_start=128 --freeze=roberta.embeddings.token_type_embeddings "
+      "--loss_scale_start=128 --freeze=roberta.embeddings.token_type_embeddings --best_metric=loss "
       "--lr_schedule=poly --poly_power=1 --task=masked_lm --data_format=tokens --mask_special_tokens --workers=2 "
       "--batch_size=32 --sample_break=complete --tokens_per_sample=512 --adam_betas=0.9,0.98 --adam_eps=1e-6 "
       "--clip_norm=0 --lr=0.0004 --warmup_steps=500 --dropout=0.1 --attention_dropout=0.1 --weight_decay=0.01 "
       "--model=roberta_large --max_steps=1500 --epochs=1000000 --schedule_steps=1500 --grad_accum_steps=4 "
       "--bucket_cap_mb=200 --run_dir=runs/r --world_size=16 --rank=3 --master_addr=10.0.0.7 --master_port=12597";
   ExpectSame(theirs, ours);
-  EXPECT_THAT(Pasted(theirs).notes, ElementsAre(StartsWith("--ddp_backend=no_c10d: dtrain chooses"),
-                                                StartsWith("--fast_stat_sync has no effect"),
-                                                StartsWith("as fairseq-train: loss_scale_start 128, freeze ")));
+  EXPECT_THAT(
+      Pasted(theirs).notes,
+      ElementsAre(StartsWith("--ddp_backend=no_c10d: dtrain chooses"), StartsWith("--fast_stat_sync has no effect"),
+                  StartsWith("as fairseq-train: best_metric loss, loss_scale_start 128, ")));
 }
 
 // tests/interop/test_pasted_text_commands.py runs the commands of fairseq's pages on IMDB and GLUE.
@@ -78,6 +79,8 @@ TEST(TextAliases, SettingsOfHydra) {
   EXPECT_EQ(config_of("~common.fp16").precision.name, "fp32");
   EXPECT_EQ(config_of("").batch.epochs, 7);
   EXPECT_EQ(config_of("++optimization.max_epoch=3").batch.epochs, 3);
+  EXPECT_EQ(config_of("hydra/launcher=submitit_slurm").batch.epochs, 7);
+  EXPECT_THAT(MessageOf([&] { config_of("model=roberta_large"); }), HasSubstr("'model=roberta_large' names settings"));
 }
 
 // The numbers are read in fairseq 0.12.2; those that are dtrain's defaults, too, are in no list of ours.
@@ -88,7 +91,7 @@ TEST(TextAliases, FairseqsDefaultsStandBehindItsCommands) {
              "--task=masked_lm --data_format=tokens --mask_special_tokens --model=roberta_base "
              "--optimizer=fairseq_adam --batch_size=8 --lr=0.25 --lr_schedule=constant --weight_decay=0 "
              "--epochs=1000000 --seed=1 --sample_break=none --tokens_per_sample=1024 --log_interval=100 "
-             "--freeze=roberta.embeddings.token_type_embeddings");
+             "--freeze=roberta.embeddings.token_type_embeddings --best_metric=loss");
   const CommandLine parsed = Pasted(command);
   const Config& config = parsed.config;
   EXPECT_EQ(config.optimizer.adam_betas, (std::vector<double>{0.9, 0.999}));
@@ -143,6 +146,9 @@ TEST(TextAliases, AModelMayHaveHuggingFacesName) { ExpectSame("--model xlm-rober
 TEST(TextAliases, FairseqsPatience) {
   ExpectSame("--patience 5", "--stop_after_epochs_without_gain=5");
   ExpectSame("--patience=-1", "");  // fairseq's word for never
+  ExpectSame("--keep-last-epochs -1 --keep-interval-updates -1", "");
+  ExpectSame("--update-freq [4] --lr [0.0005] --defaults_of=fairseq",
+             "--grad_accum_steps=4 --lr=0.0005 --defaults_of=fairseq");
 }
 
 // tests/interop/test_pasted_text_commands.py runs the commands of the examples' README.
@@ -187,6 +193,7 @@ TEST(TextAliases, TheTrainersExamples) {
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt").config.data.val_fraction, 0.05);
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --validation_split_percentage=10").config.data.val_fraction, 0.1);
   EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv").config.text.tokens_per_sample, 128);
+  EXPECT_EQ(Pasted("run_ner.py --train_file d/a.json --task_name pos").config.data.label_column, "pos_tags");
   for (const char* refused :
        {R"(--lr_scheduler_type=cosine --lr_scheduler_kwargs={"num_decay_steps":5})",
         "--train_file d/a.csv --validation_file e/b.csv", "run_glue.py --train_file d/a.txt", "--task_name sst2",
@@ -246,6 +253,11 @@ TEST(TextAliases, TheTrainersTimes) {
     EXPECT_EQ(run_of(std::string("--metric_for_best_model ") + metric).run.best_metric, "accuracy");
   }
   EXPECT_EQ(run_of("--save_strategy steps --save_steps 100").run.save_every_steps, 100);
+  EXPECT_EQ(run_of("--save_total_limit -1").run.keep_checkpoints, RunConfig().keep_checkpoints);
+  EXPECT_EQ(Pasted("--train_dir d/a --model=resnet18 --metric_for_best_model accuracy").config.run.best_metric, "top1");
+  EXPECT_EQ(run_of("--load_best_model_at_end True").run.best_metric, "loss");
+  EXPECT_EQ(run_of("--load_best_model_at_end --metric_for_best_model f1").run.best_metric, "f1");
+  EXPECT_EQ(run_of("--load_best_model_at_end False").run.best_metric, "auto");
 }
 
 }  // namespace
