@@ -189,7 +189,7 @@ class Sweep:
             word = "diverged" if code == safe_files.DIVERGED else "out of memory"
             self._tell(trial, TrialState.PRUNED, word, outcome=word, exit_code=code, reason=running.reason())
         elif self._stopping in (safe_files.PREEMPTED, safe_files.DISK):
-            say(f"trial {number}: ended with {code} before it had saved")
+            say(f"trial {number}: ended with {code}")
         elif (code < 0 or code == safe_files.PEER_LOST) and self._attempts.get(number, 0) + 1 < MOST_ATTEMPTS:
             self._attempts[number] = self._attempts.get(number, 0) + 1
             self._begun -= 1

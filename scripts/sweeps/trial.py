@@ -10,12 +10,14 @@ from pathlib import Path
 
 import optuna
 
-from safe_files import DISK, Failure, is_number, open_regular, read_object, shown, why
+from safe_files import (DATA, DISK, DIVERGED, INTERNAL, OUT_OF_MEMORY, PEER_LOST, PREEMPTED, USAGE, Failure, is_number, open_regular,
+                        read_object, shown, why)
 from sweeps.machine import Share
 from sweeps.points import Points
 from sweeps.program import Command
 
 KILL_AFTER_SECONDS = 120  # for a trial that was told to stop, because a large model takes a while to save
+FAILURES = (USAGE, DATA, PEER_LOST, DISK, DIVERGED, OUT_OF_MEMORY, INTERNAL)
 PR_SET_PDEATHSIG = 1
 MOST_BYTES = 1 << 20  # of result.json and error.json
 LAST_BYTES = 1 << 16  # of a log
@@ -55,6 +57,8 @@ class Running:
         self.run_dir = run_dir_of(folder, trial.number)
         self.log = folder / f"trial-{trial.number:04}.log"
         self.pruned_at = None  # the validation after which it was told to stop
+        self._has_launcher = command.program is not None and len(command.start) > 1
+        self._earlier_error = self._error_file()
         self._told_at = None
         self._metrics = Points(self.run_dir / "metrics.jsonl")
         self._validations = len(self._metrics.read())
@@ -89,7 +93,19 @@ class Running:
         code = self._process.poll()
         if code is None and self._told_at and time.monotonic() - self._told_at > KILL_AFTER_SECONDS:
             self._process.kill()
-        return code
+        return code if code is None or code in (0, PREEMPTED) else self._cause(code)
+
+    def _cause(self, code: int) -> int:
+        """Returns what the program ended with. A launcher may end with 1 whatever that was (torchrun), with the code of the rank
+        that ended first (mpirun), or with 128 and the number of the signal (srun, sh)."""
+        told = self._error().get("exit_code")
+        if isinstance(told, int) and told in FAILURES:
+            return told
+        if 128 < code < 128 + signal.NSIG:
+            return 128 - code
+        has_begun = self.run_dir.exists() and not (self.run_dir / "result.json").exists()
+        # The program itself says why it fails, unless it is killed.
+        return PEER_LOST if self._has_launcher and has_begun and code not in FAILURES else code
 
     def release(self) -> None:
         """Lets other workers have the trial. Called after the study knows its end, or they would train it again."""
@@ -116,9 +132,20 @@ class Running:
         value = read_object(self.run_dir / "result.json", MOST_BYTES).get(metric)
         return value if is_number(value) else None
 
+    def _error_file(self) -> tuple[int, int] | None:
+        """Tells apart the error.json of two attempts."""
+        try:
+            status = os.lstat(self.run_dir / "error.json")
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns
+
+    def _error(self) -> dict:
+        return {} if self._error_file() == self._earlier_error else read_object(self.run_dir / "error.json", MOST_BYTES)
+
     def reason(self) -> str:
         """Returns the reason of a failure: error.json's message, else the last line of the log."""
-        message = read_object(self.run_dir / "error.json", MOST_BYTES).get("message")
+        message = self._error().get("message")
         if isinstance(message, str):
             return shown(message, LONGEST_REASON)
         return shown(last_line(self.log) or "it said nothing", LONGEST_REASON)

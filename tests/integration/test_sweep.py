@@ -192,6 +192,35 @@ def test_what_becomes_of_trials(sweep, tmp_path, monkeypatch):
     assert load_json(folder / "best.json")["trial"] == 0
 
 
+def test_a_launcher_hides_what_a_trial_ended_with(sweep, tmp_path, monkeypatch):
+    """As torchrun does, which ends with 1, and a shell, which makes 137 of a kill."""
+    program = make_program(tmp_path / "dtrain_main", r"""#!/bin/bash
+case " $* " in *" --help "*|*" --dry_run "*|*" --print_config "*) exec "$DTRAIN" "$@" ;; esac
+for word; do case $word in --run_dir=*) run=${word#*=} ;; --momentum=*) kind=${word#*=} ;; esac; done
+case $kind in 0.1*) exit 2 ;; esac                               # refused before it has a folder
+mkdir -p "$run"
+case $kind in 0.6*) code=6 ;; 0.7) code=7 ;; 0.4) code=4 ;; 0.5) code=5 ;; esac
+if [ "$code" ] && [ ! -e "$run/error.json" ]; then echo "{\"exit_code\": $code, \"message\": \"no more\"}" >"$run/error.json"; exit 3; fi
+if [ "$kind" = 0.9 ] && [ ! -e "$run/lost" ]; then touch "$run/lost"; kill -9 $$; fi
+if [ "$kind" = 0.8 ] && [ ! -e "$run/lost" ]; then touch "$run/lost"; exit 137; fi
+echo "{\"val_top1\": $kind}" >"$run/result.json"
+if [ "$kind" = 0.3 ]; then exit 9; fi                           # a step after the training
+""")
+    launcher = make_program(tmp_path / "launcher", "#!/bin/sh\n\"$@\"\ncode=$?\n[ $code = 137 ] && exit 137\nexit $((code != 0))\n")
+    monkeypatch.setenv("DTRAIN", str(MAIN))
+    folder = tmp_path / "sweep"
+    space = space_file(tmp_path, "metric: val_top1\nflags:\n  momentum: [0.6, 0.61, 0.62, 0.7, 0.4, 0.9, 0.8, 0.3, 0.1, 0.5]\n")
+    words = arguments(folder, space, "--sampler=grid", trials=100, command=[launcher, program, "--data_format=synthetic"])
+    code, said, _ = sweep(*words)
+    assert code == 5 and "trial 9: no more" in said and "stopping: free space" in said
+    assert outcomes(folder) == {**{one: "diverged" for one in range(3)}, 3: "out of memory", 4: "finished", 5: "finished", 6: "finished",
+                                7: "failed", 8: "failed", 9: "running"}, said
+    assert "trial 5: lost" in said and "trial 6: lost (-9)" in said and "trial 4: lost (4)" in said
+    assert "trial 7: lost" not in said and "trial 8: lost" not in said
+    code, said, _ = sweep(*words)
+    assert code == 0 and outcomes(folder)[9] == "finished", said
+
+
 def test_the_best_command_gives_the_same_value(sweep, few_images, tmp_path, monkeypatch):
     """Two trials at once have half of the cores each. By hand it has all of them, and another sum of the same numbers."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
