@@ -6,9 +6,9 @@
 They are made from --help=json. Needs nothing but Python.
 """
 
+import argparse
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 PROGRAMS = ("dtrain_main", "dtrain_data", "dtrain_bench")
@@ -57,7 +57,11 @@ def zsh_line(word: str, flag: dict) -> str:
 
 
 def main() -> None:
-    programs, share = map(Path, sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", type=Path)
+    parser.add_argument("share", type=Path)
+    given = parser.parse_args()
+    programs, share = given.programs, given.share
     bash, zsh = share / "bash-completion" / "completions", share / "zsh" / "site-functions"
     for folder in (bash, zsh):
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,8 @@
 CloudFormation itself has no loops over cards.
 """
 
+import argparse
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,10 +40,12 @@ def instance_type(name: str) -> InstanceType:
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    template = Path(sys.argv[2]).read_text(encoding="utf-8")
-    cards = instance_type(sys.argv[1]).interfaces({"Ref": "SecurityGroupId"})
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("type")
+    parser.add_argument("template", type=Path)
+    words = parser.parse_args()
+    template = words.template.read_text(encoding="utf-8")
+    cards = instance_type(words.type).interfaces({"Ref": "SecurityGroupId"})
     print(template.replace(PLACE, f"NetworkInterfaces: {json.dumps(cards)}"), end="")
 
 

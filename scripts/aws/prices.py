@@ -6,11 +6,11 @@
 The other lines stay as they are.
 """
 
+import argparse
 import datetime
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 TABLE = Path(__file__).resolve().with_suffix(".tsv")
@@ -29,8 +29,7 @@ def price_of(instance: str) -> str:
 
 
 def main() -> None:
-    if len(sys.argv) > 1:
-        sys.exit(__doc__)
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     lines = TABLE.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines):
         thing = line.split("\t")[0]

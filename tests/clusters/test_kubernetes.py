@@ -96,6 +96,8 @@ def test_custom_resources_are_right_and_wrong_ones_are_seen(documents, tmp_path)
 def test_every_variable_is_named_when_it_is_missing():
     said = run(EKS / "volume.yaml", program=EKS / "render.py", check=2).stderr
     assert "not set: FILE_SYSTEM_DNS, FILE_SYSTEM_ID, FILE_SYSTEM_MOUNT" in said
+    said = run(EKS / "no.yaml", program=EKS / "render.py", check=2).stderr
+    assert said.startswith("error: ") and said.count("\n") == 2 and "no.yaml cannot be read: No such file" in said
 
 
 @pytest.mark.parametrize("name,said", [("trainjob", "At most 5 × p5.48xlarge: $275.20 an hour"), ("pytorchjob", "At most 3 × "),

@@ -154,6 +154,15 @@ def test_pages_have_no_broken_records(tmp_path, script, page):
     assert "is no record" in outcome.stderr and not (tmp_path / page).exists()
 
 
+def test_every_script_tells_what_it_is_for():
+    scripts = [path for path in (ROOT / "scripts").rglob("*.py") if os.access(path, os.X_OK) and "dev" not in path.parts]
+    assert len(scripts) > 10
+    for path in scripts:
+        done = run(path, "--help", program=sys.executable, check=None)
+        if "pip install" not in done.stderr:  # of packages that only some users have
+            assert done.code == 0 and done.stdout.startswith("usage: ") and not done.stderr, (path, done)
+
+
 def test_a_script_ends_with_the_programs_codes(capsys):
     def ending(error):
         def main():

@@ -9,6 +9,7 @@ each must reach. The comment `# + PART` stands for one of the parts below, which
 `# if VARIABLE` is left out if that variable is not set. What the instances of jobs cost an hour is said on standard error.
 """
 
+import argparse
 import json
 import os
 import re
@@ -17,9 +18,12 @@ import sys
 import textwrap
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
 
 from instance_types import instance_type  # noqa: E402
+from safe_files import USAGE, Failure, Parser, exit_code, read_bounded  # noqa: E402
+
+MOST_BYTES = 1 << 20
 
 CONDITION = re.compile(r"\s+# if (\w+)$")
 JOB = re.compile(r"^kind: (?:Job|PyTorchJob|TrainJob)$", re.MULTILINE)
@@ -98,24 +102,24 @@ def hourly_cost(manifest: str, instance: str) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def main() -> None:
-    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
-        sys.exit(__doc__)
+def main() -> int:
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("manifests", nargs="+", type=Path, metavar="FILE.yaml")
+    texts = [read_bounded(path, MOST_BYTES, USAGE, links=True).decode() for path in parser.parse_args().manifests]
     try:
         variables = DEFAULTS | of_instance(os.environ.get("INSTANCE_TYPE") or "p4d.24xlarge") | {k: v for k, v in os.environ.items() if v}
         variables.setdefault("GPU_ZONE", variables.get("ZONE", ""))
         variables["QUEUE_GPUS"] = str(int(variables["MAX_NODES"]) * int(variables["GPUS"]))
         agent = json.loads((SCRIPTS / "monitoring" / "cloudwatch_agent.json").read_text(encoding="utf-8"))
         variables["CLOUDWATCH_AGENT"] = json.dumps(agent | {"agent": {"region": variables.get("AWS_REGION")}})
-        manifest = "\n---\n".join(render(Path(name).read_text(encoding="utf-8"), variables) for name in sys.argv[1:])
-        if cost := hourly_cost(manifest, variables["INSTANCE_TYPE"]):
-            print(cost, file=sys.stderr)
-        print(manifest)
+        manifest = "\n---\n".join(render(text, variables) for text in texts)
     except ValueError as error:
-        print(f"error: {error}\n  what to do: export the right values; scripts/aws/eks/set_up.sh --help names them",
-              file=sys.stderr)
-        sys.exit(2)
+        raise Failure(str(error), "export the right values; scripts/aws/eks/set_up.sh --help names them") from None
+    if cost := hourly_cost(manifest, variables["INSTANCE_TYPE"]):
+        print(cost, file=sys.stderr)
+    print(manifest)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_code(main))
