@@ -5,7 +5,7 @@
 #
 #   entrypoint.sh [dtrain_main | dtrain_data | dtrain_bench | COMMAND] ARGUMENTS…     --flags alone: dtrain_main
 #
-# Three additions to flags, for job definitions in which each word is a parameter with a value:
+# Three additions to flags, for job definitions in which each word is a parameter with a value (--NAME=VALUE does, too):
 #   --recipe NAME          --flagfile of the recipe of this name in the image; `--recipe default`: none
 #   --FLAG default         as if the flag were not given, so that the recipe decides
 #   --run_token WORD       is given in the environment (DTRAIN_RUN_TOKEN), since everybody on the machine sees command lines
@@ -52,12 +52,44 @@ whole_number() {  # whole_number VARIABLE
 
 # ---- What to run -----------------------------------------------------------------------------------------------------
 
-# SageMaker starts every image with the word `train`. The flags are its hyperparameters, a file of names and texts.
+# SageMaker starts every image with the word `train`. The flags are its hyperparameters, an object of names and texts in JSON, for which
+# the image has no program.
+from_hyperparameters() {  # from_hyperparameters FILE: fills words
+  local rest name string='[[:space:]]*"([^"\]*(\\(["\/bfnrt]|u[0-9a-fA-F]{4})[^"\]*)*)"[[:space:]]*'
+  rest=$(tr '\n' ' ' <"$1")
+  rest=${rest#"${rest%%[![:space:]]*}"}
+  rest=${rest%"${rest##*[![:space:]]}"}
+  [[ $rest = '{'*'}' ]] && rest=${rest:1:-1}
+  words=()
+  while [[ $rest =~ ^$string:$string(,|$) ]]; do
+    name=${BASH_REMATCH[1]} text=${BASH_REMATCH[4]} rest=${rest:${#BASH_REMATCH[0]}}
+    if [[ $name != _tuning* ]]; then
+      unescape
+      words+=("--$name=$text")
+    fi
+  done
+  [[ $rest =~ ^[[:space:]]*$ ]] || fail 2 "$1 is no JSON object of names and texts, at ${rest:0:60}" 'write every value as a text: {"epochs": "90"}'
+}
+
+unescape() {  # replaces what JSON escapes in text
+  local rest=$text character LC_ALL=C.UTF-8
+  text=
+  while [[ $rest =~ ^([^\\]*)\\(u[dD][89abAB]..\\u[dD][c-fC-F]..|u....|.) ]]; do
+    rest=${rest:${#BASH_REMATCH[0]}} character=${BASH_REMATCH[2]}
+    case $character in
+      u*u*) printf -v character '\\U%08x' $((0x10000 + ((0x${character:1:4} - 0xd800) << 10) + 0x${character:7:4} - 0xdc00)) ;;
+      [ubfnrt]*) character=\\$character ;;
+    esac
+    case $character in \\*) printf -v character '%b' "$character" ;; esac
+    text+=${BASH_REMATCH[1]}$character
+  done
+  text+=$rest
+}
+
 sagemaker=${SAGEMAKER_DIR:-/opt/ml}
 if [ "$*" = train ] && [ -r "$sagemaker/input/config/hyperparameters.json" ]; then
-  mapfile -t set_there < <(tr '\n' ' ' <"$sagemaker/input/config/hyperparameters.json" |
-    grep -oE '"[^"]+" *: *"[^"]*"' | sed -E '/^"_tuning/d; s/^"([^"]+)" *: *"(.*)"$/--\1=\2/')
-  set -- dtrain_main --data_dir="$sagemaker/input/data/training" --run_dir="$sagemaker/checkpoints" "${set_there[@]}"
+  from_hyperparameters "$sagemaker/input/config/hyperparameters.json"
+  set -- dtrain_main --data_dir="$sagemaker/input/data/training" --run_dir="$sagemaker/checkpoints" "${words[@]}"
 fi
 case ${1:-} in
   '') fail 2 "nothing to run" "name a program and its flags: dtrain_main --data_dir=…, or dtrain_main --help" ;;
@@ -73,9 +105,10 @@ from_parameters() {  # fills words
   names=("${names[@]##*/}")
   words=()
   while [ $# -gt 0 ]; do
+    if [[ $1 =~ ^--(recipe|run[-_]token)= || $1 = --?*=default ]]; then set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
     if [[ $1 = --?* && ${2:-} = default ]]; then
       shift
-    elif [ "$1" = --run_token ]; then
+    elif [[ $1 = --run[-_]token ]]; then
       export DTRAIN_RUN_TOKEN=${2:-}
       shift
     elif [ "$1" = --recipe ]; then

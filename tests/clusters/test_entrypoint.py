@@ -62,9 +62,20 @@ def test_sagemaker_says_flags_in_a_file(few_images, tmp_path):
     (tmp_path / "input" / "data" / "training").symlink_to(few_images)
     chosen = {"dry_run": "true", "log_format": "json", "model": "resnet18", "image_size": "32", "lr": "0.25", "mean": "0.5, 0.5,0.5",
               "_tuning_objective_metric": "val_top1"}
-    (tmp_path / "input" / "config" / "hyperparameters.json").write_text(json.dumps(chosen), encoding="utf-8")
-    seen = json.loads(enter("train", env={"SAGEMAKER_DIR": str(tmp_path)}).stdout)
+    file, env = tmp_path / "input" / "config" / "hyperparameters.json", {"SAGEMAKER_DIR": str(tmp_path)}
+    file.write_text(json.dumps(chosen), encoding="utf-8")
+    seen = json.loads(enter("train", env=env).stdout)
     assert (seen["lr_peak"], seen["train_samples"]) == (0.25, 40)
+    text = "é 🦊 \\u00e9 \\\\ \" / {}\t, \"a\": \"b"
+    for dumped in (json.dumps(chosen | {"labels": text}, indent=2), json.dumps(chosen | {"labels": text}, ensure_ascii=False).replace("/", "\\/")):
+        file.write_text(dumped, encoding="utf-8")
+        said = enter("train", env=env | {"LC_ALL": "C"}, check=3).stderr
+        assert f"cannot open {text}: No such file" in json.loads(said.splitlines()[-1])["message"]
+    file.write_text('{"recipe": "no_such", "lr": "default"}', encoding="utf-8")
+    assert "no recipe 'no_such'" in enter("train", env=env, check=2).stderr
+    for wrong in ('{"a": 1}', '["a"]', '{"a": "b" "c": "d"}', '{"a": "b\\x"}', '{"a": "b'):
+        file.write_text(wrong, encoding="utf-8")
+        assert "is no JSON object of names and texts, at " in enter("train", env=env, check=2).stderr
 
 
 def test_what_does_not_train_needs_no_run_directory(tmp_path):
@@ -179,6 +190,7 @@ def test_a_stop_before_the_start_is_not_waited_out(waits, tmp_path):
 def test_the_token_is_in_no_command_line():
     given = enter("bash", "--run_token", "secret", "-c", "echo $DTRAIN_RUN_TOKEN; tr '\\0' ' ' </proc/$$/cmdline").stdout
     assert given.startswith("secret\n") and given.count("secret") == 1
+    assert enter("bash", "--run-token=a=b", "-c", "echo $DTRAIN_RUN_TOKEN $#", "0", "--lr=default").lines == ["a=b 0"]
     assert enter("bash", "--run_token", "default", "-c", "echo ${DTRAIN_RUN_TOKEN-none}").lines == ["none"]
 
 
