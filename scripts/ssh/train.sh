@@ -50,12 +50,17 @@ for name in DTRAIN_RUN_TOKEN NCCL_SOCKET_IFNAME NCCL_DEBUG LD_LIBRARY_PATH DTRAI
   if [ -n "${!name:-}" ]; then options+=(-x "$name"); fi
 done
 
+run=$("$dtrain/bin/dtrain_main" "$@" --print_config 2>/dev/null | sed -n 's/^ *"run_dir": "\(.*\)",\{0,1\}$/\1/p') || true
+told_of() { stat -c '%i %y' "$run/error.json" 2>/dev/null || true; }
+told_before=$(told_of)
+
 # On SIGTERM mpirun kills its ranks a second later, before they have saved. It passes SIGUSR1 on to them, and they save. In a session
 # of its own it does not get a terminal's ^C. A second SIGUSR1 ends them at once: as with dtrain_main itself, that is what the same
 # signal asks for when it comes twice, but for SIGHUP, which the shell and the kernel both send at the end of a login.
 setsid "$mpirun" "${options[@]}" "$dtrain/scripts/with_notices.sh" "$dtrain/bin/dtrain_main" "$@" &
 ranks=$!
 first=
+# shellcheck disable=SC2329  # the traps call it
 pass_on() {
   if [ -n "$first" ] && { [ "$1" != "$first" ] || [ "$1" = HUP ]; }; then return 0; fi
   first=$1
@@ -69,5 +74,12 @@ while true; do
   code=0
   wait "$ranks" || code=$?
   # A trapped signal ends `wait` while mpirun goes on.
-  kill -0 "$ranks" 2>/dev/null || exit "$code"
+  kill -0 "$ranks" 2>/dev/null || break
 done
+
+# mpirun returns the code of the rank that ended first, often a victim (4); the cause's is in error.json, as train.sbatch has it.
+if [ "$code" != 0 ] && [ "$code" != 75 ] && [ "$(told_of)" != "$told_before" ]; then
+  cause=$(sed -n 's/.*"exit_code": *\([0-9]*\).*/\1/p' "$run/error.json" | head -n 1)
+  code=${cause:-$code}
+fi
+exit "$code"

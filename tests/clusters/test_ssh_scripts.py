@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command import ROOT, TINY, Background, load_json, metrics, run, sha256, wait_until
+from command import MAIN, ROOT, TINY, Background, load_json, make_program, metrics, run, sha256, wait_until
 from tools import assert_secret_starts, make_bundle
 
 SSH = ROOT / "scripts" / "ssh"
@@ -150,17 +150,31 @@ while true; do sleep 0.05; done
 """
 
 
-@pytest.mark.parametrize(("kinds", "saves"), [("HUP HUP", 1), ("TERM INT", 1), ("INT INT", 2)])
-def test_signals_reach_the_ranks(kinds, saves, tmp_path):
-    for name, content in (("bin/dtrain_main", "#!/bin/sh\n"), ("scripts/with_notices.sh", "#!/bin/sh\n"), ("path/mpirun", MPIRUN),
+def alone(tmp_path, mpirun: str) -> dict[str, str]:
+    """Returns the environment in which train.sh finds this machine alone, and a script in place of mpirun."""
+    for name, content in (("bin/dtrain_main", f'#!/bin/sh\nexec {MAIN} "$@"\n'), ("scripts/with_notices.sh", "#!/bin/sh\n"), ("path/mpirun", mpirun),
                           ("shell", '#!/bin/sh\nshift\nexec sh -c "$1"\n')):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        (tmp_path / name).chmod(0o755)
+        make_program(tmp_path / name, content)
     (tmp_path / "hosts").write_text("localhost slots=2\n", encoding="utf-8")
+    return {"HOSTS": str(tmp_path / "hosts"), "DTRAIN": str(tmp_path), "REMOTE_SHELL": str(tmp_path / "shell"),
+            "PATH": f"{tmp_path / 'path'}:{os.environ['PATH']}"}
+
+
+def test_the_code_is_that_of_the_cause(tmp_path):
+    """A victim's 4 reaches mpirun first. The error.json of an earlier start says nothing."""
+    env, report = alone(tmp_path, '#!/bin/sh\n[ -z "$CAUSE" ] || echo "{\\"exit_code\\": $CAUSE}" >"$REPORT"\nexit 4\n'), tmp_path / "a b" / "error.json"
+    report.parent.mkdir()
+    (tmp_path / "flags").write_text(f"--run_dir={report.parent}\n--data_format=synthetic\n", encoding="utf-8")
+    for words in ([f"--run_dir={report.parent}", "--data_format=synthetic"], [f"--flagfile={tmp_path / 'flags'}"]):
+        for cause, code in (("5", 5), ("", 4)):
+            run(*words, program=SSH / "train.sh", env=env | {"CAUSE": cause, "REPORT": str(report)}, check=code)
+
+
+@pytest.mark.parametrize(("kinds", "saves"), [("HUP HUP", 1), ("TERM INT", 1), ("INT INT", 2)])
+def test_signals_reach_the_ranks(kinds, saves, tmp_path):
     told = tmp_path / "told"
-    env = {"HOSTS": str(tmp_path / "hosts"), "DTRAIN": str(tmp_path), "REMOTE_SHELL": str(tmp_path / "shell"), "TOLD": str(told),
-           "PATH": f"{tmp_path / 'path'}:{os.environ['PATH']}"}
+    env = alone(tmp_path, MPIRUN) | {"TOLD": str(told)}
     with Background("--run_dir=/run", program=SSH / "train.sh", env=env) as training:
         wait_until(told.exists, "mpirun")
 
