@@ -112,6 +112,24 @@ int OpenOrCreate(const std::string& path, int flags) {
   return -1;
 }
 
+bool AppendWhole(int descriptor, std::string_view bytes) {
+  off_t done = 0;
+  for (ssize_t count = 0; !bytes.empty(); bytes.remove_prefix(static_cast<size_t>(count)), done += count) {
+    do {
+      count = write(descriptor, bytes.data(), bytes.size());
+    } while (count < 0 && errno == EINTR);
+    if (count > 0) continue;
+    const int reason = errno;
+    struct stat status {};
+    if (done > 0 && fstat(descriptor, &status) == 0) {
+      [[maybe_unused]] const int best_effort = ftruncate(descriptor, status.st_size - done);
+    }
+    errno = reason;
+    return false;
+  }
+  return true;
+}
+
 std::string OwnEnding(const std::string& word) {
   // Containers may share the name of their host, and each has a process 1.
   std::random_device random;

@@ -25,6 +25,10 @@ int CreateAnew(const std::string& path);
 // (a hard link): whoever put it there would have this program change that file.
 int OpenOrCreate(const std::string& path, int flags);
 
+// Appends all bytes to a file that is open for appending. On an error it cuts off the part that was written, so that
+// the next piece does not continue it, returns false and sets errno.
+bool AppendWhole(int descriptor, std::string_view bytes);
+
 // Whether `error_number` (errno) says that the file system, or the user's share of it, is full.
 bool IsFull(int error_number);
 

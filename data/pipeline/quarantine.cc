@@ -80,6 +80,7 @@ void Quarantine::ReadEarlierLines() {
   try {
     if (!Exists(options_.path)) return;
     const std::vector<uint8_t> earlier = ReadBeginning(options_.path, kMostEarlierBytes);
+    ends_in_part_ = !earlier.empty() && earlier.back() != '\n';
     std::istringstream lines(std::string(earlier.begin(), earlier.end()));
     for (std::string line; std::getline(lines, line);) earlier_lines_.insert(std::move(line));
   } catch (const DataError&) {  // Append then reports why
@@ -90,14 +91,17 @@ void Quarantine::Append(const BadRecord& record) {
   const std::string line = JsonLine(record);
   ReadEarlierLines();
   if (earlier_lines_.contains(line)) return;
-  const std::string text = line + "\n";
+  const std::string text = (ends_in_part_ ? "\n" : "") + line + "\n";
   const int descriptor = OpenOrCreate(options_.path, O_WRONLY | O_APPEND);
-  const ssize_t written = descriptor < 0 ? -1 : write(descriptor, text.data(), text.size());
+  const bool written = descriptor >= 0 && AppendWhole(descriptor, text);
   const int error = errno;
   if (descriptor >= 0) close(descriptor);
-  if (written != static_cast<ssize_t>(text.size())) {
-    throw DataError("cannot write the list of bad records to " + options_.path + ": " + std::strerror(error));
+  if (!written) {
+    throw Error(ExitCode::kStorage,
+                "cannot write the list of bad records to " + options_.path + ": " + std::strerror(error),
+                HintOnWriting(error));
   }
+  ends_in_part_ = false;
 }
 
 std::vector<BadRecord> ReadBadRecords(const std::string& path) {

@@ -43,7 +43,7 @@ class Quarantine {
   Quarantine(int64_t dataset_size, QuarantineOptions options);
 
   // Adds a bad record; each index counts once. Throws DataError if the budget is exceeded (naming the file, the counts
-  // and --max_bad_records) or the file cannot be written.
+  // and --max_bad_records), Error (exit code 5) if the file cannot be written.
   void Add(int64_t index, const RecordPlace& place, const std::string& reason);
 
   // Counts a bad record that an earlier call has listed.
@@ -63,6 +63,7 @@ class Quarantine {
   std::unordered_set<int64_t> seen_;
   std::unordered_set<std::string> earlier_lines_;  // lines of the file, read before the first line is appended
   bool earlier_lines_read_ = false;
+  bool ends_in_part_ = false;  // the file's last line, when a process was killed while it wrote it
 };
 
 // How quarantine.jsonl is known again.

@@ -1,8 +1,10 @@
 #include "data/pipeline/quarantine.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -78,6 +80,34 @@ TEST(Quarantine, ALineOfAnEarlierAttemptIsNotWrittenAgainButCounted) {
   EXPECT_EQ(reasons, (std::vector<std::string>{"truncated", "gone"}));
 }
 
+ExitCode CodeOfAdding(Quarantine& quarantine) {
+  try {
+    quarantine.Add(1, {"a.jpg"}, "truncated");
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ExitCode::kDone;
+}
+
+TEST(Quarantine, AFullDiskLeavesNoPartOfALineAndPartsOfOthersEnd) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("list", R"({"split": "train", "ind)");
+  const auto size = std::filesystem::file_size(path);
+  ASSERT_NE(std::signal(SIGXFSZ, SIG_IGN), SIG_ERR);  // as both executables do
+  rlimit usual{};
+  getrlimit(RLIMIT_FSIZE, &usual);
+  const rlimit small{size + 10, usual.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  Quarantine full(10, {.max_bad_records = 1, .path = path});
+  const ExitCode code = CodeOfAdding(full);
+  setrlimit(RLIMIT_FSIZE, &usual);
+  EXPECT_EQ(code, ExitCode::kStorage);
+  EXPECT_EQ(std::filesystem::file_size(path), size);
+  Quarantine quarantine(10, {.max_bad_records = 1, .path = path});
+  EXPECT_EQ(CodeOfAdding(quarantine), ExitCode::kDone);
+  EXPECT_EQ(ReadBadRecords(path).size(), 1U);
+}
+
 TEST(Quarantine, OverBudgetNamesTheFileAndTheFlag) {
   Quarantine quarantine(10, {.max_bad_records = 0.1});
   quarantine.Add(1, {"a.jpg"}, "truncated");
@@ -107,7 +137,7 @@ TEST(Quarantine, FollowsNoLinkAndWaitsForNoPipe) {
   std::filesystem::create_symlink(folder.Write("victim", "precious\n"), folder.path("link"));
   for (const char* name : {"pipe", "endless", "link"}) {
     Quarantine quarantine(10, {.max_bad_records = 1, .path = folder.path(name)});
-    EXPECT_THROW(quarantine.Add(1, {"a.jpg"}, "truncated"), DataError) << name;
+    EXPECT_EQ(CodeOfAdding(quarantine), ExitCode::kStorage) << name;
   }
   EXPECT_EQ(std::filesystem::file_size(folder.path("victim")), 9U);
 }
