@@ -60,28 +60,6 @@ def test_inspect_is_the_same_for_all_formats(few_images, packs):
     assert {line["split"] for line in expected} == {"train", "val"}
 
 
-@pytest.mark.parametrize("name", ["tfrecord", "webdataset"])
-def test_some_shards_can_be_chosen_by_the_beginning_of_their_numbers(packs, own_pack, name):
-    folder = own_pack(name)
-    shards(folder)[1].unlink()
-    assert "--train_split=train-0000" in data("inspect", f"--data_dir={folder}", check=3).stderr
-    lines = inspect(packs / name, "--split=train")
-    assert inspect(folder, "--split=train-0000") == lines[:20]
-
-
-def test_a_tar_that_may_have_been_cut_between_samples_is_named(own_pack):
-    folder = own_pack("webdataset")
-    tar = shards(folder)[1]
-    with tarfile.open(tar) as archive:
-        first_of_second = archive.getmembers()[2]
-    os.truncate(tar, first_of_second.offset)
-    assert "holds 21 of the 40 records" in data("inspect", f"--data_dir={folder}", "--split=train", check=3).stderr
-    (folder / "pack.json").unlink()
-    for _ in range(2):  # without and with an index
-        warning = data("inspect", f"--data_dir={folder}", "--split=train").stderr
-        assert f"the mark of the end is missing in {tar.name}," in warning
-
-
 def test_inspect_shows_what_pillow_sees(few_images):
     lines = inspect(few_images, "--split=train", "--decode", "--limit=3")
     assert len(lines) == 3
@@ -199,33 +177,13 @@ def test_a_split_is_packed_under_its_last_name(few_images, tmp_path):
     assert not list(few_images.glob("val-*"))
 
 
-def test_a_shard_that_lost_records_is_noticed(own_pack):
-    """Cut where a record ends, which TFRecord itself does not tell, and a hole of zeros."""
-    folder = own_pack("tfrecord")
-    entry = inspect(folder, "--split=train")[0]
-    shard = shards(folder)[0]
-    length = int.from_bytes(shard.read_bytes()[:8], "little") + 16
-    assert length > entry["bytes"]
-    os.truncate(shard, length)
-    assert "holds 21 of the 40 records" in data("verify", f"--data_dir={folder}", check=3).stderr
-    folder = own_pack("webdataset")
-    shard = shards(folder)[0]
-    content = bytearray(shard.read_bytes())
-    with tarfile.open(shard) as archive:
-        third = archive.getmembers()[4].offset
-    content[third:third + 512] = bytes(512)
-    shard.write_bytes(content)
-    for index in folder.glob("*.index"):
-        index.unlink()
-    assert "train: 40 records, 1 bad" in data("verify", f"--data_dir={folder}", check=3).lines
-
-
 def test_calls_of_pack_share_one_budget(own_images, tmp_path):
     for number in range(0, 10, 2):
         (own_images / "train" / "red" / f"{number:03}.jpg").write_bytes(b"")
     flags = ("--split=train", "--shards=20", "--workers=1", "--max_bad_records=0.1")
     for _ in range(3):
-        assert "and the budget is 4" in pack(own_images, tmp_path / "a", "webdataset", *flags, check=3).stderr
+        failed = pack(own_images, tmp_path / "a", "webdataset", *flags, check=3).stderr
+        assert "and the budget is 4" in failed and ".jpg: the file is empty" in failed
     flags = (*flags[:-1], "--max_bad_records=0.2")
     assert "train: 40 records, 5 left out, " in pack(own_images, tmp_path / "a", "webdataset", *flags).stdout
     assert "train: 40 records, 5 left out, 0 of 20" in pack(own_images, tmp_path / "a", "webdataset", *flags).stdout
@@ -235,19 +193,6 @@ def test_calls_of_pack_share_one_budget(own_images, tmp_path):
     failed = pack(own_images, tmp_path / "b", "webdataset", *flags, "--shards=40", check=3)
     assert "all records for" in failed.stderr and "fewer --shards" in failed.stderr
     assert all(inspect(tmp_path / "a", "--split=train"))
-
-
-def test_pack_leaves_bad_records_out_within_the_budget(own_images, tmp_path):
-    (own_images / "train" / "red" / "003.jpg").write_bytes(b"")
-    failed = pack(own_images, tmp_path / "a", "webdataset", "--max_bad_records=0", check=3)
-    assert "red/003.jpg: the file is empty" in failed.stderr
-    packed = pack(own_images, tmp_path / "b", "webdataset", "--max_bad_records=0.1")
-    assert "train: 40 records, 1 left out" in packed.stdout
-    (line,) = (tmp_path / "b" / "quarantine.jsonl").read_text().splitlines()
-    assert json.loads(line)["file"].endswith("red/003.jpg")
-    assert len(inspect(tmp_path / "b", "--split=train")) == 39
-    data("verify", f"--data_dir={tmp_path / 'b'}")
-    assert (tmp_path / "b" / "quarantine.jsonl").read_text().splitlines() == [line]
 
 
 def test_a_place_that_cannot_be_written_is_a_storage_error(few_images):
@@ -362,13 +307,6 @@ def test_one_list_of_classes_in_an_output(without_blue, tmp_path):
     pack(val, tmp_path / "wrong order", "webdataset")
     failed = pack(train, tmp_path / "wrong order", "webdataset", check=2)
     assert "names 3 classes, which differ from the 4 of this data" in failed.stderr
-
-
-def test_a_class_that_train_lacks_is_refused(own_images):
-    shutil.rmtree(own_images / "train" / "red")
-    for split in ([], ["--split=val"]):
-        failed = data("index", f"--data_dir={own_images}", *split, check=3)
-        assert "not among the training split's 3 classes: red" in failed.stderr
 
 
 def test_seek_points_keep_every_pixel(few_images, tmp_path):

@@ -4,37 +4,10 @@ import csv
 import json
 import shutil
 
-import pytest
-
 from command import DATA, TINY, load_json, run
 
 STEERING = "red\x1b[31m[rank 0] all is well"
 SHOWN = "red\\x1b[31m[rank 0] all is well"
-
-
-@pytest.fixture
-def with_company(own_images):
-    """Adds files of macOS, Windows and Jupyter, and unsupported formats, to both splits."""
-    photo = next((own_images / "train" / "red").glob("*.jpg"))
-    for split in ("train", "val"):
-        for folder in (".ipynb_checkpoints", "__MACOSX", ".git/objects"):
-            (own_images / split / folder).mkdir(parents=True)
-            shutil.copy(photo, own_images / split / folder / "000.jpg")
-        for name in ("Thumbs.db", ".DS_Store", "._000.jpg", "one.gif", "two.GIF", "three.heic", "notes.txt"):
-            (own_images / split / "red" / name).write_bytes(b"no image")
-    return own_images
-
-
-def test_files_of_other_programs_are_no_data(with_company, few_images):
-    plan, plain = (json.loads(run("--dry_run", "--log_format=json", *TINY, f"--data_dir={folder}").last_line)
-                   for folder in (with_company, few_images))
-    assert (plan["train_samples"], plan["val_samples"]) == (plain["train_samples"], plain["val_samples"]) == (40, 8)
-    outcome = run("--dry_run", *TINY, f"--data_dir={with_company}")
-    said = outcome.stdout + outcome.stderr
-    for name in (".gif", ".heic"):  # their owner takes them for photos, so they are reported
-        assert name in said, outcome
-    for name in ("ipynb", "MACOSX", ".git"):
-        assert f"  {name}" not in said, outcome
 
 
 def test_every_bad_file_is_listed_before_the_first_step(own_images, run_dir):

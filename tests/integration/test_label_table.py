@@ -89,18 +89,9 @@ def test_a_part_is_held_out_by_groups(few_images, run_dir, tmp_path):
     assert load_json(tmp_path / "result.json")["samples_seen"] == 12, "the run knows its part"
 
 
-def test_mistakes_are_named_before_the_first_step(few_images, run_dir, tmp_path):
-    rows = rows_of(few_images)
-    table = write(tmp_path / "labels.csv", [*rows, (rows[0][0], "red", "train")])
-    outcome = run(*FLAGS, f"--labels={table}", f"--data_dir={few_images}", f"--run_dir={run_dir}", check=3)
-    assert "labels.csv line 50" in outcome.stderr and "but 'blue' in line 2" in outcome.stderr
-    assert not (run_dir / "metrics.jsonl").exists()
-
-
-@pytest.mark.parametrize(("flags", "word"), [
-    (("--data_format=imagefolder",), "--labels"), (("--split_column=nothing",), "has no column 'nothing'"), (("--image_column=label", "--label_column=label"), "one column is named as two")])
-def test_flags_that_do_not_fit(data, flags, word):
-    assert word in run(*FLAGS, *data, *flags, "--dry_run", check=2 if "format" in flags[0] else 3).stderr
+def test_a_table_is_no_folder_of_classes(data):
+    """Mistakes in tables: image_table_test.cc."""
+    assert "--labels" in run(*FLAGS, *data, "--data_format=imagefolder", "--dry_run", check=2).stderr
 
 
 def test_images_without_folders_are_told_of_the_flag(few_images, tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import tarfile
 
 import pytest
@@ -42,39 +43,40 @@ def predicted(run_dir, photos, output, *flags) -> tuple[list[dict], str]:
     return load_table(output), outcome.stderr
 
 
-def test_a_run_that_turns_them_predicts_so(few_images, photos, run_dir, tmp_path):
-    said = run(*TINY_RESNET, f"--data_dir={few_images}", "--max_steps=3", f"--run_dir={run_dir}").stderr
+@pytest.fixture(scope="module")
+def trained(few_images, module_dir):
+    said = run(*TINY_RESNET, f"--data_dir={few_images}", "--max_steps=3", f"--run_dir={module_dir / 'run'}").stderr
     assert "EXIF" not in said
-    rows, said = predicted(run_dir, photos, tmp_path / "upright.csv")
+    return module_dir / "run"
+
+
+def test_a_run_that_turns_them_predicts_so(trained, photos, tmp_path):
+    rows, said = predicted(trained, photos, tmp_path / "upright.csv")
     assert len({row["probability_1"] for row in rows[:8]}) == 1 and "EXIF" not in said
     assert [row["error"].split()[0] for row in rows[8:]] == ["GIF", "HEIC", "AVIF"] and "ignored: 1 *.txt" in said
-    rows, said = predicted(run_dir, photos, tmp_path / "stored.csv", "--noexif_orientation")
+    rows, said = predicted(trained, photos, tmp_path / "stored.csv", "--noexif_orientation")
     assert len({row["probability_1"] for row in rows[:8]}) > 4
     assert "--input: 7 of 11 images have an EXIF orientation" in said
-    said = run("--mode=predict", f"--run_dir={run_dir}", f"--input={photos / 'y.HEIC'}", f"--output={tmp_path / 'none.csv'}", check=3).stderr
+    said = run("--mode=predict", f"--run_dir={trained}", f"--input={photos / 'y.HEIC'}", f"--output={tmp_path / 'none.csv'}", check=3).stderr
     assert "(1 file tried); the first is" in said and "y.HEIC: HEIC images are not read; convert them" in said
 
 
-def test_a_run_keeps_what_it_began_with(few_images, photos, run_dir, tmp_path):
-    """A run of a version that did not turn photographs has no such setting, or false."""
-    flags = (*TINY_RESNET, f"--data_dir={few_images}", f"--run_dir={run_dir}")
-    run(*flags, "--max_steps=1", "--noexif_orientation")
-    run(*flags, "--max_steps=2")
-    config = load_json(run_dir / "config.json")
-    assert config["exif_orientation"] is False
-    for known in (config, {name: value for name, value in config.items() if name != "exif_orientation"}):
-        (run_dir / "config.json").write_text(json.dumps(known), encoding="utf-8")
-        rows, _ = predicted(run_dir, photos, tmp_path / "stored.csv")
+def test_a_run_that_did_not_turn_them_does_not(trained, photos, tmp_path):
+    """A run of a version that did not turn photographs has no such setting, or false. A resume: resume_test.cc."""
+    own = shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
+    config = load_json(own / "config.json")
+    assert config.pop("exif_orientation") is True
+    for known in (config, {**config, "exif_orientation": False}):
+        (own / "config.json").write_text(json.dumps(known), encoding="utf-8")
+        rows, _ = predicted(own, photos, tmp_path / "stored.csv", "--weights=last")
         assert len({row["probability_1"] for row in rows[:8]}) > 4
-    theirs = json.loads(run("--opt=sgd", "--sched=cosine", f"--data_dir={few_images}", "--print_config").stdout)  # timm's
-    ours = json.loads(run(f"--data_dir={few_images}", "--print_config").stdout)
-    assert (theirs["exif_orientation"], ours["exif_orientation"]) == (False, True)
 
 
 def test_a_training_says_once_that_it_leaves_them(own_images, run_dir, tmp_path):
     for orientation, path in enumerate(sorted((own_images / "train" / "red").iterdir()), 1):
         with Image.open(path) as image:
             save_turned(image.resize((60, 50)), path, orientation if orientation <= 8 else 1)
+    (own_images / "train" / "red" / "x.gif").touch()  # its owner takes it for a photo
     packed = tmp_path / "packed"
     run("pack", f"--data_dir={own_images}", f"--output={packed}", "--output_format=webdataset", "--short_side=30", "--seek_points",
         program=DATA)
@@ -85,4 +87,5 @@ def test_a_training_says_once_that_it_leaves_them(own_images, run_dir, tmp_path)
     for data in (own_images, packed):
         said = run(*TINY, f"--data_dir={data}", "--max_steps=1", f"--run_dir={run_dir}", "--resume=none", "--noexif_orientation").stderr
         assert said.count("EXIF") == 1 and "train: 7 of 40 images have an EXIF orientation" in said
+        assert (" 1 *.gif" in said) == (data == own_images)
         run(*TINY, f"--data_dir={data}", "--max_steps=1", f"--run_dir={run_dir}", "--resume=none")
