@@ -100,7 +100,9 @@ bool Mixes(const ForeignCommand& command) {
   return command.Number({"mixup"}, 0) > 0 || command.Number({"cutmix"}, 0) > 0;
 }
 
-std::string OptimizerOf(const ForeignCommand& command) { return Lower(command.Value({"opt", "optimizer"}, "sgd")); }
+std::string OptimizerOf(const ForeignCommand& command) { return Lower(command.Value({"opt"}, "sgd")); }
+// The same, or that of our own flag.
+std::string AnyOptimizerOf(const ForeignCommand& command) { return Lower(command.Value({"opt", "optimizer"}, "sgd")); }
 
 // A rate of 0 is none.
 bool HasRate(const ForeignCommand& command) { return command.Number({"lr"}, 0) != 0; }
@@ -113,7 +115,7 @@ bool JittersColors(const ForeignCommand& command) { return Augments(command) && 
 
 void AddRateOfTimm(const ForeignCommand& command, std::vector<std::string>& flags) {
   if (HasRate(command)) return;
-  const std::string optimizer = OptimizerOf(command);
+  const std::string optimizer = AnyOptimizerOf(command);
   const bool is_adaptive = optimizer.find("ada") != std::string::npos || optimizer.find("lamb") != std::string::npos;
   AddFlags("--lr=0.1 --lr_base_batch=256", flags);
   flags.push_back(is_adaptive ? "--lr_scaling=sqrt" : "--lr_scaling=linear");
@@ -292,14 +294,15 @@ Translation InputSize(const std::string& value, const ForeignCommand& command) {
 
 // A number of the optimizer's own, if it has one, which a plan calls `shown`.
 Translation OfOptimizer(std::string_view shown, const std::string& value, const ForeignCommand& command) {
-  const auto known = std::ranges::find(TimmOptimizers(), OptimizerOf(command), &TimmOptimizer::name);
+  const std::string optimizer = AnyOptimizerOf(command);
+  const auto known = std::ranges::find(TimmOptimizers(), optimizer, &TimmOptimizer::name);
   OptimizerConfig config;
-  config.name = known == TimmOptimizers().end() ? OptimizerOf(command)
+  config.name = known == TimmOptimizers().end() ? optimizer
                                                 : known->flags.front().substr(std::string_view("--optimizer=").size());
   for (const std::string_view flag : FactsOf(config).flags) {
     if (FindFlag(std::string(flag))->traits.shown == shown) return {{"--" + std::string(flag) + "=" + value}};
   }
-  return {.note = "timm's " + OptimizerOf(command) + " has none"};
+  return {.note = "timm's " + optimizer + " has none"};
 }
 
 Translation Epsilon(const std::string& value, const ForeignCommand& command) {
@@ -310,12 +313,14 @@ Translation BetasOfTimm(const std::string& value, const ForeignCommand& command)
   return OfOptimizer("betas", value, command);
 }
 
-// validate.py takes a folder of classes as it is, unless it holds splits; inference.py reads images alone.
+// Of a folder validate.py and inference.py take a split for validation, if there is one, else the classes in itself.
 Translation FolderOfScript(const std::string& folder, const ForeignCommand& command) {
-  if (command.Script() == kInference) return {{"--input=" + folder}};
   Translation translation{{"--data_dir=" + folder}};
-  if (command.Script() != kValidate || command.Has({"val_split"})) return translation;
+  const bool infers = command.Script() == kInference;
+  if (!infers && (command.Script() != kValidate || command.Has({"val_split"}))) return translation;
   const data::FolderContent content = data::ContentOf(folder);
+  const auto split = std::ranges::find_if(content.folders, data::IsValidationName);
+  if (infers) return {{"--input=" + folder + (split == content.folders.end() ? "" : "/" + *split)}};
   const auto is_split = [](const std::string& name) {
     const std::string word = name.substr(0, name.find_first_of("-_."));
     return word == "train" || data::IsValidationName(word);
@@ -331,9 +336,6 @@ Translation Output(const std::string& value, const ForeignCommand& command) {
   const bool trains = command.Value({"mode"}, "train") == "train" && command.Script() != kInference;
   return {{(trains ? "--run_dir=" : "--output=") + value}};
 }
-
-// Its settings would have to be read as flags of timm's.
-Translation ConfigFile(const std::string&, const ForeignCommand&) { return {.refused = "give its settings as flags"}; }
 
 std::vector<Alias> DataAndModel() {
   return Together({Renamed("img_size=image_size initial_checkpoint=init_weights drop=dropout"),
@@ -420,10 +422,10 @@ std::vector<Alias> Augmentation() {
 std::vector<Alias> Running() {
   return Together(
       {Renamed("checkpoint_hist=keep_checkpoints recovery_interval=save_every_steps val_interval=eval_every_epochs"),
-       Translated(ConfigFile, "c config"),
        WithoutEffect("use --run_dir to name the folder", "experiment"),
        WithoutEffect("--on_event=scripts/events_to_wandb.py passes numbers on", "", "log_wandb"),
-       {{.name = "eval_metric", .flag = "best_metric", .words = {{"top1", ""}, {"top5", "top5"}, {"loss", "loss"}}}}});
+       {{.name = "c", .refused = "give its settings as flags"},
+        {.name = "eval_metric", .flag = "best_metric", .words = {{"top1", ""}, {"top5", "top5"}, {"loss", "loss"}}}}});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/message_of.h"
+#include "tests/temporary_folder.h"
 #include "tests/trainer/config/foreign_commands.h"
 #include "trainer/errors.h"
 
@@ -289,6 +290,18 @@ TEST(ImageAliases, TimmsDefaultsStandBehindItsCommands) {
              WithDefaultsOfTimm(
                  "--model=efficientnet_b1 --label_smoothing=0 --image_size=240 --eval_resize=266 --mean=0.5,0.5,0.5 "
                  "--std=0.5,0.5,0.5 --dropout=0 --drop_path=0 --bn_eps=1e-5 --bn_momentum=0.1 --nozero_init_residual"));
+}
+
+// Its scripts that do not train take a folder of classes, or one that holds a split.
+TEST(ImageAliases, FoldersOfTimmsScripts) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path().string();
+  std::filesystem::create_directories(path + "/validation/cat");
+  const auto data_of = [](const std::string& command) { return Pasted(command + " --checkpoint w").config; };
+  EXPECT_EQ(data_of("validate.py " + path).data.val_split, "val");
+  EXPECT_EQ(data_of("validate.py --data-dir " + path + "/validation").data.val_split, ".");
+  EXPECT_EQ(data_of("inference.py " + path).run.input, path + "/validation");
+  EXPECT_EQ(data_of("inference.py --data-dir " + path + "/validation").run.input, path + "/validation");
 }
 
 TEST(ImageAliases, Timm) {
