@@ -86,9 +86,3 @@ def test_a_crash_loop_without_progress_ends_and_names_the_step(few_images, run_d
     error = load_json(run_dir / "error.json")
     assert (error["rank"], error["step"], error["exit_code"]) == (0, 3, 4)
     assert "at step 3" in error["message"]
-
-
-def test_what_would_come_again_is_not_repeated(run_dir, tmp_path):
-    outcome = run(*TRAINING, "--max_restarts=10", f"--data_dir={tmp_path / 'nothing'}", f"--run_dir={run_dir}", check=3)
-    assert "starting the local ranks again" not in outcome.stderr
-    assert "exit code 3 would only occur again" in outcome.stderr

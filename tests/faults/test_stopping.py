@@ -78,14 +78,6 @@ def test_while_saving(few_images, undisturbed, run_dir):
     assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
 
 
-def test_while_waiting_for_a_rank_that_does_not_come(few_images, run_dir):
-    with Ranks(f"--data_dir={few_images}", f"--run_dir={run_dir}", world=3, only=(0, 1)) as ranks:
-        wait_until((run_dir / "lock").exists, "rank 0 at its run directory")
-        outcomes = ranks.outcomes(ranks.signal(0, signal.SIGTERM), BOUND)
-    for outcome in outcomes.values():
-        assert outcome.code == 75 and "stopped before the training began" in outcome.stderr, outcomes
-
-
 def test_a_run_directory_that_nobody_chose_is_in_the_hint(few_images, tmp_path):
     """The same command would begin a new run."""
     main = MAIN.resolve()
