@@ -8,7 +8,7 @@ import tarfile
 import pytest
 from PIL import Image
 
-from command import DATA, TINY, TINY_RESNET, load_json, load_table, run
+from command import DATA, TINY, load_json, load_table, run
 
 # What makes a stored image of an upright one, by the orientation that undoes it.
 TURNS = {2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -45,7 +45,7 @@ def predicted(run_dir, photos, output, *flags) -> tuple[list[dict], str]:
 
 @pytest.fixture(scope="module")
 def trained(few_images, module_dir):
-    said = run(*TINY_RESNET, f"--data_dir={few_images}", "--max_steps=3", f"--run_dir={module_dir / 'run'}").stderr
+    said = run(*TINY, f"--data_dir={few_images}", "--max_steps=3", f"--run_dir={module_dir / 'run'}").stderr
     assert "EXIF" not in said
     return module_dir / "run"
 

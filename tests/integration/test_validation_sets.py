@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from command import ROOT, TINY_RESNET, load_json, metrics, run
+from command import ROOT, TINY_STEADY, load_json, metrics, run
 
 pytestmark = pytest.mark.usefixtures("module_dir")
 
@@ -28,7 +28,7 @@ def data(few_images, module_dir):
 @pytest.fixture(scope="module")
 def trained(data, module_dir):
     """A run of three epochs with both sets, each evaluated after each."""
-    outcome = run(*TINY_RESNET, f"--data_dir={data}", "--val_split=val,test", "--eval_every_epochs=1", "--epochs=3", "--lr=0.002",
+    outcome = run(*TINY_STEADY, f"--data_dir={data}", "--val_split=val,test", "--eval_every_epochs=1", "--epochs=3", "--lr=0.002",
                   "--ema_decay=0.9", f"--run_dir={module_dir / 'run'}")
     return module_dir / "run", outcome
 
@@ -66,7 +66,7 @@ def test_an_evaluation_of_both_is_that_of_each(trained, data):
 
 def test_a_set_whose_name_makes_two_numbers_one_is_refused(data):
     shutil.copytree(data / "val", data / "ema")
-    flags = (*TINY_RESNET, f"--data_dir={data}", "--val_split=val,ema", "--dry_run")
+    flags = (*TINY_STEADY, f"--data_dir={data}", "--val_split=val,ema", "--dry_run")
     run(*flags)
     assert "two numbers one name, val_ema_loss" in run(*flags, "--ema_decay=0.9", check=2).stderr
     shutil.rmtree(data / "ema")
@@ -74,7 +74,7 @@ def test_a_set_whose_name_makes_two_numbers_one_is_refused(data):
 
 def test_a_run_that_goes_on_without_its_validation_has_no_numbers_of_it(few_images, run_dir, tmp_path):
     folder = shutil.copytree(few_images, tmp_path / "data")
-    flags = (*TINY_RESNET, f"--data_dir={folder}", f"--run_dir={run_dir}")
+    flags = (*TINY_STEADY, f"--data_dir={folder}", f"--run_dir={run_dir}")
     run(*flags, "--max_steps=1")
     shutil.rmtree(folder / "val")
     assert "val_top1" in load_json(run_dir / "result.json") and run(*flags, "--max_steps=1").last_line.startswith("val_top1=")
@@ -83,7 +83,7 @@ def test_a_run_that_goes_on_without_its_validation_has_no_numbers_of_it(few_imag
 
 def test_a_finished_run_keeps_the_numbers_of_all_sets(trained, data):
     folder, outcome = trained
-    again = run(*TINY_RESNET, f"--data_dir={data}", "--val_split=val,test", "--eval_every_epochs=1", "--epochs=3", "--lr=0.002",
+    again = run(*TINY_STEADY, f"--data_dir={data}", "--val_split=val,test", "--eval_every_epochs=1", "--epochs=3", "--lr=0.002",
                 "--ema_decay=0.9", f"--run_dir={folder}")
     assert again.last_line == outcome.last_line
 
@@ -91,7 +91,7 @@ def test_a_finished_run_keeps_the_numbers_of_all_sets(trained, data):
 @pytest.mark.parametrize(("value", "code", "words"), [("val,val", 2, "different names"), ("val,", 2, "different names"),
                                                       ("val,nothing", 3, "there is no 'nothing' split")])
 def test_sets_that_are_none_are_refused(data, value, code, words):
-    assert words in run(*TINY_RESNET, f"--data_dir={data}", f"--val_split={value}", check=code).stderr
+    assert words in run(*TINY_STEADY, f"--data_dir={data}", f"--val_split={value}", check=code).stderr
 
 
 def predictions(trained, data, path, *flags):

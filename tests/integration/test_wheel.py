@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from command import BUILD, MAIN, ROOT, TINY_RESNET, run
+from command import BUILD, MAIN, ROOT, TINY, run
 
 pytest.importorskip("torch", reason="scripts/setup.sh --tests installs it")
 pytest.importorskip("wheel", reason="scripts/setup.sh --tests installs it")
@@ -61,7 +61,7 @@ def test_its_commands_are_the_programs(fresh, tmp_path):
         assert "\\-\\-flagfile" in (fresh / "share/man/man1" / f"{program}.1").read_text(encoding="utf-8")
     assert run("-m", "dtrain", "--version", program=bin_folder / "python").stdout.startswith("dtrain_main")
     assert "exit code 3" in run("--data_dir=/nonexistent", program=bin_folder / "dtrain_main", check=3).stderr
-    flags = (*TINY_RESNET, "--data_format=synthetic", "--num_classes=4", "--max_steps=2", f"--run_dir={tmp_path / 'run'}")
+    flags = (*TINY, "--data_format=synthetic", "--num_classes=4", "--max_steps=2", f"--run_dir={tmp_path / 'run'}")
     run(*flags, program=bin_folder / "dtrain_main")
     # What scripts need is an extra of the wheel; here it is lent.
     assert "pip install" in run(tmp_path / "run", program=bin_folder / "dtrain_report", check=2).stderr
