@@ -1,4 +1,4 @@
-"""The same numbers as PyTorch and torchvision, from the same weights and samples: logits, metrics, losses, gradients,
+"""The same numbers as PyTorch and torchvision, from the same weights and samples: metrics, losses, gradients,
 learning rates, files. Each comparison with an option also checks that the option makes a difference to be seen."""
 
 import json
@@ -14,10 +14,9 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from command import DEADLINE, metrics, run, wait_until
+from gentle_training import CLASSES, SAMPLES, data, resnet18, samples  # noqa: F401 (fixtures)
 from truth import record, worst_difference, worst_ratio
 
-CLASSES = 10
-SAMPLES = 40
 STEPS = 10
 LR = 0.0005
 MEAN = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1)
@@ -36,62 +35,11 @@ def saved(model, path):
     return path
 
 
-@pytest.fixture(scope="module")
-def resnet18(module_dir):
-    """The file of the weights with which every training here begins: residual branches contribute little. With larger
-    ones, the rounding of two memory formats alone grows to 1e-3 in ten steps, PyTorch against PyTorch; with these, and
-    a gentle rate, it stays below 1e-6 (gradient norms 1e-6, movements of single parameters 5e-4).
-    """
-    model = new_model("resnet18")
-    for name, module in model.named_modules():
-        if name.endswith(".bn2"):
-            module.weight.data *= 0.05
-    return saved(model, module_dir / "resnet18.safetensors")
-
-
-@pytest.fixture(scope="module")
-def samples():
-    generator = torch.Generator().manual_seed(5)
-    images = torch.randn(SAMPLES, 3, 32, 32, generator=generator)
-    return images, torch.randint(CLASSES, (SAMPLES,), generator=generator)
-
-
-@pytest.fixture(scope="module")
-def data(samples, module_dir):
-    path = module_dir / "data.safetensors"
-    save_file({"images": samples[0], "labels": samples[1]}, path)
-    return path
-
-
 def logits_of(model_name, weights, images, folder):
     return predict({"images": images}, folder, f"--model={model_name}", f"--init_weights={weights}", "--batch_size=3")
 
 
 # ---- Models ----------------------------------------------------------------------------------------------------------
-
-
-# ResNet-34, -101 and -152 have more blocks (counted in tests/models/registry_test.cc). B1 to B4 are B0 scaled, B6 and B7 are B5,
-# which has another ε.
-SIZES = ((18, 34, 50, 101, 152), range(8)) if os.environ.get("DTRAIN_LONG_TESTS") == "1" else ((50,), (0, 5))
-
-
-@pytest.mark.parametrize("name", [f"{family}{size}" for family, sizes in zip(("resnet", "efficientnet_b"), SIZES) for size in sizes])
-def test_logits_are_torchvisions(tmp_path, name):
-    model = new_model(name).eval()
-    images = torch.randn(4, 3, 64, 80, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        expected = model(images)
-    if not 1e-2 < expected.std() < 1e3:  # logits of deep models grow; this is a scale at which 1e-4 means something
-        classifier = model.fc if name.startswith("resnet") else model.classifier[1]
-        classifier.weight.data /= expected.std()
-        with torch.no_grad():
-            expected = model(images)
-    logits = logits_of(name, saved(model, tmp_path / "weights.safetensors"), images, tmp_path)
-    assert logits.dtype == torch.float32
-    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4 * float(expected.std().clamp(min=1)))
-    record("Models", name, TORCHVISION, "1e-4 of logits of about 1",
-           worst_difference(logits, expected) / float(expected.std().clamp(min=1)))
-    (tmp_path / "weights.safetensors").unlink()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
@@ -239,7 +187,7 @@ def test_ten_steps_are_torchs(data, samples, resnet18, run_dir, earlier, name):
 
 def ddp_rank(rank: int, port: int, weights, data, results) -> None:
     torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    samples = load_file(data)
+    samples = load_file(data / "train.safetensors")
 
     def train_rank(memory_format) -> list[float]:
         model = torchvision.models.resnet18(num_classes=CLASSES).train()

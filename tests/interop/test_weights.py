@@ -49,7 +49,7 @@ def logits_of(model, images):
 
 @pytest.fixture(scope="module")
 def images():
-    return torch.randn(3, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+    return torch.randn(3, 3, 64, 80, generator=torch.Generator().manual_seed(1))
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,13 @@ def small():
 # ---- timm's names, in both directions ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [f"efficientnet_b{number}" for number in (range(8) if LONG else (0, 5))] + ["resnet18"])
-def test_logits_are_timms_under_its_names(tmp_path, images, name):
+# ResNet-34, -101 and -152 have more blocks (counted in tests/models/registry_test.cc). B1 to B4 are B0 scaled, B6 and B7 are B5,
+# which has another ε.
+SIZES = (("resnet", (18, 34, 50, 101, 152) if LONG else (18, 50)), ("efficientnet_b", range(8) if LONG else (0, 5)))
+
+
+@pytest.mark.parametrize("name", [f"{family}{size}" for family, sizes in SIZES for size in sizes])
+def test_logits_are_timms_and_torchvisions_under_their_names(tmp_path, images, name):
     theirs = randomised(timm.create_model(name, num_classes=CLASSES))
     torch.save(theirs.state_dict(), tmp_path / "timm.pth")
     expected = logits_of(theirs, images)
@@ -70,6 +75,7 @@ def test_logits_are_timms_under_its_names(tmp_path, images, name):
 
     ours = randomised(getattr(torchvision.models, name)(num_classes=CLASSES), seed=1)
     save_file(ours.state_dict(), tmp_path / "ours.safetensors")
+    assert_logits(predict(name, tmp_path / "ours.safetensors", images, tmp_path), logits_of(ours, images), name, TORCHVISION)
     run("--mode=export", f"--input={tmp_path / 'ours.safetensors'}", f"--output={tmp_path / 'exported.pt'}",
         "--weights_naming=timm")
     state = torch.load(tmp_path / "exported.pt", weights_only=True)
@@ -359,7 +365,7 @@ def test_a_training_from_there_goes_on_here_and_there_again(tmp_path, samples, r
     model = torchvision.models.resnet18(num_classes=CLASSES)
     for name, module in model.named_modules():
         if name.endswith(".bn2"):
-            module.weight.data *= 0.05  # large branches amplify rounding: see test_torch_parity.py
+            module.weight.data *= 0.05  # large branches amplify rounding: see gentle_training.py
     torch_losses(model, samples, 5)
     torch.save({"model": model.state_dict(), "epoch": 1}, tmp_path / "checkpoint.pth")
     expected, other = in_both_ways(lambda memory_format: torch_losses(copy.deepcopy(model), samples, 10, memory_format))
