@@ -16,14 +16,27 @@ from truth import record, worst_difference
 onnx = pytest.importorskip("onnx", reason="scripts/setup.sh --tests installs it")
 onnxruntime = pytest.importorskip("onnxruntime", reason="scripts/setup.sh --tests installs it")
 
-SCRIPT = ROOT / "scripts" / "export_onnx.py"
+sys.path.insert(0, str(ROOT / "scripts"))
+import export_onnx  # noqa: E402
+from safe_files import exit_code  # noqa: E402
+
 LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
 
 
-def export(source, target, *flags, code=0):
-    done = run(SCRIPT, source, f"--output={target}", f"--program={MAIN}", *flags, program=sys.executable, check=code)
-    assert "Traceback" not in done.stderr, done
-    return done.stdout if code == 0 else done.stderr
+@pytest.fixture
+def export(capsys, monkeypatch):
+    """Runs the script in this process, which has loaded PyTorch and its exporter: that takes longer than an export."""
+    def call(source, target, *flags, code=0):
+        monkeypatch.setattr(sys, "argv", ["export_onnx.py", str(source), f"--output={target}", f"--program={MAIN}", *flags])
+        try:
+            ended = exit_code(export_onnx.main)
+        except SystemExit as end:
+            ended = end.code
+        assert ended == code
+        said = capsys.readouterr()
+        return said.out if code == 0 else said.err
+
+    return call
 
 
 def metadata(file):
@@ -49,7 +62,7 @@ def assert_same_logits(file, weights, inputs, folder, subject, counted):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "deit_tiny_distilled_patch16_224", *(["convnextv2_atto", "tf_efficientnetv2_s", "resnet50", "efficientnet_b0", "efficientnet_b5", "tf_efficientnet_b0"] if LONG else [])])
-def test_images(few_images, tmp_path, name):
+def test_images(few_images, tmp_path, export, name):
     run(f"--model={name}", "--image_size=32", "--eval_resize=40", "--batch_size=8", "--max_steps=2", "--lr=0.03", "--mean=0.5,0.4,0.3",
         "--bn_eps=0.01", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}")
     said = export(tmp_path / "run", tmp_path / "model.onnx")
@@ -72,7 +85,8 @@ def pretrained(module_dir):
 
 
 def test_text(pretrained, tmp_path):
-    said = export(pretrained, tmp_path / "model.onnx")
+    """As a user calls the script."""
+    said = run(ROOT / "scripts" / "export_onnx.py", pretrained, f"--output={tmp_path / 'model.onnx'}", f"--program={MAIN}", program=sys.executable).stdout
     assert "input_ids, attention_mask (batch × length) → logits" in said
     config = json.loads(metadata(tmp_path / "model.onnx")["config"])
     assert config["pad_token_id"] == 1 and config["max_position_embeddings"] == 34
@@ -85,7 +99,7 @@ def test_text(pretrained, tmp_path):
                            (ids.ne(config["pad_token_id"]), slice(known)))
 
 
-def test_sentences(pretrained, tmp_path):
+def test_sentences(pretrained, tmp_path, export):
     (tmp_path / "train.tsv").write_text("text\tlabel\n" + "a word\tno\nsome other words\tyes\n" * 8, encoding="utf-8")
     run(f"--init_weights={pretrained}", f"--data_dir={tmp_path}", "--optimizer=adam", "--lr=0.05", "--batch_size=4",
         "--max_steps=20", f"--run_dir={tmp_path / 'tuned'}")
@@ -98,7 +112,7 @@ def test_sentences(pretrained, tmp_path):
 
 
 @pytest.mark.parametrize("family", ["bert", *(["distilbert", "modernbert"] if LONG else [])])
-def test_pairs(family, tmp_path):
+def test_pairs(family, tmp_path, export):
     """BERT's token types are an input; its longest row has all positions."""
     new_model(family, "ForSequenceClassification", num_labels=3).save_pretrained(tmp_path / "folder")
     export(tmp_path / "folder", tmp_path / "model.onnx")
@@ -107,7 +121,7 @@ def test_pairs(family, tmp_path):
     assert_same_logits(tmp_path / "model.onnx", f"--init_weights={tmp_path / 'folder'}", inputs, tmp_path, f"{family} for pairs", slice(None))
 
 
-def test_vectors_of_texts(tmp_path):
+def test_vectors_of_texts(tmp_path, export):
     model = new_model("bert", "Model").eval()
     model.save_pretrained(tmp_path / "folder")
     said = export(tmp_path / "folder", tmp_path / "model.onnx", "--", "--model=bert", "--task=sentence_embedding", "--normalize_vectors")
@@ -123,7 +137,7 @@ def test_vectors_of_texts(tmp_path):
     record("Models", "vectors of texts, as ONNX", f"onnxruntime {onnxruntime.__version__}", "1e-5", worst_difference(found, expected))
 
 
-def test_what_cannot_be_exported_leaves_no_file(tmp_path):
+def test_what_cannot_be_exported_leaves_no_file(tmp_path, export):
     assert "does not end in .onnx" in export(tmp_path / "run", tmp_path / "x.pt", code=2)
     assert "does not exist" in export(tmp_path / "run", tmp_path / "x.onnx", code=2)
     assert not list(tmp_path.iterdir())
