@@ -121,33 +121,24 @@ def expected_metrics(task: str, logits, targets) -> dict:
             "matthews": sklearn_metrics.matthews_corrcoef(targets, predictions)}
 
 
-@pytest.mark.parametrize("ranks", ("", "--nproc_per_node=2"))
+@pytest.mark.parametrize("ranks", ("", "--nproc_per_node=3"))
 @pytest.mark.parametrize("task", TASKS)
-def test_metrics_are_those_of_sklearn_and_scipy(work, tmp_path, task, ranks):
-    """The classes of the weights have names, and the task is not named: weights and data tell."""
+def test_metrics_and_predictions_for_each_sentence(work, tmp_path, task, ranks):
+    """The classes of the weights have names, and the task is not named: weights and data tell. Predictions are in the order of
+    the rows."""
     folder, data, targets = work.of(task)
-    outcome = run("--mode=eval", f"--init_weights={folder}", f"--data_dir={data}", f"--tokens_per_sample={LENGTH}",
-                  "--batch_size=5", "--log_format=json", f"--output={tmp_path}", *filter(None, [ranks]))
-    expected = expected_metrics(task, logits_of(loaded(folder), work.inputs()), targets)
-    assert_metrics(f"of {task}", "scikit-learn and scipy", outcome, expected)
-    if task == "text_classification":
-        assert list(load_table(tmp_path / "confusion_matrix.csv")[0])[1:] == LABELS
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_predictions_for_each_sentence(work, tmp_path, task):
-    """In the order of the rows, also on three ranks."""
-    folder, data, targets = work.of(task)
-    run("--mode=eval", f"--init_weights={folder}", f"--data_dir={data}", f"--tokens_per_sample={LENGTH}", "--batch_size=5",
-        f"--predictions={tmp_path / 'all.jsonl'}", "--nproc_per_node=3")
+    outcome = run("--mode=eval", f"--init_weights={folder}", f"--data_dir={data}", f"--tokens_per_sample={LENGTH}", "--batch_size=5",
+                  "--log_format=json", f"--output={tmp_path}", f"--predictions={tmp_path / 'all.jsonl'}", *filter(None, [ranks]))
+    logits = logits_of(loaded(folder), work.inputs())
+    assert_metrics(f"of {task}", "scikit-learn and scipy", outcome, expected_metrics(task, logits, targets))
     found = load_lines(tmp_path / "all.jsonl")
     assert [(row["text"], row["pair"]) for row in found] == [(row["sentence1"], row["sentence2"]) for row in work.rows]
-    logits = logits_of(loaded(folder), work.inputs())
     if task == "text_regression":
         assert [row["label"] for row in found] == targets.tolist()
         ours, theirs = [row["prediction"] for row in found], logits.squeeze(1).tolist()
         losses = (logits.squeeze(1) - targets).square().tolist()
     else:
+        assert list(load_table(tmp_path / "confusion_matrix.csv")[0])[1:] == LABELS
         assert [row["label"] for row in found] == [row["label"] for row in work.rows]
         assert [row["prediction"] for row in found] == [LABELS[label] for label in logits.argmax(1).tolist()]
         ours = [row["probabilities"][name] for row in found for name in LABELS]

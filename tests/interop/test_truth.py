@@ -11,7 +11,7 @@ WITHOUT_REFERENCE = {
     "test_a_tokenizer_of_other_weights_is_refused", "test_another_number_of_classes_begins_a_classifier_anew",
     "test_bad_input_is_refused_in_one_sentence", "test_bad_input_is_said_in_one_sentence", "test_damage_is_named",
     "test_its_command_trains_on_its_files", "test_lighting_follows_the_first_component", "test_lines_of_many_megabytes",
-    "test_long_sentences_lose_no_word", "test_numbers_are_kept", "test_programs_are_no_weights",
+    "test_long_sentences_lose_no_word", "test_numbers_are_kept", "test_one_label_and_none_in_validation", "test_programs_are_no_weights",
     "test_the_demo_ends_with_filled_masks", "test_the_script_and_its_recipe",
     "test_weights_of_images_for_text_and_the_reverse_are_named", "test_what_cannot_be_exported_leaves_no_file",
     "test_what_cannot_be_predicted_is_said",
