@@ -60,9 +60,14 @@ def test_bench_step_says_what_communication_costs():
     assert after > 0 and compute > 0  # on a busy machine either may be longer in a step or two
 
 
-def test_bench_step_says_when_gradients_are_there():
+def test_bench_step_has_its_figures_and_says_when_gradients_are_there():
     found = bench()
-    assert found["world_size"] == 1 and "hidden_fraction" not in found
+    assert (found["model"], found["image_size"], found["batch_size"], found["steps"], found["world_size"]) == ("resnet18", 32, 4, 2, 1)
+    assert "hidden_fraction" not in found and found["cpu"] and found["torch"] and found["cores"] >= 1
+    seconds = found["step_milliseconds"] / 1000
+    assert found["images_per_second"] == pytest.approx(4 / seconds)
+    # 1.8 G multiply-adds at 224 px are 37 M at 32 px, with two operations each and three passes.
+    assert found["achieved_tflops"] * 1e12 * seconds / 4 == pytest.approx(6 * 37e6, rel=0.05)
     sizes, times = zip(*found["gradients"])
     assert sum(sizes) == 4 * 11_181_642  # ResNet-18 with ten classes, in float32
     assert set(sizes[:2]) == {4 * 10, 4 * 5120}  # the last layer comes first

@@ -41,12 +41,12 @@ def test_a_killed_run_with_a_teacher_goes_on_to_the_bit_and_keeps_nothing_of_it(
         assert set(load_file(weights)) == of_student, weights
 
 
-@pytest.mark.parametrize("model", [("--model=convnext_atto",), ("--model=deit_tiny_distilled_patch16_224", "--distill=hard")])
-def test_any_number_of_ranks_gives_the_same_bits(flags, tmp_path, model):
+def test_any_number_of_ranks_gives_the_same_bits(flags, tmp_path):
+    """With two heads, of which one follows the teacher."""
     results = []
     for world in (1, 3):
         folder = tmp_path / str(world)
-        run(*flags, *model, "--max_steps=2", "--deterministic=elastic", "--global_batch_size=12", "--elastic_shards=4",
+        run(*flags, "--model=deit_tiny_distilled_patch16_224", "--max_steps=2", "--deterministic=elastic", "--global_batch_size=12", "--elastic_shards=4",
             "--batch_size=3", f"--nproc_per_node={world}", f"--run_dir={folder}")
         results.append(weights_and_losses(folder))
     assert results[0] == results[1]
