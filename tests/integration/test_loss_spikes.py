@@ -61,10 +61,9 @@ def test_log(poisoned, tmp_path):
 @pytest.mark.fault(29, "a poisoned batch, --on_spike=skip", "the step changes nothing, at 2 ranks")
 def test_skip(poisoned, run_dir):
     """The skipped step leaves weights and running statistics."""
-    flags = (*IMAGES, f"--data_dir={poisoned}", "--on_spike=skip", "--save_every_steps=1", "--nproc_per_node=2",
-             "--grad_accum_steps=2")
+    flags = (*IMAGES, f"--data_dir={poisoned}", "--on_spike=skip", "--nproc_per_node=2", "--grad_accum_steps=2")
     begin(run_dir, *flags)
-    run(*flags, f"--run_dir={run_dir}", f"--max_steps={POISONED}")
+    run(*flags, f"--run_dir={run_dir}", f"--max_steps={POISONED}", "--save_every_steps=1")
     assert [(spike["step"], spike["action"]) for spike in spikes(run_dir)] == [(POISONED, "skip")]
     before, after = (load_file(run_dir / "checkpoints" / f"step-{step:09}" / "model.safetensors")
                      for step in (POISONED - 1, POISONED))
