@@ -60,7 +60,7 @@ class Account:
         self.environment = {"PATH": f"{folder / 'bin'}:{BIN}:{os.environ['PATH']}", "HOME": str(folder), "AWS_REGION": "us-east-1",
                             "AWS_DEFAULT_REGION": "us-east-1", "AWS_MAX_ATTEMPTS": "1",
                             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "test",
-                            "AWS_SECRET_ACCESS_KEY": "test", "ZONE": "us-east-1a", "POLL_SECONDS": "1",
+                            "AWS_SECRET_ACCESS_KEY": "test", "ZONE": "us-east-1a", "POLL_SECONDS": "0",
                             "AWS_EC2_METADATA_DISABLED": "true"}
 
     def post(self, path: str, body: dict | None = None) -> None:

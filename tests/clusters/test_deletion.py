@@ -9,6 +9,7 @@ from imitation import stand_ins
 from tools import tracked
 
 OURS = "Key=dtrain:name,Value=dtrain"
+IMAGE = "ami-12c6146b"  # one of moto's
 DELETES = re.compile(r"\b(aws \S+ (delete|terminate|deregister|remove)-|kubectl delete|eksctl delete|aws s3 r[mb]|pcluster delete)")
 
 
@@ -126,8 +127,7 @@ def test_a_network_goes_after_what_is_in_it(account, tmp_path):
     # Somebody's machine, though no file system goes.
     vpc = account.aws("cloudformation", "describe-stacks", "--stack-name", "dtrain-base")["Stacks"][0]["Outputs"][0]["OutputValue"]
     subnet = account.aws("ec2", "create-subnet", "--vpc-id", vpc, "--cidr-block", "10.9.1.0/24")["Subnet"]["SubnetId"]
-    image = account.aws("ec2", "describe-images", "--owners", "amazon")["Images"][0]["ImageId"]
-    machine, = account.aws("ec2", "run-instances", "--image-id", image, "--subnet-id", subnet)["Instances"]
+    machine, = account.aws("ec2", "run-instances", "--image-id", IMAGE, "--subnet-id", subnet)["Instances"]
     assert machine["InstanceId"] in account.script("clean_up.sh", "base", "--yes", check=2).stderr
     account.aws("ec2", "terminate-instances", "--instance-ids", machine["InstanceId"])
     account.aws("ec2", "delete-subnet", "--subnet-id", subnet)
@@ -142,8 +142,7 @@ def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):
     subnet = make_network(account)
     foreign = make_file_system(account, subnet, "Key=dtrain:name,Value=other")
     ours = make_file_system(account, subnet, OURS, exports=True)
-    image = account.aws("ec2", "describe-images", "--owners", "amazon")["Images"][0]["ImageId"]
-    head, = account.aws("ec2", "run-instances", "--image-id", image, "--subnet-id", subnet, "--tag-specifications",
+    head, = account.aws("ec2", "run-instances", "--image-id", IMAGE, "--subnet-id", subnet, "--tag-specifications",
                         "ResourceType=instance,Tags=[{Key=parallelcluster:cluster-name,Value=pc}]")["Instances"]
     used = account.script("clean_up.sh", "base", "--yes", "--discard", check=2).stderr
     assert f"{head['InstanceId']} of ParallelCluster pc" in used

@@ -12,7 +12,7 @@ from command import MAIN, ROOT, TINY, Background, load_json, make_program, metri
 from tools import assert_secret_starts, make_bundle
 
 SSH = ROOT / "scripts" / "ssh"
-FLAGS = (*TINY, "--lr=0.0005", "--batch_size=8", "--init_timeout=30", "--save_every_epochs=0.3")
+FLAGS = (*TINY, "--lr=0.0005", "--batch_size=8", "--init_timeout=30", "--save_every_epochs=0")
 
 
 @pytest.fixture
