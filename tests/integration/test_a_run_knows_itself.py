@@ -123,20 +123,6 @@ def test_class_names_are_with_the_run_and_its_weights(trained, own_images, own, 
     assert "label 0: 'blue' then, 'amber' now" in outcome.stderr
 
 
-def test_a_validation_part_may_lack_classes(own_images, trained):
-    shutil.rmtree(own_images / "val" / "blue")
-    shutil.rmtree(own_images / "val" / "red")
-    with_train = evaluate(own_images, f"--run_dir={trained[0]}").last_line
-    shutil.rmtree(own_images / "train")
-    assert evaluate(own_images, f"--run_dir={trained[0]}").last_line == with_train
-    # By position they would be two other classes.
-    weights = trained[0] / "model.safetensors"
-    with safe_open(weights, "np") as file:
-        save_file({name: file.get_tensor(name) for name in file.keys()}, own_images / "foreign.safetensors")
-    flags = (f"--init_weights={own_images / 'foreign.safetensors'}", "--model=resnet18", "--image_size=32")
-    assert "2 class folders" in evaluate(own_images, *flags, check=3).stderr
-
-
 def test_a_finished_run_started_again_says_so_and_loses_nothing(images, own):
     flags = (*TINY_RESNET, f"--data_dir={images}", f"--run_dir={own}")
     result, points = load_json(own / "result.json"), metrics(own)

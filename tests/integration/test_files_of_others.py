@@ -1,7 +1,6 @@
 """Other files in a folder of photos, and names that would control a terminal or a spreadsheet."""
 
 import csv
-import json
 import shutil
 
 from command import DATA, TINY, load_json, run

@@ -103,8 +103,6 @@ def test_a_port_that_is_taken(few_images, tmp_path):
     outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--metrics_file={tmp_path / 'none' / 'x.prom'}",
                   f"--run_dir={tmp_path / 'other'}", check=5)
     assert "x.prom" in outcome.stderr and outcome.stderr.count("dtrain failed") == 1
-    outcome = run(*TINY, f"--data_dir={few_images}", "--metrics_address=localhost", "--dry_run", check=2)
-    assert "--metrics_address=localhost" in outcome.stderr and "IPv4" in outcome.stderr
 
 
 def test_a_run_that_follows_has_the_port_and_goes_on_counting(few_images, run_dir):
