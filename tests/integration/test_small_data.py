@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from command import TINY_RESNET, final_numbers, load_json, load_table, metrics, run, sha256
+from command import TINY_RESNET, TINY_STEADY, final_numbers, load_json, load_table, metrics, run, sha256
 from conftest import CLASSES, make_image_folder, picture
 from text_data import TEXT, make_tokens
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_said(few_images, photos, unequal, tmp_path):
                                     (photos, ["--val_fraction=0.001"], 2, "of the 80 samples of split train is less than one sample"),
                                     (photos, [EVERY_EPOCH, "--patience=2"], 2, "--val_fraction=0.1"),
                                     (tmp_path, [], 0, "train: all samples are of one class")):
-        assert said in run(*TINY_RESNET, f"--data_dir={data}", *flags, "--dry_run", check=code).stderr
+        assert said in run(*TINY_STEADY, f"--data_dir={data}", *flags, "--dry_run", check=code).stderr
 
 
 def test_text_has_one_too(tmp_path):
@@ -131,7 +131,7 @@ def test_frozen_parts_stay_and_a_resumed_run_has_the_same_bits(photos, trained, 
 def test_a_run_ends_when_nothing_is_gained(photos, tmp_path):
     """With everything but the classifier frozen and a rate of 0, no evaluation is better than the first. The run is made in
     pieces, because the state of the decision is in the checkpoint."""
-    flags = (*TINY_RESNET, EVERY_EPOCH, *HELD_OUT, f"--data_dir={photos}", "--lr=0", "--freeze=backbone", "--epochs=30",
+    flags = (*TINY_STEADY, EVERY_EPOCH, *HELD_OUT, f"--data_dir={photos}", "--lr=0", "--freeze=backbone", "--epochs=30",
              "--patience=2", "--nproc_per_node=2", "--batch_size=8")
     pieces = tmp_path / "pieces"
     run(*flags, f"--run_dir={pieces}", "--limit_train_steps=9")
@@ -185,7 +185,7 @@ def unequal(module_dir):
 
 
 def test_unequal_classes_are_said(unequal, run_dir):
-    flags = (*TINY_RESNET, f"--data_dir={unequal}", "--batch_size=8", "--max_steps=2", f"--run_dir={run_dir}")
+    flags = (*TINY_STEADY, f"--data_dir={unequal}", "--batch_size=8", "--max_steps=2", f"--run_dir={run_dir}")
     said = run(*flags, "--class_weights=inverse").stderr
     for words in ("train: the 4 classes have 0 (d) to 10 (a) samples", "1 class has no training sample: d",
                   "1 class has a single training sample: c", "1 class has no validation sample, so that nothing tells how well it is learned: c"):
@@ -201,4 +201,4 @@ def test_unequal_classes_are_said(unequal, run_dir):
 
 
 def test_equal_classes_need_no_word(few_images, run_dir):
-    assert run(*TINY_RESNET, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={run_dir}").stderr == ""
+    assert run(*TINY_STEADY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={run_dir}").stderr == ""
