@@ -237,21 +237,50 @@ def test_bad_input_is_refused_in_one_sentence(work, tmp_path, run_dir, content, 
     assert not (run_dir / "model.safetensors").exists()
 
 
+def make_folder(work, tmp_path):
+    """As an older class of SentenceTransformer would write it: the first token's vector, of 9 tokens."""
+    folder = tmp_path / "folder"
+    (folder / "1_Pooling").mkdir(parents=True)
+    for file in work.folder.iterdir():
+        (folder / file.name).symlink_to(file)
+    (folder / "modules.json").write_text(json.dumps([
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]), encoding="utf-8")
+    (folder / "1_Pooling/config.json").write_text('{"pooling_mode": "cls"}', encoding="utf-8")
+    (folder / "sentence_roberta_config.json").write_text('{"max_seq_length": 9}', encoding="utf-8")
+    return folder
+
+
+def test_a_folder_of_an_older_class_and_its_export(work, tmp_path):
+    folder, exported = make_folder(work, tmp_path), tmp_path / "exported"
+    prompts = '{"prompts": {"query": "a cat: "}, "default_prompt_name": null}'
+    (folder / "config_sentence_transformers.json").write_text(prompts, encoding="utf-8")
+    texts = [row[1] for row in work.rows]
+    found = found_vectors(folder, texts, tmp_path)
+    with torch.no_grad():
+        inputs = work.tokenizer(texts, padding=True, truncation=True, max_length=9, return_tensors="pt")
+        torch.testing.assert_close(found, loaded(work.folder).eval()(**inputs).last_hidden_state[:, 0], rtol=0, atol=1e-5)
+    run("--mode=export", f"--input={folder}", f"--output={exported}")
+    torch.testing.assert_close(found_vectors(exported, texts, tmp_path), found, rtol=0, atol=0)
+    assert (exported / "config_sentence_transformers.json").read_text(encoding="utf-8") == prompts
+    assert json.loads((exported / "config.json").read_text(encoding="utf-8"))["architectures"] == ["RobertaModel"]
+    (folder / "sentence_roberta_config.json").unlink()
+    run("--mode=export", f"--input={folder}", f"--output={exported}")
+    assert json.loads((exported / "sentence_bert_config.json").read_text(encoding="utf-8"))["max_seq_length"] == LENGTH  # its positions
+
+
 PARTS = {"modules.json": ("[{", "modules.json is not JSON"),
          "1_Pooling/config.json": ('{"pooling_mode_max_tokens": true}', "1_Pooling/config.json: pooling_mode_max_tokens is not known here"),
-         "sentence_bert_config.json": ('{"do_lower_case": true}', "sentence_bert_config.json: do_lower_case = true is not known here")}
+         "config_sentence_transformers.json": ('{"prompts": {"query": "a cat: "}, "default_prompt_name": "query"}',
+                                               "default_prompt_name = query would put 'a cat: ' in front of each text"),
+         **{f"sentence_{kind}_config.json": ('{"do_lower_case": true}', f"sentence_{kind}_config.json: do_lower_case = true is not known here")
+            for kind in ("bert", "roberta")}}
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_what_does_not_fit_is_refused(work, tmp_path, name):
     content, sentence = PARTS[name]
-    (tmp_path / "folder/1_Pooling").mkdir(parents=True)
-    for file in work.folder.iterdir():
-        (tmp_path / "folder" / file.name).symlink_to(file)
-    (tmp_path / "folder/modules.json").write_text(json.dumps([
-        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]), encoding="utf-8")
-    (tmp_path / "folder/1_Pooling/config.json").write_text('{"pooling_mode": "cls"}', encoding="utf-8")
+    make_folder(work, tmp_path)
     (tmp_path / "texts.txt").write_text("a cat\n", encoding="utf-8")
     flags = ("--mode=predict", f"--init_weights={tmp_path / 'folder'}", f"--input={tmp_path / 'texts.txt'}")
     run(*flags, f"--features={tmp_path / 'out.npy'}")

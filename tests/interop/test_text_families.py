@@ -3,6 +3,7 @@ and folders in and out."""
 
 import functools
 import json
+import shutil
 
 import pytest
 
@@ -95,6 +96,18 @@ def test_classifiers(family, head, tmp_path):
     assert described.items() <= again.config.to_dict().items()
 
 
+def test_encoders_alone(family, tmp_path):
+    """A folder without a head comes back without one."""
+    model, rows = new_model(family, "Model"), new_rows(family)
+    model.save_pretrained(tmp_path / "model")
+    run("--mode=export", f"--input={tmp_path / 'model'}", f"--output={tmp_path / 'again'}")
+    again, report = class_of(family, "Model").from_pretrained(tmp_path / "again", output_loading_info=True)
+    assert not report["unexpected_keys"] and all(key.startswith("pooler.") for key in report["missing_keys"]), report
+    assert again.config.architectures == model.config.architectures and not (tmp_path / "again/modules.json").exists()
+    with torch.no_grad():
+        assert torch.equal(again.eval()(**inputs(rows)).last_hidden_state, model(**inputs(rows)).last_hidden_state)
+
+
 def torch_losses(family, folder, rows, dtype) -> list[float]:
     model = class_of(family, "ForMaskedLM").from_pretrained(folder).to(dtype).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.001, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
@@ -177,6 +190,49 @@ def test_pairs_have_token_types(bert, tmp_path):
     likely = logits_of(class_of("bert", "ForSequenceClassification").from_pretrained(weights), inputs).softmax(1)
     found = torch.tensor([list(row["probabilities"].values()) for row in load_lines(tmp_path / "out.jsonl")])
     assert_logits(found, likely, "bert, probabilities of pairs", PEER, "1e-5", "a probability")
+
+
+def test_labels_are_those_of_the_classifier(bert, tmp_path):
+    """Without id2label they are numbered, and what else is said of the head counts."""
+    folder, tokenizer = bert
+    shutil.copytree(folder / "ForSequenceClassification", tmp_path / "model")
+    (tmp_path / "in.txt").write_text("the film\n", encoding="utf-8")
+    config = json.loads((tmp_path / "model/config.json").read_text(encoding="utf-8"))
+
+    def predicted(changes, check=0):
+        (tmp_path / "model/config.json").write_text(json.dumps(config | {"problem_type": "multi_label_classification"} | changes), encoding="utf-8")
+        return run("--mode=predict", f"--init_weights={tmp_path / 'model'}", f"--input={tmp_path / 'in.txt'}", f"--output={tmp_path / 'out.jsonl'}",
+                   check=check).stderr
+
+    names = list(config["id2label"].values())
+    for labels in (names[:-1], [*names, "one more"]):
+        said = predicted({"id2label": dict(enumerate(labels))}, check=2)
+        assert f"has {len(labels)} labels (id2label, num_labels), but the classifier has {len(names)}" in said
+    assert "correct it there" in predicted({"id2label": dict.fromkeys(range(len(names)), "same")}, check=2)
+    del config["id2label"]
+    predicted({})
+    with torch.no_grad():
+        model = class_of("bert", "ForSequenceClassification").from_pretrained(folder / "ForSequenceClassification").eval()
+        likely = model(**tokenizer(["the film"], return_tensors="pt")).logits.sigmoid()[0]
+    found = load_lines(tmp_path / "out.jsonl")[0]["probabilities"]
+    assert list(found) == [f"LABEL_{label}" for label in range(len(names))]
+    torch.testing.assert_close(torch.tensor(list(found.values())), likely, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"], indirect=True)
+@pytest.mark.parametrize("labels", (len(LABELS), len(LABELS) + 1))
+def test_a_tagger_begins_a_classifier(bert, family, labels, tmp_path):
+    """Its own classifier is of words, without the layer before that of sequences: the head begins anew."""
+    tagger = new_model(family, "ForTokenClassification", max_position_embeddings=24, num_labels=labels)
+    tagger.save_pretrained(tmp_path / "tagger")
+    bert[1].save_pretrained(tmp_path / "tagger")
+    write_tsv(tmp_path / "data" / "train.tsv", table(ROWS, 1), ["sentence1", "sentence2", "label"])
+    outcome = run(*TRAINED, f"--init_weights={tmp_path / 'tagger'}", f"--data_dir={tmp_path / 'data'}", "--val_fraction=0", "--max_steps=1",
+                  "--lr=0", "--warmup_steps=0", f"--run_dir={tmp_path / 'run'}")
+    assert "have no classifier of this task" in outcome.stderr
+    found = load_file(tmp_path / "run" / "model.safetensors")
+    for name, tensor in tagger.state_dict().items():
+        assert torch.equal(found[name], tensor) != name.startswith("classifier."), name
 
 
 def test_a_tokenizer_of_other_weights_is_refused(bert, tmp_path):

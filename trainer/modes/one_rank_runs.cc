@@ -37,12 +37,8 @@ std::string ModelOf(const checkpoint::NamedTensors& tensors, const std::string& 
 // Reads the weights of a run directory, a checkpoint, a file, or a Hugging Face folder.
 weights::TrainedWeights ReadExported(const config::Config& config) {
   const std::string &path = config.run.input, &which = config.run.weights;
-  std::error_code unreadable;
-  const auto is_file = [&](const fs::path& place) { return fs::is_regular_file(place, unreadable); };
-  const fs::path folder = path;
-  const bool is_folder_of_weights = !data::IsRun(path) && weights::HoldsWeights(path);
-  if (is_file(folder) || is_folder_of_weights) {
-    const weights::WeightsPlace place = weights::FindWeights(path);
+  if (const std::string given = weights::GivenWeights(config); !given.empty()) {
+    const weights::WeightsPlace place = weights::FindWeights(given);
     checkpoint::SafetensorsContent content = weights::ReadWeightsFile(place.file, which);
     weights::TakeOffWrappers(content.tensors);
     std::string& model_config = content.metadata[weights::kModelConfigKey];
@@ -57,10 +53,10 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
             /*trained_on=*/"",
             weights::ScaleFrom(content.metadata, place.file)};
   }
-  if (!fs::exists(folder, unreadable)) {
+  if (std::error_code unreadable; !fs::exists(path, unreadable)) {
     throw UsageError("--input=" + path + " does not exist", "name a run's folder, a checkpoint or a file of weights");
   }
-  return weights::ReadRunWeights(folder, which);
+  return weights::ReadRunWeights(path, which);
 }
 
 void RequireOneRank(const RunContext& context) {
@@ -90,8 +86,7 @@ void Export(const RunContext& context) {
   const std::string text = tasks::TextModelOf(weights.tensors, weights.model_config, config.model.name);
   if (!text.empty()) config.model.name = text;
   const tasks::TaskKind& kind = tasks::KindOfWeights(weights, config);
-  if (const std::string& input = config.run.input;
-      text.empty() && !data::IsRun(input) && (data::IsFile(input) || weights::HoldsWeights(input))) {
+  if (const std::string input = weights::GivenWeights(config); text.empty() && !input.empty()) {
     // The folder that is written tells of images what the one that is read does.
     const auto said = weights::SettingsOfWeights(weights::FindWeights(input), config);
     if (!config::WasGiven(config, "eval_resize")) config.image.eval_resize = 0;  // that of the size which is taken

@@ -18,6 +18,7 @@
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
+#include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
@@ -232,7 +233,7 @@ void BeginHuggingFaceFolder(const config::Config& config, const models::Model& m
 struct ExportedText {
   checkpoint::NamedTensors tensors;  // under the names that they have here
   models::TextOptions options;
-  const models::TextHead& head;
+  models::TextHead head;
   std::string model;
 
   bool is_encoder() const { return head.kind == models::HeadKind::kNone; }
@@ -290,8 +291,8 @@ void WriteTextFolder(ExportedText& exported, const config::Config& config, const
   }
   BeginExportFolder(folder, exported.ConfigJson());
   for (const auto& [name, content] : exported_tokenizer.files) checkpoint::WriteAtomically(folder / name, content);
-  if (!exported.is_encoder()) return;
-  for (const auto& [name, content] : weights::SentenceFolderFiles(config.text, exported.options.shape.hidden_size)) {
+  if (!config::TaskHas(config.run.task, config::kVectors)) return;
+  for (const auto& [name, content] : weights::SentenceFolderFiles(config, exported.options.shape)) {
     MakeFolder((folder / name).parent_path());
     checkpoint::WriteAtomically(folder / name, content);
   }
@@ -363,6 +364,12 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
                      "use hf");
   }
   if (!to_file && naming != "hf") RefuseFolder(path);
+  const auto is_of_head = [word = models::HeadName(exported.model, models::HeadKind::kWords)](const auto& item) {
+    return item.first.starts_with(word + ".");
+  };
+  // What has no head is transformers' …Model; under fairseq's names it is a model whose head is missing.
+  const bool is_bare = head.kind == models::HeadKind::kWords && std::ranges::none_of(exported.tensors, is_of_head);
+  if (naming == "hf" && is_bare) exported.head.kind = models::HeadKind::kNone;
   if (config.run.dry_run) return;
   if (!to_file) {
     WriteTextFolder(exported, config, path);

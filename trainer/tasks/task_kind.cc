@@ -63,12 +63,12 @@ const TaskKind& KindOfText(const weights::WeightsOutline& weights, const std::st
 const TaskKind& KindMeant(const config::Config& config) {
   const TaskKind& first = *FirstFor(config.model.name);
   if (!models::ReadsText(config.model.name)) return first;
-  if (config.run.mode != "train" && weights::IsSentenceFolder(config.model.init_weights)) return SentenceEmbedding();
+  const std::string named = weights::GivenWeights(config);
+  if (config.run.mode != "train" && weights::IsSentenceFolder(named)) return SentenceEmbedding();
   const bool has_data = config.run.mode == "train" || config.run.mode == "eval";
   if (has_data && !HoldsSentences(config.data)) return MaskedLm();
-  const bool uses_weights = config.run.mode != "train" && !config.model.init_weights.empty();
-  const TaskKind& of_weights =
-      uses_weights ? KindOfText(weights::ReadOutline(config.model.init_weights), config.model.name) : MaskedLm();
+  const bool uses_weights = config.run.mode != "train" && !named.empty();
+  const TaskKind& of_weights = uses_weights ? KindOfText(weights::ReadOutline(named), config.model.name) : MaskedLm();
   return has_data && &of_weights == &MaskedLm() ? KindWithHead(HeadHeld(config)) : of_weights;
 }
 
@@ -84,7 +84,7 @@ bool LearnsText(const TaskKind& kind) { return kind.Takes(config::kTextModel); }
 // named. `said` is the kind of --task; null: none was named.
 std::string TextModelMeant(const config::Config& config, const TaskKind* said) {
   if (said != nullptr && !LearnsText(*said)) return "";
-  const std::string described = TextModelIn(weights::NamedConfig(config.model));
+  const std::string described = TextModelIn(weights::NamedConfig(config));
   const bool learns_text = said != nullptr || HoldsSentences(config.data);
   return described.empty() && learns_text ? config::kTextModel : described;
 }

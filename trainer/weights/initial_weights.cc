@@ -109,11 +109,16 @@ std::vector<std::string> FitClassifier(const KnownHeads& classes, const models::
     return head.Has(item.first) && SizesOf(state, item.first).empty();
   };
   if (given.empty() || !head.more.empty()) std::erase_if(weights, is_of_another_task);
-  if (given.empty()) {
+  const auto is_more = [&](const auto& item) {
+    return head.Has(item.first) && !item.first.starts_with(head.module + ".");
+  };
+  // A classifier of words, which have no module before it, classifies something else.
+  const bool is_of_words = std::ranges::any_of(state, is_more) && std::ranges::none_of(weights, is_more);
+  if (given.empty() || is_of_words) {
     report::LogInfo("the given weights have no " + head.module + " of this task, which starts from random values");
     std::vector<std::string> missing;
     for (const auto& [name, tensor] : state) {
-      if (head.Has(name) && SizesOf(weights, name).empty()) missing.push_back(name);
+      if (head.Has(name) && (is_of_words || SizesOf(weights, name).empty())) missing.push_back(name);
     }
     return missing;
   }
@@ -179,7 +184,8 @@ checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, c
   if (family.own_names == nullptr) return weights;
   try {
     std::vector<std::string> left_out;
-    checkpoint::NamedTensors own = family.own_names(weights, AsBuilt(*models::FindModel(config.name), config), &left_out);
+    checkpoint::NamedTensors own =
+        family.own_names(weights, AsBuilt(*models::FindModel(config.name), config), &left_out);
     LogLeftOut(left_out, origin);
     return own;
   } catch (const std::invalid_argument& error) {

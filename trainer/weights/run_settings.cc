@@ -219,8 +219,14 @@ fs::path NamedRun(const config::Config& config) {
   if (resume != "auto" && resume != "none" && resume != "last") return resume;
   const std::string& input = config.run.input;
   if (config.run.mode == "eval" && !input.empty()) return input;
-  if (config.run.mode == "export") return data::IsFolder(input) ? input : "";
+  if (config.run.mode == "export") return data::IsFolder(input) && GivenWeights(config).empty() ? input : "";
   return config.run.dir;
+}
+
+std::string GivenWeights(const config::Config& config) {
+  if (config.run.mode != "export") return config.model.init_weights;
+  const std::string& input = config.run.input;
+  return !data::IsRun(input) && (data::IsFile(input) || HoldsWeights(input)) ? input : "";
 }
 
 fs::path RunOf(const fs::path& run_or_checkpoint) {

@@ -25,6 +25,10 @@ void FindLastRun(config::Config& config, int rank);
 // named by --resume=PATH, --input (eval, export) or --run_dir (eval, predict). Empty with --init_weights or if none is.
 std::filesystem::path NamedRun(const config::Config& config);
 
+// Returns the file or folder of weights that is named: --init_weights, or to export --input; empty if none is. What is
+// exported of a run is none.
+std::string GivenWeights(const config::Config& config);
+
 // Returns the run of a checkpoint's folder, RUN/checkpoints/step-…, else the path itself.
 std::filesystem::path RunOf(const std::filesystem::path& run_or_checkpoint);
 

@@ -1,6 +1,8 @@
 #include "trainer/weights/sentence_folder.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "data/shown.h"
@@ -9,6 +11,7 @@
 #include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
+#include "trainer/weights/run_settings.h"
 #include "trainer/weights/weight_files.h"
 
 namespace dtrain::weights {
@@ -16,7 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kModules[] = "modules.json", kPooling[] = "1_Pooling", kNormalize[] = "2_Normalize",
-               kTransformer[] = "sentence_bert_config.json";
+               kPrompts[] = "config_sentence_transformers.json";
+// What the encoder's file is called; the others are of older classes, and the first that is there counts.
+constexpr const char* kTransformer[] = {"sentence_bert_config.json",       "sentence_roberta_config.json",
+                                        "sentence_distilbert_config.json", "sentence_camembert_config.json",
+                                        "sentence_albert_config.json",     "sentence_xlm-roberta_config.json",
+                                        "sentence_xlnet_config.json"};
 // Of 1_Pooling/config.json: the ways that are known here, and the beginning of all of them.
 constexpr char kClsMode[] = "pooling_mode_cls_token", kMeanMode[] = "pooling_mode_mean_tokens",
                kMode[] = "pooling_mode";
@@ -50,6 +58,18 @@ std::string PoolingIn(const fs::path& file) {
   return pooling.empty() ? "mean" : pooling;
 }
 
+// SentenceTransformer.encode puts the prompt of this name in front of each text for which none is named.
+void RefusePrompt(const fs::path& file) {
+  if (!data::IsFile(file)) return;
+  const nlohmann::json json = ParsedAt(file, nlohmann::json::value_t::object);
+  const std::string name = TextIn(json, "default_prompt_name");
+  const std::string prompt = TextIn(json.value("prompts", nlohmann::json()), name.c_str());
+  if (name.empty() || prompt.empty()) return;
+  throw UsageError(file.string() + ": default_prompt_name = " + Shown(name, 100) + " would put '" + Shown(prompt, 100) +
+                       "' in front of each text, which is not done here",
+                   "take default_prompt_name out of the file, and put the prompt in front of the texts yourself");
+}
+
 }  // namespace
 
 bool IsSentenceFolder(const std::string& path) { return !path.empty() && data::IsFile(fs::path(path) / kModules); }
@@ -57,7 +77,7 @@ bool IsSentenceFolder(const std::string& path) { return !path.empty() && data::I
 std::string TakeSentenceFolder(config::Config& config) {
   if (!config::TaskHas(config.run.task, config::kVectors)) return "";
   config::TextConfig& text = config.text;
-  const fs::path folder = config.run.mode == "export" ? config.run.input : config.model.init_weights;
+  const fs::path folder = GivenWeights(config);
   std::string pooling = "mean", note;
   if (IsSentenceFolder(folder)) {
     bool normalizes = false;
@@ -73,10 +93,13 @@ std::string TakeSentenceFolder(config::Config& config) {
       }
     }
     if (!config::WasGiven(config, "normalize_vectors")) text.normalize_vectors = normalizes;
-    if (data::IsFile(folder / kTransformer)) {
-      const nlohmann::json json = ParsedAt(folder / kTransformer, nlohmann::json::value_t::object);
+    if (config.run.mode != "export") RefusePrompt(folder / kPrompts);
+    const auto has = [&folder](const char* name) { return data::IsFile(folder / name); };
+    const auto* const encoder = std::ranges::find_if(kTransformer, has);
+    if (encoder != std::end(kTransformer)) {
+      const nlohmann::json json = ParsedAt(folder / *encoder, nlohmann::json::value_t::object);
       if (json.value("do_lower_case", nlohmann::json(false)) == true)
-        RefusePart(folder / kTransformer, "do_lower_case = true");
+        RefusePart(folder / *encoder, "do_lower_case = true");
       const auto most = json.value("max_seq_length", nlohmann::json());
       const bool says = most.is_number_integer() && most.get<int64_t>() > 2;
       if (says && !config::WasGiven(config, "tokens_per_sample")) text.tokens_per_sample = most.get<int64_t>();
@@ -90,10 +113,11 @@ std::string TakeSentenceFolder(config::Config& config) {
   return note;
 }
 
-std::vector<std::pair<std::string, std::string>> SentenceFolderFiles(const config::TextConfig& text,
-                                                                     int64_t hidden_size) {
+std::vector<std::pair<std::string, std::string>> SentenceFolderFiles(const config::Config& config,
+                                                                     const models::TextShape& shape) {
   using nlohmann::ordered_json;
-  ordered_json modules, pooling = {{"word_embedding_dimension", hidden_size}};
+  const config::TextConfig& text = config.text;
+  ordered_json modules, pooling = {{"word_embedding_dimension", shape.hidden_size}};
   const auto add = [&modules](const char* path, const char* type) {
     const size_t number = modules.size();
     modules.push_back({{"idx", number},
@@ -109,10 +133,15 @@ std::vector<std::pair<std::string, std::string>> SentenceFolderFiles(const confi
     pooling[mode] = mode == (text.pooling == "cls" ? kClsMode : kMeanMode);
   }
   pooling["include_prompt"] = true;
-  const ordered_json encoder = {{"max_seq_length", text.tokens_per_sample}, {"do_lower_case", false}};
-  return {{kModules, modules.dump(2) + "\n"},
-          {std::string(kPooling) + "/config.json", pooling.dump(4) + "\n"},
-          {kTransformer, encoder.dump(4) + "\n"}};
+  const ordered_json encoder = {{"max_seq_length", std::min(text.tokens_per_sample, shape.longest_sequence)},
+                                {"do_lower_case", false}};
+  std::vector<std::pair<std::string, std::string>> files = {
+      {kModules, modules.dump(2) + "\n"},
+      {std::string(kPooling) + "/config.json", pooling.dump(4) + "\n"},
+      {kTransformer[0], encoder.dump(4) + "\n"}};
+  const fs::path prompts = fs::path(config.run.input) / kPrompts;
+  if (data::IsFile(prompts)) files.emplace_back(kPrompts, checkpoint::ReadTextFile(prompts, kMostConfigBytes));
+  return files;
 }
 
 }  // namespace dtrain::weights

@@ -14,6 +14,7 @@
 #include "trainer/errors.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/module_state.h"
+#include "trainer/weights/run_settings.h"
 #include "trainer/weights/weight_files.h"
 
 namespace dtrain::weights {
@@ -34,7 +35,8 @@ auto Understood(const std::string& text, const std::string& source, const std::s
   } catch (const nlohmann::json::exception& error) {
     throw UsageError(source + WhyNotJson(error), "name a Hugging Face config.json");
   } catch (const std::invalid_argument& error) {
-    throw UsageError(source + ": " + error.what(), "name the config.json of a " + family.name);
+    throw UsageError(source + ": " + error.what(),
+                     "correct it there, or name the config.json of another " + family.name);
   }
 }
 
@@ -150,9 +152,9 @@ WeightsOutline ReadOutline(const std::string& path) {
                    "name the weights of a model of text with --init_weights");
 }
 
-std::string NamedConfig(const config::ModelConfig& model) {
-  if (!model.config_file.empty()) return ReadConfigFile(model.config_file);
-  const std::string& weights = model.init_weights;
+std::string NamedConfig(const config::Config& config) {
+  if (const std::string& file = config.model.config_file; !file.empty()) return ReadConfigFile(file);
+  const std::string weights = GivenWeights(config);
   return !weights.empty() && HoldsWeights(weights) ? FindWeights(weights).model_config : "";
 }
 
@@ -220,10 +222,15 @@ models::TextHead TextHeadIn(const WeightsOutline& weights, const std::string& mo
   models::TextHead shown = models::ShownHead(weights.shapes, model);
   if (shown.labels.empty() || weights.model_config.empty()) return shown;
   const auto said = Understood(weights.model_config, kWeightsConfig, model,
-                               [](const nlohmann::json& config, const models::TextFamily& family) {
+                               [&shown](nlohmann::json config, const models::TextFamily& family) {
+                                 const bool says_labels = config.contains("id2label") || config.contains("num_labels");
+                                 if (!says_labels) config["num_labels"] = shown.outputs();
                                  return models::HeadFromJson(config, family.classes);
                                });
-  return said && said->outputs() == shown.outputs() ? *said : shown;
+  if (!said || said->outputs() == shown.outputs()) return said.value_or(shown);
+  throw UsageError(std::string(kWeightsConfig) + " has " + std::to_string(said->outputs()) +
+                       " labels (id2label, num_labels), but the classifier has " + std::to_string(shown.outputs()),
+                   "correct both, or take them out: then the labels are LABEL_0, LABEL_1 and so on");
 }
 
 std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options, const models::TextHead& head,

@@ -35,9 +35,9 @@ WeightsOutline OutlineOf(const checkpoint::NamedTensors& weights, const std::str
 // Empty if `path` is empty. Throws as FindWeights and ReadWeightsFile do, and UsageError for weights of an image model.
 WeightsOutline ReadOutline(const std::string& path);
 
-// Returns the config.json that --model_config names, else that in the folder --init_weights; empty if there is none.
-// Throws UsageError if --model_config is no file.
-std::string NamedConfig(const config::ModelConfig& model);
+// Returns the config.json that --model_config names, else that in the folder of GivenWeights (run_settings.h); empty if
+// there is none. Throws UsageError if --model_config is no file.
+std::string NamedConfig(const config::Config& config);
 
 // What the data says of its tokens.
 struct DataTokens {
