@@ -81,10 +81,12 @@ TensorPickle TorchFile::OpenArchive(std::vector<uint8_t>& pickle_bytes) {
   if (members.contains(folder + "/constants.pkl")) {
     Refuse("it is a TorchScript program, not weights", "save what model.state_dict() returns");
   }
+  // torch.serialization.set_crc32_options(False) leaves them out, so that all are 0.
+  const bool has_checksums = std::ranges::any_of(members, [](const auto& item) { return item.second.crc32 != 0; });
   const auto whole = [&](const StoredMember& member) {
     if (member.size > kMostPickleBytes) Refuse("a pickle of " + std::to_string(member.size) + " bytes", "");
     std::vector<uint8_t> bytes = file_.ReadBytes(member.begin, member.size);
-    if (ZipChecksum(bytes) != member.crc32)
+    if (has_checksums && ZipChecksum(bytes) != member.crc32)
       Refuse("the checksum of its pickle is wrong", "it is damaged: get it again");
     return bytes;
   };
@@ -105,7 +107,8 @@ TensorPickle TorchFile::OpenArchive(std::vector<uint8_t>& pickle_bytes) {
     if (place.size % width != 0 || place.size / width != storage.elements) {
       Refuse("the storage " + shown + " has " + std::to_string(place.size) + " bytes", "it is damaged: get it again");
     }
-    storages_.push_back({std::string(storage.dtype), place.begin, place.size, place.crc32});
+    storages_.push_back({std::string(storage.dtype), place.begin, place.size});
+    if (has_checksums) storages_.back().crc32 = place.crc32;
   }
   return pickle;
 }

@@ -161,7 +161,9 @@ class BpeTokenizer::Encoder : public TextEncoder {
       for (const char* place = piece.data(); const uint32_t id : std::span(ids).subspan(before)) {
         const std::string& token = tokenizer_.tokens()[id];
         const auto bytes = static_cast<size_t>(std::ranges::count_if(token, BeginsCharacter)) - std::exchange(added, 0);
-        CharacterSpan span = span_of(place, bytes);
+        // The added space alone counts as the first character, if spans have spaces.
+        const bool is_added = bytes == 0 && !options_.trims_spans && place != piece.data() + piece.size();
+        CharacterSpan span = span_of(place, is_added ? 1 : bytes);
         for (size_t i = 0; options_.trims_spans && i < bytes && place[i] == ' '; ++i) ++span.begin;
         spans->push_back(span);
         place += bytes;

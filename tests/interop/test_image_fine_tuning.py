@@ -167,6 +167,14 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
     (tmp_path / "odd" / "preprocessor_config.json").unlink(missing_ok=True)
     found = json.loads(run(f"--init_weights={tmp_path / 'odd'}", "--data_dir=none", "--print_config").stdout)
     assert [found[name] for name in ("image_size", "eval_resize", "eval_interpolation")] == [96, resize.size, resize.interpolation.value] == [96, 118, "bicubic"]
+    described = load_json(tmp_path / "odd" / "config.json")
+    for field, value in (("crop_mode", "squash"), ("input_size", [3, 96, 64]), ("interpolation", "lanczos")):
+        other = json.dumps({**described, "pretrained_cfg": {**written, field: value}})
+        (tmp_path / "odd" / "config.json").write_text(other, encoding="utf-8")
+        flags = (f"--init_weights={tmp_path / 'odd'}", "--data_dir=none", "--print_config")
+        assert f"config.json: {field} is " in run(*flags, check=2).stderr
+        assert f"config.json: {field} is " in run("--mode=export", f"--input={tmp_path / 'odd'}", f"--output={tmp_path / 'no'}", check=2).stderr
+        run(*flags, f"--model={described['architecture']}")
 
 
 @pytest.mark.parametrize("processor", [

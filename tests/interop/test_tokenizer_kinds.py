@@ -219,4 +219,8 @@ def test_an_exported_tagger_puts_a_space_before_words(modern, tmp_path):
     run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'exported'}")
     exported = AutoTokenizer.from_pretrained(tmp_path / "exported")
     assert exported("the film")["input_ids"] == known(" the film")["input_ids"] != known("the film")["input_ids"]
+    for text in ("\U0001f415 film", "quit", "the film"):  # of which some begin with a token that is the added space alone
+        expected = exported(text, add_special_tokens=False, return_offsets_mapping=True)
+        places = encode([{"offsets": text}], f"--tokenizer={tmp_path / 'exported'}")[0]
+        assert [tuple(place) for place in places] == [(id, *place) for id, place in zip(expected["input_ids"], expected["offset_mapping"], strict=True)]
     record("Tokenizers", "a byte-level BPE as ModernBERT's, exported for tags of words", "transformers", "the same ids", 0)

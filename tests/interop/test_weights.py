@@ -329,6 +329,31 @@ def test_what_was_taken_is_said(tmp_path, small, images):
     assert "taking the weights under model of" in outcome.stderr and "not those under model_ema" in outcome.stderr
 
 
+@pytest.mark.parametrize("metadata", [{"class_names": "a,b"}, {"settings": "lr=3"}, {"number_scale": "{}"}])
+def test_metadata_of_other_programs_is_theirs(tmp_path, small, images, metadata):
+    save_file(small.state_dict(), tmp_path / "weights.safetensors", metadata)
+    torch.testing.assert_close(predict("resnet18", tmp_path / "weights.safetensors", images, tmp_path), logits_of(small, images), rtol=0, atol=1e-5)
+
+
+def test_a_file_without_checksums(tmp_path, small, images):
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save(small.state_dict(), tmp_path / "weights.pth")
+    finally:
+        torch.serialization.set_crc32_options(True)
+    torch.testing.assert_close(predict("resnet18", tmp_path / "weights.pth", images, tmp_path), logits_of(small, images), rtol=0, atol=1e-5)
+
+
+def test_names_in_another_wrapper_are_said(tmp_path, small, images):
+    save_file({"images": images}, tmp_path / "in.safetensors")
+    save_file({f"net.{name}": tensor for name, tensor in small.state_dict().items()}, tmp_path / "weights.safetensors")
+    outcome = run("--mode=predict", "--model=resnet18", f"--init_weights={tmp_path / 'weights.safetensors'}",
+                  f"--input={tmp_path / 'in.safetensors'}", f"--output={tmp_path / 'out.safetensors'}", check=2)
+    assert "it has net.fc.weight" in outcome.stderr and "whose names do not begin with net." in outcome.stderr
+    outcome = run("--mode=export", f"--input={tmp_path / 'weights.safetensors'}", f"--output={tmp_path / 'folder'}", check=2)
+    assert "does not hold the weights of a known model; it has net." in outcome.stderr
+
+
 # ---- From there to here and back ---------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "data/joined.h"
+#include "data/shown.h"
 #include "data/storage.h"
 #include "data/text/dictionary.h"
 #include "models/registry.h"
@@ -129,7 +130,8 @@ const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const
     const auto own_names = models::FamilyOf(model->name).own_names;
     if (own_names != nullptr) tensors = own_names(tensors, weights::AsBuilt(*model, config.model), nullptr);
   } else if (naming == "timm" || models::NamingIn(models::ShapesOf(tensors)) == "timm") {
-    throw UsageError(config.run.input + " does not hold the weights of a known model",
+    throw UsageError(config.run.input + " does not hold the weights of a known model" +
+                         (tensors.empty() ? "" : "; it has " + Shown(tensors.front().first, 200)),
                      "only the weights of " + Joined(ImageFamilies(), " and ") + " can be renamed");
   }
   return model;

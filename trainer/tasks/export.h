@@ -7,12 +7,13 @@
 #include "models/text_options.h"
 #include "trainer/config/config.h"
 #include "trainer/weights/inference_weights.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::tasks {
 
 // Exported files have this key in their metadata or as a record, an exported config.json among its keys. Other programs
 // skip it, and a later export may replace what has it.
-inline constexpr char kExportedBy[] = "exported_by";
+using weights::kExportedBy;
 
 // Whether an export has made this folder.
 bool HoldsExport(const std::string& folder);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/outputs.h"
+#include "data/shown.h"
 #include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/store.h"
@@ -87,8 +88,15 @@ int64_t NumClassesFor(const config::Config& config, const TrainedWeights& weight
   const std::string& name = config.model.name;
   if (config.model.num_classes > 0) return config.model.num_classes;
   if (const int64_t rows = NumClassesOf(weights.tensors, name)) return rows;
-  throw UsageError(weights.origin + " has no classifier " + models::ClassifierWeightName(name) + " of --model=" + name,
-                   "check --model; or give --num_classes, or weights of a whole model");
+  const std::string classifier = models::ClassifierWeightName(name);
+  const std::string what = weights.origin + " has no classifier " + classifier + " of --model=" + name;
+  for (const auto& [other, tensor] : weights.tensors) {
+    if (!other.ends_with("." + classifier)) continue;
+    const std::string prefix = other.substr(0, other.size() - classifier.size());
+    throw UsageError(what + "; it has " + Shown(other, 200),
+                     "save the weights of the network alone, whose names do not begin with " + Shown(prefix, 200));
+  }
+  throw UsageError(what, "check --model; or give --num_classes, or weights of a whole model");
 }
 
 }  // namespace dtrain::weights

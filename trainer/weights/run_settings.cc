@@ -9,6 +9,7 @@
 #include "data/joined.h"
 #include "data/outputs.h"
 #include "data/shallow_json.h"
+#include "data/shown.h"
 #include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
@@ -108,6 +109,21 @@ void Add(const char* name, const nlohmann::json& value, nlohmann::json& settings
   if (!value.is_null()) settings[name] = value;
 }
 
+// Throws UsageError for images that timm makes in another way than here, where the centre of what is resized is taken.
+void RequireTimmsImages(const nlohmann::json& config, const std::string& file) {
+  const std::string crop = TextIn(config, "crop_mode"), filter = TextIn(config, "interpolation");
+  const nlohmann::json size = PartOf(config, "input_size");
+  std::string other;
+  if (!crop.empty() && crop != "center") other = "crop_mode is " + crop + ", expected center";
+  if (!filter.empty() && filter != "bilinear" && filter != "bicubic")
+    other = "interpolation is " + filter + ", expected bilinear or bicubic";
+  if (size.is_array() && size.size() == 3 && size[1] != size[2])
+    other = "input_size is " + size.dump() + ", expected a square";
+  if (other.empty()) return;
+  throw UsageError(file + ": " + Shown(other, 200),
+                   "to see images as --image_size, --eval_resize and --eval_interpolation say, name the --model");
+}
+
 void AddTimms(const nlohmann::json& config, nlohmann::json& settings) {
   Add("mean", PartOf(config, "mean"), settings);
   Add("std", PartOf(config, "std"), settings);
@@ -176,7 +192,11 @@ nlohmann::json SettingsOfOthers(const WeightsPlace& place, const models::WeightS
   if (is_given) model = models::FindModel(config.model.name);
   const auto epsilon = model == nullptr ? std::nullopt : NormEpsilonIn(described, *model);
   if (epsilon) settings["bn_eps"] = *epsilon;
-  if (described.is_object()) AddTimms(described.value("pretrained_cfg", described), settings);
+  if (described.is_object()) {
+    const nlohmann::json trained = described.value("pretrained_cfg", described);
+    if (!is_given) RequireTimmsImages(trained, place.config_file);
+    AddTimms(trained, settings);
+  }
   const auto beside = fs::path(place.file).parent_path() / "preprocessor_config.json";
   if (data::IsFile(beside)) {
     AddTransformers(ParseFile<UsageError>(checkpoint::ReadTextFile(beside, kMostConfigBytes), beside.string(),

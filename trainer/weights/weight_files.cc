@@ -147,16 +147,23 @@ WeightsHeader ReadTorchHeader(const std::string& file) {
   return header;
 }
 
+// Names of metadata are free, and other programs may mean something else by those of the facts here.
+checkpoint::Metadata OwnFacts(checkpoint::Metadata metadata) {
+  const bool are_ours = metadata.contains(kExportedBy) || metadata.contains("step");
+  return are_ours ? std::move(metadata) : checkpoint::Metadata();
+}
+
 checkpoint::SafetensorsContent ReadOneSet(const std::string& file, const std::string& which) {
   if (which == kAveraged) throw NoAverageIn(file);
   checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(file);
+  content.metadata = OwnFacts(std::move(content.metadata));
   content.metadata.merge(FactsBeside(file));
   return content;
 }
 
 WeightsHeader ReadSafetensorsHeader(const std::string& file) {
   const data::SafetensorsFile safetensors(file);
-  WeightsHeader header{.shapes = {}, .metadata = safetensors.metadata()};
+  WeightsHeader header{.shapes = {}, .metadata = OwnFacts(safetensors.metadata())};
   for (const auto& [name, entry] : safetensors.tensors()) header.shapes[name] = entry.shape;
   header.metadata.merge(FactsBeside(file));
   return header;

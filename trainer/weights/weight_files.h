@@ -15,6 +15,9 @@ namespace dtrain::weights {
 
 inline constexpr uint64_t kMostConfigBytes = 16 << 20;  // of a config.json, which may name many thousand classes
 
+// A key in the metadata of files that --mode=export has written.
+inline constexpr char kExportedBy[] = "exported_by";
+
 // Returns the JSON in the text of a file; throws `Failure` with this advice if it is none.
 template <typename Failure>
 nlohmann::json ParseFile(const std::string& text, const std::string& file, const std::string& advice) {
