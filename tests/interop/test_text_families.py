@@ -257,6 +257,9 @@ def test_a_tokenizer_of_other_weights_is_refused(bert, tmp_path):
         said = refusal(*flags)
         assert "the data's tokenizer has token 0 as <pad>, but " in said and " has 7 (pad_token_id of its config.json)" in said
 
+    said = refusal(classifier, "--mode=eval", "--task=text_classification", f"--data_dir={data}", "--val_split=test")
+    assert "holds none of split train or test" in said and "name an existing split with --val_split" in said
+
     files, predict_all = new_tokenizer(tmp_path, TEXT_WORDS), ("--mode=predict", f"--input={data / 'val.tsv'}", out)
     for family, fields in (("xlm_roberta", {"eos_token_id": 5}), ("bert", {"pad_token_id": 1})):
         new_model(family, "ForSequenceClassification", vocab_size=BPE_SIZE, max_position_embeddings=26, **fields).save_pretrained(tmp_path / family)

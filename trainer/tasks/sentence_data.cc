@@ -25,9 +25,14 @@ void RequireSentences(const config::Config& config) {
   const config::DataConfig& data = config.data;
   const std::string format = FormatOf(data);
   if (format == data::kSentenceFormat) return;
-  const std::string found = data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has none";
+  const std::string val_split = config::ValSplits(data).front();
+  const std::string found = data.format == "auto"
+                                ? data.dir + " holds none of split " + data.train_split + " or " + val_split
+                                : "--data_format=" + format + " has none";
+  const bool evaluates = config.run.mode == "eval";
   throw UsageError("--task=" + config.run.task + " takes sentences with labels, but " + found,
-                   "name a folder with " + data.train_split +
+                   (evaluates ? "name an existing split with --val_split, or a folder with " + val_split
+                              : "name a folder with " + data.train_split) +
                        ".tsv, .csv, .jsonl or .conll, with folders of texts for each class, or with fairseq's "
                        "binarised sentences");
 }
