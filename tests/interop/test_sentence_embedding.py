@@ -259,7 +259,9 @@ def test_a_folder_of_an_older_class_and_its_export(work, tmp_path):
     found = found_vectors(folder, texts, tmp_path)
     with torch.no_grad():
         inputs = work.tokenizer(texts, padding=True, truncation=True, max_length=9, return_tensors="pt")
-        torch.testing.assert_close(found, loaded(work.folder).eval()(**inputs).last_hidden_state[:, 0], rtol=0, atol=1e-5)
+        expected = loaded(work.folder).eval()(**inputs).last_hidden_state[:, 0]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    record("Models", "vectors of roberta, an older folder", PEER, "1e-5", worst_difference(found, expected))
     run("--mode=export", f"--input={folder}", f"--output={exported}")
     torch.testing.assert_close(found_vectors(exported, texts, tmp_path), found, rtol=0, atol=0)
     assert (exported / "config_sentence_transformers.json").read_text(encoding="utf-8") == prompts
