@@ -23,8 +23,8 @@ const Codec kHeic = {"HEIC", {".heic", ".heif"}, {"????ftyphe", "????ftypmif1", 
 const Codec kUnread = {"other", {".jxl", ".jp2", ".svg", ".tga", ".psd", ".ico", ".raw", ".dng", ".cr2", ".nef"}, {}};
 
 constexpr const Codec* kCodecs[] = {
-    &kJpeg, &kPng,  &kWebp, &kTiff,   &kBmp, &kPpm, &kPgm,  // read
-    &kGif,  &kAvif, &kHeic, &kUnread,
+    // Those that are read, and then those that are not:
+    &kJpeg, &kPng, &kWebp, &kTiff, &kBmp, &kPpm, &kPgm, &kGif, &kAvif, &kHeic, &kUnread,
 };
 
 // Returns the first of all formats for which `is_it` holds; null if there is none.

@@ -182,7 +182,7 @@ def test_a_storage(programs, few_images, run_dir):
 
 @long_only
 @pytest.mark.parametrize("flags", [["--model=example_net"], ["--optimizer=example_signs", "--lr=1e-4"], ["--lr_schedule=example_zigzag"],
-                                   ["--loss=example_focal"], ["--augment=negative"]], ids=lambda flags: flags[0])
+                                   ["--loss=example_error"], ["--augment=negative"]], ids=lambda flags: flags[0])
 def test_an_example_that_trains(programs, images, run_dir, flags):
     assert trained(programs, run_dir, f"--data_dir={images}", *flags)["val_loss"] < 10
 
@@ -216,7 +216,7 @@ def test_a_metric(programs, images, run_dir):
 
 @long_only
 def test_a_launcher(programs):
-    variables = {"MV2_COMM_WORLD_RANK": "1", "MV2_COMM_WORLD_SIZE": "2", "MV2_COMM_WORLD_LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1"}
+    variables = {"EXAMPLE_RANK": "1", "EXAMPLE_SIZE": "2", "EXAMPLE_LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1"}
     plan = json.loads(run("--dry_run", "--log_format=json", *TINY, "--data_format=synthetic", env=variables,
                           program=programs / "dtrain_main").stdout.splitlines()[-1])
-    assert (plan["launcher"], plan["rank"], plan["world_size"]) == ("example_mvapich", 1, 2)
+    assert (plan["launcher"], plan["rank"], plan["world_size"]) == ("example", 1, 2)
