@@ -35,6 +35,7 @@ class TeacherTest : public testing::Test {
     checkpoint::Metadata metadata;
     weights::AddSettings(metadata, taught);
     config_.teacher.weights = folder_.path() / "teacher.safetensors";
+    metadata["step"] = "1";  // as files of a run have
     checkpoint::WriteSafetensors(config_.teacher.weights, weights::StateOf(*model_), metadata);
   }
 

@@ -210,7 +210,7 @@ TEST(ReadInitialWeights, AFileOfOneSetHasNoAverage) {
 TEST(ReadInitialWeights, AHeaderOf640BytesIsNoPickle) {
   const TemporaryFolder folder;
   config::Config config;
-  std::string header = R"({"__metadata__":{"a":")" + std::string(500, 'x') + R"("}})";
+  std::string header = R"({"__metadata__":{"step":"1","a":")" + std::string(500, 'x') + R"("}})";
   header.resize(640, ' ');
   config.model.init_weights = folder.Write("weights.safetensors", std::string("\x80\x02\0\0\0\0\0\0", 8) + header);
   EXPECT_EQ(ReadInitialWeights(config).metadata.at("a").size(), 500);
