@@ -298,8 +298,9 @@ TEST(Restarts, OfTheSchedulerCountAndItNamesTheJob) {
   EXPECT_EQ(Detect({}, "AWS_BATCH_JOB_ATTEMPT=1").restart_count, 0);
   EXPECT_EQ(Detect({}, "AWS_BATCH_JOB_ATTEMPT=3 AWS_BATCH_JOB_ID=ab#1").restart_count, 2);
   EXPECT_EQ(Detect({}, "AWS_BATCH_JOB_ATTEMPT=3 AWS_BATCH_JOB_ID=ab#1").job, "AWS_BATCH_JOB_ID=ab");
-  const Launch nested = Detect({}, "RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1 SLURM_JOB_ID=7 "
-                                   "TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=3 SLURM_RESTART_COUNT=4");
+  const Launch nested = Detect({},
+                               "RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1 SLURM_JOB_ID=7 "
+                               "TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=3 SLURM_RESTART_COUNT=4");
   EXPECT_EQ(nested.restart_count, 7);
   EXPECT_EQ(nested.job, "SLURM_JOB_ID=7");
 }
