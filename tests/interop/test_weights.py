@@ -212,7 +212,7 @@ def test_what_does_not_fit(tmp_path):
     for name in ("vit_small_patch32_224", "vit_large_patch16_224", "deit_tiny_distilled_patch16_224"):
         assert "the weights of --model=vit_tiny_patch16_224" in run(f"--model={name}", *flags, check=2).stderr
     said = run("--model=vit_tiny_patch16_224", *flags, "--image_size=40", check=2).stderr
-    assert "patches of 16 pixels a side, which do not fill images of 40×40" in said and "--image_size=32" in said
+    assert "patches of 16 pixels a side, which do not fill images of 40×40" in said and "such as 32" in said
     said = run("--model=convnext_atto", *SYNTHETIC, "--image_size=31", f"--run_dir={tmp_path / 'run'}", check=2).stderr
     assert "leaves nothing of images of less than 32 pixels a side" in said
 
@@ -251,6 +251,7 @@ def test_models_with_tensorflows_padding(tmp_path, images, whose, name):
         save_file(theirs.state_dict(), folder / "model.safetensors")
         (folder / "config.json").write_text(json.dumps({"architecture": name}), encoding="utf-8")
     else:
+        images = images[..., :64].contiguous()
         theirs.save_pretrained(folder)
     expected = logits_of(theirs, images)
     found = predict(name, folder, images, tmp_path)
