@@ -48,7 +48,8 @@ nlohmann::json StartIn(const std::filesystem::path& config_json) {
 // Whether the run in the directory of this config.json may have been begun by an earlier attempt of this job: only a
 // scheduler's name of the job tells, and earlier versions did not write it.
 bool MayBeOfJob(const std::filesystem::path& config_json, const std::string& job) {
-  return job.empty() || !std::filesystem::exists(config_json) || StartIn(config_json).value(kJobKey, job) == job;
+  return job.empty() || !std::filesystem::exists(config_json) ||
+         StartIn(config_json).value(kJobKey, nlohmann::json(job)) == job;
 }
 
 // Whether an earlier attempt of this job began the run. torchrun calls every job without a name `none`: of these, what
