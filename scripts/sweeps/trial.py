@@ -18,6 +18,7 @@ from sweeps.program import Command
 
 KILL_AFTER_SECONDS = 120  # for a trial that was told to stop, because a large model takes a while to save
 FAILURES = (USAGE, DATA, PEER_LOST, DISK, DIVERGED, OUT_OF_MEMORY, INTERNAL)
+TOLD_TO_SAVE = re.compile(rb'exit[_ ]code(": ?| )75\b')  # in the log, as nothing else tells of a stop
 PR_SET_PDEATHSIG = 1
 MOST_BYTES = 1 << 20  # of result.json and error.json
 LAST_BYTES = 1 << 16  # of a log
@@ -77,6 +78,7 @@ class Running:
 
         try:
             log = open_regular(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            self._log_begin = os.fstat(log).st_size
         except OSError as error:
             raise Failure(f"{self.log} cannot be written: {why(error)}", "free space, remove it, or choose another --output",
                           DISK) from None
@@ -101,11 +103,13 @@ class Running:
         told = self._error().get("exit_code")
         if isinstance(told, int) and told in FAILURES:
             return told
+        has_begun = self.run_dir.exists() and not (self.run_dir / "result.json").exists()
+        if self._has_launcher and has_begun and code not in FAILURES and TOLD_TO_SAVE.search(last_bytes(self.log, self._log_begin)):
+            return PREEMPTED
         if 128 < code < 128 + signal.NSIG:
             return 128 - code
-        has_begun = self.run_dir.exists() and not (self.run_dir / "result.json").exists()
         # The program itself says why it fails, unless it is killed.
-        return PEER_LOST if self._has_launcher and has_begun and code not in FAILURES else code
+        return PEER_LOST if self._has_launcher and has_begun and code not in FAILURES and code >= 0 else code
 
     def release(self) -> None:
         """Lets other workers have the trial. Called after the study knows its end, or they would train it again."""
@@ -151,12 +155,16 @@ class Running:
         return shown(last_line(self.log) or "it said nothing", LONGEST_REASON)
 
 
-def last_line(path: Path) -> bytes:
+def last_bytes(path: Path, begin: int = 0) -> bytes:
+    """Returns the end of what stands behind the byte `begin`."""
     try:
         descriptor = open_regular(path)
     except OSError:
         return b""
     with open(descriptor, "rb") as file:
-        file.seek(max(0, os.fstat(descriptor).st_size - LAST_BYTES))
-        lines = file.read(LAST_BYTES).split(b"\n")
-    return next((line for line in reversed(lines) if line.strip()), b"")
+        file.seek(max(begin, os.fstat(descriptor).st_size - LAST_BYTES))
+        return file.read(LAST_BYTES)
+
+
+def last_line(path: Path) -> bytes:
+    return next((line for line in reversed(last_bytes(path).split(b"\n")) if line.strip()), b"")

@@ -202,6 +202,7 @@ mkdir -p "$run"
 case $kind in 0.6*) code=6 ;; 0.7) code=7 ;; 0.4) code=4 ;; 0.5) code=5 ;; esac
 if [ "$code" ] && [ ! -e "$run/error.json" ]; then echo "{\"exit_code\": $code, \"message\": \"no more\"}" >"$run/error.json"; exit 3; fi
 if [ "$kind" = 0.9 ] && [ ! -e "$run/lost" ]; then touch "$run/lost"; kill -9 $$; fi
+if [ "$kind" = 0.2 ] && [ ! -e "$run/told" ]; then touch "$run/told"; echo "dtrain stopped (preempted, exit code 75) after step 3: told to"; exit 75; fi
 if [ "$kind" = 0.8 ] && [ ! -e "$run/lost" ]; then touch "$run/lost"; exit 137; fi
 echo "{\"val_top1\": $kind}" >"$run/result.json"
 if [ "$kind" = 0.3 ]; then exit 9; fi                           # a step after the training
@@ -209,7 +210,7 @@ if [ "$kind" = 0.3 ]; then exit 9; fi                           # a step after t
     launcher = make_program(tmp_path / "launcher", "#!/bin/sh\n\"$@\"\ncode=$?\n[ $code = 137 ] && exit 137\nexit $((code != 0))\n")
     monkeypatch.setenv("DTRAIN", str(MAIN))
     folder = tmp_path / "sweep"
-    space = space_file(tmp_path, "metric: val_top1\nflags:\n  momentum: [0.6, 0.61, 0.62, 0.7, 0.4, 0.9, 0.8, 0.3, 0.1, 0.5]\n")
+    space = space_file(tmp_path, "metric: val_top1\nflags:\n  momentum: [0.6, 0.61, 0.62, 0.7, 0.4, 0.9, 0.8, 0.3, 0.1, 0.5, 0.2]\n")
     words = arguments(folder, space, "--sampler=grid", trials=100, command=[launcher, program, "--data_format=synthetic"])
     code, said, _ = sweep(*words)
     assert code == 5 and "trial 9: no more" in said and "stopping: free space" in said
@@ -218,7 +219,9 @@ if [ "$kind" = 0.3 ]; then exit 9; fi                           # a step after t
     assert "trial 5: lost" in said and "trial 6: lost (-9)" in said and "trial 4: lost (4)" in said
     assert "trial 7: lost" not in said and "trial 8: lost" not in said
     code, said, _ = sweep(*words)
-    assert code == 0 and outcomes(folder)[9] == "finished", said
+    assert code == 75 and outcomes(folder)[9] == "finished" and "stopping: trial 10 was told to save" in said
+    code, said, _ = sweep(*words)
+    assert code == 0 and outcomes(folder)[10] == "finished", said
 
 
 def test_the_best_command_gives_the_same_value(sweep, few_images, tmp_path, monkeypatch):
