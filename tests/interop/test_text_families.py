@@ -191,6 +191,8 @@ def test_pairs_have_token_types(bert, tmp_path):
     likely = logits_of(class_of("bert", "ForSequenceClassification").from_pretrained(weights), inputs).softmax(1)
     found = torch.tensor([list(row["probabilities"].values()) for row in load_lines(tmp_path / "out.jsonl")])
     assert_logits(found, likely, "bert, probabilities of pairs", PEER, "1e-5", "a probability")
+    for weights in (tmp_path / "run", tmp_path / "run" / "model.safetensors"):
+        run(*TRAINED, f"--init_weights={weights}", f"--data_dir={tmp_path / 'data'}", "--val_fraction=0", "--dry_run")
 
 
 def test_labels_are_those_of_the_classifier(bert, tmp_path):

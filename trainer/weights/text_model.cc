@@ -155,7 +155,9 @@ WeightsOutline ReadOutline(const std::string& path) {
 std::string NamedConfig(const config::Config& config) {
   if (const std::string& file = config.model.config_file; !file.empty()) return ReadConfigFile(file);
   const std::string weights = GivenWeights(config);
-  return !weights.empty() && HoldsWeights(weights) ? FindWeights(weights).model_config : "";
+  if (weights.empty() || !(data::IsFile(weights) || HoldsWeights(weights))) return "";  // reported when they are read
+  WeightsPlace place = FindWeights(weights);
+  return place.model_config.empty() ? ReadWeightsHeader(place.file).metadata[kModelConfigKey] : place.model_config;
 }
 
 models::TextOptions TextOptionsOf(const config::Config& config, const DataTokens& tokens,

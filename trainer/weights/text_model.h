@@ -35,8 +35,8 @@ WeightsOutline OutlineOf(const checkpoint::NamedTensors& weights, const std::str
 // Empty if `path` is empty. Throws as FindWeights and ReadWeightsFile do, and UsageError for weights of an image model.
 WeightsOutline ReadOutline(const std::string& path);
 
-// Returns the config.json that --model_config names, else that in the folder of GivenWeights (run_settings.h); empty if
-// there is none. Throws UsageError if --model_config is no file.
+// Returns the config.json that --model_config names, else that beside GivenWeights (run_settings.h) or in their
+// metadata; empty if there is none. Throws UsageError if --model_config is no file, and as ReadWeightsFile does.
 std::string NamedConfig(const config::Config& config);
 
 // What the data says of its tokens.
