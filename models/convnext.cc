@@ -382,6 +382,8 @@ Family ConvNextFamily() {
            .description = std::string("ConvNeXt") + (second ? " V2" : "") + " of " + blocks + " blocks, " +
                           std::to_string(options.width) + " channels in the first ones",
            .least_size = kSmallestSide,
+           .norm_epsilon = kConvNextEpsilon,
+           .timm_norm_epsilon = kConvNextEpsilon,
            .config_fields = FieldsWith({{"model_type", second ? "convnextv2" : "convnext"},
                                         {"depths", options.blocks},
                                         {"hidden_sizes", channels}}),

@@ -190,14 +190,6 @@ std::vector<NamePair> TimmsNames(bool is_second) {
 
 std::string HeadBehind(int64_t stages) { return "features." + std::to_string(stages) + "."; }
 
-// BatchNorm's ε may be larger here than in timm. What it is larger by is moved into the variances, so that logits do
-// not change.
-void MoveEpsilon(NamedWeights& weights, double more) {
-  for (auto& [name, tensor] : weights) {
-    if (more != 0 && name.ends_with(".running_var")) tensor = tensor + more;
-  }
-}
-
 // Family::naming_of.
 std::string NamingOfEfficientNet(const WeightShapes& weights) {
   if (ContainsWithin(weights, kEfficientNetPrefix, "embeddings.convolution.weight")) return "hf";
@@ -221,7 +213,7 @@ NamedWeights OwnNamesOfEfficientNet(const NamedWeights& weights, const Model& mo
 }
 
 // Family::names_of.
-NamedWeights NamesOfEfficientNet(const NamedWeights& weights, const Model& model, std::string_view naming) {
+NamedWeights NamesOfEfficientNet(const NamedWeights& weights, const Model&, std::string_view naming) {
   if (naming == "hf") return {};
   if (naming != "timm") return weights;
   const WeightShapes shapes = ShapesOf(weights);
@@ -231,9 +223,7 @@ NamedWeights NamesOfEfficientNet(const NamedWeights& weights, const Model& model
   }
   // The first block of V2 filters all channels together.
   const std::vector<int64_t> first = SizesIn(shapes, "features.1.0.block.0.0.weight");
-  theirs = WithTheirNames(theirs, TimmsNames(first.size() == 4 && first[1] > 1), Unknown::kKept);
-  MoveEpsilon(theirs, model.norm_epsilon - model.timm_norm_epsilon);
-  return theirs;
+  return WithTheirNames(theirs, TimmsNames(first.size() == 4 && first[1] > 1), Unknown::kKept);
 }
 
 // Family::trained_as. Hugging Face's are the authors' models.

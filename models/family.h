@@ -25,7 +25,7 @@ struct Model {
   std::string name;         // what --model accepts
   std::string description;  // for people: "ResNet of 50 layers"
 
-  // Of image models only: the side of the images for which it was made, in pixels, and the ε of its BatchNorm.
+  // Of image models only: the side of the images for which it was made, in pixels, and the ε of its norms.
   int64_t image_size = 224;
   int64_t least_size = 1;     // pixels a side, below which nothing is left of an image
   int64_t size_multiple = 1;  // what divides the sides of its images: the side of a transformer's patches

@@ -231,6 +231,8 @@ Model TransformerMember(const std::string& name, const VisionTransformerOptions&
                      " pixels",
       .image_size = options.grid * options.patch,
       .size_multiple = options.patch,
+      .norm_epsilon = kTransformerEpsilon,
+      .timm_norm_epsilon = kTransformerEpsilon,
       .config_fields = TransformerFieldsOf(options),
       .hugging_face_class = options.distilled ? "DeiTForImageClassificationWithTeacher" : "ViTForImageClassification",
       .make = [options](const ImageModelOptions& given) { return MakeVisionTransformer(options, given); },

@@ -168,6 +168,16 @@ NamedWeights WithJoined(const NamedWeights& weights, std::span<const std::string
   return joined;
 }
 
+bool MoveEpsilon(NamedWeights& weights, double more) {
+  bool has_variances = false;
+  for (auto& [name, tensor] : weights) {
+    if (!name.ends_with(".running_var")) continue;
+    has_variances = true;
+    if (more != 0) tensor = tensor + more;
+  }
+  return has_variances;
+}
+
 void LeaveOut(NamedWeights& weights, const std::function<bool(const std::string& name)>& is_out,
               std::vector<std::string>* left_out) {
   std::erase_if(weights, [&](const auto& item) {

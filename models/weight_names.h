@@ -72,6 +72,10 @@ NamedWeights WithSplit(const NamedWeights& weights, std::string_view whole, std:
 // Those of which a part is missing are left out.
 NamedWeights WithJoined(const NamedWeights& weights, std::span<const std::string_view> parts, std::string_view whole);
 
+// Where a BatchNorm's ε is larger here than there, adds what it is larger by to the variances, so that logits do not
+// change. Returns whether the weights have variances: other norms have none that could carry it.
+bool MoveEpsilon(NamedWeights& weights, double more);
+
 // Leaves those of such names out, and appends the names to `left_out`, if that is not null.
 void LeaveOut(NamedWeights& weights, const std::function<bool(const std::string& name)>& is_out,
               std::vector<std::string>* left_out);

@@ -173,8 +173,8 @@ def image_model(exporter: Exporter, folder: Path, config: dict):
     settings |= {"image_size": evaluated["input_size"][1], "interpolation": evaluated["interpolation"]}
     size = settings["image_size"]
     model = image_network(exporter, folder, config, size)
-    if settings["bn_eps"] is not None:  # dtrain_main's flag; the weights do not tell
-        for norm in (one for one in model.modules() if isinstance(one, (torch.nn.BatchNorm2d, torch.nn.LayerNorm))):
+    if settings["bn_eps"] is not None:  # dtrain_main's flag, which the weights have where there are variances
+        for norm in (one for one in model.modules() if isinstance(one, torch.nn.LayerNorm)):
             norm.eps = settings["bn_eps"]
     metadata = {"model": config["architecture"]} | {name: settings[name] for name in IMAGE_SETTINGS}
     if "label_names" in config["pretrained_cfg"]:

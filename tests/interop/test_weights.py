@@ -76,8 +76,11 @@ def test_logits_are_timms_and_torchvisions_under_their_names(tmp_path, images, n
     ours = randomised(getattr(torchvision.models, name)(num_classes=CLASSES), seed=1)
     save_file(ours.state_dict(), tmp_path / "ours.safetensors")
     assert_logits(predict(name, tmp_path / "ours.safetensors", images, tmp_path), logits_of(ours, images), name, TORCHVISION)
+    for module in ours.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.eps = 0.01
     run("--mode=export", f"--input={tmp_path / 'ours.safetensors'}", f"--output={tmp_path / 'exported.pt'}",
-        "--weights_naming=timm")
+        "--weights_naming=timm", f"--model={name}", "--bn_eps=0.01")
     state = torch.load(tmp_path / "exported.pt", weights_only=True)
     assert type(state) is OrderedDict and list(state) == list(theirs.state_dict())
     theirs.load_state_dict(state, strict=True)
@@ -169,6 +172,9 @@ def test_families_under_the_names_of_others(tmp_path, naming, name):
         run("--mode=export", f"--input={tmp_path / 'modules.pth'}", f"--output={tmp_path / 'same.pt'}", f"--model={name}", "--weights_naming=timm")
         torch.testing.assert_close(torch.load(tmp_path / "same.pt", weights_only=True), in_timm.state_dict(), rtol=0, atol=0)
         run("--mode=export", f"--input={tmp_path / 'timm.pt'}", f"--output={tmp_path / 'folder'}", f"--model={name}", "--weights_naming=hf")
+        other = ("--mode=export", f"--input={tmp_path / 'timm.pt'}", f"--model={name}", "--bn_eps=0.01")
+        assert "the epsilon of the norms, 0.01, goes into no file" in run(*other, f"--output={tmp_path / 'other.pt'}").stderr
+        assert "not --bn_eps=0.01" in run(*other, f"--output={tmp_path / 'other'}", "--weights_naming=hf", check=2).stderr
         loaded = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "folder")
         assert type(loaded) is type(theirs)
         assert_logits(logits_of(loaded, pixels), expected, name, f"{PEER}, the exported folder")

@@ -137,6 +137,21 @@ const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const
   return model;
 }
 
+// The program that reads the names builds the model with an ε of its own, which variances make up for: --bn_eps goes
+// from the settings then. Norms without variances cannot.
+void CarryEpsilon(const models::Model& model, const std::string& naming, checkpoint::NamedTensors& tensors,
+                  config::Config& config) {
+  const double ours = weights::AsBuilt(model, config.model).norm_epsilon;
+  const double theirs = naming == "timm" ? model.timm_norm_epsilon : model.norm_epsilon;
+  if (models::MoveEpsilon(tensors, ours - theirs)) {
+    config.model.bn_eps.reset();
+  } else if (ours != theirs && naming != "hf") {
+    report::LogWarning("the epsilon of the norms, " + config::ToText(ours) +
+                       ", goes into no file of weights: a program with " + config::ToText(theirs) +
+                       " computes something else with these");
+  }
+}
+
 // What transformers calls a task of such labels.
 const char* ProblemType(data::LabelKind labels) {
   if (labels == data::LabelKind::kClass) return "single_label_classification";
@@ -213,19 +228,13 @@ nlohmann::ordered_json ProcessorConfig(const config::ImageConfig& image) {
 void BeginHuggingFaceFolder(const config::Config& config, const models::Model& model, const data::Classes& classes,
                             data::LabelKind labels, int64_t num_classes) {
   const std::filesystem::path folder = config.run.output;
-  nlohmann::ordered_json network = weights::HuggingFaceConfig(model);
+  nlohmann::ordered_json network = weights::HuggingFaceConfig(weights::AsBuilt(model, config.model));
   const auto names = classes.names.empty() ? models::NumberedLabels(num_classes) : classes.names;
   for (size_t label = 0; label < static_cast<size_t>(num_classes); ++label) {
     network["id2label"][std::to_string(label)] = names[label];
     network["label2id"][names[label]] = label;
   }
   network["problem_type"] = ProblemType(labels);
-  if (config.model.bn_eps && *config.model.bn_eps != model.norm_epsilon && !network.contains("layer_norm_eps")) {
-    throw UsageError("transformers' model has norms with an epsilon of its own, not --bn_eps=" +
-                         config::ToText(*config.model.bn_eps),
-                     "export with --weights_naming=timm");
-  }
-  if (config.model.bn_eps && network.contains("layer_norm_eps")) network["layer_norm_eps"] = *config.model.bn_eps;
   BeginExportFolder(folder, std::move(network));
   checkpoint::WriteAtomically(folder / "preprocessor_config.json", ProcessorConfig(config.image).dump(2) + "\n");
 }
@@ -310,7 +319,7 @@ bool HoldsExport(const std::string& folder) {
   return json.is_object() && json.contains(kExportedBy);
 }
 
-void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const config::Config& config, bool to_file) {
+void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, config::Config config, bool to_file) {
   const std::filesystem::path path = config.run.output;
   const std::string& said = config.model.weights_naming;
   RequireNamingOf(/*is_text=*/false, said);
@@ -329,6 +338,7 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const
                          (model == nullptr ? "this one" : model->name) + " whose names are known here",
                      "name another --weights_naming");
   }
+  if (model != nullptr) CarryEpsilon(*model, naming, tensors, config);
   const bool is_for_transformers = !to_file && naming == "hf";
   if (!to_file && naming != "timm" && !is_for_transformers) RefuseFolder(path);
   if (is_for_transformers) RequireNativePositions(*model, config.image);

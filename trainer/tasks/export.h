@@ -21,7 +21,7 @@ bool HoldsExport(const std::string& folder);
 // Writes the weights to --output: a file under the names of torchvision, timm or Hugging Face, or a folder that timm or
 // transformers loads. Throws UsageError if --weights_naming is that of text, or if unknown weights were to be renamed.
 // Numbers that are predicted are then those of the labels, for programs that know nothing of a scale.
-void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, const config::Config& config, bool to_file);
+void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, config::Config config, bool to_file);
 
 // The same for models of text: a file under the names of Hugging Face or fairseq, or a folder that transformers loads,
 // with the tokenizer if one is found.

@@ -87,6 +87,12 @@ nlohmann::ordered_json HuggingFaceConfig(const models::Model& model) {
   for (const auto& [field, values] : fields.items()) {
     if (values.is_array() && !values.front().is_null()) config[field] = values.front();
   }
+  if (!config.contains(kNormEpsilon)) return config;
+  config[kNormEpsilon] = model.norm_epsilon;
+  if (std::ranges::count(fields[kNormEpsilon], nlohmann::json(model.norm_epsilon)) > 0) return config;
+  throw UsageError(
+      "transformers' model has norms with an epsilon of its own, not --bn_eps=" + config::ToText(model.norm_epsilon),
+      "export to a file, as --output=model.safetensors, which is read here");
   return config;
 }
 
