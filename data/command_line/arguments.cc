@@ -1,6 +1,6 @@
 // Flagfiles are read here rather than by gflags, which ends the process if one is missing and cannot say in which line
 // of which file a mistake is.
-#include "data/command_line/arguments.h"
+#include "data/command_line/parser.h"
 
 #include <algorithm>
 #include <cerrno>

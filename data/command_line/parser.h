@@ -1,6 +1,8 @@
-// The second stage of the command line: turns expanded arguments (arguments.h) into named flags with values. The parser
-// knows no flag by name: each program brings a list of flags, whose functions store the values. All programs share it,
-// so that they accept the same spellings and make the same suggestions.
+// The command line, in two stages: every --flagfile is replaced by the flags in it, in place, so that a later flag
+// overrides an earlier one wherever the two stand; then arguments become named flags with values. Between the two,
+// trainer/config/aliases.h rewrites flags of other programs. Neither stage knows a flag by name but these: each program
+// brings a list of flags, whose functions store the values. All programs share it, so that they accept the same
+// spellings and make the same suggestions.
 #pragma once
 
 #include <functional>
@@ -8,9 +10,34 @@
 #include <string>
 #include <vector>
 
-#include "data/command_line/arguments.h"
-
 namespace dtrain::command_line {
+
+// ---- Arguments (arguments.cc) ----
+
+// Who gave an argument: the user, a flagfile that is a JSON object, the user by another program's flag, or that program
+// as its own default.
+enum class Origin { kUser, kJson, kTranslated, kDefault };
+
+struct Argument {
+  std::string text;   // "--name=value", "--name", "value"
+  std::string place;  // what a message begins with: "FILE:LINE: " or the flag that it stands for; else empty
+  Origin origin = Origin::kUser;
+};
+
+// The limits for all flagfiles together, so that an endless file or an endless chain of includes is a mistake.
+inline constexpr size_t kMostFlagfileBytes = size_t{1} << 20;
+inline constexpr int kMostFlagfiles = 100;
+
+// Returns the arguments with all flagfiles expanded. A flagfile has one flag per line, or is a JSON object whose keys
+// are flags, such as a run's config.json. In JSON, null and empty strings are ignored. If its object `start` has the
+// list `given`, only the flags in that list are taken, so that values derived from them are derived again.
+//
+// Appends a sentence to `mistakes` for each flagfile that cannot be read, includes itself or holds anything other than
+// flags, and one if the flagfiles exceed the limits. A relative name in a flagfile is looked up beside that flagfile,
+// then in the working directory.
+std::vector<Argument> ExpandFlagfiles(const std::vector<std::string>& arguments, std::vector<std::string>& mistakes);
+
+// ---- Flags ----
 
 struct Flag {
   std::string name;  // with underscores

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/command_line/arguments.h"
+#include "data/command_line/parser.h"
 
 namespace dtrain::config {
 

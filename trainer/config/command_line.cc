@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "data/command_line/arguments.h"
 #include "data/command_line/parser.h"
 #include "data/whole_number.h"
 #include "trainer/config/aliases.h"

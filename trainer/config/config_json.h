@@ -42,7 +42,7 @@ struct Start {
 // Returns {"version", "commit", "host", "directory", "command", "time", "given", "changes_no_result"}: the working
 // directory, the command without the run's token, the time now (UTC, ISO 8601), the names of the flags that were given,
 // and of those that have the trait.
-// --flagfile=config.json sets only these flags again, and the others are derived anew (data/command_line/arguments.h).
+// --flagfile=config.json sets only these flags again, and the others are derived anew (data/command_line/parser.h).
 nlohmann::ordered_json StartRecord(const Start& start, const Config& config);
 
 // How config.json is known again.

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/command_line/arguments.h"
+#include "data/command_line/parser.h"
 #include "trainer/config/aliases.h"
 #include "trainer/config/choices.h"
 
