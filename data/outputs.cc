@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "data/error.h"
-#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {

@@ -146,6 +146,20 @@ Bytes ReadWhole(const std::string& path, uint64_t most) {
   return bytes;
 }
 
+// Returns the offset behind the first \n at or after `from`; `limit` if there is none before it.
+uint64_t BehindLineEnd(const ReadableBytes& file, uint64_t from, uint64_t limit) {
+  uint64_t step = 1 << 16;
+  std::string bytes;
+  while (from < limit) {
+    bytes.resize(std::min(step, limit - from));
+    file.Read(from, bytes.size(), bytes.data());
+    if (const size_t end = bytes.find('\n'); end != std::string::npos) return from + end + 1;
+    from += bytes.size();
+    step = std::min<uint64_t>(2 * step, uint64_t{1} << 24);
+  }
+  return limit;
+}
+
 }  // namespace
 
 const Storage& StorageOf(const std::string& path) { return RowOf(path).storage(); }
@@ -174,6 +188,17 @@ std::string ReadIntoMemory(const std::string& path) {
 std::vector<uint8_t> ReadBeginning(const std::string& path, uint64_t most) {
   const RandomAccessFile file(path);
   return file.ReadBytes(0, std::min(file.size(), most));
+}
+
+std::string LinesBeginningIn(const ReadableBytes& file, uint64_t begin, uint64_t bytes) {
+  const uint64_t limit = std::min(file.size(), begin + bytes);
+  // A line begins at the start of the file and behind each \n.
+  const uint64_t first = begin == 0 ? 0 : BehindLineEnd(file, begin - 1, limit);
+  if (first >= limit) return "";
+  const uint64_t end = BehindLineEnd(file, limit - 1, file.size());
+  std::string lines(end - first, '\0');
+  file.Read(first, lines.size(), lines.data());
+  return lines;
 }
 
 std::string TextBeside(const std::string& path, uint64_t most) { return Exists(path) ? ReadWholeText(path, most) : ""; }

@@ -124,6 +124,10 @@ void RequireRoomInMemory(const std::string& path);
 // Returns the first bytes of a file, at most `most`. Throws DataError if it cannot be read.
 std::vector<uint8_t> ReadBeginning(const std::string& path, uint64_t most);
 
+// Returns the whole lines of a file that begin in [begin, begin + bytes), unchanged, so that neighbouring ranges have
+// each line once. Here, lines end with \n. Throws DataError if the file cannot be read.
+std::string LinesBeginningIn(const ReadableBytes& file, uint64_t begin, uint64_t bytes);
+
 // Returns the content of a small optional text beside the data (class names, a pack's recipe, MXNet's index); empty if
 // it does not exist. Throws as ReadWholeFile does.
 std::string TextBeside(const std::string& path, uint64_t most = uint64_t{64} << 20);

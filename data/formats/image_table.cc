@@ -19,7 +19,7 @@
 #include "data/sha256.h"
 #include "data/shown.h"
 #include "data/storage.h"
-#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {

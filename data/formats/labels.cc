@@ -11,7 +11,6 @@
 #include "data/joined.h"
 #include "data/shown.h"
 #include "data/storage.h"
-#include "data/text/text_lines.h"
 #include "data/text/utf8.h"
 #include "data/whole_number.h"
 

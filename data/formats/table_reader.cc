@@ -14,7 +14,6 @@
 #include "data/shallow_json.h"
 #include "data/shown.h"
 #include "data/storage.h"
-#include "data/text/text_lines.h"
 #include "data/text/utf8.h"
 #include "data/whole_number.h"
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "data/joined.h"
-#include "data/text/text_lines.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {

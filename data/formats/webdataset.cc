@@ -12,7 +12,7 @@
 #include "data/formats/tar.h"
 #include "data/image/codecs.h"
 #include "data/shown.h"
-#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {

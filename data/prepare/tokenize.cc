@@ -21,7 +21,6 @@
 #include "data/progress.h"
 #include "data/shown.h"
 #include "data/storage.h"
-#include "data/text/text_lines.h"
 #include "data/text/tokenizer.h"
 #include "data/text/utf8.h"
 #include "data/written_file.h"

@@ -8,7 +8,7 @@
 #include "data/sentences/sentence_set.h"
 #include "data/storage.h"
 #include "data/text/dictionary.h"
-#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {

@@ -8,7 +8,6 @@
 #include "data/formats/table_reader.h"
 #include "data/sentences/sentence_set.h"
 #include "data/storage.h"
-#include "data/text/text_lines.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {

@@ -11,7 +11,7 @@
 #include "data/sentences/sentence_set.h"
 #include "data/sentences/table_columns.h"
 #include "data/shown.h"
-#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {

@@ -9,7 +9,7 @@
 #include "data/formats/in_parallel.h"
 #include "data/joined.h"
 #include "data/machine/limits.h"
-#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {

@@ -115,4 +115,40 @@ const ClassTable& CharacterClasses() {
   return *table;
 }
 
+namespace {
+
+// Returns the length in bytes of the white space that is the first character of a text; 0 if that is something else.
+size_t PythonSpaceBytes(std::string_view text) {
+  const size_t bytes = ValidCharacterBytes(text);
+  const uint32_t code_point = bytes == 0 ? 0 : CodePointAt(text.data());
+  return (code_point >= 0x1C && code_point <= 0x1F) || IsSpace(code_point) ? bytes : 0;
+}
+
+std::string_view LastCharacter(std::string_view text) {
+  size_t bytes = 1;
+  while (bytes < std::min<size_t>(4, text.size()) && !BeginsCharacter(text[text.size() - bytes])) ++bytes;
+  return text.substr(text.size() - bytes);
+}
+
+}  // namespace
+
+std::string_view TakeLine(std::string_view& text) {
+  // One search for both: separate searches would run to the end of the text, line after line, if one of them never
+  // occurs.
+  const auto end = std::find_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; });
+  const std::string_view line(text.begin(), end);
+  size_t taken = line.size();
+  if (taken < text.size()) taken += text.substr(taken, 2) == "\r\n" ? 2 : 1;
+  text.remove_prefix(taken);
+  return line;
+}
+
+std::string_view Stripped(std::string_view line) {
+  for (size_t bytes = 1; !line.empty() && bytes > 0;) line.remove_prefix(bytes = PythonSpaceBytes(line));
+  while (!line.empty() && PythonSpaceBytes(LastCharacter(line)) == LastCharacter(line).size()) {
+    line.remove_suffix(LastCharacter(line).size());
+  }
+  return line;
+}
+
 }  // namespace dtrain::data

@@ -1,4 +1,5 @@
-// Checks and repairs UTF-8 for the tokenizer, whose other parts rely on valid text, and tells classes of characters.
+// Text in UTF-8: checks and repairs it, for the tokenizers, whose other parts rely on valid text; tells classes of
+// characters; and cuts it into lines as Python does.
 #pragma once
 
 #include <array>
@@ -54,5 +55,21 @@ inline constexpr uint32_t kCodePoints = 0x110000;
 const std::array<CharacterClass, kCodePoints>& CharacterClasses();
 
 inline bool IsSpace(uint32_t code_point) { return CharacterClasses()[code_point] == CharacterClass::kSpace; }
+
+// ---- Lines ----
+
+// What editors of Windows write at the beginning of a file, and by which Excel knows that a CSV file is UTF-8.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+inline std::string_view WithoutByteOrderMark(std::string_view text) {
+  return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
+}
+
+// Removes the first line from `text`, which must not be empty, and returns it without its end: \n, \r\n or \r.
+std::string_view TakeLine(std::string_view& text);
+
+// Returns the line without white space at both ends, as defined by Python's str.strip() (including U+001C to U+001F):
+// fairseq's encoder strips every line. Stops at invalid UTF-8.
+std::string_view Stripped(std::string_view line);
 
 }  // namespace dtrain::data

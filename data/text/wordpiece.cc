@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/text/text_lines.h"
 #include "data/text/tokenizer_json.h"
 #include "data/text/utf8.h"
 #include "data/whole_number.h"

@@ -8,7 +8,6 @@
 #include "data/sentences/sentence_set.h"
 #include "data/text/byte_level_bpe.h"
 #include "data/text/dictionary.h"
-#include "data/text/text_lines.h"
 #include "data/text/token_blocks.h"
 #include "data/text/tokenizer.h"
 #include "data/text/utf8.h"

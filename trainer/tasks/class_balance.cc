@@ -7,7 +7,7 @@
 #include "data/joined.h"
 #include "data/shown.h"
 #include "data/storage.h"
-#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"

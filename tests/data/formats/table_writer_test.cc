@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {

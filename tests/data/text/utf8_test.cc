@@ -1,4 +1,3 @@
-#include "data/text/text_lines.h"
 
 #include <gmock/gmock.h>
 
