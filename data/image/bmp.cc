@@ -1,12 +1,12 @@
 // BMP, by stb_image, which is in this file alone.
 #include <climits>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <opencv2/core.hpp>
 #include <string>
 
 #include "data/error.h"
+#include "data/formats/little_endian.h"
 #include "data/image/codecs.h"
 
 #define STB_IMAGE_STATIC
@@ -28,9 +28,9 @@ ImageSize BmpSize(Bytes bytes) {
   uint32_t pixels_begin = 0;
   uint16_t bits = 0;
   if (bytes.size() >= 30) {
-    std::memcpy(&pixels_begin, bytes.data() + 10, 4);
     const bool old_header = bytes[14] == 12;
-    std::memcpy(&bits, bytes.data() + (old_header ? 24 : 28), 2);
+    pixels_begin = LoadLittleEndian<uint32_t>(&bytes[10]);
+    bits = LoadLittleEndian<uint16_t>(&bytes[old_header ? 24 : 28]);
   }
   const uint64_t row_bytes = (static_cast<uint64_t>(width) * bits + 31) / 32 * 4;
   if (bits == 0 || pixels_begin + row_bytes * static_cast<uint64_t>(height) > bytes.size()) {

@@ -15,7 +15,6 @@
 #include "data/image/exif_orientation.h"
 #include "data/image/jpeg/baseline_header.h"
 #include "data/image/jpeg/huffman.h"
-#include "data/image/jpeg/jpeg_crop.h"
 #include "data/random.h"
 
 namespace dtrain::data {

@@ -8,7 +8,7 @@
 #include "data/formats/little_endian.h"
 #include "data/image/codecs.h"
 #include "data/image/exif_orientation.h"
-#include "data/image/jpeg/jpeg_crop.h"
+#include "data/image/jpeg/baseline_header.h"
 #include "data/prepare/packed_image.h"
 #include "tests/fuzz/fuzz_target.h"
 

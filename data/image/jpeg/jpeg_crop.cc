@@ -1,8 +1,6 @@
 // First the blocks under the crop become planes (ITU T.81, annex F.2; a unit, MCU, is the smallest group of blocks with
 // all components): blocks outside of it are skipped in the bit stream, nothing below it is read. Then the planes are
 // resized, and converted to RGB last, when only side × side pixels are left.
-#include "data/image/jpeg/jpeg_crop.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "data/formats/crc32c.h"
+#include "data/formats/little_endian.h"
 #include "data/image/jpeg/baseline_header.h"
 #include "data/image/jpeg/huffman.h"
 
@@ -19,16 +21,6 @@ int64_t PointCount(int64_t units_across, int64_t units_down, int units) {
 }
 
 size_t PointBytes(int components) { return 3 + 2 * static_cast<size_t>(components); }
-
-void AppendNumber(std::vector<uint8_t>& to, uint64_t number, int bytes) {
-  for (int i = 0; i < bytes; ++i) to.push_back(static_cast<uint8_t>(number >> (8 * i)));
-}
-
-uint32_t ReadNumber(const uint8_t* at, int bytes) {
-  uint32_t number = 0;
-  for (int i = 0; i < bytes; ++i) number |= uint32_t{at[i]} << (8 * i);
-  return number;
-}
 
 // The beginning of a unit, as a bit of the scan without stuffed zeros, and the DC values of the unit before.
 struct Position {
@@ -55,36 +47,36 @@ std::vector<Position> FindPositions(const BaselineHeader& header, std::span<cons
 }
 
 // Returns the segment with its marker, or nothing if two points are too far apart.
-std::vector<uint8_t> MakeSegment(const BaselineHeader& header, std::span<const Position> positions, int units) {
-  std::vector<uint8_t> segment(kName, kName + sizeof kName);
-  AppendNumber(segment, header.scan.size(), 4);
-  AppendNumber(segment, static_cast<uint64_t>(units), 2);
+std::string MakeSegment(const BaselineHeader& header, std::span<const Position> positions, int units) {
+  std::string segment(kName, sizeof kName);
+  AppendLittleEndian(static_cast<uint32_t>(header.scan.size()), segment);
+  AppendLittleEndian(static_cast<uint16_t>(units), segment);
   ptrdiff_t clean = 0;  // bytes without stuffing up to `at`
   size_t at = 0, before = 0;
   for (const Position& position : positions) {
     for (; clean < position.bit / 8; ++clean) at += header.scan[at] == 0xFF ? 2 : 1;
-    if (at - before > UINT16_MAX) return {};
-    AppendNumber(segment, at - before, 2);
-    AppendNumber(segment, static_cast<uint64_t>(position.bit % 8), 1);
+    if (at - before > UINT16_MAX) return "";
+    AppendLittleEndian(static_cast<uint16_t>(at - before), segment);
+    AppendLittleEndian(static_cast<uint8_t>(position.bit % 8), segment);
     for (int c = 0; c < header.components; ++c) {
-      AppendNumber(segment, static_cast<uint64_t>(position.dc[static_cast<size_t>(c)]), 2);
+      AppendLittleEndian(static_cast<int16_t>(position.dc[static_cast<size_t>(c)]), segment);
     }
     before = at;
   }
-  AppendNumber(segment, Crc32c(segment.data(), segment.size()), kChecksumBytes);
+  AppendLittleEndian(Crc32c(segment.data(), segment.size()), segment);
   const size_t length = segment.size() + 2;
-  segment.insert(segment.begin(),
-                 {0xFF, kSeekPointsMarker, static_cast<uint8_t>(length >> 8), static_cast<uint8_t>(length)});
-  return segment;
+  return std::string{'\xFF', static_cast<char>(kSeekPointsMarker), static_cast<char>(length >> 8),
+                     static_cast<char>(length)} +
+         segment;
 }
 
 }  // namespace
 
 SeekPoint SeekPoints::Get(size_t i) const {
   const uint8_t* at = packed.data() + i * PointBytes(components);
-  SeekPoint point{.bytes = ReadNumber(at, 2), .bit = at[2] & 7};
+  SeekPoint point{.bytes = LoadLittleEndian<uint16_t>(at), .bit = at[2] & 7};
   for (int c = 0; c < components; ++c) {
-    point.dc[static_cast<size_t>(c)] = static_cast<int16_t>(ReadNumber(at + 3 + ptrdiff_t{2} * c, 2));
+    point.dc[static_cast<size_t>(c)] = LoadLittleEndian<int16_t>(at + 3 + ptrdiff_t{2} * c);
   }
   return point;
 }
@@ -94,12 +86,12 @@ std::optional<SeekPoints> ReadSeekPoints(std::span<const uint8_t> segment, int64
   if (segment.size() < kHeaderBytes + kChecksumBytes) return std::nullopt;
   if (std::memcmp(segment.data(), kName, sizeof kName) != 0) return std::nullopt;
   const size_t checked = segment.size() - kChecksumBytes;
-  if (ReadNumber(segment.data() + checked, kChecksumBytes) != Crc32c(segment.data(), checked)) return std::nullopt;
+  if (LoadLittleEndian<uint32_t>(segment.data() + checked) != Crc32c(segment.data(), checked)) return std::nullopt;
   const uint8_t* numbers = segment.data() + sizeof kName;
-  const SeekPoints points{.units = static_cast<int>(ReadNumber(numbers + 4, 2)),
+  const SeekPoints points{.units = LoadLittleEndian<uint16_t>(numbers + 4),
                           .components = components,
                           .packed = segment.first(checked).subspan(kHeaderBytes)};
-  if (ReadNumber(numbers, 4) != scan_bytes || points.units == 0) return std::nullopt;
+  if (LoadLittleEndian<uint32_t>(numbers) != scan_bytes || points.units == 0) return std::nullopt;
   const auto count = static_cast<size_t>(PointCount(units_across, units_down, points.units));
   if (points.packed.size() != count * PointBytes(components)) return std::nullopt;
   return points;
@@ -118,7 +110,7 @@ std::vector<uint8_t> AddSeekPoints(std::vector<uint8_t> jpeg) {
   std::vector<uint8_t> memory;
   const auto scan = WithoutStuffing(header->scan, BitReader::kPadding, memory);
   const std::vector<Position> positions = FindPositions(*header, scan, units);
-  const auto segment = positions.empty() ? std::vector<uint8_t>() : MakeSegment(*header, positions, units);
+  const std::string segment = positions.empty() ? "" : MakeSegment(*header, positions, units);
   jpeg.insert(jpeg.begin() + static_cast<ptrdiff_t>(header->scan_header), segment.begin(), segment.end());
   return jpeg;
 }

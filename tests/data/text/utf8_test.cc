@@ -1,7 +1,6 @@
+#include "data/text/utf8.h"
 
 #include <gmock/gmock.h>
-
-#include "data/text/utf8.h"
 
 namespace dtrain::data {
 namespace {

@@ -1,5 +1,5 @@
 // Compares the fast decoder of baseline JPEGs with the slow one, from the transform to the finished crop.
-#include "data/image/jpeg/jpeg_crop.h"
+#include "data/image/jpeg/baseline_header.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include <opencv2/core.hpp>
 
 #include "data/image/codecs.h"
-#include "data/image/jpeg/baseline_header.h"
 #include "data/image/jpeg/huffman.h"
 #include "data/image/jpeg/idct.h"
 #include "data/image/resample.h"

@@ -14,7 +14,6 @@
 #include "data/image/codecs.h"
 #include "data/image/image_decoder.h"
 #include "data/image/jpeg/baseline_header.h"
-#include "data/image/jpeg/jpeg_crop.h"
 #include "data/random.h"
 #include "tests/data/image/encode.h"
 
