@@ -4,37 +4,37 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <filesystem>
 #include <new>
 
 namespace dtrain::data {
 
-struct Sha256::Context {
-  EVP_MD_CTX* evp = EVP_MD_CTX_new();
-  ~Context() { EVP_MD_CTX_free(evp); }
-};
-
-Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  if (context_->evp == nullptr || EVP_DigestInit_ex(context_->evp, EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
+Sha256::Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+  if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
 }
 
-Sha256::~Sha256() = default;
-
-void Sha256::Update(const void* bytes, size_t size) { EVP_DigestUpdate(context_->evp, bytes, size); }
-
-void Sha256::UpdateText(std::string_view text) {
-  UpdateInteger(static_cast<int64_t>(text.size()));
-  Update(text.data(), text.size());
+Sha256& Sha256::Update(const void* bytes, size_t size) {
+  EVP_DigestUpdate(context_.get(), bytes, size);
+  return *this;
 }
 
-void Sha256::UpdateInteger(int64_t value) {
+Sha256& Sha256::UpdateText(std::string_view text) {
+  return UpdateInteger(static_cast<int64_t>(text.size())).Update(text.data(), text.size());
+}
+
+Sha256& Sha256::UpdateInteger(int64_t value) {
   std::array<uint8_t, 8> bytes{};
   for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(static_cast<uint64_t>(value) >> (8 * i));
-  Update(bytes.data(), bytes.size());
+  return Update(bytes.data(), bytes.size());
+}
+
+Sha256& Sha256::UpdateFile(const std::string& path, uint64_t bytes) {
+  return UpdateText(std::filesystem::path(path).filename().string()).UpdateInteger(static_cast<int64_t>(bytes));
 }
 
 std::string Sha256::Hex() {
   std::array<uint8_t, 32> digest{};
-  EVP_DigestFinal_ex(context_->evp, digest.data(), nullptr);
+  EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr);
   std::string hex;
   for (const uint8_t byte : digest) {
     hex += "0123456789abcdef"[byte >> 4];
@@ -43,10 +43,6 @@ std::string Sha256::Hex() {
   return hex;
 }
 
-std::string Sha256Of(std::string_view text) {
-  Sha256 hash;
-  hash.Update(text.data(), text.size());
-  return hash.Hex();
-}
+std::string Sha256Of(std::string_view text) { return Sha256().Update(text.data(), text.size()).Hex(); }
 
 }  // namespace dtrain::data

@@ -124,8 +124,7 @@ void AddSizes(const std::string& split_dir, RecordIndex& index) {
   });
   Sha256 hash;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    hash.UpdateText(RelativeName(index, index.records[i]));
-    hash.UpdateInteger(sizes[i]);
+    hash.UpdateText(RelativeName(index, index.records[i])).UpdateInteger(sizes[i]);
     index.records[i].bytes = static_cast<uint64_t>(std::max<int64_t>(0, sizes[i]));
   }
   index.fingerprint = hash.Hex();

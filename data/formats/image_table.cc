@@ -321,8 +321,7 @@ ImageTable::ImageTable(const LabelTable& table, const std::string& folder, const
   while (rows.Next(row)) {
     if (columns.split && !IsOfSplit(row.split, split)) continue;
     AddLabels(row, kind, separator, reader.name() + " line " + std::to_string(row.line), written);
-    hash.UpdateText(row.path);
-    hash.UpdateText(row.label);
+    hash.UpdateText(row.path).UpdateText(row.label);
     images.paths.push_back(std::move(row.path));
     images.lines.push_back(row.line);
     if (columns.group) groups_.push_back(std::move(row.group));

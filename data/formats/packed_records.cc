@@ -142,10 +142,7 @@ std::vector<std::string> WatchedNames(const RecordFiles& files) {
 
 std::string Fingerprint(const std::vector<IndexedFile>& files, size_t shards) {
   Sha256 hash;
-  for (size_t i = 0; i < shards; ++i) {
-    hash.UpdateText(files[i].name);
-    hash.UpdateInteger(files[i].bytes);
-  }
+  for (size_t i = 0; i < shards; ++i) hash.UpdateText(files[i].name).UpdateInteger(files[i].bytes);
   return hash.Hex();
 }
 

@@ -71,11 +71,11 @@ TensorFile::TensorFile(const std::string& path, std::optional<int64_t> user_offs
     : file_(path), classes_(std::move(classes)) {
   CheckImages();
   ReadLabels();
-  Sha256 hash;
-  hash.UpdateInteger(static_cast<int64_t>(file_.data_bytes()));
-  hash.UpdateText(Describe(Entry(file_, "images")));
-  hash.Update(labels_.data(), labels_.size() * sizeof(int64_t));
-  fingerprint_ = hash.Hex();
+  fingerprint_ = Sha256()
+                     .UpdateInteger(static_cast<int64_t>(file_.data_bytes()))
+                     .UpdateText(Describe(Entry(file_, "images")))
+                     .Update(labels_.data(), labels_.size() * sizeof(int64_t))
+                     .Hex();
   ShiftLabels(user_offset);
 }
 
@@ -157,10 +157,7 @@ TokenTensorFile::TokenTensorFile(const std::string& path) : file_(path) {
   Add("input_ids", description);
   if (layout_.has_labels) Add("labels", description);
   if (layout_.has_mask) Add("attention_mask", description);
-  Sha256 hash;
-  hash.UpdateInteger(static_cast<int64_t>(file_.data_bytes()));
-  hash.UpdateText(description);
-  fingerprint_ = hash.Hex();
+  fingerprint_ = Sha256().UpdateInteger(static_cast<int64_t>(file_.data_bytes())).UpdateText(description).Hex();
 }
 
 void TokenTensorFile::Add(const std::string& name, std::string& description) {

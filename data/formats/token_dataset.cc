@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <iterator>
 
 #include "data/error.h"
@@ -135,13 +134,11 @@ TokenDataset::TokenDataset(const std::string& prefix) : index_(prefix + ".idx"),
   }
   if (header_.items == 0) throw DataError(index_.path() + " has no items: the text was empty");
   CheckIndex();
-  Sha256 hash;
-  for (const RandomAccessFile* file : {&index_, &bin_}) {
-    hash.UpdateText(std::filesystem::path(file->path()).filename().string());
-    hash.UpdateInteger(static_cast<int64_t>(file->size()));
-  }
-  hash.UpdateInteger(static_cast<int64_t>(header_.type));
-  fingerprint_ = hash.Hex();
+  fingerprint_ = Sha256()
+                     .UpdateFile(index_.path(), index_.size())
+                     .UpdateFile(bin_.path(), bin_.size())
+                     .UpdateInteger(static_cast<int64_t>(header_.type))
+                     .Hex();
 }
 
 void TokenDataset::CheckIndex() {

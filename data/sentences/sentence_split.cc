@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -40,14 +39,9 @@ class SentenceSource : public RecordSource {
     for (const std::string& name : classes_) positions.emplace(name, static_cast<int32_t>(positions.size()));
     for (const SeenLabel& label : set_.targets.seen) class_of_.push_back(positions.at(label.name));
     Sha256 hash;
-    for (const SentenceSet::File& file : set_.files) {
-      hash.UpdateText(std::filesystem::path(file.path).filename().string());
-      hash.UpdateInteger(static_cast<int64_t>(file.bytes));
-    }
+    for (const SentenceSet::File& file : set_.files) hash.UpdateFile(file.path, file.bytes);
     for (const SeenLabel& label : set_.targets.seen) hash.UpdateText(label.name);
-    hash.UpdateText(set_.columns);
-    hash.UpdateText(meaning);
-    fingerprint_ = hash.Hex();
+    fingerprint_ = hash.UpdateText(set_.columns).UpdateText(meaning).Hex();
   }
 
   int64_t size() const override { return set_.size(); }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
@@ -58,12 +57,11 @@ class RawText : public TokenStream {
       part = {};
     }
     if (sizes_.empty()) throw DataError(path + " has no lines of text");
-    Sha256 hash;
-    hash.UpdateText(std::filesystem::path(path).filename().string());
-    hash.UpdateInteger(static_cast<int64_t>(file.size()));
-    hash.Update(tokens_.data(), tokens_.size() * sizeof(tokens_[0]));
-    hash.Update(sizes_.data(), sizes_.size() * sizeof(sizes_[0]));
-    fingerprint_ = hash.Hex();
+    fingerprint_ = Sha256()
+                       .UpdateFile(path, file.size())
+                       .Update(tokens_.data(), tokens_.size() * sizeof(tokens_[0]))
+                       .Update(sizes_.data(), sizes_.size() * sizeof(sizes_[0]))
+                       .Hex();
   }
 
   TokenType type() const override { return TokenType::kUInt32; }
@@ -130,12 +128,12 @@ TokenBlocks::TokenBlocks(std::unique_ptr<const TokenStream> tokens, SampleBreak 
                         " tokens: all " + std::to_string(too_long_) + " are longer",
                     "raise --tokens_per_sample, or cut lines with --sample_break=none");
   }
-  Sha256 hash;
-  hash.UpdateText(tokens_->fingerprint());
-  hash.UpdateInteger(static_cast<int64_t>(sample_break));
-  hash.UpdateInteger(tokens_per_sample);
-  hash.UpdateText(dictionary);
-  fingerprint_ = hash.Hex();
+  fingerprint_ = Sha256()
+                     .UpdateText(tokens_->fingerprint())
+                     .UpdateInteger(static_cast<int64_t>(sample_break))
+                     .UpdateInteger(tokens_per_sample)
+                     .UpdateText(dictionary)
+                     .Hex();
 }
 
 void TokenBlocks::Add(int64_t begin, int64_t length, int64_t most) {
