@@ -1,7 +1,6 @@
-// JPEG through libjpeg-turbo. Errors leave libjpeg by longjmp, so each call into it is made in a lambda that creates no
-// objects with destructors; memory is owned outside the lambdas.
+// JPEG through libjpeg-turbo. Throwing through it is safe: it is compiled with unwind tables, and the objects on the
+// way are destroyed by RAII.
 #include <algorithm>
-#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -59,25 +58,82 @@ void CmykRowToRgb(const uint8_t* cmyk, int width, uint8_t* rgb) {
   }
 }
 
+[[noreturn]] void ThrowError(j_common_ptr jpeg) {
+  char message[JMSG_LENGTH_MAX];
+  (*jpeg->err->format_message)(jpeg, message);
+  throw DataError(std::string(jpeg->is_decompressor != 0 ? "JPEG: " : "cannot be written as JPEG: ") + message);
+}
+
+// What a reader does about messages, of which -1 is the level of warnings; the others are traces.
+void ThrowAtDamage(j_common_ptr jpeg, int level) {
+  if (level == -1) ThrowError(jpeg);
+}
+
+// After other warnings (stray bytes before a marker, a resynchronised restart) the image is one that Pillow accepts,
+// too.
+void ThrowAtEnd(j_common_ptr jpeg, int level) {
+  if (level == -1 && jpeg->err->msg_code == JWRN_JPEG_EOF) throw DataError("JPEG: the file is truncated");
+}
+
+void LimitScans(j_common_ptr jpeg) {
+  if (jpeg->is_decompressor == 0 || reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number <= kMostScans) return;
+  throw DataError("JPEG: more than " + std::to_string(kMostScans) + " scans");
+}
+
+class Decompressor : public jpeg_decompress_struct {
+ public:
+  Decompressor(Bytes jpeg, void (*on_message)(j_common_ptr jpeg, int level)) : jpeg_decompress_struct{} {
+    err = jpeg_std_error(&errors_);
+    errors_.error_exit = ThrowError;
+    errors_.emit_message = on_message;
+    progress_.progress_monitor = LimitScans;
+    jpeg_create_decompress(this);
+    progress = &progress_;
+    jpeg_mem_src(this, jpeg.data(), static_cast<unsigned long>(jpeg.size()));
+  }
+  ~Decompressor() { jpeg_destroy_decompress(this); }
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+
+ private:
+  jpeg_error_mgr errors_{};
+  jpeg_progress_mgr progress_{};
+};
+
+class Compressor : public jpeg_compress_struct {
+ public:
+  Compressor() : jpeg_compress_struct{} {
+    err = jpeg_std_error(&errors_);
+    errors_.error_exit = ThrowError;
+    jpeg_create_compress(this);
+    jpeg_mem_dest(this, &buffer_, &bytes_);
+  }
+  ~Compressor() {
+    jpeg_destroy_compress(this);
+    std::free(buffer_);  // NOLINT(cppcoreguidelines-no-malloc): libjpeg's
+  }
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+
+  std::vector<uint8_t> Finish() {
+    jpeg_finish_compress(this);
+    return {buffer_, buffer_ + bytes_};
+  }
+
+ private:
+  jpeg_error_mgr errors_{};
+  unsigned char* buffer_ = nullptr;
+  unsigned long bytes_ = 0;
+};
+
 class JpegReader {
  public:
-  explicit JpegReader(Bytes bytes) : bytes_(bytes) {
-    jpeg_.err = jpeg_std_error(&errors_.base);
-    errors_.base.error_exit = OnError;
-    errors_.base.emit_message = OnMessage;
-    progress_.progress_monitor = OnProgress;
-    Guard([this] {
-      jpeg_create_decompress(&jpeg_);
-      jpeg_.progress = &progress_;
-      jpeg_mem_src(&jpeg_, bytes_.data(), static_cast<unsigned long>(bytes_.size()));
-      jpeg_read_header(&jpeg_, TRUE);
-    });
+  explicit JpegReader(Bytes bytes) : bytes_(bytes), jpeg_(bytes, ThrowAtEnd) {
+    jpeg_read_header(&jpeg_, TRUE);
     if (jpeg_.data_precision != 8) {
       throw DataError("a JPEG of " + std::to_string(jpeg_.data_precision) + " bits a sample is not supported");
     }
   }
-  JpegReader(const JpegReader&) = delete;
-  JpegReader& operator=(const JpegReader&) = delete;
 
   ImageSize size() const { return {static_cast<int>(jpeg_.image_width), static_cast<int>(jpeg_.image_height)}; }
 
@@ -106,56 +162,12 @@ class JpegReader {
   }
 
  private:
-  struct Errors {
-    jpeg_error_mgr base{};
-    std::jmp_buf jump{};
-    char message[JMSG_LENGTH_MAX] = "";
-  };
-
-  // Frees what libjpeg allocated, also when the constructor of the reader throws.
-  struct Decompressor : jpeg_decompress_struct {
-    ~Decompressor() { jpeg_destroy_decompress(this); }
-  };
-
-  static void OnError(j_common_ptr jpeg) {
-    auto* errors = reinterpret_cast<Errors*>(jpeg->err);
-    jpeg->err->format_message(jpeg, errors->message);
-    std::longjmp(errors->jump, 1);
-  }
-  static void OnMessage(j_common_ptr jpeg, int level) {
-    if (level != -1) return;  // a trace message
-    // After other warnings (stray bytes before a marker, a resynchronised restart) the image is one that Pillow
-    // accepts, too.
-    if (jpeg->err->msg_code == JWRN_JPEG_EOF) {
-      auto* errors = reinterpret_cast<Errors*>(jpeg->err);
-      std::snprintf(errors->message, sizeof errors->message, "the file is truncated");
-      std::longjmp(errors->jump, 1);
-    }
-  }
-  static void OnProgress(j_common_ptr jpeg) {
-    if (!jpeg->is_decompressor || reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number <= kMostScans) return;
-    auto* errors = reinterpret_cast<Errors*>(jpeg->err);
-    std::snprintf(errors->message, sizeof errors->message, "more than %d scans", kMostScans);
-    std::longjmp(errors->jump, 1);
-  }
-
-  // Runs calls into libjpeg. They must not create objects with destructors.
-  template <typename Calls>
-  void Guard(const Calls& calls) {
-    if (setjmp(errors_.jump) != 0) Fail();
-    calls();
-  }
-  [[noreturn]] void Fail() {
-    const std::string reason = std::string("JPEG: ") + errors_.message;
-    throw DataError(reason);
-  }
-
   void Start(int divisor) {
     // libjpeg-turbo converts grey to RGB and YCCK to CMYK; CmykRowToRgb converts CMYK to RGB.
     jpeg_.out_color_space = jpeg_.num_components == 4 ? JCS_CMYK : JCS_RGB;
     jpeg_.scale_num = 1;
     jpeg_.scale_denom = static_cast<unsigned>(divisor);
-    Guard([this] { jpeg_start_decompress(&jpeg_); });
+    jpeg_start_decompress(&jpeg_);
   }
 
   // Limits decoding to columns around [left, right). Returns the column with which each decoded row begins.
@@ -164,7 +176,7 @@ class JpegReader {
     const int end = std::min(right + kMargin, static_cast<int>(jpeg_.output_width));
     if (first == 0 && end == static_cast<int>(jpeg_.output_width)) return 0;
     JDIMENSION offset = static_cast<JDIMENSION>(first), width = static_cast<JDIMENSION>(end - first);
-    Guard([&] { jpeg_crop_scanline(&jpeg_, &offset, &width); });
+    jpeg_crop_scanline(&jpeg_, &offset, &width);
     return static_cast<int>(offset);
   }
 
@@ -174,34 +186,30 @@ class JpegReader {
     JSAMPROW line_start = line.data();
     const uint8_t* wanted = line.data() + ptrdiff_t{column} * jpeg_.output_components;
     const bool check_end = !EndsWithMarker();
-    Guard([&] {
-      const int first_row = std::max(0, top - kMargin);
-      if (first_row > 0) jpeg_skip_scanlines(&jpeg_, static_cast<JDIMENSION>(first_row));
-      for (int row = first_row - top; row < image.rows; ++row) {
-        jpeg_read_scanlines(&jpeg_, &line_start, 1);
-        if (row < 0) continue;
-        if (cmyk) {
-          CmykRowToRgb(wanted, image.cols, image.ptr<uint8_t>(row));
-        } else {
-          std::copy_n(wanted, 3 * image.cols, image.ptr<uint8_t>(row));
-        }
+    const int first_row = std::max(0, top - kMargin);
+    if (first_row > 0) jpeg_skip_scanlines(&jpeg_, static_cast<JDIMENSION>(first_row));
+    for (int row = first_row - top; row < image.rows; ++row) {
+      jpeg_read_scanlines(&jpeg_, &line_start, 1);
+      if (row < 0) continue;
+      if (cmyk) {
+        CmykRowToRgb(wanted, image.cols, image.ptr<uint8_t>(row));
+      } else {
+        std::copy_n(wanted, 3 * image.cols, image.ptr<uint8_t>(row));
       }
-      // Whether a file counts as truncated must not depend on the region. If the file does not end with an EOI marker,
-      // also decodes the last row (libjpeg reads nothing for rows that are skipped up to the end).
-      const JDIMENSION rest = jpeg_.output_height - jpeg_.output_scanline;
-      if (check_end && rest > 1) jpeg_skip_scanlines(&jpeg_, rest - 1);
-      if (check_end && rest > 0) jpeg_read_scanlines(&jpeg_, &line_start, 1);
-    });
+    }
+    // Whether a file counts as truncated must not depend on the region. If the file does not end with an EOI marker,
+    // also decodes the last row (libjpeg reads nothing for rows that are skipped up to the end).
+    const JDIMENSION rest = jpeg_.output_height - jpeg_.output_scanline;
+    if (check_end && rest > 1) jpeg_skip_scanlines(&jpeg_, rest - 1);
+    if (check_end && rest > 0) jpeg_read_scanlines(&jpeg_, &line_start, 1);
   }
 
   bool EndsWithMarker() const {
     return bytes_.size() >= 2 && bytes_[bytes_.size() - 2] == 0xFF && bytes_.back() == JPEG_EOI;
   }
 
-  Bytes bytes_;
-  Errors errors_;
-  jpeg_progress_mgr progress_{};
-  Decompressor jpeg_{};
+  const Bytes bytes_;
+  Decompressor jpeg_;
 };
 
 int JpegOrientation(Bytes bytes) {
@@ -250,5 +258,33 @@ extern const Codec kJpeg = {.name = "JPEG",
                             .orientation = JpegOrientation,
                             .decode_region = DecodeJpegRegion,
                             .require_holds = RequireJpegHolds};
+
+std::vector<uint8_t> WriteJpeg(const cv::Mat& image, int quality) {
+  Compressor to;
+  to.image_width = static_cast<JDIMENSION>(image.cols);
+  to.image_height = static_cast<JDIMENSION>(image.rows);
+  to.input_components = 3;
+  to.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&to);
+  jpeg_set_quality(&to, quality, TRUE);
+  to.optimize_coding = TRUE;  // a few percent smaller, decoded as fast
+  jpeg_start_compress(&to, TRUE);
+  while (to.next_scanline < to.image_height) {
+    auto* row = const_cast<JSAMPLE*>(image.ptr<uint8_t>(static_cast<int>(to.next_scanline)));
+    jpeg_write_scanlines(&to, &row, 1);
+  }
+  return to.Finish();
+}
+
+std::vector<uint8_t> RewriteAsBaseline(Bytes jpeg) {
+  Decompressor from(jpeg, ThrowAtDamage);
+  jpeg_read_header(&from, TRUE);
+  jvirt_barray_ptr* coefficients = jpeg_read_coefficients(&from);
+  Compressor to;
+  jpeg_copy_critical_parameters(&from, &to);
+  to.optimize_coding = TRUE;
+  jpeg_write_coefficients(&to, coefficients);
+  return to.Finish();
+}
 
 }  // namespace dtrain::data

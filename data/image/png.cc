@@ -1,8 +1,7 @@
-// PNG through libpng's low-level interface: the simplified one applies gamma and takes no limits on sizes.
+// PNG through libpng's low-level interface: the simplified one applies gamma and takes no limits on sizes. Errors are
+// thrown through libpng, as through libjpeg (jpeg.cc).
 #include <png.h>
 
-#include <csetjmp>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -40,15 +39,13 @@ class PngReader : PngStructs {
  public:
   explicit PngReader(Bytes bytes) : unread_(bytes), bytes_(bytes.size()) {
     RequireWholeChunks(bytes);
-    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, OnError, OnWarning);
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, nullptr, OnError, OnWarning);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) throw std::bad_alloc();
-    Guard([this] {
-      png_set_read_fn(png_, this, OnRead);
-      png_set_user_limits(png_, kLongestSide, kLongestSide);
-      png_set_chunk_malloc_max(png_, kLargestChunk);
-      png_read_info(png_, info_);
-    });
+    png_set_read_fn(png_, this, OnRead);
+    png_set_user_limits(png_, kLongestSide, kLongestSide);
+    png_set_chunk_malloc_max(png_, kLargestChunk);
+    png_read_info(png_, info_);
   }
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
@@ -62,39 +59,24 @@ class PngReader : PngStructs {
     if (uint64_t{png_get_rowbytes(png_, info_)} * png_get_image_height(png_, info_) > kMostInflation * bytes_) {
       throw DataError("PNG: the file is truncated");
     }
-    Guard([this] { AskForRgb(); });
+    AskForRgb();
     const auto [width, height] = size();
     if (png_get_rowbytes(png_, info_) != 3 * static_cast<size_t>(width)) throw DataError("PNG: unknown colour type");
     cv::Mat image(height, width, CV_8UC3);
     std::vector<png_bytep> rows(static_cast<size_t>(height));
     for (int y = 0; y < height; ++y) rows[static_cast<size_t>(y)] = image.ptr<uint8_t>(y);
-    Guard([&] { png_read_image(png_, rows.data()); });
+    png_read_image(png_, rows.data());
     return image;
   }
 
  private:
-  static void OnError(png_structp png, png_const_charp message) {
-    auto* reader = static_cast<PngReader*>(png_get_error_ptr(png));
-    std::snprintf(reader->message_, sizeof reader->message_, "%s", message);
-    png_longjmp(png, 1);
-  }
+  static void OnError(png_structp /*png*/, png_const_charp message) { throw DataError(std::string("PNG: ") + message); }
   static void OnWarning(png_structp /*png*/, png_const_charp /*message*/) {}
   static void OnRead(png_structp png, png_bytep destination, size_t size) {
     auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
     if (size > reader->unread_.size()) png_error(png, "the file is truncated");
     std::memcpy(destination, reader->unread_.data(), size);
     reader->unread_ = reader->unread_.subspan(size);
-  }
-
-  // Runs calls into libpng, which leaves by longjmp: they must not create objects with destructors.
-  template <typename Calls>
-  void Guard(const Calls& calls) {
-    if (setjmp(png_jmpbuf(png_)) != 0) Fail();
-    calls();
-  }
-  [[noreturn]] void Fail() {
-    const std::string reason = std::string("PNG: ") + message_;
-    throw DataError(reason);
   }
 
   void AskForRgb() {
@@ -108,7 +90,6 @@ class PngReader : PngStructs {
 
   Bytes unread_;
   const uint64_t bytes_;
-  char message_[128] = "";
 };
 
 int PngOrientation(Bytes bytes) { return OrientationInChunks(bytes, /*is_png=*/true); }

@@ -1,14 +1,9 @@
 #include "data/prepare/packed_image.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <opencv2/core.hpp>
 #include <string>
 #include <vector>
-
-// jpeglib.h uses FILE and size_t without including them.
-#include <jpeglib.h>
 
 #include "data/error.h"
 #include "data/image/codecs.h"
@@ -19,92 +14,6 @@
 
 namespace dtrain::data {
 namespace {
-
-// Throwing through libjpeg is safe: it is compiled with unwind tables, and the objects on the way are destroyed by
-// RAII.
-[[noreturn]] void ThrowError(j_common_ptr jpeg) {
-  char message[JMSG_LENGTH_MAX];
-  (*jpeg->err->format_message)(jpeg, message);
-  throw DataError(std::string("cannot be written as JPEG: ") + message);
-}
-
-void ThrowAtDamage(j_common_ptr jpeg, int level) {
-  if (level == -1) ThrowError(jpeg);  // -1 is a warning; other levels are traces
-}
-
-class Compressor : public jpeg_compress_struct {
- public:
-  Compressor() : jpeg_compress_struct{} {
-    err = jpeg_std_error(&errors_);
-    errors_.error_exit = ThrowError;
-    jpeg_create_compress(this);
-    jpeg_mem_dest(this, &buffer_, &bytes_);
-  }
-  ~Compressor() {
-    jpeg_destroy_compress(this);
-    std::free(buffer_);  // NOLINT(cppcoreguidelines-no-malloc): libjpeg's
-  }
-  Compressor(const Compressor&) = delete;
-  Compressor& operator=(const Compressor&) = delete;
-
-  std::vector<uint8_t> Finish() {
-    jpeg_finish_compress(this);
-    return {buffer_, buffer_ + bytes_};
-  }
-
- private:
-  jpeg_error_mgr errors_{};
-  unsigned char* buffer_ = nullptr;
-  unsigned long bytes_ = 0;
-};
-
-class Decompressor : public jpeg_decompress_struct {
- public:
-  explicit Decompressor(std::span<const uint8_t> jpeg) : jpeg_decompress_struct{} {
-    err = jpeg_std_error(&errors_);
-    errors_.error_exit = ThrowError;
-    errors_.emit_message = ThrowAtDamage;
-    jpeg_create_decompress(this);
-    jpeg_mem_src(this, jpeg.data(), static_cast<unsigned long>(jpeg.size()));
-  }
-  ~Decompressor() { jpeg_destroy_decompress(this); }
-  Decompressor(const Decompressor&) = delete;
-  Decompressor& operator=(const Decompressor&) = delete;
-
- private:
-  jpeg_error_mgr errors_{};
-};
-
-// Encodes a CV_8UC3 image (RGB) with 4:2:0 colour. Throws DataError if it cannot be written.
-std::vector<uint8_t> WriteJpeg(const cv::Mat& image, int quality) {
-  Compressor to;
-  to.image_width = static_cast<JDIMENSION>(image.cols);
-  to.image_height = static_cast<JDIMENSION>(image.rows);
-  to.input_components = 3;
-  to.in_color_space = JCS_RGB;
-  jpeg_set_defaults(&to);
-  jpeg_set_quality(&to, quality, TRUE);
-  to.optimize_coding = TRUE;  // a few percent smaller, decoded as fast
-  jpeg_start_compress(&to, TRUE);
-  while (to.next_scanline < to.image_height) {
-    auto* row = const_cast<JSAMPLE*>(image.ptr<uint8_t>(static_cast<int>(to.next_scanline)));
-    jpeg_write_scanlines(&to, &row, 1);
-  }
-  return to.Finish();
-}
-
-// Returns the same coefficients, hence the same pixels, as a baseline file. A progressive file becomes about a tenth
-// larger and decodes in half the time. Metadata are left out. Throws DataError if the file is damaged.
-std::vector<uint8_t> RewriteAsBaseline(std::span<const uint8_t> jpeg) {
-  Decompressor from(jpeg);
-  jpeg_read_header(&from, TRUE);
-  jvirt_barray_ptr* coefficients = jpeg_read_coefficients(&from);
-  Compressor to;
-  jpeg_copy_critical_parameters(&from, &to);
-  to.optimize_coding = TRUE;
-  jpeg_write_coefficients(&to, coefficients);
-  return to.Finish();
-}
 
 // Resizes with the antialiased filter of training. LibTorch has it, too (data/image/image_decoder.h), but takes longer
 // to load than most commands take to run.
