@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <sstream>
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <sstream>
 
-#include "data/error.h"
 #include "data/formats/little_endian.h"
 #include "data/formats/record_format.h"
 #include "data/storage.h"

@@ -3,7 +3,6 @@
 // bytes without holes: https://github.com/huggingface/safetensors#format
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -1,7 +1,6 @@
 #include "data/formats/tensor_file.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <utility>

@@ -1,7 +1,6 @@
 #include "data/formats/token_dataset.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 
 #include "data/error.h"

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "data/error.h"
-#include "data/formats/little_endian.h"
 #include "data/formats/safetensors_file.h"
 #include "data/joined.h"
 #include "data/shown.h"

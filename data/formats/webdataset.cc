@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "data/formats/record_format.h"
 #include "data/formats/tar.h"

@@ -2,7 +2,6 @@
 // the labels. This file draws the parameters on the host; the task mixes the pixels on the device.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "data/image/crop.h"

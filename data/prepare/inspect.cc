@@ -10,7 +10,6 @@
 #include <opencv2/core.hpp>
 #include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "data/error.h"

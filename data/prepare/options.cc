@@ -1,7 +1,6 @@
 // The command line of dtrain_data: the tables of its commands and flags, for the parser that all programs share.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <opencv2/core.hpp>
-#include <string>
 #include <vector>
 
 #include "data/error.h"

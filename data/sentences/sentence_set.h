@@ -10,7 +10,6 @@
 
 #include "data/formats/labels.h"
 #include "data/formats/sentence_files.h"
-#include "data/record_source.h"
 #include "data/sentences/sentence_split.h"
 #include "data/sentences/sentence_tokenizer.h"
 

@@ -1,7 +1,6 @@
 #include "data/sentences/sentence_tokenizer.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "data/error.h"
 #include "data/storage.h"

@@ -9,7 +9,6 @@
 
 #include "data/error.h"
 #include "data/shown.h"
-#include "data/storage.h"
 #include "data/text/byte_level_bpe.h"
 #include "data/text/tokenizer_json.h"
 #include "data/text/utf8.h"

@@ -1,7 +1,6 @@
 #include "data/text/masking.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <stdexcept>
 #include <utility>
