@@ -119,21 +119,11 @@ class BpeTokenizer : public Tokenizer {
 class BpeTokenizer::Encoder : public TextEncoder {
  public:
   explicit Encoder(const BpeTokenizer& tokenizer)
-      : tokenizer_(tokenizer), options_(tokenizer.options_), bpe_(tokenizer.bpe_) {}
-
- protected:
-  void EncodeValid(std::string_view text, bool is_word, std::vector<uint32_t>& ids,
-                   std::vector<CharacterSpan>* spans) override {
-    const auto part = [&](std::string_view raw) { Compose(raw, raw.data() - text.data(), is_word, ids, spans); };
-    if (tokenizer_.added_.empty()) return text.empty() ? void() : part(text);
-    tokenizer_.added_.Split(text, part,
-                            [&](int32_t id, std::string_view place) { Append(id, SpanOf(place, text), ids, spans); });
-  }
+      : TextEncoder(tokenizer.added_), tokenizer_(tokenizer), options_(tokenizer.options_), bpe_(tokenizer.bpe_) {}
 
  private:
-  // `at` is the place of the first byte in the whole text.
-  void Compose(std::string_view raw, int64_t at, bool is_word, std::vector<uint32_t>& ids,
-               std::vector<CharacterSpan>* spans) {
+  void EncodePart(std::string_view raw, int64_t at, bool is_word, EncodedText& out) override {
+    auto& [ids, spans] = out;
     std::string composed;
     std::string_view text = raw;
     if (options_.composes && MayCompose(raw)) text = composed = Composed(raw);
@@ -168,10 +158,8 @@ class BpeTokenizer::Encoder : public TextEncoder {
         place += bytes;
       }
     };
-    if (tokenizer_.composed_added_.empty()) return part(text);
-    tokenizer_.composed_added_.Split(text, part, [&](int32_t id, std::string_view place) {
-      Append(id, span_of(place.data(), place.size()), ids, spans);
-    });
+    tokenizer_.composed_added_.Split(
+        text, part, [&](int32_t id, std::string_view place) { out.Append(id, span_of(place.data(), place.size())); });
   }
 
   const BpeTokenizer& tokenizer_;

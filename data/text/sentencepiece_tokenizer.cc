@@ -201,34 +201,22 @@ class SentencePieceTokenizer : public Tokenizer {
 
 class SentencePieceTokenizer::Encoder : public TextEncoder {
  public:
-  explicit Encoder(const SentencePieceTokenizer& tokenizer) : tokenizer_(tokenizer) {}
-
- protected:
-  void EncodeValid(std::string_view text, bool /*is_word*/, std::vector<uint32_t>& ids,
-                   std::vector<CharacterSpan>* spans) override {
-    tokenizer_.added_.Split(
-        text,
-        [&](std::string_view part) {
-          const WhiteSpace& white_space = tokenizer_.white_space_;
-          const std::string_view spaced = white_space.splits       ? WithSpaces(part)
-                                          : white_space.strips_end ? WithoutSpacesAtEnd(part)
-                                                                   : part;
-          if (spans == nullptr) {
-            EncodePart(spaced, ids);
-          } else {
-            EncodeSpansOf(spaced, part.data() - text.data(), ids, *spans);
-          }
-          if (white_space.keeps_last && part.ends_with(' ')) {
-            Append(static_cast<int32_t>(tokenizer_.IdOf(kMark)), SpanOf(part.substr(part.size() - 1), text), ids,
-                   spans);
-          }
-        },
-        [&](int32_t id, std::string_view place) { Append(id, SpanOf(place, text), ids, spans); });
-  }
+  explicit Encoder(const SentencePieceTokenizer& tokenizer) : TextEncoder(tokenizer.added_), tokenizer_(tokenizer) {}
 
  private:
-  void AppendPiece(int32_t piece, std::vector<uint32_t>& ids) const {
-    ids.push_back(static_cast<uint32_t>(piece == kUnknownPiece ? kUnknownToken : piece + tokenizer_.offset_));
+  void EncodePart(std::string_view part, int64_t at, bool /*is_word*/, EncodedText& out) override {
+    const WhiteSpace& white_space = tokenizer_.white_space_;
+    const std::string_view spaced = white_space.splits       ? WithSpaces(part)
+                                    : white_space.strips_end ? WithoutSpacesAtEnd(part)
+                                                             : part;
+    out.spans == nullptr ? EncodeIds(spaced, out) : EncodeSpansOf(spaced, at, out);
+    if (!white_space.keeps_last || !part.ends_with(' ')) return;
+    const int64_t end = at + static_cast<int64_t>(part.size());
+    out.Append(static_cast<int32_t>(tokenizer_.IdOf(kMark)), {end - 1, end});
+  }
+
+  int32_t IdOfPiece(int32_t piece) const {
+    return piece == kUnknownPiece ? int32_t{kUnknownToken} : piece + tokenizer_.offset_;
   }
 
   static std::string_view WithoutSpacesAtEnd(std::string_view text) {
@@ -249,14 +237,14 @@ class SentencePieceTokenizer::Encoder : public TextEncoder {
     return spaced_;
   }
 
-  void EncodePart(std::string_view part, std::vector<uint32_t>& ids) {
+  void EncodeIds(std::string_view part, EncodedText& out) {
     const auto status = tokenizer_.processor_->Encode({part.data(), part.size()}, &pieces_);
     if (!status.ok()) throw DataError("sentencepiece cannot encode a text: " + status.ToString());
-    for (const int piece : pieces_) AppendPiece(piece, ids);
+    for (const int piece : pieces_) out.Append(IdOfPiece(piece), {});
   }
 
   // The library describes pieces of which it knows the places as a protocol buffer.
-  void EncodeSpansOf(std::string_view part, int64_t at, std::vector<uint32_t>& ids, std::vector<CharacterSpan>& spans) {
+  void EncodeSpansOf(std::string_view part, int64_t at, EncodedText& out) {
     constexpr uint64_t kPieces = 2, kId = 2, kBegin = 4, kEnd = 5;
     const std::string encoded = tokenizer_.processor_->EncodeAsSerializedProto({part.data(), part.size()});
     for (ProtobufReader pieces(AsBytes(encoded), "damaged pieces"); pieces.Next();) {
@@ -268,9 +256,8 @@ class SentencePieceTokenizer::Encoder : public TextEncoder {
         if (fields.IsVarint(kBegin)) span.begin = static_cast<int64_t>(fields.varint());
         if (fields.IsVarint(kEnd)) span.end = static_cast<int64_t>(fields.varint());
       }
-      AppendPiece(id, ids);
       const CharacterSpan trimmed = Trimmed(part, span);
-      spans.push_back({at + trimmed.begin, at + trimmed.end});
+      out.Append(IdOfPiece(id), {at + trimmed.begin, at + trimmed.end});
     }
   }
 

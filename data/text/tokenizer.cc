@@ -69,6 +69,28 @@ void CountCharacters(std::string_view text, std::span<CharacterSpan> spans) {
   }
 }
 
+size_t TwoBytes(char first, char second) {
+  return size_t{static_cast<uint8_t>(first)} << 8 | static_cast<uint8_t>(second);
+}
+
+bool IsSpaceAt(const char* at) { return IsSpace(CodePointAt(at)); }
+
+// Returns where the white space that ends at `end` begins, not before `least`.
+size_t SpacesBefore(std::string_view text, size_t end, size_t least) {
+  while (end > least) {
+    size_t last = end - 1;
+    while (last > least && !BeginsCharacter(text[last])) --last;
+    if (!IsSpaceAt(text.data() + last)) break;
+    end = last;
+  }
+  return end;
+}
+
+size_t SpacesBehind(std::string_view text, size_t begin) {
+  while (begin < text.size() && IsSpaceAt(text.data() + begin)) begin += CharacterBytes(text[begin]);
+  return begin;
+}
+
 }  // namespace
 
 std::optional<TokenizerFiles> FindTokenizer(const std::string& folder) { return FirstIn(folder, Kinds()); }
@@ -117,12 +139,57 @@ std::string HashOfFiles(const std::vector<std::string>& paths) {
   return hash.Hex();
 }
 
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  std::ranges::stable_sort(tokens_, std::greater(), [](const AddedToken& token) { return token.content.size(); });
+  for (const AddedToken& token : tokens_) {
+    for (int second = 0; second < 256; ++second) {
+      if (token.content.size() > 1 && second != static_cast<uint8_t>(token.content[1])) continue;
+      may_begin_.set(TwoBytes(token.content[0], static_cast<char>(second)));
+    }
+  }
+}
+
+const AddedToken* AddedTokens::FindAt(std::string_view text) const {
+  if (!may_begin_[TwoBytes(text[0], text.size() > 1 ? text[1] : '\0')]) return nullptr;
+  const auto found =
+      std::ranges::find_if(tokens_, [text](const auto& token) { return text.starts_with(token.content); });
+  return found == tokens_.end() ? nullptr : &*found;
+}
+
+void AddedTokens::Split(std::string_view text, const std::function<void(std::string_view)>& part,
+                        const std::function<void(int32_t, std::string_view)>& token) const {
+  size_t done = 0;
+  const auto finish_part = [&](size_t end) {
+    if (end > done) part(text.substr(done, end - done));
+  };
+  for (size_t at = 0; !tokens_.empty() && at < text.size();) {
+    const AddedToken* const found = FindAt(text.substr(at));
+    if (found == nullptr) {
+      ++at;
+      continue;
+    }
+    const size_t begin = found->takes_spaces_before ? SpacesBefore(text, at, done) : at;
+    const size_t end = at + found->content.size();
+    finish_part(begin);
+    done = found->takes_spaces_behind ? SpacesBehind(text, end) : end;
+    token(found->id, text.substr(begin, done - begin));
+    at = done;
+  }
+  finish_part(text.size());
+}
+
 void TextEncoder::EncodeAny(std::string_view text, bool is_word, std::vector<uint32_t>& ids,
                             std::vector<CharacterSpan>* spans) {
   const std::string valid = IsUtf8(text) ? "" : ReplaceInvalidUtf8(text, replaced_);
   if (!valid.empty()) text = valid;
   const size_t first = ids.size(), first_span = spans == nullptr ? 0 : spans->size();
-  EncodeValid(text, is_word, ids, spans);
+  EncodedText out{ids, spans};
+  const auto place_of = [&text](std::string_view part) { return part.data() - text.data(); };
+  added_.Split(
+      text, [&](std::string_view part) { EncodePart(part, place_of(part), is_word, out); },
+      [&](int32_t id, std::string_view token) {
+        out.Append(id, {place_of(token), place_of(token) + static_cast<int64_t>(token.size())});
+      });
   if (spans != nullptr) CountCharacters(text, std::span(*spans).subspan(first_span));
   for (size_t i = first; !renumbered_.empty() && i < ids.size(); ++i) ids[i] = renumbered_[ids[i]];
 }

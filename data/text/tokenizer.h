@@ -3,7 +3,9 @@
 // says: byte-level BPE (GPT-2, RoBERTa, ModernBERT), WordPiece (BERT) and sentencepiece (XLM-R, CamemBERT).
 #pragma once
 
+#include <bitset>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,6 +51,44 @@ struct CharacterSpan {
   bool operator==(const CharacterSpan&) const = default;
 };
 
+// A token that is looked for in a text before anything else is done with it: a special one, or one that was added to a
+// finished vocabulary, such as ModernBERT's runs of spaces.
+struct AddedToken {
+  std::string content;
+  int32_t id = 0;
+  bool takes_spaces_before = false, takes_spaces_behind = false;  // lstrip, rstrip
+};
+
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  explicit AddedTokens(std::vector<AddedToken> tokens);  // contents are not empty
+
+  bool empty() const { return tokens_.empty(); }
+
+  // Calls `token` with an added token's id and its place in the text, and `part` with each part between them that is
+  // not empty, in their order. Of the tokens that begin at a place, the longest counts.
+  void Split(std::string_view text, const std::function<void(std::string_view)>& part,
+             const std::function<void(int32_t, std::string_view)>& token) const;
+
+ private:
+  const AddedToken* FindAt(std::string_view text) const;
+
+  std::vector<AddedToken> tokens_;       // the longest first
+  std::bitset<1 << 16> may_begin_ = {};  // by the first two bytes
+};
+
+// The ids of a text so far and, if they are asked for, the bytes of it that each stands for.
+struct EncodedText {
+  std::vector<uint32_t>& ids;
+  std::vector<CharacterSpan>* spans = nullptr;
+
+  void Append(int32_t id, CharacterSpan span) {
+    ids.push_back(static_cast<uint32_t>(id));
+    if (spans != nullptr) spans->push_back(span);
+  }
+};
+
 // Encodes texts. Not thread-safe, because it may cache words: each thread needs its own. Invalid UTF-8 is replaced
 // (ReplaceInvalidUtf8) and counted.
 class TextEncoder {
@@ -70,25 +110,15 @@ class TextEncoder {
   void Renumber(std::span<const uint32_t> ids) { renumbered_ = ids; }
 
  protected:
-  // Appends an id, and its span of bytes if there are spans.
-  static void Append(int32_t id, CharacterSpan span, std::vector<uint32_t>& ids, std::vector<CharacterSpan>* spans) {
-    ids.push_back(static_cast<uint32_t>(id));
-    if (spans != nullptr) spans->push_back(span);
-  }
+  explicit TextEncoder(const AddedTokens& added) : added_(added) {}  // which must outlive the encoder
 
-  // Returns the bytes of `text` that `place`, a part of it, has.
-  static CharacterSpan SpanOf(std::string_view place, std::string_view text) {
-    const int64_t begin = place.data() - text.data();
-    return {begin, begin + static_cast<int64_t>(place.size())};
-  }
-
-  // Encodes valid UTF-8. If `spans` is given, it receives a span of bytes for each id.
-  virtual void EncodeValid(std::string_view text, bool is_word, std::vector<uint32_t>& ids,
-                           std::vector<CharacterSpan>* spans) = 0;
+  // Encodes a part without added tokens of a text, from its byte `at` on; valid UTF-8, and not empty.
+  virtual void EncodePart(std::string_view part, int64_t at, bool is_word, EncodedText& out) = 0;
 
  private:
   void EncodeAny(std::string_view text, bool is_word, std::vector<uint32_t>& ids, std::vector<CharacterSpan>* spans);
 
+  const AddedTokens& added_;
   int64_t replaced_ = 0;
   std::span<const uint32_t> renumbered_;
 };

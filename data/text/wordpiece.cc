@@ -148,7 +148,8 @@ class WordPieceTokenizer : public Tokenizer {
 
 class WordPieceTokenizer::Encoder : public TextEncoder {
  public:
-  explicit Encoder(const WordPieceTokenizer& tokenizer) : tokenizer_(tokenizer), options_(tokenizer.options_) {}
+  explicit Encoder(const WordPieceTokenizer& tokenizer)
+      : TextEncoder(tokenizer.added_), tokenizer_(tokenizer), options_(tokenizer.options_) {}
 
   // Returns a text as the vocabulary's words are written.
   std::string Normalised(std::string_view text) {
@@ -156,14 +157,6 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
     std::string normalised;
     for (const TracedCharacter& one : characters_) AppendUtf8(one.code_point, normalised);
     return normalised;
-  }
-
- protected:
-  void EncodeValid(std::string_view text, bool /*is_word*/, std::vector<uint32_t>& ids,
-                   std::vector<CharacterSpan>* spans) override {
-    tokenizer_.added_.Split(
-        text, [&](std::string_view part) { EncodePart(part, part.data() - text.data(), ids, spans); },
-        [&](int32_t id, std::string_view place) { Append(id, SpanOf(place, text), ids, spans); });
   }
 
  private:
@@ -194,9 +187,9 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
     }
   }
 
-  void EncodePart(std::string_view part, int64_t at, std::vector<uint32_t>& ids, std::vector<CharacterSpan>* spans) {
+  void EncodePart(std::string_view part, int64_t at, bool /*is_word*/, EncodedText& out) override {
     Normalise(part, at);
-    if (tokenizer_.normalised_added_.empty()) return EncodeWords(characters_, ids, spans);
+    if (tokenizer_.normalised_added_.empty()) return EncodeWords(characters_, out);
     std::string text;
     std::vector<size_t> character_of;  // by byte
     for (size_t i = 0; i < characters_.size(); ++i) {
@@ -209,18 +202,17 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
       return std::span<const TracedCharacter>(characters_).subspan(first, last + 1 - first);
     };
     tokenizer_.normalised_added_.Split(
-        text, [&](std::string_view words) { EncodeWords(characters_in(words), ids, spans); },
+        text, [&](std::string_view words) { EncodeWords(characters_in(words), out); },
         [&](int32_t id, std::string_view place) {
           const auto characters = characters_in(place);
-          Append(id, {characters.front().begin, characters.back().end}, ids, spans);
+          out.Append(id, {characters.front().begin, characters.back().end});
         });
   }
 
-  void EncodeWords(std::span<const TracedCharacter> characters, std::vector<uint32_t>& ids,
-                   std::vector<CharacterSpan>* spans) {
+  void EncodeWords(std::span<const TracedCharacter> characters, EncodedText& out) {
     size_t begin = 0;
     const auto finish = [&](size_t end) {
-      if (end > begin) EncodeOne(characters.subspan(begin, end - begin), ids, spans);
+      if (end > begin) EncodeOne(characters.subspan(begin, end - begin), out);
       begin = end;
     };
     for (size_t i = 0; i < characters.size(); ++i) {
@@ -236,12 +228,12 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
   }
 
   // Encodes a word.
-  void EncodeOne(std::span<const TracedCharacter> word, std::vector<uint32_t>& ids, std::vector<CharacterSpan>* spans) {
-    const size_t before = ids.size(), spans_before = spans == nullptr ? 0 : spans->size();
+  void EncodeOne(std::span<const TracedCharacter> word, EncodedText& out) {
+    const size_t before = out.ids.size(), spans_before = out.spans == nullptr ? 0 : out.spans->size();
     const auto fail = [&] {
-      ids.resize(before);
-      if (spans != nullptr) spans->resize(spans_before);
-      Append(tokenizer_.unknown_, {word.front().begin, word.back().end}, ids, spans);
+      out.ids.resize(before);
+      if (out.spans != nullptr) out.spans->resize(spans_before);
+      out.Append(tokenizer_.unknown_, {word.front().begin, word.back().end});
     };
     if (word.size() > options_.most_characters) return fail();
     text_.clear();
@@ -260,7 +252,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
       }
       if (found == pieces.end()) return fail();
       ++end;  // the loop has counted one down behind the piece
-      Append(found->second, {word[begin].begin, word[end - 1].end}, ids, spans);
+      out.Append(found->second, {word[begin].begin, word[end - 1].end});
     }
   }
 
