@@ -35,8 +35,7 @@ struct ImageColumns {
   size_t image = 0;  // positions in the header
   std::vector<size_t> labels;
   std::optional<size_t> split, group;
-  bool label_each = false;  // each column of labels is one label
-  bool lists = false;       // the labels of a row are a list in JSON, or may be one
+  LabelCells cells = {};  // of several labels
 };
 
 std::optional<size_t> SplitColumn(const ColumnFinder& columns, const LabelTable& table) {
@@ -47,15 +46,8 @@ std::optional<size_t> SplitColumn(const ColumnFinder& columns, const LabelTable&
 ImageColumns FindColumns(const TableReader& reader, const LabelTable& table, LabelKind kind) {
   const ColumnFinder columns(reader);
   ImageColumns found{.image = 0, .labels = {}, .split = SplitColumn(columns, table), .group = {}};
-  const bool names_several = table.label_column.find(',') != std::string::npos;
-  found.lists = kind == LabelKind::kSeveral && !names_several && TableFormatOf(table.path) == TableFormat::kJsonLines;
-  found.label_each = kind == LabelKind::kSeveral && table.separator.empty() && !found.lists;
-  if (found.label_each && table.label_column.empty()) {
-    throw Error(ExitCode::kUsage, table.path + ": it is not said where the labels of an image are",
-                "give --label_separator for a column with several labels, or --label_column=A,B,C for a column of each "
-                "label; JSON lines may have lists of labels");
-  }
-  if (kind == LabelKind::kNumbers || found.label_each) {
+  if (kind == LabelKind::kSeveral) found.cells = LabelCellsOf(reader, table.label_column, table.separator);
+  if (kind == LabelKind::kNumbers || found.cells.by_column) {
     found.labels = columns.AllNamed(table.label_column, "--label_column");
   } else if (!table.label_column.empty()) {
     found.labels = {columns.Named(table.label_column, "--label_column")};
@@ -69,11 +61,7 @@ ImageColumns FindColumns(const TableReader& reader, const LabelTable& table, Lab
     found.labels = {columns.Only(kLabelColumns, taken, "labels", "--label_column")};
     taken.push_back(found.labels.front());
   }
-  std::ranges::sort(taken);
-  if (std::ranges::adjacent_find(taken) != taken.end()) {
-    throw DataError(table.path + ": one column is named as two of image, label and split",
-                    "name different ones with --image_column, --label_column and --split_column");
-  }
+  RequireDistinct(taken, reader, "image, label and split", "--image_column, --label_column and --split_column");
   if (!table.group_column.empty()) found.group = columns.Named(table.group_column, "--group_column");
   return found;
 }
@@ -114,8 +102,7 @@ class ImageRows {
     if (columns_.split) selected.push_back(*columns_.split);
     if (columns_.group) selected.push_back(*columns_.group);
     reader.Select(std::move(selected));
-    const bool only_lists = table.separator.empty();
-    if (columns_.lists) reader.TakeLists(0, only_lists ? kLabelSeparator : table.separator, only_lists);
+    if (columns_.cells.are_lists) reader.TakeLists(0, columns_.cells.separator);
   }
 
   const ImageColumns& columns() const { return columns_; }
@@ -135,8 +122,8 @@ class ImageRows {
     if (columns_.split) row.split = take();
     const std::string image = take();
     row.path = PathBelow(folder_, image);
-    row.label =
-        columns_.label_each ? LabelsThatHold(row.labels, columns_.labels, reader_, row.line) : Joined(row.labels, ",");
+    row.label = columns_.cells.by_column ? LabelsThatHold(row.labels, columns_.labels, reader_, row.line)
+                                         : Joined(row.labels, ",");
     if (image.empty()) reader_.Fail(row.line, "no image is named", "every row names one");
     if (row.path.empty()) {
       reader_.Fail(row.line, "'" + Shown(image) + "' leads out of the folder of the images, " + Shown(folder_),
@@ -313,14 +300,13 @@ ImageTable::ImageTable(const LabelTable& table, const std::string& folder, const
   TableReader& reader = file.reader();
   ImageRows rows(reader, table, folder_, kind);
   const ImageColumns& columns = rows.columns();
-  const std::string separator = table.separator.empty() ? kLabelSeparator : table.separator;
   Sha256 hash;
   WrittenLabels written;
   TablePaths images;
   ImageRow row;
   while (rows.Next(row)) {
     if (columns.split && !IsOfSplit(row.split, split)) continue;
-    AddLabels(row, kind, separator, reader.name() + " line " + std::to_string(row.line), written);
+    AddLabels(row, kind, columns.cells.separator, reader.name() + " line " + std::to_string(row.line), written);
     hash.UpdateText(row.path).UpdateText(row.label);
     images.paths.push_back(std::move(row.path));
     images.lines.push_back(row.line);
@@ -335,7 +321,7 @@ ImageTable::ImageTable(const LabelTable& table, const std::string& folder, const
   }
 
   std::vector<std::string> column_names;
-  if (kind == LabelKind::kNumbers || columns.label_each) {
+  if (kind == LabelKind::kNumbers || columns.cells.by_column) {
     for (const size_t column : columns.labels) column_names.emplace_back(Stripped(reader.header()[column]));
     if (std::ranges::find(column_names, "") != column_names.end()) {
       throw DataError(table.path + ": a column of labels has no name", "name each column in the first line");

@@ -282,7 +282,7 @@ void TableReader::FillFromObject(std::string_view line, TableRow& row) const {
     std::string& cell = row.cells.emplace_back();
     const auto found = object.find(name);
     if (found == object.end() || found->is_null()) continue;
-    if (place == lists_ && (only_lists_ || found->is_array())) {
+    if (place == lists_ && (separator_ == kLabelSeparator || found->is_array())) {
       cell = JoinedList(name, *found);
       continue;
     }
@@ -396,6 +396,23 @@ size_t ColumnFinder::Only(std::span<const std::string_view> known, const std::ve
   for (const size_t column : found) names.push_back(table_.header()[column]);
   throw DataError(table_.name() + " has several columns that may hold " + what + ": " + NamesForPeople(names),
                   "name the right one with " + flag);
+}
+
+void RequireDistinct(std::vector<size_t> columns, const TableReader& table, const std::string& what,
+                     const std::string& flags) {
+  std::ranges::sort(columns);
+  if (std::ranges::adjacent_find(columns) == columns.end()) return;
+  throw DataError(table.name() + ": one column is named as two of " + what, "name different ones with " + flags);
+}
+
+LabelCells LabelCellsOf(const TableReader& table, const std::string& label_column, const std::string& separator) {
+  LabelCells cells{.separator = separator.empty() ? kLabelSeparator : separator};
+  cells.are_lists = table.format() == TableFormat::kJsonLines && label_column.find(',') == std::string::npos;
+  cells.by_column = separator.empty() && !cells.are_lists;
+  if (!cells.by_column || !label_column.empty()) return cells;
+  throw Error(ExitCode::kUsage, table.name() + " does not say where the labels of a row are",
+              "give --label_separator for a column with several labels, or --label_column=A,B,C for a column of each "
+              "label; JSON lines may have lists of labels");
 }
 
 std::string LabelsThatHold(std::span<const std::string> cells, std::span<const size_t> columns,

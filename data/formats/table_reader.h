@@ -45,6 +45,7 @@ class TableReader {
   TableReader(std::string name, std::string_view text, TableFormat format, char delimiter = 0);
 
   const std::string& name() const { return name_; }
+  TableFormat format() const { return format_; }
   const std::vector<std::string>& header() const { return header_; }
 
   // Declares that the first line holds data, as in CoLA's files, and gives the columns these names.
@@ -63,11 +64,10 @@ class TableReader {
   }
 
   // A selected cell of this place may then be an array of texts in JSON: the cell is these with `separator` in between.
-  // Any other value there is an error if `only_lists`.
-  void TakeLists(size_t place, std::string separator, bool only_lists) {
+  // Any other value there is an error if that is kLabelSeparator, which no text has.
+  void TakeLists(size_t place, std::string separator) {
     lists_ = place;
     separator_ = std::move(separator);
-    only_lists_ = only_lists;
   }
 
   // Reads the next row; returns false at the end. Throws DataError if the row has another number of cells than the
@@ -109,7 +109,6 @@ class TableReader {
   std::vector<size_t> selected_;
   size_t unread_ = SIZE_MAX, lists_ = SIZE_MAX;
   std::string separator_;
-  bool only_lists_ = false;
   std::deque<std::string> unquoted_;  // cells of the current row in which double quotes were written twice
   bool leaves_out_ragged_ = false;
   int64_t left_out_ = 0;
@@ -165,6 +164,20 @@ class ColumnFinder {
   const TableReader& table_;
   std::vector<std::string> lower_;
 };
+
+// Throws DataError if a column is twice among `columns`, which are those of `what`, chosen by `flags`.
+void RequireDistinct(std::vector<size_t> columns, const TableReader& table, const std::string& what,
+                     const std::string& flags);
+
+// How the labels of a row are written if it may have several.
+struct LabelCells {
+  bool by_column = false;  // in a column for each label, which has 1 where it holds
+  bool are_lists = false;  // as lists in JSON, or perhaps as texts with the separator
+  std::string separator;   // between those of a cell
+};
+
+// Follows from the values of --label_column and --label_separator. Throws Error (exit code 2) if these do not say it.
+LabelCells LabelCellsOf(const TableReader& table, const std::string& label_column, const std::string& separator);
 
 // Returns "'a', 'b'": the first ones of these names, for messages.
 std::string NamesForPeople(const std::vector<std::string>& names);

@@ -112,7 +112,7 @@ bool HasNumberLabels(const SentenceFiles& files) {
   return Exists(LabelPrefix(files) + ".label") && !Exists(LabelPrefix(files) + ".bin");
 }
 
-BinarisedRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& options) {
+SentenceRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& options) {
   if (options.target.has(LabelKind::kClass) && HasNumberLabels(files)) {
     throw DataError(LabelPrefix(files) + ".label holds numbers to predict, and there are no classes",
                     "use --task=text_regression");
@@ -143,7 +143,7 @@ BinarisedRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& o
     const std::vector<uint32_t> b = second ? second->Read(row, vocabulary) : std::vector<uint32_t>();
     collector.AddTokens(a, b, labels.Of(row), {file, first.Offset(row)}, first.Where(row));
   }
-  BinarisedRows rows{collector.Take(), vocabulary, dictionary.fingerprint()};
+  SentenceRows rows{.set = collector.Take(), .vocabulary = vocabulary, .meaning = dictionary.fingerprint()};
   if (options.target.has(LabelKind::kClass)) rows.set.names = labels.names();
   rows.set.columns = is_pair ? "text input0, pair input1, label label" : "text input0, label label";
   return rows;

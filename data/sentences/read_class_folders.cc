@@ -5,7 +5,6 @@
 #include "data/error.h"
 #include "data/folder_names.h"
 #include "data/formats/in_parallel.h"
-#include "data/formats/table_reader.h"
 #include "data/sentences/sentence_set.h"
 #include "data/storage.h"
 #include "data/text/utf8.h"

@@ -7,9 +7,7 @@
 #include <utility>
 
 #include "data/error.h"
-#include "data/formats/table_reader.h"
 #include "data/sentences/sentence_set.h"
-#include "data/sentences/table_columns.h"
 #include "data/shown.h"
 #include "data/text/utf8.h"
 
@@ -24,6 +22,9 @@ class OpenTable {
  public:
   OpenTable(const std::string& path, const SentenceOptions& options)
       : file_(path, options.csv_delimiter),
+        cells_(options.target.has(LabelKind::kSeveral)
+                   ? LabelCellsOf(file_.reader(), options.label_column, options.label_separator)
+                   : LabelCells()),
         joins_pairs_(!options.target.of_texts || options.is_unlabelled),
         columns_(joins_pairs_
                      ? ChooseColumns(file_.reader(), NamesFor(path, options), options.target.labels.has_value())
@@ -31,6 +32,7 @@ class OpenTable {
 
   TableReader& reader() { return file_.reader(); }
   const TableColumns& columns() const { return columns_; }
+  const LabelCells& cells() const { return cells_; }  // if a row may have several labels
   uint64_t bytes() const { return file_.bytes(); }
   // Whether the second text is of one row with the first one, not by itself.
   bool joins_pairs() const { return joins_pairs_; }
@@ -38,30 +40,16 @@ class OpenTable {
 
  private:
   // A text in each line has no names of columns, whatever those of the training data are.
-  static ColumnNames NamesFor(const std::string& path, const SentenceOptions& options) {
+  ColumnNames NamesFor(const std::string& path, const SentenceOptions& options) const {
     if (TableFormatOf(path) == TableFormat::kLines) return {};
-    const bool may_list =
-        TableFormatOf(path) == TableFormat::kJsonLines && options.label_column.find(',') == std::string::npos;
-    const bool several = options.target.has(LabelKind::kSeveral) && options.label_separator.empty() &&
-                         !options.label_column.empty() && !may_list;
-    return {options.text_column, options.pair_column, options.label_column, options.negative_column, several};
+    return {options.text_column, options.pair_column, options.label_column, options.negative_column, cells_.by_column};
   }
 
   TableFile file_;
+  const LabelCells cells_;
   const bool joins_pairs_;
   const TableColumns columns_;
 };
-
-// Without a separator, or a column for each label, the labels of a row are a list in JSON.
-void TakeLists(TableReader& reader, size_t place, const SentenceOptions& options) {
-  const bool only_lists = options.label_separator.empty();
-  if (only_lists && TableFormatOf(reader.name()) != TableFormat::kJsonLines) {
-    throw Error(ExitCode::kUsage, reader.name() + " does not say where the labels of a text are",
-                "give --label_separator for a column with several labels, or --label_column=A,B,C for a column of each "
-                "label; JSON lines may have lists of labels");
-  }
-  reader.TakeLists(place, only_lists ? kLabelSeparator : options.label_separator, only_lists);
-}
 
 void RequireSameKind(const OpenTable& table, const SentenceOptions& options, const std::string& path,
                      const std::string& columns) {
@@ -89,9 +77,7 @@ SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, c
   selected.insert(selected.end(), columns.negatives.begin(), columns.negatives.end());
   const size_t texts = selected.size(), labels = columns.labels.size(), read = texts + labels;
   selected.insert(selected.end(), columns.labels.begin(), columns.labels.end());
-  if (labels > 0 && !columns.several_labels && options.target.has(LabelKind::kSeveral)) {
-    TakeLists(reader, texts, options);
-  }
+  if (table.cells().are_lists) reader.TakeLists(texts, table.cells().separator);
   const bool has_groups = !options.group_column.empty() && (labels > 0 || !table.joins_pairs());
   const std::vector<size_t> kept = has_groups
                                        ? std::vector{ColumnFinder(reader).Named(options.group_column, "--group_column")}

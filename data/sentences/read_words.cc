@@ -6,7 +6,6 @@
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
-#include "data/formats/table_reader.h"
 #include "data/joined.h"
 #include "data/machine/limits.h"
 #include "data/sentences/sentence_set.h"

@@ -10,6 +10,7 @@
 
 #include "data/formats/labels.h"
 #include "data/formats/sentence_files.h"
+#include "data/formats/table_reader.h"
 #include "data/sentences/sentence_split.h"
 #include "data/sentences/sentence_tokenizer.h"
 
@@ -87,6 +88,40 @@ class SentenceCollector {
   SentenceSet set_;
 };
 
+// ---- The columns of a table: by the names given, or by those that data sets commonly use (table_columns.cc) ----
+
+// Names given by the user; empty if not given.
+struct ColumnNames {
+  std::string text = {}, pair = {}, label = {}, negatives = {};
+  bool several_labels = false;  // `label` names several columns, with commas between them
+};
+
+struct TableColumns {
+  size_t text = 0;  // positions in the header
+  std::optional<size_t> pair = {};
+  std::vector<size_t> labels = {};     // of labels or scores; none, one, or …
+  bool several_labels = false;         // … each of them is of one label
+  std::vector<size_t> negatives = {};  // of texts that stand beside the pair
+  bool dash_is_no_label = false;       // gold_label is `-` where annotators did not agree
+};
+
+// Chooses the columns of a table and tells the reader what is peculiar to GLUE's own files: those of CoLA have no
+// header, some rows of QQP are damaged. The label column is looked for only if `wants_label`. Throws DataError if a
+// column is missing, or if several could be meant.
+TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wants_label);
+
+// Chooses the columns of a table whose rows are several texts, each by itself: two that are alike, as `text` and
+// `pair`, and any number of negatives. `labels` is a score of how alike the two are. `scored`: whether there must be
+// one; empty: if there is such a column, and no negatives. Throws as ChooseColumns does.
+TableColumns ChooseTextColumns(const TableReader& table, const ColumnNames& names, std::optional<bool> scored);
+
+// Returns the positions of the columns that `which` names (all, none, or names with commas between them), but not those
+// in `read`. Throws DataError for a name that the table does not have.
+std::vector<size_t> ColumnsToKeep(const TableReader& table, const std::string& which, const std::vector<size_t>& read);
+
+// "text sentence1, pair sentence2, label gold_label"
+std::string ToText(const TableColumns& columns, const TableReader& table);
+
 // ---- Readers of each of the layouts of sentence_files.h ----
 
 // Reads a table. Throws DataError, which names file and line; also if options.is_pair says other than the columns.
@@ -110,13 +145,18 @@ bool HasLists(const std::string& path, const SentenceOptions& options);
 SentenceSet ReadClassFolders(const std::string& split_dir, const SentenceOptions& options,
                              const SentenceTokenizer& tokenizer);
 
-// Reads fairseq's binarised folders. The special tokens are those of its recipes (--init-token 0 --separator-token 2).
-struct BinarisedRows {
+// The rows of a split, and what their tokens mean.
+struct SentenceRows {
   SentenceSet set;
-  int64_t vocabulary = 0;   // that of input0/dict.txt, with <mask>
-  std::string fingerprint;  // of input0/dict.txt
+  int64_t vocabulary = 0;
+  RowFormat format = {};
+  std::string tokenizer = {};  // folder; empty for binarised data
+  std::string meaning = {};    // a fingerprint, of the tokenizer or of input0/dict.txt
 };
-BinarisedRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& options);
+
+// Reads fairseq's binarised folders. The special tokens are those of its recipes (--init-token 0 --separator-token 2),
+// and the vocabulary is that of input0/dict.txt, with <mask>.
+SentenceRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& options);
 
 // The distinct labels of a table, as they are written.
 std::vector<std::string> LabelsOfTable(const std::string& path, const SentenceOptions& options);

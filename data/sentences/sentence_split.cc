@@ -187,16 +187,7 @@ class SentenceRowDecoder : public SampleDecoder {
   const int64_t classes_;
 };
 
-// What the rows of a split are, and what their tokens mean.
-struct Rows {
-  SentenceSet set;
-  int64_t vocabulary = 0;
-  RowFormat format;
-  std::string tokenizer;  // folder; empty for binarised data
-  std::string meaning;    // a fingerprint
-};
-
-Rows EncodedRows(const SentenceFiles& files, const SentenceOptions& options) {
+SentenceRows EncodedRows(const SentenceFiles& files, const SentenceOptions& options) {
   const auto tokenizer = FindSentenceTokenizer(options.tokenizer_paths);
   const auto read = options.target.of_words                  ? &ReadWords
                     : files.layout == SentenceLayout::kTable ? &ReadTable
@@ -206,15 +197,6 @@ Rows EncodedRows(const SentenceFiles& files, const SentenceOptions& options) {
           .format = tokenizer->format(),
           .tokenizer = tokenizer->folder(),
           .meaning = tokenizer->fingerprint()};
-}
-
-Rows RowsOfFolders(const SentenceFiles& files, const SentenceOptions& options) {
-  BinarisedRows rows = ReadBinarised(files, options);
-  return {.set = std::move(rows.set),
-          .vocabulary = rows.vocabulary,
-          .format = {},
-          .tokenizer = "",
-          .meaning = rows.fingerprint};
 }
 
 std::vector<std::string> ClassesOf(const SentenceSet& set, const SentenceOptions& options) {
@@ -234,7 +216,7 @@ std::optional<float> OnlyOne(const std::vector<float>& targets) {
   return is_one && !targets.empty() ? std::optional(targets.front()) : std::nullopt;
 }
 
-SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
+SentenceSplit SplitOf(SentenceRows rows, const SentenceOptions& options) {
   SentenceOptions known = options;
   known.is_pair = rows.set.is_pair;
   known.format = rows.format;
@@ -277,7 +259,7 @@ SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& s
                     wants_words ? "give columns of words (NAME.conll) or JSON lines with tokens and tags"
                                 : "use --task=token_classification");
   }
-  return SplitOf(is_binarised ? RowsOfFolders(files, options) : EncodedRows(files, options), options);
+  return SplitOf(is_binarised ? ReadBinarised(files, options) : EncodedRows(files, options), options);
 }
 
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file) {

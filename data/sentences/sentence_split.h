@@ -32,7 +32,7 @@ inline constexpr SentenceTarget kClassTarget = {LabelKind::kClass}, kNumberTarge
 
 struct SentenceOptions {
   std::string data_dir;
-  // Names of columns; empty: found among the names that data sets commonly use (table_columns.h). If a text column is
+  // Names of columns; empty: found among the names that data sets commonly use (table_columns.cc). If a text column is
   // given and no pair column, there is no pair.
   std::string text_column = {}, pair_column = {}, label_column = {};
   SentenceTarget target = kClassTarget;

@@ -1,4 +1,4 @@
-#include "data/sentences/table_columns.h"
+#include "data/sentences/sentence_set.h"
 
 #include <algorithm>
 #include <span>
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "data/error.h"
-#include "data/formats/table_reader.h"
 
 namespace dtrain::data {
 namespace {
@@ -53,11 +52,6 @@ bool IsCola(const std::vector<std::string>& first) {
   return first.size() == 4 && (first[1] == "0" || first[1] == "1") && (first[2].empty() || first[2] == "*");
 }
 
-bool HasOneTwice(std::vector<size_t> columns) {
-  std::ranges::sort(columns);
-  return std::ranges::adjacent_find(columns) != columns.end();
-}
-
 }  // namespace
 
 TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wants_label) {
@@ -91,10 +85,7 @@ TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wa
   }
   chosen.dash_is_no_label =
       wants_label && !chosen.several_labels && table.header()[chosen.labels.front()] == "gold_label";
-  if (HasOneTwice(taken)) {
-    throw DataError(table.name() + ": one column is named as two of text, pair and label",
-                    "name different ones with --text_column, --text_pair_column and --label_column");
-  }
+  RequireDistinct(taken, table, "text, pair and label", "--text_column, --text_pair_column and --label_column");
   return chosen;
 }
 
@@ -134,9 +125,9 @@ TableColumns ChooseTextColumns(const TableReader& table, const ColumnNames& name
                                          : columns.Named(names.label, "--label_column")};
     taken.push_back(chosen.labels.front());
   }
-  if (!HasOneTwice(taken)) return chosen;
-  throw DataError(table.name() + ": one column is named as two of text, pair, negative and score",
-                  "name different ones with --text_column, --text_pair_column, --negative_column and --label_column");
+  RequireDistinct(taken, table, "text, pair, negative and score",
+                  "--text_column, --text_pair_column, --negative_column and --label_column");
+  return chosen;
 }
 
 std::vector<size_t> ColumnsToKeep(const TableReader& table, const std::string& which, const std::vector<size_t>& read) {

@@ -10,7 +10,7 @@
 #include "data/formats/table_reader.h"
 #include "data/formats/tensor_file.h"
 #include "data/formats/torch_file.h"
-#include "data/sentences/table_columns.h"
+#include "data/sentences/sentence_set.h"
 #include "data/text/text_split.h"
 #include "data/text/utf8.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -112,7 +112,7 @@ def test_a_column_for_each_label_is_the_same(work, tmp_path):
                                 (*DATA, "--label_separator=", f"--label_column={','.join(LABELS)}", f"--data_dir={tmp_path}")))
     assert [one[f"val_{name}"] for name in ("loss", "f1_macro", "map")] == [other[f"val_{name}"] for name in ("loss", "f1_macro", "map")]
     assert run("--mode=eval", *DATA, "--label_separator=", f"--init_weights={work.folder}", f"--data_dir={work.data}",
-               check=2).stderr.count("does not say where the labels of a text are") == 1
+               check=2).stderr.count("does not say where the labels of a row are") == 1
     lists = [json.dumps({"labels": held or None, "text": text}) for text, held in zip(work.texts, work.labels, strict=True)]
     (tmp_path / "lists").mkdir()
     (tmp_path / "lists" / "val.jsonl").write_text("\n".join(lists), encoding="utf-8")

@@ -1,4 +1,4 @@
-#include "data/sentences/table_columns.h"
+#include "data/sentences/sentence_set.h"
 
 #include <gmock/gmock.h>
 
