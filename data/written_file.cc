@@ -200,12 +200,7 @@ PartialFile::~PartialFile() {
 
 void PartialFile::Append(std::string_view bytes) {
   bytes_ += bytes.size();
-  while (!bytes.empty()) {
-    const ssize_t count = write(descriptor_, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) FailToWrite(partial_path_);
-    bytes.remove_prefix(static_cast<size_t>(count));
-  }
+  if (!AppendWhole(descriptor_, bytes)) FailToWrite(partial_path_);
 }
 
 void PartialFile::Sync() {

@@ -61,11 +61,8 @@ bool HasPrefix(std::string_view name, std::string_view prefix) {
 
 // `numbers` have leading zeros and equal lengths.
 std::string FirstMissing(const std::set<std::string>& numbers) {
-  for (size_t i = 0;; ++i) {
-    std::string number = std::to_string(i);
-    const size_t digits = numbers.begin()->size();
-    if (number.size() < digits) number.insert(0, digits - number.size(), '0');
-    if (!numbers.contains(number)) return number;
+  for (int64_t i = 0;; ++i) {
+    if (std::string number = WithZeros(i, numbers.begin()->size()); !numbers.contains(number)) return number;
   }
 }
 

@@ -22,6 +22,12 @@ namespace dtrain::data {
 // The largest record, above the size of any image that would be decoded. A length above it is taken for damage.
 inline constexpr uint64_t kMostRecordBytes = uint64_t{1} << 28;
 
+// "00003"
+inline std::string WithZeros(int64_t number, size_t digits) {
+  const std::string text = std::to_string(number);
+  return std::string(digits - std::min(digits, text.size()), '0') + text;
+}
+
 // Thrown for bytes that are not those that were written. That record counts as bad, but the records after it may be
 // good. Any other DataError means that intact bytes have unexpected content (another schema): then the whole set is
 // refused.
@@ -132,11 +138,6 @@ class RecordFormat {
     record.resize(begin + size);
     record.erase(record.begin(), record.begin() + static_cast<ptrdiff_t>(begin));
     return record;
-  }
-  // "00003"
-  static std::string WithZeros(int64_t number, size_t digits) {
-    const std::string text = std::to_string(number);
-    return std::string(digits - std::min(digits, text.size()), '0') + text;
   }
 };
 

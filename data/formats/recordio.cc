@@ -19,7 +19,6 @@ namespace {
 constexpr uint32_t kRecordMagic = 0xCED7230A;
 constexpr uint64_t kFrameBytes = 8;  // the magic, then continuation and length
 constexpr uint64_t kHeaderBytes = 24;
-constexpr float kMostLabel = 16'777'216;  // above it, float32 cannot represent all whole numbers
 
 // Which part of a record a frame holds.
 enum Continuation : uint32_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
@@ -97,7 +96,7 @@ ImageHeader ParseHeader(std::span<const uint8_t> data, uint64_t data_bytes) {
                         " labels");
   }
   if (label_count > 0) label = LoadLittleEndian<float>(&data[kHeaderBytes]);
-  if (!(label >= 0 && label <= kMostLabel && std::floor(label) == label)) {
+  if (!(label >= 0 && label <= kMostClass && std::floor(label) == label)) {
     throw DamagedRecord("label " + std::to_string(label) + " is not a class");
   }
   return {static_cast<int64_t>(label), kHeaderBytes + uint64_t{4} * label_count};

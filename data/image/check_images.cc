@@ -8,6 +8,7 @@
 #include "data/formats/in_parallel.h"
 #include "data/image/codecs.h"
 #include "data/image/exif_orientation.h"
+#include "data/joined.h"
 #include "data/storage.h"
 
 namespace dtrain::data {
@@ -76,7 +77,7 @@ void RequireGoodHeaders(const RecordSource& source, const QuarantineOptions& opt
   }
   if (bad > listed) note(std::to_string(bad - listed) + " more bad records: dtrain_data verify lists them all");
   if (bad > kMostInMessage) first += "; and " + std::to_string(bad - kMostInMessage) + " more, listed above";
-  throw DataError(options.split + ": " + std::to_string(bad) + (bad == 1 ? " bad record" : " bad records") + " of " +
+  throw DataError(options.split + ": " + CountOf(static_cast<int64_t>(bad), "bad record") + " of " +
                       std::to_string(source.size()) + ", and the budget is " + std::to_string(budget) + ":" + first,
                   options.strict ? "--strict_data allows none: repair or remove them, or leave the flag out"
                                  : "repair or remove them, or raise --max_bad_records (a fraction of all records)");

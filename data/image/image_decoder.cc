@@ -62,15 +62,9 @@ void MirrorPixels(const uint8_t* from, int pixels, uint8_t* to) {
 
 // Copies a raw record into an image. Throws DataError if its size is not that of `rows`.
 cv::Mat RawImage(std::span<const uint8_t> bytes, const RawRows& rows) {
-  if (bytes.size() != static_cast<size_t>(rows.bytes())) {
-    throw DataError("a record of " + std::to_string(bytes.size()) + " bytes, expected " + std::to_string(rows.bytes()));
-  }
   cv::Mat image(static_cast<int>(rows.height), static_cast<int>(rows.width), CV_8UC3);
-  if (rows.planar) {
-    PlanarToInterleaved(bytes.data(), rows.height, rows.width, image.data);
-  } else {
-    std::memcpy(image.data, bytes.data(), bytes.size());
-  }
+  const std::span row(reinterpret_cast<std::byte*>(image.data), 3 * image.total());
+  RawRowDecoder(rows).Decode(bytes, {}, {&row, 1});
   return image;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "data/error.h"
+#include "data/joined.h"
 #include "data/shallow_json.h"
 #include "data/storage.h"
 #include "data/written_file.h"
@@ -67,11 +68,10 @@ void Quarantine::Add(int64_t index, const RecordPlace& place, const std::string&
   }
   const auto count = static_cast<int64_t>(seen_.size());
   if (count <= budget_) return;
-  throw DataError(options_.split + ": " + std::to_string(count) + (count == 1 ? " bad record" : " bad records") +
-                      " of " + std::to_string(dataset_size_) + ", and the budget is " + std::to_string(budget_) +
-                      "; the latest is " + ToText(place) + ": " + reason,
-                  options_.strict
-                      ? "--strict_data allows none: repair or remove the file, or leave the flag out"
+  throw DataError(
+      options_.split + ": " + CountOf(count, "bad record") + " of " + std::to_string(dataset_size_) +
+          ", and the budget is " + std::to_string(budget_) + "; the latest is " + ToText(place) + ": " + reason,
+      options_.strict ? "--strict_data allows none: repair or remove the file, or leave the flag out"
                       : "repair or remove the files, or raise --max_bad_records (a fraction of all records)");
 }
 

@@ -17,6 +17,7 @@
 #include "data/formats/open_source.h"
 #include "data/formats/token_dataset.h"
 #include "data/image/codecs.h"
+#include "data/joined.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
 #include "data/progress.h"
@@ -252,8 +253,7 @@ void Verify(const PrepareOptions& options) {
   }
   std::fflush(stdout);
   if (bad == 0) return;
-  throw DataError(std::to_string(bad) + (bad == 1 ? " bad record" : " bad records") + ", listed " +
-                      (list.empty() ? "above" : "in " + list),
+  throw DataError(CountOf(bad, "bad record") + ", listed " + (list.empty() ? "above" : "in " + list),
                   std::string("repair or replace the files named there") +
                       (are_files ? ", or move them away with --move_bad_to=DIR" : "") +
                       "; training leaves out as many as --max_bad_records allows");

@@ -65,10 +65,7 @@ void ByteLevelBpe::ReadMerges(std::string_view text) {
   merges_.resize(std::bit_ceil(2 * lines));
   uint32_t rank = 0;
   for (size_t number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::string_view line = TakeLine(text);
     if (line.starts_with("#version") || line.empty()) continue;
     const size_t space = line.find(' ');
     try {
