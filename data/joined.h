@@ -2,8 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -31,7 +31,7 @@ std::string FirstOf(const Items& items, size_t most, const TextOf& text_of = {})
 
 // Returns a number with its noun: "1 file", "2 files". `noun` is in the singular and forms its plural with "s", or with
 // "es" if it ends in "s". Only its last word changes.
-inline std::string CountOf(int64_t count, const std::string& noun) {
+std::string CountOf(std::integral auto count, const std::string& noun) {
   const std::string ending = count == 1 ? "" : noun.ends_with('s') ? "es" : "s";
   return std::to_string(count) + " " + noun + ending;
 }

@@ -65,8 +65,7 @@ class Scanner {
   void Add(const ScannedRecord& record) {
     if (kind_ != LabelKind::kClass) return AddValues(record);
     if (record.label < 0 && record.values.size() > 1) {
-      throw DataError("the label has " + CountOf(static_cast<int64_t>(record.values.size()), "value") +
-                          " where one class is expected",
+      throw DataError("the label has " + CountOf(record.values.size(), "value") + " where one class is expected",
                       "several labels are for --task=image_multilabel, numbers for --task=image_regression");
     }
     if (record.label < 0 || record.label > std::numeric_limits<int32_t>::max()) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "data/record_source.h"
-#include "data/sample_decoder.h"
 
 namespace dtrain::data {
 

@@ -173,9 +173,7 @@ bool TableReader::Read(TableRow& row) {
       return true;
     }
     if (keeps_going_ || !(leaves_out_ragged_ || is_empty)) {
-      Fail(line_,
-           CountOf(static_cast<int64_t>(cells.size()), "cell") + ", but the header has " +
-               std::to_string(header_.size()),
+      Fail(line_, CountOf(cells.size(), "cell") + ", but the header has " + std::to_string(header_.size()),
            format_ == TableFormat::kTsv
                ? "tabs and line ends cannot be part of a cell of a .tsv file: use .csv or .jsonl"
                : std::string("cells with ") +

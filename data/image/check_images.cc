@@ -77,8 +77,8 @@ void RequireGoodHeaders(const RecordSource& source, const QuarantineOptions& opt
   }
   if (bad > listed) note(std::to_string(bad - listed) + " more bad records: dtrain_data verify lists them all");
   if (bad > kMostInMessage) first += "; and " + std::to_string(bad - kMostInMessage) + " more, listed above";
-  throw DataError(options.split + ": " + CountOf(static_cast<int64_t>(bad), "bad record") + " of " +
-                      std::to_string(source.size()) + ", and the budget is " + std::to_string(budget) + ":" + first,
+  throw DataError(options.split + ": " + CountOf(bad, "bad record") + " of " + std::to_string(source.size()) +
+                      ", and the budget is " + std::to_string(budget) + ":" + first,
                   options.strict ? "--strict_data allows none: repair or remove them, or leave the flag out"
                                  : "repair or remove them, or raise --max_bad_records (a fraction of all records)");
 }

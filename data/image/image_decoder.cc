@@ -14,7 +14,6 @@
 #include "data/image/codecs.h"
 #include "data/image/exif_orientation.h"
 #include "data/image/jpeg/baseline_header.h"
-#include "data/image/jpeg/huffman.h"
 #include "data/random.h"
 
 namespace dtrain::data {

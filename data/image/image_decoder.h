@@ -16,7 +16,7 @@
 #include "data/image/photometric.h"
 #include "data/image/pixel_ops.h"
 #include "data/image/resample.h"
-#include "data/sample_decoder.h"
+#include "data/record_source.h"
 
 namespace cv {
 class Mat;

@@ -16,7 +16,6 @@
 #include "data/pipeline/quarantine.h"
 #include "data/pipeline/row_reader.h"
 #include "data/record_source.h"
-#include "data/sample_decoder.h"
 
 namespace dtrain::data {
 

@@ -11,7 +11,6 @@
 #include "data/pipeline/batch.h"
 #include "data/pipeline/quarantine.h"
 #include "data/record_source.h"
-#include "data/sample_decoder.h"
 
 namespace dtrain::data {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/sample_decoder.h"
+#include "data/record_source.h"
 
 namespace dtrain::data {
 

@@ -72,18 +72,10 @@ struct Totals {
   int64_t tokens = 0, replaced = 0;
 };
 
-// Appends tokens in their stored type.
+// Appends tokens in their stored type, which has the lowest bytes of each.
 void AppendTokens(TokenType type, const std::vector<uint32_t>& tokens, std::string& bytes) {
-  const auto append = [&]<typename Stored>(Stored /*type*/) {
-    const size_t before = bytes.size();
-    bytes.resize(before + tokens.size() * sizeof(Stored));
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      const auto stored = static_cast<Stored>(tokens[i]);
-      std::memcpy(bytes.data() + before + i * sizeof stored, &stored, sizeof stored);
-    }
-  };
-  if (type == TokenType::kUInt16) return append(uint16_t{});
-  append(uint32_t{});
+  const auto width = static_cast<size_t>(TokenBytes(type));
+  for (const uint32_t& token : tokens) bytes.append(reinterpret_cast<const char*>(&token), width);
 }
 
 // The encoded lines of a part of a text file.

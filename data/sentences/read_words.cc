@@ -124,8 +124,7 @@ class WordReader {
     if (said.empty()) return otherwise;
     const auto number = WholeNumber<size_t>(said);
     if (number && *number < columns) return *number;
-    Fail("the line has " + CountOf(static_cast<int64_t>(columns), "column") + ", but " + flag + " is '" +
-             Shown(said, 60) + "'",
+    Fail("the line has " + CountOf(columns, "column") + ", but " + flag + " is '" + Shown(said, 60) + "'",
          "columns of words are numbered from 0");
   }
 
@@ -141,8 +140,7 @@ class WordReader {
       columns_ = "words in column " + std::to_string(word_) + ", tags in column " + std::to_string(tag_);
     }
     if (cells.size() != num_columns_) {
-      Fail(CountOf(static_cast<int64_t>(cells.size()), "column") + ", but the first word has " +
-               std::to_string(num_columns_),
+      Fail(CountOf(cells.size(), "column") + ", but the first word has " + std::to_string(num_columns_),
            "each word has a line with the same columns, and a blank line ends a sentence");
     }
     if (sentence_.words.empty()) sentence_.offset = offset_;
@@ -167,8 +165,7 @@ class WordReader {
     if (!options_.is_unlabelled) {
       for (std::string& tag : ListOf(object, tags_key_)) AddTag(std::move(tag));
       if (const size_t words = sentence_.words.size(), tags = sentence_.tags.size(); words != tags) {
-        Fail(CountOf(static_cast<int64_t>(tags), "tag") + " for " + CountOf(static_cast<int64_t>(words), "word"),
-             "each word needs one tag");
+        Fail(CountOf(tags, "tag") + " for " + CountOf(words, "word"), "each word needs one tag");
       }
     }
     EndSentence();

@@ -15,7 +15,6 @@
 #include "data/formats/little_endian.h"
 #include "data/formats/sentence_files.h"
 #include "data/record_source.h"
-#include "data/sample_decoder.h"
 #include "data/sentences/sentence_set.h"
 #include "data/sentences/sentence_tokenizer.h"
 #include "data/sha256.h"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "data/record_source.h"
-#include "data/sample_decoder.h"
 #include "data/text/tokenizer.h"
 
 namespace dtrain::data {

@@ -8,6 +8,7 @@
 #include "data/error.h"
 #include "data/sha256.h"
 #include "data/storage.h"
+#include "data/text/utf8.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
@@ -59,10 +60,9 @@ Dictionary Dictionary::Parse(std::string_view text) {
   for (const std::string_view special : kSpecials) seen.emplace(special, 0);
   for (size_t number = 1; !text.empty(); ++number) {
     if (number > kMostSymbols) throw DataError("it has more than " + std::to_string(kMostSymbols) + " symbols");
-    const size_t end = std::min(text.find('\n'), text.size());
     const std::string where = "line " + std::to_string(number) + ": ";
     try {
-      entries.push_back(ParseLine(text.substr(0, end)));
+      entries.push_back(ParseLine(TakeLine(text)));
     } catch (const DataError& error) {
       throw DataError(where + error.what(), error.hint());
     }
@@ -72,7 +72,6 @@ Dictionary Dictionary::Parse(std::string_view text) {
                                      : "the symbol is one of the special ones"),
           "list each symbol once, and do not list <s>, <pad>, </s> and <unk>");
     }
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return Dictionary(std::move(entries));
 }

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "data/record_source.h"
-#include "data/sample_decoder.h"
 #include "data/text/token_blocks.h"
 #include "data/text/tokenizer.h"
 

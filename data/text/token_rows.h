@@ -29,7 +29,7 @@
 
 #include "data/formats/tensor_file.h"
 #include "data/formats/token_dataset.h"
-#include "data/sample_decoder.h"
+#include "data/record_source.h"
 #include "data/text/masking.h"
 
 namespace dtrain::data {

@@ -11,7 +11,6 @@
 #include "data/formats/open_source.h"
 #include "data/pipeline/batch.h"
 #include "data/record_source.h"
-#include "data/sample_decoder.h"
 #include "data/sentences/sentence_split.h"
 #include "trainer/config/config.h"
 #include "trainer/weights/known_classes.h"

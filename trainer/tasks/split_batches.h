@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/pipeline/loader.h"
-#include "data/sample_decoder.h"
+#include "data/record_source.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config.h"
 #include "trainer/tasks/data_sets.h"

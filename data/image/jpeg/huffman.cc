@@ -1,5 +1,5 @@
 // ITU T.81, annexes C and F. A loader of photographs spends most of its time in this file.
-#include "data/image/jpeg/huffman.h"
+#include "data/image/jpeg/blocks.h"
 
 namespace dtrain::data {
 namespace {

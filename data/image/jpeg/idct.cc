@@ -1,6 +1,6 @@
 // The factorisation of Arai, Agui and Nakajima ("A fast DCT-SQ scheme for images", Trans. IEICE, 1988): all but five
 // multiplications of a pass are merged into the scales, together with the quantisation. Eight columns are done at once.
-#include "data/image/jpeg/idct.h"
+#include "data/image/jpeg/blocks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +10,6 @@
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
-
-#include "data/image/jpeg/huffman.h"
 
 namespace dtrain::data {
 namespace {

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "data/image/jpeg/baseline_header.h"
-#include "data/image/jpeg/huffman.h"
-#include "data/image/jpeg/idct.h"
+#include "data/image/jpeg/blocks.h"
 #include "data/image/resample.h"
 
 namespace dtrain::data {

@@ -4,7 +4,7 @@
 #include "data/formats/crc32c.h"
 #include "data/formats/little_endian.h"
 #include "data/image/jpeg/baseline_header.h"
-#include "data/image/jpeg/huffman.h"
+#include "data/image/jpeg/blocks.h"
 
 namespace dtrain::data {
 namespace {

@@ -9,8 +9,7 @@
 #include <opencv2/core.hpp>
 
 #include "data/image/codecs.h"
-#include "data/image/jpeg/huffman.h"
-#include "data/image/jpeg/idct.h"
+#include "data/image/jpeg/blocks.h"
 #include "data/image/resample.h"
 #include "tests/data/image/encode.h"
 
