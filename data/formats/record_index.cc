@@ -12,6 +12,7 @@
 #include "data/formats/little_endian.h"
 #include "data/sha256.h"
 #include "data/storage.h"
+#include "data/text/utf8.h"
 #include "data/written_file.h"
 
 namespace dtrain::data {
@@ -26,27 +27,14 @@ static_assert(sizeof(IndexEntry) == 24, "entries are stored as they are in memor
 // Names on disk need not be UTF-8, but JSON has to be: each byte is kept as the code point of the same number.
 std::string Latin1ToUtf8(const std::string& bytes) {
   std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<uint8_t>(c);
-    if (byte < 0x80) {
-      text += c;
-    } else {
-      text += static_cast<char>(0xC0 | byte >> 6);
-      text += static_cast<char>(0x80 | (byte & 0x3F));
-    }
-  }
+  for (const char byte : bytes) AppendUtf8(static_cast<uint8_t>(byte), text);
   return text;
 }
 
 std::string Utf8ToLatin1(const std::string& text) {
   std::string bytes;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<uint8_t>(text[i]);
-    if (byte < 0x80 || i + 1 >= text.size()) {
-      bytes += text[i];
-    } else {
-      bytes += static_cast<char>((byte & 0x03) << 6 | (static_cast<uint8_t>(text[++i]) & 0x3F));
-    }
+  for (size_t i = 0; i < text.size(); i += CharacterBytes(text[i])) {
+    bytes += static_cast<char>(CodePointAt(text.data() + i));
   }
   return bytes;
 }

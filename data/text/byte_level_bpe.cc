@@ -25,8 +25,9 @@ std::string WrittenByte(int byte) {
     code_point = 0x100;
     for (int other = 0; other < byte; ++other) code_point += printable(other) ? 0 : 1;
   }
-  if (code_point < 0x80) return {static_cast<char>(code_point)};
-  return {static_cast<char>(0xC0 | code_point >> 6), static_cast<char>(0x80 | (code_point & 0x3F))};
+  std::string written;
+  AppendUtf8(static_cast<uint32_t>(code_point), written);
+  return written;
 }
 
 uint64_t PairOf(int32_t left, int32_t right) {

@@ -45,6 +45,14 @@ inline uint32_t CodePointAt(const char* next) {
   }
 }
 
+// Appends the character of a code point.
+inline void AppendUtf8(uint32_t code_point, std::string& text) {
+  constexpr uint8_t kFirst[] = {0, 0xC0, 0xE0, 0xF0};
+  const unsigned more = code_point < 0x80 ? 0 : code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;  // bytes
+  text += static_cast<char>(kFirst[more] | code_point >> (6 * more));
+  for (unsigned i = more; i-- > 0;) text += static_cast<char>(0x80 | (code_point >> (6 * i) & 0x3F));
+}
+
 // The classes of characters that GPT-2's pre-tokenisation distinguishes: \p{L}, \p{N}, \s (the property White_Space)
 // and all others.
 enum class CharacterClass : uint8_t { kOther, kLetter, kNumber, kSpace };

@@ -57,18 +57,10 @@ struct TracedCharacter {
   int64_t begin = 0, end = 0;
 };
 
-void AppendUtf8(int32_t point, std::string& text) {
-  if (point < 0x80) return text.push_back(static_cast<char>(point));
-  std::array<uint8_t, 4> bytes;
-  const utf8proc_ssize_t count = utf8proc_encode_char(point, bytes.data());
-  text.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(count));
-}
-
 bool IsPunctuation(int32_t point) {
-  const bool is_ascii_symbol = point < 0x80 && utf8proc_category(point) >= UTF8PROC_CATEGORY_SM &&
-                               utf8proc_category(point) <= UTF8PROC_CATEGORY_SO;
   const utf8proc_category_t category = utf8proc_category(point);
-  return is_ascii_symbol || (category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO);
+  const bool is_symbol = category >= UTF8PROC_CATEGORY_SM && category <= UTF8PROC_CATEGORY_SO;
+  return (is_symbol && point < 0x80) || (category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO);
 }
 
 // Whether cleaning removes a character.
@@ -155,7 +147,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
   std::string Normalised(std::string_view text) {
     Normalise(text, 0);
     std::string normalised;
-    for (const TracedCharacter& one : characters_) AppendUtf8(one.code_point, normalised);
+    for (const TracedCharacter& one : characters_) AppendUtf8(static_cast<uint32_t>(one.code_point), normalised);
     return normalised;
   }
 
@@ -193,7 +185,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
     std::string text;
     std::vector<size_t> character_of;  // by byte
     for (size_t i = 0; i < characters_.size(); ++i) {
-      AppendUtf8(characters_[i].code_point, text);
+      AppendUtf8(static_cast<uint32_t>(characters_[i].code_point), text);
       character_of.resize(text.size(), i);
     }
     const auto characters_in = [&](std::string_view place) {
@@ -239,7 +231,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
     text_.clear();
     ends_.assign(1, 0);
     for (const TracedCharacter& one : word) {
-      AppendUtf8(one.code_point, text_);
+      AppendUtf8(static_cast<uint32_t>(one.code_point), text_);
       ends_.push_back(text_.size());
     }
     for (size_t begin = 0, end = 0; begin < word.size(); begin = end) {
