@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <system_error>
 
 #include "data/joined.h"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <string_view>
 
 #include "data/machine/limits.h"
 

@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstring>
 #include <random>
-#include <string>
 #include <utility>
 
 #include "data/error.h"

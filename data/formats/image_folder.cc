@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "data/error.h"

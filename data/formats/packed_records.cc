@@ -10,7 +10,6 @@
 #include "data/formats/labels.h"
 #include "data/joined.h"
 #include "data/sha256.h"
-#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {

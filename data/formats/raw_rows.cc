@@ -1,7 +1,6 @@
 #include "data/formats/raw_rows.h"
 
 #include <cstring>
-#include <string>
 
 #include "data/error.h"
 #include "data/random.h"

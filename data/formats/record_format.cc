@@ -1,12 +1,8 @@
 #include "data/formats/record_format.h"
 
-#include <algorithm>
 #include <cctype>
-#include <optional>
 #include <set>
-#include <string_view>
 
-#include "data/error.h"
 #include "data/folder_names.h"
 #include "data/joined.h"
 

@@ -1,7 +1,6 @@
 #include "data/formats/sentence_files.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "data/error.h"

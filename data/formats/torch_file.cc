@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <set>
-#include <string_view>
 
 #include "data/error.h"
 #include "data/formats/safetensors_file.h"

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <numbers>
 #include <stdexcept>
-#include <string_view>
 
 namespace dtrain::data {
 namespace {

@@ -4,7 +4,6 @@
 #include <array>
 #include <opencv2/core.hpp>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "data/image/codecs.h"

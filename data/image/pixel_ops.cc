@@ -2,7 +2,6 @@
 #include "data/image/pixel_ops.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <numbers>

@@ -11,12 +11,10 @@
 #include <exception>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "data/error.h"
 #include "data/machine/limits.h"
 #include "data/machine/thread.h"
-#include "data/pipeline/row_reader.h"
 
 namespace dtrain::data {
 namespace {

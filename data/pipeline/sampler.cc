@@ -1,10 +1,7 @@
 #include "data/pipeline/sampler.h"
 
 #include <algorithm>
-#include <map>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "data/error.h"

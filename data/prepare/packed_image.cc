@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <opencv2/core.hpp>
-#include <vector>
 
 #include "data/error.h"
 #include "data/image/codecs.h"

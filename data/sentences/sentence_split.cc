@@ -2,19 +2,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <cstring>
-#include <functional>
 #include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "data/error.h"
 #include "data/formats/labels.h"
 #include "data/formats/little_endian.h"
 #include "data/formats/sentence_files.h"
-#include "data/record_source.h"
 #include "data/sentences/sentence_set.h"
 #include "data/sentences/sentence_tokenizer.h"
 #include "data/sha256.h"

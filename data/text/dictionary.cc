@@ -1,6 +1,5 @@
 #include "data/text/dictionary.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <utility>

@@ -1,23 +1,17 @@
 #include "data/text/text_split.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "data/error.h"
 #include "data/formats/open_source.h"
 #include "data/formats/sentence_files.h"
 #include "data/formats/tensor_file.h"
-#include "data/record_source.h"
 #include "data/sha256.h"
 #include "data/storage.h"
 #include "data/text/dictionary.h"
 #include "data/text/token_rows.h"
-#include "data/text/tokenizer.h"
 
 namespace dtrain::data {
 namespace {

@@ -4,12 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <span>
 
-#include "data/error.h"
-#include "data/joined.h"
 #include "data/sha256.h"
-#include "data/storage.h"
 #include "data/text/utf8.h"
 #include "data/whole_number.h"
 
