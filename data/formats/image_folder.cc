@@ -71,8 +71,8 @@ class ClassWalk {
   std::vector<ListedFolder> Folders(const std::string& class_name) {
     found_.clear();
     Visit(class_name);
-    std::sort(found_.begin(), found_.end(),
-              [](const ListedFolder& a, const ListedFolder& b) { return a.folder.name < b.folder.name; });
+    std::ranges::sort(
+        found_, {}, [](const ListedFolder& listed) -> const auto& { return listed.folder.name; });
     return std::move(found_);
   }
 

@@ -56,10 +56,7 @@ class Scanner {
   using Known = std::span<const IndexEntry>::iterator;
 
   // Returns the first known record that begins at or behind `offset`.
-  Known KnownFrom(uint64_t offset) const {
-    return std::lower_bound(known_.begin(), known_.end(), offset,
-                            [](const IndexEntry& entry, uint64_t at) { return entry.offset < at; });
-  }
+  Known KnownFrom(uint64_t offset) const { return std::ranges::lower_bound(known_, offset, {}, &IndexEntry::offset); }
 
   void Add(const ScannedRecord& record) {
     if (kind_ != LabelKind::kClass) return AddValues(record);

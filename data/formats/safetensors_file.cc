@@ -169,9 +169,7 @@ std::string LayoutProblem(const std::map<std::string, SafetensorsEntry>& tensors
     }
     by_position.emplace_back(&entry, &name);
   }
-  std::sort(by_position.begin(), by_position.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first->begin, a.first->end) < std::pair(b.first->begin, b.first->end);
-  });
+  std::ranges::sort(by_position, {}, [](const auto& one) { return std::pair(one.first->begin, one.first->end); });
   uint64_t position = 0;
   for (const auto& [entry, name] : by_position) {
     if (entry->begin < position) return Quoted(*name) + " overlaps another tensor";

@@ -167,9 +167,7 @@ void TorchFile::Choose(const TensorPickle& pickle, WeightSet preferred) {
   const PickledValue& top = pickle.value();
   const auto tensors_of = [&](const PickledValue& dict) {
     if (dict.kind != PickledKind::kDict) return std::ptrdiff_t{0};
-    const auto& items = pickle.items(dict);
-    return std::count_if(items.begin(), items.end(),
-                         [](const auto& item) { return item.kind == PickledKind::kTensor; });
+    return std::ranges::count(pickle.items(dict), PickledKind::kTensor, &PickledValue::kind);
   };
   const std::string hint = "save what model.state_dict() returns";
   if (top.kind != PickledKind::kDict) Refuse("it holds no dict of tensors", hint);

@@ -43,8 +43,7 @@ std::vector<std::vector<int64_t>> GroupsOf(const RecordSource& whole, const Hold
 HeldOut HoldOut(const RecordSource& whole, const HoldOutOptions& options) {
   HeldOut parts;
   std::vector<std::vector<int64_t>> groups = GroupsOf(whole, options);
-  std::stable_sort(groups.begin(), groups.end(),
-                   [&whole](const auto& a, const auto& b) { return whole.Label(a.front()) < whole.Label(b.front()); });
+  std::ranges::stable_sort(groups, {}, [&whole](const auto& group) { return whole.Label(group.front()); });
   std::vector<int64_t> sizes(static_cast<size_t>(options.folds));
   size_t visited = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -63,8 +62,8 @@ HeldOut HoldOut(const RecordSource& whole, const HoldOutOptions& options) {
     std::vector<int64_t>& part = held_out ? parts.val : parts.train;
     part.insert(part.end(), group.begin(), group.end());
   }
-  std::sort(parts.train.begin(), parts.train.end());
-  std::sort(parts.val.begin(), parts.val.end());
+  std::ranges::sort(parts.train);
+  std::ranges::sort(parts.val);
   return parts;
 }
 

@@ -154,9 +154,7 @@ std::vector<SampleRef> TrainSampler::GlobalBatch(int64_t step) const {
     position += end - begin;
   }
   if (repeats_ > 1) {
-    std::stable_sort(batch.begin(), batch.end(), [this](const SampleRef& a, const SampleRef& b) {
-      return a.repeat % repeats_ < b.repeat % repeats_;
-    });
+    std::ranges::stable_sort(batch, {}, [this](const SampleRef& sample) { return sample.repeat % repeats_; });
   }
   return batch;
 }

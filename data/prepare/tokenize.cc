@@ -72,10 +72,13 @@ struct Totals {
   int64_t tokens = 0, replaced = 0;
 };
 
-// Appends tokens in their stored type, which has the lowest bytes of each.
+// Appends tokens in their stored type.
 void AppendTokens(TokenType type, const std::vector<uint32_t>& tokens, std::string& bytes) {
-  const auto width = static_cast<size_t>(TokenBytes(type));
-  for (const uint32_t& token : tokens) bytes.append(reinterpret_cast<const char*>(&token), width);
+  const auto append = [&bytes](const auto& stored) {
+    bytes.append(reinterpret_cast<const char*>(stored.data()), stored.size() * sizeof stored[0]);
+  };
+  if (type != TokenType::kUInt16) return append(tokens);
+  append(std::vector<uint16_t>(tokens.begin(), tokens.end()));
 }
 
 // The encoded lines of a part of a text file.
@@ -212,8 +215,7 @@ void LeaveTokenizer(const TokenizerFiles& files, const Tokenizer& tokenizer, con
 }
 
 bool SameSymbols(const Dictionary& a, const Dictionary& b) {
-  return std::equal(a.entries().begin(), a.entries().end(), b.entries().begin(), b.entries().end(),
-                    [](const auto& x, const auto& y) { return x.symbol == y.symbol; });
+  return std::ranges::equal(a.entries(), b.entries(), {}, &Dictionary::Entry::symbol, &Dictionary::Entry::symbol);
 }
 
 // Throws unless the dict.txt in the folder, if there is one, gives the ids the same meaning.

@@ -62,8 +62,8 @@ void ByteLevelBpe::ReadVocabulary(std::string_view json) {
 }
 
 void ByteLevelBpe::ReadMerges(std::string_view text) {
-  const auto lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
-  merges_.resize(std::bit_ceil(2 * lines));
+  const auto ends = std::ranges::count_if(text, [](char c) { return c == '\n' || c == '\r'; });  // as TakeLine cuts
+  merges_.resize(std::bit_ceil(2 * (static_cast<size_t>(ends) + 1)));
   uint32_t rank = 0;
   for (size_t number = 1; !text.empty(); ++number) {
     const std::string_view line = TakeLine(text);
@@ -271,8 +271,7 @@ void BpeEncoder::MergeShort(std::string_view piece, std::vector<uint32_t>& ids) 
   for (size_t i = 0; i + 1 < count; ++i) merges[i] = &bpe_.Find(tokens[i], tokens[i + 1]);
   while (count > 1) {
     const auto pairs_end = merges.begin() + static_cast<std::ptrdiff_t>(count - 1);
-    const auto best =
-        std::min_element(merges.begin(), pairs_end, [](const auto* a, const auto* b) { return a->rank < b->rank; });
+    const auto best = std::ranges::min_element(merges.begin(), pairs_end, {}, &ByteLevelBpe::Merge::rank);
     if ((*best)->rank == ByteLevelBpe::kNoMerge) break;
     const auto at = static_cast<size_t>(best - merges.begin());
     tokens[at] = (*best)->merged;
