@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "data/text/byte_level_bpe.h"
 #include "tests/data/text/small_tokenizer.h"
 #include "tests/message_of.h"
@@ -73,6 +75,15 @@ TEST(ByteLevelBpe, WrongFilesAreNamed) {
   EXPECT_THAT(message(kSmall.Json(), "#version\nab c d\n"), HasSubstr("line 2: expected two tokens"));
   EXPECT_THAT(message(kSmall.Json(), "a b\nab q\n"), HasSubstr("line 2: the token that they form is not"));
   EXPECT_THAT(message(kSmall.Json(), "aq b\n"), HasSubstr("its first word"));
+}
+
+TEST(ByteLevelBpe, LinesOfMergesEndAsThoseOfAnyText) {
+  std::string merges = kSmall.merges;
+  std::ranges::replace(merges, '\n', '\r');
+  const ByteLevelBpe bpe(kSmall.Json(), merges);
+  std::vector<uint32_t> ids;
+  BpeEncoder(bpe).Encode("abc", ids);
+  EXPECT_EQ(ids, std::vector<uint32_t>{258});
 }
 
 }  // namespace
