@@ -9,7 +9,7 @@
 #include "models/sequences.h"
 #include "tests/small_masked_lm.h"
 #include "trainer/device/device.h"
-#include "trainer/tasks/sample_results.h"
+#include "trainer/tasks/predictions.h"
 
 namespace dtrain::tasks {
 namespace {

@@ -22,7 +22,7 @@
 #include "trainer/report/console.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/open_splits.h"
-#include "trainer/tasks/sample_results.h"
+#include "trainer/tasks/predictions.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"

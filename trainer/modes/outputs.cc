@@ -20,7 +20,6 @@
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/export.h"
 #include "trainer/tasks/predictions.h"
-#include "trainer/tasks/sample_results.h"
 #include "trainer/weights/run_settings.h"
 
 namespace dtrain::modes {

@@ -8,7 +8,6 @@
 #include "models/text_kernels.h"
 #include "models/text_model.h"
 #include "trainer/config/config.h"
-#include "trainer/tasks/sequence_batch.h"
 #include "trainer/tasks/text_task.h"
 
 namespace dtrain::tasks {

@@ -11,7 +11,6 @@
 #include "trainer/tasks/image_kinds.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/metric_formulas.h"
-#include "trainer/tasks/sample_places.h"
 #include "trainer/tasks/text_kinds.h"
 #include "trainer/tasks/text_task.h"
 

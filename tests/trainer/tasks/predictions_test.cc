@@ -5,7 +5,6 @@
 
 #include "data/formats/raw_rows.h"
 #include "tests/temporary_folder.h"
-#include "trainer/tasks/sample_results.h"
 
 namespace dtrain::tasks {
 namespace {
