@@ -267,11 +267,13 @@ def test_a_requeued_job_goes_on_with_its_own_run_alone(few_images, own_stopped):
 
 @pytest.mark.parametrize("job, steps", (("77", [[1, 2]]), ("none", [[1], [1]])))
 def test_a_job_without_a_run_directory_goes_on_when_it_is_started_again(few_images, tmp_path, job, steps):
-    """torchrun calls every job none: of these, a run that has ended may be another job's."""
+    """torchrun calls every job none: of these, a run that has ended may be another job's. What cannot be read is no run."""
+    unreadable = tmp_path / "runs" / "unreadable"
+    (unreadable / "config.json").mkdir(parents=True)
     for attempt in (1, 2):
         run(*flags_of(few_images), "--limit_train_steps=1", cwd=tmp_path,
             env={"TORCHELASTIC_RUN_ID": job, "AWS_BATCH_JOB_ATTEMPT": str(attempt)})
-    runs = sorted((tmp_path / "runs").iterdir())
+    runs = sorted(set((tmp_path / "runs").iterdir()) - {unreadable})
     assert [[step for step, _ in losses(run_dir)] for run_dir in runs] == steps
 
 

@@ -23,10 +23,13 @@ constexpr const char* kWriterKey = "written_by";  // in state.json: the version
 void WarnOfInvalid(const std::filesystem::path& directory, const std::string& reason) {
   report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the previous one");
 }
+#include "trainer/weights/weight_files.h"
 
 // Lets a run resume without --elastic_shards if it began with it. Throws UsageError if there are more ranks than
 // shards.
 void KeepShards(int64_t shards, int world, config::Config& config) {
+using weights::PartOf;
+
   if (shards < 1 || WasGiven(config, "elastic_shards") || WasGiven(config, "batch_size")) return;
   if (shards < world) {
     throw UsageError("the checkpoint was made with " + CountOf(shards, "shard") + " of the global batch, too few for " +
@@ -44,8 +47,7 @@ void KeepShards(int64_t shards, int world, config::Config& config) {
 std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Config& config) {
   config::BatchConfig& batch = config.batch;
   const auto number = [&state](const char* part, const char* key) -> int64_t {
-    const nlohmann::json from = state.is_object() ? state.value(part, nlohmann::json()) : nlohmann::json();
-    const nlohmann::json value = from.is_object() ? from.value(key, nlohmann::json()) : nlohmann::json();
+    const nlohmann::json value = PartOf(PartOf(state, part), key);
     return value.is_number_integer() ? value.get<int64_t>() : 0;
   };
   const int64_t kept = number("run", "global_batch_size"), asked = number("asked", "batch_size");
@@ -86,10 +88,8 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
 }
 
 std::string WhyBestIsLost(const std::filesystem::path& model_best, const nlohmann::json& state) {
-  const nlohmann::json progress = state.is_object() ? state.value("progress", nlohmann::json()) : nlohmann::json();
-  const nlohmann::json best = progress.is_object() ? progress.value("best", nlohmann::json()) : nlohmann::json();
-  const nlohmann::json step = best.is_object() ? best.value("step", nlohmann::json()) : nlohmann::json();
-  if (!step.is_number_integer() || step == progress.value("step", nlohmann::json())) return "";
+  const nlohmann::json progress = PartOf(state, "progress"), step = PartOf(PartOf(progress, "best"), "step");
+  if (!step.is_number_integer() || step == PartOf(progress, "step")) return "";
   const std::optional<int64_t> found = checkpoint::StepOfWeights(model_best);
   if (found == step.get<int64_t>()) return "";
   return "the weights of the best validation, that of step " + step.dump() + ", are lost: " + model_best.string() +
@@ -137,16 +137,13 @@ void AddDataAndTask(checkpoint::Metadata& metadata, const config::Config& config
 }
 
 loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change) {
-  const auto part = [&state](const char* key) {
-    return state.is_object() ? state.value(key, nlohmann::json()) : state;
-  };
   try {
-    weights::RequireSameNames(weights::ClassesFromJson(part("classes"), "the checkpoint"),
+    weights::RequireSameNames(weights::ClassesFromJson(PartOf(state, "classes"), "the checkpoint"),
                               weights::ClassesFromJson(kept.at("classes"), "this run"));
-    loop::RequireSameRun(part("run"), kept.at("run"), allow_dataset_change);
-    return loop::ProgressFromJson(part("progress"));
+    loop::RequireSameRun(PartOf(state, "run"), kept.at("run"), allow_dataset_change);
+    return loop::ProgressFromJson(PartOf(state, "progress"));
   } catch (const Error& error) {
-    const nlohmann::json writer = part(kWriterKey);
+    const nlohmann::json writer = PartOf(state, kWriterKey);
     if (writer == kept.at(kWriterKey)) throw;
     const std::string by = writer.is_string() ? writer.get<std::string>() : "an earlier version";
     const bool is_about_flags = error.code() != ExitCode::kStorage;  // else nothing but the other version can help

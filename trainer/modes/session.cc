@@ -24,6 +24,7 @@
 #include "trainer/report/error_report.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::modes {
 namespace {
@@ -37,19 +38,21 @@ void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoin
   report::RemoveErrorFiles(files.root);
 }
 
-// Returns how the run of this config.json was started last; an empty object if it does not say.
+// Returns how the run of this config.json was started last; null if it does not say, or cannot be read.
 nlohmann::json StartIn(const std::filesystem::path& config_json) {
-  constexpr uint64_t kMostBytes = 1 << 24;
-  const nlohmann::json config = ParseObject(checkpoint::ReadTextFile(config_json, kMostBytes));
-  auto start = config.is_object() ? config.value(config::kStartKey, nlohmann::json()) : nlohmann::json();
-  return start.is_object() ? start : nlohmann::json::object();
+  try {
+    return weights::PartOf(ParseObject(checkpoint::ReadTextFile(config_json, weights::kMostConfigBytes)),
+                           config::kStartKey);
+  } catch (const StorageError&) {  // another user's, perhaps; whoever needs the file says so
+    return {};
+  }
 }
 
 // Whether the run in the directory of this config.json may have been begun by an earlier attempt of this job: only a
 // scheduler's name of the job tells, and earlier versions did not write it.
 bool MayBeOfJob(const std::filesystem::path& config_json, const std::string& job) {
-  return job.empty() || !std::filesystem::exists(config_json) ||
-         StartIn(config_json).value(kJobKey, nlohmann::json(job)) == job;
+  const nlohmann::json known = weights::PartOf(StartIn(config_json), kJobKey);
+  return job.empty() || known.is_null() || known == job;
 }
 
 // Whether an earlier attempt of this job began the run. torchrun calls every job without a name `none`: of these, what
@@ -57,8 +60,8 @@ bool MayBeOfJob(const std::filesystem::path& config_json, const std::string& job
 bool IsOfJob(const report::RunDirectory& run, const RunContext& context) {
   const nlohmann::json start = StartIn(run.config_json);
   const bool may_have_ended = !context.launch.job.ends_with("=none");
-  return !context.launch.job.empty() && start.value(kJobKey, nlohmann::json()) == context.launch.job &&
-         start.value("command", nlohmann::json()) == config::StartRecord(context.start, context.config)["command"] &&
+  return !context.launch.job.empty() && weights::PartOf(start, kJobKey) == context.launch.job &&
+         weights::PartOf(start, "command") == config::StartRecord(context.start, context.config)["command"] &&
          (may_have_ended || !std::filesystem::exists(run.result_json));
 }
 

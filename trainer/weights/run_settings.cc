@@ -50,10 +50,6 @@ std::optional<std::string> SettingsIn(const std::string& weights) {
   return std::nullopt;
 }
 
-nlohmann::json PartOf(const nlohmann::json& json, const char* key) {
-  return json.is_object() ? json.value(key, nlohmann::json()) : nlohmann::json();
-}
-
 // The settings that say which sets the run was validated on, and which part of its data it has held out for that. They
 // count for its own data; of other data, --val_split is evaluated, and all of it.
 std::vector<std::string> ValidationNames(const nlohmann::json& saved, const config::Config& config) {

@@ -194,20 +194,21 @@ const Format& FormatOf(const std::string& file) {
 
 }  // namespace
 
+nlohmann::json PartOf(const nlohmann::json& json, const char* key) {
+  return json.is_object() ? json.value(key, nlohmann::json()) : nlohmann::json();
+}
+
 std::string TextIn(const nlohmann::json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 checkpoint::Metadata FactsOf(const nlohmann::json& state, const std::string& where) {
-  const auto part = [&state](const char* key) {
-    return state.is_object() ? state.value(key, nlohmann::json()) : nlohmann::json();
-  };
   checkpoint::Metadata facts;
-  AddTo(facts, ClassesFromJson(part("classes"), where));
-  if (const nlohmann::json config = part("config"); config.is_object()) facts[kSettings] = config.dump();
-  const nlohmann::json run = part("run");
-  if (run.is_object() && run.contains(kModelShapeKey)) facts[kModelConfigKey] = run[kModelShapeKey].dump();
+  AddTo(facts, ClassesFromJson(PartOf(state, "classes"), where));
+  if (const nlohmann::json config = PartOf(state, "config"); config.is_object()) facts[kSettings] = config.dump();
+  if (const nlohmann::json shape = PartOf(PartOf(state, "run"), kModelShapeKey); !shape.is_null())
+    facts[kModelConfigKey] = shape.dump();
   for (const char* key :
        {kModelConfigKey, kHeldOutKey, kTrainedOnKey, kNumberScaleKey}) {  // versions before have no model_config
     if (std::string value = TextIn(state, key); !value.empty()) facts[key] = std::move(value);

@@ -35,6 +35,9 @@ struct WeightsPlace {
   std::string model_config = {};  // its content; empty if there is none of transformers or timm
 };
 
+// Returns a value in a JSON object; null if there is none under that key, or `json` is no object.
+nlohmann::json PartOf(const nlohmann::json& json, const char* key);
+
 // Returns a text in a JSON object; empty if there is none under that key, or `json` is no object.
 std::string TextIn(const nlohmann::json& json, const char* key);
 
