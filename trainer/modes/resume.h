@@ -1,5 +1,5 @@
-// What a training run resumes from, and the check that it is the same run. A dry run asks the same, but
-// for the best weights.
+// What a training run resumes from, and the check that it is the same run. A dry run asks the same, but for the best
+// weights, and for checkpoints on other machines.
 #pragma once
 
 #include <filesystem>
@@ -15,10 +15,20 @@
 
 namespace dtrain::modes {
 
+struct Session;  // session.h
+
 // Finds and reads the checkpoint to resume from, as --resume says; empty for a fresh run. A `restarted` run prefers the
 // checkpoints that it has saved itself, whatever --resume says, if they are newer. Throws StorageError.
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
                                                    const checkpoint::Store& store);
+
+// With run directories on disks of the machines' own, a job that is started again may have rank 0 on another machine
+// than before. The newest checkpoint that any rank finds in its own --run_dir counts: its holder sends it to rank 0.
+//
+// A collective. On rank 0, `store` is that of the run directory; if another rank has a newer valid checkpoint, returns
+// where it has been put, a temporary folder of the store that the caller removes. Otherwise, and on the other ranks,
+// returns empty. Throws StorageError if rank 0 cannot write it.
+std::optional<checkpoint::Checkpoint> FetchNewestCheckpoint(const Session& session, const checkpoint::Store* store);
 
 // The best weights lie beside the checkpoints, in `model_best`. Returns why they are lost, in a sentence for people, if
 // they are of another step than the state.json of a checkpoint says, since the run goes back, has another directory, or

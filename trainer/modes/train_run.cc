@@ -18,7 +18,6 @@
 #include "trainer/errors.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
-#include "trainer/modes/fetch_checkpoint.h"
 #include "trainer/modes/needs.h"
 #include "trainer/modes/open.h"
 #include "trainer/modes/resume.h"
