@@ -10,9 +10,9 @@
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"
-#include "trainer/loop/spike_watch.h"
 #include "trainer/loop/step_computation.h"
 #include "trainer/loop/trainer_parts.h"
+#include "trainer/loop/training_health.h"
 #include "trainer/optim/weight_average.h"
 
 namespace dtrain::loop {
