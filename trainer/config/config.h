@@ -132,7 +132,7 @@ struct BatchConfig {
 struct OptimizerConfig {
   // A name in Optimizers().
   std::string name = "sgd";
-  std::optional<double> lr;           // peak; empty: DefaultLearningRate (resolve.h)
+  std::optional<double> lr;           // peak; empty: resolve.cc derives it
   double lr_base_batch = 0;           // > 0: the peak is multiplied by global batch / lr_base_batch …
   std::string lr_scaling = "linear";  // … or by its square root: linear | sqrt
   double momentum = 0.9;

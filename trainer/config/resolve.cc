@@ -26,18 +26,19 @@ std::optional<std::pair<int64_t, int64_t>> Ascending(std::string_view text, char
   return std::pair(*first, *last);
 }
 
-}  // namespace
-
-std::optional<StepRange> ParseStepRange(const std::string& text) {
-  const auto range = Ascending(text, ':');
-  return range ? std::optional(StepRange{range->first, range->second}) : std::nullopt;
-}
-
+// The peak learning rate if --lr was not given, which --lr_base_batch may scale later.
 double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size) {
   const OptimizerFacts& facts = FactsOf(optimizer);
   const double rate = facts.rate.value_or(0);
   if (facts.batch_of_rate == 0 || optimizer.lr_base_batch > 0) return rate;
   return rate * static_cast<double>(global_batch_size) / facts.batch_of_rate;
+}
+
+}  // namespace
+
+std::optional<StepRange> ParseStepRange(const std::string& text) {
+  const auto range = Ascending(text, ':');
+  return range ? std::optional(StepRange{range->first, range->second}) : std::nullopt;
 }
 
 double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size) {

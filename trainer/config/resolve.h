@@ -11,9 +11,8 @@
 
 namespace dtrain::config {
 
-// The peak learning rate if --lr was not given. For sgd it is 0.1 for each 256 samples of the global batch, or 0.1 if
-// --lr_base_batch scales it later (LearningRateFactor). For the other optimizers it is 0.001, whatever the batch.
-double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size);
+// The folder of the runs that --run_dir does not name.
+inline constexpr char kRuns[] = "runs";
 
 // The factor by which --lr is multiplied for this global batch, from --lr_base_batch and --lr_scaling; 1 without them.
 double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size);

@@ -16,6 +16,7 @@
 #include "data/machine/limits.h"
 #include "data/whole_number.h"
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/config/resolve.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/errors.h"
@@ -160,7 +161,7 @@ Finding JudgeDisk(const DiskFacts& facts) {
 
 DiskFacts MeasureDisk(const fs::path& run_directory) {
   DiskFacts facts;
-  facts.folder = report::NearestFolder(run_directory.empty() ? "runs" : run_directory);
+  facts.folder = report::NearestFolder(run_directory.empty() ? config::kRuns : run_directory);
   if (!fs::is_directory(facts.folder)) {
     throw StorageError("the run directory " + facts.folder.string() + " is a file", "choose another --run_dir");
   }

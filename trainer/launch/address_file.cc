@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "data/sha256.h"
+#include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/run_token.h"
@@ -51,7 +52,7 @@ std::string KeyOfRun(const Environment& environment, const std::vector<std::stri
 }
 
 fs::path AddressFilePath(const std::string& run_directory, const std::string& key) {
-  return fs::path(run_directory.empty() ? "runs" : run_directory) / (".rank0-" + key);
+  return fs::path(run_directory.empty() ? config::kRuns : run_directory) / (".rank0-" + key);
 }
 
 AddressFile::~AddressFile() { Remove(); }

@@ -10,6 +10,7 @@
 #include "data/shown.h"
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/config/choices.h"
+#include "trainer/config/resolve.h"
 #include "trainer/device/device.h"
 #include "trainer/modes/needs.h"
 #include "trainer/modes/open.h"
@@ -76,7 +77,7 @@ double Gibibytes(double bytes) { return std::round(bytes / (1024.0 * 1024.0 * 10
 nlohmann::json TryRunDirectory(const config::Config& config) {
   const bool is_named = !config.run.dir.empty();
   const report::RunDirectory files(is_named ? std::filesystem::path(config.run.dir)
-                                            : std::filesystem::path("runs") / config.model.name);
+                                            : std::filesystem::path(config::kRuns) / config.model.name);
   report::ProbeRunDirectory(files);
   std::error_code unreadable;
   std::optional<checkpoint::RunLock> lock;

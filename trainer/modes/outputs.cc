@@ -77,7 +77,7 @@ bool HoldsContent(const std::string& file) {
 std::vector<Output> RunOutputs(const config::Config& config) {
   const std::string& dir = config.run.dir;
   const bool trains = config.run.mode == "train";
-  if (trains) RequireOutsideOfSplits(dir.empty() ? "runs" : dir, config.data);
+  if (trains) RequireOutsideOfSplits(dir.empty() ? config::kRuns : dir, config.data);
   std::error_code none;
   if (dir.empty() || data::IsRun(dir) || (!trains && config.run.mode != "eval")) return {};
   if (fs::exists(fs::status(dir, none)) && !fs::is_directory(dir, none)) {

@@ -160,13 +160,13 @@ void OpenLog(const RunContext& context) {
 }
 
 std::string DefaultRunDirectory(const RunContext& context, bool restarted, std::vector<std::string>& notes) {
-  constexpr char kRuns[] = "runs";
   if (restarted) {
-    const auto own = report::NewestRun(kRuns, [&](const report::RunDirectory& run) { return IsOfJob(run, context); });
+    const auto own =
+        report::NewestRun(config::kRuns, [&](const report::RunDirectory& run) { return IsOfJob(run, context); });
     if (own) return own->string();
     notes.emplace_back("this job was started again, but there is no run of it in runs/: a new one begins");
   }
-  return report::MakeDefaultRunDirectory(kRuns, context.config.model.name, std::time(nullptr)).string();
+  return report::MakeDefaultRunDirectory(config::kRuns, context.config.model.name, std::time(nullptr)).string();
 }
 
 Session::Session(const RunContext& run_context)

@@ -220,9 +220,9 @@ void AddWhatEarlierVersionsDid(nlohmann::json& settings) {
 
 void FindLastRun(config::Config& config, int rank) {
   if (config.run.resume != "last" || !config.run.dir.empty()) return;
-  const std::optional<fs::path> newest = report::NewestRun("runs");
+  const std::optional<fs::path> newest = report::NewestRun(config::kRuns);
   if (!newest && rank == 0) {
-    throw UsageError("--resume=last: there is no run in " + fs::absolute("runs").string(),
+    throw UsageError("--resume=last: there is no run in " + fs::absolute(config::kRuns).string(),
                      "name it with --run_dir, or start dtrain_main in the folder that contains runs/");
   }
   config.run.resume = "auto";
