@@ -5,7 +5,7 @@
 //
 // The graphs share one pool of memory. That is safe because they never run at the same time and none reads what another
 // one has left there.
-#include "trainer/device/device_graph.h"
+#include "trainer/device/cuda_plugin.h"
 
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>

@@ -34,12 +34,13 @@ int CountDeviceFiles() {
   return count;
 }
 
-}  // namespace
-
+// Whether the library is there. It is not if it was not built.
 bool HasCudaPlugin() {
   std::error_code ignored;
   return std::filesystem::exists(LibraryPath(), ignored);
 }
+
+}  // namespace
 
 GpuSigns SeeGpus() {
   std::error_code ignored;

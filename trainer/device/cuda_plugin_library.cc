@@ -13,7 +13,6 @@
 
 #include "data/kernels/normalise_images.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/device/device_graph.h"
 
 namespace dtrain::device {
 namespace {

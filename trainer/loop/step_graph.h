@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "data/pipeline/batch.h"
-#include "trainer/device/device_graph.h"
+#include "trainer/device/cuda_plugin.h"
 
 namespace dtrain::loop {
 

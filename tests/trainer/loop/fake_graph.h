@@ -1,7 +1,7 @@
 // Graphs on the CPU, which replay the recorded work by calling it again.
 #pragma once
 
-#include "trainer/device/device_graph.h"
+#include "trainer/device/cuda_plugin.h"
 
 namespace dtrain::loop {
 
