@@ -108,7 +108,8 @@ class BenchedStep {
         rate_(*config.optimizer.lr),
         task_(tasks::KindOf(config).MakeTask(config, tasks::KindOf(config).BenchSizes(config), device)),
         computation_(config, sizes_, *task_, communicator),
-        graph_(loop::MakeStepGraph(config.ranks.cuda_graphs, {.device = device, .task = task_->WhyNotRecorded()})),
+        graph_(loop::MakeStepGraph(config.ranks.cuda_graphs, device,
+                                   loop::WhyNotRecorded(device, /*elastic=*/false, task_->WhyNotRecorded()))),
         batch_(task_->RandomBatch(sizes_.batch_size)) {
     computation_.Connect(graph_.get(), distributed::BucketLayout{});
     if (!device.is_cpu()) rate_ = at::full({}, *config.optimizer.lr, at::TensorOptions(at::kFloat).device(device));

@@ -138,34 +138,29 @@ void OnTheStreamOf(StepGraph* graph, const device::DeviceGraphs::Work& work) {
   work();
 }
 
-std::string WhyNotRecorded(const GraphConditions& conditions) {
-  if (!conditions.device.is_cuda()) return "this rank computes on the CPU";
-  if (conditions.elastic) return "the step has shards (--deterministic=elastic)";
-  return conditions.task;
+std::string WhyNotRecorded(at::Device device, bool elastic, const std::string& task) {
+  if (!device.is_cuda()) return "this rank computes on the CPU";
+  return elastic ? "the step has shards (--deterministic=elastic)" : task;
 }
 
-void RequireGraphs(const std::string& wanted, const GraphConditions& conditions) {
-  const std::string why_not = WhyNotRecorded(conditions);
+void RequireGraphs(const std::string& wanted, const std::string& why_not) {
   if (wanted != "on" || why_not.empty()) return;
   throw UsageError("--cuda_graphs=on is not possible: " + why_not,
                    "--cuda_graphs=auto, the default, runs without graphs in this case");
 }
 
-std::string DescribeGraphs(const std::string& wanted, const GraphConditions& conditions) {
+std::string DescribeGraphs(const std::string& wanted, const std::string& why_not) {
   if (wanted != "auto") return wanted;
-  const std::string why_not = WhyNotRecorded(conditions);
   return why_not.empty() ? "auto: yes" : "auto: no, because " + why_not;
 }
 
-std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, const GraphConditions& conditions) {
+std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, at::Device device, const std::string& why_not) {
   if (wanted == "off") return nullptr;
-  RequireGraphs(wanted, conditions);
-  const std::string why_not = WhyNotRecorded(conditions);
+  RequireGraphs(wanted, why_not);
   if (why_not.empty()) {
-    return std::make_unique<StepGraph>(device::LoadCudaPlugin().make_graphs(conditions.device),
-                                       /*required=*/wanted == "on");
+    return std::make_unique<StepGraph>(device::LoadCudaPlugin().make_graphs(device), /*required=*/wanted == "on");
   }
-  if (conditions.device.is_cuda()) report::LogInfo("--cuda_graphs=auto: no step is recorded because " + why_not);
+  if (device.is_cuda()) report::LogInfo("--cuda_graphs=auto: no step is recorded because " + why_not);
   return nullptr;
 }
 

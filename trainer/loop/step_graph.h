@@ -94,23 +94,17 @@ class StepGraph {
 // for the stream on which its nodes were made, and a recorded step may wait for no other.
 void OnTheStreamOf(StepGraph* graph, const device::DeviceGraphs::Work& work);
 
-// The facts that decide whether a run's steps can be recorded.
-struct GraphConditions {
-  at::Device device = at::kCPU;
-  bool elastic = false;   // --deterministic=elastic
-  std::string task = {};  // Task::WhyNotRecorded
-};
+// Returns the reason why steps on `device` cannot be recorded, or an empty string if they can. `elastic`: see
+// --deterministic; `task` is Task::WhyNotRecorded.
+std::string WhyNotRecorded(at::Device device, bool elastic, const std::string& task);
 
-// Returns the reason why the steps cannot be recorded, or an empty string if they can.
-std::string WhyNotRecorded(const GraphConditions& conditions);
+// Throws UsageError if `wanted`, the value of --cuda_graphs (off, on or auto), is on and there is such a reason.
+void RequireGraphs(const std::string& wanted, const std::string& why_not);
 
-// Throws UsageError if `wanted`, the value of --cuda_graphs (off, on or auto), is on and the steps cannot be recorded.
-void RequireGraphs(const std::string& wanted, const GraphConditions& conditions);
-
-// Returns `wanted` and, if it is auto, what that means under these conditions: "auto: yes", or "auto: no, because…".
-std::string DescribeGraphs(const std::string& wanted, const GraphConditions& conditions);
+// Returns `wanted` and, if it is auto, what that means: "auto: yes", or "auto: no, because…".
+std::string DescribeGraphs(const std::string& wanted, const std::string& why_not);
 
 // Throws as RequireGraphs does. Returns null if the steps run unrecorded; with auto and on a GPU the reason is logged.
-std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, const GraphConditions& conditions);
+std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, at::Device device, const std::string& why_not);
 
 }  // namespace dtrain::loop

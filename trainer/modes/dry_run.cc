@@ -89,7 +89,7 @@ nlohmann::json TryRunDirectory(const config::Config& config) {
 // What a training does before its first step, beyond opening.
 void TryToStart(const RunContext& context, const config::Config& config, const Opened& run, at::Device device,
                 const nlohmann::json& state) {
-  loop::RequireGraphs(config.ranks.cuda_graphs, GraphConditionsOf(run, device));
+  loop::RequireGraphs(config.ranks.cuda_graphs, WhyNotRecorded(run, device));
   if (!state.is_null()) {
     const nlohmann::json kept = KeptState(context, config, run.plan, run.data);
     RequireNoneLeftOut(ProgressOf(state, kept, config.data.allow_dataset_change), run.plan);
@@ -111,7 +111,7 @@ void AddModel(const Opened& run, nlohmann::ordered_json& json) {
 void AddPlan(const config::Config& config, const Opened& run, at::Device device, nlohmann::ordered_json& json) {
   const loop::Plan& plan = run.plan;
   if (device.is_cuda()) {
-    json["cuda_graphs"] = loop::DescribeGraphs(config.ranks.cuda_graphs, GraphConditionsOf(run, device));
+    json["cuda_graphs"] = loop::DescribeGraphs(config.ranks.cuda_graphs, WhyNotRecorded(run, device));
   }
   json["batch_size"] = plan.batch.batch_size;
   json["grad_accum_steps"] = plan.batch.grad_accum_steps;

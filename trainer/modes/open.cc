@@ -72,8 +72,8 @@ int64_t ValidationSamples(const tasks::DataSets& data) {
   return samples;
 }
 
-loop::GraphConditions GraphConditionsOf(const Opened& run, at::Device device) {
-  return {.device = device, .elastic = run.plan.batch.elastic, .task = run.task->WhyNotRecorded()};
+std::string WhyNotRecorded(const Opened& run, at::Device device) {
+  return loop::WhyNotRecorded(device, run.plan.batch.elastic, run.task->WhyNotRecorded());
 }
 
 }  // namespace dtrain::modes

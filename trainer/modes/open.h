@@ -42,7 +42,7 @@ void MakeTask(const config::Config& config, at::Device device, Opened& opened);
 // The number of samples of all validation sets.
 int64_t ValidationSamples(const tasks::DataSets& data);
 
-// What decides whether the steps of a training on `device` can be recorded.
-loop::GraphConditions GraphConditionsOf(const Opened& run, at::Device device);
+// Returns the reason why the steps of a training on `device` cannot be recorded; empty if they can.
+std::string WhyNotRecorded(const Opened& run, at::Device device);
 
 }  // namespace dtrain::modes

@@ -306,7 +306,8 @@ void Train(const RunContext& context) {
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(run.task->module(), [&communicator](at::Tensor& sums) { communicator.Sum(sums); });
   }
-  const auto step_graph = loop::MakeStepGraph(config.ranks.cuda_graphs, GraphConditionsOf(run, session.device));
+  const auto step_graph =
+      loop::MakeStepGraph(config.ranks.cuda_graphs, session.device, WhyNotRecorded(run, session.device));
   const StartPoint start = StartRun(session, config, run, kept, checkpoints);
 
   const report::RunDirectory files(session.run_directory);
