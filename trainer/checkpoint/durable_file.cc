@@ -153,6 +153,12 @@ FileDigest DurableFile::Finish() {
   return {bytes_, sha256_.Hex()};
 }
 
+void MakeFolder(const fs::path& folder, const std::string& what) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) ThrowSystemError("create " + what, folder, error.value());
+}
+
 void SyncDirectory(const fs::path& directory) {
   const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) ThrowSystemError("open folder", directory, errno);

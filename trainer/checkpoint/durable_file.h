@@ -50,6 +50,9 @@ class DurableFile {
 // Throws StorageError "cannot ACTION PATH: REASON" for a failed system call, with a hint that fits `error_number`.
 [[noreturn]] void ThrowSystemError(const std::string& action, const std::filesystem::path& path, int error_number);
 
+// Makes a folder with those above it, if it is not there. Throws StorageError, whose message calls it `what`.
+void MakeFolder(const std::filesystem::path& folder, const std::string& what = "the folder");
+
 // Makes the entries of a folder durable. Ignores that some file systems cannot sync a folder (EINVAL, ENOTSUP).
 void SyncDirectory(const std::filesystem::path& directory);
 

@@ -142,9 +142,7 @@ void WritePredictions(const config::Config& config, const tasks::DataSets& data,
 }
 
 void WriteEvaluation(const report::RunDirectory& files, const report::RunResult& result, const data::Classes& classes) {
-  std::error_code error;
-  fs::create_directories(files.root, error);
-  if (error) throw StorageError("cannot create " + files.root.string() + ": " + error.message());
+  checkpoint::MakeFolder(files.root);
   checkpoint::WriteAtomically(files.result_json, report::ResultJson(result));
   const std::vector<int64_t>& counts = result.validation->confusions;
   std::vector<report::ClassScores> scores = result.validation->scores;

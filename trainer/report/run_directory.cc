@@ -14,15 +14,6 @@
 
 namespace dtrain::report {
 namespace fs = std::filesystem;
-namespace {
-
-void Create(const fs::path& folder, const char* what = "the folder") {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) checkpoint::ThrowSystemError(std::string("create ") + what, folder, error.value());
-}
-
-}  // namespace
 
 fs::path RunDirectory::log(int rank) const { return logs / ("rank-" + std::to_string(rank) + ".log"); }
 
@@ -31,7 +22,7 @@ fs::path RunDirectory::quarantine(int rank) const {
 }
 
 fs::path MakeDefaultRunDirectory(const fs::path& runs, const std::string& model, std::time_t now) {
-  Create(runs);
+  checkpoint::MakeFolder(runs);
   std::tm local{};
   ::localtime_r(&now, &local);
   char when[32];
@@ -64,13 +55,13 @@ std::optional<fs::path> MoveRunAside(const RunDirectory& run_directory) {
   for (int number = 1; aside.empty() || fs::exists(aside); ++number) {
     aside = run_directory.root / ("aside-" + std::to_string(number));
   }
-  Create(aside);
+  checkpoint::MakeFolder(aside);
   for (const std::string& name : found) checkpoint::RenameDurably(run_directory.root / name, aside / name);
   return aside;
 }
 
 void WriteConfig(const RunDirectory& run_directory, const std::string& content, int64_t first_step, bool trains) {
-  Create(run_directory.attempts);
+  checkpoint::MakeFolder(run_directory.attempts);
   std::error_code error;
   const long long number =
       1 + std::distance(fs::directory_iterator(run_directory.attempts, error), fs::directory_iterator());
@@ -82,7 +73,7 @@ void WriteConfig(const RunDirectory& run_directory, const std::string& content, 
 }
 
 void PrepareRunDirectory(const RunDirectory& run_directory) {
-  Create(run_directory.root, "the run directory");
+  checkpoint::MakeFolder(run_directory.root, "the run directory");
   ProbeFile(run_directory.config_json);
 }
 

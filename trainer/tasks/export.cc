@@ -83,16 +83,10 @@ checkpoint::NamedTensors InStateDictOrder(checkpoint::NamedTensors tensors, cons
   return tensors;
 }
 
-void MakeFolder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw StorageError("cannot make the folder " + folder.string() + ": " + error.message());
-}
-
 // Makes the folder and writes its config.json, before anything else is written into it: the file says that the folder
 // is an export, which a later one may replace.
 void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_json config_json) {
-  MakeFolder(folder);
+  checkpoint::MakeFolder(folder);
   config_json[kExportedBy] = "dtrain";
   checkpoint::WriteAtomically(folder / "config.json", config_json.dump(2) + "\n");
 }
@@ -304,7 +298,7 @@ void WriteTextFolder(ExportedText& exported, const config::Config& config, const
   for (const auto& [name, content] : exported_tokenizer.files) checkpoint::WriteAtomically(folder / name, content);
   if (!config::TaskHas(config.run.task, config::kVectors)) return;
   for (const auto& [name, content] : weights::SentenceFolderFiles(config, exported.options.shape)) {
-    MakeFolder((folder / name).parent_path());
+    checkpoint::MakeFolder((folder / name).parent_path());
     checkpoint::WriteAtomically(folder / name, content);
   }
 }

@@ -42,7 +42,7 @@ std::map<std::string, std::string> FilesOf(const fs::path& folder) {
 
 void Keep(const fs::path& folder, const fs::path& run_directory) {
   const fs::path kept = run_directory / kTokenizerFolder;
-  fs::create_directories(kept);
+  checkpoint::MakeFolder(kept);
   std::map<std::string, std::string> files = FilesOf(folder);
   if (HasDictionary(folder)) files[kDictionary] = data::ReadTokenizerFile(folder / kDictionary);
   for (const auto& [name, content] : files) checkpoint::WriteAtomically(kept / name, content);
