@@ -25,10 +25,9 @@ void AddShown(const Config& config, const char* section, Parts& parts) {
   }
 }
 
-// Returns the names and descriptions of a table of facts.
+// Returns `list` and the names and descriptions of a table of facts.
 template <typename Facts>
-std::vector<Choice> ChoicesOf(const std::vector<Facts>& all) {
-  std::vector<Choice> list;
+std::vector<Choice> ChoicesOf(const std::vector<Facts>& all, std::vector<Choice> list = {}) {
   for (const Facts& one : all) list.push_back({one.name, one.description});
   return list;
 }
@@ -60,16 +59,13 @@ std::string DescribeCrop(const ImageConfig& image) {
 }  // namespace
 
 std::vector<Choice> DataFormats() {
-  std::vector<Choice> list = {{"auto", "recognised from the contents of --data_dir"}};
-  for (const data::DataFormat& format : data::Formats()) list.push_back({format.name, format.description});
+  std::vector<Choice> list = ChoicesOf(data::Formats(), {{"auto", "recognised from the contents of --data_dir"}});
   list.push_back({"synthetic", "random samples, which need no files"});
   return list;
 }
 
 std::vector<Choice> Augmentations() {
-  std::vector<Choice> list = ChoicesOf(data::Augments());
-  list.insert(list.begin(), {"auto", "basic for image files, none for tensors"});
-  return list;
+  return ChoicesOf(data::Augments(), {{"auto", "basic for image files, none for tensors"}});
 }
 
 std::string WhyNotTimms(const std::string& text) {
@@ -114,11 +110,7 @@ bool TaskHas(const std::string& task, unsigned any_of) {
   return found != Tasks().end() && (found->has & any_of) != 0;
 }
 
-std::vector<Choice> TaskChoices() {
-  std::vector<Choice> list = ChoicesOf(Tasks());
-  list.insert(list.begin(), {"auto", "what the model and the data mean"});
-  return list;
-}
+std::vector<Choice> TaskChoices() { return ChoicesOf(Tasks(), {{"auto", "what the model and the data mean"}}); }
 
 const std::vector<OptimizerFacts>& Optimizers() {
   constexpr double kSgdRate = 0.1, kSgdBatch = 256, kAdamRate = 1e-3;

@@ -21,14 +21,14 @@ bool ReadsSentences(const ForeignCommand& command) { return command.Value({"task
 
 // fairseq's own are for text, and so are the last ones here.
 std::vector<std::string> DefaultsOfFairseq(const ForeignCommand& command) {
-  std::vector<std::string> flags = {"--lr=0.25", "--lr_schedule=constant", "--weight_decay=0",  "--epochs=1000000",
-                                    "--seed=1",  "--log_interval=100",     "--best_metric=loss"};
-  const bool reads_sentences = ReadsSentences(command);
-  const std::vector<std::string> of_task =
-      reads_sentences ? std::vector<std::string>{"--tokens_per_sample=512", "--classifier_dropout=0"}
-                      : std::vector<std::string>{"--tokens_per_sample=1024", "--sample_break=none"};
-  flags.insert(flags.end(), of_task.begin(), of_task.end());
-  if (reads_sentences) flags.push_back("--task=text_classification");
+  std::vector<std::string> flags;
+  AddFlags(
+      "--lr=0.25 --lr_schedule=constant --weight_decay=0 --epochs=1000000 --seed=1 --log_interval=100 "
+      "--best_metric=loss",
+      flags);
+  AddFlags(ReadsSentences(command) ? "--tokens_per_sample=512 --classifier_dropout=0 --task=text_classification"
+                                   : "--tokens_per_sample=1024 --sample_break=none",
+           flags);
   if (command.Has({"fp16", "memory_efficient_fp16"})) flags.push_back("--loss_scale_start=128");
   // The fixed schedule's warmup, unlike that of polynomial_decay, does not begin with a rate of 0.
   const bool is_fixed = command.Value({"lr_scheduler"}, "fixed") == "fixed";

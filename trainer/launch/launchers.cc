@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "data/joined.h"
@@ -197,11 +198,15 @@ std::optional<Launch> FromOpenMpi(const Facts& facts) {
   return launch;
 }
 
+// The rank and the number of ranks that MPICH's or Intel MPI's mpirun, or Slurm's step for them, tells one of several.
+std::optional<std::pair<std::string, std::string>> OtherMpisRank(const Variables& variables) {
+  if (!variables.Has("PMI_RANK") || !variables.Has("PMI_SIZE") || variables.Text("PMI_SIZE") == "1") return {};
+  return std::pair(variables.Text("PMI_RANK"), variables.Text("PMI_SIZE"));
+}
+
 std::optional<Launch> FromOtherMpi(const Facts& facts) {
   const Variables variables(facts.environment, {"PMI_RANK", "PMI_SIZE"});
-  if (!variables.Has("PMI_RANK") || !variables.Has("PMI_SIZE") || variables.Text("PMI_SIZE") == "1") {
-    return std::nullopt;
-  }
+  if (!OtherMpisRank(variables)) return std::nullopt;
   throw UsageError("this mpirun is not Open MPI's, and each of its processes would train alone: " + variables.Seen(),
                    "start with one of " + NamesOfLaunchers() +
                        ", or unset PMI_RANK and PMI_SIZE if a shell has them of an earlier start, or start with "
@@ -250,11 +255,8 @@ std::optional<Launch> FromSlurmStep(const Facts& facts) {
   const std::string tasks_name = variables.FirstSet({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
   const std::string nodes_name = variables.FirstSet({"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
   // MPICH's mpirun starts its processes below a step of one task for each machine, whose variables they have, too.
-  const auto differs = [&](const char* name, const std::string& ours) {
-    return variables.Has(name) && variables.Text(name) != variables.Text(ours);
-  };
-  const bool is_alone = variables.Text("PMI_SIZE") == "1";  // an outer step's, perhaps, that the shell has inherited
-  if (!is_alone && (differs("PMI_RANK", "SLURM_PROCID") || differs("PMI_SIZE", tasks_name))) return std::nullopt;
+  const auto other = OtherMpisRank(variables);
+  if (other && *other != std::pair(variables.Text("SLURM_PROCID"), variables.Text(tasks_name))) return std::nullopt;
   const std::string hint = "start with srun, or unset SLURM_STEP_ID";
   variables.Require({tasks_name.empty() ? "SLURM_STEP_NUM_TASKS" : tasks_name, "SLURM_LOCALID"}, "Slurm", hint);
   const std::string seen = variables.Seen();

@@ -214,7 +214,9 @@ std::optional<report::ValPoint> Validation::Run(int64_t steps_done, optim::Weigh
   if (average != nullptr) {
     const optim::WeightAverage::Scope scope(*average);
     for (size_t i = 0; i < sets_.size(); ++i) {
-      if (!AddAverage(sets_[i], steps_done, points[i])) return std::nullopt;
+      const auto averaged = Evaluated(sets_[i], steps_done);
+      if (!averaged) return std::nullopt;
+      AddOfAverage(parts_.config.optimizer, averaged->metrics, points[i]);
     }
   }
   report::ValPoint first = std::move(points.front());
@@ -234,13 +236,6 @@ std::optional<report::ValPoint> Validation::Evaluated(Set& set, int64_t steps_do
   point->epoch = parts_.plan.EpochAt(steps_done);
   point->epoch_number = parts_.plan.EpochNumber(std::max<int64_t>(1, steps_done));
   return point;
-}
-
-bool Validation::AddAverage(Set& set, int64_t steps_done, report::ValPoint& point) {
-  const auto averaged = Evaluated(set, steps_done);
-  if (!averaged) return false;
-  AddOfAverage(parts_.config.optimizer, averaged->metrics, point);
-  return true;
 }
 
 }  // namespace dtrain::loop

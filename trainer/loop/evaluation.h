@@ -67,8 +67,6 @@ class Validation {
 
   // Evaluates the weights that the model has now. Returns empty if all ranks have agreed to stop.
   std::optional<report::ValPoint> Evaluated(Set& set, int64_t steps_done);
-  // Adds the metrics of the average to `point`. Returns false if all ranks have agreed to stop.
-  bool AddAverage(Set& set, int64_t steps_done, report::ValPoint& point);
 
   const TrainerParts& parts_;
   std::vector<Set> sets_;  // the one that decides first

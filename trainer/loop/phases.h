@@ -37,20 +37,19 @@ class HostTimes {
 
   void Enter(report::Phase part) {
     const auto now = Clock::now();
-    times_ = UpTo(now);
+    times_ = UpToNow(now);
     since_ = now;
     part_ = host_computes_ || IsKnownOnGpu(part) ? part : report::Phase::kForward;
   }
 
   // The time spent in each part up to now, the current one included.
-  report::TimeParts UpToNow() const { return UpTo(Clock::now()); }
-
- private:
-  report::TimeParts UpTo(Clock::time_point now) const {
+  report::TimeParts UpToNow(Clock::time_point now = Clock::now()) const {
     report::TimeParts times = times_;
     times[part_] += std::chrono::duration<double>(now - since_).count();
     return times;
   }
+
+ private:
   static bool IsKnownOnGpu(report::Phase part) {
     return part == report::Phase::kData || part == report::Phase::kSaving || part == report::Phase::kEvaluation;
   }

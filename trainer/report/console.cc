@@ -37,14 +37,18 @@ std::string SpeedText(double speed, SpeedUnit unit) {
          (unit == SpeedUnit::kImages ? " img/s" : " tok/s");
 }
 
+// " top1 87.50 top5 93.10"
+std::string MetricsText(const Metrics& metrics) {
+  std::string text;
+  for (const Metric& metric : metrics) text += Format(" %s %.*f", metric.name.c_str(), metric.decimals, metric.value);
+  return text;
+}
+
 // "loss 0.4321 top1 87.50"
 std::string LossText(const TrainPoint& point) {
   std::string text = Format("loss %.4f", point.loss);
   if (point.text && point.text->has_perplexity) text += Format(" ppl %.4g", std::exp(point.loss));
-  for (const Metric& metric : point.metrics) {
-    text += Format(" %s %.*f", metric.name.c_str(), metric.decimals, metric.value);
-  }
-  return text;
+  return text + MetricsText(point.metrics);
 }
 
 std::string TimeOfDay() {
@@ -65,12 +69,9 @@ std::string LimitText(const ValPoint& point) {
 }
 
 std::string ValidationLine(const ValPoint& point) {
-  std::string line = "validation" + (point.split.empty() ? "" : " on " + Shown(point.split)) +
-                     Format(" step %lld epoch %.2f", static_cast<long long>(point.step), point.epoch);
-  for (const Metric& metric : point.metrics) {
-    line += Format(" %s %.*f", metric.name.c_str(), metric.decimals, metric.value);
-  }
-  return line + LimitText(point) + BadRecordsText(point.bad_records);
+  return "validation" + (point.split.empty() ? "" : " on " + Shown(point.split)) +
+         Format(" step %lld epoch %.2f", static_cast<long long>(point.step), point.epoch) + MetricsText(point.metrics) +
+         LimitText(point) + BadRecordsText(point.bad_records);
 }
 
 std::string BestLine(const ValPoint& best) {
@@ -269,7 +270,7 @@ void Console::Step(int64_t step, double epoch) {
   constexpr double kNewest = 0.1;
   const auto now = Clock::now();
   if (last_step_) {
-    const double seconds = std::chrono::duration<double>(now - *last_step_).count();
+    const double seconds = SecondsSince(*last_step_);
     step_seconds_ = step_seconds_ > 0 ? (1 - kNewest) * step_seconds_ + kNewest * seconds : seconds;
   }
   last_step_ = now;
