@@ -1,7 +1,6 @@
 // dtrain_main connects the parts: command line → launcher → this process's rank → mode. Every failure ends in one
 // report and one exit code.
 #include <chrono>
-#include <cstdio>
 #include <ctime>
 #include <optional>
 #include <utility>

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "trainer/config/config.h"
 #include "trainer/config/problems.h"

@@ -5,7 +5,6 @@
 // group.key=value in the command, and in files of two levels.
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <sstream>
 
 #include "data/error.h"

@@ -6,7 +6,6 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <sstream>
 

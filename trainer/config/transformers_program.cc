@@ -2,7 +2,6 @@
 // run_ner.py, run_mlm.py and run_image_classification.py, as of transformers 4.57 and 5, with data in local files. What
 // is not listed is the same here, or cannot change a number.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>

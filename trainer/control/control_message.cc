@@ -12,7 +12,6 @@
 #include "data/shown.h"
 #include "trainer/config/config.h"
 #include "trainer/control/stall_watch.h"
-#include "trainer/errors.h"
 #include "trainer/launch/run_token.h"
 #include "trainer/report/log.h"
 

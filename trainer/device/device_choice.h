@@ -2,7 +2,6 @@
 // so that tests of machines with unsuitable GPUs need no GPU.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

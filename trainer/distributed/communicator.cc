@@ -1,7 +1,6 @@
 #include "trainer/distributed/communicator.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>

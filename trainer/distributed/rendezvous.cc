@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>

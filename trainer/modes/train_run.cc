@@ -26,7 +26,6 @@
 #include "trainer/report/log.h"
 #include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/run_settings.h"

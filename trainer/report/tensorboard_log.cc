@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <system_error>
 
 #include "data/formats/protobuf.h"
 #include "data/formats/tfrecord.h"

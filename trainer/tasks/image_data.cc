@@ -12,7 +12,6 @@
 #include "data/image/image_decoder.h"
 #include "data/joined.h"
 #include "data/pipeline/sampler.h"
-#include "trainer/config/choices.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"

@@ -14,7 +14,6 @@
 #include "trainer/report/log.h"
 #include "trainer/tasks/export.h"
 #include "trainer/tasks/image_task.h"
-#include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"

@@ -15,7 +15,6 @@
 #include "models/registry.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/tasks/image_mix.h"
-#include "trainer/weights/initial_weights.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::tasks {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +18,6 @@
 #include "trainer/tasks/metric_formulas.h"
 #include "trainer/tasks/task.h"
 #include "trainer/tasks/teacher.h"
-#include "trainer/weights/inference_weights.h"
 
 namespace dtrain::tasks {
 

@@ -18,7 +18,6 @@
 #include "data/text/masking.h"
 #include "data/text/text_split.h"
 #include "data/text/token_rows.h"
-#include "models/registry.h"
 #include "models/text_kernels.h"
 #include "trainer/config/config.h"
 #include "trainer/device/cuda_plugin.h"

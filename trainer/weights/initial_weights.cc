@@ -8,7 +8,6 @@
 #include <span>
 #include <sstream>
 #include <stdexcept>
-#include <string_view>
 
 #include "data/joined.h"
 #include "data/shown.h"

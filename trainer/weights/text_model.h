@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "data/text/tokenizer.h"
 #include "models/text_model.h"
