@@ -187,7 +187,7 @@ int Collective(config::CommandLine& command_line, modes::RunContext& context, co
     throw UsageError("--min_bytes=" + extra["min_bytes"] + " is more than --max_bytes=" + extra["max_bytes"]);
   }
   const auto& names = bench::CollectiveNames();
-  if (options.operation != "all" && std::find(names.begin(), names.end(), options.operation) == names.end()) {
+  if (options.operation != "all" && std::ranges::find(names, options.operation) == names.end()) {
     throw UsageError("--operation=" + options.operation + " is not a known operation", "see dtrain_bench --help");
   }
   return OnEveryRank(context, machine, [&] { bench::BenchCollective(context, options, extra["json"] == "true"); });

@@ -51,7 +51,7 @@ double MeasurePair(distributed::Communicator& communicator, std::optional<int> p
 
 std::vector<double> BestOf(const std::vector<std::vector<double>>& machines) {
   std::vector<double> best;
-  for (const auto& rounds : machines) best.push_back(*std::max_element(rounds.begin(), rounds.end()));
+  for (const auto& rounds : machines) best.push_back(*std::ranges::max_element(rounds));
   return best;
 }
 
@@ -152,7 +152,7 @@ void BenchPairs(const modes::RunContext& context, const PairBenchOptions& option
       return kSlowFileBeginning + std::to_string(machine) + " is slow: at best " + Rounded(best[machine]) +
              " with another machine; the median of all is " + Rounded(median);
     };
-    const bool is_this = std::find(slow.begin(), slow.end(), context.launch.node_rank) != slow.end();
+    const bool is_this = std::ranges::find(slow, context.launch.node_rank) != slow.end();
     if (is_this && context.launch.local_rank == 0 && !options.slow_file.empty()) {
       checkpoint::DurableFile file(options.slow_file);
       file.Append(said(context.launch.node_rank) + "\n");

@@ -73,8 +73,7 @@ nlohmann::ordered_json MeasureGradientTimes(const StepParts& parts, const std::v
   }
   for (size_t i = 0; i < parameters.size(); ++i) parameters[i].remove_hook(hooks[i]);
 
-  std::sort(arrivals.begin(), arrivals.end(),
-            [](const Arrival& a, const Arrival& b) { return a.milliseconds < b.milliseconds; });
+  std::ranges::sort(arrivals, {}, &Arrival::milliseconds);
   const auto count = static_cast<double>(steps);
   auto gradients = nlohmann::ordered_json::array();
   for (const Arrival& arrival : arrivals) gradients.push_back({arrival.bytes, arrival.milliseconds / count});

@@ -126,9 +126,7 @@ AsyncWriter::~AsyncWriter() {
   }
 }
 
-bool AsyncWriter::IsWaiting(Kind kind) const {
-  return std::any_of(jobs_.begin(), jobs_.end(), [kind](const Job& job) { return job.kind == kind; });
-}
+bool AsyncWriter::IsWaiting(Kind kind) const { return std::ranges::count(jobs_, kind, &Job::kind) > 0; }
 
 void AsyncWriter::RethrowFailure() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));

@@ -53,8 +53,9 @@ std::vector<Entry> InFileOrder(const NamedTensors& tensors) {
     const size_t dtype = DtypeOf(name, tensor);
     entries.push_back({&name, &tensor, dtype, static_cast<size_t>(tensor.numel()) * tensor.element_size()});
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.dtype != b.dtype ? a.dtype < b.dtype : *a.name < *b.name; });
+  std::ranges::sort(entries, [](const Entry& a, const Entry& b) {
+    return a.dtype != b.dtype ? a.dtype < b.dtype : *a.name < *b.name;
+  });
   return entries;
 }
 

@@ -120,7 +120,7 @@ std::vector<int64_t> Store::Steps() const {
   for (const std::string& name : NamesIn(checkpoints_)) {
     if (const std::optional<int64_t> step = StepOf(name)) steps.push_back(*step);
   }
-  std::sort(steps.begin(), steps.end());
+  std::ranges::sort(steps);
   return steps;
 }
 

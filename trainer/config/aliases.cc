@@ -168,8 +168,7 @@ class Rewriter {
     const std::string name(alias.name);
     if (alias.translate != nullptr) return TakeTranslation(argument, alias, value);
     const std::string given = alias.ignores_case ? Lower(value) : value;
-    const auto word =
-        std::find_if(alias.words.begin(), alias.words.end(), [&](const Word& known) { return Matches(known, given); });
+    const auto word = std::ranges::find_if(alias.words, [&](const Word& known) { return Matches(known, given); });
     const bool known = word != alias.words.end();
     if (!alias.refused.empty() && !known) {
       return mistakes_.push_back(argument.place + "--" + name + (alias.takes_value ? "=" + value : "") +
@@ -240,9 +239,8 @@ class Rewriter {
     if (!program_->turns_photographs) flags.push_back("--exif_orientation=false");
     for (const std::string& flag : flags) {
       const std::string name = flag.substr(2, flag.find('=') - 2);
-      const bool is_given = std::any_of(implied_.begin(), implied_.end(), [&](const Argument& one) {
-        return FlagName(one) == name || FlagName(one) == "no" + name;
-      });
+      const bool is_given = std::ranges::any_of(
+          implied_, [&](const Argument& one) { return FlagName(one) == name || FlagName(one) == "no" + name; });
       if (!is_given) defaults.push_back({flag, std::string(program_->called) + " means ", Origin::kDefault});
     }
     implied_.insert(implied_.begin(), defaults.begin(), defaults.end());
@@ -262,7 +260,7 @@ class Rewriter {
       }
       return true;
     };
-    implied_.erase(std::remove_if(implied_.begin(), implied_.end(), does_not_count), implied_.end());
+    std::erase_if(implied_, does_not_count);
   }
 
   // Says which of the defaults count.
@@ -327,7 +325,7 @@ std::string FlagName(const Argument& argument) {
   const size_t dashes = argument.text.find_first_not_of('-');
   if (dashes != 1 && dashes != 2) return {};
   std::string name = argument.text.substr(dashes, argument.text.find('=') - dashes);
-  std::replace(name.begin(), name.end(), '-', '_');
+  std::ranges::replace(name, '-', '_');
   return name;
 }
 
@@ -352,7 +350,7 @@ std::string WithoutBrackets(std::string value) {
 std::optional<std::string> ForeignCommand::Find(const std::vector<std::string>& names) const {
   std::optional<std::string> value;
   for (size_t i = 0; i < arguments_.size(); ++i) {
-    if (std::find(names.begin(), names.end(), FlagName(arguments_[i])) != names.end()) value = FlagValue(arguments_, i);
+    if (std::ranges::find(names, FlagName(arguments_[i])) != names.end()) value = FlagValue(arguments_, i);
   }
   return value;
 }
@@ -373,7 +371,7 @@ double ForeignCommand::Number(const std::vector<std::string>& names, double othe
 std::string ForeignCommand::Numbers(const std::vector<std::string>& names, const std::string& otherwise) const {
   std::string numbers = otherwise;
   for (size_t i = 0; i < arguments_.size(); ++i) {
-    if (std::find(names.begin(), names.end(), FlagName(arguments_[i])) == names.end()) continue;
+    if (std::ranges::find(names, FlagName(arguments_[i])) == names.end()) continue;
     size_t place = arguments_[i].text.find('=') == std::string::npos ? i + 1 : i;
     numbers = NumbersFrom(arguments_, place, FlagValue(arguments_, i));
   }

@@ -59,7 +59,7 @@ void TakeModeWord(std::vector<command_line::Argument>& arguments, std::vector<st
   const std::string word = arguments.front().text;
   const Flag* mode = FindFlag("mode");
   const auto& modes = mode->limits.choices;
-  if (std::find(modes.begin(), modes.end(), word) == modes.end()) return;
+  if (std::ranges::find(modes, word) == modes.end()) return;
   mistakes.push_back("'" + word + "' is not a flag; write --mode=" + word + (word == "train" ? ", or nothing" : ""));
   arguments.erase(arguments.begin());
 }
@@ -69,7 +69,7 @@ std::optional<command_line::Argument> TakeCommand(std::vector<command_line::Argu
                                                   const std::vector<std::string>& commands) {
   if (arguments.empty()) return std::nullopt;
   const command_line::Argument first = arguments.front();
-  if (std::find(commands.begin(), commands.end(), first.text) == commands.end()) return std::nullopt;
+  if (std::ranges::find(commands, first.text) == commands.end()) return std::nullopt;
   arguments.erase(arguments.begin());
   return first;
 }

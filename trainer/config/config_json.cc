@@ -49,7 +49,7 @@ std::vector<std::string> WithoutSecret(const std::vector<std::string>& command) 
   for (const std::string& word : command) {
     std::string name = word.substr(0, word.find('='));
     name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
-    std::replace(name.begin(), name.end(), '-', '_');
+    std::ranges::replace(name, '-', '_');
     const bool is_secret = word.starts_with('-') && IsSecret(name);
     if (follows) {
       shown.emplace_back("…");

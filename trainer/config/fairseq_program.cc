@@ -364,9 +364,9 @@ std::vector<command_line::Argument> WithoutHydra(const std::vector<command_line:
                                                  std::vector<std::string>& mistakes) {
   const ForeignCommand command(arguments);
   const bool has_file = command.Has({"config_dir"});
-  const bool is_hydras = has_file || command.Script() == "fairseq-hydra-train" ||
-                         std::any_of(arguments.begin(), arguments.end(),
-                                     [](const command_line::Argument& one) { return one.text.starts_with("task."); });
+  const bool is_hydras =
+      has_file || command.Script() == "fairseq-hydra-train" ||
+      std::ranges::any_of(arguments, [](const command_line::Argument& one) { return one.text.starts_with("task."); });
   if (!is_hydras) return arguments;
   std::vector<command_line::Argument> settings, others;
   if (const std::string name = command.Value({"config_name"}, ""); has_file && !name.empty()) {
@@ -381,8 +381,7 @@ std::vector<command_line::Argument> WithoutHydra(const std::vector<command_line:
     const std::string group = dot < equals ? text.substr(begin, dot - begin) : "";
     if (has_file && (flag == "config_dir" || flag == "config_name")) {
       if (equals == text.size()) ++i;
-    } else if ((equals < text.size() || text[0] == '~') &&
-               std::find(kGroups.begin(), kGroups.end(), group) != kGroups.end()) {
+    } else if ((equals < text.size() || text[0] == '~') && std::ranges::find(kGroups, group) != kGroups.end()) {
       const bool has_value = begin == 0 || text[0] == '+';
       AddSetting(group, text.substr(dot + 1, equals - dot - 1),
                  has_value && equals < text.size() ? text.substr(equals + 1) : "", arguments[i].place, settings);

@@ -43,7 +43,7 @@ bool Has(const Names& names, std::string_view name) { return std::ranges::find(n
 Names FamiliesWith(const std::string& flag, const ModelFacts& models) {
   Names families;
   for (const auto& [family, options] : models.families) {
-    if (std::find(options.begin(), options.end(), flag) != options.end()) families.push_back(family);
+    if (std::ranges::find(options, flag) != options.end()) families.push_back(family);
   }
   return families;
 }
@@ -67,7 +67,7 @@ std::string WhoDoesNotUse(const Flag& flag, const Config& config, const ModelFac
 }
 
 bool HasProblem(const std::vector<Problem>& problems, const std::string& flag) {
-  return std::any_of(problems.begin(), problems.end(), [&](const Problem& problem) { return problem.flag == flag; });
+  return std::ranges::count(problems, flag, &Problem::flag) > 0;
 }
 
 // Leaves out tasks of texts where one of images was meant, and the other way round.
@@ -85,8 +85,7 @@ bool Limits::Allow(const Value& value) const {
   if (const auto* number = std::get_if<int64_t>(&value)) return AllowNumber(*this, static_cast<double>(*number));
   if (const auto* number = std::get_if<double>(&value)) return AllowNumber(*this, *number);
   if (const auto* text = std::get_if<std::string>(&value)) {
-    return choices.empty() || std::find(choices.begin(), choices.end(), *text) != choices.end() ||
-           (also != nullptr && also(*text));
+    return choices.empty() || std::ranges::find(choices, *text) != choices.end() || (also != nullptr && also(*text));
   }
   if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
     return (count == 0 || numbers->size() == count) && (!is_ascending || std::ranges::is_sorted(*numbers)) &&

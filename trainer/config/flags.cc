@@ -780,7 +780,7 @@ std::vector<std::string> FlagsWith(bool FlagTraits::*trait) {
 }
 
 bool WasGiven(const Config& config, const std::string& name) {
-  return std::find(config.given.begin(), config.given.end(), name) != config.given.end();
+  return std::ranges::find(config.given, name) != config.given.end();
 }
 
 bool IsOff(const Flag& flag, const Config& config) {

@@ -12,7 +12,7 @@ namespace {
 using command_line::Argument;
 
 const Alias* FindIn(const std::vector<Alias>& rows, std::string_view name) {
-  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Alias& alias) { return alias.name == name; });
+  const auto row = std::ranges::find(rows, name, &Alias::name);
   return row == rows.end() ? nullptr : &*row;
 }
 
@@ -21,7 +21,7 @@ bool HasAlone(const ForeignProgram& program, const std::string& name) {
   if (program.has_common_names || !FindIn(program.rows, name) || FindIn(SharedAliases(), name) ||
       FindFlag(name) != nullptr)
     return false;
-  return std::none_of(ForeignPrograms().begin(), ForeignPrograms().end(), [&](const ForeignProgram* other) {
+  return std::ranges::none_of(ForeignPrograms(), [&](const ForeignProgram* other) {
     return other != &program && !other->has_common_names && FindIn(other->rows, name) != nullptr;
   });
 }
@@ -30,7 +30,7 @@ using IsSignature = std::function<bool(const std::string& name, const std::strin
 
 IsSignature AnyOf(const std::vector<Signature>& signatures) {
   return [&signatures](const std::string& name, const std::string& value) {
-    return std::any_of(signatures.begin(), signatures.end(), [&](const Signature& one) {
+    return std::ranges::any_of(signatures, [&](const Signature& one) {
       return one.flag == name && Lower(value).starts_with(Lower(std::string(one.value)));
     });
   };

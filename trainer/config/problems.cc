@@ -91,8 +91,8 @@ Rules RunRules(const Config& config) {
 Rules DataRules(const Config& config) {
   const DataConfig& data = config.data;
   std::vector<std::string> splits = ValSplits(data);
-  std::sort(splits.begin(), splits.end());
-  const bool repeats = std::adjacent_find(splits.begin(), splits.end()) != splits.end();
+  std::ranges::sort(splits);
+  const bool repeats = std::ranges::adjacent_find(splits) != splits.end();
   const std::optional<int64_t> offset = data::WholeNumber(data.label_offset);
   const bool cuts_split = data.val_fraction > 0 && config.run.mode == "train";
   const bool balanced = data.sampling == "balanced";
@@ -195,7 +195,7 @@ Rules ScheduleRules(const Config& config) {
   const int64_t warmup = schedule.warmup_steps.value_or(0);
   const bool warms_up_twice = schedule.warmup_epochs > 0 && schedule.warmup_steps;
   const std::vector<double>& epochs = schedule.decay_epochs;
-  const bool ascends = std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>()) == epochs.end();
+  const bool ascends = std::ranges::adjacent_find(epochs, std::greater_equal<>()) == epochs.end();
   return {
       {"warmup_steps", warms_up_twice, "no value with --warmup_epochs=" + ToText(schedule.warmup_epochs),
        "give the warmup either in epochs or in steps"},
@@ -375,8 +375,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const ModelF
     if (problem.value.empty()) problem.value = ShownValue(*FindFlag(problem.flag), config);
   }
   const auto place = [](const Problem& problem) { return FindFlag(problem.flag) - Flags().data(); };
-  std::stable_sort(problems.begin(), problems.end(),
-                   [&](const Problem& a, const Problem& b) { return place(a) < place(b); });
+  std::ranges::stable_sort(problems, [&](const Problem& a, const Problem& b) { return place(a) < place(b); });
   return problems;
 }
 

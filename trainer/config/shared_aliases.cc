@@ -151,7 +151,7 @@ const std::vector<Alias>& SharedAliases() {
 }
 
 const RemovedFlag* FindRemoved(std::string_view name, std::string_view value) {
-  const auto row = std::find_if(kRemoved.begin(), kRemoved.end(), [&](const RemovedFlag& flag) {
+  const auto row = std::ranges::find_if(kRemoved, [&](const RemovedFlag& flag) {
     if (flag.name == name) return flag.value.empty() || flag.value == value;
     const bool is_negated = !flag.takes_value && name.starts_with("no") && name.ends_with(flag.name);
     return is_negated && (name.size() == flag.name.size() + 2 || name.substr(2).starts_with('_'));

@@ -92,7 +92,7 @@ Translation DataFolder(const std::string& value, const ForeignCommand& command) 
 // Theirs are names of weights, ours the choice among a run's.
 Translation Weights(const std::string& value, const ForeignCommand& /*command*/) {
   const auto& ours = FindFlag("weights")->limits.choices;
-  const bool is_ours = std::find(ours.begin(), ours.end(), value) != ours.end();
+  const bool is_ours = std::ranges::find(ours, value) != ours.end();
   return {{(is_ours ? "--weights=" : "--init_weights=") + value}};
 }
 

@@ -97,8 +97,8 @@ void ControlConnections::Add(int descriptor) {
 // Limits the number of strangers by dropping the oldest one, which has had the most time to prove who it is.
 void ControlConnections::DropOldestStranger() {
   if (peers_.size() <= static_cast<size_t>(world_size_) + kMaxStrangers) return;
-  const auto oldest = std::find_if(peers_.begin(), peers_.end(),
-                                   [](const Peer& peer) { return peer.rank < 0 && peer.socket.is_open(); });
+  const auto oldest =
+      std::ranges::find_if(peers_, [](const Peer& peer) { return peer.rank < 0 && peer.socket.is_open(); });
   if (oldest != peers_.end()) oldest->socket.Close();
 }
 

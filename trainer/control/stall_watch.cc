@@ -88,7 +88,7 @@ StallWatch::Finding StallWatch::Check(Time now) {
 
 // Whether this rank saves, or waits for a rank that saves, which is then not ahead of it.
 bool StallWatch::WaitsForASave(const Rank& rank) const {
-  return std::any_of(ranks_.begin(), ranks_.end(), [&rank](const Rank& other) {
+  return std::ranges::any_of(ranks_, [&rank](const Rank& other) {
     return !other.left && other.position.phase == Phase::kSaving && !rank.position.IsBehind(other.position);
   });
 }
@@ -118,7 +118,7 @@ bool StallWatch::OthersWaitFor(const Rank& rank) const {
 std::string StallWatch::DescribeStall(Time now) const {
   const std::vector<size_t> laggards = Laggards(now);
   if (laggards.empty()) {
-    const auto place = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.left; });
+    const auto place = std::ranges::find(ranks_, false, &Rank::left);
     return "all ranks have stood still " + Describe(place->position) + ", for " + Text(Seconds(now - place->moved)) +
            " (--comm_timeout)";
   }
@@ -176,7 +176,7 @@ void StallWatch::TellSlowness(Time now, std::vector<std::string>& warnings) {
     work.push_back((rank.position.work_seconds - rank.window_start.work_seconds) / static_cast<double>(points));
   }
   std::vector<double> sorted = work;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   const double median = sorted[(sorted.size() - 1) / 2];  // with two ranks, the work of the faster one
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Rank& rank = ranks_[i];

@@ -32,7 +32,7 @@ class ObservedReducer : public c10d::Reducer {
  public:
   using Reducer::Reducer;
 
-  void ForgetArrivals() { std::fill(backward_stats_.begin(), backward_stats_.end(), 0); }
+  void ForgetArrivals() { std::ranges::fill(backward_stats_, 0); }
 
   // Whether some, but not all gradients have arrived in this backward pass.
   bool IsUnfinished() const { return require_finalize_; }
@@ -57,7 +57,7 @@ std::vector<at::Tensor> Tensors(const std::vector<std::pair<std::string, at::Ten
 // early, and the layout is reversed, because gradients arrive from the last layer to the first.
 std::pair<BucketLayout, std::vector<size_t>> InitialLayout(const std::vector<at::Tensor>& tensors, size_t cap_bytes) {
   auto [layout, limits] = c10d::compute_bucket_assignment_by_size(tensors, {c10d::kDefaultFirstBucketBytes, cap_bytes});
-  std::reverse(layout.begin(), layout.end());
+  std::ranges::reverse(layout);
   return {layout, limits};
 }
 

@@ -54,7 +54,7 @@ Finding JudgeAddress(const launch::Launch& launch, const Resolved& resolved) {
                   "service may lag by some seconds: try again");
   }
   const std::string is = "rank 0's address " + host + " is " + Joined(resolved.addresses);
-  const bool loopback = std::all_of(resolved.addresses.begin(), resolved.addresses.end(), launch::IsLoopback);
+  const bool loopback = std::ranges::all_of(resolved.addresses, launch::IsLoopback);
   if (launch.nnodes > 1 && loopback) {
     return Warning(kCheck, is + ": only this machine can reach it",
                    "give the address of rank 0's network interface, or remove the name's 127.x line from /etc/hosts");

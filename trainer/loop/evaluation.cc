@@ -92,8 +92,7 @@ at::Tensor SumOverShards(const at::Tensor& rows, const config::BatchSizes& sizes
 
 void RequireBestMetric(const std::string& best_metric, tasks::Task& task) {
   const report::Metrics plain = BlankMetrics(task);
-  const bool is_plain =
-      std::any_of(plain.begin(), plain.end(), [&](const report::Metric& metric) { return metric.name == best_metric; });
+  const bool is_plain = std::ranges::count(plain, best_metric, &report::Metric::name) > 0;
   if (best_metric != "auto" && !is_plain) task.CountConfusions();
   DecisiveMetric(best_metric, task, BlankMetrics(task));
 }

@@ -37,7 +37,7 @@ StepGraph::Shape StepGraph::ShapeOf(const data::Batch& batch) {
 StepGraph::Variant& StepGraph::VariantOf(const data::Batch& batch) {
   Shape shape = ShapeOf(batch);
   const data::StepPart& part = batch.part;
-  auto found = std::find_if(variants_.begin(), variants_.end(), [&](const Variant& v) {
+  auto found = std::ranges::find_if(variants_, [&](const Variant& v) {
     return v.part.first() == part.first() && v.part.last() == part.last() && v.shape == shape;
   });
   if (found == variants_.end()) {
@@ -68,7 +68,7 @@ void StepGraph::LeaveMemoryTo(const data::Batch& batch) {
 }
 
 int64_t StepGraph::CountGraphs() const {
-  return std::count_if(variants_.begin(), variants_.end(), [](const Variant& v) { return v.replay != nullptr; });
+  return std::ranges::count_if(variants_, [](const Variant& v) { return v.replay != nullptr; });
 }
 
 // Makes place for one more graph. Returns false if there is none. Memory is asked for once it may be short: that waits.

@@ -167,7 +167,7 @@ void Probe(const Output& output) {
 }  // namespace
 
 std::string EvaluationFolder(std::string set) {
-  std::replace(set.begin(), set.end(), '/', '-');
+  std::ranges::replace(set, '/', '-');
   return "eval-" + set;
 }
 
@@ -176,7 +176,7 @@ std::vector<std::string> PredictionsFiles(const config::Config& config) {
   std::vector<std::string> sets = config::ValSplits(config.data);
   if (sets.size() == 1) return {file.string()};
   for (std::string& set : sets) {
-    std::replace(set.begin(), set.end(), '/', '-');
+    std::ranges::replace(set, '/', '-');
     set = (file.parent_path() / (file.stem().string() + "-" + set + file.extension().string())).string();
   }
   return sets;

@@ -118,8 +118,7 @@ std::string BarLine(const ProgressBar::Content& content, double seconds, int col
     facts.push_back({"eta " + FormatDuration(std::max(0.0, *content.remaining_seconds - seconds)), 1});
   }
   while (facts.size() > 1) {
-    const auto least =
-        std::max_element(facts.begin(), facts.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    const auto least = std::ranges::max_element(facts, {}, &ProgressBar::Fact::rank);
     const size_t for_bar = least->rank >= kLessThanABar ? kMinBarWidth + kAroundBar : 0;
     if (content.label.size() + Joined(facts).size() + for_bar <= room) break;
     facts.erase(least);

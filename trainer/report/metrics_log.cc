@@ -98,7 +98,7 @@ void MetricsLog::Clear() {
 void SpikeLog::Resume(int64_t step, double epochs_done) {
   if (!std::filesystem::exists(path_)) return;
   const std::string kept = CutBack(path_, step, epochs_done);
-  lines_ = std::count(kept.begin(), kept.end(), '\n');
+  lines_ = std::ranges::count(kept, '\n');
 }
 
 void SpikeLog::Spike(const SpikePoint& point) {

@@ -137,7 +137,7 @@ void AddLoss(Json& json, const std::string& prefix, double nats, const Metrics& 
 }
 
 double LossOf(const Metrics& metrics) {
-  const auto loss = std::find_if(metrics.begin(), metrics.end(), [](const Metric& m) { return m.name == "loss"; });
+  const auto loss = std::ranges::find(metrics, "loss", &Metric::name);
   return loss != metrics.end() ? loss->value : std::numeric_limits<double>::quiet_NaN();
 }
 

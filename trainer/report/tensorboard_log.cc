@@ -150,7 +150,7 @@ std::vector<fs::path> TensorboardLog::Files() const {
   for (const std::string& name : checkpoint::NamesIn(folder_)) {
     if (name.starts_with(kFilePrefix) && fs::is_regular_file(folder_ / name)) files.push_back(folder_ / name);
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

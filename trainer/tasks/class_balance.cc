@@ -69,7 +69,7 @@ std::vector<double> WeightsFromFile(const std::string& file, size_t classes, con
     size_t label = next++;
     if (comma != std::string::npos) {
       const std::string name = line.substr(0, comma);
-      label = static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+      label = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
       if (label >= names.size()) refuse(number, "'" + Shown(name, 80) + "' is not a class of the data");
     }
     if (label >= classes) refuse(number, "there are only " + CountOf(static_cast<int64_t>(classes), "class"));
@@ -78,11 +78,11 @@ std::vector<double> WeightsFromFile(const std::string& file, size_t classes, con
     if (weights[label] >= 0) refuse(number, "class " + NameOf(label, names) + " has a weight already");
     weights[label] = *weight;
   }
-  const auto missing = std::find(weights.begin(), weights.end(), -1.0);
+  const auto missing = std::ranges::find(weights, -1.0);
   if (missing != weights.end()) {
     refuse(number, "class " + NameOf(static_cast<size_t>(missing - weights.begin()), names) + " has no weight");
   }
-  if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
+  if (std::ranges::all_of(weights, [](double weight) { return weight == 0; })) {
     refuse(number, "all weights are 0");
   }
   return weights;

@@ -59,7 +59,7 @@ std::pair<int64_t, std::string_view> KeyOf(std::string_view part, const Parts& p
   int64_t number = 0;
   const auto parsed = std::from_chars(part.data(), part.data() + part.size(), number);
   if (parsed.ec == std::errc() && parsed.ptr == part.data() + part.size()) return {number, ""};
-  const auto known = std::find(parts.begin(), parts.end(), part);
+  const auto known = std::ranges::find(parts, part);
   return {known - parts.begin(), known == parts.end() ? part : ""};
 }
 
@@ -78,8 +78,8 @@ bool ComesFirst(std::string_view a, std::string_view b, const Parts& parts) {
 // here are sorted by name, but PyTorch's programs keep the order of a model's modules, and people compare files by it.
 checkpoint::NamedTensors InStateDictOrder(checkpoint::NamedTensors tensors, const std::string& model) {
   const Parts parts = PartsFor(model);
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [&parts](const auto& a, const auto& b) { return ComesFirst(a.first, b.first, parts); });
+  std::ranges::stable_sort(tensors,
+                           [&parts](const auto& a, const auto& b) { return ComesFirst(a.first, b.first, parts); });
   return tensors;
 }
 

@@ -34,7 +34,7 @@ Numbers Centred(std::span<const double> values) {
 Numbers Ranks(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [values](size_t a, size_t b) { return values[a] < values[b]; });
+  std::ranges::sort(order, [values](size_t a, size_t b) { return values[a] < values[b]; });
   Numbers ranks(values.size());
   for (size_t first = 0, end = 0; first < order.size(); first = end) {
     while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
@@ -45,7 +45,7 @@ Numbers Ranks(std::span<const double> values) {
 }
 
 bool HasNaN(std::span<const double> values) {
-  return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
+  return std::ranges::any_of(values, [](double value) { return std::isnan(value); });
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ double AveragePrecision(std::span<const double> scores, const std::vector<bool>&
   if (HasNaN(scores)) return std::numeric_limits<double>::quiet_NaN();
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [scores](size_t a, size_t b) { return scores[a] > scores[b]; });
+  std::ranges::sort(order, [scores](size_t a, size_t b) { return scores[a] > scores[b]; });
   double sum = 0, held = 0;
   for (size_t first = 0, end = 0; first < order.size(); first = end) {
     double of_score = 0;  // equal scores are one step

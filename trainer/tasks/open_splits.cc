@@ -124,7 +124,7 @@ std::string FoundIn(const std::string& folder) {
   } catch (const DataError&) {  // nothing can be seen there
   }
   if (names.empty()) return "nothing";
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return FirstOf(names, kShown) + (names.size() > kShown ? " (" + std::to_string(names.size()) + ")" : "");
 }
 

@@ -88,7 +88,7 @@ class SentenceOpener {
   std::vector<std::string> NumbersBehind(const data::SentenceSplit& split) const {
     if (outputs_ == 0 || !options_.classes.empty()) return {};
     const std::vector<std::string>& seen = split.source->class_names();
-    const bool are_numbers = std::all_of(seen.begin(), seen.end(), [this](const std::string& name) {
+    const bool are_numbers = std::ranges::all_of(seen, [this](const std::string& name) {
       const auto number = data::WholeNumber(name);
       return number && *number >= 0 && *number < outputs_;
     });

@@ -50,9 +50,7 @@ std::string TextModelIn(const std::string& model_config) {
   return type.empty() ? "" : models::TextModelOfType(type);
 }
 
-const TaskKind& KindWithHead(models::HeadKind head) {
-  return **std::ranges::find_if(TaskKinds(), [head](const TaskKind* kind) { return kind->head() == head; });
-}
+const TaskKind& KindWithHead(models::HeadKind head) { return **std::ranges::find(TaskKinds(), head, &TaskKind::head); }
 
 // Returns the kind of the weights of a text model.
 const TaskKind& KindOfText(const weights::WeightsOutline& weights, const std::string& model) {

@@ -225,7 +225,7 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
   std::vector<std::string> missing, other_shape, superfluous;
   int64_t fitting = 0;
   for (const auto& [name, tensor] : state) {
-    if (std::find(anew.begin(), anew.end(), name) != anew.end()) continue;
+    if (std::ranges::find(anew, name) != anew.end()) continue;
     const bool is_counter = name.ends_with("num_batches_tracked");
     const auto found = unused.find(name);
     if (found == unused.end()) {

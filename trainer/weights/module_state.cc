@@ -57,7 +57,7 @@ void FreezeModule(const std::string& name, const config::ModelConfig& config, co
 bool IsFrozenNorm(const torch::nn::Module& module) {
   const auto parameters = module.parameters(/*recurse=*/false);
   return !parameters.empty() && !module.buffers(/*recurse=*/false).empty() &&
-         std::none_of(parameters.begin(), parameters.end(), [](const at::Tensor& p) { return p.requires_grad(); });
+         std::ranges::none_of(parameters, &at::Tensor::requires_grad);
 }
 
 std::vector<at::Tensor> BuffersInTraining(const torch::nn::Module& module, bool floating_point) {
