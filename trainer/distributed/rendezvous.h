@@ -4,6 +4,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,6 +21,9 @@ class TCPStore;
 }  // namespace c10d
 
 namespace dtrain::distributed {
+
+// What is longer goes through a store in pieces of so many bytes.
+inline constexpr size_t kPieceBytes = size_t{4} << 20;
 
 // How long to wait for a store. A stop ends the wait earlier, with Preempted.
 struct StoreWait {

@@ -81,7 +81,6 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
          " --grad_accum_steps=" + std::to_string(sizes->grad_accum_steps);
 }
 
-constexpr size_t kPieceBytes = size_t{4} << 20;  // small enough for the store
 constexpr char kFiles[] = "checkpoint/files";
 constexpr int64_t kNone = -1;
 
@@ -117,7 +116,7 @@ void Send(const std::filesystem::path& folder, c10d::Store& store) {
   for (const auto& [name, bytes] : files.items()) {
     std::ifstream file(folder / name, std::ios::binary);
     for (size_t left = bytes.get<size_t>(); left > 0; ++number) {
-      std::string piece(std::min(left, kPieceBytes), '\0');
+      std::string piece(std::min(left, distributed::kPieceBytes), '\0');
       if (!file.read(piece.data(), static_cast<std::streamsize>(piece.size())))
         throw StorageError("cannot read " + (folder / name).string());
       store.set(Piece(number), piece);

@@ -93,9 +93,8 @@ void SayNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) report::LogInfo(note);
 }
 
-// Returns rank 0's indexes on every rank. Sends a list of their sizes, then pieces that are small enough for the store.
+// Returns rank 0's indexes on every rank. Sends a list of their sizes, then pieces for the store.
 data::SharedIndexes ShareIndexes(const data::SharedIndexes& mine, distributed::Rendezvous& rendezvous) {
-  constexpr size_t kPieceBytes = size_t{4} << 20;
   nlohmann::json sizes = nlohmann::json::object();
   for (const auto& [split, bytes] : mine) sizes[split] = bytes.size();
   sizes = nlohmann::json::parse(rendezvous.ShareFromFirst("indexes", sizes.dump()));
@@ -103,9 +102,9 @@ data::SharedIndexes ShareIndexes(const data::SharedIndexes& mine, distributed::R
   for (const auto& [split, size] : sizes.items()) {
     std::string& bytes = indexes[split];
     bytes.resize(size.get<size_t>());
-    for (size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+    for (size_t at = 0; at < bytes.size(); at += distributed::kPieceBytes) {
       const std::string key = "index/" + split + "/" + std::to_string(at);
-      const std::string piece = rendezvous.ShareFromFirst(key, bytes.substr(at, kPieceBytes));
+      const std::string piece = rendezvous.ShareFromFirst(key, bytes.substr(at, distributed::kPieceBytes));
       bytes.replace(at, piece.size(), piece);
     }
   }
