@@ -43,8 +43,9 @@ bool AreSentences(const std::string& data_dir, const std::string& split, const s
 
 // Returns where the ending of a file of records begins in a name, as in x-0000.tar, x-0.tar.gz or
 // x.tfrecord-00000-of-00004; npos for other files.
-size_t RecordEnding(const std::string& name) {
-  std::vector<std::string> endings = {".tgz"};
+size_t RecordEnding(const std::string& called) {
+  const std::string name = Decompressed(called);
+  std::vector<std::string> endings;
   for (const DataFormat& format : Formats()) std::ranges::copy(format.endings, std::back_inserter(endings));
   for (const std::string& ending : endings) {
     const size_t at = name.find(ending), end = at + ending.size();
@@ -64,11 +65,9 @@ void RefuseOtherRecords(const std::string& data_dir, const std::string& split) {
   };
   const auto first = std::ranges::find_if(content.files, is_record);
   if (first == content.files.end() || !content.folders.empty() || std::ranges::any_of(content.files, is_other)) return;
-  const auto is_compressed = [&first](std::string_view ending) { return first->ends_with(ending); };
   const std::string prefix = first->substr(0, first->find_last_not_of("-_0123456789", RecordEnding(*first) - 1) + 1);
   throw DataError("there is no '" + split + "' split in " + data_dir + ", which holds " + *first,
-                  std::ranges::any_of(std::array{"gz", ".zst", ".bz2", ".xz", ".lz4"}, is_compressed)
-                      ? "decompress the files, as with gunzip: samples are read from anywhere in them"
+                  Decompressed(*first) != *first ? kDecompress
                   : prefix.empty() ? "take all files of the folder with --train_split=., for dtrain_data --split=."
                                    : "name the beginning of the files: --train_split=" + prefix +
                                          " and --val_split=…, for dtrain_data --split=" + prefix);

@@ -1,7 +1,11 @@
 #include "data/formats/record_format.h"
 
 #include <cctype>
+#include <functional>
+#include <optional>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "data/folder_names.h"
 #include "data/joined.h"
@@ -83,6 +87,27 @@ void RequireAllShards(const std::string& data_dir, const std::string& split, con
                   kCopyShards);
 }
 
+// Returns the names of a folder's record files that `is_of_split` takes. Throws DataError if others of the split are
+// compressed: they would be left out in silence.
+std::vector<std::string> FilesIn(const std::string& folder, const RecordFormat& format,
+                                 const std::function<bool(const std::string& name)>& is_of_split) {
+  const std::vector<std::string> all = ContentOf(folder).files;
+  std::vector<std::string> names, compressed;
+  for (const std::string& name : all) {
+    const std::string file = Decompressed(name);
+    if (!HasFormat(file, format) || !is_of_split(name)) continue;
+    if (file == name) {
+      names.push_back(name);
+    } else if (!std::ranges::binary_search(all, file)) {
+      compressed.push_back(name);
+    }
+  }
+  if (names.empty() || compressed.empty()) return names;
+  throw DataError(folder + " holds " + CountOf(static_cast<int64_t>(compressed.size()), "compressed file") +
+                      " beside " + names.front() + ": " + FirstOf(compressed, /*most=*/3),
+                  std::string(kDecompress) + "; or move them away");
+}
+
 std::string Patterns(const RecordFormat& format, const std::string& split) {
   return (format.is_numbered() ? format.FileName(split, 0, 10) + " …, " : "") + split + "*" +
          format.extensions().front();
@@ -97,6 +122,14 @@ const std::vector<const RecordFormat*>& RecordFormats() {
       &WebDatasetFiles(),
   };
   return formats;
+}
+
+std::string Decompressed(const std::string& name) {
+  for (const auto& [ending, instead] :
+       {std::pair(".tgz", ".tar"), {".gz", ""}, {".zst", ""}, {".bz2", ""}, {".xz", ""}, {".lz4", ""}}) {
+    if (name.ends_with(ending)) return name.substr(0, name.rfind('.')) + instead;
+  }
+  return name;
 }
 
 const RecordFormat* FindRecordFormat(const std::string& name) {
@@ -129,14 +162,11 @@ uint64_t RecordFormat::FindRecord(const ReadableBytes& file, uint64_t from) cons
 
 RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format) {
   for (const std::string& prefix : SplitNames(split)) {
-    RecordFiles files{.split = prefix, .names = {}};
-    for (const std::string& name : ContentOf(data_dir).files) {
-      if (HasPrefix(name, prefix) && HasFormat(name, format)) files.names.push_back(name);
-    }
+    const auto has_prefix = [&prefix](const std::string& name) { return HasPrefix(name, prefix); };
+    RecordFiles files{.split = prefix, .names = FilesIn(data_dir, format, has_prefix)};
     if (files.names.empty()) {
-      for (const std::string& name : ContentOf(data_dir + "/" + prefix).files) {
-        if (HasFormat(name, format)) files.names.push_back(prefix + "/" + name);
-      }
+      files.names = FilesIn(data_dir + "/" + prefix, format, [](const auto& /*name*/) { return true; });
+      for (std::string& name : files.names) name.insert(0, prefix + "/");
     }
     if (files.names.empty()) continue;
     if (format.is_numbered()) RequireAllShards(data_dir, prefix, files.names, format);

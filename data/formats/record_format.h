@@ -157,7 +157,13 @@ struct RecordFiles {
 inline constexpr char kCopyShards[] =
     "copy the missing ones, or choose some by the beginning of their numbers, as with --train_split=train-0000";
 
-// Throws DataError if files of a numbered set are missing, unless `split` goes into their numbers.
+// Returns the name of a compressed file without the compressor's ending, as gunzip does; other names as they are.
+std::string Decompressed(const std::string& name);
+
+inline constexpr char kDecompress[] = "decompress the files, as with gunzip: samples are read from anywhere in them";
+
+// Throws DataError if files of a numbered set are missing, unless `split` goes into their numbers, or if some files are
+// compressed and others are not.
 RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format);
 
 // The same, but throws DataError, which names the patterns that were tried, if there are none.

@@ -42,14 +42,32 @@ TEST(DetectFormat, LooksAtTheFirstSplitThatIsThere) {
 }
 
 TEST(DetectFormat, SaysHowToNameRecordsOfOtherSplits) {
-  for (const auto& [file, remedy] :
-       {std::pair("imagenet1k-train-0000.tar", "--train_split=imagenet1k-train and"),
-        std::pair("imagenet2012-train.tfrecord-00000-of-01024", "=imagenet2012-train and"),
-        std::pair("train-0000.tar.gz", "gunzip"), std::pair("train-0000.tar.zst", "gunzip")}) {
+  for (const auto& [file, remedy] : {std::pair("imagenet1k-train-0000.tar", "--train_split=imagenet1k-train and"),
+                                     std::pair("imagenet2012-train.tfrecord-00000-of-01024", "=imagenet2012-train and"),
+                                     std::pair("train-0000.tar.gz", "gunzip"), std::pair("train-0000.tgz", "gunzip"),
+                                     std::pair("train-0000.tar.zst", "gunzip")}) {
     const TemporaryFolder folder;
     folder.Write(file, "x");
     EXPECT_THAT(MessageAndHint([&] { DetectFormat(folder.path(), {"train"}); }),
                 AllOf(HasSubstr(file), HasSubstr(remedy)));
+  }
+}
+
+TEST(DetectFormat, LeavesOutNoCompressedShardsBesideOthers) {
+  for (const auto& [file, compressed] : {std::pair("train-000000.tar", "train-000001.tar.gz"),
+                                         {"train/0.tar", "train/1.tgz"},
+                                         {"validation.tfrecord", "validation2.tfrecord.zst"},
+                                         {"train-00000-of-00002", "train-00001-of-00002.gz"},
+                                         {"train-0.rec", "train-1.rec.xz"}}) {
+    const TemporaryFolder folder;
+    for (const char* name : {file, compressed, "train.md.gz", "other-0.tar.gz"}) folder.Write(name, "x");
+    EXPECT_THAT(MessageAndHint([&] {
+                  DetectFormat(folder.path(), {"train", "val"});
+                }),
+                AllOf(HasSubstr("1 compressed file beside"), HasSubstr(std::filesystem::path(compressed).filename()),
+                      HasSubstr("gunzip")));
+    folder.Write(Decompressed(compressed), "x");  // as gunzip --keep leaves both
+    DetectFormat(folder.path(), {"train", "val"});
   }
 }
 
