@@ -96,8 +96,10 @@ RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, c
   }
   bool is_kept = true;
   const auto not_kept = [&](const std::string& problem) {
+    const std::string remedy = options.index_dir.empty() ? "give --index_dir=DIR" : "name another --index_dir";
+    if (options.rebuild_index) throw Error(ExitCode::kStorage, problem, "free some space there, or " + remedy);
     is_kept = false;
-    if (options.note) options.note(problem + "; give --index_dir=DIR, or every start builds the index again");
+    if (options.note) options.note(problem + "; " + remedy + ", or every start builds the index again");
   };
   RecordIndex index = make(KeptIndex{.path = IndexPath(options.data_dir, options.index_dir, name, format),
                                      .rebuild = options.rebuild_index,

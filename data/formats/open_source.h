@@ -29,7 +29,7 @@ struct SourceOptions {
   // evaluation those of the checkpoint. They define the labels, and a label outside them throws DataError. If nothing
   // is known, the split defines its classes.
   Classes classes = {};
-  bool rebuild_index = false;
+  bool rebuild_index = false;                         // make it anew; Error (exit code 5) if it cannot be kept
   bool keep_index = true;                             // false: a new index is not written to a file
   std::function<void(const std::string&)> note = {};  // called with problems that are not errors; may be empty
   // Of these, an index is used if all files it was made from exist here with the same sizes. An index that was made

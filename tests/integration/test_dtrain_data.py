@@ -209,6 +209,7 @@ def test_indexes_can_be_kept_elsewhere(own_pack, tmp_path):
     outcome = data("index", f"--data_dir={folder}", f"--index_dir={tmp_path / 'indexes'}")
     assert "train: webdataset, 40 records, 4 classes" in outcome.stdout
     assert not list(folder.glob("*.index")) and len(list((tmp_path / "indexes").glob("*.index"))) == 2
+    assert "another --index_dir" in data("index", f"--data_dir={folder}", "--index_dir=/proc/none", check=5).stderr
 
 
 def test_all_is_read_and_verified(few_images, packs):

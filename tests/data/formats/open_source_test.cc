@@ -192,6 +192,10 @@ TEST(ImageFolderIndex, OneThatCannotBeKeptIsHandedOn) {
   EXPECT_EQ(OpenSource(options, "train")->class_names(), std::vector<std::string>{"b"}) << "replaced";
   indexes["train"] = "damaged";
   EXPECT_EQ(OpenSource(options, "train")->size(), 2);
+  SourceOptions anew = options;
+  anew.rebuild_index = true;
+  anew.indexes = nullptr;
+  EXPECT_ERROR("or name another --index_dir", OpenSource(anew, "train"));
 }
 
 TEST(ImageFolderIndex, OneThatIsKeptIsNotHandedOn) {
