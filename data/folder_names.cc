@@ -49,6 +49,15 @@ std::vector<std::string> SplitNames(const std::string& split) {
   return {name};
 }
 
+std::vector<std::string> SplitFolders(const std::string& data_dir, const std::vector<std::string>& splits) {
+  std::vector<std::string> folders;
+  if (data_dir.empty()) return folders;
+  for (const std::string& split : splits) {
+    for (const std::string& name : SplitNames(split)) folders.push_back(name == "." ? data_dir : data_dir + "/" + name);  // people know "photos/cat"
+  }
+  return folders;
+}
+
 bool IsValidationName(const std::string& split) {
   return std::ranges::count(SplitNames("val"), ShortestSplitName(split)) != 0;
 }

@@ -18,6 +18,9 @@ std::string ShortestSplitName(const std::string& split);
 // agree, else the split's name alone.
 std::vector<std::string> SplitNames(const std::string& split);
 
+// Returns the folders that splits may be in `data_dir`, under all of their names; none without a `data_dir`.
+std::vector<std::string> SplitFolders(const std::string& data_dir, const std::vector<std::string>& splits);
+
 // Whether this is one of the names of the validation split.
 bool IsValidationName(const std::string& split);
 

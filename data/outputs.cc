@@ -152,9 +152,24 @@ bool IsResultOfRun(const std::string& name) {
 
 std::vector<std::string> Output::Files() const { return in_folder || !files.empty() ? files : std::vector{path}; }
 
-void RequireOutputs(const std::vector<Output>& outputs, const std::vector<std::string>& inputs) {
+void RequireOutsideOfSplits(const std::string& flag, const std::string& folder,
+                            const std::vector<std::string>& splits) {
+  for (fs::path part = Real(fs::absolute(folder)); part.has_relative_path(); part = part.parent_path()) {
+    if (part.filename().string().starts_with(".")) return;
+    for (const std::string& split : splits) {
+      if (!IsSameFile(part.parent_path(), split)) continue;
+      throw Error(ExitCode::kUsage,
+                  flag + ": " + folder + " lies in the data of " + split + ", whose folders are classes",
+                  "choose another place to write to");
+    }
+  }
+}
+
+void RequireOutputs(const std::vector<Output>& outputs, const std::vector<std::string>& inputs,
+                    const std::vector<std::string>& splits) {
   std::set<fs::path> written;
   for (const Output& output : outputs) {
+    if (output.in_folder) RequireOutsideOfSplits(output.flag, output.path, splits);
     try {
       if (output.in_folder) RequireFolder(output, inputs);
       for (const std::string& file : output.Files()) {

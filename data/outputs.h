@@ -33,9 +33,14 @@ struct Output {
 };
 
 // Throws Error (exit code 2) if one of the outputs would replace or fill one of `inputs`, a run, something that is
-// neither a regular file nor, for a folder, a folder, another output, or a file that no earlier call wrote. Neither
-// outputs nor inputs need exist.
-void RequireOutputs(const std::vector<Output>& outputs, const std::vector<std::string>& inputs);
+// neither a regular file nor, for a folder, a folder, another output, or a file that no earlier call wrote, or if a
+// folder lies in one of `splits`. Neither outputs nor inputs need exist.
+void RequireOutputs(const std::vector<Output>& outputs, const std::vector<std::string>& inputs,
+                    const std::vector<std::string>& splits = {});
+
+// Throws Error (exit code 2) if a flag's folder lies in one of `splits`, folders of data, whose folders are classes. It
+// may be one of them, or hidden.
+void RequireOutsideOfSplits(const std::string& flag, const std::string& folder, const std::vector<std::string>& splits);
 
 // Whether `file` is a regular file that has one of the marks.
 bool HasMark(const std::string& file, const std::vector<Mark>& marks);

@@ -180,8 +180,7 @@ RecordIndex IndexImageFolder(const std::string& split_dir, const KeptIndex& kept
 }
 
 std::optional<std::string> FindSplit(const std::string& data_dir, const std::string& split) {
-  for (const std::string& name : SplitNames(split)) {
-    const std::string folder = name == "." ? data_dir : data_dir + "/" + name;  // people know "photos/cat"
+  for (const std::string& folder : SplitFolders(data_dir, {split})) {
     if (IsFolder(folder)) return folder;
   }
   return std::nullopt;
@@ -190,9 +189,7 @@ std::optional<std::string> FindSplit(const std::string& data_dir, const std::str
 std::string RequireSplit(const std::string& data_dir, const std::string& split) {
   if (auto found = FindSplit(data_dir, split)) return *found;
   if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir, Layout());
-  const std::string tried =
-      Joined(SplitNames(split), ", ", [&](const std::string& name) { return data_dir + "/" + name; });
-  throw DataError("there is no '" + split + "' split: looked for the folder " + tried,
+  throw DataError("there is no '" + split + "' split: looked for the folder " + Joined(SplitFolders(data_dir, {split})),
                   Layout() +
                       "; if the class folders are in DATA_DIR itself, train with "
                       "--train_split=. --val_fraction=0.1, or dtrain_data --split=.");

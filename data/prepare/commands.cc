@@ -42,7 +42,10 @@ void RunCommand(const PrepareOptions& options) {
   const auto command = std::ranges::find(PrepareCommands(), options.command, &PrepareCommand::name);
   std::vector<Output> outputs = options.written;
   if (command->outputs != nullptr) std::ranges::move(command->outputs(options), std::back_inserter(outputs));
-  RequireOutputs(outputs, options.read);
+  std::vector<std::string> splits;
+  const bool reads_folders = !options.data_dir.empty() && options.table.path.empty();
+  if (reads_folders && !outputs.empty()) splits = SplitsOf(options, FormatOf(options));
+  RequireOutputs(outputs, options.read, SplitFolders(options.data_dir, splits));
   command->run(options);
 }
 

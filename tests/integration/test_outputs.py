@@ -68,9 +68,17 @@ def test_what_is_no_file_is_not_exported(trained, tmp_path):
         assert (tmp_path / folder / "config.json").exists()
 
 
-def test_no_run_lies_among_the_data(own_images):
-    for run_dir in (own_images / "train", own_images / "train" / "new"):  # its folders would be classes
-        assert "lies among the data" in refused(*TINY, f"--data_dir={own_images}", "--max_steps=1", f"--run_dir={run_dir}")
+def test_nothing_is_written_among_the_data(own_images):
+    """Its folders would be classes."""
+    train, data_dir = own_images / "train", f"--data_dir={own_images}"
+    for flag in (f"--run_dir={train}", f"--run_dir={train / 'new'}", f"--index_dir={train / 'new'}"):
+        assert "lies in the data" in refused(*TINY, data_dir, "--max_steps=1", flag)
+    for command in (("pack", f"--output={train / 'a' / 'b'}", "--output_format=tfrecord"), ("index", f"--index_dir={train / 'x'}"),
+                    ("verify", f"--output={own_images / 'val' / 'x'}")):
+        assert "lies in the data" in run(*command, data_dir, program=DATA, check=2).stderr
+    assert sorted(path.name for path in train.iterdir()) == ["blue", "green", "red", "stripes"]
+    run("index", data_dir, f"--index_dir={train / '.hidden'}", program=DATA)
+    run("verify", data_dir, f"--output={own_images / 'new'}", program=DATA)
 
 
 @pytest.mark.parametrize("program", ["predict", "pack"])

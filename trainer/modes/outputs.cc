@@ -48,21 +48,11 @@ std::vector<std::string> EvaluationFiles(const fs::path& folder, const config::D
   return files;
 }
 
-// The folders of a run would be classes of the data from then on.
-void RequireOutsideOfSplits(const fs::path& run, const config::DataConfig& data) {
-  if (data.dir.empty() || data::IsRun(run)) return;
+// Returns the folders of the data's splits.
+std::vector<std::string> SplitFolders(const config::DataConfig& data) {
   std::vector<std::string> splits = config::ValSplits(data);
   splits.push_back(data.train_split);
-  std::error_code unreadable;
-  for (auto folder = fs::weakly_canonical(run, unreadable); folder.has_relative_path(); folder = folder.parent_path()) {
-    for (const std::string& split : splits) {
-      for (const std::string& name : data::SplitNames(split)) {
-        if (!data::IsSameFile(folder, fs::path(data.dir) / name)) continue;
-        throw UsageError("--run_dir=" + run.string() + " lies among the data of split " + split,
-                         "choose another --run_dir");
-      }
-    }
-  }
+  return data::SplitFolders(data.dir, splits);
 }
 
 // Whether replacing the file loses its content: a link is replaced itself, not what it leads to, and another name of a
@@ -77,9 +67,11 @@ bool HoldsContent(const std::string& file) {
 std::vector<Output> RunOutputs(const config::Config& config) {
   const std::string& dir = config.run.dir;
   const bool trains = config.run.mode == "train";
-  if (trains) RequireOutsideOfSplits(dir.empty() ? config::kRuns : dir, config.data);
+  const fs::path folder = dir.empty() ? config::kRuns : dir;
+  if (data::IsRun(folder)) return {};
+  if (trains) data::RequireOutsideOfSplits("--run_dir", folder / "checkpoints", SplitFolders(config.data));
   std::error_code none;
-  if (dir.empty() || data::IsRun(dir) || (!trains && config.run.mode != "eval")) return {};
+  if (dir.empty() || (!trains && config.run.mode != "eval")) return {};
   if (fs::exists(fs::status(dir, none)) && !fs::is_directory(dir, none)) {
     // A file in the folder's place is an error of storage, as every folder is that cannot be made.
     if (trains) report::ProbeRunDirectory(report::RunDirectory(dir));
@@ -221,7 +213,7 @@ void RequireOutputs(const config::Config& config) {
     if (flag.traits.path != data::PathUse::kWritten) continue;
     std::ranges::move(OutputsOf(flag, config::ToText(flag.get(config)), config), std::back_inserter(outputs));
   }
-  data::RequireOutputs(outputs, InputsOf(config, outputs));
+  data::RequireOutputs(outputs, InputsOf(config, outputs), SplitFolders(config.data));
   for (const Output& output : outputs) Probe(output);
 }
 
