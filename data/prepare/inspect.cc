@@ -188,11 +188,17 @@ void Move(const fs::path& from, const fs::path& to) {
   if (!error || error == std::errc::no_such_file_or_directory) fs::rename(from, to, error);
   if (error == std::errc::cross_device_link) {
     error.clear();
-    if (fs::copy_file(from, to, error)) fs::remove(from, error);
+    std::error_code ignored;
+    if (fs::copy_file(from, to, error)) {
+      fs::remove(from, error);
+    } else if (error != std::errc::file_exists) {
+      fs::remove(to, ignored);  // the unfinished copy would be in the way of the next call
+    }
   }
   if (!error) return;
+  const std::string hint = HintOnWriting(error.value());
   throw Error(ExitCode::kStorage, "cannot move " + from.string() + " to " + to.string() + ": " + error.message(),
-              "name another folder with --move_bad_to");
+              hint.empty() ? "name another folder with --move_bad_to" : hint);
 }
 
 void MoveBad(const std::vector<BadRecord>& bad, const PrepareOptions& options) {

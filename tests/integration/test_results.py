@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -121,6 +123,12 @@ def test_a_few_broken_photos_end_nothing(own_photos, run_dir, tmp_path):
     (tmp_path / "bad" / "red" / "003.jpg").write_bytes(b"kept")
     assert "cannot move" in run(*verify, f"--move_bad_to={tmp_path / 'bad'}", program=DATA, check=5).stderr
     assert (tmp_path / "bad" / "red" / "003.jpg").read_bytes() == b"kept"
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other_disk:  # which has no room
+        place = Path(other_disk, "bad")
+        command = f"ulimit -f 0; {DATA} verify --data_dir={own_photos} --move_bad_to={place}"
+        (own_photos / "red" / "003.jpg").write_bytes(b"no image")
+        assert "cannot move" in run("-c", command, program="bash", check=5).stderr
+        assert (own_photos / "red" / "003.jpg").exists() and not (place / "red" / "003.jpg").exists()
     (own_photos / "blue" / "again").symlink_to(own_photos / "red")  # so that the file is listed twice
     run(*verify, f"--move_bad_to={tmp_path / 'worse'}", program=DATA)
     assert [path.name for path in (tmp_path / "worse").rglob("*.jpg")] == ["003.jpg"]
