@@ -106,6 +106,7 @@ def test_a_few_broken_photos_end_nothing(own_photos, run_dir, tmp_path):
         (own_photos / name).write_bytes(b"no image")
     said = run(*FLAGS, f"--data_dir={own_photos}", "--train_split=.", "--val_fraction=0.25", f"--run_dir={run_dir}").stderr
     assert "2 records could not be read" in said and "--move_bad_to=DIR" in said
+    assert f"{run_dir}/quarantine*.jsonl name them" in said  # each rank has its own
     run("--mode=eval", f"--data_dir={own_photos}", f"--run_dir={run_dir}")
     run("--mode=predict", f"--run_dir={run_dir}", f"--input={own_photos}", f"--output={tmp_path / 'p.csv'}")
     for path in own_photos.glob(".*.index"):

@@ -273,7 +273,7 @@ void SayBadRecords(const Session& session, const tasks::DataSets& data, const re
   if (bad == 0) return;
   report::LogWarning(CountOf(bad, "record") +
                      " could not be read: training took others for them, validation left them out; " +
-                     files.quarantine(0).string() + " names them, and " +
+                     (files.root / "quarantine*.jsonl").string() + " name them, and " +
                      (session.context.config.data.labels.empty()
                           ? "dtrain_data verify --move_bad_to=DIR takes bad image files out of the data"
                           : "their rows can be taken out of " + session.context.config.data.labels));
