@@ -288,7 +288,7 @@ std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std
     return source;
   }
   if (const DataFormat* format = FindFormat(options.format); format != nullptr && format->open) {
-    if (!format->holds(options.labels)) {
+    if (!format->holds(options.labels) && Exists(options.data_dir)) {
       throw Error(ExitCode::kUsage,
                   options.data_dir + " (" + options.format + ") has one class for each image, and this task learns " +
                       FactsOf(options.labels).what,

@@ -168,6 +168,14 @@ TEST(ImageFolderIndex, IsListedAnewWhenAFolderHasChanged) {
   EXPECT_EQ(SizeOf(folder), 5) << "a new class";
 }
 
+TEST(OpenSource, AFolderThatIsNotThereHasNoWrongLabels) {
+  const TemporaryFolder folder;
+  SourceOptions options{.data_dir = folder.path("none"), .format = "imagefolder", .labels = LabelKind::kNumbers};
+  EXPECT_ERROR("there is no folder", OpenSource(options, "train"));
+  options.data_dir = folder.path();
+  EXPECT_ERROR("has one class for each image", OpenSource(options, "train"));
+}
+
 TEST(OpenSource, NamesOfClassesAreUtf8) {
   const TemporaryFolder folder;
   folder.Write("train/\xff\xfe/1.jpg", "x");
