@@ -305,7 +305,8 @@ void CheckTokenizer(const PrepareOptions& options, std::vector<std::string>& mis
   }
 }
 
-void CheckTogether(const PrepareOptions& options, std::vector<std::string>& mistakes) {
+void CheckTogether(const PrepareOptions& options, const std::set<std::string>& given,
+                   std::vector<std::string>& mistakes) {
   if (options.command.empty()) return;
   if (options.command == "tokenize" || options.command == "encode") return CheckTokenizer(options, mistakes);
   const bool has_table = !options.table.path.empty();
@@ -320,7 +321,7 @@ void CheckTogether(const PrepareOptions& options, std::vector<std::string>& mist
   }
   if (options.command != "pack") return;
   if (options.output.empty()) mistakes.push_back("--output is not set: expected a folder to write to");
-  if (options.output_format.empty()) {
+  if (!given.contains("output_format")) {
     mistakes.push_back("--output_format is not set: expected one of " + Joined(WrittenFormats(), " | "));
   }
 }
@@ -356,7 +357,7 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
     if (parsed.command.empty() || !given.contains(entry.name) || BelongsTo(entry, parsed.command)) continue;
     mistakes.push_back("--" + entry.name + " does not apply to " + parsed.command + ", only to " + entry.commands);
   }
-  CheckTogether(result.options, mistakes);
+  CheckTogether(result.options, given, mistakes);
   if (mistakes.empty()) return result;
   throw Error(ExitCode::kUsage, command_line::TextOf(mistakes), "dtrain_data --help lists all commands and flags");
 }

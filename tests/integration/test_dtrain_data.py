@@ -269,6 +269,7 @@ def test_usage(few_images, tmp_path):
     for part in ("--output_format=nothing: expected one of", "--part=3/2: expected I/N", "--short_side=-1", "--output is not",
                  "--limit does not apply to pack", "--data_dir is not set"):
         assert part in message
+    assert "--output_format is not set" not in message and "--output_format is not set" in mistakes("pack")
     text = data("index", "--help").stdout
     assert text.startswith("Usage: dtrain_data index ") and "--data_dir" in text
     assert "--short_side" not in text and "index inspect" not in text
