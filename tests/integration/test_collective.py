@@ -47,6 +47,10 @@ def test_json_has_the_same_figures():
     assert found["average_bus_bandwidth"] == pytest.approx(sum(one["busbw"] for one in both) / len(both))
 
 
+def test_pairs_of_one_machine():
+    assert json.loads(run("pairs", "--json", program=BENCH).last_line) == {"machines": [[]], "slow": []}
+
+
 @pytest.mark.parametrize("flags,said", [
     (("--operation=all_reduce",), "two ranks"),
     (("--nproc_per_node=2", "--operation=nothing"), "--operation=nothing"),

@@ -77,6 +77,11 @@ void PrintPairs(const std::vector<std::vector<double>>& machines) {
   std::fflush(stdout);
 }
 
+void PrintJson(const std::vector<std::vector<double>>& machines, const std::vector<int>& slow) {
+  std::puts(nlohmann::ordered_json{{"machines", machines}, {"slow", slow}}.dump().c_str());
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int PairRounds(int machines) {
@@ -131,7 +136,9 @@ std::vector<std::vector<double>> BenchMachines(distributed::Communicator& commun
 
 void BenchPairs(const modes::RunContext& context, const PairBenchOptions& options, bool json) {
   if (context.launch.nnodes < 2) {
-    if (context.launch.rank == 0) report::LogInfo("this is one machine: there are no pairs to measure");
+    if (context.launch.rank != 0) return;
+    report::LogInfo("this is one machine: there are no pairs to measure");
+    if (json) PrintJson(std::vector<std::vector<double>>(1), {});
     return;
   }
   modes::Session session(context);
@@ -144,8 +151,7 @@ void BenchPairs(const modes::RunContext& context, const PairBenchOptions& option
   const double median = MedianOf(best);
   if (context.launch.rank == 0) {
     PrintPairs(machines);
-    if (json) std::puts(nlohmann::ordered_json{{"machines", machines}, {"slow", slow}}.dump().c_str());
-    std::fflush(stdout);
+    if (json) PrintJson(machines, slow);
   }
   if (!slow.empty()) {
     const auto said = [&](int machine) {
