@@ -47,6 +47,17 @@ double WeightOf(const std::string& choice, int64_t samples) {
   return (1 - kBeta) / (1 - std::pow(kBeta, count));
 }
 
+// Returns what a cell of CSV in quotation marks says, and others as they are.
+std::string Unquoted(const std::string& cell) {
+  if (cell.size() < 2 || !cell.starts_with('"') || !cell.ends_with('"')) return cell;
+  std::string text;
+  for (size_t i = 1; i + 1 < cell.size(); ++i) {
+    text += cell[i];
+    if (cell[i] == '"' && cell[i + 1] == '"') ++i;  // written twice
+  }
+  return text;
+}
+
 std::vector<double> WeightsFromFile(const std::string& file, size_t classes, const std::vector<std::string>& names) {
   constexpr uint64_t kMostBytes = uint64_t{64} << 20;
   if (!data::IsFile(file)) {
@@ -69,11 +80,13 @@ std::vector<double> WeightsFromFile(const std::string& file, size_t classes, con
     size_t label = next++;
     if (comma != std::string::npos) {
       const std::string name = line.substr(0, comma);
-      label = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
+      auto found = std::ranges::find(names, name);
+      if (found == names.end()) found = std::ranges::find(names, Unquoted(name));
+      label = static_cast<size_t>(found - names.begin());
       if (label >= names.size()) refuse(number, "'" + Shown(name, 80) + "' is not a class of the data");
     }
     if (label >= classes) refuse(number, "there are only " + CountOf(static_cast<int64_t>(classes), "class"));
-    const auto weight = config::NumberFrom(comma == std::string::npos ? line : line.substr(comma + 1));
+    const auto weight = config::NumberFrom(Unquoted(comma == std::string::npos ? line : line.substr(comma + 1)));
     if (!weight || !(*weight >= 0)) refuse(number, "expected a finite weight, 0 or more");
     if (weights[label] >= 0) refuse(number, "class " + NameOf(label, names) + " has a weight already");
     weights[label] = *weight;

@@ -81,6 +81,8 @@ TEST(ClassWeights, OfAFileAreThoseItNames) {
   const auto of = [&](const std::string& text) { return ClassWeights(folder.Write("w.csv", text), counts, names); };
   EXPECT_THAT(of("ox,3\ndog, grey,0.5\r\n\ncat,1"), ElementsAre(1, 0.5, 3));
   EXPECT_THAT(of("1\n0\n2.5\n"), ElementsAre(1, 0, 2.5));
+  EXPECT_THAT(of("\"ox\",\"3\"\r\n\"dog, grey\",0.5\ncat,1\n"), ElementsAre(1, 0.5, 3)) << "in quotation marks";
+  EXPECT_THAT(ClassWeights(folder.Write("w.csv", R"("e""f",2)"), {1}, {"e\"f"}), ElementsAre(2));
   for (const auto& [list, words] : {std::pair{"cat,1\ncow,2\n", "line 2: 'cow' is not a class of the data"},
                                     {"cat,1\ncat,2\n", "line 2: class cat has a weight already"},
                                     {"cat,1\nox,2\n", "class dog, grey has no weight"},
