@@ -84,6 +84,19 @@ std::string PathBelow(const std::string& folder, std::string_view cell) {
   return leaves ? "" : path.string();
 }
 
+// Throws DataError if the first line, which has the names of the columns, names an image, which would be lost in
+// silence where columns are told by their numbers. `column` is that of the images.
+void RequireNamesIn(const TableReader& reader, size_t column, const LabelTable& table, const std::string& folder) {
+  const std::string name(Stripped(reader.header()[column]));
+  if (table.image_column.empty() || table.image_column == name) return;
+  const auto is_there = [&](std::string_view ending) {
+    return IsFile(folder + "/" + PathBelow(folder, name).append(ending));
+  };
+  if (!is_there("") && std::ranges::none_of(AllImageExtensions(), is_there)) return;
+  reader.Fail(1, "it names the image " + Shown(name) + ", and names of columns are expected",
+              "write a first line with them, such as image,label");
+}
+
 struct ImageRow {
   int64_t line = 0;
   std::string path;                 // below the folder
@@ -300,6 +313,7 @@ ImageTable::ImageTable(const LabelTable& table, const std::string& folder, const
   TableReader& reader = file.reader();
   ImageRows rows(reader, table, folder_, kind);
   const ImageColumns& columns = rows.columns();
+  RequireNamesIn(reader, columns.image, table, folder_);
   Sha256 hash;
   WrittenLabels written;
   TablePaths images;

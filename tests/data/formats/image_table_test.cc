@@ -210,6 +210,12 @@ TEST_F(ImageTables, MistakesNameFileAndLine) {
                 HasSubstr("labels.csv line 3: the label"))
         << number;
   }
+  for (const char* first : {"a.jpg", "./d"}) {
+    LabelTable nameless = Write(std::string(first) + ",x\ne.jpg,y\n");
+    nameless.image_column = "0";
+    nameless.label_column = "1";
+    EXPECT_THAT(MistakeIn(nameless), HasSubstr("line 1: it names the image " + std::string(first)));
+  }
   LabelTable none = Write("image,label\na.jpg,x\n");
   none.split_column = "part";
   EXPECT_THAT(MistakeIn(none), HasSubstr("has no column 'part'"));
