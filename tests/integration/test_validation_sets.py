@@ -60,6 +60,9 @@ def test_an_evaluation_of_both_is_that_of_each(trained, data):
     both = of_final_line(run(*flags).last_line)  # the run's own sets
     of_training = of_final_line(outcome.last_line)
     assert both["val_test_top1"] == of_training["val_test_top1"] and both["val_loss"] == of_training["val_loss"]
+    val, test = (load_json(folder / f"eval-{name}" / "result.json") for name in ("val", "test"))
+    assert (val["samples_seen"], test["samples_seen"]) == (8, 9), "each file has the numbers of its own set"
+    assert test["images_per_second"] * test["seconds"] == pytest.approx(9)
     alone = of_final_line(run(*flags, "--val_split=test").last_line)
     assert alone["val_loss"] == both["val_test_loss"] and alone["val_balanced_accuracy"] == both["val_test_balanced_accuracy"]
 

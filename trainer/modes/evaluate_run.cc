@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <iterator>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "data/joined.h"
@@ -72,25 +72,20 @@ void JudgeMeasured(const report::ValPoint& point, const std::string& split) {
   loop::WarnOfUnmeasured(*point.text, split);
 }
 
-// The result of a whole evaluation that began at `start`.
-report::RunResult ResultOf(std::vector<report::ValPoint> points, const tasks::DataSets& data,
-                           std::chrono::steady_clock::time_point start, int world, report::SpeedUnit unit) {
-  report::RunResult result;
-  result.seconds = report::SecondsSince(start);
-  result.world_size = world;
-  result.speed_unit = unit;
-  const std::vector<const tasks::DataSplit*> sets = tasks::ValidationSets(data);
-  int64_t units = 0;
-  for (size_t i = 0; i < points.size(); ++i) {
-    JudgeMeasured(points[i], sets[i]->name);
-    result.samples_seen += points[i].samples;
-    units += points[i].units;
-    if (i > 0) points[i].split = sets[i]->name;
+// The result of all sets from that of each.
+report::RunResult Together(const std::vector<report::RunResult>& sets, const tasks::DataSets& data) {
+  report::RunResult all = sets.front();
+  JudgeMeasured(*all.validation, data.val->name);
+  for (size_t i = 1; i < sets.size(); ++i) {
+    report::ValPoint& further = all.validation->further.emplace_back(*sets[i].validation);
+    further.split = tasks::ValidationSets(data)[i]->name;
+    JudgeMeasured(further, further.split);
+    const double units = all.speed * all.seconds + sets[i].speed * sets[i].seconds;
+    all.seconds += sets[i].seconds;
+    all.speed = units / all.seconds;
+    all.samples_seen += sets[i].samples_seen;
   }
-  result.speed = static_cast<double>(units) / result.seconds;
-  result.validation = std::move(points.front());
-  result.validation->further.assign(std::make_move_iterator(points.begin() + 1), std::make_move_iterator(points.end()));
-  return result;
+  return all;
 }
 
 void Announce(const config::Config& config, const weights::TrainedWeights& weights, const tasks::DataSets& data,
@@ -105,14 +100,15 @@ void Announce(const config::Config& config, const weights::TrainedWeights& weigh
   CompareHeldOut(config, weights, *data.val);
 }
 
-// What was found of the validation sets, in their order.
+// What was found of the validation sets, in their order. The time of the first one begins with that of the evaluation.
 struct Evaluated {
-  std::vector<report::ValPoint> points;
+  std::vector<report::RunResult> results;
   std::vector<std::unique_ptr<tasks::SampleResults>> samples;  // null without --predictions
 };
 
 // A collective. Throws Preempted if the ranks were asked to stop.
-Evaluated EvaluateSets(Session& session, const Opened& run, report::Console& console) {
+Evaluated EvaluateSets(Session& session, const Opened& run, std::chrono::steady_clock::time_point start,
+                       report::Console& console) {
   const config::Config& config = session.context.config;
   Evaluated evaluated;
   for (const tasks::DataSplit* split : tasks::ValidationSets(run.data)) {
@@ -124,7 +120,13 @@ Evaluated EvaluateSets(Session& session, const Opened& run, report::Console& con
     if (!point) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
     point->trained_on = WasTrainedOn(run.weights, *split);
     if (samples) samples->Gather(*session.communicator);
-    evaluated.points.push_back(std::move(*point));
+    const double seconds = report::SecondsSince(std::exchange(start, std::chrono::steady_clock::now()));
+    evaluated.results.push_back({.validation = point,
+                                 .seconds = seconds,
+                                 .samples_seen = point->samples,
+                                 .world_size = session.context.launch.world_size,
+                                 .speed = static_cast<double>(point->units) / seconds,
+                                 .speed_unit = run.task->speed_unit()});
     evaluated.samples.push_back(std::move(samples));
   }
   return evaluated;
@@ -161,28 +163,24 @@ void WriteEvaluation(const report::RunDirectory& files, const report::RunResult&
 }
 
 // Writes result.json, and confusion_matrix.csv and class_accuracy.csv where confusions were counted, of each set (the
-// one that decides first, with the others in its `further`), into eval-SPLIT of the run directory, or of --output;
-// there, and in a directory that is no run's, the files of the first set lie in the folder itself. A folder of their
-// own, since a run can be evaluated on several sets, its training split among them, and none of these is the run's own
-// result. An empty run directory and no --output: writes nothing. Throws StorageError if --output cannot be written; if
-// the run cannot, only warns, so that the evaluation does not fail.
-void KeepEvaluation(const report::RunResult& result, const tasks::DataSets& data, const config::Config& config,
-                    const std::string& run_directory) {
+// one that decides first) into eval-SPLIT of the run directory, or of --output; there, and in a directory that is no
+// run's, the files of the first set lie in the folder itself. A folder of their own, since a run can be evaluated on
+// several sets, its training split among them, and none of these is the run's own result. An empty run directory and no
+// --output: writes nothing. Throws StorageError if --output cannot be written; if the run cannot, only warns, so that
+// the evaluation does not fail.
+void KeepEvaluation(const std::vector<report::RunResult>& results, const tasks::DataSets& data,
+                    const config::Config& config, const std::string& run_directory) {
   const std::string& output = config.run.output;
   const fs::path root = output.empty() ? run_directory : output;
   if (root.empty()) return;
   const std::vector<const tasks::DataSplit*> sets = tasks::ValidationSets(data);
   try {
     for (size_t i = 0; i < sets.size(); ++i) {
-      report::RunResult of_set = result;
-      if (i > 0) of_set.validation = result.validation->further[i - 1];
-      of_set.validation->further.clear();
-      of_set.validation->split.clear();  // the folder tells
       const bool is_root = i == 0 && (!output.empty() || !data::IsRun(root));
       WriteEvaluation(
           report::RunDirectory(is_root ? root
                                        : root / EvaluationFolder(sets[i]->whole.empty() ? sets[i]->name : "held_out")),
-          of_set, data.classes);
+          results[i], data.classes);
     }
   } catch (const StorageError& error) {
     if (!output.empty()) throw;
@@ -220,17 +218,17 @@ void EvaluateOnly(const RunContext& context) {
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),
        .rank = context.launch.rank});
-  Evaluated evaluated = EvaluateSets(session, run, console);
+  const Evaluated evaluated = EvaluateSets(session, run, start, console);
   session.Leave();
   if (!is_first) return;
 
-  const report::RunResult result =
-      ResultOf(std::move(evaluated.points), data, start, context.launch.world_size, run.task->speed_unit());
+  const report::RunResult result = Together(evaluated.results, data);
   if (const int64_t bad = result.validation->bad_records; bad > 0) {
     report::LogWarning(CountOf(bad, "record") + " could not be read and " + (bad == 1 ? "is" : "are") + " left out");
   }
   ShowClasses(*result.validation, data.classes, console);
-  KeepEvaluation(result, data, config, data::IsCheckpoint(session.run_directory) ? "" : session.run_directory);
+  KeepEvaluation(evaluated.results, data, config,
+                 data::IsCheckpoint(session.run_directory) ? "" : session.run_directory);
   WritePredictions(config, data, evaluated.samples);
   if (config.report.log_format == "json") PrintAsJson(*result.validation);
   console.Finish(result);
