@@ -92,6 +92,8 @@ void Quarantine::Append(const BadRecord& record) {
   ReadEarlierLines();
   if (earlier_lines_.contains(line)) return;
   const std::string text = (ends_in_part_ ? "\n" : "") + line + "\n";
+  std::error_code shown_below;
+  std::filesystem::create_directories(std::filesystem::path(options_.path).parent_path(), shown_below);
   const int descriptor = OpenOrCreate(options_.path, O_WRONLY | O_APPEND);
   const bool written = descriptor >= 0 && AppendWhole(descriptor, text);
   const int error = errno;

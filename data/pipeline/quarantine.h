@@ -26,8 +26,8 @@ struct QuarantineOptions {
   std::string split = "train";                 // for messages and the file
   std::optional<double> max_bad_records = {};  // a fraction; the budget is ⌈max_bad_records · dataset_size⌉
   bool strict = false;                         // budget 0: the first bad record is an error
-  // JSON lines are appended to this file, which is created for the first one; empty: no file. A line that an earlier
-  // attempt of the run wrote is not written again.
+  // JSON lines are appended to this file, which is created, with its folder, for the first one; empty: no file. A line
+  // that an earlier attempt of the run wrote is not written again.
   std::string path = {};
   // Called for each new bad record, from any thread, one call at a time; may be empty.
   std::function<void(const BadRecord&)> on_bad_record = {};

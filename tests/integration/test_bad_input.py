@@ -128,6 +128,14 @@ def test_bad_validation_images_are_left_out(own_images, run_dir):
     assert top1 * 7 / 100 == pytest.approx(round(top1 * 7 / 100))  # 7 of 8 count
     assert metrics(run_dir, "val")[-1]["bad_records"] == 1
     assert str(path) in (run_dir / "quarantine.jsonl").read_text(encoding="utf-8")
+    evaluate = ("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={own_images}", f"--output={run_dir}", "--max_bad_records=0.2")
+    run(*evaluate, "--nproc_per_node=3", "--batch_size=1")
+    (listed,) = (run_dir / "eval-val").glob("quarantine*.jsonl")
+    assert str(path) in listed.read_text(encoding="utf-8")
+    assert (load_json(run_dir / "eval-val" / "result.json")["bad_records"], load_json(run_dir / "result.json")["step"]) == (1, 1)
+    path.unlink()
+    run(*evaluate)
+    assert not listed.exists() and "bad_records" not in load_json(run_dir / "eval-val" / "result.json")
 
 
 # ---- Weights ---------------------------------------------------------------------------------------------------------

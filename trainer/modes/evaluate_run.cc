@@ -9,6 +9,7 @@
 
 #include "data/joined.h"
 #include "data/outputs.h"
+#include "data/pipeline/quarantine.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 #include "trainer/loop/batch_feed.h"
@@ -84,6 +85,7 @@ report::RunResult Together(const std::vector<report::RunResult>& sets, const tas
     all.seconds += sets[i].seconds;
     all.speed = units / all.seconds;
     all.samples_seen += sets[i].samples_seen;
+    all.bad_records += sets[i].bad_records;
   }
   return all;
 }
@@ -100,6 +102,41 @@ void Announce(const config::Config& config, const weights::TrainedWeights& weigh
   CompareHeldOut(config, weights, *data.val);
 }
 
+// Returns the folder of each set's files, in the order of the sets: eval-SPLIT of the run directory, or of --output; of
+// the first set the run directory or --output itself, if that is no run's. A folder of their own, since a run can be
+// evaluated on several sets, its training split among them, and none of these is the run's own result. Empty if nothing
+// is kept: without a run directory and --output. Lists of bad records of an earlier evaluation are removed.
+std::vector<report::RunDirectory> BeginFolders(const Session& session, const tasks::DataSets& data) {
+  fs::path root = session.context.config.run.output;
+  if (root.empty() && !data::IsCheckpoint(session.run_directory)) root = session.run_directory;
+  std::vector<report::RunDirectory> folders;
+  if (root.empty()) return folders;
+  for (const tasks::DataSplit* set : tasks::ValidationSets(data)) {
+    const bool is_root = folders.empty() && !data::IsRun(root);
+    folders.emplace_back(is_root ? root : root / EvaluationFolder(set->whole.empty() ? set->name : "held_out"));
+    for (const std::string& name : checkpoint::NamesIn(folders.back().root)) {
+      const fs::path file = folders.back().root / name;
+      const bool is_list = file == folders.back().quarantine(0) || name.starts_with("quarantine.rank");
+      std::error_code remains;
+      if (is_list && data::HasMark(file, {data::kQuarantineMark})) fs::remove(file, remains);
+    }
+  }
+  return folders;
+}
+
+// Returns where a rank lists the bad records of a set. Empty if nothing is kept, or the folder cannot be written, of
+// which KeepEvaluation warns.
+fs::path BadRecordsFile(const std::vector<report::RunDirectory>& folders, size_t set, int rank) {
+  if (folders.empty()) return "";
+  const fs::path file = folders[set].quarantine(rank);
+  try {
+    report::ProbeFile(report::NearestFolder(file) / file.filename());
+    return file;
+  } catch (const StorageError&) {
+    return "";
+  }
+}
+
 // What was found of the validation sets, in their order. The time of the first one begins with that of the evaluation.
 struct Evaluated {
   std::vector<report::RunResult> results;
@@ -107,13 +144,15 @@ struct Evaluated {
 };
 
 // A collective. Throws Preempted if the ranks were asked to stop.
-Evaluated EvaluateSets(Session& session, const Opened& run, std::chrono::steady_clock::time_point start,
-                       report::Console& console) {
+Evaluated EvaluateSets(Session& session, const Opened& run, const std::vector<report::RunDirectory>& folders,
+                       std::chrono::steady_clock::time_point start, report::Console& console) {
   const config::Config& config = session.context.config;
   Evaluated evaluated;
   for (const tasks::DataSplit* split : tasks::ValidationSets(run.data)) {
     auto samples = ObserveSamples(config, *split, run.data.num_classes, *run.task);
-    const auto quarantine = loop::MakeRunQuarantine(*split, config.data, /*path=*/"", "left out", *session.control);
+    const auto quarantine = loop::MakeRunQuarantine(
+        *split, config.data, BadRecordsFile(folders, evaluated.results.size(), session.communicator->rank()),
+        "left out", *session.control);
     auto point =
         loop::Evaluate(*run.task, *split, config, *session.communicator, *session.control, /*steps_done=*/0,
                        *quarantine, [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
@@ -124,6 +163,7 @@ Evaluated EvaluateSets(Session& session, const Opened& run, std::chrono::steady_
     evaluated.results.push_back({.validation = point,
                                  .seconds = seconds,
                                  .samples_seen = point->samples,
+                                 .bad_records = point->bad_records,
                                  .world_size = session.context.launch.world_size,
                                  .speed = static_cast<double>(point->units) / seconds,
                                  .speed_unit = run.task->speed_unit()});
@@ -162,28 +202,15 @@ void WriteEvaluation(const report::RunDirectory& files, const report::RunResult&
   report::LogInfo("the evaluation's files (" + written + "): " + files.root.string());
 }
 
-// Writes result.json, and confusion_matrix.csv and class_accuracy.csv where confusions were counted, of each set (the
-// one that decides first) into eval-SPLIT of the run directory, or of --output; there, and in a directory that is no
-// run's, the files of the first set lie in the folder itself. A folder of their own, since a run can be evaluated on
-// several sets, its training split among them, and none of these is the run's own result. An empty run directory and no
-// --output: writes nothing. Throws StorageError if --output cannot be written; if the run cannot, only warns, so that
-// the evaluation does not fail.
-void KeepEvaluation(const std::vector<report::RunResult>& results, const tasks::DataSets& data,
-                    const config::Config& config, const std::string& run_directory) {
-  const std::string& output = config.run.output;
-  const fs::path root = output.empty() ? run_directory : output;
-  if (root.empty()) return;
-  const std::vector<const tasks::DataSplit*> sets = tasks::ValidationSets(data);
+// Writes result.json, and confusion_matrix.csv and class_accuracy.csv where confusions were counted, of each set into
+// its folder. Throws StorageError if --output cannot be written; if the run cannot, only warns, so that the evaluation
+// does not fail.
+void KeepEvaluation(const std::vector<report::RunResult>& results, const std::vector<report::RunDirectory>& folders,
+                    const config::Config& config, const data::Classes& classes) {
   try {
-    for (size_t i = 0; i < sets.size(); ++i) {
-      const bool is_root = i == 0 && (!output.empty() || !data::IsRun(root));
-      WriteEvaluation(
-          report::RunDirectory(is_root ? root
-                                       : root / EvaluationFolder(sets[i]->whole.empty() ? sets[i]->name : "held_out")),
-          results[i], data.classes);
-    }
+    for (size_t i = 0; i < folders.size(); ++i) WriteEvaluation(folders[i], results[i], classes);
   } catch (const StorageError& error) {
-    if (!output.empty()) throw;
+    if (!config.run.output.empty()) throw;
     report::LogWarning(std::string(error.what()) + "; to keep the evaluation's files, name a folder with --output");
   }
 }
@@ -212,23 +239,23 @@ void EvaluateOnly(const RunContext& context) {
   Opened run = Open(config, context.launch, &session);
   const tasks::DataSets& data = run.data;
   if (is_first) Announce(config, run.weights, data, context.launch.world_size);
+  const std::vector<report::RunDirectory> folders = BeginFolders(session, data);
   session.Connect(config, {{"data_fingerprint", tasks::ValFingerprint(data)}});
   MakeTask(config, session.device, run);
   run.task->CountConfusions();
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),
        .rank = context.launch.rank});
-  const Evaluated evaluated = EvaluateSets(session, run, start, console);
+  const Evaluated evaluated = EvaluateSets(session, run, folders, start, console);
   session.Leave();
   if (!is_first) return;
 
   const report::RunResult result = Together(evaluated.results, data);
-  if (const int64_t bad = result.validation->bad_records; bad > 0) {
+  if (const int64_t bad = result.bad_records; bad > 0) {
     report::LogWarning(CountOf(bad, "record") + " could not be read and " + (bad == 1 ? "is" : "are") + " left out");
   }
   ShowClasses(*result.validation, data.classes, console);
-  KeepEvaluation(evaluated.results, data, config,
-                 data::IsCheckpoint(session.run_directory) ? "" : session.run_directory);
+  KeepEvaluation(evaluated.results, folders, config, data.classes);
   WritePredictions(config, data, evaluated.samples);
   if (config.report.log_format == "json") PrintAsJson(*result.validation);
   console.Finish(result);

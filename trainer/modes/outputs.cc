@@ -30,7 +30,7 @@ using data::Output;
 
 std::vector<Mark> EvaluationMarks() {
   std::vector<Mark> marks = report::kConfusionMarks;
-  marks.push_back(report::kResultMark);
+  marks.insert(marks.end(), {report::kResultMark, data::kQuarantineMark});
   return marks;
 }
 
@@ -41,7 +41,8 @@ std::vector<std::string> EvaluationFiles(const fs::path& folder, const config::D
   std::vector<std::string> files;
   for (const fs::path& place : folders) {
     const report::RunDirectory of_set(place);
-    for (const fs::path& file : {of_set.result_json, of_set.confusion_matrix, of_set.class_accuracy}) {
+    for (const fs::path& file :
+         {of_set.result_json, of_set.confusion_matrix, of_set.class_accuracy, of_set.quarantine(0)}) {
       files.push_back(file.string());
     }
   }
@@ -92,8 +93,7 @@ std::vector<Output> RunOutputs(const config::Config& config) {
   for (const fs::path& file : files) {
     if (HoldsContent(file.string())) output.files.push_back(file.string());
   }
-  for (const Mark& mark : {config::kConfigMark, report::kErrorMark, data::kQuarantineMark})
-    output.marks.push_back(mark);
+  output.marks.insert(output.marks.end(), {config::kConfigMark, report::kErrorMark});
   return {output};
 }
 

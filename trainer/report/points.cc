@@ -101,6 +101,7 @@ void AddResult(Json& json, const RunResult& result) {
   json["epoch"] = result.epoch;
   json["seconds"] = result.seconds;
   json["samples_seen"] = result.samples_seen;
+  SetIfAny(json, "bad_records", result.bad_records);
   json["world_size"] = result.world_size;
   json[SpeedKey(result.speed_unit)] = result.speed;
   if (result.time_split) AddTimeSplit(json, *result.time_split);

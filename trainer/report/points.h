@@ -232,6 +232,7 @@ struct RunResult {
   double epoch = 0;
   double seconds = 0;  // of this start of the program
   int64_t samples_seen = 0;
+  int64_t bad_records = 0;  // that an evaluation left out
   int world_size = 1;
   double speed = 0;  // mean over this start of the program, images or tokens per second of all ranks together
   SpeedUnit speed_unit = SpeedUnit::kImages;
