@@ -158,6 +158,8 @@ def test_weights_that_do_not_fit_are_listed(few_images, weights, tmp_path, run_d
     message = refused_training(2, run_dir, *flags)
     for part in ("missing: bn1.weight", "conv1.weight [64, 3, 3, 3] for [64, 3, 7, 7]", "not in the model: surplus"):
         assert part in message
+    message = failure(5, "--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'exported'}")
+    assert f"the run {run_dir} has saved no checkpoint" in message and f"{run_dir / 'error.json'} says why" in message
     outcome = run(*TINY, "--max_steps=1", f"--run_dir={run_dir}", *flags, "--nostrict_weights")
     assert "does not fit" in outcome.stderr
     assert not (run_dir / "error.json").exists()  # the earlier failure's

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <system_error>
 
+#include "data/outputs.h"
 #include "data/shallow_json.h"
 #include "trainer/checkpoint/manifest.h"
 #include "trainer/errors.h"
@@ -228,10 +229,12 @@ Checkpoint OpenCheckpoint(const fs::path& path, const Store::OnInvalid& on_inval
   constexpr char kHint[] =
       "name a folder checkpoints/step-…, or the run directory that contains it; --init_weights=FILE begins with "
       "weights";
-  std::error_code ignored;
-  if (fs::is_directory(path / "checkpoints", ignored)) {
+  const bool has_failed = Exists(path / "error.json");
+  if (has_failed || Exists(path / "checkpoints") || (data::IsRun(path) && !data::IsCheckpoint(path))) {
     if (const std::optional<Checkpoint> newest = Store(path).FindNewestValid(on_invalid)) return *newest;
-    throw StorageError("there are no checkpoints in " + path.string(), kHint);
+    throw StorageError("the run " + path.string() + " has saved no checkpoint",
+                       has_failed ? (path / "error.json").string() + " says why it ended, and what to do"
+                                  : "let it go on to its first save, or save more often (--save_every_steps)");
   }
   fs::path directory = path.has_filename() ? path : path.parent_path();  // without a trailing slash
   try {
