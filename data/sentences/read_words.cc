@@ -59,8 +59,9 @@ class WordReader {
       ++line_;
       offset_ = static_cast<uint64_t>(text.data() - begin);
       const std::string_view line = TakeLine(text);
-      const bool is_text = IsUtf8(line) && line.find('\0') == line.npos;
+      const bool has_nul = line.find('\0') != line.npos, is_text = IsUtf8(line) && !has_nul;
       try {
+        if (has_nul) Fail("this holds a NUL character", "remove it: the file is probably damaged or in UTF-16");
         if (!is_text) Fail("this is not UTF-8 text", "convert the file to UTF-8 with iconv");
         if (is_text_) {
           sentences_.push_back({.words = {}, .tags = {}, .lines = {}, .text = std::string(line), .offset = offset_});

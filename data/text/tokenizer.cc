@@ -169,7 +169,7 @@ void AddedTokens::Split(std::string_view text, const std::function<void(std::str
     finish_part(begin);
     done = found->takes_spaces_behind ? SpacesBehind(text, end) : end;
     token(found->id, text.substr(begin, done - begin));
-    at = done;
+    at = end;  // white space that belongs to one may begin the next
   }
   finish_part(text.size());
 }

@@ -197,8 +197,8 @@ def modern(tmp_path_factory):
     return folder
 
 
-def test_byte_level_bpe_with_added_tokens(modern):
-    from tokenizers import pre_tokenizers
+def test_byte_level_bpe_with_added_tokens(modern, tmp_path):
+    from tokenizers import AddedToken, pre_tokenizers
     from transformers import AutoTokenizer
     theirs, with_spaces = AutoTokenizer.from_pretrained(modern), AutoTokenizer.from_pretrained(modern, add_prefix_space=True)
     with_spaces.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)  # of which transformers 5 does nothing
@@ -207,6 +207,11 @@ def test_byte_level_bpe_with_added_tokens(modern):
     decomposed = "x cafe\u0301s \u1100\u1161\u11a8."
     places = [row[1:] for row in encode([{"offsets": decomposed}], f"--tokenizer={modern}")[0]]
     assert "".join(decomposed[begin:end] for begin, end in places) == decomposed
+    # White space that belongs to one token may begin the next.
+    theirs.add_tokens([AddedToken("<e>", normalized=True, rstrip=True)])
+    theirs.save_pretrained(tmp_path)
+    text = "a <e>   film<e> \n  x"
+    assert encode([text], f"--tokenizer={tmp_path}")[0] == theirs(text, add_special_tokens=False)["input_ids"]
 
 
 def test_an_exported_tagger_puts_a_space_before_words(modern, tmp_path):

@@ -304,6 +304,8 @@ TEST_F(Sentences, WordsWithoutTokensAreLeftOut) {
   }
   EXPECT_THAT(unread, ElementsAre("0 1 line 1: the tokenizer has no token for the word",
                                   "1 2 line 2: there are no words", "2 2 line 3: this is not UTF-8 text"));
+  const SentenceSplit damaged = OpenUnlabelled(options, folder_.Write("nul.conll", std::string("a\nb\0c\n", 6)));
+  EXPECT_THAT(damaged.words->unread.at(0).error, HasSubstr("line 2: this holds a NUL character"));
   const SentenceSplit columns = OpenUnlabelled(options, folder_.Write("in.conll", "a\nb c\n\u200b\nb\n"));
   EXPECT_THAT(columns.words->texts, ElementsAre("a", "b"));
   ASSERT_EQ(columns.words->unread.size(), 2U);
