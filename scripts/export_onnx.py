@@ -13,7 +13,7 @@ The input is what dtrain_main --mode=export takes: a run, a checkpoint, a file o
 a BERT also token_type_ids (0, and 1 in the second text of a pair). In place of logits, a --task=sentence_embedding gives
 sentence_embedding (batch × hidden), and an encoder without a head last_hidden_state (batch × length × hidden). Batch and
 length are any (the images' size is the run's), the opset is 18. Metadata say how to prepare the input, under the names of dtrain_main's flags: model,
-image_size, eval_resize, interpolation, mean, std and class_names (lists as JSON); for text, config (transformers'
+image_size, crop, eval_resize (if images are resized before they are cropped), interpolation, mean, std and class_names (lists as JSON); for text, config (transformers'
 config.json). A file without settings of a run gets the flags' defaults: name others.
 
 Needs torch, onnx and onnxscript, for images torchvision, or timm if that lacks the model, transformers for text (versions:
@@ -47,7 +47,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILT = [folder / "bin" / "dtrain_main" for folder in (ROOT / "build" / "release", ROOT)]  # in the sources, and in a bundle
 OPSET = 18
 MARK = "exported_by"  # the key in the file's metadata by which it is known again, and may be replaced
-IMAGE_SETTINGS = ("image_size", "eval_resize", "interpolation", "mean", "std")
+IMAGE_SETTINGS = ("image_size", "crop", "eval_resize", "interpolation", "mean", "std")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -68,16 +68,18 @@ class Exporter:
     """Runs dtrain_main --mode=export, which knows the weights of runs, checkpoints and other programs."""
 
     def __init__(self, arguments: argparse.Namespace):
+        self._output = arguments.output
         self._command = [arguments.program, "--mode=export", f"--input={arguments.input}", *arguments.flags]
 
-    def run(self, *flags: str, quiet: bool = False) -> str:
-        """Returns what it prints on stdout. What it logs is shown, unless `quiet`; its error always is."""
+    def run(self, output: str, *flags: str, quiet: bool = False) -> str:
+        """Returns what it prints on stdout. What it logs is shown, unless `quiet`; its error always is. `output` is a
+        temporary place, and called by the name of the ONNX file."""
         try:
-            done = subprocess.run([*self._command, *flags], capture_output=True, text=True, errors="replace", check=False)
+            done = subprocess.run([*self._command, f"--output={output}", *flags], capture_output=True, text=True, errors="replace", check=False)
         except OSError as error:
             raise Failure(f"{self._command[0]} cannot be run: {error.strerror}", "build it: scripts/build.sh, or name it with --program") from None
         if done.returncode != 0 or not quiet:
-            print(done.stderr, end="", file=sys.stderr)  # dtrain_main has escaped the names of others
+            print(done.stderr.replace(output, shown(self._output)), end="", file=sys.stderr)  # dtrain_main has escaped the names of others
         if done.returncode < 0:
             raise Failure(f"{self._command[0]} was ended by signal {-done.returncode}", "see its message above", INTERNAL)
         if done.returncode != 0:
@@ -152,7 +154,7 @@ def image_network(exporter: Exporter, folder: Path, config: dict, size: int):
     name, classes, file = config["architecture"], config["num_classes"], folder / "weights.safetensors"
     theirs = name.removeprefix("tf_").replace("netv2_", "net_v2_")
     is_torchvisions = theirs in torchvision.models.list_models(torchvision.models)
-    exporter.run(f"--output={file}", f"--weights_naming={'torchvision' if is_torchvisions else 'timm'}", quiet=True)
+    exporter.run(str(file), f"--weights_naming={'torchvision' if is_torchvisions else 'timm'}", quiet=True)
     if is_torchvisions:
         model = torchvision.models.get_model(theirs, weights=None, num_classes=classes)
     else:
@@ -168,7 +170,7 @@ def image_network(exporter: Exporter, folder: Path, config: dict, size: int):
 
 
 def image_model(exporter: Exporter, folder: Path, config: dict):
-    settings = parse_json(exporter.run(f"--output={folder / 'weights.safetensors'}", "--print_config", quiet=True))
+    settings = parse_json(exporter.run(str(folder / "weights.safetensors"), "--print_config", quiet=True))
     evaluated = config["pretrained_cfg"]  # training may have another size and filter
     settings |= {"image_size": evaluated["input_size"][1], "interpolation": evaluated["interpolation"]}
     size = settings["image_size"]
@@ -177,6 +179,8 @@ def image_model(exporter: Exporter, folder: Path, config: dict):
         for norm in (one for one in model.modules() if isinstance(one, torch.nn.LayerNorm)):
             norm.eps = settings["bn_eps"]
     metadata = {"model": config["architecture"]} | {name: settings[name] for name in IMAGE_SETTINGS}
+    if settings["crop"] != "resized":
+        del metadata["eval_resize"]
     if "label_names" in config["pretrained_cfg"]:
         metadata["class_names"] = config["pretrained_cfg"]["label_names"]
     return model, {"images": torch.zeros(2, 3, size, size)}, {0: torch.export.Dim("batch")}, metadata
@@ -201,7 +205,7 @@ def main() -> int:
     exporter = Exporter(arguments)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        exporter.run(f"--output={folder / 'folder'}/")
+        exporter.run(f"{folder / 'folder'}/")
         config = parse_json((folder / "folder" / "config.json").read_bytes())
         try:
             found = image_model(exporter, folder, config) if "architecture" in config else text_model(folder / "folder", config)

@@ -26,7 +26,7 @@ LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
 @pytest.fixture
 def export(capsys, monkeypatch):
     """Runs the script in this process, which has loaded PyTorch and its exporter: that takes longer than an export."""
-    def call(source, target, *flags, code=0):
+    def call(source, target, *flags, code=0, err=False):
         monkeypatch.setattr(sys, "argv", ["export_onnx.py", str(source), f"--output={target}", f"--program={MAIN}", *flags])
         try:
             ended = exit_code(export_onnx.main)
@@ -34,7 +34,7 @@ def export(capsys, monkeypatch):
             ended = end.code
         assert ended == code
         said = capsys.readouterr()
-        return said.out if code == 0 else said.err
+        return said.out if code == 0 and not err else said.err
 
     return call
 
@@ -71,10 +71,20 @@ def test_images(few_images, tmp_path, export, name):
     assert str(ROOT).encode() not in (tmp_path / "model.onnx").read_bytes()
     facts = metadata(tmp_path / "model.onnx")
     assert (facts["model"], facts["image_size"], facts["eval_resize"], facts["interpolation"]) == (name, "32", "40", "bilinear")
+    assert facts["crop"] == "resized"
     assert json.loads(facts["mean"]) == [0.5, 0.4, 0.3] and json.loads(facts["class_names"]) == list(CLASSES)
     for batch in (1, 5):
         images = 3 * torch.randn(batch, 3, 32, 32, generator=torch.Generator().manual_seed(batch))
         assert_same_logits(tmp_path / "model.onnx", f"--run_dir={tmp_path / 'run'}", {"images": images}, tmp_path, f"{name} trained here", slice(None))
+
+
+def test_images_that_are_not_resized(few_images, tmp_path, export):
+    run("--model=resnet18", "--crop=native", "--image_size=32", "--batch_size=8", "--max_steps=1", "--lr=0.03", f"--data_dir={few_images}",
+        f"--run_dir={tmp_path / 'run'}")
+    said = export(tmp_path / "run", tmp_path / "model.onnx", err=True)
+    assert f"whoever reads {tmp_path / 'model.onnx'} resizes images first" in said
+    facts = metadata(tmp_path / "model.onnx")
+    assert facts["crop"] == "native" and "eval_resize" not in facts
 
 
 @pytest.fixture(scope="module")
