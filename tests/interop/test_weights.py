@@ -336,6 +336,25 @@ def test_what_was_taken_is_said(tmp_path, small, images):
     assert "taking the weights under model of" in outcome.stderr and "not those under model_ema" in outcome.stderr
 
 
+@pytest.mark.parametrize(("script", "taken"), [("inference.py", "state_dict_ema"), ("validate.py", "state_dict"),
+                                               ("validate.py --use-ema", "state_dict_ema")])
+def test_timms_scripts_take_the_set_that_timm_takes(tmp_path, small, images, script, taken):
+    torch.save(checkpoints(small)["timm's train.py"][0], tmp_path / "checkpoint.pth")
+    save_file({"images": images}, tmp_path / "in.safetensors")
+    outcome = run(*script.split(), "--model=resnet18", f"--checkpoint={tmp_path / 'checkpoint.pth'}", "--mode=predict",
+                  f"--input={tmp_path / 'in.safetensors'}", f"--output={tmp_path / 'out.safetensors'}")
+    assert f"taking the weights under {taken} of" in outcome.stderr
+
+
+def test_an_export_says_that_the_epsilon_is_another(tmp_path, small):
+    save_file(small.state_dict(), tmp_path / "weights.safetensors")
+    export = ("--mode=export", "--model=resnet18", f"--input={tmp_path / 'weights.safetensors'}")
+    for number, naming in enumerate(("--weights_naming=torchvision", "--weights_naming=timm")):
+        outcome = run(*export, naming, "--bn_eps=0.001", f"--output={tmp_path / f'{number}.safetensors'}")
+        assert outcome.stderr.count("epsilon of 1e-05, not --bn_eps=0.001") == 1
+    assert "epsilon" not in run(*export, f"--output={tmp_path / 'x.pth'}", "--bn_eps=1e-5").stderr
+
+
 @pytest.mark.parametrize("metadata", [{"class_names": "a,b"}, {"settings": "lr=3"}, {"number_scale": "{}"}])
 def test_metadata_of_other_programs_is_theirs(tmp_path, small, images, metadata):
     save_file(small.state_dict(), tmp_path / "weights.safetensors", metadata)

@@ -24,12 +24,6 @@ Translation DeitsTeacher(const std::string& path, const ForeignCommand& command)
   return {.note = "without --distillation-type=hard there is no teacher"};
 }
 
-// Of those of timm's scripts that do not train it is the weights.
-Translation Checkpoint(const std::string& path, const ForeignCommand& command) {
-  if (ProgramOfScript(command.Script()) == &TimmProgram()) return {{"--init_weights=" + path}};
-  return {.refused = "dtrain has --init_weights, or --resume"};
-}
-
 std::vector<Alias> OfImagePrograms() {
   return Together(
       {Renamed("j=workers b=batch_size wd=weight_decay warmup_lr=warmup_start_lr log_dir=run_dir output_dir=run_dir "
@@ -57,7 +51,7 @@ std::vector<Alias> OfImagePrograms() {
         {.name = "pretrained", .takes_value = false, .refused = "--init_weights=FILE starts from weights"},
         {.name = "model_ema", .takes_value = false, .refused = kOwnAverage},
         {.name = "model_ema_decay", .refused = kOwnAverage},
-        {.name = "checkpoint", .translate = Checkpoint},
+        {.name = "checkpoint", .refused = "dtrain has --init_weights, or --resume"},
         {.name = "teacher_path", .translate = DeitsTeacher},
         {.name = "distillation_type",
          .flag = "distill",

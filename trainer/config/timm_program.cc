@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 
+#include "data/error.h"
 #include "data/folder_names.h"
+#include "data/formats/torch_file.h"
 #include "data/joined.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
@@ -337,9 +339,21 @@ Translation Output(const std::string& value, const ForeignCommand& command) {
   return {{(trains ? "--run_dir=" : "--output=") + value}};
 }
 
+// Of a checkpoint that has an average of the weights, timm takes that; validate.py only with --use-ema.
+Translation TimmWeights(const std::string& path, const ForeignCommand& command) {
+  Translation translation{{"--init_weights=" + path}};
+  if (command.Script() == kValidate && !command.Has({"use_ema"})) return translation;
+  try {
+    if (data::TorchFile(path, data::WeightSet::kAverage).took_average()) translation.flags.push_back("--weights=ema");
+  } catch (const DataError&) {  // what is no such file has no average, and what cannot be read is reported later
+  }
+  return translation;
+}
+
 std::vector<Alias> DataAndModel() {
-  return Together({Renamed("img_size=image_size initial_checkpoint=init_weights drop=dropout"),
+  return Together({Renamed("img_size=image_size drop=dropout"),
                    Translated(Output, "output"),
+                   Translated(TimmWeights, "initial_checkpoint checkpoint"),
                    Switches("grad_checkpointing=--activation_checkpointing"),
                    OnlyTaken("amp_impl=native", "apex has rounding of its own"),
                    WithoutEffect(kEvaluationBatch, "validation_batch_size vb"),
@@ -348,7 +362,7 @@ std::vector<Alias> DataAndModel() {
                    WithoutEffect("statistics are averaged, not broadcast", "", "no_ddp_bb"),
                    WithoutEffect("batches are always pinned if there is a GPU", "", "pin_mem"),
                    WithoutEffect("it is for measuring", "", "synchronize_step"),
-                   Translated(OfAnother, "model_ema_decay amp_dtype", "model_ema_warmup use_train_size"),
+                   Translated(OfAnother, "model_ema_decay amp_dtype", "model_ema_warmup use_train_size use_ema"),
                    Translated(FolderOfScript, "data_dir"),
                    Translated(Amp, "", "amp native_amp"),
                    {{.name = "input_size", .translate = InputSize, .takes_numbers = true},
@@ -407,6 +421,7 @@ std::vector<Alias> Augmentation() {
         {.name = "bce_loss", .takes_value = false, .translate = BinaryLoss},
         {.name = "mixup_off_epoch", .flag = "mix_epochs", .counts = Mixes},
         {.name = "aug_repeats", .flag = "repeated_augmentation", .words = {{"0", "1"}}, .other_words_pass = true},
+        {.name = "cutmix_minmax", .refused = "boxes have the sizes that --cutmix draws", .takes_numbers = true},
         {.name = "resplit", .takes_value = false, .refused = kNoSplits},
         {.name = "split_bn", .takes_value = false, .refused = kNoSplits},
         {.name = "jsd", .takes_value = false, .refused = kNoSplits},
