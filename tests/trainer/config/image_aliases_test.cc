@@ -278,6 +278,8 @@ TEST(ImageAliases, TimmsDefaultsStandBehindItsCommands) {
              WithDefaultsOfTimm("--mode=predict --input=d --init_weights=w"));
   EXPECT_EQ(Pasted("data --pin-mem --mode=eval --run_dir=r").config.image.eval_resize, ImageConfig().eval_resize);
   EXPECT_EQ(Pasted("data --pin-mem --output=r").config.run.dir, "r");
+  EXPECT_THAT(MessageOf([] { Pasted("data --pin-mem --cutmix-minmax 0.2 0.8"); }),
+              "--cutmix_minmax=0.2,0.8 has no equivalent: boxes have the sizes that --cutmix draws");
   ExpectSame("--sched=step --lr=0.4 --epochs 100 --no-aug",
              WithDefaultsOfTimm("--lr_schedule=step --lr_decay_epochs=90 --lr=0.4 --lr_base_batch=0 --epochs=100 "
                                 "--augment=basic --crop_scale=1,1 --crop_ratio=1,1 --hflip=0 --color_jitter=0 "
