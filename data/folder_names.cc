@@ -53,7 +53,8 @@ std::vector<std::string> SplitFolders(const std::string& data_dir, const std::ve
   std::vector<std::string> folders;
   if (data_dir.empty()) return folders;
   for (const std::string& split : splits) {
-    for (const std::string& name : SplitNames(split)) folders.push_back(name == "." ? data_dir : data_dir + "/" + name);  // people know "photos/cat"
+    for (const std::string& name : SplitNames(split))
+      folders.push_back(name == "." ? data_dir : data_dir + "/" + name);  // people know "photos/cat"
   }
   return folders;
 }
