@@ -123,7 +123,8 @@ class BpeTokenizer::Encoder : public TextEncoder {
 
  private:
   void EncodePart(std::string_view raw, int64_t at, bool is_word, EncodedText& out) override {
-    auto& [ids, spans] = out;
+    std::vector<uint32_t>& ids = out.ids;
+    std::vector<CharacterSpan>* const spans = out.spans;
     std::string composed;
     std::string_view text = raw;
     if (options_.composes && MayCompose(raw)) text = composed = Composed(raw);
