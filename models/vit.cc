@@ -25,7 +25,7 @@ constexpr double kTransformerEpsilon = 1e-6;
 
 constexpr char kTransformerFields[] = R"({
   "model_type": ["vit", "deit", "dinov2", "dinov2_with_registers"], "num_channels": [3], "qkv_bias": [true], "hidden_act": ["gelu"],
-  "layer_norm_eps": [1e-6, 1e-12],
+  "layer_norm_eps": null,
   "image_size": null, "hidden_dropout_prob": null, "attention_probs_dropout_prob": null, "initializer_range": null,
   "encoder_stride": null, "pooler_output_size": null, "pooler_act": null,
   "apply_layernorm": [true], "layerscale_value": null, "drop_path_rate": null, "use_mask_token": null,

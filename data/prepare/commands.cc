@@ -44,7 +44,10 @@ void RunCommand(const PrepareOptions& options) {
   if (command->outputs != nullptr) std::ranges::move(command->outputs(options), std::back_inserter(outputs));
   std::vector<std::string> splits;
   const bool reads_folders = !options.data_dir.empty() && options.table.path.empty();
-  if (reads_folders && !outputs.empty()) splits = SplitsOf(options, FormatOf(options));
+  if (reads_folders && !outputs.empty()) {
+    const std::string format = FormatOf(options);
+    if (HoldsFiles(format)) splits = SplitsOf(options, format);
+  }
   RequireOutputs(outputs, options.read, SplitFolders(options.data_dir, splits));
   command->run(options);
 }

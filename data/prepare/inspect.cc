@@ -191,7 +191,7 @@ void Move(const fs::path& from, const fs::path& to) {
     std::error_code ignored;
     if (fs::copy_file(from, to, error)) {
       fs::remove(from, error);
-    } else if (error != std::errc::file_exists) {
+    } else if (error != std::errc::file_exists && fs::exists(from, ignored)) {
       fs::remove(to, ignored);  // the unfinished copy would be in the way of the next call
     }
   }

@@ -159,6 +159,7 @@ class BpeTokenizer::Encoder : public TextEncoder {
         place += bytes;
       }
     };
+    if (tokenizer_.composed_added_.empty()) return part(text);
     tokenizer_.composed_added_.Split(
         text, part, [&](int32_t id, std::string_view place) { out.Append(id, span_of(place.data(), place.size())); });
   }

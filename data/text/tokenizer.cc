@@ -181,11 +181,15 @@ void TextEncoder::EncodeAny(std::string_view text, bool is_word, std::vector<uin
   const size_t first = ids.size(), first_span = spans == nullptr ? 0 : spans->size();
   EncodedText out{ids, spans};
   const auto place_of = [&text](std::string_view part) { return part.data() - text.data(); };
-  added_.Split(
-      text, [&](std::string_view part) { EncodePart(part, place_of(part), is_word, out); },
-      [&](int32_t id, std::string_view token) {
-        out.Append(id, {place_of(token), place_of(token) + static_cast<int64_t>(token.size())});
-      });
+  if (!added_.empty()) {
+    added_.Split(
+        text, [&](std::string_view part) { EncodePart(part, place_of(part), is_word, out); },
+        [&](int32_t id, std::string_view token) {
+          out.Append(id, {place_of(token), place_of(token) + static_cast<int64_t>(token.size())});
+        });
+  } else if (!text.empty()) {
+    EncodePart(text, 0, is_word, out);
+  }
   if (spans != nullptr) CountCharacters(text, std::span(*spans).subspan(first_span));
   for (size_t i = first; !renumbered_.empty() && i < ids.size(); ++i) ids[i] = renumbered_[ids[i]];
 }

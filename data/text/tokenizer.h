@@ -67,7 +67,8 @@ class AddedTokens {
   bool empty() const { return tokens_.empty(); }
 
   // Calls `token` with an added token's id and its place in the text, and `part` with each part between them that is
-  // not empty, in their order. Of the tokens that begin at a place, the longest counts.
+  // not empty, in their order. Of the tokens that begin at a place, the longest counts. White space that one takes may
+  // begin the next.
   void Split(std::string_view text, const std::function<void(std::string_view)>& part,
              const std::function<void(int32_t, std::string_view)>& token) const;
 

@@ -232,6 +232,9 @@ Checkpoint OpenCheckpoint(const fs::path& path, const Store::OnInvalid& on_inval
   const bool has_failed = Exists(path / "error.json");
   if (has_failed || Exists(path / "checkpoints") || (data::IsRun(path) && !data::IsCheckpoint(path))) {
     if (const std::optional<Checkpoint> newest = Store(path).FindNewestValid(on_invalid)) return *newest;
+    if (!Store(path).Steps().empty()) {
+      throw StorageError("no checkpoint of the run " + path.string() + " is valid", "copy the run again");
+    }
     throw StorageError("the run " + path.string() + " has saved no checkpoint",
                        has_failed ? (path / "error.json").string() + " says why it ended, and what to do"
                                   : "let it go on to its first save, or save more often (--save_every_steps)");

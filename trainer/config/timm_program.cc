@@ -344,7 +344,8 @@ Translation TimmWeights(const std::string& path, const ForeignCommand& command) 
   Translation translation{{"--init_weights=" + path}};
   if (command.Script() == kValidate && !command.Has({"use_ema"})) return translation;
   try {
-    if (data::TorchFile(path, data::WeightSet::kAverage).took_average()) translation.flags.push_back("--weights=ema");
+    const std::string taken = data::TorchFile(path, data::WeightSet::kAverage).taken();
+    if (taken == "state_dict_ema" || taken == "model_ema") translation.flags.push_back("--weights=ema");
   } catch (const DataError&) {  // what is no such file has no average, and what cannot be read is reported later
   }
   return translation;

@@ -102,24 +102,39 @@ void Announce(const config::Config& config, const weights::TrainedWeights& weigh
   CompareHeldOut(config, weights, *data.val);
 }
 
-// Returns the folder of each set's files, in the order of the sets: eval-SPLIT of the run directory, or of --output; of
-// the first set the run directory or --output itself, if that is no run's. A folder of their own, since a run can be
-// evaluated on several sets, its training split among them, and none of these is the run's own result. Empty if nothing
-// is kept: without a run directory and --output. Lists of bad records of an earlier evaluation are removed.
-std::vector<report::RunDirectory> BeginFolders(const Session& session, const tasks::DataSets& data) {
-  fs::path root = session.context.config.run.output;
-  if (root.empty() && !data::IsCheckpoint(session.run_directory)) root = session.run_directory;
-  std::vector<report::RunDirectory> folders;
-  if (root.empty()) return folders;
-  for (const tasks::DataSplit* set : tasks::ValidationSets(data)) {
-    const bool is_root = folders.empty() && !data::IsRun(root);
-    folders.emplace_back(is_root ? root : root / EvaluationFolder(set->whole.empty() ? set->name : "held_out"));
-    for (const std::string& name : checkpoint::NamesIn(folders.back().root)) {
-      const fs::path file = folders.back().root / name;
-      const bool is_list = file == folders.back().quarantine(0) || name.starts_with("quarantine.rank");
+// A folder that cannot be read is not written later, either, of which KeepEvaluation warns.
+void RemoveLists(const report::RunDirectory& folder) {
+  try {
+    for (const std::string& name : checkpoint::NamesIn(folder.root)) {
+      const fs::path file = folder.root / name;
+      const bool is_list = file == folder.quarantine(0) || name.starts_with("quarantine.rank");
       std::error_code remains;
       if (is_list && data::HasMark(file, {data::kQuarantineMark})) fs::remove(file, remains);
     }
+  } catch (const StorageError&) {
+  }
+}
+
+// Returns the folder of each set's files, in the order of the sets: eval-SPLIT of the run directory, or of --output; of
+// the first set the run directory or --output itself, if that is no run's. A folder of their own, since a run can be
+// evaluated on several sets, its training split among them, and none of these is the run's own result. Empty if nothing
+// is kept: without a run directory and --output. Rank 0 decides, since others may have no such run on their disks.
+// Lists of bad records of an earlier evaluation are removed. A collective.
+std::vector<report::RunDirectory> BeginFolders(Session& session, const tasks::DataSets& data) {
+  const auto of_first = [&session](const char* key, const std::string& value) {
+    return session.rendezvous ? session.rendezvous->ShareFromFirst(key, value) : value;
+  };
+  std::string root = session.context.config.run.output;
+  if (root.empty() && !data::IsCheckpoint(session.run_directory)) root = session.run_directory;
+  root = of_first("evaluation", root);
+  const bool is_run = !of_first("evaluation_of_run", data::IsRun(root) ? root : "").empty();
+  std::vector<report::RunDirectory> folders;
+  if (root.empty()) return folders;
+  for (const tasks::DataSplit* set : tasks::ValidationSets(data)) {
+    const bool is_root = folders.empty() && !is_run;
+    const std::string name = EvaluationFolder(set->whole.empty() ? set->name : "held_out");
+    folders.emplace_back(is_root ? fs::path(root) : fs::path(root) / name);
+    RemoveLists(folders.back());
   }
   return folders;
 }
@@ -130,7 +145,7 @@ fs::path BadRecordsFile(const std::vector<report::RunDirectory>& folders, size_t
   if (folders.empty()) return "";
   const fs::path file = folders[set].quarantine(rank);
   try {
-    report::ProbeFile(report::NearestFolder(file) / file.filename());
+    report::ProbeFile(report::NearestFolder(file.parent_path()) / file.filename());
     return file;
   } catch (const StorageError&) {
     return "";

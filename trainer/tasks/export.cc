@@ -131,17 +131,17 @@ const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const
   return model;
 }
 
-// The program that reads the names builds the model with an ε of its own, which variances make up for: --bn_eps goes
-// from the settings then. Norms without variances cannot.
-void CarryEpsilon(const models::Model& model, const std::string& naming, checkpoint::NamedTensors& tensors,
-                  config::Config& config) {
+// The program that reads the names builds the model with an ε of its own, which variances make up for; the settings say
+// that ε then. Norms without variances cannot.
+void CarryEpsilon(const models::Model& model, const std::string& naming, bool to_file,
+                  checkpoint::NamedTensors& tensors, config::Config& config) {
   const double ours = weights::AsBuilt(model, config.model).norm_epsilon;
   const double theirs = naming == "timm" ? model.timm_norm_epsilon : model.norm_epsilon;
   if (models::MoveEpsilon(tensors, ours - theirs)) {
-    config.model.bn_eps.reset();
-  } else if (ours != theirs && naming != "hf") {
+    if (config.model.bn_eps) config.model.bn_eps = theirs;
+  } else if (ours != theirs && (to_file || naming != "hf")) {  // a folder for transformers tells or is refused
     report::LogWarning("the epsilon of the norms, " + config::ToText(ours) +
-                       ", goes into no file of weights: a program with " + config::ToText(theirs) +
+                       ", is not in the weights: a program with " + config::ToText(theirs) +
                        " computes something else with these");
   }
 }
@@ -332,7 +332,7 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, confi
                          (model == nullptr ? "this one" : model->name) + " whose names are known here",
                      "name another --weights_naming");
   }
-  if (model != nullptr) CarryEpsilon(*model, naming, tensors, config);
+  if (model != nullptr) CarryEpsilon(*model, naming, to_file, tensors, config);
   const bool is_for_transformers = !to_file && naming == "hf";
   if (!to_file && naming != "timm" && !is_for_transformers) RefuseFolder(path);
   if (is_for_transformers) RequireNativePositions(*model, config.image);

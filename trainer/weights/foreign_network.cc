@@ -87,12 +87,15 @@ nlohmann::ordered_json HuggingFaceConfig(const models::Model& model) {
   for (const auto& [field, values] : fields.items()) {
     if (values.is_array() && !values.front().is_null()) config[field] = values.front();
   }
-  if (!config.contains(kNormEpsilon)) return config;
+  const auto found = fields.find(kNormEpsilon);
+  if (found == fields.end()) return config;
+  const bool is_known = std::ranges::count(*found, nlohmann::json(model.norm_epsilon)) > 0;
+  if (!found->is_null() && !is_known) {
+    throw UsageError(
+        "transformers' model has norms with an epsilon of its own, not --bn_eps=" + config::ToText(model.norm_epsilon),
+        "export to a file, as --output=model.safetensors, which is read here");
+  }
   config[kNormEpsilon] = model.norm_epsilon;
-  if (std::ranges::count(fields[kNormEpsilon], nlohmann::json(model.norm_epsilon)) > 0) return config;
-  throw UsageError(
-      "transformers' model has norms with an epsilon of its own, not --bn_eps=" + config::ToText(model.norm_epsilon),
-      "export to a file, as --output=model.safetensors, which is read here");
   return config;
 }
 
@@ -139,9 +142,9 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
 
 std::optional<double> NormEpsilonIn(const nlohmann::json& config, const models::Model& model) {
   if (!config.is_object()) return std::nullopt;
-  const nlohmann::json known = NetworkFields(model.name).value(kNormEpsilon, nlohmann::json());
   const nlohmann::json said = config.value(kNormEpsilon, nlohmann::json());
-  const bool is_another = known.is_array() && said.is_number() && said != known.front();
+  const bool is_another =
+      NetworkFields(model.name).contains(kNormEpsilon) && said.is_number() && said != model.norm_epsilon;
   return is_another ? std::optional(said.get<double>()) : std::nullopt;
 }
 

@@ -19,7 +19,7 @@ namespace dtrain::weights {
 void RequireKnownConfig(const nlohmann::json& config, const std::string& source, const std::string& model);
 
 // Returns the config.json by which transformers makes the network of an image model, without its classes. It has a
-// hugging_face_class. Throws UsageError if transformers' network cannot have its norm_epsilon.
+// hugging_face_class. Throws UsageError if not all norms of transformers' network would have its norm_epsilon.
 nlohmann::ordered_json HuggingFaceConfig(const models::Model& model);
 
 // Throws UsageError if weights, without wrappers, are not of the network `model`, as far as their names and types, the
