@@ -62,6 +62,7 @@ def test_what_is_no_file_is_not_exported(trained, tmp_path):
     assert "no regular file" in export(trained, tmp_path / "pipe.safetensors", check=2).stderr
     assert "scripts/export_onnx.py" in export(trained, tmp_path / "x.onnx", check=2).stderr
     assert "end it in /" in export(trained, tmp_path / "x.bin", check=2).stderr
+    assert "a model of images" in export(trained / "model.safetensors", tmp_path / "x", "--task=masked_lm", check=2).stderr
     assert not list(tmp_path.glob("x*"))
     for folder in ("v1.0", "x.bin/"):
         export(trained, f"{tmp_path}/{folder}")
@@ -79,6 +80,9 @@ def test_nothing_is_written_among_the_data(own_images):
     assert sorted(path.name for path in train.iterdir()) == ["blue", "green", "red", "stripes"]
     run("index", data_dir, f"--index_dir={train / '.hidden'}", program=DATA)
     run("verify", data_dir, f"--output={own_images / 'new'}", program=DATA)
+    shards = own_images / "shards"
+    run("pack", data_dir, f"--output={shards}", "--output_format=tfrecord", program=DATA)
+    run(*TINY, f"--data_dir={shards}", "--data_format=tfrecord", "--train_split=.", "--max_steps=1", f"--index_dir={shards / 'i'}", f"--run_dir={shards / 'run'}")
 
 
 @pytest.mark.parametrize("program", ["predict", "pack"])

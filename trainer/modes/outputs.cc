@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "data/folder_names.h"
+#include "data/formats/open_source.h"
 #include "data/pipeline/quarantine.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/config_json.h"
@@ -19,6 +20,7 @@
 #include "trainer/report/points.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/export.h"
+#include "trainer/tasks/open_splits.h"
 #include "trainer/tasks/predictions.h"
 #include "trainer/weights/run_settings.h"
 
@@ -49,8 +51,11 @@ std::vector<std::string> EvaluationFiles(const fs::path& folder, const config::D
   return files;
 }
 
-// Returns the folders of the data's splits.
+// Returns the folders of the data's splits whose folders are classes.
 std::vector<std::string> SplitFolders(const config::DataConfig& data) {
+  if (data.dir.empty()) return {};
+  const data::DataFormat* format = data::FindFormat(tasks::FormatOf(data));
+  if (format == nullptr || !format->records_are_files()) return {};
   std::vector<std::string> splits = config::ValSplits(data);
   splits.push_back(data.train_split);
   return data::SplitFolders(data.dir, splits);

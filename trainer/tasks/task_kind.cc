@@ -130,6 +130,11 @@ const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const conf
   const bool is_text = !model.empty();
   const TaskKind* said = KindNamed(config.run.task);
   if (said != nullptr && LearnsText(*said) == is_text) return *said;
+  if (said != nullptr && config::WasGiven(config, "task")) {
+    throw UsageError(
+        "--task=" + config.run.task + " is not for " + weights.origin + ", a model of " + (is_text ? "text" : "images"),
+        "leave --task out");
+  }
   if (!is_text) return ImageClassification();
   return KindOfText(weights::OutlineOf(weights.tensors, weights.model_config), model);
 }
