@@ -190,7 +190,7 @@ from_variables() {
 }
 case $program in dtrain_main | dtrain_data | dtrain_bench) from_variables "${@:1:1}" ;; esac
 subcommand=()
-if [ "$program" = dtrain_data ] && [[ ${1:-} != -* ]] && [ $# -gt 0 ]; then
+if [[ $program = dtrain_@(data|bench) && ${1:--} != -* ]]; then
   subcommand=("$1")
   shift
 fi

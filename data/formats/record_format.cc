@@ -103,7 +103,7 @@ std::vector<std::string> FilesIn(const std::string& folder, const RecordFormat& 
     }
   }
   if (names.empty() || compressed.empty()) return names;
-  throw DataError(folder + " holds " + CountOf(static_cast<int64_t>(compressed.size()), "compressed file") +
+  throw DataError(folder + " holds " + CountOf(compressed.size(), "compressed file") +
                       " beside " + names.front() + ": " + FirstOf(compressed, /*most=*/3),
                   std::string(kDecompress) + "; or move them away");
 }

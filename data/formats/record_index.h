@@ -34,7 +34,7 @@ struct IndexEntry {
   bool operator==(const IndexEntry&) const = default;
 };
 
-constexpr float kMostClass = 16'777'216;  // of several: up to it, float32 has all whole numbers
+constexpr float kMostClass = 16'777'216;  // of labels that are numbers: up to it, float32 has all whole numbers
 
 // What is known of a kind of labels.
 struct LabelKindFacts {

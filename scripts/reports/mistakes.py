@@ -3,6 +3,7 @@
 import csv
 import heapq
 import io
+import itertools
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ MOST_BYTES = 1 << 30
 MOST_BYTES_OF_A_LINE = 16 << 20
 MOST_BYTES_OF_A_PICTURE = 64 << 20
 MOST_SHOWN = 24
+FIRST_ROWS = 1000     # tell what a table is
 MOST_LETTERS = 1000   # of a sentence
 SIDE = 150            # pixels of a picture on the page
 HOW = "name a file that dtrain_main --mode=eval --predictions=FILE has written"
@@ -61,18 +63,26 @@ def rows_of_csv(path: Path) -> Iterator[dict]:
     names[:1] = [name.removeprefix("\ufeff") for name in names[:1]]  # --csv_bom
     for row in rows:
         one = {name: value.removeprefix("'") for name, value in zip(names, row, strict=False)}
-        one["probability"] = one.get("probability_1")
+        one["probability"] = one.get("probability_1") if "class_1" in one else None
         yield one
 
 
 def rows_of_json(path: Path) -> Iterator[dict]:
+    """Of several labels, too, each has a probability: in some of the first rows they are no class's."""
+    are_classes = all(is_of_class(parse_json(line)) for line in itertools.islice(lines(path), FIRST_ROWS))
     for line in lines(path):
         one = parse_json(line)
         if not isinstance(one, dict):
             raise ValueError("a line is no object")
-        probabilities = one.get("probabilities")
-        one["probability"] = probabilities.get(one.get("prediction")) if isinstance(probabilities, dict) else None
+        one["probability"] = one["probabilities"][one["prediction"]] if are_classes else None
         yield one
+
+
+def is_of_class(row) -> bool:
+    probabilities = row.get("probabilities") if isinstance(row, dict) else None
+    if not isinstance(probabilities, dict) or row.get("prediction") not in probabilities:
+        return False
+    return sum(number(one) or 0.0 for one in probabilities.values()) < 1.001
 
 
 def number(value) -> float | None:

@@ -51,8 +51,9 @@ class Run:
         """Returns the number of the validations by which the run is judged: the one that has decided which weights are
         the best, or will; of texts its perplexity."""
         names = self.val.names
-        found = next((name for name in names if f"best_{name}" in self.result), None)
-        if found is None:
+        told = [name for name in names if f"best_{name}" in self.result and name not in ("step", "epoch")]
+        found = next(iter(told), self.start.get("best_metric"))
+        if found not in names:  # of an earlier version
             asked = self.config.get("best_metric")
             found = asked if asked in names else next((name for name in names if name not in NO_METRICS), None)
             if f"{AVERAGED}{found}" in names and self.config.get("best_of") != "raw":

@@ -10,6 +10,7 @@ from command import TINY, load_json, run
 from report_data import (COMMUNICATION, COMPUTE, DATA, Page, compare, draw, made_up_run, no_picture_stays_open,  # noqa: F401, fixtures
                          write_confusion)
 from reports import charts, classes, flags, scaling
+from reports.mistakes import read_mistakes
 from reports.page import best_run, columns
 from reports.points import Points
 from reports.read import read_run, read_runs
@@ -29,9 +30,10 @@ def test_a_real_run(draw, few_images, run_dir, tmp_path):
     assert set(re.findall(r'<figure id="(\w+)"', page)) == names
     assert all(source.startswith("data:image/png;base64,") for source in re.findall(r'src="([^"]*)"', page))
     assert "<link" not in page and "<script" not in page and "url(" not in page
-    assert "efficientnet_b0" in page and "finished" in page and "last val top1" in page
+    assert "efficientnet_b0" in page and "finished" in page and "best val top1" in page
     start = load_json(run_dir / "config.json")["start"]
     assert start["changes_no_result"] == ["log_interval", "run_dir"] and start["smaller_is_better"] == ["val_loss", "seconds"]
+    assert start["best_metric"] == "top1"
     assert load_json(run_dir / "result.json")["smaller_is_better"] == start["smaller_is_better"]
 
 
@@ -187,12 +189,20 @@ def test_a_stopped_run_has_devices_and_time(tmp_path):
 def test_the_classes_of_an_evaluation_are_shown_once(draw, tmp_path):
     folder = made_up_run(tmp_path / "run", steps=30)
     (folder / "confusion_matrix.csv").write_text("true class,a,b\na,2,1\nb,0,1\n", encoding="utf-8")
-    rows = "".join(f"x.jpg,{label},{prediction},1,0.9\n" for label, prediction in ("aa", "aa", "ab", "bb"))
-    (tmp_path / "p.csv").write_text("file,label,prediction,loss,probability_1\n" + rows, encoding="utf-8")
+    rows = "".join(f"x.jpg,{label},{prediction},1,{prediction},0.9\n" for label, prediction in ("aa", "aa", "ab", "bb"))
+    head = "file,label,prediction,loss,class_1,probability_1\n"
+    (tmp_path / "p.csv").write_text(head + rows, encoding="utf-8")
     for times in (1, 2):
         assert draw(folder, f"--predictions={tmp_path / 'p.csv'}", f"--output={tmp_path / 'report'}")[0] == 0
         assert sum(table[0][0] == "class" for table in Page(tmp_path / "report").tables) == times
-        (tmp_path / "p.csv").write_text("file,label,prediction,loss,probability_1\n" + rows + "y.jpg,b,b,1,0.9\n", encoding="utf-8")
+        (tmp_path / "p.csv").write_text(head + rows + "y.jpg,b,b,1,b,0.9\n", encoding="utf-8")
+
+
+def test_several_labels_are_no_classes(tmp_path):
+    rows = [{"file": "x.jpg", "label": label, "prediction": label, "loss": 1, "probabilities": {"red": 0.9, "1": 0.8}} for label in ("red", "red 1")]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "p.csv").write_text("file,label,prediction,loss,probability_red,probability_1\nx.jpg,red,red,1,0.9,0.8\n", encoding="utf-8")
+    assert [len(read_mistakes(tmp_path / name).classes) for name in ("p.jsonl", "p.csv")] == [0, 0]
 
 
 def test_a_run_under_way(tmp_path):
@@ -227,7 +237,7 @@ def judged_run(folder, values: dict[str, list[float]], told: list[str], **result
                                           encoding="utf-8")
     (folder / "config.json").write_text(json.dumps({"start": {"smaller_is_better": told}}), encoding="utf-8")
     if result:
-        (folder / "result.json").write_text(json.dumps({"step": len(rows), **result}), encoding="utf-8")
+        (folder / "result.json").write_text(json.dumps({"step": len(rows), "best_step": 1, "best_epoch": 1, **result}), encoding="utf-8")
     return folder
 
 
@@ -243,6 +253,9 @@ def test_each_run_is_judged_by_the_number_that_decided(draw, tmp_path):
         assert found == {"averaged": ("2.0000", "2"), "raw": ("3.0000", "3")}
         assert best_run([read_run(one) for one in runs]).name == "averaged"
     assert columns(compare(read_run(averaged)))["best val ema_mae"] == ["2.0000"]
+    (raw / "result.json").unlink()
+    (raw / "config.json").write_text('{"start": {"best_metric": "loss"}}', encoding="utf-8")
+    assert "best val loss" in columns(compare(read_run(raw)))  # not the first one: the run has said it
     by_loss = judged_run(tmp_path / "by_loss", numbers, errors, best_loss=1)
     assert columns(compare(read_run(by_loss)))["at step"] == ["2"]
     by_column = judged_run(tmp_path / "by_column", numbers, errors, best_pearson_loss=0.3)
@@ -251,8 +264,8 @@ def test_each_run_is_judged_by_the_number_that_decided(draw, tmp_path):
     cells = columns(compare(read_run(long, most_rows=1000)))
     assert (cells["best val top1"], cells["at step"]) == (["99.90"], ["777"])
     other = judged_run(tmp_path / "other", {"top1": [10.0, 20.0]}, [])
-    cells = columns(compare(*map(read_run, (raw, long, other))))
-    assert cells["best val top1"] == ["–", "99.90", "20.00"] and cells["at step of mae"] == ["3", "–", "–"]
+    cells = columns(compare(*map(read_run, (averaged, long, other))))
+    assert cells["best val top1"] == ["–", "99.90", "20.00"] and cells["at step of mae"] == ["2", "–", "–"]
 
 
 @pytest.mark.parametrize(("name", "less"), [

@@ -97,8 +97,7 @@ void RequireBestMetric(const std::string& best_metric, tasks::Task& task) {
   DecisiveMetric(best_metric, task, BlankMetrics(task));
 }
 
-std::vector<std::string> SmallerIsBetter(const config::Config& config, const tasks::Task& task,
-                                         const tasks::DataSets& data) {
+Judgement JudgementOf(const config::Config& config, const tasks::Task& task, const tasks::DataSets& data) {
   report::ValPoint blank{.metrics = BlankMetrics(task)};
   blank.decides = DecisiveMetric(config.run.best_metric, task, blank.metrics);
   if (config.optimizer.ema_decay > 0) AddOfAverage(config.optimizer, blank.metrics, blank);
@@ -117,7 +116,7 @@ std::vector<std::string> SmallerIsBetter(const config::Config& config, const tas
     throw UsageError("--val_split: a set has a name that gives two numbers one name, " + *name,
                      "give the set another name");
   }
-  return names;
+  return {blank.decisive().name, names};
 }
 
 std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSplit& split, const config::Config& config,

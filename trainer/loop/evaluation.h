@@ -24,10 +24,15 @@ namespace dtrain::loop {
 // confusions, the task counts them from now on.
 void RequireBestMetric(const std::string& best_metric, tasks::Task& task);
 
-// Returns a training's report::SmallerIsBetter before it has begun. Throws UsageError if a validation set has a name
-// that gives its numbers the names of others: "ema" with --ema_decay.
-std::vector<std::string> SmallerIsBetter(const config::Config& config, const tasks::Task& task,
-                                         const tasks::DataSets& data);
+// By what the weights of a training are judged.
+struct Judgement {
+  std::string best_metric;                     // decides which are the best; begins with ema_ if that is their average's
+  std::vector<std::string> smaller_is_better;  // see report::SmallerIsBetter
+};
+
+// Returns that of a training before it has begun. Throws UsageError if a validation set has a name that gives its
+// numbers the names of others: "ema" with --ema_decay.
+Judgement JudgementOf(const config::Config& config, const tasks::Task& task, const tasks::DataSets& data);
 
 // Called after each round of batches (one batch per rank) with the numbers of rounds done and of all rounds.
 using EvaluationProgress = std::function<void(int64_t done, int64_t total)>;

@@ -129,7 +129,7 @@ void AddPlan(const config::Config& config, const Opened& run, at::Device device,
   }
   json["precision"] = config.precision.name;
   json[kLearningRates] = LearningRates(plan);
-  json[report::kSmallerIsBetter] = run.smaller_is_better;
+  json[report::kSmallerIsBetter] = run.judgement.smaller_is_better;
   const data::SizeSchedule sizes = *data::ParseSizeSchedule(config.image.size_schedule);
   for (const data::SizeChange& change : sizes) {
     json["image_sizes"].push_back(

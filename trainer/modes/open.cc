@@ -61,7 +61,7 @@ void MakeTask(const config::Config& config, at::Device device, Opened& opened) {
                        : kind.MakeInferenceTask(config, opened.weights, opened.data, device);
   loop::RequireBestMetric(config.run.best_metric, *opened.task);
   if (!trains) return;
-  opened.smaller_is_better = loop::SmallerIsBetter(config, *opened.task, opened.data);
+  opened.judgement = loop::JudgementOf(config, *opened.task, opened.data);
   const std::vector<double> weights = tasks::ClassWeights(config.optimizer.class_weights, opened.data);
   if (!weights.empty()) opened.task->UseClassWeights(at::tensor(weights, at::kFloat).to(device));
 }

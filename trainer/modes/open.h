@@ -10,6 +10,7 @@
 
 #include "trainer/config/config.h"
 #include "trainer/launch/launch.h"
+#include "trainer/loop/evaluation.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/modes/session.h"
@@ -26,7 +27,7 @@ struct Opened {
   std::unique_ptr<tasks::SplitBatches> batches;  // of a training; otherwise null
   loop::Plan plan;                               // likewise
   std::unique_ptr<tasks::Task> task;             // null until MakeTask
-  std::vector<std::string> smaller_is_better;    // of a training, from MakeTask on: see loop::SmallerIsBetter
+  loop::Judgement judgement;                     // of a training, from MakeTask on
 };
 
 // Reads the weights of a trained model, opens the data, and plans a training. With a session this is a collective: see

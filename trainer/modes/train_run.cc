@@ -151,7 +151,8 @@ void WriteRunFiles(const report::RunDirectory& files, const RunContext& context,
   json[config::kStartKey] = config::StartRecord(context.start, config);
   json[config::kStartKey]["world_size"] = context.launch.world_size;
   json[config::kStartKey][kJobKey] = context.launch.job;
-  json[config::kStartKey][report::kSmallerIsBetter] = run.smaller_is_better;
+  json[config::kStartKey]["best_metric"] = run.judgement.best_metric;
+  json[config::kStartKey][report::kSmallerIsBetter] = run.judgement.smaller_is_better;
   const std::string text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   report::WriteConfig(files, text, start.progress.step, /*trains=*/!start.finished);
   const std::vector<std::string>& classes = run.data.classes.names;
