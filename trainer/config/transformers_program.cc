@@ -66,7 +66,7 @@ std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
   if (example == kRunGlue) flags.push_back("--tokens_per_sample=128");
   if (example == kRunNer) flags.push_back("--task=token_classification");
   if (example == kRunMlm) AddFlags("--task=masked_lm --sample_break=joined", flags);
-  if (!command.Has({"validation_dir", "validation_file"})) {
+  if (!command.Has({"validation_dir", "validation_file", "val_split", "val_fold"})) {
     if (example == kRunImages) flags.push_back("--val_fraction=0.15");
     if (example == kRunMlm) flags.push_back("--val_fraction=0.05");
   }

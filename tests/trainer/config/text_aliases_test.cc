@@ -192,6 +192,7 @@ TEST(TextAliases, TheTrainersExamples) {
               HasSubstr("add --validation_dir " + photos.path().string() + "/val"));
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt").config.data.val_fraction, 0.05);
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --validation_split_percentage=10").config.data.val_fraction, 0.1);
+  EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --val_fold=1/2").config.data.val_fraction, 0);  // of cross_validate.py
   EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv").config.text.tokens_per_sample, 128);
   EXPECT_EQ(Pasted("run_ner.py --train_file d/a.json --task_name pos").config.data.label_column, "pos_tags");
   for (const char* refused :
