@@ -158,6 +158,7 @@ int Step(config::CommandLine& command_line, modes::RunContext& context, const la
 }
 
 int Loader(config::CommandLine& command_line) {
+  config::ResolveForDevice(command_line.config, /*has_gpu=*/false);
   config::RequireValid(command_line.config, 1, tasks::ModelFactsOf(command_line.config.model));
   device::UseShareOfCores(launch::Launch{});
   if (const int64_t threads = Count(command_line, "threads", 0); threads > 0) {

@@ -10,6 +10,7 @@
 #include "data/error.h"
 #include "data/shown.h"
 #include "data/storage.h"
+#include "data/text/utf8.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -284,31 +285,52 @@ void AddSetting(const std::string& group, const std::string& key, std::string va
                            : group == "task" && key == "data" ? "data_dir"
                                                               : key;
   std::erase_if(flags, [&](const command_line::Argument& flag) { return FlagName(flag) == name; });
-  if (word == "false" || word == "null" || word == "???" || word.empty()) return;
+  if (word == "false" || word == "null" || word == "~" || word == "???" || word.empty()) return;
   flags.push_back({"--" + name + (word == "true" ? "" : "=" + value), place});
 }
 
-// Reads the settings of a file of two levels, as fairseq's examples are.
+// Leaves out what stands behind a #, unless that is within quotation marks.
+std::string WithoutComment(const std::string& line) {
+  char quote = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const bool begins_word = i == 0 || line[i - 1] == ' ';
+    if (line[i] == '#' && begins_word && quote == 0) return line.substr(0, i);
+    if (line[i] == quote) {
+      quote = 0;
+    } else if (quote == 0 && begins_word && (line[i] == '"' || line[i] == '\'')) {
+      quote = line[i];
+    }
+  }
+  return line;
+}
+
+// Reads the settings of a file of two levels, as fairseq's examples are. A list may stand in lines of its own.
 std::vector<command_line::Argument> FlagsOfYaml(const std::string& path, std::vector<std::string>& mistakes) {
   std::vector<command_line::Argument> flags;
-  std::string group, line;
+  std::string group, key, items, line;
   std::istringstream file;
   try {
     const std::vector<uint8_t> bytes = data::ReadWholeFile(path, uint64_t{1} << 20);
-    file.str(std::string(bytes.begin(), bytes.end()));
+    file.str(std::string(data::WithoutByteOrderMark({reinterpret_cast<const char*>(bytes.data()), bytes.size()})));
   } catch (const Error& error) {
     mistakes.push_back(std::string("--config-name: ") + error.what());
   }
   for (int64_t number = 1; std::getline(file, line); ++number) {
-    if (const size_t comment = line.find(" #"); comment != std::string::npos) line.erase(comment);
+    line = WithoutComment(line);
     line.erase(line.find_last_not_of(" \t\r") + 1);
     const size_t begin = line.find_first_not_of(' '), colon = line.find(':');
-    if (line.empty() || line[begin] == '#') continue;
+    if (line.empty()) continue;
+    if (line.compare(begin, 2, "- ") == 0 && !key.empty()) {
+      items += (items.empty() ? "" : ",") + line.substr(line.find_first_not_of(' ', begin + 1));
+      if (group != "hydra") AddSetting(group, key, items, "", flags);
+      continue;
+    }
     if (colon == std::string::npos || (begin > 0 && group.empty())) {
       mistakes.push_back(Shown(path) + ":" + std::to_string(number) + ": expected 'group:' or '  key: value'");
       return {};
     }
-    const std::string key = line.substr(begin, colon - begin);
+    key = line.substr(begin, colon - begin);
+    items.clear();
     const size_t value = line.find_first_not_of(' ', colon + 1);
     if (begin == 0) group = key;
     if (value == std::string::npos || group == "hydra") continue;

@@ -395,7 +395,7 @@ std::optional<Launch> ThisMachine(const Facts& facts) {
 // within its job starts the ranks.
 struct Attempts {
   const char* job = nullptr;    // the variable of the job's name, the same in all attempts; null: there is none
-  const char* count = nullptr;  // that of the attempt's number
+  const char* count = nullptr;  // that of the attempt's number; null: there is none
   int first = 0;                // the number of the first attempt
 };
 
@@ -426,10 +426,13 @@ constexpr Row kLaunchers[] = {
 void AddAttempts(const Facts& facts, Launch& launch) {
   for (const auto& [detect, launcher, attempts] : kLaunchers) {
     if (attempts.job == nullptr) continue;
-    const Variables variables(facts.environment, {attempts.count});
-    launch.restart_count +=
-        variables.Number(attempts.count, attempts.first, kMaxRanks).value_or(attempts.first) - attempts.first;
-    const std::string job = variables.Text(attempts.job);
+    if (attempts.count != nullptr) {
+      launch.restart_count += Variables(facts.environment, {attempts.count})
+                                  .Number(attempts.count, attempts.first, kMaxRanks)
+                                  .value_or(attempts.first) -
+                              attempts.first;
+    }
+    const std::string job = ValueOf(facts.environment, attempts.job);
     if (!job.empty()) launch.job = attempts.job + ("=" + job.substr(0, job.find('#')));  // without the node's number
   }
 }

@@ -69,8 +69,10 @@ TEST(TextAliases, FairseqsFineTuning) {
 
 TEST(TextAliases, SettingsOfHydra) {
   const TemporaryFolder folder;
-  folder.Write("base.yaml",
-               "common:\n  fp16: true\ntask:\n  _name: masked_lm\n  data: ???\noptimization:\n  max_epoch: 7\n");
+  folder.Write(
+      "base.yaml",
+      "\xEF\xBB\xBF# Settings\ncommon:\n  fp16: true  # half\ntask:\n  _name: masked_lm\n  data: ???\n"
+      "checkpoint:\n  save_dir: \"a # b\"\n  restore_file: ~\noptimization:\n  max_epoch: 7\n  lr:\n    - 0.5\n");
   const std::string command = "fairseq-hydra-train -m --config-dir " + folder.path().string() +
                               " --config-name base.yaml task.data=d hydra.run.dir=o ";
   const auto config_of = [&](const std::string& settings) { return Pasted(command + settings).config; };
@@ -78,6 +80,8 @@ TEST(TextAliases, SettingsOfHydra) {
   EXPECT_EQ(config_of("common.fp16=False").precision.name, "fp32");
   EXPECT_EQ(config_of("~common.fp16").precision.name, "fp32");
   EXPECT_EQ(config_of("").batch.epochs, 7);
+  EXPECT_EQ(config_of("").run.dir, "a # b");
+  EXPECT_EQ(config_of("").optimizer.lr, 0.5);
   EXPECT_EQ(config_of("++optimization.max_epoch=3").batch.epochs, 3);
   EXPECT_EQ(config_of("hydra/launcher=submitit_slurm").batch.epochs, 7);
   EXPECT_THAT(MessageOf([&] { config_of("model=roberta_large"); }), HasSubstr("'model=roberta_large' names settings"));
@@ -192,7 +196,8 @@ TEST(TextAliases, TheTrainersExamples) {
               HasSubstr("add --validation_dir " + photos.path().string() + "/val"));
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt").config.data.val_fraction, 0.05);
   EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --validation_split_percentage=10").config.data.val_fraction, 0.1);
-  EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --val_fold=1/2").config.data.val_fraction, 0);  // of cross_validate.py
+  EXPECT_EQ(Pasted("run_mlm.py --train_file d/a.txt --val_fold=1/2").config.data.val_fraction,
+            0);  // of cross_validate.py
   EXPECT_EQ(Pasted("run_glue.py --train_file d/a.csv").config.text.tokens_per_sample, 128);
   EXPECT_EQ(Pasted("run_ner.py --train_file d/a.json --task_name pos").config.data.label_column, "pos_tags");
   for (const char* refused :
