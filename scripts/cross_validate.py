@@ -25,7 +25,7 @@ from safe_files import DATA, Failure, Parser, exit_code, output_file, parse_json
 
 MOST_BYTES = 1 << 30
 LONGEST_CELL = 16 << 20
-OWN = ("val_fold", "run_dir", "mode", "predictions", "val_fraction", "val_split", "dry_run", "print_config", "doctor")
+OWN = ("val_fold", "run_dir", "resume", "mode", "predictions", "val_fraction", "val_split", "dry_run", "print_config", "doctor")
 OF_EACH_COMMAND = ("data_dir", "labels", "data_format", "index_dir", "workers", "backend", "nproc_per_node")  # a run keeps the rest
 
 
@@ -84,7 +84,7 @@ def main() -> int:
     for number in range(1, options.folds + 1):
         fold = options.output / f"fold-{number}"
         print(f"fold {number} of {options.folds}: {shown(fold)}", flush=True)
-        run([*command, f"--val_fold={number}/{options.folds}", f"--run_dir={fold}"])
+        run([*command, f"--val_fold={number}/{options.folds}", f"--run_dir={fold}", "--resume=auto"])
         evaluate(command, fold)
         header, rows = rows_of(Path(f"{fold}.csv"))
         samples += rows

@@ -67,6 +67,8 @@ class Running:
         trial.set_user_attr("environment", kept)
         trial.set_user_attr("cores", share.cores)
         words = [*command.trial(trial.params), f"--run_dir={self.run_dir}"]
+        if command.program is not None:
+            words.append("--resume=auto")  # whatever its command says: --overwrite_output_dir
         self._process = self._start(words, {**os.environ, **kept, "RUN_DIR": str(self.run_dir)}, share.cores)
 
     def _start(self, words: list[str], environment: dict[str, str], cores: list[int]) -> subprocess.Popen:

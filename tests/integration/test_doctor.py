@@ -60,7 +60,8 @@ def test_each_kind_of_failure_has_its_code(few_images, tmp_path):
              "address": (good, alone, 4),
              "launcher": (good, {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}, 2),
              "configuration": ((*good, "--batch_size=0"), {}, 2)}
-    for check, (flags, env, code) in cases.items():
+    refused = {"disk": ((*good, f"--run_dir={few_images / 'train' / 'x'}"), {}, 2)}
+    for check, (flags, env, code) in (*cases.items(), *refused.items()):
         outcome = run("--doctor", *flags, env=env, check=code)
         failed = [found for found in map(json.loads, outcome.lines) if found["verdict"] == "failed"]
         assert [found["check"] for found in failed] == [check], outcome

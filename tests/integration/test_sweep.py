@@ -117,8 +117,9 @@ def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
     """One trial diverges, which is a result. The trial that is under way at the kill resumes, and none is run twice."""
     folder = tmp_path / "sweep"
     space = space_file(tmp_path, "metric: val_top1\nflags:\n  lr: [0.004, 1.0e+30, 0.002]\n")
+    (tmp_path / "mine.flags").write_text("--resume=none\n", encoding="utf-8")  # of trials the sweep decides
     command = [MAIN, *(flag for flag in TINY if not flag.startswith("--lr")), f"--data_dir={few_images}", "--max_steps=3",
-               "--save_every_epochs=0.01", "--max_skipped_steps=1"]
+               "--save_every_epochs=0.01", "--max_skipped_steps=1", f"--flagfile={tmp_path / 'mine.flags'}"]
     words = arguments(folder, space, "--sampler=grid", command=command)
     with Background(*words, program=sys.executable) as first:
         wait_until(lambda: (folder / "trial-0000" / "latest").exists(), "a checkpoint")
@@ -127,7 +128,7 @@ def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
         # The training notices it by itself, and holds its trial until it has ended.
         code, again, _ = sweep(*words)
     assert code == 0 and outcomes(folder) == {0: "finished", 1: "diverged", 2: "finished"}, again
-    assert "trial 0: lr=0.004 (goes on)" in again
+    assert "trial 0: lr=0.004 (goes on)" in again and not (folder / "trial-0000" / "aside-1").exists()
     best = load_json(folder / "best.json")
     assert best["params"]["lr"] in (0.004, 0.002) and best["value"] == load_json(folder / f"trial-{best['trial']:04}" /
                                                                               "result.json")["val_top1"]

@@ -57,7 +57,7 @@ std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
   AddFlags(
       "--optimizer=adamw --lr=5e-05 --weight_decay=0 --clip_norm=1 --lr_schedule=poly --poly_power=1 --epochs=3 "
       "--batch_size=8 --seed=42 --log_interval=500 --decay_norm_and_bias=false --eval_every_epochs=0 "
-      "--save_every_steps=500",
+      "--save_every_steps=500 --save_every_epochs=0",
       flags);
   const std::string example = ExampleOf(command);
   if (example == kRunImages &&

@@ -17,6 +17,7 @@
 #include "trainer/device/device.h"
 #include "trainer/launch/address_file.h"
 #include "trainer/loop/stop_signal.h"
+#include "trainer/modes/outputs.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
 #include "trainer/report/metrics_endpoint.h"
@@ -83,7 +84,10 @@ void ExamineMachine(const modes::RunContext& context, bool on_gpu, Findings& fin
   findings.Say(JudgeSharedMemory(shared_bytes, launch.local_world_size, on_gpu));
   const std::string& mode = context.config.run.mode;
   if (mode == "train") {
-    Finding disk = Tried("disk", [&] { return JudgeDisk(MeasureDisk(context.config.run.dir)); });
+    Finding disk = Tried("disk", [&] {
+      if (launch.rank == 0) modes::RequireOutputs(context.config);
+      return JudgeDisk(MeasureDisk(context.config.run.dir));
+    });
     if (disk.verdict == Verdict::kFailed && disk.remedy.empty()) disk.remedy = "choose another --run_dir";
     findings.Say(disk);
   }

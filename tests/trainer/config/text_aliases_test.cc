@@ -181,7 +181,7 @@ TEST(TextAliases, TheTrainersExamples) {
   const std::string ours =
       "--optimizer=adamw --lr=5e-5 --weight_decay=0 --clip_norm=1 --lr_schedule=poly --poly_power=1 --epochs=3 "
       "--batch_size=8 --seed=42 --log_interval=500 --nodecay_norm_and_bias --eval_every_epochs=0 "
-      "--save_every_steps=500 --data_dir=d --train_split=a --val_fraction=0.15 ";
+      "--save_every_steps=500 --save_every_epochs=0 --data_dir=d --train_split=a --val_fraction=0.15 ";
   ExpectSame("--train_dir d/a --per_device_train_batch_size=4 --model=resnet18",
              ours + "--batch_size=4 --model=resnet18");
   EXPECT_EQ(Pasted("run_image_classification.py --train_dir d/a").config.model.init_weights,
