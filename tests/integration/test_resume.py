@@ -93,6 +93,15 @@ def test_adam_and_the_loss_scale_go_on_as_they_were(few_images, tmp_path, run_di
     assert [step for step, _ in losses(run_dir)] == [1, 3, 4]
 
 
+def test_what_a_checkpoint_lacks_begins_anew(few_images, run_dir):
+    flags = (*flags_of(few_images), f"--run_dir={run_dir}", "--limit_train_steps=1")
+    run(*flags, "--momentum=0")
+    assert "the checkpoint lacks " in run(*flags, "--momentum=0.9", "--precision=bf16").stderr
+    for scale in (8, 64):  # a scale of its own is no state
+        run(*flags, "--momentum=0.9", "--precision=bf16", f"--loss_scale={scale}")
+        assert metrics(run_dir, "train")[-1]["loss_scale"] == scale
+
+
 def test_a_run_chooses_its_interval_by_itself(few_images, run_dir):
     """With a fault every few milliseconds it saves whenever the last save is on the disk, once it knows what a save costs: here
     from those by epochs, for the first one by time would be after half a minute."""
@@ -275,6 +284,13 @@ def test_a_job_without_a_run_directory_goes_on_when_it_is_started_again(few_imag
             env={"TORCHELASTIC_RUN_ID": job, "AWS_BATCH_JOB_ATTEMPT": str(attempt)})
     runs = sorted(set((tmp_path / "runs").iterdir()) - {unreadable})
     assert [[step for step, _ in losses(run_dir)] for run_dir in runs] == steps
+
+
+def test_a_job_that_took_the_newest_run_keeps_it(few_images, tmp_path):
+    new, last = (*flags_of(few_images), "--limit_train_steps=1"), (*flags_of(few_images), "--limit_train_steps=1", "--resume=last")
+    for flags, job, restarts in ((new, "89", 0), (last, "90", 0), (new, "91", 0), (last, "90", 1)):
+        run(*flags, cwd=tmp_path, env={"SLURM_JOB_ID": job, "SLURM_RESTART_COUNT": str(restarts)})
+    assert [len(losses(run_dir)) for run_dir in sorted((tmp_path / "runs").iterdir())] == [3, 1]
 
 
 def test_a_run_that_lacks_its_last_evaluation_alone_may_still_have_diverged(few_images, tmp_path, run_dir):

@@ -147,7 +147,14 @@ void ControlServer::Loop::HandleClient(Peer& peer, const json& message) {
   if (peer.nonce.empty()) return peer.socket.Close();
   const std::string proof = ProofOfClient(options_.token, peer.nonce, peer.hello);
   if (launch::SameProof(message.at("proof").get_ref<const std::string&>(), proof)) return Admit(peer);
-  Refuse(peer, "its --run_token is not that of the run at this address: it belongs to another run");
+  if (launch::SameProof(message.at("proof").get_ref<const std::string&>(), ProofOfClient("", peer.nonce, peer.hello))) {
+    return Refuse(peer, "it has no run token, which the run at this address has: give all ranks the same " +
+                            std::string(launch::kTokenVariable));
+  }
+  Refuse(peer, options_.token.empty()
+                   ? "it has a run token, which the run at this address has not: give all ranks the same " +
+                         std::string(launch::kTokenVariable)
+                   : "its run token is not that of the run at this address: it belongs to another run");
 }
 
 // A rank that has come is known to live as long as its connection is open. So if one of that number has died, the

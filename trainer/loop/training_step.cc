@@ -2,14 +2,42 @@
 
 #include <ATen/ATen.h>
 
+#include <set>
+#include <string>
 #include <variant>
+#include <vector>
 
+#include "data/joined.h"
 #include "trainer/loop/training_health.h"
+#include "trainer/report/log.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
 
 using report::Phase;
+
+namespace {
+
+// Copies what was saved into the state of the optimizer and the loss scale. What the checkpoint has nothing of, since
+// the momentum was 0 or there was no scale, begins as in a new run, and is returned.
+std::vector<std::string> CopyKnown(const std::vector<optim::NamedTensor>& state,
+                                   const checkpoint::NamedTensors& saved) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : saved) names.insert(name);
+  checkpoint::NamedTensors known;
+  std::vector<std::string> begun;
+  for (const auto& [name, tensor] : state) {
+    if (names.contains(name)) {
+      known.emplace_back(name, tensor);
+    } else {
+      begun.push_back(name);
+    }
+  }
+  weights::CopyInto(known, saved);
+  return begun;
+}
+
+}  // namespace
 
 TrainingStep::TrainingStep(const TrainerParts& parts, Phases& phases, LogInterval& interval)
     : parts_(parts),
@@ -26,7 +54,11 @@ void TrainingStep::Restore(const Progress& progress, const checkpoint::Snapshot*
   optim::ParameterUpdate& update = computation_.update();
   if (restored != nullptr) {
     weights::CopyInto(weights::StateOf(module), restored->model);
-    weights::CopyInto(update.State(), restored->optimizer);
+    const std::vector<std::string> begun = CopyKnown(update.State(), restored->optimizer);
+    if (!begun.empty()) {
+      report::LogWarning("of the optimizer's state, the checkpoint lacks " + FirstOf(begun, /*most=*/3) +
+                         ": this begins anew");
+    }
   }
   average_ = MakeWeightAverage(parts_.config.optimizer, parts_.plan, module, restored);
   std::vector<at::Tensor> replicated;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,8 +38,12 @@ struct RunContext {
   std::vector<std::string> notes;               // for people; rank 0 logs them once there is a log
 };
 
-// Returns the run directory of a training without --run_dir: that of the run in runs/ which an earlier attempt of this
-// job began with the same command, if a launcher has started it again, else a new one. Adds a note if it is new all the
+// Returns the newest run in runs/ that an earlier attempt of this job began or went on with, by the same command; empty
+// if there is none. Throws StorageError.
+std::optional<std::filesystem::path> RunOfJob(const RunContext& context);
+
+// Returns the run directory of a training without --run_dir: RunOfJob, if a launcher has started the job again, else a
+// new one. Adds a note if it is new all the
 // same. Throws StorageError.
 std::string DefaultRunDirectory(const RunContext& context, bool restarted, std::vector<std::string>& notes);
 

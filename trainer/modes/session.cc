@@ -158,11 +158,13 @@ void OpenLog(const RunContext& context) {
   SayNotes(context.notes);
 }
 
+std::optional<std::filesystem::path> RunOfJob(const RunContext& context) {
+  return report::NewestRun(config::kRuns, [&](const report::RunDirectory& run) { return IsOfJob(run, context); });
+}
+
 std::string DefaultRunDirectory(const RunContext& context, bool restarted, std::vector<std::string>& notes) {
   if (restarted) {
-    const auto own =
-        report::NewestRun(config::kRuns, [&](const report::RunDirectory& run) { return IsOfJob(run, context); });
-    if (own) return own->string();
+    if (const auto own = RunOfJob(context)) return own->string();
     notes.emplace_back("this job was started again, but there is no run of it in runs/: a new one begins");
   }
   return report::MakeDefaultRunDirectory(config::kRuns, context.config.model.name, std::time(nullptr)).string();

@@ -31,6 +31,7 @@ void LossScaler::Update(const at::Tensor& found_inf) {
 }
 
 std::vector<NamedTensor> LossScaler::State() const {
+  if (!options_.dynamic) return {};
   return {{"scaler.scale", scale_}, {"scaler.growth_tracker", growth_tracker_}};
 }
 

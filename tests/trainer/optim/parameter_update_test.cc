@@ -161,6 +161,8 @@ TEST(ParameterUpdate, StateHoldsTheScalerAndTheCount) {
     names.push_back(name + "=" + std::to_string(tensor.item<double>()));
   EXPECT_EQ(names, (std::vector<std::string>{"scaler.scale=4.000000", "scaler.growth_tracker=0.000000",
                                              "skipped_in_a_row=1.000000"}));
+  const OneWeight fixed(LossScaler({.dynamic = false, .initial = 8}, at::kCPU));
+  EXPECT_EQ(fixed.update.State().size(), 1);  // the scale is the flag's
 }
 
 }  // namespace
