@@ -25,7 +25,7 @@ from safe_files import DATA, Failure, Parser, exit_code, output_file, parse_json
 
 MOST_BYTES = 1 << 30
 LONGEST_CELL = 16 << 20
-OWN = ("val_fold", "run_dir", "resume", "mode", "predictions", "val_fraction", "val_split", "dry_run", "print_config", "doctor")
+OWN = ("val_fold", "run_dir", "resume", "resume_from_checkpoint", "mode", "predictions", "val_fraction", "val_split", "dry_run", "print_config", "doctor")
 OF_EACH_COMMAND = ("data_dir", "labels", "data_format", "index_dir", "workers", "backend", "nproc_per_node")  # a run keeps the rest
 
 

@@ -103,8 +103,8 @@ std::vector<std::string> FilesIn(const std::string& folder, const RecordFormat& 
     }
   }
   if (names.empty() || compressed.empty()) return names;
-  throw DataError(folder + " holds " + CountOf(compressed.size(), "compressed file") +
-                      " beside " + names.front() + ": " + FirstOf(compressed, /*most=*/3),
+  throw DataError(folder + " holds " + CountOf(compressed.size(), "compressed file") + " beside " + names.front() +
+                      ": " + FirstOf(compressed, /*most=*/3),
                   std::string(kDecompress) + "; or move them away");
 }
 

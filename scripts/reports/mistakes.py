@@ -69,16 +69,20 @@ def rows_of_csv(path: Path) -> Iterator[dict]:
 
 def rows_of_json(path: Path) -> Iterator[dict]:
     """Of several labels, too, each has a probability: in some of the first rows they are no class's."""
-    are_classes = all(is_of_class(parse_json(line)) for line in itertools.islice(lines(path), FIRST_ROWS))
+    are_classes = all(map(is_of_class, itertools.islice(lines(path), FIRST_ROWS)))
     for line in lines(path):
         one = parse_json(line)
         if not isinstance(one, dict):
             raise ValueError("a line is no object")
-        one["probability"] = one["probabilities"][one["prediction"]] if are_classes else None
+        one["probability"] = one["probabilities"][one["prediction"]] if are_classes and is_of_class(line) else None
         yield one
 
 
-def is_of_class(row) -> bool:
+def is_of_class(line: str) -> bool:
+    try:
+        row = parse_json(line)
+    except ValueError:
+        return True  # whoever reads it says in which sample
     probabilities = row.get("probabilities") if isinstance(row, dict) else None
     if not isinstance(probabilities, dict) or row.get("prediction") not in probabilities:
         return False

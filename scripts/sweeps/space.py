@@ -27,7 +27,7 @@ from sweeps.plain_yaml import quoted
 
 EXAMPLE = "see scripts/sweeps/examples/digits.yaml"
 # Flags that the sweep sets itself: it decides where a trial runs, and a trial resumes from its own checkpoints.
-RESERVED = {"run_dir", "resume", "mode", "clear_log", "dry_run", "doctor", "print_config", "flagfile", "help", "version"}
+RESERVED = {"run_dir", "resume", "resume_from_checkpoint", "mode", "clear_log", "dry_run", "doctor", "print_config", "flagfile", "help", "version"}
 MOST_VALUES = 1000  # most values of a list or a range with a step
 MOST_COMBINATIONS = 100_000
 MOST_FLAGS = 64     # a picture has an axis for each

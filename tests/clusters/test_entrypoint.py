@@ -54,7 +54,7 @@ def test_data_programs_get_the_data_only(few_images, tmp_path):
     line = enter("dtrain_data", "inspect", "--limit=1", f"--index_dir={tmp_path}", env=env).lines[0]
     assert json.loads(line)["index"] == 0
     assert not (tmp_path / "run").exists()
-    assert "--max_bytes" in enter("dtrain_bench", "collective", "--help", env={"GPUS": "2"}).stdout
+    assert "--nonsense" in enter("dtrain_bench", "collective", "--nonsense", env={"GPUS": "2"}, check=2).stderr
 
 
 def test_sagemaker_says_flags_in_a_file(few_images, tmp_path):

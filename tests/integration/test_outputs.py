@@ -80,6 +80,10 @@ def test_nothing_is_written_among_the_data(own_images):
     assert sorted(path.name for path in train.iterdir()) == ["blue", "green", "red", "stripes"]
     run("index", data_dir, f"--index_dir={train / '.hidden'}", program=DATA)
     run("verify", data_dir, f"--output={own_images / 'new'}", program=DATA)
+    (own_images / "texts" / "train" / "a").mkdir(parents=True)
+    (own_images / "texts" / "train" / "a" / "x.txt").write_text("x", encoding="utf-8")
+    texts = (f"--data_dir={own_images / 'texts'}", "--task=text_classification", f"--run_dir={own_images / 'texts' / 'train' / 'run'}")
+    assert "lies in the data" in run("--model=bert_tiny", *texts, check=2).stderr
     shards = own_images / "shards"
     run("pack", data_dir, f"--output={shards}", "--output_format=tfrecord", program=DATA)
     run(*TINY, f"--data_dir={shards}", "--data_format=tfrecord", "--train_split=.", "--max_steps=1", f"--index_dir={shards / 'i'}", f"--run_dir={shards / 'run'}")

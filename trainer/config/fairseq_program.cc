@@ -271,13 +271,16 @@ std::vector<Alias> Ranks() {
 constexpr std::array kGroups = {"common",    "task",  "checkpoint",   "distributed_training", "criterion", "dataset",
                                 "optimizer", "model", "lr_scheduler", "optimization",         "bmuf",      "ema"};
 
+std::string Unquoted(const std::string& value) {
+  const bool is_quoted = value.size() > 1 && (value.front() == '"' || value.front() == '\'');
+  return is_quoted && value.back() == value.front() ? value.substr(1, value.size() - 2) : value;
+}
+
 // Gives a setting of hydra's its place among the flags of fairseq-train, after those before it of the same name: of
 // `_name` the group's. One that is off, or that a file leaves to the command line, only takes those away.
 void AddSetting(const std::string& group, const std::string& key, std::string value, const std::string& place,
                 std::vector<command_line::Argument>& flags) {
-  for (const char quote : {'"', '\''}) {
-    if (value.size() > 1 && value.front() == quote && value.back() == quote) value = value.substr(1, value.size() - 2);
-  }
+  value = Unquoted(value);
   if (value.starts_with('[')) value = WithoutBrackets(value);
   const std::string word = Lower(value);
   const std::string name = group == "model" && key == "_name" ? "arch"
@@ -289,17 +292,20 @@ void AddSetting(const std::string& group, const std::string& key, std::string va
   flags.push_back({"--" + name + (word == "true" ? "" : "=" + value), place});
 }
 
-// Leaves out what stands behind a #, unless that is within quotation marks.
+// Leaves out what stands behind a #, unless that is within quotation marks, with which a value begins.
 std::string WithoutComment(const std::string& line) {
-  char quote = 0;
+  constexpr std::string_view kBeforeValue = ":-[,";
+  char quote = 0, before = 0;  // the last one that is no blank
   for (size_t i = 0; i < line.size(); ++i) {
-    const bool begins_word = i == 0 || line[i - 1] == ' ';
+    const bool begins_word = i == 0 || line[i - 1] == ' ',
+               begins_value = kBeforeValue.find(before) != kBeforeValue.npos;
     if (line[i] == '#' && begins_word && quote == 0) return line.substr(0, i);
     if (line[i] == quote) {
       quote = 0;
-    } else if (quote == 0 && begins_word && (line[i] == '"' || line[i] == '\'')) {
+    } else if (quote == 0 && begins_value && (line[i] == '"' || line[i] == '\'')) {
       quote = line[i];
     }
+    if (line[i] != ' ') before = line[i];
   }
   return line;
 }
@@ -321,7 +327,7 @@ std::vector<command_line::Argument> FlagsOfYaml(const std::string& path, std::ve
     const size_t begin = line.find_first_not_of(' '), colon = line.find(':');
     if (line.empty()) continue;
     if (line.compare(begin, 2, "- ") == 0 && !key.empty()) {
-      items += (items.empty() ? "" : ",") + line.substr(line.find_first_not_of(' ', begin + 1));
+      items += (items.empty() ? "" : ",") + Unquoted(line.substr(line.find_first_not_of(' ', begin + 1)));
       if (group != "hydra") AddSetting(group, key, items, "", flags);
       continue;
     }

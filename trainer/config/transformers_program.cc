@@ -60,8 +60,9 @@ std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
       "--save_every_steps=500 --save_every_epochs=0",
       flags);
   const std::string example = ExampleOf(command);
-  if (example == kRunImages &&
-      !command.Has({"model_name_or_path", "model", "config_name", "init_weights", "mode", "input", "resume"}))
+  const std::string resume = command.Value({"resume"}, "auto");
+  if (example == kRunImages && (resume == "auto" || resume == "none") &&
+      !command.Has({"model_name_or_path", "model", "config_name", "init_weights", "mode", "input"}))
     flags.push_back("--init_weights=google/vit-base-patch16-224-in21k");
   if (example == kRunGlue) flags.push_back("--tokens_per_sample=128");
   if (example == kRunNer) flags.push_back("--task=token_classification");

@@ -149,7 +149,7 @@ void ControlServer::Loop::HandleClient(Peer& peer, const json& message) {
   if (launch::SameProof(message.at("proof").get_ref<const std::string&>(), proof)) return Admit(peer);
   if (launch::SameProof(message.at("proof").get_ref<const std::string&>(), ProofOfClient("", peer.nonce, peer.hello))) {
     return Refuse(peer, "it has no run token, which the run at this address has: give all ranks the same " +
-                            std::string(launch::kTokenVariable));
+                            std::string(launch::kTokenVariable) + ", unless it belongs to another run");
   }
   Refuse(peer, options_.token.empty()
                    ? "it has a run token, which the run at this address has not: give all ranks the same " +

@@ -26,7 +26,7 @@ void RequireBestMetric(const std::string& best_metric, tasks::Task& task);
 
 // By what the weights of a training are judged.
 struct Judgement {
-  std::string best_metric;                     // decides which are the best; begins with ema_ if that is their average's
+  std::string best_metric;                     // decides which are the best; of their average it begins with ema_
   std::vector<std::string> smaller_is_better;  // see report::SmallerIsBetter
 };
 

@@ -51,11 +51,19 @@ std::vector<std::string> EvaluationFiles(const fs::path& folder, const config::D
   return files;
 }
 
-// Returns the folders of the data's splits whose folders are classes.
+// Whether the data are files of records. Where it cannot be told, whoever opens the data says why.
+bool AreRecords(const config::DataConfig& data) {
+  try {
+    const data::DataFormat* format = data::FindFormat(tasks::FormatOf(data));
+    return format != nullptr && format->files != nullptr;
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
+// Returns the folders of the data's splits, unless none of their folders is a class.
 std::vector<std::string> SplitFolders(const config::DataConfig& data) {
-  if (data.dir.empty()) return {};
-  const data::DataFormat* format = data::FindFormat(tasks::FormatOf(data));
-  if (format == nullptr || !format->records_are_files()) return {};
+  if (data.dir.empty() || AreRecords(data)) return {};
   std::vector<std::string> splits = config::ValSplits(data);
   splits.push_back(data.train_split);
   return data::SplitFolders(data.dir, splits);

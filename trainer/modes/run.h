@@ -43,8 +43,7 @@ struct RunContext {
 std::optional<std::filesystem::path> RunOfJob(const RunContext& context);
 
 // Returns the run directory of a training without --run_dir: RunOfJob, if a launcher has started the job again, else a
-// new one. Adds a note if it is new all the
-// same. Throws StorageError.
+// new one. Adds a note if it is new all the same. Throws StorageError.
 std::string DefaultRunDirectory(const RunContext& context, bool restarted, std::vector<std::string>& notes);
 
 // Prints the plan, and checks everything that can be checked without the other ranks.

@@ -48,8 +48,8 @@ class LossScaler {
   // Waits for the device.
   double scale() const { return scale_.item<double>(); }
 
-  // Returns `scaler.scale` and `scaler.growth_tracker` for checkpoints; the tensors are shared, not copied. A scale that
-  // does not change is what the flag says, also after a resume.
+  // Returns `scaler.scale` and `scaler.growth_tracker` for checkpoints; the tensors are shared, not copied. A scale
+  // that does not change is what the flag says, also after a resume.
   std::vector<NamedTensor> State() const;
 
  private:

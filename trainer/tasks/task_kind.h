@@ -100,7 +100,8 @@ const TaskKind& KindOf(const config::Config& config);
 std::string TextModelOf(const checkpoint::NamedTensors& weights, const std::string& model_config,
                         const std::string& said);
 
-// Returns the kind of weights of any origin, which their names and the config.json of their model tell.
+// Returns the kind of weights of any origin, which their names and the config.json of their model tell. Throws
+// UsageError if --task is of another kind.
 const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const config::Config& config);
 
 // Returns what the checks of the flags (RequireValid) have to know of the models.

@@ -72,7 +72,7 @@ TEST(TextAliases, SettingsOfHydra) {
   folder.Write(
       "base.yaml",
       "\xEF\xBB\xBF# Settings\ncommon:\n  fp16: true  # half\ntask:\n  _name: masked_lm\n  data: ???\n"
-      "checkpoint:\n  save_dir: \"a # b\"\n  restore_file: ~\noptimization:\n  max_epoch: 7\n  lr:\n    - 0.5\n");
+      "checkpoint:\n  save_dir: \"a # b\"\n  restore_file: ~\noptimization:\n  max_epoch: 7\n  lr:\n    - \"0.5\"\n");
   const std::string command = "fairseq-hydra-train -m --config-dir " + folder.path().string() +
                               " --config-name base.yaml task.data=d hydra.run.dir=o ";
   const auto config_of = [&](const std::string& settings) { return Pasted(command + settings).config; };
@@ -184,8 +184,10 @@ TEST(TextAliases, TheTrainersExamples) {
       "--save_every_steps=500 --save_every_epochs=0 --data_dir=d --train_split=a --val_fraction=0.15 ";
   ExpectSame("--train_dir d/a --per_device_train_batch_size=4 --model=resnet18",
              ours + "--batch_size=4 --model=resnet18");
-  EXPECT_EQ(Pasted("run_image_classification.py --train_dir d/a").config.model.init_weights,
-            "google/vit-base-patch16-224-in21k");
+  for (const char* resumed : {"", " --resume=auto"}) {
+    EXPECT_EQ(Pasted(std::string("run_image_classification.py --train_dir d/a") + resumed).config.model.init_weights,
+              "google/vit-base-patch16-224-in21k");
+  }
   ExpectSame(
       R"(--train_dir d/a --model=resnet50 --optim stable_adamw --lr_scheduler_type warmup_stable_decay --lr_scheduler_kwargs={)"
       R"("decay_type":"1-sqrt","num_decay_steps":50})",

@@ -60,6 +60,8 @@ TEST(ControlPlane, RefusesDuplicatesAndOtherRuns) {
   JoinOptions foreign = ranks.JoinOptionsOf(1);
   foreign.locate = [&] { return Endpoint{"127.0.0.1", ranks.port(), "other"}; };
   EXPECT_ERROR("belongs to another run", Join(foreign));
+  foreign.locate = [&] { return Endpoint{"127.0.0.1", ranks.port(), ""}; };
+  EXPECT_ERROR("it has no run token", Join(foreign));
 }
 
 TEST(ControlPlane, AnotherWorldSizeEndsAllAndWhoComesLaterHearsOfIt) {
