@@ -99,12 +99,10 @@ def test_files_of_a_run(table, few_images, run_dir, tmp_path):
 
 
 @pytest.mark.parametrize("task, flags, code, words", [
-    ("image_regression", ["--label_column=tags"], 3, "line 2: the label 'cold' is not a decimal number"),
     ("image_regression", ["--label_smoothing=0.1"], 2, "it is for"),
     ("image_regression", ["--num_classes=4"], 2, "an output for each column of numbers"),
     ("image_regression", ["--loss=bce"], 2, "l2 or smooth_l1 with --task=image_regression"),
     ("image_regression", ["--best_metric=top1"], 2, "r2"),
-    ("image_regression", ["--label_column=redness,missing"], 3, "missing"),
     ("image_multilabel", ["--class_weights={folder}/weights.csv"], 2, "'purple' is not a class of the data"),
 ])
 def test_what_makes_no_sense_is_refused(task, flags, code, words, table, tmp_path):

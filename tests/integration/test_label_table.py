@@ -71,13 +71,6 @@ def test_an_evaluation_names_a_table(few_images, data, trained, tmp_path):
     assert all(set(CLASSES) & set(row.values()) for row in load_table(tmp_path / "p.csv")), "the names of the table"
 
 
-def test_another_table_is_noticed(few_images, trained, tmp_path):
-    (path, _, split), *rest = rows_of(few_images)
-    other = write(tmp_path / "other.csv", [(path, "red", split), *rest])
-    refused = run(*FLAGS, f"--labels={other}", f"--data_dir={few_images}", f"--run_dir={trained[0]}", "--max_steps=6", check=3)
-    assert "the data set has changed" in refused.stderr
-
-
 def test_a_part_is_held_out_by_groups(few_images, run_dir, tmp_path):
     rows = [(*row[:2], f"person {number % 4}") for number, row in enumerate(rows_of(few_images))]
     table = write(tmp_path / "people.tsv.csv", rows, ("file_name", "label", "person"))

@@ -76,14 +76,6 @@ def test_an_evaluated_checkpoint_stays_as_it_was(photos, trained):
     assert sorted(checkpoint.rglob("*")) == before
 
 
-def test_another_part_is_another_run(photos, trained):
-    for flags, message in ((["--val_fraction=0.3"], "val_fraction = 0.25, but this run has 0.3"),
-                           (["--val_fraction=0"], "val_fraction = 0.25, but this run has 0.0"),
-                           (["--freeze=conv1"], "freeze = \"conv1,bn1,layer1\", but this run has \"conv1\"")):
-        outcome = run(*flags_of(photos), *flags, f"--run_dir={trained[0]}", check=2)
-        assert message in outcome.stderr, outcome
-
-
 def test_what_cannot_be_is_said(few_images, photos, unequal, tmp_path):
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "a").symlink_to(unequal / "train" / "a")
