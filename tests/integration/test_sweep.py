@@ -157,10 +157,16 @@ def test_flags_and_values_are_held_against_the_program(sweep, tmp_path, flags, c
     assert not (tmp_path / "a").exists()
 
 
-# A training that takes no time and whose validations and end are chosen by --momentum; dtrain_main itself answers
-# questions about flags.
-PLAYED = r"""#!/bin/bash
-case " $* " in *" --help "*|*" --dry_run "*|*" --print_config "*) exec "$DTRAIN" "$@" ;; esac
+# What begins a program that answers a sweep's questions as dtrain_main does, which itself would take a second for each.
+ANSWERS = r"""#!/bin/bash
+case " $* " in
+  *" --help "*) printf "  --%s\n" run_dir=TEXT momentum=NUMBER lr=NUMBER seed=INT; exit ;;
+  *" --dry_run "*) echo '{"spawns": 0, "local_world_size": 1}'; exit ;;
+  *" --print_config "*) exit ;;
+esac
+"""
+# A training that takes no time and whose validations and end are chosen by --momentum.
+PLAYED = ANSWERS + r"""
 for word; do case $word in --run_dir=*) run=${word#*=} ;; --momentum=*) top1=${word#*=} ;; esac; done
 mkdir -p "$run"
 trap 'exit 75' TERM
@@ -173,11 +179,10 @@ printf '{"val_top1": %s}' "$top1" >"$run/result.json"
 """
 
 
-def test_what_becomes_of_trials(sweep, tmp_path, monkeypatch):
+def test_what_becomes_of_trials(sweep, tmp_path):
     """Trials that are pruned, run out of memory, lose their process once, or find the disk full, which ends the sweep
     until there is space; a worker of an array, which takes one trial; nothing left to do."""
     program = make_program(tmp_path / "dtrain_main", PLAYED)
-    monkeypatch.setenv("DTRAIN", str(MAIN))
     folder = tmp_path / "sweep"
     space = space_file(tmp_path, "metric: val_top1\nflags:\n  momentum: [0.8, 0.3, 0.4, 0.7, 0.5, 0.1]\n")
     words = arguments(folder, space, "--sampler=grid", "--prune", trials=100, command=[program, "--data_format=synthetic"])
@@ -193,10 +198,9 @@ def test_what_becomes_of_trials(sweep, tmp_path, monkeypatch):
     assert load_json(folder / "best.json")["trial"] == 0
 
 
-def test_a_launcher_hides_what_a_trial_ended_with(sweep, tmp_path, monkeypatch):
+def test_a_launcher_hides_what_a_trial_ended_with(sweep, tmp_path):
     """As torchrun does, which ends with 1, and a shell, which makes 137 of a kill."""
-    program = make_program(tmp_path / "dtrain_main", r"""#!/bin/bash
-case " $* " in *" --help "*|*" --dry_run "*|*" --print_config "*) exec "$DTRAIN" "$@" ;; esac
+    program = make_program(tmp_path / "dtrain_main", ANSWERS + r"""
 for word; do case $word in --run_dir=*) run=${word#*=} ;; --momentum=*) kind=${word#*=} ;; esac; done
 case $kind in 0.1*) exit 2 ;; esac                               # refused before it has a folder
 mkdir -p "$run"
@@ -209,7 +213,6 @@ echo "{\"val_top1\": $kind}" >"$run/result.json"
 if [ "$kind" = 0.3 ]; then exit 9; fi                           # a step after the training
 """)
     launcher = make_program(tmp_path / "launcher", "#!/bin/sh\n\"$@\"\ncode=$?\n[ $code = 137 ] && exit 137\nexit $((code != 0))\n")
-    monkeypatch.setenv("DTRAIN", str(MAIN))
     folder = tmp_path / "sweep"
     space = space_file(tmp_path, "metric: val_top1\nflags:\n  momentum: [0.6, 0.61, 0.62, 0.7, 0.4, 0.9, 0.8, 0.3, 0.1, 0.5, 0.2]\n")
     words = arguments(folder, space, "--sampler=grid", trials=100, command=[launcher, program, "--data_format=synthetic"])
@@ -269,16 +272,14 @@ def test_without_its_packages_it_says_so(tmp_path):
     assert done.returncode == 2 and "pip install -r" in done.stderr
 
 
-def test_the_best_mean_over_seeds_wins(sweep, tmp_path, monkeypatch):
+def test_the_best_mean_over_seeds_wins(sweep, tmp_path):
     """The best single value is of lr 2, whose other seed is bad; one seed of lr 3 diverges."""
-    program = make_program(tmp_path / "dtrain_main", """#!/bin/sh
+    program = make_program(tmp_path / "dtrain_main", ANSWERS + """
 for flag; do case $flag in --run_dir=*) run=${flag#*=};; --lr=*) lr=${flag#*=};; --seed=*) seed=${flag#*=};; esac; done
-case " $* " in *" --help "*|*" --dry_run "*|*" --print_config "*) exec "$DTRAIN" "$@" ;; esac
 mkdir -p "$run"
 case $lr,$seed in 1,*) top1=50.$seed;; 2,0) top1=60;; 3,0) top1=90;; 3,1) exit 6;; *) top1=10;; esac
 echo "{\\"val_top1\\": $top1}" > "$run/result.json"
 """)
-    monkeypatch.setenv("DTRAIN", str(MAIN))
     space = space_file(tmp_path, "metric: val_top1\nflags:\n  lr: [2, 1, 3]\n  seed: [0, 1]\n")
     words = arguments(tmp_path / "a", space, "--average_over=seed", trials=100, command=[program, "--data_format=synthetic"])
     code, said, _ = sweep(*words)
