@@ -57,7 +57,7 @@ def test_training_samples_are_not_called_validation(few_images, run_dir):
 
 
 def test_only_the_split_seed_decides_what_is_held_out(photos, tmp_path):
-    """A run of a version without --split_seed held out what its --seed said."""
+    """A run of a version without --split_seed held out what its --seed said. A resume: resume_test.cc."""
     first = held_out(photos, tmp_path / "a", "--val_fraction=0.25", "--seed=1")
     assert held_out(photos, tmp_path / "b", "--val_fraction=0.25", "--seed=2") == first
     other = held_out(photos, tmp_path / "c", "--val_fraction=0.25", "--split_seed=7")
@@ -68,10 +68,6 @@ def test_only_the_split_seed_decides_what_is_held_out(photos, tmp_path):
     (tmp_path / "c" / "config.json").write_text(json.dumps(config), encoding="utf-8")
     run("--mode=eval", f"--data_dir={photos}", f"--run_dir={tmp_path / 'c'}", f"--predictions={tmp_path / 'c.csv'}")
     assert {row["file"] for row in load_table(tmp_path / "c.csv")} == other
-    # The split belongs to the run: the flag need not be repeated, and another one is refused.
-    again = (*FLAGS, f"--data_dir={photos}", "--train_split=.", "--val_fraction=0.25", "--max_steps=2", f"--run_dir={tmp_path / 'c'}")
-    assert "split_seed" in run(*again, "--split_seed=1", check=2).stderr
-    run(*again)
 
 
 def test_groups_and_folds(photos, tmp_path):
