@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from command import BUILD, ROOT, TINY, Background, load_json, make_program, run, sha256, wait_until
+from command import BUILD, ROOT, TINY, Background, load_json, make_program, run, wait_until
 from two_hosts import SwitchedHosts
 
 ENTRY = ROOT / "docker" / "entrypoint.sh"
@@ -248,9 +248,8 @@ class BatchJob:
 
 
 def test_a_batch_job_on_two_nodes(few_images, tmp_path, two_hosts):
-    """The job loses its child, is tried again, is stopped and resumes. Its end is that of an undisturbed job."""
+    """The job loses its child, is tried again, is stopped and resumes. With which bits: faults/test_partition.py."""
     flags = (*TINY, "--lr=0.0005", "--batch_size=8", f"--max_steps={STEPS}", "--save_every_epochs=0.3", "--comm_timeout=30")
-    run(*flags, "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
     env = {"DATA_DIR": str(few_images), "SCRATCH_DIR": str(tmp_path), "GPUS": "2"}
     run_dir = tmp_path / "dtrain-6d2f1c7e"
     with BatchJob(two_hosts, 1, *flags, env=env) as (main, child):
@@ -269,5 +268,4 @@ def test_a_batch_job_on_two_nodes(few_images, tmp_path, two_hosts):
     assert [outcome.code for outcome in done] == [0, 0], done
     assert "resuming from" in done[0].stderr
     assert load_json(run_dir / "result.json")["world_size"] == 2
-    assert sha256(run_dir / "model.safetensors") == sha256(tmp_path / "undisturbed" / "model.safetensors")
     assert not list(run_dir.glob(".lock-probe*"))
