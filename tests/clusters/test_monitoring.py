@@ -1,14 +1,11 @@
-"""The dashboard is put into a Grafana, and alerts ask for what there is (scripts/monitoring)."""
+"""The dashboard is put into a Grafana, and alarms look at what there is (scripts/monitoring). What dashboard and alerts ask for:
+tests/integration/test_metrics.py."""
 
 import json
 import re
 
-import pytest
-
 from command import ROOT, make_program, run
 
-promql = pytest.importorskip("promql_parser")
-yaml = pytest.importorskip("yaml")
 MONITORING = ROOT / "scripts" / "monitoring"
 
 
@@ -21,15 +18,6 @@ def test_the_dashboard_is_put_into_a_grafana_with_one_command(tmp_path):
     body = json.loads(done.stdout)
     assert body["overwrite"] is True and body["dashboard"]["title"] == "dtrain"
     assert "https://grafana.example.org/api/dashboards/db" in done.stderr and "Authorization: Bearer t" in done.stderr
-
-
-def test_alerts_are_rules_of_prometheus_about_what_is_served():
-    documented = set(re.findall(r"`(dtrain_\w+)", (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")))
-    group, = yaml.safe_load((MONITORING / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
-    for rule in group["rules"]:
-        promql.parse(rule["expr"])
-        assert set(rule) <= {"alert", "expr", "for", "annotations"} and rule["annotations"]["summary"]
-        assert set(re.findall(r"dtrain_\w+", rule["expr"])) <= documented, rule["alert"]
 
 
 def test_alarms_look_at_what_is_reported_and_logged():

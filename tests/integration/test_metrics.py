@@ -11,6 +11,7 @@ from command import BUILD, ROOT, TINY, Background, free_port, load_json, losses,
 
 parser = pytest.importorskip("prometheus_client.parser")
 promql = pytest.importorskip("promql_parser")
+yaml = pytest.importorskip("yaml")
 
 MONITORING = ROOT / "scripts" / "monitoring"
 TASKS = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "trainer" / "tasks").glob("*.cc"))
@@ -69,9 +70,14 @@ def test_what_is_told_is_what_is_documented(told):
     assert [name for name in of_tasks if f"dtrain_val_{name}" not in documented()] == [] and len(of_tasks) > 20
 
 
-def test_dashboard_and_agents_ask_for_what_is_served(told):
+def test_dashboard_alerts_and_agents_ask_for_what_is_served():
     board = load_json(MONITORING / "grafana.json")
     queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    group, = yaml.safe_load((MONITORING / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]:
+        promql.parse(rule["expr"])
+        assert set(rule) <= {"alert", "expr", "for", "annotations"} and rule["annotations"]["summary"]
+        assert names_in(rule["expr"]) <= documented(), rule["alert"]
     for query in queries:
         promql.parse(query)
     queries += [one["query"]["query"] for one in board["templating"]["list"] if isinstance(one["query"], dict)]
