@@ -79,16 +79,16 @@ def flags_of(data, *flags) -> tuple:
             *flags)
 
 
-def alone(data, folder, *flags) -> list:
+def alone(data, folder) -> list:
     """The losses of one rank."""
-    run(*flags_of(data, f"--run_dir={folder}", "--global_batch_size=12", f"--limit_train_steps={len(WORLDS)}", *flags))
+    run(*flags_of(data, f"--run_dir={folder}", "--global_batch_size=12", f"--limit_train_steps={len(WORLDS)}"))
     return losses(folder)
 
 
 def test_ranks_may_come_and_go(few_images, tmp_path, run_dir):
     """One command, which does not name the global batch, starts all runs, as an elastic launcher does."""
-    expected, other = alone(few_images, tmp_path / "one"), alone(few_images, tmp_path / "other", "--seed=1")
-    assert max(abs(a / b - 1) for (_, a), (_, b) in zip(expected, other)) > 2e-2
+    expected = alone(few_images, tmp_path / "one")
+    assert max(loss for _, loss in expected) > 1.02 * min(loss for _, loss in expected)  # of other samples it is another one
     flags = flags_of(few_images, f"--run_dir={run_dir}", "--limit_train_steps=1")
     for until, world in enumerate(WORLDS, 1):
         ranks = (f"--nproc_per_node={world}",) if world > 1 else ()
@@ -161,9 +161,7 @@ def test_what_is_not_the_same_run_is_refused(few_images, run_dir):
     run(*elastic)  # the shards are those of the checkpoint
     assert "elastic_shards = 2, but this run has 4" in refusal(*elastic, "--elastic_shards=4")
     assert "2 shards of the global batch, too few for 3 ranks" in refusal(*elastic, *ranks(3))
-    assert "with --deterministic=elastic, but this run is without it" in refusal(*plain)
+    message = refusal(*plain)
+    assert "with --deterministic=elastic, but this run is without it" in message and "--resume=none" in message
     assert load_json(run_dir / "result.json")["step"] == 2
-    run(*plain, "--resume=none")
-    message = refusal(*elastic)
-    assert "without --deterministic=elastic, but this run is with it" in message and "--resume=none" in message
     assert "a single value of each channel" in refusal(*elastic, "--elastic_shards=8", "--resume=none")

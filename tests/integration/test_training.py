@@ -131,7 +131,7 @@ def test_a_limit_on_evaluation(images, run_dir):
     assert top1 * 16 / 100 == pytest.approx(round(top1 * 16 / 100), abs=0.01)  # one batch of 16
     assert outcome.last_line.endswith(" val_samples=16 val_samples_of_split=40") and " on 16 of 40 samples" in outcome.stdout
     points = [{key: metrics(run_dir, "val")[-1][key] for key in ("loss", "top1", "samples", "samples_of_split")}]
-    for ranks in (1, 2, 3):  # the same samples, of all four classes, although the split is sorted by class
+    for ranks in (1, 3):  # the same samples, of all four classes, although the split is sorted by class
         folder = run_dir.parent / f"of-{ranks}"
         outcome = run("--mode=eval", "--weights=last", f"--run_dir={run_dir}", f"--data_dir={images}", "--limit_val_steps=2",
                       "--global_batch_size=6", f"--output={folder}", "--log_format=json",
@@ -141,7 +141,7 @@ def test_a_limit_on_evaluation(images, run_dir):
         point = json.loads(next(line for line in outcome.lines if '"kind":"val"' in line))
         points.append({key: point[key] for key in ("loss", "top1", "samples", "samples_of_split")})
     assert points[0]["samples"] == 16 and points[1]["samples"] == 12
-    assert points[1] == pytest.approx(points[2], rel=1e-6) and points[1] == pytest.approx(points[3], rel=1e-6)
+    assert points[1] == pytest.approx(points[2], rel=1e-6)
 
 
 def test_a_reader_that_goes_away_ends_no_training(few_images, run_dir):
