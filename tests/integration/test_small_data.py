@@ -25,12 +25,12 @@ def photos(module_dir):
 
 
 def flags_of(photos) -> tuple:
-    return (*TINY_RESNET, EVERY_EPOCH, *HELD_OUT, *PARTLY_FROZEN, f"--data_dir={photos}", "--epochs=2", "--log_interval=2")
+    return (*TINY_RESNET, EVERY_EPOCH, *HELD_OUT, *PARTLY_FROZEN, f"--data_dir={photos}", "--epochs=1.5", "--log_interval=2")
 
 
 @pytest.fixture(scope="module")
 def trained(photos, module_dir):
-    """Trains on 60 images in 7 steps of 16, with 20 for validation. Returns (run directory, outcome)."""
+    """Trains on 60 images in 5 steps of 16, with 20 for validation. Returns (run directory, outcome)."""
     folder = module_dir / "trained"
     return folder, run(*flags_of(photos), f"--run_dir={folder}")
 
