@@ -17,8 +17,8 @@ from matrix import measured, tried
 IS_LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
 STALL = 30 if IS_LONG else 5  # seconds
 
-# Three steps, each of which saves.
-FLAGS = (*TINY, "--max_steps=3", "--save_every_epochs=0.3", "--eval_every_epochs=0.3", "--ema_decay=0.9")
+# Two steps, each of which saves.
+FLAGS = (*TINY, "--max_steps=2", "--save_every_epochs=0.3", "--eval_every_epochs=0.3", "--ema_decay=0.9")
 FAULTS = {
     "ESTALE": {"BAD_CALLS": "open,read,write,fsync,rename", "BAD_ERRNO": errno.ESTALE, "BAD_TIMES": 2},
     "EIO once": {"BAD_CALLS": "read,write,fsync,close", "BAD_ERRNO": errno.EIO, "BAD_TIMES": 1},
