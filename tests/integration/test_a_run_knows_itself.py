@@ -8,14 +8,14 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from command import TINY_RESNET, load_json, metrics, run
+from command import TINY, load_json, metrics, run
 
 
 @pytest.fixture(scope="module")
 def trained(images, module_dir):
     """One epoch at 32 pixels, although the defaults are resnet50 at 224. Returns (run directory, last line)."""
     folder = module_dir / "trained"
-    return folder, run(*TINY_RESNET, f"--data_dir={images}", "--epochs=1", f"--run_dir={folder}").last_line
+    return folder, run(*TINY, f"--data_dir={images}", "--epochs=1", f"--run_dir={folder}").last_line
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def test_an_evaluation_needs_no_more_than_the_run(images, trained, tmp_path):
     for weights in (folder / "model.safetensors", checkpoint, exported):
         outcome = evaluate(images, f"--init_weights={weights}")
         assert outcome.last_line.startswith(last_line), outcome
-        assert "--model=resnet18 --image_size=32" in outcome.stderr
+        assert "--model=efficientnet_b0 --image_size=32" in outcome.stderr
     run("--mode=export", f"--input={exported}", f"--output={tmp_path / 'again'}")
     assert (tmp_path / "again" / "config.json").read_bytes() == (exported / "config.json").read_bytes()
     for flag in (f"--run_dir={folder}", f"--input={folder}", f"--init_weights={folder}", f"--resume={checkpoint}"):
         outcome = evaluate(images, flag)
         assert outcome.last_line.startswith(last_line), (flag, outcome)
-        assert "--model=resnet18 --image_size=32" in outcome.stderr
+        assert "--model=efficientnet_b0 --image_size=32" in outcome.stderr
         assert "step 10" in outcome.stderr or "step-000000010" in outcome.stderr  # which weights
         assert ("its best validation" in outcome.stderr) == flag.endswith("trained"), flag
 
@@ -60,8 +60,8 @@ def test_fine_tuning_sees_images_as_its_weights_did(few_images, tmp_path):
 def test_what_is_given_wins_aloud(images, trained):
     outcome = evaluate(images, f"--run_dir={trained[0]}", "--image_size=48")
     assert "--image_size=48 instead of 32" in outcome.stderr
-    outcome = evaluate(images, f"--run_dir={trained[0]}", "--model=resnet34", check=2)
-    assert "--model=resnet34 instead of resnet18" in outcome.stderr
+    outcome = evaluate(images, f"--run_dir={trained[0]}", "--model=efficientnet_b1", check=2)
+    assert "--model=efficientnet_b1 instead of efficientnet_b0" in outcome.stderr
     assert "model_ema.safetensors" in evaluate(images, f"--run_dir={trained[0]}", "--weights=ema", check=2).stderr
     assert not (trained[0] / "error.json").exists()  # these failures leave no trace in the run
     # There are 1,000 classes where nothing says how many; these weights have 4.
@@ -90,7 +90,7 @@ def test_an_evaluation_has_the_labels_of_the_training(tmp_path, run_dir):
 
     write("data", "train", (1, 2, 3, 4))
     write("data", "val", (2, 3))
-    last_line = run(*TINY_RESNET, f"--data_dir={tmp_path / 'data'}", "--batch_size=6", "--epochs=2",
+    last_line = run(*TINY, f"--data_dir={tmp_path / 'data'}", "--batch_size=6", "--epochs=2",
                     f"--run_dir={run_dir}").last_line
     (tmp_path / "val_alone").mkdir()
     shutil.copy(tmp_path / "data" / "val.safetensors", tmp_path / "val_alone")
@@ -99,7 +99,7 @@ def test_an_evaluation_has_the_labels_of_the_training(tmp_path, run_dir):
     # The weights do not know their classes, so the training split decides.
     with safe_open(run_dir / "model.safetensors", "np") as file:
         save_file({name: file.get_tensor(name) for name in file.keys()}, tmp_path / "foreign.safetensors")
-    outcome = evaluate(tmp_path / "data", f"--init_weights={tmp_path / 'foreign.safetensors'}", "--model=resnet18")
+    outcome = evaluate(tmp_path / "data", f"--init_weights={tmp_path / 'foreign.safetensors'}", "--model=efficientnet_b0")
     assert outcome.last_line.startswith(last_line)
 
 
@@ -119,12 +119,12 @@ def test_class_names_are_with_the_run_and_its_weights(trained, own_images, own, 
     for split in ("train", "val"):
         (own_images / split / "red").rename(own_images / split / "amber")
     assert "amber" in evaluate(own_images, f"--run_dir={own}", check=3).stderr
-    outcome = run(*TINY_RESNET, f"--data_dir={own_images}", "--epochs=3", f"--run_dir={own}", "--allow_dataset_change", check=3)
+    outcome = run(*TINY, f"--data_dir={own_images}", "--epochs=3", f"--run_dir={own}", "--allow_dataset_change", check=3)
     assert "label 0: 'blue' then, 'amber' now" in outcome.stderr
 
 
 def test_a_finished_run_started_again_says_so_and_loses_nothing(images, own):
-    flags = (*TINY_RESNET, f"--data_dir={images}", f"--run_dir={own}")
+    flags = (*TINY, f"--data_dir={images}", f"--run_dir={own}")
     result, points = load_json(own / "result.json"), metrics(own)
     outcome = run(*flags, "--epochs=1", "--clear_log")
     assert "this run is finished" in outcome.stderr and "--epochs" in outcome.stderr and not outcome.step_lines
@@ -140,7 +140,7 @@ def test_a_finished_run_started_again_says_so_and_loses_nothing(images, own):
 
 
 def test_the_newest_run_is_found(images, tmp_path):
-    flags = (*TINY_RESNET, f"--data_dir={images}", "--max_steps=2", "--limit_val_steps=1")
+    flags = (*TINY, f"--data_dir={images}", "--max_steps=2", "--limit_val_steps=1")
     assert "--resume=last" in run(*flags, "--resume=last", cwd=tmp_path, check=2).stderr
     run(*flags, "--limit_train_steps=1", cwd=tmp_path)
     run(*flags, "--resume=last", cwd=tmp_path)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from command import TINY_RESNET, TINY_STEADY, final_numbers, load_json, load_table, metrics, run, sha256
+from command import TINY_STEADY, final_numbers, load_json, load_table, metrics, run, sha256
 from conftest import CLASSES, make_image_folder, picture
 from text_data import TEXT, make_tokens
 
 HELD_OUT = ("--val_fraction=0.25", "--seed=3")
-PARTLY_FROZEN = ("--freeze=conv1,bn1,layer1", "--backbone_lr_factor=0.1")
+PARTLY_FROZEN = ("--freeze=features.0,features.1", "--backbone_lr_factor=0.1")
 EVERY_EPOCH = "--eval_every_epochs=1"
 
 
@@ -25,7 +25,7 @@ def photos(module_dir):
 
 
 def flags_of(photos) -> tuple:
-    return (*TINY_RESNET, EVERY_EPOCH, *HELD_OUT, *PARTLY_FROZEN, f"--data_dir={photos}", "--epochs=1.5", "--log_interval=2")
+    return (*TINY_STEADY, EVERY_EPOCH, *HELD_OUT, *PARTLY_FROZEN, f"--data_dir={photos}", "--epochs=1.5", "--log_interval=2")
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +105,8 @@ def test_text_has_one_too(tmp_path):
 def test_frozen_parts_stay_and_a_resumed_run_has_the_same_bits(photos, trained, run_dir):
     folder, outcome = trained
     weights = load_file(folder / "model.safetensors")
-    assert (weights["bn1.weight"] == 1).all() and (weights["layer1.0.bn1.running_mean"] == 0).all()
-    assert (weights["layer2.0.bn1.weight"] != 1).any() and (weights["layer2.0.bn1.running_mean"] != 0).any()
+    assert (weights["features.0.1.weight"] == 1).all() and (weights["features.1.0.block.0.1.running_mean"] == 0).all()
+    assert (weights["features.2.0.block.0.1.weight"] != 1).any() and (weights["features.2.0.block.0.1.running_mean"] != 0).any()
     assert "of them frozen" in outcome.stdout
     run(*flags_of(photos), f"--run_dir={run_dir}", "--limit_train_steps=3")  # in the middle of an interval
     run(*flags_of(photos), f"--run_dir={run_dir}")
