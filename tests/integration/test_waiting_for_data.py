@@ -41,7 +41,7 @@ def test_waiting_for_storage_is_measured_and_named(few_images, slow, run_dir):
 
 
 def test_storage_that_is_fast_enough_is_not_mentioned(few_images, slow, run_dir):
-    outcome = run(*TINY, f"--data_dir={few_images}", "--epochs=6", "--prefetch_batches=8", "--log_interval=5",
+    outcome = run(*TINY, f"--data_dir={few_images}", "--epochs=4", "--prefetch_batches=8", "--log_interval=5",
                   f"--run_dir={run_dir}", env=slow(few_images, 20, 1000))
     assert WARNING not in outcome.stderr
     assert share_of_waiting(run_dir) < 0.2
@@ -68,7 +68,7 @@ def test_slow_storage_does_not_slow_the_decoders(photos, slow):
     The test compares how busy the thread keeps its core, which says more than images per second on a machine with other
     work."""
     def measured(**environment) -> tuple[float, float]:
-        outcome = run("loader", f"--data_dir={photos}", "--batch_size=32", "--steps=6", "--warmup=1", "--workers=1",
+        outcome = run("loader", f"--data_dir={photos}", "--batch_size=32", "--steps=3", "--warmup=1", "--workers=1",
                       "--image_size=320", "--color_jitter=0.4,0.4,0.4,0.1", "--json", program=BENCH, env=environment)
         result = json.loads(outcome.last_line)
         speed = result["images_per_second"]
