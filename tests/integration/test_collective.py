@@ -36,14 +36,12 @@ def test_mpirun(mpirun, tmp_path):
 
 
 def test_json_has_the_same_figures():
+    """Their formulas: benches_test.cc."""
     outcome = run(*SMALL, "--operation=all_reduce", "--nproc_per_node=2", "--json", program=BENCH)
     found = json.loads(outcome.last_line)
     assert (found["world_size"], found["out_of_bounds"], len(found["ranks"])) == (2, 0, 2) and found["cpu"]
     assert [row["bytes"] for row in found["results"]] == [8 * 2**power for power in range(8)]
     both = [row[place] for row in found["results"] for place in ("out_of_place", "in_place")]
-    for row, measured in zip((row for row in found["results"] for _ in range(2)), both):
-        assert measured["algbw"] == pytest.approx(row["bytes"] / measured["microseconds"] / 1e3)
-        assert measured["busbw"] == pytest.approx(measured["algbw"])  # of two ranks: 2 (N-1) / N = 1
     assert found["average_bus_bandwidth"] == pytest.approx(sum(one["busbw"] for one in both) / len(both))
 
 
