@@ -1,4 +1,4 @@
-"""Tables of text as spreadsheets write them, and predictions that go on at a broken row."""
+"""Tables of text as spreadsheets write them, and predictions that go on at a broken row; at a blank line: test_bad_text.py."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ def dry(data, *flags, check=0):
     return run(*FLAGS, f"--data_dir={data}", "--dry_run", "--log_format=json", *flags, check=check)
 
 
-@pytest.mark.parametrize(("name", "delimiter"), [("train.csv", ";"), ("train.csv", "\t"), ("train.CSV", ","), ("train.csv", ",")])
+@pytest.mark.parametrize(("name", "delimiter"), [("train.csv", ";"), ("train.CSV", "\t")])
 def test_tables_of_spreadsheets(data, name, delimiter):
     write(data / name, [*ROWS[:5], ("", "", ""), *ROWS[5:], ("", "", "")], delimiter, "utf-8-sig")
     assert json.loads(dry(data, "--val_fraction=0.25").last_line)["classes"] == "2: no, yes"
@@ -66,7 +66,7 @@ def test_groups_stay_together(data, tmp_path, run_dir):
     write(data / "train.csv", [(str(number % 5), f"text {number}", "ab"[number % 2]) for number in range(40)])
     run(*FLAGS, f"--data_dir={data}", "--val_fraction=0.3", "--group_column=id", f"--run_dir={run_dir}")
     run("--mode=eval", f"--data_dir={data}", f"--run_dir={run_dir}", f"--predictions={tmp_path / 'p.jsonl'}")
-    numbers = {int(json.loads(line)["text"].split()[1]) for line in (tmp_path / "p.jsonl").read_text().splitlines()}
+    numbers = {int(line["text"].split()[1]) for line in load_lines(tmp_path / "p.jsonl")}
     assert numbers == {number for number in range(40) if number % 5 in {one % 5 for one in numbers}} and len(numbers) < 20
 
 
@@ -95,9 +95,6 @@ def test_predictions_go_on_at_a_broken_row(data, tmp_path, run_dir):
     run(*predict, f"--output={tmp_path / 'p.jsonl'}")
     [line] = load_lines(tmp_path / "p.jsonl")
     assert (line["id"], line["id_2"], line["input_error"], line["input_error_2"]) == ("1", "2", "a", "b")
-    (tmp_path / "new.txt").write_text("good\n\nbad\n\n", encoding="utf-8")
-    run("--mode=predict", f"--run_dir={run_dir}", f"--input={tmp_path / 'new.txt'}", f"--output={tmp_path / 'lines.jsonl'}")
-    assert ["error" in line for line in load_lines(tmp_path / "lines.jsonl")] == [False, True, False, True]
     table.write_text("text\n \n\n", encoding="utf-8")
     assert "no row of --input" in run(*predict, f"--output={tmp_path / 'none.csv'}", check=3).stderr
     assert not (tmp_path / "none.csv").exists()
