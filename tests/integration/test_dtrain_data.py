@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import save_file
 
-from command import DATA, TINY, choices, losses, run, sha256
+from command import DATA, TINY, choices, load_lines, losses, run, sha256
 
 FORMATS = choices(DATA, "output_format")
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not built")
@@ -241,14 +241,14 @@ def test_damage_is_listed_and_training_goes_on(own_pack, run_dir):
     os.utime(bad, (1, 1))  # a time that differs from the index's
     outcome = data("verify", f"--data_dir={folder}", check=3)
     assert "train: 40 records, 1 bad" in outcome.lines and "exit code 3" in outcome.stderr
-    (line,) = map(json.loads, (folder / "quarantine.jsonl").read_text().splitlines())
+    (line,) = load_lines(folder / "quarantine.jsonl")
     assert (line["split"], line["index"]) == ("train", 0)
     assert (line["file"], line["offset"]) == (str(bad), 0) and line["reason"]
     lines = inspect(folder, "--split=train")
     assert "error" in lines[0] and all("sha256" in good for good in lines[1:])
     flags = (*TINY, f"--data_dir={folder}", f"--run_dir={run_dir}", "--max_steps=1", "--shuffle=none")
     run(*flags, "--max_bad_records=0.1")
-    (line,) = map(json.loads, (run_dir / "quarantine.jsonl").read_text().splitlines())
+    (line,) = load_lines(run_dir / "quarantine.jsonl")
     assert (line["file"], line["offset"]) == (str(bad), 0)
     failed = run(*flags, "--strict_data", "--resume=none", check=3)
     assert str(bad) in failed.stderr

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from command import ROOT, TINY, metrics, run
+from command import ROOT, TINY, load_lines, metrics, run
 
 STUB = """
 import json, sys
@@ -22,15 +22,11 @@ sys.modules[__name__] = Calls()
 """
 
 
-def events_of(path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def test_the_command_hears_the_whole_run(few_images, run_dir, tmp_path):
     heard = tmp_path / "heard"
     outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=5", "--eval_every_epochs=1", "--save_every_steps=2",
                   f"--run_dir={run_dir}", f"--on_event=echo started; cat > {heard}", "--nproc_per_node=2", "--backend=gloo")
-    events = events_of(heard)
+    events = load_lines(heard)
     assert events[0]["kind"] == "start" and events[0]["step"] == 0 and events[0]["config"]["model"] == "efficientnet_b0"
     assert events[0]["run_dir"] == str(run_dir)
     assert [event for event in events if event["kind"] in ("train", "val", "epoch")] == metrics(run_dir)
@@ -42,7 +38,7 @@ def test_the_command_hears_the_whole_run(few_images, run_dir, tmp_path):
     # The run goes on where it was.
     run(*TINY, f"--data_dir={few_images}", "--max_steps=6", "--eval_every_epochs=1", f"--run_dir={run_dir}",
         f"--on_event=cat > {heard}", "--batch_size=8", "--nproc_per_node=2", "--backend=gloo", "--global_batch_size=32")
-    assert events_of(heard)[0]["step"] == 5
+    assert load_lines(heard)[0]["step"] == 5
 
 
 def test_a_command_that_fails_or_hangs_changes_nothing(few_images, tmp_path):
@@ -73,7 +69,7 @@ def calls_of(script: str, module: str, folder, lines: list[str]) -> list:
     log.unlink(missing_ok=True)
     (folder / f"{module}.py").write_text(STUB.format(log=str(log)), encoding="utf-8")
     run(ROOT / "scripts" / script, program=sys.executable, text="\n".join(lines) + "\n", env={"PYTHONPATH": str(folder)})
-    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    return load_lines(log)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from command import TINY, final_numbers, load_json, losses, run
+from command import TINY, final_numbers, load_json, load_lines, load_table, losses, run
 
 TASKS = {"image_multilabel": ("--label_column=tags", "--label_separator=;"),
          "image_regression": ("--label_column=redness,brightness", "--loss=smooth_l1")}
@@ -71,7 +71,7 @@ def test_a_classifier_of_others_begins_anew(table, few_images, tmp_path):
     for folder in ("image_regression", "again"):
         run("--mode=predict", f"--run_dir={tmp_path / folder}", "--weights=last", f"--input={few_images / 'val'}",
             f"--output={tmp_path / folder}.csv")
-        predicted.append([float(row["prediction_redness"]) for row in csv.DictReader((tmp_path / f"{folder}.csv").open(encoding="utf-8"))])
+        predicted.append([float(row["prediction_redness"]) for row in load_table(tmp_path / f"{folder}.csv")])
     assert predicted[1] == pytest.approx(predicted[0], rel=0.05)
     refused = run(*flags_of("image_regression", changed), f"--run_dir={tmp_path / 'again'}", "--freeze=features", "--allow_dataset_change",
                   f"--labels={table}", check=2)
@@ -89,8 +89,7 @@ def test_files_of_a_run(table, few_images, run_dir, tmp_path):
     for ending in ("csv", "jsonl"):
         run("--mode=predict", f"--run_dir={run_dir}", f"--input={pictures}", f"--output={tmp_path / f'out.{ending}'}",
             "--label_threshold=0.001")
-    rows = list(csv.DictReader((tmp_path / "out.csv").open(encoding="utf-8")))
-    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows, lines = load_table(tmp_path / "out.csv"), load_lines(tmp_path / "out.jsonl")
     assert list(rows[0]) == ["file", "prediction", "probability_cold", "probability_striped", "probability_warm", "error"]
     assert len(rows) == 9 and all(row["prediction"] == "cold;striped;warm" for row in rows if not row["error"])
     assert [bool(row["error"]) for row in rows] == ["error" in line for line in lines] and sum("error" in line for line in lines) == 1

@@ -1,12 +1,10 @@
 """--spike_factor and --on_spike: the images of a batch have the label of another class, so that its loss stands out."""
 
-import json
-
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from command import change_state, run, sha256
+from command import change_state, load_lines, run, sha256
 
 BATCH, BEFORE = 8, 4
 FLAGS = ("--log_interval=1", "--eval_every_epochs=0", "--save_every_epochs=0", "--epochs=1000", "--shuffle=none",
@@ -34,10 +32,6 @@ def begin(run_dir, *flags, **losses) -> None:
                  lambda state: state["progress"]["losses"].update(count=100, **losses))
 
 
-def spikes(run_dir) -> list[dict]:
-    return [json.loads(line) for line in (run_dir / "spikes.jsonl").read_text(encoding="utf-8").splitlines()]
-
-
 def test_log(poisoned, tmp_path):
     """A spike is listed with its samples, and changes no bit. A line between two logged ones is no reason to miss it."""
     flags, events = (*IMAGES, f"--data_dir={poisoned}", "--log_interval=5"), tmp_path / "events"
@@ -46,7 +40,7 @@ def test_log(poisoned, tmp_path):
     assert not (tmp_path / "log" / "spikes.jsonl").exists()
     outcome = run(*flags, f"--run_dir={tmp_path / 'log'}", "--max_steps=9", f"--on_event=cat > {events}")
     assert sha256(tmp_path / "off" / "model.safetensors") == sha256(tmp_path / "log" / "model.safetensors")
-    [spike] = spikes(tmp_path / "log")
+    [spike] = load_lines(tmp_path / "log" / "spikes.jsonl")
     assert spike["step"] == POISONED and spike["action"] == "log"
     assert spike["loss"] > spike["mean"] + 3 * spike["deviation"]
     first = (POISONED - 1) * BATCH
@@ -54,7 +48,7 @@ def test_log(poisoned, tmp_path):
     assert {sample["file"] for sample in spike["samples"]} == {str(poisoned / "train.safetensors")}
     assert len({sample["offset"] for sample in spike["samples"]}) == BATCH
     assert "the loss of step 6" in outcome.stderr and "spikes.jsonl" in outcome.stderr
-    assert spike in map(json.loads, events.read_text(encoding="utf-8").splitlines())
+    assert spike in load_lines(events)
     assert not (tmp_path / "off" / "spikes.jsonl").exists()
 
 
@@ -64,7 +58,7 @@ def test_skip(poisoned, run_dir):
     flags = (*IMAGES, f"--data_dir={poisoned}", "--on_spike=skip", "--nproc_per_node=2", "--grad_accum_steps=2")
     begin(run_dir, *flags)
     run(*flags, f"--run_dir={run_dir}", f"--max_steps={POISONED}", "--save_every_steps=1")
-    assert [(spike["step"], spike["action"]) for spike in spikes(run_dir)] == [(POISONED, "skip")]
+    assert [(spike["step"], spike["action"]) for spike in load_lines(run_dir / "spikes.jsonl")] == [(POISONED, "skip")]
     before, after = (load_file(run_dir / "checkpoints" / f"step-{step:09}" / "model.safetensors")
                      for step in (POISONED - 1, POISONED))
     assert [name for name in before if not np.array_equal(before[name], after[name])] == [

@@ -1,6 +1,5 @@
 """Several validation sets, and the predictions for each sample of one: what is written, at any number of ranks."""
 
-import csv
 import json
 import re
 import shutil
@@ -8,7 +7,7 @@ import sys
 
 import pytest
 
-from command import ROOT, TINY_STEADY, load_json, metrics, run
+from command import ROOT, TINY_STEADY, final_numbers, load_json, load_lines, load_table, metrics, run
 
 pytestmark = pytest.mark.usefixtures("module_dir")
 
@@ -33,10 +32,6 @@ def trained(data, module_dir):
     return module_dir / "run", outcome
 
 
-def of_final_line(line: str) -> dict[str, float]:
-    return {name: float(value) for name, value in re.findall(r"(\S+)=([-\d.]+)", line)}
-
-
 def test_each_set_has_its_lines_and_the_first_decides(trained):
     folder, outcome = trained
     points = metrics(folder, "val")
@@ -50,20 +45,20 @@ def test_each_set_has_its_lines_and_the_first_decides(trained):
         assert result[f"val_test_{name}"] == last[1][name]
     best = max(point["ema_top1"] for point in points[::2])
     assert result["best_ema_top1"] == best
-    shown = of_final_line(outcome.last_line)
+    shown = final_numbers(outcome.last_line)
     assert shown["val_test_loss"] == pytest.approx(result["val_test_loss"], abs=1e-4)
 
 
 def test_an_evaluation_of_both_is_that_of_each(trained, data):
     folder, outcome = trained
     flags = ("--mode=eval", f"--run_dir={folder}", f"--data_dir={data}", "--weights=last")
-    both = of_final_line(run(*flags).last_line)  # the run's own sets
-    of_training = of_final_line(outcome.last_line)
+    both = final_numbers(run(*flags).last_line)  # the run's own sets
+    of_training = final_numbers(outcome.last_line)
     assert both["val_test_top1"] == of_training["val_test_top1"] and both["val_loss"] == of_training["val_loss"]
     val, test = (load_json(folder / f"eval-{name}" / "result.json") for name in ("val", "test"))
     assert (val["samples_seen"], test["samples_seen"]) == (8, 9), "each file has the numbers of its own set"
     assert test["images_per_second"] * test["seconds"] == pytest.approx(9)
-    alone = of_final_line(run(*flags, "--val_split=test").last_line)
+    alone = final_numbers(run(*flags, "--val_split=test").last_line)
     assert alone["val_loss"] == both["val_test_loss"] and alone["val_balanced_accuracy"] == both["val_test_balanced_accuracy"]
 
 
@@ -105,7 +100,7 @@ def predictions(trained, data, path, *flags):
 
 def test_predictions_are_those_of_the_evaluation(trained, data, tmp_path):
     path = predictions(trained, data, tmp_path / "all.csv")
-    rows = list(csv.DictReader(path.open(encoding="utf-8")))
+    rows = load_table(path)
     assert [row["file"] for row in rows] == [str(file) for file in sorted((data / "test").rglob("*.jpg"))]
     result = load_json(trained[0] / "result.json")
     right = sum(row["label"] == row["prediction"] for row in rows)
@@ -127,7 +122,7 @@ def test_each_of_several_sets_has_its_predictions(trained, data, tmp_path):
 def test_predictions_are_the_same_at_any_number_of_ranks(trained, data, tmp_path):
     one = predictions(trained, data, tmp_path / "1.jsonl")
     three = predictions(trained, data, tmp_path / "3.jsonl", "--nproc_per_node=3", "--backend=gloo")
-    alone, shared = ([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] for path in (one, three))
+    alone, shared = load_lines(one), load_lines(three)
     assert len(alone) == 9 and [row["file"] for row in alone] == [row["file"] for row in shared]
     for row, other in zip(alone, shared, strict=True):
         assert row["prediction"] == other["prediction"] and row["loss"] == pytest.approx(other["loss"], rel=1e-5)
