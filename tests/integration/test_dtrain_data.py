@@ -74,10 +74,11 @@ def test_inspect_shows_what_pillow_sees(few_images):
         assert line["mean_rgb"] == pytest.approx(channels, abs=1e-6)
 
 
-def test_training_is_the_same_from_all_formats(few_images, packs, tmp_path):
-    for name, folder in {"folders": few_images, **{name: packs / name for name in FORMATS}}.items():
+def test_training_is_the_same_from_a_pack(few_images, packs, tmp_path):
+    """Of one format, since all have the same samples."""
+    for name, folder in (("folders", few_images), ("pack", packs / FORMATS[0])):
         run(*TINY, f"--data_dir={folder}", f"--run_dir={tmp_path / name}", "--max_steps=2", "--shuffle=none")
-        assert losses(tmp_path / name) == losses(tmp_path / "folders") and len(losses(tmp_path / name)) == 2
+    assert losses(tmp_path / "pack") == losses(tmp_path / "folders") and len(losses(tmp_path / "pack")) == 2
 
 
 # ---- pack ------------------------------------------------------------------------------------------------------------
