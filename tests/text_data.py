@@ -21,7 +21,7 @@ def letters_of_bytes() -> list[str]:
 
 def write_tokenizer(folder: Path) -> tuple[str, str]:
     """Writes the tokenizer and returns the flags that name it."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     names = letters_of_bytes() + [merge.replace(" ", "") for merge in MERGES] + ["<|endoftext|>"]
     vocabulary = {name: number for number, name in enumerate(names)}
     (folder / "encoder.json").write_text(json.dumps(vocabulary), encoding="utf-8")

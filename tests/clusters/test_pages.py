@@ -4,7 +4,6 @@ file system, that is, belongs to root: on a real Slurm of one machine, and over 
 Stand-ins: AWS's CLI talks to the imitation of AWS (long); pcluster, apt-get, EFA's tools and the installation of LibTorch are scripts
 here; the programs are those of this build; the recipes are tiny trainings; several nodes of Slurm are one, eight tasks two."""
 
-import json
 import os
 import re
 import runpy
@@ -17,6 +16,7 @@ import pytest
 from command import BUILD, ROOT, TINY, load_json, make_program, metrics, wait_until
 from own_root import USER, OwnRoot
 from slurm_machine import SlurmMachine
+from text_data import write_tokenizer
 from tools import tracked
 from two_hosts import TwoHosts
 
@@ -36,15 +36,6 @@ def steps(page: str, place: str) -> list[str]:
 
 def small(commands: str) -> str:
     return re.sub(r"--nodes=\d+", "--nodes=1", commands.replace("--ntasks-per-node=8", "--ntasks-per-node=2"))
-
-
-def gpt2_vocabulary() -> dict[str, str]:
-    """Returns the files of a tokenizer in GPT-2's form that knows the 256 bytes and one merge."""
-    shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    hidden = [byte for byte in range(256) if byte not in shown]
-    letters = [chr(byte) if byte in shown else chr(256 + hidden.index(byte)) for byte in range(256)]
-    words = [*letters, "wo", "<|endoftext|>"]
-    return {"encoder.json": json.dumps({word: number for number, word in enumerate(words)}), "vocab.bpe": "#version: 0.2\nw o\n"}
 
 
 # Installs LibTorch as a link to this machine's.
@@ -73,8 +64,7 @@ class Machine(OwnRoot):
         """Makes what FSx makes of the bucket: folders of root."""
         self.as_root(f"mkdir -p /fsx/data/text; cp -r {few_images} /fsx/data/imagenet; chmod -R go+rX /fsx/data; "
                      "for file in train valid; do seq -f 'The number %g is a word.' 600 >/fsx/data/text/$file.txt; done")
-        for name, content in gpt2_vocabulary().items():
-            (self.path / "fsx" / "data" / "text" / name).write_text(content, encoding="utf-8")
+        write_tokenizer(self.path / "fsx" / "data" / "text")
 
     def put_source(self) -> None:
         """Puts the source where the page's `tar -x` puts it, and makes of it what a test can run."""
