@@ -10,7 +10,7 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-from command import ROOT, make_program, wait_until
+from command import ROOT, make_program, run, wait_until
 from slurm_machine import free_ports
 from tools import BIN, tool
 from warm_aws import aws_program
@@ -74,16 +74,11 @@ class Account:
 
     def script(self, name: str, *arguments, check: int = 0, **environment):
         variables = {**self.environment, "AWS_DEFAULT_REGION": "", **environment}  # the scripts use only AWS_REGION
-        done = subprocess.run([str(AWS / name), *arguments], env=variables, capture_output=True,
-                              text=True, check=False, timeout=300, stdin=subprocess.DEVNULL)
-        assert done.returncode == check, f"{name} {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
+        return run(*arguments, program=AWS / name, env=variables, check=check, timeout=300)
 
     def aws(self, *arguments):
-        done = subprocess.run(["aws", *arguments, "--output", "json"], env=self.environment, capture_output=True, text=True,
-                              check=False, stdin=subprocess.DEVNULL, timeout=300)
-        assert done.returncode == 0, f"aws {arguments}\n{done.stdout}\n{done.stderr}"
-        return json.loads(done.stdout) if done.stdout.strip() else None
+        told = run(*arguments, "--output", "json", program="aws", env=self.environment, timeout=300).stdout
+        return json.loads(told) if told.strip() else None
 
     def put(self, bucket: str, key: str = "", content: bytes = b"") -> None:
         """Makes a bucket, or an object in it."""

@@ -2,7 +2,6 @@
 schemas do not cover."""
 
 import json
-import os
 import re
 
 import pytest
@@ -24,7 +23,7 @@ KUEUE = ("ResourceFlavor", "ClusterQueue", "LocalQueue")
 def rendered(*paths, **more) -> list[dict]:
     code = ("import json, subprocess, sys, yaml; "
             "print(json.dumps(list(yaml.safe_load_all(subprocess.check_output(sys.argv[1:], text=True)))))")
-    return json.loads(call("python", "-c", code, EKS / "render.py", *paths, env=os.environ | VARIABLES | more).stdout)
+    return json.loads(call("python", "-c", code, EKS / "render.py", *paths, env=VARIABLES | more).stdout)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def test_custom_resources_are_right_and_wrong_ones_are_seen(documents, tmp_path)
     files = {f"{name}-{one['kind']}.json": one for name, these in (("right", custom), ("wrong", wrong)) for one in these}
     for name, document in files.items():
         (tmp_path / name).write_text(json.dumps(document), encoding="utf-8")
-    done = call("python", ROOT / "tests" / "clusters" / "check_custom_resources.py", *(tmp_path / name for name in files), check=False)
+    done = call("python", ROOT / "tests" / "clusters" / "check_custom_resources.py", *(tmp_path / name for name in files), check=1)
     assert done.stdout and not any("/right-" in line for line in done.stdout.splitlines()), done.stdout + done.stderr
     for name in ("minReplica", "'container' was unexpected", "podTemplateOverrides"):
         assert name in done.stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from command import BUILD, ROOT, make_program
+from command import BUILD, ROOT, Outcome, make_program, run
 
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "aws" / "batch")]
 
@@ -25,12 +25,9 @@ def tool(name: str) -> Path:
     return BIN / name
 
 
-def call(name: str, *arguments, check: bool = True, **options) -> subprocess.CompletedProcess:
-    """Runs a program of .venv/clusters. A failure's message has its output."""
-    done = subprocess.run([tool(name), *map(str, arguments)], capture_output=True, text=True, check=False,
-                          stdin=options.pop("stdin", subprocess.DEVNULL), timeout=options.pop("timeout", 120), **options)
-    assert not check or done.returncode == 0, f"{name} {arguments}\n{done.stdout}\n{done.stderr}"
-    return done
+def call(name: str, *arguments, **options) -> Outcome:
+    """Runs a program of .venv/clusters."""
+    return run(*arguments, program=tool(name), **options)
 
 
 def tracked(*patterns: str) -> list[Path]:
