@@ -50,7 +50,7 @@ def test_fine_tuning_sees_images_as_its_weights_did(few_images, tmp_path):
     """Also of a model that the weights' shapes do not tell from another."""
     given = ("--mean=0.5,0.4,0.3", "--std=0.5,0.6,0.7", "--bn_eps=0.0001")
     more = ("--max_steps=1", "--batch_size=4", "--eval_every_epochs=0", f"--data_dir={few_images}")
-    run("--model=resnet50_v1", "--image_size=32", *given, *more, f"--run_dir={tmp_path / 'first'}")
+    run("--model=tf_efficientnet_b0", "--image_size=32", *given, *more, f"--run_dir={tmp_path / 'first'}")
     run(f"--init_weights={tmp_path / 'first' / 'model.safetensors'}", *more, f"--run_dir={tmp_path / 'second'}")
     first, second = (load_json(tmp_path / name / "config.json") for name in ("first", "second"))
     for name in ("model", "image_size", "eval_resize", "mean", "std", "bn_eps"):
