@@ -23,16 +23,16 @@ def gpu_check(tmp_path, *flags, **options):
 
 
 def test_gpu_check_in_small(tmp_path):
-    """On the CPU; its other parts train and time in the same way."""
+    """On the CPU. In the short mode it trains and compares nothing with PyTorch, which tests/interop/test_torch_parity.py does."""
     pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
-    parts = "first,speed,text,parity,faults" if os.environ.get("DTRAIN_LONG_TESTS") == "1" else "parity,faults"
+    parts = "first,speed,text,parity,faults" if os.environ.get("DTRAIN_LONG_TESTS") == "1" else "faults"
     outcome, rows = gpu_check(tmp_path, f"--bin={MAIN.parent}", "--precisions=fp32", f"--parts={parts}", timeout=600)
     assert all(row.get("ok") or row["left_out"] for row in rows.values()), outcome
     assert "SMOKE" in outcome.stdout
-    trained = rows["parity", "fp32"]
-    assert len(trained["dtrain_losses"]) == len(trained["torch_losses"]) == len(set(trained["dtrain_losses"])) == 4
-    assert 0 <= trained["difference"] <= trained["allowed"] < 1e-3
     if "first" in parts:
+        trained = rows["parity", "fp32"]
+        assert len(trained["dtrain_losses"]) == len(trained["torch_losses"]) == len(set(trained["dtrain_losses"])) == 4
+        assert 0 <= trained["difference"] <= trained["allowed"] < 1e-3
         assert rows["speed", "tiny images fp32 4 JPEGs"]["images_per_second"].keys() == {"dtrain", "eager"} and "ratio" in outcome.stdout
         trace = rows["first", "trace, tiny images fp32 4"]
         assert trace["steps"] == 3 and any("conv" in entry["name"] for entry in trace["top"])
