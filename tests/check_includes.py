@@ -143,15 +143,12 @@ PLANTED = [
     ("data/formats/tfrecord.cc", "#include <ATen/ATen.h>"),
     ("data/random.h", "#include <c10/util/Half.h>"),
     ("trainer/device/cuda_plugin_library.cc", "#include <ATen/ops/batch_norm_gather_stats.h>"),
-    ("trainer/control/control_server.cc", "#include <c10/util/Exception.h>"),
     ("trainer/config/problems.cc", '#include "trainer/launch/launch.h"'),
     ("trainer/report/console.h", '#include "trainer/control/join.h"'),
     ("trainer/optim/ema.cc", '#include "trainer/checkpoint/store.h"'),
-    ("trainer/checkpoint/store.cc", '#include "trainer/loop/trainer.h"'),
     ("trainer/tasks/image_task.cc", '#include "trainer/loop/trainer.h"'),
     ("trainer/failure.cc", '#include "trainer/modes/run.h"'),
     ("trainer/surprise/new.cc", '#include "trainer/config/config.h"'),
-    ("trainer/errors.cc", '#include "trainer/loop/trainer.h"'),
     ("trainer/optim/sgd.cc", "const double lr = FLAGS_lr;"),
     ("data/pipeline/loader.cc", "std::vector<std::thread> threads_;"),
     ("trainer/launch/launch.cc", "const std::jthread thread([] {});"),
@@ -164,11 +161,9 @@ INNOCENT = [
     ("trainer/optim/adam.cc", '// FLAGS_lr is read elsewhere; /* not here */'),
     ("trainer/optim/adam.h", '/* #include "trainer/loop/trainer.h"\n*/'),
     ("trainer/optim/lars.cc", 'Fail("FLAGS_lr is a name");'),
-    ("data/pipeline/loader.cc", "#include <ATen/ATen.h>"),
     ("data/machine/thread.h", "class Thread : public std::jthread {"),
     ("data/machine/limits.cc", "cores = std::thread::hardware_concurrency();"),
     ("data/formats/tfrecord.cc", '#include "data/record_source.h"'),
-    ("trainer/distributed/process_group.cc", "#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>"),
 ]
 
 
