@@ -34,8 +34,6 @@ def test_from_nothing_to_a_job_and_back(account):
     made = account.aws("fsx", "describe-file-systems")["FileSystems"]
     account.script("cloudformation/set_up.sh", "--file-system")
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == made
-    larger = account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800").stderr
-    assert "has CapacityGib 2400, not 4800: another one would take its place" in larger
     again = account.script("batch/set_up.sh", IMAGE="repository/dtrain:1", NODES="4")
     assert "Job definition dtrain\n    it is as it should be" in again.stdout
     definitions = account.aws("batch", "describe-job-definitions", "--job-definition-name", "dtrain")["jobDefinitions"]
@@ -97,7 +95,8 @@ def test_a_name_that_is_taken(account, tmp_path):
 def test_a_file_system_is_not_replaced_while_aws_does_not_answer(account, tmp_path):
     account.script("cloudformation/set_up.sh", "--file-system")
     made = account.aws("fsx", "describe-file-systems")["FileSystems"][0]["FileSystemId"]
-    assert "has CapacityGib 2400, not 4800" in account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800").stderr
+    larger = account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800").stderr
+    assert "has CapacityGib 2400, not 4800: another one would take its place" in larger
     make_program(tmp_path / "aws",
                  '#!/bin/sh\ncase "$*" in *describe-stacks*dtrain-files*) echo Throttling >&2; exit 254 ;; esac\n'
                  f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n')
@@ -220,8 +219,6 @@ def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):
 
     assert "there is nothing in s3://" in refused("one")
     account.put_data()
-    assert "no parameter 'epoch'" in refused("one", "epoch=2")
-    assert "up to 64 letters" in refused("o" * 65)
     other = account.aws("fsx", "create-file-system", "--file-system-type", "LUSTRE", "--storage-capacity", "1200", "--subnet-ids",
                         "subnet-0123456789abcdef0", "--tags", "Key=dtrain:name,Value=dtrain")["FileSystem"]["FileSystemId"]
     assert f"of this name already: AVAILABLE {other}" in refused("one")
