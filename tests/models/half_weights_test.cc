@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/image_networks.h"
 #include "models/layers.h"
-#include "models/registry.h"
 #include "tests/models/autocast.h"
 #include "tests/models/text_stand_in.h"
 #include "tests/roberta.h"
@@ -54,12 +54,16 @@ void ExpectSameSteps(const std::shared_ptr<torch::nn::Module>& plain, const std:
 }
 
 TEST(HalfWeights, ImagesHaveTheBitsOfAutocast) {
-  for (const std::string name : {"resnet18", "efficientnet_b0"}) {
-    SCOPED_TRACE(name);
+  const ImageModelOptions given{.num_classes = 5, .dropout = 0, .drop_path = 0};
+  const EfficientNetOptions efficient{.stages = {{1, 3, 1, 8, 8, 1, /*fused=*/true}, {4, 3, 2, 8, 16, 2}},
+                                      .head_channels = 32};
+  for (const bool is_residual : {false, true}) {
+    SCOPED_TRACE(is_residual);
     std::vector<std::shared_ptr<ImageModel>> models;
     for (int i = 0; i < 2; ++i) {
       at::manual_seed(1);
-      models.push_back(MakeImageModel(name, {.num_classes = 5, .dropout = 0, .drop_path = 0}));
+      models.push_back(is_residual ? MakeResNet({.bottleneck = true, .blocks = {1, 1}}, given)
+                                   : MakeEfficientNet(efficient, given));
       for (at::Tensor& weight : models[i]->parameters()) {
         if (weight.dim() == 4) weight.set_data(weight.contiguous(at::MemoryFormat::ChannelsLast));
       }

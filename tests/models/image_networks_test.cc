@@ -14,7 +14,7 @@ namespace {
 // Dropout and drop_path draw anew in each training pass, but not in evaluation. Without them, a model draws nothing.
 TEST(ImageNetworks, DropPathsAndFeaturesInTraining) {
   at::set_num_threads(1);  // because threads that wait for each other are slow on a busy machine
-  const at::Tensor images = at::rand({8, 3, 32, 32});
+  const at::Tensor images = at::rand({2, 3, 32, 32});
   const auto differs = [&images](ImageModel& model) {
     return !at::equal(model.forward(images), model.forward(images));
   };
@@ -46,15 +46,6 @@ TEST(ResNet, InitialWeightsHaveTheVarianceOfHeAndBlocksMayBeIdentities) {
   EXPECT_EQ(weights["layer3.5.bn3.weight"].sum().item<float>(), 1024);
   EXPECT_EQ(of_zeroed["layer3.5.bn3.weight"].sum().item<float>(), 0);
   EXPECT_EQ(of_zeroed["layer3.5.bn2.weight"].sum().item<float>(), 256);
-}
-
-TEST(ResNet, TakesAnyImageSize) {
-  const auto model = MakeResNet({.bottleneck = false, .blocks = {1, 1, 1, 1}}, {.num_classes = 7});
-  model->eval();
-  at::NoGradGuard no_grad;
-  for (const int64_t size : {32, 33, 64, 97}) {
-    EXPECT_EQ(model->forward(at::rand({2, 3, size, size})).sizes(), (std::vector<int64_t>{2, 7}));
-  }
 }
 
 // The meta device stands in for a GPU, where a gradient in another format would be copied.
