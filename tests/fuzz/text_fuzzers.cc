@@ -1,5 +1,6 @@
 // Text, its tokenizers, and words with tags.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,8 @@ void UseTokenizer(std::string_view text) {
 }
 
 void UseTokenizerFile(const std::string& name, std::string_view text) {
-  const TemporaryFolder folder;
+  static std::map<std::string, const TemporaryFolder> folders;
+  const TemporaryFolder& folder = folders[name];
   folder.Write(name, text);
   const std::unique_ptr<const data::Tokenizer> opened = OpenTokenizer(*data::FindTokenizer(folder.path().string()));
   const data::Tokenizer& tokenizer = *opened;
