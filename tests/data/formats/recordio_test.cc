@@ -76,14 +76,6 @@ TEST(RecordIo, DamageIsNamed) {
   }
 }
 
-TEST(RecordIo, TheNextRecordIsFoundByItsMagic) {
-  std::string file = Record("first", 1) + Record("second", 2);
-  const uint64_t second = Record("first", 1).size();
-  file[0] = 'x';
-  EXPECT_EQ(kRecordIo.FindRecord(MemoryBytes(AsBytes(file)), 1), second);
-  EXPECT_EQ(kRecordIo.FindRecord(MemoryBytes(AsBytes(file)), second + 1), file.size());
-}
-
 TEST(RecordIoIndex, HelpsOnlyWhereItFits) {
   EXPECT_THAT(kRecordIo.KnownRecords("1\t40\n0\t0\n", 100),
               ElementsAre(IndexEntry{0, 40, 0, -1}, IndexEntry{40, 60, 0, -1}));

@@ -41,16 +41,6 @@ TEST(WebDataset, NamesWhatASampleLacks) {
   }
 }
 
-TEST(WebDataset, DamageCostsItsOwnSampleOnly) {
-  const std::string first = Sample("1", "first", "1"), second = Sample("2", "second", "2");
-  std::string archive = first + second + Sample("3", "third", "3");
-  archive[first.size()] = 'x';  // the header of 2.jpg
-  const MemoryBytes bytes(AsBytes(archive));
-  EXPECT_EQ(kWebDataset.Scan(bytes, 0)->end, first.size()) << "the sample before is complete";
-  EXPECT_THROW(kWebDataset.Scan(bytes, first.size()), DamagedRecord);
-  EXPECT_EQ(kWebDataset.FindRecord(bytes, first.size() + 1), (first + second).size()) << "2.cls alone is no sample";
-}
-
 // Zeros end an archive only if nothing else follows; before other bytes they are a hole.
 TEST(WebDataset, HolesOfZerosAndCutsAreDamage) {
   const std::string first = Sample("1", "first", "1"), second = Sample("2", "second", "2"), end(kTarBlock, '\0');
@@ -86,20 +76,6 @@ std::string Extension(char type, const std::string& content) {
 
 std::optional<TarMember> Read(const std::string& archive, uint64_t offset = 0) {
   return ReadTarMember(MemoryBytes(AsBytes(archive)), offset);
-}
-
-TEST(Tar, MembersAndTheEnd) {
-  const std::string archive = MakeTarMember("a/b.jpg", "content") + MakeTarMember("c", "") + MakeTarEnd();
-  const auto first = Read(archive);
-  ASSERT_TRUE(first);
-  EXPECT_EQ(first->name, "a/b.jpg");
-  EXPECT_TRUE(first->is_file);
-  EXPECT_EQ(archive.substr(first->data_begin, first->data_bytes), "content");
-  const auto second = Read(archive, first->end);
-  ASSERT_TRUE(second);
-  EXPECT_EQ(second->data_bytes, 0U);
-  EXPECT_FALSE(Read(archive, second->end));
-  EXPECT_FALSE(Read(archive, archive.size()));
 }
 
 TEST(Tar, LongNames) {
