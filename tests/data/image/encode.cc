@@ -27,15 +27,6 @@ cv::Mat TestPicture(int width, int height) {
 }
 
 std::vector<uint8_t> EncodeJpeg(const cv::Mat& image, const JpegOptions& options) {
-  JpegVariant variant{.colours = options.adobe_cmyk ? "ycck" : "ycc",
-                      .quality = options.quality,
-                      .progressive = options.progressive,
-                      .restart_rows = options.restart_rows};
-  if (options.subsample && image.channels() == 3) variant.across[0] = variant.down[0] = 2;
-  return EncodeJpegVariant(image, variant);
-}
-
-std::vector<uint8_t> EncodeJpegVariant(const cv::Mat& image, const JpegVariant& variant) {
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
   jpeg.err = jpeg_std_error(&errors);
@@ -52,18 +43,20 @@ std::vector<uint8_t> EncodeJpegVariant(const cv::Mat& image, const JpegVariant& 
     jpeg.input_components = image.channels();
     jpeg.in_color_space = image.channels() == 1 ? JCS_GRAYSCALE : image.channels() == 3 ? JCS_RGB : JCS_CMYK;
     jpeg_set_defaults(&jpeg);
-    if (variant.colours == "rgb") jpeg_set_colorspace(&jpeg, JCS_RGB);
-    if (variant.colours == "ycck") jpeg_set_colorspace(&jpeg, JCS_YCCK);
-    jpeg_set_quality(&jpeg, variant.quality, FALSE);
+    if (options.colours == "rgb") jpeg_set_colorspace(&jpeg, JCS_RGB);
+    if (options.colours == "ycck") jpeg_set_colorspace(&jpeg, JCS_YCCK);
+    jpeg_set_quality(&jpeg, options.quality, FALSE);
     for (int c = 0; c < jpeg.num_components; ++c) {
-      jpeg.comp_info[c].h_samp_factor = variant.across[static_cast<size_t>(c)];
-      jpeg.comp_info[c].v_samp_factor = variant.down[static_cast<size_t>(c)];
+      const int usual = options.subsample && image.channels() == 3 && c == 0 ? 2 : 1;
+      const int across = options.across[static_cast<size_t>(c)], down = options.down[static_cast<size_t>(c)];
+      jpeg.comp_info[c].h_samp_factor = across > 0 ? across : usual;
+      jpeg.comp_info[c].v_samp_factor = down > 0 ? down : usual;
     }
-    jpeg.optimize_coding = static_cast<boolean>(variant.optimised);
-    jpeg.arith_code = static_cast<boolean>(variant.arithmetic);
-    if (variant.progressive) jpeg_simple_progression(&jpeg);
-    jpeg.restart_interval = static_cast<unsigned>(variant.restart_units);
-    jpeg.restart_in_rows = variant.restart_rows;
+    jpeg.optimize_coding = static_cast<boolean>(options.optimised);
+    jpeg.arith_code = static_cast<boolean>(options.arithmetic);
+    if (options.progressive) jpeg_simple_progression(&jpeg);
+    jpeg.restart_interval = static_cast<unsigned>(options.restart_units);
+    jpeg.restart_in_rows = options.restart_rows;
     jpeg_start_compress(&jpeg, TRUE);
     while (jpeg.next_scanline < jpeg.image_height) {
       auto* row = const_cast<JSAMPROW>(image.ptr<uint8_t>(static_cast<int>(jpeg.next_scanline)));

@@ -12,29 +12,20 @@ namespace dtrain::data {
 // A smooth colour picture with edges, deterministic: CV_8UC3, RGB.
 cv::Mat TestPicture(int width, int height);
 
+// How a JPEG is coloured, sampled and coded.
 struct JpegOptions {
+  std::string colours = "ycc";                // ycc, rgb (stored as it is), grey, cmyk, ycck
+  std::array<int, 4> across = {}, down = {};  // of each component; 0: as `subsample` says
   int quality = 90;
-  bool subsample = true;  // 4:2:0 chroma
-  bool progressive = false;
-  bool adobe_cmyk = false;  // store a 4-channel input inverted as YCCK with Adobe's marker
-  int restart_rows = 0;     // MCU rows between two restart markers; 0: no markers
-};
-
-// Encodes CV_8UC1 (grey), CV_8UC3 (RGB) or CV_8UC4 (CMYK, stored as it is).
-std::vector<uint8_t> EncodeJpeg(const cv::Mat& image, const JpegOptions& options = {});
-
-// Further variants of a JPEG: how its components are sampled, coded and named.
-struct JpegVariant {
-  std::string colours = "ycc";  // ycc, rgb (stored as it is), grey, cmyk, ycck
-  std::array<int, 4> across = {1, 1, 1, 1}, down = {1, 1, 1, 1};
-  int quality = 90;
+  bool subsample = true;  // 4:2:0 chroma of a colour picture
   bool progressive = false, optimised = false, arithmetic = false;
   int restart_units = 0;  // MCUs between two restart markers; 0: no markers, or every so many rows of MCUs
   int restart_rows = 0;
 };
 
-// Encodes CV_8UC1 (grey), CV_8UC3 (RGB) or CV_8UC4 (CMYK). Returns nothing if libjpeg does not write such files.
-std::vector<uint8_t> EncodeJpegVariant(const cv::Mat& image, const JpegVariant& variant);
+// Encodes CV_8UC1 (grey), CV_8UC3 (RGB) or CV_8UC4 (CMYK, stored as it is, or with Adobe's marker as YCCK). Returns
+// nothing if libjpeg does not write such files.
+std::vector<uint8_t> EncodeJpeg(const cv::Mat& image, const JpegOptions& options = {});
 
 struct PngOptions {
   int bit_depth = 8;

@@ -73,24 +73,6 @@ TEST(ImageDecoder, EachCropMayDrawItsFilterAndNothingElseChanges) {
   EXPECT_LT(bicubics, 48);
 }
 
-TEST(ImageDecoder, TrainingRowsAreCropsOfWhichHalfAreMirrored) {
-  // Red rises to the right, so the row's slope shows whether it was mirrored.
-  cv::Mat slope(100, 100, CV_8UC3);
-  for (int y = 0; y < 100; ++y) {
-    for (int x = 0; x < 100; ++x) slope.at<cv::Vec3b>(y, x) = {static_cast<uint8_t>(2 * x), 0, 0};
-  }
-  const RawRows rows{.type = ElementType::kUInt8, .height = 100, .width = 100};
-  const ImageDecoder decoder({.image_size = 16, .augment = AugmentNamed("basic")}, rows);
-  int mirrored = 0;
-  for (int64_t index = 0; index < 400; ++index) {
-    const auto row = Decoded(decoder, {slope.data, 3 * slope.total()}, {.index = index});
-    const int difference = Pixel(row, 16, 8, 15)[0] - Pixel(row, 16, 8, 0)[0];
-    ASSERT_GT(std::abs(difference), 20);
-    mirrored += difference < 0 ? 1 : 0;
-  }
-  EXPECT_NEAR(mirrored, 200, 40);
-}
-
 TEST(ImageDecoder, NativeCropsHaveTheImagesPixels) {
   using Place = ImageDecoderOptions::Place;
   const cv::Mat picture = TestPicture(90, 70);

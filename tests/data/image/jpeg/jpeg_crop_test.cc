@@ -1,15 +1,12 @@
-// Compares the fast decoder of baseline JPEGs with the slow one, from the transform to the finished crop.
+// Restart markers and seek points, and what the fast decoder of baseline JPEGs leaves to libjpeg. Its pixels are
+// compared in jpeg_differential_test.cc, and with Pillow's in tests/interop/test_loader.py.
 #include "data/image/jpeg/baseline_header.h"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <numbers>
 #include <opencv2/core.hpp>
 
 #include "data/image/codecs.h"
-#include "data/image/jpeg/blocks.h"
 #include "data/image/resample.h"
 #include "tests/data/image/encode.h"
 
@@ -17,33 +14,11 @@ namespace dtrain::data {
 namespace {
 
 // Returns nothing if the fast decoder does not take the file.
-std::vector<uint8_t> Crop(std::span<const uint8_t> bytes, const CropBox& box, int side, bool flip = false) {
+std::vector<uint8_t> Crop(std::span<const uint8_t> bytes, const CropBox& box, int side) {
   const auto header = ReadBaselineHeader(bytes);
   std::vector<uint8_t> row(3 * static_cast<size_t>(side) * side);
-  if (!header || !CropBaselineJpeg(*header, box, flip, Interpolation::kBilinear, side, row.data())) return {};
+  if (!header || !CropBaselineJpeg(*header, box, /*flip=*/false, Interpolation::kBilinear, side, row.data())) return {};
   return row;
-}
-
-int GreatestDifference(const std::vector<uint8_t>& row, const cv::Mat& image) {
-  int most = 0;
-  for (size_t i = 0; i < row.size(); ++i) {
-    const auto pixel = static_cast<int>(i) / 3;
-    const int wanted = image.at<cv::Vec3b>(pixel / image.cols, pixel % image.cols)[static_cast<int>(i) % 3];
-    most = std::max(most, std::abs(row[i] - wanted));
-  }
-  return most;
-}
-
-TEST(JpegCrop, GreyAndMirrored) {
-  cv::Mat grey;
-  cv::extractChannel(TestPicture(90, 70), grey, 1);
-  const auto bytes = EncodeJpeg(grey);
-  const auto row = Crop(bytes, {10, 5, 40, 40}, 40), mirrored = Crop(bytes, {10, 5, 40, 40}, 40, true);
-  ASSERT_FALSE(row.empty());
-  EXPECT_LE(GreatestDifference(row, DecodeImage(bytes)(cv::Rect(10, 5, 40, 40)).clone()), 1);
-  for (size_t y = 0; y < 40; ++y) {
-    for (size_t x = 0; x < 40; ++x) ASSERT_EQ(mirrored[3 * (40 * y + x)], row[3 * (40 * y + 39 - x)]);
-  }
 }
 
 const CropBox kBoxes[] = {{0, 0, 333, 251}, {200, 150, 100, 90}, {3, 200, 50, 51}, {130, 0, 1, 1}, {331, 249, 2, 2}};

@@ -44,7 +44,7 @@ struct File {
 
 File RandomFile(RandomGenerator& random) {
   const int width = SmallRatherThanLarge(random, 1, 640), height = SmallRatherThanLarge(random, 1, 640);
-  JpegVariant variant;
+  JpegOptions variant;
   const int64_t kind = random.Below(10);  // mostly YCbCr
   variant.colours = kind < 6 ? "ycc" : kind == 6 ? "rgb" : kind == 7 ? "grey" : kind == 8 ? "cmyk" : "ycck";
   const bool usual = random.Below(2) == 0;
@@ -69,7 +69,7 @@ File RandomFile(RandomGenerator& random) {
     cv::merge(planes, picture);
   }
   File file;
-  file.bytes = EncodeJpegVariant(picture, variant);
+  file.bytes = EncodeJpeg(picture, variant);
   if (file.bytes.empty()) return file;
   if (seek_points) file.bytes = AddSeekPoints(std::move(file.bytes));
   std::ostringstream text;
@@ -216,7 +216,7 @@ TEST(JpegDifferential, PartsAreThoseOfTheWhole) {
 TEST(JpegDifferential, UnusualSamplingIsDecodedWhole) {
   struct Case {
     int width, height;
-    JpegVariant variant;
+    JpegOptions variant;
     CropBox box;
     int side;
   };
@@ -234,7 +234,7 @@ TEST(JpegDifferential, UnusualSamplingIsDecodedWhole) {
        16},
   };
   for (const Case& c : cases) {
-    const File file{EncodeJpegVariant(TestPicture(c.width, c.height), c.variant), ""};
+    const File file{EncodeJpeg(TestPicture(c.width, c.height), c.variant), ""};
     const std::optional<cv::Mat> whole = Whole(file.bytes);
     ASSERT_TRUE(whole);
     const cv::Mat wanted = (*whole)(cv::Rect(c.box.x, c.box.y, c.box.width, c.box.height));
