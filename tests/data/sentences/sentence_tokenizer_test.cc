@@ -12,22 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<uint32_t> Numbered(uint32_t first, size_t count) {
-  std::vector<uint32_t> tokens;
-  for (uint32_t i = 0; i < count; ++i) tokens.push_back(first + i);
-  return tokens;
-}
-
-TEST(SentenceRows, LongOnesLoseTheirEnd) {
-  std::vector<uint32_t> row;
-  EXPECT_FALSE(AppendSentenceRow({}, Numbered(10, 3), 5, row));
-  EXPECT_THAT(row, ElementsAre(0, 10, 11, 12, 2));
-  row.clear();
-  EXPECT_TRUE(AppendSentenceRow({}, Numbered(10, 3), 4, row));
-  EXPECT_THAT(row, ElementsAre(0, 10, 11, 2));
-  EXPECT_ERROR("rows of 2 tokens have no room", AppendSentenceRow({}, {}, 2, row));
-}
-
 std::vector<uint32_t> Encoded(const SentenceTokenizer& tokenizer, const std::string& text) {
   std::vector<uint32_t> tokens;
   tokenizer.MakeEncoder()->Encode(text, tokens);
@@ -56,18 +40,8 @@ TEST(SentenceTokenizer, ReadsAllKindsOfFiles) {
   const SentenceTokenizer spaced(folder.path("two"));
   EXPECT_THAT(Encoded(spaced, "abc"), ElementsAre(4 + ' ', 260, 4 + 'c'));
   EXPECT_NE(spaced.fingerprint(), two.fingerprint());
-}
-
-TEST(SentenceTokenizer, ReadsBertsFilesAndMarksTheSecondText) {
-  const TemporaryFolder folder;
-  folder.Write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n");
-  const SentenceTokenizer bert(folder.path());
-  EXPECT_THAT(Encoded(bert, "AB \xC3\xA1 c"), ElementsAre(5, 6, 5, 1));
-  std::vector<uint32_t> row;
-  AppendPairRow(bert.format(), std::vector<uint32_t>{5, 6}, std::vector<uint32_t>{1}, 9, row);
-  EXPECT_THAT(row, ElementsAre(2, 5, 6, 3, 1 | kOfSecondText, 3 | kOfSecondText));
-  folder.Write("vocab.txt", "a\n");
-  EXPECT_ERROR("vocab.txt: it has no token [CLS]", SentenceTokenizer(folder.path()));
+  folder.Write("bert/vocab.txt", "a\n");
+  EXPECT_ERROR("vocab.txt: it has no token [CLS]", SentenceTokenizer(folder.path("bert")));
 }
 
 TEST(SentenceTokenizer, RefusesSettingsThatGiveOtherRows) {

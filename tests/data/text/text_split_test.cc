@@ -43,6 +43,11 @@ class TextSplits : public testing::Test {
   TextOptions Options() const {
     return {.data_dir = folder_.path().string(), .format = "tokens", .tokens_per_sample = 8};
   }
+  void WriteTokenizer() const {
+    const SmallTokenizer small({{"\xC4\xA0", "a"}, {"a", "b"}});
+    folder_.Write("encoder.json", small.Json());
+    folder_.Write("vocab.bpe", small.merges);
+  }
   const TemporaryFolder folder_;
 };
 
@@ -112,9 +117,7 @@ TEST_F(TextSplits, WholeWordsNeedATokenizer) {
   TextOptions options = Options();
   options.mask_whole_words = true;
   EXPECT_ERROR("where words begin", OpenText(options, "train"));
-  const SmallTokenizer small({{"\xC4\xA0", "a"}, {"a", "b"}});
-  folder_.Write("encoder.json", small.Json());
-  folder_.Write("vocab.bpe", small.merges);
+  WriteTokenizer();
   options.mask_prob = 0.9999;
   // 4 and 5 are letters, 6 begins a word, and so do 7 and every token behind </s>. The words are 4 5, 6 and 7.
   for (int64_t epoch = 0; epoch < 20; ++epoch) {
@@ -125,9 +128,7 @@ TEST_F(TextSplits, WholeWordsNeedATokenizer) {
 
 // A vocabulary may be larger for the model, but what the ids of the data mean is said by the dictionary.
 TEST_F(TextSplits, TensorsBesideADictionaryHaveItsIds) {
-  const SmallTokenizer small({{"\xC4\xA0", "a"}, {"a", "b"}});
-  folder_.Write("encoder.json", small.Json());
-  folder_.Write("vocab.bpe", small.merges);
+  WriteTokenizer();
   const auto decode = [&](int64_t token, bool whole_words) {
     folder_.Write("rows.safetensors",
                   SafetensorsBytes(R"({"input_ids":{"dtype":"I64","shape":[1,1],"data_offsets":[0,8]}})",

@@ -11,19 +11,12 @@
 namespace dtrain::data {
 namespace {
 
-using testing::ElementsAre;
-using Block = std::vector<int64_t>;
-
-// A text with lines of these sizes. Its tokens are numbered from 10 on.
+// A text with lines of these sizes.
 class Text {
  public:
   explicit Text(const std::vector<int>& sizes) {
     std::vector<std::vector<uint16_t>> lines;
-    uint16_t token = 10;
-    for (const int size : sizes) {
-      auto& line = lines.emplace_back();
-      for (int i = 0; i < size; ++i) line.push_back(token++);
-    }
+    for (const int size : sizes) lines.emplace_back(size, uint16_t{10});
     WriteTokens(folder_, "train", lines);
   }
   TokenBlocks Cut(SampleBreak sample_break, int64_t tokens_per_sample) const {
@@ -33,25 +26,6 @@ class Text {
  private:
   const TemporaryFolder folder_;
 };
-
-std::vector<Block> BlocksOf(const TokenBlocks& blocks) {
-  std::vector<Block> all;
-  for (int64_t i = 0; i < blocks.size(); ++i) {
-    const auto bytes = blocks.Read(i);
-    Block& block = all.emplace_back(bytes.size() / 2);
-    WidenTokens(blocks.type(), bytes, block.data());
-    EXPECT_EQ(blocks.length(i), static_cast<int64_t>(block.size()) + 1);
-  }
-  return all;
-}
-
-TEST(TokenBlocks, CompleteTakesWholeLinesWhileTheyFit) {
-  // At most 5 tokens fit: 2+3, then 1+1; 6 is too long alone and left out; then 4, and 2 at the end.
-  const auto blocks = Text({2, 3, 1, 1, 6, 4, 2}).Cut(SampleBreak::kComplete, 6);
-  EXPECT_THAT(BlocksOf(blocks),
-              ElementsAre(Block{10, 11, 12, 13, 14}, Block{15, 16}, Block{23, 24, 25, 26}, Block{27, 28}));
-  EXPECT_EQ(blocks.too_long(), 1);
-}
 
 TEST(TokenBlocks, FingerprintKnowsTheCut) {
   const Text text({2, 3, 1});
