@@ -32,14 +32,10 @@ class CountingSource : public RecordSource {
     return Content(index);
   }
   RecordPlace Place(int64_t index) const override { return {"file", index}; }
-  const std::vector<std::string>& class_names() const override { return names_; }
   std::string fingerprint() const override { return "print"; }
   static Bytes Content(int64_t index) { return Bytes(static_cast<size_t>(index) + 1, static_cast<uint8_t>(index)); }
   mutable std::vector<std::atomic<int>> reads;
   int64_t unreadable = -1;
-
- private:
-  std::vector<std::string> names_;
 };
 
 struct Cached {
