@@ -25,7 +25,9 @@ DUMP = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release")) / "t
 pytestmark = pytest.mark.skipif(not DUMP.exists(), reason=f"{DUMP} is not built")
 
 
+@functools.cache
 def photo(width: int, height: int, seed: int) -> Image.Image:
+    """Made once, because noise of a large photo takes longer than its test. Not to be changed."""
     random = np.random.default_rng(seed)
     frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.fftfreq(width)[None, :])
     frequency[0, 0] = 1
@@ -72,7 +74,6 @@ def test_evaluation_is_torchvisions(tmp_path, size, interpolation):
     image = Image.open(path).convert("RGB")
     theirs = CenterCrop(224)(Resize(256, interpolation=InterpolationMode(interpolation))(image))
     assert ours.shape == (224, 224, 3)
-    print(f"Pillow {mean_difference(ours, theirs):.4f}")
     assert mean_difference(ours, theirs) <= 0.1
     tensor = pil_to_tensor(image)
     tensor = CenterCrop(224)(Resize(256, interpolation=InterpolationMode(interpolation), antialias=True)(tensor))
@@ -150,7 +151,6 @@ def test_training_crops_are_close_to_a_full_decode(tmp_path, box, target):
     ours = dump("crop", x, y, width, height, target, path)[0]
     theirs = resized_crop(Image.open(path), y, x, height, width, [target, target], antialias=True)
     difference = mean_difference(ours, theirs)
-    print(f"{box} to {target}: {difference:.3f}")
     assert difference <= 2
     record("Transforms", f"training crop {width}x{height} to {target}", "Pillow by torchvision, decoded in full",
            "mean 2 of 255 levels", difference)
