@@ -13,7 +13,7 @@ WITHOUT_REFERENCE = {
     "test_its_command_trains_on_its_files", "test_images_that_are_not_resized", "test_lighting_follows_the_first_component", "test_lines_of_many_megabytes",
     "test_long_sentences_lose_no_word", "test_metadata_of_other_programs_is_theirs", "test_names_in_another_wrapper_are_said",
     "test_numbers_are_kept", "test_one_label_and_none_in_validation", "test_programs_are_no_weights",
-    "test_the_demo_ends_with_filled_masks", "test_the_script_and_its_recipe", "test_timms_scripts_take_the_set_that_timm_takes",
+    "test_the_demo_ends_with_filled_masks", "test_the_script_and_its_recipe",
     "test_weights_of_images_for_text_and_the_reverse_are_named", "test_what_cannot_be_exported_leaves_no_file",
     "test_what_cannot_be_predicted_is_said",
     "test_what_cannot_be_read_has_a_row_with_an_error", "test_what_does_not_fit", "test_what_does_not_fit_is_refused",
