@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from small_roberta import PEER, transformers
-from optimizer_formulas import FairseqAdam, StableAdamW
+from optimizer_formulas import StableAdamW
 
 from command import final_numbers, metrics, run
 from gentle_training import BATCH, CLASSES, data, resnet18, samples  # noqa: F401
@@ -61,13 +61,12 @@ def torch_losses(model, optimizer, samples, criterion, memory_format):
 # ---- Optimizers ------------------------------------------------------------------------------------------------------
 
 # Gentle settings, whose steps depend on the gradients rather than on their signs: the signs of rounding errors would be
-# rounding errors. Norms and biases, which LARS does not adapt, use its rate directly.
+# rounding errors. Norms and biases, which LARS does not adapt, use its rate directly. fairseq's Adam: test_roberta.py.
 OPTIMIZERS = {
     "adam": (["--lr=1e-4", "--adam_eps=1", "--adam_betas=0.8,0.99"], 0.1, TORCH,
              lambda g: torch.optim.Adam(g, lr=1e-4, eps=1, betas=(0.8, 0.99), fused=True)),
     "adamw": (["--lr=1e-4", "--adam_eps=1", "--adam_betas=0.8,0.99"], 0.1, TORCH,
               lambda g: torch.optim.AdamW(g, lr=1e-4, eps=1, betas=(0.8, 0.99), fused=True)),
-    "fairseq_adam": (["--lr=1e-4", "--adam_eps=1"], 0.1, "fairseq 0.12.2's formulas", lambda g: FairseqAdam(g, lr=1e-4, eps=1)),
     "stable_adamw": (["--lr=1e-5", "--adam_eps=1e-3", "--adam_betas=0.8,0.9"], 0.1, "torch-optimi 0.3.3's formulas",
                      lambda g: StableAdamW(g, lr=1e-5, eps=1e-3, betas=(0.8, 0.9))),
     "lars": (["--lr=0.001", "--lars_trust=0.2", "--nesterov"], 0.01, TIMM,
