@@ -163,15 +163,14 @@ def test_targets_are_mixed_by_their_share(work, tmp_path, mixup, cutmix):
     record("Losses", f"several labels, summed, mixup {mixup:g}, cutmix {cutmix:g}", TIMM, "1e-5 of the loss", worst_ratio(ours, expected))
 
 
-def evaluated(tmp_path, run_dir, work, ranks) -> tuple[Outcome, list[dict]]:
-    outcome = run("--mode=eval", f"--run_dir={run_dir}", work.data, "--batch_size=3", "--log_format=json", *filter(None, [ranks]),
+def evaluated(tmp_path, run_dir, work) -> tuple[Outcome, list[dict]]:
+    outcome = run("--mode=eval", f"--run_dir={run_dir}", work.data, "--batch_size=3", "--log_format=json", "--nproc_per_node=2",
                   f"--predictions={tmp_path / 'all.csv'}", f"--output={tmp_path / 'eval'}", "--weights=last")
     return outcome, load_table(tmp_path / "all.csv")
 
 
-@pytest.mark.parametrize("ranks", ("", "--nproc_per_node=2"))
-def test_metrics_of_several_labels(work, multilabel, tmp_path, ranks):
-    outcome, rows = evaluated(tmp_path, multilabel, work, ranks)
+def test_metrics_of_several_labels(work, multilabel, tmp_path):
+    outcome, rows = evaluated(tmp_path, multilabel, work)
     held, logits = work.held[work.val], work.outputs(exported(multilabel, tmp_path / "w.safetensors"), work.val)
     decided = (logits.sigmoid() >= 0.45).int()
     expected = {"loss": F.binary_cross_entropy_with_logits(logits, held).item(),
@@ -188,9 +187,8 @@ def test_metrics_of_several_labels(work, multilabel, tmp_path, ranks):
     assert [int(row["samples"]) for row in load_table(tmp_path / "eval" / "class_accuracy.csv")] == held.sum(0).int().tolist()
 
 
-@pytest.mark.parametrize("ranks", ("", "--nproc_per_node=2"))
-def test_metrics_of_numbers(work, regression, tmp_path, ranks):
-    outcome, rows = evaluated(tmp_path, regression, work, ranks)
+def test_metrics_of_numbers(work, regression, tmp_path):
+    outcome, rows = evaluated(tmp_path, regression, work)
     wanted = work.numbers[work.val].double()
     predicted = work.outputs(exported(regression, tmp_path / "w.safetensors"), work.val).double()
     of_each = {"mae": sklearn_metrics.mean_absolute_error(wanted, predicted, multioutput="raw_values"),

@@ -79,15 +79,14 @@ def trained_both_ways(make, batches, **settings):
     return [losses_of_trainer(model, batches, **settings) for model in (make(), make().double())]
 
 
-@pytest.mark.parametrize("script", ("run_ner.py", ""))
-def test_run_ner(words, tmp_path, run_dir, script):
-    """Without the script's name, the lists in the file tell what it is."""
+def test_run_ner(words, tmp_path, run_dir):
+    """Without the script's name: the lists in the file tell what it is."""
     for split in ("train", "dev"):
         lines = [json.dumps({"id": str(n), "tokens": list(text), "ner_tags": list(tags)}) for n, (text, tags) in enumerate(words.rows)]
         (tmp_path / f"{split}.json").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    outcome = run(*filter(None, [script]), "--model_name_or_path", words.folder, "--train_file", tmp_path / "train.json",
-                  "--validation_file", tmp_path / "dev.json", "--output_dir", run_dir, "--do_train", "--do_eval",
-                  "--return_entity_level_metrics", "--weight_decay=0.5", "--learning_rate=3e-3", *SHORTENED)
+    outcome = run("--model_name_or_path", words.folder, "--train_file", tmp_path / "train.json", "--validation_file", tmp_path / "dev.json",
+                  "--output_dir", run_dir, "--do_train", "--do_eval", "--return_entity_level_metrics", "--weight_decay=0.5",
+                  "--learning_rate=3e-3", *SHORTENED)
     assert "as Hugging Face's Trainer: " in outcome.stderr + outcome.stdout
     compare("run_ner.py", run_dir, *trained_both_ways(lambda: tagger(words.folder), in_turn(*words.inputs()), rate=3e-3, decay=0.5))
     assert "best_f1" in json.loads((run_dir / "result.json").read_text())
@@ -119,7 +118,7 @@ def padded(rows: list[dict], pad: int) -> dict:
             for name, value in fill.items()}
 
 
-@pytest.fixture(scope="module", params=["roberta", "bert"])
+@pytest.fixture(scope="module")
 def language_model(request, sentences, module_dir):
     """A folder with a model that guesses words, its tokenizer, and its class."""
     if request.param == "roberta":
@@ -133,7 +132,7 @@ def language_model(request, sentences, module_dir):
 
 
 @pytest.mark.skipif(not DUMP.exists(), reason=f"{DUMP} is not built")
-@pytest.mark.parametrize("by_line", ((), ("--line_by_line",)), ids=["joined", "line by line"])
+@pytest.mark.parametrize("language_model, by_line", [("roberta", ()), ("bert", ("--line_by_line",))], indirect=["language_model"])
 def test_run_mlm(language_model, tmp_path, run_dir, by_line):
     """From a file of text: the tokens of its rows are run_mlm.py's, which masks them anew in each epoch as we do, but draws
     other places; so the loop beside it has ours."""

@@ -125,9 +125,7 @@ def torch_training(folder, rows):
 
 
 @pytest.mark.parametrize("flags", [
-    ["--batch_size=2"],
     ["--batch_size=1", "--activation_checkpointing"],
-    ["--batch_size=4", "--nproc_per_node=2"],
     ["--batch_size=2", "--nproc_per_node=2", "--unpad"],
 ], ids=" ".join)
 def test_ten_steps_are_torchs(folder, data, run_dir, torch_training, flags):

@@ -44,15 +44,6 @@ def assert_strict(family: str, head: str, folder):
     return model.eval()
 
 
-def test_masked_words(family, folder, tmp_path):
-    rows = new_rows(family)
-    with torch.no_grad():
-        expected = class_of(family, "ForMaskedLM").from_pretrained(folder).eval()(**inputs(rows)).logits
-    found = predict(inputs(rows), tmp_path, f"--init_weights={folder}", "--task=masked_lm", "--batch_size=5")
-    real = rows["attention_mask"].bool()
-    assert_logits(found[real], expected[real], f"{family}, masked words", PEER)
-
-
 def test_modernbert_of_transformers_5(tmp_path):
     """Its config.json has layer_types and rope_parameters; here with other angles and full attention in every second layer."""
     family, rows = "modernbert", new_rows("modernbert")

@@ -1,4 +1,4 @@
-"""Labels of words beside transformers and beside seqeval's counts, which are written down here: logits, labels on first
+"""Labels of words beside transformers and beside seqeval's counts, which are written down here: labels on first
 tokens, ten steps, metrics, pipelines; and what is said of bad input."""
 
 import json
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from beside_torch import assert_exact_steps, assert_logits, assert_metrics, predict, torch
+from beside_torch import assert_exact_steps, assert_metrics, torch
 from small_roberta import PEER, TEN_STEPS, new_config, new_tokenizer, stirred, transformers
 from safetensors.torch import load_file
 
@@ -111,21 +111,12 @@ def scores(actual: list[list[str]], predicted: list[list[str]], find, kind=None)
     return correct / (taken or 1), correct / (samples or 1), 2 * correct / ((samples + taken) or 1), samples
 
 
-def test_logits_are_huggingfaces(work, tmp_path):
-    inputs, _ = work.inputs()
-    expected = logits_of(work.folder, inputs)
-    found = predict(inputs, tmp_path, f"--init_weights={work.folder}", "--batch_size=7")
-    attended = inputs["attention_mask"].bool()
-    assert_logits(found[attended], expected[attended], "RoBERTa, token_classification", PEER, "1e-4", "logits of about 5")
-
-
-@pytest.mark.parametrize("ranks", ("", "--nproc_per_node=3"))
-def test_metrics_are_those_of_seqeval(work, tmp_path, ranks):
+def test_metrics_are_those_of_seqeval(work, tmp_path):
     rows = sentences(500, 2)
     write_conll(tmp_path / "data" / "val.conll", rows)
     outcome = run("--mode=eval", f"--init_weights={work.folder}", f"--data_dir={tmp_path / 'data'}", "--batch_size=32",
                   f"--tokens_per_sample={LENGTH}", "--log_format=json", f"--output={tmp_path / 'eval'}",
-                  f"--predictions={tmp_path / 'words.jsonl'}", *filter(None, [ranks]))
+                  f"--predictions={tmp_path / 'words.jsonl'}", "--nproc_per_node=3")
     inputs, labels = work.inputs(rows)
     logits = logits_of(work.folder, inputs)
     chosen = labels != -100
@@ -151,12 +142,11 @@ def test_metrics_are_those_of_seqeval(work, tmp_path, ranks):
     assert [line["loss"] for line in words] == pytest.approx(losses.tolist(), abs=1e-3)
 
 
-@pytest.mark.parametrize("unpad", ("--unpad", "--nounpad"))
-def test_ten_steps_and_the_way_back(work, tmp_path, run_dir, unpad):
-    """Training, evaluation of the run, export, and the pipeline on plain text."""
+def test_ten_steps_and_the_way_back(work, tmp_path, run_dir):
+    """Training with padding (without: test_pasted_text_commands.py), evaluation of the run, export, and the pipeline on plain text."""
     run(*TEN_STEPS, f"--tokens_per_sample={LENGTH}", "--batch_size=8", f"--init_weights={work.folder}", f"--data_dir={work.data}",
-        f"--run_dir={run_dir}", unpad)
-    assert_exact_steps(f"token_classification, ten steps, {unpad}", PEER, run_dir,
+        f"--run_dir={run_dir}", "--nounpad")
+    assert_exact_steps("token_classification, ten steps, --nounpad", PEER, run_dir,
                        lambda numbers: torch_losses(loaded(work.folder).to(numbers), *work.inputs()))
     assert "best_f1" in load_json(run_dir / "result.json")
 
@@ -169,7 +159,7 @@ def test_ten_steps_and_the_way_back(work, tmp_path, run_dir, unpad):
     texts = [" ".join(words) for words, _ in work.rows] + ["", "Anna  Ng, Übersee!"]
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     run("--mode=predict", f"--run_dir={run_dir}", "--weights=last", f"--input={tmp_path / 'texts.txt'}",
-        f"--output={tmp_path / 'out.jsonl'}", unpad)
+        f"--output={tmp_path / 'out.jsonl'}")
     found = load_lines(tmp_path / "out.jsonl")
     assert [line["text"] for line in found] == texts
     worst = 0.0
@@ -180,7 +170,7 @@ def test_ten_steps_and_the_way_back(work, tmp_path, run_dir, unpad):
         worst = max([worst, *(abs(one["score"] - float(other["score"])) for one, other in zip(line["entities"], wanted, strict=True))])
         assert all(one["word"] == line["text"][one["start"]:one["end"]] for one in line["entities"])
     assert worst < 1e-5
-    record("Models", f"entities of plain text, {unpad}", "transformers' pipeline", "1e-5 of a score", worst)
+    record("Models", "entities of plain text", "transformers' pipeline", "1e-5 of a score", worst)
 
 
 def test_long_sentences_lose_no_word(work, tmp_path):
