@@ -25,8 +25,9 @@ LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
 
 @pytest.fixture
 def export(capsys, monkeypatch):
-    """Runs the script in this process, which has loaded PyTorch and its exporter: that takes longer than an export."""
-    def call(source, target, *flags, code=0, err=False):
+    """Runs the script in this process, which has loaded PyTorch and its exporter: that takes longer than an export. As a user
+    test_bundle.py calls it."""
+    def call(source, target, *flags, code=0):
         monkeypatch.setattr(sys, "argv", ["export_onnx.py", str(source), f"--output={target}", f"--program={MAIN}", *flags])
         try:
             ended = exit_code(export_onnx.main)
@@ -34,7 +35,7 @@ def export(capsys, monkeypatch):
             ended = end.code
         assert ended == code
         said = capsys.readouterr()
-        return said.out if code == 0 and not err else said.err
+        return said.out + said.err
 
     return call
 
@@ -61,42 +62,31 @@ def assert_same_logits(file, weights, inputs, folder, subject, counted):
            f"1e-5 of logits of about 1 or {FACTOR} times its own spread", worst_difference(found, expected))
 
 
-@pytest.mark.parametrize("name", ["resnet18", "deit_tiny_distilled_patch16_224", *(["convnextv2_atto", "tf_efficientnetv2_s", "resnet50", "efficientnet_b0", "efficientnet_b5", "tf_efficientnet_b0"] if LONG else [])])
-def test_images(few_images, tmp_path, export, name):
-    run(f"--model={name}", "--image_size=32", "--eval_resize=40", "--batch_size=8", "--max_steps=2", "--lr=0.03", "--mean=0.5,0.4,0.3",
-        "--bn_eps=0.01", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}")
+@pytest.mark.parametrize("name, crop", [
+    ("resnet18", "native"), ("deit_tiny_distilled_patch16_224", "resized"), *((name, "resized") for name in (
+        "convnextv2_atto", "tf_efficientnetv2_s", "resnet50", "efficientnet_b0", "efficientnet_b5", "tf_efficientnet_b0") if LONG)])
+def test_images(few_images, tmp_path, export, name, crop):
+    run(f"--model={name}", "--image_size=32", f"--crop={crop}", *(["--eval_resize=40"] if crop == "resized" else []), "--batch_size=8",
+        "--max_steps=2", "--lr=0.03", "--mean=0.5,0.4,0.3", "--bn_eps=0.01", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}")
     said = export(tmp_path / "run", tmp_path / "model.onnx")
     assert "images (batch × 3 × 32 × 32) → logits, opset 18" in said
+    assert (f"whoever reads {tmp_path / 'model.onnx'} resizes images first" in said) == (crop == "native")
     assert {one.domain: one.version for one in onnx.load(tmp_path / "model.onnx").opset_import} == {"": 18}
     assert str(ROOT).encode() not in (tmp_path / "model.onnx").read_bytes()
     facts = metadata(tmp_path / "model.onnx")
-    assert (facts["model"], facts["image_size"], facts["eval_resize"], facts["interpolation"]) == (name, "32", "40", "bilinear")
-    assert facts["crop"] == "resized"
+    assert (facts["model"], facts["image_size"], facts["crop"], facts["interpolation"]) == (name, "32", crop, "bilinear")
+    assert facts.get("eval_resize") == {"resized": "40", "native": None}[crop]
     assert json.loads(facts["mean"]) == [0.5, 0.4, 0.3] and json.loads(facts["class_names"]) == list(CLASSES)
     for batch in (1, 5):
         images = 3 * torch.randn(batch, 3, 32, 32, generator=torch.Generator().manual_seed(batch))
         assert_same_logits(tmp_path / "model.onnx", f"--run_dir={tmp_path / 'run'}", {"images": images}, tmp_path, f"{name} trained here", slice(None))
 
 
-def test_images_that_are_not_resized(few_images, tmp_path, export):
-    run("--model=resnet18", "--crop=native", "--image_size=32", "--batch_size=8", "--max_steps=1", "--lr=0.03", f"--data_dir={few_images}",
-        f"--run_dir={tmp_path / 'run'}")
-    said = export(tmp_path / "run", tmp_path / "model.onnx", err=True)
-    assert f"whoever reads {tmp_path / 'model.onnx'} resizes images first" in said
-    facts = metadata(tmp_path / "model.onnx")
-    assert facts["crop"] == "native" and "eval_resize" not in facts
-
-
-@pytest.fixture(scope="module")
-def pretrained(module_dir):
-    run("--model=roberta_tiny", f"--data_dir={make_tokens(module_dir, train=TEXT)}", "--tokens_per_sample=32", "--batch_size=4", "--max_steps=5",
-        "--optimizer=adam", "--lr=0.01", f"--run_dir={module_dir / 'run'}")
-    return module_dir / "run"
-
-
-def test_text(pretrained, tmp_path):
-    """As a user calls the script."""
-    said = run(ROOT / "scripts" / "export_onnx.py", pretrained, f"--output={tmp_path / 'model.onnx'}", f"--program={MAIN}", program=sys.executable).stdout
+def test_text(tmp_path, export):
+    pretrained = tmp_path / "run"
+    run("--model=roberta_tiny", f"--data_dir={make_tokens(tmp_path, train=TEXT)}", "--tokens_per_sample=32", "--batch_size=4", "--max_steps=5",
+        "--optimizer=adam", "--lr=0.01", f"--run_dir={pretrained}")
+    said = export(pretrained, tmp_path / "model.onnx")
     assert "input_ids, attention_mask (batch × length) → logits" in said
     config = json.loads(metadata(tmp_path / "model.onnx")["config"])
     assert config["pad_token_id"] == 1 and config["max_position_embeddings"] == 34
@@ -109,23 +99,13 @@ def test_text(pretrained, tmp_path):
                            (ids.ne(config["pad_token_id"]), slice(known)))
 
 
-def test_sentences(pretrained, tmp_path, export):
-    (tmp_path / "train.tsv").write_text("text\tlabel\n" + "a word\tno\nsome other words\tyes\n" * 8, encoding="utf-8")
-    run(f"--init_weights={pretrained}", f"--data_dir={tmp_path}", "--optimizer=adam", "--lr=0.05", "--batch_size=4",
-        "--max_steps=20", f"--run_dir={tmp_path / 'tuned'}")
-    export(tmp_path / "tuned", tmp_path / "model.onnx")
-    assert json.loads(metadata(tmp_path / "model.onnx")["config"])["id2label"] == {"0": "no", "1": "yes"}
-    ids = torch.randint(4, 24, (3, 9), generator=torch.Generator().manual_seed(1))
-    ids[-1, 5:] = 1
-    assert_same_logits(tmp_path / "model.onnx", f"--run_dir={tmp_path / 'tuned'}", {"input_ids": ids, "attention_mask": ids.ne(1).long()}, tmp_path,
-                       "a classifier of sentences trained here", slice(None))
-
-
 @pytest.mark.parametrize("family", ["bert", *(["distilbert", "modernbert"] if LONG else [])])
 def test_pairs(family, tmp_path, export):
     """BERT's token types are an input; its longest row has all positions."""
-    new_model(family, "ForSequenceClassification", num_labels=3).save_pretrained(tmp_path / "folder")
+    names = {0: "no", 1: "maybe", 2: "yes"}
+    new_model(family, "ForSequenceClassification", id2label=names).save_pretrained(tmp_path / "folder")
     export(tmp_path / "folder", tmp_path / "model.onnx")
+    assert json.loads(metadata(tmp_path / "model.onnx")["config"])["id2label"] == {str(label): name for label, name in names.items()}
     inputs = new_rows(family)
     del inputs["labels"]
     assert_same_logits(tmp_path / "model.onnx", f"--init_weights={tmp_path / 'folder'}", inputs, tmp_path, f"{family} for pairs", slice(None))
