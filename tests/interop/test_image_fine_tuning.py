@@ -173,8 +173,8 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
         (tmp_path / "odd" / "config.json").write_text(other, encoding="utf-8")
         flags = (f"--init_weights={tmp_path / 'odd'}", "--data_dir=none", "--print_config")
         assert f"config.json: {field} is " in run(*flags, check=2).stderr
-        assert f"config.json: {field} is " in run("--mode=export", f"--input={tmp_path / 'odd'}", f"--output={tmp_path / 'no'}", check=2).stderr
-        run(*flags, f"--model={described['architecture']}")
+    assert f"config.json: {field} is " in run("--mode=export", f"--input={tmp_path / 'odd'}", f"--output={tmp_path / 'no'}", check=2).stderr
+    run(*flags, f"--model={described['architecture']}")
 
 
 @pytest.mark.parametrize("processor", [

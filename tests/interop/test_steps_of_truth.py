@@ -99,7 +99,7 @@ def apart(one: float, other: float) -> float:
     return abs(math.log(one / other))
 
 
-@pytest.mark.parametrize("name", LR)
+@pytest.mark.parametrize("name", LR if LONG else ["resnet50"])  # EfficientNets are trained in test_pasted_commands.py, too
 def test_the_loss_stays_within_pytorchs_own_spread(name, samples, tmp_path, run_dir):
     save_file({"images": samples[0], "labels": samples[1]}, tmp_path / "data.safetensors")
     weights = {key: tensor.contiguous() for key, tensor in make(name).state_dict().items()}
