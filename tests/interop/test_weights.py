@@ -2,7 +2,6 @@
 trained here are loaded there, and the numbers stay the same."""
 
 import argparse
-import copy
 import csv
 import json
 import os
@@ -13,12 +12,11 @@ import PIL.Image
 import pytest
 
 from safetensors.torch import load_file, save_file
-from torch.nn import functional as F
 
 import beside_torch
-from beside_torch import TIMM, TORCHVISION, assert_logits, assert_losses, in_both_ways, plain_losses, randomise_norms, timm, torch, torchvision
+from beside_torch import TIMM, TORCHVISION, assert_logits, randomise_norms, timm, torch, torchvision
 from small_roberta import PEER, transformers
-from command import load_json, metrics, run
+from command import load_json, run
 
 CLASSES = 7
 SYNTHETIC = ("--data_format=synthetic", "--image_size=32", "--batch_size=2", "--max_steps=1")
@@ -367,72 +365,15 @@ def test_names_in_another_wrapper_are_said(tmp_path, small, images):
     assert "does not hold the weights of a known model; it has net." in outcome.stderr
 
 
-# ---- From there to here and back ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def samples(module_dir):
-    generator = torch.Generator().manual_seed(5)
-    content = {"images": torch.randn(40, 3, 32, 32, generator=generator),
-               "labels": torch.randint(CLASSES, (40,), generator=generator)}
-    save_file(content, module_dir / "data.safetensors")
-    return content | {"path": module_dir / "data.safetensors"}
-
-
-def train(samples, weights, run_dir, *flags):
-    run("--model=resnet18", f"--init_weights={weights}", f"--data_dir={samples['path']}", "--shuffle=none",
-        "--batch_size=8", "--max_steps=5", "--lr=0.0005", "--lr_schedule=constant", "--momentum=0", "--weight_decay=0",
-        "--log_interval=1", "--save_every_epochs=0", f"--run_dir={run_dir}", *flags)
-    return [point["loss"] for point in metrics(run_dir, "train")]
-
-
-def torch_losses(model, samples, steps, memory_format=torch.contiguous_format) -> list[float]:
-    optimizer = torch.optim.SGD(model.train().parameters(), lr=0.0005)
-    images = samples["images"].to(memory_format=memory_format)
-
-    def loss_of(step):
-        rows = slice(8 * (step % 5), 8 * (step % 5) + 8)
-        return F.cross_entropy(model(images[rows]), samples["labels"][rows])
-
-    return plain_losses(optimizer, loss_of, steps)
-
-
-def test_a_training_from_there_goes_on_here_and_there_again(tmp_path, samples, run_dir):
-    """Trains five steps in PyTorch, five here from its checkpoint, and five in PyTorch from ours, and compares all
-    fifteen losses."""
-    model = torchvision.models.resnet18(num_classes=CLASSES)
-    for name, module in model.named_modules():
-        if name.endswith(".bn2"):
-            module.weight.data *= 0.05  # large branches amplify rounding: see gentle_training.py
-    torch_losses(model, samples, 5)
-    torch.save({"model": model.state_dict(), "epoch": 1}, tmp_path / "checkpoint.pth")
-    expected, other = in_both_ways(lambda memory_format: torch_losses(copy.deepcopy(model), samples, 10, memory_format))
-    found = train(samples, tmp_path / "checkpoint.pth", run_dir)
-    run("--mode=export", "--weights=last", f"--input={run_dir}", f"--output={tmp_path / 'exported.pt'}")
-    state = torch.load(tmp_path / "exported.pt", weights_only=True)
-    assert list(state) == list(model.state_dict())
-    model.load_state_dict(state, strict=True)
-    found += torch_losses(model, samples, 5)
-    assert_losses(found, expected, other, "Trainings", "resnet18: begun in PyTorch, gone on with here, then there", f"PyTorch {torch.__version__} alone")
-
-
-def test_another_number_of_classes_begins_a_classifier_anew(tmp_path, samples, run_dir, few_images):
-    backbone = torchvision.models.resnet18(num_classes=19)
-    torch.save(backbone.state_dict(), tmp_path / "weights.pth")
-    flags = ("--model=resnet18", f"--init_weights={tmp_path / 'weights.pth'}", f"--data_dir={samples['path']}",
-             "--batch_size=8", "--max_steps=1", "--lr=0", "--weight_decay=0", f"--run_dir={run_dir}")
-    outcome = run(*flags)
-    assert f"the given weights have 19 classes, but this run has {CLASSES}: fc starts from random values" in outcome.stderr
-    state = load_file(run_dir / "model.safetensors")
-    assert state["fc.weight"].shape == (CLASSES, 512)
-    assert torch.equal(state["conv1.weight"], backbone.conv1.weight)
-    # Weights for other classes are not evaluated.
-    folders = ("--mode=eval", *flags[:2], f"--data_dir={few_images}", "--image_size=32")
-    assert "the weights know 19 classes, but split train" in run(*folders, check=3).stderr
-    run(*folders, "--num_classes=19")
-
-
 # ---- What is refused ---------------------------------------------------------------------------------------------------
+
+
+def test_weights_for_other_classes_are_not_evaluated(tmp_path, small, few_images):
+    """That their classifier begins anew in a training: test_image_fine_tuning.py."""
+    torch.save(small.state_dict(), tmp_path / "weights.pth")
+    flags = ("--mode=eval", "--model=resnet18", f"--init_weights={tmp_path / 'weights.pth'}", f"--data_dir={few_images}", "--image_size=32")
+    assert f"the weights know {CLASSES} classes, but split train" in run(*flags, check=3).stderr
+    run(*flags, f"--num_classes={CLASSES}")
 
 
 class Writer:

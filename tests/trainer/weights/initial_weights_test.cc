@@ -92,7 +92,7 @@ TEST(ApplyInitialWeights, WhatFitsIsTakenWhereThatWasAsked) {
   EXPECT_EQ(module.fc->bias[0].item<float>(), 7);
 }
 
-// tests/interop/test_weights.py takes weights of other classes, whose classifier begins anew.
+// tests/interop/test_image_fine_tuning.py takes weights of other classes, whose classifier begins anew.
 TEST(ApplyInitialWeights, AClassifierOfAnotherWidthBelongsToAnotherModel) {
   const auto model = models::MakeImageModel("resnet18", {.num_classes = 3});
   checkpoint::NamedTensors weights = StateOf(*model);
