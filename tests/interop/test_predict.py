@@ -53,15 +53,17 @@ def expected_guesses(trained, path):
     return [(label, CLASSES[label], probability) for probability, label in zip(best.values.tolist(), best.indices.tolist())]
 
 
-def test_a_folder_becomes_a_table(trained, folder, tmp_path):
-    outcome = run("--mode=predict", f"--run_dir={trained}", f"--input={folder}", f"--output={tmp_path / 'out.csv'}",
-                  "--batch_size=4")
+def test_a_folder_and_a_file_become_a_table(trained, folder, few_images, tmp_path):
+    alone = few_images / "val" / "red" / "000.jpg"
+    outcome = run("--mode=predict", f"--run_dir={trained}", f"--input={folder},{alone}", f"--output={tmp_path / 'out.csv'}",
+                  "--batch_size=4", "--log_format=json")
     rows = load_table(tmp_path / "out.csv")
     readable = sorted(str(path) for path in folder.rglob("*.*g") if path.name not in ("cut.jpg", "empty.png"))
     unreadable = sorted([str(folder / "some" / "cut.jpg"), str(folder / "empty.png")])
-    assert [row["file"] for row in rows] == sorted(readable + unreadable)
+    assert [row["file"] for row in rows] == [*sorted(readable + unreadable), str(alone)]
     assert sorted(row["file"] for row in rows if row["error"]) == unreadable
-    assert outcome.last_line == f"predicted={len(readable)} unreadable=2" and "2 files could not be read" in outcome.stderr
+    assert [json.loads(line) for line in outcome.lines] == [{"predicted": len(readable) + 1, "unreadable": 2}]
+    assert "2 files could not be read" in outcome.stderr
     worst = 0.0
     for row in rows:
         if row["error"]:
@@ -74,23 +76,6 @@ def test_a_folder_becomes_a_table(trained, folder, tmp_path):
     assert worst < 1e-3
     record("Models", "predict: probabilities of image files", f"Pillow and torchvision {torchvision.__version__}",
            "1e-3", worst)
-
-
-def test_files_become_json_lines(trained, folder, tmp_path):
-    files = [folder / "some" / "red" / "001.jpg", folder / "empty.png"]
-    outcome = run("--mode=predict", f"--run_dir={trained}", f"--input={files[0]},{files[1]}", "--log_format=json",
-                  f"--output={tmp_path / 'out.jsonl'}")
-    assert [json.loads(line) for line in outcome.lines] == [{"predicted": 1, "unreadable": 1}]
-    assert "1 file could not be read" in outcome.stderr
-    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [line["file"] for line in lines] == [str(path) for path in files]
-    found = [(item["class"], item["name"]) for item in lines[0]["top"]]
-    expected = expected_guesses(trained, files[0])
-    assert found == [(label, name) for label, name, _ in expected]
-    record("Models", "predict: order of the likeliest classes", f"Pillow and torchvision {torchvision.__version__}",
-           "the same classes", 0)
-    assert sum(item["probability"] for item in lines[0]["top"]) == pytest.approx(1, abs=1e-5)
-    assert "top" not in lines[1] and lines[1]["error"]
 
 
 @pytest.mark.parametrize("name", ["features.npy", "features.safetensors"])

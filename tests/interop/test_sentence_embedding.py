@@ -214,7 +214,6 @@ def test_a_run_resumes_and_has_the_same_bits_on_more_ranks(work, run_dir, tmp_pa
 
 PAIR, SCORED, TRIPLE = "anchor\tpositive\n", "sentence1\tsentence2\tscore\n", "anchor\tpositive\tnegative\n"
 BAD = [
-    ("anchor\tother\na cat\ta dog\n", (), 3, "train.tsv has no columns that are known to hold two texts that are alike; it has 'anchor', 'other'"),
     (TRIPLE + "a cat\ta dog\tthe film\na cat\ta dog\t\n", (), 3, "train.tsv line 3: the text in 'negative' is empty"),
     (TRIPLE + "a cat\ta dog\tthe film\n", ("--embedding_loss=cosine",), 3, "train.tsv has negatives, of which a score of two texts says nothing"),
     (PAIR + "a cat\ta dog\n", ("--embedding_loss=cosine",), 3, "train.tsv has no column that is known to hold scores"),
