@@ -10,24 +10,6 @@
 namespace dtrain::config {
 namespace {
 
-TEST(ConfigJson, IsFlatWithOneKeyPerFlagInTheirOrder) {
-  const auto json = ToJson(Config());
-  auto item = json.begin();
-  for (const Flag& flag : Flags()) {
-    ASSERT_NE(item, json.end());
-    EXPECT_EQ(item.key(), flag.name);
-    EXPECT_FALSE(item->is_object()) << flag.name;
-    ++item;
-  }
-  EXPECT_EQ(item, json.end());
-}
-
-TEST(ConfigJson, SaysNothingOfTheToken) {
-  Config config;
-  config.ranks.run_token = "a secret";
-  EXPECT_EQ(ToJson(config)["run_token"], "");
-}
-
 TEST(ConfigJson, KeepsTypesAndNulls) {
   Config config;
   config.batch.max_steps = 7;
@@ -56,18 +38,12 @@ TEST(ConfigJson, RoundTripsThroughTheCommandLine) {
   EXPECT_EQ(ToJson(ParseCommandLine(arguments).config), ToJson(config));
 }
 
-std::string Joined(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const std::string& text : texts) all += text + "; ";
-  return all;
-}
-
 TEST(TakeFrom, WhatWasGivenWinsAndIsNamed) {
   const nlohmann::json saved = {
       {"image_size", 64}, {"model", "resnet18"}, {"mean", {0.5, 0, 1}}, {"std", nullptr}, {"lr", 7.5}};
   Config config = ParseCommandLine(std::vector<std::string>{"--image_size=32", "--mean=0.5,0,1"}).config;
   const auto different = TakeFrom(saved, {"image_size", "model", "mean", "std", "interpolation"}, config);
-  EXPECT_EQ(Joined(different), "--image_size=32 instead of 64; ");
+  EXPECT_THAT(different, testing::ElementsAre("--image_size=32 instead of 64"));
   EXPECT_EQ(config.image.size, 32);
   EXPECT_EQ(config.model.name, "resnet18");
   EXPECT_EQ(config.image.std, Config().image.std);

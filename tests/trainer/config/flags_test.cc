@@ -4,7 +4,6 @@
 #include <gflags/gflags.h>
 #include <gmock/gmock.h>
 
-#include <cmath>
 #include <regex>
 #include <set>
 
@@ -62,41 +61,6 @@ TEST(Flags, OfFilesAndFoldersSayWhetherTheyAreReadOrWritten) {
                             std::regex_search(flag.help, speaks_of_one) && !flag.name.ends_with("_split");
     EXPECT_FALSE(names_path && flag.traits.path == data::PathUse::kNone) << flag.name;
   }
-}
-
-TEST(Flags, LimitsHoldOnBothEdges) {
-  const Limits closed{.minimum = 0, .maximum = 1};
-  EXPECT_TRUE(closed.Allow(0.0));
-  EXPECT_TRUE(closed.Allow(int64_t{1}));
-  EXPECT_FALSE(closed.Allow(std::nextafter(0.0, -1.0)));
-  EXPECT_FALSE(closed.Allow(std::nextafter(1.0, 2.0)));
-  const Limits open{.minimum = 0, .maximum = 1, .minimum_excluded = true, .maximum_excluded = true};
-  EXPECT_FALSE(open.Allow(0.0));
-  EXPECT_FALSE(open.Allow(1.0));
-  EXPECT_TRUE(open.Allow(std::nextafter(0.0, 1.0)));
-  EXPECT_TRUE(open.Allow(std::nextafter(1.0, 0.0)));
-  for (const double number : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
-    EXPECT_FALSE(Limits().Allow(number));
-    EXPECT_FALSE(Limits().Allow(std::vector<double>{1, number}));
-  }
-  EXPECT_TRUE(Limits().Allow(Value()));
-}
-
-TEST(Flags, LimitsAndValuesAsText) {
-  EXPECT_EQ(Limits().Text(), "");
-  EXPECT_EQ((Limits{.minimum = 1}.Text()), "1 or more");
-  EXPECT_EQ((Limits{.minimum = 0, .minimum_excluded = true}.Text()), "more than 0");
-  EXPECT_EQ((Limits{.minimum = 0, .maximum = 1, .maximum_excluded = true}.Text()), "0 to 1 (excluded)");
-  EXPECT_EQ((Limits{.minimum = 0, .maximum = 1, .minimum_excluded = true, .maximum_excluded = true}.Text()),
-            "0 to 1 (both excluded)");
-  EXPECT_EQ((Limits{.choices = {"a", "b"}}.Text()), "one of a | b");
-  EXPECT_EQ(ToText(0.1), "0.1");
-  EXPECT_EQ(ToText(1e-4), "0.0001");
-  EXPECT_EQ(ToText(0.1 + 0.2), "0.30000000000000004");
-  EXPECT_EQ(ToText(int64_t{10'000'000}), "10000000");
-  EXPECT_EQ(ToText(std::vector<double>{0.485, 1}), "0.485,1");
-  EXPECT_EQ(ToText(true), "true");
-  EXPECT_EQ(ToText(Value()), "");
 }
 
 TEST(DescribeOptimizer, ShowsTheFlagsThatItReads) {
