@@ -31,10 +31,6 @@ TEST(Aliases, WhatHappensAnywayIsNeverRefused) {
       "--arch=roberta_large --encoder-layers=24 --encoder-embed-dim 1024 --encoder-ffn-embed-dim=4096 "
       "--encoder-attention-heads=16 --tokens-per-sample=256 --max-positions=256 --quant-noise-pq=0.0",
       "--arch=roberta_large --tokens-per-sample=256");
-  ExpectSame(
-      "--aug-splits 0 --mixup-prob=1.0 --recount=1 --cooldown-epochs=0 --scale 0.08 1.0 --hflip=0.5 --remode pixel "
-      "--dist-bn reduce --defaults_of=none",
-      "--defaults_of=none");
 }
 
 // A run's configuration has our flags, also those that a program's defaults were.
@@ -111,13 +107,6 @@ TEST(Aliases, TheLastOfAFlagCounts) {
   ExpectSame("--sched=cosine -j8 --opt sgd -j=4 --opt momentum", "--sched=cosine -j4 --opt=momentum");
   ExpectSame("--learning_rate=1 --optim adamw_torch --fp16 True --fp16 False --defaults_of=transformers",
              "--lr=1 --optimizer=adamw --defaults_of=transformers");
-}
-
-TEST(Aliases, OwnFlagsStayAsTheyAre) {
-  const CommandLine own = Pasted("--lr -0.5 --nesterov --log_format=table --adam_betas=0.8,0.9");
-  EXPECT_THAT(own.notes, IsEmpty());
-  EXPECT_EQ(own.config.report.log_format, "table");
-  EXPECT_EQ(own.config.optimizer.lr, -0.5);
 }
 
 TEST(Aliases, MistakesAreNamed) {
