@@ -44,33 +44,6 @@ void StepOf(DataParallel& data_parallel, const Parameters& taking_part, int rank
   data_parallel.AfterBackward();
 }
 
-// --backend=nccl makes a process group even for a single rank.
-TEST(DataParallel, AveragesOverRanksAndAddsMicroSteps) {
-  for (const int world : {1, 3}) {
-    Parameters reference = MakeParameters();
-    for (int rank = 0; rank < world; ++rank) {
-      for (int micro_step = 0; micro_step < 2; ++micro_step) Backward(reference, InputOf(rank, micro_step));
-    }
-    RunConnected(world, [&](int rank, Communicator& communicator) {
-      ASSERT_FALSE(communicator.is_alone());
-      const Parameters parameters = MakeParameters();
-      DataParallel data_parallel(parameters, communicator, kSmallBuckets, {});
-      for (int step = 0; step < 3; ++step) {  // the buckets are rearranged after the first step
-        data_parallel.ZeroGradients();
-        for (int micro_step = 0; micro_step < 2; ++micro_step) {
-          data_parallel.BeforeBackward(/*reduce=*/micro_step == 1);
-          Backward(parameters, InputOf(rank, micro_step));
-        }
-        data_parallel.AfterBackward();
-        for (size_t i = 0; i < parameters.size(); ++i) {
-          ASSERT_TRUE(at::allclose(parameters[i].second.grad() * world, reference[i].second.grad(), 1e-4, 1e-6)) << i;
-        }
-      }
-      EXPECT_GT(data_parallel.bucket_layout().size(), 1U);
-    });
-  }
-}
-
 TEST(DataParallel, CompressedGradientsAreTheSameToFewerDigits) {
   Parameters reference = MakeParameters();
   for (int rank = 0; rank < 2; ++rank) Backward(reference, InputOf(rank, 0));
@@ -270,14 +243,6 @@ TEST(StepExchange, TakesBackWhatIsNotFiniteAndWhatIsSkipped) {
     EXPECT_EQ(after(5, 6, at::ones({})), std::pair(3.0, 2.0));
     EXPECT_EQ(after(7, 8, at::zeros({})), std::pair(7.0, 8.0));
   });
-}
-
-TEST(Communicator, AloneDoesNothing) {
-  Communicator alone;
-  at::Tensor tensor = at::ones({2});
-  alone.Sum(tensor);
-  alone.BroadcastFromFirst({tensor});
-  EXPECT_EQ(tensor.sum().item<float>(), 2);
 }
 
 // Plays the reducer, which queues its wait when the last gradient arrives.
