@@ -18,14 +18,6 @@ std::string Nested(int depth) {
   return text + "0" + std::string(static_cast<size_t>(depth) + 1, '}');
 }
 
-TEST(ControlMessage, WhatIsWrittenIsRead) {
-  const json at = {{"kind", "at"}, {"at", ToJson({.point = 4, .moves = 5, .step = 2, .phase = Phase::kSaving})}};
-  EXPECT_EQ(ParseControlLine(ControlLine(at), Speaker::kRank), at);
-  const data::BadRecord record{"train", 7, {"a.tar", 512}, "truncated"};
-  const json bad = BadRecordMessage(record, 100, {.split = "train", .max_bad_records = 0.01});
-  EXPECT_EQ(ParseControlLine(ControlLine(bad), Speaker::kRank), bad);
-}
-
 TEST(ControlMessage, RefusesWhatIsNoMessageOfTheSpeaker) {
   for (const char* line : {"", "[]", "7", "{", "\xff\xfe", R"({"kind":7})", R"({"kind":"end"})",
                            R"({"kind":"nothing"})", "GET / HTTP/1.1", R"({"kind":"go"})"}) {

@@ -53,8 +53,8 @@ class PlayedRanks {
   std::vector<LineSocket> sockets_;
 };
 
-// Returns the server's seconds for each part of a run: all ranks join and start, send heartbeats for two seconds, agree
-// on a stop, and one rank dies.
+// Returns the server's seconds for each part of a run: all ranks join and start, send heartbeats for a second, agree on
+// a stop, and one rank dies.
 std::vector<std::pair<std::string, double>> Measure(size_t ranks) {
   const int listening = ListenOn("127.0.0.1", 0);
   const ControlServer server(
@@ -82,7 +82,7 @@ std::vector<std::pair<std::string, double>> Measure(size_t ranks) {
   lap("start");
 
   Position position;
-  for (auto tick = Clock::now(); position.step < 20; tick += kTick) {
+  for (auto tick = Clock::now(); position.step < 10; tick += kTick) {
     std::this_thread::sleep_until(tick);
     ++position.point;
     ++position.step;

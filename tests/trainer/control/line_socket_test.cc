@@ -65,15 +65,15 @@ TEST_F(Pair, ALineThatIsTooLongIsNotRead) {
   EXPECT_FALSE(reader_.NextLine().has_value());
 }
 
-// Four megabytes of empty lines would take a minute if taking a line moved the rest of the buffer.
+// A megabyte of empty lines would take a quarter of a minute if taking a line moved the rest of the buffer.
 TEST_F(Pair, ManyTinyLinesCostLittle) {
   const std::jthread sender = SendForever(std::string(60'000, '\n'));
   const std::clock_t start = std::clock();
-  for (size_t lines = 0; lines < 4'000'000;) {
+  for (size_t lines = 0; lines < 1'000'000;) {
     ASSERT_TRUE(reader_.Receive());
     while (reader_.NextLine()) ++lines;
   }
-  EXPECT_LT(std::clock() - start, 20 * CLOCKS_PER_SEC);  // of the sender, too
+  EXPECT_LT(std::clock() - start, 5 * CLOCKS_PER_SEC);  // of the sender, too
 }
 
 TEST_F(Pair, WhoReadsNothingIsNotWrittenToForEver) {

@@ -5,9 +5,9 @@
 #include <condition_variable>
 #include <ctime>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,15 +27,12 @@ inline double SecondsOfOtherThreads() {
   return seconds(CLOCK_PROCESS_CPUTIME_ID) - seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
-struct LoopbackTimeouts {
-  double init_timeout_seconds = 20;
-  double comm_timeout_seconds = 20;
-};
-
 class LoopbackRanks {
  public:
-  explicit LoopbackRanks(int world_size, LoopbackTimeouts timeouts = {})
-      : timeouts_(timeouts),
+  static constexpr double kTimeoutSeconds = 20;
+
+  explicit LoopbackRanks(int world_size, double init_timeout_seconds = kTimeoutSeconds)
+      : init_timeout_seconds_(init_timeout_seconds),
         descriptor_(ListenOn("127.0.0.1", 0)),
         port_(launch::PortOf(descriptor_)),
         stop_requested_(static_cast<size_t>(world_size)),
@@ -54,24 +51,23 @@ class LoopbackRanks {
     return {.locate = [this] { return endpoint(); },
             .rank = rank,
             .world_size = static_cast<int>(controls_.size()),
-            .timeout_seconds = timeouts_.init_timeout_seconds,
+            .timeout_seconds = init_timeout_seconds_,
             .stop_requested = [this, rank] { return stop_requested_[static_cast<size_t>(rank)].load(); }};
   }
 
   ControlPlane& Start(int rank) {
     std::unique_ptr<ControlServer> server;
     if (rank == 0) {
-      server =
-          std::make_unique<ControlServer>(ControlServerOptions{.listening_descriptor = descriptor_,
-                                                               .token = "token",
-                                                               .world_size = static_cast<int>(controls_.size()),
-                                                               .init_timeout_seconds = timeouts_.init_timeout_seconds,
-                                                               .comm_timeout_seconds = timeouts_.comm_timeout_seconds});
+      server = std::make_unique<ControlServer>(ControlServerOptions{.listening_descriptor = descriptor_,
+                                                                    .token = "token",
+                                                                    .world_size = static_cast<int>(controls_.size()),
+                                                                    .init_timeout_seconds = init_timeout_seconds_,
+                                                                    .comm_timeout_seconds = kTimeoutSeconds});
     }
     ControlPlaneOptions options;
     options.rank = rank;
     options.world_size = static_cast<int>(controls_.size());
-    options.comm_timeout_seconds = timeouts_.comm_timeout_seconds;
+    options.comm_timeout_seconds = kTimeoutSeconds;
     options.stop_requested = [this, rank] { return stop_requested_[static_cast<size_t>(rank)].load(); };
     options.end_process = [this, rank](const report::Failure& failure) {
       const std::lock_guard lock(mutex_);
@@ -85,25 +81,18 @@ class LoopbackRanks {
 
   // Runs `body` in a thread for each rank and waits for all threads.
   void Run(const std::function<void(int rank)>& body) {
-    std::vector<int> all(controls_.size());
-    std::iota(all.begin(), all.end(), 0);
-    RunOnly(all, body);
-  }
-  void RunOnly(const std::vector<int>& ranks, const std::function<void(int rank)>& body) {
     std::vector<std::jthread> threads;
-    for (const int rank : ranks) threads.emplace_back([&body, rank] { body(rank); });
+    for (int rank = 0; rank < std::ssize(controls_); ++rank) threads.emplace_back([&body, rank] { body(rank); });
   }
 
   void RequestStop(int rank) { stop_requested_[static_cast<size_t>(rank)] = true; }
-  // Closes the rank's connections without a farewell.
-  void Kill(int rank) { controls_[static_cast<size_t>(rank)].reset(); }
   void WaitForEnd(int rank) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !ends_[static_cast<size_t>(rank)].empty(); });
   }
 
  private:
-  const LoopbackTimeouts timeouts_;
+  const double init_timeout_seconds_;
   const int descriptor_;
   const int port_;
   std::vector<std::atomic<bool>> stop_requested_;
