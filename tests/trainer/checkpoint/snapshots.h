@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "tests/trainer/in_memory.h"
 #include "trainer/checkpoint/store.h"
 
 namespace dtrain::checkpoint {
