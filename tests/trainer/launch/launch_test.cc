@@ -142,12 +142,6 @@ TEST(Launch, FlagsBesideTorchrun) {
   EXPECT_THAT(TextOf(Ranks({}, {}, {}, "", 1), kTorchrun), HasSubstr("contradict torchrun's variables"));
 }
 
-TEST(Launch, ReadsTheProcessEnvironment) {
-  ASSERT_EQ(setenv("DTRAIN_LAUNCH_TEST", "a=b", 1), 0);
-  EXPECT_EQ(ReadEnvironment().at("DTRAIN_LAUNCH_TEST"), "a=b");
-  ASSERT_EQ(unsetenv("DTRAIN_LAUNCH_TEST"), 0);
-}
-
 using testing::ElementsAre;
 
 TEST(NodeList, FirstName) {

@@ -178,27 +178,18 @@ int SignalledLauncher::ready_[2];
 
 void ReportReady(int) { [[maybe_unused]] const ssize_t one = write(SignalledLauncher::ready_descriptor(), ".", 1); }
 
-volatile std::sig_atomic_t asked = 0;
-
 // Behaves like a training rank: exits with 75 on a request to stop; a second signal of the same kind would kill it.
 void StopsWhenAsked(const Forked&) {
   struct sigaction action {};
-  action.sa_handler = [](int) { asked = 1; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigset_t none, stops;
-  sigemptyset(&none);
-  sigemptyset(&stops);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
-    sigaction(signal, &action, nullptr);
-    sigaddset(&stops, signal);
-  }
-  sigprocmask(SIG_BLOCK, &stops, nullptr);
+  action.sa_handler = [](int signal) {
+    ReportReady(signal);
+    usleep(200'000);  // it saves
+    _exit(75);
+  };
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
   ReportReady(0);
-  while (asked == 0) sigsuspend(&none);
-  sigprocmask(SIG_UNBLOCK, &stops, nullptr);
-  ReportReady(0);
-  usleep(200'000);  // it saves
-  _exit(75);
+  WaitForever();
 }
 
 // Reports that it was asked to stop, and goes on.
