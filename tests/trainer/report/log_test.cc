@@ -51,8 +51,6 @@ TEST(LogTest, LinesBeforeItIsSetUpArePlain) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "WARNING rank 1 is still waiting\n");
 }
 
-TEST(LogTest, RanksArePrefixed) { EXPECT_THAT(StderrOf(3, 4, ""), HasSubstr(" [rank 3] an info\n")); }
-
 TEST(LogTest, TheFileHasEverythingAndOtherRanksAreQuiet) {
   TemporaryFolder directory;
   const std::string text = StderrOf(3, 4, directory / "logs");

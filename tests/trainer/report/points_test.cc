@@ -47,16 +47,6 @@ TEST(JsonLineTest, LossesKeepEveryBitAndWhatIsNoNumberIsNull) {
   EXPECT_NE(JsonLine(broken).find(R"("grad_norm":null)"), std::string::npos);
 }
 
-TEST(FinalLineTest, HasFixedDecimals) {
-  RunResult result;
-  result.train_loss = 2.00004;
-  EXPECT_EQ(FinalLine(result), "train_loss=2.0000");
-  result.validation = ValPoint{.metrics = {{"top1", 75.926, 2}, {"top5", 92.9, 2}, {"loss", 0.99}}};
-  EXPECT_EQ(FinalLine(result), "val_top1=75.93 val_top5=92.90 val_loss=0.9900");
-  result.validation = ValPoint{.metrics = {{"top1", 0, 2}, {"loss", -std::nan("")}}};
-  EXPECT_EQ(FinalLine(result), "val_top1=0.00 val_loss=nan");
-}
-
 TEST(JsonLineTest, ALimitedEvaluationSaysOnHowManySamples) {
   ValPoint point{.metrics = {{"loss", 0.5}}, .samples = 320, .samples_of_split = 10000};
   EXPECT_EQ(JsonLine(point),

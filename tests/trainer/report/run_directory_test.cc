@@ -9,6 +9,7 @@
 
 #include "tests/fault_record.h"
 #include "tests/temporary_folder.h"
+#include "tests/words.h"
 #include "trainer/errors.h"
 
 namespace dtrain::report {
@@ -36,17 +37,10 @@ TEST_F(RunDirectoryTest, TwoRunsOfOneSecondHaveAFolderEach) {
 TEST_F(RunDirectoryTest, AllOfARunMovesAsideTogether) {
   const RunDirectory run(directory.path());
   EXPECT_EQ(MoveRunAside(run), std::nullopt);
-  const std::vector<std::string> of_the_run = {"config.json",
-                                               "result.json",
-                                               "metrics.jsonl",
-                                               "model_best.safetensors",
-                                               "checkpoints/step-000000001/state.json",
-                                               "latest",
-                                               "quarantine.rank1.jsonl",
-                                               "attempts/001-from-step-000000000.json",
-                                               "classes.txt",
-                                               "error.rank2.json"};
-  const std::vector<std::string> others = {"notes.txt", "lock", "logs/rank-0.log", "profile_of_mine.txt"};
+  const auto of_the_run = Words(
+      "config.json result.json metrics.jsonl model_best.safetensors checkpoints/step-000000001/state.json latest "
+      "quarantine.rank1.jsonl attempts/001-from-step-000000000.json classes.txt error.rank2.json");
+  const auto others = Words("notes.txt lock logs/rank-0.log profile_of_mine.txt");
   for (const auto* names : {&of_the_run, &others}) {
     for (const std::string& name : *names) directory.Write(name, name);
   }

@@ -30,16 +30,6 @@ void TrainTo(TensorboardLog& log, int64_t first, int64_t last) {
   for (int64_t step = first; step <= last; ++step) log.Train({.step = step, .loss = 1});
 }
 
-TEST(EventsTest, AScalarIsWhatTheWireFormatSays) {
-  const std::string event = ScalarsEvent({.seconds = 1.0, .step = 300}, {{"a", 0.5}});
-  const auto bytes = data::UnframeTfRecord(event);
-  ASSERT_TRUE(bytes);
-  // wall_time (1, fixed64), step (2, varint), summary (5) { value (1) { tag (1), simple_value (2, fixed32) } }
-  EXPECT_EQ(*bytes, std::string("\x09\0\0\0\0\0\0\xF0\x3F\x10\xAC\x02\x2A\x0A\x0A\x08\x0A\x01"
-                                "a\x15\0\0\0\x3F",
-                                24));
-}
-
 TEST(EventsTest, AreCutByStepAndWhereOneIsTorn) {
   const auto at = [](int64_t step) { return ScalarsEvent({.seconds = 2, .step = step}, {{"a", 1}}); };
   const std::string file = FileVersionEvent(1) + at(1) + at(200) + at(3);
