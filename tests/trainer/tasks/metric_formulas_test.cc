@@ -40,13 +40,6 @@ TEST(MetricFormulas, AClassThatIsOnlyPredictedCounts) {
   EXPECT_EQ(MatthewsCorrelation({correct, predicted, actual}), 0);
 }
 
-TEST(MetricFormulas, PerfectAndOppositePredictions) {
-  const Numbers three = {3, 3}, none = {0, 0};
-  EXPECT_DOUBLE_EQ(MatthewsCorrelation({three, three, three}), 1);
-  EXPECT_DOUBLE_EQ(MatthewsCorrelation({none, three, three}), -1);
-  EXPECT_EQ(MacroF1({none, three, three}), 0);
-}
-
 TEST(MetricFormulas, WithoutVariationThereIsNoCorrelation) {
   const Numbers x = {1, 2, 3}, same = {0.1, 0.1, 0.1}, with_nan = {1, NAN, 2};
   EXPECT_TRUE(std::isnan(PearsonCorrelation(x, same)));
