@@ -1,6 +1,8 @@
 // Graphs on the CPU, which replay the recorded work by calling it again.
 #pragma once
 
+#include <functional>
+
 #include "trainer/device/cuda_plugin.h"
 
 namespace dtrain::loop {
@@ -18,6 +20,7 @@ class FakeGraphs : public device::DeviceGraphs {
     work();
   }
   Work Record(const Work& work) override {
+    if (before_recording) before_recording();
     ++counts_.recorded;
     return [this, work] {
       ++counts_.replayed;
@@ -27,6 +30,7 @@ class FakeGraphs : public device::DeviceGraphs {
   bool HasRoom() override { return has_room; }
 
   bool has_room = true;
+  std::function<void()> before_recording;
 
  private:
   Counts& counts_;

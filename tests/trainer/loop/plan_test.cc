@@ -235,12 +235,5 @@ TEST(SaveInterval, FollowsWhatSavesCost) {
   EXPECT_NEAR(*interval.seconds(), 506, 1e-9);
 }
 
-TEST(SaveInterval, IsShorterWithMoreFaults) {
-  SaveInterval rare = IntervalOf("auto", 240), often = IntervalOf("auto", 1);
-  rare.Note(0.1, 1.0);
-  often.Note(0.1, 1.0);
-  EXPECT_LT(*often.seconds(), *rare.seconds());
-}
-
 }  // namespace
 }  // namespace dtrain::loop

@@ -37,17 +37,9 @@ struct Steps {
       : graph(MakeGraphs(std::move(on_record), has_room), required) {}
 
   std::unique_ptr<device::DeviceGraphs> MakeGraphs(std::function<void()> on_record, bool has_room) {
-    struct Graphs : FakeGraphs {
-      using FakeGraphs::FakeGraphs;
-      Work Record(const Work& work) override {
-        if (before) before();
-        return FakeGraphs::Record(work);
-      }
-      std::function<void()> before;
-    };
-    auto graphs = std::make_unique<Graphs>(&counts);
+    auto graphs = std::make_unique<FakeGraphs>(&counts);
     graphs->has_room = has_room;
-    graphs->before = std::move(on_record);
+    graphs->before_recording = std::move(on_record);
     fake = graphs.get();
     return graphs;
   }
@@ -81,18 +73,6 @@ TEST(StepGraph, RecordsOnceAndReadsWhatIsNew) {
     EXPECT_EQ(steps.graph.replayed(), step > StepGraph::kWarmUpSteps) << step;
   }
   EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 3, .recorded = 1, .replayed = 7}));
-}
-
-TEST(StepGraph, ABatchOfAnotherShapeIsWorkedOnAsItComes) {
-  Steps steps;
-  float wanted = 0;
-  for (const int64_t rows : {4, 4, 4, 4, 1, 4, 1, 4, 2, 4}) {
-    steps.Run(rows, 1, 1);
-    wanted += 2 * static_cast<float>(rows);
-    EXPECT_EQ(steps.Total(), wanted);
-    EXPECT_EQ(steps.graph.replayed(), rows == 4 && wanted > 3 * 8);
-  }
-  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 6, .recorded = 1, .replayed = 4}));
 }
 
 TEST(StepGraph, SomeShapesHaveAGraphEach) {

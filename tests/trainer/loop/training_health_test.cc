@@ -16,11 +16,16 @@ namespace {
 
 using testing::HasSubstr;
 
+template <typename Call>
+std::string WarningOf(const Call& call) {
+  testing::internal::CaptureStderr();
+  call();
+  return testing::internal::GetCapturedStderr();
+}
+
 // Returns the warning for one more line.
 std::string Said(SkippedSteps& steps, int64_t step, int64_t skipped, std::optional<double> scale = std::nullopt) {
-  testing::internal::CaptureStderr();
-  steps.Line(step, skipped, scale);
-  return testing::internal::GetCapturedStderr();
+  return WarningOf([&] { steps.Line(step, skipped, scale); });
 }
 
 TEST(SkippedSteps, IsSaidOnceAndWhenItsNumberHasDoubled) {
@@ -41,9 +46,7 @@ TEST(SkippedSteps, OfARunThatGoesOnAreThoseOfThisStart) {
 TEST(NothingToLearn, IsSaidOnce) {
   NothingToLearn nothing;
   const auto said = [&](int64_t step, int64_t samples, int64_t steps) {
-    testing::internal::CaptureStderr();
-    nothing.Line(step, samples, steps);
-    return testing::internal::GetCapturedStderr();
+    return WarningOf([&] { nothing.Line(step, samples, steps); });
   };
   EXPECT_EQ(said(10, 0, 0), "");
   EXPECT_THAT(said(20, 3, 0), HasSubstr("from samples without a token (3 by step 20)"));
@@ -52,11 +55,7 @@ TEST(NothingToLearn, IsSaidOnce) {
 }
 
 TEST(WarnOfWaiting, SpeaksOfWhatIsLoaded) {
-  const auto said = [&](WaitsFor waits_for) {
-    testing::internal::CaptureStderr();
-    WarnOfWaiting(0.25, waits_for, 4);
-    return testing::internal::GetCapturedStderr();
-  };
+  const auto said = [](WaitsFor waits_for) { return WarningOf([&] { WarnOfWaiting(0.25, waits_for, 4); }); };
   EXPECT_THAT(said(WaitsFor::kMaskingThreads), testing::AllOf(HasSubstr("25 % of the time; masking needs more cores"),
                                                               testing::Not(HasSubstr("image"))));
   EXPECT_THAT(said(WaitsFor::kImageThreads), HasSubstr("pack the images resized"));
