@@ -125,35 +125,32 @@ const std::string kSlurm =
     "SLURM_STEP_NODELIST=gpu[07,09] SLURM_JOB_NODELIST=gpu[07,09]";
 
 const std::string kOneTaskPerNode =
-    kSlurm + " SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=1(x2)";
+    "SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=1(x2)";
 
 TEST(Slurm, Steps) {
-  ExpectLaunches("",
-                 {
-                     {{}, kSlurm, "slurm 4/5 1/2 1/2 gpu07:20113 0"},  // the port: of job 7, step 1
-                     {{}, kSlurm + " SLURM_STEP_ID=2", "slurm 4/5 1/2 1/2 gpu07:20114 0"},
-                     // A step that runs on some of the job's nodes.
-                     {{},
-                      kSlurm + " SLURM_JOB_NODELIST=a[1-9] SLURM_JOB_NUM_NODES=9 SLURM_NTASKS=99",
-                      "slurm 4/5 1/2 1/2 gpu07:20113 0"},
-                     {{},
-                      kSlurm + " SLURM_STEP_NODELIST= SLURM_STEP_NUM_TASKS= SLURM_STEP_NUM_NODES=",
-                      "slurm 4/5 1/2 1/2 gpu07:20113 0"},
-                     {{}, kSlurm + " MASTER_ADDR=h MASTER_PORT=5", "slurm 4/5 1/2 1/2 h:5 0"},
-                     {Master("flag", 6), kSlurm + " MASTER_ADDR=h MASTER_PORT=5", "slurm 4/5 1/2 1/2 flag:6 0"},
-                     {{}, kSlurm + " WORLD_SIZE=5 LOCAL_RANK=1", "slurm 4/5 1/2 1/2 gpu07:20113 0"},
-                     {{}, kSlurm + " SLURM_STEP_NODELIST= SLURM_JOB_NODELIST=", "slurm 4/5 1/2 1/2 :0 0"},
-                     // One task per node counts as a process per machine only if --nproc_per_node is given.
-                     {{}, kOneTaskPerNode, "slurm 1/2 0/1 1/2 gpu07:20113 0", 8},
-                     {Nproc("4"), kOneTaskPerNode, "slurm 4/8 0/4 1/2 gpu07:20113 4"},
-                     {Nproc("auto"), kOneTaskPerNode, "slurm 8/16 0/8 1/2 gpu07:20113 8", 8},
-                     {Nproc("auto"), kOneTaskPerNode, "slurm 1/2 0/1 1/2 gpu07:20113 0"},
-                     {Nproc("2"), kSlurm, "slurm 4/5 1/2 1/2 gpu07:20113 0"},
-                     // The shell of sbatch has these without a step; that of salloc is a step with a special number.
-                     {{}, kOneTaskPerNode + " SLURM_STEP_ID=", "single 0/1 0/1 0/1 127.0.0.1:0 0"},
-                     {Nproc("2"), kOneTaskPerNode + " SLURM_STEP_ID=", "single 0/2 0/2 0/1 127.0.0.1:0 2"},
-                     {{}, kSlurm + " SLURM_STEP_ID=4294967290", "single 0/1 0/1 0/1 127.0.0.1:0 0"},
-                 });
+  ExpectLaunches(
+      kSlurm,
+      {
+          {{}, "", "slurm 4/5 1/2 1/2 gpu07:20113 0"},  // the port: of job 7, step 1
+          {{}, "SLURM_STEP_ID=2", "slurm 4/5 1/2 1/2 gpu07:20114 0"},
+          // A step that runs on some of the job's nodes.
+          {{}, "SLURM_JOB_NODELIST=a[1-9] SLURM_JOB_NUM_NODES=9 SLURM_NTASKS=99", "slurm 4/5 1/2 1/2 gpu07:20113 0"},
+          {{}, "SLURM_STEP_NODELIST= SLURM_STEP_NUM_TASKS= SLURM_STEP_NUM_NODES=", "slurm 4/5 1/2 1/2 gpu07:20113 0"},
+          {{}, "MASTER_ADDR=h MASTER_PORT=5", "slurm 4/5 1/2 1/2 h:5 0"},
+          {Master("flag", 6), "MASTER_ADDR=h MASTER_PORT=5", "slurm 4/5 1/2 1/2 flag:6 0"},
+          {{}, "WORLD_SIZE=5 LOCAL_RANK=1", "slurm 4/5 1/2 1/2 gpu07:20113 0"},
+          {{}, "SLURM_STEP_NODELIST= SLURM_JOB_NODELIST=", "slurm 4/5 1/2 1/2 :0 0"},
+          // One task per node counts as a process per machine only if --nproc_per_node is given.
+          {{}, kOneTaskPerNode, "slurm 1/2 0/1 1/2 gpu07:20113 0", 8},
+          {Nproc("4"), kOneTaskPerNode, "slurm 4/8 0/4 1/2 gpu07:20113 4"},
+          {Nproc("auto"), kOneTaskPerNode, "slurm 8/16 0/8 1/2 gpu07:20113 8", 8},
+          {Nproc("auto"), kOneTaskPerNode, "slurm 1/2 0/1 1/2 gpu07:20113 0"},
+          {Nproc("2"), "", "slurm 4/5 1/2 1/2 gpu07:20113 0"},
+          // The shell of sbatch has these without a step; that of salloc is a step with a special number.
+          {{}, kOneTaskPerNode + " SLURM_STEP_ID=", "single 0/1 0/1 0/1 127.0.0.1:0 0"},
+          {Nproc("2"), kOneTaskPerNode + " SLURM_STEP_ID=", "single 0/2 0/2 0/1 127.0.0.1:0 2"},
+          {{}, "SLURM_STEP_ID=4294967290", "single 0/1 0/1 0/1 127.0.0.1:0 0"},
+      });
   EXPECT_FALSE(Detect({}, kSlurm + " SLURM_STEP_NODELIST= SLURM_JOB_NODELIST=").address_key.empty());
 }
 
@@ -194,51 +191,42 @@ const std::string kBatch =
     "AWS_BATCH_JOB_ID=abc#1 AWS_BATCH_JOB_ATTEMPT=1 AWS_BATCH_JOB_NODE_INDEX=1 AWS_BATCH_JOB_NUM_NODES=2 "
     "AWS_BATCH_JOB_MAIN_NODE_INDEX=0 AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1";
 
-const std::string kBatchMain = kBatch + " AWS_BATCH_JOB_NODE_INDEX=0 AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=";
+const std::string kMainOfBatch = "AWS_BATCH_JOB_NODE_INDEX=0 AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=";
 
 TEST(NodeLevel, Environments) {
-  ExpectLaunches(
-      "",
-      {
-          {Nodes("2", 1, "h", "4"), {}, "flags 4/8 0/4 1/2 h:29500 4"},
-          {Nodes("2:2", 1, "h", "auto"), {}, "flags 8/16 0/8 1/2 h:29500 8", 8},
-          {Nodes("1", 0, "", "2"), kKubeflow, "flags 0/2 0/2 0/1 127.0.0.1:0 2"},
-
-          {{}, kKubeflow, "kubeflow 24/32 0/8 3/4 job-node-0-0.job:29400 8", 8},
-          {{}, kKubeflow, "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
-          {{}, kKubeflow + " PET_NPROC_PER_NODE=2", "kubeflow 6/8 0/2 3/4 job-node-0-0.job:29400 2"},
-          {{}, kKubeflow + " PET_NPROC_PER_NODE=cpu", "kubeflow 18/24 0/6 3/4 job-node-0-0.job:29400 6"},
-          {{}, kKubeflow + " PET_NPROC_PER_NODE=gpu", "kubeflow 6/8 0/2 3/4 job-node-0-0.job:29400 2", 2},
-          {Nproc("3"), kKubeflow, "kubeflow 9/12 0/3 3/4 job-node-0-0.job:29400 3", 8},
-          {{}, kKubeflow + " PET_NNODES=4:4", "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
-          {{}, kKubeflow + " PET_MASTER_PORT=", "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29500 0"},
-          {Nodes("2:8"), kKubeflow, "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
-          {{}, "PET_NNODES=1 PET_NPROC_PER_NODE=2", "kubeflow 0/2 0/2 0/1 127.0.0.1:0 2"},
-
-          {{}, kPyTorchJob, "pytorchjob 1/3 0/1 1/3 job-master-0:23456 0"},
-          {{}, kPyTorchJob, "pytorchjob 4/12 0/4 1/3 job-master-0:23456 4", 4},
-          {Nproc("2"), kPyTorchJob, "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2"},
-          // Newer operators set PET_* besides, and multiply WORLD_SIZE by the local ranks.
-          {{},
-           kPyTorchJob + " WORLD_SIZE=6 PET_NNODES=3 PET_NODE_RANK=1 PET_NPROC_PER_NODE=2",
-           "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2"},
-          {{}, kPyTorchJob + " PET_NNODES=3 PET_NPROC_PER_NODE=auto", "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2", 2},
-          // MASTER_ADDR of the first pod is localhost, where the others cannot reach it.
-          {{}, kPyTorchJob + " RANK=0 MASTER_ADDR=localhost", "pytorchjob 0/3 0/1 0/3 10.0.0.9:23456 0"},
-          {{}, "RANK=0 WORLD_SIZE=1", "pytorchjob 0/1 0/1 0/1 127.0.0.1:0 0"},
-
-          {{}, kBatch, "aws_batch 1/2 0/1 1/2 10.0.0.1:29500 0"},
-          {{}, kBatch, "aws_batch 8/16 0/8 1/2 10.0.0.1:29500 8", 8},
-          {{}, kBatchMain, "aws_batch 0/16 0/8 0/2 10.0.0.9:29500 8", 8},
-          // The main node has the last index, and becomes node 0.
-          {{},
-           kBatchMain + " AWS_BATCH_JOB_MAIN_NODE_INDEX=1 AWS_BATCH_JOB_NODE_INDEX=1",
-           "aws_batch 0/2 0/1 0/2 10.0.0.9:29500 0"},
-          {{},
-           kBatch + " AWS_BATCH_JOB_MAIN_NODE_INDEX=1 AWS_BATCH_JOB_NODE_INDEX=0",
-           "aws_batch 1/2 0/1 1/2 10.0.0.1:29500 0"},
-          {{}, "AWS_BATCH_JOB_ID=abc AWS_BATCH_JOB_ATTEMPT=1", "single 0/1 0/1 0/1 127.0.0.1:0 0"},
-      });
+  ExpectLaunches("", {{Nodes("2", 1, "h", "4"), {}, "flags 4/8 0/4 1/2 h:29500 4"},
+                      {Nodes("2:2", 1, "h", "auto"), {}, "flags 8/16 0/8 1/2 h:29500 8", 8},
+                      {{}, "PET_NNODES=1 PET_NPROC_PER_NODE=2", "kubeflow 0/2 0/2 0/1 127.0.0.1:0 2"},
+                      {{}, "RANK=0 WORLD_SIZE=1", "pytorchjob 0/1 0/1 0/1 127.0.0.1:0 0"},
+                      {{}, "AWS_BATCH_JOB_ID=abc AWS_BATCH_JOB_ATTEMPT=1", "single 0/1 0/1 0/1 127.0.0.1:0 0"}});
+  ExpectLaunches(kKubeflow, {{Nodes("1", 0, "", "2"), "", "flags 0/2 0/2 0/1 127.0.0.1:0 2"},
+                             {{}, "", "kubeflow 24/32 0/8 3/4 job-node-0-0.job:29400 8", 8},
+                             {{}, "", "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
+                             {{}, "PET_NPROC_PER_NODE=2", "kubeflow 6/8 0/2 3/4 job-node-0-0.job:29400 2"},
+                             {{}, "PET_NPROC_PER_NODE=cpu", "kubeflow 18/24 0/6 3/4 job-node-0-0.job:29400 6"},
+                             {{}, "PET_NPROC_PER_NODE=gpu", "kubeflow 6/8 0/2 3/4 job-node-0-0.job:29400 2", 2},
+                             {Nproc("3"), "", "kubeflow 9/12 0/3 3/4 job-node-0-0.job:29400 3", 8},
+                             {{}, "PET_NNODES=4:4", "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"},
+                             {{}, "PET_MASTER_PORT=", "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29500 0"},
+                             {Nodes("2:8"), "", "kubeflow 3/4 0/1 3/4 job-node-0-0.job:29400 0"}});
+  ExpectLaunches(kPyTorchJob,
+                 {{{}, "", "pytorchjob 1/3 0/1 1/3 job-master-0:23456 0"},
+                  {{}, "", "pytorchjob 4/12 0/4 1/3 job-master-0:23456 4", 4},
+                  {Nproc("2"), "", "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2"},
+                  // Newer operators set PET_* besides, and multiply WORLD_SIZE by the local ranks.
+                  {{},
+                   "WORLD_SIZE=6 PET_NNODES=3 PET_NODE_RANK=1 PET_NPROC_PER_NODE=2",
+                   "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2"},
+                  {{}, "PET_NNODES=3 PET_NPROC_PER_NODE=auto", "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2", 2},
+                  // MASTER_ADDR of the first pod is localhost, where the others cannot reach it.
+                  {{}, "RANK=0 MASTER_ADDR=localhost", "pytorchjob 0/3 0/1 0/3 10.0.0.9:23456 0"}});
+  const std::string last = "AWS_BATCH_JOB_MAIN_NODE_INDEX=1 AWS_BATCH_JOB_NODE_INDEX=";  // of the two is the main node
+  ExpectLaunches(kBatch, {{{}, "", "aws_batch 1/2 0/1 1/2 10.0.0.1:29500 0"},
+                          {{}, "", "aws_batch 8/16 0/8 1/2 10.0.0.1:29500 8", 8},
+                          {{}, kMainOfBatch, "aws_batch 0/16 0/8 0/2 10.0.0.9:29500 8", 8},
+                          // The main node becomes node 0.
+                          {{}, kMainOfBatch + " " + last + "1", "aws_batch 0/2 0/1 0/2 10.0.0.9:29500 0"},
+                          {{}, last + "0", "aws_batch 1/2 0/1 1/2 10.0.0.1:29500 0"}});
 }
 
 TEST(NodeLevel, NodesOfExplicitRanks) {
@@ -252,36 +240,32 @@ TEST(NodeLevel, NodesOfExplicitRanks) {
 }
 
 TEST(NodeLevel, Refused) {
-  ExpectRefused("",
-                {
-                    {Nodes("", 1), {}, "--node_rank=1 given, --nnodes, --master_addr missing"},
-                    {Nodes("2", 1), {}, "--nnodes=2, --node_rank=1 given, --master_addr missing"},
-                    {Nodes("2", 2, "h"), {}, "--node_rank (2)"},
-                    {Nodes("2"), {}, "--nnodes=2 given, --node_rank, --master_addr missing"},
-                    {Nodes("1:2", 0, "h"), {}, "--nnodes=1:2: a number of machines that may change needs torchrun"},
-                    {Nodes("x", 0, "h"), {}, "--nnodes=x: expected a number of machines, or MIN:MAX"},
-                    {Nodes("3:2", 0, "h"), {}, "--nnodes=3:2: expected"},
-                    {{}, kKubeflow + " PET_NNODES=2:4", "PET_NNODES=2:4: a number of machines that may change"},
-                    {{}, kKubeflow + " PET_NNODES=", "PET_MASTER_PORT=29400 set, PET_NNODES missing"},
-                    {{}, kKubeflow + " PET_NODE_RANK=", "PET_NODE_RANK missing"},
-                    {{}, kKubeflow + " PET_MASTER_ADDR=", "PET_MASTER_ADDR missing"},
-                    {{}, kKubeflow + " PET_NODE_RANK=4", "PET_NODE_RANK (4)"},
-                    {{}, kKubeflow + " PET_NPROC_PER_NODE=some", "PET_NPROC_PER_NODE=some: expected auto, gpu, cpu"},
-                    {{}, kKubeflow + " PET_NPROC_PER_NODE=gpu", "PET_NPROC_PER_NODE=gpu, but this machine has no GPU"},
-                    {{},
-                     kKubeflow + " PET_NNODES=1000000 PET_NPROC_PER_NODE=2",
-                     "1000000 machines with 2 ranks each are more than 1000000 ranks"},
-                    {{}, kPyTorchJob + " WORLD_SIZE=", "PyTorchJob's variables are half set: RANK=1"},
-                    {{}, kPyTorchJob + " MASTER_ADDR=", "MASTER_ADDR missing"},
-                    {{}, kPyTorchJob + " RANK=3", "RANK (3) is not from 0 to WORLD_SIZE - 1 (2)"},
-                    {{}, kPyTorchJob + " PET_NNODES=2", "WORLD_SIZE=3 is neither the number of pods, PET_NNODES=2"},
-                    {{}, kBatch + " AWS_BATCH_JOB_NUM_NODES=", "AWS_BATCH_JOB_NUM_NODES missing"},
-                    {{},
-                     kBatch + " AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=",
-                     "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS missing"},
-                    {{}, kBatch + " AWS_BATCH_JOB_NODE_INDEX=2", "AWS_BATCH_JOB_NODE_INDEX (2)"},
-                    {Nodes("3"), kBatch, "--nnodes=3 contradicts the 2 machines of aws_batch"},
-                });
+  ExpectRefused("", {{Nodes("", 1), {}, "--node_rank=1 given, --nnodes, --master_addr missing"},
+                     {Nodes("2", 1), {}, "--nnodes=2, --node_rank=1 given, --master_addr missing"},
+                     {Nodes("2", 2, "h"), {}, "--node_rank (2)"},
+                     {Nodes("2"), {}, "--nnodes=2 given, --node_rank, --master_addr missing"},
+                     {Nodes("1:2", 0, "h"), {}, "--nnodes=1:2: a number of machines that may change needs torchrun"},
+                     {Nodes("x", 0, "h"), {}, "--nnodes=x: expected a number of machines, or MIN:MAX"},
+                     {Nodes("3:2", 0, "h"), {}, "--nnodes=3:2: expected"}});
+  ExpectRefused(kKubeflow, {{{}, "PET_NNODES=2:4", "PET_NNODES=2:4: a number of machines that may change"},
+                            {{}, "PET_NNODES=", "PET_MASTER_PORT=29400 set, PET_NNODES missing"},
+                            {{}, "PET_NODE_RANK=", "PET_NODE_RANK missing"},
+                            {{}, "PET_MASTER_ADDR=", "PET_MASTER_ADDR missing"},
+                            {{}, "PET_NODE_RANK=4", "PET_NODE_RANK (4)"},
+                            {{}, "PET_NPROC_PER_NODE=some", "PET_NPROC_PER_NODE=some: expected auto, gpu, cpu"},
+                            {{}, "PET_NPROC_PER_NODE=gpu", "PET_NPROC_PER_NODE=gpu, but this machine has no GPU"},
+                            {{},
+                             "PET_NNODES=1000000 PET_NPROC_PER_NODE=2",
+                             "1000000 machines with 2 ranks each are more than 1000000 ranks"}});
+  ExpectRefused(kPyTorchJob, {{{}, "WORLD_SIZE=", "PyTorchJob's variables are half set: RANK=1"},
+                              {{}, "MASTER_ADDR=", "MASTER_ADDR missing"},
+                              {{}, "RANK=3", "RANK (3) is not from 0 to WORLD_SIZE - 1 (2)"},
+                              {{}, "PET_NNODES=2", "WORLD_SIZE=3 is neither the number of pods, PET_NNODES=2"}});
+  const std::string address = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS";
+  ExpectRefused(kBatch, {{{}, "AWS_BATCH_JOB_NUM_NODES=", "AWS_BATCH_JOB_NUM_NODES missing"},
+                         {{}, address + "=", address + " missing"},
+                         {{}, "AWS_BATCH_JOB_NODE_INDEX=2", "AWS_BATCH_JOB_NODE_INDEX (2)"},
+                         {Nodes("3"), "", "--nnodes=3 contradicts the 2 machines of aws_batch"}});
 }
 
 TEST(Gpus, EachRankNeedsOne) {
