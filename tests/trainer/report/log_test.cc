@@ -2,7 +2,6 @@
 #include "trainer/report/log.h"
 
 #include <gmock/gmock.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,26 +58,6 @@ TEST(LogTest, TheFileHasEverythingAndOtherRanksAreQuiet) {
   const std::string file = ReadAll(directory / "logs/rank-3.log");
   EXPECT_THAT(file, HasSubstr("[rank 3] an info\n"));
   EXPECT_THAT(StderrOf(0, 4, directory / "logs"), HasSubstr("[rank 0] an info\n"));
-}
-
-TEST(LogTest, FollowsNoLinkAndWaitsForNoPipe) {
-  TemporaryFolder directory;
-  std::filesystem::create_directory(directory / "logs");
-  WriteAll(directory / "victim", "precious\n");
-  std::filesystem::create_symlink(directory / "victim", directory / "logs/rank-0.log");
-  StderrOf(0, 2, directory / "logs");
-  EXPECT_EQ(ReadAll(directory / "victim"), "precious\n");
-  EXPECT_THAT(ReadAll(directory / "logs/rank-0.log"), HasSubstr("an info"));
-  ASSERT_EQ(::mkfifo((directory / "logs/rank-1.log").c_str(), 0600), 0);
-  StderrOf(1, 2, directory / "logs");
-  EXPECT_THAT(ReadAll(directory / "logs/rank-1.log"), HasSubstr("an info"));
-  // SendOutputTo, as in a forked rank, in a process of its own, because it redirects all output.
-  ASSERT_EQ(::mkfifo((directory / "logs/rank-2.log").c_str(), 0600), 0);
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(SendOutputTo(directory / "logs/rank-2.log") ? 0 : 1);
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
