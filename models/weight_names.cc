@@ -173,7 +173,8 @@ bool MoveEpsilon(NamedWeights& weights, double more) {
   for (auto& [name, tensor] : weights) {
     if (!name.ends_with(".running_var")) continue;
     has_variances = true;
-    if (more != 0) tensor = tensor + more;
+    // In half precision a small variance is less than the last bit of the sum.
+    if (more != 0) tensor = tensor.to(c10::promoteTypes(tensor.scalar_type(), at::kFloat)) + more;
   }
   return has_variances;
 }

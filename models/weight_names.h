@@ -73,7 +73,7 @@ NamedWeights WithSplit(const NamedWeights& weights, std::string_view whole, std:
 NamedWeights WithJoined(const NamedWeights& weights, std::span<const std::string_view> parts, std::string_view whole);
 
 // Where a BatchNorm's ε is larger here than there, adds what it is larger by to the variances, so that logits do not
-// change. Returns whether the weights have variances: other norms have none that could carry it.
+// change; in float32 at least. Returns whether the weights have variances: other norms have none that could carry it.
 bool MoveEpsilon(NamedWeights& weights, double more);
 
 // Leaves those of such names out, and appends the names to `left_out`, if that is not null.

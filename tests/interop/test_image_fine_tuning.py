@@ -18,7 +18,7 @@ from torchvision.transforms import v2
 from command import ROOT, final_numbers, load_json, metrics, run
 from gentle_training import BATCH, CLASSES, SAMPLES, resnet18, samples  # noqa: F401
 from small_roberta import PEER, transformers
-from truth import record, worst_ratio
+from truth import record, worst_difference, worst_ratio
 
 timm = pytest.importorskip("timm")
 NEW_CLASSES, STEPS, EPOCHS = 4, 12, 20
@@ -177,6 +177,15 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
     run(*flags, f"--model={described['architecture']}")
 
 
+def resnet18_beside(processor: dict, folder):
+    """Writes a folder of transformers, once, and this preprocessor_config.json into it."""
+    if not folder.exists():
+        transformers.ResNetForImageClassification(transformers.ResNetConfig(
+            layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512], task_specific_params={"as Python writes": math.nan})).save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor), encoding="utf-8")
+    return (f"--init_weights={folder}", "--data_dir=none", "--print_config")
+
+
 @pytest.mark.parametrize("processor", [
     {"image_processor_type": "DeiTImageProcessor", "size": {"height": 64, "width": 64}, "crop_size": {"height": 48, "width": 48}},
     {"image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 48}, "crop_size": 32, "do_center_crop": True},
@@ -189,18 +198,44 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
 ], ids=lambda processor: "-".join(str(value) for value in processor.values()))
 def test_sizes_of_images_are_those_of_the_image_processor_of_a_folder(module_dir, processor):
     folder = module_dir / "resnet18"
-    if not folder.exists():
-        transformers.ResNetForImageClassification(transformers.ResNetConfig(
-            layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512])).save_pretrained(folder)
-    processor = {**processor, "resample": 3 if "crop_size" in processor else 2}
-    (folder / "preprocessor_config.json").write_text(json.dumps(processor), encoding="utf-8")
-    found = json.loads(run(f"--init_weights={folder}", "--data_dir=none", "--print_config").stdout)
+    flags = resnet18_beside({**processor, "resample": 3 if "crop_size" in processor else 2}, folder)
+    found = json.loads(run(*flags).stdout)
     image = torch.randint(256, (3, 300, 300), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     resized = v2.Resize(found["eval_resize"], v2.InterpolationMode(found["eval_interpolation"]))(image)
     theirs = transformers.AutoImageProcessor.from_pretrained(folder)(
         image, do_rescale=False, do_normalize=False, return_tensors="pt")["pixel_values"][0]
     assert torch.equal(v2.CenterCrop(found["image_size"])(resized), theirs)
     record("Transforms", f"size and crop of a {next(iter(processor.values()))}", "transformers", "the same pixels", 0)
+
+
+@pytest.mark.parametrize("kind, fields", [
+    ("ViTImageProcessor", {"do_normalize": False}), ("ViTImageProcessor", {"image_mean": 0.25, "image_std": 0.5}),
+    ("EfficientNetImageProcessor", {}), ("EfficientNetImageProcessor", {"include_top": False}),
+    ("EfficientNetImageProcessor", {"do_normalize": False}),
+], ids=str)
+def test_normalisation_is_that_of_the_image_processor_of_a_folder(module_dir, kind, fields):
+    processor = {"image_processor_type": kind, "size": {"height": 32, "width": 32}, "resample": 3, "image_mean": MEAN, "image_std": STD, "of_python": math.nan, **fields}
+    folder = module_dir / "resnet18"
+    found = json.loads(run(*resnet18_beside(processor, folder)).stdout)
+    image = torch.randint(256, (3, 32, 32), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    theirs = transformers.AutoImageProcessor.from_pretrained(folder)(image, return_tensors="pt")["pixel_values"][0]
+    mean, std = (torch.tensor(found[name]).view(3, 1, 1) for name in ("mean", "std"))
+    torch.testing.assert_close((image / 255 - mean) / std, theirs, rtol=1e-5, atol=1e-5)
+    record("Transforms", f"normalisation of a {kind}" + "".join(f", {name} {value}" for name, value in fields.items()),
+           "transformers", "1e-5", worst_difference((image / 255 - mean) / std, theirs))
+
+
+@pytest.mark.parametrize("fields, given", [
+    ({"do_rescale": False}, ("--mean=0,0,0", "--std=1,1,1")), ({"rescale_factor": 1 / 127.5}, ("--mean=0,0,0", "--std=1,1,1")),
+    ({"rescale_offset": True}, ("--mean=0,0,0", "--std=1,1,1")), ({"resample": 1}, ("--model=resnet18",)),
+    ({"size": {"height": 32, "width": 24}}, ("--model=resnet18",)), ({"image_std": [0, 1, 1]}, None), ({"image_mean": [1, 2]}, None),
+], ids=str)
+def test_other_images_of_a_folder_are_refused_by_name(module_dir, fields, given):
+    flags = resnet18_beside(fields, module_dir / "resnet18")
+    assert f"preprocessor_config.json: {next(iter(fields))} is " in run(*flags, check=2).stderr
+    if given:
+        run(*flags, *given)
+    record("Transforms", f"preprocessor_config.json with {next(iter(fields))} of others", "transformers", "refused", 0)
 
 
 def test_a_run_of_weights_that_tell_the_model_goes_on_without_them(tmp_path, few_images, run_dir):

@@ -3,6 +3,7 @@ a label that no image has, predictions in the labels' unit, a folder that timm a
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -231,7 +232,12 @@ def test_others_load_the_export_and_predict_the_same(work, tmp_path, task, names
         expected = theirs(pixel_values=work.images).logits.double()
     column = "probability" if task == "multilabel" else "prediction"
     expected = expected.sigmoid() if task == "multilabel" else expected
-    for weights in ((f"--run_dir={run_dir}", "--weights=last"), (f"--init_weights={tmp_path / 'timm'}",)):
+    save_file(load_file(tmp_path / "timm" / "model.safetensors"), tmp_path / "again.safetensors", {"format": "pt"})  # as others write it
+    shutil.copytree(tmp_path / "timm", tmp_path / "others")
+    shutil.move(tmp_path / "again.safetensors", tmp_path / "others" / "model.safetensors")
+    run("--mode=export", f"--input={tmp_path / 'others'}", f"--output={tmp_path / 'of_others.safetensors'}")
+    for weights in ((f"--run_dir={run_dir}", "--weights=last"), (f"--init_weights={tmp_path / 'timm'}",),
+                    (f"--init_weights={tmp_path / 'others'}",), (f"--init_weights={tmp_path / 'of_others.safetensors'}",)):
         rows = predictions(tmp_path, work, *weights)
         assert [row["file"][-6:] for row in rows] == [f"{row:02}.png" for row in range(ROWS)]
         said = torch.tensor([[float(row[f"{column}_{name}"]) for name in names] for row in rows]).double()

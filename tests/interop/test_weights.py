@@ -231,7 +231,8 @@ def test_what_does_not_fit(tmp_path):
 ])
 def test_logits_are_those_of_hugging_faces_resnets(tmp_path, images, name, shape):
     theirs = randomised(transformers.ResNetForImageClassification(transformers.ResNetConfig(num_labels=CLASSES, **shape)))
-    theirs.save_pretrained(tmp_path / "theirs")
+    theirs.save_pretrained(tmp_path / "theirs", max_shard_size="20MB")
+    torch.save({"old": torch.zeros(1)}, tmp_path / "theirs" / "pytorch_model.bin")  # which save_pretrained leaves where it was
     expected = logits_of(theirs, images)
     found = predict(name, tmp_path / "theirs", images, tmp_path, "--weights_naming=hf")
     assert_logits(found, expected, name, f"{PEER}, its weights read here")
@@ -273,6 +274,24 @@ def test_models_with_tensorflows_padding(tmp_path, images, whose, name):
     run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'again.safetensors'}", f"--model={name}")  # whose metadata tells
     assert f"use --model={name}" in run(f"--model={name.removeprefix('tf_')}", f"--init_weights={tmp_path / 'again.safetensors'}", *SYNTHETIC,
                                         f"--run_dir={tmp_path / 'run'}", check=2).stderr
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_small_variances_in_half_precision(tmp_path, images, dtype):
+    """timm's EfficientNetV2 has another epsilon, which the variances make up for. Trained networks have channels that hardly vary."""
+    theirs = randomised(timm.create_model("efficientnetv2_s", num_classes=CLASSES)).to(dtype)
+    for module in theirs.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_var[::7] *= 1e-4
+            module.weight.data[::7] *= 0.01
+    save_file(theirs.state_dict(), tmp_path / "half.safetensors")
+    images = images[..., :64].contiguous()
+    expected = logits_of(theirs.float(), images)
+    found = predict("efficientnetv2_s", tmp_path / "half.safetensors", images, tmp_path)
+    assert_logits(found, expected, f"efficientnetv2_s, weights of {dtype}", TIMM)
+    run("--mode=export", f"--input={tmp_path / 'half.safetensors'}", f"--output={tmp_path / 'agahalf.safetensors'}", "--weights_naming=timm")
+    for name, tensor in load_file(tmp_path / "agahalf.safetensors").items():
+        torch.testing.assert_close(tensor.float(), theirs.state_dict()[name].float(), rtol=1e-5, atol=0)
 
 
 def test_a_folder_for_timm(tmp_path, few_images, run_dir, images):

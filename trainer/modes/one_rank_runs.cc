@@ -87,7 +87,8 @@ void Export(const RunContext& context) {
   if (!text.empty()) config.model.name = text;
   const tasks::TaskKind& kind = tasks::KindOfWeights(weights, config);
   if (const std::string input = weights::GivenWeights(config); text.empty() && !input.empty()) {
-    // The folder that is written tells of images what the one that is read does.
+    // The folder or file that is written tells of images what the one that is read does.
+    config.run.task = kind.name();
     const auto said = weights::SettingsOfWeights(weights::FindWeights(input), config);
     if (!config::WasGiven(config, "eval_resize")) config.image.eval_resize = 0;  // that of the size which is taken
     config::TakeFrom(said, {"model", "image_size", "eval_resize", "crop", "mean", "std", "bn_eps"}, config,

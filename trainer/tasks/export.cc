@@ -25,6 +25,7 @@
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/export_tokenizer.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/run_settings.h"
@@ -144,12 +145,6 @@ void CarryEpsilon(const models::Model& model, const std::string& naming, bool to
                        ", is not in the weights: a program with " + config::ToText(theirs) +
                        " computes something else with these");
   }
-}
-
-// What transformers calls a task of such labels.
-const char* ProblemType(data::LabelKind labels) {
-  if (labels == data::LabelKind::kClass) return "single_label_classification";
-  return labels == data::LabelKind::kSeveral ? "multi_label_classification" : "regression";
 }
 
 int64_t EvalResize(const config::ImageConfig& image) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/shallow_json.h"
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
@@ -57,10 +58,22 @@ const TaskKind& KindOfText(const weights::WeightsOutline& weights, const std::st
   return KindWithHead(weights::TextHeadIn(weights, model).kind);
 }
 
-// Returns the kind that the model, the data and the weights mean. Weights decide in modes without data.
+bool LearnsText(const TaskKind& kind) { return kind.Takes(config::kTextModel); }
+
+// Returns the kind of weights of images beside which there is this config.json, or none.
+const TaskKind& KindOfImages(const std::string& model_config) {
+  const std::string said = weights::TextIn(ParseObject(model_config), "problem_type");
+  for (const TaskKind* kind : TaskKinds()) {
+    if (!LearnsText(*kind) && ProblemType(kind->labels()) == said) return *kind;
+  }
+  return ImageClassification();
+}
+
+// Returns the kind that the model, the data and the weights mean. Weights decide in modes without data, and of images
+// in evaluations, too.
 const TaskKind& KindMeant(const config::Config& config) {
-  const TaskKind& first = *FirstFor(config.model.name);
-  if (!models::ReadsText(config.model.name)) return first;
+  if (!models::ReadsText(config.model.name))
+    return KindOfImages(config.run.mode == "train" ? "" : weights::NamedConfig(config));
   const std::string named = weights::GivenWeights(config);
   if (config.run.mode != "train" && weights::IsSentenceFolder(named)) return SentenceEmbedding();
   const bool has_data = config.run.mode == "train" || config.run.mode == "eval";
@@ -75,8 +88,6 @@ bool KnowsModel(const config::Config& config) {
   return config::WasGiven(config, "model") || models::ReadsText(config.model.name) ||
          (config.run.mode != "train" && !weights::NamedRun(config).empty());
 }
-
-bool LearnsText(const TaskKind& kind) { return kind.Takes(config::kTextModel); }
 
 // Returns the model that a task of text, a config.json of such a model or sentences mean; empty if none of them was
 // named. `said` is the kind of --task; null: none was named.
@@ -125,6 +136,11 @@ std::string TextModelOf(const checkpoint::NamedTensors& weights, const std::stri
   return by_config.empty() ? by_names : by_config;
 }
 
+const char* ProblemType(data::LabelKind labels) {
+  if (labels == data::LabelKind::kClass) return "single_label_classification";
+  return labels == data::LabelKind::kSeveral ? "multi_label_classification" : "regression";
+}
+
 const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const config::Config& config) {
   const std::string model = TextModelOf(weights.tensors, weights.model_config, config.model.name);
   const bool is_text = !model.empty();
@@ -135,7 +151,7 @@ const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const conf
         "--task=" + config.run.task + " is not for " + weights.origin + ", a model of " + (is_text ? "text" : "images"),
         "leave --task out");
   }
-  if (!is_text) return ImageClassification();
+  if (!is_text) return KindOfImages(weights.model_config);
   return KindOfText(weights::OutlineOf(weights.tensors, weights.model_config), model);
 }
 

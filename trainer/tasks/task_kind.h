@@ -100,6 +100,9 @@ const TaskKind& KindOf(const config::Config& config);
 std::string TextModelOf(const checkpoint::NamedTensors& weights, const std::string& model_config,
                         const std::string& said);
 
+// What a config.json calls a task of such labels, its problem_type.
+const char* ProblemType(data::LabelKind labels);
+
 // Returns the kind of weights of any origin, which their names and the config.json of their model tell. Throws
 // UsageError if --task is of another kind.
 const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const config::Config& config);

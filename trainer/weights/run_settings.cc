@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -105,6 +106,9 @@ void Add(const char* name, const nlohmann::json& value, nlohmann::json& settings
   if (!value.is_null()) settings[name] = value;
 }
 
+constexpr char kOtherImages[] =
+    "to see images as --image_size, --eval_resize and --eval_interpolation say, name the --model";
+
 // Throws UsageError for images that timm makes in another way than here, where the centre of what is resized is taken.
 void RequireTimmsImages(const nlohmann::json& config, const std::string& file) {
   const std::string crop = TextIn(config, "crop_mode"), filter = TextIn(config, "interpolation");
@@ -116,8 +120,7 @@ void RequireTimmsImages(const nlohmann::json& config, const std::string& file) {
   if (size.is_array() && size.size() == 3 && size[1] != size[2])
     other = "input_size is " + size.dump() + ", expected a square";
   if (other.empty()) return;
-  throw UsageError(file + ": " + Shown(other, 200),
-                   "to see images as --image_size, --eval_resize and --eval_interpolation say, name the --model");
+  throw UsageError(file + ": " + Shown(other, 200), kOtherImages);
 }
 
 void AddTimms(const nlohmann::json& config, nlohmann::json& settings) {
@@ -133,6 +136,60 @@ void AddTimms(const nlohmann::json& config, nlohmann::json& settings) {
   if (filter == "bilinear" || filter == "bicubic") settings["eval_interpolation"] = filter;
 }
 
+// Refuses what a processor of transformers makes of images in another way than here. `known` has values of fields that
+// it may have.
+void RequireKnownImages(const nlohmann::json& processor, const nlohmann::json& known, const std::string& file,
+                        const std::string& advice) {
+  for (const auto& [field, values] : known.items()) {
+    const nlohmann::json said = PartOf(processor, field.c_str());
+    if (said.is_null() || std::ranges::count(values, said) > 0) continue;
+    throw UsageError(file + ": " + field + " is " + Shown(said.dump(), 200) + ", expected " +
+                         Joined(values, " or ", [](const nlohmann::json& value) { return value.dump(); }),
+                     advice);
+  }
+}
+
+void RequireTransformersImages(const nlohmann::json& processor, const config::Config& config, const std::string& file) {
+  if (!config::WasGiven(config, "mean") || !config::WasGiven(config, "std")) {
+    RequireKnownImages(processor,
+                       {{"do_rescale", {true}}, {"rescale_factor", {1.0 / 255}}, {"rescale_offset", {false}}}, file,
+                       "take the field out, and give --mean and --std, which are of pixels from 0 to 1");
+  }
+  if (config::WasGiven(config, "model")) return;
+  const nlohmann::json size = PartOf(processor, "size"), height = PartOf(size, "height");
+  nlohmann::json square = size;
+  if (!height.is_null()) square["width"] = height;
+  RequireKnownImages(processor, {{"do_resize", {true}}, {"resample", {2, 3}}, {"size", {square}}}, file, kOtherImages);
+}
+
+// Returns a number for each colour, of which a processor may say one for all; null if it says none.
+nlohmann::json ColoursIn(const nlohmann::json& processor, const char* field, double above, const std::string& file) {
+  nlohmann::json said = PartOf(processor, field);
+  if (said.is_number()) said = nlohmann::json::array({said, said, said});
+  const auto is_valid = [above](const nlohmann::json& one) { return one.is_number() && one > above; };
+  if (said.is_null() || (said.is_array() && said.size() == 3 && std::ranges::all_of(said, is_valid))) return said;
+  throw UsageError(file + ": " + field + " is " + Shown(said.dump(), 200) + ", expected three numbers" +
+                       (above == 0 ? " above 0" : ""),
+                   "correct it, or take the file away and give --mean and --std");
+}
+
+// EfficientNet's processor divides by the deviations once more.
+void AddNormalisation(const nlohmann::json& processor, bool is_efficientnet, const std::string& file,
+                      nlohmann::json& settings) {
+  nlohmann::json means = ColoursIn(processor, "image_mean", std::numeric_limits<double>::lowest(), file);
+  const nlohmann::json said = ColoursIn(processor, "image_std", 0, file);
+  nlohmann::json deviations = said;
+  if (PartOf(processor, "do_normalize") == false) {
+    means = {0, 0, 0};
+    deviations = {1, 1, 1};
+  }
+  if (is_efficientnet && !said.is_null() && PartOf(processor, "include_top") != false) {
+    for (size_t i = 0; i < said.size(); ++i) deviations[i] = deviations[i].get<double>() * said[i].get<double>();
+  }
+  Add("mean", means, settings);
+  Add("std", deviations, settings);
+}
+
 // The side of the squares that a file of transformers describes in one of its ways; null if it says none.
 nlohmann::json SideIn(const nlohmann::json& size) {
   for (const nlohmann::json& side : {size, PartOf(size, "height"), PartOf(size, "shortest_edge")}) {
@@ -143,16 +200,15 @@ nlohmann::json SideIn(const nlohmann::json& size) {
 
 // Of BiT, DINOv2, CLIP and DeiT, the processor crops the centre of what it has resized. ConvNeXt's, which ResNets have,
 // too, makes images of less than 384 pixels from larger ones.
-void AddTransformers(const nlohmann::json& processor, nlohmann::json& settings) {
+void AddTransformers(const nlohmann::json& processor, const std::string& file, nlohmann::json& settings) {
   constexpr int kDefaultCrop = 224, kUncroppedSide = 384;
   constexpr int kBilinear = 2, kBicubic = 3;  // Pillow's
   constexpr double kDefaultPart = 224.0 / 256, kLeastPart = 0.01;
-  Add("mean", PartOf(processor, "image_mean"), settings);
-  Add("std", PartOf(processor, "image_std"), settings);
   const auto is_of = [&](const char* kind) {
     return TextIn(processor, "image_processor_type").starts_with(kind) ||
            TextIn(processor, "feature_extractor_type").starts_with(kind);
   };
+  AddNormalisation(processor, is_of("EfficientNet"), file, settings);
   const nlohmann::json side = SideIn(PartOf(processor, "size")), part = PartOf(processor, "crop_pct");
   Add("image_size", side, settings);
   Add("eval_resize", side, settings);
@@ -195,9 +251,10 @@ nlohmann::json SettingsOfOthers(const WeightsPlace& place, const models::WeightS
   }
   const auto beside = fs::path(place.file).parent_path() / "preprocessor_config.json";
   if (data::IsFile(beside)) {
-    AddTransformers(ParseFile<UsageError>(checkpoint::ReadTextFile(beside, kMostConfigBytes), beside.string(),
-                                          "fetch it again, or take it away"),
-                    settings);
+    const std::string text = InPlainJson(checkpoint::ReadTextFile(beside, kMostConfigBytes));
+    const auto processor = ParseFile<UsageError>(text, beside.string(), "fetch it again, or take it away");
+    RequireTransformersImages(processor, config, beside.string());
+    AddTransformers(processor, beside.string(), settings);
   }
   if (config::WasGiven(config, "interpolation")) settings.erase("eval_interpolation");
   return settings;

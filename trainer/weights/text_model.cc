@@ -51,7 +51,7 @@ std::string ReadConfigFile(const std::string& path) {
   if (!data::IsFile(path)) {
     throw UsageError("--model_config=" + path + " is not a file", "name a Hugging Face config.json");
   }
-  return checkpoint::ReadTextFile(path, kMostConfigBytes);
+  return InPlainJson(checkpoint::ReadTextFile(path, kMostConfigBytes));
 }
 
 models::TextOptions ShapeOf(const config::ModelConfig& model, const WeightsOutline& weights) {

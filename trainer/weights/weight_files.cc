@@ -34,9 +34,9 @@ namespace fs = std::filesystem;
 
 // The prefixes that DataParallel, torch.compile and Lightning add to every name.
 constexpr std::array<std::string_view, 3> kWrappers = {"module.", "_orig_mod.", "model."};
-// What save_pretrained calls the file of weights, the newer name first, and the index of several of them. The first
-// that is there counts.
-constexpr const char* kNamesInFolders[] = {"model.safetensors", "pytorch_model.bin", "model.safetensors.index.json",
+// What save_pretrained calls the file of weights, or the index of several, the newer names first: it leaves files of
+// the older ones where they are. The first that is there counts, as in transformers.
+constexpr const char* kNamesInFolders[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                                            "pytorch_model.bin.index.json"};
 // The counter that torch.optim.swa_utils.AveragedModel adds.
 constexpr std::string_view kAverageCounter = "n_averaged";
@@ -66,7 +66,7 @@ WeightsPlace WithConfig(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
   WeightsPlace place{.file = file.string(), .config_file = config.string()};
   if (!data::IsFile(config)) return place;
-  std::string text = checkpoint::ReadTextFile(config, kMostConfigBytes);
+  std::string text = InPlainJson(checkpoint::ReadTextFile(config, kMostConfigBytes));
   const auto json = ParseFile<UsageError>(text, config.string(), "fetch it again, or take it away");
   if (json.contains("model_type") || json.contains("architecture")) place.model_config = std::move(text);
   return place;
