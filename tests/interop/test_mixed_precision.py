@@ -17,13 +17,17 @@ STEPS = {"fp16": 3, "bf16": 7}
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
+def save_overflowing(images, labels, step, path):
+    """Saves the samples, one of the given step's (counted from 0) beyond the range of fp16. Returns `path`."""
+    images = images.clone()
+    images[step * 8 % SAMPLES] *= 1e5
+    save_file({"images": images, "labels": labels}, path)
+    return path
+
+
 @pytest.fixture(scope="module")
 def overflowing(samples, module_dir):  # noqa: F811
-    """Small images, because half precision is slow on a CPU; one of the second step is beyond the range of fp16."""
-    images = samples[0][:, :, :16, :16].clone()
-    images[8] *= 1e5
-    save_file({"images": images, "labels": samples[1]}, module_dir / "overflowing.safetensors")
-    return module_dir / "overflowing.safetensors"
+    return save_overflowing(*samples, 4, module_dir / "overflowing.safetensors")
 
 
 def amp_training(weights, data, precision, make_optimizer, steps):
@@ -81,11 +85,13 @@ def sgd(parameters):
     return torch.optim.SGD(parameters, lr=LR, momentum=0.9)
 
 
-def test_fp16_is_torch_amps(overflowing, resnet18, run_dir):  # noqa: F811
-    both = in_both_ways(lambda _: amp_training(resnet18, overflowing, "fp16", sgd, STEPS["fp16"]), THREADS)
+def test_fp16_is_torch_amps(samples, resnet18, module_dir, run_dir):  # noqa: F811
+    """Few steps on small images: fp16 is slow on a CPU."""
+    data = save_overflowing(samples[0][:, :, :16, :16], samples[1], 1, module_dir / "small.safetensors")
+    both = in_both_ways(lambda _: amp_training(resnet18, data, "fp16", sgd, STEPS["fp16"]), THREADS)
     losses, scales, _ = both[0]
     assert [i for i, loss in enumerate(losses) if not math.isfinite(loss)] == [1]
-    points = train(overflowing, resnet18, run_dir, "--precision=fp16", "--loss_scale_window=1", "--momentum=0.9",
+    points = train(data, resnet18, run_dir, "--precision=fp16", "--loss_scale_window=1", "--momentum=0.9",
                    f"--max_steps={STEPS['fp16']}", "--nochannels_last")
     assert [point["loss_scale"] for point in points] == pytest.approx(scales, rel=1e-6)
     assert len(set(scales)) > 1  # with the instructions of some CPUs it grows before it backs off

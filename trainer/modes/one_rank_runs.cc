@@ -91,8 +91,9 @@ void Export(const RunContext& context) {
     config.run.task = kind.name();
     const auto said = weights::SettingsOfWeights(weights::FindWeights(input), config);
     if (!config::WasGiven(config, "eval_resize")) config.image.eval_resize = 0;  // that of the size which is taken
-    config::TakeFrom(said, {"model", "image_size", "eval_resize", "crop", "mean", "std", "bn_eps"}, config,
-                     "what is kept with " + input);
+    config::TakeFrom(said,
+                     {"model", "image_size", "eval_resize", "eval_interpolation", "crop", "mean", "std", "bn_eps"},
+                     config, "what is kept with " + input);
   }
   kind.Export(std::move(weights), config, is_file);
 }

@@ -58,7 +58,7 @@ TrainedTeacher ReadTeacher(const config::Config& student) {
   if (!is_ours || teacher.model.name.empty()) {
     const std::string& file = teacher.model.init_weights;
     const weights::WeightsPlace place = weights::FindWeights(file.empty() ? teacher.run.input : file);
-    const nlohmann::json said = weights::SettingsOfWeights(place, teacher);
+    const nlohmann::json said = weights::SettingsOfWeights(place, teacher, /*of_teacher=*/true);
     if (teacher.model.name.empty() && !said.contains("model")) {
       const std::string text = models::RecognisedModel(weights::ReadWeightsHeader(place.file).shapes);
       throw UsageError(place.file + " does not hold the weights of an image model that is known here" +

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -149,17 +150,29 @@ void RequireKnownImages(const nlohmann::json& processor, const nlohmann::json& k
   }
 }
 
-void RequireTransformersImages(const nlohmann::json& processor, const config::Config& config, const std::string& file) {
-  if (!config::WasGiven(config, "mean") || !config::WasGiven(config, "std")) {
-    RequireKnownImages(processor,
-                       {{"do_rescale", {true}}, {"rescale_factor", {1.0 / 255}}, {"rescale_offset", {false}}}, file,
-                       "take the field out, and give --mean and --std, which are of pixels from 0 to 1");
+void RequireKnownScale(nlohmann::json processor, const config::Config& config, const std::string& file) {
+  if (config::WasGiven(config, "mean") && config::WasGiven(config, "std")) return;
+  const nlohmann::json factor = PartOf(processor, "rescale_factor");
+  if (factor.is_number() && std::abs(255 * factor.get<double>() - 1) < 1e-6) processor["rescale_factor"] = 1.0 / 255;
+  RequireKnownImages(processor, {{"do_rescale", {true}}, {"rescale_factor", {1.0 / 255}}, {"rescale_offset", {false}}},
+                     file, "give --mean and --std, which are of pixels from 0 to 1");
+}
+
+bool IsOf(const char* kind, const nlohmann::json& processor) {
+  return TextIn(processor, "image_processor_type").starts_with(kind) ||
+         TextIn(processor, "feature_extractor_type").starts_with(kind);
+}
+
+// EfficientNet's published files all say the nearest pixels (0), with which nobody trained them.
+void RequireTransformersImages(nlohmann::json processor, const std::string& file) {
+  if (IsOf("EfficientNet", processor) && PartOf(processor, "resample") == 0) processor.erase("resample");
+  nlohmann::json known = {{"do_resize", {true}}, {"resample", {2, 3}}};
+  for (const char* field : {"size", "crop_size"}) {
+    nlohmann::json square = PartOf(processor, field);
+    if (!PartOf(square, "height").is_null()) square["width"] = PartOf(square, "height");
+    known[field] = nlohmann::json::array({square});
   }
-  if (config::WasGiven(config, "model")) return;
-  const nlohmann::json size = PartOf(processor, "size"), height = PartOf(size, "height");
-  nlohmann::json square = size;
-  if (!height.is_null()) square["width"] = height;
-  RequireKnownImages(processor, {{"do_resize", {true}}, {"resample", {2, 3}}, {"size", {square}}}, file, kOtherImages);
+  RequireKnownImages(processor, known, file, kOtherImages);
 }
 
 // Returns a number for each colour, of which a processor may say one for all; null if it says none.
@@ -204,10 +217,7 @@ void AddTransformers(const nlohmann::json& processor, const std::string& file, n
   constexpr int kDefaultCrop = 224, kUncroppedSide = 384;
   constexpr int kBilinear = 2, kBicubic = 3;  // Pillow's
   constexpr double kDefaultPart = 224.0 / 256, kLeastPart = 0.01;
-  const auto is_of = [&](const char* kind) {
-    return TextIn(processor, "image_processor_type").starts_with(kind) ||
-           TextIn(processor, "feature_extractor_type").starts_with(kind);
-  };
+  const auto is_of = [&](const char* kind) { return IsOf(kind, processor); };
   AddNormalisation(processor, is_of("EfficientNet"), file, settings);
   const nlohmann::json side = SideIn(PartOf(processor, "size")), part = PartOf(processor, "crop_pct");
   Add("image_size", side, settings);
@@ -234,7 +244,7 @@ const models::Model* RecogniseImageModel(const models::WeightShapes& shapes, con
 
 // What weights of other programs say.
 nlohmann::json SettingsOfOthers(const WeightsPlace& place, const models::WeightShapes& shapes,
-                                const config::Config& config) {
+                                const config::Config& config, bool of_teacher) {
   const nlohmann::json described = ParseObject(place.model_config);
   const bool is_given = config::WasGiven(config, "model");
   const models::Model* model =
@@ -246,14 +256,15 @@ nlohmann::json SettingsOfOthers(const WeightsPlace& place, const models::WeightS
   if (epsilon) settings["bn_eps"] = *epsilon;
   if (described.is_object()) {
     const nlohmann::json trained = described.value("pretrained_cfg", described);
-    if (!is_given) RequireTimmsImages(trained, place.config_file);
+    if (!is_given && !of_teacher) RequireTimmsImages(trained, place.config_file);
     AddTimms(trained, settings);
   }
   const auto beside = fs::path(place.file).parent_path() / "preprocessor_config.json";
   if (data::IsFile(beside)) {
     const std::string text = InPlainJson(checkpoint::ReadTextFile(beside, kMostConfigBytes));
     const auto processor = ParseFile<UsageError>(text, beside.string(), "fetch it again, or take it away");
-    RequireTransformersImages(processor, config, beside.string());
+    RequireKnownScale(processor, config, beside.string());
+    if (!is_given && !of_teacher) RequireTransformersImages(processor, beside.string());
     AddTransformers(processor, beside.string(), settings);
   }
   if (config::WasGiven(config, "interpolation")) settings.erase("eval_interpolation");
@@ -363,13 +374,13 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   return notes;
 }
 
-nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config& config) {
+nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config& config, bool of_teacher) {
   try {
     const WeightsHeader header = ReadWeightsHeader(place.file);
     const auto kept = header.metadata.find(kSettings);
     nlohmann::json settings = kept == header.metadata.end() ? nlohmann::json() : ParseObject(kept->second);
     const bool are_ours = models::FindModel(TextIn(settings, "model")) != nullptr;
-    if (!are_ours) settings = SettingsOfOthers(place, header.shapes, config);
+    if (!are_ours) settings = SettingsOfOthers(place, header.shapes, config, of_teacher);
     ForgetResizeOfAnotherSize(settings, config);
     return settings;
   } catch (const DataError&) {

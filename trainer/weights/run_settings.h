@@ -51,9 +51,10 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config);
 // "model", that of --model if it can have them (there is none if no model of images has), its size, and what is kept
 // beside them: timm's normalisation and size in config.json; those of transformers in preprocessor_config.json, as
 // its image processors crop, though none squeezes a rectangle into a square here; ε, if config.json says another than
-// the network has. Throws UsageError if a file beside is damaged. Damaged weights say nothing: that is reported when
-// they are read.
-nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config& config);
+// the network has. Throws UsageError if a file beside is damaged, or makes other images than can be made here, which is
+// nothing to a teacher, who sees those of its student. Damaged weights say nothing: that is reported when they are
+// read.
+nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config& config, bool of_teacher = false);
 
 // Sets --model to the model of --init_weights.
 void TakeImageModelOfWeights(config::Config& config);
