@@ -13,15 +13,17 @@ FINAL = ("latest", "config.json", "result.json", "model.safetensors")
 
 
 def test_what_others_put_there(run_dir, tmp_path):
-    """Pipes: durable_file_test.cc and log_test.cc."""
+    """Pipes in the place of other files: durable_file_test.cc."""
     (run_dir / "logs").mkdir(parents=True)
     victims = [tmp_path / f"victim-{number}" for number in range(len(REPLACED + FINAL))]
     for name, victim in zip(REPLACED + FINAL, victims):
         victim.write_text("precious", encoding="ascii")
         (run_dir / name).symlink_to(victim)
+    (run_dir / "logs/rank-1.log").unlink()
+    os.mkfifo(run_dir / "logs/rank-1.log")
     run(*FLAGS, f"--run_dir={run_dir}")
     assert {victim.read_text(encoding="ascii") for victim in victims} == {"precious"}
-    for name in (*FINAL, "logs/rank-0.log"):
+    for name in (*FINAL, "logs/rank-0.log", "logs/rank-1.log"):
         assert (run_dir / name).is_file() and not (run_dir / name).is_symlink(), name
 
 

@@ -54,6 +54,12 @@ TEST(Flags, StoreWritesTheFieldThatGetReads) {
   }
 }
 
+TEST(Flags, WhatChoosesSamplesIsTheSameOnAResume) {
+  EXPECT_THAT(FlagsWith(&FlagTraits::same_on_resume),
+              testing::IsSupersetOf({"seed", "split_seed", "shuffle", "val_fraction", "val_fold", "group_column",
+                                     "group_pattern", "freeze", "optimizer"}));
+}
+
 TEST(Flags, OfFilesAndFoldersSayWhetherTheyAreReadOrWritten) {
   const std::regex speaks_of_one("FILE|Folder |File |(a|this) file|config\\.json");
   for (const Flag& flag : Flags()) {

@@ -90,6 +90,10 @@ TEST(RequireSameRun, NamesWhatDiffers) {
   nlohmann::json other = saved;
   other["seed"] = 2;
   EXPECT_ERROR("seed = 1, but this run has 2", RequireSameRun(saved, other, true));
+  other = saved;
+  other[kShardsKey] = 4;
+  EXPECT_ERROR("without --deterministic=elastic", RequireSameRun(saved, other, true));
+  EXPECT_ERROR("with --deterministic=elastic", RequireSameRun(other, saved, true));
 }
 
 // The key of an optional flag is missing in one of the two. It must be named before the data that follows from it.

@@ -44,6 +44,7 @@ class TeacherTest : public testing::Test {
 TEST_F(TeacherTest, AStepWithOneDoesNotWaitForTheDevice) {
   for (const char* distill : {"soft", "hard"}) {
     config_.teacher.distill = distill;
+    config_.precision.name = distill == std::string("soft") ? "bf16" : "fp32";
     config_.image.mean = {0.5, 0.5, 0.5};
     config_.image.mixup = 0.2;
     config_.image.size = 2 * kSize;

@@ -179,8 +179,13 @@ TEST(ReadInitialWeights, NamesAreHeldToWhatIsSaid) {
   config.model.name = "efficientnet_b5";
   config.model.init_weights = folder.path("timm.safetensors");
   config.model.weights_naming = "torchvision";
-  checkpoint::WriteSafetensors(config.model.init_weights, {{"conv_stem.weight", at::ones({2})}});
+  checkpoint::WriteSafetensors(config.model.init_weights,
+                               {{"conv_stem.weight", at::ones({2})}, {"bn1.running_var", at::ones({2})}});
   EXPECT_ERROR("are those of timm", ReadInitialWeights(config));
+  config.model.weights_naming = "auto";
+  EXPECT_NEAR(ReadInitialWeights(config).tensors[0].second[0].item<double>(), 1 + 1e-5 - 1e-3, 1e-6);  // timm's ε
+  config.model.bn_eps = 1e-5;  // so that the two models have the same
+  EXPECT_EQ(ReadInitialWeights(config).tensors[0].second[0].item<double>(), 1);
 }
 
 TEST(ReadInitialWeights, AFileOfOneSetHasNoAverage) {
