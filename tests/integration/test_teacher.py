@@ -90,6 +90,8 @@ def test_classes_in_another_order_are_put_into_order(few_images, taught_by, flag
     ("size", "cuts images into patches of 16 pixels a side"),
     ("settings", "the settings of images beside"),
     ("damaged", "preprocessor_config.json is not JSON"),
+    ("scale", "export it once with --mean and --std"),
+    ("task", "--task=image_multilabel, which cannot teach --task=image_classification"),
 ])
 def test_refusals(wrong, sentence, flags, taught_by, tmp_path, run_dir):
     weights = load_file(taught_by / "model.safetensors")
@@ -110,8 +112,12 @@ def test_refusals(wrong, sentence, flags, taught_by, tmp_path, run_dir):
         save_file(weights, path, metadata | {"settings": json.dumps(settings)})
     elif wrong != "missing":
         save_file(weights, path)
-        name = "config.json" if wrong == "settings" else "preprocessor_config.json"
-        text = '{"architecture": "resnet18", "mean": [0, 0, 0], "std": [1, 0, 1]}' if wrong == "settings" else "{"
+        name, text = {
+            "settings": ("config.json", '{"architecture": "resnet18", "mean": [0, 0, 0], "std": [1, 0, 1]}'),
+            "damaged": ("preprocessor_config.json", "{"),
+            "scale": ("preprocessor_config.json", '{"do_rescale": false}'),
+            "task": ("config.json", '{"architecture": "resnet18", "problem_type": "multi_label_classification"}'),
+        }[wrong]
         (tmp_path / name).write_text(text)
     for more in ((), ("--dry_run",)) if wrong == "missing" else ((),):
         outcome = run(*flags, f"--teacher={path}", *extra, *more, f"--run_dir={run_dir}", check=2)

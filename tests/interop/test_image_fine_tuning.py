@@ -176,6 +176,9 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
         assert f"config.json: {field} is " in run(*flags, check=2).stderr
     assert f"config.json: {field} is " in run("--mode=export", f"--input={tmp_path / 'odd'}", f"--output={tmp_path / 'no'}", check=2).stderr
     run(*flags, f"--model={described['architecture']}")
+    run("--mode=export", f"--input={tmp_path / 'odd'}", f"--model={described['architecture']}", "--weights_naming=timm", f"--output={tmp_path / 'flags'}")
+    written = load_json(tmp_path / "flags" / "config.json")["pretrained_cfg"]
+    assert [written[name] for name in ("input_size", "interpolation")] == [[3, 224, 224], "bilinear"]
 
 
 def resnet18_beside(processor: dict, folder):
@@ -229,13 +232,12 @@ def test_normalisation_is_that_of_the_image_processor_of_a_folder(module_dir, ki
 @pytest.mark.parametrize("fields, given", [
     ({"do_rescale": False}, ("--mean=0,0,0", "--std=1,1,1")), ({"rescale_factor": 1 / 127.5}, ("--mean=0,0,0", "--std=1,1,1")),
     ({"rescale_offset": True}, ("--mean=0,0,0", "--std=1,1,1")), ({"resample": 1}, ("--model=resnet18",)),
-    ({"size": {"height": 32, "width": 24}}, ("--model=resnet18",)), ({"image_std": [0, 1, 1]}, None), ({"image_mean": [1, 2]}, None),
+    ({"size": {"height": 32, "width": 24}}, ("--model=resnet18",)), ({"image_std": [0, 1, 1]}, ("--std=1,1,1",)), ({"image_mean": [1, 2]}, ("--mean=0,0,0",)),
 ], ids=str)
 def test_other_images_of_a_folder_are_refused_by_name(module_dir, fields, given):
     flags = resnet18_beside(fields, module_dir / "resnet18")
     assert f"preprocessor_config.json: {next(iter(fields))} is " in run(*flags, check=2).stderr
-    if given:
-        run(*flags, *given)
+    run(*flags, *given)
     record("Transforms", f"preprocessor_config.json with {next(iter(fields))} of others", "transformers", "refused", 0)
 
 

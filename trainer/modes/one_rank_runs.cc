@@ -3,7 +3,9 @@
 // under the names and in the files of other programs, and runs no model. The task's kind knows how.
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "data/outputs.h"
 #include "data/storage.h"
@@ -90,10 +92,11 @@ void Export(const RunContext& context) {
     // The folder or file that is written tells of images what the one that is read does.
     config.run.task = kind.name();
     const auto said = weights::SettingsOfWeights(weights::FindWeights(input), config);
-    if (!config::WasGiven(config, "eval_resize")) config.image.eval_resize = 0;  // that of the size which is taken
-    config::TakeFrom(said,
-                     {"model", "image_size", "eval_resize", "eval_interpolation", "crop", "mean", "std", "bn_eps"},
-                     config, "what is kept with " + input);
+    std::vector<std::string> names = weights::ImageSettingNames(config);
+    names.emplace_back("model");
+    if (!config::WasGiven(config, "model") && !config::WasGiven(config, "eval_resize"))
+      config.image.eval_resize = 0;  // that of the size which is taken
+    config::TakeFrom(said, names, config, "what is kept with " + input);
   }
   kind.Export(std::move(weights), config, is_file);
 }

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <limits>
@@ -91,6 +90,7 @@ class ImageRegressionTask : public ImageTargetTask {
   std::vector<double> ValuesOr(const std::vector<double>& values, double otherwise) const {
     return values.empty() ? std::vector<double>(static_cast<size_t>(outputs()), otherwise) : values;
   }
+  report::Metrics MetricsOf(int64_t number, const double* own, double images) const;
   at::Tensor OnDevice(const std::vector<double>& values) const { return at::tensor(values, at::kDouble).to(device()); }
 
   const std::vector<std::string> names_;
@@ -101,34 +101,41 @@ class ImageRegressionTask : public ImageTargetTask {
 
 // R² is that of sklearn.metrics.r2_score: of labels that are all the same, 1 if they are predicted exactly, else 0.
 // Pearson's correlation is NaN if one of the two is constant.
-report::Metrics ImageRegressionTask::OwnMetrics(const double* own, double images) const {
-  constexpr int64_t kMostNamed = 16;
+report::Metrics ImageRegressionTask::MetricsOf(int64_t number, const double* own, double images) const {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const auto metric = [](const std::string& name, double value, bool higher_is_better) {
+  const auto metric = [](const char* name, double value, bool higher_is_better) {
     return report::Metric{.name = name, .value = value, .decimals = 4, .higher_is_better = higher_is_better};
   };
-  report::Metrics metrics = {metric("mae", 0, false), metric("rmse", 0, false), metric("r2", 0, true),
-                             metric("pearson", 0, true)};
-  const size_t of_all = metrics.size();
+  const auto sum = [&](NumberSum which) { return own[which * outputs() + number]; };
+  const double unit = deviations_[static_cast<size_t>(number)], squared_errors = sum(kSquaredErrors);
+  const double of_labels = SquaredDifferences(sum(kLabelsSum), sum(kSquaredLabels), images);
+  const double of_predictions = SquaredDifferences(sum(kPredictions), sum(kSquaredPredictions), images);
+  const double both = sum(kProducts) - sum(kPredictions) * sum(kLabelsSum) / images;
+  const double unexplained = of_labels > 0 ? squared_errors / of_labels : squared_errors > 0 ? 1 : 0;
+  const bool varies = of_labels > 0 && of_predictions > 0;
+  return {metric("mae", unit * sum(kAbsoluteErrors) / images, false),
+          metric("rmse", unit * std::sqrt(squared_errors / images), false),
+          metric("r2", images < 2 ? nan : 1 - unexplained, true),
+          metric("pearson", varies ? both / std::sqrt(of_labels) / std::sqrt(of_predictions) : nan, true)};
+}
+
+// The mean of each metric over the numbers, and if there are a few, each number's own.
+report::Metrics ImageRegressionTask::OwnMetrics(const double* own, double images) const {
+  constexpr int64_t kMostNamed = 16;
+  report::Metrics means, named;
   for (int64_t number = 0; number < outputs(); ++number) {
-    const auto sum = [&](NumberSum which) { return own[which * outputs() + number]; };
-    const double unit = deviations_[static_cast<size_t>(number)], squared_errors = sum(kSquaredErrors);
-    const double of_labels = SquaredDifferences(sum(kLabelsSum), sum(kSquaredLabels), images);
-    const double of_predictions = SquaredDifferences(sum(kPredictions), sum(kSquaredPredictions), images);
-    const double both = sum(kProducts) - sum(kPredictions) * sum(kLabelsSum) / images;
-    const double unexplained = of_labels > 0 ? squared_errors / of_labels : squared_errors > 0 ? 1 : 0;
-    const std::array<double, 4> values = {
-        unit * sum(kAbsoluteErrors) / images, unit * std::sqrt(squared_errors / images),
-        images < 2 ? nan : 1 - unexplained,
-        of_labels > 0 && of_predictions > 0 ? both / std::sqrt(of_labels) / std::sqrt(of_predictions) : nan};
-    for (size_t i = 0; i < of_all; ++i) {
-      metrics[i].value += values[i] / static_cast<double>(outputs());
-      if (outputs() == 1 || outputs() > kMostNamed) continue;
-      const std::string& name = names_[static_cast<size_t>(number)];
-      metrics.push_back(metric(metrics[i].name + "_" + name, values[i], metrics[i].higher_is_better));
+    report::Metrics metrics = MetricsOf(number, own, images);
+    means.resize(metrics.size());
+    for (size_t i = 0; i < metrics.size(); ++i) {
+      const double mean = means[i].value + metrics[i].value / static_cast<double>(outputs());
+      means[i] = metrics[i];
+      means[i].value = mean;
+      metrics[i].name += "_" + names_[static_cast<size_t>(number)];
+      named.push_back(std::move(metrics[i]));
     }
   }
-  return metrics;
+  if (outputs() > 1 && outputs() <= kMostNamed) means.insert(means.end(), named.begin(), named.end());
+  return means;
 }
 
 }  // namespace

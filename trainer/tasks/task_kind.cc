@@ -60,20 +60,13 @@ const TaskKind& KindOfText(const weights::WeightsOutline& weights, const std::st
 
 bool LearnsText(const TaskKind& kind) { return kind.Takes(config::kTextModel); }
 
-// Returns the kind of weights of images beside which there is this config.json, or none.
-const TaskKind& KindOfImages(const std::string& model_config) {
-  const std::string said = weights::TextIn(ParseObject(model_config), "problem_type");
-  for (const TaskKind* kind : TaskKinds()) {
-    if (!LearnsText(*kind) && ProblemType(kind->labels()) == said) return *kind;
-  }
-  return ImageClassification();
-}
-
 // Returns the kind that the model, the data and the weights mean. Weights decide in modes without data, and of images
 // in evaluations, too.
 const TaskKind& KindMeant(const config::Config& config) {
-  if (!models::ReadsText(config.model.name))
-    return KindOfImages(config.run.mode == "train" ? "" : weights::NamedConfig(config));
+  if (!models::ReadsText(config.model.name)) {
+    const TaskKind* said = config.run.mode == "train" ? nullptr : ImageKindIn(weights::NamedConfig(config));
+    return said == nullptr ? ImageClassification() : *said;
+  }
   const std::string named = weights::GivenWeights(config);
   if (config.run.mode != "train" && weights::IsSentenceFolder(named)) return SentenceEmbedding();
   const bool has_data = config.run.mode == "train" || config.run.mode == "eval";
@@ -141,6 +134,14 @@ const char* ProblemType(data::LabelKind labels) {
   return labels == data::LabelKind::kSeveral ? "multi_label_classification" : "regression";
 }
 
+const TaskKind* ImageKindIn(const std::string& model_config) {
+  const std::string said = weights::TextIn(ParseObject(model_config), "problem_type");
+  for (const TaskKind* kind : TaskKinds()) {
+    if (!LearnsText(*kind) && ProblemType(kind->labels()) == said) return kind;
+  }
+  return nullptr;
+}
+
 const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const config::Config& config) {
   const std::string model = TextModelOf(weights.tensors, weights.model_config, config.model.name);
   const bool is_text = !model.empty();
@@ -151,7 +152,10 @@ const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const conf
         "--task=" + config.run.task + " is not for " + weights.origin + ", a model of " + (is_text ? "text" : "images"),
         "leave --task out");
   }
-  if (!is_text) return KindOfImages(weights.model_config);
+  if (!is_text) {
+    const TaskKind* in_config = ImageKindIn(weights.model_config);
+    return in_config == nullptr ? ImageClassification() : *in_config;
+  }
   return KindOfText(weights::OutlineOf(weights.tensors, weights.model_config), model);
 }
 
@@ -178,7 +182,7 @@ void ResolveTask(config::Config& config) {
   if (said == nullptr && !any_weights) config.run.task = KindMeant(config).name();
   if (said == nullptr || said->Takes(model)) return;
   throw UsageError("--task=" + config.run.task + " is not for --model=" + model,
-                   std::string("leave --task out, which means ") + FirstFor(model)->name() +
+                   std::string("leave --task out, which means ") + KindMeant(config).name() +
                        " here, or name another model (--list_models)");
 }
 

@@ -103,6 +103,9 @@ std::string TextModelOf(const checkpoint::NamedTensors& weights, const std::stri
 // What a config.json calls a task of such labels, its problem_type.
 const char* ProblemType(data::LabelKind labels);
 
+// Returns the kind of task of images that a config.json says so; null if it says none.
+const TaskKind* ImageKindIn(const std::string& model_config);
+
 // Returns the kind of weights of any origin, which their names and the config.json of their model tell. Throws
 // UsageError if --task is of another kind.
 const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const config::Config& config);

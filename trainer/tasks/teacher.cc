@@ -17,6 +17,7 @@
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/image_task.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/foreign_network.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
@@ -35,7 +36,8 @@ struct TrainedTeacher {
 std::string WithItsFlags(std::string text) {
   for (const auto& [theirs, ours] : {std::pair<std::string, std::string>("--init_weights", "--teacher"),
                                      {"--model=", "--teacher_model="},
-                                     {"--model,", "--teacher_model,"}}) {
+                                     {"--model,", "--teacher_model,"},
+                                     {"give --mean and --std", "export it once with --mean and --std"}}) {
     for (size_t at = 0; (at = text.find(theirs, at)) != std::string::npos; at += ours.size()) {
       text.replace(at, theirs.size(), ours);
     }
@@ -67,6 +69,8 @@ TrainedTeacher ReadTeacher(const config::Config& student) {
     }
     config::TakeFrom(said, {"model", "image_size", "eval_resize", "mean", "std", "bn_eps"}, teacher,
                      "what is kept with " + path);
+    const TaskKind* kind = ImageKindIn(place.model_config);
+    if (!is_ours && kind != nullptr) teacher.run.task = kind->name();
   }
   const models::Model* model = models::FindModel(teacher.model.name);
   const bool is_other_task = teacher.run.task != "auto" && teacher.run.task != student.run.task;

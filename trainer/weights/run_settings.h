@@ -49,19 +49,21 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config);
 
 // Returns flags' values by their names. Weights of ours have the settings that they were trained with. Of others it is
 // "model", that of --model if it can have them (there is none if no model of images has), its size, and what is kept
-// beside them: timm's normalisation and size in config.json; those of transformers in preprocessor_config.json, as
-// its image processors crop, though none squeezes a rectangle into a square here; ε, if config.json says another than
-// the network has. Throws UsageError if a file beside is damaged, or makes other images than can be made here, which is
-// nothing to a teacher, who sees those of its student. Damaged weights say nothing: that is reported when they are
-// read.
+// beside them: how the model saw images (ForeignImageSettings), which is held to what can be made here unless --model
+// was given, or the weights are a teacher's, who sees the images of its student; ε, if config.json says another than
+// the network has. Throws UsageError as ForeignImageSettings does. Damaged weights say nothing: that is reported when
+// they are read.
 nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config& config, bool of_teacher = false);
 
 // Sets --model to the model of --init_weights.
 void TakeImageModelOfWeights(config::Config& config);
 
-// Takes from --init_weights of images what was not given: normalisation and ε, which belong to the network, and without
-// --model the sizes of images, too. A run that goes on has what it began with, whether or not it names the weights
-// again. Throws as FindWeights does.
+// Returns the names of the settings of images that are taken from weights which are named: normalisation and ε, which
+// belong to the network, and without --model the sizes of images, too.
+std::vector<std::string> ImageSettingNames(const config::Config& config);
+
+// Takes ImageSettingNames from --init_weights of images. A run that goes on has what it began with, whether or not it
+// names the weights again. Throws as FindWeights does.
 void TakeImageSettingsOfWeights(config::Config& config);
 
 }  // namespace dtrain::weights
