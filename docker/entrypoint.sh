@@ -121,8 +121,12 @@ from_parameters() {  # fills words
     shift
   done
 }
-from_parameters "$@"
-set -- "${words[@]}"
+case " $program $* " in
+  *dtrain_* | *sweep.py*)
+    from_parameters "$@"
+    set -- "${words[@]}"
+    ;;
+esac
 command -v "$program" >/dev/null || fail 2 "there is no program '$program' in this container" \
   "dtrain_main, dtrain_data and dtrain_bench are; arguments that begin with -- go to dtrain_main"
 

@@ -31,6 +31,7 @@ struct Model {
   int64_t size_multiple = 1;  // what divides the sides of its images: the side of a transformer's patches
   double norm_epsilon = 1e-5;
   double timm_norm_epsilon = 1e-5;  // of timm's model with this name
+  const char* timm_pool = "avg";    // its pooling, global_pool in its config.json
   // Whether Hugging Face's model, which pads each layer for the size that it was made for, pads images of this side as
   // this one does. Empty: every size.
   std::function<bool(int64_t side)> pads_as_hugging_face = {};

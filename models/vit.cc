@@ -212,15 +212,20 @@ std::string TransformerFieldsOf(const VisionTransformerOptions& options) {
                      : options.layer_scale > 0 ? "dinov2"
                      : options.distilled       ? "deit"
                                                : "vit";
-  return FieldsWith({{"hidden_size", options.width},
-                     {"num_hidden_layers", options.layers},
-                     {"num_attention_heads", options.heads},
-                     {"intermediate_size", options.hidden},
-                     {"patch_size", options.patch},
-                     {"model_type", type},
-                     {"mlp_ratio", 4},
-                     {"use_swiglu_ffn", options.gated},
-                     {"num_register_tokens", options.registers}});
+  auto fields = nlohmann::json::parse(FieldsWith({{"hidden_size", options.width},
+                                                  {"num_hidden_layers", options.layers},
+                                                  {"num_attention_heads", options.heads},
+                                                  {"intermediate_size", options.hidden},
+                                                  {"patch_size", options.patch},
+                                                  {"model_type", type},
+                                                  {"mlp_ratio", 4},
+                                                  {"use_swiglu_ffn", options.gated},
+                                                  {"num_register_tokens", options.registers}}));
+  // Another class has the token as well, but no classifier on it.
+  if (options.distilled)
+    fields["architectures"] = {
+        {"DeiTForImageClassificationWithTeacher"}, {"DeiTModel"}, {"DeiTForMaskedImageModeling"}};
+  return fields.dump();
 }
 
 Model TransformerMember(const std::string& name, const VisionTransformerOptions& options) {
@@ -233,6 +238,7 @@ Model TransformerMember(const std::string& name, const VisionTransformerOptions&
       .size_multiple = options.patch,
       .norm_epsilon = kTransformerEpsilon,
       .timm_norm_epsilon = kTransformerEpsilon,
+      .timm_pool = options.averages ? "avg" : "token",
       .config_fields = TransformerFieldsOf(options),
       .hugging_face_class = options.distilled ? "DeiTForImageClassificationWithTeacher" : "ViTForImageClassification",
       .make = [options](const ImageModelOptions& given) { return MakeVisionTransformer(options, given); },

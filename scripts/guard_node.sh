@@ -46,7 +46,7 @@ what_is_wrong() {
 
 cordon() {  # cordon REASON
   local account=${SERVICE_ACCOUNT:-/var/run/secrets/kubernetes.io/serviceaccount} reason=${1//[^A-Za-z0-9 .:()]/}
-  curl -sSf -m 30 --cacert "$account/ca.crt" -X PATCH -H "Authorization: Bearer $(<"$account/token")" \
+  curl -sSf -m 30 --noproxy '*' --cacert "$account/ca.crt" -X PATCH -H "Authorization: Bearer $(<"$account/token")" \
     -H "Content-Type: application/strategic-merge-patch+json" \
     -d "{\"spec\": {\"unschedulable\": true}, \"metadata\": {\"annotations\": {\"dtrain/out-of-service\": \"$reason\"}}}" -o /dev/null \
     "${API_SERVER:-https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT}/api/v1/nodes/$NODE_NAME"

@@ -15,8 +15,9 @@ set -euo pipefail
 service=${AWS_EC2_METADATA_SERVICE_ENDPOINT:-http://169.254.169.254}
 case ${1:-} in '' | -h | --help) sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;; esac
 
-get_token() { curl -sf -m 2 -X PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 60" "$service/latest/api/token"; }
-get() { curl -sf -m 2 -H "X-aws-ec2-metadata-token: $token" "$service/latest/meta-data/$1"; }
+ask() { curl -q -sf -m 2 --noproxy '*' "$@"; }  # a link-local address is behind no proxy
+get_token() { ask -X PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 60" "$service/latest/api/token"; }
+get() { ask -H "X-aws-ec2-metadata-token: $token" "$service/latest/meta-data/$1"; }
 
 is_there() { [ -e "/proc/$1/exe" ]; }  # nor is a program that has ended, until its parent asks for its code
 

@@ -99,13 +99,27 @@ void RequireNoCommas(const std::vector<SeenLabel>& seen) {
                   "one per line");
 }
 
-std::vector<std::string> LinesOfClassFile(const std::string& folder) {
-  std::istringstream text(std::string(WithoutByteOrderMark(TextBeside(folder + "/" + kClassFile))));
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line); lines.push_back(line)) {
+// Returns the lines of classes.txt that are not empty, with or without blanks around them.
+std::vector<std::string> ClassesIn(const std::string& folder, bool stripped) {
+  const std::string path = folder + "/" + kClassFile;
+  std::istringstream text(std::string(WithoutByteOrderMark(TextBeside(path))));
+  std::vector<std::string> names;
+  std::map<std::string, size_t> line_of;
+  size_t number = 0;
+  for (std::string line; std::getline(text, line);) {
+    ++number;
     if (line.ends_with('\r')) line.pop_back();
+    if (stripped) line = std::string(Stripped(line));
+    if (line.empty()) continue;
+    const auto [first, is_first] = line_of.emplace(line, number);
+    if (!is_first) {
+      throw DataError(path + " line " + std::to_string(number) + ": the class " + QuotedName(line) + " is in line " +
+                          std::to_string(first->second) + ", too",
+                      "give each class a name of its own");
+    }
+    names.push_back(std::move(line));
   }
-  return lines;
+  return names;
 }
 
 // ---- Numbers of classes ----
@@ -208,28 +222,9 @@ void RequireClassNames(const std::vector<std::string>& names, const std::string&
   }
 }
 
-std::vector<std::string> ReadClassNames(const std::string& folder) {
-  std::vector<std::string> names = LinesOfClassFile(folder);
-  std::erase(names, "");
-  return names;
-}
+std::vector<std::string> ReadClassNames(const std::string& folder) { return ClassesIn(folder, /*stripped=*/false); }
 
-std::vector<std::string> ListedClasses(const std::string& folder) {
-  std::vector<std::string> names;
-  const std::vector<std::string> lines = LinesOfClassFile(folder);
-  std::map<std::string_view, size_t> line_of;
-  for (size_t line = 0; line < lines.size(); ++line) {
-    const std::string_view name = Stripped(lines[line]);
-    if (name.empty()) continue;
-    const auto [first, is_first] = line_of.emplace(name, line + 1);
-    if (!is_first) {
-      throw DataError(folder + "/" + kClassFile + " line " + std::to_string(line + 1) + ": the class " +
-                      QuotedName(std::string(name)) + " is in line " + std::to_string(first->second) + ", too");
-    }
-    names.emplace_back(name);
-  }
-  return names;
-}
+std::vector<std::string> ListedClasses(const std::string& folder) { return ClassesIn(folder, /*stripped=*/true); }
 
 int32_t WrittenLabels::NumberOf(const std::string& label, const std::string& where) {
   const auto [found, is_new] = numbers_of_.try_emplace(label, static_cast<int32_t>(seen.size()));

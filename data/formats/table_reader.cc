@@ -94,6 +94,9 @@ TableReader::TableReader(std::string name, std::string_view text, TableFormat fo
       delimiter_(delimiter != 0 ? delimiter : DelimiterOf(text_)),
       rest_(text_) {
   if (text_.find_first_not_of("\r\n") == std::string_view::npos) throw DataError(name_ + " is empty");
+  if (text_.find('\n') == std::string_view::npos && text_.find('\r') < text_.size() - 1) {
+    throw DataError(name_ + ": its lines end with a carriage return alone", "convert it: tr '\\r' '\\n' < FILE");
+  }
   if (format_ == TableFormat::kLines) {
     header_ = {"text"};
     return;

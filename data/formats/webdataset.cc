@@ -7,12 +7,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "data/formats/labels.h"
 #include "data/formats/record_format.h"
 #include "data/formats/tar.h"
 #include "data/image/codecs.h"
 #include "data/shown.h"
 #include "data/text/utf8.h"
-#include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
@@ -84,8 +84,8 @@ std::string ReadText(const ReadableBytes& archive, const TarMember& member) {
   return std::string(AsText(archive.ReadBytes(member.data_begin, member.data_bytes)));
 }
 
-int64_t ParseClass(const Sample& sample, const std::string& text) {
-  if (const auto label = WholeNumber(Stripped(text))) return *label;
+double ParseNumber(const Sample& sample, const std::string& text) {
+  if (const auto number = DecimalNumber(Stripped(text))) return *number;
   throw DataError("sample " + sample.key + ": its .cls is '" + Shown(text, 32) + "', not a number",
                   "labels are numbers from 0; put the names of classes into classes.txt");
 }
@@ -109,6 +109,12 @@ std::optional<std::vector<double>> ParseJson(const std::string& text) {
   return values;
 }
 
+// Returns -1 for a number that is no class.
+int64_t ClassOf(double number) {
+  const bool is_class = std::floor(number) == number && std::abs(number) <= std::numeric_limits<int32_t>::max();
+  return is_class ? static_cast<int64_t>(number) : -1;
+}
+
 // Sets what the label says: the class is in `.cls` if there is one, and more than a class is in `.json`.
 void AddLabel(const ReadableBytes& archive, const Sample& sample, ScannedRecord& record) {
   if (!sample.image) {
@@ -117,7 +123,8 @@ void AddLabel(const ReadableBytes& archive, const Sample& sample, ScannedRecord&
   if (!sample.cls && !sample.json) {
     throw DataError("sample " + sample.key + " has no label", "expected KEY.cls or KEY.json beside the image");
   }
-  if (sample.cls) record.label = ParseClass(sample, ReadText(archive, *sample.cls));
+  std::optional<double> number;
+  if (sample.cls) number = ParseNumber(sample, ReadText(archive, *sample.cls));
   std::optional<std::vector<double>> values;
   const bool is_beside = sample.cls && sample.json && sample.json->data_bytes > kMostLabelBytes;  // it is no label
   if (sample.json && !is_beside) values = ParseJson(ReadText(archive, *sample.json));
@@ -126,12 +133,9 @@ void AddLabel(const ReadableBytes& archive, const Sample& sample, ScannedRecord&
                     ": its .json is neither a number or a list of numbers, nor an object with one of these as `label`, "
                     "`labels`, `cls` or `target`");
   }
-  record.values = values ? std::move(*values) : std::vector{static_cast<double>(record.label)};
-  if (sample.cls) return;
-  const bool is_class = record.values.size() == 1 && std::floor(record.values[0]) == record.values[0];
-  record.label = is_class && std::abs(record.values[0]) <= std::numeric_limits<int32_t>::max()
-                     ? static_cast<int64_t>(record.values[0])
-                     : -1;
+  record.values = values ? std::move(*values) : std::vector{*number};
+  if (!number && record.values.size() == 1) number = record.values[0];
+  record.label = number ? ClassOf(*number) : -1;
 }
 
 class WebDatasetFormat : public RecordFormat {

@@ -41,12 +41,31 @@ struct Numbering {
   TokenType type = TokenType::kUInt16;
 };
 
+// Throws DataError for a file whose bytes are no text yet, which would become tokens all the same.
+void RequireText(const std::string& path) {
+  struct Start {
+    std::string_view bytes;
+    const char *what, *advice;
+  };
+  static constexpr Start kStarts[] = {{"\x1F\x8B", "is compressed", "decompress it with gzip -d"},
+                                      {"\xFD\x37zXZ", "is compressed", "decompress it with xz -d"},
+                                      {"\x28\xB5\x2F\xFD", "is compressed", "decompress it with zstd -d"},
+                                      {"\xFF\xFE", "is in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"},
+                                      {"\xFE\xFF", "is in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"}};
+  const std::vector<uint8_t> bytes = ReadBeginning(path, 8);
+  const std::string beginning(bytes.begin(), bytes.end());
+  for (const Start& start : kStarts) {
+    if (beginning.starts_with(start.bytes)) throw DataError(path + " " + start.what, start.advice);
+  }
+}
+
 // Text files in pieces of whole lines.
 class TextFiles {
  public:
   // Throws DataError if a file cannot be opened.
   explicit TextFiles(const std::vector<std::string>& paths) {
     for (const std::string& path : paths) {
+      RequireText(path);
       const RandomAccessFile& file = files_.emplace_back(path);
       for (uint64_t begin = 0; begin < file.size(); begin += kPieceBytes) pieces_.push_back({files_.size() - 1, begin});
     }

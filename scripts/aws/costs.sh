@@ -31,6 +31,7 @@ file_system_costs() {  # file_system_costs GIB DEPLOYMENT
 estimate() {
   local price hours dollars
   price=$(price_of "$1")
+  [[ $3 =~ ^[0-9]+(\.[0-9]+)?$ ]] || fail "HOURS is '$3'" "give a number, such as 24 or 0.5"
   hours=$(awk -v nodes="$2" -v hours="$3" -v attempts="$4" -v jobs="${5:-1}" 'BEGIN {printf "%.0f\n", nodes * hours * attempts * jobs}')
   dollars=$(awk -v hours="$hours" -v price="$price" 'BEGIN {if (price == "?") print "?"; else printf "%.0f\n", hours * price}')
   say "At most $hours hours of $1 (${5:+$5 jobs × }$2 × $3 h × $4 attempts): \$$dollars at $price an hour (on demand, us-east-1, $(price_date))"

@@ -110,7 +110,7 @@ def test_a_job_that_finds_no_machines_is_tried_in_the_other_zone_unless_they_are
 
 def test_job_definition():
     text = call("python", AWS / "batch" / "job_definition.py", "--name=n", "--instance_type=p5.48xlarge", "--nodes=20",
-                "--image=i", "--role=r").stdout
+                "--image=i", "--role=r", "--hours=1200").stdout
     job = json.loads(text)
     container = job["nodeProperties"]["nodeRangeProperties"][0]["container"]
     assert len(container["linuxParameters"]["devices"]) == 32

@@ -42,7 +42,7 @@ def service():
     Metadata.answers = {}
     server = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield Metadata.answers, {"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "AWS_EC2_METADATA_DISABLED": ""}
+    yield Metadata.answers, {"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "AWS_EC2_METADATA_DISABLED": "", "http_proxy": "http://127.0.0.1:1"}
     server.shutdown()
     server.server_close()
 

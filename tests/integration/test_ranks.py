@@ -4,6 +4,7 @@ killed and their number changes in mid-epoch is tested by faults/test_killed_ran
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -58,11 +59,15 @@ def test_the_newest_checkpoint_counts_on_whosever_disk_it_is(few_images, tmp_pat
     start("here", "there", "--limit_train_steps=1")
     assert not (tmp_path / "there" / "checkpoints").exists()
     start("here", "there", "--limit_train_steps=1")
+    damaged = tmp_path / "there" / "checkpoints" / "step-000000009"
+    shutil.copytree(tmp_path / "here" / "checkpoints" / "step-000000002", damaged)
     outcome = start("there", "here", "--eval_every_epochs=0")
+    assert f"checkpoint {damaged} cannot be used" in outcome.stderr
     assert "rank 1 has the newest checkpoint, of step 2" in outcome.stderr
     assert sha256(tmp_path / "there" / "model.safetensors") == sha256(tmp_path / "one" / "model.safetensors")
     assert [step for step, _ in losses(tmp_path / "there")] == [3]
-    assert [path.name for path in (tmp_path / "there" / "checkpoints").iterdir()] == ["step-000000003"]
+    found = sorted(path.name for path in (tmp_path / "there" / "checkpoints").iterdir())
+    assert found == ["aside-1-step-000000009", "step-000000003"]
 
 
 IS_LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"

@@ -240,6 +240,20 @@ def test_a_named_checkpoint_is_taken(undisturbed, few_images, stopped, run_dir):
     assert [step for step, _ in losses(run_dir)] == [3, 4, 5, 6, 7]
 
 
+def test_another_run_that_goes_on_here_is_not_mixed_with_the_one_before(few_images, stopped, run_dir):
+    flags = (*flags_of(few_images), f"--run_dir={run_dir}")
+    run(*flags, "--lr=0.2", "--limit_train_steps=3")
+    assert load_json(run_dir / "result.json")["best_step"] == 3
+    lines = (run_dir / "metrics.jsonl").read_bytes()
+    other = run_dir.parent / "other"
+    shutil.copytree(stopped, other)
+    change_state(other / "checkpoints" / "step-000000004", lambda state: state["progress"]["best"].update(step=3))
+    said = run(*flags, f"--resume={other / 'checkpoints' / 'step-000000004'}").stderr
+    assert "the earlier run in" in said and "that of step 3, are lost" in said
+    assert (run_dir / "aside-1" / "metrics.jsonl").read_bytes() == lines
+    assert [step for step, _ in losses(run_dir)] == [5, 6, 7]
+
+
 def test_the_best_weights_are_those_of_the_best_step(few_images, own_stopped, run_dir, tmp_path):
     """Going back, or on elsewhere, leaves the weights of an earlier best step behind."""
     change_state(own_stopped / "checkpoints" / "step-000000004", lambda state: state["progress"]["best"].update(step=2))
@@ -264,6 +278,16 @@ def test_another_metric_decides_by_its_own_best_value(few_images, own_stopped):
     run(*flags_of(few_images), f"--run_dir={own_stopped}", "--best_metric=loss")
     result = load_json(own_stopped / "result.json")
     assert (result["best_step"], result["best_loss"]) == (best_step, 0.001)
+
+
+def test_what_the_best_validation_and_the_flags_of_before_mean_now(few_images, own_stopped, run_dir):
+    """Another set decides, another flag changes numbers, and weights to begin with come too late."""
+    change_state(own_stopped / "checkpoints" / "step-000000004", lambda state: state["config"].update(val_split="test,val"))
+    weights = run_dir / "model.safetensors"
+    said = run(*flags_of(few_images), f"--run_dir={run_dir}", "--sync_bn", f"--init_weights={weights}").stderr
+    assert "the best validation is that of test, and now val decides" in said
+    assert "sync_bn false → true" in said
+    assert f"--init_weights={weights} is not used" in said and "init_weights none" not in said
 
 
 def test_a_requeued_job_goes_on_with_its_own_run_alone(few_images, own_stopped):

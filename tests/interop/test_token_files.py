@@ -2,6 +2,7 @@
 reimplemented here in a few lines (its own package does not install with a current Python), are the bytes of dtrain_data
 tokenize."""
 
+import gzip
 import hashlib
 import json
 import os
@@ -83,6 +84,10 @@ def test_files_are_fairseqs_to_the_byte(tmp_path):
     assert written(data / "valid") == token_files(words(tmp_path / "valid.txt"), dictionary)[:2]
     assert (data / "dict.txt").read_text() == dictionary and not list(data.glob("*.partial"))
     assert (data / "encoder.json").exists() and (data / "vocab.bpe").exists()
+
+    for what, content in (("is compressed", gzip.compress(b"the fox\n")), ("is in UTF-16", "the fox\n".encode("utf-16"))):
+        (tmp_path / "other.txt").write_bytes(content)
+        assert f"other.txt {what}" in tokenize(*TOKENIZER, f"--input={tmp_path}/other.txt", f"--output={data}/other", check=3).stderr
 
     # The written files are read, too.
     shown = [json.loads(line) for line in run("inspect", f"--data_dir={data}", "--split=train", program=DATA).lines]

@@ -26,8 +26,8 @@ bool Add(Flag flag, const char* member) {
   flag.section = std::string(member).substr(0, std::string(member).find('.'));
   const auto section = std::ranges::find(Sections(), flag.section, &Section::name);
   if (flag.traits.used_by == 0) flag.traits.used_by = section->used_by;
-  flag.traits.of_training &= section->of_training;
   flag.traits.changes_no_result |= section->changes_no_result;
+  flag.traits.of_training &= section->of_training && !flag.traits.changes_no_result;
   if (!flag.limits.descriptions.empty()) flag.help += " " + flag.limits.descriptions + ".";
   MutableFlags().push_back(std::move(flag));
   return true;
@@ -189,7 +189,7 @@ DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
 DTRAIN_FLAG(string, resume, run.resume, Anything(), "",
             "Where to resume from: auto (the newest valid checkpoint in --run_dir, if any), none (start anew; the "
             "files of an earlier run in --run_dir are moved aside), last (the newest run in runs/), or the path of a "
-            "checkpoint or a run.",
+            "checkpoint or a run (that of another run moves the files in --run_dir aside, too).",
             .changes_no_result = true, .path = kRead)
 DTRAIN_FLAG(string, weights, run.weights, OneOf("auto | last | best | ema"), "",
             "With --mode=eval, predict and export: which of the run's weights to use; auto: the best if the run has "
@@ -301,7 +301,8 @@ DTRAIN_FLAG(string, last_batch, data.last_batch, OneOf("stream | drop"), "",
             .same_on_resume = true)
 DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fraction of the records",
             "Greatest share of unreadable records of a split that the run tolerates before it fails. Not given: 1 in 10,000, and "
-            "in a small set a few (10; of fewer than 200 one in 20).", .of_training = false)
+            "in a small set a few (10; of fewer than 200 one in 20). Each start of a run counts anew.",
+            .of_training = false)
 DTRAIN_FLAG(bool, strict_data, data.strict, Anything(), "", "Fail at the first unreadable record.",
             .of_training = false)
 DTRAIN_FLAG(bool, allow_dataset_change, data.allow_dataset_change, Anything(), "",
@@ -696,11 +697,11 @@ DTRAIN_FLAG(string, master_addr, ranks.master_addr, Anything(), "", "Host name o
 DTRAIN_FLAG(int64, master_port, ranks.master_port, Between(1, 65535), "", "Port that rank 0 listens on.",
             .own_to_each_rank = true, .changes_no_result = true)
 DTRAIN_FLAG(string, backend, ranks.backend, OneOf("auto | nccl | gloo"), "",
-            "Library for communication between ranks; auto: nccl on GPUs, gloo on CPUs.")
+            "Library for communication between ranks; auto: nccl on GPUs, gloo on CPUs.", .of_training = false)
 DTRAIN_FLAG(bool, require_gpu, ranks.require_gpu, Anything(), "",
-            "End with 2 where there is no GPU, instead of computing on the CPU.")
+            "End with 2 where there is no GPU, instead of computing on the CPU.", .of_training = false)
 DTRAIN_FLAG(double, bucket_cap_mb, ranks.bucket_cap_mb, MoreThan(0), "MiB",
-            "Size of the gradient buckets, which are reduced while the backward pass runs.")
+            "Size of the gradient buckets, which are reduced while the backward pass runs.", .of_training = false)
 DTRAIN_FLAG(string, grad_compression, ranks.grad_compression, OneOf("none | fp16 | bf16"), "",
             "Type in which gradients are sent between ranks. fp16 and bf16 halve the bytes and lose digits.")
 DTRAIN_FLAG(bool, sync_bn, ranks.sync_bn, Anything(), "", "Batch normalisation over the batches of all ranks together.",
@@ -708,11 +709,11 @@ DTRAIN_FLAG(bool, sync_bn, ranks.sync_bn, Anything(), "", "Batch normalisation o
 DTRAIN_FLAG(string, deterministic, ranks.deterministic, OneOf("off | run | elastic"), "",
             "run: the same run gives the same bits on GPUs, too, resumed or not. Slower, since algorithms are not "
             "chosen by measured speed. elastic: and on any number of ranks, which may change during the run; needs "
-            "--global_batch_size.")
+            "--global_batch_size.", .of_training = false)
 DTRAIN_FLAG(string, cuda_graphs, ranks.cuda_graphs, OneOf("off | on | auto"), "",
             "Whether the training step is recorded once and then started as a whole, with the same bits. on: it is an "
             "error if that is not possible (on a CPU, with --activation_checkpointing or --deterministic=elastic); "
-            "auto: such steps are not recorded.")
+            "auto: such steps are not recorded.", .of_training = false)
 DTRAIN_FLAG(string, run_token, ranks.run_token, Anything(), "",
             "Secret that all ranks of the run share; a process without it cannot join. Other users can see command "
             "lines, so prefer the environment variable DTRAIN_RUN_TOKEN.", .own_to_each_rank = true, .secret = true,
@@ -764,7 +765,7 @@ const std::vector<Section>& Sections() {
       {.name = "optimizer", .title = "Optimizer"},
       {.name = "schedule", .title = "Learning rate schedule"},
       {.name = "precision", .title = "Precision"},
-      {.name = "ranks", .title = "Ranks", .of_training = false},
+      {.name = "ranks", .title = "Ranks"},
       {.name = "report", .title = "Report", .of_training = false, .changes_no_result = true}};
   return sections;
 }

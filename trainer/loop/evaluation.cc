@@ -55,7 +55,7 @@ report::Metrics BlankMetrics(const tasks::Task& task) {
 void AddOfAverage(const config::OptimizerConfig& config, report::Metrics metrics, report::ValPoint& point) {
   if (AverageDecides(config)) point.decides += metrics.size();
   for (report::Metric& metric : metrics) {
-    metric.name = "ema_" + metric.name;
+    metric.name = std::string(report::kOfAverage) + metric.name;
     metric.table_heading.clear();
     point.metrics.push_back(std::move(metric));
   }

@@ -221,7 +221,7 @@ void Trainer::EvaluateNow() {
   report::ValPoint point = *evaluated;
   if (progress_.best) {
     const report::Metric& now = point.decisive();
-    progress_.best->DecideBy(now.name);  // another metric may have decided before a resume
+    progress_.best->DecideBy(now.name);  // another metric, or other weights, may have decided before a resume
     const report::Metric& best = progress_.best->decisive();
     point.best = report::IsBetter(now, best) ? now.value : best.value;
   }

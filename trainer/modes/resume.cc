@@ -1,6 +1,7 @@
 #include "trainer/modes/resume.h"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -88,17 +89,15 @@ std::string HeldBy(int rank) { return "checkpoint/held_by/" + std::to_string(ran
 std::string Piece(int64_t number) { return "checkpoint/piece/" + std::to_string(number); }
 std::string Taken(int64_t number) { return "checkpoint/taken/" + std::to_string(number); }
 
-int64_t NewestStep(const checkpoint::Store& store) {
-  const std::vector<int64_t> steps = store.Steps();
-  return steps.empty() ? kNone : steps.back();
-}
-
-// Returns the newest valid checkpoint of this rank's own run directory if it is newer than rank 0's.
-std::optional<checkpoint::Checkpoint> OwnIfNewer(const std::string& run_directory, int64_t than) {
-  if (run_directory.empty()) return std::nullopt;
+// Returns the newest valid checkpoint of this rank's own run directory if it is newer than rank 0's. Of a machine's
+// ranks, which share its disks, one looks.
+std::optional<checkpoint::Checkpoint> OwnIfNewer(const Session& session, int64_t than) {
+  const std::string& run_directory = session.context.config.run.dir;
+  if (run_directory.empty() || session.context.launch.local_rank != 0) return std::nullopt;
   try {
     const checkpoint::Store store(run_directory);
-    if (NewestStep(store) <= than) return std::nullopt;
+    const std::vector<int64_t> steps = store.Steps();
+    if (steps.empty() || steps.back() <= than) return std::nullopt;
     auto found = store.FindNewestValid(WarnOfInvalid);
     return found && found->step > than ? found : std::nullopt;
   } catch (const StorageError& error) {
@@ -145,6 +144,11 @@ void Receive(const std::filesystem::path& folder, c10d::Store& store) {
   }
 }
 
+checkpoint::Snapshot LoadToResume(const checkpoint::Checkpoint& found) {
+  report::LogInfo("resuming from " + found.directory.string());
+  return checkpoint::Load(found);
+}
+
 }  // namespace
 
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
@@ -156,8 +160,7 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
     if (newest && (!found || newest->step > found->step)) found = std::move(newest);
   }
   if (!found) return std::nullopt;
-  report::LogInfo("resuming from " + found->directory.string());
-  return checkpoint::Load(*found);
+  return LoadToResume(*found);
 }
 
 std::string WhyBestIsLost(const std::filesystem::path& model_best, const nlohmann::json& state) {
@@ -168,6 +171,16 @@ std::string WhyBestIsLost(const std::filesystem::path& model_best, const nlohman
   return "the weights of the best validation, that of step " + step.dump() + ", are lost: " + model_best.string() +
          (found ? " is of step " + std::to_string(*found) : " is not there") +
          "; the next validation is the best one so far";
+}
+
+std::string WhyBestDoesNotCount(const nlohmann::json& state, const config::DataConfig& data) {
+  config::DataConfig before = data;
+  before.val_split = weights::TextIn(PartOf(state, "config"), "val_split");
+  const bool is_known = !before.val_split.empty() && !PartOf(PartOf(state, "progress"), "best").is_null();
+  const std::string then = is_known ? config::ValSplits(before).front() : "", now = config::ValSplits(data).front();
+  if (!is_known || then == now) return "";
+  return "the best validation is that of " + then + ", and now " + now +
+         " decides; the next validation is the best one so far";
 }
 
 void KeepSamples(nlohmann::json& state, config::Config& config) {
@@ -236,35 +249,45 @@ void RequireNoneLeftOut(const loop::Progress& progress, const loop::Plan& plan) 
                    "(--init_weights=RUN_DIR/model.safetensors)");
 }
 
-std::optional<checkpoint::Checkpoint> FetchNewestCheckpoint(const Session& session, const checkpoint::Store* store) {
+std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, checkpoint::Store* store) {
   distributed::Rendezvous& ranks = *session.rendezvous;
   c10d::Store& shared = *ranks.store();
   const int rank = ranks.launch().rank;
-  const int64_t first =
-      std::stoll(ranks.ShareFromFirst("newest_checkpoint", store == nullptr ? "" : std::to_string(NewestStep(*store))));
   std::optional<checkpoint::Checkpoint> own;
-  int holder = 0;
-  int64_t newest = first;
+  std::exception_ptr none_is_valid;  // which counts if no other rank has one
+  if (rank == 0) {
+    try {
+      own = store->FindNewestValid(WarnOfInvalid);
+    } catch (const StorageError&) {
+      none_is_valid = std::current_exception();
+    }
+  }
+  int64_t newest = std::stoll(ranks.ShareFromFirst("newest_checkpoint", std::to_string(own ? own->step : kNone)));
   if (rank != 0) {
-    own = OwnIfNewer(session.context.config.run.dir, first);
+    own = OwnIfNewer(session, newest);
     shared.set(HeldBy(rank), std::to_string(own ? own->step : kNone));
   }
   // Ranks that do not come are the control plane's matter, which names them and ends this process before.
   const auto patience = 2 * shared.getTimeout();
+  int holder = 0;
   for (int other = 1; rank == 0 && other < ranks.launch().world_size; ++other) {
     shared.wait({HeldBy(other)}, patience);
     const int64_t step = std::stoll(shared.get_to_str(HeldBy(other)));
     if (step > newest) std::tie(newest, holder) = std::pair(step, other);
   }
+  if (newest == kNone && none_is_valid) std::rethrow_exception(none_is_valid);
   if (rank != 0) shared.wait({"shared/checkpoint_holder"}, patience);
   holder = std::stoi(ranks.ShareFromFirst("checkpoint_holder", std::to_string(holder)));
   if (holder != 0 && rank == holder) Send(own->directory, shared);
-  if (holder == 0 || rank != 0) return std::nullopt;
+  if (rank != 0) return std::nullopt;
+  if (holder == 0) return own ? std::optional(LoadToResume(*own)) : std::nullopt;
   report::LogInfo("rank " + std::to_string(holder) + " has the newest checkpoint, of step " + std::to_string(newest) +
                   ", on a disk of its own, and sends it");
   const std::filesystem::path folder = store->TemporaryFor(newest);
   Receive(folder, shared);
-  return checkpoint::OpenCheckpoint(folder, [](const auto&, const std::string&) {});
+  checkpoint::Snapshot received = checkpoint::Load(checkpoint::OpenCheckpoint(folder, /*on_invalid=*/{}));
+  store->RemoveLeftovers();
+  return received;
 }
 
 }  // namespace dtrain::modes

@@ -22,18 +22,22 @@ struct Session;  // session.h
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
                                                    const checkpoint::Store& store);
 
-// With run directories on disks of the machines' own, a job that is started again may have rank 0 on another machine
-// than before. The newest checkpoint that any rank finds in its own --run_dir counts: its holder sends it to rank 0.
+// The same for --resume=auto and several ranks. With run directories on disks of the machines' own, a job that is
+// started again may have rank 0 on another machine than before: the newest valid checkpoint that any rank finds in its
+// own --run_dir counts, and its holder sends it to rank 0.
 //
-// A collective. On rank 0, `store` is that of the run directory; if another rank has a newer valid checkpoint, returns
-// where it has been put, a temporary folder of the store that the caller removes. Otherwise, and on the other ranks,
-// returns empty. Throws StorageError if rank 0 cannot write it.
-std::optional<checkpoint::Checkpoint> FetchNewestCheckpoint(const Session& session, const checkpoint::Store* store);
+// A collective. `store` is that of rank 0's run directory, null on the other ranks, which get nothing. Throws
+// StorageError if there are checkpoints, but none is valid, or if rank 0 cannot write what it receives.
+std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, checkpoint::Store* store);
 
 // The best weights lie beside the checkpoints, in `model_best`. Returns why they are lost, in a sentence for people, if
 // they are of another step than the state.json of a checkpoint says, since the run goes back, has another directory, or
 // could not write them; empty if they are not, or are those of the checkpoint itself, which are written again.
 std::string WhyBestIsLost(const std::filesystem::path& model_best, const nlohmann::json& state);
+
+// Returns why the best validation of a checkpoint does not count any more, in a sentence for people: another set of
+// --val_split decides now. Empty if it counts.
+std::string WhyBestDoesNotCount(const nlohmann::json& state, const config::DataConfig& data);
 
 // A run keeps its held-out samples, and photographs as it began to use them: takes --split_seed and --exif_orientation,
 // unless they were given, from the run whose state.json is given. Adds them to a state of a version without them.

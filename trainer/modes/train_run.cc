@@ -9,7 +9,11 @@
 #include <utility>
 
 #include "data/joined.h"
+#include "data/outputs.h"
+#include "data/shallow_json.h"
+#include "data/storage.h"
 #include "models/layers.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
 #include "trainer/control/stall_watch.h"
@@ -29,9 +33,23 @@
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/run_settings.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::modes {
 namespace {
+
+// Whether a run in another directory goes on here, where the run that is there has not begun so. A checkpoint alone,
+// such as one of a backup, may be this run's.
+bool BeginsElsewhere(const Session& session) {
+  const std::string& resume = session.context.config.run.resume;
+  if (resume == "auto" || resume == "none" || session.restarted) return false;
+  const std::filesystem::path run = weights::RunOf(resume);
+  if (!data::IsRun(run) || data::IsSameFile(run, session.run_directory)) return false;
+  const std::string here = report::RunDirectory(session.run_directory).config_json.string();
+  if (!data::IsFile(here)) return false;
+  const std::string text = checkpoint::ReadTextFile(here, weights::kMostConfigBytes);
+  return weights::TextIn(ParseObject(text), "resume") != resume;
+}
 
 // The checkpoints of the run. Rank 0 alone reads and writes them; the other ranks learn from it what state.json says.
 class RunCheckpoints {
@@ -43,15 +61,16 @@ class RunCheckpoints {
       first_.emplace(session.run_directory);
       first_->store.RemoveLeftovers();
     }
-    const auto fetched = session.rendezvous != nullptr && resume == "auto"
-                             ? FetchNewestCheckpoint(session, first_ ? &first_->store : nullptr)
-                             : std::nullopt;
+    const bool any_rank_counts = session.rendezvous != nullptr && resume == "auto";
+    auto newest = any_rank_counts ? FindNewestOfRanks(session, first_ ? &first_->store : nullptr) : std::nullopt;
     if (first_) {
-      first_->found = fetched ? checkpoint::Load(*fetched) : FindCheckpoint(resume, session.restarted, first_->store);
-      if (fetched) first_->store.RemoveLeftovers();
-      const report::RunDirectory files(session.run_directory);
+      first_->found = any_rank_counts ? std::move(newest) : FindCheckpoint(resume, session.restarted, first_->store);
+      // Those of an earlier run, which is moved aside, are none of this one.
+      const report::RunDirectory files(BeginsElsewhere(session) ? "" : session.run_directory);
       if (first_->found && first_->found->state.is_object()) {
-        first_->found->state[kLostBest] = WhyBestIsLost(files.model_best, first_->found->state);
+        nlohmann::json& state = first_->found->state;
+        const std::string lost = WhyBestIsLost(files.model_best, state);
+        state[kLostBest] = lost.empty() ? WhyBestDoesNotCount(state, session.context.config.data) : lost;
       }
     }
     const nlohmann::json state = first_ && first_->found ? first_->found->state : nlohmann::json();
@@ -86,7 +105,13 @@ class RunCheckpoints {
                              ", its manifest of step " + std::to_string(first_->found->step),
                          "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
     }
-    const std::string changes = config::Changes(state_.value("config", nlohmann::json()), kept.at("config"));
+    nlohmann::json before = state_.value("config", nlohmann::json::object());
+    const nlohmann::json& now = kept.at("config");
+    const std::string weights = weights::TextIn(now, kInitWeights);
+    if (first_ && !weights.empty() && weights::TextIn(before, kInitWeights) != weights)
+      report::LogWarning("--init_weights=" + weights + " is not used, since the run goes on with its own weights");
+    if (before.is_object()) before.erase(kInitWeights);
+    const std::string changes = config::Changes(before, now);
     if (first_ && !changes.empty()) {
       report::LogWarning("changed since the checkpoint: " + changes + "; the new values are used from now on");
     }
@@ -108,6 +133,7 @@ class RunCheckpoints {
   }
 
  private:
+  static constexpr char kInitWeights[] = "init_weights";
   static constexpr char kLostBest[] = "lost_best";  // what rank 0 adds to the state for the other ranks
 
   struct FirstRank {
@@ -131,10 +157,11 @@ checkpoint::Metadata MetadataOf(const config::Config& config, const tasks::DataS
   return metadata;
 }
 
-// For --resume=none: moves the files of an earlier run aside, so that none of them is mixed with those of the new run.
-void StartAnew(const report::RunDirectory& files) {
+// Moves the files of an earlier run aside, so that none of them is mixed with those of this one.
+void StartAnew(const report::RunDirectory& files, const std::string& resume) {
   if (const auto aside = report::MoveRunAside(files)) {
-    report::LogInfo("--resume=none: the earlier run in " + files.root.string() + " was moved to " + aside->string());
+    report::LogInfo("--resume=" + resume + ": the earlier run in " + files.root.string() + " was moved to " +
+                    aside->string());
   }
 }
 
@@ -214,7 +241,7 @@ distributed::Communicator& Connect(Session& session, const config::Config& confi
   common["data_val_fingerprint"] = tasks::ValFingerprint(data);
   session.Connect(config, common);
   if (session.context.launch.rank == 0 && config.run.resume == "none" && !session.restarted) {
-    StartAnew(report::RunDirectory(session.run_directory));
+    StartAnew(report::RunDirectory(session.run_directory), config.run.resume);
   }
   if (config.data.cache == "ram") tasks::KeepInMemory(data, session.rendezvous.get());
   return *session.communicator;
@@ -230,6 +257,8 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
   const int64_t step = start.progress.step;
   start.stopped_early = run.plan.WhyStopsEarly(start.progress);
   start.finished = step >= run.plan.total_steps || !start.stopped_early.empty();
+  if (session.context.launch.rank == 0 && BeginsElsewhere(session))
+    StartAnew(report::RunDirectory(session.run_directory), config.run.resume);
   checkpoints.DropLater();
   const std::string lost = start.finished ? "" : checkpoints.lost_best();
   if (!lost.empty()) start.progress.best.reset();

@@ -2,6 +2,9 @@
 #include "trainer/optim/optimizer.h"
 
 #include <ATen/ATen.h>
+
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -75,16 +78,16 @@ std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& paramet
 std::vector<ParameterGroup> SplitByRate(const std::vector<ParameterGroup>& groups, const RateFactor& factor_of) {
   std::vector<ParameterGroup> parts;
   for (const ParameterGroup& group : groups) {
-    std::map<double, ParameterGroup> by_factor;
+    std::vector<ParameterGroup> by_factor;  // as the weights come, so that a run may go on with other factors
     for (size_t i = 0; i < group.names.size(); ++i) {
       const double factor = factor_of(group.names[i]);
-      ParameterGroup& part =
-          by_factor.try_emplace(factor, ParameterGroup{group.weight_decay, {}, {}, group.adapted, factor})
-              .first->second;
-      part.names.push_back(group.names[i]);
-      part.parameters.push_back(group.parameters[i]);
+      auto part = std::ranges::find(by_factor, factor, &ParameterGroup::lr_factor);
+      if (part == by_factor.end())
+        part = by_factor.insert(part, ParameterGroup{group.weight_decay, {}, {}, group.adapted, factor});
+      part->names.push_back(group.names[i]);
+      part->parameters.push_back(group.parameters[i]);
     }
-    for (auto& [factor, part] : by_factor) parts.push_back(std::move(part));
+    std::ranges::move(by_factor, std::back_inserter(parts));
   }
   return parts;
 }

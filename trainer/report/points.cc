@@ -142,6 +142,10 @@ double LossOf(const Metrics& metrics) {
   return loss != metrics.end() ? loss->value : std::numeric_limits<double>::quiet_NaN();
 }
 
+std::string_view WithoutAverage(std::string_view metric) {
+  return metric.starts_with(kOfAverage) ? metric.substr(kOfAverage.size()) : metric;
+}
+
 }  // namespace
 
 const char* SecondsKey(Phase phase) {
@@ -157,13 +161,14 @@ double SecondsSince1970() {
 
 bool IsBetter(const Metric& candidate, const Metric& known) {
   if (std::isnan(candidate.value)) return false;
-  if (candidate.name != known.name) return true;
+  if (WithoutAverage(candidate.name) != WithoutAverage(known.name)) return true;
   if (std::isnan(known.value)) return true;
   return candidate.higher_is_better ? candidate.value > known.value : candidate.value < known.value;
 }
 
 void ValPoint::DecideBy(const std::string& name) {
-  const auto found = std::ranges::find(metrics, name, &Metric::name);
+  const std::string prefix(decisive().name.starts_with(kOfAverage) ? kOfAverage : "");
+  const auto found = std::ranges::find(metrics, prefix + std::string(WithoutAverage(name)), &Metric::name);
   if (found != metrics.end()) decides = static_cast<size_t>(found - metrics.begin());
 }
 

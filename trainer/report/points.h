@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/outputs.h"
@@ -89,8 +90,11 @@ struct Metric {
 // Metrics in the order in which they are shown.
 using Metrics = std::vector<Metric>;
 
+// The beginning of the names of metrics of the moving average of the weights.
+inline constexpr std::string_view kOfAverage = "ema_";
+
 // Whether `candidate` is a better value. NaN is never better, any number is better than NaN, and better than the value
-// of another metric, which decided before.
+// of another metric, which decided before. Of the average and of the weights themselves, a metric is the same.
 bool IsBetter(const Metric& candidate, const Metric& known);
 
 enum class SpeedUnit { kImages, kTokens };
@@ -171,7 +175,7 @@ struct ValPoint {
   std::optional<double> best = std::nullopt;
 
   const Metric& decisive() const { return metrics.at(decides); }
-  // Lets the metric of this name decide, if the point has it.
+  // Lets the metric of this name decide, if the point has it: of the average if that has decided, else of the weights.
   void DecideBy(const std::string& name);
   bool is_limited() const { return samples + bad_records < samples_of_split; }
 };

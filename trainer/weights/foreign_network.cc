@@ -42,11 +42,12 @@ constexpr char kFieldsOfTransformers[] = R"({
 })";
 
 constexpr char kModelType[] = "model_type", kArchitecture[] = "architecture";  // of transformers, of timm
-constexpr char kNormEpsilon[] = "layer_norm_eps";  // of image models, the network's own first
+// Of image models: null if all norms have it; else what the last one alone may have, with the others' first.
+constexpr char kNormEpsilon[] = "layer_norm_eps";
 
 // Beside the architecture; the last paragraph is of older files.
 constexpr char kFieldsOfTimm[] = R"({
-  "global_pool": ["avg"], "model_args": [null, {}, {"dynamic_img_size": true}],
+  "model_args": [null, {}, {"dynamic_img_size": true}],
   "num_classes": null, "num_features": null, "pretrained_cfg": null, "exported_by": null, "problem_type": null,
 
   "label_names": null, "label_descriptions": null, "input_size": null, "fixed_input_size": null,
@@ -89,8 +90,7 @@ nlohmann::ordered_json HuggingFaceConfig(const models::Model& model) {
   }
   const auto found = fields.find(kNormEpsilon);
   if (found == fields.end()) return config;
-  const bool is_known = std::ranges::count(*found, nlohmann::json(model.norm_epsilon)) > 0;
-  if (!found->is_null() && !is_known) {
+  if (!found->is_null() && found->front() != model.norm_epsilon) {
     throw UsageError(
         "transformers' model has norms with an epsilon of its own, not --bn_eps=" + config::ToText(model.norm_epsilon),
         "export to a file, as --output=model.safetensors, which is read here");
@@ -104,6 +104,7 @@ void RequireKnownConfig(const nlohmann::json& config, const std::string& source,
   auto fields = nlohmann::json::parse(is_timms ? kFieldsOfTimm : kFieldsOfTransformers);
   if (is_timms) {
     fields[kArchitecture] = {model};
+    fields["global_pool"] = {models::FindModel(model)->timm_pool};
   } else {
     fields.update(NetworkFields(model));
   }
@@ -143,9 +144,9 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
 std::optional<double> NormEpsilonIn(const nlohmann::json& config, const models::Model& model) {
   if (!config.is_object()) return std::nullopt;
   const nlohmann::json said = config.value(kNormEpsilon, nlohmann::json());
-  const bool is_another =
-      NetworkFields(model.name).contains(kNormEpsilon) && said.is_number() && said != model.norm_epsilon;
-  return is_another ? std::optional(said.get<double>()) : std::nullopt;
+  const nlohmann::json fields = NetworkFields(model.name);
+  const bool is_of_all = fields.contains(kNormEpsilon) && fields[kNormEpsilon].is_null();
+  return is_of_all && said.is_number() && said != model.norm_epsilon ? std::optional(said.get<double>()) : std::nullopt;
 }
 
 void RequireImageSize(const config::Config& config, int64_t height, int64_t width) {

@@ -124,10 +124,16 @@ void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::Nam
   for (const auto& [name, tensor] : destination) {
     const auto found = by_name.find(name);
     const bool is_there = found != by_name.end();
-    if (!is_there || found->second.sizes() != tensor.sizes() || found->second.dtype() != tensor.dtype()) {
-      throw StorageError(
-          "the checkpoint's tensor " + name + (is_there ? " has another shape or type" : " is missing"),
-          "it belongs to another model: check --model and --num_classes, or start anew with --resume=none");
+    if (!is_there || found->second.sizes() != tensor.sizes()) {
+      throw StorageError("the checkpoint's tensor " + name + (is_there ? " has another shape" : " is missing"),
+                         "it belongs to another model, or an optimizer with other groups of weights: check --model, "
+                         "--num_classes, --layer_decay and --backbone_lr_factor, or start anew with --resume=none");
+    }
+    if (found->second.dtype() != tensor.dtype()) {
+      throw UsageError("the checkpoint's tensor " + name + " is " + c10::toString(found->second.scalar_type()) +
+                           ", that of this run " + c10::toString(tensor.scalar_type()),
+                       "the run began with another --precision or --memory_efficient_fp16: go on with it, or begin "
+                       "another run with its weights (--init_weights=RUN_DIR/model.safetensors)");
     }
     at::Tensor target = tensor;
     target.copy_(found->second);

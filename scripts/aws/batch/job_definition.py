@@ -10,6 +10,7 @@ Its tag dtrain:sha256 says whether the one that is registered is this one.
 import argparse
 import hashlib
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def definition(name: str, instance_type: str, nodes: int, image: str, role: str,
             {"hostPath": f"/dev/infiniband/uverbs{i}", "containerPath": f"/dev/infiniband/uverbs{i}",
              "permissions": ["READ", "WRITE", "MKNOD"]} for i in range(machine.cards)]
         # Batch tells a job no end, and does not retry what its timeout has stopped: the training saves before it, and ends with 75.
-        container["command"] += ["--max_hours", f"{max(hours - MINUTES_TO_SAVE / 60, hours / 2):.4g}"]
+        container["command"] += ["--max_hours", f"{max(hours - MINUTES_TO_SAVE / 60, hours / 2):.6g}"]
         if machine.cards:
             container["environment"].append({"name": "EFA_DEVICES", "value": str(machine.cards)})
         job |= {"type": "multinode", "parameters": PARAMETERS, "nodeProperties": {
@@ -76,9 +77,12 @@ def main() -> None:
     parser.add_argument("--retries", type=int, default=3)
     parser.add_argument("--hours", type=float, default=24)
     flags = parser.parse_args()
-    if flags.nodes < 1 or not 1 <= flags.retries <= 10 or flags.hours < 1 / 60:
-        sys.exit("error: --nodes is at least 1, --retries 1 to 10, --hours at least a minute")
-    print(json.dumps(definition(**vars(flags)), indent=2))
+    if flags.nodes < 1 or not 1 <= flags.retries <= 10 or not 1 / 60 <= flags.hours < math.inf:
+        parser.error("--nodes is at least 1, --retries 1 to 10, --hours at least a minute")
+    try:
+        print(json.dumps(definition(**vars(flags)), indent=2))
+    except ValueError as unknown_type:
+        parser.error(str(unknown_type))
 
 
 if __name__ == "__main__":

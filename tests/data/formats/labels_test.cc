@@ -73,6 +73,7 @@ TEST(Labels, AreListedInAFile) {
   EXPECT_THAT(ListedClasses(folder.path()), ElementsAre("not good", "good"));
   folder.Write("classes.txt", "a\nb\na\n");
   EXPECT_ERROR("classes.txt line 3: the class 'a' is in line 1, too", ListedClasses(folder.path()));
+  EXPECT_ERROR("classes.txt line 3: the class 'a' is in line 1, too", ReadClassNames(folder.path()));
   folder.Write("classes.txt", "a\rb\n");  // refused where names are used
   EXPECT_THAT(ListedClasses(folder.path()), ElementsAre("a\rb"));
 }

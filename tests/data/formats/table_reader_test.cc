@@ -85,7 +85,8 @@ TEST(TableReader, WhatIsWrongIsNamedWithItsLine) {
       {TableFormat::kJsonLines, "{\"a\": \"x\\u0000\"}\n", "FILE line 1: 'a' holds a NUL character"},
       {TableFormat::kJsonLines, "{\"a\": " + std::string(100'000, '['), "FILE line 1: this is not a JSON object"},
       {TableFormat::kLines, "fine\n\xFF\n", "FILE line 2: 'text' is not UTF-8"},
-      {TableFormat::kCsv, "\n\r\n", "FILE is empty"}};
+      {TableFormat::kCsv, "\n\r\n", "FILE is empty"},
+      {TableFormat::kCsv, "file,label\ra.png,1\r", "end with a carriage return alone"}};
   for (const Case& one : cases) {
     EXPECT_ERROR(one.message, RowsOf(one.text, one.format));
   }

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "data/formats/packed_records.h"
 #include "data/formats/tar.h"
 #include "tests/data/formats/record_bytes.h"
 
@@ -39,6 +40,20 @@ TEST(WebDataset, NamesWhatASampleLacks) {
         Case{MakeTarMember("k.jpg", "x") + MakeTarMember("k.png", "y"), "two members .png"}}) {
     EXPECT_ERROR(c.reason, ReadAll(kWebDataset, c.archive + MakeTarEnd()));
   }
+}
+
+TEST(WebDataset, SaysWhatALabelIs) {
+  const auto values_of = [](const std::string& archive, LabelKind kind) {
+    std::vector<float> values;
+    ScanRecords(kWebDataset, MemoryBytes(AsBytes(archive)), "file", {}, kind, &values);
+    return values;
+  };
+  const std::string number = Sample("k", "x", " -0.25\n"), image = MakeTarMember("k.jpg", "x");
+  EXPECT_THAT(values_of(number, LabelKind::kNumbers), ElementsAre(-0.25F));
+  EXPECT_ERROR("label -0.250000 is not a class", values_of(number, LabelKind::kClass));
+  EXPECT_THAT(values_of(image + MakeTarMember("k.json", "[3, 0]"), LabelKind::kSeveral), ElementsAre(3, 0));
+  EXPECT_ERROR("the label names class 0 twice",
+               values_of(image + MakeTarMember("k.json", "[0, 1, 0]"), LabelKind::kSeveral));
 }
 
 // Zeros end an archive only if nothing else follows; before other bytes they are a hole.

@@ -78,14 +78,17 @@ TEST(GroupByDecay, TreatsWhatIsNeverDecayedAsBiases) {
 
 TEST(SplitByRate, KeepsTheDecayOfEachGroup) {
   Parameters parameters = SomeParameters();
-  const auto groups = SplitByRate(GroupByDecay(parameters, 0.1, false), SlowBackbone);
-  ASSERT_EQ(groups.size(), 4U);
   const std::vector<std::vector<std::string>> names = {{"conv.weight"}, {"fc.weight"}, {"bn.weight"}, {"fc.bias"}};
-  for (size_t i = 0; i < groups.size(); ++i) {
-    EXPECT_EQ(groups[i].names, names[i]);
-    EXPECT_EQ(groups[i].lr_factor, i % 2 == 0 ? 0.1 : 1);
-    EXPECT_EQ(groups[i].weight_decay, i < 2 ? 0.1 : 0);
-    EXPECT_EQ(groups[i].adapted, i < 2);
+  for (const double backbone : {0.1, 10.}) {
+    const auto groups = SplitByRate(GroupByDecay(parameters, 0.1, false),
+                                    [&](const std::string& name) { return SlowBackbone(name) < 1 ? backbone : 1; });
+    ASSERT_EQ(groups.size(), 4U);
+    for (size_t i = 0; i < groups.size(); ++i) {
+      EXPECT_EQ(groups[i].names, names[i]);
+      EXPECT_EQ(groups[i].lr_factor, i % 2 == 0 ? backbone : 1);
+      EXPECT_EQ(groups[i].weight_decay, i < 2 ? 0.1 : 0);
+      EXPECT_EQ(groups[i].adapted, i < 2);
+    }
   }
 }
 

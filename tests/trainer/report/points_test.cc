@@ -100,6 +100,20 @@ TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
   EXPECT_EQ(ResultJson(result).rfind("{\n  \"train_loss\": 0.0,\n  \"step\": 310", 0), 0u);
 }
 
+// model_best.safetensors has the weights that decided then, whichever decide now.
+TEST(ValPoint, TheWeightsThatDecidedGoOnDeciding) {
+  ValPoint of_average{.metrics = {{"loss", 1}, {"top1", 2}, {"ema_loss", 3}, {"ema_top1", 4}}, .decides = 2};
+  of_average.DecideBy("loss");
+  EXPECT_EQ(of_average.decisive().name, "ema_loss");
+  EXPECT_TRUE(IsBetter({"loss", 2.5}, of_average.decisive()));
+  EXPECT_FALSE(IsBetter({"loss", 3.5}, of_average.decisive()));
+  of_average.DecideBy("top1");
+  EXPECT_EQ(of_average.decisive().name, "ema_top1");
+  ValPoint of_weights{.metrics = {{"loss", 1}}};
+  of_weights.DecideBy("ema_loss");
+  EXPECT_EQ(of_weights.decisive().name, "loss");
+}
+
 Metric Of(double value, bool higher_is_better) { return {"m", value, 2, higher_is_better}; }
 
 TEST(IsBetter, GoesTheMetricsOwnWayAndAnyNumberBeatsNaN) {

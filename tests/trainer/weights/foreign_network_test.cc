@@ -63,6 +63,9 @@ TEST(RequireKnownConfig, KnowsWhatIsPublished) {
 TEST(RequireKnownConfig, RefusesByNameWhatTimmHasOtherwise) {
   EXPECT_ERROR("global_pool is \"max\", expected \"avg\"",
                RequireKnownConfig({{"architecture", "resnet50"}, {"global_pool", "max"}}, "x", "resnet50"));
+  EXPECT_ERROR("global_pool is \"avg\", expected \"token\"",
+               RequireKnownConfig({{"architecture", "vit_tiny_patch16_224"}, {"global_pool", "avg"}}, "x",
+                                  "vit_tiny_patch16_224"));
   EXPECT_ERROR("architecture is \"resnet50d\", expected \"resnet50\"",
                RequireKnownConfig({{"architecture", "resnet50d"}}, "x", "resnet50"));
   EXPECT_ERROR("[] is not a JSON object", RequireKnownConfig(nlohmann::json::array(), "x", "resnet50"));
@@ -73,6 +76,8 @@ TEST(NormEpsilonIn, IsThatOfTheConfigUnlessItIsTheModelsOwn) {
   EXPECT_EQ(NormEpsilonIn({{"layer_norm_eps", 1e-6}}, model), std::nullopt);
   EXPECT_EQ(NormEpsilonIn({{"layer_norm_eps", 1e-12}}, model), 1e-12);
   EXPECT_EQ(NormEpsilonIn(nullptr, model), std::nullopt);
+  // The inner norms of transformers' ConvNeXt have 1e-6 whatever it says.
+  EXPECT_EQ(NormEpsilonIn({{"layer_norm_eps", 1e-12}}, *models::FindModel("convnext_atto")), std::nullopt);
 }
 
 TEST(RequireSameNetwork, PadsAsTheModelDoesWhereItIsKnown) {
