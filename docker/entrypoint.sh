@@ -121,12 +121,8 @@ from_parameters() {  # fills words
     shift
   done
 }
-case " $program $* " in
-  *dtrain_* | *sweep.py*)
-    from_parameters "$@"
-    set -- "${words[@]}"
-    ;;
-esac
+from_parameters "$@"
+set -- "${words[@]}"
 command -v "$program" >/dev/null || fail 2 "there is no program '$program' in this container" \
   "dtrain_main, dtrain_data and dtrain_bench are; arguments that begin with -- go to dtrain_main"
 
