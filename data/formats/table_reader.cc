@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "data/error.h"
@@ -72,7 +73,7 @@ std::vector<std::string> KeysOf(std::string_view object) {
     if (is_key && known.insert(parsed.get<std::string>()).second) keys.push_back(parsed.get<std::string>());
     return true;
   };
-  static_cast<void>(nlohmann::json::parse(object, take));  // `take` has all
+  std::ignore = nlohmann::json::parse(object, take);  // `take` has all
   return keys;
 }
 

@@ -104,8 +104,8 @@ TensorPickle TorchFile::OpenArchive(std::vector<uint8_t>& pickle_bytes) {
     if (place.size % width != 0 || place.size / width != storage.elements) {
       Refuse("the storage " + shown + " has " + std::to_string(place.size) + " bytes", "it is damaged: get it again");
     }
-    storages_.push_back({std::string(storage.dtype), place.begin, place.size});
-    if (has_checksums) storages_.back().crc32 = place.crc32;
+    storages_.push_back({std::string(storage.dtype), place.begin, place.size,
+                         has_checksums ? std::optional(place.crc32) : std::nullopt});
   }
   return pickle;
 }
