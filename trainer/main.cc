@@ -135,12 +135,7 @@ void ResolveConfig(modes::RunContext& context, bool has_gpu) {
   const auto note = [&context](const std::string& text) {
     if (!text.empty()) context.notes.push_back(text);
   };
-  if (config.run.resume == "last" && config.run.dir.empty() && context.launch.restart_count > 0) {
-    // This job has taken a run, which need not be the newest any more.
-    if (const auto own = modes::RunOfJob(context)) config.run.dir = own->string();
-    if (!config.run.dir.empty()) config.run.resume = "auto";
-  }
-  weights::FindLastRun(config, context.launch.rank);
+  modes::FindLastRun(context);
   // A run's weights can be exported by either name; nothing is written into it.
   if (config.run.mode == "export" && config.run.input.empty()) config.run.input = std::exchange(config.run.dir, "");
   weights::TakeImageSizeOfModel(config);

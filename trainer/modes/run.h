@@ -38,12 +38,14 @@ struct RunContext {
   std::vector<std::string> notes;               // for people; rank 0 logs them once there is a log
 };
 
-// Returns the newest run in runs/ that an earlier attempt of this job began or went on with, by the same command; empty
-// if there is none. Throws StorageError.
-std::optional<std::filesystem::path> RunOfJob(const RunContext& context);
+// With --resume=last and no --run_dir, sets --run_dir to the newest run in runs/, or to the one that this job took
+// before a launcher started it again, and --resume to auto. If there is no run, throws UsageError on rank 0; the other
+// ranks learn the directory from rank 0.
+void FindLastRun(RunContext& context);
 
-// Returns the run directory of a training without --run_dir: RunOfJob, if a launcher has started the job again, else a
-// new one. Adds a note if it is new all the same. Throws StorageError.
+// Returns the run directory of a training without --run_dir: a new one; or if a launcher has started the job again, the
+// newest one that an earlier attempt began or went on with, by the same command. Adds a note if it is new all the same.
+// Throws StorageError.
 std::string DefaultRunDirectory(const RunContext& context, bool restarted, std::vector<std::string>& notes);
 
 // Prints the plan, and checks everything that can be checked without the other ranks.

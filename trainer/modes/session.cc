@@ -151,6 +151,12 @@ std::string BuildId() {
   return id.empty() ? "unknown" : id;
 }
 
+// Returns the newest run in runs/ that an earlier attempt of this job began or went on with, by the same command; empty
+// if there is none.
+std::optional<std::filesystem::path> RunOfJob(const RunContext& context) {
+  return report::NewestRun(config::kRuns, [&](const report::RunDirectory& run) { return IsOfJob(run, context); });
+}
+
 }  // namespace
 
 void OpenLog(const RunContext& context) {
@@ -158,8 +164,17 @@ void OpenLog(const RunContext& context) {
   SayNotes(context.notes);
 }
 
-std::optional<std::filesystem::path> RunOfJob(const RunContext& context) {
-  return report::NewestRun(config::kRuns, [&](const report::RunDirectory& run) { return IsOfJob(run, context); });
+void FindLastRun(RunContext& context) {
+  config::RunConfig& run = context.config.run;
+  if (run.resume != "last" || !run.dir.empty()) return;
+  const auto own = context.launch.restart_count > 0 ? RunOfJob(context) : std::nullopt;
+  const auto found = own ? own : report::NewestRun(config::kRuns);
+  if (!found && context.launch.rank == 0) {
+    throw UsageError("--resume=last: there is no run in " + std::filesystem::absolute(config::kRuns).string(),
+                     "name it with --run_dir, or start dtrain_main in the folder that contains runs/");
+  }
+  run.resume = "auto";
+  if (found) run.dir = found->string();
 }
 
 std::string DefaultRunDirectory(const RunContext& context, bool restarted, std::vector<std::string>& notes) {

@@ -140,17 +140,6 @@ void AddWhatEarlierVersionsDid(nlohmann::json& settings) {
   if (!settings.contains("exif_orientation")) settings["exif_orientation"] = false;
 }
 
-void FindLastRun(config::Config& config, int rank) {
-  if (config.run.resume != "last" || !config.run.dir.empty()) return;
-  const std::optional<fs::path> newest = report::NewestRun(config::kRuns);
-  if (!newest && rank == 0) {
-    throw UsageError("--resume=last: there is no run in " + fs::absolute(config::kRuns).string(),
-                     "name it with --run_dir, or start dtrain_main in the folder that contains runs/");
-  }
-  config.run.resume = "auto";
-  if (newest) config.run.dir = newest->string();
-}
-
 fs::path NamedRun(const config::Config& config) {
   if (!config.model.init_weights.empty()) return {};
   const std::string& resume = config.run.resume;

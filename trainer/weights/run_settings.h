@@ -17,10 +17,6 @@ namespace dtrain::weights {
 // The key of a weights file's metadata that holds the settings.
 inline constexpr char kSettings[] = "settings";
 
-// With --resume=last and no --run_dir, sets --run_dir to the newest run in runs/, and --resume to auto. If there is no
-// run, throws UsageError on rank 0; the other ranks learn the directory from rank 0.
-void FindLastRun(config::Config& config, int rank);
-
 // Returns the run directory or the checkpoint's folder whose weights --mode=eval, predict and export use: the first one
 // named by --resume=PATH, --input (eval, export) or --run_dir (eval, predict). Empty with --init_weights or if none is.
 std::filesystem::path NamedRun(const config::Config& config);
