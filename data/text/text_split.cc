@@ -74,13 +74,17 @@ std::unique_ptr<const Tokenizer> TokenizerWithoutDictionary(const std::string& f
 }
 
 std::optional<Meaning> FindMeaning(const std::string& data_dir, bool keeps_ids = false) {
+  const std::string folder = FolderAt(data_dir);
+  std::unique_ptr<const Tokenizer> tokenizer;
   if (Exists(DictionaryPath(data_dir))) {
     auto words = Dictionary::Load(DictionaryPath(data_dir));  // which says why a link leads nowhere
-    return Meaning{{.mask = words.mask_token()}, words.size(),     words.vocabulary(),
-                   words.fingerprint(),          std::move(words), nullptr};
+    if (keeps_ids) tokenizer = TokenizerWithoutDictionary(folder, keeps_ids);
+    if (!tokenizer || tokenizer->GoesWith(words))
+      return Meaning{{.mask = words.mask_token()}, words.size(),     words.vocabulary(),
+                     words.fingerprint(),          std::move(words), nullptr};
+  } else {
+    tokenizer = TokenizerWithoutDictionary(folder, keeps_ids);
   }
-  const std::string folder = FolderAt(data_dir);
-  auto tokenizer = TokenizerWithoutDictionary(folder, keeps_ids);
   if (!tokenizer) return std::nullopt;
   if (tokenizer->special().mask < 0) {
     throw DataError("the tokenizer in " + folder + " has no token for masked words",

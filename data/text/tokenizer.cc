@@ -247,6 +247,16 @@ std::vector<uint32_t> Tokenizer::IdsIn(const Dictionary& dictionary) const {
   return ids;
 }
 
+bool Tokenizer::GoesWith(const Dictionary& dictionary) const {
+  if (!keeps_ids_) return true;
+  try {
+    IdsIn(dictionary);
+    return true;
+  } catch (const DataError&) {  // other ids
+    return false;
+  }
+}
+
 std::vector<bool> Tokenizer::BeginsWord(const Dictionary& dictionary) const {
   std::vector<bool> begins(static_cast<size_t>(dictionary.vocabulary()), true);
   for (size_t i = 0; i < dictionary.entries().size(); ++i) {

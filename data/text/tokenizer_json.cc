@@ -57,6 +57,7 @@ constexpr char kSettingsFields[] = R"({
   "clean_up_tokenization_spaces": null, "split_special_tokens": [null, false], "model_input_names": null,
   "name_or_path": null, "special_tokens_map_file": null, "tokenizer_file": null, "vocab_file": null,
   "merges_file": null, "use_fast": null, "from_slow": null, "processor_class": null, "chat_template": null,
+  "init_inputs": [null, []],
   "backend": null, "is_local": null, "local_files_only": null, "model_specific_special_tokens": [null, {}]
 })";
 

@@ -252,6 +252,9 @@ def test_another_run_that_goes_on_here_is_not_mixed_with_the_one_before(few_imag
     assert "the earlier run in" in said and "that of step 3, are lost" in said
     assert (run_dir / "aside-1" / "metrics.jsonl").read_bytes() == lines
     assert [step for step, _ in losses(run_dir)] == [5, 6, 7]
+    # Its own checkpoint is not another run's, however it is named.
+    run(*flags_of(few_images), "--run_dir=.", "--resume=checkpoints/step-000000007", "--epochs=4", "--max_steps=8", cwd=run_dir)
+    assert [step for step, _ in losses(run_dir)] == [5, 6, 7, 8] and not (run_dir / "aside-2").exists()
 
 
 def test_the_best_weights_are_those_of_the_best_step(few_images, own_stopped, run_dir, tmp_path):

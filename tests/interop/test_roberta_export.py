@@ -82,6 +82,13 @@ def test_a_tokenizer_that_keeps_its_ids_comes_back(trained, tmp_path, mask_place
     assert json.loads((folder / "vocab.json").read_text(encoding="utf-8")) == ids
     assert loaded(folder).config.vocab_size == len(ids)
     assert transformers.RobertaTokenizer.from_pretrained(folder).mask_token_id == ids["<mask>"]
+    # Beside published RoBERTas there is fairseq's dict.txt, of GPT-2's numbers, which these ids are not.
+    (folder / "dict.txt").write_text("".join(f"{i} 1\n" for i in range(len(ids) - 5)), encoding="utf-8")
+    assert json.loads((export(folder, tmp_path / "published") / "vocab.json").read_text(encoding="utf-8")) == ids
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "train.txt").write_text(TEXT, encoding="utf-8")
+    run("--task=masked_lm", "--data_format=text", f"--init_weights={folder}", f"--data_dir={tmp_path / 'texts'}", "--max_steps=1", "--batch_size=2",
+        "--tokens_per_sample=32", f"--run_dir={tmp_path / 'on'}")
     record("Tokenizers", f"a tokenizer's vocab.json, <mask> {mask_place.split(',')[0]}, through a training and back",
            PEER, "the same ids", 0)
 

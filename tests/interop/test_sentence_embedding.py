@@ -36,6 +36,14 @@ def bert(folder):
         **SMALL, **NO_DROPOUT, max_position_embeddings=LENGTH))
 
 
+def multilingual_e5(folder):
+    """A BERT with the special tokens of an XLM-R, whose config.json says BERT's pad_token_id."""
+    tokenizer = transformers.RobertaTokenizerFast(*new_tokenizer(folder, WORDS))
+    config = transformers.BertConfig(**SMALL | {"vocab_size": len(tokenizer)}, **NO_DROPOUT, max_position_embeddings=LENGTH)
+    assert (config.pad_token_id, tokenizer.pad_token_id) == (0, 1)
+    return tokenizer, transformers.BertModel(config)
+
+
 def modernbert(folder):
     tokenizer = tokenizers.ByteLevelBPETokenizer()
     tokenizer.train_from_iterator([" ".join(WORDS)] * 5, vocab_size=300, special_tokens=["[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"])
@@ -266,6 +274,25 @@ def test_a_folder_of_an_older_class_and_its_export(work, tmp_path):
     (folder / "sentence_roberta_config.json").unlink()
     run("--mode=export", f"--input={folder}", f"--output={exported}")
     assert json.loads((exported / "sentence_bert_config.json").read_text(encoding="utf-8"))["max_seq_length"] == LENGTH  # its positions
+
+
+@pytest.mark.parametrize("family, lowers", ((multilingual_e5, False), (bert, True)))
+def test_folders_as_they_are_published(tmp_path, run_dir, family, lowers):
+    """BGEs' say do_lower_case, which their tokenizer does as well."""
+    torch.manual_seed(0)
+    work = Work(tmp_path / "work", family)
+    (work.folder / "modules.json").write_text(json.dumps([
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]), encoding="utf-8")
+    settings = {"max_seq_length": LENGTH, "do_lower_case": lowers}
+    (work.folder / "sentence_bert_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    texts = [*(row[0] for row in work.rows), "The CAT"]
+    with torch.no_grad():
+        expected = work.vectors(loaded(work.folder).eval(), texts, normalized=False)
+    found = found_vectors(work.folder, texts, tmp_path)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    record("Models", f"vectors of {family.__name__}, published", PEER, "1e-5", worst_difference(found, expected))
+    run(*DATA, f"--init_weights={work.folder}", f"--data_dir={work.data / 'pairs'}", "--max_steps=1", "--lr=0", f"--run_dir={run_dir}")
+    torch.testing.assert_close(found_vectors(run_dir, texts, tmp_path), found, rtol=0, atol=1e-6)
 
 
 PARTS = {"modules.json": ("[{", "modules.json is not JSON"),

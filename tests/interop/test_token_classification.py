@@ -7,8 +7,8 @@ import random
 import pytest
 
 from beside_torch import assert_exact_steps, assert_metrics, torch
-from small_roberta import PEER, TEN_STEPS, new_config, new_tokenizer, stirred, transformers
-from safetensors.torch import load_file
+from small_roberta import PEER, TEN_STEPS, new_config, new_tokenizer, new_wordpiece, stirred, transformers
+from safetensors.torch import load_file, save_file
 
 from command import load_json, load_lines, load_table, run
 from test_fine_tuning import torch_losses
@@ -188,6 +188,27 @@ def test_long_sentences_lose_no_word(work, tmp_path):
     assert rows[-1]["sentence"] == "2" and rows[-1]["line"] == "2"
     inputs, _ = work.inputs([(WORDS[:3], ["O"] * 3)])
     assert rows[-3]["prediction"] == TAGS[logits_of(work.folder, inputs)[0, 1].argmax()]
+
+
+def test_a_published_tagger_may_have_a_pooler(tmp_path):
+    """As dslim/bert-base-NER has, beside settings of the first tokenizers."""
+    folder, texts = tmp_path / "ner", tmp_path / "texts.txt"
+    tokenizer = new_wordpiece(tmp_path, WORDS)
+    config = transformers.BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48,
+                                     max_position_embeddings=LENGTH, num_labels=3)
+    transformers.BertForTokenClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    texts.write_text(" ".join(WORDS[:5]) + "\n", encoding="utf-8")
+    found = []
+    for is_published in (False, True):
+        if is_published:
+            weights = load_file(folder / "model.safetensors") | {"bert.pooler.dense.weight": torch.ones(32, 32), "bert.pooler.dense.bias": torch.ones(32)}
+            save_file(weights, folder / "model.safetensors", {"format": "pt"})
+            settings = load_json(folder / "tokenizer_config.json") | {"init_inputs": []}
+            (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+        run("--mode=predict", f"--init_weights={folder}", f"--input={texts}", f"--output={tmp_path / 'out.csv'}")
+        found.append((tmp_path / "out.csv").read_text(encoding="utf-8"))
+    assert found[0] == found[1] and found[0].count("\n") > 1
 
 
 def test_what_cannot_be_read_has_a_row_with_an_error(work, tmp_path):

@@ -119,7 +119,7 @@ def test_logits_of_families_are_timms(tmp_path, name, size, options):
     assert expected.std() > 0.1
     whose = f"{TIMM}, its weights read here, images of {size[1]}×{size[0]}"
     assert_logits(predict(name, tmp_path / "timm", pixels, tmp_path), expected, name, whose)
-    run("--mode=export", f"--input={tmp_path / 'timm'}", f"--output={tmp_path / 'again'}", f"--model={name}")
+    run("--mode=export", f"--input={tmp_path / 'timm'}", f"--output={tmp_path / 'again'}")  # config.json says which of those with its shapes
     again = timm.create_model(load_json(tmp_path / "again" / "config.json")["architecture"], num_classes=CLASSES, **options,
                               checkpoint_path=str(tmp_path / "again" / "model.safetensors"))
     assert_logits(logits_of(again, pixels), expected, name, f"{TIMM}, the exported folder")

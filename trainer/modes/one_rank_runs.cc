@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/outputs.h"
+#include "data/shallow_json.h"
 #include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/config/config_json.h"
@@ -45,7 +46,9 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
     weights::TakeOffWrappers(content.tensors);
     std::string& model_config = content.metadata[weights::kModelConfigKey];
     if (!place.model_config.empty()) model_config = place.model_config;
-    const std::string model = ModelOf(content.tensors, model_config, config.model.name);
+    const std::string architecture = weights::TextIn(ParseObject(model_config), "architecture");
+    const bool is_given = architecture.empty() || config::WasGiven(config, "model");
+    const std::string model = ModelOf(content.tensors, model_config, is_given ? config.model.name : architecture);
     if (!model.empty()) weights::RequireSameNetwork(place, content, model);
     return {std::move(content.tensors),
             weights::ClassesFrom(content.metadata, place.file),

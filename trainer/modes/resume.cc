@@ -1,5 +1,7 @@
 #include "trainer/modes/resume.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <exception>
 #include <filesystem>
@@ -89,11 +91,17 @@ std::string HeldBy(int rank) { return "checkpoint/held_by/" + std::to_string(ran
 std::string Piece(int64_t number) { return "checkpoint/piece/" + std::to_string(number); }
 std::string Taken(int64_t number) { return "checkpoint/taken/" + std::to_string(number); }
 
-// Returns the newest valid checkpoint of this rank's own run directory if it is newer than rank 0's. Of a machine's
-// ranks, which share its disks, one looks.
-std::optional<checkpoint::Checkpoint> OwnIfNewer(const Session& session, int64_t than) {
-  const std::string& run_directory = session.context.config.run.dir;
-  if (run_directory.empty() || session.context.launch.local_rank != 0) return std::nullopt;
+// Tells a run directory from another machine's of the same name: rank 0 has just written its lock.
+std::string IdentityOf(const std::filesystem::path& run_directory) {
+  struct stat lock {};
+  if (::stat((run_directory / "lock").c_str(), &lock) != 0) return "";
+  return std::to_string(lock.st_ino) + " " + std::to_string(lock.st_mtim.tv_sec) + " " +
+         std::to_string(lock.st_mtim.tv_nsec);
+}
+
+// Returns the newest valid checkpoint of this rank's own run directory if it is newer than rank 0's.
+std::optional<checkpoint::Checkpoint> OwnIfNewer(const std::string& run_directory, int64_t than) {
+  if (run_directory.empty()) return std::nullopt;
   try {
     const checkpoint::Store store(run_directory);
     const std::vector<int64_t> steps = store.Steps();
@@ -163,10 +171,10 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
   return LoadToResume(*found);
 }
 
-std::string WhyBestIsLost(const std::filesystem::path& model_best, const nlohmann::json& state) {
+std::string WhyBestIsLost(const std::filesystem::path& model_best, bool is_of_another, const nlohmann::json& state) {
   const nlohmann::json progress = PartOf(state, "progress"), step = PartOf(PartOf(progress, "best"), "step");
   if (!step.is_number_integer() || step == PartOf(progress, "step")) return "";
-  const std::optional<int64_t> found = checkpoint::StepOfWeights(model_best);
+  const auto found = is_of_another ? std::nullopt : checkpoint::StepOfWeights(model_best);
   if (found == step.get<int64_t>()) return "";
   return "the weights of the best validation, that of step " + step.dump() + ", are lost: " + model_best.string() +
          (found ? " is of step " + std::to_string(*found) : " is not there") +
@@ -263,8 +271,11 @@ std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, ch
     }
   }
   int64_t newest = std::stoll(ranks.ShareFromFirst("newest_checkpoint", std::to_string(own ? own->step : kNone)));
+  const std::string& own_directory = rank == 0 ? session.run_directory : session.context.config.run.dir;
+  const std::string identity = own_directory.empty() ? "" : IdentityOf(own_directory);
+  const bool is_shared = ranks.ShareFromFirst("run_directory_identity", identity) == identity && !identity.empty();
   if (rank != 0) {
-    own = OwnIfNewer(session, newest);
+    if (!is_shared) own = OwnIfNewer(own_directory, newest);
     shared.set(HeldBy(rank), std::to_string(own ? own->step : kNone));
   }
   // Ranks that do not come are the control plane's matter, which names them and ends this process before.

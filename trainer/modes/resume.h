@@ -32,8 +32,9 @@ std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, ch
 
 // The best weights lie beside the checkpoints, in `model_best`. Returns why they are lost, in a sentence for people, if
 // they are of another step than the state.json of a checkpoint says, since the run goes back, has another directory, or
-// could not write them; empty if they are not, or are those of the checkpoint itself, which are written again.
-std::string WhyBestIsLost(const std::filesystem::path& model_best, const nlohmann::json& state);
+// could not write them, or if the file is another run's; empty if they are not, or are those of the checkpoint itself,
+// which are written again.
+std::string WhyBestIsLost(const std::filesystem::path& model_best, bool is_of_another, const nlohmann::json& state);
 
 // Returns why the best validation of a checkpoint does not count any more, in a sentence for people: another set of
 // --val_split decides now. Empty if it counts.

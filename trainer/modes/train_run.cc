@@ -65,11 +65,10 @@ class RunCheckpoints {
     auto newest = any_rank_counts ? FindNewestOfRanks(session, first_ ? &first_->store : nullptr) : std::nullopt;
     if (first_) {
       first_->found = any_rank_counts ? std::move(newest) : FindCheckpoint(resume, session.restarted, first_->store);
-      // Those of an earlier run, which is moved aside, are none of this one.
-      const report::RunDirectory files(BeginsElsewhere(session) ? "" : session.run_directory);
+      const report::RunDirectory files(session.run_directory);
       if (first_->found && first_->found->state.is_object()) {
         nlohmann::json& state = first_->found->state;
-        const std::string lost = WhyBestIsLost(files.model_best, state);
+        const std::string lost = WhyBestIsLost(files.model_best, BeginsElsewhere(session), state);
         state[kLostBest] = lost.empty() ? WhyBestDoesNotCount(state, session.context.config.data) : lost;
       }
     }

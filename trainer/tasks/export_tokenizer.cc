@@ -22,7 +22,10 @@ constexpr const char *kTokenizerFolder = "tokenizer", *kDictionary = "dict.txt";
 
 // Whether the folder has a tokenizer and the dictionary that goes with it.
 bool HasDictionary(const fs::path& folder) {
-  return data::IsFile((folder / kDictionary).string()) && data::FindTokenizer(folder.string()).has_value();
+  const std::string dictionary = (folder / kDictionary).string();
+  const auto files = data::FindTokenizer(folder.string());
+  if (!files || !data::IsFile(dictionary)) return false;
+  return !files->kind->keeps_ids || data::OpenTokenizer(*files)->GoesWith(data::Dictionary::Load(dictionary));
 }
 
 // Whether the folder has a tokenizer that gives tokens the ids of a model.

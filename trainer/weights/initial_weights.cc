@@ -218,6 +218,11 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
   const models::Head& head = models::HeadIn(config.name, module);
   const checkpoint::NamedTensors state = StateOf(module);
   checkpoint::NamedTensors weights = WithOneHead(all_weights, config, head.module, file);
+  const auto is_passed_over = [&](const auto& item) {  // the pooler of a BERT whose classifier is of words
+    const std::string& name = item.first;
+    return head.Has(name) && !name.starts_with(head.module + ".") && SizesOf(state, name).empty();
+  };
+  std::erase_if(weights, is_passed_over);
   std::vector<std::string> anew;
   if (classes) anew = FitClassifier(*classes, head, state, weights);
   std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());

@@ -158,8 +158,8 @@ std::string GivenWeights(const config::Config& config) {
 
 fs::path RunOf(const fs::path& run_or_checkpoint) {
   if (!data::IsCheckpoint(run_or_checkpoint)) return run_or_checkpoint;
-  const fs::path folder = run_or_checkpoint.has_filename() ? run_or_checkpoint : run_or_checkpoint.parent_path();
-  return folder.parent_path().parent_path();
+  const fs::path whole = fs::absolute(run_or_checkpoint);
+  return (whole.has_filename() ? whole : whole.parent_path()).parent_path().parent_path();
 }
 
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config) {

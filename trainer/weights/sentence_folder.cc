@@ -7,6 +7,7 @@
 
 #include "data/shown.h"
 #include "data/storage.h"
+#include "data/text/tokenizer.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/flags.h"
@@ -70,6 +71,18 @@ void RefusePrompt(const fs::path& file) {
                    "take default_prompt_name out of the file, and put the prompt in front of the texts yourself");
 }
 
+// Whether a tokenizer makes lower-case letters by itself.
+bool LowersLetters(const fs::path& folder) {
+  const auto files = data::FindHuggingFaceTokenizer(folder.string());
+  if (!files) return false;
+  const auto tokenizer = data::OpenTokenizer(*files);
+  const auto encoder = tokenizer->MakeEncoder();
+  std::vector<uint32_t> upper, lower;
+  encoder->Encode("THE ÄPFEL OF Q", upper);
+  encoder->Encode("the äpfel of q", lower);
+  return upper == lower;
+}
+
 }  // namespace
 
 bool IsSentenceFolder(const std::string& path) { return !path.empty() && data::IsFile(fs::path(path) / kModules); }
@@ -98,7 +111,7 @@ std::string TakeSentenceFolder(config::Config& config) {
     const auto* const encoder = std::ranges::find_if(kTransformer, has);
     if (encoder != std::end(kTransformer)) {
       const nlohmann::json json = ParsedAt(folder / *encoder, nlohmann::json::value_t::object);
-      if (json.value("do_lower_case", nlohmann::json(false)) == true)
+      if (json.value("do_lower_case", nlohmann::json(false)) == true && !LowersLetters(folder))
         RefusePart(folder / *encoder, "do_lower_case = true");
       const auto most = json.value("max_seq_length", nlohmann::json());
       const bool says = most.is_number_integer() && most.get<int64_t>() > 2;

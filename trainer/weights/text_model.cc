@@ -8,6 +8,7 @@
 
 #include "data/shallow_json.h"
 #include "data/storage.h"
+#include "data/text/tokenizer.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/flags.h"
@@ -100,10 +101,16 @@ void RequireSpecialTokens(const data::SpecialTokens& special, const models::Text
         "put the tokenizer that came with the weights beside them; or correct the config.json, if its model "
         "has learned with this one");
   };
-  require("pad_token_id", "as <pad>", special.pad);
+  if (options.shape.padding_id != special.pad) require("pad_token_id", "as <pad>", special.pad);
   if (weights.empty() || config_json.empty()) return;
   require("bos_token_id", "in front of a text", special.begin);
   require("eos_token_id", "behind a text", special.end);
+}
+
+// Whether the tokenizer that lies beside weights has this <pad>.
+bool PadsWith(const std::string& weights, int64_t pad) {
+  const auto files = weights.empty() ? std::nullopt : data::FindHuggingFaceTokenizer(data::FolderAt(weights));
+  return files && data::OpenTokenizer(*files)->special().pad == pad;
 }
 
 void RequireFits(const models::TextShape& options, const config::Config& config, int64_t vocabulary) {
@@ -179,6 +186,10 @@ models::TextOptions TextOptionsOf(const config::Config& config, const DataTokens
     RequireAgreement(options, ReadConfigFile(config.model.config_file), config.model.config_file, model);
   }
   RequireFits(shape, config, vocabulary);
+  // BERTs with XLM-R's tokenizer are published with BERT's pad_token_id, 0, which no position follows from.
+  if (tokens.special && shape.first_position == 0 && shape.padding_id == 0 &&
+      PadsWith(config.model.init_weights, tokens.special->pad))
+    shape.padding_id = tokens.special->pad;
   if (tokens.special) RequireSpecialTokens(*tokens.special, options, weights.model_config, config);
   // An exported model says with which dropout it was trained, so that training it on elsewhere begins with that.
   if (config.run.mode == "export" && !weights.model_config.empty()) {
