@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 namespace dtrain::models {
 
@@ -171,12 +173,16 @@ std::string RecognisedModel(const NamedWeights& weights) { return RecognisedMode
 
 const Model* RecognisedImageModel(const NamedWeights& weights, const std::string& preferred) {
   const Model* found = nullptr;
+  size_t changed = 0;
   for (const Family& family : Families()) {
     if (family.input != Input::kImages) continue;
     for (const Model& model : family.models) {
-      if (found != nullptr && model.name != preferred) continue;
-      const NamedWeights own = family.own_names == nullptr ? weights : family.own_names(weights, model, nullptr);
-      if (model.fits(ShapesOf(own))) found = &model;
+      if (found != nullptr && changed == 0 && model.name != preferred) continue;
+      std::vector<std::string> left_out;  // also positions, if they become those of another grid
+      const NamedWeights own = family.own_names == nullptr ? weights : family.own_names(weights, model, &left_out);
+      if (!model.fits(ShapesOf(own))) continue;
+      if (model.name == preferred) return &model;
+      if (found == nullptr || left_out.size() < changed) std::tie(found, changed) = std::pair(&model, left_out.size());
     }
   }
   return found;

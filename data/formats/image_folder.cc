@@ -189,10 +189,12 @@ std::optional<std::string> FindSplit(const std::string& data_dir, const std::str
 std::string RequireSplit(const std::string& data_dir, const std::string& split) {
   if (auto found = FindSplit(data_dir, split)) return *found;
   if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir, Layout());
-  for (const std::string& file : ContentOf(data_dir).files) {
-    if (!file.ends_with(".parquet") && !file.ends_with(".arrow")) continue;
-    throw DataError(data_dir + "/" + file + " is a table of the library datasets, which is not read",
-                    "write its images into files, as with image.save(), " + Layout());
+  for (const std::string& folder : {data_dir, data_dir + "/data"}) {
+    for (const std::string& file : ContentOf(folder).files) {
+      if (!file.ends_with(".parquet") && !file.ends_with(".arrow")) continue;
+      throw DataError(folder + "/" + file + " is a table of the library datasets, which is not read",
+                      "write its images into files; " + Layout());
+    }
   }
   throw DataError("there is no '" + split + "' split: looked for the folder " + Joined(SplitFolders(data_dir, {split})),
                   Layout() +

@@ -115,7 +115,7 @@ std::vector<std::string> ClassesIn(const std::string& folder, bool stripped) {
     if (!is_first) {
       throw DataError(path + " line " + std::to_string(number) + ": the class " + QuotedName(line) + " is in line " +
                           std::to_string(first->second) + ", too",
-                      "give each class a name of its own");
+                      "give each class a name of its own; or take the file away, as for a run that has begun so");
     }
     names.push_back(std::move(line));
   }

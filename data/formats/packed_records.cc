@@ -83,12 +83,13 @@ class Scanner {
       }
       values_->push_back(stored);
     }
-    std::vector<double> classes = record.values;
-    std::ranges::sort(classes);
-    const auto twice = std::ranges::adjacent_find(classes);
-    if (kind_ == LabelKind::kSeveral && twice != classes.end()) {
-      throw DataError("the label names class " + std::to_string(static_cast<int64_t>(*twice)) + " twice",
-                      "a label lists the numbers of the classes that hold: [1, 3], not [0, 1, 0, 1]");
+    if (kind_ == LabelKind::kSeveral) {
+      std::vector<double> classes = record.values;
+      std::ranges::sort(classes);
+      if (const auto twice = std::ranges::adjacent_find(classes); twice != classes.end()) {
+        throw DataError("the label names class " + std::to_string(static_cast<int64_t>(*twice)) + " twice",
+                        "a label lists the numbers of the classes that hold: [1, 3], not [0, 1, 0, 1]");
+      }
     }
     records_.push_back({record.begin, record.end - record.begin, 0, static_cast<int32_t>(record.values.size())});
     ++intact_;

@@ -169,6 +169,12 @@ def test_a_folder_of_transformers_tells_the_model_and_how_it_sees_images(tmp_pat
     found = json.loads(run(f"--init_weights={tmp_path / 'odd'}", "--data_dir=none", "--print_config").stdout)
     assert [found[name] for name in ("image_size", "eval_resize", "eval_interpolation")] == [96, resize.size, resize.interpolation.value] == [96, 118, "bicubic"]
     described = load_json(tmp_path / "odd" / "config.json")
+    part = {"architecture": "resnet18", "crop_pct": 0.95, "std": [1, 0, 1]}  # of the model's own size
+    (tmp_path / "resnet").mkdir()
+    save_file(timm.create_model("resnet18").state_dict(), tmp_path / "resnet" / "model.safetensors")
+    (tmp_path / "resnet" / "config.json").write_text(json.dumps(part), encoding="utf-8")
+    found = json.loads(run(f"--init_weights={tmp_path / 'resnet'}", "--std=1,1,1", "--data_dir=none", "--print_config").stdout)
+    assert found["eval_resize"] == 235
     for field, value in (("crop_mode", "squash"), ("input_size", [3, 96, 64]), ("interpolation", "lanczos")):
         other = json.dumps({**described, "pretrained_cfg": {**written, field: value}})
         (tmp_path / "odd" / "config.json").write_text(other, encoding="utf-8")

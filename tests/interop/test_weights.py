@@ -192,11 +192,21 @@ def test_families_under_the_names_of_others(tmp_path, naming, name):
         assert "torchvision has no model like" in refused(tmp_path, 2, f"--input={source}", f"--model={name}", "--weights_naming=torchvision")
 
 
+def test_the_grid_of_positions_tells_the_size(tmp_path):
+    save_file(timm.create_model("deit3_small_patch16_384", num_classes=CLASSES).state_dict(), tmp_path / "large.safetensors")
+    transformers.ViTForImageClassification(transformers.ViTConfig(**VIT, image_size=384)).save_pretrained(tmp_path / "large")
+    for weights, name in (("large.safetensors", "deit3_small_patch16_384"), ("large", "vit_tiny_patch16_384")):
+        found = json.loads(run(f"--init_weights={tmp_path / weights}", "--data_dir=none", "--print_config").stdout)
+        assert (found["model"], found["image_size"]) == (name, 384)
+
+
 def test_hugging_faces_dinov2(tmp_path):
     """Its classifier sees more than the class token, so its backbone is compared, with a classifier of that token."""
     theirs = scattered(transformers.Dinov2WithRegistersModel(transformers.Dinov2WithRegistersConfig(
         hidden_size=384, num_attention_heads=6, image_size=518, patch_size=14)))
     theirs.save_pretrained(tmp_path / "theirs")
+    config = load_json(tmp_path / "theirs" / "config.json") | {"interpolate_antialias": True, "interpolate_offset": 0.0}  # published
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps(config), encoding="utf-8")
     classifier = torch.nn.Linear(384, CLASSES)
     weights = load_file(tmp_path / "theirs" / "model.safetensors")
     save_file(weights | {f"classifier.{name}": one.data for name, one in classifier.state_dict().items()},
@@ -267,7 +277,7 @@ def test_models_with_tensorflows_padding(tmp_path, images, whose, name):
 
     refused = run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'x'}", f"--model={name.removeprefix('tf_')}", check=2)
     assert f"use --model={name}" in refused.stderr
-    run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'again'}", f"--model={name}")
+    run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'again'}")
     assert load_json(tmp_path / "again" / "config.json")["architecture"] == name
     again = timm.create_model(name, num_classes=CLASSES, checkpoint_path=str(tmp_path / "again" / "model.safetensors"))
     torch.testing.assert_close(logits_of(again, images), expected, rtol=1e-4, atol=1e-4)

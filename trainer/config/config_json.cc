@@ -93,7 +93,9 @@ std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector
     if (found == saved.end() || found->is_null()) continue;
     const std::optional<std::string> text = TextOf(*found);
     Config taken = config;
-    if (!text || !Set(flag, *text, taken)) {
+    const bool is_valid = text && Set(flag, *text, taken);
+    if (!is_valid && WasGiven(config, name)) continue;
+    if (!is_valid) {
       throw UsageError(
           origin + " has " + name + " = " + found->dump() + "; expected " + Expected(flag.kind, flag.limits),
           "give --" + name);

@@ -72,9 +72,11 @@ int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
 double Plan::EvaluatedEpoch(int64_t step) const {
   if (run.eval_every_steps > 0) return EpochAt(step);
   if (run.eval_every_epochs <= 0) return 0;
-  const auto intervals = [&](int64_t steps) { return Floor(EpochAt(steps) / run.eval_every_epochs); };
-  if (step < total_steps && intervals(step) == intervals(step - 1)) return EpochAt(step);
-  return run.eval_every_epochs * static_cast<double>(intervals(step));
+  if (!IsDue(step, run.eval_every_epochs, 0)) {
+    const bool ends_epoch = EpochsDone(step) > EpochsDone(step - 1);
+    return ends_epoch ? static_cast<double>(EpochsDone(step)) : EpochAt(step);
+  }
+  return run.eval_every_epochs * static_cast<double>(Floor(EpochAt(step) / run.eval_every_epochs));
 }
 
 int64_t Plan::FirstStepOf(int64_t epoch) const {

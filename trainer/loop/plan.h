@@ -38,8 +38,8 @@ struct Plan {
 
   // The multiple of --eval_every_epochs that an evaluation after this step belongs to: the epochs done, rounded down.
   // The additional evaluation at the end of a run belongs to the last multiple. With --eval_every_steps, or if no
-  // multiple ends with the step, since the run had another interval then, it is EpochAt(step). 0 if a run is evaluated
-  // at its end only.
+  // multiple ends with the step, since the run had another interval then, it is the epoch that ends, or EpochAt(step).
+  // 0 if a run is evaluated at its end only.
   double EvaluatedEpoch(int64_t step) const;
 
   // Returns the epoch, counted from 1, in which the batch of this step (counted from 1) begins. A step whose batch is

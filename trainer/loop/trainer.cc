@@ -243,7 +243,8 @@ void Trainer::NoteBest(const report::ValPoint& point) {
 }
 
 void Trainer::SaveBest() {
-  saving_.SaveBest(progress_.step, AverageDecides(parts_.config.optimizer) ? step_.average() : nullptr);
+  const bool is_average = progress_.best->decisive().name.starts_with(report::kOfAverage);
+  saving_.SaveBest(progress_.step, is_average ? step_.average() : nullptr);
 }
 
 void Trainer::Save() {

@@ -29,11 +29,16 @@ namespace dtrain::modes {
 namespace {
 namespace fs = std::filesystem;
 
-// Returns the model that weights are of: --model, if they can be; empty for a model that is unknown here.
-std::string ModelOf(const checkpoint::NamedTensors& tensors, const std::string& model_config, const std::string& said) {
-  const std::string text = tasks::TextModelOf(tensors, model_config, said);
+// Returns the model that weights are of: --model, if they can be, else what their config.json names; empty for a model
+// that is unknown here.
+std::string ModelOf(const checkpoint::NamedTensors& tensors, const std::string& model_config, const std::string& file,
+                    const config::Config& config) {
+  const std::string text = tasks::TextModelOf(tensors, model_config, config.model.name);
   if (!text.empty()) return text;
+  const bool is_given = config::WasGiven(config, "model");
+  const std::string said = is_given ? config.model.name : weights::TextIn(ParseObject(model_config), "architecture");
   const models::Model* model = models::RecognisedImageModel(tensors, said);
+  if (said.empty()) model = weights::AsTrained(model, models::ShapesOf(tensors), file);
   return model == nullptr ? "" : model->name;
 }
 
@@ -46,9 +51,7 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
     weights::TakeOffWrappers(content.tensors);
     std::string& model_config = content.metadata[weights::kModelConfigKey];
     if (!place.model_config.empty()) model_config = place.model_config;
-    const std::string architecture = weights::TextIn(ParseObject(model_config), "architecture");
-    const bool is_given = architecture.empty() || config::WasGiven(config, "model");
-    const std::string model = ModelOf(content.tensors, model_config, is_given ? config.model.name : architecture);
+    const std::string model = ModelOf(content.tensors, model_config, place.file, config);
     if (!model.empty()) weights::RequireSameNetwork(place, content, model);
     return {std::move(content.tensors),
             weights::ClassesFrom(content.metadata, place.file),

@@ -270,6 +270,8 @@ std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, ch
       none_is_valid = std::current_exception();
     }
   }
+  const auto patience = 2 * shared.getTimeout();  // rank 0 reads whole checkpoints before it speaks
+  if (rank != 0) shared.wait({"shared/newest_checkpoint"}, patience);
   int64_t newest = std::stoll(ranks.ShareFromFirst("newest_checkpoint", std::to_string(own ? own->step : kNone)));
   const std::string& own_directory = rank == 0 ? session.run_directory : session.context.config.run.dir;
   const std::string identity = own_directory.empty() ? "" : IdentityOf(own_directory);
@@ -279,7 +281,6 @@ std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, ch
     shared.set(HeldBy(rank), std::to_string(own ? own->step : kNone));
   }
   // Ranks that do not come are the control plane's matter, which names them and ends this process before.
-  const auto patience = 2 * shared.getTimeout();
   int holder = 0;
   for (int other = 1; rank == 0 && other < ranks.launch().world_size; ++other) {
     shared.wait({HeldBy(other)}, patience);

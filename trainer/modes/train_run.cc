@@ -38,6 +38,14 @@
 namespace dtrain::modes {
 namespace {
 
+// Moves the files of an earlier run aside, so that none of them is mixed with those of this one.
+void StartAnew(const report::RunDirectory& files, const std::string& resume) {
+  if (const auto aside = report::MoveRunAside(files)) {
+    report::LogInfo("--resume=" + resume + ": the earlier run in " + files.root.string() + " was moved to " +
+                    aside->string());
+  }
+}
+
 // Whether a run in another directory goes on here, where the run that is there has not begun so. A checkpoint alone,
 // such as one of a backup, may be this run's.
 bool BeginsElsewhere(const Session& session) {
@@ -55,20 +63,20 @@ bool BeginsElsewhere(const Session& session) {
 class RunCheckpoints {
  public:
   // A collective. Finds the checkpoint with which the run goes on.
-  explicit RunCheckpoints(const Session& session) {
-    const std::string& resume = session.context.config.run.resume;
+  explicit RunCheckpoints(const Session& session) : resume_(session.context.config.run.resume) {
     if (session.context.launch.rank == 0) {
       first_.emplace(session.run_directory);
       first_->store.RemoveLeftovers();
+      first_->is_another_runs = BeginsElsewhere(session);
     }
-    const bool any_rank_counts = session.rendezvous != nullptr && resume == "auto";
+    const bool any_rank_counts = session.rendezvous != nullptr && resume_ == "auto";
     auto newest = any_rank_counts ? FindNewestOfRanks(session, first_ ? &first_->store : nullptr) : std::nullopt;
     if (first_) {
-      first_->found = any_rank_counts ? std::move(newest) : FindCheckpoint(resume, session.restarted, first_->store);
+      first_->found = any_rank_counts ? std::move(newest) : FindCheckpoint(resume_, session.restarted, first_->store);
       const report::RunDirectory files(session.run_directory);
       if (first_->found && first_->found->state.is_object()) {
         nlohmann::json& state = first_->found->state;
-        const std::string lost = WhyBestIsLost(files.model_best, BeginsElsewhere(session), state);
+        const std::string lost = WhyBestIsLost(files.model_best, first_->is_another_runs, state);
         state[kLostBest] = lost.empty() ? WhyBestDoesNotCount(state, session.context.config.data) : lost;
       }
     }
@@ -117,9 +125,11 @@ class RunCheckpoints {
     return progress;
   }
 
-  // The checkpoint belongs to this run, and the run has gone back to it: drops what came after it.
+  // The checkpoint belongs to this run, and the run has gone back to it: drops what came after it, and what another run
+  // has left here.
   void DropLater() {
     if (!first_) return;
+    if (first_->is_another_runs) StartAnew(report::RunDirectory(first_->store.run_directory()), resume_);
     const int moved = first_->store.SetAsideNewerThan(first_->found ? first_->found->step : -1);
     if (moved > 0) {
       report::LogWarning(CountOf(moved, "later checkpoint") + " moved to checkpoints/aside-…: the run goes back");
@@ -139,10 +149,12 @@ class RunCheckpoints {
     explicit FirstRank(const std::filesystem::path& run_directory) : store(run_directory) {}
 
     checkpoint::Store store;
+    bool is_another_runs = false;  // what is in the run directory
     std::optional<checkpoint::Snapshot> found;
     std::unique_ptr<checkpoint::AsyncWriter> writer;
   };
 
+  const std::string resume_;
   std::optional<FirstRank> first_;  // empty on the other ranks
   nlohmann::json state_;            // state.json of the checkpoint, on every rank; null if there is none
 };
@@ -154,14 +166,6 @@ checkpoint::Metadata MetadataOf(const config::Config& config, const tasks::DataS
   weights::AddSettings(metadata, config);
   AddDataAndTask(metadata, config, data);
   return metadata;
-}
-
-// Moves the files of an earlier run aside, so that none of them is mixed with those of this one.
-void StartAnew(const report::RunDirectory& files, const std::string& resume) {
-  if (const auto aside = report::MoveRunAside(files)) {
-    report::LogInfo("--resume=" + resume + ": the earlier run in " + files.root.string() + " was moved to " +
-                    aside->string());
-  }
 }
 
 // Where the run begins or goes on.
@@ -256,8 +260,6 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
   const int64_t step = start.progress.step;
   start.stopped_early = run.plan.WhyStopsEarly(start.progress);
   start.finished = step >= run.plan.total_steps || !start.stopped_early.empty();
-  if (session.context.launch.rank == 0 && BeginsElsewhere(session))
-    StartAnew(report::RunDirectory(session.run_directory), config.run.resume);
   checkpoints.DropLater();
   const std::string lost = start.finished ? "" : checkpoints.lost_best();
   if (!lost.empty()) start.progress.best.reset();

@@ -90,7 +90,7 @@ class ImageRegressionTask : public ImageTargetTask {
   std::vector<double> ValuesOr(const std::vector<double>& values, double otherwise) const {
     return values.empty() ? std::vector<double>(static_cast<size_t>(outputs()), otherwise) : values;
   }
-  report::Metrics MetricsOf(int64_t number, const double* own, double images) const;
+  report::Metrics MetricsOfNumber(int64_t number, const double* own, double images) const;
   at::Tensor OnDevice(const std::vector<double>& values) const { return at::tensor(values, at::kDouble).to(device()); }
 
   const std::vector<std::string> names_;
@@ -101,7 +101,7 @@ class ImageRegressionTask : public ImageTargetTask {
 
 // R² is that of sklearn.metrics.r2_score: of labels that are all the same, 1 if they are predicted exactly, else 0.
 // Pearson's correlation is NaN if one of the two is constant.
-report::Metrics ImageRegressionTask::MetricsOf(int64_t number, const double* own, double images) const {
+report::Metrics ImageRegressionTask::MetricsOfNumber(int64_t number, const double* own, double images) const {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const auto metric = [](const char* name, double value, bool higher_is_better) {
     return report::Metric{.name = name, .value = value, .decimals = 4, .higher_is_better = higher_is_better};
@@ -124,7 +124,7 @@ report::Metrics ImageRegressionTask::OwnMetrics(const double* own, double images
   constexpr int64_t kMostNamed = 16;
   report::Metrics means, named;
   for (int64_t number = 0; number < outputs(); ++number) {
-    report::Metrics metrics = MetricsOf(number, own, images);
+    report::Metrics metrics = MetricsOfNumber(number, own, images);
     means.resize(metrics.size());
     for (size_t i = 0; i < metrics.size(); ++i) {
       const double mean = means[i].value + metrics[i].value / static_cast<double>(outputs());

@@ -154,8 +154,8 @@ void AddTransformers(const nlohmann::json& processor, const config::Config& conf
 
 }  // namespace
 
-nlohmann::json ForeignImageSettings(const WeightsPlace& place, const config::Config& config, bool requires_same) {
-  nlohmann::json settings = nlohmann::json::object();
+void AddForeignImageSettings(const WeightsPlace& place, const config::Config& config, bool requires_same,
+                             nlohmann::json& settings) {
   if (const nlohmann::json described = ParseObject(place.model_config); described.is_object()) {
     const nlohmann::json trained = described.value("pretrained_cfg", described);
     if (requires_same) RequireTimmsImages(trained, place.config_file);
@@ -170,7 +170,6 @@ nlohmann::json ForeignImageSettings(const WeightsPlace& place, const config::Con
     AddTransformers(processor, config, beside.string(), settings);
   }
   if (config::WasGiven(config, "interpolation")) settings.erase("eval_interpolation");
-  return settings;
 }
 
 }  // namespace dtrain::weights

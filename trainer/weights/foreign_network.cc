@@ -127,6 +127,17 @@ void RequireSameModel(const std::string& where, const std::string& trained, cons
   }
 }
 
+const models::Model* AsTrained(const models::Model* model, const models::WeightShapes& shapes,
+                               const std::string& file) {
+  if (model == nullptr) return nullptr;
+  const models::Family& family = models::FamilyOf(model->name);
+  if (family.trained_as == nullptr) return model;
+  const std::string name = std::filesystem::path(file).filename().string();
+  const auto unlike = family.unlike(family.trained_as(shapes, name), *model);
+  const models::Model* other = unlike ? models::FindModel(unlike->instead) : nullptr;
+  return other == nullptr ? model : other;
+}
+
 void RequireSameNetwork(const WeightsPlace& place, const checkpoint::SafetensorsContent& content,
                         const std::string& model) {
   RequireFloats(place.file, content.tensors);

@@ -102,11 +102,13 @@ void ForgetResizeOfAnotherSize(nlohmann::json& settings, const config::Config& c
 }
 
 // Of shapes alone: to compute would start OpenMP's threads, which ranks that are forked from this process lack.
-const models::Model* RecogniseImageModel(const models::WeightShapes& shapes, const std::string& said) {
+const models::Model* RecogniseImageModel(const models::WeightShapes& shapes, const std::string& file,
+                                         const std::string& said) {
   checkpoint::NamedTensors tensors;
   for (const auto& [name, shape] : shapes) tensors.emplace_back(name, at::empty(shape, at::kMeta));
   TakeOffWrappers(tensors);
-  return models::RecognisedImageModel(tensors, said);
+  const models::Model* found = models::RecognisedImageModel(tensors, said);
+  return said.empty() ? AsTrained(found, models::ShapesOf(tensors), file) : found;
 }
 
 // What weights of other programs say.
@@ -115,13 +117,13 @@ nlohmann::json SettingsOfOthers(const WeightsPlace& place, const models::WeightS
   const nlohmann::json described = ParseObject(place.model_config);
   const bool is_given = config::WasGiven(config, "model");
   const models::Model* model =
-      RecogniseImageModel(shapes, is_given ? config.model.name : TextIn(described, "architecture"));
+      RecogniseImageModel(shapes, place.file, is_given ? config.model.name : TextIn(described, "architecture"));
   nlohmann::json settings = nlohmann::json::object();
   if (model != nullptr) settings = {{"model", model->name}, {"image_size", model->image_size}};
   if (is_given) model = models::FindModel(config.model.name);
   const auto epsilon = model == nullptr ? std::nullopt : NormEpsilonIn(described, *model);
   if (epsilon) settings["bn_eps"] = *epsilon;
-  settings.update(ForeignImageSettings(place, config, !is_given && !of_teacher));
+  AddForeignImageSettings(place, config, !is_given && !of_teacher, settings);
   return settings;
 }
 

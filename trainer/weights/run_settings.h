@@ -45,10 +45,10 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config);
 
 // Returns flags' values by their names. Weights of ours have the settings that they were trained with. Of others it is
 // "model", that of --model if it can have them (there is none if no model of images has), its size, and what is kept
-// beside them: how the model saw images (ForeignImageSettings), which is held to what can be made here unless --model
-// was given, or the weights are a teacher's, who sees the images of its student; ε, if config.json says another than
-// the network has. Throws UsageError as ForeignImageSettings does. Damaged weights say nothing: that is reported when
-// they are read.
+// beside them: how the model saw images (AddForeignImageSettings), which is held to what can be made here unless
+// --model was given, or the weights are a teacher's, who sees the images of its student; ε, if config.json says another
+// than the network has. Throws UsageError as AddForeignImageSettings does. Damaged weights say nothing: that is
+// reported when they are read.
 nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config& config, bool of_teacher = false);
 
 // Sets --model to the model of --init_weights.

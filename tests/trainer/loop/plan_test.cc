@@ -193,7 +193,9 @@ TEST(WhyStopsEarly, CountsEvaluationsNotFractionsOfEpochs) {
   EXPECT_NE(Why(0.2, 0.2, At(9, 7)), "");  // 0.8 - 0.6 is less than 0.2 in floating point
   EXPECT_NE(Why(3, 2, At(63, 21)), "");    // an evaluation every two epochs: 4 epochs without gain
   EXPECT_EQ(Why(3, 2, At(42, 21)), "");
-  EXPECT_EQ(Why(4, 4, At(42, 11)), "");  // the best one was evaluated with another interval, 3 epochs ago
+  // The best one was evaluated with another interval, after an epoch.
+  EXPECT_EQ(Why(4, 4, At(42, 11)), "");
+  EXPECT_NE(Why(3, 4, At(42, 11)), "");
 }
 
 TEST(WhyStopsEarly, NotWithoutBeingAskedOrEvaluated) {
