@@ -66,7 +66,10 @@ ResidualPair BertEmbeddingsImpl::forward(const Sequences& sequences) {
 }
 
 BertLayerImpl::BertLayerImpl(const EncoderOptions& options)
-    : heads_(options.heads), dropout_(options.dropout), attention_dropout_(options.attention_dropout) {
+    : heads_(options.heads),
+      dropout_(options.dropout),
+      attention_dropout_(options.attention_dropout),
+      attention_output_dropout_(options.drops_attention ? options.dropout : 0) {
   const int64_t hidden = options.hidden_size, inner = options.intermediate_size;
   const EncoderNames& names = options.names;
   const auto dense = [this](Linear& layer, const char* name, int64_t in, int64_t out) {
@@ -90,13 +93,12 @@ BertLayerImpl::BertLayerImpl(const EncoderOptions& options)
 ResidualPair BertLayerImpl::forward(const ResidualPair& x_SH, const Sequences& sequences, const at::Tensor& rows) {
   const auto [q_SH, k_SH, v_SH] = Products(x_SH.main);
   const at::Tensor context = Attend(q_SH, k_SH, v_SH, heads_, sequences, is_training() ? attention_dropout_ : 0.0);
-  const auto norm_of_sum = [this](const at::Tensor& residual, Linear& product, const at::Tensor& x, LayerNorm& norm) {
-    return product->AddedTo(residual, x, {.dropout = dropout_, .norm = norm.get(), .goes_on_normalised = true});
-  };
-  const ResidualPair y_RH =
-      norm_of_sum(RowsOf(x_SH.shortcut, rows), attention_output_, RowsOf(context, rows), attention_norm_);
+  const ResidualPair y_RH = attention_output_->AddedTo(
+      RowsOf(x_SH.shortcut, rows), RowsOf(context, rows),
+      {.dropout = attention_output_dropout_, .norm = attention_norm_.get(), .goes_on_normalised = true});
   const at::Tensor inner = intermediate_->ThroughUnit(y_RH.main, LinearUnit::kGelu);
-  return norm_of_sum(y_RH.shortcut, output_, inner, output_norm_);
+  return output_->AddedTo(y_RH.shortcut, inner,
+                          {.dropout = dropout_, .norm = output_norm_.get(), .goes_on_normalised = true});
 }
 
 std::array<at::Tensor, 3> BertLayerImpl::Products(const at::Tensor& x_SH) {

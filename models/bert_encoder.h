@@ -33,6 +33,7 @@ struct EncoderOptions : TextShape {
   int64_t intermediate_size = 3072;
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;  // standard deviation of the initial weights
+  bool drops_attention = true;      // whether there is a dropout behind attention's output
   // <s> and </s> of its tokenizer, which a config.json mentions; empty: it does not.
   std::optional<int64_t> begin_id = 0, end_id = 2;
   EncoderNames names = {};
@@ -78,7 +79,7 @@ class BertLayerImpl : public torch::nn::Module, public HalfWeightUser {
   std::array<at::Tensor, 3> Products(const at::Tensor& x_SH);
 
   int64_t heads_;
-  double dropout_, attention_dropout_;
+  double dropout_, attention_dropout_, attention_output_dropout_;
   Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, attention_output_{nullptr};
   Linear intermediate_{nullptr}, output_{nullptr};
   LayerNorm attention_norm_{nullptr}, output_norm_{nullptr};

@@ -211,6 +211,32 @@ TEST(RobertaClassifier, DropsInTrainingOnly) {
 }
 
 // RoBERTa's, with changes of its config.json.
+// Only attention's output is not 0 here.
+TEST(DistilBert, HasNoDropoutBehindAttention) {
+  const std::string sizes = R"("vocab_size": 20, "max_position_embeddings": 8, )";
+  const std::string bert = R"("model_type": "bert", "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1,
+                              "intermediate_size": 4, "hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0})";
+  const std::string distilbert = R"("model_type": "distilbert", "dim": 4, "n_layers": 1, "n_heads": 1, "hidden_dim": 4,
+                                    "dropout": 0.5, "attention_dropout": 0})";
+  for (const auto& [family, fields] : {std::pair("bert", bert), {"distilbert", distilbert}}) {
+    const auto config = nlohmann::json::parse("{" + sizes + fields);
+    const TextOptions options = FamilyOf(family).text.from_json(config, {});
+    const auto model = options.Make({HeadKind::kNone});
+    const at::NoGradGuard no_grad;
+    for (auto& parameter : model->named_parameters()) {
+      const bool is_of_attention = parameter.key().find("attention") != std::string::npos;
+      parameter.value().fill_(is_of_attention && parameter.key().ends_with("bias") ? 1 : 0);
+      if (parameter.key().ends_with("norm.weight") || parameter.key().ends_with("output.LayerNorm.weight")) {
+        parameter.value().copy_(at::arange(4));
+      }
+    }
+    model->train();
+    const Sequences sequences = Padded(at::arange(6, at::kLong).view({1, 6}), {}, options.shape);
+    const at::Tensor first = model->Encode(sequences);
+    EXPECT_EQ(at::equal(first, model->Encode(sequences)), std::string(family) == "distilbert") << first;
+  }
+}
+
 TextOptions FromJson(const nlohmann::json& config) { return FamilyOf("roberta").text.from_json(config, {}); }
 
 TEST(TextHead, JsonIsReadBack) {
