@@ -24,6 +24,7 @@ void Require(const nlohmann::json& fields, const nlohmann::json& table, const st
   for (const auto& [name, value] : fields.items()) {
     const std::string path = place + Shown(name, kMostBytes);
     const auto row = table.find(name);
+    if (row == table.end() && value.is_null()) continue;
     if (row == table.end()) throw std::invalid_argument("the field " + path + " is not known here");
     if (row->is_object() && !value.is_null()) Require(value, *row, path + ".");
     if (!row->is_array() || std::find(row->begin(), row->end(), value) != row->end()) continue;

@@ -46,7 +46,7 @@ inline std::string WhyNotJson(const nlohmann::json::exception& error) {
 // to change nothing, else it is refused by name. To ignore it would be to compute something else, unnoticed. Checks the
 // fields of an object by a table, which is an object, too. Its row for a field is null if the field is followed
 // elsewhere or changes nothing, a list of the only values that are followed, or a table for an object (or null). Throws
-// std::invalid_argument that names the first field without a row, or with another value.
+// std::invalid_argument that names the first field without a row that is not null, or with another value.
 void RequireKnownFields(const nlohmann::json& fields, const nlohmann::json& table);
 
 }  // namespace dtrain

@@ -393,7 +393,7 @@ class EfficientNet : public ImageModel {
 
     classifier_ = Linear(options.head_channels, given.num_classes, InitialWeights::kNotYet);
     register_module("classifier", Group({{"1", classifier_.ptr()}}));  // module 0 is the dropout, which has no weights
-    Initialize();
+    Initialize(options.pads_as_tensorflow);
   }
 
   at::Tensor Features(const at::Tensor& images_NCHW) override {
@@ -407,10 +407,11 @@ class EfficientNet : public ImageModel {
 
  private:
   // As in torchvision: convolutions are normal with variance 2 / fan-out, the classifier is uniform in ±1/√classes,
-  // biases are 0.
-  void Initialize() {
-    ForEach<Conv2dImpl>(*this, [](Conv2dImpl& conv) {
+  // biases are 0. As in timm and TensorFlow, a group's fan-out is its own.
+  void Initialize(bool as_tensorflow) {
+    ForEach<Conv2dImpl>(*this, [as_tensorflow](Conv2dImpl& conv) {
       torch::nn::init::kaiming_normal_(conv.weight, 0, torch::kFanOut);
+      if (as_tensorflow) conv.weight.detach().mul_(std::sqrt(static_cast<double>(conv.options.groups)));
       if (conv.bias.defined()) torch::nn::init::zeros_(conv.bias);
     });
     const double bound = 1 / std::sqrt(static_cast<double>(classifier_->weight.size(0)));

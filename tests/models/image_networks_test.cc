@@ -48,6 +48,15 @@ TEST(ResNet, InitialWeightsHaveTheVarianceOfHeAndBlocksMayBeIdentities) {
   EXPECT_EQ(of_zeroed["layer3.5.bn2.weight"].sum().item<float>(), 256);
 }
 
+// torchvision counts the channels of all groups as a filter's fan-out, timm and TensorFlow those of its own.
+TEST(EfficientNet, DepthwiseFiltersBeginAsThoseOfItsPeer) {
+  for (const auto& [name, fan_out] : {std::pair("efficientnet_b0", 96 * 9), {"tf_efficientnet_b0", 9}}) {
+    const at::Tensor filters = MakeImageModel(name, {})->named_parameters()["features.2.0.block.1.0.weight"];
+    EXPECT_EQ(filters.sizes(), at::IntArrayRef({96, 1, 3, 3}));
+    EXPECT_NEAR(filters.var().item<double>() * fan_out, 2, 0.5) << name;
+  }
+}
+
 // The meta device stands in for a GPU, where a gradient in another format would be copied.
 TEST(PixelMeans, GradientHasTheFormatOfTheImages) {
   const auto last = at::MemoryFormat::ChannelsLast;

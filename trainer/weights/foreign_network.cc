@@ -26,6 +26,7 @@ constexpr char kFieldsOfTransformers[] = R"({
   "architectures": null, "transformers_version": null, "torch_dtype": null, "dtype": null, "_name_or_path": null,
   "name_or_path": null, "_commit_hash": null, "exported_by": null, "id2label": null, "label2id": null,
   "num_labels": null, "_num_labels": null, "problem_type": null, "finetuning_task": null,
+  "sentence_transformers": null, "sbert_ce_default_activation_function": null, "xla_device": null,
   "task_specific_params": null, "tokenizer_class": null, "prefix": null, "language": null, "tie_word_embeddings": null,
   "attn_implementation": null, "_attn_implementation": null, "_attn_implementation_autoset": null,
   "chunk_size_feed_forward": null, "return_dict": null, "output_hidden_states": null, "output_attentions": null,
