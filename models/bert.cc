@@ -24,7 +24,7 @@ EncoderOptions DistilBase() {
   EncoderOptions options = Base();
   options.layers = 6;
   options.token_types = 0;
-  options.drops_attention = false;
+  options.drops_attention_output = false;
   options.names = {.layers = "transformer.layer",
                    .query = "attention.q_lin",
                    .key = "attention.k_lin",

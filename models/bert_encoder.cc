@@ -69,7 +69,7 @@ BertLayerImpl::BertLayerImpl(const EncoderOptions& options)
     : heads_(options.heads),
       dropout_(options.dropout),
       attention_dropout_(options.attention_dropout),
-      attention_output_dropout_(options.drops_attention ? options.dropout : 0) {
+      attention_output_dropout_(options.drops_attention_output ? options.dropout : 0) {
   const int64_t hidden = options.hidden_size, inner = options.intermediate_size;
   const EncoderNames& names = options.names;
   const auto dense = [this](Linear& layer, const char* name, int64_t in, int64_t out) {

@@ -32,8 +32,8 @@ struct EncoderOptions : TextShape {
   int64_t heads = 12;
   int64_t intermediate_size = 3072;
   double layer_norm_epsilon = 1e-5;
-  double initializer_range = 0.02;  // standard deviation of the initial weights
-  bool drops_attention = true;      // whether there is a dropout behind attention's output
+  double initializer_range = 0.02;     // standard deviation of the initial weights
+  bool drops_attention_output = true;  // whether there is a dropout behind attention's output
   // <s> and </s> of its tokenizer, which a config.json mentions; empty: it does not.
   std::optional<int64_t> begin_id = 0, end_id = 2;
   EncoderNames names = {};

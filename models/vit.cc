@@ -29,7 +29,7 @@ constexpr char kTransformerFields[] = R"({
   "image_size": null, "hidden_dropout_prob": null, "attention_probs_dropout_prob": null, "initializer_range": null,
   "encoder_stride": null, "pooler_output_size": null, "pooler_act": null,
   "apply_layernorm": [true], "layerscale_value": null, "drop_path_rate": null, "use_mask_token": null,
-  "interpolate_antialias": [true], "interpolate_offset": [0],
+  "interpolate_antialias": [null, true], "interpolate_offset": [null, 0],
   "reshape_hidden_states": null, "stage_names": null, "out_features": null, "out_indices": null
 })";
 

@@ -248,13 +248,11 @@ std::vector<uint32_t> Tokenizer::IdsIn(const Dictionary& dictionary) const {
 }
 
 bool Tokenizer::GoesWith(const Dictionary& dictionary) const {
-  if (!keeps_ids_) return true;
-  try {
-    IdsIn(dictionary);
-    return true;
-  } catch (const DataError&) {  // other ids
-    return false;
-  }
+  constexpr std::string_view kFiller = "madeupword";  // fairseq's, up to a round number of words
+  const auto is_token = [this](const auto& entry) {
+    return IdOf(entry.symbol) >= 0 || entry.symbol.starts_with(kFiller);
+  };
+  return !keeps_ids_ || std::ranges::all_of(dictionary.entries(), is_token);
 }
 
 std::vector<bool> Tokenizer::BeginsWord(const Dictionary& dictionary) const {

@@ -143,6 +143,9 @@ class Tokenizer {
   // Whether token files have a dict.txt, because the special tokens are fairseq's. Otherwise the tokenizer's own files
   // lie beside them.
   bool has_dictionary() const { return has_dictionary_; }
+  // Whether a dict.txt that lies beside the tokenizer is of its tokens. The one beside published RoBERTas' vocab.json
+  // is not: its symbols are the ids of GPT-2's encoder.json.
+  bool GoesWith(const Dictionary& dictionary) const;
   // Whether files beside the vocabulary change the tokens of a text.
   virtual bool follows_settings() const { return true; }
   const SpecialTokens& special() const { return rows_.format.special; }
@@ -157,9 +160,6 @@ class Tokenizer {
   // Returns each token's id in the dictionary; kUnknownToken for a token that is not in it. Throws DataError if ids are
   // kept and the dictionary has other ids.
   std::vector<uint32_t> IdsIn(const Dictionary& dictionary) const;
-  // Whether a dict.txt that lies beside the tokenizer says what its ids mean. It does not if these are kept and it has
-  // others: beside published RoBERTas' vocab.json there is the one of GPT-2's encoder.json.
-  bool GoesWith(const Dictionary& dictionary) const;
   // Returns for each id in the dictionary's vocabulary whether it begins a word. Symbols that are not tokens do.
   std::vector<bool> BeginsWord(const Dictionary& dictionary) const;
 

@@ -47,7 +47,7 @@ def test_the_newest_checkpoint_counts_on_whosever_disk_it_is(few_images, tmp_pat
     """Two machines with a run directory of their own; after the first steps they change their ranks."""
     def start(first, second, *flags):
         port = str(free_port())
-        ranks = [{"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_RANK": str(rank),
+        ranks = [{"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} for rank in range(2)]
         command = (*GENTLE, f"--data_dir={few_images}", "--batch_size=4", *flags)
         with Background(*command, f"--run_dir={tmp_path / second}", env=ranks[1]) as other:

@@ -210,7 +210,6 @@ TEST(RobertaClassifier, DropsInTrainingOnly) {
   EXPECT_FALSE(model.forward(Padded(RobertaIds(), {}, kRobertaShape)).eq(3).any().item<bool>());
 }
 
-// RoBERTa's, with changes of its config.json.
 // Only attention's output is not 0 here.
 TEST(DistilBert, HasNoDropoutBehindAttention) {
   const std::string sizes = R"("vocab_size": 20, "max_position_embeddings": 8, )";
@@ -237,6 +236,7 @@ TEST(DistilBert, HasNoDropoutBehindAttention) {
   }
 }
 
+// RoBERTa's, with changes of its config.json.
 TextOptions FromJson(const nlohmann::json& config) { return FamilyOf("roberta").text.from_json(config, {}); }
 
 TEST(TextHead, JsonIsReadBack) {

@@ -22,7 +22,8 @@ nlohmann::ordered_json ToJson(const Value& value);
 
 // The reverse for the flags `names`: copies the values that `saved` has to `config`, except for flags that were given
 // on the command line. Returns, for people, the given flags whose value differs: "--image_size=32 instead of 64".
-// Throws UsageError, which names the `origin`, if `saved` has a value that is not of the flag's kind.
+// Throws UsageError, which names the `origin`, if `saved` has a value that is not of the flag's kind, for one that was
+// not given.
 std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector<std::string>& names, Config& config,
                                   const std::string& origin = "the run's configuration");
 

@@ -73,8 +73,7 @@ double Plan::EvaluatedEpoch(int64_t step) const {
   if (run.eval_every_steps > 0) return EpochAt(step);
   if (run.eval_every_epochs <= 0) return 0;
   if (!IsDue(step, run.eval_every_epochs, 0)) {
-    const bool ends_epoch = EpochsDone(step) > EpochsDone(step - 1);
-    return ends_epoch ? static_cast<double>(EpochsDone(step)) : EpochAt(step);
+    return EndsEpoch(step) ? static_cast<double>(EpochsDone(step)) : EpochAt(step);
   }
   return run.eval_every_epochs * static_cast<double>(Floor(EpochAt(step) / run.eval_every_epochs));
 }

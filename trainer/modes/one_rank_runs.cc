@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "data/outputs.h"
-#include "data/shallow_json.h"
 #include "data/storage.h"
 #include "models/registry.h"
 #include "trainer/config/config_json.h"
@@ -35,10 +34,7 @@ std::string ModelOf(const checkpoint::NamedTensors& tensors, const std::string& 
                     const config::Config& config) {
   const std::string text = tasks::TextModelOf(tensors, model_config, config.model.name);
   if (!text.empty()) return text;
-  const bool is_given = config::WasGiven(config, "model");
-  const std::string said = is_given ? config.model.name : weights::TextIn(ParseObject(model_config), "architecture");
-  const models::Model* model = models::RecognisedImageModel(tensors, said);
-  if (said.empty()) model = weights::AsTrained(model, models::ShapesOf(tensors), file);
+  const models::Model* model = weights::ImageModelMeant(models::ShapesOf(tensors), model_config, file, config);
   return model == nullptr ? "" : model->name;
 }
 

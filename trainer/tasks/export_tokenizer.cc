@@ -25,7 +25,9 @@ bool HasDictionary(const fs::path& folder) {
   const std::string dictionary = (folder / kDictionary).string();
   const auto files = data::FindTokenizer(folder.string());
   if (!files || !data::IsFile(dictionary)) return false;
-  return !files->kind->keeps_ids || data::OpenTokenizer(*files)->GoesWith(data::Dictionary::Load(dictionary));
+  if (!files->kind->keeps_ids) return true;
+  const auto tokenizer = data::OpenTokenizer(*files);
+  return tokenizer->has_dictionary() && tokenizer->GoesWith(data::Dictionary::Load(dictionary));
 }
 
 // Whether the folder has a tokenizer that gives tokens the ids of a model.

@@ -181,10 +181,11 @@ void ResolveTask(config::Config& config) {
   const bool any_weights = config.run.mode == "export" && !KnowsModel(config);  // their names tell: KindOfWeights
   if (said == nullptr && !any_weights) config.run.task = KindMeant(config).name();
   if (said == nullptr || said->Takes(model)) return;
-  const TaskKind& meant = models::ReadsText(model) ? *FirstFor(model) : KindMeant(config);
-  throw UsageError(
-      "--task=" + config.run.task + " is not for --model=" + model,
-      std::string("leave --task out, which means ") + meant.name() + " here, or name another model (--list_models)");
+  const bool reads_text = models::ReadsText(model);  // whose data tell
+  throw UsageError("--task=" + config.run.task + " is not for --model=" + model,
+                   "leave --task out" +
+                       (reads_text ? "" : std::string(", which means ") + KindMeant(config).name() + " here") +
+                       ", or name another model (--list_models)");
 }
 
 }  // namespace dtrain::tasks

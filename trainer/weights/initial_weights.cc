@@ -107,7 +107,7 @@ std::vector<std::string> FitClassifier(const KnownHeads& classes, const models::
   const auto is_of_another_task = [&](const auto& item) {
     return head.Has(item.first) && SizesOf(state, item.first).empty();
   };
-  if (given.empty() || !head.more.empty()) std::erase_if(weights, is_of_another_task);
+  if (given.empty()) std::erase_if(weights, is_of_another_task);
   const auto is_more = [&](const auto& item) {
     return head.Has(item.first) && !item.first.starts_with(head.module + ".");
   };
@@ -218,11 +218,12 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
   const models::Head& head = models::HeadIn(config.name, module);
   const checkpoint::NamedTensors state = StateOf(module);
   checkpoint::NamedTensors weights = WithOneHead(all_weights, config, head.module, file);
-  const auto is_passed_over = [&](const auto& item) {  // the pooler of a BERT whose classifier is of words
-    const std::string& name = item.first;
+  const auto is_passed_over = [&](const std::string& name) {  // such as the pooler of a BERT that tags words
     return head.Has(name) && !name.starts_with(head.module + ".") && SizesOf(state, name).empty();
   };
-  std::erase_if(weights, is_passed_over);
+  std::vector<std::string> left_out;
+  models::LeaveOut(weights, is_passed_over, &left_out);
+  LogLeftOut(left_out, file);
   std::vector<std::string> anew;
   if (classes) anew = FitClassifier(*classes, head, state, weights);
   std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());

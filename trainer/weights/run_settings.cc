@@ -101,23 +101,12 @@ void ForgetResizeOfAnotherSize(nlohmann::json& settings, const config::Config& c
   for (const char* of_another_size : {"eval_resize", "eval_image_size"}) settings.erase(of_another_size);
 }
 
-// Of shapes alone: to compute would start OpenMP's threads, which ranks that are forked from this process lack.
-const models::Model* RecogniseImageModel(const models::WeightShapes& shapes, const std::string& file,
-                                         const std::string& said) {
-  checkpoint::NamedTensors tensors;
-  for (const auto& [name, shape] : shapes) tensors.emplace_back(name, at::empty(shape, at::kMeta));
-  TakeOffWrappers(tensors);
-  const models::Model* found = models::RecognisedImageModel(tensors, said);
-  return said.empty() ? AsTrained(found, models::ShapesOf(tensors), file) : found;
-}
-
 // What weights of other programs say.
 nlohmann::json SettingsOfOthers(const WeightsPlace& place, const models::WeightShapes& shapes,
                                 const config::Config& config, bool of_teacher) {
   const nlohmann::json described = ParseObject(place.model_config);
   const bool is_given = config::WasGiven(config, "model");
-  const models::Model* model =
-      RecogniseImageModel(shapes, place.file, is_given ? config.model.name : TextIn(described, "architecture"));
+  const models::Model* model = ImageModelMeant(shapes, place.model_config, place.file, config);
   nlohmann::json settings = nlohmann::json::object();
   if (model != nullptr) settings = {{"model", model->name}, {"image_size", model->image_size}};
   if (is_given) model = models::FindModel(config.model.name);
@@ -152,6 +141,17 @@ fs::path NamedRun(const config::Config& config) {
   return config.run.dir;
 }
 
+const models::Model* ImageModelMeant(const models::WeightShapes& shapes, const std::string& model_config,
+                                     const std::string& file, const config::Config& config) {
+  const std::string said =
+      config::WasGiven(config, "model") ? config.model.name : TextIn(ParseObject(model_config), "architecture");
+  checkpoint::NamedTensors tensors;
+  for (const auto& [name, shape] : shapes) tensors.emplace_back(name, at::empty(shape, at::kMeta));
+  TakeOffWrappers(tensors);
+  const models::Model* found = models::RecognisedImageModel(tensors, said);
+  return said.empty() ? AsTrained(found, models::ShapesOf(tensors), file) : found;
+}
+
 std::string GivenWeights(const config::Config& config) {
   if (config.run.mode != "export") return config.model.init_weights;
   const std::string& input = config.run.input;
@@ -159,8 +159,8 @@ std::string GivenWeights(const config::Config& config) {
 }
 
 fs::path RunOf(const fs::path& run_or_checkpoint) {
-  if (!data::IsCheckpoint(run_or_checkpoint)) return run_or_checkpoint;
-  const fs::path whole = fs::absolute(run_or_checkpoint);
+  if (run_or_checkpoint.empty() || !data::IsCheckpoint(run_or_checkpoint)) return run_or_checkpoint;
+  const fs::path whole = fs::absolute(run_or_checkpoint).lexically_normal();
   return (whole.has_filename() ? whole : whole.parent_path()).parent_path().parent_path();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/family.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 #include "trainer/weights/weight_files.h"
@@ -24,6 +25,12 @@ std::filesystem::path NamedRun(const config::Config& config);
 // Returns the file or folder of weights that is named: --init_weights, or to export --input; empty if none is. What is
 // exported of a run is none.
 std::string GivenWeights(const config::Config& config);
+
+// Returns the model of images that weights of these shapes in such a file are of: --model if they can be, else the one
+// that the config.json beside them names (`model_config`, its text), or which they were trained as. Null: none is
+// known. Of shapes alone: to compute would start OpenMP's threads, which ranks that are forked from this process lack.
+const models::Model* ImageModelMeant(const models::WeightShapes& shapes, const std::string& model_config,
+                                     const std::string& file, const config::Config& config);
 
 // Returns the run of a checkpoint's folder, RUN/checkpoints/step-…, else the path itself.
 std::filesystem::path RunOf(const std::filesystem::path& run_or_checkpoint);

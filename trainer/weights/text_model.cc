@@ -107,10 +107,14 @@ void RequireSpecialTokens(const data::SpecialTokens& special, const models::Text
   require("eos_token_id", "behind a text", special.end);
 }
 
-// Whether the tokenizer that lies beside weights has this <pad>.
-bool PadsWith(const std::string& weights, int64_t pad) {
-  const auto files = weights.empty() ? std::nullopt : data::FindHuggingFaceTokenizer(data::FolderAt(weights));
-  return files && data::OpenTokenizer(*files)->special().pad == pad;
+// Returns the <pad> of the tokenizer that lies beside weights; `otherwise` if there is none that can be read.
+int64_t PadBeside(const std::string& weights, int64_t otherwise) {
+  try {
+    const auto files = weights.empty() ? std::nullopt : data::FindHuggingFaceTokenizer(data::FolderAt(weights));
+    return files ? data::OpenTokenizer(*files)->special().pad : otherwise;
+  } catch (const DataError&) {  // said where texts need it
+    return otherwise;
+  }
 }
 
 void RequireFits(const models::TextShape& options, const config::Config& config, int64_t vocabulary) {
@@ -187,9 +191,11 @@ models::TextOptions TextOptionsOf(const config::Config& config, const DataTokens
   }
   RequireFits(shape, config, vocabulary);
   // BERTs with XLM-R's tokenizer are published with BERT's pad_token_id, 0, which no position follows from.
-  if (tokens.special && shape.first_position == 0 && shape.padding_id == 0 &&
-      PadsWith(config.model.init_weights, tokens.special->pad))
-    shape.padding_id = tokens.special->pad;
+  const bool may_be_another = shape.first_position == 0 && shape.padding_id == 0;
+  if (may_be_another && (!tokens.special || tokens.special->pad != 0)) {
+    const int64_t pad = PadBeside(GivenWeights(config), shape.padding_id);
+    if (!tokens.special || tokens.special->pad == pad) shape.padding_id = pad;
+  }
   if (tokens.special) RequireSpecialTokens(*tokens.special, options, weights.model_config, config);
   // An exported model says with which dropout it was trained, so that training it on elsewhere begins with that.
   if (config.run.mode == "export" && !weights.model_config.empty()) {

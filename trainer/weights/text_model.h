@@ -46,7 +46,7 @@ struct DataTokens {
 
 // Throws UsageError if the shape or the vocabulary is unknown, if the model has fewer positions than
 // --tokens_per_sample, or if the data's tokens cannot be the model's: it has fewer words, or its config.json says other
-// ids of special tokens.
+// ids of special tokens. A BERT's own <pad> is that of the tokenizer beside its weights.
 models::TextOptions TextOptionsOf(const config::Config& config, const DataTokens& tokens,
                                   const WeightsOutline& weights);
 

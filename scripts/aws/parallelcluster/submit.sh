@@ -25,7 +25,7 @@ field() { sed -nE "1s/.*[[:space:]]$1=([^[:space:]]*).*/\1/p" <<<"$description";
 nodes=$(field NumNodes)  # 8, or at least 4 and at most 8: 4-8
 jobs=$(squeue --noheader --array --jobs="$job" | wc -l)
 # [DAYS-]HOURS:MINUTES:SECONDS
-hours=$(field TimeLimit | awk -F'[-:]' '{printf "%.2f", NF == 4 ? $1 * 24 + $2 + $3 / 60 : $1 + $2 / 60}')
+hours=$(field TimeLimit | awk -F'[-:]' '{printf "%.6g", NF == 4 ? $1 * 24 + $2 + $3 / 60 : $1 + $2 / 60}')
 [ "$(field TimeLimit)" != UNLIMITED ] || fail "the job has no limit of its time, so nobody can say what it costs" "give sbatch --time"
 [ "$jobs" != 1 ] || jobs=
 estimate "$INSTANCE_TYPE" "${nodes##*-}" "$hours" 1 "$jobs"

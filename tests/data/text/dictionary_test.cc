@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "data/text/byte_level_bpe.h"
+#include "data/text/tokenizer.h"
 #include "tests/data/text/small_tokenizer.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -37,6 +38,16 @@ TEST(Dictionary, IsCountedAsFairseqCountsIt) {
   const auto dictionary = Dictionary::Count({{"5", 2}, {"10", 2}, {"9", 7}, {"100", 2}});
   EXPECT_EQ(dictionary.ToText(), "9 7\n10 2\n100 2\n5 2\n");  // 8 ids including the special tokens
   EXPECT_EQ(Dictionary::Count({{"5", 2}}).ToText(), "5 2\nmadeupword0000 0\nmadeupword0001 0\nmadeupword0002 0\n");
+}
+
+// fairseq's, in order of frequency, do; that of GPT-2's numbers does not.
+TEST(Dictionary, GoesWithATokenizerWhoseTokensItLists) {
+  const TemporaryFolder folder;
+  folder.Write("vocab.json", SmallRobertaVocabulary().dump());
+  folder.Write("merges.txt", SmallMerges().merges);
+  const auto tokenizer = OpenTokenizer(*FindTokenizer(folder.path()));
+  EXPECT_TRUE(tokenizer->GoesWith(Dictionary::Parse("b 2\nab 1\nmadeupword0000 0\n")));
+  EXPECT_FALSE(tokenizer->GoesWith(Dictionary::Parse("13 2\n262 1\n")));
 }
 
 TEST(Dictionary, MistakesAreNamed) {
