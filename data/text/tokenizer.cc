@@ -248,9 +248,8 @@ std::vector<uint32_t> Tokenizer::IdsIn(const Dictionary& dictionary) const {
 }
 
 bool Tokenizer::GoesWith(const Dictionary& dictionary) const {
-  constexpr std::string_view kFiller = "madeupword";  // fairseq's, up to a round number of words
-  const auto is_token = [this](const auto& entry) {
-    return IdOf(entry.symbol) >= 0 || entry.symbol.starts_with(kFiller);
+  const auto is_token = [this](const auto& entry) {  // or fills fairseq's up to a round number of words
+    return IdOf(entry.symbol) >= 0 || entry.symbol.starts_with("madeupword");
   };
   return !keeps_ids_ || std::ranges::all_of(dictionary.entries(), is_token);
 }
