@@ -91,6 +91,9 @@ struct TextFamily {
   int64_t (*other_outputs)(const WeightShapes& weights) = nullptr;
   // Adds the tensors that are others under two names, for a state_dict as transformers has it. Null: there are none.
   std::function<NamedWeights(NamedWeights weights)> with_tied_decoder = nullptr;
+  // Returns the config.json of weights that come from fairseq with these arguments; null if these are not fairseq's.
+  // Null: it has no such model.
+  nlohmann::json (*fairseq_config)(const nlohmann::json& arguments, const WeightShapes& weights) = nullptr;
   // Converts weights under the names here to fairseq's. Null: it has no such model.
   NamedWeights (*fairseq_names)(const NamedWeights& weights, const TextShape& shape) = nullptr;
 };

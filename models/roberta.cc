@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
@@ -139,6 +140,31 @@ int64_t OutputsOfFairseq(const WeightShapes& weights) {
   return chosen.empty() ? 0 : RowsNamed(weights, chosen + "out_proj.weight");
 }
 
+// TextFamily::fairseq_config. The arguments that shapes do not show, and the shape, which is whole if it is there. Without
+// a model_type, it fits all that share the encoder.
+nlohmann::json FairseqConfig(const nlohmann::json& arguments, const WeightShapes& weights) {
+  if (NamingOfRoberta(weights) != "fairseq") return {};
+  nlohmann::json config = {{"bos_token_id", 0},
+                           {"pad_token_id", 1},
+                           {"eos_token_id", 2},
+                           {"layer_norm_eps", 1e-5},
+                           {"type_vocab_size", 1},
+                           {"vocab_size", RowsNamed(weights, "embed_tokens.weight")},
+                           {"max_position_embeddings", RowsNamed(weights, "embed_positions.weight")}};
+  for (const auto& [theirs, field] : {std::pair{"encoder_layers", "num_hidden_layers"},
+                                      {"encoder_embed_dim", "hidden_size"},
+                                      {"encoder_ffn_embed_dim", "intermediate_size"},
+                                      {"encoder_attention_heads", "num_attention_heads"},
+                                      {"activation_fn", "hidden_act"}}) {
+    if (!arguments.contains(theirs)) return {};
+    config[field] = arguments[theirs];
+  }
+  // Of a classifier; transformers has no field for it.
+  const char* const pooler = "pooler_activation_fn";
+  if (const auto said = arguments.value(pooler, nlohmann::json("tanh")); said != "tanh") config[pooler] = said;
+  return config;
+}
+
 // TextFamily::fairseq_names. The token type's row is added to the rows of the positions, except that of padding.
 // fairseq's models always have a masked-LM head: if there is none, one that has learned nothing is added (an identity,
 // normalised).
@@ -220,6 +246,7 @@ Family FamilyWith(const BertKind& kind) {
   };
   family.for_head = ForRobertaHead;
   family.text.other_outputs = OutputsOfFairseq;
+  family.text.fairseq_config = FairseqConfig;
   family.text.fairseq_names = ToFairseq;
   return family;
 }

@@ -28,7 +28,7 @@ constexpr std::string_view kRebuildTensor2 = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
 constexpr std::string_view kSize = "torch.Size";
 constexpr std::string_view kDevice = "torch.device";
-// Holds the command line in files of timm's and torchvision's training scripts. Its attributes are ignored.
+// Holds the command line in files of training scripts.
 constexpr std::string_view kNamespace = "argparse.Namespace";
 
 struct KnownName {
@@ -257,8 +257,7 @@ class PickleMachine {
          }},                                         // STACK_GLOBAL
         {'R', [](M& m) { m.Call(m.PopSome(2)); }},   // REDUCE
         {0x81, [](M& m) { m.Call(m.PopSome(2)); }},  // NEWOBJ
-        // BUILD sets attributes, which are ignored: those of a dict of weights (_metadata), or a program's arguments.
-        {'b', [](M& m) { m.Pop(), m.Top(); }},
+        {'b', [](M& m) { m.SetAttributes(m.Pop()); }},  // BUILD
         {'Q', [](M& m) { m.PushStorage(m.Pop()); }},  // BINPERSID
     };
     static const auto table = [] {
@@ -293,8 +292,19 @@ class PickleMachine {
     if (what == kOrderedDict) return PushOrderedDict(given);
     if (what == kRebuildParameter && !given.empty() && given[0].kind == PickledKind::kTensor) return Push(given[0]);
     if (what == kSize && given.size() == 1 && given[0].kind == PickledKind::kSequence) return Push(given[0]);
-    if (what == kDevice || what == kNamespace) return Push({.kind = PickledKind::kObject});
+    if (what == kDevice || what == kNamespace) return PushContainer(PickledKind::kObject, {});
     Damaged("it calls " + std::string(what) + " with wrong arguments");
+  }
+
+  // Those of a dict of weights (_metadata) are ignored.
+  void SetAttributes(const PickledValue& attributes) {
+    const PickledValue& object = Top();
+    if (object.kind != PickledKind::kObject || attributes.kind != PickledKind::kDict) return;
+    auto& kept = pickle_.containers_[object.table];
+    for (const PickledValue& value : pickle_.containers_[attributes.table]) {
+      Count();
+      kept.push_back(value);
+    }
   }
 
   void PushOrderedDict(const std::vector<PickledValue>& given) {

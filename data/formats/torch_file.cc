@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "data/error.h"
@@ -29,6 +30,16 @@ constexpr std::array<std::string_view, 6> kRawKeys = {"state_dict", "model", "mo
                                                       "module",     "net",   "params"};
 constexpr std::array<std::string_view, 5> kAverageKeys = {"state_dict_ema", "model_ema", "ema", "ema_state_dict",
                                                           "params_ema"};
+
+// Returns what a dict, or an object, has under a key; nothing if it has none.
+PickledValue Under(const TensorPickle& pickle, const PickledValue& value, std::string_view key) {
+  if (value.kind != PickledKind::kDict && value.kind != PickledKind::kObject) return {};
+  const auto& items = pickle.items(value);
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    if (items[i].kind == PickledKind::kText && items[i].text == key) return items[i + 1];
+  }
+  return {};
+}
 
 uint64_t StoredElementBytes(std::string_view dtype) {
   return static_cast<uint64_t>(SafetensorsElementSize(dtype).value());
@@ -65,7 +76,9 @@ TorchFile::TorchFile(const std::string& path, WeightSet preferred) : file_(path)
   file_.Read(0, start.size(), start.data());
   const bool is_archive = std::string_view(start.data(), start.size()) == kZipStart;
   std::vector<uint8_t> bytes;
-  Choose(is_archive ? OpenArchive(bytes) : OpenLegacy(bytes), preferred);
+  const TensorPickle pickle = is_archive ? OpenArchive(bytes) : OpenLegacy(bytes);
+  Choose(pickle, preferred);
+  KeepArguments(pickle);
 }
 
 TensorPickle TorchFile::OpenArchive(std::vector<uint8_t>& pickle_bytes) {
@@ -197,6 +210,24 @@ void TorchFile::Choose(const TensorPickle& pickle, WeightSet preferred) {
     if (name != taken_) not_taken_.emplace_back(name);
   }
   TakeTensors(pickle, dicts[taken_]);
+}
+
+// Older versions of fairseq have them under args, newer ones under model in cfg.
+void TorchFile::KeepArguments(const TensorPickle& pickle) {
+  auto kept = nlohmann::json::object();
+  for (const PickledValue& arguments :
+       {Under(pickle, pickle.value(), "args"), Under(pickle, Under(pickle, pickle.value(), "cfg"), "model")}) {
+    if (arguments.kind != PickledKind::kDict && arguments.kind != PickledKind::kObject) continue;
+    const auto& items = pickle.items(arguments);
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      const PickledValue& value = items[i + 1];
+      const std::string name(items[i].text);
+      if (value.kind == PickledKind::kBool) kept[name] = value.number != 0;
+      if (value.kind == PickledKind::kInteger) kept[name] = value.number;
+      if (value.kind == PickledKind::kText) kept[name] = value.text;
+    }
+  }
+  if (!kept.empty()) arguments_ = kept.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void TorchFile::TakeTensors(const TensorPickle& pickle, const PickledValue& dict) {

@@ -52,7 +52,7 @@ enum class PickledKind : uint8_t {
   kName,      // one of the known module names; text
   kStorage,   // table
   kTensor,    // table
-  kObject,    // a known object without weights: a device, a program's arguments
+  kObject,    // a known object without weights: a device, a program's arguments; table, of its attributes
 };
 
 // A Python value; the comments above name the member that holds its content. Texts point into the bytes of the pickle.
@@ -90,10 +90,8 @@ class TensorPickle {
 
   const std::vector<PickledStorage>& storages() const { return storages_; }  // each key once
   const PickledTensor& tensor(const PickledValue& tensor) const { return tensors_[tensor.table]; }
-  // The values of a sequence; the keys and values of a dict, alternating.
-  const std::vector<PickledValue>& items(const PickledValue& sequence_or_dict) const {
-    return containers_[sequence_or_dict.table];
-  }
+  // The values of a sequence; the keys and values of a dict or of an object's attributes, alternating.
+  const std::vector<PickledValue>& items(const PickledValue& container) const { return containers_[container.table]; }
 
  private:
   friend class PickleMachine;
@@ -141,6 +139,9 @@ class TorchFile {
   const std::string& taken() const { return taken_; }
   bool took_average() const;
   const std::vector<std::string>& not_taken() const { return not_taken_; }  // keys of the other dicts of tensors
+  // The numbers, truths and texts among the arguments with which fairseq made the network, a JSON object; empty: it has
+  // none.
+  const std::string& arguments() const { return arguments_; }
 
   // Copies the bytes of a storage to `destination`, which has room for them. Throws DataError if they cannot be read or
   // their checksum is wrong.
@@ -151,6 +152,7 @@ class TorchFile {
   TensorPickle OpenArchive(std::vector<uint8_t>& bytes);
   TensorPickle OpenLegacy(std::vector<uint8_t>& bytes);
   void Choose(const TensorPickle& pickle, WeightSet preferred);
+  void KeepArguments(const TensorPickle& pickle);
   void TakeTensors(const TensorPickle& pickle, const PickledValue& dict);
   [[noreturn]] void Refuse(const std::string& reason, const std::string& hint) const;
 
@@ -159,6 +161,7 @@ class TorchFile {
   std::vector<TorchStorage> storages_;
   std::string taken_;
   std::vector<std::string> not_taken_;
+  std::string arguments_;
 };
 
 }  // namespace dtrain::data

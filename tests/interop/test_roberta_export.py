@@ -2,6 +2,7 @@
 taken or refused."""
 
 import json
+from argparse import Namespace
 from collections import OrderedDict
 
 import pytest
@@ -110,6 +111,28 @@ def test_files_have_huggingfaces_and_fairseqs_names(trained, tmp_path):
         file = export(trained, tmp_path / f"{naming}.safetensors", f"--weights_naming={naming}")
         found = predict({"input_ids": ids}, tmp_path, "--model=roberta_tiny", f"--init_weights={file}")
         assert_logits(found, expected, f"RoBERTa trained here, {naming}'s names", PEER)
+
+
+@pytest.mark.parametrize("wrapped", [lambda said: {"args": Namespace(**said)}, lambda said: {"args": None, "cfg": {"model": Namespace(**said)}}],
+                         ids=["args", "cfg"])
+def test_what_a_checkpoint_of_fairseq_says_of_its_network_is_followed(folder, tmp_path, wrapped):
+    """Nothing else tells its shape, and neither heads nor activations show in the weights."""
+    heads = loaded(folder).config.num_attention_heads // 2
+    export(folder, tmp_path / "plain.pt", "--weights_naming=fairseq")
+    saved, config = torch.load(tmp_path / "plain.pt", weights_only=True), loaded(folder).config
+    said = {"arch": "roberta", "encoder_layers": config.num_hidden_layers, "encoder_embed_dim": config.hidden_size,
+            "encoder_ffn_embed_dim": config.intermediate_size, "encoder_attention_heads": heads, "activation_fn": "gelu",
+            "pooler_activation_fn": "tanh", "lr": [0.1]}
+    torch.save(saved | wrapped(said), tmp_path / "model.pt")
+    exported = loaded(export(tmp_path / "model.pt", tmp_path / "exported"))
+    assert exported.config.num_attention_heads == heads
+    ids = torch.randint(4, 60, (2, 9), generator=torch.Generator().manual_seed(1))
+    found = predict({"input_ids": ids}, tmp_path, f"--init_weights={tmp_path / 'model.pt'}")
+    assert_logits(found, logits(exported, ids), "RoBERTa, fairseq's checkpoint with its args", PEER)
+    for field in ("activation_fn", "pooler_activation_fn"):
+        torch.save(saved | wrapped(said | {field: "relu"}), tmp_path / "other.pt")
+        outcome = run("--mode=export", f"--input={tmp_path / 'other.pt'}", f"--output={tmp_path / 'x'}", check=2)
+        assert ("hidden_act" if field == "activation_fn" else field) in outcome.stderr
 
 
 def test_a_name_whose_arithmetic_is_another(folder, tmp_path):

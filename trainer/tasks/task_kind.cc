@@ -82,13 +82,24 @@ bool KnowsModel(const config::Config& config) {
          (config.run.mode != "train" && !weights::NamedRun(config).empty());
 }
 
-// Returns the model that a task of text, a config.json of such a model or sentences mean; empty if none of them was
-// named. `said` is the kind of --task; null: none was named.
+// Returns the model of text whose names the given weights have; empty if they are of none.
+std::string TextModelByNames(const config::Config& config) {
+  const std::string named = weights::GivenWeights(config);
+  if (named.empty() || !(data::IsFile(named) || weights::HoldsWeights(named))) return "";  // reported when they are read
+  const std::string model =
+      models::RecognisedModel(weights::ReadWeightsHeader(weights::FindWeights(named).file).shapes);
+  return models::ReadsText(model) ? model : "";
+}
+
+// Returns the model that a task of text, a config.json or weights of such a model, or sentences mean; empty if none of
+// them was named. `said` is the kind of --task; null: none was named.
 std::string TextModelMeant(const config::Config& config, const TaskKind* said) {
   if (said != nullptr && !LearnsText(*said)) return "";
-  const std::string described = TextModelIn(weights::NamedConfig(config));
   const bool learns_text = said != nullptr || HoldsSentences(config.data);
-  return described.empty() && learns_text ? config::kTextModel : described;
+  for (const std::string& model : {TextModelIn(weights::NamedConfig(config)), TextModelByNames(config)}) {
+    if (!model.empty()) return model;
+  }
+  return learns_text ? config::kTextModel : "";
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "data/shallow_json.h"
 #include "data/shown.h"
 #include "data/storage.h"
+#include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/errors.h"
@@ -60,15 +61,16 @@ void LogTakenSet(const std::string& file, const checkpoint::TorchFileContent& co
                   (others.empty() ? "" : ", not those under " + others + choice));
 }
 
-// A run directory's config.json has neither of the fields by which those of transformers and timm are known; it holds
-// flags.
+// A run directory's config.json has none of the fields by which those of transformers (in old ones by their sizes alone)
+// and timm are known; it holds flags.
 WeightsPlace WithConfig(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
   WeightsPlace place{.file = file.string(), .config_file = config.string()};
   if (!data::IsFile(config)) return place;
   std::string text = InPlainJson(checkpoint::ReadTextFile(config, kMostConfigBytes));
   const auto json = ParseFile<UsageError>(text, config.string(), "fetch it again, or take it away");
-  if (json.contains("model_type") || json.contains("architecture")) place.model_config = std::move(text);
+  const bool is_theirs = json.contains("model_type") || json.contains("hidden_size") || json.contains("architecture");
+  if (is_theirs) place.model_config = std::move(text);
   return place;
 }
 
@@ -130,6 +132,16 @@ UsageError NoAverageIn(const std::string& file) {
                     "leave it out, or name a file that holds the averaged weights");
 }
 
+// What a checkpoint of fairseq says of its network takes the place of the config.json that it lacks.
+checkpoint::Metadata FactsOfFairseq(const std::string& arguments, const models::WeightShapes& shapes) {
+  for (const models::Family& family : models::Families()) {
+    if (arguments.empty() || family.text.fairseq_config == nullptr) continue;
+    const nlohmann::json config = family.text.fairseq_config(ParseObject(arguments), shapes);
+    if (config.is_object()) return {{kModelConfigKey, config.dump()}};
+  }
+  return {};
+}
+
 checkpoint::SafetensorsContent ReadTorchWeights(const std::string& file, const std::string& which) {
   const auto preferred = which == kAveraged ? data::WeightSet::kAverage : data::WeightSet::kRaw;
   checkpoint::TorchFileContent content = checkpoint::ReadTorchFile(file, preferred);
@@ -137,13 +149,15 @@ checkpoint::SafetensorsContent ReadTorchWeights(const std::string& file, const s
   if (which == kAveraged && !content.is_average && std::ranges::none_of(content.tensors, counts))
     throw NoAverageIn(file);
   LogTakenSet(file, content, which);
-  return {std::move(content.tensors), {}};
+  checkpoint::Metadata facts = FactsOfFairseq(content.arguments, models::ShapesOf(content.tensors));
+  return {std::move(content.tensors), std::move(facts)};
 }
 
 WeightsHeader ReadTorchHeader(const std::string& file) {
   WeightsHeader header;
   const data::TorchFile content(file, data::WeightSet::kRaw);
   for (const data::TorchTensor& tensor : content.tensors()) header.shapes[tensor.name] = tensor.view.shape;
+  header.metadata = FactsOfFairseq(content.arguments(), header.shapes);
   return header;
 }
 
