@@ -112,10 +112,9 @@ nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions&
 std::shared_ptr<TextModel> Made(const BertKind& kind, const EncoderOptions& options, const TextHead& head) {
   if (head.kind == HeadKind::kWords) return std::make_shared<BertForMaskedLM>(kind.backbone, options, kind.words);
   if (head.kind == HeadKind::kNone) return std::make_shared<BertAlone>(kind.backbone, options);
-  const bool of_tokens = head.labels_of(Labelled::kTokens), has_dropout = !of_tokens || !kind.classifier_dropout;
+  const bool of_tokens = head.labels_of(Labelled::kTokens);
   return std::make_shared<BertClassifier>(kind.backbone, options, of_tokens ? ClassifierForm{} : kind.classifier,
-                                          head.outputs(),
-                                          has_dropout ? head.dropout_with(options.dropout) : options.dropout);
+                                          head.outputs(), head.dropout_with(options.dropout));
 }
 
 // The weights have the last word on sizes.

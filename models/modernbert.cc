@@ -31,8 +31,7 @@ struct ModernOptions : TextShape {
   double global_theta = 160'000, local_theta = 10'000;
   double epsilon = 1e-5;
   double initializer_range = 0.02, initializer_cutoff = 2;
-  double embedding_dropout = 0;  // TextShape::dropout is that of the MLPs
-  bool takes_mean = false;       // of all tokens for a classifier of sequences, not the first one
+  bool takes_mean = false;  // of all tokens for a classifier of sequences, not the first one
   int64_t begin_id = 50'281, end_id = 50'282;
 
   ModernOptions()
@@ -41,12 +40,12 @@ struct ModernOptions : TextShape {
                   .first_position = 0,
                   .longest_sequence = 8192,
                   .token_types = 0,
-                  .dropout = 0,
+                  .embedding_dropout = 0,
+                  .dropout = 0,  // of the MLPs
                   .attention_dropout = 0} {}
 
   ModernOptions With(const TextShape& shape) const {
     ModernOptions options = *this;
-    if (shape.dropout != dropout) options.embedding_dropout = shape.dropout;
     static_cast<TextShape&>(options) = shape;
     return options;
   }

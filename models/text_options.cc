@@ -95,14 +95,15 @@ std::optional<TextHead> HeadFromJson(const nlohmann::json& config, const std::st
     head.kind = said != std::end(kHeads) ? said->kind : count == 1 ? HeadKind::kNumber : named->kind;
   }
   if (head.kind == HeadKind::kNumber && count != 1) RefuseValue("num_labels", count, "1 for a regression");
-  head.dropout = ClassifierDropoutFromJson(config);
+  head.dropout = ClassifierDropoutFromJson(config, head.kind);
   return head;
 }
 
-std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config) {
+std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config, HeadKind head) {
   RequireObject(config);
+  const bool of_tokens = FactsOf(head).labelled == Labelled::kTokens;
   for (const char* field : {kClassifierDropout, kSequenceDropout}) {
-    if (ValueOf(config, field).is_null()) continue;
+    if (ValueOf(config, field).is_null() || (of_tokens && field == kSequenceDropout)) continue;
     double dropout = 0;
     ReadNumber(config, field, 1, dropout);
     return dropout;

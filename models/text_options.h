@@ -23,7 +23,8 @@ struct TextShape {
   // not count, and has the position before it, as in RoBERTa.
   int64_t first_position = 2;
   int64_t longest_sequence = 512;
-  int64_t token_types = 1;  // of which the texts of a pair may be; less than 2: they are not told apart
+  int64_t token_types = 1;         // of which the texts of a pair may be; less than 2: they are not told apart
+  double embedding_dropout = 0.1;  // where a family tells it apart from `dropout`
   double dropout = 0.1;
   double attention_dropout = 0.1;
   bool checkpoint_activations = false;  // compute a layer's activations again in the backward pass
@@ -88,9 +89,9 @@ std::optional<TextHead> HeadFromJson(const nlohmann::json& config, const std::st
 // The field of a config.json with the dropout of a head, and DistilBERT's for that which classifies sequences.
 inline constexpr char kClassifierDropout[] = "classifier_dropout", kSequenceDropout[] = "seq_classif_dropout";
 
-// Returns the dropout of a head in a config.json of any task; empty if it has none. Throws std::invalid_argument if it
-// is no probability.
-std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config);
+// Returns the dropout of a head in a config.json, which may have one for another head as well; empty if it has none for
+// this one. Throws std::invalid_argument if it is no probability.
+std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config, HeadKind head);
 
 // Adds a head to a config.json.
 void AddTo(nlohmann::ordered_json& config, const std::string& classes, const TextHead& head);

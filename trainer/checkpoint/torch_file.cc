@@ -94,11 +94,8 @@ void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tenso
 TorchFileContent ReadTorchFile(const std::filesystem::path& path, data::WeightSet preferred) {
   const data::TorchFile file(path.string(), preferred);
   std::vector<at::Tensor> storages(file.storages().size());
-  TorchFileContent content{.tensors = {},
-                           .taken = file.taken(),
-                           .is_average = file.took_average(),
-                           .not_taken = file.not_taken(),
-                           .arguments = file.arguments()};
+  TorchFileContent content{
+      .tensors = {}, .taken = file.taken(), .is_average = file.took_average(), .not_taken = file.not_taken()};
   for (const data::TorchTensor& tensor : file.tensors()) {
     const data::PickledTensor& view = tensor.view;
     at::Tensor& storage = storages[view.storage];

@@ -21,7 +21,6 @@ struct TorchFileContent {
   std::string taken;     // the key of the dict that they come from; empty: it is the whole file
   bool is_average;       // whether that is the key of averaged weights
   std::vector<std::string> not_taken;  // the keys of other dicts of tensors in the file
-  std::string arguments;               // data::TorchFile::arguments
 };
 
 // Reads a file of torch.save. `preferred` and errors (DataError): see data::TorchFile.

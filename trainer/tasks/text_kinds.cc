@@ -132,7 +132,7 @@ class SentenceKind : public TextKind {
     if (!has_head()) return TextKind::NewHead(config, weights, data);
     return {.kind = *head(),
             .labels = data.classes.names.empty() ? models::NumberedLabels(data.num_classes) : data.classes.names,
-            .dropout = weights::ClassifierDropout(config, weights)};
+            .dropout = weights::ClassifierDropout(config, weights, *head())};
   }
 
  private:

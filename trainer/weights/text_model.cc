@@ -200,10 +200,11 @@ models::TextOptions TextOptionsOf(const config::Config& config, const DataTokens
   // An exported model says with which dropout it was trained, so that training it on elsewhere begins with that.
   if (config.run.mode == "export" && !weights.model_config.empty()) {
     const models::TextShape trained = OptionsIn(weights.model_config, kWeightsConfig, model).shape;
+    shape.embedding_dropout = trained.embedding_dropout;
     shape.dropout = trained.dropout;
     shape.attention_dropout = trained.attention_dropout;
   }
-  shape.dropout = config.model.dropout.value_or(shape.dropout);
+  if (config.model.dropout) shape.embedding_dropout = shape.dropout = *config.model.dropout;
   shape.attention_dropout = config.model.attention_dropout.value_or(shape.attention_dropout);
   shape.checkpoint_activations = config.model.activation_checkpointing;
   return options;
@@ -226,14 +227,15 @@ int64_t BenchVocabulary(const config::Config& config) {
   return named ? named({}).shape.vocab_size : 0;
 }
 
-std::optional<double> ClassifierDropout(const config::Config& config, const WeightsOutline& weights) {
+std::optional<double> ClassifierDropout(const config::Config& config, const WeightsOutline& weights,
+                                        models::HeadKind head) {
   const config::ModelConfig& model = config.model;
   if (model.classifier_dropout || model.dropout) return model.classifier_dropout;
   const std::string& file = model.config_file;
   if (file.empty() && weights.model_config.empty()) return std::nullopt;
   return Understood(file.empty() ? weights.model_config : ReadConfigFile(file), file.empty() ? kWeightsConfig : file,
-                    model.name, [](const nlohmann::json& json, const models::TextFamily& /*family*/) {
-                      return models::ClassifierDropoutFromJson(json);
+                    model.name, [head](const nlohmann::json& json, const models::TextFamily& /*family*/) {
+                      return models::ClassifierDropoutFromJson(json, head);
                     });
 }
 

@@ -60,7 +60,8 @@ int64_t BenchVocabulary(const config::Config& config);
 
 // Returns the dropout of the head of a model that is made: --classifier_dropout, else that of --dropout (empty), else
 // that of the config.json of the shape. Throws as TextOptionsOf does.
-std::optional<double> ClassifierDropout(const config::Config& config, const WeightsOutline& weights);
+std::optional<double> ClassifierDropout(const config::Config& config, const WeightsOutline& weights,
+                                        models::HeadKind head);
 
 // Returns the head that weights of `model`'s family come with: the one that guesses words if they have none that labels
 // something. Labels are LABEL_0, LABEL_1, … if their names are unknown; one label without a config.json that says more

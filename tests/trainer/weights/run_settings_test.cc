@@ -76,6 +76,26 @@ TEST(TextOptionsOf, WhatIsNoConfigurationIsRefused) {
   EXPECT_THAT(message(), HasSubstr("is not a file"));
 }
 
+TEST(TextOptionsOf, AGivenDropoutIsTheEmbeddingsToo) {
+  const TemporaryFolder folder;
+  config::Config config;
+  config.model.name = "modernbert";
+  config.model.config_file = folder.Write("config.json", R"({"mlp_dropout": 0, "embedding_dropout": 0.3})");
+  EXPECT_EQ(TextOptionsOf(config, {}, {}).shape.embedding_dropout, 0.3);
+  config.model.dropout = 0;
+  EXPECT_EQ(TextOptionsOf(config, {}, {}).shape.embedding_dropout, 0);
+}
+
+TEST(ClassifierDropout, DistilBertsIsOfSequences) {
+  config::Config config;
+  config.model.name = "distilbert";
+  const WeightsOutline weights{.shapes = {}, .model_config = R"({"seq_classif_dropout": 0.2})"};
+  EXPECT_EQ(ClassifierDropout(config, weights, models::HeadKind::kClasses), 0.2);
+  EXPECT_EQ(ClassifierDropout(config, weights, models::HeadKind::kTokens), std::nullopt);
+  config.model.classifier_dropout = 0.5;
+  EXPECT_EQ(ClassifierDropout(config, weights, models::HeadKind::kTokens), 0.5);
+}
+
 TEST(TakeTokensOfModel, TheDefaultIsAsLongAsTheModelAllows) {
   const TemporaryFolder folder;
   const auto taken = [](config::Config config) {
