@@ -212,11 +212,12 @@ void TorchFile::Choose(const TensorPickle& pickle, WeightSet preferred) {
   TakeTensors(pickle, dicts[taken_]);
 }
 
-// Older versions of fairseq have them under args, newer ones under model in cfg.
+// timm has them beside the weights (arch) and, as torchvision and older versions of fairseq, under args; newer ones of
+// fairseq under model in cfg.
 void TorchFile::KeepArguments(const TensorPickle& pickle) {
   auto kept = nlohmann::json::object();
-  for (const PickledValue& arguments :
-       {Under(pickle, pickle.value(), "args"), Under(pickle, Under(pickle, pickle.value(), "cfg"), "model")}) {
+  for (const PickledValue& arguments : {pickle.value(), Under(pickle, pickle.value(), "args"),
+                                        Under(pickle, Under(pickle, pickle.value(), "cfg"), "model")}) {
     if (arguments.kind != PickledKind::kDict && arguments.kind != PickledKind::kObject) continue;
     const auto& items = pickle.items(arguments);
     for (size_t i = 0; i + 1 < items.size(); i += 2) {

@@ -139,8 +139,8 @@ class TorchFile {
   const std::string& taken() const { return taken_; }
   bool took_average() const;
   const std::vector<std::string>& not_taken() const { return not_taken_; }  // keys of the other dicts of tensors
-  // The numbers, truths and texts among the arguments with which fairseq made the network, a JSON object; empty: it has
-  // none.
+  // The numbers, truths and texts with which a training program says beside the weights what they are of, a JSON
+  // object; empty: there are none.
   const std::string& arguments() const { return arguments_; }
 
   // Copies the bytes of a storage to `destination`, which has room for them. Throws DataError if they cannot be read or

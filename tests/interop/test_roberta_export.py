@@ -129,10 +129,12 @@ def test_what_a_checkpoint_of_fairseq_says_of_its_network_is_followed(folder, tm
     ids = torch.randint(4, 60, (2, 9), generator=torch.Generator().manual_seed(1))
     found = predict({"input_ids": ids}, tmp_path, f"--init_weights={tmp_path / 'model.pt'}")
     assert_logits(found, logits(exported, ids), "RoBERTa, fairseq's checkpoint with its args", PEER)
-    for field in ("activation_fn", "pooler_activation_fn"):
-        torch.save(saved | wrapped(said | {field: "relu"}), tmp_path / "other.pt")
-        outcome = run("--mode=export", f"--input={tmp_path / 'other.pt'}", f"--output={tmp_path / 'x'}", check=2)
-        assert ("hidden_act" if field == "activation_fn" else field) in outcome.stderr
+    normed_before = {"encoder.sentence_encoder.layer_norm.weight": torch.ones(config.hidden_size)}
+    for other, why in ((saved | wrapped(said | {"activation_fn": "relu"}), "hidden_act"),
+                       (saved | wrapped(said | {"pooler_activation_fn": "relu"}), "pooler_activation_fn"),
+                       ({"model": saved["model"] | normed_before} | wrapped(said), next(iter(normed_before)))):
+        torch.save(other, tmp_path / "other.pt")
+        assert why in run("--mode=export", f"--input={tmp_path / 'other.pt'}", f"--output={tmp_path / 'x'}", check=2).stderr
 
 
 def test_a_name_whose_arithmetic_is_another(folder, tmp_path):

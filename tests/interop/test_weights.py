@@ -225,6 +225,9 @@ def test_hugging_faces_dinov2(tmp_path):
 
 
 def test_what_does_not_fit(tmp_path):
+    for whole, change in ((timm.create_model("resnet18"), {"layer2.0.bn1.weight": None}), (timm.create_model("seresnet18"), {})):
+        torch.save({name: tensor for name, tensor in whole.state_dict().items() if name not in change}, tmp_path / "other.pt")
+        assert "does not fit --model=resnet18" in refused(tmp_path, 2, f"--input={tmp_path / 'other.pt'}")
     save_file(timm.create_model("vit_tiny_patch16_224", num_classes=CLASSES).state_dict(), tmp_path / "weights.safetensors")
     flags = (f"--init_weights={tmp_path / 'weights.safetensors'}", *SYNTHETIC, f"--run_dir={tmp_path / 'run'}")
     for name in ("vit_small_patch32_224", "vit_large_patch16_224", "deit_tiny_distilled_patch16_224"):
@@ -275,8 +278,10 @@ def test_models_with_tensorflows_padding(tmp_path, images, whose, name):
     found = predict(name, folder, images, tmp_path)
     assert_logits(found, expected, name, f"{whose}, its weights read here")
 
-    refused = run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'x'}", f"--model={name.removeprefix('tf_')}", check=2)
-    assert f"use --model={name}" in refused.stderr
+    torch.save({"state_dict": theirs.state_dict(), "args": argparse.Namespace(model=name, lr=[0.1])}, tmp_path / "last.pth.tar")
+    for source in (folder, tmp_path / "last.pth.tar"):
+        outcome = run("--mode=export", f"--input={source}", f"--output={tmp_path / 'x'}", f"--model={name.removeprefix('tf_')}", check=2)
+        assert f"use --model={name}" in outcome.stderr
     run("--mode=export", f"--input={folder}", f"--output={tmp_path / 'again'}")
     assert load_json(tmp_path / "again" / "config.json")["architecture"] == name
     again = timm.create_model(name, num_classes=CLASSES, checkpoint_path=str(tmp_path / "again" / "model.safetensors"))

@@ -116,6 +116,15 @@ std::vector<std::string> ImageFamilies() {
   return names;
 }
 
+// Others' models may have the blocks of one that is known here and further parts, or parts of another width.
+void RequireWhole(const models::Model& model, const config::Config& config, checkpoint::NamedTensors& tensors) {
+  config::ModelConfig built = config.model;
+  built.name = model.name;
+  const int64_t rows = weights::NumClassesOf(tensors, model.name);
+  const auto make = [&] { return model.make({.num_classes = std::max<int64_t>(1, rows)}); };
+  tensors = weights::WholeWeights(tensors, built, make, config.run.input);
+}
+
 // Returns the model that the weights are of, --model if they can be, and gives them the names that they have here. Null
 // for a model that is unknown here, whose weights keep their names.
 const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const std::string& naming,
@@ -124,6 +133,7 @@ const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const
   if (model != nullptr) {
     const auto own_names = models::FamilyOf(model->name).own_names;
     if (own_names != nullptr) tensors = own_names(tensors, weights::AsBuilt(*model, config.model), nullptr);
+    RequireWhole(*model, config, tensors);
   } else if (naming == "timm" || models::NamingIn(models::ShapesOf(tensors)) == "timm") {
     throw UsageError(config.run.input + " does not hold the weights of a known model" +
                          (tensors.empty() ? "" : "; it has " + Shown(tensors.front().first, 200)),
@@ -370,7 +380,11 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
   };
   // What has no head is transformers' …Model; under fairseq's names it is a model whose head is missing.
   const bool is_bare = head.kind == models::HeadKind::kWords && std::ranges::none_of(exported.tensors, is_of_head);
-  if (naming == "hf" && is_bare) exported.head.kind = models::HeadKind::kNone;
+  models::TextHead whole = exported.head;
+  if (is_bare) whole.kind = models::HeadKind::kNone;
+  const auto make = [&] { return exported.options.Make(whole); };
+  exported.tensors = weights::WholeWeights(exported.tensors, config.model, make, config.run.input);
+  if (naming == "hf") exported.head = whole;
   if (config.run.dry_run) return;
   if (!to_file) {
     WriteTextFolder(exported, config, path);

@@ -44,10 +44,14 @@ const TaskKind* FirstFor(const std::string& model) {
   return nullptr;
 }
 
+// Returns the kind of model that a config.json of transformers names; empty if it names none.
+std::string ModelTypeIn(const std::string& model_config) {
+  return weights::TextIn(ParseObject(model_config), "model_type");
+}
+
 // Returns the model of text that a config.json is of; empty if it is of none.
 std::string TextModelIn(const std::string& model_config) {
-  const auto json = nlohmann::json::parse(model_config, nullptr, /*allow_exceptions=*/false);
-  const std::string type = weights::TextIn(json, "model_type");
+  const std::string type = ModelTypeIn(model_config);
   return type.empty() ? "" : models::TextModelOfType(type);
 }
 
@@ -85,7 +89,8 @@ bool KnowsModel(const config::Config& config) {
 // Returns the model of text whose names the given weights have; empty if they are of none.
 std::string TextModelByNames(const config::Config& config) {
   const std::string named = weights::GivenWeights(config);
-  if (named.empty() || !(data::IsFile(named) || weights::HoldsWeights(named))) return "";  // reported when they are read
+  if (named.empty() || !(data::IsFile(named) || weights::HoldsWeights(named)))
+    return "";  // reported when they are read
   const std::string model =
       models::RecognisedModel(weights::ReadWeightsHeader(weights::FindWeights(named).file).shapes);
   return models::ReadsText(model) ? model : "";
@@ -95,11 +100,10 @@ std::string TextModelByNames(const config::Config& config) {
 // them was named. `said` is the kind of --task; null: none was named.
 std::string TextModelMeant(const config::Config& config, const TaskKind* said) {
   if (said != nullptr && !LearnsText(*said)) return "";
+  const std::string model_config = weights::NamedConfig(config);
+  const std::string model = ModelTypeIn(model_config).empty() ? TextModelByNames(config) : TextModelIn(model_config);
   const bool learns_text = said != nullptr || HoldsSentences(config.data);
-  for (const std::string& model : {TextModelIn(weights::NamedConfig(config)), TextModelByNames(config)}) {
-    if (!model.empty()) return model;
-  }
-  return learns_text ? config::kTextModel : "";
+  return model.empty() && learns_text ? config::kTextModel : model;
 }
 
 }  // namespace

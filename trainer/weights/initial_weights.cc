@@ -11,6 +11,7 @@
 
 #include "data/joined.h"
 #include "data/shown.h"
+#include "models/layers.h"
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
@@ -150,6 +151,67 @@ std::string RightModel(const checkpoint::NamedTensors& weights, const std::strin
   return right.empty() || models::FindModel(model)->fits(shapes) ? "" : "these are the weights of --model=" + right;
 }
 
+bool IsCounter(const std::string& name) { return name.ends_with("num_batches_tracked"); }
+
+// Some files have a scalar as a vector.
+bool Fits(const at::Tensor& given, const at::Tensor& own) {
+  return given.sizes() == own.sizes() || (own.dim() == 0 && given.numel() == 1);
+}
+
+// Returns the weights that no model's part but those of other tasks has, such as the pooler of a BERT that tags words.
+checkpoint::NamedTensors WithoutPassedOver(checkpoint::NamedTensors weights, const models::Head& head,
+                                           const checkpoint::NamedTensors& state, const std::string& file) {
+  const auto is_passed_over = [&](const std::string& name) {
+    return head.Has(name) && !name.starts_with(head.module + ".") && SizesOf(state, name).empty();
+  };
+  std::vector<std::string> left_out;
+  models::LeaveOut(weights, is_passed_over, &left_out);
+  LogLeftOut(left_out, file);
+  return weights;
+}
+
+// Throws UsageError if weights are not those of `state`, but for what begins `anew`; without --strict_weights, only if
+// none of them is.
+void RequireSame(const checkpoint::NamedTensors& weights, const checkpoint::NamedTensors& state,
+                 const std::vector<std::string>& anew, const config::ModelConfig& config, const std::string& file) {
+  std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
+  for (const std::string& name : anew) unused.erase(name);
+  std::vector<std::string> missing, other_shape, superfluous;
+  int64_t fitting = 0;
+  for (const auto& [name, tensor] : state) {
+    if (std::ranges::find(anew, name) != anew.end()) continue;
+    const auto found = unused.find(name);
+    if (found == unused.end()) {
+      if (!IsCounter(name)) missing.push_back(name);
+      continue;
+    }
+    const bool fits = Fits(found->second, tensor);
+    if (fits && !IsCounter(name)) ++fitting;
+    if (!fits) other_shape.push_back(name + " " + ShapeOf(found->second) + " for " + ShapeOf(tensor));
+    unused.erase(found);
+  }
+  for (const auto& [name, tensor] : unused) superfluous.push_back(name);
+
+  std::string differences;
+  Append(differences, "missing", missing);
+  Append(differences, "of another shape", other_shape);
+  Append(differences, "not in the model", superfluous);
+  if (differences.empty()) return;
+  const std::string right = RightModel(weights, config.name);
+  if (fitting == 0) {
+    throw UsageError(
+        "nothing in " + file + " fits --model=" + config.name + ": " + differences,
+        right.empty() ? "check --model, and that the file has the names of torchvision, timm or Hugging Face" : right);
+  }
+  const std::string what = file + " does not fit --model=" + config.name + ": " + differences;
+  if (config.strict_weights) {
+    throw UsageError(what, right.empty()
+                               ? "check --model and --num_classes, or use --strict_weights=false to load only what fits"
+                               : right);
+  }
+  report::LogWarning(what);
+}
+
 }  // namespace
 
 checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config) {
@@ -217,57 +279,29 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
   const std::string file = config.init_weights.empty() ? "the checkpoint" : config.init_weights;
   const models::Head& head = models::HeadIn(config.name, module);
   const checkpoint::NamedTensors state = StateOf(module);
-  checkpoint::NamedTensors weights = WithOneHead(all_weights, config, head.module, file);
-  const auto is_passed_over = [&](const std::string& name) {  // such as the pooler of a BERT that tags words
-    return head.Has(name) && !name.starts_with(head.module + ".") && SizesOf(state, name).empty();
-  };
-  std::vector<std::string> left_out;
-  models::LeaveOut(weights, is_passed_over, &left_out);
-  LogLeftOut(left_out, file);
+  checkpoint::NamedTensors weights =
+      WithoutPassedOver(WithOneHead(all_weights, config, head.module, file), head, state, file);
   std::vector<std::string> anew;
   if (classes) anew = FitClassifier(*classes, head, state, weights);
-  std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
-  for (const std::string& name : anew) unused.erase(name);
-  std::vector<std::string> missing, other_shape, superfluous;
-  int64_t fitting = 0;
-  for (const auto& [name, tensor] : state) {
-    if (std::ranges::find(anew, name) != anew.end()) continue;
-    const bool is_counter = name.ends_with("num_batches_tracked");
-    const auto found = unused.find(name);
-    if (found == unused.end()) {
-      if (!is_counter) missing.push_back(name);
-      continue;
-    }
-    const bool is_same_scalar = tensor.dim() == 0 && found->second.numel() == 1;  // some files have it as a vector
-    if (found->second.sizes() == tensor.sizes() || is_same_scalar) {
-      at::Tensor target = tensor;
-      target.copy_(found->second.reshape(tensor.sizes()));
-      if (!is_counter) ++fitting;
-    } else {
-      other_shape.push_back(name + " " + ShapeOf(found->second) + " for " + ShapeOf(tensor));
-    }
-    unused.erase(found);
+  RequireSame(weights, state, anew, config, file);
+  for (auto [name, own] : state) {
+    const at::Tensor given = models::Find(weights, name);
+    const bool is_taken = given.defined() && Fits(given, own) && std::ranges::find(anew, name) == anew.end();
+    if (is_taken) own.copy_(given.reshape(own.sizes()));
   }
-  for (const auto& [name, tensor] : unused) superfluous.push_back(name);
+}
 
-  std::string differences;
-  Append(differences, "missing", missing);
-  Append(differences, "of another shape", other_shape);
-  Append(differences, "not in the model", superfluous);
-  if (differences.empty()) return;
-  const std::string right = RightModel(weights, config.name);
-  if (fitting == 0) {
-    throw UsageError(
-        "nothing in " + file + " fits --model=" + config.name + ": " + differences,
-        right.empty() ? "check --model, and that the file has the names of torchvision, timm or Hugging Face" : right);
-  }
-  const std::string what = file + " does not fit --model=" + config.name + ": " + differences;
-  if (config.strict_weights) {
-    throw UsageError(what, right.empty()
-                               ? "check --model and --num_classes, or use --strict_weights=false to load only what fits"
-                               : right);
-  }
-  report::LogWarning(what);
+checkpoint::NamedTensors WholeWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
+                                      const std::function<std::shared_ptr<torch::nn::Module>()>& make,
+                                      const std::string& origin) {
+  const models::ShapesAlone shapes;
+  const auto module = make();
+  const models::Head& head = models::HeadIn(config.name, *module);
+  const checkpoint::NamedTensors state = StateOf(*module);
+  checkpoint::NamedTensors whole = WithoutPassedOver(weights, head, state, origin);
+  const bool lacks_head = NamesIn(whole, head).empty();
+  RequireSame(whole, state, lacks_head ? NamesIn(state, head) : std::vector<std::string>(), config, origin);
+  return whole;
 }
 
 void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, const NumberScale& scale,

@@ -4,6 +4,8 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "models/family.h"
@@ -52,6 +54,12 @@ struct KnownHeads {
 // of classes, or if these have other names. All of this is logged.
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                          torch::nn::Module& module, const std::optional<KnownHeads>& classes = std::nullopt);
+
+// Returns `weights`, with the names that WithOwnNames gives, without those of other tasks' parts. Throws as
+// ApplyInitialWeights does unless they are all of the model that `make` returns, but for a missing head.
+checkpoint::NamedTensors WholeWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
+                                      const std::function<std::shared_ptr<torch::nn::Module>()>& make,
+                                      const std::string& origin);
 
 // Begins a training with the weights of --init_weights, as ReadInitialWeights and ApplyInitialWeights say.
 void BeginWithInitialWeights(const config::Config& config, const data::Classes& classes, const NumberScale& scale,

@@ -61,12 +61,36 @@ void LogTakenSet(const std::string& file, const checkpoint::TorchFileContent& co
                   (others.empty() ? "" : ", not those under " + others + choice));
 }
 
-// A run directory's config.json has none of the fields by which those of transformers (in old ones by their sizes alone)
-// and timm are known; it holds flags.
+// Returns what a training program's checkpoint says of its network: fairseq's arguments, or the name of an image model.
+std::string DescriptionIn(const std::string& file) {
+  if (!data::TorchFile::Recognises(file)) return "";
+  const data::TorchFile content(file, data::WeightSet::kRaw);
+  const nlohmann::json arguments = ParseObject(content.arguments());
+  models::WeightShapes shapes;
+  for (const data::TorchTensor& tensor : content.tensors()) shapes[tensor.name] = tensor.view.shape;
+  for (const models::Family& family : models::Families()) {
+    if (!arguments.is_object() || family.text.fairseq_config == nullptr) continue;
+    const nlohmann::json config = family.text.fairseq_config(arguments, shapes);
+    if (config.is_object()) return config.dump();
+  }
+  for (const char* key : {"arch", "model"}) {
+    const std::string said = TextIn(arguments, key), name = said.substr(0, said.find('.'));
+    if (models::FindModel(name) != nullptr && !models::ReadsText(name))
+      return nlohmann::json({{"architecture", name}}).dump();
+  }
+  return "";
+}
+
+// A run directory's config.json has none of the fields by which those of transformers (in old ones by their sizes
+// alone) and timm are known; it holds flags.
 WeightsPlace WithConfig(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
   WeightsPlace place{.file = file.string(), .config_file = config.string()};
-  if (!data::IsFile(config)) return place;
+  if (!data::IsFile(config)) {
+    place.config_file = file.string();
+    place.model_config = DescriptionIn(file.string());
+    return place;
+  }
   std::string text = InPlainJson(checkpoint::ReadTextFile(config, kMostConfigBytes));
   const auto json = ParseFile<UsageError>(text, config.string(), "fetch it again, or take it away");
   const bool is_theirs = json.contains("model_type") || json.contains("hidden_size") || json.contains("architecture");
@@ -132,16 +156,6 @@ UsageError NoAverageIn(const std::string& file) {
                     "leave it out, or name a file that holds the averaged weights");
 }
 
-// What a checkpoint of fairseq says of its network takes the place of the config.json that it lacks.
-checkpoint::Metadata FactsOfFairseq(const std::string& arguments, const models::WeightShapes& shapes) {
-  for (const models::Family& family : models::Families()) {
-    if (arguments.empty() || family.text.fairseq_config == nullptr) continue;
-    const nlohmann::json config = family.text.fairseq_config(ParseObject(arguments), shapes);
-    if (config.is_object()) return {{kModelConfigKey, config.dump()}};
-  }
-  return {};
-}
-
 checkpoint::SafetensorsContent ReadTorchWeights(const std::string& file, const std::string& which) {
   const auto preferred = which == kAveraged ? data::WeightSet::kAverage : data::WeightSet::kRaw;
   checkpoint::TorchFileContent content = checkpoint::ReadTorchFile(file, preferred);
@@ -149,15 +163,13 @@ checkpoint::SafetensorsContent ReadTorchWeights(const std::string& file, const s
   if (which == kAveraged && !content.is_average && std::ranges::none_of(content.tensors, counts))
     throw NoAverageIn(file);
   LogTakenSet(file, content, which);
-  checkpoint::Metadata facts = FactsOfFairseq(content.arguments, models::ShapesOf(content.tensors));
-  return {std::move(content.tensors), std::move(facts)};
+  return {std::move(content.tensors), {}};
 }
 
 WeightsHeader ReadTorchHeader(const std::string& file) {
   WeightsHeader header;
   const data::TorchFile content(file, data::WeightSet::kRaw);
   for (const data::TorchTensor& tensor : content.tensors()) header.shapes[tensor.name] = tensor.view.shape;
-  header.metadata = FactsOfFairseq(content.arguments(), header.shapes);
   return header;
 }
 

@@ -31,7 +31,7 @@ nlohmann::json ParseFile(const std::string& text, const std::string& file, const
 // The file of weights that a path names, or the index of several, which are read as one.
 struct WeightsPlace {
   std::string file;
-  std::string config_file = {};   // the config.json beside it, if there is one
+  std::string config_file = {};   // the config.json beside it, or the file itself where that says it
   std::string model_config = {};  // its content; empty if there is none of transformers or timm
 };
 
