@@ -30,7 +30,8 @@ at::Tensor WithRows(const at::Tensor& x, int64_t rows, double value) {
 
 BertEmbeddingsImpl::BertEmbeddingsImpl(const EncoderOptions& options) : dropout_(options.dropout) {
   const int64_t hidden = options.hidden_size;
-  word_embeddings = register_module("word_embeddings", Embedding(options.vocab_size, hidden, options.padding_id));
+  word_embeddings = register_module(
+      "word_embeddings", Embedding(options.vocab_size, hidden, options.unlearned_word.value_or(options.padding_id)));
   position_embeddings =
       register_module("position_embeddings", Embedding(options.positions(), hidden, options.first_position - 1));
   if (options.token_types > 0) {

@@ -19,6 +19,7 @@ struct TextShape {
   int64_t vocab_size = 50265;
   int64_t hidden_size = 768;
   int64_t padding_id = 1;
+  std::optional<int64_t> unlearned_word = {};  // the one whose embedding has no gradient; empty: padding
   // The position of the first token of a sequence. 0: that of each token is its place, as in BERT; else padding does
   // not count, and has the position before it, as in RoBERTa.
   int64_t first_position = 2;

@@ -385,10 +385,11 @@ class VisionTransformer : public ImageModel {
   }
 
   std::vector<at::Tensor> ClassifyEach(const at::Tensor& features_NC) override {
-    const at::Tensor x_NC = at::dropout(features_NC, dropout_, is_training() && !features_NC.is_meta());
-    if (!options_.distilled) return {head_(x_NC)};
-    const std::vector<at::Tensor> halves = x_NC.chunk(2, 1);
-    return {head_(halves[0]), dist_head_(halves[1])};
+    if (options_.distilled) {  // without dropout, as in timm
+      const std::vector<at::Tensor> halves = features_NC.chunk(2, 1);
+      return {head_(halves[0]), dist_head_(halves[1])};
+    }
+    return {head_(at::dropout(features_NC, dropout_, is_training() && !features_NC.is_meta()))};
   }
 
   at::Tensor Classify(const at::Tensor& features_NC) override {

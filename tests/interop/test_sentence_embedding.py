@@ -293,6 +293,9 @@ def test_folders_as_they_are_published(tmp_path, run_dir, family, lowers):
     record("Models", f"vectors of {family.__name__}, published", PEER, "1e-5", worst_difference(found, expected))
     run(*DATA, f"--init_weights={work.folder}", f"--data_dir={work.data / 'pairs'}", "--max_steps=1", "--lr=0", f"--run_dir={run_dir}")
     torch.testing.assert_close(found_vectors(run_dir, texts, tmp_path), found, rtol=0, atol=1e-6)
+    run(*TRAINED, f"--init_weights={work.folder}", f"--data_dir={work.data / 'pairs'}", f"--run_dir={tmp_path / 'ten'}")
+    assert_exact_steps(f"vectors of {family.__name__}, published, ten steps", TORCH, tmp_path / "ten",
+                       lambda numbers: torch_losses(work, loaded(work.folder).to(numbers), "pairs"))
 
 
 PARTS = {"modules.json": ("[{", "modules.json is not JSON"),

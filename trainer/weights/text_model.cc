@@ -190,11 +190,12 @@ models::TextOptions TextOptionsOf(const config::Config& config, const DataTokens
     RequireAgreement(options, ReadConfigFile(config.model.config_file), config.model.config_file, model);
   }
   RequireFits(shape, config, vocabulary);
-  // BERTs with XLM-R's tokenizer are published with BERT's pad_token_id, 0, which no position follows from.
+  // BERTs with XLM-R's tokenizer are published with BERT's pad_token_id, 0, from which transformers takes the embedding
+  // that does not learn, and no position.
   const bool may_be_another = shape.first_position == 0 && shape.padding_id == 0;
   if (may_be_another && (!tokens.special || tokens.special->pad != 0)) {
     const int64_t pad = PadBeside(GivenWeights(config), shape.padding_id);
-    if (!tokens.special || tokens.special->pad == pad) shape.padding_id = pad;
+    if (!tokens.special || tokens.special->pad == pad) shape.unlearned_word = std::exchange(shape.padding_id, pad);
   }
   if (tokens.special) RequireSpecialTokens(*tokens.special, options, weights.model_config, config);
   // An exported model says with which dropout it was trained, so that training it on elsewhere begins with that.
