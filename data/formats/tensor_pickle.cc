@@ -26,10 +26,15 @@ constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 constexpr std::string_view kRebuildTensor1 = "torch._utils._rebuild_tensor";
 constexpr std::string_view kRebuildTensor2 = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
+constexpr std::string_view kRebuildParameter2 = "torch._utils._rebuild_parameter_with_state";
 constexpr std::string_view kSize = "torch.Size";
 constexpr std::string_view kDevice = "torch.device";
 // Holds the command line in files of training scripts.
 constexpr std::string_view kNamespace = "argparse.Namespace";
+// Of schedulers, DeepSpeed and bytes of Python; nothing of their content is kept.
+constexpr std::string_view kOthers[] = {"collections.Counter",   "__builtin__.set",    "builtins.set",
+                                        "__builtin__.bytearray", "builtins.bytearray", "__builtin__.complex",
+                                        "builtins.complex",      "__builtin__.bytes",  "_codecs.encode"};
 
 struct KnownName {
   std::string_view name, dtype = {};  // `dtype` of storages, in safetensors' notation
@@ -39,7 +44,8 @@ constexpr KnownName kKnownNames[] = {
     {"torch.FloatStorage", "F32"}, {"torch.DoubleStorage", "F64"}, {"torch.HalfStorage", "F16"},
     {"torch.BFloat16Storage", "BF16"}, {"torch.LongStorage", "I64"}, {"torch.IntStorage", "I32"},
     {"torch.ShortStorage", "I16"}, {"torch.CharStorage", "I8"}, {"torch.ByteStorage", "U8"}, {"torch.BoolStorage", "BOOL"},
-    {kOrderedDict}, {kRebuildTensor1}, {kRebuildTensor2}, {kRebuildParameter}, {kSize}, {kDevice}, {kNamespace},
+    {kOrderedDict}, {kRebuildTensor1}, {kRebuildTensor2}, {kRebuildParameter}, {kRebuildParameter2},
+    {kSize}, {kDevice}, {kNamespace},
     // Dtypes may appear in a training program's arguments.
     {"torch.float32"}, {"torch.float64"}, {"torch.float16"}, {"torch.bfloat16"}, {"torch.int64"}, {"torch.int32"},
     {"torch.int16"}, {"torch.int8"}, {"torch.uint8"}, {"torch.bool"}, {"torch.float"}, {"torch.half"}, {"torch.long"},
@@ -254,11 +260,11 @@ class PickleMachine {
          [](M& m) {
            const auto names = m.PopSome(2);
            m.PushName(names[0].text, names[1].text);
-         }},                                         // STACK_GLOBAL
-        {'R', [](M& m) { m.Call(m.PopSome(2)); }},   // REDUCE
-        {0x81, [](M& m) { m.Call(m.PopSome(2)); }},  // NEWOBJ
+         }},                                            // STACK_GLOBAL
+        {'R', [](M& m) { m.Call(m.PopSome(2)); }},      // REDUCE
+        {0x81, [](M& m) { m.Call(m.PopSome(2)); }},     // NEWOBJ
         {'b', [](M& m) { m.SetAttributes(m.Pop()); }},  // BUILD
-        {'Q', [](M& m) { m.PushStorage(m.Pop()); }},  // BINPERSID
+        {'Q', [](M& m) { m.PushStorage(m.Pop()); }},    // BINPERSID
     };
     static const auto table = [] {
       std::array<Instruction, 256> all{};
@@ -274,6 +280,8 @@ class PickleMachine {
     const std::string whole = std::string(module) + "." + std::string(name);
     const auto* const known = std::ranges::find(kKnownNames, whole, &KnownName::name);
     if (known != std::end(kKnownNames)) return PushText(PickledKind::kName, known->name);
+    const auto* const other = std::ranges::find(kOthers, whole);
+    if (other != std::end(kOthers)) return PushText(PickledKind::kName, *other);
     const std::string shown = Shown(whole, kShownNameBytes);
     Refuse(
         "it asks for " + shown + ", which is code, and dtrain never runs code from a file",
@@ -290,9 +298,12 @@ class PickleMachine {
     const std::string_view what = name.text;
     if (what == kRebuildTensor2 || what == kRebuildTensor1) return PushTensor(given);
     if (what == kOrderedDict) return PushOrderedDict(given);
-    if (what == kRebuildParameter && !given.empty() && given[0].kind == PickledKind::kTensor) return Push(given[0]);
+    const bool is_parameter = what == kRebuildParameter || what == kRebuildParameter2;
+    if (is_parameter && !given.empty() && given[0].kind == PickledKind::kTensor) return Push(given[0]);
     if (what == kSize && given.size() == 1 && given[0].kind == PickledKind::kSequence) return Push(given[0]);
-    if (what == kDevice || what == kNamespace) return PushContainer(PickledKind::kObject, {});
+    const bool is_object =
+        what == kDevice || what == kNamespace || std::ranges::find(kOthers, what) != std::end(kOthers);
+    if (is_object) return PushContainer(PickledKind::kObject, {});
     Damaged("it calls " + std::string(what) + " with wrong arguments");
   }
 

@@ -52,7 +52,7 @@ enum class PickledKind : uint8_t {
   kName,      // one of the known module names; text
   kStorage,   // table
   kTensor,    // table
-  kObject,    // a known object without weights: a device, a program's arguments; table, of its attributes
+  kObject,    // a known object without weights: a device, a counter, a program's arguments; table, of its attributes
 };
 
 // A Python value; the comments above name the member that holds its content. Texts point into the bytes of the pickle.

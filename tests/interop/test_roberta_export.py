@@ -107,6 +107,9 @@ def test_files_have_huggingfaces_and_fairseqs_names(trained, tmp_path):
     words = fairseq["model"]["encoder.sentence_encoder.embed_tokens.weight"]
     assert torch.equal(words, state["roberta.embeddings.word_embeddings.weight"])
     assert torch.equal(fairseq["model"]["encoder.lm_head.weight"], words)
+    # What its load_checkpoint takes out of every file.
+    assert fairseq["optimizer_history"][-1].keys() >= {"optimizer_name", "lr_scheduler_state", "num_updates"}
+    assert fairseq["extra_state"] == {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}} and fairseq["args"] is None
     for naming in ("hf", "fairseq"):
         file = export(trained, tmp_path / f"{naming}.safetensors", f"--weights_naming={naming}")
         found = predict({"input_ids": ids}, tmp_path, "--model=roberta_tiny", f"--init_weights={file}")

@@ -341,7 +341,9 @@ def checkpoints(small):
     averaged = {name: tensor * 0.5 if name == "fc.weight" else tensor for name, tensor in weights.items()}
     average_model = {"n_averaged": torch.tensor(3)} | {f"module.{name}": tensor for name, tensor in averaged.items()}
     optimizer = torch.optim.SGD(small.parameters(), lr=0.1, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [30, 60])  # whose milestones are a collections.Counter
     references = {"model": weights, "optimizer": optimizer.state_dict(), "epoch": 3, "model_ema": average_model,
+                  "lr_scheduler": schedule.state_dict(), "modules": {"of", "DeepSpeed"},
                   "args": argparse.Namespace(lr=0.1, device=torch.device("cpu"), amp=None)}
     return {
         "torchvision's references": (references, [], "raw"),
@@ -372,6 +374,14 @@ def test_what_was_taken_is_said(tmp_path, small, images, command, taken, left):
     outcome = run(*f"{command}{tmp_path / 'checkpoint.pth'}".split(), "--model=resnet18", "--mode=predict",
                   f"--input={tmp_path / 'in.safetensors'}", f"--output={tmp_path / 'out.safetensors'}")
     assert f"taking the weights under {taken} of" in outcome.stderr and f"not those under {left}" in outcome.stderr
+
+
+def test_transformers_models_of_timm(tmp_path, images):
+    """What its Trainer saves of `--model_name_or_path timm/…`."""
+    config = transformers.TimmWrapperConfig(architecture="resnet18", num_labels=CLASSES)
+    theirs = randomised(transformers.TimmWrapperForImageClassification(config))
+    theirs.save_pretrained(tmp_path / "theirs")
+    assert_logits(predict("resnet18", tmp_path / "theirs", images, tmp_path), logits_of(theirs, images), "resnet18 as timm_wrapper", PEER)
 
 
 def test_metadata_of_other_programs_is_theirs(tmp_path, small, images):

@@ -30,6 +30,20 @@ TensorDict AsDict(const NamedTensors& tensors) {
   return dict;
 }
 
+c10::IValue AsValue(const nlohmann::ordered_json& json) {
+  if (json.is_number_integer()) return json.get<int64_t>();
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_array()) {
+    c10::impl::GenericList list(c10::AnyType::get());
+    for (const auto& item : json) list.push_back(AsValue(item));
+    return list;
+  }
+  if (!json.is_object()) return {};
+  c10::impl::GenericDict dict(c10::StringType::get(), c10::AnyType::get());
+  for (const auto& [name, value] : json.items()) dict.insert(name, AsValue(value));
+  return dict;
+}
+
 // Returns the pickle of `value` without protocol and stop. Stores the storages to which it refers by number.
 std::string Pickle(const c10::IValue& value, std::vector<at::Tensor>& storages) {
   std::string bytes;
@@ -44,27 +58,29 @@ std::string Pickle(const c10::IValue& value, std::vector<at::Tensor>& storages) 
 
 // LibTorch's pickler writes plain dicts only. Here its first byte, which makes an empty dict, is replaced by bytes that
 // make an empty OrderedDict; the rest of the pickle fills either in the same way.
-std::string PickleOfStateDict(const NamedTensors& tensors, const std::string& key, std::vector<at::Tensor>& storages) {
+std::string PickleOfStateDict(const NamedTensors& tensors, const std::string& key, const nlohmann::ordered_json& beside,
+                              std::vector<at::Tensor>& storages) {
   constexpr std::string_view kProtocol = "\x80\x02", kStop = ".", kEmptyDict = "}", kSetItem = "s";
   constexpr std::string_view kEmptyOrderedDict = "ccollections\nOrderedDict\n)R";  // a name, called with an empty tuple
   const std::string dict = Pickle(AsDict(tensors), storages);
   TORCH_INTERNAL_ASSERT(dict.starts_with(kEmptyDict));
   std::string bytes(kProtocol);
-  if (!key.empty()) {
-    std::vector<at::Tensor> none;
-    bytes.append(kEmptyDict).append(Pickle(key, none));
-  }
+  std::vector<at::Tensor> none;
+  if (!key.empty()) bytes.append(kEmptyDict).append(Pickle(key, none));
   bytes.append(kEmptyOrderedDict).append(dict, kEmptyDict.size());
   if (!key.empty()) bytes.append(kSetItem);
+  for (const auto& [name, value] : beside.items()) {
+    bytes.append(Pickle(name, none)).append(Pickle(AsValue(value), none)).append(kSetItem);
+  }
   return bytes.append(kStop);
 }
 
 }  // namespace
 
 void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& mark,
-                    const std::string& key) {
+                    const std::string& key, const nlohmann::ordered_json& beside) {
   std::vector<at::Tensor> storages;
-  const std::string pickle = PickleOfStateDict(tensors, key, storages);
+  const std::string pickle = PickleOfStateDict(tensors, key, beside, storages);
   WriteAtomically(path, [&](DurableFile& file) {
     std::exception_ptr failure;
     const auto append = [&](const void* data, size_t size) {

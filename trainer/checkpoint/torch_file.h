@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,12 @@
 namespace dtrain::checkpoint {
 
 // Replaces `path` by a file that torch.load reads, also in its safe mode (weights_only=True): an OrderedDict of the
-// tensors like state_dict()'s, with `key` {key: that OrderedDict}. Tensors that share their memory here share it there.
-// Its first record has the name `mark`, which torch.load skips. Throws StorageError if the disk fails.
+// tensors like state_dict()'s; with `key` {key: that OrderedDict} and the fields of `beside`, an object of objects,
+// lists, whole numbers, texts and null. Tensors that share their memory here share it there. Its first record has the
+// name `mark`, which torch.load skips. Throws StorageError if the disk fails.
 void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& mark,
-                    const std::string& key = "");
+                    const std::string& key = "",
+                    const nlohmann::ordered_json& beside = nlohmann::ordered_json::object());
 
 struct TorchFileContent {
   NamedTensors tensors;  // on the host, with the strides of the file; views of one storage share it here, too

@@ -485,7 +485,7 @@ DTRAIN_FLAG(double, attention_dropout, model.attention_dropout, Below(1), "proba
             "Dropout probability of the attention weights; not given: the model's own.", .also_off = {"0"})
 DTRAIN_FLAG(double, classifier_dropout, model.classifier_dropout, Below(1), "probability",
             "Dropout probability in the head that classifies text; not given: that of --dropout, or of config.json.",
-            .used_by = kSentences, .also_off = {"0"})
+            .used_by = kLabels, .also_off = {"0"})
 DTRAIN_FLAG(double, drop_path, model.drop_path, Below(1), "probability",
             "Images but ResNets: probability that a sample skips a residual block (stochastic depth), rising linearly "
             "with depth from 0 to this value; not given: the model's own, 0.2 of EfficientNets, else 0.",

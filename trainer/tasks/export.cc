@@ -271,6 +271,18 @@ checkpoint::NamedTensors Renamed(const ExportedText& exported, const std::string
   return InStateDictOrder(exported.family().fairseq_names(tensors, exported.options.shape), exported.model);
 }
 
+// What fairseq 0.12 reads of a checkpoint beside the weights (checkpoint_utils.py, _upgrade_state_dict): one that
+// begins.
+nlohmann::ordered_json BesideFairseqs() {
+  return {{"args", nullptr},
+          {"optimizer_history",
+           {{{"criterion_name", ""},
+             {"optimizer_name", ""},
+             {"lr_scheduler_state", nlohmann::json::object()},
+             {"num_updates", 0}}}},
+          {"extra_state", {{"train_iterator", {{"epoch", 1}, {"iterations_in_epoch", 0}}}}}};
+}
+
 // Tokens that the tokenizer makes and the model never met get the row of <unk>, and are never guessed.
 void AddUnknownTokens(const ExportedTokenizer& vocabulary, ExportedText& exported) {
   constexpr double kNeverGuessed = -1e4;
@@ -397,7 +409,7 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
     if (head.kind != models::HeadKind::kWords) weights::AddTo(metadata, weights.classes);
     return checkpoint::WriteSafetensors(path, tensors, metadata);
   }
-  if (naming == "fairseq") return checkpoint::WriteTorchFile(path, tensors, kExportedBy, "model");
+  if (naming == "fairseq") return checkpoint::WriteTorchFile(path, tensors, kExportedBy, "model", BesideFairseqs());
   const auto& with_tied_decoder = exported.family().with_tied_decoder;
   const auto all = with_tied_decoder == nullptr ? tensors : with_tied_decoder(tensors);
   checkpoint::WriteTorchFile(path, InStateDictOrder(all, exported.model), kExportedBy, "");

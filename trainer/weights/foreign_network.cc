@@ -46,7 +46,7 @@ constexpr char kModelType[] = "model_type", kArchitecture[] = "architecture";  /
 // Of image models: null if all norms have it; else what the last one alone may have, with the others' first.
 constexpr char kNormEpsilon[] = "layer_norm_eps";
 
-// Beside the architecture; the last paragraph is of older files.
+// Beside the architecture; the second paragraph is of older files, the last one of transformers' models of timm.
 constexpr char kFieldsOfTimm[] = R"({
   "model_args": [null, {}, {"dynamic_img_size": true}],
   "num_classes": null, "num_features": null, "pretrained_cfg": null, "exported_by": null, "problem_type": null,
@@ -54,7 +54,10 @@ constexpr char kFieldsOfTimm[] = R"({
   "label_names": null, "label_descriptions": null, "input_size": null, "fixed_input_size": null,
   "test_input_size": null, "pool_size": null, "crop_pct": null, "crop_mode": null, "test_crop_pct": null,
   "interpolation": null, "mean": null, "std": null, "first_conv": null, "classifier": null, "url": null, "tag": null,
-  "hf_hub_id": null, "custom_load": null, "license": null
+  "hf_hub_id": null, "custom_load": null, "license": null,
+
+  "model_type": ["timm_wrapper"], "do_pooling": [true], "architectures": null, "initializer_range": null,
+  "dtype": null, "torch_dtype": null, "transformers_version": null, "_name_or_path": null
 })";
 
 std::string ModelIn(const checkpoint::Metadata& metadata) {

@@ -33,8 +33,8 @@ namespace dtrain::weights {
 namespace {
 namespace fs = std::filesystem;
 
-// The prefixes that DataParallel, torch.compile and Lightning add to every name.
-constexpr std::array<std::string_view, 3> kWrappers = {"module.", "_orig_mod.", "model."};
+// The prefixes that DataParallel, torch.compile, Lightning and transformers' models of timm add to every name.
+constexpr std::array<std::string_view, 4> kWrappers = {"module.", "_orig_mod.", "model.", "timm_model."};
 // What save_pretrained calls the file of weights, or the index of several, the newer names first: it leaves files of
 // the older ones where they are. The first that is there counts, as in transformers.
 constexpr const char* kNamesInFolders[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",

@@ -65,8 +65,8 @@ struct WeightsHeader {
 };
 WeightsHeader ReadWeightsHeader(const std::string& file);
 
-// Removes the prefixes that other programs put before all names ("module.", "_orig_mod.", "model.", also several of
-// them), and the counter that averaging adds. Returns the prefixes.
+// Removes the prefixes that other programs put before all names ("module.", "_orig_mod.", "model.", "timm_model.", also
+// several of them), and the counter that averaging adds. Returns the prefixes.
 std::string TakeOffWrappers(checkpoint::NamedTensors& weights);
 
 // If --init_weights is no file or folder but a name that people know weights by (roberta-base, timm/resnet18.a1_in1k,
