@@ -145,7 +145,10 @@ int64_t LayerOfEncoder(std::string_view encoder, std::string_view parameter) {
 // Removes the decoder's own names: its weight is the word embedding, its bias the head's. Throws if its weight differs.
 void Untie(NamedWeights& weights, const TransformersNames& names) {
   const std::string weight = names.decoder + ".weight", bias = names.decoder + ".bias", own_bias = names.head + ".bias";
-  const at::Tensor words = Find(weights, names.words), decoder = Find(weights, weight);
+  at::Tensor words = Find(weights, names.words);
+  const at::Tensor decoder = Find(weights, weight);
+  // Of two that share their memory, safetensors' save_model keeps one.
+  if (!words.defined() && decoder.defined()) weights.emplace_back(names.words, words = decoder);
   if (words.defined() && decoder.defined() && !words.equal(decoder)) {
     throw std::invalid_argument("its decoder is not the word embedding, as it must be here");
   }

@@ -319,7 +319,8 @@ nlohmann::ordered_json ModernToJson(const ModernOptions& options, const TextHead
 
 TextOptions ModernWith(ModernOptions options, const WeightShapes& weights) {
   for (const auto& [name, shape] : weights) {
-    if (name.ends_with("tok_embeddings.weight") && shape.size() == 2) options.vocab_size = shape[0];
+    const bool has_words = name.ends_with("tok_embeddings.weight") || name.ends_with("decoder.weight");  // are tied
+    if (has_words && shape.size() == 2) options.vocab_size = shape[0];
   }
   return {.shape = options,
           .make = [=](const auto& shape,
@@ -379,8 +380,10 @@ int64_t ModernLayerOf(std::string_view parameter) {
 
 Family ModernBertFamily() {
   const auto fits = [](const WeightShapes& weights) {
-    return std::ranges::any_of(
-        weights, [](const auto& item) { return item.first.ends_with("embeddings.tok_embeddings.weight"); });
+    return std::ranges::any_of(weights, [](const auto& item) {
+      const std::string& name = item.first;
+      return name.ends_with("embeddings.tok_embeddings.weight") || name.ends_with("layers.0.attn.Wqkv.weight");
+    });
   };
   Family family = {
       .name = "ModernBERT",

@@ -140,8 +140,8 @@ int64_t OutputsOfFairseq(const WeightShapes& weights) {
   return chosen.empty() ? 0 : RowsNamed(weights, chosen + "out_proj.weight");
 }
 
-// TextFamily::fairseq_config. The arguments that shapes do not show, and the shape, which is whole if it is there. Without
-// a model_type, it fits all that share the encoder.
+// TextFamily::fairseq_config. The arguments that shapes do not show, and the shape, which is whole if it is there.
+// Without a model_type, it fits all that share the encoder.
 nlohmann::json FairseqConfig(const nlohmann::json& arguments, const WeightShapes& weights) {
   if (NamingOfRoberta(weights) != "fairseq") return {};
   nlohmann::json config = {{"bos_token_id", 0},

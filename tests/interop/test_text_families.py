@@ -10,7 +10,7 @@ import pytest
 from beside_torch import assert_exact_steps, assert_logits, plain_losses, predict, torch
 from small_families import FAMILIES, class_of, new_model, new_rows
 from small_roberta import BPE_SIZE, LENGTH, PEER, new_tokenizer, new_wordpiece, transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save_file, save_model
 from torch.nn import functional as F
 
 from command import DATA, load_lines, run
@@ -153,6 +153,13 @@ def test_an_encoder_alone_in_several_files(family, folder, tmp_path):
         if name.startswith(model.base_model_prefix + "."):
             assert torch.equal(found[name], tensor), name
     record("Models", f"{family}, an encoder alone in several files", PEER, "the same bits", 0)
+    # save_model keeps one of two tied tensors, which may be the decoder.
+    whole = class_of(family, "ForMaskedLM").from_pretrained(folder)
+    whole.config.save_pretrained(tmp_path / "tied")
+    save_model(whole, tmp_path / "tied" / "model.safetensors")
+    run("--mode=export", f"--input={tmp_path / 'tied'}", f"--output={tmp_path / 'again.pt'}")
+    again = torch.load(tmp_path / "again.pt", weights_only=True)
+    assert all(torch.equal(again[name], tensor) for name, tensor in whole.state_dict().items())
 
 
 @pytest.fixture(scope="module")

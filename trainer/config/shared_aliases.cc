@@ -174,7 +174,6 @@ const std::map<std::string, std::string>& ForeignFlags() {
       {"--limit_train_steps=1", "fast_dev_run"},
       {"--sync_bn", "sync_batchnorm sync_batch_norm syncbn"},
       {"--resume", "ckpt_path"},
-      {"--data_format", "dataset"},
       {"--data_dir", "dataset_dir data_root"},
       {"--batch_size", "train_batch_size"},
       {"--batch_size, which evaluation takes, too", "eval_batch_size"},

@@ -351,6 +351,14 @@ Translation TimmWeights(const std::string& path, const ForeignCommand& command) 
   return translation;
 }
 
+// timm's names of readers. The folders and archives among them are recognised here by what is in them.
+Translation Reader(const std::string& value, const ForeignCommand&) {
+  for (const char* downloads : {"torch/", "hfds/", "hfids/", "tfds/"}) {
+    if (value.starts_with(downloads)) return {.refused = "data is read from files: name their folder with --data-dir"};
+  }
+  return {.note = "what is in the files tells their format"};
+}
+
 std::vector<Alias> DataAndModel() {
   return Together({Renamed("img_size=image_size drop=dropout"),
                    Translated(Output, "output"),
@@ -365,8 +373,12 @@ std::vector<Alias> DataAndModel() {
                    WithoutEffect("it is for measuring", "", "synchronize_step"),
                    Translated(OfAnother, "model_ema_decay amp_dtype", "model_ema_warmup use_train_size use_ema"),
                    Translated(FolderOfScript, "data_dir"),
+                   Translated(Reader, "dataset"),
                    Translated(Amp, "", "amp native_amp"),
-                   {{.name = "input_size", .translate = InputSize, .takes_numbers = true},
+                   {{.name = "class_map", .refused = "classes have the order of their names, or that of classes.txt"},
+                    {.name = "input_key", .refused = "images are known by their endings"},
+                    {.name = "target_key", .refused = "labels are those of KEY.cls or KEY.json"},
+                    {.name = "input_size", .translate = InputSize, .takes_numbers = true},
                     {.name = "crop_pct", .translate = CropPart},
                     {.name = "interpolation",
                      .flag = "eval_interpolation",
