@@ -358,6 +358,9 @@ def test_checkpoints_of_training_scripts(tmp_path, small, images, name):
     content, flags, whose = checkpoints(small)[name]
     torch.save(content, tmp_path / "checkpoint.pth", _use_new_zipfile_serialization=name != "timm's train.py")
     found = predict("resnet18", tmp_path / "checkpoint.pth", images, tmp_path, *flags)
+    torch.save(content | {"arch": "resnetblur18"}, tmp_path / "other.pth")
+    other = run("--mode=export", "--model=resnet18", f"--input={tmp_path / 'other.pth'}", f"--output={tmp_path / 'x.pt'}", *flags)
+    assert "says that its weights are of resnetblur18, which is not known here" in other.stderr
     expected = logits_of(small, images)
     if whose == "averaged":
         expected = (expected - small.fc.bias) * 0.5 + small.fc.bias

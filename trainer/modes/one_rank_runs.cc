@@ -30,11 +30,11 @@ namespace fs = std::filesystem;
 
 // Returns the model that weights are of: --model, if they can be, else what their config.json names; empty for a model
 // that is unknown here.
-std::string ModelOf(const checkpoint::NamedTensors& tensors, const std::string& model_config, const std::string& file,
-                    const config::Config& config) {
+std::string ModelOf(const checkpoint::NamedTensors& tensors, const std::string& model_config,
+                    const weights::WeightsPlace& place, const config::Config& config) {
   const std::string text = tasks::TextModelOf(tensors, model_config, config.model.name);
   if (!text.empty()) return text;
-  const models::Model* model = weights::ImageModelMeant(models::ShapesOf(tensors), model_config, file, config);
+  const models::Model* model = weights::ImageModelMeant(models::ShapesOf(tensors), place, config);
   return model == nullptr ? "" : model->name;
 }
 
@@ -47,7 +47,7 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
     weights::TakeOffWrappers(content.tensors);
     std::string& model_config = content.metadata[weights::kModelConfigKey];
     if (!place.model_config.empty()) model_config = place.model_config;
-    const std::string model = ModelOf(content.tensors, model_config, place.file, config);
+    const std::string model = ModelOf(content.tensors, model_config, place, config);
     if (!model.empty()) weights::RequireSameNetwork(place, content, model);
     return {std::move(content.tensors),
             weights::ClassesFrom(content.metadata, place.file),

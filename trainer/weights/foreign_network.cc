@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -13,6 +12,7 @@
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
+#include "trainer/report/log.h"
 #include "trainer/weights/run_settings.h"
 
 namespace dtrain::weights {
@@ -132,12 +132,11 @@ void RequireSameModel(const std::string& where, const std::string& trained, cons
 }
 
 const models::Model* AsTrained(const models::Model* model, const models::WeightShapes& shapes,
-                               const std::string& file) {
+                               const WeightsPlace& place) {
   if (model == nullptr) return nullptr;
   const models::Family& family = models::FamilyOf(model->name);
   if (family.trained_as == nullptr) return model;
-  const std::string name = std::filesystem::path(file).filename().string();
-  const auto unlike = family.unlike(family.trained_as(shapes, name), *model);
+  const auto unlike = family.unlike(family.trained_as(shapes, place.name()), *model);
   const models::Model* other = unlike ? models::FindModel(unlike->instead) : nullptr;
   return other == nullptr ? model : other;
 }
@@ -148,10 +147,14 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
   const auto config = place.model_config.empty() ? nlohmann::json() : ParseShallow(place.model_config);
   RequireSameModel(place.file, ModelIn(content.metadata), model);
   RequireSameModel(place.file, TextIn(config, kArchitecture), model);
-  const std::string name = std::filesystem::path(place.file).filename().string();
+  RequireSameModel(place.file, place.trained_as, model);
+  if (!place.trained_as.empty() && models::FindModel(place.trained_as) == nullptr) {
+    report::LogWarning(place.file + " says that its weights are of " + Shown(place.trained_as) +
+                       ", which is not known here: --model=" + model + " may compute something else with them");
+  }
   const models::WeightShapes shapes = models::ShapesOf(content.tensors);
   for (const models::Family& family : models::Families()) {
-    if (family.trained_as != nullptr) RequireSameModel(place.file, family.trained_as(shapes, name), model);
+    if (family.trained_as != nullptr) RequireSameModel(place.file, family.trained_as(shapes, place.name()), model);
   }
   if (!config.is_null()) RequireKnownConfig(config, place.config_file, model);
 }

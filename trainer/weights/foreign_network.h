@@ -22,9 +22,10 @@ void RequireKnownConfig(const nlohmann::json& config, const std::string& source,
 // hugging_face_class. Throws UsageError if not all norms of transformers' network would have its norm_epsilon.
 nlohmann::ordered_json HuggingFaceConfig(const models::Model& model);
 
-// Returns the model that weights of these shapes in such a file were trained as (models::Family::trained_as) where
+// Returns the model that weights of these shapes at such a place were trained as (models::Family::trained_as) where
 // `model`, which has the same shapes, computes something else. `model` may be null.
-const models::Model* AsTrained(const models::Model* model, const models::WeightShapes& shapes, const std::string& file);
+const models::Model* AsTrained(const models::Model* model, const models::WeightShapes& shapes,
+                               const WeightsPlace& place);
 
 // Throws UsageError if weights, without wrappers, are not of the network `model`, as far as their names and types, the
 // model that the file's metadata names, the config.json beside it and its name tell.

@@ -106,7 +106,7 @@ nlohmann::json SettingsOfOthers(const WeightsPlace& place, const models::WeightS
                                 const config::Config& config, bool of_teacher) {
   const nlohmann::json described = ParseObject(place.model_config);
   const bool is_given = config::WasGiven(config, "model");
-  const models::Model* model = ImageModelMeant(shapes, place.model_config, place.file, config);
+  const models::Model* model = ImageModelMeant(shapes, place, config);
   nlohmann::json settings = nlohmann::json::object();
   if (model != nullptr) settings = {{"model", model->name}, {"image_size", model->image_size}};
   if (is_given) model = models::FindModel(config.model.name);
@@ -141,15 +141,15 @@ fs::path NamedRun(const config::Config& config) {
   return config.run.dir;
 }
 
-const models::Model* ImageModelMeant(const models::WeightShapes& shapes, const std::string& model_config,
-                                     const std::string& file, const config::Config& config) {
+const models::Model* ImageModelMeant(const models::WeightShapes& shapes, const WeightsPlace& place,
+                                     const config::Config& config) {
   const std::string said =
-      config::WasGiven(config, "model") ? config.model.name : TextIn(ParseObject(model_config), "architecture");
+      config::WasGiven(config, "model") ? config.model.name : TextIn(ParseObject(place.model_config), "architecture");
   checkpoint::NamedTensors tensors;
   for (const auto& [name, shape] : shapes) tensors.emplace_back(name, at::empty(shape, at::kMeta));
   TakeOffWrappers(tensors);
   const models::Model* found = models::RecognisedImageModel(tensors, said);
-  return said.empty() ? AsTrained(found, models::ShapesOf(tensors), file) : found;
+  return said.empty() ? AsTrained(found, models::ShapesOf(tensors), place) : found;
 }
 
 std::string GivenWeights(const config::Config& config) {

@@ -26,11 +26,11 @@ std::filesystem::path NamedRun(const config::Config& config);
 // exported of a run is none.
 std::string GivenWeights(const config::Config& config);
 
-// Returns the model of images that weights of these shapes in such a file are of: --model if they can be, else the one
-// that the config.json beside them names (`model_config`, its text), or which they were trained as. Null: none is
-// known. Of shapes alone: to compute would start OpenMP's threads, which ranks that are forked from this process lack.
-const models::Model* ImageModelMeant(const models::WeightShapes& shapes, const std::string& model_config,
-                                     const std::string& file, const config::Config& config);
+// Returns the model of images that weights of these shapes at such a place are of: --model if they can be, else the one
+// that the config.json beside them names, or which they were trained as. Null: none is known. Of shapes alone: to
+// compute would start OpenMP's threads, which ranks that are forked from this process lack.
+const models::Model* ImageModelMeant(const models::WeightShapes& shapes, const WeightsPlace& place,
+                                     const config::Config& config);
 
 // Returns the run of a checkpoint's folder, RUN/checkpoints/step-…, else the path itself.
 std::filesystem::path RunOf(const std::filesystem::path& run_or_checkpoint);

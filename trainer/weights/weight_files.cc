@@ -61,24 +61,24 @@ void LogTakenSet(const std::string& file, const checkpoint::TorchFileContent& co
                   (others.empty() ? "" : ", not those under " + others + choice));
 }
 
-// Returns what a training program's checkpoint says of its network: fairseq's arguments, or the name of an image model.
-std::string DescriptionIn(const std::string& file) {
-  if (!data::TorchFile::Recognises(file)) return "";
-  const data::TorchFile content(file, data::WeightSet::kRaw);
+// Reads what a training program's checkpoint says of its network: fairseq's arguments, or the name of an image model.
+void TakeDescription(WeightsPlace& place) {
+  if (!data::TorchFile::Recognises(place.file)) return;
+  const data::TorchFile content(place.file, data::WeightSet::kRaw);
   const nlohmann::json arguments = ParseObject(content.arguments());
   models::WeightShapes shapes;
   for (const data::TorchTensor& tensor : content.tensors()) shapes[tensor.name] = tensor.view.shape;
   for (const models::Family& family : models::Families()) {
     if (!arguments.is_object() || family.text.fairseq_config == nullptr) continue;
     const nlohmann::json config = family.text.fairseq_config(arguments, shapes);
-    if (config.is_object()) return config.dump();
+    if (!config.is_object()) continue;
+    place.config_file = place.file;
+    place.model_config = config.dump();
+    return;
   }
-  for (const char* key : {"arch", "model"}) {
-    const std::string said = TextIn(arguments, key), name = said.substr(0, said.find('.'));
-    if (models::FindModel(name) != nullptr && !models::ReadsText(name))
-      return nlohmann::json({{"architecture", name}}).dump();
+  for (const char* key : {"model", "arch"}) {
+    if (std::string said = TextIn(arguments, key); !said.empty()) place.trained_as = said.substr(0, said.find('.'));
   }
-  return "";
 }
 
 // A run directory's config.json has none of the fields by which those of transformers (in old ones by their sizes
@@ -87,8 +87,7 @@ WeightsPlace WithConfig(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
   WeightsPlace place{.file = file.string(), .config_file = config.string()};
   if (!data::IsFile(config)) {
-    place.config_file = file.string();
-    place.model_config = DescriptionIn(file.string());
+    TakeDescription(place);
     return place;
   }
   std::string text = InPlainJson(checkpoint::ReadTextFile(config, kMostConfigBytes));
@@ -241,6 +240,8 @@ checkpoint::Metadata FactsOf(const nlohmann::json& state, const std::string& whe
   }
   return facts;
 }
+
+std::string WeightsPlace::name() const { return trained_as.empty() ? fs::path(file).filename().string() : trained_as; }
 
 bool HoldsWeights(const std::string& folder) { return FileIn(folder).has_value(); }
 

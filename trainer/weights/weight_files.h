@@ -33,6 +33,9 @@ struct WeightsPlace {
   std::string file;
   std::string config_file = {};   // the config.json beside it, or the file itself where that says it
   std::string model_config = {};  // its content; empty if there is none of transformers or timm
+  std::string trained_as = {};    // the image model that a training program names in it; empty: none is named
+
+  std::string name() const;  // that one, or the file's
 };
 
 // Returns a value in a JSON object; null if there is none under that key, or `json` is no object.
