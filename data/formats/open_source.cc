@@ -212,8 +212,11 @@ const std::vector<DataFormat>& Formats() {
          },
          .files =
              [](const auto& data_dir, const auto& split) {
-               const std::string prefix = RequireTokenFiles(data_dir, split);
-               return std::vector{prefix + ".idx", prefix + ".bin"};
+               std::vector<std::string> files;
+               for (const std::string& part : TokenParts(RequireTokenFiles(data_dir, split))) {
+                 files.insert(files.end(), {part + ".idx", part + ".bin"});
+               }
+               return files;
              },
          .has_own_index = true},
     };
