@@ -314,9 +314,13 @@ int64_t PackedRecords::Label(int64_t index) const {
 std::vector<uint8_t> PackedRecords::Read(int64_t index) const {
   const IndexEntry& entry = index_.records[static_cast<size_t>(index)];
   if (entry.bytes > kMostRecordBytes) {
-    throw DataError(std::to_string(entry.bytes) + " bytes hold no intact record");
+    throw DataError("it has " + std::to_string(entry.bytes) + " bytes, more than the limit of " +
+                    std::to_string(kMostRecordBytes));
   }
-  return format_.Image(files_.Get(entry.file)->ReadBytes(entry.offset, entry.bytes));
+  std::vector<uint8_t> image = format_.Image(files_.Get(entry.file)->ReadBytes(entry.offset, entry.bytes));
+  // A file that was repaired with its time kept has an old index, without the label.
+  if (entry.label < 0) throw DataError("it was damaged when the index was made: make that anew with dtrain_data index");
+  return image;
 }
 
 RecordPlace PackedRecords::Place(int64_t index) const {

@@ -39,11 +39,10 @@ int64_t SizeAt(const SizeSchedule& schedule, int64_t epoch) {
 BalancedOrder::BalancedOrder(const std::vector<int64_t>& labels) : samples_(static_cast<int64_t>(labels.size())) {
   std::map<int64_t, std::vector<int64_t>> by_label;
   for (size_t index = 0; index < labels.size(); ++index) {
-    if (labels[index] < 0) {
-      throw DataError("--sampling=balanced: sample " + std::to_string(index) + " of the training split has no label",
-                      "use --sampling=natural");
-    }
-    by_label[labels[index]].push_back(static_cast<int64_t>(index));
+    if (labels[index] >= 0) by_label[labels[index]].push_back(static_cast<int64_t>(index));  // else it is damaged
+  }
+  if (by_label.empty()) {
+    throw DataError("--sampling=balanced: the training split has no labels", "use --sampling=natural");
   }
   for (auto& [label, samples] : by_label) groups_.push_back(std::move(samples));
 }

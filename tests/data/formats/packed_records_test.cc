@@ -123,6 +123,22 @@ TEST_P(EachFormat, DamageCostsOneRecord) {
   }
 }
 
+// As rsync repairs a copy. The index is that of the damaged file, without the label.
+TEST_P(EachFormat, ARecordThatWasRepairedIsBadUntilTheIndexIsMadeAnew) {
+  Shards shards(GetParam());
+  const std::string intact = shards.content[0];
+  shards.content[0][shards.begins[2]] ^= 0x55;
+  shards.Write(0);
+  shards.Open();
+  const auto time = std::filesystem::last_write_time(shards.folder.path(shards.names[0]));
+  shards.content[0] = intact;
+  shards.Write(0);
+  std::filesystem::last_write_time(shards.folder.path(shards.names[0]), time);
+  EXPECT_ERROR("make that anew with dtrain_data index", shards.Open().Read(2));
+  std::filesystem::remove(shards.index_path());
+  EXPECT_EQ(ToString(shards.Open().Read(2)), "image 2");
+}
+
 // Two neighbours are lost: only the old index can tell that they were two.
 TEST_P(EachFormat, TheOldIndexKeepsTheNumbers) {
   Shards shards(GetParam());

@@ -281,7 +281,12 @@ TEST(BalancedOrder, IsTheOrderOfTheSampler) {
   }
 }
 
-TEST(BalancedOrder, NeedsLabels) { EXPECT_THROW(BalancedOrder({0, 1, -1}), DataError); }
+TEST(BalancedOrder, LeavesOutWhatHasNoLabel) {
+  std::vector<int64_t> indices;
+  for (const auto& place : BalancedOrder({0, -1, 1, 1}).Epoch(/*seed=*/3, /*epoch=*/0)) indices.push_back(place.index);
+  EXPECT_THAT(indices, testing::UnorderedElementsAre(0, 0, 2, 3));
+  EXPECT_THROW(BalancedOrder({-1, -1}), DataError);
+}
 
 }  // namespace
 }  // namespace dtrain::data
