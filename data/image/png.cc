@@ -42,6 +42,8 @@ class PngReader : PngStructs {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, nullptr, OnError, OnWarning);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) throw std::bad_alloc();
+    // Texts and profiles are not even inflated: a thousand of them may be small in the file and large in memory.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_read_fn(png_, this, OnRead);
     png_set_user_limits(png_, kLongestSide, kLongestSide);
     png_set_chunk_malloc_max(png_, kLargestChunk);

@@ -23,16 +23,24 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
+// libtiff allocates whole strips or tiles by what the header says, whatever the size of the file.
+constexpr tmsize_t kMostBytes = tmsize_t{2} << 30;
+constexpr uint16_t kMostSamples = 8;  // of a pixel
+
 class TiffReader {
  public:
   explicit TiffReader(Bytes bytes) : bytes_(bytes) {
     const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(TIFFOpenOptionsAlloc(),
                                                                                TIFFOpenOptionsFree);
+    TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMostBytes);
     TIFFOpenOptionsSetErrorHandlerExtR(options.get(), OnError, this);
     TIFFOpenOptionsSetWarningHandlerExtR(options.get(), OnWarning, this);
     tiff_.reset(TIFFClientOpenExt("image", "rm", this, OnRead, OnWrite, OnSeek, OnClose, OnSize, OnMap, OnUnmap,
                                   options.get()));
     if (!tiff_) Fail();
+    uint16_t samples = 1;
+    TIFFGetFieldDefaulted(tiff_.get(), TIFFTAG_SAMPLESPERPIXEL, &samples);
+    if (samples > kMostSamples) throw DataError("TIFF: " + std::to_string(samples) + " samples a pixel");
   }
 
   ImageSize size() {

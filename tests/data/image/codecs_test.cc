@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 
 #include "data/error.h"
 #include "data/formats/image_folder.h"
+#include "data/formats/little_endian.h"
 #include "tests/data/image/encode.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
@@ -162,23 +164,66 @@ TEST(DecodeImage, PngThatCannotHoldItsPixelsIsRefusedBeforeTheyAreAllocated) {
   EXPECT_THAT(ReasonOf(png), HasSubstr("truncated"));
 }
 
+// Of memory that this process has had.
+int64_t MostKilobytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
 // libpng would allocate and clear the chunk's memory before it reads the bytes that are there.
 TEST(DecodeImage, APngChunkThatIsNotThereCostsNoMemory) {
   const std::vector<uint8_t> row(48 * 3, 77);
   const auto png = EncodePng(48, 2, {row, row}, {});
-  const auto most_kilobytes = [] {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_maxrss;
-  };
-  const auto before = most_kilobytes();
+  const auto before = MostKilobytes();
   for (const char* type : {"tEXt", "zTXt", "iTXt", "sPLT", "pCAL", "iCCP", "abCd"}) {
     auto claims = png;
     const std::string chunk = std::string("\x7F\xFF\xFF\xF0", 4) + type + std::string("key\0\0some", 9);
     claims.insert(claims.begin() + 33, chunk.begin(), chunk.end());  // after the header
     EXPECT_THAT(ReasonOf(claims), HasSubstr("truncated")) << type;
   }
-  EXPECT_LT(most_kilobytes() - before, 500'000);
+  EXPECT_LT(MostKilobytes() - before, 500'000);
+}
+
+// A text of fifteen million letters in fifteen thousand bytes, fifty times.
+TEST(DecodeImage, TextsOfAPngAreNotInflated) {
+  const std::string text(size_t{15} << 20, 'x');
+  std::vector<uint8_t> packed(compressBound(text.size()));
+  uLongf bytes = packed.size();
+  ASSERT_EQ(compress(packed.data(), &bytes, reinterpret_cast<const Bytef*>(text.data()), text.size()), Z_OK);
+  std::string body = std::string("zTXtkey\0\0", 9) + std::string(packed.begin(), packed.begin() + bytes), chunk;
+  const auto append = [&chunk](uint64_t value) {
+    for (int shift = 24; shift >= 0; shift -= 8) chunk += static_cast<char>(value >> shift);
+  };
+  append(body.size() - 4);
+  chunk += body;
+  append(crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size())));
+  const std::vector<uint8_t> row(48 * 3, 77);
+  auto png = EncodePng(48, 2, {row, row}, {});
+  for (int i = 0; i < 50; ++i) png.insert(png.begin() + 33, chunk.begin(), chunk.end());
+  const auto before = MostKilobytes();
+  EXPECT_EQ(DecodeImage(png).at<cv::Vec3b>(1, 47), cv::Vec3b(77, 77, 77));
+  EXPECT_LT(MostKilobytes() - before, 300'000);
+}
+
+// libtiff would allocate all samples of a strip, here 16 GB, for a file of 100 bytes.
+TEST(DecodeImage, ATiffOfManySamplesAPixelIsRefused) {
+  std::string tiff("II*\0\x08\0\0\0\x07\0", 10);
+  const auto tag = [&tiff](uint16_t number, uint32_t value) {
+    AppendLittleEndian(number, tiff);
+    AppendLittleEndian<uint16_t>(4, tiff);  // 32 bits
+    AppendLittleEndian<uint32_t>(1, tiff);
+    AppendLittleEndian(value, tiff);
+  };
+  tag(256, 2000);  // width
+  tag(257, 2000);  // height
+  tag(262, 1);     // grey
+  tag(273, 8);     // the strip's place
+  tag(277, 4000);  // samples a pixel
+  tag(278, 2000);  // rows of the strip
+  tag(279, 8);     // bytes of the strip
+  AppendLittleEndian<uint32_t>(0, tiff);
+  EXPECT_THAT(ReasonOf(BytesOf(tiff)), HasSubstr("TIFF: 4000 samples a pixel"));
 }
 
 // A small file may hold as many scans as it likes, each over all pixels.
