@@ -79,9 +79,14 @@ bool IsOfSplit(std::string_view cell, const std::string& split) {
 // Returns the path below the folder that a cell names; empty if it leads out of the folder.
 std::string PathBelow(const std::string& folder, std::string_view cell) {
   fs::path path = fs::path(cell).lexically_normal();
-  if (path.is_absolute()) path = path.lexically_relative(fs::absolute(folder).lexically_normal());
-  const bool leaves = path.empty() || *path.begin() == ".." || path == ".";
-  return leaves ? "" : path.string();
+  const auto leaves = [](const fs::path& below) { return below.empty() || *below.begin() == ".." || below == "."; };
+  if (path.is_absolute()) {
+    const fs::path whole = path;
+    path = whole.lexically_relative(fs::absolute(folder).lexically_normal());
+    std::error_code unreadable;
+    if (leaves(path)) path = whole.lexically_relative(fs::weakly_canonical(folder, unreadable));
+  }
+  return leaves(path) ? "" : path.string();
 }
 
 // Throws DataError if the first line, which has the names of the columns, names an image, which would be lost in

@@ -114,6 +114,19 @@ TEST(ImageFolder, AFileThatIsTooLargeForAnImageIsOneBadRecord) {
   EXPECT_EQ(source.Read(1).size(), 1U);
 }
 
+// As with --split=., whose index lies among the classes.
+TEST(ImageFolder, AnIndexInItsOwnFolderStaysFresh) {
+  const TemporaryFolder folder;
+  folder.Write("a/1.jpg", "x");
+  const KeptIndex kept{.path = folder.path("..imagefolder.index")};
+  RecordIndex index = IndexImageFolder(folder.path(), kept);
+  index.fingerprint = "that of the file";
+  ASSERT_EQ(SaveIndex(kept.path, index), "");
+  EXPECT_EQ(IndexImageFolder(folder.path(), kept).fingerprint, "that of the file");
+  folder.Write("b/1.jpg", "x");
+  EXPECT_EQ(IndexImageFolder(folder.path(), kept).records.size(), 2U);
+}
+
 TEST(ImageFolder, FingerprintIsOfNamesAndSizes) {
   const TemporaryFolder one, two;
   one.Write("a/1.jpg", "xx");

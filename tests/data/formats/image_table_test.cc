@@ -69,6 +69,14 @@ std::vector<std::vector<float>> TargetsOf(const RecordSource& source) {
 constexpr char kThree[] =
     "file_name,label,Split\nsub/b.png,dog,Train\na.jpg,cat,train\n./sub/../sub/c.jpg,cat,valid\nd,dog,test\n";
 
+TEST_F(ImageTables, ALinkToTheFolderHasTheImagesThatAreNamedWhole) {
+  const TemporaryFolder other;
+  std::filesystem::create_directory_symlink(folder_.path(), other / "link");
+  LabelTable table = Write("image,label\n" + folder_.path("a.jpg") + ",x\n" + other.path("link/d.jpg") + ",y\n");
+  const ImageTable images(table, other.path("link"), "train", LabelKind::kClass, {});
+  EXPECT_THAT(PathsOf(images), ElementsAre("a.jpg", "d.jpg"));
+}
+
 TEST_F(ImageTables, ClassesInTheOrderOfRows) {
   const LabelTable table = Write(kThree);
   const ImageTable train = Open(table);
