@@ -11,6 +11,7 @@
 #include "data/formats/in_parallel.h"
 #include "data/formats/little_endian.h"
 #include "data/sha256.h"
+#include "data/shallow_json.h"
 #include "data/storage.h"
 #include "data/text/utf8.h"
 #include "data/written_file.h"
@@ -108,7 +109,7 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
   RecordIndex index;
   uint64_t records = 0, name_bytes = 0, values = 0;
   try {
-    const auto json = nlohmann::json::parse(body.substr(kFixedBytes, head_bytes));
+    const auto json = ParseShallow(std::string(body.substr(kFixedBytes, head_bytes)));
     json.at("format").get_to(index.format);
     json.at("fingerprint").get_to(index.fingerprint);
     for (const std::string name : json.at("class_names")) index.class_names.push_back(Utf8ToLatin1(name));

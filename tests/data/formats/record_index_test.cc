@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <limits>
 
+#include "data/formats/crc32c.h"
+#include "data/formats/little_endian.h"
 #include "tests/temporary_folder.h"
 
 namespace dtrain::data {
@@ -49,6 +51,23 @@ TEST(RecordIndex, AnyDamageIsNoticed) {
     flipped[i] = static_cast<char>(flipped[i] ^ 4);
     EXPECT_FALSE(ParseIndex(flipped)) << "flipped at " << i;
   }
+}
+
+// An index lies beside data that others made.
+TEST(RecordIndex, NestedTooDeeplyIsDamage) {
+  RecordIndex index = Example();
+  index.cut = {"name"};
+  std::string bytes = SerializeIndex(index);
+  bytes.resize(bytes.size() - sizeof(uint32_t));
+  constexpr size_t kDepth = 1'000'000;
+  const std::string nested = std::string(kDepth, '[') + std::string(kDepth, ']'), name = "\"name\"";
+  bytes.replace(bytes.find(name), name.size(), nested);
+  const auto length = LoadLittleEndian<uint64_t>(reinterpret_cast<const uint8_t*>(bytes.data()) + 8);
+  std::string head;
+  AppendLittleEndian<uint64_t>(length + nested.size() - name.size(), head);
+  bytes.replace(8, head.size(), head);
+  AppendLittleEndian(Crc32c(bytes.data(), bytes.size()), bytes);
+  EXPECT_FALSE(ParseIndex(bytes));
 }
 
 TEST(RecordIndex, ValuesMustFitTheirRecordsAndKind) {
