@@ -67,7 +67,8 @@ void RefuseOtherRecords(const std::string& data_dir, const std::string& split) {
   if (first == content.files.end() || !content.folders.empty() || std::ranges::any_of(content.files, is_other)) return;
   const std::string prefix = first->substr(0, first->find_last_not_of("-_0123456789", RecordEnding(*first) - 1) + 1);
   throw DataError("there is no '" + split + "' split in " + data_dir + ", which holds " + *first,
-                  Decompressed(*first) != *first ? kDecompress
+                  first->starts_with("ILSVRC2012_img_") ? "unpack ImageNet's archives with scripts/prepare_imagenet.py"
+                  : Decompressed(*first) != *first      ? kDecompress
                   : prefix.empty() ? "take all files of the folder with --train_split=., for dtrain_data --split=."
                                    : "name the beginning of the files: --train_split=" + prefix +
                                          " and --val_split=…, for dtrain_data --split=" + prefix);

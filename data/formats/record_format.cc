@@ -9,6 +9,7 @@
 
 #include "data/folder_names.h"
 #include "data/joined.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 
@@ -91,7 +92,9 @@ void RequireAllShards(const std::string& data_dir, const std::string& split, con
 // compressed: they would be left out in silence.
 std::vector<std::string> FilesIn(const std::string& folder, const RecordFormat& format,
                                  const std::function<bool(const std::string& name)>& is_of_split) {
-  const std::vector<std::string> all = ContentOf(folder).files;
+  const FolderContent content = ContentOf(folder);
+  if (!content.problem.empty() && IsFolder(folder)) throw DataError(content.problem);  // the rest of it is missing
+  const std::vector<std::string>& all = content.files;
   std::vector<std::string> names, compressed;
   for (const std::string& name : all) {
     const std::string file = Decompressed(name);

@@ -53,14 +53,16 @@ std::string ShownAs(const SentenceFiles& files) {
 
 enum class Kind { kNothing, kTexts, kImages };
 
-// The first image decides, so that a large folder is not read to its end.
-Kind KindIn(const std::string& class_folder) {
+// The first image decides, so that a large folder is not read to its end. `below`: also one in its folders, as in Tiny
+// ImageNet, whose texts are boxes.
+Kind KindIn(const std::string& class_folder, bool below = false) {
   Kind kind = Kind::kNothing;
   try {
-    List(class_folder, [&kind](const std::string& name, PathKind) {
+    List(class_folder, [&](const std::string& name, PathKind path) {
       if (IsForeignName(name)) return true;
       if (name.ends_with(".txt")) kind = Kind::kTexts;
-      if (IsImage(name)) kind = Kind::kImages;
+      const bool is_folder = below && path == PathKind::kFolder;
+      if (IsImage(name) || (is_folder && HasImages(class_folder + "/" + name))) kind = Kind::kImages;
       return kind != Kind::kImages;
     });
   } catch (const DataError&) {  // whoever reads the folder reports it
@@ -110,7 +112,7 @@ std::vector<std::string_view> ColumnsIn(std::string_view line) {
 
 bool HasTextFolders(const std::string& split_dir) {
   for (const std::string& name : ContentOf(split_dir).folders) {
-    const Kind kind = KindIn(split_dir + "/" + name);
+    const Kind kind = KindIn(split_dir + "/" + name, /*below=*/true);
     if (kind != Kind::kNothing) return kind == Kind::kTexts;
   }
   return false;

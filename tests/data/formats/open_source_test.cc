@@ -1,6 +1,7 @@
 #include "data/formats/open_source.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <chrono>
@@ -34,9 +35,11 @@ TEST(DetectFormat, LooksAtTheFirstSplitThatIsThere) {
                                      {"dev_matched.csv", "sentences"},
                                      {"train/pos/1.txt", "sentences"},
                                      {"train/1.txt", "imagefolder"},
+                                     {"train/n1/images/1.JPEG", "imagefolder"},
                                      {"nothing", "imagefolder"}}) {
     const TemporaryFolder folder;
     folder.Write(file, "x");
+    if (std::string_view(file).ends_with(".JPEG")) folder.Write("train/n1/n1_boxes.txt", "x");  // Tiny ImageNet
     EXPECT_EQ(DetectFormat(folder.path(), {"train", "val"}), format) << file;
   }
 }
@@ -45,7 +48,8 @@ TEST(DetectFormat, SaysHowToNameRecordsOfOtherSplits) {
   for (const auto& [file, remedy] : {std::pair("imagenet1k-train-0000.tar", "--train_split=imagenet1k-train and"),
                                      std::pair("imagenet2012-train.tfrecord-00000-of-01024", "=imagenet2012-train and"),
                                      std::pair("train-0000.tar.gz", "gunzip"), std::pair("train-0000.tgz", "gunzip"),
-                                     std::pair("train-0000.tar.zst", "gunzip")}) {
+                                     std::pair("train-0000.tar.zst", "gunzip"),
+                                     std::pair("ILSVRC2012_img_train.tar", "scripts/prepare_imagenet.py")}) {
     const TemporaryFolder folder;
     folder.Write(file, "x");
     EXPECT_THAT(MessageAndHint([&] { DetectFormat(folder.path(), {"train"}); }),
@@ -85,6 +89,19 @@ TEST(DetectFormat, AsksAboutATableBesideImages) {
   binarised.Write("input0/train.bin", "x");
   binarised.Write("input0/train.idx", "x");
   EXPECT_EQ(DetectFormat(binarised.path(), {"train"}), "sentences");
+}
+
+// The records that were not listed would be missing in silence.
+TEST(DetectFormat, AFolderThatCannotBeListedIsAnError) {
+  const TemporaryFolder folder;
+  folder.Write("train-0.tar", Record(0));
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  const rlimit none{0, files.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const std::string message = MessageOf([&] { HasSplit("webdataset", folder.path(), "train"); });
+  setrlimit(RLIMIT_NOFILE, &files);
+  EXPECT_THAT(message, HasSubstr("cannot list " + folder.path().string()));
 }
 
 TEST(DetectFormat, RefusesToChoose) {
