@@ -154,6 +154,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
  private:
   // Fills characters_ with a part of the text, whose first byte is at `at`.
   void Normalise(std::string_view part, int64_t at) {
+    constexpr int32_t kDottedI = 0x130, kDotAbove = 0x307;  // the only letter whose lower-case form is two characters
     characters_.clear();
     for (size_t i = 0; i < part.size(); i += CharacterBytes(part[i])) {
       const int64_t begin = at + static_cast<int64_t>(i), end = begin + static_cast<int64_t>(CharacterBytes(part[i]));
@@ -164,6 +165,8 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
       if (is_word) characters_.push_back({' ', begin, begin});
       if (options_.strips_accents) {
         AppendDecomposed(one, characters_);
+      } else if (options_.lowers && one.code_point == kDottedI) {
+        characters_.insert(characters_.end(), {{'i', begin, end}, {kDotAbove, begin, end}});
       } else {
         characters_.push_back(one);
       }
@@ -171,11 +174,7 @@ class WordPieceTokenizer::Encoder : public TextEncoder {
     }
     if (options_.strips_accents) RemoveAccents(characters_);
     for (size_t i = 0; options_.lowers && i < characters_.size(); ++i) {
-      constexpr int32_t kDottedI = 0x130, kDotAbove = 0x307;  // the only letter whose lower-case form is two characters
-      const TracedCharacter one = characters_[i];
-      characters_[i].code_point = one.code_point == kDottedI ? 'i' : utf8proc_tolower(one.code_point);
-      if (one.code_point != kDottedI) continue;
-      characters_.insert(characters_.begin() + static_cast<std::ptrdiff_t>(++i), {kDotAbove, one.begin, one.end});
+      characters_[i].code_point = utf8proc_tolower(characters_[i].code_point);
     }
   }
 
