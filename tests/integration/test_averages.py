@@ -62,10 +62,13 @@ def test_an_average_can_begin_later_and_is_exported(few_images, run_dir, tmp_pat
 @pytest.mark.parametrize("flags, words", [
     (["--ema_decay=0.99", "--ema_every=50", "--max_steps=49"], "never be updated: the run has 49 steps"),
     (["--batch_size=1"], "cannot learn from one image of 32 pixels at a time"),
+    (["--batch_size=", "--global_batch_size=4", "--grad_accum_steps=4", "--image_size=64", "--mixup=0.5"],
+     "--mixup mixes images of a batch, but each has one image"),
 ])
 def test_what_could_not_learn_is_refused(images, flags, words):
     settings = [flag for flag in TINY if not flag.startswith(tuple(given.partition("=")[0] + "=" for given in flags))]
-    assert words in run(*settings, f"--data_dir={images}", "--epochs=20", *flags, "--dry_run", check=2).stderr
+    given = [flag for flag in flags if not flag.endswith("=")]
+    assert words in run(*settings, f"--data_dir={images}", "--epochs=20", *given, "--dry_run", check=2).stderr
 
 
 def test_one_class_cannot_be_mixed(own_images):

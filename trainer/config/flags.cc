@@ -361,7 +361,7 @@ DTRAIN_FLAG(string, crop_ratio, image.crop_ratio, Range(std::numeric_limits<doub
             "Least and greatest width of a random crop as a multiple of its height.", .needs_crops = true,
             .companion = &kResizedCrop)
 DTRAIN_FLAG(double, hflip, image.hflip, Between(0, 1), "probability", "Probability that a random crop is mirrored.",
-            .needs_crops = true)
+            .also_off = {"0"}, .needs_crops = true)
 DTRAIN_FLAG(int64, repeated_augmentation, image.repeated_augmentation, Between(1, 64), "copies",
             "Number of differently augmented copies of each sample in a global batch, spread over the ranks. The "
             "length of an epoch does not change.", .same_on_resume = true, .shown = "repeated")

@@ -96,8 +96,9 @@ void RequireUpdates(int64_t skipped_in_a_row, int64_t limit, int64_t step) {
 
 bool HasFiniteLoss(const report::ValPoint& point) {
   if (point.text && point.text->guessed == 0) return true;  // there was nothing to measure
-  const auto is_finite = [](const report::Metric& metric) {
-    return !metric.name.ends_with("loss") || std::isfinite(metric.value);
+  const std::string of_average = std::string(report::kOfAverage) + "loss";
+  const auto is_finite = [&](const report::Metric& metric) {  // those of several numbers may be called pearson_loss
+    return (metric.name != "loss" && metric.name != of_average) || std::isfinite(metric.value);
   };
   return std::ranges::all_of(point.metrics, is_finite) && std::ranges::all_of(point.further, HasFiniteLoss);
 }

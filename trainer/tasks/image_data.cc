@@ -206,6 +206,11 @@ std::string FirstBeyond(const data::RecordSource& source, int64_t num_classes) {
 
 void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
   for (const DataSplit* split : AllSplits(sets)) {
+    if (const int64_t labels = split->source->num_targets(); labels > 0 && labels != num_classes) {
+      throw UsageError("--num_classes=" + std::to_string(num_classes) + ": split " + split->name + " has " +
+                           CountOf(labels, "label"),
+                       "leave it out: it is then taken from the data");
+    }
     if (split->source->num_classes() <= num_classes) continue;
     const std::string where = FirstBeyond(*split->source, num_classes);
     throw DataError("split " + split->name + " has " + CountOf(split->source->num_classes(), "class") +

@@ -47,10 +47,16 @@ void RequireValuesToNormalise(const config::Config& config, const config::BatchS
                        ", or let images be larger than " + std::to_string(stride) + " pixels");
 }
 
-void RequireClassesToMix(const config::ImageConfig& image, int64_t num_classes) {
-  if (num_classes > 1 || (image.mixup == 0 && image.cutmix == 0)) return;
-  throw UsageError(std::string(image.mixup > 0 ? "--mixup" : "--cutmix") +
-                       " mixes images of different classes, but the data has only one class",
+// --batch_size=1 is refused before; here also what follows from other sizes.
+void RequireMixable(const config::ImageConfig& image, const config::BatchSizes& batch, bool has_one_class) {
+  if (image.mixup == 0 && image.cutmix == 0) return;
+  const std::string mixes = std::string(image.mixup > 0 ? "--mixup" : "--cutmix") + " mixes images of ";
+  if (!batch.elastic && batch.batch_size == 1) {
+    throw UsageError(mixes + "a batch, but each has one image",
+                     "lower --grad_accum_steps, raise --global_batch_size, or leave it out");
+  }
+  if (!has_one_class) return;
+  throw UsageError(mixes + "different classes, but the data has only one class",
                    "leave it out, or check the folders of --data_dir");
 }
 
@@ -142,7 +148,7 @@ class ImageKind : public TaskKind {
 
   void RequireLearnable(const config::Config& config, const config::BatchSizes& batch,
                         const DataSets& data) const override {
-    if (labels_ == data::LabelKind::kClass) RequireClassesToMix(config.image, data.num_classes);
+    RequireMixable(config.image, batch, labels_ == data::LabelKind::kClass && data.num_classes <= 1);
     if (has_numbers_) RequireDifferentNumbers(data);
     const int64_t copies = config.image.repeated_augmentation;
     if (copies > 1 && config.data.shuffle == "none") {

@@ -150,7 +150,7 @@ TEST(Problems, RulesBetweenFlags) {
       {"--image_size_schedule=0:160,9:192,3:176", 1, "epochs ascending from 0"},
       {"--image_size_schedule=0:0", 1, "sizes 1 to 8192"},
       {"--augment=none --color_jitter=0 --hflip=0.5", 1, ""},
-      {"--augment=none --hflip=0", 1, "expected basic or more with --hflip"},
+      {"--augment=none --hflip=0.25", 1, "expected basic or more with --hflip"},
       {"--eval_resize=223 --eval_image_size=192", 1, ""},
       {"--eval_resize=255 --eval_image_size=256", 1, "--eval_resize=255: expected --eval_image_size (256) or more"},
       {"--eval_resize=223", 1, "--eval_resize=223: expected --image_size (224) or more"},

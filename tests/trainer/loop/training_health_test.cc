@@ -76,7 +76,7 @@ TEST(RequireGoodEnd, ARunThatEndsWithoutHavingLearnedHasDiverged) {
 TEST(HasFiniteLoss, LeavesOutWhatWasNotMeasured) {
   const double nan = std::nan("");
   const auto point = [](double loss, double pearson) {
-    return report::ValPoint{.metrics = {{.name = "loss", .value = loss}, {.name = "pearson", .value = pearson}}};
+    return report::ValPoint{.metrics = {{.name = "loss", .value = loss}, {.name = "pearson_loss", .value = pearson}}};
   };
   EXPECT_TRUE(HasFiniteLoss(point(1, nan)));
   report::ValPoint lost = point(nan, 1), both = point(1, 1);
