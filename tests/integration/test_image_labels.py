@@ -103,6 +103,7 @@ def test_files_of_a_run(table, few_images, run_dir, tmp_path):
     ("image_regression", ["--loss=bce"], 2, "l2 or smooth_l1 with --task=image_regression"),
     ("image_regression", ["--best_metric=top1"], 2, "r2"),
     ("image_multilabel", ["--class_weights={folder}/weights.csv"], 2, "'purple' is not a class of the data"),
+    ("image_multilabel", ["--num_classes=5"], 2, "split train has 3 labels"),
 ])
 def test_what_makes_no_sense_is_refused(task, flags, code, words, table, tmp_path):
     (tmp_path / "weights.csv").write_text("cold,1\nwarm,1\npurple,2\n", encoding="utf-8")
