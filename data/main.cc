@@ -3,8 +3,10 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/command_line/version.h"
@@ -45,9 +47,13 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const Error& error) {
     return Fail(error.code(), error.what(), error.hint());
-  } catch (const std::bad_alloc&) {
-    return Fail(ExitCode::kOutOfMemory, "out of memory", "use fewer --workers");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return Fail(ExitCode::kStorage, error.what(), "check that the folder exists, and that this user may write there");
   } catch (const std::exception& error) {
+    const bool is_of_opencv = std::string_view(error.what()).find("Insufficient memory") != std::string_view::npos;
+    if (is_of_opencv || dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+      return Fail(ExitCode::kOutOfMemory, "out of memory", "use fewer --workers");
+    }
     return Fail(ExitCode::kInternal, error.what(), "this is a bug of dtrain: please report it");
   }
 }

@@ -83,7 +83,11 @@ void InOrder(size_t count, size_t threads, const Make& make, const Take& take) {
   {
     std::vector<Thread> workers;
     try {
-      for (size_t thread = 0; thread < threads; ++thread) workers.emplace_back([&work, thread] { work(thread); });
+      try {
+        for (size_t thread = 0; thread < threads; ++thread) workers.emplace_back([&work, thread] { work(thread); });
+      } catch (const std::system_error&) {  // the threads that could be started do all the work
+        if (workers.empty()) throw;
+      }
       for (; taken < count;) {
         std::unique_lock lock(mutex);
         changed.wait(lock, [&] { return error || made.contains(taken); });

@@ -50,6 +50,9 @@ void RequireText(const std::string& path) {
   static constexpr Start kStarts[] = {{"\x1F\x8B", "is compressed", "decompress it with gzip -d"},
                                       {"\xFD\x37zXZ", "is compressed", "decompress it with xz -d"},
                                       {"\x28\xB5\x2F\xFD", "is compressed", "decompress it with zstd -d"},
+                                      {"\x04\x22\x4D\x18", "is compressed", "decompress it with lz4 -d"},
+                                      {"PK\x03\x04", "is compressed", "decompress it with unzip"},
+                                      {"BZh91AY&", "is compressed", "decompress it with bzip2 -d"},
                                       {"\xFF\xFE", "is in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"},
                                       {"\xFE\xFF", "is in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"}};
   const std::vector<uint8_t> bytes = ReadBeginning(path, 8);
@@ -63,16 +66,19 @@ void RequireText(const std::string& path) {
 class TextFiles {
  public:
   // Throws DataError if a file cannot be opened.
-  explicit TextFiles(const std::vector<std::string>& paths) {
-    for (const std::string& path : paths) {
-      RequireText(path);
-      const RandomAccessFile& file = files_.emplace_back(path);
-      for (uint64_t begin = 0; begin < file.size(); begin += kPieceBytes) pieces_.push_back({files_.size() - 1, begin});
+  explicit TextFiles(const std::vector<std::string>& paths) : paths_(paths) {
+    for (size_t file = 0; file < paths.size(); ++file) {
+      RequireText(paths[file]);
+      const uint64_t bytes = RandomAccessFile(paths[file]).size();
+      for (uint64_t begin = 0; begin < bytes; begin += kPieceBytes) pieces_.push_back({file, begin});
     }
   }
 
   size_t pieces() const { return pieces_.size(); }
-  std::string Piece(size_t i) const { return LinesBeginningIn(files_[pieces_[i].file], pieces_[i].begin, kPieceBytes); }
+  // Opens the file anew: there may be more of them than a process may hold open.
+  std::string Piece(size_t i) const {
+    return LinesBeginningIn(RandomAccessFile(paths_[pieces_[i].file]), pieces_[i].begin, kPieceBytes);
+  }
 
  private:
   struct Place {
@@ -80,7 +86,7 @@ class TextFiles {
     uint64_t begin;
   };
 
-  std::vector<RandomAccessFile> files_;
+  const std::vector<std::string> paths_;
   std::vector<Place> pieces_;
 };
 

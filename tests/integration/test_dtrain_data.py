@@ -234,6 +234,28 @@ def test_tokens_are_verified_by_the_tokenizer_beside_them(tmp_path):
     assert "there is no" in data("verify", f"--data_dir={tokens}", check=3).stderr
 
 
+def test_more_texts_than_open_files(tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\n", encoding="ascii")
+    texts = [tmp_path / f"{number}.text" for number in range(40)]
+    for text in texts:
+        text.write_text("good\n", encoding="ascii")
+    command = [DATA, "tokenize", f"--tokenizer={tmp_path}", f"--output={tmp_path / 'train'}"]
+    run("--nofile=30", *command, *(f"--input={text}" for text in texts), program="prlimit")
+    assert data("verify", f"--data_dir={tmp_path}").lines == ["train: 40 records, 0 bad"]
+    for start in (b"BZh91AY&SY", b"PK\x03\x04", b"\x04\x22\x4d\x18"):
+        texts[0].write_bytes(start + bytes(100))
+        assert "is compressed" in run(*command[1:], f"--input={texts[0]}", program=DATA, check=3).stderr
+
+
+def test_no_fault_of_the_machine_is_a_bug(few_images, tmp_path):
+    """A folder that is gone, and memory that OpenCV does not get."""
+    gone = f"mkdir {tmp_path / 'x'}; cd {tmp_path / 'x'}; rmdir {tmp_path / 'x'}; "
+    run("-c", gone + f"{DATA} pack --data_dir={few_images} --output_format=tfrecord --output=out", program="sh", check=5)
+    (tmp_path / "train" / "a").mkdir(parents=True)
+    Image.new("L", (13_000, 13_000)).save(tmp_path / "train" / "a" / "1.jpg")
+    run("-c", f"ulimit -v 400000; {DATA} verify --data_dir={tmp_path} --workers=1", program="sh", check=7)
+
+
 def test_damage_is_listed_and_training_goes_on(own_pack, run_dir):
     """Of one format; of each: packed_records_test.cc."""
     folder = own_pack("tfrecord")
