@@ -148,7 +148,7 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
   RequireSameModel(place.file, ModelIn(content.metadata), model);
   RequireSameModel(place.file, TextIn(config, kArchitecture), model);
   RequireSameModel(place.file, place.trained_as, model);
-  if (!place.trained_as.empty() && models::FindModel(place.trained_as) == nullptr) {
+  if (!place.trained_as.empty() && models::FindModel(place.trained_as) == nullptr && !models::ReadsText(model)) {
     report::LogWarning(place.file + " says that its weights are of " + Shown(place.trained_as) +
                        ", which is not known here: --model=" + model + " may compute something else with them");
   }

@@ -158,7 +158,7 @@ bool Fits(const at::Tensor& given, const at::Tensor& own) {
   return given.sizes() == own.sizes() || (own.dim() == 0 && given.numel() == 1);
 }
 
-// Returns the weights that no model's part but those of other tasks has, such as the pooler of a BERT that tags words.
+// Returns the weights without those of other tasks' parts, such as the pooler of a BERT that tags words.
 checkpoint::NamedTensors WithoutPassedOver(checkpoint::NamedTensors weights, const models::Head& head,
                                            const checkpoint::NamedTensors& state, const std::string& file) {
   const auto is_passed_over = [&](const std::string& name) {

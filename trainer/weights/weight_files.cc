@@ -76,8 +76,9 @@ void TakeDescription(WeightsPlace& place) {
     place.model_config = config.dump();
     return;
   }
-  for (const char* key : {"model", "arch"}) {
-    if (std::string said = TextIn(arguments, key); !said.empty()) place.trained_as = said.substr(0, said.find('.'));
+  for (const char* key : {"model", "arch"}) {  // also hf-hub:timm/resnet18.a1_in1k
+    const std::string said = TextIn(arguments, key), name = said.substr(said.rfind('/') + 1);
+    if (!name.empty()) place.trained_as = name.substr(0, name.find('.'));
   }
 }
 
