@@ -93,7 +93,8 @@ std::optional<int> ForkRanks(modes::RunContext& context, bool doctor) {
   options.max_restarts = to_train ? static_cast<int>(config.ranks.max_restarts) : 0;
   // Without this, ranks on other machines would wait for a rank that died before it had connected to them.
   options.on_death = [&](const launch::RankDeath& death) {
-    if (context.launch.nnodes == 1) return;
+    const bool is_victim = death.signal == 0 && death.exit_code == static_cast<int>(ExitCode::kPeerLost);
+    if (context.launch.nnodes == 1 || is_victim) return;  // a victim's news would end the next attempt of rank 0
     control::PostDeath({context.launch.master_addr, context.launch.master_port, context.launch.token}, death.rank,
                        death.signal != 0 ? "killed by signal " + std::to_string(death.signal)
                                          : "exit code " + std::to_string(death.exit_code),

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from command import load_json, wait_until
+from command import TINY, load_json, run, wait_until
 from ranks import Ranks, free_port
 
 TIMEOUT = 3
@@ -20,7 +20,7 @@ class Listener:
     def __init__(self, answer: bytes | None):
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
-        self._answer, self._connections = answer, []
+        self._answer, self._connections, self.heard = answer, [], []
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def _serve(self) -> None:
@@ -32,6 +32,8 @@ class Listener:
             self._connections.append(connection)
             if self._answer is not None:
                 connection.sendall(self._answer)
+            else:
+                self.heard.append(connection.recv(4096))
 
     def __enter__(self) -> "Listener":
         self._thread.start()
@@ -62,6 +64,14 @@ def test_the_port_is_taken(flags, answer, code, said):
     assert (outcomes[0].code, outcomes[1].code) == (2, code), outcomes
     assert f"rank 0 cannot listen on 127.0.0.1:{listener.port}" in outcomes[0].stderr
     assert said in outcomes[1].stderr and str(listener.port) in outcomes[1].stderr, outcomes
+
+
+def test_no_launcher_tells_that_its_ranks_have_ended_with_a_lost_peer(flags):
+    """Who listens there by then may be rank 0 of the next attempt, which would end, too."""
+    with Listener(None) as listener:
+        run(*TINY, *flags, "--init_timeout=1", "--nnodes=2", "--node_rank=1", "--nproc_per_node=2", "--master_addr=127.0.0.1",
+            f"--master_port={listener.port}", check=4)
+    assert sorted(json.loads(hello)["rank"] for hello in listener.heard) == [2, 3]
 
 
 @pytest.mark.fault(8, "a rank of another run, with a wrong token", "refused; the run goes on")

@@ -5,6 +5,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "data/error.h"
@@ -65,6 +66,7 @@ class ControlServer::Loop {
 
   const ControlServerOptions options_;
   ControlConnections peers_;
+  std::set<int> came_;  // the ranks of this attempt that have come, also those that are gone again
   Gathering gathering_;
   StallWatch stalls_{0, 0, {}};  // used once going_; see Start
   StopAgreement stop_{0};        // likewise
@@ -182,6 +184,7 @@ void ControlServer::Loop::Admit(Peer& peer) {
   if (const Peer* other = peers_.Find(rank)) {
     return Refuse(peer, "rank " + std::to_string(rank) + " joined twice: " + other->name + " came first");
   }
+  if (rank >= 0 && !came_.insert(rank).second) return peer.socket.Close();  // it is of the next attempt and tries again
   if (rank < 0) {
     peer.is_launcher = true;
   } else {

@@ -160,6 +160,20 @@ TEST(ControlPlane, ADeathOfNoneOfItsRanksEndsNothing) {
   EXPECT_EQ(ranks.ends(), std::vector<std::string>(2, ""));
 }
 
+// Rank 0's process may live on for a while. Who joined it then would end with it, and use up a restart.
+TEST(ControlPlane, ARankThatIsStartedAgainDoesNotJoinTheEndedAttempt) {
+  LoopbackRanks ranks(2);
+  ControlPlane& first = ranks.Start(0);
+  Join(ranks.JoinOptionsOf(1)).socket.Close();
+  EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }), HasSubstr("is gone"));
+  JoinOptions again = ranks.JoinOptionsOf(1);
+  again.locate = [&ranks, tries = 0]() mutable -> std::optional<Endpoint> {
+    if (++tries > 1) throw PeerLostError("it tries again");
+    return ranks.endpoint();
+  };
+  EXPECT_ERROR("it tries again", Join(again));
+}
+
 TEST(ControlPlane, NobodyIsThereToTellOfADeath) {
   const auto start = Clock::now();
   EXPECT_FALSE(PostDeath({"127.0.0.1", 1, ""}, 0, "killed", start + std::chrono::seconds(1)));
