@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from command import TINY, Background, load_json, metrics, run, sha256, wait_until
+from command import TINY, Background, free_port, load_json, metrics, run, sha256, wait_until
 
 TRAINING = (*TINY, "--lr=0.0005", "--batch_size=8", "--nproc_per_node=2", "--init_timeout=30")
 MARGIN = 10  # seconds, for a busy machine
@@ -34,6 +34,17 @@ def test_a_killed_rank_is_started_again_and_the_run_is_the_same(few_images, tmp_
     assert not (tmp_path / "run" / "error.json").exists()
     assert sha256(tmp_path / "run" / "model.safetensors") == sha256(tmp_path / "undisturbed" / "model.safetensors")
     assert [point["step"] for point in metrics(tmp_path / "run", "train")] == list(range(1, 11))  # --clear_log has an effect only in the first attempt
+
+
+def test_no_machine_tries_again_what_would_fail_again_on_another_one(few_images, tmp_path, run_dir):
+    flags = (*TRAINING, "--nproc_per_node=1", "--init_timeout=5", "--max_steps=2", "--max_restarts=10", f"--run_dir={run_dir}",
+             "--nnodes=2", "--master_addr=127.0.0.1", f"--master_port={free_port()}")
+    with Background(*flags, "--node_rank=0", f"--data_dir={few_images}") as first, Background(*flags, "--node_rank=1", f"--data_dir={tmp_path}") as second:
+        outcomes = first.wait(), second.wait()
+    assert [outcome.code for outcome in outcomes] == [4, 3], outcomes
+    for outcome in outcomes:
+        assert "not started again: exit code 3 would only occur again" in outcome.stderr, outcome
+    assert load_json(run_dir / "error.json")["exit_code"] == 3  # the cause, and what to do about it
 
 
 @pytest.mark.parametrize("victim", [0, 1])

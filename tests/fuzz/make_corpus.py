@@ -281,7 +281,7 @@ def control_lines() -> None:
         "server": (4, [{"kind": "tick", "at": position}, {"kind": "go"}, {"kind": "propose", "point": 12},
                        {"kind": "commit", "point": 12}, {"kind": "bad_records", "split": "val", "count": 1},
                        {"kind": "bye"}, {"kind": "noted"},
-                       {"kind": "end", "code": 4, "message": "rank 1 is gone", "hint": "", "rank": 1}]),
+                       {"kind": "end", "code": 4, "message": "rank 1 is gone", "hint": "", "rank": 1, "cause": 3}]),
     }
     for name, (speaker, messages) in spoken.items():
         lines = b"".join(json.dumps(message).encode() + b"\n" for message in messages)

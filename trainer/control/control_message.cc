@@ -101,8 +101,14 @@ const std::vector<Kind>& Kinds() {
       {Speaker::kServer, "bye", {}},
       // The number of different bad records of all ranks together.
       {Speaker::kServer, "bad_records", {Word("split"), Count("count")}},
-      // All ranks end with this code; `rank` is the root cause or -1.
-      {Speaker::kServer, "end", {{"code", Type::kExitCode}, Text("message"), Text("hint"), Rank("rank")}},
+      // All ranks end with this code; `rank` is the root cause or -1, and `cause` the code with which it has failed.
+      {Speaker::kServer,
+       "end",
+       {{"code", Type::kExitCode},
+        Text("message"),
+        Text("hint"),
+        Rank("rank"),
+        {"cause", Type::kExitCode, 0, 0, /*optional=*/true}}},
       // To a launcher.
       {Speaker::kServer, "noted", {}}};
   return kinds;

@@ -228,6 +228,7 @@ void ControlPlane::Handle(const json& message) {
       all_know_ = true;
       changed_.notify_all();
     }
+    if (const auto cause = message.find("cause"); cause != message.end()) options_.note_cause(*cause);
     End({.code = static_cast<ExitCode>(message.at("code").get<int>()),
          .message = message.at("message"),
          .hint = message.at("hint")},

@@ -32,6 +32,8 @@ struct ControlPlaneOptions {
   // Whether this process was asked to stop. Called on the control plane's thread and on the main thread.
   std::function<bool()> stop_requested = [] { return false; };
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // called on the control plane's thread
+  // Called on the control plane's thread with the exit code of another rank, whose failure ends this one, too.
+  std::function<void(int exit_code)> note_cause = [](int) {};
   // Reports the failure and ends the process. Called on the control plane's thread, once.
   std::function<void(const report::Failure&)> end_process;
 };

@@ -61,7 +61,8 @@ class ControlServer::Loop {
   void Tick(Clock::time_point now);
   void AnnounceMissing(Clock::time_point now);
   void HandleEnd(const Peer& peer);
-  void End(ExitCode code, const std::string& message, int rank, const std::string& hint = "");
+  void End(ExitCode code, const std::string& message, int rank, const std::string& hint = "",
+           std::optional<int> cause = {});
   int64_t StopMargin() const;
 
   const ControlServerOptions options_;
@@ -122,7 +123,7 @@ void ControlServer::Loop::Handle(Peer& peer, const json& message) {
     const int code = message.at("code");
     End(ExitCode::kPeerLost,
         peer.name + " failed (exit code " + std::to_string(code) + "): " + message.at("message").get<std::string>(),
-        peer.rank);
+        peer.rank, /*hint=*/"", code);
   } else if (kind == "lost") {
     if (!lost_) lost_.emplace(Clock::now(), peer.name + " lost a peer: " + message.at("message").get<std::string>());
   } else if (kind == "bad_record") {
@@ -301,10 +302,12 @@ void ControlServer::Loop::HandleEnd(const Peer& peer) {
   End(ExitCode::kPeerLost, peer.name + how + " (" + Describe(peer.position) + ")", peer.rank);
 }
 
-void ControlServer::Loop::End(ExitCode code, const std::string& message, int rank, const std::string& hint) {
+void ControlServer::Loop::End(ExitCode code, const std::string& message, int rank, const std::string& hint,
+                              std::optional<int> cause) {
   if (ended_) return;
   ended_ = true;
   end_ = {{"kind", "end"}, {"code", static_cast<int>(code)}, {"message", message}, {"hint", hint}, {"rank", rank}};
+  if (cause) end_["cause"] = *cause;
   peers_.Broadcast(end_);
 }
 

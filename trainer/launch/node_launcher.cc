@@ -283,7 +283,8 @@ Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) 
     forked.exit_code = cause->exit_code;
     const auto less = [](const RankState& one, const RankState& other) { return one.step < other.step; };
     AttemptEnd end{*cause, std::max_element(states.get(), states.get() + launch.spawns, less)->step};
-    if (stops.last == 0) end.verdict = policy.AfterFailure(cause->exit_code, end.last_step);
+    const int peers = cause->exit_code == kPeerLost ? states.get()[cause->rank - launch.rank].cause : 0;
+    if (stops.last == 0) end.verdict = policy.AfterFailure(peers != 0 ? peers : cause->exit_code, end.last_step);
     if (options.on_failure && cause->exit_code != kPreempted) options.on_failure(end);
     if (!end.verdict.restart) return forked;
     if (end.last_step >= 0) ++attempt.restart_count;

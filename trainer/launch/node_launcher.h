@@ -39,6 +39,7 @@ class RestartPolicy {
 struct RankState {
   int64_t step = -1;  // steps done; -1: not training (yet)
   int exit_code = 0;  // of the failure of its own that ends it; counts if it is killed before it has ended
+  int cause = 0;      // exit code of the rank, perhaps of another machine, whose failure ends this one; 0: unknown
 };
 
 // The end of a local rank that failed.

@@ -76,6 +76,7 @@ control::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
   options.comm_timeout_seconds = context.config.ranks.comm_timeout_seconds;
   options.stop_requested = &loop::StopRequested;
   options.warn = &report::LogWarning;
+  options.note_cause = [rank = context.status->rank](int exit_code) { rank->cause = exit_code; };
   options.end_process = [status = context.status](const report::Failure& failure) {
     const std::string run_directory = status->has_run_directory ? status->run_directory : "";
     report::ReportFailure(failure, run_directory);

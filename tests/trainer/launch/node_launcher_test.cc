@@ -106,6 +106,19 @@ TEST(NodeLauncher, AVictimIsNotTheCause) {
   EXPECT_EQ(cause.rank, 1);
 }
 
+TEST(NodeLauncher, AFailureElsewhereThatWouldComeAgainIsNotTriedAgain) {
+  std::string reason;
+  NodeLauncherOptions options;
+  options.max_restarts = 1;
+  options.on_failure = [&reason](const AttemptEnd& end) { reason = end.verdict.reason; };
+  const auto victim = [](const Forked& forked) {
+    forked.state->cause = 3;
+    _exit(4);
+  };
+  EXPECT_EQ(RunRanks(Ranks(2), victim, options).exit_code, 4);
+  EXPECT_EQ(reason, "not started again: exit code 3 would only occur again");
+}
+
 TEST(NodeLauncher, APreemptionLeavesTimeToSave) {
   const auto rank = [](const Forked& forked) {
     if (forked.launch.rank == 1) usleep(1'500'000);  // longer than ranks have after a failure
