@@ -218,6 +218,8 @@ int Main(int argc, char** argv, modes::RunContext& context) {
                                 static_cast<int>(data::AvailableCores()), launch::OwnAddress()};
   config::ResolveForDevice(context.config, machine.gpus > 0);
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
+  const std::string moved = launch::LeaveLoopback(machine, &context.launch);
+  if (!moved.empty() && context.launch.rank == 0) report::LogWarning(moved);
   if (command_line.command == "step") return Step(command_line, context, machine);
   return command_line.command == "pairs" ? Pairs(command_line, context, machine)
                                          : Collective(command_line, context, machine);

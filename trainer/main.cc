@@ -183,6 +183,8 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   if (context.launch.rank == 0 && !doctor) modes::RequireOutputs(context.config);
   if (context.config.run.dry_run) return modes::DryRun(context), report::PrintAnswer(""), 0;
   // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
+  const std::string moved = launch::LeaveLoopback(machine, &context.launch);
+  if (!moved.empty() && context.launch.rank == 0) report::LogWarning(moved);
   const std::string& mode = context.config.run.mode;
   if (!doctor && (mode == "train" || mode == "eval")) CatchStops(context);
   if (mode == "predict" || mode == "export") data::RemoveUnfinishedFilesOnSignals();

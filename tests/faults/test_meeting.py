@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from command import TINY, load_json, run, wait_until
-from ranks import Ranks, free_port
+from command import TINY, Background, load_json, run, wait_until
+from ranks import FLAGS, Ranks, free_port
 
 TIMEOUT = 3
 BOUND = TIMEOUT + 2
@@ -112,6 +112,20 @@ def test_the_token_is_in_no_file_and_strangers_without_it_do_nothing(flags, run_
     assert told > 0 and "\x1b" not in outcomes[0].stderr, outcomes
     for file in run_dir.rglob("*"):
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
+
+
+def test_a_name_that_is_loopback_on_rank_zeros_machine(flags):
+    """As with the line `127.0.1.1 NAME` of /etc/hosts. 2130706433 is 127.0.0.1 to every resolver."""
+    place = (*FLAGS, *flags, "--init_timeout=30", "--nnodes=2", "--master_addr=2130706433", f"--master_port={free_port()}")
+    with Background(*place, "--node_rank=0") as first, Background(*place, "--node_rank=1") as second:
+        outcomes = first.wait(), second.wait()
+    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
+    with socket.socket(type=socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return  # there is no network
+        assert f"its ranks take {probe.getsockname()[0]}" in outcomes[0].stderr, outcomes
 
 
 def test_without_rank_zero(flags):

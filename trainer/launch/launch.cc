@@ -13,6 +13,7 @@
 #include "data/whole_number.h"
 #include "trainer/errors.h"
 #include "trainer/launch/detectors.h"
+#include "trainer/launch/local_address.h"
 #include "trainer/launch/run_token.h"
 
 namespace dtrain::launch {
@@ -110,6 +111,22 @@ Launch DetectLaunch(const config::RanksConfig& ranks, const Environment& environ
   RequireAGpuEach(facts, launch);
   launch.token = GivenToken(ranks, environment);
   return launch;
+}
+
+std::string LeaveLoopback(const Machine& machine, Launch* launch) {
+  const std::string name = launch->master_addr;
+  if (launch->nnodes == 1 || name.empty() || IsLoopback(name)) return "";
+  std::string unused, first, reachable = machine.address;
+  const Addresses found = Resolve(name, /*port=*/0, SOCK_STREAM, &unused);
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
+    const std::string address = Numeric(one->ai_addr, one->ai_addrlen);
+    if (first.empty()) first = address;
+    if (!IsLoopback(address)) reachable = address;
+  }
+  if (!IsLoopback(first) || IsLoopback(reachable)) return "";
+  launch->master_addr = reachable;
+  return "rank 0's name " + name + " is " + first + " on this machine, where no other machine comes: its ranks take " +
+         reachable + "; --master_addr says which address all machines use";
 }
 
 std::optional<TimeLimit> FindTimeLimit(const std::optional<double>& max_hours, const Environment& environment,

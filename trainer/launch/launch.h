@@ -66,6 +66,11 @@ std::string ValueOf(const Environment& environment, const std::string& name);
 // they are half set, contradict each other or the flags, or ask for more ranks than there are GPUs.
 Launch DetectLaunch(const config::RanksConfig& ranks, const Environment& environment, const Machine& machine);
 
+// Other machines cannot come to a name of this machine's own that means its loopback interface here (Debian's installer
+// writes `127.0.1.1 NAME` into /etc/hosts), so this machine's ranks take another address of it, or else that of
+// `machine`. Looks the name up. Returns a sentence for people; empty if nothing has changed.
+std::string LeaveLoopback(const Machine& machine, Launch* launch);
+
 // When a job has to have saved its training, since its launcher ends it soon afterwards.
 struct TimeLimit {
   double seconds = 0;  // from now on

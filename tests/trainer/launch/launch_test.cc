@@ -159,6 +159,22 @@ TEST(NodeList, ManyBracketsNeedNoStack) {
   EXPECT_EQ(FirstNode(list), "n" + std::string(40'000, '1'));
 }
 
+// 2130706433 is 127.0.0.1 to every resolver, as a name in /etc/hosts may be.
+TEST(Launch, OtherMachinesCannotComeToANameThatIsLoopbackHere) {
+  const auto taken = [](const std::string& name, int nnodes, const std::string& own_address) {
+    Launch launch;
+    launch.master_addr = name;
+    launch.nnodes = nnodes;
+    const std::string said = LeaveLoopback({.address = own_address}, &launch);
+    EXPECT_EQ(said.empty(), launch.master_addr == name) << said;
+    return launch.master_addr;
+  };
+  EXPECT_EQ(taken("2130706433", 2, "10.0.0.5"), "10.0.0.5");
+  EXPECT_EQ(taken("2130706433", 1, "10.0.0.5"), "2130706433");
+  EXPECT_EQ(taken("2130706433", 2, "127.0.0.1"), "2130706433");  // there is no network
+  for (const char* kept : {"127.0.0.1", "localhost", "10.0.0.9", ""}) EXPECT_EQ(taken(kept, 2, "10.0.0.5"), kept);
+}
+
 TEST(NodeList, WhatIsNone) {
   for (const char* bad : {"", ",", "a[", "a[1", "a]1", "a[1]]", "a[[1]]", "a[]", "a[x]", "a[-1]", "a[99999999999]"}) {
     EXPECT_ERROR("the node list '" + std::string(bad) + "' cannot be read", FirstNode(bad));
