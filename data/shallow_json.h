@@ -1,6 +1,6 @@
-// Reads JSON that comes from files of others. nlohmann::json parses without recursion, but copies, compares and writes
-// recursively: a text nested a hundred thousand levels deep would overflow the stack later, wherever that happens
-// first.
+// Reads JSON that comes from files of others, and writes what has their names. nlohmann::json parses without recursion,
+// but copies, compares and writes recursively: a text nested a hundred thousand levels deep would overflow the stack
+// later, wherever that happens first.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -27,6 +27,13 @@ inline nlohmann::json ParseObject(std::string_view text) {
   } catch (const nlohmann::json::exception&) {  // the caller says where
   }
   return {};
+}
+
+// Returns the text of a value with names of files in it, which dump() would refuse unless they are UTF-8: their other
+// bytes become U+FFFD. `indentation` is dump()'s.
+template <typename Json>
+std::string JsonText(const Json& value, int indentation = -1) {
+  return value.dump(indentation, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 // Returns a line of JSON as Python's json writes it, in what every parser takes: NaN and the infinities, which JSON

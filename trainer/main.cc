@@ -7,6 +7,7 @@
 
 #include "data/command_line/version.h"
 #include "data/machine/limits.h"
+#include "data/shallow_json.h"
 #include "data/written_file.h"
 #include "models/registry.h"
 #include "trainer/config/choices.h"
@@ -177,14 +178,14 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   if (context.config.run.print_config) {
     context.config.run.print_config = false;  // what is printed is a file of flags for --flagfile
     const nlohmann::ordered_json json = config::ToJson(context.config);
-    return report::PrintAnswer(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)), 0;
+    return report::PrintAnswer(JsonText(json, 2)), 0;
   }
   RequireGpu(context.config.ranks, machine.gpus, no_gpu);
   if (context.launch.rank == 0 && !doctor) modes::RequireOutputs(context.config);
   if (context.config.run.dry_run) return modes::DryRun(context), report::PrintAnswer(""), 0;
-  // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
   const std::string moved = launch::LeaveLoopback(machine, &context.launch);
   if (!moved.empty() && context.launch.rank == 0) report::LogWarning(moved);
+  // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
   const std::string& mode = context.config.run.mode;
   if (!doctor && (mode == "train" || mode == "eval")) CatchStops(context);
   if (mode == "predict" || mode == "export") data::RemoveUnfinishedFilesOnSignals();

@@ -197,7 +197,7 @@ json ParseControlLine(std::string_view line, Speaker speaker) {
 }
 
 std::string ControlLine(json message) {
-  message = json::parse(message.dump(-1, ' ', false, json::error_handler_t::replace));
+  message = json::parse(JsonText(message));
   const auto kind = std::ranges::find_if(Kinds(), [&](const Kind& one) { return message.at("kind") == one.name; });
   if (kind == Kinds().end()) throw std::logic_error("a kind of message that is not in the table");
   for (const Field& field : kind->fields) {

@@ -1,5 +1,6 @@
 #include "trainer/control/gathering.h"
 
+#include "data/shallow_json.h"
 #include "data/shown.h"
 #include "trainer/config/flags.h"
 
@@ -11,9 +12,7 @@ using nlohmann::json;
 constexpr size_t kShownValue = 200;  // bytes shown of a value of the configuration
 constexpr double kNotGiven = -1;     // no fraction
 
-std::string ShownValue(const json& value) {
-  return Shown(value.dump(-1, ' ', false, json::error_handler_t::replace), kShownValue);
-}
+std::string ShownValue(const json& value) { return Shown(JsonText(value), kShownValue); }
 
 // What to do if a rank's value for `key` differs from that of rank 0, whose configuration is `first`.
 std::string HintFor(const std::string& key, const json& first) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "data/shallow_json.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
@@ -98,7 +99,7 @@ nlohmann::json ValueIfAbsent(const std::string& key) {
 }
 
 std::string ValueOf(const std::string& key, const nlohmann::json& value) {
-  return value.is_null() ? "no " + key : key + " = " + value.dump();
+  return value.is_null() ? "no " + key : key + " = " + JsonText(value);
 }
 
 // A point of a further validation set has none itself, so that damaged files do not recurse.
@@ -226,7 +227,7 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
           "continue " + then + " it, or start anew with --resume=none or another --run_dir");
     }
     const std::string what = "the checkpoint was made with " + ValueOf(key, before) + ", but this run has " +
-                             (value.is_null() ? "none" : value.dump());
+                             (value.is_null() ? "none" : JsonText(value));
     if (key.rfind("data_", 0) != 0) {
       throw UsageError(what, "use the same value to continue, or --resume=none or another --run_dir to start anew");
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "data/joined.h"
+#include "data/shallow_json.h"
 #include "trainer/checkpoint/async_writer.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/batch_sizes.h"
@@ -118,7 +119,7 @@ std::optional<checkpoint::Checkpoint> OwnIfNewer(const std::string& run_director
 void Send(const std::filesystem::path& folder, c10d::Store& store) {
   nlohmann::ordered_json files;
   for (const std::string& name : checkpoint::NamesIn(folder)) files[name] = std::filesystem::file_size(folder / name);
-  store.set(kFiles, files.dump());
+  store.set(kFiles, JsonText(files));
   int64_t number = 0;
   for (const auto& [name, bytes] : files.items()) {
     std::ifstream file(folder / name, std::ios::binary);

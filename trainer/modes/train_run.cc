@@ -83,7 +83,7 @@ class RunCheckpoints {
     const nlohmann::json state = first_ && first_->found ? first_->found->state : nlohmann::json();
     state_ = session.rendezvous == nullptr
                  ? state
-                 : nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", state.dump()));
+                 : nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", JsonText(state)));
   }
 
   nlohmann::json& state() { return state_; }
@@ -183,7 +183,7 @@ void WriteRunFiles(const report::RunDirectory& files, const RunContext& context,
   json[config::kStartKey][kJobKey] = context.launch.job;
   json[config::kStartKey]["best_metric"] = run.judgement.best_metric;
   json[config::kStartKey][report::kSmallerIsBetter] = run.judgement.smaller_is_better;
-  const std::string text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string text = JsonText(json, 2) + "\n";
   report::WriteConfig(files, text, start.progress.step, /*trains=*/!start.finished);
   const std::vector<std::string>& classes = run.data.classes.names;
   if (!classes.empty()) checkpoint::WriteAtomically(files.classes, weights::ClassesText(classes));

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "data/shallow_json.h"
 #include "data/shown.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/report/log.h"
@@ -61,9 +62,7 @@ std::string TextFor(const Failure& failure) {
   return text;
 }
 
-std::string Dump(const nlohmann::ordered_json& json, int indentation = 2) {
-  return json.dump(indentation, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
+std::string Dump(const nlohmann::ordered_json& json, int indentation = 2) { return JsonText(json, indentation) + "\n"; }
 
 std::string JsonFor(const Failure& failure, std::time_t now, int indentation = 2) {
   nlohmann::ordered_json json = {{"exit_code", static_cast<int>(failure.code)},

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "data/shallow_json.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 
@@ -107,7 +108,7 @@ void EventCommand::Resume(int64_t step, double epochs_done) {
                                  {"epoch", epochs_done},
                                  {"run_dir", facts_.run_directory.string()},
                                  {"config", facts_.config}};
-  Send(line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace));
+  Send(JsonText(line));
 }
 
 void EventCommand::Send(const std::string& json) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "data/shallow_json.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::report {
@@ -190,7 +191,7 @@ std::string JsonLine(const TrainPoint& point) {
     SetIfAny(json, "empty_samples", point.text->empty_samples);
   }
   json["time"] = point.time;
-  return json.dump();
+  return JsonText(json);
 }
 
 std::string JsonLine(const ValPoint& point) {
@@ -201,7 +202,7 @@ std::string JsonLine(const ValPoint& point) {
   AddLimit(json, "", point);
   SetIfAny(json, "bad_records", point.bad_records);
   if (point.text) SetIfAny(json, "empty_samples", point.text->empty_samples);
-  return json.dump();
+  return JsonText(json);
 }
 
 std::string JsonLine(const EpochPoint& point) {
@@ -222,12 +223,11 @@ std::string JsonLine(const SpikePoint& point) {
     if (sample.place.offset) placed["offset"] = *sample.place.offset;
     json["samples"].push_back(std::move(placed));
   }
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  return JsonText(json);
 }
 
 std::string JsonLine(const CheckpointPoint& point) {
-  return Json{{"kind", "checkpoint"}, {"step", point.step}, {"path", point.path}}.dump(-1, ' ', /*ensure_ascii=*/false,
-                                                                                       Json::error_handler_t::replace);
+  return JsonText(Json{{"kind", "checkpoint"}, {"step", point.step}, {"path", point.path}});
 }
 
 std::vector<std::string> SmallerIsBetter(const RunResult& result) {
@@ -252,13 +252,13 @@ std::vector<std::string> SmallerIsBetter(const RunResult& result) {
 std::string ResultJson(const RunResult& result) {
   Json json = Json::object();
   AddResult(json, result);
-  return json.dump(2) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 std::string JsonLine(const RunResult& result) {
   Json json = {{"kind", "result"}};
   AddResult(json, result);
-  return json.dump();
+  return JsonText(json);
 }
 
 std::string FinalLine(const RunResult& result) {
@@ -284,7 +284,7 @@ std::string FairseqLine(const TrainPoint& point) {
   json["train_wall"] = General(counts.seconds, 0);
   if (point.free_gigabytes) json["gb_free"] = General(*point.free_gigabytes, 1);
   json["wall"] = General(point.run_seconds, 0);
-  return json.dump();
+  return JsonText(json);
 }
 
 std::string FairseqLine(const ValPoint& point) {
@@ -304,7 +304,7 @@ std::string FairseqLine(const ValPoint& point) {
     json[set + "samples"] = std::to_string(point.samples);
     json[set + "samples_of_split"] = std::to_string(point.samples_of_split);
   }
-  return json.dump();
+  return JsonText(json);
 }
 
 }  // namespace dtrain::report

@@ -13,6 +13,7 @@
 
 #include "data/formats/protobuf.h"
 #include "data/formats/tfrecord.h"
+#include "data/shallow_json.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::report {
@@ -53,7 +54,7 @@ ProtobufWriter ValueOf(const nlohmann::json& value) {
   ProtobufWriter written;
   if (value.is_boolean()) return written.Varint(4, value.get<bool>() ? 1 : 0);
   if (value.is_number()) return written.Double(2, value.get<double>());
-  return written.Bytes(3, value.is_string() ? value.get<std::string>() : value.dump());
+  return written.Bytes(3, value.is_string() ? value.get<std::string>() : JsonText(value));
 }
 
 // HParamsPluginData { int32 version = 1; oneof { … SessionStartInfo = 3; SessionEndInfo = 4; } }, version 0.
@@ -178,7 +179,7 @@ void TensorboardLog::Begin() {
   file_.emplace(folder_ / (kFilePrefix + Format("%010lld.", second) + HostName() + "." + std::to_string(::getpid())));
   const EventTime time{.seconds = SecondsSince1970(), .step = first_step_};
   file_->Append(FileVersionEvent(time.seconds) + SessionStartEvent(time) + SessionEvent(time, facts_.hyperparameters) +
-                TextEvent(time, "config", AsBlock(facts_.config.dump(2))));
+                TextEvent(time, "config", AsBlock(JsonText(facts_.config, 2))));
 }
 
 void TensorboardLog::Write(const std::string& events) {

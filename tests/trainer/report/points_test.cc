@@ -59,6 +59,15 @@ TEST(JsonLineTest, ALimitedEvaluationSaysOnHowManySamples) {
   EXPECT_EQ(FinalLine({.validation = point}), "val_loss=0.5000");
 }
 
+TEST(JsonLineTest, NamesThatAreNotUtf8AreShown) {
+  const ValPoint point{.metrics = {{"loss", 0.5}}, .split = "t\xe9st"};
+  EXPECT_NE(JsonLine(point).find("\"split\":\"t\xef\xbf\xbdst\""), std::string::npos);
+  for (const std::string& json : {JsonLine(RunResult{.validation = point}), ResultJson({.validation = point})}) {
+    EXPECT_NE(json.find("t\xef\xbf\xbdst"), std::string::npos) << json;
+  }
+  EXPECT_NO_THROW(FairseqLine(point));
+}
+
 TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
   RunResult result{
       .validation =

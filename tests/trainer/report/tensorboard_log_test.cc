@@ -58,7 +58,7 @@ TEST(TensorboardLogTest, ARunThatBeginsAgainLeavesNothingOfBefore) {
 TEST(TensorboardLogTest, OtherFilesAreLeftAlone) {
   TemporaryFolder run;
   WriteAll(run / "metrics.jsonl", "{}");
-  TensorboardLog log(run.path(), {});
+  TensorboardLog log(run.path(), {.config = {{"data_dir", "bild\xe4"}}});
   TrainTo(log, 1, 1);
   TensorboardLog(run.path(), {}).Clear();
   EXPECT_EQ(ReadAll(run / "metrics.jsonl"), "{}");
