@@ -18,6 +18,7 @@ std::string ShownValue(const json& value) { return Shown(JsonText(value), kShown
 std::string HintFor(const std::string& key, const json& first) {
   std::string same_command = "start all ranks with the same command";
   if (key == "build") return "copy the same program to all machines";
+  if (key == "device") return "--doctor says why a machine has no GPU; --backend=gloo computes on the CPUs of all";
   const config::Flag* flag = config::FindFlag(key);
   if (flag == nullptr && key.starts_with("data_")) {
     return "the same files must be in --data_dir on all machines: copy them, or use a folder that all machines share";

@@ -269,7 +269,10 @@ void Session::Connect(const config::Config& config, const nlohmann::json& identi
   for (const std::string& flag : config::FlagsWith(&config::FlagTraits::own_to_each_rank)) common.erase(flag);
   common.update(identity);
   common["build"] = BuildId();
-  rendezvous->WaitForAll(common.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));  // names of files
+  // Ranks on GPUs compare them, unless they may share them, and meet over NCCL; another rank would wait elsewhere.
+  const std::string gpu = context.launch.may_share_gpus ? "cuda, NCCL_MULTI_RANK_GPU_ENABLE=1" : "cuda";
+  common["device"] = device.is_cpu() ? "cpu" : gpu;
+  rendezvous->WaitForAll(JsonText(common));
   if (context.address_file != nullptr) context.address_file->Remove();
   if (device.is_cuda()) {
     if (!context.launch.may_share_gpus) {

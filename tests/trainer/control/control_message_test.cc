@@ -119,6 +119,7 @@ TEST(Gathering, TheHintDependsOnTheKey) {
   };
   const std::string same_command = "start all ranks with the same command";
   EXPECT_EQ(hint_for("build", "").find("copy the same program"), 0U);
+  EXPECT_EQ(hint_for("device", "").find("--doctor"), 0U);
   EXPECT_EQ(hint_for("data_x", "").find("the same files"), 0U);
   EXPECT_EQ(hint_for("data_format", "a"), same_command);  // a flag, no digest of files
   EXPECT_EQ(hint_for("lr", "a"), same_command);
