@@ -69,6 +69,13 @@ def test_errors_on_any_file(bad_disk, few_images, tmp_path, undisturbed, fault):
     tried(len(files))
 
 
+def test_a_profile_that_cannot_be_written(bad_disk, few_images, run_dir):
+    """LibTorch only prints that it has failed."""
+    outcome = run(*FLAGS, "--profile_steps=1:2", f"--data_dir={few_images}", f"--run_dir={run_dir}", check=5,
+                  env=bad_disk("rank-0.json.tmp", BAD_CALLS="write", BAD_ERRNO=errno.ENOSPC))
+    assert "the profile could not be written to" in outcome.stderr, outcome
+
+
 class SmallDisk:
     """A file system of its own, of which a test takes the room."""
 

@@ -166,7 +166,7 @@ void StepProfiler::Save() {
   std::filesystem::create_directories(trace_.parent_path(), error);
   if (const int descriptor = data::CreateAnew(trace_); descriptor >= 0) close(descriptor);  // does not follow links
   result->save(trace_.string());
-  if (!std::filesystem::exists(trace_, error)) {
+  if (std::filesystem::file_size(trace_, error) == 0 || error) {
     throw StorageError("the profile could not be written to " + trace_.string(),
                        "is the run directory writable, and the disk not full?");
   }
