@@ -38,6 +38,7 @@ def test_the_plan_of_one_rank(flags, tmp_path):
     # Three checkpoints and one being written, with weights and momentum; the last and the best weights.
     assert found["disk_gib"] == pytest.approx((4 * 2 + 2) * 4 * 11_178_564 / 2**30, abs=0.01)
     assert plan(*flags, "--keep_checkpoints=1")["disk_gib"] == pytest.approx(6 * 4 * 11_178_564 / 2**30, abs=0.01)
+    assert plan(*flags, "--freeze=backbone")["disk_gib"] == pytest.approx(6 * 4 * 11_178_564 / 2**30, abs=0.01)
     assert list(tmp_path.iterdir()) == []  # nothing is run, nothing is written
 
 

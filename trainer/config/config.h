@@ -188,7 +188,7 @@ struct PrecisionConfig {
   std::string name = "fp32";                 // fp32 | tf32 | fp16 | bf16
   std::string loss_scale = "dynamic";        // dynamic (with fp16 only) | a number
   double loss_scale_start = 65536;           // with `dynamic`
-  std::optional<int64_t> loss_scale_window;  // steps; empty: fairseq's for text, else 2,000
+  std::optional<int64_t> loss_scale_window;  // steps; empty: fairseq's for masked words, else 2,000
   bool memory_efficient_fp16 = false;        // weights, gradients and moments are fp16, too
 };
 

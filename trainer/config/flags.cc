@@ -666,7 +666,7 @@ DTRAIN_FLAG(double, loss_scale_start, precision.loss_scale_start, MoreThan(0), "
             "With --loss_scale=dynamic: the scale of the first step.")
 DTRAIN_FLAG(int64, loss_scale_window, precision.loss_scale_window, AtLeast(1), "steps",
             "With --loss_scale=dynamic: consecutive good steps before the loss scale doubles; not given: 2000, for "
-            "text 2^14 / (ranks x grad_accum_steps) as in fairseq.")
+            "masked words 2^14 / (ranks x grad_accum_steps) as in fairseq.")
 DTRAIN_FLAG(bool, memory_efficient_fp16, precision.memory_efficient_fp16, Anything(), "",
             "Text, with fp16 and Adam: keep weights, gradients and moments in half precision, too; updates are "
             "computed in fp32.", .used_by = kText)

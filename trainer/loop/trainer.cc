@@ -271,7 +271,7 @@ report::RunResult Trainer::Result(Clock::time_point start) const {
   // An earlier start may have had a validation that this one lacks.
   if (progress_.validation && progress_.validation->step == progress_.step) result.validation = progress_.validation;
   result.best = progress_.best;
-  result.stopped_early = parts_.plan.WhyStopsEarly(progress_);
+  if (progress_.step < parts_.plan.total_steps) result.stopped_early = parts_.plan.WhyStopsEarly(progress_);
   result.train_loss = progress_.last_train_loss;
   result.step = progress_.step;
   result.epoch = parts_.plan.EpochAt(progress_.step);

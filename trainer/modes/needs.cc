@@ -86,8 +86,7 @@ void RequireMemory(double needed, const launch::Launch& launch, at::Device devic
 }
 
 DiskNeeds DiskNeedsOf(const config::Config& config, tasks::Task& task, bool validates) {
-  const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
-  const double weights = BytesOf(parameters | std::views::values);
+  const double weights = BytesOf(task.module().parameters());  // frozen ones, too
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
   const double checkpoint = weights + average + StateBytes(config, task.module());
   const double best = validates ? weights : 0;

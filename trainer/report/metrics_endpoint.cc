@@ -205,7 +205,7 @@ void RunMetrics::Finish(const RunResult& result) {
   const std::lock_guard lock(mutex_);
   step_ = result.step;
   epoch_ = result.epoch;
-  finished_ = true;
+  finished_ = result.step >= facts_.total_steps || !result.stopped_early.empty();
 }
 
 std::vector<MetricValue> RunMetrics::Values() const {

@@ -87,7 +87,7 @@ std::vector<double> WeightsFromFile(const std::string& file, size_t classes, con
     }
     if (label >= classes) refuse(number, "there are only " + CountOf(static_cast<int64_t>(classes), "class"));
     const auto weight = config::NumberFrom(Unquoted(comma == std::string::npos ? line : line.substr(comma + 1)));
-    if (!weight || !(*weight >= 0)) refuse(number, "expected a finite weight, 0 or more");
+    if (!weight || !(*weight >= 0) || std::isinf(*weight)) refuse(number, "expected a finite weight, 0 or more");
     if (weights[label] >= 0) refuse(number, "class " + NameOf(label, names) + " has a weight already");
     weights[label] = *weight;
   }

@@ -233,10 +233,10 @@ TEST(RunMetrics, WhatWasLoggedLast) {
   metrics.Validation({.metrics = {{"top1", 75.5}, {"a-b", 1}}});
   for (const char* set : {"v-2", "v_2"}) metrics.Validation({.metrics = {{"top1", 4}}, .split = set});
   metrics.Epoch({.epoch = 1, .epoch_seconds = 60});
-  metrics.Finish({.step = 25, .epoch = 0.25});
+  metrics.Finish({.step = 25, .epoch = 0.25});  // of 100: --limit_train_steps
   const std::string text = PrometheusText(metrics.Values());
   for (const char* line :
-       {"step_total 25", "epoch 0.25", "finished 1", "loss 2", "learning_rate 0.1", "images_per_second 1000",
+       {"step_total 25", "epoch 0.25", "finished 0", "loss 2", "learning_rate 0.1", "images_per_second 1000",
         "step_seconds 0.5", "gradient_norm 1.5", "loss_scale 1024", "last_step_timestamp_seconds 1700000000.25",
         "bad_records_total 3", "checkpoint_seconds 0.125", "val_top1 75.5", "val_a_b 1", "val_v_2_top1 4",
         "val_v_2_top1_1 4", "epoch_seconds 60", "data_wait_seconds_total 3.5", "skipped_steps_total 3"}) {
