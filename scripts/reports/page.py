@@ -102,7 +102,7 @@ def columns(comparison: Comparison) -> dict[str, list[str]]:
     for place, name in enumerate(judged(runs)[:MOST_METRICS]):
         bests = [run.best(run.variant(name)) for run in runs]
         found[f"best val {common_variant(runs, name)}"] = [as_shown(name, best and best["value"]) for best in bests]
-        found["at step" + place * f" of {name}"] = [cell(best and best["step"]) for best in bests]
+        found["at step" + bool(place) * f" of {name}"] = [cell(best and best["step"]) for best in bests]
     if any(run.limit for run in runs):
         found["validated on"] = [f"{run.limit} samples" if run.limit else "all" if run.val.names else "–" for run in runs]
     for name in last_metrics(runs):

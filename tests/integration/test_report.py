@@ -264,8 +264,9 @@ def test_each_run_is_judged_by_the_number_that_decided(draw, tmp_path):
     cells = columns(compare(read_run(long, most_rows=1000)))
     assert (cells["best val top1"], cells["at step"]) == (["99.90"], ["777"])
     other = judged_run(tmp_path / "other", {"top1": [10.0, 20.0]}, [])
-    cells = columns(compare(*map(read_run, (averaged, long, other))))
-    assert cells["best val top1"] == ["–", "99.90", "20.00"] and cells["at step of mae"] == ["2", "–", "–"]
+    cells = columns(compare(*map(read_run, (averaged, long, other, by_loss))))
+    assert cells["best val top1"] == ["–", "99.90", "20.00", "–"] and cells["at step of mae"] == ["2", "–", "–", "1"]
+    assert "at step of loss" in cells
 
 
 @pytest.mark.parametrize(("name", "less"), [
