@@ -5,8 +5,8 @@ a model that has not seen it.
     scripts/cross_validate.py [--folds=5] --output=DIR -- dtrain_main FLAGS…
 
 DIR/fold-1 … are the run directories, and DIR/out_of_fold.csv has each sample once, as --predictions writes it: sorted by
-loss, it begins with what is mislabelled or hard. DIR/summary.json has the mean and the standard deviation of each metric over
-the folds; to choose settings by such a mean, scripts/sweep.py --average_over=val_fold. --group_pattern or --group_column keeps samples that belong together in one fold. Stopped or killed, the same
+loss, it begins with what is mislabelled or hard (none of masked words and vectors of texts). DIR/summary.json has the mean
+and the standard deviation of each metric over the folds; to choose settings by such a mean, scripts/sweep.py --average_over=val_fold. --group_pattern or --group_column keeps samples that belong together in one fold. Stopped or killed, the same
 command goes on.
 
 Exit codes: those of dtrain_main; 0 done · 2 usage · 5 disk · 75 stopped, run it again.
@@ -26,6 +26,7 @@ from safe_files import DATA, Failure, Parser, exit_code, output_file, parse_json
 MOST_BYTES = 1 << 30
 LONGEST_CELL = 16 << 20
 OWN = ("val_fold", "run_dir", "resume", "resume_from_checkpoint", "mode", "predictions", "val_fraction", "val_split", "dry_run", "print_config", "doctor")
+WITHOUT_PREDICTIONS = ("masked_lm", "sentence_embedding")  # values of --task
 OF_EACH_COMMAND = ("data_dir", "labels", "data_format", "index_dir", "workers", "backend", "nproc_per_node")  # a run keeps the rest
 
 
@@ -51,13 +52,15 @@ def run(command: list[str]) -> None:
                       code if 0 < code < 128 else 70)
 
 
-def evaluate(command: list[str], fold: Path) -> None:
-    """Evaluates on the fold's own held-out part. Where the data are, the run knows, whoever said it: flags of other programs
-    and files of flags are read."""
+def evaluate(command: list[str], fold: Path) -> Path | None:
+    """Evaluates on the fold's own held-out part, and returns the table of predictions if the task has any. Where the data are,
+    the run knows, whoever said it: flags of other programs and files of flags are read."""
     config = parse_json(read_bounded(fold / "config.json", MOST_BYTES, DATA).decode())
     data = [f"--{name}={config[name]}" for name in OF_EACH_COMMAND if config.get(name)]
+    table = None if config["task"] in WITHOUT_PREDICTIONS else Path(f"{fold}.csv")
     program = next((place for place, word in enumerate(command) if Path(word).name == "dtrain_main"), 0)
-    run([*command[:program + 1], "--mode=eval", f"--run_dir={fold}", f"--predictions={fold}.csv", *data])
+    run([*command[:program + 1], "--mode=eval", f"--run_dir={fold}", *([f"--predictions={table}"] if table else []), *data])
+    return table
 
 
 def summary_of(each: list[float | None]) -> dict[str, object]:
@@ -85,18 +88,19 @@ def main() -> int:
         fold = options.output / f"fold-{number}"
         print(f"fold {number} of {options.folds}: {shown(fold)}", flush=True)
         run([*command, f"--val_fold={number}/{options.folds}", f"--run_dir={fold}", "--resume=auto"])
-        evaluate(command, fold)
-        header, rows = rows_of(Path(f"{fold}.csv"))
-        samples += rows
+        if predicted := evaluate(command, fold):
+            header, rows = rows_of(predicted)
+            samples += rows
         results.append(parse_json(read_bounded(fold / "eval-held_out" / "result.json", MOST_BYTES, DATA).decode()))
-    loss = header.index("loss")
-    samples.sort(key=lambda row: -float(row[loss]))
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *samples])
-    replace(table, text.getvalue())
+    if samples:
+        loss = header.index("loss")
+        samples.sort(key=lambda row: -float(row[loss]))
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([header, *samples])
+        replace(table, text.getvalue())
+        print(f"{len(samples)} samples, each predicted once: {shown(table)}")
     summary = {name: summary_of([one[name] for one in results]) for name in results[0] if name.startswith("val_")}
     replace(numbers, json.dumps(summary, indent=2) + "\n")
-    print(f"{len(samples)} samples, each predicted once: {shown(table)}")
     print(" ".join(f"{name}={one['mean']:.4g}" + (f"±{one['standard_deviation']:.2g}" if one["standard_deviation"] is not None else "") for name, one in summary.items()
                    if one["mean"] is not None))
     return 0

@@ -11,9 +11,10 @@ import pytest
 
 from command import BUILD, DATA, MAIN, ROOT, TINY, final_numbers, load_json, load_table, metrics, run
 from conftest import make_image_folder
+from text_data import TEXT, make_tokens
 
 sys.path.insert(0, str(ROOT / "scripts"))
-from cross_validate import summary_of  # noqa: E402
+from cross_validate import WITHOUT_PREDICTIONS, summary_of  # noqa: E402
 
 FLAGS = (*TINY, "--epochs=1", "--save_every_epochs=0")
 RESNET = (*FLAGS, "--model=resnet18")
@@ -95,6 +96,18 @@ def test_cross_validation_predicts_each_sample_once(photos, tmp_path):
     assert summary["val_top1"]["mean"] == pytest.approx(sum(summary["val_top1"]["folds"]) / 2)
     assert summary_of([None, 2.0]) == {"mean": 2.0, "standard_deviation": None, "folds": [None, 2.0]}  # r2 of one sample
     assert "leave it out" in run(*script, "--", *command, "--val_fraction=0.1", program="python3", check=2).stderr
+
+
+def test_cross_validation_of_texts_without_predictions(tmp_path):
+    """The sentence_embedding is compared with the programs' own word alone."""
+    flags = json.loads(run("--help=json").stdout)["flags"]
+    predicts = next(flag["tasks"] for flag in flags if flag["name"] == "predictions")
+    assert sorted([*predicts, *WITHOUT_PREDICTIONS]) == sorted(line.split()[0] for line in run("--list_tasks").lines)
+    data = make_tokens(tmp_path / "data", train=TEXT)
+    command = (MAIN, "--model=roberta_tiny", f"--data_dir={data}", "--tokens_per_sample=32", "--batch_size=8", "--max_steps=2", "--optimizer=adam")
+    run(ROOT / "scripts" / "cross_validate.py", "--folds=2", f"--output={tmp_path / 'cv'}", "--", *command, program="python3")
+    assert len(load_json(tmp_path / "cv" / "summary.json")["val_loss"]["folds"]) == 2
+    assert not (tmp_path / "cv" / "out_of_fold.csv").exists()
 
 
 def test_a_few_broken_photos_end_nothing(own_photos, run_dir, tmp_path):
