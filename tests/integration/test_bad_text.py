@@ -138,6 +138,7 @@ def test_a_blank_text_is_a_row_that_says_so(reviews, tmp_path):
     run(*SENTENCES, f"--data_dir={reviews}", "--lr=0.001", "--max_steps=1", f"--run_dir={tmp_path / 'run'}")
     (tmp_path / "in.txt").write_text("the cat\n\n \nthe dog\n", encoding="utf-8")
     predict = ("--mode=predict", f"--run_dir={tmp_path / 'run'}", f"--data_dir={reviews}", f"--input={tmp_path / 'in.txt'}")
+    assert "for texts, --features=FILE.npy" in run(*predict, f"--output={tmp_path / 'out.safetensors'}", check=2).stderr
     for name in ("out.csv", "out.jsonl", "out.npy"):
         outcome = run(*predict, f"--{'features' if name == 'out.npy' else 'output'}={tmp_path / 'new' / name}", check=5)
         assert "--run_dir" not in outcome.stderr.split("what to do: ")[1] and "/new/" in outcome.stderr

@@ -254,7 +254,7 @@ def test_logits_are_those_of_hugging_faces_resnets(tmp_path, images, name, shape
     torch.testing.assert_close(logits_of(back, images), expected, rtol=0, atol=0)
     if name.endswith("_v1"):
         said = refused(tmp_path, 2, f"--model={name}", f"--input={tmp_path / 'back'}", "--weights_naming=torchvision")
-        assert "torchvision has no model like resnet50_v1" in said
+        assert "torchvision has no model like resnet50_v1" in said and "leave it out for a FILE.safetensors" in said
 
 
 def hugging_faces():

@@ -347,7 +347,7 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, confi
   if (tensors.empty() || (naming == "hf" && names_of == nullptr)) {
     throw UsageError("--weights_naming=" + naming + ": " + naming + " has no model like " +
                          (model == nullptr ? "this one" : model->name) + " whose names are known here",
-                     "name another --weights_naming");
+                     "name another --weights_naming, or leave it out for a FILE.safetensors or FILE.pt with our names");
   }
   if (model != nullptr) CarryEpsilon(*model, naming, to_file, tensors, config);
   const bool is_for_transformers = !to_file && naming == "hf";

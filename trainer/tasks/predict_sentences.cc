@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/formats/table_reader.h"
 #include "data/joined.h"
 #include "data/pipeline/device_feed.h"
 #include "data/pipeline/row_reader.h"
@@ -423,6 +424,12 @@ TokenRows ReadTokenRows(const config::Config& config) {
   }
   input.ids = input.ids.to(at::kLong);
   if (input.types.defined()) {
+  if (data::TableFormatOf(path)) {
+    throw UsageError("--input=" + path + " holds texts, but --output=" + config.run.output + " is for logits of tokens",
+                     "name a safetensors file with the tensor input_ids; for texts, --features=FILE.npy, or of tasks "
+                     "with labels --output=" +
+                         data::TableFiles());
+  }
     if (!IsWhole(input.types) || input.types.sizes() != input.ids.sizes()) {
       throw DataError(std::string(data::kTokenTypes) + " in " + path +
                       " is not of whole numbers and the shape of input_ids");
