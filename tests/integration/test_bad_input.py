@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from command import MAIN, TINY, TINY_RESNET, load_json, load_lines, losses, metrics, run, sha256
+from command import MAIN, TINY, TINY_RESNET, load_json, load_lines, load_table, losses, metrics, run, sha256
 
 NOISE = ("Traceback", "Aborted", "core dumped", "terminate called", "Exception raised from", "frame #", "what():")
 
@@ -173,6 +173,19 @@ def test_predict_on_what_is_no_input(weights, tmp_path):
     save_file({"images": np.zeros((1, 32, 32, 3), np.uint8)}, path)
     assert "float32" in failure(3, *flags, f"--input={path}")
     assert not (tmp_path / "out.safetensors").exists()
+
+
+def test_weights_of_nan_have_no_results(weights, few_images, tmp_path):
+    lost = load_file(weights)
+    lost["fc.bias"][0] = np.nan
+    save_file(lost, tmp_path / "lost.safetensors")
+    flags = ("--model=resnet18", "--image_size=32", f"--init_weights={tmp_path / 'lost.safetensors'}")
+    outcome = run("--mode=predict", *flags, f"--input={few_images / 'val'}", f"--output={tmp_path / 'out.csv'}")
+    rows = load_table(tmp_path / "out.csv")
+    assert {(row["class_1"], row["error"]) for row in rows} == {("", "the model's outputs are not finite")}
+    assert outcome.last_line == f"predicted=0 unreadable=0 not_finite={len(rows)}" and f"for {len(rows)} samples" in outcome.stderr
+    outcome = run("--mode=eval", *flags, f"--data_dir={few_images}")
+    assert "val_top1=nan" in outcome.last_line and "the loss of val is not finite" in outcome.stderr
 
 
 def test_divergence_is_not_saved(few_images, run_dir):

@@ -3,6 +3,7 @@ tokens, ten steps, metrics, pipelines; and what is said of bad input."""
 
 import json
 import random
+import shutil
 
 import pytest
 
@@ -224,6 +225,18 @@ def test_what_cannot_be_read_has_a_row_with_an_error(work, tmp_path):
         assert [number for number, line in enumerate(lines, 1) if "error" in line] == bad
         for name in ("out.csv", "out.jsonl"):
             (tmp_path / name).unlink()
+
+
+def test_words_without_finite_outputs_have_errors(work, tmp_path):
+    shutil.copytree(work.folder, tmp_path / "lost")
+    weights = load_file(tmp_path / "lost" / "model.safetensors")
+    weights["classifier.bias"][0] = float("nan")
+    save_file(weights, tmp_path / "lost" / "model.safetensors", {"format": "pt"})
+    for source, text, words in (("in.txt", "EU rejects\nEU\n", 2), ("in.conll", "EU\nrejects\n\nEU\n", 3)):
+        (tmp_path / source).write_text(text, encoding="utf-8")
+        outcome = run("--mode=predict", f"--init_weights={tmp_path / 'lost'}", f"--input={tmp_path / source}", f"--output={tmp_path / source}.csv")
+        assert outcome.last_line == f"predicted=0 not_finite={words}" and "are not finite" in outcome.stderr
+        assert {row["error"] for row in load_table(tmp_path / f"{source}.csv")} == {"the model's outputs are not finite"}
 
 
 BAD = {"EU NN B-ORG\nrejects O\n": ("train.conll line 2: 2 columns, but the first word has 3", "train.conll"),

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -181,6 +182,9 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
                          .units = count(num_sums - 1),
                          .scores = task.ScoresOf(sums),
                          .confusions = task.ConfusionsOf(sums)};
+  if (!HasFiniteLoss(point)) {  // outputs of NaN count as the first class
+    for (report::Metric& metric : point.metrics) metric.value = std::numeric_limits<double>::quiet_NaN();
+  }
   point.decides = DecisiveMetric(config.run.best_metric, task, point.metrics);
   if (task.speed_unit() == report::SpeedUnit::kTokens) {
     point.text = report::TextCounts{

@@ -65,8 +65,12 @@ std::unique_ptr<tasks::SampleResults> ObserveSamples(const config::Config& confi
   throw UsageError("--predictions: --task=" + config.run.task + " predicts nothing for a whole sample", "leave it out");
 }
 
-// Throws DataError if there was nothing to measure, and warns if there was little.
+// Throws DataError if there was nothing to measure, and warns if there was little, or if the loss is no number.
 void JudgeMeasured(const report::ValPoint& point, const std::string& split) {
+  if (!loop::HasFiniteLoss(point)) {
+    report::LogWarning("the loss of " + split + " is not finite, and its metrics are no numbers: the weights hold " +
+                       "NaN, or a --precision overflows, unlike fp32");
+  }
   if (!point.text) return;
   if (point.text->guessed == 0)
     throw DataError(loop::NothingToMeasure(split), "evaluate more text, or raise --mask_prob");

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -97,12 +96,13 @@ class Predictor {
     if (!turned.empty()) report::LogWarning(turned);
   }
 
-  // Writes --output or --features. Throws DataError if none of the images can be read.
-  void Write() {
+  // Writes --output or --features, and returns as PredictionTable::Write does. Throws DataError if none of the images
+  // can be read.
+  int64_t Write() {
     const std::string& features = config_.run.features;
     const auto run = [this](const AppendSample& append) { Run(append); };
     if (features.empty()) return table_.Write(run);
-    WriteFeatures(features, files_.size(), task_->NumFeatures(), {"file"}, run);
+    return WriteFeatures(features, files_.size(), task_->NumFeatures(), {"file"}, run);
   }
 
   int64_t readable() const { return readable_; }
@@ -192,15 +192,13 @@ void PredictImages(const config::Config& config, at::Device device) {
   weights::RequireImageSize(config, side, side);
   const weights::TrainedWeights weights = WeightsToPredict(config);
   Predictor predictor(config, device, weights);
-  predictor.Write();
+  const int64_t not_finite = predictor.Write();
   if (predictor.unreadable() > 0) {
     const std::string& features = config.run.features;
     report::LogWarning(CountOf(predictor.unreadable(), "file") + " could not be read; the reasons are in " +
                        (features.empty() ? config.run.output : RowNamesFile(features) + ", and their rows are NaN"));
   }
-  const char* summary = config.report.log_format == "json" ? "{\"predicted\":%lld,\"unreadable\":%lld}\n"
-                                                           : "predicted=%lld unreadable=%lld\n";
-  std::printf(summary, static_cast<long long>(predictor.readable()), static_cast<long long>(predictor.unreadable()));
+  PrintCounts(config, predictor.readable() - not_finite, predictor.unreadable(), not_finite);
 }
 
 }  // namespace dtrain::tasks

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -37,6 +37,8 @@
 
 namespace dtrain::tasks {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // Runs a trained model on rows.
 class SentencePredictor {
@@ -143,8 +145,8 @@ void ForSamples(const data::SentenceSplit& split, const config::Config& config,
   });
 }
 
-// Says how many rows were predicted and, as for images, how many could not be read.
-void PrintCount(const config::Config& config, const data::SentenceSplit& split) {
+// Says how many rows were predicted and, as for images, how many could not be read or have no finite outputs.
+void PrintCount(const config::Config& config, const data::SentenceSplit& split, int64_t not_finite) {
   const bool has_lines = split.words && !split.words->lines.empty();
   const int64_t rows = has_lines     ? static_cast<int64_t>(split.words->lines.size())
                        : split.words ? split.words->words() + CountUnreadable(split)
@@ -156,10 +158,7 @@ void PrintCount(const config::Config& config, const data::SentenceSplit& split) 
         CountOf(bad, "row") + " could not be read; the reasons are in the rows' errors, the first: " +
         (split.words ? split.words->unread.front().error : std::ranges::find_if(split.texts, has_error)->error));
   }
-  const bool is_json = config.report.log_format == "json";
-  std::string line = (is_json ? "{\"predicted\":" : "predicted=") + std::to_string(rows - bad);
-  if (bad > 0) line += (is_json ? ",\"unreadable\":" : " unreadable=") + std::to_string(bad);
-  std::printf("%s%s\n", line.c_str(), is_json ? "}" : "");
+  PrintCounts(config, rows - bad - not_finite, bad > 0 ? std::optional(bad) : std::nullopt, not_finite);
 }
 
 // ---- Words: they are gathered first, because the rows of a long sentence share its words ----
@@ -184,6 +183,8 @@ std::vector<TaggedWord> TagWords(const config::Config& config, const data::Sente
   return tagged;
 }
 
+bool HasFinite(const TaggedWord& word) { return std::isfinite(word.probability); }
+
 // Splits a tag as transformers does when it groups entities: what begins with neither B- nor I- goes on.
 std::pair<bool, std::string> BeginAndType(const std::string& tag) {
   const bool begins = tag.starts_with("B-");
@@ -203,9 +204,9 @@ std::string Characters(const std::string& text, int64_t begin, int64_t end) {
 
 // Returns an object for each entity in a line of text, with its place in characters and the mean score of its tokens.
 // `first` and `end` are numbers of words.
-nlohmann::ordered_json EntitiesOf(const std::vector<TaggedWord>& words, const std::vector<data::WordPlace>& places,
-                                  const std::string& text, size_t first, size_t end) {
-  auto entities = nlohmann::ordered_json::array();
+Json EntitiesOf(const std::vector<TaggedWord>& words, const std::vector<data::WordPlace>& places,
+                const std::string& text, size_t first, size_t end) {
+  auto entities = Json::array();
   while (first < end) {
     const std::string type = BeginAndType(words[first].tag).second;
     size_t last = first;
@@ -226,8 +227,10 @@ nlohmann::ordered_json EntitiesOf(const std::vector<TaggedWord>& words, const st
   return entities;
 }
 
-// What could not be read has an error in place of a prediction.
-void AppendWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, const data::AppendRow& append) {
+// What could not be read has an error in place of a prediction. Returns how many words have outputs that are not
+// finite.
+int64_t AppendWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& words,
+                    const data::AppendRow& append) {
   auto unread = words.unread.begin();
   const auto append_unread = [&](size_t before) {
     for (; unread != words.unread.end() && unread->before <= static_cast<int64_t>(before); ++unread) {
@@ -243,57 +246,65 @@ void AppendWords(const std::vector<TaggedWord>& tagged, const data::SplitWords& 
   for (size_t word = 0; word < tagged.size(); ++word) {
     append_unread(word);
     while (words.ends[sentence] <= static_cast<int64_t>(word)) ++sentence;
+    const bool is_finite = HasFinite(tagged[word]);
     append({{"sentence", sentence + 1},
             {"line", words.places[word].line},
             {"word", words.texts[word]},
-            {"prediction", tagged[word].tag},
-            {"probability", data::JsonNumber(tagged[word].probability)},
-            {"error"}});
+            {"prediction", is_finite ? Json(tagged[word].tag) : Json()},
+            {"probability", is_finite ? Json(data::JsonNumber(tagged[word].probability)) : Json()},
+            {"error", is_finite ? Json() : Json(kNotFinite)}});
   }
   append_unread(tagged.size());
+  return static_cast<int64_t>(tagged.size()) - std::ranges::count_if(tagged, HasFinite);
 }
 
 // The row of a line in the table of entities.
-data::WrittenRow UnreadLine(size_t number, const nlohmann::ordered_json& error) {
+data::WrittenRow UnreadLine(size_t number, const Json& error) {
   return {{"line", number + 1}, {"entity_group"}, {"score"}, {"word"}, {"start"}, {"end"}, {"error", error}};
 }
 
-// Each entity has a row, or in JSON each line of the text.
-void AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_nested,
-                    const data::AppendRow& append) {
+// Each entity has a row, or in JSON each line of the text. Returns how many lines have outputs that are not finite.
+int64_t AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitWords& words, bool is_nested,
+                       const data::AppendRow& append) {
+  int64_t not_finite = 0;
   size_t first = 0;
   auto unread = words.unread.begin();
   for (size_t number = 0; number < words.lines.size(); ++number) {
     const std::string& text = words.lines[number];
     const auto end = static_cast<size_t>(words.ends[number]);
-    const nlohmann::ordered_json found = EntitiesOf(tagged, words.places, text, first, end);
+    const bool is_finite = std::all_of(tagged.data() + first, tagged.data() + end, HasFinite);
+    const Json found = is_finite ? EntitiesOf(tagged, words.places, text, first, end) : Json::array();
+    not_finite += is_finite ? 0 : 1;
     for (size_t i = 0; !is_nested && i < found.size(); ++i) {
       data::WrittenRow row = {{"line", number + 1}};
       for (const auto& [column, value] : found[i].items()) row.push_back({column, value});
       row.push_back({"error"});
       append(row);
     }
-    nlohmann::ordered_json error;
+    Json error = is_finite ? Json() : Json(kNotFinite);
     if (unread != words.unread.end() && unread->sentence == static_cast<int64_t>(number)) {
       error = unread->error;
-      if (!is_nested) append(UnreadLine(number, error));
       ++unread;
     }
+    if (!is_nested && !error.is_null()) append(UnreadLine(number, error));
     if (is_nested) append({{"text", text}, {"entities", found}, {"error", error}});
     first = end;
   }
+  return not_finite;
 }
 
 void PredictWords(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
   const data::SentenceSplit split = OpenTexts(config, weights, /*pairs=*/std::nullopt, data::kWordTarget);
   const std::vector<TaggedWord> tagged = TagWords(config, split, LabelsOf(config, weights), predictor);
+  int64_t not_finite = 0;
   const auto write = [&](const data::AppendRow& append) {
-    if (split.words->lines.empty()) return AppendWords(tagged, *split.words, append);
-    AppendEntities(tagged, *split.words, data::TableWriterOf(config.run.output)->is_nested, append);
+    const bool is_nested = data::TableWriterOf(config.run.output)->is_nested;
+    not_finite = split.words->lines.empty() ? AppendWords(tagged, *split.words, append)
+                                            : AppendEntities(tagged, *split.words, is_nested, append);
   };
   WriteTable(config.run.output, config.run.csv_bom, write, UnreadLine(0, nullptr));
-  PrintCount(config, split);
+  PrintCount(config, split, not_finite);
 }
 
 // ---- Sentences ----
@@ -305,11 +316,11 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
   std::vector<std::string> names = LabelsOf(config, weights);
   const Outcome outcome = OutcomeOf(config, std::max<int64_t>(1, static_cast<int64_t>(names.size())));
   const PredictionTable table(config, ColumnsOf(split), outcome, std::move(names), split.kept_columns);
-  table.Write([&](const AppendSample& append) {
+  const int64_t not_finite = table.Write([&](const AppendSample& append) {
     ForSamples(
         split, config, [&](const data::Batch& rows) { return predictor.Of(rows).outputs_NC; }, append);
   });
-  PrintCount(config, split);
+  PrintCount(config, split, not_finite);
 }
 
 void PredictRows(config::Config config, at::Device device, bool of_tokens) {
@@ -392,9 +403,10 @@ void PredictTextFeatures(const config::Config& config, data::SentenceTarget targ
     return (are_vectors ? VectorsOf(*model, sequences, config.text) : model->EncodeFirst(sequences).to(at::kFloat))
         .cpu();
   };
-  WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, ColumnsOf(split),
-                [&](const AppendSample& append) { ForSamples(split, config, features_of, append); });
-  PrintCount(config, split);
+  const int64_t not_finite =
+      WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, ColumnsOf(split),
+                    [&](const AppendSample& append) { ForSamples(split, config, features_of, append); });
+  PrintCount(config, split, not_finite);
 }
 
 void PredictSentences(const config::Config& config, data::SentenceTarget target, at::Device device) {
@@ -412,6 +424,12 @@ TokenRows ReadTokenRows(const config::Config& config) {
   if (!data::IsFile(path)) {
     throw UsageError("--input=" + path + " is not a file", "name a safetensors file with the tensor input_ids");
   }
+  if (data::TableFormatOf(path)) {
+    throw UsageError("--input=" + path + " holds texts, but --output=" + config.run.output + " is for logits of tokens",
+                     "name a safetensors file with the tensor input_ids; for texts, --features=FILE.npy, or of tasks "
+                     "with labels --output=" +
+                         data::TableFiles());
+  }
   TokenRows input;
   for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {
     if (name == "input_ids") input.ids = tensor;
@@ -424,12 +442,6 @@ TokenRows ReadTokenRows(const config::Config& config) {
   }
   input.ids = input.ids.to(at::kLong);
   if (input.types.defined()) {
-  if (data::TableFormatOf(path)) {
-    throw UsageError("--input=" + path + " holds texts, but --output=" + config.run.output + " is for logits of tokens",
-                     "name a safetensors file with the tensor input_ids; for texts, --features=FILE.npy, or of tasks "
-                     "with labels --output=" +
-                         data::TableFiles());
-  }
     if (!IsWhole(input.types) || input.types.sizes() != input.ids.sizes()) {
       throw DataError(std::string(data::kTokenTypes) + " in " + path +
                       " is not of whole numbers and the shape of input_ids");

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -24,6 +26,29 @@ using Json = nlohmann::ordered_json;
 at::Tensor NumbersOf(const Outcome& outcome, const at::Tensor& outputs_C) {
   if (!outcome.has_classes()) return outputs_C;
   return outcome.labels == data::LabelKind::kSeveral ? outputs_C.sigmoid() : at::softmax(outputs_C, 0);
+}
+
+bool AreFinite(const at::Tensor& numbers) {
+  return std::isfinite(numbers.sum().item<double>());  // NaN and infinity pass on to a sum
+}
+
+void WarnOfNotFinite(int64_t samples) {
+  if (samples == 0) return;
+  report::LogWarning("the model's outputs are not finite for " + CountOf(samples, "sample") +
+                     ": the weights hold NaN, or a --precision overflows, unlike fp32");
+}
+
+// Has `write` append its samples; those whose values are not finite get an error. Returns their number.
+int64_t AppendFinite(const SampleWriter& write, const AppendSample& append) {
+  int64_t not_finite = 0;
+  write([&](PredictedSample sample) {
+    if (sample.error.empty() && !AreFinite(sample.values_C)) {
+      sample.error = kNotFinite;
+      ++not_finite;
+    }
+    append(sample);
+  });
+  return not_finite;
 }
 
 void AddCells(const std::vector<std::string>& names, const std::vector<std::string>& cells, data::WrittenRow& row) {
@@ -111,7 +136,7 @@ PredictionTable::PredictionTable(const config::Config& config, std::vector<std::
   }
 }
 
-void PredictionTable::Write(const SampleWriter& write) const {
+int64_t PredictionTable::Write(const SampleWriter& write) const {
   const auto row_of = [&](const PredictedSample& sample) {
     data::WrittenRow row;
     AddCells(inputs_, sample.inputs, row);
@@ -120,13 +145,15 @@ void PredictionTable::Write(const SampleWriter& write) const {
     AddCells(kept_, sample.kept, row);
     return row;
   };
+  int64_t not_finite = 0;
   const auto append_all = [&](const data::AppendRow& append) {
-    write([&](const PredictedSample& sample) { append(row_of(sample)); });
+    not_finite = AppendFinite(write, [&](const PredictedSample& sample) { append(row_of(sample)); });
   };
   const PredictedSample none{.inputs = std::vector<std::string>(inputs_.size()),
                              .error = "unread",
                              .kept = std::vector<std::string>(kept_.size())};
   WriteTable(run_.output, run_.csv_bom, append_all, row_of(none));
+  return not_finite;
 }
 
 void PredictionTable::AddLikeliest(const PredictedSample& sample, data::WrittenRow& row) const {
@@ -169,14 +196,15 @@ std::string RowNamesFile(const std::string& features) {
   return std::filesystem::path(features).replace_extension(".jsonl").string();
 }
 
-void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, const std::vector<std::string>& inputs,
-                   const SampleWriter& write) {
+int64_t WriteFeatures(const std::string& path, int64_t rows, int64_t columns, const std::vector<std::string>& inputs,
+                      const SampleWriter& write) {
   const at::Tensor unknown = at::full({columns}, std::numeric_limits<float>::quiet_NaN());
+  int64_t not_finite = 0;
   checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& numbers) {
     AppendHeader(numbers, path.ends_with(".npy"), rows, columns);
     WriteTable(RowNamesFile(path), /*byte_order_mark=*/false, [&](const data::AppendRow& append) {
       int64_t number = 0;
-      write([&](const PredictedSample& sample) {
+      not_finite = AppendFinite(write, [&](const PredictedSample& sample) {
         data::WrittenRow line = {{"row", number++}};
         AddCells(inputs, sample.inputs, line);
         line.push_back(ErrorOf(sample));
@@ -186,16 +214,29 @@ void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, const
       });
     });
   });
+  return not_finite;
 }
 
 bool WantsTensors(const config::Config& config) {
   return config.run.features.empty() && data::TableWriterOf(config.run.output) == nullptr;
 }
 
+void PrintCounts(const config::Config& config, int64_t predicted, std::optional<int64_t> unreadable,
+                 int64_t not_finite) {
+  Json counts = {{"predicted", predicted}};
+  if (unreadable) counts["unreadable"] = *unreadable;
+  if (not_finite > 0) counts["not_finite"] = not_finite;
+  WarnOfNotFinite(not_finite);
+  std::string line;
+  for (const auto& [name, count] : counts.items()) line += (line.empty() ? "" : " ") + name + "=" + count.dump();
+  std::printf("%s\n", (config.report.log_format == "json" ? counts.dump() : line).c_str());
+}
+
 void WriteLogits(const std::string& path, const at::Tensor& logits, const data::Classes* classes) {
   checkpoint::Metadata metadata = {{"format", "pt"}, {kPredictedBy, "dtrain"}};
   if (classes != nullptr) weights::AddTo(metadata, *classes);
   checkpoint::WriteSafetensors(path, {{"logits", logits}}, metadata);
+  WarnOfNotFinite(std::ranges::count_if(logits.unbind(), [](const at::Tensor& row) { return !AreFinite(row); }));
 }
 
 weights::TrainedWeights WeightsToPredict(const config::Config& config) {
@@ -259,7 +300,7 @@ void SampleResults::Write(const std::string& path, const DataSplit& split, const
       if (split.words) {
         while (split.words->ends[sentence] <= index) ++sentence;
         row = {{"file", split.source->Place(0).file + " line " + std::to_string(split.words->places[place].line)},
-               {"sentence", std::to_string(sentence + 1)},
+               {"sentence", sentence + 1},
                {"word", split.words->texts[place]}};
       } else {
         row = {{"file", split.source->Location(index)}};

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,7 +63,10 @@ struct Outcome {
 
 Outcome OutcomeOf(const config::Config& config, int64_t outputs);
 
-// What was predicted for a sample, or why nothing was.
+// The error of a sample for which weights with NaN, or fp16 that overflows, have no prediction.
+inline constexpr char kNotFinite[] = "the model's outputs are not finite";
+
+// What was predicted for a sample, or why nothing was. One whose values are not finite is written with that error.
 struct PredictedSample {
   std::vector<std::string> inputs;     // its cells in the first columns
   at::Tensor values_C = {};            // logits, numbers or features, float32 on the host; ignored with an `error`
@@ -87,8 +91,8 @@ class PredictionTable {
   PredictionTable(const config::Config& config, std::vector<std::string> inputs, Outcome outcome,
                   std::vector<std::string> names, const std::vector<std::string>& kept = {});
 
-  // Writes --output. Throws StorageError.
-  void Write(const SampleWriter& write) const;
+  // Writes --output. Returns how many samples have outputs that are not finite. Throws StorageError.
+  int64_t Write(const SampleWriter& write) const;
 
  private:
   void AddLikeliest(const PredictedSample& sample, data::WrittenRow& row) const;
@@ -107,15 +111,21 @@ std::string RowNamesFile(const std::string& features);
 
 // Writes `rows` × `columns` numbers to FILE.npy, or as tensor `features` to FILE.safetensors, and a line for each row
 // to FILE.jsonl: its number, the sample's `inputs` and its error, whose row is NaN. The rows need no memory; nothing is
-// written if `write` throws. Throws StorageError.
-void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, const std::vector<std::string>& inputs,
-                   const SampleWriter& write);
+// written if `write` throws. Returns as PredictionTable::Write does. Throws StorageError.
+int64_t WriteFeatures(const std::string& path, int64_t rows, int64_t columns, const std::vector<std::string>& inputs,
+                      const SampleWriter& write);
 
 // Whether --mode=predict writes a safetensors file for programs, whose input are tensors, too: --output names no table
 // for people, and --features nothing.
 bool WantsTensors(const config::Config& config);
 
-// Writes the tensor `logits`, N×…, with the classes in its metadata; null: there are none. Throws StorageError.
+// Prints the last line of stdout, such as predicted=2 unreadable=1 not_finite=3, or as JSON, and warns of samples whose
+// outputs are not finite; if there are none, it says nothing of them.
+void PrintCounts(const config::Config& config, int64_t predicted, std::optional<int64_t> unreadable,
+                 int64_t not_finite);
+
+// Writes the tensor `logits`, N×…, with the classes in its metadata; null: there are none. Warns of rows that are not
+// finite. Throws StorageError.
 void WriteLogits(const std::string& path, const at::Tensor& logits, const data::Classes* classes);
 
 // Reads the weights of --mode=predict, and says so.

@@ -1,7 +1,11 @@
 #include "trainer/tasks/predictions.h"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
 
 #include "data/formats/raw_rows.h"
 #include "tests/temporary_folder.h"
@@ -73,6 +77,18 @@ TEST_F(PredictionsTest, OtherTablesHaveAColumnForEachOutput) {
             "{\"text\":\"a\",\"prediction\":0.1}\n{\"text\":\"b\",\"error\":\"cut, short\"}\n");
 }
 
+TEST_F(PredictionsTest, OutputsThatAreNotFiniteAreNoPrediction) {
+  const std::string error = ",the model's outputs are not finite\nb,,,";
+  for (const float number : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    const at::Tensor outputs_C = at::tensor({number, 1.0F}, at::kFloat);
+    const Outcome classes{.outputs = 2}, several{.labels = LabelKind::kSeveral, .outputs = 2};
+    EXPECT_THAT(Predicted("p.csv", {"file"}, classes, {}, outputs_C),
+                testing::HasSubstr("\na" + std::string(15, ',') + error));
+    EXPECT_THAT(Predicted("p.csv", {"text"}, classes, {"x", "y"}, outputs_C), testing::HasSubstr("\na,,," + error));
+    EXPECT_THAT(Predicted("p.csv", {"text"}, several, {"x", "y"}, outputs_C), testing::HasSubstr("\na,,," + error));
+  }
+}
+
 TEST_F(PredictionsTest, AnEvaluationHasTheSamplesThatWereEvaluated) {
   const std::string place = data::Synthetic(2, 2, 8, 8).Location(1);
   const at::Tensor label = at::tensor(0, at::kLong), two = logits_.slice(0, 0, 2);
@@ -104,6 +120,9 @@ TEST_F(PredictionsTest, AWordHasItsSentenceAndLine) {
       Evaluated("e.csv", {.outputs = 2}, {"O", "LOC"}, logits_.slice(0, 0, 2), at::tensor(1, at::kLong), {}, words),
       "file,sentence,word,label,prediction,loss,class_1,probability_1,class_2,probability_2\n" + file +
           " line 3,2,Rome,LOC,LOC,0.4054651,LOC,0.6666667,O,0.33333334\n");
+  EXPECT_THAT(
+      Evaluated("e.jsonl", {.outputs = 2}, {"O", "LOC"}, logits_.slice(0, 0, 2), at::tensor(1, at::kLong), {}, words),
+      testing::HasSubstr("\"sentence\":2,"));
 }
 
 }  // namespace
