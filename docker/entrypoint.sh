@@ -32,7 +32,7 @@ set -euo pipefail
 # Process 1 ignores signals that it does not handle. Whatever is waited for runs in the background, because a trap does not run before
 # a command in the foreground has ended. The program that this script becomes has its own handlers.
 waiting=
-trap 'kill $waiting 2>/dev/null; exit 75' TERM INT
+trap 'kill $waiting 2>/dev/null || true; exit 75' TERM INT  # nothing may be waited for
 in_background() {
   "$@" &
   waiting=$!
@@ -305,10 +305,11 @@ check_network() {  # check_network ARGUMENTS…: those of the program, some of w
 }
 
 say_versions() {
-  local gpu system
+  local gpu system version
   # shellcheck source=/dev/null
   system=$(. /etc/os-release && printf '%s' "${PRETTY_NAME:-Linux}")
-  note "$(dtrain_main --version 2>/dev/null | head -n 1 || true), $system, Linux $(uname -r), user $(id -u)," \
+  version=$(dtrain_main --version 2>/dev/null | head -n 1) || true  # within a word, bash 5.2 could not parse the trap's text
+  note "$version, $system, Linux $(uname -r), user $(id -u)," \
     "memlock $(ulimit -l), open files $(ulimit -n)"
   if command -v nvidia-smi >/dev/null; then
     gpu=$(nvidia-smi --query-gpu=driver_version,name --format=csv,noheader 2>/dev/null | sort | uniq -c | tr -s ' ') || gpu=
@@ -338,7 +339,9 @@ fi
 # Docker's and Batch's own interfaces lead to no other machine, so NCCL must not choose them.
 export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-^lo,docker,ecs,veth}
 # If an index cannot be kept beside the data, it is kept beside the results.
-if [ -w "$run" ] && [ -d "$data" ] && [ ! -w "$data" ] && ! given index_dir "$@"; then flags+=("--index_dir=$run/index"); fi
+if [ "$program" = dtrain_main ] && [ -w "$run" ] && [ -d "$data" ] && [ ! -w "$data" ] && ! given index_dir "$@"; then
+  flags+=("--index_dir=$run/index")
+fi
 if [ ${#flags[@]} -gt 0 ]; then note "from the environment: ${flags[*]}"; fi
 if [ -n "${LEAST_GBPS:-}" ] && [ -z "${TORCHELASTIC_RUN_ID:-}" ] && ! given_any "$checks" "$@"; then
   case $program in dtrain_main | dtrain_bench) check_network "${flags[@]}" "$@" ;; esac

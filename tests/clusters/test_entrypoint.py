@@ -93,9 +93,14 @@ def test_what_does_not_train_needs_no_run_directory(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_other_commands_are_run_as_they_are():
+def test_other_commands_are_run_as_they_are(tmp_path):
     assert enter("echo", "p3", env={"EFA_DEVICES": "0"}).lines == ["p3"]  # an instance type without EFA
     assert enter("echo", "--batch_size", env={"BATCH_SIZE": "nonsense"}).lines == ["--batch_size"]
+    # With data that cannot be written, dtrain_main gets an --index_dir in the run directory. torchrun has no such flag.
+    words = [f"--data_dir={tmp_path / 'data'}", f"--run_dir={tmp_path}"]
+    (tmp_path / "data" / "train").mkdir(parents=True)
+    (tmp_path / "data").chmod(0o555)
+    assert run("--bounding-set=-dac_override", ENTRY, "echo", *words, program="setpriv", env=PROGRAMS).lines == [" ".join(words)]
 
 
 REFUSED = {
@@ -185,6 +190,24 @@ def test_a_stop_before_the_start_is_not_waited_out(waits, tmp_path):
     with Background("dtrain_main", program=ENTRY, env=env) as container:
         wait_until(lambda: ("waiting up to" if waits == "for the mount" else "measuring") in container.stderr_so_far, "the entry point to wait")
         container.process.send_signal(signal.SIGTERM)
+        assert container.wait(10).code == 75
+
+
+ASKED = ("dtrain_main", "nvidia-smi", "fi_info", "ls")
+
+
+@pytest.mark.parametrize("slow", ASKED)
+def test_a_stop_while_a_program_is_asked(slow, tmp_path):
+    """A node's first nvidia-smi takes seconds, and so does the first load of LibTorch. Batch would never try a 2 again."""
+    for name in ASKED:
+        make_program(tmp_path / name, "#!/bin/sh\n" + f"touch {tmp_path}/asked\nuntil [ -e {tmp_path}/go ]; do sleep 0.05; done\n" * (name == slow))
+    (tmp_path / "uverbs0").touch()
+    env = {"PATH": f"{tmp_path}:{PROGRAMS['PATH']}", "INFINIBAND_DIR": str(tmp_path), "EFA_DEVICES": "1",
+           "DATA_DIR": str(tmp_path), "BASH_FUNC_ulimit%%": "() { echo unlimited; }"}
+    with Background("dtrain_main", program=ENTRY, env=env) as container:
+        wait_until((tmp_path / "asked").exists, slow)
+        container.process.send_signal(signal.SIGTERM)
+        (tmp_path / "go").touch()
         assert container.wait(10).code == 75
 
 
