@@ -78,7 +78,7 @@ while true; do
 done
 
 # mpirun returns the code of the rank that ended first, often a victim (4); the cause's is in error.json, as train.sbatch has it.
-if [ "$code" != 0 ] && [ "$code" != 75 ] && [ "$(told_of)" != "$told_before" ]; then
+if [ "$code" != 0 ] && [ "$code" != 75 ] && [ -r "$run/error.json" ] && [ "$(told_of)" != "$told_before" ]; then
   cause=$(sed -n 's/.*"exit_code": *\([0-9]*\).*/\1/p' "$run/error.json" | head -n 1)
   code=${cause:-$code}
 fi

@@ -160,12 +160,13 @@ def alone(tmp_path, mpirun: str) -> dict[str, str]:
 
 
 def test_the_code_is_that_of_the_cause(tmp_path):
-    """A victim's 4 reaches mpirun first. The error.json of an earlier start says nothing."""
-    env, report = alone(tmp_path, '#!/bin/sh\n[ -z "$CAUSE" ] || echo "{\\"exit_code\\": $CAUSE}" >"$REPORT"\nexit 4\n'), tmp_path / "a b" / "error.json"
+    """A victim's 4 reaches mpirun first. The error.json of an earlier start says nothing; rank 0 removes it, and may itself be killed."""
+    mpirun = '#!/bin/sh\ncase $CAUSE in "") ;; killed) rm "$REPORT" ;; *) echo "{\\"exit_code\\": $CAUSE}" >"$REPORT" ;; esac\nexit 4\n'
+    env, report = alone(tmp_path, mpirun), tmp_path / "a b" / "error.json"
     report.parent.mkdir()
     (tmp_path / "flags").write_text(f"--run_dir={report.parent}\n--data_format=synthetic\n", encoding="utf-8")
     for words in ([f"--run_dir={report.parent}", "--data_format=synthetic"], [f"--flagfile={tmp_path / 'flags'}"]):
-        for cause, code in (("5", 5), ("", 4)):
+        for cause, code in (("5", 5), ("", 4), ("killed", 4)):
             run(*words, program=SSH / "train.sh", env=env | {"CAUSE": cause, "REPORT": str(report)}, check=code)
 
 
