@@ -9,7 +9,7 @@
 # It then goes on waiting, and does nothing more. Errors of programs (Xid 13, 31, 43, 45 …) are none of the hardware. Environment:
 # GPUS and EFA_DEVICES that must be there (not looked at by default); KERNEL_LOG (/dev/kmsg, which also has what came since the
 # machine was started); SLOW_FILE (/run/dtrain/slow, in a folder that this script makes), in which a training says that this
-# machine's network is slow; CHECK_SECONDS (60).
+# machine's network is slow; CHECK_SECONDS (60); ANSWER_SECONDS (60), which nvidia-smi may take.
 set -euo pipefail
 
 case ${1:-} in '' | -h | --help) sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;; esac
@@ -25,15 +25,22 @@ broken='NVRM: Xid \([^)]*\): (48|62|64|74|79|95|119|120|140|143),'
 
 count() { grep -c "$@" || true; }
 
+# A GPU that does not answer may hold nvidia-smi for ever, even against SIGKILL; without an end of that the log would not be read.
+ask() {
+  local told
+  IFS= read -r -d '' -t "$((${ANSWER_SECONDS:-60} + 10))" told < <(timeout -k 5 "${ANSWER_SECONDS:-60}" nvidia-smi "$@" 2>/dev/null) || true
+  printf '%s' "$told"
+}
+
 # what_is_wrong: prints it, or nothing.
 what_is_wrong() {
   local there
   if command -v nvidia-smi >/dev/null; then
     if [ -n "${GPUS:-}" ]; then
-      there=$(nvidia-smi -L 2>/dev/null | count '^GPU ')
+      there=$(ask -L | count '^GPU ')
       [ "$there" -ge "$GPUS" ] || { printf '%s of %s GPUs answer\n' "$there" "$GPUS"; return; }
     fi
-    if [[ $(nvidia-smi --query-remapped-rows=remapped_rows.failure --format=csv,noheader 2>/dev/null) = *[1Y]* ]]; then
+    if [[ $(ask --query-remapped-rows=remapped_rows.failure --format=csv,noheader) = *[1Y]* ]]; then
       printf 'memory of a GPU could not be repaired\n'
       return
     fi
@@ -57,7 +64,7 @@ while true; do
   reason=
   if IFS= read -r -t 5 line <&3 && [[ $line =~ $broken ]]; then
     reason=${line##*NVRM: }
-  elif [ -f "$slow" ] && [ ! -L "$slow" ]; then
+  elif [ -s "$slow" ] && [ -f "$slow" ] && [ ! -L "$slow" ]; then
     IFS= read -r -n 200 reason <"$slow" || true
   elif [ $((SECONDS - looked)) -ge "${CHECK_SECONDS:-60}" ]; then
     looked=$SECONDS

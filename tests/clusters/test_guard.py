@@ -96,6 +96,18 @@ def test_a_machine_whose_network_was_found_slow(guard, tmp_path):
     wait_until(lambda: (tmp_path / "done").exists() and (tmp_path / "done").read_text() == said + "\n", said)
 
 
+def test_neither_a_program_that_hangs_nor_an_empty_file_stops_it(guard, tmp_path):
+    make_program(tmp_path / "nvidia-smi", "#!/bin/sh\nexec sleep 600\n")
+    (tmp_path / "run").mkdir()
+    slow = tmp_path / "run" / "slow"
+    slow.touch()
+    guard("bash", "-c", f'echo "$0" >{tmp_path}/done', GPUS="8", CHECK_SECONDS="0", ANSWER_SECONDS="1")
+    wait_until(lambda: not slow.exists(), "the old file to be gone")
+    slow.touch()
+    (tmp_path / "log").write_text("6,1,1,-;a line\n", encoding="utf-8")
+    wait_until(lambda: (tmp_path / "done").exists() and (tmp_path / "done").read_text() == "0 of 8 GPUs answer\n", "a check")
+
+
 def test_machines_of_batch_know_the_same_errors():
     codes = re.compile(r"NVRM: Xid \S+: \(([\d|]+)\)")
     found = {codes.search(path.read_text(encoding="utf-8")).group(1) for path in
