@@ -347,7 +347,8 @@ class PickleMachine {
     if (parts.size() == 6 && parts[5].kind != PickledKind::kNone) {
       Refuse("it shares storages as PyTorch before 0.4 did", "save it again with a newer PyTorch");
     }
-    const std::string_view dtype = std::ranges::find(kKnownNames, parts[1].text, &KnownName::name)->dtype;
+    const auto* const known_type = std::ranges::find(kKnownNames, parts[1].text, &KnownName::name);
+    const std::string_view dtype = known_type == std::end(kKnownNames) ? std::string_view() : known_type->dtype;
     if (dtype.empty()) Damaged(std::string(parts[1].text) + " is not a storage type");
     const PickledStorage storage = {parts[2].text, dtype, static_cast<uint64_t>(parts[4].number)};
     const auto [known, is_new] = storage_by_key_.emplace(storage.key, pickle_.storages_.size());

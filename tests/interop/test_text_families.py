@@ -153,6 +153,10 @@ def test_an_encoder_alone_in_several_files(family, folder, tmp_path):
         if name.startswith(model.base_model_prefix + "."):
             assert torch.equal(found[name], tensor), name
     record("Models", f"{family}, an encoder alone in several files", PEER, "the same bits", 0)
+    if family == "modernbert":  # whose classifier shares a module with the head of words
+        new_model(family, "ForSequenceClassification").save_pretrained(tmp_path / "classifier")
+        run("--mode=export", "--task=masked_lm", f"--input={tmp_path / 'classifier'}", f"--output={tmp_path / 'alone.pt'}")
+        assert torch.load(tmp_path / "alone.pt", weights_only=True).keys() == model.state_dict().keys()
     # save_model keeps one of two tied tensors, which may be the decoder.
     whole = class_of(family, "ForMaskedLM").from_pretrained(folder)
     whole.config.save_pretrained(tmp_path / "tied")

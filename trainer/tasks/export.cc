@@ -393,7 +393,10 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
   // What has no head is transformers' …Model; under fairseq's names it is a model whose head is missing.
   const bool is_bare = head.kind == models::HeadKind::kWords && std::ranges::none_of(exported.tensors, is_of_head);
   models::TextHead whole = exported.head;
-  if (is_bare) whole.kind = models::HeadKind::kNone;
+  if (is_bare) {
+    whole.kind = models::HeadKind::kNone;
+    exported.tensors = weights::WithOneHead(exported.tensors, config.model, /*head=*/"", config.run.input);
+  }
   const auto make = [&] { return exported.options.Make(whole); };
   exported.tensors = weights::WholeWeights(exported.tensors, config.model, make, config.run.input);
   if (naming == "hf") exported.head = whole;

@@ -135,6 +135,10 @@ TEST(TorchFile, RefusesWhatIsNoPickleOfWeights) {
       {PickledDict({{"w", kTensor}, {"v", PickledTensorOf(other, 0, {1}, {1})}}), "described in two ways"},
       {PickledDict({{"w", PickledTensorOf(PickledStorageOf("Size", "0", 4), 0, {1}, {1})}}),
        "torch.Size is not a storage type"},
+      {PickledTuple({PickledText("storage"), PickledName("collections", "Counter"), PickledText("0"),
+                     PickledText("cpu"), PickledInt(4)}) +
+           "Q",
+       "collections.Counter is not a storage type"},
       {PickledInt(1) + "Q", "a storage without a key"},
       {PickledTuple({PickledText("module"), "N", "N"}) + "Q", "not described as torch.save does"},
       {PickledTuple({PickledText("storage"), PickledName("torch", "FloatStorage"), PickledText("0"), PickledText("cpu"),
