@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <opencv2/core.hpp>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/open_source.h"
+#include "data/formats/tensor_file.h"
 #include "data/formats/token_dataset.h"
 #include "data/image/codecs.h"
 #include "data/joined.h"
@@ -99,8 +102,24 @@ Check TokenCheck(const TokenDataset& tokens, const std::string& data_dir) {
   };
 }
 
-Check CheckOf(const RecordSource& source, const std::string& data_dir) {
+// Returns the training's own check of rows of tokens, which decodes them.
+Check RowCheck(const TokenTensorFile& rows, const std::string& data_dir, const std::string& split) {
+  const int64_t tokens = rows.layout().tokens;
+  std::shared_ptr<const SampleDecoder> decoder =
+      OpenText({.data_dir = data_dir, .format = kTensorFormat, .tokens_per_sample = tokens}, split).decoder;
+  return [decoder, row_bytes = static_cast<size_t>(tokens) * sizeof(int64_t)](const std::vector<uint8_t>& record) {
+    std::vector<std::byte> room(3 * row_bytes);  // for ids, labels and mask
+    const std::span<std::byte> all(room);
+    decoder->Decode(record, {},
+                    std::array{all.first(row_bytes), all.subspan(row_bytes, row_bytes), all.last(row_bytes)});
+  };
+}
+
+Check CheckOf(const OpenSplit& split, const std::string& data_dir) {
+  const RecordSource& source = *split.source;
   if (const auto* tokens = dynamic_cast<const TokenDataset*>(&source)) return TokenCheck(*tokens, data_dir);
+  const auto* rows = dynamic_cast<const TokenTensorFile*>(&source);
+  if (rows != nullptr && HasDictionary(data_dir)) return RowCheck(*rows, data_dir, split.name);
   if (source.kind() == RecordKind::kEncodedImage) return [](const auto& record) { DecodeImage(record); };
   return [](const auto& /*record*/) {};  // rows of numbers need no decoding
 }
@@ -248,7 +267,7 @@ void Verify(const PrepareOptions& options) {
   if (!options.move_bad_to.empty()) RequirePlaceForBad(options, are_files);
   int64_t bad = 0;
   for (const OpenSplit& split : splits) {
-    const auto found = VerifySplit(split, CheckOf(*split.source, options.data_dir), Threads(options), list);
+    const auto found = VerifySplit(split, CheckOf(split, options.data_dir), Threads(options), list);
     std::printf("%s: %lld records, %zu bad\n", Shown(split.name).c_str(), static_cast<long long>(split.source->size()),
                 found.size());
     if (!options.move_bad_to.empty()) {

@@ -234,6 +234,17 @@ def test_tokens_are_verified_by_the_tokenizer_beside_them(tmp_path):
     assert "there is no" in data("verify", f"--data_dir={tokens}", check=3).stderr
 
 
+def test_rows_of_tokens_are_verified(tmp_path):
+    (tmp_path / "dict.txt").write_text("a 1\nb 1\n", encoding="ascii")
+    rows = np.array([[0, 4, 2], [0, 6, 2], [0, 7, 2]])  # 6 is <mask>
+    save_file({"input_ids": rows, "labels": rows - 1, "attention_mask": np.ones_like(rows)}, tmp_path / "train.safetensors")
+    lines = data("verify", f"--data_dir={tmp_path}", check=3).lines
+    assert "train: 3 records, 3 bad" in lines and "-1" in lines[0]
+    save_file({"input_ids": rows}, tmp_path / "train.safetensors")
+    lines = data("verify", f"--data_dir={tmp_path}", check=3).lines
+    assert "train: 3 records, 1 bad" in lines and "7" in lines[0]
+
+
 def test_more_texts_than_open_files(tmp_path):
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\n", encoding="ascii")
     texts = [tmp_path / f"{number}.text" for number in range(40)]
