@@ -1,6 +1,7 @@
 #include "data/formats/image_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -191,8 +192,9 @@ std::string RequireSplit(const std::string& data_dir, const std::string& split) 
   if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir, Layout());
   for (const std::string& folder : {data_dir, data_dir + "/data"}) {
     for (const std::string& file : ContentOf(folder).files) {
-      if (!file.ends_with(".parquet") && !file.ends_with(".arrow")) continue;
-      throw DataError(folder + "/" + file + " is a table of the library datasets, which is not read",
+      const auto ends = [&file](std::string_view ending) { return file.ends_with(ending); };
+      if (std::ranges::none_of(std::array{".parquet", ".arrow", ".beton"}, ends)) continue;
+      throw DataError(folder + "/" + file + " is a table of the library datasets or FFCV's, which is not read",
                       "write its images into files; " + Layout());
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "data/error.h"
@@ -120,6 +121,10 @@ std::unique_ptr<RecordSource> OpenImageFolder(const SourceOptions& options, cons
 
 std::unique_ptr<RecordSource> OpenTensors(const SourceOptions& options, const std::string& split) {
   const std::string path = RequireTensorFile(options.data_dir, split);
+  if (!path.ends_with(".safetensors") && RecordEnding(std::filesystem::path(path).filename()) != std::string::npos) {
+    throw DataError(path + " is a file of records, and --data_dir names their folder",
+                    "name the beginning of the files with --train_split, for dtrain_data with --split");
+  }
   if (HoldsTokenRows(path)) return std::make_unique<TokenTensorFile>(path);
   return std::make_unique<TensorFile>(path, options.label_offset, options.classes);
 }

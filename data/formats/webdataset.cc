@@ -45,7 +45,8 @@ struct Sample {
     const bool is_image = IsImage("." + extension) && extension.find('.') == std::string::npos;
     auto& place = is_image ? image : extension == "cls" ? cls : json;
     if (!is_image && extension != "cls" && extension != "json") return;
-    if (place) throw DataError("sample " + key + " has two members ." + extension);
+    if (place)
+      throw DataError("sample " + key + (is_image ? " has two images, one is ." : " has two members .") + extension);
     place = member;
   }
 };

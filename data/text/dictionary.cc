@@ -31,7 +31,10 @@ Dictionary::Entry ParseLine(std::string_view line) {
   }
   const std::string_view count_text = line.substr(space + 1);
   if (count_text == "#fairseq:overwrite") {
-    throw DataError("symbols that overwrite others (#fairseq:overwrite) are not supported", "give each symbol once");
+    throw DataError(
+        "symbols that overwrite others (#fairseq:overwrite) are not supported",
+        "write the line with a symbol that is new, such as <unk>NOTUSED, and without the mark; each line counts "
+        "towards the ids of all that follow, so take none out");
   }
   const auto count = WholeNumber(count_text);
   if (!count || *count < 0) {

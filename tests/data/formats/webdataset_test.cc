@@ -37,7 +37,7 @@ TEST(WebDataset, NamesWhatASampleLacks) {
         Case{MakeTarMember("k.cls", "1"), "sample k has no image"}, Case{Sample("k", "x", "dog"), "its .cls is 'dog'"},
         Case{Sample("k", "x", ""), "its .cls is ''"},
         Case{MakeTarMember("k.jpg", "x") + MakeTarMember("k.json", "{"), "its .json"},
-        Case{MakeTarMember("k.jpg", "x") + MakeTarMember("k.png", "y"), "two members .png"}}) {
+        Case{MakeTarMember("k.jpg", "x") + MakeTarMember("k.png", "y"), "two images, one is .png"}}) {
     EXPECT_ERROR(c.reason, ReadAll(kWebDataset, c.archive + MakeTarEnd()));
   }
 }

@@ -58,7 +58,8 @@ TEST(Dictionary, MistakesAreNamed) {
   EXPECT_THAT(message("a -1\n"), HasSubstr("not a count"));
   EXPECT_THAT(message("a 1\nb 1\na 2\n"), HasSubstr("line 3: the symbol was already given in line 1"));
   EXPECT_THAT(message("<pad> 1\n"), HasSubstr("the symbol is one of the special ones"));
-  EXPECT_THAT(message("a 1 #fairseq:overwrite\n"), HasSubstr("overwrite"));
+  EXPECT_ERROR("overwrite others (#fairseq:overwrite) are not supported | write the line with a symbol that is new",
+               Dictionary::Parse("a 1 #fairseq:overwrite\n"));
 }
 
 TEST(Dictionary, AFileOfAnySizeIsRefusedUnread) {
