@@ -14,7 +14,8 @@ a BERT also token_type_ids (0, and 1 in the second text of a pair). In place of 
 sentence_embedding (batch × hidden), and an encoder without a head last_hidden_state (batch × length × hidden). Batch and
 length are any (the images' size is the run's), the opset is 18. Metadata say how to prepare the input, under the names of dtrain_main's flags: model,
 image_size, crop, eval_resize (if images are resized before they are cropped), interpolation, mean, std and class_names (lists as JSON); for text, config (transformers'
-config.json). A file without settings of a run gets the flags' defaults: name others.
+config.json). A file without settings of a run gets the flags' defaults: name others. Weights of more than 1.5 GiB lie in
+FILE.onnx.data, since no ONNX file is larger than 2 GiB: the two belong together, under these names.
 
 Needs torch, onnx and onnxscript, for images torchvision, or timm if that lacks the model, transformers for text (versions:
 tests/requirements.txt).
@@ -47,6 +48,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILT = [folder / "bin" / "dtrain_main" for folder in (ROOT / "build" / "release", ROOT)]  # in the sources, and in a bundle
 OPSET = 18
 MARK = "exported_by"  # the key in the file's metadata by which it is known again, and may be replaced
+MOST_IN_ONE_FILE = 3 << 29  # bytes of weights; beyond it, PyTorch's exporter itself takes a second file
 IMAGE_SETTINGS = ("image_size", "crop", "eval_resize", "interpolation", "mean", "std")
 
 
@@ -186,7 +188,15 @@ def image_model(exporter: Exporter, folder: Path, config: dict):
     return model, {"images": torch.zeros(2, 3, size, size)}, {0: torch.export.Dim("batch")}, metadata
 
 
-def onnx_file(model: torch.nn.Module, inputs: dict, sizes: dict, metadata: dict) -> bytes:
+def weights_file(output: Path) -> Path:
+    return output.with_name(f"{output.name}.data")
+
+
+def write(output: Path, folder: Path, model: torch.nn.Module, inputs: dict, sizes: dict, metadata: dict) -> None:
+    """Writes the ONNX file and, if it would be too large, that of its weights; first into a temporary folder."""
+    is_large = sum(one.nbytes for one in model.state_dict().values()) > MOST_IN_ONE_FILE
+    if is_large and weights_file(output).exists() and not output.exists():
+        raise Failure(f"{weights_file(output)} exists, and is to be written", "name another file to write, or move it away")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of PyTorch about its own code
         program = torch.onnx.export(model.eval(), tuple(inputs.values()), input_names=list(inputs), output_names=[getattr(model, "output", "logits")],
@@ -196,7 +206,11 @@ def onnx_file(model: torch.nn.Module, inputs: dict, sizes: dict, metadata: dict)
     program.model.metadata_props[MARK] = "dtrain"
     program.model.metadata_props.update({name: one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)
                                          for name, one in metadata.items()})
-    return program.model_proto.SerializeToString()
+    draft = folder / output.name
+    program.save(draft, external_data=is_large)
+    for file, target in ((weights_file(draft), weights_file(output)), (draft, output)):
+        if file.exists():
+            replace(target, file.read_bytes())
 
 
 def main() -> int:
@@ -212,7 +226,7 @@ def main() -> int:
         except ModuleNotFoundError as error:
             raise Failure(f"Python has no {error.name}", HINT) from None
         model, inputs, sizes, metadata = found
-        replace(arguments.output, onnx_file(model, inputs, sizes, metadata))
+        write(arguments.output, folder, model, inputs, sizes, metadata)
     named = [size.__name__ for size in sizes.values()]
     shape = " × ".join([*named, *map(str, next(iter(inputs.values())).shape[len(named):])])
     print(f"{shown(arguments.output)}: {', '.join(inputs)} ({shape}) → {getattr(model, 'output', 'logits')}, opset {OPSET}")

@@ -129,6 +129,21 @@ def test_vectors_of_texts(tmp_path, export):
     record("Models", "vectors of texts, as ONNX", f"onnxruntime {onnxruntime.__version__}", "1e-5", worst_difference(found, expected))
 
 
+def test_weights_that_are_too_large_lie_beside(tmp_path, export, monkeypatch):
+    new_model("bert", "ForSequenceClassification").save_pretrained(tmp_path / "folder")
+    monkeypatch.setattr(export_onnx, "MOST_IN_ONE_FILE", 10_000)
+    file, weights = tmp_path / "model.onnx", tmp_path / "model.onnx.data"
+    weights.write_bytes(b"of another")
+    assert "model.onnx.data exists" in export(tmp_path / "folder", file, code=2) and weights.read_bytes() == b"of another"
+    weights.unlink()
+    for _ in range(2):  # the same command may replace both
+        export(tmp_path / "folder", file)
+    assert weights.stat().st_size > 10_000 and sorted(one.name for one in tmp_path.glob("model*")) == [file.name, weights.name]
+    inputs = new_rows("bert")
+    del inputs["labels"]
+    assert_same_logits(file, f"--init_weights={tmp_path / 'folder'}", inputs, tmp_path, "bert for pairs", slice(None))
+
+
 def test_what_cannot_be_exported_leaves_no_file(tmp_path, export):
     assert "does not end in .onnx" in export(tmp_path / "run", tmp_path / "x.pt", code=2)
     assert "does not exist" in export(tmp_path / "run", tmp_path / "x.onnx", code=2)
