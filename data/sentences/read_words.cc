@@ -51,6 +51,11 @@ class WordReader {
     std::string_view text = Text();
     const bool is_json = TableFormatOf(path_) == TableFormat::kJsonLines;
     is_text_ = TableFormatOf(path_) == TableFormat::kLines && !LooksLikeColumns(text);
+    if (TableFormatOf(path_) == TableFormat::kCsv) {
+      throw DataError(
+          path_ + " is a table, which has no columns of words",
+          "write texts as the lines of FILE.txt, words as those of FILE.conll, or lists of tokens as FILE.jsonl");
+    }
     if (is_text_ && !options_.is_unlabelled) {
       throw DataError(path_ + " has no columns of words", "write a word and its tag in each line");
     }

@@ -239,6 +239,12 @@ def test_words_without_finite_outputs_have_errors(work, tmp_path):
         assert {row["error"] for row in load_table(tmp_path / f"{source}.csv")} == {"the model's outputs are not finite"}
 
 
+def test_a_table_has_no_columns_of_words(work, tmp_path):
+    (tmp_path / "in.csv").write_text("id,text\n1,EU\n", encoding="utf-8")
+    said = run("--mode=predict", f"--init_weights={work.folder}", f"--input={tmp_path / 'in.csv'}", f"--output={tmp_path / 'out.csv'}", check=3).stderr
+    assert "in.csv is a table" in said
+
+
 BAD = {"EU NN B-ORG\nrejects O\n": ("train.conll line 2: 2 columns, but the first word has 3", "train.conll"),
        "\n\n": ("train.conll has no words", "train.conll"),
        '{"tokens": ["EU", "rejects"], "tags": ["O"]}\n': ("train.jsonl line 1: 1 tag for 2 words", "train.jsonl"),
