@@ -5,9 +5,11 @@ import csv
 import json
 import shutil
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
-from command import TINY, final_numbers, load_json, load_lines, load_table, losses, run
+from command import BENCH, TINY, final_numbers, load_json, load_lines, load_table, losses, run
 
 TASKS = {"image_multilabel": ("--label_column=tags", "--label_separator=;"),
          "image_regression": ("--label_column=redness,brightness", "--loss=smooth_l1")}
@@ -53,6 +55,14 @@ def test_a_dry_run_tells_the_labels(task, table):
     assert plan["classes"] == {"image_multilabel": "3: cold, striped, warm",
                                "image_regression": "2: redness, brightness"}[task]
     assert plan["task"] == task and (plan["train_samples"], plan["val_samples"]) == (40, 8)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_loader_dumps_the_labels(task, table, tmp_path):
+    run("loader", *flags_of(task, table)[:-2], "--steps=1", "--warmup=0", f"--dump={tmp_path / 'd.safetensors'}", program=BENCH)
+    batch = load_file(tmp_path / "d.safetensors")
+    assert "labels" not in batch and batch["targets"].shape == (16, {"image_multilabel": 3, "image_regression": 2}[task])
+    assert (batch["targets"] >= 0).all() and len(np.unique(batch["targets"])) > 1
 
 
 def test_a_classifier_of_others_begins_anew(table, few_images, tmp_path):

@@ -53,8 +53,9 @@ struct LoaderBenchOptions {
 // process at eleven times, evenly spread), the settings, and the machine. Throws UsageError if the data is not images,
 // and the errors of opening and reading it.
 //
-// The dump holds uint8 `images` N×H×W×3 before normalisation (float32 data as it is stored), int64 `labels` and `index`
-// (the position in the source), int32 `crop` N×4 (x, y, width, height in source pixels) and uint8 `flip`.
+// The dump holds uint8 `images` N×H×W×3 before normalisation (float32 data as it is stored), int64 `index` (the
+// position in the source) and `labels`, of several labels or numbers float32 `targets` in their place, int32 `crop` N×4
+// (x, y, width, height in source pixels) and uint8 `flip`.
 nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options);
 // The key in a dump's metadata, by which it is known again and may be replaced.
 inline constexpr char kDumpedBy[] = "dumped_by";

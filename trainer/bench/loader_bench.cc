@@ -66,7 +66,8 @@ class MemoryCurve {
 void Dump(const std::string& path, data::Batch batch) {
   AddWholeCrop(batch);
   checkpoint::NamedTensors tensors;
-  for (const char* name : {"images", "labels", "index", "crop", "flip"}) tensors.emplace_back(name, batch[name].cpu());
+  const char* wanted = batch.tensors.contains("targets") ? "targets" : "labels";
+  for (const char* name : {"images", wanted, "index", "crop", "flip"}) tensors.emplace_back(name, batch[name].cpu());
   checkpoint::WriteSafetensors(path, tensors, {{kDumpedBy, "dtrain"}});
 }
 
