@@ -119,7 +119,20 @@ def test_what_is_needed_before_anything_is_made(account, tmp_path):
                   "IMAGE": "i", "PATH": f"{tools}:{account.environment['PATH']}"}
         refused = account.script(script, *(("2",) if "instances" in script else ()), check=2, **needed).stderr
         assert "580 is the last branch" in refused and f"{variable}=" in refused
+    # What AWS does not answer is not taken for an empty text.
+    make_program(tmp_path / "aws", '#!/bin/sh\ncase "$*" in *JobRoleArn*) echo Throttling >&2; exit 254 ;; esac\n'
+                 f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n')
+    refused = account.script("batch/set_up.sh", "--workflow", check=2, IMAGE="i", PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
+    assert "does not describe the stack dtrain-base: Throttling" in refused
     assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
+
+
+def test_what_a_stack_says_is_assigned_first():
+    """Bash goes on if what is asked within a word of a command fails, or if another word of an assignment follows."""
+    for path in AWS.rglob("*.sh"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            rest = re.sub(r'(^|\s)\w+\+?=(" )?\$\(stack_[^()]*\)|\[ "\$\(stack_owner', "", line)
+            assert "$(stack_" not in rest, f"{path}: {line}"
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")

@@ -41,14 +41,16 @@ image=${IMAGE:-$(image_of latest)}
 [[ $image = *@sha256:* ]] || note "IMAGE has no digest: attempts of one job may run different images"
 estimate "$type" "$nodes" "${HOURS:-24}" "${RETRIES:-3}"
 
+group=$(stack_output "$NAME-base" SecurityGroupId)
+profile=$(stack_output "$NAME-base" InstanceProfileArn)
+role=$(stack_output "$NAME-base" JobRoleArn)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$aws_folder/instance_types.py" "$type" "$aws_folder/batch/environment.yaml" >"$work/environment.yaml"
 deploy "$NAME-batch" "$work/environment.yaml" "Name=$NAME" "SubnetId=$subnet" "OtherSubnetId=${other#None}" "InstanceType=$type" \
   "CapacityReservationId=${CAPACITY_RESERVATION_ID:-}" "Market=$market" "ImageId=${MACHINE_IMAGE:-}" \
-  "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "MaxVcpus=$((nodes * $(instance_value "$type" 2)))" \
-  "InstanceProfileArn=$(stack_output "$NAME-base" InstanceProfileArn)" \
-  ${EMAIL+"Email=$EMAIL"} ${BUDGET+"BudgetDollars=$BUDGET"}
+  "SecurityGroupId=$group" "MaxVcpus=$((nodes * $(instance_value "$type" 2)))" \
+  "InstanceProfileArn=$profile" ${EMAIL+"Email=$EMAIL"} ${BUDGET+"BudgetDollars=$BUDGET"}
 if [ "${BUDGET:-0}" != 0 ]; then
   note "the budget sees costs only when dtrain:name is active as a cost allocation tag, a day after its first use:"
   note "aws ce update-cost-allocation-tags-status --cost-allocation-tags-status TagKey=dtrain:name,Status=Active"
@@ -69,12 +71,13 @@ for environment in $environments; do
 done
 enable job-queue "$NAME" jobQueues queue
 
-register "$NAME" --instance_type="$type" --nodes="$nodes" --image="$image" \
-  --role="$(stack_output "$NAME-base" JobRoleArn)" --retries="${RETRIES:-3}" --hours="${HOURS:-24}"
+register "$NAME" --instance_type="$type" --nodes="$nodes" --image="$image" --role="$role" --retries="${RETRIES:-3}" --hours="${HOURS:-24}"
 if [ "${1:-}" = --workflow ]; then
-  deploy "$NAME-workflow" "$aws_folder/batch/workflow.yaml" "Name=$NAME" "CapacityGib=${CAPACITY_GIB:-2400}" \
-    "SubnetId=$(stack_output "$NAME-base" PrivateSubnetId)" "BucketName=$(stack_output "$NAME-base" BucketName)" \
-    "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "TrainSeconds=$(($(longest) + 3600))" \
-    "AlarmTopicArn=$(stack_output "$NAME-batch" AlarmTopicArn)"
+  subnet=$(stack_output "$NAME-base" PrivateSubnetId)
+  bucket=$(stack_output "$NAME-base" BucketName)
+  topic=$(stack_output "$NAME-batch" AlarmTopicArn)
+  seconds=$(longest)
+  deploy "$NAME-workflow" "$aws_folder/batch/workflow.yaml" "Name=$NAME" "CapacityGib=${CAPACITY_GIB:-2400}" "SubnetId=$subnet" \
+    "BucketName=$bucket" "SecurityGroupId=$group" "TrainSeconds=$((seconds + 3600))" "AlarmTopicArn=$topic"
 fi
 say "Ready: scripts/aws/batch/submit.sh${1:+ $1}"

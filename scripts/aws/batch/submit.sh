@@ -66,8 +66,9 @@ if [ -n "$workflow" ]; then
   limit=$(stack_parameter "$NAME-workflow" TrainSeconds)
   [ "$limit" -ge "$(longest)" ] ||
     fail "the workflow ends a training after $limit s, and the job may take $(longest) s" "run scripts/aws/batch/set_up.sh --workflow again"
+  machine=$(stack_output "$NAME-workflow" StateMachineArn)
   # The name of an execution is taken for 90 days: two of one minute differ in their last six digits.
-  id=$(aws stepfunctions start-execution --state-machine-arn "$(stack_output "$NAME-workflow" StateMachineArn)" \
+  id=$(aws stepfunctions start-execution --state-machine-arn "$machine" \
     --name "$job-$(date -u +%m%dT%H%M)$(openssl rand -hex 3)" --input "{\"job\": \"$job\", \"parameters\": $given}" --query executionArn --output text)
   say "$job is under way: aws stepfunctions describe-execution --execution-arn $id --query '[status, cause]'"
 else

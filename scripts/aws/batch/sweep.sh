@@ -55,8 +55,8 @@ fi
 image=${IMAGE:-$(image_of python)}
 type=$(definition_field "$NAME" 'tags."dtrain:instance-type"')
 estimate "$type" 1 "${HOURS:-24}" "${RETRIES:-3}" "$trials"
-register "$NAME-sweep" --sweep --instance_type="$type" --image="$image" \
-  --role="$(stack_output "$NAME-base" JobRoleArn)" --retries="${RETRIES:-3}" --hours="${HOURS:-24}"
+role=$(stack_output "$NAME-base" JobRoleArn)
+register "$NAME-sweep" --sweep --instance_type="$type" --image="$image" --role="$role" --retries="${RETRIES:-3}" --hours="${HOURS:-24}"
 
 # The space is passed as text, because the machines do not see this machine's files.
 overrides=$(python3 -c 'import json, sys; print(json.dumps({"command": sys.argv[1:]}))' \

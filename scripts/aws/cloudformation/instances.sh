@@ -47,20 +47,25 @@ head_image=${head_image:-$image}
 file_system=
 status=$(stack_status "$NAME-files")
 case $status in
-  *_COMPLETE) file_system=$(stack_output "$NAME-files" DnsName)@tcp:/$(stack_output "$NAME-files" MountName) ;;
+  *_COMPLETE)
+    file_system=$(stack_output "$NAME-files" DnsName)@tcp:/
+    file_system+=$(stack_output "$NAME-files" MountName) ;;
   *) note "there is no file system: the machines share no storage, which a training of several needs (cloudformation/set_up.sh --file-system)" ;;
 esac
+vpc=$(stack_output "$NAME-base" VpcId)
+public=$(stack_output "$NAME-base" PublicSubnetId)
+group=$(stack_output "$NAME-base" SecurityGroupId)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$aws_folder/cloudformation/instances.py" --name="$NAME" --type="$type" --count="$count" --image="$image" --head_image="$head_image" \
-  --key="$KEY" --ssh_from="$SSH_FROM" --vpc="$(stack_output "$NAME-base" VpcId)" --public_subnet="$(stack_output "$NAME-base" PublicSubnetId)" \
-  --private_subnet="$subnet" --group="$(stack_output "$NAME-base" SecurityGroupId)" --file_system="$file_system" \
+  --key="$KEY" --ssh_from="$SSH_FROM" --vpc="$vpc" --public_subnet="$public" --private_subnet="$subnet" --group="$group" --file_system="$file_system" \
   --market="${market#on-demand}" --reservation="${CAPACITY_RESERVATION_ID:-}" >"$work/instances.json"
 deploy "$NAME-instances" "$work/instances.json"
 
+addresses=$(stack_output "$NAME-instances" Hosts)
 {
   printf '# %s, written by scripts/aws/cloudformation/instances.sh\n' "$NAME-instances"
-  for address in $(stack_output "$NAME-instances" Hosts); do printf '%s slots=%s\n' "$address" "$(instance_value "$type" 4)"; done
+  for address in $addresses; do printf '%s slots=%s\n' "$address" "$(instance_value "$type" 4)"; done
 } >"$hosts"
 head=$(stack_output "$NAME-instances" Head)
 say "Ready: $count × $type; their addresses are in $hosts. docs/machines.md says how to go on, from the first of them:"

@@ -32,8 +32,11 @@ fi
 
 say "The NAT gateway costs \$$(price_of nat) an hour, and what goes through it (us-east-1, $(price_date))"
 deploy "$NAME-base" "$aws_folder/cloudformation/base.yaml" "Name=$NAME" "Zone=$ZONE" "BucketName=${BUCKET:-}" ${OTHER_ZONE+"OtherZone=$OTHER_ZONE"}
+bucket=$(stack_output "$NAME-base" BucketName)
+repository=$(stack_output "$NAME-base" RepositoryUri)
 if [ "${1:-}" = --file-system ]; then
-  deploy_file_system "$(stack_output "$NAME-base" PrivateSubnetId)" "$(stack_output "$NAME-base" SecurityGroupId)" \
-    "$(stack_output "$NAME-base" BucketName)"
+  subnet=$(stack_output "$NAME-base" PrivateSubnetId)
+  group=$(stack_output "$NAME-base" SecurityGroupId)
+  deploy_file_system "$subnet" "$group" "$bucket"
 fi
-say "Ready: bucket $(stack_output "$NAME-base" BucketName), image repository $(stack_output "$NAME-base" RepositoryUri)"
+say "Ready: bucket $bucket, image repository $repository"
