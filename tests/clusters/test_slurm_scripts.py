@@ -2,12 +2,13 @@
 
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from command import ROOT, TINY, load_json, make_program, metrics, run, wait_until
+from command import ROOT, TINY, Background, load_json, make_program, metrics, run, wait_until
 from slurm_machine import SlurmMachine
 from tools import assert_secret_starts, make_bundle
 
@@ -137,3 +138,35 @@ def test_what_cannot_train_starts_nothing(tmp_path):
             ({}, ["--lr=1"], 2, f"scripts/ssh/install_libtorch.sh {bundle}")):
         said = run(*flags, program=FOLDER / "train.sbatch", env=job | change, check=code).stderr
         assert text in said and "what to do:" in said, said
+
+
+SRUN = """#!/bin/bash
+[ -e FOLDER/long ] || exit 75
+trap 'exit 75' USR1
+echo $$ >FOLDER/pid
+while true; do sleep 0.05; done
+"""
+# Its configuration is longer than a pipe holds.
+SCONTROL = """#!/bin/bash
+[ "$1" = show ] || exec echo "$@" >>FOLDER/called
+echo "RequeueExit             = 75"
+for i in {1..9000}; do echo "Option$i = value"; done
+"""
+
+
+def test_when_a_job_is_put_back_into_the_queue(tmp_path):
+    """Slurm does it, if it is set up so, and not with a trial that a sweep has pruned, whose tasks this script tells to save."""
+    for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("scancel", '#!/bin/sh\necho "$@" >>FOLDER/called\nkill -USR1 $(cat FOLDER/pid)\n')):
+        make_program(tmp_path / name, text.replace("FOLDER", str(tmp_path)))
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "9", "RUN_DIR": str(tmp_path / "run"), "DATA_DIR": str(tmp_path),
+           "DTRAIN": str(make_bundle(tmp_path / "bundle", "#!/bin/sh\n"))}
+    run("--lr=1", program=FOLDER / "train.sbatch", env=env, check=75)
+    assert not (tmp_path / "called").exists()
+    (tmp_path / "long").touch()
+    make_program(tmp_path / "scontrol", SCONTROL.replace("FOLDER", str(tmp_path)).replace("75", "(null)"))
+    with Background("--lr=1", program=FOLDER / "train.sbatch",
+                    env=env | {"IN_SWEEP": "1", "SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "3"}) as trial:
+        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the tasks")
+        trial.process.send_signal(signal.SIGTERM)
+        assert trial.wait(20).code == 75
+    assert (tmp_path / "called").read_text(encoding="utf-8") == "--signal=USR1 9_3\n"
