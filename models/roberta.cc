@@ -144,9 +144,7 @@ int64_t OutputsOfFairseq(const WeightShapes& weights) {
 // Without a model_type, it fits all that share the encoder.
 nlohmann::json FairseqConfig(const nlohmann::json& arguments, const WeightShapes& weights) {
   if (NamingOfRoberta(weights) != "fairseq") return {};
-  nlohmann::json config = {{"bos_token_id", 0},
-                           {"pad_token_id", 1},
-                           {"eos_token_id", 2},
+  nlohmann::json config = {{"pad_token_id", 1},
                            {"layer_norm_eps", 1e-5},
                            {"type_vocab_size", 1},
                            {"vocab_size", RowsNamed(weights, "embed_tokens.weight")},

@@ -468,7 +468,7 @@ DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvis
             "Naming scheme for exported weights. With --init_weights, whose scheme is recognised: fail unless it is "
             "this one.")
 DTRAIN_FLAG(bool, strict_weights, model.strict_weights, Anything(), "",
-            "Refuse --init_weights if tensors are missing, extra or of the wrong shape.")
+            "Refuse --init_weights, and the --input of an export, if tensors are missing, extra or of the wrong shape.")
 DTRAIN_FLAG(string, freeze, model.freeze, Anything(), "",
             "Modules that are not trained, separated by commas, as in conv1,bn1,layer1 (with everything in them); "
             "backbone: everything but the classifier. Their batch normalisation keeps its running statistics, too.",

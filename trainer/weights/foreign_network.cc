@@ -148,7 +148,10 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
   RequireSameModel(place.file, ModelIn(content.metadata), model);
   RequireSameModel(place.file, TextIn(config, kArchitecture), model);
   RequireSameModel(place.file, place.trained_as, model);
-  if (!place.trained_as.empty() && models::FindModel(place.trained_as) == nullptr && !models::ReadsText(model)) {
+  const bool is_known = models::FindModel(place.trained_as) != nullptr || models::ReadsText(model) ||
+                        place.trained_as.find(model) != std::string::npos ||  // swsl_resnet50
+                        models::NamingIn(models::ShapesOf(content.tensors)) == "torchvision";
+  if (!place.trained_as.empty() && !is_known) {
     report::LogWarning(place.file + " says that its weights are of " + Shown(place.trained_as) +
                        ", which is not known here: --model=" + model + " may compute something else with them");
   }

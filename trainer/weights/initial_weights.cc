@@ -205,9 +205,10 @@ void RequireSame(const checkpoint::NamedTensors& weights, const checkpoint::Name
   }
   const std::string what = file + " does not fit --model=" + config.name + ": " + differences;
   if (config.strict_weights) {
-    throw UsageError(what, right.empty()
-                               ? "check --model and --num_classes, or use --strict_weights=false to load only what fits"
-                               : right);
+    throw UsageError(what,
+                     right.empty()
+                         ? "check --model and --num_classes, or use --strict_weights=false to pass over the differences"
+                         : right);
   }
   report::LogWarning(what);
 }

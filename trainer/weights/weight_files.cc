@@ -62,9 +62,7 @@ void LogTakenSet(const std::string& file, const checkpoint::TorchFileContent& co
 }
 
 // Reads what a training program's checkpoint says of its network: fairseq's arguments, or the name of an image model.
-void TakeDescription(WeightsPlace& place) {
-  if (!data::TorchFile::Recognises(place.file)) return;
-  const data::TorchFile content(place.file, data::WeightSet::kRaw);
+void TakeDescription(const data::TorchFile& content, WeightsPlace& place) {
   const nlohmann::json arguments = ParseObject(content.arguments());
   models::WeightShapes shapes;
   for (const data::TorchTensor& tensor : content.tensors()) shapes[tensor.name] = tensor.view.shape;
@@ -82,18 +80,23 @@ void TakeDescription(WeightsPlace& place) {
   }
 }
 
-// A run directory's config.json has none of the fields by which those of transformers (in old ones by their sizes
-// alone) and timm are known; it holds flags.
+// A run directory's config.json has none of the fields by which those of transformers (of old BERTs by their sizes) and
+// timm are known; it holds flags.
 WeightsPlace WithConfig(const fs::path& file) {
   const fs::path config = file.parent_path() / "config.json";
   WeightsPlace place{.file = file.string(), .config_file = config.string()};
   if (!data::IsFile(config)) {
-    TakeDescription(place);
+    try {
+      if (data::TorchFile::Recognises(place.file)) TakeDescription({place.file, data::WeightSet::kRaw}, place);
+    } catch (const DataError&) {  // reported when its tensors are read
+    }
     return place;
   }
   std::string text = InPlainJson(checkpoint::ReadTextFile(config, kMostConfigBytes));
   const auto json = ParseFile<UsageError>(text, config.string(), "fetch it again, or take it away");
-  const bool is_theirs = json.contains("model_type") || json.contains("hidden_size") || json.contains("architecture");
+  const bool is_old_bert =
+      json.contains("hidden_size") && json.contains("num_hidden_layers") && json.contains("num_attention_heads");
+  const bool is_theirs = json.contains("model_type") || is_old_bert || json.contains("architecture");
   if (is_theirs) place.model_config = std::move(text);
   return place;
 }
