@@ -214,6 +214,9 @@ check_data() {
   local data=$1
   [ -e "$data" ] || fail 3 "the data folder $data does not exist" \
     "is the file system mounted at this path in the container, and linked to the bucket? DATA_DIR or --data_dir names it"
+  if [ ! -r "$data" ] || { [ -d "$data" ] && [ ! -x "$data" ]; }; then
+    fail 3 "the data folder $data cannot be read by user $(id -u)" "let everybody read it (chmod -R a+rX), or run as the user to whom it belongs"
+  fi
   if [ -d "$data" ] && [ -z "$(ls -A "$data")" ]; then
     fail 3 "the data folder $data is empty" \
       "was the import from the bucket finished (BatchImportMetaDataOnCreate), or the preparation job run?"

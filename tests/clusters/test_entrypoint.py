@@ -146,6 +146,11 @@ def test_memory_that_may_be_locked_with_efa(name, tmp_path):
 
 def test_an_empty_data_folder_is_refused(tmp_path):
     assert "is empty" in enter("--dry_run", env={"DATA_DIR": str(tmp_path)}, check=3).stderr
+    (tmp_path / "train").mkdir()
+    tmp_path.chmod(0o300)
+    rights = "--bounding-set=-dac_override,-dac_read_search"
+    assert "cannot be read by user 0" in run(rights, ENTRY, "--dry_run", program="setpriv", env=PROGRAMS | {"DATA_DIR": str(tmp_path)}, check=3).stderr
+    tmp_path.chmod(0o700)
 
 
 def test_a_stop_reaches_process_1(few_images, run_dir):
