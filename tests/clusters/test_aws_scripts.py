@@ -127,6 +127,10 @@ def test_what_is_needed_before_anything_is_made(account, tmp_path):
     assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
 
 
+def test_the_hosts_can_be_written_before_there_are_any():
+    assert "/nowhere/hosts cannot be written" in run("2", "/nowhere/hosts", program=AWS / "cloudformation" / "instances.sh", check=2).stderr
+
+
 def test_what_a_stack_says_is_assigned_first():
     """Bash goes on if what is asked within a word of a command fails, or if another word of an assignment follows."""
     for path in AWS.rglob("*.sh"):

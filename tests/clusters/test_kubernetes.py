@@ -91,6 +91,13 @@ def test_custom_resources_are_right_and_wrong_ones_are_seen(documents, tmp_path)
         assert name in done.stdout
 
 
+def test_what_is_no_number_and_no_text(tmp_path):
+    for name in ("NODES", "MAX_NODES"):
+        assert f"{name} is 'two', not a number" in run(EKS / "trainjob.yaml", program=EKS / "render.py", env=VARIABLES | {name: "two"}, check=2).stderr
+    (tmp_path / "latin.yaml").write_bytes(b"# \xe9\n")
+    assert "can't decode" in run(tmp_path / "latin.yaml", program=EKS / "render.py", check=2).stderr
+
+
 def test_every_variable_is_named_when_it_is_missing():
     said = run(EKS / "volume.yaml", program=EKS / "render.py", check=2).stderr
     assert "not set: FILE_SYSTEM_DNS, FILE_SYSTEM_ID, FILE_SYSTEM_MOUNT" in said

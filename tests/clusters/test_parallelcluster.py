@@ -26,7 +26,8 @@ def rendered(**more) -> str:
 
 def test_the_head_node_has_a_way_out_and_is_open_to_nobody_else():
     base = (AWS / "cloudformation" / "base.yaml").read_text(encoding="utf-8")
-    head = read_yaml(rendered())["HeadNode"]
+    head = read_yaml(rendered(KEY="laptop #2"))["HeadNode"]
+    assert head["Ssh"]["KeyName"] == "laptop #2"
     # Without a public address the public subnet is a dead end: its way out is the internet gateway.
     assert "MapPublicIpOnLaunch" in base or head["Networking"]["ElasticIp"] is True
     assert head["Ssh"]["AllowedIps"] == "203.0.113.7/32"  # its default is the world

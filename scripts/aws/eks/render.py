@@ -105,9 +105,13 @@ def hourly_cost(manifest: str, instance: str) -> str:
 def main() -> int:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("manifests", nargs="+", type=Path, metavar="FILE.yaml")
-    texts = [read_bounded(path, MOST_BYTES, USAGE, links=True).decode() for path in parser.parse_args().manifests]
+    manifests = [read_bounded(path, MOST_BYTES, USAGE, links=True) for path in parser.parse_args().manifests]
     try:
+        texts = [manifest.decode() for manifest in manifests]
         variables = DEFAULTS | of_instance(os.environ.get("INSTANCE_TYPE") or "p4d.24xlarge") | {k: v for k, v in os.environ.items() if v}
+        for name in ("NODES", "MAX_NODES"):
+            if not re.fullmatch("[0-9]{1,5}", variables[name]):
+                raise ValueError(f"{name} is '{variables[name]}', not a number")
         variables.setdefault("GPU_ZONE", variables.get("ZONE", ""))
         variables["QUEUE_GPUS"] = str(int(variables["MAX_NODES"]) * int(variables["GPUS"]))
         agent = json.loads((SCRIPTS / "monitoring" / "cloudwatch_agent.json").read_text(encoding="utf-8"))
