@@ -44,11 +44,12 @@ belongs_to_torch() {
 
 # copy_libraries PROGRAM…: copies all libraries that the programs need, except those of the two sets above.
 copy_libraries() {
-  local name arrow path rest
-  while read -r name arrow path rest; do
+  local name arrow path
+  while read -r name arrow path; do
     [ "$arrow" = "=>" ] || continue
     if belongs_to_the_system "$name"; then continue; fi
-    if [ "$path" = not ]; then
+    path=${path% (0x*}  # may have blanks
+    if [ "$path" = "not found" ]; then
       case $name in libtorch* | libc10* | libcu* | libnv* | libnccl*) continue ;; esac  # belongs to a LibTorch in another place
       fail "$name, which a program needs, is not found on this machine."
     fi
@@ -65,7 +66,7 @@ copy_licences() {
   cp "$root/LICENSE" "$staging/licenses/dtrain"
   cp "$root/docs/notices.md" "$staging/licenses/NOTICES.md"
   command -v dpkg-query >/dev/null || return 0
-  xargs -a "$staging/sources" realpath | { xargs dpkg-query -S 2>/dev/null || true; } | cut -d: -f1 | sort -u |
+  xargs -d '\n' -a "$staging/sources" realpath | { xargs -d '\n' dpkg-query -S 2>/dev/null || true; } | cut -d: -f1 | sort -u |
     while read -r package; do
       if [ -f "/usr/share/doc/$package/copyright" ]; then
         cp -L "/usr/share/doc/$package/copyright" "$staging/licenses/$package"
@@ -79,7 +80,7 @@ staging=$(mktemp -d "$(dirname "$target")/.bundle.XXXXXX")
 trap 'rm -rf "$staging"' EXIT
 mkdir "$staging/bin" "$staging/libexec" "$staging/lib" "$staging/licenses" "$staging/scripts" "$staging/scripts/dev"
 
-torch_lib=$(ldd "$build/bin/dtrain_main" | awk '$1 == "libtorch_cpu.so" {print $3}')
+torch_lib=$(ldd "$build/bin/dtrain_main" | sed -n 's/^\s*libtorch_cpu\.so => \(.*\) (0x.*/\1/p')
 [ -e "$torch_lib" ] || fail "the LibTorch that $build/bin/dtrain_main was linked with has been moved or deleted."
 torch_lib=$(dirname "$(realpath "$torch_lib")")
 

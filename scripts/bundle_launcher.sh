@@ -1,9 +1,9 @@
 #!/bin/sh
-# Starts the program of this name from a bundle (scripts/bundle.sh): tells the loader where LibTorch is and becomes the
+# Starts the program of this file's name from a bundle (scripts/bundle.sh): tells the loader where LibTorch is and becomes the
 # program. LibTorch is in $DTRAIN_TORCH_DIR, else in the bundle if scripts/ssh/install_libtorch.sh has put it there, else in
 # the torch of the python3 on the PATH, which is asked for torch's folder without importing it.
-name=${0##*/}
 self=$(readlink -f "$0") || exit 2
+name=${self##*/}
 bundle=${self%/bin/*}
 needed=2.11
 

@@ -77,7 +77,8 @@ METADATA
   cat "$root/README.md"
 } >"$info/METADATA"
 
+wheel=$target/dtrain-$version-py3-none-$platform.whl
 mkdir -p "$target"
-rm -f "$target"/dtrain-*.whl
+rm -f "$wheel"
 "$python" -m wheel pack "$staging/wheel" --dest-dir "$target" >/dev/null
-say "Ready: $(ls "$target"/dtrain-*.whl) ($(du -m "$target"/dtrain-*.whl | cut -f1) MB)"
+say "Ready: $wheel ($(du -m "$wheel" | cut -f1) MB)"

@@ -18,7 +18,7 @@ version=$(sed -n 's/^LibTorch \([0-9.]*\)$/\1/p' "$bundle/BUNDLE.txt")
 if [ -e "$bundle/python/torch/lib/libtorch_cpu.so" ]; then
   there=$(sed -n "s/^__version__ = '\([^']*\)'.*/\1/p" "$bundle/python/torch/version.py")
   case $there in
-    "$version".*) printf 'LibTorch %s is there\n' "$there"; exit 0 ;;
+    "$version".*) printf 'LibTorch %s is there%s\n' "$there" "${2:+; to have that of $2, rm -r $bundle/python first}"; exit 0 ;;
   esac
 fi
 python3 -m pip --version >/dev/null 2>&1 || fail "python3 has no pip" "apt-get install python3-pip, or dnf install python3-pip"

@@ -102,14 +102,17 @@ def test_a_bundle_gets_the_libtorch_that_it_names(tmp_path):
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
     assert "no PyTorch was found" in call(bundle / "bin" / "dtrain_main").stderr
-    for _ in range(2):
-        done = call(SSH / "install_libtorch.sh", bundle, "https://index")
+    for index in ("https://index", "https://index", ""):
+        done = call(SSH / "install_libtorch.sh", bundle, *([index] if index else []))
         assert done.returncode == 0, done.stderr
+        assert ("to have that of https://index, rm -r" in done.stdout) == ("is there" in done.stdout and index != "")
     assert done.stdout == "LibTorch 2.11.0+cu130 is there\n"
     # pip takes the platforms that are named only: torch's wheels and CUDA's are of several.
     assert {"torch==2.11.*", "--index-url=https://index", "--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_27_x86_64",
             "--platform=manylinux2014_x86_64"} <= set((tmp_path / "called").read_text().splitlines())
-    assert f"{bundle}/python/torch/lib" in call(bundle / "bin" / "dtrain_main").stdout
+    (tmp_path / "dt").symlink_to(bundle / "bin" / "dtrain_main")
+    for name in (bundle / "bin" / "dtrain_main", tmp_path / "dt"):
+        assert f"{bundle}/python/torch/lib" in call(name).stdout
     (bundle / "BUNDLE.txt").unlink()
     assert "is not a bundle" in call(SSH / "install_libtorch.sh", bundle).stderr
 

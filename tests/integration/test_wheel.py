@@ -20,9 +20,14 @@ pytest.importorskip("wheel", reason="scripts/setup.sh --tests installs it")
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
+    other = folder / "dtrain-0.0.1-py3-none-any.whl"
+    other.touch()
+    libraries = folder / "of my LibTorch"
+    libraries.symlink_to(Path(find_spec("torch").submodule_search_locations[0]) / "lib")
     subprocess.run([ROOT / "scripts" / "wheel.sh", folder], check=True, stdout=subprocess.DEVNULL,
-                   env={**os.environ, "DTRAIN_BUILD_DIR": str(BUILD)})
-    found, = folder.glob("*.whl")
+                   env={**os.environ, "DTRAIN_BUILD_DIR": str(BUILD), "LD_LIBRARY_PATH": str(libraries)})
+    found, = set(folder.glob("*.whl")) - {other}
+    assert other.exists()
     return found
 
 
