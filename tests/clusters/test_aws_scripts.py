@@ -131,6 +131,24 @@ def test_the_hosts_can_be_written_before_there_are_any():
     assert "/nowhere/hosts cannot be written" in run("2", "/nowhere/hosts", program=AWS / "cloudformation" / "instances.sh", check=2).stderr
 
 
+AWS_OF_A_SET_UP_THAT_WAS_CUT_OFF = """#!/bin/sh
+case "$*" in
+  *get-caller-identity*) echo 123456789012 ;;
+  *describe-regions*) echo us-east-1 ;;
+  *describe-stacks*) echo CREATE_COMPLETE ;;
+  *describe-job-queues*) echo ENABLED VALID dtrain ;;
+  *describe-job-definitions*) echo '[null]' ;;
+esac
+"""
+
+
+def test_a_sweep_without_a_job_definition(tmp_path):
+    make_program(tmp_path / "aws", AWS_OF_A_SET_UP_THAT_WAS_CUT_OFF)
+    said = run("rates", ROOT / "scripts" / "sweeps" / "examples" / "digits.yaml", "--trials=3", "--", "--lr=1", program=AWS / "batch" / "sweep.sh",
+               env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "AWS_REGION": "us-east-1"}, check=2).stderr
+    assert said.startswith("error: there is no job definition dtrain\n")
+
+
 def test_what_a_stack_says_is_assigned_first():
     """Bash goes on if what is asked within a word of a command fails, or if another word of an assignment follows."""
     for path in AWS.rglob("*.sh"):

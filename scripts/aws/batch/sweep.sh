@@ -43,6 +43,7 @@ if [[ " $* " =~ \ --data[_-]dir[=\ ]([^\ ]+) ]]; then data=${BASH_REMATCH[1]}; e
 check_account
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
 need_stack "$NAME-batch" scripts/aws/batch/set_up.sh
+check_parameters "$NAME"
 check_queue "$NAME" 1
 check_file_system
 check_data "$data"
