@@ -89,7 +89,8 @@ unescape() {  # replaces what JSON escapes in text
 sagemaker=${SAGEMAKER_DIR:-/opt/ml}
 if [ "$*" = train ] && [ -r "$sagemaker/input/config/hyperparameters.json" ]; then
   from_hyperparameters "$sagemaker/input/config/hyperparameters.json"
-  set -- dtrain_main --data_dir="$sagemaker/input/data/training" --run_dir="$sagemaker/checkpoints" "${words[@]}"
+  set -- dtrain_main --nproc_per_node=auto --data_dir="$sagemaker/input/data/training" \
+    --run_dir="$sagemaker/checkpoints" "${words[@]}"
 fi
 case ${1:-} in
   '') fail 2 "nothing to run" "name a program and its flags: dtrain_main --data_dir=…, or dtrain_main --help" ;;

@@ -193,6 +193,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     words = job["container"]["command"]
     assert job["arrayProperties"]["size"] == 3 and words[:2] == ["python3", "/opt/dtrain/scripts/sweep.py"]
     assert {"--at_most=1", "--trials=3", "--output=/fsx/results/rates", "--prune", "--data_dir=/fsx/data"} <= set(words)
+    assert words[words.index("dtrain_main") + 1] == "--nproc_per_node=auto"  # a definition may have eight GPUs
     assert "low: 0.005, high: 1, log: true" in words[2] and "resnet50_90ep" in words
     waiting = ("batch/sweep.sh", "waits", *submit[2:])
     assert "waits is under way" in account.script(*waiting, IMAGE="repository/dtrain:sweep").stdout

@@ -64,6 +64,8 @@ def test_sagemaker_says_flags_in_a_file(few_images, tmp_path):
     chosen = {"dry_run": "true", "log_format": "json", "model": "resnet18", "image_size": "32", "lr": "0.25", "mean": "0.5, 0.5,0.5",
               "_tuning_objective_metric": "val_top1"}
     file, env = tmp_path / "input" / "config" / "hyperparameters.json", {"SAGEMAKER_DIR": str(tmp_path)}
+    file.write_text(json.dumps(chosen | {"print_config": "true"}), encoding="utf-8")
+    assert json.loads(enter("train", env=env).stdout)["nproc_per_node"] == "auto"
     file.write_text(json.dumps(chosen), encoding="utf-8")
     seen = json.loads(enter("train", env=env).stdout)
     assert (seen["lr_peak"], seen["train_samples"]) == (0.25, 40)

@@ -298,7 +298,8 @@ std::string FairseqLine(const ValPoint& point) {
   json[set + "num_updates"] = General(static_cast<double>(point.step));
   if (point.best) {
     const std::string& name = point.decisive().name;
-    json[set + "best_" + name] = General(WithoutAverage(name) == "loss" ? *point.best / std::numbers::ln2 : *point.best, 3);
+    json[set + "best_" + name] =
+        General(WithoutAverage(name) == "loss" ? *point.best / std::numbers::ln2 : *point.best, 3);
   }
   if (point.is_limited()) {
     json[set + "samples"] = std::to_string(point.samples);

@@ -62,7 +62,7 @@ register "$NAME-sweep" --sweep --instance_type="$type" --image="$image" --role="
 # The space is passed as text, because the machines do not see this machine's files.
 overrides=$(python3 -c 'import json, sys; print(json.dumps({"command": sys.argv[1:]}))' \
   python3 /opt/dtrain/scripts/sweep.py --space="$(sed '/^[[:space:]]*#/d' "$space")" --trials="$trials" --at_most=1 \
-  --output="/fsx/results/$sweep" "${options[@]}" -- dtrain_main "$@")
+  --output="/fsx/results/$sweep" "${options[@]}" -- dtrain_main --nproc_per_node=auto "$@")
 [ ${#overrides} -le 8192 ] || fail "command and space have ${#overrides} characters, more than Batch's 8,192" "put the flags into a recipe of the image, or try fewer values"
 array=()
 if [ "$trials" -gt 1 ]; then array=(--array-properties "size=$trials"); fi
