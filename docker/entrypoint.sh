@@ -86,11 +86,11 @@ unescape() {  # replaces what JSON escapes in text
   text+=$rest
 }
 
-sagemaker=${SAGEMAKER_DIR:-/opt/ml}
+sagemaker=${SAGEMAKER_DIR:-/opt/ml} all_gpus=
 if [ "$*" = train ] && [ -r "$sagemaker/input/config/hyperparameters.json" ]; then
   from_hyperparameters "$sagemaker/input/config/hyperparameters.json"
-  set -- dtrain_main --nproc_per_node=auto --data_dir="$sagemaker/input/data/training" \
-    --run_dir="$sagemaker/checkpoints" "${words[@]}"
+  set -- dtrain_main --data_dir="$sagemaker/input/data/training" --run_dir="$sagemaker/checkpoints" "${words[@]}"
+  all_gpus=1
 fi
 case ${1:-} in
   '') fail 2 "nothing to run" "name a program and its flags: dtrain_main --data_dir=…, or dtrain_main --help" ;;
@@ -185,7 +185,7 @@ from_variables() {
       fail 2 "GPUS=$gpus cannot be shared evenly by $nodes nodes" "give the number of GPUs of all nodes together"
     fi
     flags+=("--nproc_per_node=$((gpus / nodes))")
-  elif [ -n "${AWS_BATCH_JOB_NODE_INDEX:-}" ]; then
+  elif [ -n "${AWS_BATCH_JOB_NODE_INDEX:-}$all_gpus" ]; then
     flags+=("--nproc_per_node=auto")
   fi
 }

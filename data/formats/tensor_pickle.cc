@@ -28,16 +28,10 @@ constexpr std::string_view kRebuildTensor2 = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
 constexpr std::string_view kRebuildParameter2 = "torch._utils._rebuild_parameter_with_state";
 constexpr std::string_view kSize = "torch.Size";
-constexpr std::string_view kDevice = "torch.device";
-// Holds the command line in files of training scripts.
-constexpr std::string_view kNamespace = "argparse.Namespace";
-// Of schedulers, DeepSpeed and bytes of Python; nothing of their content is kept.
-constexpr std::string_view kOthers[] = {"collections.Counter",   "__builtin__.set",    "builtins.set",
-                                        "__builtin__.bytearray", "builtins.bytearray", "__builtin__.complex",
-                                        "builtins.complex",      "__builtin__.bytes",  "_codecs.encode"};
 
 struct KnownName {
   std::string_view name, dtype = {};  // `dtype` of storages, in safetensors' notation
+  bool is_object = false;             // an object without weights
 };
 // clang-format off
 constexpr KnownName kKnownNames[] = {
@@ -45,7 +39,13 @@ constexpr KnownName kKnownNames[] = {
     {"torch.BFloat16Storage", "BF16"}, {"torch.LongStorage", "I64"}, {"torch.IntStorage", "I32"},
     {"torch.ShortStorage", "I16"}, {"torch.CharStorage", "I8"}, {"torch.ByteStorage", "U8"}, {"torch.BoolStorage", "BOOL"},
     {kOrderedDict}, {kRebuildTensor1}, {kRebuildTensor2}, {kRebuildParameter}, {kRebuildParameter2},
-    {kSize}, {kDevice}, {kNamespace},
+    {kSize},
+    // Namespace holds the command line in files of training scripts. The others are of schedulers, DeepSpeed and
+    // Python's bytes, and nothing of their content is kept.
+    {"argparse.Namespace", "", true}, {"torch.device", "", true}, {"collections.Counter", "", true},
+    {"builtins.set", "", true}, {"__builtin__.set", "", true}, {"builtins.bytearray", "", true},
+    {"__builtin__.bytearray", "", true}, {"builtins.complex", "", true}, {"__builtin__.complex", "", true},
+    {"__builtin__.bytes", "", true}, {"_codecs.encode", "", true},
     // Dtypes may appear in a training program's arguments.
     {"torch.float32"}, {"torch.float64"}, {"torch.float16"}, {"torch.bfloat16"}, {"torch.int64"}, {"torch.int32"},
     {"torch.int16"}, {"torch.int8"}, {"torch.uint8"}, {"torch.bool"}, {"torch.float"}, {"torch.half"}, {"torch.long"},
@@ -280,8 +280,6 @@ class PickleMachine {
     const std::string whole = std::string(module) + "." + std::string(name);
     const auto* const known = std::ranges::find(kKnownNames, whole, &KnownName::name);
     if (known != std::end(kKnownNames)) return PushText(PickledKind::kName, known->name);
-    const auto* const other = std::ranges::find(kOthers, whole);
-    if (other != std::end(kOthers)) return PushText(PickledKind::kName, *other);
     const std::string shown = Shown(whole, kShownNameBytes);
     Refuse(
         "it asks for " + shown + ", which is code, and dtrain never runs code from a file",
@@ -301,9 +299,8 @@ class PickleMachine {
     const bool is_parameter = what == kRebuildParameter || what == kRebuildParameter2;
     if (is_parameter && !given.empty() && given[0].kind == PickledKind::kTensor) return Push(given[0]);
     if (what == kSize && given.size() == 1 && given[0].kind == PickledKind::kSequence) return Push(given[0]);
-    const bool is_object =
-        what == kDevice || what == kNamespace || std::ranges::find(kOthers, what) != std::end(kOthers);
-    if (is_object) return PushContainer(PickledKind::kObject, {});
+    if (std::ranges::find(kKnownNames, what, &KnownName::name)->is_object)
+      return PushContainer(PickledKind::kObject, {});
     Damaged("it calls " + std::string(what) + " with wrong arguments");
   }
 
@@ -347,8 +344,7 @@ class PickleMachine {
     if (parts.size() == 6 && parts[5].kind != PickledKind::kNone) {
       Refuse("it shares storages as PyTorch before 0.4 did", "save it again with a newer PyTorch");
     }
-    const auto* const known_type = std::ranges::find(kKnownNames, parts[1].text, &KnownName::name);
-    const std::string_view dtype = known_type == std::end(kKnownNames) ? std::string_view() : known_type->dtype;
+    const std::string_view dtype = std::ranges::find(kKnownNames, parts[1].text, &KnownName::name)->dtype;
     if (dtype.empty()) Damaged(std::string(parts[1].text) + " is not a storage type");
     const PickledStorage storage = {parts[2].text, dtype, static_cast<uint64_t>(parts[4].number)};
     const auto [known, is_new] = storage_by_key_.emplace(storage.key, pickle_.storages_.size());

@@ -9,6 +9,7 @@ aws_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$aws_folder/costs.sh"
 NAME=${NAME:-dtrain}
 export AWS_PAGER=""
+shopt -s inherit_errexit  # what fails within $(…) is no empty text
 
 say() { printf '==> %s\n' "$*"; }
 note() { printf '    %s\n' "$*"; }

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -28,9 +27,7 @@ at::Tensor NumbersOf(const Outcome& outcome, const at::Tensor& outputs_C) {
   return outcome.labels == data::LabelKind::kSeveral ? outputs_C.sigmoid() : at::softmax(outputs_C, 0);
 }
 
-bool AreFinite(const at::Tensor& numbers) {
-  return std::isfinite(numbers.sum().item<double>());  // NaN and infinity pass on to a sum
-}
+bool AreFinite(const at::Tensor& numbers) { return at::isfinite(numbers).all().item<bool>(); }
 
 void WarnOfNotFinite(int64_t samples) {
   if (samples == 0) return;

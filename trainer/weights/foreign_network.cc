@@ -145,17 +145,17 @@ void RequireSameNetwork(const WeightsPlace& place, const checkpoint::Safetensors
                         const std::string& model) {
   RequireFloats(place.file, content.tensors);
   const auto config = place.model_config.empty() ? nlohmann::json() : ParseShallow(place.model_config);
+  const models::WeightShapes shapes = models::ShapesOf(content.tensors);
   RequireSameModel(place.file, ModelIn(content.metadata), model);
   RequireSameModel(place.file, TextIn(config, kArchitecture), model);
   RequireSameModel(place.file, place.trained_as, model);
   const bool is_known = models::FindModel(place.trained_as) != nullptr || models::ReadsText(model) ||
                         place.trained_as.find(model) != std::string::npos ||  // swsl_resnet50
-                        models::NamingIn(models::ShapesOf(content.tensors)) == "torchvision";
+                        models::NamingIn(shapes) == "torchvision";
   if (!place.trained_as.empty() && !is_known) {
     report::LogWarning(place.file + " says that its weights are of " + Shown(place.trained_as) +
                        ", which is not known here: --model=" + model + " may compute something else with them");
   }
-  const models::WeightShapes shapes = models::ShapesOf(content.tensors);
   for (const models::Family& family : models::Families()) {
     if (family.trained_as != nullptr) RequireSameModel(place.file, family.trained_as(shapes, place.name()), model);
   }

@@ -28,7 +28,8 @@ const models::Model* AsTrained(const models::Model* model, const models::WeightS
                                const WeightsPlace& place);
 
 // Throws UsageError if weights, without wrappers, are not of the network `model`, as far as their names and types, the
-// model that the file's metadata names, the config.json beside it and its name tell.
+// model that the file's metadata, or a training program in it, names, the config.json beside it and its name tell. A
+// name that is unknown here is warned of.
 void RequireSameNetwork(const WeightsPlace& place, const checkpoint::SafetensorsContent& content,
                         const std::string& model);
 

@@ -32,7 +32,7 @@ nlohmann::json ParseFile(const std::string& text, const std::string& file, const
 struct WeightsPlace {
   std::string file;
   std::string config_file = {};   // the config.json beside it, or the file itself where that says it
-  std::string model_config = {};  // its content; empty if there is none of transformers or timm
+  std::string model_config = {};  // its content, or what fairseq's arguments say; empty: none of transformers or timm
   std::string trained_as = {};    // the image model that a training program names in it; empty: none is named
 
   std::string name() const;  // that one, or the file's

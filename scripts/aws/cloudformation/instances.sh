@@ -19,7 +19,7 @@ case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
 count=${1:-}
 hosts=${2:-hosts}
 [[ $count =~ ^[1-9][0-9]?$ ]] && [ "$count" -le 64 ] && [ $# -le 2 ] || fail "the number of machines is '$count'" "give 1 to 64: instances.sh 8 writes ./hosts with 8 machines"
-[ -w "$hosts" ] || { [ ! -e "$hosts" ] && [ -w "$(dirname "$hosts")" ]; } || fail "$hosts cannot be written" "name a file for the hosts in a folder that is there"
+[ -f "$hosts" ] && [ -w "$hosts" ] || { [ ! -e "$hosts" ] && [ -w "$(dirname "$hosts")" ]; } || fail "$hosts cannot be written" "name a file for the hosts in a folder that is there"
 check_login
 [[ $SSH_FROM != pl-* ]] || fail "SSH_FROM is a prefix list" "name addresses here, such as 203.0.113.7/32"
 check_account
