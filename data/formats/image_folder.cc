@@ -130,11 +130,14 @@ void AddSizes(const std::string& split_dir, RecordIndex& index) {
   index.fingerprint = hash.Hex();
 }
 
-// The split's own folder may hold the index, whose writing changes its time: of it, the names of classes count.
+// The split's own folder, the first one, may hold the index, whose writing changes its time: then its list counts.
 bool IsFresh(const std::string& split_dir, const RecordIndex& index) {
   std::vector<std::string> names;
   for (const IndexedFile& folder : index.files) names.push_back(folder.name);
-  return StatFiles(split_dir, names) == index.files && ContentOf(split_dir).folders == index.class_names;
+  std::vector<IndexedFile> found = StatFiles(split_dir, names);
+  if (found == index.files) return true;
+  found.front() = index.files.front();
+  return found == index.files && ContentOf(split_dir).folders == index.class_names;
 }
 
 // Returns the sorted paths of all images in a folder and its subfolders, and counts all other files in `ignored`.
@@ -154,6 +157,7 @@ std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ign
 RecordIndex ListImageFolder(const std::string& split_dir) {
   RecordIndex index;
   index.format = kImageFolder;
+  index.files = StatFiles(split_dir, {"."});
   FolderContent split = ListData(split_dir, index.ignored);
   for (const std::string& file : split.files) CountIgnored(file, index.ignored);
   index.class_names = std::move(split.folders);

@@ -1,5 +1,7 @@
 #include "data/formats/record_format.h"
 
+#include <unistd.h>
+
 #include <cctype>
 #include <functional>
 #include <optional>
@@ -9,7 +11,6 @@
 
 #include "data/folder_names.h"
 #include "data/joined.h"
-#include "data/storage.h"
 
 namespace dtrain::data {
 
@@ -93,7 +94,8 @@ void RequireAllShards(const std::string& data_dir, const std::string& split, con
 std::vector<std::string> FilesIn(const std::string& folder, const RecordFormat& format,
                                  const std::function<bool(const std::string& name)>& is_of_split) {
   const FolderContent content = ContentOf(folder);
-  if (!content.problem.empty() && IsFolder(folder)) throw DataError(content.problem);  // the rest of it is missing
+  // The rest of a listing that broke off would be missing. Where this rank may not list, another one does.
+  if (!content.problem.empty() && access(folder.c_str(), R_OK) == 0) throw DataError(content.problem);
   const std::vector<std::string>& all = content.files;
   std::vector<std::string> names, compressed;
   for (const std::string& name : all) {

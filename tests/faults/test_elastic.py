@@ -10,7 +10,8 @@ from command import DEADLINE, MAIN, TINY_RESNET, Background, losses, metrics, ru
 from ranks import free_port
 
 # A node that was heard from 5 s ago counts as alive. With less time, a busy node would be given up.
-RENDEZVOUS = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,join_timeout=60"
+# The last call is as long as a second agent may take to start beside other tests.
+RENDEZVOUS = "last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=5,join_timeout=60"
 
 
 def flags_of(data) -> tuple:
