@@ -95,7 +95,8 @@ std::vector<std::string> FilesIn(const std::string& folder, const RecordFormat& 
                                  const std::function<bool(const std::string& name)>& is_of_split) {
   const FolderContent content = ContentOf(folder);
   // The rest of a listing that broke off would be missing. Where this rank may not list, another one does.
-  if (!content.problem.empty() && access(folder.c_str(), R_OK) == 0) throw DataError(content.problem);
+  const bool may_list = IsFolder(folder) && access(folder.c_str(), R_OK) == 0;
+  if (!content.problem.empty() && may_list) throw DataError(content.problem);
   const std::vector<std::string>& all = content.files;
   std::vector<std::string> names, compressed;
   for (const std::string& name : all) {
