@@ -47,12 +47,13 @@ def test_the_newest_checkpoint_counts_on_whosever_disk_it_is(few_images, tmp_pat
     """Two machines with a run directory of their own; after the first steps they change their ranks."""
     def start(first, second, *flags):
         port = str(free_port())
-        ranks = [{"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
+        ranks = [{"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_RANK": str(rank),
                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} for rank in range(2)]
         command = (*GENTLE, f"--data_dir={few_images}", "--batch_size=4", *flags)
         with Background(*command, f"--run_dir={tmp_path / second}", env=ranks[1]) as other:
             outcome = run(*command, f"--run_dir={tmp_path / first}", env=ranks[0])
-            assert other.wait().code == 0
+            ended = other.wait()
+            assert ended.code == 0, ended
         return outcome
 
     start("one", "one")
@@ -68,6 +69,10 @@ def test_the_newest_checkpoint_counts_on_whosever_disk_it_is(few_images, tmp_pat
     assert [step for step, _ in losses(tmp_path / "there")] == [3]
     found = sorted(path.name for path in (tmp_path / "there" / "checkpoints").iterdir())
     assert found == ["aside-1-step-000000009", "step-000000003"]
+    # A run that begins anew does so on both disks; then the machines change their ranks once more.
+    start("here", "there", "--resume=none", "--limit_train_steps=1")
+    assert {path.name.partition("-")[0] for path in (tmp_path / "there" / "checkpoints").iterdir()} == {"aside"}
+    assert "rank 1 has the newest checkpoint, of step 1" in start("there", "here", "--limit_train_steps=1").stderr
 
 
 IS_LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"

@@ -235,7 +235,8 @@ def test_other_data_must_be_allowed(own_images, own_stopped):
 def test_a_named_checkpoint_is_taken(undisturbed, few_images, stopped, run_dir):
     named = f"--resume={stopped / 'checkpoints' / 'step-000000002'}"
     assert "--resume=auto to go on" in run(*flags_of(few_images), f"--run_dir={run_dir}", named, "--max_hours=0.0000001", check=75).stderr
-    assert "1 later checkpoint moved" in run(*flags_of(few_images), f"--run_dir={run_dir}", named).stderr
+    said = run(*flags_of(few_images), f"--run_dir={run_dir}", named).stderr
+    assert f"the earlier run in {run_dir} was moved" in said
     assert sha256(run_dir / "model.safetensors") == undisturbed()[0]
     assert [step for step, _ in losses(run_dir)] == [3, 4, 5, 6, 7]
 
@@ -255,6 +256,12 @@ def test_another_run_that_goes_on_here_is_not_mixed_with_the_one_before(few_imag
     # Its own checkpoint is not another run's, however it is named.
     run(*flags_of(few_images), "--run_dir=.", "--resume=checkpoints/step-000000007", "--epochs=4", "--max_steps=8", cwd=run_dir)
     assert [step for step, _ in losses(run_dir)] == [5, 6, 7, 8] and not (run_dir / "aside-2").exists()
+    said = run(*flags_of(few_images), f"--run_dir={run_dir}", f"--resume={run_dir / 'checkpoints' / 'step-000000007'}", "--limit_train_steps=1").stderr
+    assert "1 later checkpoint moved" in said
+    # The same command again takes what the other run has done since.
+    run(*flags_of(few_images), f"--run_dir={other}", "--limit_train_steps=1")
+    run(*flags, f"--resume={other / 'checkpoints' / 'step-000000004'}", "--limit_train_steps=1")
+    assert [step for step, _ in losses(run_dir)] == [5] and (run_dir / "aside-2").exists()
 
 
 def test_the_best_weights_are_those_of_the_best_step(few_images, own_stopped, run_dir, tmp_path):
@@ -293,11 +300,12 @@ def test_what_the_best_validation_and_the_flags_of_before_mean_now(few_images, o
     assert f"--init_weights={weights} is not used" in said and "init_weights none" not in said
 
 
-def test_a_requeued_job_goes_on_with_its_own_run_alone(few_images, own_stopped):
+@pytest.mark.parametrize("job", ({"AWS_BATCH_JOB_ID": "a0b1"}, {"TORCHELASTIC_RUN_ID": "none"}))
+def test_a_requeued_job_goes_on_with_its_own_run_alone(few_images, own_stopped, job):
     """The first attempt of a job that begins anew ended before it had moved another run away."""
     for attempt, steps in ((2, [1]), (3, [1, 2])):
         run(*flags_of(few_images), f"--run_dir={own_stopped}", "--resume=none", "--limit_train_steps=1",
-            env={"AWS_BATCH_JOB_ID": "a0b1", "AWS_BATCH_JOB_ATTEMPT": str(attempt)})
+            env=job | {"AWS_BATCH_JOB_ATTEMPT": str(attempt)})
         assert [step for step, _ in losses(own_stopped)] == steps
 
 

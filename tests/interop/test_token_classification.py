@@ -232,11 +232,15 @@ def test_words_without_finite_outputs_have_errors(work, tmp_path):
     weights = load_file(tmp_path / "lost" / "model.safetensors")
     weights["classifier.bias"][0] = float("nan")
     save_file(weights, tmp_path / "lost" / "model.safetensors", {"format": "pt"})
-    for source, text, words in (("in.txt", "EU rejects\nEU\n", 2), ("in.conll", "EU\nrejects\n\nEU\n", 3)):
-        (tmp_path / source).write_text(text, encoding="utf-8")
+    for source, text, counted in (("in.txt", b"EU rejects\n\xff\nEU\n", "predicted=0 unreadable=1 not_finite=2"), ("in.conll", b"EU\nrejects\n\nEU\n", "predicted=0 not_finite=3")):
+        (tmp_path / source).write_bytes(text)
         outcome = run("--mode=predict", f"--init_weights={tmp_path / 'lost'}", f"--input={tmp_path / source}", f"--output={tmp_path / source}.csv")
-        assert outcome.last_line == f"predicted=0 not_finite={words}" and "are not finite" in outcome.stderr
-        assert {row["error"] for row in load_table(tmp_path / f"{source}.csv")} == {"the model's outputs are not finite"}
+        assert outcome.last_line == counted and "are not finite" in outcome.stderr, outcome
+        assert all("are not finite" in row["error"] or "UTF-8" in row["error"] for row in load_table(tmp_path / f"{source}.csv"))
+    (tmp_path / "val.conll").write_text("EU B-PER\nrejects O\n", encoding="utf-8")
+    run("--mode=eval", "--task=token_classification", f"--init_weights={tmp_path / 'lost'}", f"--data_dir={tmp_path}", f"--output={tmp_path / 'eval'}", f"--predictions={tmp_path / 'rows.csv'}")
+    assert [(row["label"], row["prediction"], row["class_1"], row["loss"]) for row in load_table(tmp_path / "rows.csv")] == [("B-PER", "", "", "nan"), ("O", "", "", "nan")]
+    assert load_json(tmp_path / "eval" / "result.json")["val_loss"] is None and not list((tmp_path / "eval").glob("c*.csv"))
 
 
 def test_a_table_has_no_columns_of_words(work, tmp_path):

@@ -182,8 +182,10 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
                          .units = count(num_sums - 1),
                          .scores = task.ScoresOf(sums),
                          .confusions = task.ConfusionsOf(sums)};
-  if (!HasFiniteLoss(point)) {  // outputs of NaN count as the first class
+  if (!HasFiniteLoss(point)) {  // outputs of NaN were counted as the first class
     for (report::Metric& metric : point.metrics) metric.value = std::numeric_limits<double>::quiet_NaN();
+    point.scores.clear();
+    point.confusions.clear();
   }
   point.decides = DecisiveMetric(config.run.best_metric, task, point.metrics);
   if (task.speed_unit() == report::SpeedUnit::kTokens) {

@@ -102,7 +102,6 @@ std::string IdentityOf(const std::filesystem::path& run_directory) {
 
 // Returns the newest valid checkpoint of this rank's own run directory if it is newer than rank 0's.
 std::optional<checkpoint::Checkpoint> OwnIfNewer(const std::string& run_directory, int64_t than) {
-  if (run_directory.empty()) return std::nullopt;
   try {
     const checkpoint::Store store(run_directory);
     const std::vector<int64_t> steps = store.Steps();
@@ -258,7 +257,17 @@ void RequireNoneLeftOut(const loop::Progress& progress, const loop::Plan& plan) 
                    "(--init_weights=RUN_DIR/model.safetensors)");
 }
 
-std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, checkpoint::Store* store) {
+bool SharesRunDirectory(const Session& session) {
+  distributed::Rendezvous& ranks = *session.rendezvous;
+  const bool is_first = ranks.launch().rank == 0;
+  const std::string& own = is_first ? session.run_directory : session.context.config.run.dir;
+  const std::string identity = own.empty() ? "" : IdentityOf(own);
+  const std::string of_first = ranks.ShareFromFirst("run_directory_identity", identity);
+  return own.empty() || of_first == identity;
+}
+
+std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, bool is_shared,
+                                                      checkpoint::Store* store) {
   distributed::Rendezvous& ranks = *session.rendezvous;
   c10d::Store& shared = *ranks.store();
   const int rank = ranks.launch().rank;
@@ -274,11 +283,8 @@ std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, ch
   const auto patience = 2 * shared.getTimeout();  // rank 0 reads whole checkpoints before it speaks
   if (rank != 0) shared.wait({"shared/newest_checkpoint"}, patience);
   int64_t newest = std::stoll(ranks.ShareFromFirst("newest_checkpoint", std::to_string(own ? own->step : kNone)));
-  const std::string& own_directory = rank == 0 ? session.run_directory : session.context.config.run.dir;
-  const std::string identity = own_directory.empty() ? "" : IdentityOf(own_directory);
-  const bool is_shared = ranks.ShareFromFirst("run_directory_identity", identity) == identity && !identity.empty();
   if (rank != 0) {
-    if (!is_shared) own = OwnIfNewer(own_directory, newest);
+    if (!is_shared) own = OwnIfNewer(session.context.config.run.dir, newest);
     shared.set(HeldBy(rank), std::to_string(own ? own->step : kNone));
   }
   // Ranks that do not come are the control plane's matter, which names them and ends this process before.

@@ -17,6 +17,9 @@ namespace dtrain::modes {
 
 struct Session;  // session.h
 
+// Whether this rank's own --run_dir is rank 0's, or it has none. A collective.
+bool SharesRunDirectory(const Session& session);
+
 // Finds and reads the checkpoint to resume from, as --resume says; empty for a fresh run. A `restarted` run prefers the
 // checkpoints that it has saved itself, whatever --resume says, if they are newer. Throws StorageError.
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
@@ -26,9 +29,10 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
 // started again may have rank 0 on another machine than before: the newest valid checkpoint that any rank finds in its
 // own --run_dir counts, and its holder sends it to rank 0.
 //
-// A collective. `store` is that of rank 0's run directory, null on the other ranks, which get nothing. Throws
-// StorageError if there are checkpoints, but none is valid, or if rank 0 cannot write what it receives.
-std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, checkpoint::Store* store);
+// A collective. `is_shared` is what SharesRunDirectory says. `store` is that of rank 0's run directory, null on the
+// other ranks, which get nothing. Throws StorageError if there are checkpoints, but none is valid, or if rank 0 cannot
+// write what it receives.
+std::optional<checkpoint::Snapshot> FindNewestOfRanks(const Session& session, bool is_shared, checkpoint::Store* store);
 
 // The best weights lie beside the checkpoints, in `model_best`. Returns why they are lost, in a sentence for people, if
 // they are of another step than the state.json of a checkpoint says, since the run goes back, has another directory, or

@@ -48,21 +48,26 @@ nlohmann::json StartIn(const std::filesystem::path& config_json) {
   }
 }
 
-// Whether the run in the directory of this config.json may have been begun by an earlier attempt of this job: only a
-// scheduler's name of the job tells, and earlier versions did not write it.
-bool MayBeOfJob(const std::filesystem::path& config_json, const std::string& job) {
-  const nlohmann::json known = weights::PartOf(StartIn(config_json), kJobKey);
-  return job.empty() || known.is_null() || known == job;
+bool IsNamed(const std::string& job) { return !job.empty() && !job.ends_with("=none"); }  // torchrun's without a name
+
+bool IsSameCommand(const nlohmann::json& start, const RunContext& context) {
+  return weights::PartOf(start, "command") == config::StartRecord(context.start, context.config)["command"];
 }
 
-// Whether an earlier attempt of this job began the run. torchrun calls every job without a name `none`: of these, what
-// has ended may be that of an earlier job.
+// Whether the run in the directory of this config.json may have been begun by an earlier attempt of this job: a
+// scheduler's name of the job tells, else the command, and earlier versions did not write them.
+bool MayBeOfJob(const std::filesystem::path& config_json, const RunContext& context) {
+  const nlohmann::json start = StartIn(config_json), known = weights::PartOf(start, kJobKey);
+  return known.is_null() || (IsNamed(context.launch.job) ? known == context.launch.job : IsSameCommand(start, context));
+}
+
+// Whether an earlier attempt of this job began the run. Of jobs without a name, what has ended may be that of an
+// earlier job.
 bool IsOfJob(const report::RunDirectory& run, const RunContext& context) {
+  const std::string& job = context.launch.job;
   const nlohmann::json start = StartIn(run.config_json);
-  const bool may_have_ended = !context.launch.job.ends_with("=none");
-  return !context.launch.job.empty() && weights::PartOf(start, kJobKey) == context.launch.job &&
-         weights::PartOf(start, "command") == config::StartRecord(context.start, context.config)["command"] &&
-         (may_have_ended || !std::filesystem::exists(run.result_json));
+  return !job.empty() && weights::PartOf(start, kJobKey) == job && IsSameCommand(start, context) &&
+         (IsNamed(job) || !std::filesystem::exists(run.result_json));
 }
 
 distributed::RendezvousOptions RendezvousOptionsFor(const RunContext& context) {
@@ -222,7 +227,7 @@ Session::Session(const RunContext& run_context)
     const report::RunDirectory taken(run_directory);
     TakeRunDirectory(taken, lock);
     // An attempt that has ended before it began has left another run there, with which this job does not go on.
-    const bool begins_anew = context.config.run.resume != "auto" && !MayBeOfJob(taken.config_json, launch.job);
+    const bool begins_anew = context.config.run.resume != "auto" && !MayBeOfJob(taken.config_json, context);
     restarted = restarted && !begins_anew;
   }
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);

@@ -14,6 +14,7 @@
 #include "data/storage.h"
 #include "models/layers.h"
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/checkpoint/run_lock.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
 #include "trainer/control/stall_watch.h"
@@ -46,20 +47,17 @@ void StartAnew(const report::RunDirectory& files, const std::string& resume) {
   }
 }
 
-// Whether a run in another directory goes on here, where the run that is there has not begun so. A checkpoint alone,
-// such as one of a backup, may be this run's.
-bool BeginsElsewhere(const Session& session) {
+// Whether a run in the run directory is not the one that goes on: this one begins anew, or with that of another
+// directory. A checkpoint alone, such as one of a backup, may be this run's.
+bool LeavesRunBehind(const Session& session) {
   const std::string& resume = session.context.config.run.resume;
-  if (resume == "auto" || resume == "none" || session.restarted) return false;
+  if (resume == "auto" || session.restarted) return false;
   const std::filesystem::path run = weights::RunOf(resume);
-  if (!data::IsRun(run) || data::IsSameFile(run, session.run_directory)) return false;
-  const std::string here = report::RunDirectory(session.run_directory).config_json.string();
-  if (!data::IsFile(here)) return false;
-  const std::string text = checkpoint::ReadTextFile(here, weights::kMostConfigBytes);
-  return weights::TextIn(ParseObject(text), "resume") != resume;
+  return resume == "none" || (data::IsRun(run) && !data::IsSameFile(run, session.run_directory));
 }
 
-// The checkpoints of the run. Rank 0 alone reads and writes them; the other ranks learn from it what state.json says.
+// The checkpoints of the run. Rank 0 alone reads and writes them; the other ranks learn from it what state.json says,
+// and those on machines with disks of their own keep the run from taking what is there later.
 class RunCheckpoints {
  public:
   // A collective. Finds the checkpoint with which the run goes on.
@@ -67,16 +65,19 @@ class RunCheckpoints {
     if (session.context.launch.rank == 0) {
       first_.emplace(session.run_directory);
       first_->store.RemoveLeftovers();
-      first_->is_another_runs = BeginsElsewhere(session);
+      first_->leaves_run_behind = LeavesRunBehind(session);
     }
-    const bool any_rank_counts = session.rendezvous != nullptr && resume_ == "auto";
-    auto newest = any_rank_counts ? FindNewestOfRanks(session, first_ ? &first_->store : nullptr) : std::nullopt;
+    const bool has_ranks = session.rendezvous != nullptr, is_shared = !has_ranks || SharesRunDirectory(session);
+    if (!is_shared && session.context.launch.local_rank == 0) other_disk_.emplace(session.context.config.run.dir);
+    const bool any_rank_counts = has_ranks && resume_ == "auto";
+    auto newest =
+        any_rank_counts ? FindNewestOfRanks(session, is_shared, first_ ? &first_->store : nullptr) : std::nullopt;
     if (first_) {
       first_->found = any_rank_counts ? std::move(newest) : FindCheckpoint(resume_, session.restarted, first_->store);
       const report::RunDirectory files(session.run_directory);
       if (first_->found && first_->found->state.is_object()) {
         nlohmann::json& state = first_->found->state;
-        const std::string lost = WhyBestIsLost(files.model_best, first_->is_another_runs, state);
+        const std::string lost = WhyBestIsLost(files.model_best, first_->leaves_run_behind, state);
         state[kLostBest] = lost.empty() ? WhyBestDoesNotCount(state, session.context.config.data) : lost;
       }
     }
@@ -125,15 +126,14 @@ class RunCheckpoints {
     return progress;
   }
 
-  // The checkpoint belongs to this run, and the run has gone back to it: drops what came after it, and what another run
-  // has left here.
-  void DropLater() {
+  // The checkpoint belongs to this run, and the run has gone back to it, of which `progress` is: drops what came after
+  // it, and what another run has left here.
+  void DropLater(const loop::Progress& progress) {
+    const int64_t step = state_.is_null() ? -1 : progress.step;
+    if (other_disk_) SetAsideOnOtherDisk(step);
     if (!first_) return;
-    if (first_->is_another_runs) StartAnew(report::RunDirectory(first_->store.run_directory()), resume_);
-    const int moved = first_->store.SetAsideNewerThan(first_->found ? first_->found->step : -1);
-    if (moved > 0) {
-      report::LogWarning(CountOf(moved, "later checkpoint") + " moved to checkpoints/aside-…: the run goes back");
-    }
+    if (first_->leaves_run_behind) StartAnew(report::RunDirectory(first_->store.run_directory()), resume_);
+    SetAside(first_->store, step);
   }
 
   // Returns the tensors, once; empty on the other ranks and in a fresh run.
@@ -149,14 +149,32 @@ class RunCheckpoints {
     explicit FirstRank(const std::filesystem::path& run_directory) : store(run_directory) {}
 
     checkpoint::Store store;
-    bool is_another_runs = false;  // what is in the run directory
+    bool leaves_run_behind = false;
     std::optional<checkpoint::Snapshot> found;
     std::unique_ptr<checkpoint::AsyncWriter> writer;
   };
 
+  static void SetAside(checkpoint::Store& store, int64_t step) {
+    const int moved = store.SetAsideNewerThan(step);
+    if (moved == 0) return;
+    report::LogWarning(CountOf(moved, "later checkpoint") + " moved to checkpoints/aside-…: the run goes back");
+  }
+
+  // The run does not need this disk.
+  void SetAsideOnOtherDisk(int64_t step) {
+    try {
+      if (other_disk_->Steps().empty()) return;
+      const checkpoint::RunLock lock(other_disk_->run_directory());
+      SetAside(*other_disk_, step);
+    } catch (const StorageError& error) {
+      report::LogWarning(error.what());
+    }
+  }
+
   const std::string resume_;
-  std::optional<FirstRank> first_;  // empty on the other ranks
-  nlohmann::json state_;            // state.json of the checkpoint, on every rank; null if there is none
+  std::optional<FirstRank> first_;               // empty on the other ranks
+  std::optional<checkpoint::Store> other_disk_;  // of a machine that does not see rank 0's run directory
+  nlohmann::json state_;                         // state.json of the checkpoint, on every rank; null if there is none
 };
 
 // Returns the metadata of the run's files of weights.
@@ -243,9 +261,6 @@ distributed::Communicator& Connect(Session& session, const config::Config& confi
   nlohmann::json common = identity;
   common["data_val_fingerprint"] = tasks::ValFingerprint(data);
   session.Connect(config, common);
-  if (session.context.launch.rank == 0 && config.run.resume == "none" && !session.restarted) {
-    StartAnew(report::RunDirectory(session.run_directory), config.run.resume);
-  }
   if (config.data.cache == "ram") tasks::KeepInMemory(data, session.rendezvous.get());
   return *session.communicator;
 }
@@ -260,7 +275,7 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
   const int64_t step = start.progress.step;
   start.stopped_early = run.plan.WhyStopsEarly(start.progress);
   start.finished = step >= run.plan.total_steps || !start.stopped_early.empty();
-  checkpoints.DropLater();
+  checkpoints.DropLater(start.progress);
   const std::string lost = start.finished ? "" : checkpoints.lost_best();
   if (!lost.empty()) start.progress.best.reset();
   if (session.context.launch.rank != 0) return start;

@@ -274,7 +274,6 @@ int64_t AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitW
     const auto end = static_cast<size_t>(words.ends[number]);
     const bool is_finite = std::all_of(tagged.data() + first, tagged.data() + end, HasFinite);
     const Json found = is_finite ? EntitiesOf(tagged, words.places, text, first, end) : Json::array();
-    not_finite += is_finite ? 0 : 1;
     for (size_t i = 0; !is_nested && i < found.size(); ++i) {
       data::WrittenRow row = {{"line", number + 1}};
       for (const auto& [column, value] : found[i].items()) row.push_back({column, value});
@@ -285,6 +284,8 @@ int64_t AppendEntities(const std::vector<TaggedWord>& tagged, const data::SplitW
     if (unread != words.unread.end() && unread->sentence == static_cast<int64_t>(number)) {
       error = unread->error;
       ++unread;
+    } else if (!is_finite) {
+      ++not_finite;
     }
     if (!is_nested && !error.is_null()) append(UnreadLine(number, error));
     if (is_nested) append({{"text", text}, {"entities", found}, {"error", error}});

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -310,14 +311,15 @@ void SampleResults::Write(const std::string& path, const DataSplit& split, const
         predicted.push_back(found[column + 1]);
       }
       const auto cell = [&](double label, const std::vector<double>& values, double least) {
-        return is_class ? nlohmann::ordered_json(name_of(label)) : outcome_.Cell(values, names, least);
+        return is_class ? Json(name_of(label)) : outcome_.Cell(values, names, least);
       };
+      const bool is_finite = std::ranges::all_of(predicted, [](double number) { return std::isfinite(number); });
       row.push_back({"label", cell(found[kClass], wanted, /*least=*/1)});
-      row.push_back({"prediction", cell(wanted.front(), predicted, outcome_.threshold)});
+      row.push_back({"prediction", is_finite ? cell(wanted.front(), predicted, outcome_.threshold) : Json()});
       row.push_back({"loss", data::JsonNumber(found[kLoss])});
       for (size_t i = 0; outcome_.has_columns() && i < predicted.size(); ++i) {
         const std::string name = name_of(is_class ? wanted[i] : static_cast<double>(i)), number = std::to_string(i + 1);
-        if (is_class) row.push_back({"class_" + number, name, /*key=*/std::nullopt});
+        if (is_class) row.push_back({"class_" + number, is_finite ? Json(name) : Json(), /*key=*/std::nullopt});
         row.push_back(
             {outcome_.column() + (is_class ? number : name), data::JsonNumber(predicted[i]), name, outcome_.key()});
       }
