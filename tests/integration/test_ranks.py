@@ -73,6 +73,15 @@ def test_the_newest_checkpoint_counts_on_whosever_disk_it_is(few_images, tmp_pat
     start("here", "there", "--resume=none", "--limit_train_steps=1")
     assert {path.name.partition("-")[0] for path in (tmp_path / "there" / "checkpoints").iterdir()} == {"aside"}
     assert "rank 1 has the newest checkpoint, of step 1" in start("there", "here", "--limit_train_steps=1").stderr
+    # Both evaluate the weights of rank 0.
+    found = []
+    for name, other in (("there", None), ("one", None), ("one", "there")):
+        if other:
+            start(name, other, "--mode=eval")
+        else:
+            run("--mode=eval", f"--data_dir={few_images}", f"--run_dir={tmp_path / name}")
+        found.append(load_json(tmp_path / name / "eval-val" / "result.json")["val_loss"])
+    assert found[2] == pytest.approx(found[1], rel=1e-6) and found[0] != pytest.approx(found[1], rel=1e-4)
 
 
 IS_LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"

@@ -27,6 +27,7 @@
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
+#include "trainer/weights/module_state.h"
 
 namespace dtrain::modes {
 namespace {
@@ -92,6 +93,13 @@ report::RunResult Together(const std::vector<report::RunResult>& sets, const tas
     all.bad_records += sets[i].bad_records;
   }
   return all;
+}
+
+// On disks of the machines' own, others may be there.
+void TakeWeightsOfFirst(distributed::Communicator& communicator, torch::nn::Module& module) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : weights::StateOf(module)) tensors.push_back(tensor.detach());
+  communicator.BroadcastFromFirst(tensors);
 }
 
 void Announce(const config::Config& config, const weights::TrainedWeights& weights, const tasks::DataSets& data,
@@ -261,6 +269,7 @@ void EvaluateOnly(const RunContext& context) {
   const std::vector<report::RunDirectory> folders = BeginFolders(session, data);
   session.Connect(config, {{"data_fingerprint", tasks::ValFingerprint(data)}});
   MakeTask(config, session.device, run);
+  TakeWeightsOfFirst(*session.communicator, run.task->module());
   run.task->CountConfusions();
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),
