@@ -1,5 +1,6 @@
 """An interrupted run resumes as if nothing had happened: the same weights and losses, bit for bit."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from command import Background, TINY, change_state, kill_at, load_json, losses, metrics, run, sha256, weights_and_losses
+from command import Background, TINY, change_state, kill_at, load_json, losses, metrics, run, sha256, wait_until, weights_and_losses
 from conftest import picture
 from text_data import TEXT, write_roberta_tokenizer
 
@@ -307,6 +308,19 @@ def test_a_requeued_job_goes_on_with_its_own_run_alone(few_images, own_stopped, 
         run(*flags_of(few_images), f"--run_dir={own_stopped}", "--resume=none", "--limit_train_steps=1",
             env=job | {"AWS_BATCH_JOB_ATTEMPT": str(attempt)})
         assert [step for step, _ in losses(own_stopped)] == steps
+
+
+def test_a_restarted_job_waits_for_the_lock_of_a_lost_machine(few_images, own_stopped):
+    """The file system holds it for a while, with NFS 90 s. A job that is new is refused: tests/trainer/checkpoint."""
+    flags = (*flags_of(few_images), f"--run_dir={own_stopped}")
+    with (own_stopped / "lock").open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(b"process 7 on host lost\n")
+        lock.flush()
+        with Background(*flags, env={"AWS_BATCH_JOB_ATTEMPT": "2"}) as job:
+            wait_until(lambda: "is in use by process 7 on host lost: waiting up to 3 minutes" in job.stderr_so_far, "the warning")
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            assert job.wait().code == 0
 
 
 @pytest.mark.parametrize("job, steps", (("77", [[1, 2]]), ("none", [[1], [1]])))

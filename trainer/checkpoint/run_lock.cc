@@ -15,7 +15,7 @@
 namespace dtrain::checkpoint {
 namespace {
 
-constexpr auto kPollInterval = std::chrono::milliseconds(50);
+constexpr auto kPollInterval = std::chrono::milliseconds(50), kPatience = std::chrono::milliseconds(1000);
 
 std::string ThisProcess() {
   char host[256] = "";
@@ -37,12 +37,12 @@ bool LocksAreUnknown(int error_number) {
 
 }  // namespace
 
-RunLock::RunLock(const std::filesystem::path& run_directory, double patience_seconds) : RunLock() {
+RunLock::RunLock(const std::filesystem::path& run_directory, const KeepsWaiting& keeps_waiting) : RunLock() {
   const std::filesystem::path path = run_directory / "lock";
   descriptor_ = data::OpenOrCreate(path, O_RDWR);
   if (descriptor_ < 0) ThrowSystemError("open", path, errno);
 
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_seconds);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     if (LocksAreUnknown(errno)) {
       warning_ = "the file system of " + run_directory.string() +
@@ -51,8 +51,9 @@ RunLock::RunLock(const std::filesystem::path& run_directory, double patience_sec
     }
     if (errno != EWOULDBLOCK && errno != EINTR) ThrowSystemError("lock", path, errno);
     if (std::chrono::steady_clock::now() >= deadline) {
-      throw StorageError("the run directory " + run_directory.string() + " is in use by " + HolderIn(descriptor_),
-                         "wait for that job or stop it, or choose another --run_dir");
+      const std::string why = "the run directory " + run_directory.string() + " is in use by " + HolderIn(descriptor_);
+      if (!keeps_waiting || !keeps_waiting(why))
+        throw StorageError(why, "wait for that job or stop it, or choose another --run_dir");
     }
     std::this_thread::sleep_for(kPollInterval);
   }

@@ -3,16 +3,20 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace dtrain::checkpoint {
 
 class RunLock {
  public:
-  // Takes the lock of an existing run directory. Tries for `patience_seconds`, since the predecessor of a job that was
-  // restarted at once may still be dying. Throws StorageError if another process keeps the lock (naming its host and
-  // pid) or the lock file cannot be written.
-  explicit RunLock(const std::filesystem::path& run_directory, double patience_seconds = 1);
+  // Says whether to wait on for another process, which the sentence `why` names with its host.
+  using KeepsWaiting = std::function<bool(const std::string& why)>;
+
+  // Takes the lock of an existing run directory. Tries for a second, since the predecessor of a job that was restarted
+  // at once may still be dying, then for as long as `keeps_waiting`, if there is one, says so. Throws StorageError if
+  // another process keeps the lock or the lock file cannot be written.
+  explicit RunLock(const std::filesystem::path& run_directory, const KeepsWaiting& keeps_waiting = nullptr);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;

@@ -31,10 +31,20 @@ namespace {
 
 constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // other ranks wait for this process to end
 
-// Locks the run directory for this job, and removes the failure reports of an earlier attempt.
-void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
+constexpr auto kLostMachineKeepsLock = std::chrono::minutes(3);  // NFS's lease is 90 s, Lustre evicts after 100 or more
+
+// Locks the run directory for this job, and removes the failure reports of an earlier attempt. Where that was on a
+// machine that is lost, the file system still holds its lock for a while.
+void TakeRunDirectory(const report::RunDirectory& files, bool restarted, std::optional<checkpoint::RunLock>& lock) {
   report::PrepareRunDirectory(files);
-  lock.emplace(files.root);
+  const auto deadline = std::chrono::steady_clock::now() + kLostMachineKeepsLock;
+  lock.emplace(files.root, [&, has_said = false](const std::string& why) mutable {
+    const bool waits = restarted && !loop::StopRequested() && std::chrono::steady_clock::now() < deadline;
+    if (waits && !std::exchange(has_said, true)) {
+      report::LogWarning(why + ": waiting up to 3 minutes, in case that machine is lost and its lock lives on");
+    }
+    return waits;
+  });
   report::RemoveErrorFiles(files.root);
 }
 
@@ -225,7 +235,7 @@ Session::Session(const RunContext& run_context)
   }
   if (training && launch.rank == 0) {
     const report::RunDirectory taken(run_directory);
-    TakeRunDirectory(taken, lock);
+    TakeRunDirectory(taken, restarted, lock);
     // An attempt that has ended before it began has left another run there, with which this job does not go on.
     const bool begins_anew = context.config.run.resume != "auto" && !MayBeOfJob(taken.config_json, context);
     restarted = restarted && !begins_anew;
