@@ -52,7 +52,8 @@ def trained(few_images, module_dir):
 
 def test_a_run_that_turns_them_predicts_so(trained, photos, tmp_path):
     rows, said = predicted(trained, photos, tmp_path / "upright.csv")
-    assert len({row["probability_1"] for row in rows[:8]}) == 1 and "EXIF" not in said
+    first = [float(row["probability_1"]) for row in rows[:8]]
+    assert max(first) - min(first) < 1e-6 and "EXIF" not in said  # a batch's last rows are summed otherwise on some CPUs
     assert [row["error"].split()[0] for row in rows[8:]] == ["GIF", "HEIC", "AVIF"] and "ignored: 1 *.txt" in said
     rows, said = predicted(trained, photos, tmp_path / "stored.csv", "--noexif_orientation")
     assert len({row["probability_1"] for row in rows[:8]}) > 4

@@ -280,6 +280,11 @@ def test_the_best_weights_are_those_of_the_best_step(few_images, own_stopped, ru
             assert int(weights.metadata()["step"]) == load_json(folder / "result.json")["best_step"]
 
 
+def test_a_run_with_fewer_steps_to_do_than_it_has_done_is_evaluated(few_images, stopped, run_dir):
+    outcome = run(*flags_of(few_images), f"--run_dir={run_dir}", f"--resume={stopped / 'checkpoints' / 'step-000000002'}", "--max_steps=1")
+    assert "this run is finished" in outcome.stderr and outcome.last_line.startswith("val_")
+
+
 def test_another_metric_decides_by_its_own_best_value(few_images, own_stopped):
     def lower_loss(state):
         (metric,) = (metric for metric in state["progress"]["best"]["metrics"] if metric["name"] == "loss")

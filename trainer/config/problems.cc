@@ -49,7 +49,7 @@ Rules ModeRules(const Config& config) {
   const bool is_output = data::TableWriterOf(run.output) != nullptr || run.output.ends_with(".safetensors");
   const bool is_array = run.features.ends_with(".npy") || run.features.ends_with(".safetensors");
   const std::string outputs = data::TableFiles() + ", or a safetensors file";
-  const std::string prediction = "--mode=predict reads images or tensors and writes the model's predictions";
+  const std::string prediction = "--mode=predict reads images, texts or tensors and writes the model's predictions";
   const std::string exporting = "--mode=export reads weights and writes them for other programs";
   return {
       {"weights", !has_weights && trains, "--mode=eval or predict with it",
@@ -61,7 +61,7 @@ Rules ModeRules(const Config& config) {
       {"features", is_array && !predicts, "--mode=predict with it", "no other mode computes them"},
       {"features", is_array && predicts && !run.output.empty(), "no --output with it",
        "predict in a command of its own"},
-      {"input", predicts && run.input.empty(), "images, or a safetensors file", prediction},
+      {"input", predicts && run.input.empty(), "images, texts, or a safetensors file", prediction},
       {"output", predicts && !is_output && (!run.output.empty() || run.features.empty()), outputs, prediction},
       {"output", trains && !run.output.empty(), "--mode=eval, predict or export with it",
        "--run_dir names a run's folder"},

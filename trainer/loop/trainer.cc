@@ -107,10 +107,11 @@ int64_t Trainer::LastStep() const {
   return limit > 0 ? std::min(parts_.plan.total_steps, progress_.step + limit) : parts_.plan.total_steps;
 }
 
-// A run may have been stopped between the end of an epoch and its evaluation.
+// A run may have been stopped between the end of an epoch and its evaluation, or have now more steps done than to do.
 bool Trainer::EvaluationWasMissed() const {
   const bool evaluated = progress_.validation && progress_.validation->step == progress_.step;
-  return progress_.step > 0 && parts_.plan.ShouldEvaluate(progress_.step) && !evaluated;
+  const bool is_due = parts_.plan.ShouldEvaluate(progress_.step) || progress_.step > parts_.plan.total_steps;
+  return progress_.step > 0 && is_due && !evaluated;
 }
 
 void Trainer::SaveAndStop() {

@@ -248,7 +248,8 @@ std::vector<std::string> Banner(const config::Config& config, const Session& ses
   add("deterministic", DescribeDeterminism(config, run.plan.batch, world_size));
   add("samples",
       Grouped(run.plan.train_samples) + " training, " + Grouped(ValidationSamples(run.data)) + " validation");
-  if (run.data.classes.count > 0) add("classes", weights::Describe(run.data.classes));
+  const bool has_classes = tasks::KindOf(config).labels() != data::LabelKind::kNumbers;
+  if (run.data.classes.count > 0) add(has_classes ? "classes" : "numbers", weights::Describe(run.data.classes));
   add("global batch", Grouped(run.plan.batch.global_batch_size));
   add("steps", Grouped(run.plan.total_steps) + report::Format(" (%g epochs)", run.plan.EpochAt(run.plan.total_steps)));
   add("run directory", session.run_directory);

@@ -92,9 +92,8 @@ void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
   const bool asks_for_groups = !config.data.group_pattern.empty() || !config.data.group_column.empty();
   if (config.run.mode == "train") {
     report::LogInfo("validation: " + std::to_string(positions.val.size()) + " of the " + std::to_string(whole->size()) +
-                    " samples of '" + train.name + "' (" + FractionText(config) + "), " +
-                    (asks_for_groups ? "whole groups of them" : "the same share of each class") +
-                    "; training does not use them");
+                    " samples of '" + train.name + "' (" + FractionText(config) + ")" +
+                    (asks_for_groups ? ", whole groups of them" : "") + "; training does not use them");
   }
   for (size_t i = 0; !train.texts.empty() && i < positions.val.size(); ++i) {
     val.texts.push_back(train.texts[static_cast<size_t>(positions.val[i])]);

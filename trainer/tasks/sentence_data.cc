@@ -184,8 +184,10 @@ std::vector<std::string> TokenizerPaths(const config::Config& config) {
   const std::string run = weights::RunOf(weights::NamedRun(config)).string();
   const std::string binarised = config.data.dir + "/input0";  // where fairseq's binarised data has its dictionary
   const std::string data = data::IsFolder(binarised) ? binarised : config.data.dir;
-  if (config.run.mode == "train") return {config.model.init_weights, data, run, config.run.dir};
-  return {config.model.init_weights, run, data};
+  if (config.run.mode != "train") return {config.model.init_weights, run, data};
+  std::vector<std::string> paths = {config.model.init_weights, data, run};
+  if (run != config.run.dir) paths.push_back(config.run.dir);
+  return paths;
 }
 
 bool HoldsSentences(const config::DataConfig& config) {

@@ -60,7 +60,10 @@ TrainedWeights ReadInferenceWeights(const config::Config& config) {
 
 TrainedWeights ReadRunWeights(const fs::path& run, const std::string& which) {
   const report::RunDirectory files(run);
-  if (data::Exists(run) && !data::IsFolder(run)) {
+  if (!data::Exists(run)) {
+    throw UsageError("there is no folder " + run.string(), "name that of a run, or a file with --init_weights");
+  }
+  if (!data::IsFolder(run)) {
     const bool is_file = data::IsFile(run);
     throw UsageError(run.string() + " is no folder of a run or a checkpoint" +
                          (is_file ? "" : ", and no regular file of weights either"),

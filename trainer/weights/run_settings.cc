@@ -67,9 +67,9 @@ std::vector<std::string> ValidationNames(const nlohmann::json& saved, const conf
     return {};
   const bool has_fold = saved.contains("val_fold") && saved["val_fold"] != "";
   const bool holds_out = fraction != saved.end() && fraction->is_number() && fraction->get<double>() > 0;
-  if (!holds_out && !has_fold) return {"val_split"};
-  return {"val_split",     "val_fraction", "val_fold",   "group_column",
-          "group_pattern", "train_split",  "split_seed", "seed"};
+  if (!holds_out && !has_fold) return {"val_split", "data_format"};
+  return {"val_split",     "data_format", "val_fraction", "val_fold", "group_column",
+          "group_pattern", "train_split", "split_seed",   "seed"};
 }
 
 // If another image size is given, it counts in evaluation, too, and an eval_resize that was derived from the run's is
@@ -183,6 +183,7 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   if (!run.empty()) {
     where = report::RunDirectory(RunOf(run)).config_json.string();
     if (!data::Exists(where)) {
+      if (!data::Exists(run)) return {};  // reported when it is read
       return {"there is no config.json in " + run.string() +
               ": the model and image settings are taken from the command line"};
     }
