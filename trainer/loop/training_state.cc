@@ -211,10 +211,11 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
   const SavedObject must_be_one(saved, "run");
   nlohmann::json keys = saved;
   keys.update(now);
-  // Keys about the data are compared last: another flag that differs may be the reason why they differ.
+  // Keys about the data are compared last, and their numbers of samples before their sums: another flag that differs may
+  // be the reason why they differ.
   std::vector<std::string> names, of_data;
   for (const auto& item : keys.items()) (item.key().rfind("data_", 0) == 0 ? of_data : names).push_back(item.key());
-  names.insert(names.end(), of_data.begin(), of_data.end());
+  names.insert(names.end(), of_data.rbegin(), of_data.rend());
   for (const std::string& key : names) {
     const nlohmann::json absent = ValueIfAbsent(key);
     const nlohmann::json before = saved.value(key, absent), value = now.value(key, absent);
