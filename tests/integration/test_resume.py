@@ -302,6 +302,7 @@ def test_what_the_best_validation_and_the_flags_of_before_mean_now(few_images, o
     weights = run_dir / "model.safetensors"
     said = run(*flags_of(few_images), f"--run_dir={run_dir}", "--sync_bn", f"--init_weights={weights}").stderr
     assert "the best validation is that of test, and now val decides" in said
+    assert (run_dir / "checkpoints" / "aside-model_best.safetensors").exists()
     assert "sync_bn false → true" in said
     assert f"--init_weights={weights} is not used" in said and "init_weights none" not in said
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "data/joined.h"
@@ -280,9 +281,13 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
   const std::string lost = start.finished ? "" : checkpoints.lost_best();
   if (!lost.empty()) start.progress.best.reset();
   if (session.context.launch.rank != 0) return start;
-  if (!lost.empty()) report::LogWarning(lost);
-
   const report::RunDirectory files(session.run_directory);
+  if (!lost.empty()) {
+    report::LogWarning(lost);
+    std::error_code there_is_none;  // until the next validation, evaluations take the last weights
+    std::filesystem::rename(files.model_best, files.root / "checkpoints" / "aside-model_best.safetensors",
+                            there_is_none);
+  }
   if (!start.finished) RequireDisk(files.root, DiskNeedsOf(config, *run.task, run.data.val.has_value()));
   session.control->Enter(control::Phase::kSaving);
   WriteRunFiles(files, session.context, config, run, start);
