@@ -112,17 +112,6 @@ class Rewriter {
     const std::string name = FlagName(argument);
     std::optional<std::string> value;
     if (equals != std::string::npos) value = argument.text.substr(equals + 1);
-    const bool next_is_value = !value && next_ + 1 < arguments_.size();
-    if (const RemovedFlag* removed =
-            FindRemoved(name, next_is_value ? arguments_[next_ + 1].text : value.value_or(""))) {
-      if (removed->takes_value && !value) NextValue();
-      const bool whole = removed->value.empty();
-      const std::string sentence = argument.place + "--" + name + (whole ? "" : "=" + std::string(removed->value)) +
-                                   " is no longer " + (whole ? "a flag" : "a choice") + ": " +
-                                   std::string(removed->why);
-      // A run's configuration may be given again after a flag in it was removed.
-      return argument.origin == Origin::kJson ? result_.notes.push_back(sentence) : mistakes_.push_back(sentence);
-    }
     // In flag files, our own flags have their own meaning.
     const Alias* alias = FindAlias(name, argument.place.empty() ? program_ : nullptr);
     if (alias == nullptr) return TakeOwn(argument, name, value.has_value());

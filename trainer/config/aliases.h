@@ -125,18 +125,6 @@ const std::vector<Alias>& TextAliases();
 // all of them that have no equivalent.
 const std::vector<Alias>& SharedAliases();
 
-// A flag, or a value of one, that earlier versions had. Typing it is a mistake whose message says why it went; a run's
-// config.json may name it, which changes nothing.
-struct RemovedFlag {
-  std::string_view name;        // with underscores
-  bool takes_value;             // false: a boolean, which may have been typed with `no` in front
-  std::string_view why;         // why it went, and what to do
-  std::string_view value = {};  // if not empty, only this value of the flag went
-};
-
-// Returns the row of the flag `name` (with underscores, perhaps with `no` in front) with this value, or null.
-const RemovedFlag* FindRemoved(std::string_view name, std::string_view value = {});
-
 // Names that our flags have in other programs and that cannot be translated, for the hint if a command line has one of
 // them. Returns a map from a foreign name (with underscores) to the text that says what to use here: "--optimizer".
 const std::map<std::string, std::string>& ForeignFlags();

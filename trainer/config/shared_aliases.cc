@@ -1,10 +1,9 @@
 // The rows that all programs share: of several image programs, of PyTorch's ImageNet example, and of flags without an
 // equivalent (fairseq_program.cc has those for text, the *_program.cc those that only one program has); then the flags
-// that are only answered, since they have another name here, or since earlier versions had them. People copy commands
-// that name defaults, so of a flag without an equivalent the value that changes nothing is taken; such flags without a
-// value are not here, since an unknown flag is refused anyway.
+// that are only answered, since they have another name here. People copy commands that name defaults, so of a flag
+// without an equivalent the value that changes nothing is taken; such flags without a value are not here, since an
+// unknown flag is refused anyway.
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "trainer/config/aliases.h"
@@ -29,14 +28,12 @@ std::vector<Alias> OfImagePrograms() {
       {Renamed("j=workers b=batch_size wd=weight_decay warmup_lr=warmup_start_lr log_dir=run_dir output_dir=run_dir "
                "print_freq=log_interval distillation_alpha=distill_weight"),
        Switches("synthetic=--data_format=synthetic eval=--mode=eval amp=--precision=amp apex=--precision=amp"),
-       // Configurations of runs before --ema_start have it.
-       Switches("noema_ramp=--ema_start=torchvision"),
        OnlyTaken("start_epoch=0", kResumes),
        RenamedUnless("", "resume=resume"),  // the default of most programs
        WithoutEffect("launchers are recognised automatically; --master_addr and --master_port name rank 0", "dist_url"),
        WithoutEffect("hard distillation has no temperature", "distillation_tau"),
-       {{.name = "ema_ramp", .flag = "ema_start", .words = {{"true", "tensorflow"}, {"false", "torchvision"}}},
-        {.name = "opt",
+       WithoutEffect("0.1.0 had it, later versions need no choice", "cudnn_benchmark_limit", "static_graph"),
+       {{.name = "opt",
          .flag = "optimizer",
          .words = {{"sgd", "sgd"},
                    {"sgd_nesterov", "sgd", "--nesterov"},
@@ -120,37 +117,12 @@ std::vector<Alias> WithoutEquivalent() {
        OnlyTaken("vflip=0", "images are mirrored left to right only (--hflip)")});
 }
 
-constexpr std::array kRemoved = {
-    RemovedFlag{"cudnn_benchmark_limit", true,
-                "cuDNN's own first choice of an algorithm was as fast on an H100, and starts sooner; leave it out"},
-    RemovedFlag{"decode", true,
-                "images are decoded on the CPU, which was faster in training than nvJPEG on the GPU; leave it out"},
-    RemovedFlag{"fused_norm", false, "GPUs always normalise this way now; leave it out"},
-    RemovedFlag{"on_spike", true,
-                "--on_spike=skip does not apply the step of a spike; to leave more out, stop the run and resume it "
-                "from an earlier checkpoint (--resume=PATH) with a lower --lr",
-                "rewind"},
-    RemovedFlag{"pad_stem", false, "a stem padded to four channels was no faster on an H100; leave it out"},
-    RemovedFlag{"spike_window", true,
-                "mean and deviation of the loss are always those of about 100 steps; leave it out"},
-    RemovedFlag{"static_graph", false, "every parameter takes part in every step now; leave it out"},
-};
-
 }  // namespace
 
 const std::vector<Alias>& SharedAliases() {
   static const std::vector<Alias> all =
       Together({TextAliases(), OfImagePrograms(), Models(), OfTorchelastic(), WithoutEquivalent()});
   return all;
-}
-
-const RemovedFlag* FindRemoved(std::string_view name, std::string_view value) {
-  const auto row = std::ranges::find_if(kRemoved, [&](const RemovedFlag& flag) {
-    if (flag.name == name) return flag.value.empty() || flag.value == value;
-    const bool is_negated = !flag.takes_value && name.starts_with("no") && name.ends_with(flag.name);
-    return is_negated && (name.size() == flag.name.size() + 2 || name.substr(2).starts_with('_'));
-  });
-  return row == kRemoved.end() ? nullptr : row;
 }
 
 const std::map<std::string, std::string>& ForeignFlags() {

@@ -143,30 +143,13 @@ TEST(CommandLine, AFlagOfAnotherToolIsAnsweredWithOurs) {
   }
 }
 
-TEST(CommandLine, ARemovedFlagSaysWhyItWentButARunsConfigurationMayHaveIt) {
+TEST(CommandLine, FlagsOfAnEarlierVersionThatMeanNothingNowArePassedOver) {
   const TemporaryFolder folder;
-  for (const std::string name : {"decode", "fused_norm", "pad_stem", "spike_window"}) {
-    ASSERT_NE(FindRemoved(name), nullptr);
-    const std::string why = name + " is no longer a flag: " + std::string(FindRemoved(name)->why);
-    EXPECT_TRUE(FindFlag(name) == nullptr && FindAlias(name, nullptr) == nullptr && !ForeignFlags().contains(name))
-        << name;
-    EXPECT_EQ(Mistakes({"--" + name + "=true"}), "--" + why);
-    EXPECT_EQ(Mistakes({"--" + name, "true"}).substr(0, why.size() + 2), "--" + why);
-    const std::string file = folder.Write("config.json", R"({"lr": 0.25, ")" + name + R"(": true})");
-    const CommandLine taken = ParseCommandLine({"--flagfile=" + file});
-    EXPECT_EQ(taken.config.given, std::vector<std::string>{"lr"});
-    EXPECT_EQ(taken.notes, std::vector<std::string>{file + ": --" + why});
-    EXPECT_THAT(Mistakes({"--flagfile=" + folder.Write("flags.txt", "--" + name + "=1")}), HasSubstr("--" + why));
-  }
-  EXPECT_THAT(Mistakes({"--nofused_norm"}), HasSubstr("--nofused_norm is no longer a flag"));
-  EXPECT_THAT(Mistakes({"--no-fused-norm"}), HasSubstr("--no_fused_norm is no longer a flag"));
-  for (const std::vector<std::string>& typed :
-       {std::vector<std::string>{"--on_spike=rewind"}, {"--on-spike", "rewind"}}) {
-    EXPECT_THAT(Mistakes(typed), HasSubstr("--on_spike=rewind is no longer a choice: --on_spike=skip does not apply"));
-  }
-  const std::string old = folder.Write("config.json", R"({"spike_factor": 6, "on_spike": "rewind"})");
-  EXPECT_EQ(ParseCommandLine({"--flagfile=" + old}).config.optimizer.on_spike, "log");
-  EXPECT_EQ(ParseCommandLine({"--spike_factor=6", "--on_spike", "skip"}).config.optimizer.on_spike, "skip");
+  const std::string old =
+      folder.Write("config.json", R"({"lr": 0.25, "cudnn_benchmark_limit": 0, "static_graph": true})");
+  const CommandLine taken = ParseCommandLine({"--flagfile=" + old});
+  EXPECT_EQ(taken.config.given, std::vector<std::string>{"lr"});
+  EXPECT_EQ(taken.notes.size(), 2);
 }
 
 TEST(CommandLine, EveryChoiceHasASentence) {
