@@ -66,11 +66,10 @@ void AddOfAverage(const config::OptimizerConfig& config, report::Metrics metrics
 size_t DecisiveMetric(const std::string& best_metric, const tasks::Task& task, const report::Metrics& metrics) {
   const std::string wanted = best_metric == "auto" ? task.best_metric() : best_metric;
   if (wanted.empty()) return 0;
-  const bool is_earlier = std::ranges::find(metrics, wanted, &report::Metric::name) == metrics.end();
   std::string names;
   for (size_t i = 0; i < metrics.size(); ++i) {
     const report::Metric& metric = metrics[i];
-    if (metric.name == wanted || (is_earlier && std::ranges::count(metric.earlier_names, wanted) > 0)) return i;
+    if (metric.name == wanted) return i;
     names += (i == 0 ? "" : i + 1 == metrics.size() ? " or " : ", ") + metric.name;
   }
   throw UsageError("--best_metric=" + wanted + " is no metric of this task", "give " + names + ", or auto");

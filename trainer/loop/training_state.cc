@@ -39,57 +39,24 @@ nlohmann::json ToJson(const std::optional<report::ValPoint>& point) {
   return point ? ToJson(*point) : nlohmann::json();
 }
 
-// Reads the values of state.json one at a time and checks their types. A file with a right checksum hardly ever has a
-// value of a wrong type, but an unchecked conversion of such a value could do anything.
-class SavedObject {
- public:
-  SavedObject(const nlohmann::json& json, std::string name) : json_(json), name_(std::move(name)) {
-    if (!json.is_object()) Refuse(name_, "an object");
-  }
+[[noreturn]] void Refuse(const std::string& why) {
+  throw StorageError("the checkpoint's state.json is damaged: " + why,
+                     "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
+}
 
-  const nlohmann::json& At(const char* key) const {
-    const auto found = json_.find(key);
-    if (found == json_.end()) Refuse(Named(key), "there");
-    return *found;
-  }
-  int64_t Count(const char* key) const { return CountIn(At(key), Named(key)); }
-  int SmallInteger(const char* key) const {
-    constexpr int64_t kMost = 100;  // more than any number of decimals or columns
-    const nlohmann::json& value = At(key);
-    const bool fits = value.is_number_integer() && value >= -kMost && value <= kMost;  // signed or unsigned
-    if (!fits) Refuse(Named(key), "a small whole number");
-    return value.get<int>();
-  }
-  double Number(const char* key) const { return Checked(key, "a number", &nlohmann::json::is_number); }
-  // Reads null as NaN: a number that is not finite is written as null.
-  double NumberOrNaN(const char* key) const {
-    return At(key).is_null() ? std::numeric_limits<double>::quiet_NaN() : Number(key);
-  }
-  bool Boolean(const char* key) const { return Checked(key, "true or false", &nlohmann::json::is_boolean); }
-  std::string Text(const char* key) const { return Checked(key, "a text", &nlohmann::json::is_string); }
-  const nlohmann::json& Array(const char* key) const { return Checked(key, "a list", &nlohmann::json::is_array); }
-  std::string Named(const char* key) const { return name_ + "." + key; }
+// The library's conversions throw for a value of another type, but cast numbers, and a cast can do anything.
+int64_t Count(const nlohmann::json& value) {
+  const uint64_t count = value.get_ref<const nlohmann::json::number_unsigned_t&>();
+  if (count > static_cast<uint64_t>(INT64_MAX)) Refuse(value.dump() + " is too large a number");
+  return static_cast<int64_t>(count);
+}
 
-  static int64_t CountIn(const nlohmann::json& value, const std::string& name) {
-    const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
-                                                 : value.is_number_integer() && value.get<int64_t>() >= 0;
-    if (!fits) Refuse(name, "a whole number, 0 or more");
-    return value.get<int64_t>();
-  }
-  [[noreturn]] static void Refuse(const std::string& name, const std::string& expected) {
-    throw StorageError("the checkpoint's state.json is damaged: " + name + " is not " + expected,
-                       "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
-  }
+int Decimals(const nlohmann::json& value) { return static_cast<int>(std::min<int64_t>(Count(value), 100)); }
 
- private:
-  const nlohmann::json& Checked(const char* key, const char* expected, bool (nlohmann::json::*is)() const) const {
-    if (!(At(key).*is)()) Refuse(Named(key), expected);
-    return At(key);
-  }
-
-  const nlohmann::json& json_;
-  std::string name_;
-};
+// A number that is not finite is written as null.
+double NumberOrNaN(const nlohmann::json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
 
 // Returns what holds for a checkpoint of before a flag was compared: its default. Null for what is no such flag.
 nlohmann::json ValueIfAbsent(const std::string& key) {
@@ -103,52 +70,61 @@ std::string ValueOf(const std::string& key, const nlohmann::json& value) {
 }
 
 // A point of a further validation set has none itself, so that damaged files do not recurse.
-std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json, const std::string& name,
-                                                 bool is_further = false) {
+std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json, bool is_further = false) {
   if (json.is_null()) return std::nullopt;
-  const SavedObject saved(json, name);
-  report::ValPoint point{.step = saved.Count("step"), .epoch = saved.Number("epoch")};
-  for (const nlohmann::json& item : saved.Array("metrics")) {
-    const SavedObject metric(item, saved.Named("metrics"));
-    point.metrics.push_back({.name = metric.Text("name"),
-                             .value = metric.NumberOrNaN("value"),
-                             .decimals = metric.SmallInteger("decimals"),
-                             .higher_is_better = metric.Boolean("higher_is_better"),
-                             .table_heading = metric.Text("table_heading"),
-                             .table_decimals = metric.SmallInteger("table_decimals")});
+  report::ValPoint point{.step = Count(json.at("step")), .epoch = json.at("epoch").get<double>()};
+  for (const nlohmann::json& metric : json.at("metrics").get_ref<const nlohmann::json::array_t&>()) {
+    point.metrics.push_back({.name = metric.at("name"),
+                             .value = NumberOrNaN(metric.at("value")),
+                             .decimals = Decimals(metric.at("decimals")),
+                             .higher_is_better = metric.at("higher_is_better"),
+                             .table_heading = metric.at("table_heading"),
+                             .table_decimals = Decimals(metric.at("table_decimals"))});
   }
-  for (report::Metric& metric : point.metrics) {
-    if (metric.name != "f1" || metric.decimals != 4) continue;
-    metric.value *= 100;  // of a version that had it as a part of one
-    metric.decimals = 2;
-  }
-  if (point.metrics.empty()) SavedObject::Refuse(saved.Named("metrics"), "a list with something in it");
-  if (json.contains("decides")) point.decides = static_cast<size_t>(saved.Count("decides"));  // newer than the others
+  if (json.contains("decides")) point.decides = static_cast<size_t>(Count(json["decides"]));  // newer than the others
+  if (point.decides >= point.metrics.size()) Refuse("its evaluation lacks the metric that decides");
   if (json.contains("samples_of_split")) {
-    point.samples = saved.Count("samples");
-    point.samples_of_split = saved.Count("samples_of_split");
+    point.samples = Count(json.at("samples"));
+    point.samples_of_split = Count(json["samples_of_split"]);
   }
-  if (json.contains("split")) point.split = saved.Text("split");
+  if (json.contains("split")) point.split = json["split"];
   if (json.contains("further") && !is_further) {
-    for (const nlohmann::json& item : saved.Array("further")) {
-      auto further = ValPointFromJson(item, saved.Named("further"), /*is_further=*/true);
-      if (further) point.further.push_back(std::move(*further));
+    for (const nlohmann::json& item : json["further"].get_ref<const nlohmann::json::array_t&>()) {
+      if (auto further = ValPointFromJson(item, /*is_further=*/true)) point.further.push_back(std::move(*further));
     }
   }
-  if (point.decides >= point.metrics.size()) SavedObject::Refuse(saved.Named("decides"), "the number of a metric");
   return point;
 }
 
-distributed::BucketLayout BucketLayoutFromJson(const nlohmann::json& buckets, const std::string& name) {
+distributed::BucketLayout BucketLayoutFromJson(const nlohmann::json& buckets) {
   distributed::BucketLayout layout;
-  for (const nlohmann::json& bucket : buckets) {
-    if (!bucket.is_array()) SavedObject::Refuse(name, "a list of lists");
+  for (const nlohmann::json& bucket : buckets.get_ref<const nlohmann::json::array_t&>()) {
     layout.emplace_back();
-    for (const nlohmann::json& index : bucket) {
-      layout.back().push_back(static_cast<size_t>(SavedObject::CountIn(index, name)));
+    for (const nlohmann::json& index : bucket.get_ref<const nlohmann::json::array_t&>()) {
+      layout.back().push_back(static_cast<size_t>(Count(index)));
     }
   }
   return layout;
+}
+
+Progress ReadProgress(const nlohmann::json& json) {
+  Progress progress;
+  progress.step = Count(json.at("step"));
+  progress.interval_loss_sum = json.at("interval_loss_sum");
+  progress.interval_weight = json.at("interval_weight");
+  progress.interval_hits = json.at("interval_hits");
+  progress.last_train_loss = NumberOrNaN(json.at("last_train_loss"));
+  progress.validation = ValPointFromJson(json.at("validation"));
+  progress.best = ValPointFromJson(json.at("best"));
+  progress.bucket_layout = BucketLayoutFromJson(json.at("bucket_layout"));
+  if (json.contains("losses")) {
+    const nlohmann::json& losses = json["losses"];
+    progress.losses = {Count(losses.at("count")), losses.at("mean"), losses.at("variance")};
+  }
+  for (const nlohmann::json& rewind : json.value("rewinds", nlohmann::json::array())) {
+    progress.left_out_batches += Count(rewind.at("batches"));
+  }
+  return progress;
 }
 
 }  // namespace
@@ -170,26 +146,11 @@ nlohmann::json ToJson(const Progress& progress) {
 }
 
 Progress ProgressFromJson(const nlohmann::json& json) {
-  const SavedObject saved(json, "progress");
-  Progress progress;
-  progress.step = saved.Count("step");
-  progress.interval_loss_sum = saved.Number("interval_loss_sum");
-  progress.interval_weight = saved.Number("interval_weight");
-  progress.interval_hits = saved.Number("interval_hits");
-  progress.last_train_loss = saved.NumberOrNaN("last_train_loss");
-  progress.validation = ValPointFromJson(saved.At("validation"), saved.Named("validation"));
-  progress.best = ValPointFromJson(saved.At("best"), saved.Named("best"));
-  progress.bucket_layout = BucketLayoutFromJson(saved.Array("bucket_layout"), saved.Named("bucket_layout"));
-  if (json.contains("losses")) {
-    const SavedObject losses(saved.At("losses"), saved.Named("losses"));
-    progress.losses = {losses.Count("count"), losses.Number("mean"), losses.Number("variance")};
+  try {
+    return ReadProgress(json);
+  } catch (const nlohmann::json::exception& error) {
+    Refuse(error.what());
   }
-  if (json.contains("rewinds")) {
-    for (const nlohmann::json& rewind : saved.Array("rewinds")) {
-      progress.left_out_batches += SavedObject(rewind, saved.Named("rewinds")).Count("batches");
-    }
-  }
-  return progress;
 }
 
 nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const tasks::DataSets& data) {
@@ -208,7 +169,7 @@ nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const
 }
 
 void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool allow_dataset_change) {
-  const SavedObject must_be_one(saved, "run");
+  if (!saved.is_object()) Refuse("it does not describe its run");
   nlohmann::json keys = saved;
   keys.update(now);
   // Keys about the data are compared last, and their numbers of samples before their sums: another flag that differs may

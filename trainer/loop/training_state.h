@@ -36,7 +36,7 @@ struct Progress {
 };
 
 nlohmann::json ToJson(const Progress& progress);
-// Throws StorageError naming the value that is missing or of a wrong type. A right checksum does not exclude that.
+// Throws StorageError if a value is missing or of a wrong type. A right checksum does not exclude that.
 Progress ProgressFromJson(const nlohmann::json& json);
 
 // Returns the settings that must be equal for a run to resume from a checkpoint, as a flat object whose keys people can

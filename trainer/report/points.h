@@ -82,7 +82,6 @@ struct Metric {
   // is empty, the column uses `name` and `decimals`.
   std::string table_heading = {};
   int table_decimals = 0;
-  std::vector<std::string> earlier_names = {};  // of earlier versions, which --best_metric may say
 
   bool operator==(const Metric&) const = default;
 };

@@ -279,7 +279,7 @@ report::Metrics ImageClassificationTask::OwnMetrics(const double* own, double im
   if (num_confusions_ == 0) return metrics;
   const ClassCounts counts = CountsIn({own, own + num_confusions_});
   metrics.push_back(Percent("balanced_accuracy", BalancedAccuracy(counts)));
-  metrics.push_back(Percent("f1", MacroF1(counts), {"macro_f1"}));
+  metrics.push_back(Percent("f1", MacroF1(counts)));
   return metrics;
 }
 

@@ -138,8 +138,8 @@ at::Tensor LikeliestClasses(const at::Tensor& logits_NC, int64_t count) {
   return std::get<1>(logits_NC.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true)).slice(1, 0, count);
 }
 
-report::Metric Percent(const std::string& name, double value, const std::vector<std::string>& earlier_names) {
-  return {.name = name, .value = value, .decimals = 2, .higher_is_better = true, .earlier_names = earlier_names};
+report::Metric Percent(const std::string& name, double value) {
+  return {.name = name, .value = value, .decimals = 2, .higher_is_better = true};
 }
 
 report::Metric Coefficient(const std::string& name, double value) {

@@ -63,7 +63,7 @@ at::Tensor CrossEntropySum(const at::Tensor& logits_NC, const at::Tensor& labels
 at::Tensor LikeliestClasses(const at::Tensor& logits_NC, int64_t count);
 
 // Return metrics of which more is better: in percent, and -1 to 1.
-report::Metric Percent(const std::string& name, double value, const std::vector<std::string>& earlier_names = {});
+report::Metric Percent(const std::string& name, double value);
 report::Metric Coefficient(const std::string& name, double value);
 
 // Returns the size of a confusion matrix, classes², or 0 if nobody would read it (report::kMostClassesConfused).

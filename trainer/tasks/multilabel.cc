@@ -91,8 +91,8 @@ report::Metrics SeveralLabels::Metrics(const double* sums) const {
     precision += AveragePrecision(places_.Column(places, labels_ + label), holds);
   }
   return {Percent("map", 100 * (precision / static_cast<double>(labels_))),
-          Percent("f1_micro", 100 * (both > 0 ? 2 * correct / both : 0), {"micro_f1"}),
-          Percent("f1_macro", 100 * (macro / static_cast<double>(labels_)), {"macro_f1", "f1"})};
+          Percent("f1_micro", 100 * (both > 0 ? 2 * correct / both : 0)),
+          Percent("f1_macro", 100 * (macro / static_cast<double>(labels_)))};
 }
 
 // --class_weights weigh the images that have a label, as torch's BCEWithLogitsLoss(pos_weight).

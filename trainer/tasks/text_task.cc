@@ -159,7 +159,7 @@ void TextClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, 
 
 report::Metrics TextClassificationTask::OwnMetrics(const double* own, double /*terms*/) const {
   const ClassCounts counts = CountsFrom(own + num_confusions_, outputs());
-  report::Metrics metrics = {Percent("accuracy", Accuracy(counts)), Percent("f1", MacroF1(counts), {"macro_f1"}),
+  report::Metrics metrics = {Percent("accuracy", Accuracy(counts)), Percent("f1", MacroF1(counts)),
                              Coefficient("matthews", MatthewsCorrelation(counts))};
   if (num_confusions_ > 0) metrics.push_back(Percent("balanced_accuracy", BalancedAccuracy(counts)));
   return metrics;

@@ -262,7 +262,7 @@ report::Metrics TokenClassificationTask::OwnMetrics(const double* own, double wo
   const auto none_is_zero = [](double value) { return std::isnan(value) ? 0 : value; };
   const report::ClassScores all = counts.All();
   return {Percent("accuracy", 100 * correct / words), Percent("precision", none_is_zero(all.precision())),
-          Percent("recall", none_is_zero(all.recall())), Percent("f1", none_is_zero(all.f1()), {"macro_f1"}),
+          Percent("recall", none_is_zero(all.recall())), Percent("f1", none_is_zero(all.f1())),
           Percent("strict_f1", none_is_zero(strict.All().f1()))};
 }
 

@@ -53,7 +53,7 @@ TEST(Progress, RefusesOtherKindsOfValues) {
   progress.best->further = {{.metrics = {{"top1", 70.5, 2, true}}, .split = "test"}};
   progress.bucket_layout = {{1}, {0}};
   progress.losses.count = 3;
-  nlohmann::json whole = ToJson(progress);
+  nlohmann::json whole = nlohmann::json::parse(ToJson(progress).dump());
   EXPECT_EQ(ProgressFromJson(whole).left_out_batches, 0);
   whole["rewinds"] = {{{"step", 2}, {"batches", 7}}, {{"step", 9}, {"batches", 3}}};  // of earlier versions
   EXPECT_EQ(ProgressFromJson(whole).left_out_batches, 10);
@@ -64,9 +64,8 @@ TEST(Progress, RefusesOtherKindsOfValues) {
   for (const auto& [pointer, value] : leaves.items()) {
     for (const nlohmann::json& kind : kinds) {
       const bool number = value.is_number_float() && kind.is_number();
-      const bool small = pointer.ends_with("decimals") && kind == -1;
       const bool unread = pointer.starts_with("/rewinds") && pointer.ends_with("step");
-      if (number || small || unread || kind.type() == value.type()) continue;
+      if (number || unread || kind.type() == value.type()) continue;
       nlohmann::json other = whole;
       other[nlohmann::json::json_pointer(pointer)] = kind;
       EXPECT_THROW(ProgressFromJson(other), StorageError) << pointer << " " << kind;
