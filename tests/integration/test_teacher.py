@@ -121,7 +121,7 @@ def test_refusals(wrong, sentence, flags, taught_by, tmp_path, run_dir):
         (tmp_path / name).write_text(text)
     for more in ((), ("--dry_run",)) if wrong == "missing" else ((),):
         outcome = run(*flags, f"--teacher={path}", *extra, *more, f"--run_dir={run_dir}", check=2)
-        assert sentence in outcome.stderr and "--teacher: " in outcome.stderr and "--init_weights" not in outcome.stderr, outcome
+        assert sentence in outcome.stderr and "--teacher: " in outcome.stderr and "are --teacher and --teacher_model" in outcome.stderr, outcome
     assert not (run_dir / "model.safetensors").exists()
 
 

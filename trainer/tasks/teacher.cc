@@ -32,19 +32,6 @@ struct TrainedTeacher {
   weights::TrainedWeights weights;
 };
 
-// Names the flags of the teacher in a message that names those of other modes.
-std::string WithItsFlags(std::string text) {
-  for (const auto& [theirs, ours] : {std::pair<std::string, std::string>("--init_weights", "--teacher"),
-                                     {"--model=", "--teacher_model="},
-                                     {"--model,", "--teacher_model,"},
-                                     {"give --mean and --std", "export it once with --mean and --std"}}) {
-    for (size_t at = 0; (at = text.find(theirs, at)) != std::string::npos; at += ours.size()) {
-      text.replace(at, theirs.size(), ours);
-    }
-  }
-  return text;
-}
-
 TrainedTeacher ReadTeacher(const config::Config& student) {
   config::Config teacher;
   teacher.run.mode = "eval";
@@ -96,7 +83,8 @@ auto AboutTheTeacher(const Work& work) {
   try {
     return work();
   } catch (const Error& error) {
-    throw Error(error.code(), "--teacher: " + WithItsFlags(error.what()), WithItsFlags(error.hint()));
+    throw Error(error.code(), std::string("--teacher: ") + error.what(),
+                error.hint() + "; of a teacher, --init_weights and --model are --teacher and --teacher_model");
   }
 }
 
