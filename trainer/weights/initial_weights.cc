@@ -170,10 +170,13 @@ checkpoint::NamedTensors WithoutPassedOver(checkpoint::NamedTensors weights, con
   return weights;
 }
 
-// Throws UsageError if weights are not those of `state`, but for what begins `anew`; without --strict_weights, only if
-// none of them is.
-void RequireSame(const checkpoint::NamedTensors& weights, const checkpoint::NamedTensors& state,
-                 const std::vector<std::string>& anew, const config::ModelConfig& config, const std::string& file) {
+// Returns the tensors of `state`, each with that of `weights` which fits it, but for those that begin `anew`. Throws
+// UsageError if some do not fit; without --strict_weights, only if none of them does.
+std::vector<std::pair<at::Tensor, at::Tensor>> Matched(const checkpoint::NamedTensors& weights,
+                                                       const checkpoint::NamedTensors& state,
+                                                       const std::vector<std::string>& anew,
+                                                       const config::ModelConfig& config, const std::string& file) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> matched;
   std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
   for (const std::string& name : anew) unused.erase(name);
   std::vector<std::string> missing, other_shape, superfluous;
@@ -186,6 +189,7 @@ void RequireSame(const checkpoint::NamedTensors& weights, const checkpoint::Name
       continue;
     }
     const bool fits = Fits(found->second, tensor);
+    if (fits) matched.emplace_back(tensor, found->second);
     if (fits && !IsCounter(name)) ++fitting;
     if (!fits) other_shape.push_back(name + " " + ShapeOf(found->second) + " for " + ShapeOf(tensor));
     unused.erase(found);
@@ -196,7 +200,7 @@ void RequireSame(const checkpoint::NamedTensors& weights, const checkpoint::Name
   Append(differences, "missing", missing);
   Append(differences, "of another shape", other_shape);
   Append(differences, "not in the model", superfluous);
-  if (differences.empty()) return;
+  if (differences.empty()) return matched;
   const std::string right = RightModel(weights, config.name);
   if (fitting == 0) {
     throw UsageError(
@@ -211,6 +215,7 @@ void RequireSame(const checkpoint::NamedTensors& weights, const checkpoint::Name
                          : right);
   }
   report::LogWarning(what);
+  return matched;
 }
 
 }  // namespace
@@ -284,12 +289,7 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
       WithoutPassedOver(WithOneHead(all_weights, config, head.module, file), head, state, file);
   std::vector<std::string> anew;
   if (classes) anew = FitClassifier(*classes, head, state, weights);
-  RequireSame(weights, state, anew, config, file);
-  for (auto [name, own] : state) {
-    const at::Tensor given = models::Find(weights, name);
-    const bool is_taken = given.defined() && Fits(given, own) && std::ranges::find(anew, name) == anew.end();
-    if (is_taken) own.copy_(given.reshape(own.sizes()));
-  }
+  for (auto [own, given] : Matched(weights, state, anew, config, file)) own.copy_(given.reshape(own.sizes()));
 }
 
 checkpoint::NamedTensors WholeWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
@@ -301,7 +301,7 @@ checkpoint::NamedTensors WholeWeights(const checkpoint::NamedTensors& weights, c
   const checkpoint::NamedTensors state = StateOf(*module);
   checkpoint::NamedTensors whole = WithoutPassedOver(weights, head, state, origin);
   const bool lacks_head = NamesIn(whole, head).empty();
-  RequireSame(whole, state, lacks_head ? NamesIn(state, head) : std::vector<std::string>(), config, origin);
+  Matched(whole, state, lacks_head ? NamesIn(state, head) : std::vector<std::string>(), config, origin);
   return whole;
 }
 

@@ -72,17 +72,10 @@ std::vector<std::string> ValidationNames(const nlohmann::json& saved, const conf
           "group_pattern", "train_split", "split_seed",   "seed"};
 }
 
-// If another image size is given, it counts in evaluation, too, and an eval_resize that was derived from the run's is
-// derived again.
-void ForgetDerivedResize(nlohmann::json& saved, const config::Config& config) {
-  const bool is_given = config::WasGiven(config, "image_size") || config::WasGiven(config, "eval_image_size");
-  const auto size = saved.find("image_size"), resize = saved.find("eval_resize");
-  if (!is_given || size == saved.end() || !size->is_number_integer()) return;
-  const auto own = saved.find("eval_image_size");
-  const bool has_own = own != saved.end() && own->is_number_integer() && own->get<int64_t>() > 0;
-  const int64_t side = (has_own ? *own : *size).get<int64_t>();
-  if (resize != saved.end() && *resize == config::DefaultEvalResize(side)) saved.erase(resize);
-  saved.erase("eval_image_size");
+// If another image size is given, it counts in evaluation, too, and what follows from it is derived again.
+void ForgetResizeOfAnotherSize(nlohmann::json& settings, const config::Config& config) {
+  if (!config::WasGiven(config, "image_size") && !config::WasGiven(config, "eval_image_size")) return;
+  for (const char* of_another_size : {"eval_resize", "eval_image_size"}) settings.erase(of_another_size);
 }
 
 // Returns the settings that the run which a training goes on with has been started with; null if it begins.
@@ -93,12 +86,6 @@ nlohmann::json SettingsOfBegunRun(const config::Config& config) {
   const std::string file = report::RunDirectory(run).config_json.string();
   if (run.empty() || !data::IsFile(file) || checkpoint::Store(run).Steps().empty()) return {};
   return ParseObject(checkpoint::ReadTextFile(file, kMostConfigBytes));
-}
-
-// Takes the sizes in evaluation out of settings if another image size was given.
-void ForgetResizeOfAnotherSize(nlohmann::json& settings, const config::Config& config) {
-  if (!config::WasGiven(config, "image_size") && !config::WasGiven(config, "eval_image_size")) return;
-  for (const char* of_another_size : {"eval_resize", "eval_image_size"}) settings.erase(of_another_size);
 }
 
 // What weights of other programs say.
@@ -202,7 +189,7 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
     saved = ParseSettings(*settings, where);
   }
   AddWhatEarlierVersionsDid(saved);
-  ForgetDerivedResize(saved, config);
+  ForgetResizeOfAnotherSize(saved, config);
   std::vector<std::string> different =
       config::TakeFrom(saved, config::FlagsWith(&config::FlagTraits::kept_with_weights), config);
   RequireSameModel(where, TextIn(saved, "model"), config.model.name);
