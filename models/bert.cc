@@ -59,11 +59,6 @@ Family BertFamily() {
     return HaveEncoder(weights, "bert") ||  // published RoBERTas have one type
            (RowsNamed(weights, "token_type_embeddings.weight") > 1 && HaveBareEncoder(weights, "encoder.layer."));
   });
-  family.name_order = {
-      "bert",       "cls",     "classifier", "word_embeddings", "position_embeddings", "token_type_embeddings",
-      "embeddings", "encoder", "pooler",     "attention",       "intermediate",        "self",
-      "output",     "query",   "key",        "value",           "transform",           "dense",
-      "LayerNorm",  "decoder"};
   return family;
 }
 
@@ -95,11 +90,6 @@ Family DistilBertFamily() {
   Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
     return HaveEncoder(weights, "distilbert") || HaveBareEncoder(weights, "transformer.layer.");
   });
-  family.name_order = {
-      "distilbert", "vocab_transform", "vocab_layer_norm", "pre_classifier", "classifier", "vocab_projector",
-      // of the backbone
-      "word_embeddings", "position_embeddings", "LayerNorm", "embeddings", "transformer", "attention", "q_lin", "k_lin",
-      "v_lin", "out_lin", "sa_layer_norm", "ffn", "lin1", "lin2", "output_layer_norm"};
   return family;
 }
 

@@ -360,8 +360,6 @@ Family ConvNextFamily() {
                    .options = {"dropout", "drop_path", "bn_eps"},
                    .models = {},
                    .config_fields = kConvNextFields,
-                   .name_order = {"gamma", "stem", "stages", "downsample", "blocks", "conv_dw", "norm", "mlp", "fc1",
-                                  "grn", "fc2", "head", "fc"},
                    .naming_of = NamingOfConvNext,
                    .own_names = OwnNamesOfConvNext,
                    .names_of = NamesOfConvNext,

@@ -458,7 +458,6 @@ Family EfficientNetFamily() {
                    .options = {"dropout", "drop_path", "bn_momentum", "bn_eps"},
                    .models = {},
                    .config_fields = kEfficientNetFields,
-                   .name_order = {"features", "classifier"},
                    .naming_of = NamingOfEfficientNet,
                    .own_names = OwnNamesOfEfficientNet,
                    .names_of = NamesOfEfficientNet,

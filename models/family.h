@@ -113,8 +113,6 @@ struct Family {
   // Whether its networks take LibTorch's max pooling, whose gradient LibTorch lists as nondeterministic although its
   // kernels add in a fixed order (2.11, DilatedMaxPool2d.cu).
   bool pools_maxima = false;
-  // Parts of names of weights, here and in other programs, in the order in which their state_dicts list the modules.
-  std::vector<std::string_view> name_order = {};
 
   // Returns whose names weights have, a value of --weights_naming; empty if they are no model's of the family, or the
   // same for all. Null: there are no other names.

@@ -385,27 +385,24 @@ Family ModernBertFamily() {
       return name.ends_with("embeddings.tok_embeddings.weight") || name.ends_with("layers.0.attn.Wqkv.weight");
     });
   };
-  Family family = {
-      .name = "ModernBERT",
-      .input = Input::kText,
-      .heads = {{"decoder", "", {"head"}}, {"classifier", "classifier.weight", {"head"}}},
-      .options = kTextOptions,
-      .models = {{.name = "modernbert",
-                  .description = "ModernBERT for text, with the shape in --model_config=FILE",
-                  .fits = fits}},
-      .config_fields = ModernConfigFields(),
-      .name_order = {"model", "head", "decoder", "classifier", "embeddings", "tok_embeddings", "layers", "attn_norm",
-                     "attn", "mlp_norm", "mlp", "Wqkv", "Wi", "Wo", "dense", "norm", "final_norm"},
-      .layer_of = ModernLayerOf,
-      .text = {.model_type = "modernbert",
-               .backbone = "model",
-               .classes = kModernClasses,
-               .tokenizer = "PreTrainedTokenizerFast",
-               .word_rows = {kModernWords, "decoder.bias"},
-               .unseen_fields = {"num_attention_heads", "norm_eps", "pad_token_id", "vocab_size",
-                                 "global_attn_every_n_layers", "local_attention", "global_rope_theta",
-                                 "local_rope_theta", "classifier_pooling"},
-               .from_json = ModernFromJson}};
+  Family family = {.name = "ModernBERT",
+                   .input = Input::kText,
+                   .heads = {{"decoder", "", {"head"}}, {"classifier", "classifier.weight", {"head"}}},
+                   .options = kTextOptions,
+                   .models = {{.name = "modernbert",
+                               .description = "ModernBERT for text, with the shape in --model_config=FILE",
+                               .fits = fits}},
+                   .config_fields = ModernConfigFields(),
+                   .layer_of = ModernLayerOf,
+                   .text = {.model_type = "modernbert",
+                            .backbone = "model",
+                            .classes = kModernClasses,
+                            .tokenizer = "PreTrainedTokenizerFast",
+                            .word_rows = {kModernWords, "decoder.bias"},
+                            .unseen_fields = {"num_attention_heads", "norm_eps", "pad_token_id", "vocab_size",
+                                              "global_attn_every_n_layers", "local_attention", "global_rope_theta",
+                                              "local_rope_theta", "classifier_pooling"},
+                            .from_json = ModernFromJson}};
   ModernOptions large;
   large.hidden_size = 1024;
   large.layers = 28;

@@ -276,8 +276,6 @@ Family ResNetFamily() {
       .models = {},
       .config_fields = kResNetFields,
       .pools_maxima = true,
-      .name_order = {"conv1", "bn1", "conv2", "bn2", "conv3", "bn3", "downsample", "layer1", "layer2", "layer3",
-                     "layer4", "fc"},
       .naming_of = NamingOfResNet,
       .own_names = [](const NamedWeights& weights, const Model&, std::vector<std::string>*) -> NamedWeights {
         if (NamingOfResNet(ShapesOf(weights)).empty()) return weights;
@@ -315,8 +313,6 @@ Family ResNetV2Family() {
                    .options = {"bn_momentum", "bn_eps"},
                    .models = {},
                    .pools_maxima = true,
-                   .name_order = {"bn_data", "conv0", "bn0", "bn1", "conv1", "bn2", "conv2", "bn3", "conv3", "sc",
-                                  "stage1", "stage2", "stage3", "stage4", "fc1"},
                    // No other program has them.
                    .names_of = [](const NamedWeights& weights, const Model&,
                                   std::string_view naming) { return naming == "auto" ? weights : NamedWeights(); },

@@ -229,13 +229,6 @@ bool Fits(const WeightShapes& weights) {
 
 Family FamilyWith(const BertKind& kind) {
   Family family = FamilyOfKind(kind, Fits);
-  family.name_order = {"roberta", "classifier", "word_embeddings", "position_embeddings", "token_type_embeddings",
-                       "embeddings", "encoder", "attention", "intermediate", "self", "output", "query", "key", "value",
-                       "dense", "layer_norm", "LayerNorm", "decoder",
-                       // fairseq's
-                       "sentence_encoder", "lm_head", "embed_tokens", "embed_positions", "layernorm_embedding",
-                       "layers", "self_attn", "self_attn_layer_norm", "k_proj", "v_proj", "q_proj", "out_proj", "fc1",
-                       "fc2", "final_layer_norm"};
   family.naming_of = NamingOfRoberta;
   family.own_names = [from_transformers = family.own_names](const NamedWeights& weights, const Model& model,
                                                             std::vector<std::string>* left_out) {

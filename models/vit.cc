@@ -507,22 +507,19 @@ Family VisionTransformerFamily() {
       {"vit_", "_patch14_reg4_dinov2", 14, {518}, kRegisters, {kSmall, kBase, kLarge}},
       {"vit_", "_patch14_reg4_dinov2", 14, {518}, kGatedRegisters, {kGiant}},
   };
-  Family family = {
-      .name = "vision transformers",
-      .input = Input::kImages,
-      .heads = {{"head", "head.weight"}},
-      .options = {"dropout", "drop_path", "bn_eps"},
-      .models = {},
-      .config_fields = kTransformerFields,
-      .name_order = {"cls_token", "reg_token", "pos_embed", "dist_token", "patch_embed", "blocks", "norm1", "attn",
-                     "qkv", "proj", "ls1", "norm2", "mlp", "fc1", "fc2", "ls2", "norm", "head", "dist"},
-      .naming_of = NamingOfTransformer,
-      .own_names = OwnNamesOfTransformer,
-      .names_of = NamesOfTransformer,
-      .layer_of = LayerOfTransformer,
-      .is_never_decayed = [](std::string_view parameter) {
-        return parameter == "pos_embed" || parameter == "cls_token" || parameter == "dist_token";
-      }};
+  Family family = {.name = "vision transformers",
+                   .input = Input::kImages,
+                   .heads = {{"head", "head.weight"}},
+                   .options = {"dropout", "drop_path", "bn_eps"},
+                   .models = {},
+                   .config_fields = kTransformerFields,
+                   .naming_of = NamingOfTransformer,
+                   .own_names = OwnNamesOfTransformer,
+                   .names_of = NamesOfTransformer,
+                   .layer_of = LayerOfTransformer,
+                   .is_never_decayed = [](std::string_view parameter) {
+                     return parameter == "pos_embed" || parameter == "cls_token" || parameter == "dist_token";
+                   }};
   for (const auto& row : table) {
     for (const int64_t image_size : row.image_sizes) {
       for (const Size& size : row.sizes) {

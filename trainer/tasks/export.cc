@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -37,52 +35,6 @@ namespace dtrain::tasks {
 namespace {
 
 // ---- What images and text have in common ----
-
-// The names alone tell the order, part by part, so that no model must be made for it. Every module lists its own
-// tensors, then those of its parts.
-constexpr auto kOwn =
-    std::to_array<std::string_view>({"weight", "bias", "running_mean", "running_var", "num_batches_tracked"});
-
-using Parts = std::vector<std::string_view>;  // of names, in the order of a state_dict
-
-// Returns those of the family of `model`, or of all.
-Parts PartsFor(const std::string& model) {
-  Parts parts(kOwn.begin(), kOwn.end());
-  for (const models::Family& family : models::Families()) {
-    if (!model.empty() && &family != models::FindFamily(model)) continue;
-    parts.insert(parts.end(), family.name_order.begin(), family.name_order.end());
-  }
-  return parts;
-}
-
-// What two parts are compared by: numbers by their value, known parts by their place above, others by their letters.
-std::pair<int64_t, std::string_view> KeyOf(std::string_view part, const Parts& parts) {
-  int64_t number = 0;
-  const auto parsed = std::from_chars(part.data(), part.data() + part.size(), number);
-  if (parsed.ec == std::errc() && parsed.ptr == part.data() + part.size()) return {number, ""};
-  const auto known = std::ranges::find(parts, part);
-  return {known - parts.begin(), known == parts.end() ? part : ""};
-}
-
-bool ComesFirst(std::string_view a, std::string_view b, const Parts& parts) {
-  while (!a.empty() && !b.empty()) {
-    const std::string_view part_of_a = a.substr(0, a.find('.')), part_of_b = b.substr(0, b.find('.'));
-    if (part_of_a != part_of_b) return KeyOf(part_of_a, parts) < KeyOf(part_of_b, parts);
-    a.remove_prefix(std::min(a.size(), part_of_a.size() + 1));
-    b.remove_prefix(std::min(b.size(), part_of_b.size() + 1));
-  }
-  return a.empty() && !b.empty();
-}
-
-// Returns the tensors of a `model` in the order in which torchvision's, Hugging Face's and fairseq's models (not
-// timm's) list them (models::Family::name_order); of an unknown one (empty) as any of the families would. Checkpoints
-// here are sorted by name, but PyTorch's programs keep the order of a model's modules, and people compare files by it.
-checkpoint::NamedTensors InStateDictOrder(checkpoint::NamedTensors tensors, const std::string& model) {
-  const Parts parts = PartsFor(model);
-  std::ranges::stable_sort(tensors,
-                           [&parts](const auto& a, const auto& b) { return ComesFirst(a.first, b.first, parts); });
-  return tensors;
-}
 
 // Makes the folder and writes its config.json, before anything else is written into it: the file says that the folder
 // is an export, which a later one may replace.
@@ -260,15 +212,14 @@ ExportedText NamedText(const weights::TrainedWeights& weights, const config::Con
           head, model};
 }
 
-// Returns the tensors under the names that were asked for, in the order of that program's state_dict.
+// Returns the tensors under the names that were asked for.
 checkpoint::NamedTensors Renamed(const ExportedText& exported, const std::string& naming) {
-  checkpoint::NamedTensors tensors = InStateDictOrder(exported.tensors, exported.model);
+  checkpoint::NamedTensors tensors = exported.tensors;
   const std::string backbone = exported.family().backbone + ".";
   for (auto& [name, tensor] : tensors) {
     if (exported.is_encoder() && name.starts_with(backbone)) name.erase(0, backbone.size());
   }
-  if (naming != "fairseq") return tensors;
-  return InStateDictOrder(exported.family().fairseq_names(tensors, exported.options.shape), exported.model);
+  return naming == "fairseq" ? exported.family().fairseq_names(tensors, exported.options.shape) : tensors;
 }
 
 // What fairseq 0.12 reads of a checkpoint beside the weights (checkpoint_utils.py, _upgrade_state_dict): one that
@@ -340,8 +291,7 @@ void ExportImages(weights::TrainedWeights weights, data::LabelKind labels, confi
     weights::ChangeScale(weights.scale, {}, models::ClassifierName(model->name), weights.tensors);
     weights.scale = {};
   }
-  checkpoint::NamedTensors tensors = InStateDictOrder(
-      weights.tensors, model == nullptr ? "" : model->name);  // timm's order is that of torchvision's names
+  checkpoint::NamedTensors tensors = weights.tensors;
   const auto names_of = model == nullptr ? nullptr : models::FamilyOf(model->name).names_of;
   if (names_of != nullptr) tensors = names_of(tensors, weights::AsBuilt(*model, config.model), naming);
   if (tensors.empty() || (naming == "hf" && names_of == nullptr)) {
@@ -415,7 +365,7 @@ void ExportText(weights::TrainedWeights weights, const config::Config& config, b
   if (naming == "fairseq") return checkpoint::WriteTorchFile(path, tensors, kExportedBy, "model", BesideFairseqs());
   const auto& with_tied_decoder = exported.family().with_tied_decoder;
   const auto all = with_tied_decoder == nullptr ? tensors : with_tied_decoder(tensors);
-  checkpoint::WriteTorchFile(path, InStateDictOrder(all, exported.model), kExportedBy, "");
+  checkpoint::WriteTorchFile(path, all, kExportedBy, "");
 }
 
 }  // namespace dtrain::tasks

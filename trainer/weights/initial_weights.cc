@@ -302,6 +302,19 @@ checkpoint::NamedTensors WholeWeights(const checkpoint::NamedTensors& weights, c
   checkpoint::NamedTensors whole = WithoutPassedOver(weights, head, state, origin);
   const bool lacks_head = NamesIn(whole, head).empty();
   Matched(whole, state, lacks_head ? NamesIn(state, head) : std::vector<std::string>(), config, origin);
+  std::map<std::string, size_t> places;  // a module's own tensors come before those of its parts
+  for (const auto& part : module->named_modules(/*name_prefix=*/"")) {
+    const std::string prefix = part.key().empty() ? "" : part.key() + ".";
+    const torch::nn::Module& own = *part.value();
+    for (const auto& tensor : own.named_parameters(/*recurse=*/false))
+      places.emplace(prefix + tensor.key(), places.size());
+    for (const auto& tensor : own.named_buffers(/*recurse=*/false))
+      places.emplace(prefix + tensor.key(), places.size());
+  }
+  std::ranges::stable_sort(whole, {}, [&places](const auto& item) {
+    const auto place = places.find(item.first);
+    return place == places.end() ? places.size() : place->second;
+  });
   return whole;
 }
 

@@ -55,8 +55,9 @@ struct KnownHeads {
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                          torch::nn::Module& module, const std::optional<KnownHeads>& classes = std::nullopt);
 
-// Returns `weights`, with the names that WithOwnNames gives, without those of other tasks' parts. Throws as
-// ApplyInitialWeights does unless they are all of the model that `make` returns, but for a missing head.
+// Returns `weights`, with the names that WithOwnNames gives, without those of other tasks' parts, in the order of a
+// state_dict of PyTorch's, by which people compare files. Throws as ApplyInitialWeights does unless they are all of the
+// model that `make` returns, but for a missing head.
 checkpoint::NamedTensors WholeWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                                       const std::function<std::shared_ptr<torch::nn::Module>()>& make,
                                       const std::string& origin);
