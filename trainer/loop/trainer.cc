@@ -200,12 +200,7 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   constexpr double kTolerated = 0.1;
   if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
   warned_of_waiting_ = true;
-  const WaitsFor storage = parts_.config.data.cache == "ram" ? WaitsFor::kCachedStorage : WaitsFor::kStorage;
-  const WaitsFor waits_for = feed_->waits_for_storage()                       ? storage
-                             : point.speed_unit == report::SpeedUnit::kImages ? WaitsFor::kImageThreads
-                             : parts_.task.has_perplexity()                   ? WaitsFor::kMaskingThreads
-                                                                              : WaitsFor::kSentenceThreads;
-  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, waits_for, parts_.config.data.workers);
+  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, feed_->waits_for_storage(), parts_.config.data.workers);
 }
 
 void Trainer::FinishEpoch() {

@@ -17,35 +17,19 @@ namespace {
 constexpr const char* kAgainstDivergence =
     "lower --lr, lengthen the warmup, or set --clip_norm; checkpoints are intact, if any were saved before";
 
-std::string AdviceAgainstWaiting(WaitsFor waits_for, int64_t workers) {
-  const std::string more_cores =
-      " needs more cores: give this rank more of them, or raise --workers if it has more than " +
-      std::to_string(workers);
-  switch (waits_for) {
-    case WaitsFor::kStorage:
-      return "storage is slower than decoding: keep the data in memory with --cache=ram, warm or copy it first, pack "
-             "small files into shards, or use --shuffle=shard";
-    case WaitsFor::kCachedStorage:
-      return "storage is slower than decoding, until the cache holds what fits into memory: warm or copy the data "
-             "first, pack small files into shards, or use --shuffle=shard";
-    case WaitsFor::kImageThreads:
-      return "decoding" + more_cores + ", or pack the images resized (dtrain_data pack)";
-    case WaitsFor::kMaskingThreads:
-      return "masking" + more_cores;
-    case WaitsFor::kSentenceThreads:
-      return "padding sentences" + more_cores + "; a larger --batch_size makes each step longer";
-  }
-  return "";
-}
-
 // kStepsSeen counts the steps of this object, kSpikes those of them that are spikes and have not been taken.
 enum WatchState { kLosses, kMean, kVariance, kStepsSeen, kSpikes, kNumWatchStates };
 
 }  // namespace
 
-void WarnOfWaiting(double fraction, WaitsFor waits_for, int64_t workers) {
-  report::LogWarning("training waits for data " + std::to_string(std::lround(100 * fraction)) + " % of the time; " +
-                     AdviceAgainstWaiting(waits_for, workers));
+void WarnOfWaiting(double fraction, bool for_storage, int64_t workers) {
+  report::LogWarning(
+      "training waits for data " + std::to_string(std::lround(100 * fraction)) + " % of the time; " +
+      (for_storage ? "storage is slower than decoding: warm or copy the data first, pack small files into shards, use "
+                     "--shuffle=shard, or keep the data in memory with --cache=ram"
+                   : "preparing batches needs more cores: give this rank more of them, raise --workers if it has more "
+                     "than " +
+                         std::to_string(workers) + ", or pack images resized (dtrain_data pack)"));
 }
 
 void SkippedSteps::Line(int64_t step, int64_t skipped, std::optional<double> loss_scale) {

@@ -15,13 +15,9 @@
 
 namespace dtrain::loop {
 
-// What training waits for when it waits for data: storage (with --cache=ram: kCachedStorage), or the threads that
-// decode images, mask tokens or pad sentences.
-enum class WaitsFor { kStorage, kCachedStorage, kImageThreads, kMaskingThreads, kSentenceThreads };
-
-// Warns that training spends `fraction` (0 to 1) of its time waiting for data, and says what to change. A rank has
-// `workers` decode threads.
-void WarnOfWaiting(double fraction, WaitsFor waits_for, int64_t workers);
+// Warns that training spends `fraction` (0 to 1) of its time waiting for data, and says what to change: it waits for
+// storage, or for the threads that prepare batches, of which a rank has `workers`.
+void WarnOfWaiting(double fraction, bool for_storage, int64_t workers);
 
 // Warns of skipped steps: the first time, and whenever their number has doubled.
 class SkippedSteps {
