@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -78,25 +77,17 @@ weights::NumberScale ScaleOf(const data::RecordSource& source) {
   return {means, deviations};
 }
 
-// What all images have in common teaches nothing, and labels and predictions are float32.
+// What all images have in common teaches nothing.
 void RequireDifferentNumbers(const DataSets& data) {
-  constexpr double kFewSteps = 1000, kFineStep = 1e-3;
   const std::vector<std::string>& names = data.classes.names;
   for (size_t column = 0; column < data.scale.means.size(); ++column) {
-    const double mean = data.scale.means[column], deviation = data.scale.deviations[column];
-    const auto large = static_cast<float>(std::abs(mean));
-    const double step = std::nextafter(large, std::numeric_limits<float>::infinity()) - large;
-    if (deviation >= kFewSteps * step) continue;
+    if (data.scale.deviations[column] > 0) continue;
     const std::string name = column < names.size() ? Shown(names[column]) : "number " + std::to_string(column);
-    const std::string steps = report::Format(
-        "near %.4g, numbers of float32 are %.4g apart: subtract the same number from all labels", mean, step);
-    if (deviation == 0) {
-      throw DataError("all images of split " + data.train->name + " have the same " + name + ": " +
-                          config::ToText(mean) + ", so that nothing is learned",
-                      "check the column of the labels (--label_column)" + (step > kFineStep ? "; " + steps : ""));
-    }
-    report::LogWarning(data.train->name + ": " + name +
-                       report::Format(" deviates by only %.4g from its mean; ", deviation) + steps);
+    throw DataError(
+        "all images of split " + data.train->name + " have the same " + name + ": " +
+            config::ToText(data.scale.means[column]) + ", so that nothing is learned",
+        "check the column of the labels (--label_column); of large numbers that differ little, which float32 "
+        "does not tell apart, subtract the same number from all");
   }
 }
 
