@@ -167,12 +167,4 @@ std::string AddressTowards(const std::string& host, int port, Clock::time_point 
   }
 }
 
-int ListenOn(const std::string& address, int port) {
-  std::string reason;
-  const int descriptor = launch::TryToListen(address, port, &reason);
-  if (descriptor >= 0) return descriptor;
-  throw UsageError("rank 0 cannot listen on " + address + ":" + std::to_string(port) + ": " + reason,
-                   "choose a free --master_port, and a --master_addr that belongs to rank 0's machine");
-}
-
 }  // namespace dtrain::control

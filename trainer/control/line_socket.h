@@ -84,8 +84,4 @@ LineSocket TryConnect(const std::string& host, int port, Clock::time_point deadl
 std::string AddressTowards(const std::string& host, int port, Clock::time_point deadline,
                            const std::function<bool()>& stop_requested);
 
-// Returns the descriptor of a socket that listens on `address` only; the caller owns it. With port 0 the system chooses
-// a free port. Throws UsageError if it cannot listen there.
-int ListenOn(const std::string& address, int port);
-
 }  // namespace dtrain::control

@@ -79,7 +79,7 @@ Store ConnectToStore(const std::string& host, int port, const StoreWait& wait) {
 Store ServeStore(const std::string& address, double timeout_seconds) {
   c10d::TCPStoreOptions options;
   options.isServer = true;
-  options.masterListenFd = control::ListenOn(address, 0);
+  options.masterListenFd = launch::ListenOn(address, 0);
   options.port = static_cast<uint16_t>(launch::PortOf(*options.masterListenFd));
   options.waitWorkers = false;
   options.timeout = control::Milliseconds(timeout_seconds);
@@ -99,7 +99,7 @@ Listening ListenForRanks(const RendezvousOptions& options, const std::string& lo
   if (launch.agent_store && launch.token.empty()) listening.endpoint.token = launch::RandomToken();
   listening.descriptor = options.listen_fd >= 0
                              ? options.listen_fd
-                             : control::ListenOn(listening.endpoint.host, launch.agent_store ? 0 : launch.master_port);
+                             : launch::ListenOn(listening.endpoint.host, launch.agent_store ? 0 : launch.master_port);
   listening.endpoint.port = launch::PortOf(listening.descriptor);
   return listening;
 }

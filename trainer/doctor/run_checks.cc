@@ -68,7 +68,7 @@ Finding TryPort(const launch::Launch& launch, bool already_listens) {
   if (launch.agent_store) return Ok(kCheck, "torchrun's store uses it; the system chooses rank 0's own");
   if (already_listens || launch.master_port == 0) return Ok(kCheck, "chosen by the system");
   return Tried(kCheck, [&] {
-    close(control::ListenOn(launch.master_addr, launch.master_port));
+    close(launch::ListenOn(launch.master_addr, launch.master_port));
     return Ok(kCheck, std::to_string(launch.master_port) + " is free on " + launch.master_addr);
   });
 }

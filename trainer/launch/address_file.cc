@@ -129,7 +129,8 @@ void MeetThrough(AddressFile& address_file, const Machine& machine, double timeo
   }
   if (!has_token) launch->token = RandomToken();
   launch->master_addr = launch->nnodes == 1 ? "127.0.0.1" : machine.address;
-  *listen_fd = ListenAnywhereOn(launch->master_addr, &launch->master_port);
+  *listen_fd = ListenOn(launch->master_addr, /*port=*/0);
+  launch->master_port = PortOf(*listen_fd);
   address_file.Post({launch->master_addr, launch->master_port, has_token ? "" : launch->token});
 }
 

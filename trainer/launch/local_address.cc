@@ -93,6 +93,14 @@ int TryToListen(const std::string& address, int port, std::string* reason) {
   return -1;
 }
 
+int ListenOn(const std::string& address, int port) {
+  std::string reason;
+  const int descriptor = TryToListen(address, port, &reason);
+  if (descriptor >= 0) return descriptor;
+  throw UsageError("rank 0 cannot listen on " + address + ":" + std::to_string(port) + ": " + reason,
+                   "choose a free --master_port, and a --master_addr that belongs to rank 0's machine");
+}
+
 int PortOf(int listening_descriptor) {
   sockaddr_storage local{};
   socklen_t length = sizeof local;
@@ -100,17 +108,6 @@ int PortOf(int listening_descriptor) {
   char port[NI_MAXSERV] = "0";
   getnameinfo(reinterpret_cast<sockaddr*>(&local), length, nullptr, 0, port, sizeof port, NI_NUMERICSERV);
   return std::stoi(port);
-}
-
-int ListenAnywhereOn(const std::string& address, int* port) {
-  std::string reason;
-  const int descriptor = TryToListen(address, 0, &reason);
-  if (descriptor < 0) {
-    throw PeerLostError("cannot open a port on " + address + ": " + reason,
-                        "is the network of this machine or container up?");
-  }
-  *port = PortOf(descriptor);
-  return descriptor;
 }
 
 }  // namespace dtrain::launch

@@ -32,10 +32,9 @@ std::string LocalAddressTowards(const addrinfo& there, std::string* reason);
 // a free port. Returns -1, and the reason, if it cannot listen there.
 int TryToListen(const std::string& address, int port, std::string* reason);
 
-int PortOf(int listening_descriptor);
+// The same, but throws UsageError if it cannot listen there.
+int ListenOn(const std::string& address, int port);
 
-// Returns a socket that listens on `address`, which is numeric, and stores the port that the system chose in `*port`.
-// The caller closes the socket. Throws PeerLostError.
-int ListenAnywhereOn(const std::string& address, int* port);
+int PortOf(int listening_descriptor);
 
 }  // namespace dtrain::launch

@@ -195,8 +195,8 @@ Launch LaunchOfLocalRank(const Launch& launch, int local_rank, int port) {
 // and the result has no meaning.
 std::map<pid_t, int> Fork(const Launch& launch, const std::shared_ptr<RankState>& states, const sigset_t& previous_mask,
                           Forked* forked) {
-  int port = 0;
-  const int listen_fd = launch.nnodes == 1 ? ListenAnywhereOn("127.0.0.1", &port) : -1;
+  const int listen_fd = launch.nnodes == 1 ? ListenOn("127.0.0.1", /*port=*/0) : -1;
+  const int port = listen_fd < 0 ? 0 : PortOf(listen_fd);
   const pid_t parent = getpid();
   std::map<pid_t, int> ranks;
   for (int local_rank = 0; local_rank < launch.spawns; ++local_rank) {

@@ -56,7 +56,7 @@ class PlayedRanks {
 // Returns the server's seconds for each part of a run: all ranks join and start, send heartbeats for a second, agree on
 // a stop, and one rank dies.
 std::vector<std::pair<std::string, double>> Measure(size_t ranks) {
-  const int listening = ListenOn("127.0.0.1", 0);
+  const int listening = launch::ListenOn("127.0.0.1", 0);
   const ControlServer server(
       {.listening_descriptor = listening, .token = "token", .world_size = static_cast<int>(ranks)});
   std::vector<std::pair<std::string, double>> parts;

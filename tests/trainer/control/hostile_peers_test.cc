@@ -141,7 +141,7 @@ std::jthread FalseRankZero(int listening, const std::string& token, std::vector<
 }
 
 TEST(FalseRankZero, WithoutTheTokenIsNotJoined) {
-  const int listening = ListenOn("127.0.0.1", 0);
+  const int listening = launch::ListenOn("127.0.0.1", 0);
   const Endpoint endpoint{"127.0.0.1", launch::PortOf(listening), "ours"};
   {
     const std::jthread server = FalseRankZero(listening, "theirs", {});
@@ -158,7 +158,7 @@ TEST(FalseRankZero, WithoutTheTokenIsNotJoined) {
 TEST(FalseRankZero, ThatIsBrokenEndsTheOthersWithAWord) {
   for (const std::string& line :
        {std::string(R"({"kind":"tick","at":[1,2,3,100000000,0.5]})"), std::string(100'000, '[')}) {
-    const int listening = ListenOn("127.0.0.1", 0);
+    const int listening = launch::ListenOn("127.0.0.1", 0);
     const Endpoint endpoint{"127.0.0.1", launch::PortOf(listening), "ours"};
     const std::jthread server = FalseRankZero(listening, "ours", {line});
     std::counting_semaphore<> ended{0};

@@ -33,7 +33,7 @@ class LoopbackRanks {
 
   explicit LoopbackRanks(int world_size, double init_timeout_seconds = kTimeoutSeconds)
       : init_timeout_seconds_(init_timeout_seconds),
-        descriptor_(ListenOn("127.0.0.1", 0)),
+        descriptor_(launch::ListenOn("127.0.0.1", 0)),
         port_(launch::PortOf(descriptor_)),
         stop_requested_(static_cast<size_t>(world_size)),
         ends_(static_cast<size_t>(world_size)),

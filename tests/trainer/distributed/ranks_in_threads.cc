@@ -10,7 +10,7 @@
 
 namespace dtrain::distributed {
 
-FreePort::FreePort() : fd(control::ListenOn("127.0.0.1", 0)), port(launch::PortOf(fd)) {}
+FreePort::FreePort() : fd(launch::ListenOn("127.0.0.1", 0)), port(launch::PortOf(fd)) {}
 
 launch::Launch LaunchOf(int rank, int world_size, int port) {
   launch::Launch launch;

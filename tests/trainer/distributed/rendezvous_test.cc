@@ -79,7 +79,7 @@ TEST_F(Board, TheNewestPostingLeadsToRankZero) {
 // Rank 0 of an earlier attempt still listens and has all its ranks, so it refuses a rank of the new attempt.
 TEST_F(Board, AnEarlierRankZeroThatIsStillThereDoesNotMatter) {
   std::promise<void> refused;
-  const int listening = control::ListenOn("127.0.0.1", 0);
+  const int listening = launch::ListenOn("127.0.0.1", 0);
   const control::Endpoint earlier{"127.0.0.1", launch::PortOf(listening), "earlier"};
   bool told = false;
   const control::ControlServer server(
@@ -107,7 +107,7 @@ TEST_F(Board, ARankZeroThatPostsNothingIsMissed) {
 }
 
 TEST(AgentBoard, DoesNotWaitForAListenerThatNeverAnswers) {
-  const int silent = control::ListenOn("127.0.0.1", 0);
+  const int silent = launch::ListenOn("127.0.0.1", 0);
   const auto start = control::Clock::now();
   EXPECT_THROW(AgentBoard("127.0.0.1", launch::PortOf(silent), {.timeout_seconds = 0.3}), PeerLostError);
   EXPECT_THROW(

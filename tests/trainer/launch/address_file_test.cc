@@ -135,13 +135,12 @@ TEST(KeyOfRun, DependsOnEachValue) {
 }
 
 TEST(LocalAddress, IsOneThatCanBeListenedOn) {
-  int port = 0;
-  const int fd = ListenAnywhereOn(OwnAddress(), &port);
+  const int fd = ListenOn(OwnAddress(), 0);
   EXPECT_GE(fd, 0);
-  EXPECT_GT(port, 0);
+  EXPECT_GT(PortOf(fd), 0);
   close(fd);
-  EXPECT_THROW(ListenAnywhereOn("192.0.2.77", &port), PeerLostError);  // an address that no machine has
-  EXPECT_THROW(ListenAnywhereOn("no address", &port), PeerLostError);
+  EXPECT_THROW(ListenOn("192.0.2.77", 0), UsageError);  // an address that no machine has
+  EXPECT_THROW(ListenOn("no address", 0), UsageError);
 }
 
 TEST(RunToken, IsTheFlagsOrElseTheEnvironments) {
