@@ -1,31 +1,11 @@
 // What runs before any library is initialised (.preinit_array), with nothing but arguments, environment, constants and
 // system calls.
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstddef>
 #include <cstring>
 
-#include "data/command_line/version.h"
-#include "trainer/failure.h"
-
 namespace {
-
-iovec Piece(const char* text) { return {const_cast<char*>(text), std::strlen(text)}; }
-
-// Answers --version, if nothing else is asked, before LibTorch is initialised, which takes a quarter of a second. If
-// the answer cannot be written, main tries again and says why.
-void AnswerVersion(int argc, char** argv, char**) {
-  if (argc != 2 || std::strcmp(argv[1], "--version") != 0) return;
-  const iovec line[] = {Piece(dtrain::kProgramName), Piece(" "), Piece(dtrain::VersionAndCommit()), Piece("\n")};
-  size_t bytes = 0;
-  for (const iovec& piece : line) bytes += piece.iov_len;
-  std::signal(SIGPIPE, SIG_IGN);
-  if (writev(STDOUT_FILENO, line, 4) == static_cast<ssize_t>(bytes)) _exit(0);
-}
-
-__attribute__((section(".preinit_array"), used)) void (*const answer_version)(int, char**, char**) = &AnswerVersion;
 
 // Environment variables that libraries read only while they are loaded.
 //

@@ -26,14 +26,12 @@
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/text_model.h"
 
-const char* const dtrain::kProgramName = "dtrain_bench";
-
 namespace {
 
 using namespace dtrain;
 
 const config::Program kProgram = {
-    .name = kProgramName,
+    .name = "dtrain_bench",
     .purpose =
         "step: measures a training step on synthetic data with the real model and optimizer; on several ranks also\n"
         "      the cost of communication and how much of it the backward pass hides\n"

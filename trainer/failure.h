@@ -10,9 +10,6 @@
 
 namespace dtrain {
 
-// The name under which the program is built. Its main file defines it.
-extern const char* const kProgramName;
-
 // Returns message, hint and exit code of `error`; the caller adds rank and step. An exception other than dtrain::Error
 // is classified by type and message: out of memory, lost peer, storage, a GPU without kernels in this build, or
 // internal.

@@ -37,8 +37,6 @@
 #include "trainer/weights/text_model.h"
 #include "trainer/weights/weight_files.h"
 
-const char* const dtrain::kProgramName = "dtrain_main";
-
 namespace {
 
 using namespace dtrain;
@@ -55,7 +53,7 @@ void RunMode(const modes::RunContext& context) {
 // The flags that are not part of a run's configuration.
 config::Program OwnFlags() {
   const auto kind = config::Kind::kBool;
-  return {.name = kProgramName,
+  return {.name = "dtrain_main",
           .flags = {{"doctor", kind, "false",
                      "Check the machine, the network and the data, print each finding with its remedy, and exit "
                      "without training."},

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from command import BENCH, MAIN, TINY, TINY_RESNET, final_numbers, load_json, load_table, losses, metrics, run
+from command import MAIN, TINY, TINY_RESNET, final_numbers, load_json, load_table, losses, metrics, run
 
 TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "top1", "images_per_second", "data_seconds", "step_seconds", "forward_seconds",
               "backward_seconds", "communication_seconds", "update_seconds", "other_seconds", "grad_norm", "time"]
@@ -84,14 +84,6 @@ def test_result_agrees_with_the_final_line_and_the_metrics(finished):
     assert (last["top1"], last["loss"]) == (result["val_top1"], result["val_loss"])
     assert (result["step"], result["epoch"], result["samples_seen"], result["world_size"]) == (20, 2, 320, 1)
     assert 0 < 320 / result["images_per_second"] <= result["seconds"]
-
-
-def test_the_version_is_said_before_libtorch_is_initialised():
-    """That would take a quarter of a second."""
-    for program in (MAIN, BENCH):
-        outcome = run("--version", program=program, env={"LD_DEBUG": "libs"})
-        assert outcome.stdout.startswith(f"{program.name} ") and len(outcome.lines) == 1
-        assert "libtorch_cpu.so" in outcome.stderr and "calling init" not in outcome.stderr, outcome
 
 
 def test_config_is_the_resolved_command_line(finished, images):
