@@ -64,7 +64,6 @@ config::Program OwnFlags() {
           .version = VersionAndCommit()};
 }
 
-// Returns the list that --list_… asks for; empty if there is no such flag.
 std::string ListAskedFor(const config::CommandLine& command_line) {
   const auto is_asked = [&](const char* flag) { return command_line.extra.at(flag) == "true"; };
   std::vector<Choice> models;

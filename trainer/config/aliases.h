@@ -119,7 +119,6 @@ Translation ValSplit(const std::string& path, const ForeignCommand& command);
 // tcp://HOST:PORT, or env://: the launcher's variables are looked at anyway.
 Translation AddressOfRank0(const std::string& value, const ForeignCommand& command);
 
-// The flags of fairseq, which are for text.
 const std::vector<Alias>& TextAliases();
 // Returns the rows that all programs share: those of fairseq, those that several programs for images have, and flags of
 // all of them that have no equivalent.

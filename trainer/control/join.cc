@@ -51,7 +51,6 @@ class Patience {
   bool stopped_ = false;
 };
 
-// The outcome of an attempt to join.
 struct Attempt {
   Joined joined;       // its socket is open if rank 0 has welcomed this rank
   std::string reason;  // why it is not open

@@ -65,7 +65,6 @@ int CountUsableGpus(std::optional<int> of_driver, int device_files, const char* 
 // on every version from its own on.
 bool CanRunOn(const std::string& architectures, int major, int minor);
 
-// The GPU that a rank computes on.
 struct RankGpu {
   int rank = 0;
   std::string host;     // the machine's name for people

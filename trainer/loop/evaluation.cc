@@ -52,7 +52,6 @@ report::Metrics BlankMetrics(const tasks::Task& task) {
   return metrics;
 }
 
-// Adds the metrics of the average of the weights.
 void AddOfAverage(const config::OptimizerConfig& config, report::Metrics metrics, report::ValPoint& point) {
   if (AverageDecides(config)) point.decides += metrics.size();
   for (report::Metric& metric : metrics) {

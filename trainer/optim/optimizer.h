@@ -35,7 +35,6 @@ struct ParameterGroup {
   // Returns this group's learning rate, given that of the optimizer.
   Rate OwnRate(const Rate& learning_rate) const;
 
-  // Returns the gradients of the parameters that have one.
   std::vector<at::Tensor> Gradients() const;
   // `tensors` has one tensor per parameter; returns those whose parameter has a gradient.
   std::vector<at::Tensor> WithGradient(const std::vector<at::Tensor>& tensors) const;

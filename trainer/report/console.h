@@ -47,7 +47,6 @@ class ProgressBar {
 
   // Sets the content, which is drawn within a second.
   void Show(Content content);
-  // Writes a line above the bar.
   void Above(const std::string& text);
   // Erases the bar, calls `write`, which writes lines to the terminal itself, and draws the bar again. Any thread.
   void Around(const std::function<void()>& write);
@@ -84,7 +83,6 @@ struct Terminal {
   bool is_terminal = false;
   int columns = 80;
 };
-// Returns the terminal that stdout is connected to.
 Terminal StdoutTerminal();
 
 // 1281167 → "1,281,167"

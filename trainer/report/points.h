@@ -42,7 +42,6 @@ inline double SecondsSince(std::chrono::steady_clock::time_point start) {
 
 double SecondsSince1970();
 
-// The seconds spent in each phase.
 struct TimeParts {
   std::array<double, kNumPhases> seconds{};
 
@@ -290,7 +289,6 @@ class LogSink {
   virtual void Checkpoint(const CheckpointPoint& /*point*/) {}
   // The images of the first batch. Called at most once, and only if the training starts at step 0.
   virtual void FirstBatch(const Picture& /*picture*/) {}
-  // The run is finished.
   virtual void Finish(const RunResult& /*result*/) {}
 };
 

@@ -28,7 +28,6 @@ struct RunDirectory {
   std::filesystem::path model_best = root / "model_best.safetensors", model_ema = root / "model_ema.safetensors";
   std::filesystem::path logs = root / "logs";  // the folder of rank-N.log
 
-  // Returns logs/rank-N.log.
   std::filesystem::path log(int rank) const;
 
   // Returns quarantine.jsonl for rank 0, quarantine.rankN.jsonl for other ranks.

@@ -15,7 +15,6 @@ namespace dtrain::tasks {
 // skip it, and a later export may replace what has it.
 using weights::kExportedBy;
 
-// Whether an export has made this folder.
 bool HoldsExport(const std::string& folder);
 
 // Writes the weights to --output: a file under the names of torchvision, timm or Hugging Face, or a folder that timm or

@@ -135,7 +135,6 @@ class Opener {
   }
 
  private:
-  // Returns the classes for the first split, as far as they are known.
   data::Classes FirstClasses(const std::string& split, SplitPart part) const {
     return part == SplitPart::kVal && !IsOneFile(config_.data) ? ClassesForEvaluation(split) : known_;
   }

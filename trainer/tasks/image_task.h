@@ -90,7 +90,6 @@ class ImageTask : public Task {
 
  protected:
   int64_t outputs() const { return outputs_; }
-  // Adds labels of random samples, on the host.
   virtual void AddRandomLabels(data::Batch& /*batch*/, int64_t /*samples*/) const {}
   // Returns what is predicted, from what the network computes.
   virtual at::Tensor Predicted(const at::Tensor& outputs_NC) const { return outputs_NC; }

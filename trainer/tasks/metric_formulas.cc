@@ -30,7 +30,6 @@ Numbers Centred(std::span<const double> values) {
   return centred;
 }
 
-// Returns the rank of each value, from 1.
 Numbers Ranks(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});

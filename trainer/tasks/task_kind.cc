@@ -57,7 +57,6 @@ std::string TextModelIn(const std::string& model_config) {
 
 const TaskKind& KindWithHead(models::HeadKind head) { return **std::ranges::find(TaskKinds(), head, &TaskKind::head); }
 
-// Returns the kind of the weights of a text model.
 const TaskKind& KindOfText(const weights::WeightsOutline& weights, const std::string& model) {
   return KindWithHead(weights::TextHeadIn(weights, model).kind);
 }

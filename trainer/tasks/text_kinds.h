@@ -21,7 +21,6 @@
 
 namespace dtrain::tasks {
 
-// Makes the Task of a model.
 using TextTaskMaker = std::unique_ptr<Task> (*)(std::shared_ptr<models::TextModel> model, const config::Config& config,
                                                 at::Device device);
 template <typename TaskType>
@@ -51,7 +50,6 @@ class TextKind : public TaskKind {
   virtual models::TextHead HeadIn(const config::Config& /*config*/, const weights::TrainedWeights& /*weights*/) const {
     return {.kind = head_};
   }
-  // Returns the head of a model that is made for data.
   virtual models::TextHead NewHead(const config::Config& /*config*/, const weights::WeightsOutline& /*weights*/,
                                    const DataSizes& /*data*/) const {
     return {.kind = head_};
@@ -94,7 +92,6 @@ bool HasNumbers(const DataSplit& split);
 // Warns of rows that were truncated or left out; `name` is of the split or the file.
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name);
 
-// Whether --data_dir holds sentences.
 bool HoldsSentences(const config::DataConfig& config);
 
 // Where a tokenizer may be: beside the weights and the data, and with the run.

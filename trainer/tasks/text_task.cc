@@ -30,7 +30,6 @@ constexpr char kNumbers[] = "numbers", kLengths[] = "lengths";
 
 at::Tensor ToTensor(std::vector<int64_t> numbers) { return at::tensor(numbers, at::kLong); }
 
-// Returns a tensor of a batch; undefined if it has none of this name.
 at::Tensor Optional(const data::Batch& batch, const char* name) {
   const auto found = batch.tensors.find(name);
   return found == batch.tensors.end() ? at::Tensor() : found->second;

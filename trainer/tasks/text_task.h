@@ -109,7 +109,6 @@ class TextTask : public Task {
   virtual at::Tensor Weight(const data::Batch& /*batch*/, const at::Tensor& terms) const { return terms; }
   virtual at::Tensor Hits(const at::Tensor& /*logits_NC*/, const data::Batch& /*batch*/) const { return {}; }
   virtual const char* target_name() const = 0;  // the tensor of a batch with the labels
-  // Adds labels of random samples, on the host.
   virtual void AddRandomLabels(data::Batch& batch, int64_t samples) const = 0;
 
   // The sums of an evaluation that only one of the tasks has: they come first.

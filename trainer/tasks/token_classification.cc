@@ -33,7 +33,6 @@ bool IsOneOf(char prefix, std::string_view prefixes) { return prefixes.find(pref
 
 bool IsInside(char prefix) { return prefix != 'O' && prefix != '.'; }
 
-// Whether an entity ends between two tags.
 bool EndsBetween(const Tag& before, const Tag& tag) {
   if (IsOneOf(before.prefix, "ES")) return true;
   if (IsOneOf(before.prefix, "BI") && IsOneOf(tag.prefix, "BSO")) return true;
