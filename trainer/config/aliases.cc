@@ -21,10 +21,9 @@ using command_line::Argument;
 using command_line::Origin;
 
 bool Matches(const Word& word, const std::string& value) {
-  if (word.theirs.ends_with('*')) return value.starts_with(word.theirs.substr(0, word.theirs.size() - 1));
-  if (word.theirs == value) return true;
-  const std::optional<double> theirs = NumberFrom(std::string(word.theirs)), given = NumberFrom(value);
-  return theirs && given && *theirs == *given;
+  const std::string theirs = Lower(std::string(word.theirs)), given = Lower(value);
+  if (theirs.ends_with('*')) return given.starts_with(theirs.substr(0, theirs.size() - 1));
+  return theirs == given || (NumberFrom(theirs) && NumberFrom(theirs) == NumberFrom(given));
 }
 
 // Whether a table of another format, or a folder, has its name, too.
@@ -156,8 +155,7 @@ class Rewriter {
   void TakeAlias(const Argument& argument, const Alias& alias, const std::string& value) {
     const std::string name(alias.name);
     if (alias.translate != nullptr) return TakeTranslation(argument, alias, value);
-    const std::string given = alias.ignores_case ? Lower(value) : value;
-    const auto word = std::ranges::find_if(alias.words, [&](const Word& known) { return Matches(known, given); });
+    const auto word = std::ranges::find_if(alias.words, [&](const Word& known) { return Matches(known, value); });
     const bool known = word != alias.words.end();
     if (!alias.refused.empty() && !known) {
       return mistakes_.push_back(argument.place + "--" + name + (alias.takes_value ? "=" + value : "") +

@@ -56,7 +56,7 @@ using Condition = bool (*)(const ForeignCommand& command);
 
 // A value of a foreign flag, and its translation.
 struct Word {
-  std::string_view theirs;        // "rand*" matches every value that begins with rand, 0 also 0.0
+  std::string_view theirs;        // in any case; "rand*" matches every value that begins with rand, 0 also 0.0
   std::string_view ours;          // empty: our flag is not set
   std::string_view implied = {};  // other flags of ours that this value sets, with spaces between them
   std::string_view reason = {};   // how our meaning differs, for people
@@ -76,7 +76,6 @@ struct Alias {
   Translator translate = nullptr;
   bool takes_numbers = false;      // its value may be several words that are numbers
   bool value_is_optional = false;  // the next word is its value unless it is a flag
-  bool ignores_case = false;       // of its words
   Condition counts = nullptr;      // where it does not hold, the flag changes nothing there, and so it does here
 };
 

@@ -196,7 +196,7 @@ std::vector<Alias> RowsOfTensorflow() {
         {.name = "num_warmup_batches", .translate = WarmupBatches},
         {.name = "use_fp16",
          .takes_value = false,
-         .words = {{"False", ""}, {"false", ""}, {"0", ""}, {"float32", ""}, {"*", "", "--precision=fp16"}}},
+         .words = {{"false", ""}, {"0", ""}, {"float32", ""}, {"*", "", "--precision=fp16"}}},
         {.name = "optimizer", .flag = "optimizer", .words = {{"sgd", "sgd"}, {"momentum", "sgd", "--momentum=0.9"}}},
         {.name = "data_dir", .refused = kOtherData},
         {.name = "data_format",

@@ -126,15 +126,13 @@ const ForeignProgram& TorchvisionProgram() {
              .words = {{"sgd", "sgd"},
                        {"sgd_nesterov", "sgd", "--nesterov"},
                        {"rmsprop", "rmsprop", "--rmsprop_eps=0.0316 --rmsprop_alpha=0.9"},
-                       {"adamw", "adamw"}},
-             .ignores_case = true},
+                       {"adamw", "adamw"}}},
             // Their ExponentialLR decays at each epoch.
             {.name = "lr_scheduler",
              .flag = "lr_schedule",
              .words = {{"steplr", "step"},
                        {"cosineannealinglr", "cosine"},
-                       {"exponentiallr", "exponential", "--lr_decay_epochs=1"}},
-             .ignores_case = true},
+                       {"exponentiallr", "exponential", "--lr_decay_epochs=1"}}},
             {.name = "lr_warmup_epochs", .translate = Warmup},
             {.name = "lr_warmup_method", .words = {{"linear", ""}, {"constant", ""}}},  // Warmup refuses a constant one
             {.name = "lr_warmup_decay", .translate = StartOfWarmup},
@@ -148,8 +146,7 @@ const ForeignProgram& TorchvisionProgram() {
             {.name = "ra_reps", .flag = "repeated_augmentation", .counts = RepeatsSamples},
             {.name = "backend",
              .flag = "backend",
-             .words =
-                 {{"pil", "", "", kOwnTransforms}, {"PIL", "", "", kOwnTransforms}, {"tensor", "", "", kOwnTransforms}},
+             .words = {{"pil", "", "", kOwnTransforms}, {"tensor", "", "", kOwnTransforms}},
              .other_words_pass = true},
             {.name = "model_ema", .takes_value = false, .translate = ScaledAverage}}})};
   return program;

@@ -75,10 +75,11 @@ std::vector<std::string> DefaultsOfTransformers(const ForeignCommand& command) {
 }
 
 // Behind a switch.
-constexpr std::string_view kNo[] = {"False", "false", "0", "no", "FALSE", "No", "NO", "f", "F", "n", "N"};
-constexpr std::string_view kYes[] = {"", "True", "true", "1", "yes", "TRUE", "Yes", "YES", "t", "T", "y", "Y"};
+constexpr std::string_view kNo[] = {"False", "0", "no", "f", "n"}, kYes[] = {"", "True", "1", "yes", "t", "y"};
 
-bool IsNo(const std::string& word) { return std::ranges::count(kNo, word) != 0; }
+bool IsNo(const std::string& word) {
+  return std::ranges::any_of(kNo, [&](std::string_view no) { return Lower(std::string(no)) == Lower(word); });
+}
 
 // A switch that is refused unless the word behind it says no.
 Alias OnlyOff(std::string_view name, std::string_view reason) {
