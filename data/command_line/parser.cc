@@ -154,9 +154,7 @@ class Parser {
       return;
     }
     if (flag.take(*value)) return;
-    const std::string why = flag.why_malformed ? flag.why_malformed(*value) : "";
-    mistakes_.push_back(place + "--" + flag.name + "=" + *value + ": " + (why.empty() ? "" : why + "; ") + "expected " +
-                        flag.expected);
+    mistakes_.push_back(place + "--" + flag.name + "=" + *value + ": expected " + flag.expected);
   }
 
   const Flag* Find(const std::string& name) const {

@@ -45,8 +45,6 @@ struct Flag {
   std::string expected;                          // the values it takes, for messages: "a whole number, 1 or more"
   std::function<bool(const std::string&)> take;  // stores a value; returns false if it is malformed
   bool takes_many = false;  // further words are values, too (--input A B); `take` is called for each
-  // Returns a reason why a value is malformed, for messages, or nothing; may be empty.
-  std::function<std::string(const std::string&)> why_malformed = {};
 };
 
 struct Parsed {

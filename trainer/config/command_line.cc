@@ -41,14 +41,12 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
     flags.push_back({.name = flag.name,
                      .is_boolean = flag.kind == Kind::kBool,
                      .expected = Expected(flag.kind, flag.limits),
-                     .take =
-                         [&flag, &result, is_number](const std::string& value) {
-                           result.config.given.push_back(flag.name);
-                           if (is_number && !WhyNoNumber(value).empty()) return false;
-                           return !gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty() &&
-                                  flag.store(result.config);
-                         },
-                     .why_malformed = WhyNoNumber});
+                     .take = [&flag, &result, is_number](const std::string& value) {
+                       result.config.given.push_back(flag.name);
+                       if (is_number && !NumberFrom(value)) return false;  // gflags reads other notations, too
+                       return !gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty() &&
+                              flag.store(result.config);
+                     }});
   }
   return flags;
 }

@@ -1,7 +1,7 @@
 // Checks and formats values, and has the checks that walk over the table: what each row says of its flag, none of them
 // knows a flag by name. It is apart from flags.cc so that that file stays a plain list.
 #include <algorithm>
-#include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
@@ -70,15 +70,6 @@ bool HasProblem(const std::vector<Problem>& problems, const std::string& flag) {
   return std::ranges::count(problems, flag, &Problem::flag) > 0;
 }
 
-// Leaves out tasks of texts where one of images was meant, and the other way round.
-std::vector<std::string> OfSameData(const std::string& text, std::vector<std::string> choices) {
-  for (const auto& pair : {std::pair("image_", "text_"), std::pair("text_", "image_")}) {
-    if (!text.starts_with(pair.first)) continue;
-    std::erase_if(choices, [&pair](const std::string& one) { return one.starts_with(pair.second); });
-  }
-  return choices;
-}
-
 }  // namespace
 
 bool Limits::Allow(const Value& value) const {
@@ -120,20 +111,11 @@ std::string Expected(Kind kind, const Limits& limits) {
   return expected + (range.empty() ? "" : ", " + range);
 }
 
-std::string WhyNoNumber(const std::string& text) {
-  char* end = nullptr;
-  errno = 0;
-  const double number = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') return {};
-  if (text.find_first_of("xX") != std::string::npos) return "it is in hexadecimal";
-  return errno == ERANGE && std::abs(number) < 1 ? "it is too small to be told from 0" : "";
-}
-
 std::optional<double> NumberFrom(const std::string& text) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !WhyNoNumber(text).empty()) return std::nullopt;
-  return number;
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
 }
 
 std::optional<std::vector<double>> NumberListFrom(const std::string& text) {
@@ -172,7 +154,7 @@ std::vector<Problem> OutOfRange(const Config& config) {
     problems.push_back({.flag = flag.name,
                         .value = ShownValue(flag, config),
                         .expected = Expected(flag.kind, flag.limits),
-                        .hint = text ? command_line::DidYouMean(*text, OfSameData(*text, flag.limits.choices)) : ""});
+                        .hint = text ? command_line::DidYouMean(*text, flag.limits.choices) : ""});
   }
   return problems;
 }

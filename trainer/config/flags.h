@@ -113,15 +113,12 @@ bool Set(const Flag& flag, const std::string& text, Config& config);
 // Describes the allowed values, for messages about mistakes: "a whole number, 1 or more".
 std::string Expected(Kind kind, const Limits& limits);
 
-// Returns the number that the whole of `text` spells; empty if it is anything else.
+// Returns the number that the whole of `text` spells, in decimal digits; empty if it is anything else, or too large or
+// too small for a double.
 std::optional<double> NumberFrom(const std::string& text);
 
 // Returns the numbers of a list with commas between them, none of an empty text; nullopt if `text` is anything else.
 std::optional<std::vector<double>> NumberListFrom(const std::string& text);
-
-// Returns a reason for people if `text` is a number in another language than ours: hexadecimal, which gflags and C
-// would take, or so near 0 that it would lose digits; else nothing.
-std::string WhyNoNumber(const std::string& text);
 
 // Returns the text that one would write after --flag=; an empty string for monostate.
 std::string ToText(const Value& value);

@@ -77,12 +77,11 @@ TEST(CommandLine, MalformedValues) {
   EXPECT_THAT(Mistakes({"--batch_size=1.5"}), HasSubstr("expected a whole number"));
   EXPECT_THAT(Mistakes({"--batch_size="}), HasSubstr("expected a whole number"));
   EXPECT_THAT(Mistakes({"--max_steps=99999999999999999999"}), HasSubstr("expected a whole number"));
-  EXPECT_EQ(Mistakes({"--batch_size=0x10"}),
-            "--batch_size=0x10: it is in hexadecimal; expected a whole number, 1 to 1000000");
-  EXPECT_THAT(Mistakes({"--lr=0x1p-3"}), HasSubstr("it is in hexadecimal"));
+  EXPECT_EQ(Mistakes({"--batch_size=0x10"}), "--batch_size=0x10: expected a whole number, 1 to 1000000");
+  EXPECT_THAT(Mistakes({"--lr=0x1p-3"}), HasSubstr("expected a finite number"));
   EXPECT_THAT(Mistakes({"--mean=0x1,1,1"}), HasSubstr("expected three finite numbers"));
   for (const char* tiny : {"--mixup=1e-308", "--mixup=1e-400"}) {
-    EXPECT_THAT(Mistakes({tiny}), HasSubstr(": it is too small to be told from 0; expected")) << tiny;
+    EXPECT_THAT(Mistakes({tiny}), HasSubstr(": expected")) << tiny;
   }
   EXPECT_THAT(Mistakes({"--lr", "0,1"}), HasSubstr("--lr=0,1: expected a finite number"));
   EXPECT_EQ(Mistakes({"--nesterov=maybe"}), "--nesterov=maybe: expected true or false");
