@@ -20,23 +20,6 @@ bool LiesIn(const std::string& name, const std::string& module) {
   return name == module || name.starts_with(module + ".");
 }
 
-// Follows `name` as far as modules exist, and lists the modules there, one of which the user may have meant.
-std::string ModulesNear(const torch::nn::Module& module, const std::string& name) {
-  std::string where;
-  const torch::nn::Module* deepest = &module;
-  std::istringstream parts(name);
-  for (std::string part; std::getline(parts, part, '.');) {
-    const auto children = deepest->named_children();
-    const auto* child = children.find(part);
-    if (child == nullptr) break;
-    deepest = child->get();
-    where += part + ".";
-  }
-  const auto name_of = [&](const auto& child) { return where + child.key(); };
-  const std::string names = Joined(deepest->named_children(), ", ", name_of);
-  return names.empty() ? where.substr(0, where.size() - 1) : names;
-}
-
 void FreezeModule(const std::string& name, const config::ModelConfig& config, const std::string& head,
                   torch::nn::Module& module) {
   const models::Head& of_model = models::HeadIn(config.name, module);
@@ -49,7 +32,8 @@ void FreezeModule(const std::string& name, const config::ModelConfig& config, co
   }
   if (found) return;
   throw UsageError("--freeze=" + config.freeze + ": --model=" + config.name + " has no module '" + name + "'",
-                   "choose among " + ModulesNear(module, name) +
+                   "choose among " +
+                       Joined(module.named_children(), ", ", [](const auto& child) { return child.key(); }) +
                        ", the modules inside them (A.B), and backbone (all but " + head + ")");
 }
 
