@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -35,21 +36,6 @@ std::string Megabytes(uint64_t bytes) { return std::to_string(bytes / kMiB) + " 
 constexpr size_t kProbeBytes = size_t{16} << 20;
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double kMB = 1e6;
-
-// Removes a file when it goes out of scope.
-class Removed {
- public:
-  explicit Removed(fs::path path) : path_(std::move(path)) {}
-  ~Removed() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  Removed(const Removed&) = delete;
-  Removed& operator=(const Removed&) = delete;
-
- private:
-  const fs::path path_;
-};
 
 int CountEfaAdapters() {
   constexpr const char* kAmazon = "0x1d0f";
@@ -169,7 +155,7 @@ DiskFacts MeasureDisk(const fs::path& run_directory) {
   facts.free_bytes = static_cast<int64_t>(fs::space(facts.folder, error).available);
   if (error) checkpoint::ThrowSystemError("look at", facts.folder, error.value());
   const fs::path path = facts.folder / (".doctor." + std::to_string(getpid()));
-  const Removed removed(path);
+  const std::shared_ptr<void> removed_at_the_end(nullptr, [&](void*) { fs::remove(path, error); });
   const std::string bytes(kProbeBytes, 'd');
   const auto begin = std::chrono::steady_clock::now();
   checkpoint::DurableFile file(path);

@@ -67,8 +67,7 @@ bool LearnsText(const TaskKind& kind) { return kind.Takes(config::kTextModel); }
 // in evaluations, too.
 const TaskKind& KindMeant(const config::Config& config) {
   if (!models::ReadsText(config.model.name)) {
-    const TaskKind* said = config.run.mode == "train" ? nullptr : ImageKindIn(weights::NamedConfig(config));
-    return said == nullptr ? ImageClassification() : *said;
+    return config.run.mode == "train" ? ImageClassification() : ImageKindIn(weights::NamedConfig(config));
   }
   const std::string named = weights::GivenWeights(config);
   if (config.run.mode != "train" && weights::IsSentenceFolder(named)) return SentenceEmbedding();
@@ -148,12 +147,12 @@ const char* ProblemType(data::LabelKind labels) {
   return labels == data::LabelKind::kSeveral ? "multi_label_classification" : "regression";
 }
 
-const TaskKind* ImageKindIn(const std::string& model_config) {
+const TaskKind& ImageKindIn(const std::string& model_config) {
   const std::string said = weights::TextIn(ParseObject(model_config), "problem_type");
   for (const TaskKind* kind : TaskKinds()) {
-    if (!LearnsText(*kind) && ProblemType(kind->labels()) == said) return kind;
+    if (!LearnsText(*kind) && ProblemType(kind->labels()) == said) return *kind;
   }
-  return nullptr;
+  return ImageClassification();
 }
 
 const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const config::Config& config) {
@@ -166,10 +165,7 @@ const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const conf
         "--task=" + config.run.task + " is not for " + weights.origin + ", a model of " + (is_text ? "text" : "images"),
         "leave --task out");
   }
-  if (!is_text) {
-    const TaskKind* in_config = ImageKindIn(weights.model_config);
-    return in_config == nullptr ? ImageClassification() : *in_config;
-  }
+  if (!is_text) return ImageKindIn(weights.model_config);
   return KindOfText(weights::OutlineOf(weights.tensors, weights.model_config), model);
 }
 

@@ -103,8 +103,8 @@ std::string TextModelOf(const checkpoint::NamedTensors& weights, const std::stri
 // What a config.json calls a task of such labels, its problem_type.
 const char* ProblemType(data::LabelKind labels);
 
-// Returns the kind of task of images that a config.json names, as its problem_type; null if it names none.
-const TaskKind* ImageKindIn(const std::string& model_config);
+// Returns the kind of task of images that a config.json names, as its problem_type; one that names none means classes.
+const TaskKind& ImageKindIn(const std::string& model_config);
 
 // Returns the kind of weights of any origin, which their names and the config.json of their model tell. Throws
 // UsageError if --task is of another kind.

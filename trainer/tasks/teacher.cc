@@ -56,8 +56,7 @@ TrainedTeacher ReadTeacher(const config::Config& student) {
     }
     config::TakeFrom(said, {"model", "image_size", "eval_resize", "mean", "std", "bn_eps"}, teacher,
                      "what is kept with " + path);
-    const TaskKind* kind = ImageKindIn(place.model_config);
-    if (!is_ours && kind != nullptr) teacher.run.task = kind->name();
+    if (!is_ours) teacher.run.task = ImageKindIn(place.model_config).name();
   }
   const models::Model* model = models::FindModel(teacher.model.name);
   const bool is_other_task = teacher.run.task != "auto" && teacher.run.task != student.run.task;
