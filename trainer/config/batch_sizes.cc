@@ -58,20 +58,14 @@ std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size) {
                    .hint = "see the ranges in --help"};
   }
   const BatchSizes sizes = Derive(batch, world_size);
-  if (sizes.global_batch_size > kMostInAll) {
+  if (sizes.global_batch_size > kMostInAll || sizes.batch_size > kMostSamples ||
+      sizes.grad_accum_steps > kMostMicroSteps) {
     return Problem{.flag = "global_batch_size",
                    .value = std::to_string(sizes.global_batch_size),
-                   .expected = std::to_string(kMostInAll) + " at most",
-                   .hint = "lower --batch_size or --grad_accum_steps"};
-  }
-  if (sizes.batch_size > kMostSamples || sizes.grad_accum_steps > kMostMicroSteps) {
-    return Problem{
-        .flag = "global_batch_size",
-        .value = std::to_string(sizes.global_batch_size),
-        .expected = "at most " + std::to_string(kMostMicroSteps) + " micro-steps of " + std::to_string(kMostSamples) +
-                    " samples; it needs " + std::to_string(sizes.grad_accum_steps) + " of " +
-                    std::to_string(sizes.batch_size),
-        .hint = "raise the smaller one of --batch_size and --grad_accum_steps, or lower --global_batch_size"};
+                   .expected = std::to_string(kMostInAll) + " at most, in no more than " +
+                               std::to_string(kMostMicroSteps) + " micro-steps of " + std::to_string(kMostSamples) +
+                               " samples a rank",
+                   .hint = "change it, --batch_size or --grad_accum_steps"};
   }
   const int64_t product = sizes.batch_size * world_size * sizes.grad_accum_steps;
   if (sizes.global_batch_size == product) return std::nullopt;

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
-#include <sstream>
 
 #include "data/joined.h"
 #include "data/whole_number.h"
@@ -34,21 +32,9 @@ void RequireExpectedNodes(const Facts& facts, const Launch& launch) {
       "seen: " + launch.seen);
 }
 
-void RequireNoGpuTwice(const Environment& environment) {
-  const std::string visible = ValueOf(environment, "CUDA_VISIBLE_DEVICES");
-  std::istringstream list(visible);
-  std::set<std::string> known;
-  for (std::string name; std::getline(list, name, ',');) {
-    if (known.insert(name).second) continue;
-    throw UsageError("two ranks would share one GPU: CUDA_VISIBLE_DEVICES=" + visible + " names " + name + " twice",
-                     "name each GPU once");
-  }
-}
-
 // Throws UsageError if the numbers show that a rank has no GPU of its own. Physical GPUs are not known here.
 void RequireAGpuEach(const Facts& facts, const Launch& launch) {
   if (facts.ranks.backend == "gloo" || facts.machine.gpus == 0 || launch.may_share_gpus) return;
-  RequireNoGpuTwice(facts.environment);
   const int first = launch.gpu >= 0 ? launch.gpu : launch.local_rank;
   const int needed = std::max(launch.spawns, first + 1);
   if (needed <= facts.machine.gpus) return;

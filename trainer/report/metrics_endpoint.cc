@@ -96,13 +96,6 @@ constexpr unsigned kMostVisitors = 64;  // connections at a time; then the oldes
 constexpr unsigned kPatienceSeconds = 2;
 constexpr size_t kMostBytesOfRequest = 8192;
 
-std::string Remedy(int reason) {
-  if (reason == EADDRINUSE) return "another run may have it: choose another --metrics_port";
-  if (reason == EADDRNOTAVAIL)
-    return "--metrics_address must be an address of this machine, or 0.0.0.0 for all of them";
-  return "choose another --metrics_port or --metrics_address, or leave it out";
-}
-
 MHD_Result Answer(MHD_Connection* visitor, unsigned status, const std::string& text) {
   MHD_Response* response =
       MHD_create_response_from_buffer(text.size(), const_cast<char*>(text.data()), MHD_RESPMEM_MUST_COPY);
@@ -235,12 +228,14 @@ std::vector<MetricValue> RunMetrics::Values() const {
 }
 
 MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, Pages pages) : pages_(std::move(pages)) {
-  const auto fail = [&](const std::string& why, int reason) {
-    throw UsageError("--metrics_port: cannot listen at " + MetricsUrl(address, port) + ": " + why, Remedy(reason));
+  const auto fail = [&](const std::string& why) {
+    throw UsageError(
+        "--metrics_port: cannot listen at " + MetricsUrl(address, port) + ": " + why,
+        "choose another --metrics_port, which another run may have, or a --metrics_address of this machine");
   };
   std::string why;
   const int descriptor = launch::TryToListen(address, port, &why);
-  if (descriptor < 0) fail(why, errno);
+  if (descriptor < 0) fail(why);
   fcntl(descriptor, F_SETFL, O_NONBLOCK);
   port_ = launch::PortOf(descriptor);
   server_ = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, nullptr, nullptr,
@@ -252,7 +247,7 @@ MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, Pages pag
   if (server_ == nullptr) {
     const int reason = errno;
     close(descriptor);
-    fail(std::string("the server did not start: ") + std::strerror(reason), 0);
+    fail(std::string("the server did not start: ") + std::strerror(reason));
   }
 }
 

@@ -119,13 +119,6 @@ int64_t PadBeside(const std::string& weights, int64_t otherwise) {
 }
 
 void RequireFits(const models::TextShape& options, const config::Config& config, int64_t vocabulary) {
-  constexpr int64_t kSmallestVocabulary = 5;  // <s>, <pad>, </s>, <unk> and <mask>
-  if (options.vocab_size < kSmallestVocabulary) {
-    throw UsageError("a text model with a vocabulary of " + std::to_string(options.vocab_size) +
-                         " tokens has no room for the special ones and <mask>",
-                     "give --vocab_size=" + std::to_string(kSmallestVocabulary) +
-                         " or more, or check the word embeddings of --init_weights");
-  }
   if (vocabulary > options.vocab_size) {
     throw UsageError("the data has " + std::to_string(vocabulary) + " different tokens, but the model has " +
                          std::to_string(options.vocab_size),
