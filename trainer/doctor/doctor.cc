@@ -12,6 +12,7 @@
 #include <optional>
 #include <system_error>
 
+#include "data/shallow_json.h"
 #include "data/shown.h"
 #include "trainer/config/flags.h"
 #include "trainer/device/device.h"
@@ -46,7 +47,7 @@ std::string AsJson(const Finding& finding, int rank) {
                                  {"what", finding.what},   {"remedy", finding.remedy},
                                  {"rank", rank},           {"host", report::HostName()}};
   if (finding.verdict == Verdict::kFailed) json["exit_code"] = static_cast<int>(finding.code);
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonText(json);
 }
 
 Finding TryMetricsPort(const config::ReportConfig& config) {
