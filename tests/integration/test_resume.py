@@ -370,24 +370,6 @@ def test_a_second_job_on_the_run_directory_is_refused(few_images, run_dir):
     assert steps == list(range(1, len(steps) + 1))
 
 
-@pytest.mark.parametrize("batches", [0, 3])
-def test_batches_that_an_earlier_version_left_out(undisturbed, few_images, own_stopped, batches):
-    """--on_spike=rewind, which is gone, left out batches: if it did, the next steps would take other samples."""
-    def left_out(state):
-        state["config"].update(on_spike="rewind", spike_window=100)
-        state["progress"].update(rewinds=[{"step": 2, "batches": batches}], losses={"count": 4, "mean": 1, "variance": 1})
-
-    change_state(own_stopped / "checkpoints" / "step-000000004", left_out)
-    command = (*flags_of(few_images), f"--run_dir={own_stopped}")
-    if batches == 0:
-        run(*command)
-        assert weights_and_losses(own_stopped) == undisturbed()
-        return
-    for more in ("--dry_run", "--seed=0"):
-        assert "has left out 3 of its batches with --on_spike=rewind" in run(*command, more, check=2).stderr
-    assert "this run is finished" in run(*command, "--max_steps=4").stderr
-
-
 # ---- What changes from epoch to epoch ----------------------------------------------------------------------------------
 
 

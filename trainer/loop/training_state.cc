@@ -121,9 +121,6 @@ Progress ReadProgress(const nlohmann::json& json) {
     const nlohmann::json& losses = json["losses"];
     progress.losses = {Count(losses.at("count")), losses.at("mean"), losses.at("variance")};
   }
-  for (const nlohmann::json& rewind : json.value("rewinds", nlohmann::json::array())) {
-    progress.left_out_batches += Count(rewind.at("batches"));
-  }
   return progress;
 }
 

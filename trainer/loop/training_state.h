@@ -32,7 +32,6 @@ struct Progress {
   std::optional<report::ValPoint> best = {};        // the best evaluation, by its first metric
   distributed::BucketLayout bucket_layout = {};     // empty before the first step
   LossStatistics losses = {};                       // of all steps, with --spike_factor
-  int64_t left_out_batches = 0;                     // by --on_spike=rewind of earlier versions; read, never written
 };
 
 nlohmann::json ToJson(const Progress& progress);

@@ -92,7 +92,7 @@ void TryToStart(const RunContext& context, const config::Config& config, const O
   loop::RequireGraphs(config.ranks.cuda_graphs, WhyNotRecorded(run, device));
   if (!state.is_null()) {
     const nlohmann::json kept = KeptState(context, config, run.plan, run.data);
-    RequireNoneLeftOut(ProgressOf(state, kept, config.data.allow_dataset_change), run.plan);
+    ProgressOf(state, kept, config.data.allow_dataset_change);
   }
   if (!config.model.init_weights.empty()) {
     weights::BeginWithInitialWeights(config, run.data.classes, run.data.scale, run.task->module());

@@ -248,15 +248,6 @@ loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kep
   }
 }
 
-void RequireNoneLeftOut(const loop::Progress& progress, const loop::Plan& plan) {
-  const bool is_over = progress.step >= plan.total_steps || !plan.WhyStopsEarly(progress).empty();
-  if (progress.left_out_batches == 0 || is_over) return;
-  throw UsageError("the run has left out " + std::to_string(progress.left_out_batches) +
-                       " of its batches with --on_spike=rewind, which is gone: its next steps would take other samples",
-                   "go on with the version that began it; or begin another run with its weights "
-                   "(--init_weights=RUN_DIR/model.safetensors)");
-}
-
 bool SharesRunDirectory(const Session& session) {
   distributed::Rendezvous& ranks = *session.rendezvous;
   const bool is_first = ranks.launch().rank == 0;

@@ -64,8 +64,4 @@ void AddDataAndTask(checkpoint::Metadata& metadata, const config::Config& config
 // (see RequireSameRun) or is damaged. If another version has written it, the hint names that.
 loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change);
 
-// Throws UsageError if an earlier version has left out batches of the run, which has steps to do: they would be taken
-// from other batches than there.
-void RequireNoneLeftOut(const loop::Progress& progress, const loop::Plan& plan);
-
 }  // namespace dtrain::modes

@@ -273,7 +273,6 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
                     RunCheckpoints& checkpoints) {
   StartPoint start;
   start.progress = checkpoints.ProgressOfRun(kept, config.data.allow_dataset_change);
-  RequireNoneLeftOut(start.progress, run.plan);
   const int64_t step = start.progress.step;
   start.stopped_early = run.plan.WhyStopsEarly(start.progress);
   start.finished = step >= run.plan.total_steps || !start.stopped_early.empty();
