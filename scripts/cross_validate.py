@@ -5,7 +5,8 @@ a model that has not seen it.
     scripts/cross_validate.py [--folds=5] --output=DIR -- dtrain_main FLAGS…
 
 DIR/fold-1 … are the run directories, and DIR/out_of_fold.csv has each sample once, as --predictions writes it: sorted by
-loss, it begins with what is mislabelled or hard (none of masked words and vectors of texts). DIR/summary.json has the mean
+loss, it begins with what is mislabelled or hard (none of masked words and vectors of texts; without samples whose outputs
+are not finite). DIR/summary.json has the mean
 and the standard deviation of each metric over the folds; to choose settings by such a mean, scripts/sweep.py --average_over=val_fold. --group_pattern or --group_column keeps samples that belong together in one fold. Stopped or killed, the same
 command goes on.
 
@@ -16,17 +17,19 @@ import argparse
 import csv
 import io
 import json
+import math
+import signal
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-from safe_files import DATA, Failure, Parser, exit_code, output_file, parse_json, read_bounded, replace, shown
+from safe_files import DATA, DIVERGED, INTERNAL, PREEMPTED, Failure, Parser, exit_code, output_file, parse_json, read_bounded, replace, shown
 
 MOST_BYTES = 1 << 30
 LONGEST_CELL = 16 << 20
 OWN = ("val_fold", "run_dir", "resume", "resume_from_checkpoint", "mode", "predictions", "val_fraction", "val_split", "dry_run", "print_config", "doctor")
-WITHOUT_PREDICTIONS = ("masked_lm", "sentence_embedding")  # values of --task
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 OF_EACH_COMMAND = ("data_dir", "labels", "data_format", "index_dir", "workers", "backend", "nproc_per_node")  # a run keeps the rest
 
 
@@ -45,21 +48,54 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     return options, command
 
 
-def run(command: list[str]) -> None:
-    code = subprocess.run(command, check=False).returncode  # noqa: S603  the user's own command
-    if code != 0:
-        raise Failure(f"{shown(' '.join(command))} ended with {code}", "its message is above; the same command goes on",
-                      code if 0 < code < 128 else 70)
+class Commands:
+    """Runs commands, one after the other. A signal is passed on to the one that runs, which saves. It has a session of its own:
+    a terminal's ^C would reach it twice, and the second one ends it at once."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen | None = None
+        self._told: list[int] = []
+        self._is_told = False
+        for kind in STOPS:
+            if signal.getsignal(kind) != signal.SIG_IGN:  # as nohup has it
+                signal.signal(kind, self._hear)
+
+    def _hear(self, kind: int, _) -> None:
+        self._is_told = True
+        self._told.append(kind)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._child is not None and self._told:
+            self._child.send_signal(self._told.pop())
+
+    def run(self, command: list[str]) -> None:
+        code = 0
+        if not self._is_told:
+            self._child = subprocess.Popen(command, start_new_session=True)  # noqa: S603  the user's own command
+            self._pass_on()
+            code = self._child.wait()
+        if self._is_told and code <= 0:
+            raise Failure("stopped by a signal", "the same command goes on", PREEMPTED)
+        if code != 0:
+            raise Failure(f"{shown(' '.join(command))} ended with {code}", "its message is above; the same command goes on",
+                          code if 0 < code < 128 else INTERNAL)
 
 
-def evaluate(command: list[str], fold: Path) -> Path | None:
+def has_predictions(program: str, task: str) -> bool:
+    done = subprocess.run([program, "--help=json"], check=True, stdout=subprocess.PIPE, start_new_session=True)
+    flags = {flag["name"]: flag for flag in parse_json(done.stdout)["flags"]}
+    return task in flags["predictions"]["tasks"]
+
+
+def evaluate(commands: Commands, command: list[str], fold: Path) -> Path | None:
     """Evaluates on the fold's own held-out part, and returns the table of predictions if the task has any. Where the data are,
     the run knows, whoever said it: flags of other programs and files of flags are read."""
     config = parse_json(read_bounded(fold / "config.json", MOST_BYTES, DATA).decode())
     data = [f"--{name}={config[name]}" for name in OF_EACH_COMMAND if config.get(name)]
-    table = None if config["task"] in WITHOUT_PREDICTIONS else Path(f"{fold}.csv")
     program = next((place for place, word in enumerate(command) if Path(word).name == "dtrain_main"), 0)
-    run([*command[:program + 1], "--mode=eval", f"--run_dir={fold}", *([f"--predictions={table}"] if table else []), *data])
+    table = Path(f"{fold}.csv") if has_predictions(command[program], config["task"]) else None
+    commands.run([*command[:program + 1], "--mode=eval", f"--run_dir={fold}", *([f"--predictions={table}"] if table else []), *data])
     return table
 
 
@@ -76,6 +112,21 @@ def rows_of(path: Path) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
+def write_samples(table: Path, header: list[str], samples: list[list[str]]) -> None:
+    """An output that is not finite has no loss, and the class beside it is no prediction."""
+    loss = header.index("loss")
+    losses = {place: float(row[loss] or "nan") for place, row in enumerate(samples)}
+    known = sorted((place for place in losses if math.isfinite(losses[place])), key=lambda place: -losses[place])
+    if not known:
+        raise Failure("the models' outputs are finite for no sample", "a lower --lr, or --precision=fp32", DIVERGED)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *(samples[place] for place in known)])
+    replace(table, text.getvalue())
+    print(f"{len(known)} samples, each predicted once: {shown(table)}")
+    if len(known) < len(samples):
+        print(f"warning: the models' outputs are not finite for {len(samples) - len(known)} samples, which are left out", file=sys.stderr)
+
+
 def main() -> int:
     csv.field_size_limit(LONGEST_CELL)
     options, command = parse_arguments(sys.argv[1:])
@@ -83,22 +134,17 @@ def main() -> int:
     table, numbers = options.output / "out_of_fold.csv", options.output / "summary.json"
     output_file(table, [".csv"], [], b",prediction,loss")
     output_file(numbers, [".json"], [], b'"standard_deviation"')
-    header, samples, results = [], [], []
+    header, samples, results, commands = [], [], [], Commands()
     for number in range(1, options.folds + 1):
         fold = options.output / f"fold-{number}"
         print(f"fold {number} of {options.folds}: {shown(fold)}", flush=True)
-        run([*command, f"--val_fold={number}/{options.folds}", f"--run_dir={fold}", "--resume=auto"])
-        if predicted := evaluate(command, fold):
+        commands.run([*command, f"--val_fold={number}/{options.folds}", f"--run_dir={fold}", "--resume=auto"])
+        if predicted := evaluate(commands, command, fold):
             header, rows = rows_of(predicted)
             samples += rows
         results.append(parse_json(read_bounded(fold / "eval-held_out" / "result.json", MOST_BYTES, DATA).decode()))
     if samples:
-        loss = header.index("loss")
-        samples.sort(key=lambda row: -float(row[loss]))
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([header, *samples])
-        replace(table, text.getvalue())
-        print(f"{len(samples)} samples, each predicted once: {shown(table)}")
+        write_samples(table, header, samples)
     summary = {name: summary_of([one[name] for one in results]) for name in results[0] if name.startswith("val_")}
     replace(numbers, json.dumps(summary, indent=2) + "\n")
     print(" ".join(f"{name}={one['mean']:.4g}" + (f"±{one['standard_deviation']:.2g}" if one["standard_deviation"] is not None else "") for name, one in summary.items()

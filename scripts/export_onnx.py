@@ -32,7 +32,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from safe_files import INTERNAL, Failure, Parser, exit_code, output_file, parse_json, replace, shown
+from safe_files import INTERNAL, Failure, Parser, exit_code, has_mark, output_file, parse_json, replace, shown
 
 HINT = "pip install torch torchvision timm transformers safetensors onnx onnxscript"
 os.environ["USE_TF"] = "0"  # transformers would import an installed TensorFlow
@@ -195,8 +195,10 @@ def weights_file(output: Path) -> Path:
 def write(output: Path, folder: Path, model: torch.nn.Module, inputs: dict, sizes: dict, metadata: dict) -> None:
     """Writes the ONNX file and, if it would be too large, that of its weights; first into a temporary folder."""
     is_large = sum(one.nbytes for one in model.state_dict().values()) > MOST_IN_ONE_FILE
-    if is_large and weights_file(output).exists() and not output.exists():
-        raise Failure(f"{weights_file(output)} exists, and is to be written", "name another file to write, or move it away")
+    beside = weights_file(output)
+    is_there, is_own = os.path.lexists(beside), has_mark(output, MARK.encode()) and has_mark(output, beside.name.encode())
+    if is_large and is_there and not is_own:
+        raise Failure(f"{beside} exists, and this script did not write it", "name another file to write, or move it away")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of PyTorch about its own code
         program = torch.onnx.export(model.eval(), tuple(inputs.values()), input_names=list(inputs), output_names=[getattr(model, "output", "logits")],
@@ -208,9 +210,11 @@ def write(output: Path, folder: Path, model: torch.nn.Module, inputs: dict, size
                                          for name, one in metadata.items()})
     draft = folder / output.name
     program.save(draft, external_data=is_large)
-    for file, target in ((weights_file(draft), weights_file(output)), (draft, output)):
+    for file, target in ((weights_file(draft), beside), (draft, output)):
         if file.exists():
             replace(target, file.read_bytes())
+    if is_there and is_own and not is_large:  # of the larger model that was here before
+        beside.unlink()
 
 
 def main() -> int:

@@ -20,14 +20,13 @@ for argument in "$@"; do
     *) train_options+=("$argument") ;;
   esac
 done
-cd "$root"
 
 say "1 of 4: setup"
-scripts/setup.sh "${setup_options[@]}"
+"$root/scripts/setup.sh" "${setup_options[@]}"
 say "2 of 4: build (the trainer only)"
-scripts/build.sh --target=dtrain_main
+"$root/scripts/build.sh" --target=dtrain_main
 say "3 of 4: data"
-"$venv/bin/python" scripts/prepare_digits.py
+"$venv/bin/python" "$root/scripts/prepare_digits.py"
 say "4 of 4: training (prepared in $(elapsed $SECONDS))"
-exec build/release/bin/dtrain_main --flagfile=scripts/recipes/resnet50_digits.flags --data_dir=demo/digits \
-  --run_dir="runs/quickstart-$(date +%Y%m%d-%H%M%S)" "${train_options[@]}"
+exec "$root/build/release/bin/dtrain_main" --flagfile="$root/scripts/recipes/resnet50_digits.flags" --data_dir="$root/demo/digits" \
+  --run_dir="$root/runs/quickstart-$(date +%Y%m%d-%H%M%S)" "${train_options[@]}"

@@ -33,10 +33,10 @@ run_tests() {
   return "$status"
 }
 
-# What only the tests need is fetched and unpacked while the compilers run.
+# What only the tests need is fetched and unpacked while the compilers run. Bash lets what it starts so ignore ^C.
 scripts/setup.sh
 if [ "$long" = yes ]; then setup=(--tests --long); else setup=(--tests); fi
-scripts/setup.sh "${setup[@]}" <&0 &
+env --default-signal=INT scripts/setup.sh "${setup[@]}" <&0 &
 status=0
 scripts/build.sh --preset=release || status=$?
 wait $!

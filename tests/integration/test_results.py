@@ -3,18 +3,20 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from command import BUILD, DATA, MAIN, ROOT, TINY, final_numbers, load_json, load_table, metrics, run
+from command import BUILD, DATA, MAIN, ROOT, TINY, final_numbers, load_json, load_table, make_program, metrics, run, wait_until
 from conftest import make_image_folder
 from text_data import TEXT, make_tokens
 
 sys.path.insert(0, str(ROOT / "scripts"))
-from cross_validate import WITHOUT_PREDICTIONS, summary_of  # noqa: E402
+from cross_validate import summary_of  # noqa: E402
 
 FLAGS = (*TINY, "--epochs=1", "--save_every_epochs=0")
 RESNET = (*FLAGS, "--model=resnet18")
@@ -99,15 +101,50 @@ def test_cross_validation_predicts_each_sample_once(photos, tmp_path):
 
 
 def test_cross_validation_of_texts_without_predictions(tmp_path):
-    """The sentence_embedding is compared with the programs' own word alone."""
-    flags = json.loads(run("--help=json").stdout)["flags"]
-    predicts = next(flag["tasks"] for flag in flags if flag["name"] == "predictions")
-    assert sorted([*predicts, *WITHOUT_PREDICTIONS]) == sorted(line.split()[0] for line in run("--list_tasks").lines)
     data = make_tokens(tmp_path / "data", train=TEXT)
     command = (MAIN, "--model=roberta_tiny", f"--data_dir={data}", "--tokens_per_sample=32", "--batch_size=8", "--max_steps=2", "--optimizer=adam")
     run(ROOT / "scripts" / "cross_validate.py", "--folds=2", f"--output={tmp_path / 'cv'}", "--", *command, program="python3")
     assert len(load_json(tmp_path / "cv" / "summary.json")["val_loss"]["folds"]) == 2
     assert not (tmp_path / "cv" / "out_of_fold.csv").exists()
+
+
+# A training that takes no time, or until it is told to save; its second fold's outputs are not finite.
+PLAYED = """#!/bin/bash
+for word; do case $word in --run_dir=*) run=${word#*=} ;; --predictions=*) table=${word#*=} ;; esac; done
+case "$*" in
+  --help=json) echo '{"flags": [{"name": "predictions", "tasks": ["a"]}]}' ;;
+  *--mode=eval*)
+    mkdir -p "$run/eval-held_out"
+    echo '{"val_loss": null}' >"$run/eval-held_out/result.json"
+    case $run in *1) loss=${LOSS:-1} ;; *) loss=nan ;; esac
+    printf 'file,label,prediction,loss\\n%s,x,x,%s\\n' "$run" "$loss" >"$table" ;;
+  *)
+    mkdir -p "$run"
+    echo '{"task": "a"}' >"$run/config.json"
+    if [ -n "$WAITS" ]; then trap 'touch "$run/saved"; exit 75' TERM INT; touch "$run/began"; while :; do sleep 0.05; done; fi ;;
+esac
+"""
+
+
+@pytest.fixture
+def played(tmp_path):
+    return (ROOT / "scripts" / "cross_validate.py", "--folds=2", f"--output={tmp_path}", "--", make_program(tmp_path / "dtrain_main", PLAYED))
+
+
+def test_outputs_that_are_not_finite_are_no_prediction(played, tmp_path):
+    outcome = run(*played, program="python3")
+    assert "1 samples, each predicted once" in outcome.stdout and "not finite for 1 samples, which are left out" in outcome.stderr
+    assert [row["loss"] for row in load_table(tmp_path / "out_of_fold.csv")] == ["1"]
+    assert "finite for no sample" in run(*played, program="python3", env={"LOSS": "nan"}, check=6).stderr
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+def test_a_fold_saves_when_cross_validation_is_told_to_stop(played, tmp_path, kind):
+    """As a terminal does it with ^C: to all processes of its group."""
+    with subprocess.Popen(["env", "--default-signal=INT", "python3", *map(str, played)], env={**os.environ, "WAITS": "1"}, start_new_session=True) as folds:
+        wait_until((tmp_path / "fold-1" / "began").exists, "the first fold")
+        os.killpg(folds.pid, kind)
+        assert folds.wait(30) == 75 and (tmp_path / "fold-1" / "saved").exists()
 
 
 def test_a_few_broken_photos_end_nothing(own_photos, run_dir, tmp_path):

@@ -1,7 +1,9 @@
 """scripts/setup.sh decides what a machine gets: CUDA and NVIDIA's compiler where there is a driver, without a toolkit. The
-driver is a stand-in, and so is the pip that would download."""
+driver is a stand-in, and so is the pip that would download. What quickstart.sh and test.sh make of it."""
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from command import BUILD, ROOT
+from command import BUILD, ROOT, make_program, run, wait_until
 
 PINNED = ["nvidia-cuda-nvcc==13.0.88", "nvidia-cuda-crt==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-cccl==13.0.85",
           "nvidia-cuda-runtime==13.0.96"]
@@ -89,3 +91,31 @@ def test_the_compiler_does_not_fit_every_libtorch(setup, tmp_path):
 def test_small_tests_need_no_peers(setup):
     _, asked = setup([], "--tests=small")
     assert "install numpy==2.2.6 pillow==12.0.0 pytest==8.4.2 pytest-xdist==3.8.0\n" in asked and "tensorflow" not in asked
+
+
+def stand_ins(folder, names: dict[str, str], *scripts: str) -> None:
+    """Puts scripts into a tree, beside programs in place of others."""
+    for name in (*names, *(f"scripts/{script}" for script in scripts)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    for name, text in names.items():
+        make_program(folder / name, f"#!/bin/bash\n{text}\n")
+    for script in scripts:
+        shutil.copy(ROOT / "scripts" / script, folder / "scripts")
+
+
+def test_the_quick_starts_options_are_of_the_callers_folder(tmp_path):
+    quiet = dict.fromkeys(("scripts/setup.sh", "scripts/build.sh", ".venv/bin/python"), "")
+    stand_ins(tmp_path, {**quiet, "build/release/bin/dtrain_main": 'pwd; printf "%s\\n" "$@"'}, "quickstart.sh", "environment.sh")
+    (tmp_path / "here").mkdir()
+    lines = run("--data_dir=mine", program=tmp_path / "scripts" / "quickstart.sh", cwd=tmp_path / "here").lines
+    assert str(tmp_path / "here") in lines and lines[-1] == "--data_dir=mine"
+    assert f"--flagfile={tmp_path}/scripts/recipes/resnet50_digits.flags" in lines and f"--data_dir={tmp_path}/demo/digits" in lines
+
+
+def test_tests_that_are_interrupted_leave_no_setup_running(tmp_path):
+    stand_ins(tmp_path, {"scripts/setup.sh": '[ -z "$1" ] || { echo $$ >setup; exec sleep 600; }', "scripts/build.sh": "exec sleep 600"}, "test.sh", "environment.sh")
+    with subprocess.Popen(["env", "--default-signal=INT", tmp_path / "scripts" / "test.sh"], stdout=subprocess.DEVNULL, start_new_session=True) as tests:
+        wait_until(lambda: (tmp_path / "setup").exists() and (tmp_path / "setup").read_text(), "the set-up for the tests")
+        os.killpg(tests.pid, signal.SIGINT)
+        tests.wait(20)
+    wait_until(lambda: not os.path.exists(f"/proc/{(tmp_path / 'setup').read_text().strip()}"), "the end of the set-up", 20)
