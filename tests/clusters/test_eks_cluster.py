@@ -58,21 +58,13 @@ def test_every_pod_fits_on_a_node(kind):
                    if pod["containers"][0]["name"] == "prepare")  # the check itself: m7i.large is too small, the rest tainted
 
 
-# The fields in use, as in eksctl's schema (v1alpha5, eksctl 0.230), to which the whole file was compared by hand.
-CLUSTER = {"apiVersion", "kind", "metadata", "availabilityZones", "iam", "addons", "managedNodeGroups", "upgradePolicy"}
-NODE_GROUP = {"name", "instanceType", "desiredCapacity", "minSize", "maxSize", "privateNetworking", "amiFamily", "efaEnabled",
-              "availabilityZones", "volumeSize", "labels", "taints", "capacityReservation", "instanceMarketOptions",
-              "overrideBootstrapCommand", "nodeRepairConfig", "spot", "releaseVersion"}
-
-
 @pytest.mark.parametrize("reservation, block", [("", ""), ("cr-0123456789abcdef0", ""), ("cr-0123456789abcdef0", "1")])
 def test_cluster(reservation, block):
     cluster, = rendered(EKS / "cluster.yaml", CAPACITY_RESERVATION_ID=reservation, CAPACITY_BLOCK=block)
-    assert set(cluster) <= CLUSTER and cluster["upgradePolicy"] == {"supportType": "STANDARD"}
+    assert cluster["upgradePolicy"] == {"supportType": "STANDARD"}
     groups = {group["name"]: group for group in cluster["managedNodeGroups"]}
-    for group in groups.values():
-        # No iam: what a node may do, every pod on it may do. No pod of ours asks AWS for anything but the metrics' agent.
-        assert set(group) <= NODE_GROUP
+    # What a node may do, every pod on it may do. No pod of ours asks AWS for anything but the metrics' agent.
+    assert not any("iam" in group for group in groups.values())
     gpu = groups["gpu"]
     assert len(gpu["availabilityZones"]) == 1 and gpu["privateNetworking"]
     assert gpu["desiredCapacity"] == groups["data"]["desiredCapacity"] == 0  # nothing is billed before a training

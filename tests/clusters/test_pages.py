@@ -1,8 +1,8 @@
 """Types the steps of docs/parallelcluster.md and docs/machines.md, from top to bottom, as `ubuntu` on machines whose /fsx is a new
 file system, that is, belongs to root: on a real Slurm of one machine, and over a real ssh on two hosts.
 
-Stand-ins: AWS's CLI talks to the imitation of AWS (long); pcluster, apt-get, EFA's tools and the installation of LibTorch are scripts
-here; the programs are those of this build; the recipes are tiny trainings; several nodes of Slurm are one, eight tasks two."""
+Stand-ins: apt-get, EFA's tools and the installation of LibTorch are scripts here; the programs are those of this build; the recipes are
+tiny trainings; several nodes of Slurm are one, eight tasks two."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from command import BUILD, ROOT, TINY, load_json, make_program, metrics, wait_until
+from command import BUILD, ROOT, TINY, load_json, metrics, wait_until
 from own_root import USER, OwnRoot
 from slurm_machine import SlurmMachine
 from text_data import write_tokenizer
@@ -202,68 +202,3 @@ def test_machines_by_hand(few_images, tmp_path):
                 daemon.wait()
         run = machine.path / "fsx" / "results" / "resnet50"
         assert load_json(run / "result.json")["world_size"] == 2 and len(metrics(run, "train")) == 2
-
-
-# Stands in for pcluster as far as the page goes. It makes a stack with the cluster's tag, which must not be there; the head node
-# runs what the configuration says once it is configured.
-PCLUSTER = r"""
-command=$1
-shift
-while [ $# -gt 0 ]; do
-  case $1 in
-    --cluster-name) name=$2 ;;
-    --region) region=$2 ;;
-    --cluster-configuration) configuration=$2 ;;
-    -i) [ -r "$2" ] || exit 255 ;;
-    *) break ;;
-  esac
-  shift 2
-done
-[ "$region" = "$AWS_REGION" ] || exit 1
-case $command in
-  create-cluster)
-    echo '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}' >template.json
-    aws cloudformation create-stack --stack-name "$name" --template-body file://template.json --tags "Key=dtrain:name,Value=$name"
-    read -r script words < <(sed -nE '/OnNodeConfigured/s/.*Script: "(s3:[^"]*)", Args: \[(.*)\]\}.*/\1 \2/p' "$configuration")
-    aws s3 cp "$script" - | on_machine bash -s -- $words ;;
-  delete-cluster) aws cloudformation delete-stack --stack-name "$name" ;;
-  ssh) [ $# = 0 ] || on_machine setpriv --reuid=USER --regid=USER --init-groups env -C HOME "$@" ;;
-esac
-"""
-# Of ssh and scp through the head machine.
-THROUGH = r"""
-while [[ $1 = -* ]]; do case $1 in -A) shift ;; *) [[ $2 = *ubuntu@[0-9]* ]] || exit 255; shift 2 ;; esac; done
-case $(basename "$0") in
-  scp) [[ -r $1 && $2 = ubuntu@[0-9]*:dtrain/ ]] ;;
-  *) [[ $1 = ubuntu@[0-9]* ]] || exit 255; shift; [ $# = 0 ] || on_machine setpriv --reuid=USER --regid=USER --init-groups env -C HOME "$@" ;;
-esac
-"""
-
-
-@pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="two minutes: DTRAIN_LONG_TESTS=1")
-@pytest.mark.parametrize("page", ["parallelcluster.md", "machines.md"])
-def test_your_machine(account, few_images, tmp_path, page):
-    folder, home = tmp_path / "bin", tmp_path / "home"
-    for name in ("bin", "text", "home/.ssh"):
-        (tmp_path / name).mkdir(parents=True)
-    shutil.copytree(few_images / "val", tmp_path / "imagenet")
-    with OwnRoot() as machine:
-        for name, script in (("pcluster", PCLUSTER), ("ssh", THROUGH), ("scp", THROUGH),
-                             ("on_machine", f'exec {shlex.join(machine.enter)} "$@"'),
-                             ("python3", f'[ "$2" = pip ] || exec {shutil.which("python3")} "$@"')):
-            make_program(folder / name, "#!/bin/bash\n" + script.replace("USER", USER).replace("HOME", HOME))
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / ".ssh" / "mine.pem"], check=True)
-        account.aws("ec2", "create-key-pair", "--key-name", "mine")
-        typed = "".join(steps(page, "your machine"))
-        typed = re.sub(r"(clean_up\.sh \w+)", r"\1 --yes", typed).replace("scripts/", f"{ROOT}/scripts/")
-        typed = typed.replace("git archive", f"git -C {ROOT} archive")
-        script = f"trap 'kill ${{SSH_AGENT_PID:-}} || true' EXIT\nset -v\n{typed}"
-        variables = {"PATH": f"{folder}:{account.environment['PATH']}", "HOME": str(home), "MACHINE_IMAGE": "ami-12c6146b"}
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
-                              timeout=300, stdin=subprocess.DEVNULL, env=account.environment | variables)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert (machine.path / HOME[1:] / "dtrain" / "scripts" / "setup.sh").exists()
-        if page == "parallelcluster.md":
-            assert (machine.path / "fsx" / "results").exists()
-            assert re.search("FileSystemId: fs-[0-9a-f]+\n", (tmp_path / "cluster.yaml").read_text(encoding="utf-8"))
-    assert not account.aws("cloudformation", "describe-stacks")["Stacks"]

@@ -52,25 +52,6 @@ def test_exit_codes_are_told_alike():
         assert f"operator: In, values: {final}" in text and f"values: [{numbers['kPreempted']}]" in text, file
 
 
-def test_endings_of_images_are_those_of_the_codecs():
-    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "data" / "image").glob("*.cc"))
-    codecs = "".join(re.findall(r"^extern const Codec \w+ = \{.*?\};$", sources, re.MULTILINE | re.DOTALL))
-    page = (ROOT / "data" / "FORMAT.md").read_text(encoding="utf-8")
-    told = " ".join(re.search(r"\| `imagefolder` \| `train/CLASS/\*\*/\*(\.\w+)` \(`([^`]+)`\)", page).groups()).split()
-    assert sorted(told) == sorted(re.findall(r'"(\.\w+)"', codecs))
-
-
-def test_libraries_are_in_the_notices():
-    """Of the packages that setup.sh installs for a build, but for those of the tests."""
-    setup = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8")
-    packages = set(re.findall(r"[\w-]+-dev\b", setup.split("printf '%s\\n' build-essential")[1].split("\n  if ")[0])) - {"libgtest-dev", "libgmock-dev"}
-    assert len(packages) > 10
-    for page in ("notices.md", "development.md"):
-        text = (ROOT / "docs" / page).read_text(encoding="utf-8").lower()
-        parts = {package: re.sub(r"^lib|\d+(?=-)|-dev$", "", package).split("-") for package in packages}
-        assert [package for package in packages if not any(part and part in text for part in parts[package])] == [], page
-
-
 @pytest.mark.parametrize("command", commands(ROOT / "docs" / "coming-from.md"), ids=lambda words: " ".join(words[1:4]))
 def test_commands_of_other_trainers_are_understood(command):
     assert command[0] == "dtrain_main"

@@ -217,15 +217,3 @@ def test_every_recipe_is_in_a_table():
     assert {path.stem for path in RECIPES.glob("*.flags")} - {recipe.name for recipe in TABLE + GLUE_TABLE + IMAGE_TABLE} == own
     for name in own:
         run(f"--flagfile={RECIPES / name}.flags", "--data_dir=anywhere", "--print_config")
-
-
-@ALL
-def test_the_header_says_what_it_is(recipe):
-    """What goes for a whole family of recipes, the first one says."""
-    header = (RECIPES / f"{recipe.name}.flags").read_text(encoding="utf-8")
-    if "# All else  as in " in header:
-        header += (RECIPES / re.search("All else  as in (.*)", header)[1]).read_text(encoding="utf-8")
-    steps, batch = recipe.plan["total_steps"], recipe.plan["global_batch_size"]
-    assert recipe not in IMAGE_TABLE or re.search(rf"^# Steps +{steps:,} of {batch:,} images", header, re.MULTILINE)
-    for word in ("Hardware ", "Data ", "Result ", "Ours ", "Differs "):
-        assert f"\n# {word}" in header

@@ -53,25 +53,6 @@ TEST(ControlPlane, ALoneRankCountsForItselfAndStopsWhenAsked) {
   alone.Leave();
 }
 
-TEST(ControlPlane, RefusesARankWithoutTheRunsToken) {
-  LoopbackRanks ranks(2);
-  ranks.Start(0);
-  JoinOptions foreign = ranks.JoinOptionsOf(1);
-  foreign.locate = [&] { return Endpoint{"127.0.0.1", ranks.port(), ""}; };
-  EXPECT_ERROR("it has no run token", Join(foreign));
-}
-
-TEST(ControlPlane, AnotherWorldSizeEndsAllAndWhoComesLaterHearsOfIt) {
-  LoopbackRanks ranks(3);
-  ControlPlane& first = ranks.Start(0);
-  JoinOptions larger = ranks.JoinOptionsOf(1);
-  larger.world_size = 4;
-  EXPECT_ERROR("a world size of 4, but rank 0 has 3", Join(larger));
-  ControlPlane& late = ranks.Start(2);
-  EXPECT_ERROR("a world size of 4", late.WaitForAll("{}"));
-  EXPECT_ERROR("a world size of 4", first.WaitForAll("{}"));
-}
-
 // ---- Stopping --------------------
 
 // Each rank passes points at its own pace, and rank 2 is asked to stop on the way.

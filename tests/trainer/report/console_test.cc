@@ -5,8 +5,6 @@
 #include <cmath>
 #include <condition_variable>
 
-#include "trainer/errors.h"
-
 namespace dtrain::report {
 namespace {
 
@@ -137,30 +135,6 @@ TEST(ConsoleTest, TheBarMovesWithEachStepAndInEvaluation) {
   EXPECT_THAT(screen.Take(), StartsWith("\r\x1b[Kepoch 2 took 12.3 s, at step 120: loss 0.4321\n"));
   screen.console.Epoch({3, 12.34});  // an epoch without a logged point
   EXPECT_THAT(screen.Take(), StartsWith("\r\x1b[Kepoch 3 took 12.3 s\n"));
-}
-
-TEST(ConsoleTest, NotesCannotSteerTheTerminal) {
-  Screen screen({.format = LogFormat::kPlain});
-  screen.console.Note("  classes        2: c\x1b[31mat\nstep 1/1, dog");
-  EXPECT_EQ(screen.Take(), "  classes        2: c\\x1b[31mat\\nstep 1/1, dog\n");
-}
-
-TEST(ConsoleTest, OnlyRankZeroSpeaks) {
-  for (const LogFormat format : {LogFormat::kBar, LogFormat::kTable, LogFormat::kJson, LogFormat::kPlain}) {
-    Screen screen({.format = format, .rank = 1, .total_steps = 310});
-    screen.console.Note("a note");
-    screen.console.Train(kPoint);
-    screen.console.Validation({});
-    screen.console.Finish({});
-    EXPECT_EQ(screen.Take(), "");
-  }
-}
-
-TEST(ParseLogFormatTest, AutoDependsOnTheTerminal) {
-  EXPECT_EQ(ParseLogFormat("auto", true), LogFormat::kBar);
-  EXPECT_EQ(ParseLogFormat("auto", false), LogFormat::kPlain);
-  EXPECT_EQ(ParseLogFormat("table", true), LogFormat::kTable);
-  EXPECT_EQ(ParseLogFormat("json", false), LogFormat::kJson);
 }
 
 const ProgressBar::Content kContent{.label = "epoch 1.94",

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "data/formats/raw_rows.h"
 #include "tests/temporary_folder.h"
@@ -75,18 +74,6 @@ TEST_F(PredictionsTest, OtherTablesHaveAColumnForEachOutput) {
             "b,,,,,\"cut, short\"\n");
   EXPECT_EQ(Predicted("p.jsonl", {"text"}, {.labels = LabelKind::kNumbers}, {}, at::tensor({0.1}, at::kFloat)),
             "{\"text\":\"a\",\"prediction\":0.1}\n{\"text\":\"b\",\"error\":\"cut, short\"}\n");
-}
-
-TEST_F(PredictionsTest, OutputsThatAreNotFiniteAreNoPrediction) {
-  const std::string error = ",the model's outputs are not finite\nb,,,";
-  for (const float number : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
-    const at::Tensor outputs_C = at::tensor({number, 1.0F}, at::kFloat);
-    const Outcome classes{.outputs = 2}, several{.labels = LabelKind::kSeveral, .outputs = 2};
-    EXPECT_THAT(Predicted("p.csv", {"file"}, classes, {}, outputs_C),
-                testing::HasSubstr("\na" + std::string(15, ',') + error));
-    EXPECT_THAT(Predicted("p.csv", {"text"}, classes, {"x", "y"}, outputs_C), testing::HasSubstr("\na,,," + error));
-    EXPECT_THAT(Predicted("p.csv", {"text"}, several, {"x", "y"}, outputs_C), testing::HasSubstr("\na,,," + error));
-  }
 }
 
 TEST_F(PredictionsTest, AnEvaluationHasTheSamplesThatWereEvaluated) {
