@@ -206,7 +206,7 @@ struct ResNetStem : torch::autograd::Function<ResNetStem> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto* kernels = reinterpret_cast<const StemKernels*>(context->saved_data["kernels"].toInt());
     const at::Tensor squares = context->get_saved_variables()[0];
-    const at::Tensor dy = gradients[0].to(squares.scalar_type()).contiguous(kChannelsLast);
+    const at::Tensor dy = ForNormKernels(gradients[0].to(squares.scalar_type()));
     return {Gradient(squares, dy, kernels->gradient_parts(), *kernels), {}, {}};
   }
 };

@@ -216,6 +216,8 @@ class ModernBert : public TextModel, public HalfWeightUser {
   }
   int64_t outputs() const override { return classifier_ ? classifier_->weight.size(0) : 0; }
 
+  int64_t features_in_window() const override { return options_.hidden_size / options_.heads; }
+
   ForwardCost Cost(int64_t tokens, int64_t length, int64_t rows) const override {
     const int64_t hidden = options_.hidden_size, inner = options_.intermediate_size, layers = options_.layers;
     const int64_t globals = (layers + options_.global_every - 1) / options_.global_every;

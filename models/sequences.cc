@@ -114,6 +114,12 @@ bool TakesFlashAttention(at::ScalarType type, int64_t features, int capability) 
   return is_half && features % 8 == 0 && features <= kMostFeatures && capability >= kAmpere;
 }
 
+bool HasFlashAttention(at::ScalarType type, int64_t features, at::Device device) {
+  // LibTorch asks this of the capability, too, and answers without CUDA's headers.
+  const auto is_ampere = [] { return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8(); };
+  return !device.is_cpu() && TakesFlashAttention(type, features, is_ampere() ? 8 : 7);
+}
+
 at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
                              const Sequences& sequences, double dropout, bool flash,
                              const std::optional<int64_t>& window) {
@@ -194,7 +200,8 @@ at::Tensor MeanOfTokens(const at::Tensor& x_SH, const Sequences& sequences) {
   }
   if (!x_SH.is_cpu()) {  // a recorded step must take the lengths from the device
     const at::Tensor offsets = sequences.offsets.slice(0, 0, sequences.offsets.size(0) - sequences.fillers);
-    return at::segment_reduce(x_SH, "mean", /*lengths=*/{}, /*indices=*/{}, offsets, /*axis=*/0, /*unsafe=*/true);
+    const at::Tensor x = x_SH.to(at::kFloat);  // it adds up in the type that it is given
+    return at::segment_reduce(x, "mean", /*lengths=*/{}, /*indices=*/{}, offsets, /*axis=*/0, /*unsafe=*/true);
   }
   std::vector<at::Tensor> means;
   for (const at::Tensor& one_TH : x_SH.split_with_sizes(sequences.lengths)) means.push_back(one_TH.mean(0));
@@ -224,10 +231,7 @@ void FillUp(Sequences& packed, int64_t most_tokens, const TextShape& shape) {
 
 at::Tensor Attend(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
                   const Sequences& sequences, double dropout, const std::optional<int64_t>& window) {
-  // LibTorch asks this of the capability, too, and answers without CUDA's headers.
-  const auto is_ampere = [] { return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8(); };
-  const bool flash =
-      !q_SH.is_cpu() && TakesFlashAttention(q_SH.scalar_type(), q_SH.size(1) / heads, is_ampere() ? 8 : 7);
+  const bool flash = HasFlashAttention(q_SH.scalar_type(), q_SH.size(1) / heads, q_SH.device());
   if (!sequences.packed()) {
     const int64_t length = sequences.padded_length;
     if (!flash || sequences.attended.defined() || !window || *window >= length - 1) {

@@ -37,6 +37,9 @@ class TextModel : public torch::nn::Module {
   // Returns the cost of `tokens` tokens in sequences of `length`, of which `rows` go through the head.
   virtual ForwardCost Cost(int64_t tokens, int64_t length, int64_t rows) const = 0;
 
+  // Returns the number of features of a head that attends within a window; 0: none does.
+  virtual int64_t features_in_window() const { return 0; }
+
   const TextShape& shape() const { return shape_; }
 
   // The number of columns of a product's result that GPUs are fast at, for types of two bytes.

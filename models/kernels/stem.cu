@@ -166,7 +166,9 @@ int StemGradientParts() {
   int device = 0, major = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  return major >= 8 ? NumProcessors() * kStemBlocksPerProcessor : 0;
+  cudaFuncAttributes code{};  // a new GPU may run what was compiled for an older one, for which the kernel is empty
+  cudaFuncGetAttributes(&code, PartialGradient<__half>);
+  return major >= 8 && code.ptxVersion >= 80 ? NumProcessors() * kStemBlocksPerProcessor : 0;
 }
 
 int LaunchStemGradient(const StemGradientArguments& arguments, Element element, void* stream) {

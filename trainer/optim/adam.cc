@@ -240,6 +240,8 @@ void MemoryEfficientAdam::Step(const Rate& learning_rate, const std::optional<at
     if (groups_[i].Gradients().empty()) continue;
     at::Tensor peaks = peaks_[static_cast<int64_t>(i)], next_peaks = NextPeaks(groups_[i], peaks);
     if (found_inf) next_peaks = at::where(found_inf->eq(0), next_peaks, peaks);
+    if (groups_[i].Gradients().size() < parameters.size()) next_peaks = at::maximum(next_peaks, peaks);
+    next_peaks.clamp_min_(kLeast);
     size_t begin = 0;
     int64_t elements = 0;
     for (size_t end = 1; end <= parameters.size(); ++end) {
@@ -262,7 +264,7 @@ at::Tensor MemoryEfficientAdam::NextPeaks(const ParameterGroup& group, const at:
   }
   const at::Tensor average = peaks[0] * options_.beta1 + largest * (1 - options_.beta1);
   const at::Tensor root = (peaks[1].square() * options_.beta2 + largest.square() * (1 - options_.beta2)).sqrt();
-  return at::stack({average, root}).clamp_min(kLeast);
+  return at::stack({average, root});
 }
 
 void MemoryEfficientAdam::StepPart(size_t group_index, size_t begin, size_t end, const at::Tensor& next_peaks,

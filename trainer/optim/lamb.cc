@@ -2,7 +2,9 @@
 // written by SubtractUnless, which skips it.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "trainer/optim/optimizer.h"
 
@@ -98,7 +100,8 @@ std::vector<at::Tensor> Lamb::Factors(const GroupStep& step) const {
 
 std::vector<at::Tensor> StableAdamW::Factors(const GroupStep& step) const {
   std::vector<at::Tensor> roots = at::_foreach_div(step.squares, BiasCorrection(config_.adam_betas[1]));
-  at::_foreach_clamp_min_(roots, config_.adam_eps * config_.adam_eps);
+  constexpr double kAboveZero = std::numeric_limits<float>::min();  // 0 / 0 would be the factor of the whole tensor
+  at::_foreach_clamp_min_(roots, std::max(config_.adam_eps * config_.adam_eps, kAboveZero));
   at::_foreach_sqrt_(roots);
   std::vector<at::Tensor> factors = at::_foreach_norm(at::_foreach_div(step.gradients, roots));
   for (size_t i = 0; i < factors.size(); ++i) {

@@ -58,8 +58,12 @@ data::Batch TextTask::PreparedTensors(data::Batch batch) const {
 }
 
 std::string TextTask::WhyNotRecorded() const {
-  if (!model_->shape().checkpoint_activations) return "";
-  return "with --activation_checkpointing the host sets the random generator within the step";
+  if (model_->shape().checkpoint_activations) {
+    return "with --activation_checkpointing the host sets the random generator within the step";
+  }
+  const int64_t features = model_->features_in_window();
+  if (!layout_.unpad || features == 0 || models::HasFlashAttention(precision_.products, features, device_)) return "";
+  return "without flash attention, windows take the lengths of --unpad from the host";
 }
 
 at::Tensor TextTask::Logits(const data::Batch& batch) {

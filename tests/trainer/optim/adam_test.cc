@@ -103,8 +103,10 @@ TEST(MemoryEfficientAdam, ASkippedStepChangesNoBit) {
     adam->MultiplyGradientsBy(at::full({}, 1 / kScale, at::kFloat));
     adam->Step(1e-3, at::full({}, skipped, at::kFloat));
   };
+  step(std::numeric_limits<double>::infinity(), 1);
   for (int i = 0; i < 3; ++i) step(1, 0);
   const auto weights = CopyOf(model.parameters), state = CopyOf(adam->State());
+  for (const auto& [name, weight] : weights) EXPECT_TRUE(weight.isfinite().all().item<bool>()) << name;
   step(std::numeric_limits<double>::infinity(), 1);
   step(7, 1);
   ExpectSameBits(weights, model.parameters);
@@ -113,20 +115,22 @@ TEST(MemoryEfficientAdam, ASkippedStepChangesNoBit) {
 
 // A parameter without a gradient keeps its moments, although they are stored as fractions of other peaks afterwards.
 TEST(MemoryEfficientAdam, PassesByWhatHasNoGradient) {
-  HalfModel model;
-  const auto adam = MakeOptimizer(AdamConfig("adam", 0), model.parameters);
-  const auto moment = [&adam] {
-    const auto state = CopyOf(adam->State());
-    return state.at("exp_avg.w0").to(at::kFloat) * state.at("peaks")[0][0];
-  };
-  for (auto& [name, parameter] : model.parameters) parameter.mutable_grad() = Gradient(parameter, 1);
-  adam->Step(1e-3);
-  const at::Tensor weight = model.parameters[0].second.detach().clone(), before = moment();
-  model.parameters[0].second.mutable_grad().reset();
-  for (size_t i = 1; i < model.parameters.size(); ++i) model.parameters[i].second.mutable_grad() *= 3;
-  adam->Step(1e-3);
-  EXPECT_TRUE(at::equal(weight, model.parameters[0].second));
-  EXPECT_TRUE(at::allclose(before, moment(), 2e-3, 1e-4 * before.abs().max().item<double>()));
+  for (const double others : {3.0, 1e-3}) {
+    HalfModel model;
+    const auto adam = MakeOptimizer(AdamConfig("adam", 0), model.parameters);
+    const auto moment = [&adam] {
+      const auto state = CopyOf(adam->State());
+      return state.at("exp_avg.w0").to(at::kFloat) * state.at("peaks")[0][0];
+    };
+    for (auto& [name, parameter] : model.parameters) parameter.mutable_grad() = Gradient(parameter, 1);
+    adam->Step(1e-3);
+    const at::Tensor weight = model.parameters[0].second.detach().clone(), before = moment();
+    model.parameters[0].second.mutable_grad().reset();
+    for (size_t i = 1; i < model.parameters.size(); ++i) model.parameters[i].second.mutable_grad() *= others;
+    adam->Step(1e-3);
+    EXPECT_TRUE(at::equal(weight, model.parameters[0].second));
+    EXPECT_TRUE(at::allclose(before, moment(), 2e-3, 1e-4 * before.abs().max().item<double>()));
+  }
 }
 
 // The norm and the clipping use the unscaled gradients; the scaled norm would exceed half precision.

@@ -3,6 +3,7 @@
 #include "trainer/tasks/text_task.h"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,6 +18,7 @@
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
 #include "models/registry.h"
+#include "tests/modernbert.h"
 #include "tests/roberta.h"
 #include "tests/small_masked_lm.h"
 #include "tests/step_operators.h"
@@ -141,6 +143,16 @@ TYPED_TEST(TextTasks, ARandomBatchIsPrepared) {
   EXPECT_EQ(batch.size(), 3);
   EXPECT_EQ(task.Loss(batch).units.template item<float>(), 3 * kLongest);
   EXPECT_EQ(task.WhyNotRecorded(), "");
+}
+
+TEST(MaskedLmTask, WindowsThatTakeLengthsFromTheHostAreNotRecorded) {
+  const auto why = [](bool unpad) {
+    config::Config config;
+    config.text.unpad = unpad;
+    return MaskedLmTask(models::SmallModernBert(kWords, kLongest, 0), config, at::kCPU).WhyNotRecorded();
+  };
+  EXPECT_THAT(why(true), testing::HasSubstr("--unpad"));
+  EXPECT_EQ(why(false), "");
 }
 
 TEST(TextClassificationTask, TheLossOfAnEvaluationIsNotSmoothed) {
