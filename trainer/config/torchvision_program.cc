@@ -49,13 +49,23 @@ Translation DecayOfNorms(const std::string& value, const ForeignCommand& command
   const std::string whole = command.Value({"weight_decay", "wd"}, "1e-4");
   if (NumberFrom(value) == NumberFrom(whole)) return {};
   if (NumberFrom(value) != 0.0) return {.refused = "norms have no decay (0), or that of all weights"};
+  const std::string model = command.Value({"model"}, "resnet18");
   Translation translation{{"--decay_norm_and_bias=false"}};
   if (NumberFrom(command.Value({"bias_weight_decay"}, whole)) != 0.0) {
     translation.note =
         "the biases of convolutions and of the classifier have no decay either, as with "
         "--bias-weight-decay 0, nor have a ConvNeXt's layer_scale and a ViT's class token and positions";
+  } else if (model.starts_with("vit") || model.starts_with("convnext")) {
+    translation.note = "a ConvNeXt's layer_scale and a ViT's class token and positions have no decay either";
   }
   return translation;
+}
+
+Translation DecayOfTokens(const std::string& value, const ForeignCommand& command) {
+  const std::string whole = command.Value({"weight_decay", "wd"}, "1e-4");
+  const bool has_tokens = command.Value({"model"}, "resnet18").starts_with("vit");
+  if (!has_tokens || NumberFrom(value) == NumberFrom(command.Value({"norm_weight_decay"}, whole))) return {};
+  return {.refused = "class token and positions have the same decay as norms here (--norm-weight-decay)"};
 }
 
 Translation DecayOfBiases(const std::string& value, const ForeignCommand& command) {
@@ -115,12 +125,12 @@ const ForeignProgram& TorchvisionProgram() {
                     "use_deterministic_algorithms=--deterministic=run"),
            OnlyTaken("ra_magnitude=9", "randaugment has a magnitude of 9"),
            OnlyTaken("augmix_severity=3", "dtrain has no AugMix"),
-           WithoutEffect("class token and positions decay as norms do", "transformer_embedding_decay"),
            WithoutEffect("indexes are kept beside the data anyway", "", "cache_dataset"),
            WithoutEffect(kOwnTransforms, "", "use_v2"),
            Translated(OfAnother, "model_ema_steps model_ema_decay"),
            {{.name = "data_path", .translate = DataFolder},
             {.name = "weights", .translate = Weights},
+            {.name = "transformer_embedding_decay", .translate = DecayOfTokens},
             {.name = "opt",
              .flag = "optimizer",
              .words = {{"sgd", "sgd"},

@@ -12,6 +12,7 @@ namespace dtrain::config {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -359,6 +360,9 @@ TEST(ImageAliases, TorchvisionsDefaultsStandBehindItsCommands) {
   ExpectSame("--data-path d --model=convnext_small", ours + " --model=convnext_small --drop_path=0.4");
   EXPECT_THAT(Pasted("--data-path d").notes,
               ElementsAre(StartsWith("as torchvision's train.py: batch_size 32, model resnet18, ")));
+  const std::string vit = "--data-path d --model vit_b_16 --transformer-embedding-decay 0 ";
+  EXPECT_THAT(MessageOf([&] { Pasted(vit); }), HasSubstr("same decay as norms"));
+  EXPECT_THAT(Pasted(vit + "--norm-weight-decay 0.0 --bias-weight-decay 0").notes, Contains(HasSubstr("class token")));
 }
 
 }  // namespace
