@@ -1,17 +1,36 @@
 #include "data/written_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <utility>
 
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {
+
+TEST(OpenOrCreate, FollowsNoLinkAndWaitsForNoPipe) {
+  const TemporaryFolder folder;
+  const std::string victim = folder.Write("victim", "precious");
+  std::filesystem::create_symlink(victim, folder / "link");
+  std::filesystem::create_hard_link(victim, folder / "hard");
+  std::filesystem::create_directory(folder / "folder");
+  ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  for (const auto& [name, reason] :
+       {std::pair("link", ELOOP), {"hard", EMLINK}, {"victim", EMLINK}, {"folder", EISDIR}, {"pipe", ENXIO}}) {
+    EXPECT_EQ(OpenOrCreate(folder.path(name), O_WRONLY | O_APPEND), -1) << name;
+    EXPECT_EQ(errno, reason) << name;
+  }
+  EXPECT_EQ(ReadAll(folder / "victim"), "precious");
+}
 
 TEST(PublishFile, SaysWhatToDoAboutTheReasonAndLeavesNothing) {
   const TemporaryFolder folder;

@@ -1,5 +1,5 @@
 """Row 1 of the faults: after a kill -9 of any rank at any moment, the others end within a second, and the run resumes
-as if nothing had happened. There are 20 kills here, and 1,000 with DTRAIN_LONG_TESTS=1; DTRAIN_KILLS sets their number,
+as if nothing had happened. There are 6 kills here, and 1,000 with DTRAIN_LONG_TESTS=1; DTRAIN_KILLS sets their number,
 and DTRAIN_KILL_SEED their seed."""
 
 import math
@@ -18,8 +18,8 @@ from ranks import Ranks
 from text_data import TEXT, make_tokens
 
 SEED = int(os.environ.get("DTRAIN_KILL_SEED", "1"))
-KILLS = int(os.environ.get("DTRAIN_KILLS", "1000" if os.environ.get("DTRAIN_LONG_TESTS") == "1" else "20"))
-KILLS_A_RUN = 10
+KILLS = int(os.environ.get("DTRAIN_KILLS", "1000" if os.environ.get("DTRAIN_LONG_TESTS") == "1" else "6"))
+KILLS_A_RUN = min(10, (KILLS + 1) // 2)
 WORLDS = (1, 2, 3, 5)
 BOUND = 1  # seconds from a kill to the end of the others, once all ranks have met
 INIT_TIMEOUT = 6

@@ -29,7 +29,7 @@ def test_what_others_put_there(run_dir, tmp_path):
 
 @pytest.mark.parametrize("name", ["lock", "metrics.jsonl"])
 def test_what_is_another_files_is_refused(run_dir, tmp_path, name):
-    """Links and pipes: durable_file_test.cc and metrics_log_test.cc."""
+    """Links and pipes: written_file_test.cc."""
     run_dir.mkdir()
     victim = tmp_path / "victim"
     victim.write_text("precious", encoding="ascii")

@@ -1,17 +1,12 @@
 #include "trainer/report/metrics_log.h"
 
 #include <gmock/gmock.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <sstream>
 
 #include "tests/temporary_folder.h"
-#include "trainer/errors.h"
 #include "trainer/report/event_command.h"
 
 namespace dtrain::report {
@@ -126,35 +121,6 @@ TEST_F(LogFileTest, HasSoManyLinesAtMost) {
   again.Resume(SpikeLog::kMostLines, 1);
   again.Spike(SpikeAt(SpikeLog::kMostLines + 3));
   EXPECT_EQ(ReadAll(run / "spikes.jsonl"), whole);
-}
-
-TEST_F(LogFileTest, AFullDiskIsAStorageError) {
-  EXPECT_THROW(MetricsLog("/dev/full"), StorageError);  // not a regular file
-  const auto write_beyond_the_limit = [&] {
-    std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{10, 10};
-    setrlimit(RLIMIT_FSIZE, &limit);
-    MetricsLog log(run / "metrics.jsonl");
-    try {
-      log.Train(TrainAt(1));
-    } catch (const StorageError&) {
-      _exit(5);
-    }
-    _exit(0);
-  };
-  EXPECT_EXIT(write_beyond_the_limit(), testing::ExitedWithCode(5), "");
-  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), "");  // the part of a line was removed
-  EXPECT_THROW(MetricsLog("/proc/none/metrics.jsonl"), StorageError);
-}
-
-TEST_F(LogFileTest, FollowsNoLinkAndWaitsForNoPipe) {
-  WriteAll(run / "victim", "precious");
-  std::filesystem::create_symlink(run / "victim", run / "metrics.jsonl");
-  EXPECT_THROW(MetricsLog(run / "metrics.jsonl"), StorageError);
-  EXPECT_EQ(ReadAll(run / "victim"), "precious");
-  std::filesystem::remove(run / "metrics.jsonl");
-  ASSERT_EQ(::mkfifo((run / "metrics.jsonl").c_str(), 0600), 0);
-  EXPECT_THROW(MetricsLog(run / "metrics.jsonl"), StorageError);
 }
 
 std::string Line(int64_t attempt, int64_t step, double startup, double forward) {
