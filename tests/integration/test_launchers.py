@@ -8,7 +8,6 @@ import pytest
 from command import LAUNCHER_VARIABLES, MAIN, TINY, Background, free_port, load_json, run, sha256, wait_until
 from slurm_machine import SlurmMachine
 
-DRY = ("--dry_run", "--log_format=json", "--data_format=synthetic", "--model=resnet18", "--image_size=32")
 GENTLE = (*TINY, "--lr=0.0005", "--max_steps=3", "--batch_size=8", "--init_timeout=30")
 
 
@@ -82,16 +81,6 @@ def test_srun(slurm, few_images, run_dir, weights, arguments, flags):
     run(*arguments, MAIN, *GENTLE, *flags, f"--data_dir={few_images}", f"--run_dir={run_dir}", program="srun",
         env=slurm.environment)
     assert_same_run(run_dir, weights)
-
-
-def test_the_shell_of_sbatch_is_no_step(slurm, tmp_path):
-    script = tmp_path / "job.sh"
-    written, whole = tmp_path / "written", tmp_path / "plan.json"
-    script.write_text(f"#!/bin/sh\n{MAIN} {' '.join(DRY)} >{written} 2>&1\nmv {written} {whole}\n", encoding="utf-8")
-    run("-n2", "-o", tmp_path / "log", script, program="sbatch", env=slurm.environment)
-    wait_until(whole.exists, "the end of the job")
-    plan = load_json(whole)
-    assert (plan["launcher"], plan["world_size"], plan["spawns"]) == ("single", 1, 0)
 
 
 def test_two_pods(few_images, run_dir, weights):

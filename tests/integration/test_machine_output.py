@@ -81,9 +81,3 @@ def test_what_print_config_prints_is_a_file_of_flags(tmp_path):
 
 def test_print_config_of_a_path_that_is_not_utf_8():
     assert json.loads(run("--print_config", "--data_dir=" + os.fsdecode(b"/d\xff")).stdout)["data_dir"] == "/d\ufffd"
-
-
-def test_mistakes_in_the_benchmarks_command_are_named():
-    """Its figures: test_overlap.py."""
-    assert "did you mean step?" in run("stpe", program=BENCH, check=2).stderr
-    assert "--steps=-5 is too few" in run("step", "--steps=-5", program=BENCH, check=2).stderr

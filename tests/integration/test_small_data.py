@@ -190,7 +190,3 @@ def test_unequal_classes_are_said(unequal, run_dir):
     weights = run_dir.parent / "weights.csv"
     weights.write_bytes("\ufeffa,1\r\nb,2\r\nc,3\r\nd,4\r\n".encode())  # as spreadsheets write it
     run(*flags, f"--class_weights={weights}", "--resume=none", "--dry_run")
-
-
-def test_equal_classes_need_no_word(few_images, run_dir):
-    assert run(*TINY_STEADY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={run_dir}").stderr == ""

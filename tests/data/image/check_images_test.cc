@@ -46,23 +46,5 @@ TEST(RequireGoodHeaders, EveryBadFileIsListedAtOnce) {
   EXPECT_THAT(message(0.25, true), HasSubstr("the budget is 0"));
 }
 
-TEST(SayTurned, CountsTheFilesThatAreNotStoredUpright) {
-  std::vector<uint8_t> turned = EncodeJpeg(TestPicture(64, 48));
-  const std::vector<uint8_t> upright = turned,
-                             exif = {0xFF, 0xE1, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0,
-                                     1,    0,    0x12, 1,  3,   0,   1,   0,   0, 0, 6,   0,   0,  0, 0, 0, 0, 0};
-  turned.insert(turned.begin() + 2, exif.begin(), exif.end());
-  const TemporaryFolder folder;
-  folder.Write("a/1.jpg", turned);
-  folder.Write("a/2.jpg", upright);
-  folder.Write("b/3.jpg", turned);
-  folder.Write("b/4.jpg", "no image");
-  EXPECT_THAT(SayTurned(ImageFolder(folder.path()), "train"), HasSubstr("train: 2 of 4 images have"));
-  for (int i = 4; i <= 1000; ++i) folder.Write("b/5" + std::to_string(i) + ".jpg", i % 2 == 0 ? turned : upright);
-  EXPECT_THAT(SayTurned(ImageFolder(folder.path()), "train"), HasSubstr(" of 1000 images that were looked at have"));
-  folder.Write("c/a/1.jpg", upright);
-  EXPECT_EQ(SayTurned(ImageFolder(folder.path("c")), "train"), "");
-}
-
 }  // namespace
 }  // namespace dtrain::data

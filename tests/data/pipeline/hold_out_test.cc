@@ -65,12 +65,6 @@ TEST(HoldOut, EveryClassGivesItsShareAndEachRecordIsInOnePart) {
   }
 }
 
-TEST(HoldOut, TheSeedSaysWhich) {
-  const Labelled source = Classes({50, 50});
-  EXPECT_EQ(HoldOut(source, {.fraction = 0.1, .seed = 7}).val, HoldOut(source, {.fraction = 0.1, .seed = 7}).val);
-  EXPECT_NE(HoldOut(source, {.fraction = 0.1, .seed = 7}).val, HoldOut(source, {.fraction = 0.1, .seed = 8}).val);
-}
-
 TEST(HoldOut, WhatHasNoClassesIsOneClass) {
   const Labelled source(std::vector<int64_t>(30, -1));
   EXPECT_EQ(HoldOut(source, {.fraction = 0.1, .seed = 0}).val.size(), 3U);
@@ -90,37 +84,6 @@ TEST(Subset, IsTheRecordsAtItsPositions) {
   EXPECT_EQ(part.fingerprint(), Subset(source, {1, 4}).fingerprint());
   EXPECT_NE(part.fingerprint(), Subset(source, {1, 5}).fingerprint());
   EXPECT_NE(part.fingerprint(), source->fingerprint());
-}
-
-TEST(HoldOut, FoldsHaveEachRecordOnceAndShareTheClasses) {
-  const Labelled source = Classes({23, 11, 1});
-  std::set<int64_t> seen;
-  for (int64_t fold = 1; fold <= 3; ++fold) {
-    const HeldOut parts = HoldOut(source, {.seed = 5, .fold = fold, .folds = 3});
-    EXPECT_NEAR(static_cast<double>(parts.val.size()), 35.0 / 3, 1);
-    EXPECT_NEAR(static_cast<double>(CountByClass(source, parts.val)[0]), 23.0 / 3, 1);
-    for (const int64_t position : parts.val) EXPECT_TRUE(seen.insert(position).second);
-    EXPECT_EQ(parts.val.size() + parts.train.size(), 35U);
-  }
-  EXPECT_EQ(seen.size(), 35U);
-}
-
-TEST(HoldOut, AGroupIsInOnePart) {
-  const Labelled source = Classes({40, 20});
-  std::vector<std::string> groups;
-  for (int64_t i = 0; i < 60; ++i) groups.push_back(i % 7 == 0 ? "" : "patient " + std::to_string(i % 13));
-  for (const HoldOutOptions& options :
-       {HoldOutOptions{.fraction = 0.3, .groups = groups}, HoldOutOptions{.fold = 2, .folds = 4, .groups = groups}}) {
-    const HeldOut parts = HoldOut(source, options);
-    std::set<std::string> val;
-    for (const int64_t position : parts.val) val.insert(groups[static_cast<size_t>(position)]);
-    for (const int64_t position : parts.train) {
-      const std::string& group = groups[static_cast<size_t>(position)];
-      EXPECT_TRUE(group.empty() || !val.contains(group)) << group;
-    }
-    EXPECT_GT(parts.val.size(), 8U);
-    EXPECT_LT(parts.val.size(), 27U);
-  }
 }
 
 }  // namespace

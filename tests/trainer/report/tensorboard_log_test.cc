@@ -18,14 +18,6 @@ std::vector<std::filesystem::path> FilesIn(const TemporaryFolder& run) {
   return files;
 }
 
-// Returns how often `what`, for example "train/loss", occurs in a file.
-int64_t Count(const std::filesystem::path& file, const std::string& what) {
-  const std::string content = ReadAll(file);
-  int64_t count = 0;
-  for (size_t at = 0; (at = content.find(what, at)) != std::string::npos; at += what.size()) ++count;
-  return count;
-}
-
 void TrainTo(TensorboardLog& log, int64_t first, int64_t last) {
   for (int64_t step = first; step <= last; ++step) log.Train({.step = step, .loss = 1});
 }
@@ -53,18 +45,6 @@ TEST(TensorboardLogTest, ARunThatBeginsAgainLeavesNothingOfBefore) {
   const auto files = FilesIn(run);
   ASSERT_EQ(files.size(), 1U);
   EXPECT_EQ(ReadAll(files[0]).size(), FileVersionEvent(1).size());
-}
-
-TEST(TensorboardLogTest, OtherFilesAreLeftAlone) {
-  TemporaryFolder run;
-  WriteAll(run / "metrics.jsonl", "{}");
-  TensorboardLog log(run.path(), {.config = {{"data_dir", "bild\xe4"}}});
-  TrainTo(log, 1, 1);
-  TensorboardLog(run.path(), {}).Clear();
-  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), "{}");
-  const auto files = FilesIn(run);
-  ASSERT_EQ(files.size(), 2U);
-  EXPECT_EQ(Count(files[0], "train/loss"), 0);
 }
 
 }  // namespace
