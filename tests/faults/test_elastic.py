@@ -2,6 +2,7 @@
 starts the ranks again. They resume from the last checkpoint, with as many micro-steps as the global batch needs, and
 see the same samples in the same order."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,7 @@ def test_a_lost_node_and_a_new_one(torchrun, few_images, run_dir, tmp_path):
     assert_same_samples(run_dir, few_images, tmp_path / "alone")
 
 
+@pytest.mark.skipif(os.environ.get("DTRAIN_LONG_TESTS") != "1", reason="ten seconds: DTRAIN_LONG_TESTS=1")
 def test_a_lost_node_with_torchruns_own_store(torchrun, few_images, run_dir, tmp_path):
     """As above, with the store of torchrun's agent. It outlives the ranks, so its entries are old."""
     nodes = Nodes(torchrun, MAIN, *flags_of(few_images), f"--run_dir={run_dir}", agent_store=True)

@@ -173,7 +173,7 @@ def test_another_configuration(flags, run_dir):
 
 
 @pytest.mark.fault(10, "the data differs on one rank", "the key is named before step 0")
-@pytest.mark.parametrize("place, key", [("train/red/000.jpg", "data_"), ("val/red/000.jpg", "data_val_fingerprint"), ("val", "data_val_fingerprint")])
+@pytest.mark.parametrize("place, key", [("train/red/000.jpg", "data_"), ("val", "data_val_fingerprint")])
 def test_other_data(flags, own_images, place, key):
     """Without the check, the numbers would be wrong (an image is missing), or all would wait (there is no split)."""
     missing = own_images / place
