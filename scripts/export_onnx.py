@@ -196,7 +196,8 @@ def write(output: Path, folder: Path, model: torch.nn.Module, inputs: dict, size
     """Writes the ONNX file and, if it would be too large, that of its weights; first into a temporary folder."""
     is_large = sum(one.nbytes for one in model.state_dict().values()) > MOST_IN_ONE_FILE
     beside = weights_file(output)
-    is_there, is_own = os.path.lexists(beside), has_mark(output, MARK.encode()) and has_mark(output, beside.name.encode())
+    is_there = os.path.lexists(beside)
+    is_own = output.is_file() and output.stat().st_size > 0 and has_mark(output, beside.name.encode())
     if is_large and is_there and not is_own:
         raise Failure(f"{beside} exists, and this script did not write it", "name another file to write, or move it away")
     with warnings.catch_warnings():
