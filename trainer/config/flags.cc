@@ -694,7 +694,7 @@ DTRAIN_FLAG(int64, local_rank, ranks.local_rank, Between(0, kMaxRanks - 1), "",
             .changes_no_result = true)
 DTRAIN_FLAG(string, master_addr, ranks.master_addr, Anything(), "", "Host name or address of rank 0.",
             .own_to_each_rank = true, .changes_no_result = true)
-DTRAIN_FLAG(int64, master_port, ranks.master_port, Between(1, 65535), "", "Port that rank 0 listens on.",
+DTRAIN_FLAG(int64, master_port, ranks.master_port, Between(1, 65535), "", "Port that rank 0 listens on; ranks that are started on one machine choose a free one.",
             .own_to_each_rank = true, .changes_no_result = true)
 DTRAIN_FLAG(string, backend, ranks.backend, OneOf("auto | nccl | gloo"), "",
             "Library for communication between ranks; auto: nccl on GPUs, gloo on CPUs.", .of_training = false)

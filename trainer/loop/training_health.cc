@@ -15,7 +15,8 @@ namespace dtrain::loop {
 namespace {
 
 constexpr const char* kAgainstDivergence =
-    "lower --lr, lengthen the warmup, or set --clip_norm; checkpoints are intact, if any were saved before";
+    "lower --lr, lengthen the warmup, or set --clip_norm; earlier checkpoints are intact: of the last one the loss may "
+    "have grown already, --resume=RUN/checkpoints/step-… names another";
 
 // kStepsSeen counts the steps of this object, kSpikes those of them that are spikes and have not been taken.
 enum WatchState { kLosses, kMean, kVariance, kStepsSeen, kSpikes, kNumWatchStates };
