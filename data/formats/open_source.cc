@@ -218,11 +218,8 @@ const std::vector<DataFormat>& Formats() {
          },
          .files =
              [](const auto& data_dir, const auto& split) {
-               std::vector<std::string> files;
-               for (const std::string& part : TokenParts(RequireTokenFiles(data_dir, split))) {
-                 files.insert(files.end(), {part + ".idx", part + ".bin"});
-               }
-               return files;
+               const std::string prefix = RequireTokenFiles(data_dir, split);
+               return std::vector{prefix + ".idx", prefix + ".bin"};
              },
          .has_own_index = true},
     };

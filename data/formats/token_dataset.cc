@@ -51,17 +51,6 @@ const StoredType* Find(TokenType type) {
 
 bool HasTokens(const std::string& prefix) { return IsFile(prefix + ".idx") && IsFile(prefix + ".bin"); }
 
-TokenIndexHeader HeaderOf(const RandomAccessFile& index) {
-  TokenIndexHeader header;
-  try {
-    header = ParseTokenIndexHeader(ReadBeginning(index.path(), TokenIndexHeader::kBytes), index.size());
-  } catch (const DataError& error) {
-    throw DataError(index.path() + ": " + error.what(), error.hint());
-  }
-  if (header.items == 0) throw DataError(index.path() + " has no items: the text was empty");
-  return header;
-}
-
 }  // namespace
 
 int64_t TokenBytes(TokenType type) {
@@ -138,131 +127,98 @@ std::string RequireTokenFiles(const std::string& data_dir, const std::string& sp
                   "--data_dir must name a folder written by dtrain_data tokenize or fairseq-preprocess");
 }
 
-std::vector<std::string> TokenParts(const std::string& prefix) {
-  std::vector<std::string> parts = {prefix};
-  if (!prefix.ends_with("/train")) return parts;
-  for (int number = 1;; ++number) {
-    const std::string part = prefix + std::to_string(number);
-    if (!HasTokens(part)) return parts;
-    parts.push_back(part);
+TokenDataset::TokenDataset(const std::string& prefix) : index_(prefix + ".idx"), bin_(prefix + ".bin") {
+  if (prefix.ends_with("/train") && HasTokens(prefix + "1")) {  // which would be left out in silence
+    throw DataError(
+        prefix + "1.bin goes on where " + prefix + ".bin ends, for fairseq-train: parts are not joined here",
+        "binarize the text as one file, or move each part into a folder of its own: --data_dir=A:B");
   }
+  try {
+    header_ = ParseTokenIndexHeader(ReadBeginning(prefix + ".idx", TokenIndexHeader::kBytes), index_.size());
+  } catch (const DataError& error) {
+    throw DataError(index_.path() + ": " + error.what(), error.hint());
+  }
+  if (header_.items == 0) throw DataError(index_.path() + " has no items: the text was empty");
+  CheckIndex();
+  fingerprint_ = Sha256()
+                     .UpdateFile(index_.path(), index_.size())
+                     .UpdateFile(bin_.path(), bin_.size())
+                     .UpdateInteger(static_cast<int64_t>(header_.type))
+                     .Hex();
 }
 
-TokenDataset::TokenDataset(const std::string& prefix) {
-  Sha256 hash;
-  for (const std::string& path : TokenParts(prefix)) {
-    const int64_t items = parts_.empty() ? 0 : size(), first_token = parts_.empty() ? 0 : tokens();
-    Part part{RandomAccessFile(path + ".idx"), RandomAccessFile(path + ".bin"), items, first_token};
-    const TokenIndexHeader header = HeaderOf(part.index);
-    if (parts_.empty()) type_ = header.type;
-    if (header.type != type_) {
-      throw DataError(part.index.path() + " has tokens of another size than " + prefix + ".idx", kMakeAnew);
-    }
-    part.items = header.items;
-    part.Check(TokenBytes(type_));
-    hash.UpdateFile(part.index.path(), part.index.size()).UpdateFile(part.bin.path(), part.bin.size());
-    parts_.push_back(std::move(part));
-  }
-  fingerprint_ = hash.UpdateInteger(static_cast<int64_t>(type_)).Hex();
-}
-
-void TokenDataset::Part::Check(int64_t token_bytes) {
-  const auto most_tokens = static_cast<int64_t>(bin.size()) / token_bytes;
-  const uint64_t pointers = TokenIndexHeader::kBytes + sizeof(int32_t) * static_cast<uint64_t>(items);
+void TokenDataset::CheckIndex() {
+  const int64_t token_bytes = TokenBytes(header_.type);
+  const auto most_tokens = static_cast<int64_t>(bin_.size()) / token_bytes;
+  const uint64_t pointers = TokenIndexHeader::kBytes + sizeof(int32_t) * static_cast<uint64_t>(header_.items);
   std::vector<int64_t> places;
   ForEachSize([&](int64_t item, int64_t size) {
     const int64_t at = item % kItemsAtOnce;
     if (at == 0) {
-      places.resize(static_cast<size_t>(std::min(kItemsAtOnce, items - item)));
-      index.Read(pointers + static_cast<uint64_t>(item) * sizeof(int64_t), places.size() * sizeof(int64_t),
-                 places.data());
+      places.resize(static_cast<size_t>(std::min(kItemsAtOnce, header_.items - item)));
+      index_.Read(pointers + static_cast<uint64_t>(item) * sizeof(int64_t), places.size() * sizeof(int64_t),
+                  places.data());
     }
-    const auto where = [&] { return index.path() + ": item " + std::to_string(item); };
-    if (size < 0) throw DataError(where() + " has the size " + std::to_string(size), kMakeAnew);
-    if (places[static_cast<size_t>(at)] != tokens * token_bytes) {
-      throw DataError(where() + " is not stored right after the previous one", kMakeAnew);
+    const std::string where = index_.path() + ": item " + std::to_string(item);
+    if (size < 0) throw DataError(where + " has the size " + std::to_string(size), kMakeAnew);
+    if (places[static_cast<size_t>(at)] != tokens_ * token_bytes) {
+      throw DataError(where + " is not stored right after the previous one", kMakeAnew);
     }
-    if (size > most_tokens - tokens) {
-      throw DataError(bin.path() + " is shorter than its index says: it has " + std::to_string(bin.size()) +
-                          " bytes and ends within item " + std::to_string(item) + " of " + std::to_string(items),
+    if (size > most_tokens - tokens_) {
+      throw DataError(bin_.path() + " is shorter than its index says: it has " + std::to_string(bin_.size()) +
+                          " bytes and ends within item " + std::to_string(item) + " of " +
+                          std::to_string(header_.items),
                       "the file was cut short, or belongs to another index; " + std::string(kMakeAnew));
     }
-    tokens += size;
+    tokens_ += size;
   });
-  if (tokens * token_bytes != static_cast<int64_t>(bin.size())) {
-    throw DataError(bin.path() + " is longer than its index says: " + std::to_string(bin.size()) +
-                        " bytes instead of " + std::to_string(tokens * token_bytes),
+  if (tokens_ * token_bytes != static_cast<int64_t>(bin_.size())) {
+    throw DataError(bin_.path() + " is longer than its index says: " + std::to_string(bin_.size()) +
+                        " bytes instead of " + std::to_string(tokens_ * token_bytes),
                     "it belongs to another index; " + std::string(kMakeAnew));
   }
 }
 
-void TokenDataset::Part::ForEachSize(const std::function<void(int64_t item, int64_t size)>& visit) const {
+void TokenDataset::ForEachSize(const std::function<void(int64_t item, int64_t size)>& visit) const {
   std::vector<int32_t> sizes;
-  for (int64_t begin = 0; begin < items; begin += kItemsAtOnce) {
-    sizes.resize(static_cast<size_t>(std::min(kItemsAtOnce, items - begin)));
-    index.Read(TokenIndexHeader::kBytes + static_cast<uint64_t>(begin) * sizeof(int32_t),
-               sizes.size() * sizeof(int32_t), sizes.data());
+  for (int64_t begin = 0; begin < header_.items; begin += kItemsAtOnce) {
+    sizes.resize(static_cast<size_t>(std::min(kItemsAtOnce, header_.items - begin)));
+    index_.Read(TokenIndexHeader::kBytes + static_cast<uint64_t>(begin) * sizeof(int32_t),
+                sizes.size() * sizeof(int32_t), sizes.data());
     for (size_t i = 0; i < sizes.size(); ++i) visit(begin + static_cast<int64_t>(i), sizes[i]);
   }
 }
 
-void TokenDataset::ForEachSize(const std::function<void(int64_t item, int64_t size)>& visit) const {
-  for (const Part& part : parts_) {
-    part.ForEachSize([&](int64_t item, int64_t size) { visit(part.first_item + item, size); });
-  }
-}
-
-const TokenDataset::Part& TokenDataset::PartAt(int64_t position, int64_t Part::*first) const {
-  return *std::prev(std::ranges::upper_bound(parts_, position, {}, first));
-}
-
 int64_t TokenDataset::SizeOf(int64_t item) const {
-  const Part& part = PartOf(item);
   int32_t size = 0;
-  part.index.Read(TokenIndexHeader::kBytes + static_cast<uint64_t>(item - part.first_item) * sizeof size, sizeof size,
-                  &size);
-  if (size < 0) throw DataError(part.index.path() + " has changed since it was opened");
+  index_.Read(TokenIndexHeader::kBytes + static_cast<uint64_t>(item) * sizeof size, sizeof size, &size);
+  if (size < 0) throw DataError(index_.path() + " has changed since it was opened");
   return size;
 }
 
-int64_t TokenDataset::PlaceIn(const Part& part, int64_t item) const {
-  int64_t place = 0;
-  part.index.Read(TokenIndexHeader::kBytes + static_cast<uint64_t>(part.items) * sizeof(int32_t) +
-                      static_cast<uint64_t>(item - part.first_item) * sizeof place,
-                  sizeof place, &place);
-  return place;
-}
-
 std::vector<uint8_t> TokenDataset::Read(int64_t index) const {
-  const Part& part = PartOf(index);
-  const int64_t size = SizeOf(index), place = PlaceIn(part, index);
-  if (static_cast<uint64_t>(place) > part.bin.size())
-    throw DataError(part.index.path() + " has changed since it was opened");
-  return ReadTokens(part.first_token + place / TokenBytes(type_), size);
+  const int64_t size = SizeOf(index);
+  const auto item = static_cast<uint64_t>(index), items = static_cast<uint64_t>(header_.items);
+  int64_t place = 0;
+  index_.Read(TokenIndexHeader::kBytes + items * sizeof(int32_t) + item * sizeof place, sizeof place, &place);
+  const int64_t token_bytes = TokenBytes(header_.type);
+  if (place < 0) throw DataError(index_.path() + " has changed since it was opened");
+  return ReadTokens(place / token_bytes, size);
 }
 
 std::vector<uint8_t> TokenDataset::ReadTokens(int64_t begin, int64_t count) const {
-  const int64_t token_bytes = TokenBytes(type_);
-  std::vector<uint8_t> bytes(static_cast<size_t>(count * token_bytes));
-  for (int64_t done = 0; done < count;) {
-    const Part& part = PartAt(begin + done, &Part::first_token);
-    const int64_t inside = begin + done - part.first_token;
-    const int64_t some = &part == &parts_.back() ? count - done : std::min(count - done, part.tokens - inside);
-    part.bin.Read(static_cast<uint64_t>(inside * token_bytes), static_cast<uint64_t>(some * token_bytes),
-                  bytes.data() + done * token_bytes);
-    done += some;
-  }
-  return bytes;
+  const int64_t token_bytes = TokenBytes(header_.type);
+  return bin_.ReadBytes(static_cast<uint64_t>(begin * token_bytes), static_cast<uint64_t>(count * token_bytes));
 }
 
 RecordPlace TokenDataset::Place(int64_t index) const {
-  const Part& part = PartOf(index);
-  return {part.bin.path(), PlaceIn(part, index)};
+  int64_t place = 0;
+  index_.Read(TokenIndexHeader::kBytes + sizeof(int32_t) * static_cast<uint64_t>(header_.items) +
+                  static_cast<uint64_t>(index) * sizeof place,
+              sizeof place, &place);
+  return {bin_.path(), place};
 }
 
-RecordPlace TokenDataset::PlaceOfToken(int64_t token) const {
-  const Part& part = PartAt(token, &Part::first_token);
-  return {part.bin.path(), (token - part.first_token) * TokenBytes(type_)};
-}
+RecordPlace TokenDataset::PlaceOfToken(int64_t token) const { return {bin_.path(), token * TokenBytes(header_.type)}; }
 
 }  // namespace dtrain::data

@@ -1,5 +1,5 @@
 // Token files in the format of fairseq's MMapIndexedDataset: PREFIX.bin holds the tokens of all items (lines of text)
-// one after another, and PREFIX.idx their type, sizes and places (data/FORMAT.md). As in fairseq, train may be several.
+// one after another, and PREFIX.idx their type, sizes and places (data/FORMAT.md).
 #pragma once
 
 #include <cstdint>
@@ -57,10 +57,6 @@ std::optional<std::string> FindTokenFiles(const std::string& data_dir, const std
 // The same, but throws DataError, which says which files were tried.
 std::string RequireTokenFiles(const std::string& data_dir, const std::string& split);
 
-// Returns the prefix and, if it is that of a split `train`, those of its further files, DIR/train1, DIR/train2, …,
-// which fairseq trains on, too. (valid1 and test1 are other texts than valid and test.)
-std::vector<std::string> TokenParts(const std::string& prefix);
-
 // Lines of text as stored tokens, one after another, each with its </s> at the end.
 class TokenStream {
  public:
@@ -83,41 +79,30 @@ class TokenStream {
 // A record is the tokens of one item, as they are stored. Neither sizes nor tokens are held in memory.
 class TokenDataset : public RecordSource, public TokenStream {
  public:
-  // Opens PREFIX.bin and PREFIX.idx, with those of TokenParts behind them, and checks the whole index. Throws
-  // DataError, which names the file, if it is not such an index, holds no item, does not fit PREFIX.bin, has tokens of
-  // another type than the first part's, or if items are not stored one after another.
+  // Opens PREFIX.bin and PREFIX.idx and checks the whole index. Throws DataError, which names the file, if it is not
+  // such an index, holds no item, does not fit PREFIX.bin, or if items are not stored one after another; and if
+  // fairseq's numbered parts (train1.bin) lie beside it.
   explicit TokenDataset(const std::string& prefix);
 
-  int64_t size() const override { return parts_.back().first_item + parts_.back().items; }
+  int64_t size() const override { return header_.items; }
   RecordKind kind() const override { return RecordKind::kTokens; }
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override;
   std::string fingerprint() const override { return fingerprint_; }
 
-  TokenType type() const override { return type_; }
-  int64_t tokens() const override { return parts_.back().first_token + parts_.back().tokens; }
+  TokenType type() const override { return header_.type; }
+  int64_t tokens() const override { return tokens_; }
   void ForEachSize(const std::function<void(int64_t item, int64_t size)>& visit) const override;
   int64_t SizeOf(int64_t item) const override;
   std::vector<uint8_t> ReadTokens(int64_t begin, int64_t count) const override;
   RecordPlace PlaceOfToken(int64_t token) const override;
 
  private:
-  // Two files.
-  struct Part {
-    RandomAccessFile index, bin;
-    int64_t first_item = 0, first_token = 0;  // of all parts'
-    int64_t items = 0, tokens = 0;
+  void CheckIndex();
 
-    void ForEachSize(const std::function<void(int64_t item, int64_t size)>& visit) const;  // items from 0
-    void Check(int64_t token_bytes);
-  };
-
-  const Part& PartOf(int64_t item) const { return PartAt(item, &Part::first_item); }
-  const Part& PartAt(int64_t position, int64_t Part::*first) const;
-  int64_t PlaceIn(const Part& part, int64_t item) const;  // bytes
-
-  std::vector<Part> parts_;
-  TokenType type_ = TokenType::kUInt16;
+  RandomAccessFile index_, bin_;
+  TokenIndexHeader header_;
+  int64_t tokens_ = 0;
   std::string fingerprint_;
 };
 

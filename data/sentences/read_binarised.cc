@@ -22,7 +22,7 @@ class Items {
   explicit Items(const std::string& prefix) : prefix_(prefix), data_(prefix) {}
   const std::string& prefix() const { return prefix_; }
   int64_t size() const { return data_.size(); }
-  RecordPlace Place(int64_t item) const { return data_.Place(item); }
+  int64_t Offset(int64_t item) const { return data_.Place(item).offset.value_or(0); }
   std::string Where(int64_t item) const { return prefix_ + ".bin item " + std::to_string(item); }
 
   // Returns the tokens of an item without the </s> at its end. Throws DataError if one is not below `vocabulary`.
@@ -45,13 +45,10 @@ class Items {
 
 std::string LabelPrefix(const SentenceFiles& files) { return files.path + "/label/" + files.split; }
 
-// A madeupword0000 that fairseq-preprocess adds at the end is no class.
-bool IsFiller(const Dictionary::Entry& entry) { return entry.count == 0 && entry.symbol.starts_with("madeupword"); }
-
 std::vector<std::string> ClassNames(const Dictionary& dictionary) {
   std::vector<std::string> names;
   auto entries = std::span(dictionary.entries());
-  while (!entries.empty() && IsFiller(entries.back())) entries = entries.first(entries.size() - 1);
+  while (!entries.empty() && entries.back().is_filler()) entries = entries.first(entries.size() - 1);
   for (const Dictionary::Entry& entry : entries) names.push_back(entry.symbol);
   return names;
 }
@@ -135,19 +132,13 @@ SentenceRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& op
   if (labels.size() >= 0) RequireSameSize(first, LabelPrefix(files), labels.size());
 
   SentenceCollector collector(options, nullptr, is_pair);
-  const auto add_file = [&](const std::string& path) { return collector.AddFile(path, Stat(path).bytes); };
-  SentenceSet::Place place;
-  std::string path;
+  const std::string path = first.prefix() + ".bin";
+  const uint32_t file = collector.AddFile(path, Stat(path).bytes);
+  if (second) collector.AddFile(second->prefix() + ".bin", Stat(second->prefix() + ".bin").bytes);
   for (int64_t row = 0; row < first.size(); ++row) {
     const std::vector<uint32_t> a = first.Read(row, vocabulary);
     const std::vector<uint32_t> b = second ? second->Read(row, vocabulary) : std::vector<uint32_t>();
-    const RecordPlace begin = first.Place(row);
-    if (begin.file != path) place.file = add_file(path = begin.file);
-    place.offset = begin.offset.value_or(0);
-    collector.AddTokens(a, b, labels.Of(row), place, first.Where(row));
-  }
-  if (second) {
-    for (const std::string& part : TokenParts(second->prefix())) add_file(part + ".bin");
+    collector.AddTokens(a, b, labels.Of(row), {file, first.Offset(row)}, first.Where(row));
   }
   SentenceRows rows{.set = collector.Take(), .vocabulary = vocabulary, .meaning = dictionary.fingerprint()};
   if (options.target.has(LabelKind::kClass)) rows.set.names = labels.names();

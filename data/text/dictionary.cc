@@ -45,7 +45,7 @@ Dictionary::Entry ParseLine(std::string_view line) {
 
 std::string MadeUpWord(int64_t number) {
   char text[32];
-  std::snprintf(text, sizeof text, "madeupword%04lld", static_cast<long long>(number));
+  std::snprintf(text, sizeof text, "%s%04lld", Dictionary::kFiller, static_cast<long long>(number));
   return text;
 }
 

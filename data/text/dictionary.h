@@ -27,10 +27,13 @@ inline constexpr char kMaskSymbol[] = "<mask>";
 
 class Dictionary {
  public:
+  static constexpr char kFiller[] = "madeupword";  // and four digits
   struct Entry {
     std::string symbol;
     int64_t count = 0;
     bool operator==(const Entry&) const = default;
+    // Whether fairseq-preprocess has added it to make the size a multiple of 8.
+    bool is_filler() const { return count == 0 && symbol.starts_with(kFiller); }
   };
 
   // Parses the content of a file. Throws DataError with the line's number if a line has no count, repeats a symbol,
@@ -40,7 +43,7 @@ class Dictionary {
   static Dictionary Load(const std::string& path);
 
   // Makes a dictionary as fairseq-preprocess does: sorted by falling count, equal counts in string order, then padded
-  // with madeupword0000 and so on of count 0, until the size including the special tokens is a multiple of 8.
+  // with fillers, until the size including the special tokens is a multiple of 8.
   static Dictionary Count(const std::map<std::string, int64_t>& counts);
 
   explicit Dictionary(std::vector<Entry> entries);  // each symbol must occur once

@@ -248,9 +248,7 @@ std::vector<uint32_t> Tokenizer::IdsIn(const Dictionary& dictionary) const {
 }
 
 bool Tokenizer::GoesWith(const Dictionary& dictionary) const {
-  const auto is_token = [this](const auto& entry) {  // or fills fairseq's up to a round number of words
-    return IdOf(entry.symbol) >= 0 || entry.symbol.starts_with("madeupword");
-  };
+  const auto is_token = [this](const auto& entry) { return IdOf(entry.symbol) >= 0 || entry.is_filler(); };
   return !keeps_ids_ || std::ranges::all_of(dictionary.entries(), is_token);
 }
 

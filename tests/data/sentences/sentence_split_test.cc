@@ -193,17 +193,6 @@ TEST_F(Sentences, FairseqsFoldersAreRead) {
   options.class_order = {"neutral", "entailment"};
   EXPECT_THAT(LabelsOf(OpenSentences(options, "train")), ElementsAre(0, 1));
 
-  WriteTokens(folder_, "input0/train1", {{5, 5, 2}});  // numbered parts, which all inputs and labels have
-  EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("input0/train.bin has 3 items, but"));
-  WriteTokens(folder_, "input1/train1", {{4, 2}});
-  WriteTokens(folder_, "label/train1", {{4, 2}});
-  const SentenceSplit parts = OpenSentences(Options(), "train");
-  EXPECT_THAT(LabelsOf(parts), ElementsAre(1, 0, 0));
-  EXPECT_EQ(parts.source->Place(2), (RecordPlace{folder_.path("input0/train1.bin"), 0}));
-  for (const char* part : {"input0/train1", "input1/train1", "label/train1"}) {
-    for (const char* ending : {".bin", ".idx"}) std::filesystem::remove(folder_.path(part) + ending);
-  }
-
   folder_.Write("input1/dict.txt", "8 2\n7 3\n");
   EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("input1/dict.txt has other tokens than that of input0"));
   folder_.Write("input1/dict.txt", "7 9\n8 9\n");
