@@ -1,7 +1,7 @@
 #include "data/formats/image_folder.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -194,18 +194,15 @@ std::optional<std::string> FindSplit(const std::string& data_dir, const std::str
 std::string RequireSplit(const std::string& data_dir, const std::string& split) {
   if (auto found = FindSplit(data_dir, split)) return *found;
   if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir, Layout());
-  for (const std::string& folder : {data_dir, data_dir + "/data"}) {
-    for (const std::string& file : ContentOf(folder).files) {
-      const auto ends = [&file](std::string_view ending) { return file.ends_with(ending); };
-      if (std::ranges::none_of(std::array{".parquet", ".arrow", ".beton"}, ends)) continue;
-      throw DataError(folder + "/" + file + " is a table of the library datasets or FFCV's, which is not read",
-                      "write its images into files; " + Layout());
-    }
-  }
-  throw DataError("there is no '" + split + "' split: looked for the folder " + Joined(SplitFolders(data_dir, {split})),
-                  Layout() +
-                      "; if the class folders are in DATA_DIR itself, train with "
-                      "--train_split=. --val_fraction=0.1, or dtrain_data --split=.");
+  FolderContent content = ContentOf(data_dir);
+  std::ranges::move(content.files, std::back_inserter(content.folders));
+  throw DataError(
+      "there is no '" + split + "' split: looked for the folder " + Joined(SplitFolders(data_dir, {split})) + ", and " +
+          data_dir + " holds " + (content.folders.empty() ? "nothing" : FirstOf(content.folders, /*most=*/5)),
+      Layout() +
+          "; if the class folders are in DATA_DIR itself, train with --train_split=. --val_fraction=0.1, or "
+          "dtrain_data --split=.; of record files name the beginning with --train_split, or --split, or all with . (if "
+          "they are compressed, gunzip them); tables (.parquet, .arrow, .beton) are not read");
 }
 
 ImageFolder::ImageFolder(const std::string& split_dir) : ImageFolder(split_dir, ListImageFolder(split_dir)) {}

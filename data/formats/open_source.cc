@@ -1,8 +1,6 @@
 #include "data/formats/open_source.h"
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "data/error.h"
@@ -40,39 +38,6 @@ bool AreSentences(const std::string& data_dir, const std::string& split, const s
       data_dir + " holds the split '" + split + "' as imagefolder and as sentences: " + table->path,
       "say which one: --data_format=imagefolder for the images, whose classes are their folders, --labels=" +
           table->path + " if the table has labels of images, or --data_format=sentences for its texts");
-}
-
-// Returns where the ending of a file of records begins in a name, as in x-0000.tar, x-0.tar.gz or
-// x.tfrecord-00000-of-00004; npos for other files.
-size_t RecordEnding(const std::string& called) {
-  const std::string name = Decompressed(called);
-  std::vector<std::string> endings;
-  for (const DataFormat& format : Formats()) std::ranges::copy(format.endings, std::back_inserter(endings));
-  for (const std::string& ending : endings) {
-    const size_t at = name.find(ending), end = at + ending.size();
-    if (at != std::string::npos && (end == name.size() || name[end] == '.' || name[end] == '-')) return at;
-  }
-  return std::string::npos;
-}
-
-// Throws DataError if the folder holds record files and nothing else that could be meant: their names begin with that
-// of another split, as imagenet1k-train-0000.tar does, or they are compressed.
-void RefuseOtherRecords(const std::string& data_dir, const std::string& split) {
-  const FolderContent content = ContentOf(data_dir);
-  const auto is_record = [](const std::string& name) { return RecordEnding(name) != std::string::npos; };
-  const auto is_other = [&](const std::string& name) {
-    const auto ends = [&name](std::string_view ending) { return name.ends_with(ending); };
-    return !is_record(name) && std::ranges::none_of(std::array{".json", ".md", ".txt", "LICENSE", "README"}, ends);
-  };
-  const auto first = std::ranges::find_if(content.files, is_record);
-  if (first == content.files.end() || !content.folders.empty() || std::ranges::any_of(content.files, is_other)) return;
-  const std::string prefix = first->substr(0, first->find_last_not_of("-_0123456789", RecordEnding(*first) - 1) + 1);
-  throw DataError("there is no '" + split + "' split in " + data_dir + ", which holds " + *first,
-                  first->starts_with("ILSVRC2012_img_") ? "unpack ImageNet's archives with scripts/prepare_imagenet.py"
-                  : Decompressed(*first) != *first      ? kDecompress
-                  : prefix.empty() ? "take all files of the folder with --train_split=., for dtrain_data --split=."
-                                   : "name the beginning of the files: --train_split=" + prefix +
-                                         " and --val_split=…, for dtrain_data --split=" + prefix);
 }
 
 // Whether the files (or folders) that an index from another process was made from exist here with the same sizes.
@@ -121,10 +86,6 @@ std::unique_ptr<RecordSource> OpenImageFolder(const SourceOptions& options, cons
 
 std::unique_ptr<RecordSource> OpenTensors(const SourceOptions& options, const std::string& split) {
   const std::string path = RequireTensorFile(options.data_dir, split);
-  if (!path.ends_with(".safetensors") && RecordEnding(std::filesystem::path(path).filename()) != std::string::npos) {
-    throw DataError(path + " is a file of records, and --data_dir names their folder",
-                    "name the beginning of the files with --train_split, for dtrain_data with --split");
-  }
   if (HoldsTokenRows(path)) return std::make_unique<TokenTensorFile>(path);
   return std::make_unique<TensorFile>(path, options.label_offset, options.classes);
 }
@@ -237,7 +198,6 @@ const std::vector<DataFormat>& Formats() {
                          .has = has,
                          .open = std::bind_front(OpenRecords, std::cref(*format)),
                          .files = files,
-                         .endings = format->extensions(),
                          .holds = [=](LabelKind kind) { return format->Holds(kind); }});
     }
     formats.push_back({.name = kImageFolder,
@@ -283,7 +243,6 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
     if (AreSentences(data_dir, split, found)) return kSentenceFormat;
     if (!found.empty()) return found;
   }
-  RefuseOtherRecords(data_dir, splits.front());
   return kImageFolder;  // opening it reports what is missing
 }
 

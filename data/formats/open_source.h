@@ -52,8 +52,7 @@ struct DataFormat {
   std::function<std::unique_ptr<RecordSource>(const SourceOptions&, const std::string& split)> open = nullptr;
   // Returns the paths of a split's files, or throws DataError; null: each record is a file by itself, an image.
   std::function<std::vector<std::string>(const std::string& data_dir, const std::string& split)> files = nullptr;
-  std::vector<std::string> endings = {};  // of its files' names, if by them it is known that a folder has records
-  bool has_own_index = false;             // so that none is made
+  bool has_own_index = false;  // so that none is made
   // Whether its records can have labels of this kind.
   std::function<bool(LabelKind kind)> holds = [](LabelKind kind) { return kind == LabelKind::kClass; };
 

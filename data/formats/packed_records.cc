@@ -44,10 +44,8 @@ class Scanner {
       }
     }
     if (intact_ == 0 && !records_.empty()) {
-      const bool is_gzip = file_.size() > 1 && file_.ReadBytes(0, 2) == std::vector<uint8_t>{0x1f, 0x8b};
       throw DataError(At(path_, records_.front().offset) + ": " + first_damage_ + "; no record of it is intact",
-                      is_gzip ? "it is compressed: decompress it, as with gunzip, or write it without compression"
-                              : "is it a " + format_.name() + " file?");
+                      "is it a " + format_.name() + " file? If it is compressed, decompress it, as with gunzip");
     }
     return std::move(records_);
   }

@@ -111,7 +111,7 @@ std::vector<std::string> FilesIn(const std::string& folder, const RecordFormat& 
   if (names.empty() || compressed.empty()) return names;
   throw DataError(folder + " holds " + CountOf(compressed.size(), "compressed file") + " beside " + names.front() +
                       ": " + FirstOf(compressed, /*most=*/3),
-                  std::string(kDecompress) + "; or move them away");
+                  "decompress the files, as with gunzip: samples are read from anywhere in them; or move them away");
 }
 
 std::string Patterns(const RecordFormat& format, const std::string& split) {

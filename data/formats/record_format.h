@@ -160,8 +160,6 @@ inline constexpr char kCopyShards[] =
 // Returns the name of a compressed file without the compressor's ending, as gunzip does; other names as they are.
 std::string Decompressed(const std::string& name);
 
-inline constexpr char kDecompress[] = "decompress the files, as with gunzip: samples are read from anywhere in them";
-
 // Throws DataError if files of a numbered set are missing, unless `split` goes into their numbers, or if some files are
 // compressed and others are not.
 RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format);

@@ -91,7 +91,8 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   EXPECT_ERROR("DATA_DIR/train/CLASS/*.jpg", RequireSplit(folder.path(), "train"));
   EXPECT_ERROR("/valid", RequireSplit(folder.path(), "val"));
   folder.Write("data/train-00000-of-00001.parquet", "PAR1");
-  EXPECT_ERROR("is a table of the library datasets", RequireSplit(folder.path(), "train"));
+  EXPECT_ERROR("holds data, ", RequireSplit(folder.path(), "train"));
+  EXPECT_ERROR(".parquet", RequireSplit(folder.path(), "train"));
 }
 
 TEST(ImageFolder, DeletedAndShortenedFilesAreErrorsOrShort) {
