@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <system_error>
 #include <utility>
@@ -46,64 +44,21 @@ void InParallel(size_t count, const Work& work, size_t items_per_thread = 512, s
   if (error) std::rethrow_exception(error);
 }
 
-// Calls make(thread, i) for each i in [0, count) on `threads` new threads, numbered from 0, and take(result) on the
-// calling thread for each result, in the order of i. At most 4 results per thread wait to be taken. The first exception
-// of a call is rethrown after all threads have ended.
+// Calls make(thread, i) for each i in [0, count) on `threads` threads, numbered from 0, and meanwhile take(result) for
+// each result, in the order of i, one at a time. At most 8 results per thread are there at once. Throws as InParallel.
 template <typename Make, typename Take>
 void InOrder(size_t count, size_t threads, const Make& make, const Take& take) {
-  using Result = decltype(make(size_t{0}, size_t{0}));
-  constexpr size_t kWaitingPerThread = 4;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<size_t, Result> made;
-  size_t next = 0, taken = 0;
-  std::exception_ptr error;
-  const auto fail = [&] {
-    const std::lock_guard lock(mutex);
-    if (!error) error = std::current_exception();
-    changed.notify_all();
-  };
-  const auto work = [&](size_t thread) {
-    try {
-      while (true) {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return error || next >= count || next < taken + kWaitingPerThread * threads; });
-        if (error || next >= count) return;
-        const size_t i = next++;
-        lock.unlock();
-        Result result = make(thread, i);
-        lock.lock();
-        made.emplace(i, std::move(result));
-        changed.notify_all();
-      }
-    } catch (...) {
-      fail();
-    }
-  };
-  {
-    std::vector<Thread> workers;
-    try {
-      try {
-        for (size_t thread = 0; thread < threads; ++thread) workers.emplace_back([&work, thread] { work(thread); });
-      } catch (const std::system_error&) {  // the threads that could be started do all the work
-        if (workers.empty()) throw;
-      }
-      for (; taken < count;) {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return error || made.contains(taken); });
-        if (error) break;
-        Result result = std::move(made.extract(taken).mapped());
-        lock.unlock();
-        take(std::move(result));
-        lock.lock();
-        ++taken;
-        changed.notify_all();
-      }
-    } catch (...) {
-      fail();
-    }
+  constexpr size_t kOfThread = 4;
+  std::vector<decltype(make(size_t{0}, size_t{0}))> made, before;
+  for (size_t begin = 0; begin < count || !before.empty(); begin += before.size()) {
+    made.resize(std::min(count - begin, kOfThread * threads));
+    const auto work = [&](size_t part) {
+      for (size_t i = part; part < threads && i < made.size(); i += threads) made[i] = make(part, begin + i);
+      for (size_t i = 0; part == threads && i < before.size(); ++i) take(std::move(before[i]));
+    };
+    InParallel(threads + 1, work, /*items_per_thread=*/1, /*most_threads=*/threads + 1);
+    before = std::exchange(made, {});
   }
-  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace dtrain::data
