@@ -14,7 +14,7 @@ namespace {
 
 std::string Written(const nlohmann::json& value) {
   constexpr size_t kMostBytes = 80;
-  return Shown(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), kMostBytes);
+  return Shown(JsonText(value), kMostBytes);
 }
 
 // `place` is the path of the object with a dot, or empty.

@@ -52,17 +52,13 @@ bool HasFraction(const std::string& label) {
 
 // Throws DataError if labels are numbers to predict, but for some.
 void RequireNoBadNumbers(const std::vector<SeenLabel>& seen) {
-  const auto name = &SeenLabel::name;
-  const auto is_decimal = [](const std::string& label) { return DecimalNumber(label).has_value(); };
-  const auto fraction = std::ranges::find_if(seen, HasFraction, name);
-  const auto decimal = fraction != seen.end() ? fraction : std::ranges::find_if(seen, is_decimal, name);
-  const auto other = std::ranges::find_if_not(seen, is_decimal, name);
-  if (decimal == seen.end() || other == seen.end()) return;
-  if (fraction == seen.end() &&
-      !std::ranges::all_of(seen, [](const auto& label) { return AnyNumber(label.name).has_value(); }))
-    return;
-  throw DataError(other->place + ": the label " + QuotedName(other->name) + " is no decimal number, but " +
-                      QuotedName(decimal->name) + " in " + decimal->place + " is one",
+  const auto is_number = [](const SeenLabel& label) { return AnyNumber(label.name).has_value(); };
+  const auto is_decimal = [](const SeenLabel& label) { return DecimalNumber(label.name).has_value(); };
+  const auto other = std::ranges::find_if_not(seen, is_decimal);
+  const bool are_numbers =
+      std::ranges::any_of(seen, HasFraction, &SeenLabel::name) || std::ranges::all_of(seen, is_number);
+  if (!are_numbers || other == seen.end()) return;
+  throw DataError(other->place + ": the label " + QuotedName(other->name) + " is no decimal number, but others are",
                   "correct it, or leave the row out; if both are names of classes, list all of them in classes.txt "
                   "beside the data, one per line");
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/joined.h"
+#include "data/shallow_json.h"
 #include "data/text/utf8.h"
 
 namespace dtrain::data {
@@ -47,7 +48,7 @@ void WriteJsonLines(const AppendText& append, bool /*byte_order_mark*/, const Wr
       Json& place = group.empty() ? line : item ? line[group][*item] : line[group];
       place[*key] = value;
     }
-    append(line.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n");
+    append(JsonText(line) + "\n");
   });
 }
 

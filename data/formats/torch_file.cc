@@ -10,6 +10,7 @@
 #include "data/error.h"
 #include "data/formats/safetensors_file.h"
 #include "data/joined.h"
+#include "data/shallow_json.h"
 #include "data/shown.h"
 
 namespace dtrain::data {
@@ -228,7 +229,7 @@ void TorchFile::KeepArguments(const TensorPickle& pickle) {
       if (value.kind == PickledKind::kText) kept[name] = value.text;
     }
   }
-  if (!kept.empty()) arguments_ = kept.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (!kept.empty()) arguments_ = JsonText(kept);
 }
 
 void TorchFile::TakeTensors(const TensorPickle& pickle, const PickledValue& dict) {

@@ -42,8 +42,7 @@ std::string JsonLine(const BadRecord& record) {
                                        {"file", record.place.file},
                                        {"offset", record.place.offset.value_or(0)},
                                        {"reason", record.reason}};
-  // File names need not be UTF-8, but JSON has to be.
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonText(line);
 }
 
 Quarantine::Quarantine(int64_t dataset_size, QuarantineOptions options)

@@ -25,6 +25,7 @@
 #include "data/prepare/commands.h"
 #include "data/progress.h"
 #include "data/sha256.h"
+#include "data/shallow_json.h"
 #include "data/shown.h"
 #include "data/storage.h"
 #include "data/text/text_split.h"
@@ -53,8 +54,6 @@ void AddTokens(const TokenDataset& tokens, const std::vector<uint8_t>& bytes, Js
   line["sha256"] = Sha256Of({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int64_t)});
 }
 
-std::string Dump(const Json& line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 std::string Line(const OpenSplit& split, bool with_split, int64_t index, bool decode) {
   const int64_t label = split.source->Label(index);
   const auto& names = split.source->class_names();
@@ -63,7 +62,7 @@ std::string Line(const OpenSplit& split, bool with_split, int64_t index, bool de
   line["index"] = index;
   if (const auto* tokens = dynamic_cast<const TokenDataset*>(split.source.get())) {
     AddTokens(*tokens, tokens->Read(index), line);
-    return Dump(line);
+    return JsonText(line);
   }
   std::vector<float> targets(static_cast<size_t>(split.source->num_targets()));
   if (targets.empty()) {
@@ -83,7 +82,7 @@ std::string Line(const OpenSplit& split, bool with_split, int64_t index, bool de
   } catch (const DataError& error) {
     line["error"] = error.what();
   }
-  return Dump(line);
+  return JsonText(line);
 }
 
 // ---- verify ----
@@ -180,25 +179,6 @@ std::string PrepareList(const PrepareOptions& options) {
   return list;
 }
 
-void RequirePlaceForBad(const PrepareOptions& options, bool are_files) {
-  const std::string& folder = options.move_bad_to;
-  if (!are_files) {
-    throw Error(ExitCode::kUsage, "--move_bad_to moves image files, but " + options.data_dir + " has records in files",
-                "leave it out: training leaves bad records out by itself");
-  }
-  if (!IsWritable(options.data_dir)) {
-    throw Error(ExitCode::kUsage, "--move_bad_to moves files, but " + options.data_dir + " is only read",
-                "leave it out: training leaves bad records out by itself");
-  }
-  std::error_code unreadable;
-  const fs::path data = fs::weakly_canonical(options.data_dir, unreadable);
-  for (fs::path part = fs::weakly_canonical(folder, unreadable); part.has_relative_path(); part = part.parent_path()) {
-    if (part != data) continue;
-    throw Error(ExitCode::kUsage, "--move_bad_to=" + folder + " lies in the data: its files would be read again",
-                "name a folder outside of " + options.data_dir);
-  }
-}
-
 // Moves a file, also onto another disk. Throws Error (exit code 5); never replaces a file.
 void Move(const fs::path& from, const fs::path& to) {
   std::error_code error;
@@ -264,7 +244,11 @@ void Verify(const PrepareOptions& options) {
   const bool are_files = HoldsFiles(FormatOf(options));
   const std::vector<OpenSplit> splits = OpenSplits(options, false);
   const std::string list = PrepareList(options);
-  if (!options.move_bad_to.empty()) RequirePlaceForBad(options, are_files);
+  if (!options.move_bad_to.empty() && !(are_files && IsWritable(options.data_dir))) {
+    throw Error(ExitCode::kUsage,
+                "--move_bad_to moves image files, but " + options.data_dir + " has records in files, or is only read",
+                "leave it out: training leaves bad records out by itself");
+  }
   int64_t bad = 0;
   for (const OpenSplit& split : splits) {
     const auto found = VerifySplit(split, CheckOf(split, options.data_dir), Threads(options), list);

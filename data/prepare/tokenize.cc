@@ -43,22 +43,14 @@ struct Numbering {
 
 // Throws DataError for a file whose bytes are no text yet, which would become tokens all the same.
 void RequireText(const std::string& path) {
-  struct Start {
-    std::string_view bytes;
-    const char *what, *advice;
-  };
-  static constexpr Start kStarts[] = {{"\x1F\x8B", "is compressed", "decompress it with gzip -d"},
-                                      {"\xFD\x37zXZ", "is compressed", "decompress it with xz -d"},
-                                      {"\x28\xB5\x2F\xFD", "is compressed", "decompress it with zstd -d"},
-                                      {"\x04\x22\x4D\x18", "is compressed", "decompress it with lz4 -d"},
-                                      {"PK\x03\x04", "is compressed", "decompress it with unzip"},
-                                      {"BZh91AY&", "is compressed", "decompress it with bzip2 -d"},
-                                      {"\xFF\xFE", "is in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"},
-                                      {"\xFE\xFF", "is in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8"}};
+  constexpr std::string_view kCompressed[] = {"\x1F\x8B",         "BZh91AY&",         "\xFD\x37zXZ",
+                                              "\x28\xB5\x2F\xFD", "\x04\x22\x4D\x18", "PK\x03\x04"};
   const std::vector<uint8_t> bytes = ReadBeginning(path, 8);
-  const std::string beginning(bytes.begin(), bytes.end());
-  for (const Start& start : kStarts) {
-    if (beginning.starts_with(start.bytes)) throw DataError(path + " " + start.what, start.advice);
+  const auto begins = [text = AsText(bytes)](std::string_view start) { return text.starts_with(start); };
+  if (std::ranges::any_of(kCompressed, begins))
+    throw DataError(path + " is compressed", "decompress it, as with gunzip");
+  if (begins("\xFF\xFE") || begins("\xFE\xFF")) {
+    throw DataError(path + " is in UTF-16", "convert it with iconv -f UTF-16 -t UTF-8");
   }
 }
 

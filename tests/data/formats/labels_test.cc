@@ -60,7 +60,8 @@ TEST(Labels, UnknownOnesAreNamed) {
 
 TEST(Labels, OfNumbersToPredictAreNoClassesBecauseSomeAreBad) {
   for (const Names& labels : {Names{"3.8", "nan", "2.5"}, {"1", "n/a", "0.5"}, {"1", "inf", "2"}}) {
-    EXPECT_ERROR("FILE line 3: the label '" + labels[1] + "' is no decimal number, but '", ClassesOf(Seen(labels), {}));
+    EXPECT_ERROR("FILE line 3: the label '" + labels[1] + "' is no decimal number, but others are",
+                 ClassesOf(Seen(labels), {}));
     EXPECT_EQ(ClassesOf(Seen(labels), {.listed = labels}), labels);
   }
   EXPECT_THAT(ClassesOf(Seen({"nan", "none"}), {}), ElementsAre("nan", "none"));
