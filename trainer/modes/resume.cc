@@ -175,7 +175,7 @@ std::string WhyBestIsLost(const std::filesystem::path& model_best, bool is_of_an
   const nlohmann::json progress = PartOf(state, "progress"), step = PartOf(PartOf(progress, "best"), "step");
   if (!step.is_number_integer() || step == PartOf(progress, "step")) return "";
   const auto found = is_of_another ? std::nullopt : checkpoint::StepOfWeights(model_best);
-  if (found == step.get<int64_t>()) return "";
+  if (found && *found == step.get<int64_t>()) return "";
   return "the weights of the best validation, that of step " + step.dump() + ", are lost: " + model_best.string() +
          (found ? " is of step " + std::to_string(*found) : " is not there") +
          "; the next validation is the best one so far";
