@@ -134,6 +134,19 @@ def reviews(module_dir):
     return folder
 
 
+def test_the_tokenizer_may_lie_beside_the_configuration(reviews, tmp_path):
+    for folder in ("data", "model"):
+        (tmp_path / folder).mkdir()
+    for split in ("train.tsv", "val.tsv"):
+        (tmp_path / "data" / split).write_bytes((reviews / split).read_bytes())
+    write_roberta_tokenizer(tmp_path / "model")
+    config = {"model_type": "roberta", "vocab_size": len(json.loads((tmp_path / "model" / "vocab.json").read_text())), "hidden_size": 16,
+              "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16, "max_position_embeddings": 34, "pad_token_id": 1}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    run("--model=roberta", *SENTENCES[1:], f"--data_dir={tmp_path / 'data'}", f"--model_config={tmp_path / 'model' / 'config.json'}",
+        "--max_steps=1", f"--run_dir={tmp_path / 'run'}", "--dry_run")
+
+
 def test_a_blank_text_is_a_row_that_says_so(reviews, tmp_path):
     run(*SENTENCES, f"--data_dir={reviews}", "--lr=0.001", "--max_steps=1", f"--run_dir={tmp_path / 'run'}")
     (tmp_path / "in.txt").write_text("the cat\n\n \nthe dog\n", encoding="utf-8")

@@ -187,6 +187,7 @@ std::vector<std::string> TokenizerPaths(const config::Config& config) {
   if (config.run.mode != "train") return {config.model.init_weights, run, data};
   std::vector<std::string> paths = {config.model.init_weights, data, run};
   if (run != config.run.dir) paths.push_back(config.run.dir);
+  paths.push_back(config.model.config_file);  // the file lies beside its tokenizer, perhaps
   return paths;
 }
 
