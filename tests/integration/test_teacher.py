@@ -86,11 +86,11 @@ def test_classes_in_another_order_are_put_into_order(few_images, taught_by, flag
     ("text", "does not hold the weights of an image model that is known here"),
     ("classes", "tells 7 classes apart, but this run has 4"),
     ("names", "does not know the class red of this data"),
-    ("model", "does not fit --teacher_model=resnet50"),
+    ("model", "does not fit --model=resnet50"),
     ("size", "cuts images into patches of 16 pixels a side"),
     ("settings", "the settings of images beside"),
     ("damaged", "preprocessor_config.json is not JSON"),
-    ("scale", "export it once with --mean and --std"),
+    ("scale", "give --mean and --std"),
     ("task", "--task=image_multilabel, which cannot teach --task=image_classification"),
 ])
 def test_refusals(wrong, sentence, flags, taught_by, tmp_path, run_dir):

@@ -83,7 +83,9 @@ auto AboutTheTeacher(const Work& work) {
     return work();
   } catch (const Error& error) {
     throw Error(error.code(), std::string("--teacher: ") + error.what(),
-                error.hint() + "; of a teacher, --init_weights and --model are --teacher and --teacher_model");
+                error.hint() +
+                    "; of a teacher, --init_weights and --model are --teacher and --teacher_model, and "
+                    "other flags count where --mode=export writes its weights");
   }
 }
 
