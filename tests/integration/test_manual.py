@@ -47,9 +47,6 @@ def test_exit_codes_are_told_alike():
     final = sorted([*recurring, int(numbers["kOutOfMemory"])])
     batch = (ROOT / "scripts" / "aws" / "batch" / "job_definition.py").read_text(encoding="utf-8")
     assert json.loads(f"[{re.search(r'^FINAL = [(](.*)[)]', batch, re.MULTILINE)[1]}]") == final
-    for file in ("runtime.yaml", "indexed_job.yaml"):
-        text = (ROOT / "scripts" / "aws" / "eks" / file).read_text(encoding="utf-8")
-        assert f"operator: In, values: {final}" in text and f"values: [{numbers['kPreempted']}]" in text, file
 
 
 @pytest.mark.parametrize("command", commands(ROOT / "docs" / "coming-from.md"), ids=lambda words: " ".join(words[1:4]))

@@ -1,7 +1,6 @@
 """On the published hardware, the recipes of scripts/recipes give the published batch, peak rate and steps."""
 
 import json
-import re
 import struct
 from dataclasses import dataclass, field, replace
 
