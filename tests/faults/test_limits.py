@@ -83,9 +83,7 @@ def test_files_that_may_not_be_so_large(run_dir, kib):
 
 
 @pytest.mark.parametrize("command", [
-    (MAIN, "--help"), (MAIN, "--version"), (MAIN, *SYNTHETIC, "--print_config"), (MAIN, *SYNTHETIC, "--dry_run"),
-    (DATA, "--help"), (DATA, "--version"),
-])
+    (MAIN, "--help"), (MAIN, *SYNTHETIC, "--print_config"), (MAIN, *SYNTHETIC, "--dry_run"), (DATA, "--version")])
 def test_an_answer_that_does_not_arrive(command):
     outcome = run("-c", '"$@" > /dev/full', "bash", *command, program="/bin/bash", check=5)
     assert "stdout" in outcome.stderr

@@ -253,9 +253,8 @@ def test_more_texts_than_open_files(tmp_path):
     command = [DATA, "tokenize", f"--tokenizer={tmp_path}", f"--output={tmp_path / 'train'}"]
     run("--nofile=30", *command, *(f"--input={text}" for text in texts), program="prlimit")
     assert data("verify", f"--data_dir={tmp_path}").lines == ["train: 40 records, 0 bad"]
-    for start in (b"BZh91AY&SY", b"PK\x03\x04", b"\x04\x22\x4d\x18"):
-        texts[0].write_bytes(start + bytes(100))
-        assert "is compressed" in run(*command[1:], f"--input={texts[0]}", program=DATA, check=3).stderr
+    texts[0].write_bytes(b"BZh91AY&SY" + bytes(100))
+    assert "is compressed" in run(*command[1:], f"--input={texts[0]}", program=DATA, check=3).stderr
 
 
 def test_no_fault_of_the_machine_is_a_bug(few_images, tmp_path):
