@@ -116,6 +116,17 @@ void RequireGpu(const config::RanksConfig& ranks, int gpus, const device::NoGpu&
                    no_gpu.remedy + "; or do not require one, to compute on the CPU");
 }
 
+// Predictions and exports, also by a training's command, are one rank's: the first one of a launcher's, and this
+// process in place of those that it would start. Returns false on the others.
+bool IsTheOneRank(modes::RunContext& context) {
+  launch::Launch& launch = context.launch;
+  if (launch.rank > 0) return false;
+  if (launch.world_size > 1) context.notes.push_back("--mode=" + context.config.run.mode + " runs on one rank");
+  launch.world_size = launch.local_world_size = 1;
+  launch.spawns = 0;
+  return true;
+}
+
 // Signals and the job's limit stop the run in an orderly way.
 void CatchStops(modes::RunContext& context) {
   loop::CatchStopSignals();
@@ -165,6 +176,8 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   const launch::Machine machine{device::CountGpus(), no_gpu.what, static_cast<int>(data::AvailableCores()),
                                 launch::OwnAddress()};
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
+  const std::string& mode = context.config.run.mode;
+  if (!doctor && (mode == "predict" || mode == "export") && !IsTheOneRank(context)) return 0;
   if (doctor) examined = "configuration";
   context.notes = command_line.notes;
   const bool wants_gpu = context.config.ranks.backend != "gloo";
@@ -183,7 +196,6 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   const std::string moved = launch::LeaveLoopback(machine, &context.launch);
   if (!moved.empty() && context.launch.rank == 0) report::LogWarning(moved);
   // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
-  const std::string& mode = context.config.run.mode;
   if (!doctor && (mode == "train" || mode == "eval")) CatchStops(context);
   if (mode == "predict" || mode == "export") data::RemoveUnfinishedFilesOnSignals();
   if (context.launch.launcher.is_outlived) launch::EndWithParent();

@@ -47,6 +47,7 @@ def test_training_samples_are_not_called_validation(few_images, run_dir):
     validation = run(*evaluate)
     assert "trained on" not in validation.stderr and list(final_numbers(validation.last_line))[0] == "val_top1"
     matrix = (run_dir / "eval-val" / "confusion_matrix.csv").read_bytes()
+    assert load_json(run_dir / "eval-val" / "result.json")["step"] == before["best_step"]
     training = run(*evaluate, "--val_split=train")
     assert "the model was trained on the samples of 'train'" in training.stderr
     assert list(final_numbers(training.last_line))[0] == "train_top1"
@@ -55,7 +56,8 @@ def test_training_samples_are_not_called_validation(few_images, run_dir):
     assert (run_dir / "eval-val" / "confusion_matrix.csv").read_bytes() == matrix
     assert "train_top1" in load_json(run_dir / "eval-train" / "result.json")
     assert load_json(run_dir / "result.json") == before and not (run_dir / "confusion_matrix.csv").exists()
-    run(*FLAGS, f"--data_dir={few_images}", f"--run_dir={run_dir}", "--resume=none", "--max_steps=1")
+    said = run(*FLAGS, f"--data_dir={few_images}", f"--run_dir={run_dir}", "--resume=none", "--max_steps=1", "--val_split=train").stderr
+    assert "the validation set 'train' is the training split" in said
     assert not (run_dir / "eval-val").exists() and (run_dir / "aside-1" / "eval-val").exists()
 
 

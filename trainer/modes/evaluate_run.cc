@@ -185,9 +185,11 @@ Evaluated EvaluateSets(Session& session, const Opened& run, const std::vector<re
                        *quarantine, [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
     if (!point) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
     point->trained_on = WasTrainedOn(run.weights, *split);
+    point->step = run.weights.step;
     if (samples) samples->Gather(*session.communicator);
     const double seconds = report::SecondsSince(std::exchange(start, std::chrono::steady_clock::now()));
     evaluated.results.push_back({.validation = point,
+                                 .step = run.weights.step,
                                  .seconds = seconds,
                                  .samples_seen = point->samples,
                                  .bad_records = point->bad_records,

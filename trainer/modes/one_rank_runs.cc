@@ -63,16 +63,9 @@ weights::TrainedWeights ReadExported(const config::Config& config) {
   return weights::ReadRunWeights(path, which);
 }
 
-void RequireOneRank(const RunContext& context) {
-  if (context.launch.world_size == 1) return;
-  throw UsageError("--mode=" + context.config.run.mode + " runs on one rank",
-                   "leave out --nproc_per_node and the launcher");
-}
-
 }  // namespace
 
 void Predict(const RunContext& context) {
-  RequireOneRank(context);
   device::UseShareOfCores(context.launch);
   const config::Config& config = context.config;
   const at::Device device = device::DeviceOf(context.launch, config.ranks.backend, config.precision.name);
@@ -81,7 +74,6 @@ void Predict(const RunContext& context) {
 }
 
 void Export(const RunContext& context) {
-  RequireOneRank(context);
   OpenLog(context);
   config::Config config = context.config;
   const bool is_file = ExportsFile(config.run.output);

@@ -330,10 +330,25 @@ void SayBadRecords(const Session& session, const tasks::DataSets& data, const re
                           : "their rows can be taken out of " + session.context.config.data.labels));
 }
 
+// What a person may not have meant.
+void WarnOfPlan(const config::Config& config, const Opened& run) {
+  for (const tasks::DataSplit* set : tasks::ValidationSets(run.data)) {
+    if (set->source->fingerprint() != run.data.train->whole_fingerprint()) continue;
+    report::LogWarning("the validation set '" + set->name +
+                       "' is the training split: its numbers say nothing of other samples");
+  }
+  const int64_t most = config.batch.max_steps.value_or(0), steps = run.plan.total_steps;
+  if (most > steps && !WasGiven(config, "epochs")) {
+    report::LogWarning(report::Format("--epochs=%g, its default, ends the run", config.batch.epochs) + " after " +
+                       CountOf(steps, "step") + ", before --max_steps=" + std::to_string(most));
+  }
+}
+
 // Logs where the run begins.
 void Announce(const Session& session, const config::Config& config, const Opened& run, const StartPoint& start,
               loop::Reporter& reporter) {
   for (const std::string& line : Banner(config, session, run)) reporter.Note(line);
+  if (session.context.launch.rank == 0) WarnOfPlan(config, run);
   if (start.finished && session.context.launch.rank == 0) {
     report::LogInfo(HowToGoOn(config, run.plan, start.stopped_early));
   }

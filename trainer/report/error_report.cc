@@ -78,10 +78,15 @@ std::string JsonFor(const Failure& failure, std::time_t now, int indentation = 2
   return Dump(json, indentation);
 }
 
+bool IsVictim(const Failure& failure) { return failure.code == ExitCode::kPeerLost && !failure.is_root_cause; }
+
 // The format of torch/distributed/elastic/multiprocessing/errors in https://github.com/pytorch/pytorch. The time stamp
-// is required; torchrun shows the failure with the earliest one as the root cause.
+// is required; torchrun shows the failure with the earliest one as the root cause, and of equal ones the process that
+// ended first, a victim. So victims, which may also write before the cause does, have a later one.
 std::string TorchrunJsonFor(const Failure& failure, std::time_t now) {
-  const nlohmann::ordered_json extra = {{"py_callstack", TextFor(failure)}, {"timestamp", std::to_string(now)}};
+  constexpr std::time_t kBehindTheCause = 30;
+  const std::string time = std::to_string(now + (IsVictim(failure) ? kBehindTheCause : 0));
+  const nlohmann::ordered_json extra = {{"py_callstack", TextFor(failure)}, {"timestamp", time}};
   return Dump({{"message", {{"message", failure.message}, {"extraInfo", extra}}}});
 }
 
@@ -97,7 +102,7 @@ bool HoldsVictim(const fs::path& path) {
 void WriteRunFiles(const Failure& failure, const fs::path& run_directory, const std::string& content) {
   const fs::path shared = run_directory / "error.json";
   const fs::path own = run_directory / ("error.rank" + std::to_string(failure.rank) + ".json");
-  const bool victim = failure.code == ExitCode::kPeerLost && !failure.is_root_cause;
+  const bool victim = IsVictim(failure);
   const bool created = CreateExclusively(shared, content);
   const bool replaces = !created && !victim && HoldsVictim(shared);
   if (created && !victim) return;

@@ -72,9 +72,11 @@ void AddValidation(Json& json, const ValPoint& point) {
   AddLimit(json, PrefixOf(point), point);
 }
 
-// "val_top1=75.93 val_loss=0.9912"
+// "val_top1=75.93 val_loss=0.9912". Nothing in a set's name may end a key.
 std::string FinalText(const ValPoint& point) {
-  const std::string prefix = PrefixOf(point);
+  std::string prefix = PrefixOf(point);
+  std::ranges::replace_if(
+      prefix, [](char c) { return c == '=' || static_cast<unsigned char>(c) <= ' '; }, '_');
   std::string line;
   for (const Metric& metric : point.metrics) {
     line += (line.empty() ? "" : " ") + Fixed(prefix + metric.name, metric.value, metric.decimals);

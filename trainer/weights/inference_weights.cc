@@ -6,6 +6,7 @@
 #include "data/outputs.h"
 #include "data/shown.h"
 #include "data/storage.h"
+#include "data/whole_number.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/errors.h"
@@ -32,7 +33,8 @@ TrainedWeights FromFile(const std::string& path, checkpoint::SafetensorsContent 
           known(kModelConfigKey),
           known(kHeldOutKey),
           known(kTrainedOnKey),
-          ScaleFrom(content.metadata, path)};
+          ScaleFrom(content.metadata, path),
+          data::WholeNumber(step).value_or(0)};
 }
 
 TrainedWeights FromCheckpoint(const fs::path& path) {

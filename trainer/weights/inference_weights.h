@@ -18,6 +18,7 @@ struct TrainedWeights {
   std::string held_out;      // fingerprint of the samples that --val_fraction held out; empty: none, or unknown
   std::string trained_on;    // fingerprint of the whole training split; empty: unknown
   NumberScale scale;         // of a model that predicts numbers
+  int64_t step = 0;          // of the run; 0: unknown
 };
 
 // The keys of TrainedWeights::held_out and trained_on in state.json and in the metadata of files of weights.

@@ -49,6 +49,10 @@ TEST_F(ErrorReportTest, SaysWhatWhereAndWhatToDo) {
   EXPECT_EQ(torchrun.at("message").at("message"), "it broke");
   EXPECT_GT(std::stoll(torchrun.at("message").at("extraInfo").at("timestamp").get<std::string>()), 1700000000);
   EXPECT_THAT(torchrun.at("message").at("extraInfo").at("py_callstack").get<std::string>(), HasSubstr("rank 3"));
+  // torchrun takes the earliest failure for the cause.
+  Report(ExitCode::kPeerLost, 1);
+  EXPECT_GT(Read("torchrun.json").at("message").at("extraInfo").at("timestamp"),
+            torchrun.at("message").at("extraInfo").at("timestamp"));
 }
 
 TEST_F(ErrorReportTest, AsALineOfJson) {

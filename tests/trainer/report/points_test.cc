@@ -57,6 +57,8 @@ TEST(JsonLineTest, ALimitedEvaluationSaysOnHowManySamples) {
   point.samples = 9999;
   point.bad_records = 1;  // left out for another reason
   EXPECT_EQ(FinalLine({.validation = point}), "val_loss=0.5000");
+  point.split = "my = test";
+  EXPECT_EQ(FinalLine({.validation = point}), "val_my___test_loss=0.5000");
 }
 
 TEST(JsonLineTest, NamesThatAreNotUtf8AreShown) {
