@@ -66,8 +66,11 @@ TrainedWeights ReadRunWeights(const fs::path& run, const std::string& which) {
     throw UsageError("there is no folder " + run.string(), "name that of a run, or a file with --init_weights");
   }
   if (!data::IsFolder(run)) {
-    throw UsageError(run.string() + " is no folder of a run or a checkpoint",
-                     "a regular file of weights is named with --init_weights=" + run.string());
+    const bool is_file = data::IsFile(run);
+    throw UsageError(run.string() + " is no folder of a run or a checkpoint" +
+                         (is_file ? "" : ", and no regular file of weights either"),
+                     is_file ? "a file of weights is named with --init_weights=" + run.string()
+                             : "a pipe cannot be read: name the file or the folder itself");
   }
   if (which == "auto" && data::Exists(files.model_best)) {
     TrainedWeights weights = FromFile(files.model_best.string(), checkpoint::ReadSafetensors(files.model_best));
