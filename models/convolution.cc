@@ -332,8 +332,7 @@ bool HasDepthwiseKernel(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk,
   const bool is_known = kernel == 5 || kernel == 7 || (kernel == 3 && (stride > 1 || x_NCHW.size(3) <= kLargeMap));
   const bool is_plain = x_NCHW.is_cpu() && x_NCHW.scalar_type() == at::kFloat && weight_C1kk.is_cpu() &&
                         weight_C1kk.scalar_type() == at::kFloat;
-  return is_plain && is_known && !at::autocast::is_autocast_enabled(at::kCPU) &&
-         x_NCHW.size(1) % kDepthwiseLanes == 0 && x_NCHW.is_contiguous(kChannelsLast);
+  return is_plain && is_known && !at::autocast::is_autocast_enabled(at::kCPU) && x_NCHW.is_contiguous(kChannelsLast);
 }
 
 at::Tensor DepthwiseConvolution(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride) {

@@ -66,7 +66,7 @@ TORCH_MODULE(Conv2d);
 at::Tensor ConvolvePatches(const at::Tensor& x_NCHW, const at::Tensor& weight, const at::Tensor& bias);
 
 // Returns whether DepthwiseConvolution supports the tensors and is faster than ATen: float32 on the CPU without
-// autocast, x channels_last, a multiple of 8 channels, and not a 3×3 filter at stride 1 on a map wider than 16 pixels.
+// autocast, x channels_last, and not a 3×3 filter at stride 1 on a map wider than 16 pixels.
 bool HasDepthwiseKernel(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride);
 
 // at::conv2d without bias, padded by ⌊k/2⌋, with as many groups as channels. The forward pass is ATen's, bit for bit.

@@ -21,72 +21,6 @@ inline __attribute__((always_inline)) uint32_t Mixed(uint32_t x) {
   return x ^ x >> 16U;
 }
 
-// A vector register holds several channels of one pixel, so lanes are never combined. Sums stay in registers while a
-// task walks along a row.
-constexpr int64_t kLanes = kDepthwiseLanes;
-constexpr int64_t kGroup = kDepthwiseGroup;
-
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
-
-inline const Lanes& At(const float* place) { return *reinterpret_cast<const Lanes*>(place); }
-inline Lanes& At(float* place) { return *reinterpret_cast<Lanes*>(place); }
-
-// Adds a row of outputs to the sums of `kVectors` vectors of channels. `x` points to the sample's pixels of these
-// channels.
-template <int kVectors, int kKernel>
-inline __attribute__((always_inline)) void AddRow(const DepthwiseShape& s, const float* x, const float* dy_row,
-                                                  int64_t oh, float* sums) {
-  for (int64_t kh = 0; kh < kKernel; ++kh) {
-    const int64_t h = oh * s.stride + kh - s.padding();
-    if (h < 0 || h >= s.height) continue;
-    const float* x_row = x + h * s.width * s.channels;
-    float* sums_row = sums + kh * kKernel * kGroup;
-    Lanes total[kKernel][kVectors];
-    for (int kw = 0; kw < kKernel; ++kw) {
-      for (int v = 0; v < kVectors; ++v) total[kw][v] = At(sums_row + kw * kGroup + v * kLanes);
-    }
-    for (int64_t ow = 0; ow < s.out_width; ++ow) {
-      const int64_t first = ow * s.stride - s.padding();
-      const float* dy = dy_row + ow * s.channels;
-      const auto add = [&](int kw) __attribute__((always_inline)) {
-        const float* pixel = x_row + (first + kw) * s.channels;
-        for (int v = 0; v < kVectors; ++v) {
-          total[kw][v] += At(dy + v * kLanes) * At(pixel + v * kLanes);
-        }
-      };
-      if (first >= 0 && first + kKernel <= s.width) {
-#pragma GCC unroll 7
-        for (int kw = 0; kw < kKernel; ++kw) add(kw);
-      } else {
-#pragma GCC unroll 7
-        for (int kw = 0; kw < kKernel; ++kw) {
-          if (first + kw >= 0 && first + kw < s.width) add(kw);
-        }
-      }
-    }
-    for (int kw = 0; kw < kKernel; ++kw) {
-      for (int v = 0; v < kVectors; ++v) At(sums_row + kw * kGroup + v * kLanes) = total[kw][v];
-    }
-  }
-}
-
-// Rows are the outer loop, so that their data stay in a cache while all of the group's channels are processed.
-template <int kKernel>
-inline __attribute__((always_inline)) void AddSamples(const DepthwiseShape& s, const float* x, const float* dy,
-                                                      int64_t channel, int64_t begin, int64_t end, float* sums) {
-  const int64_t last = std::min(s.channels, channel + kGroup);
-  for (int64_t n = begin; n < end; ++n) {
-    const float* x_sample = x + n * s.height * s.width * s.channels;
-    for (int64_t oh = 0; oh < s.out_height; ++oh) {
-      const float* dy_row = dy + (n * s.out_height + oh) * s.out_width * s.channels;
-      int64_t c = channel;
-      for (; c + 2 * kLanes <= last; c += 2 * kLanes)
-        AddRow<2, kKernel>(s, x_sample + c, dy_row + c, oh, sums + c - channel);
-      for (; c < last; c += kLanes) AddRow<1, kKernel>(s, x_sample + c, dy_row + c, oh, sums + c - channel);
-    }
-  }
-}
-
 }  // namespace
 
 // The numbers are a hash of seed and place, of products that every processor has for whole registers. LibTorch's
@@ -103,9 +37,22 @@ DTRAIN_VECTOR_CLONES void DropElements(const float* x, float* y, int64_t first, 
 
 DTRAIN_VECTOR_CLONES void AddDepthwiseWeightGradient(const DepthwiseShape& s, const float* x, const float* dy,
                                                      int64_t channel, int64_t begin, int64_t end, float* sums) {
-  if (s.kernel == 3) return AddSamples<3>(s, x, dy, channel, begin, end, sums);
-  if (s.kernel == 5) return AddSamples<5>(s, x, dy, channel, begin, end, sums);
-  AddSamples<7>(s, x, dy, channel, begin, end, sums);
+  const int64_t channels = std::min(kDepthwiseGroup, s.channels - channel);
+  const auto add_pixel = [&](int64_t n, int64_t oh, int64_t ow, int64_t tap) {
+    const int64_t h = oh * s.stride + tap / s.kernel - s.padding(), w = ow * s.stride + tap % s.kernel - s.padding();
+    if (h < 0 || h >= s.height || w < 0 || w >= s.width) return;
+    const float* from = x + ((n * s.height + h) * s.width + w) * s.channels + channel;
+    const float* by = dy + ((n * s.out_height + oh) * s.out_width + ow) * s.channels + channel;
+    float* sum = sums + tap * kDepthwiseGroup;
+    for (int64_t c = 0; c < channels; ++c) sum[c] += by[c] * from[c];
+  };
+  for (int64_t n = begin; n < end; ++n) {
+    for (int64_t oh = 0; oh < s.out_height; ++oh) {
+      for (int64_t ow = 0; ow < s.out_width; ++ow) {
+        for (int64_t tap = 0; tap < s.kernel * s.kernel; ++tap) add_pixel(n, oh, ow, tap);
+      }
+    }
+  }
 }
 
 }  // namespace dtrain::models

@@ -11,11 +11,10 @@ namespace dtrain::models {
 void DropElements(const float* x, float* y, int64_t first, int64_t count, uint32_t threshold, float scale,
                   uint64_t seed);
 
-inline constexpr int64_t kDepthwiseLanes = 8;    // the number of channels is a multiple of this
 inline constexpr int64_t kDepthwiseGroup = 128;  // most channels of a call, whose sums then stay in the first cache
 
 struct DepthwiseShape {
-  int64_t samples, channels, height, width, out_height, out_width, kernel, stride;  // kernel: 3, 5 or 7
+  int64_t samples, channels, height, width, out_height, out_width, kernel, stride;
   int64_t padding() const { return kernel / 2; }
 };
 

@@ -24,7 +24,7 @@ TEST(DepthwiseConvolution, GradientsAreATens) {
                                  {9, 40, 6, 6, 5, 1},
                                  {3, 24, 7, 4, 5, 2},
                                  {17, 32, 8, 8, 3, 2},
-                                 {2, 96, 3, 3, 5, 1},
+                                 {2, 97, 3, 3, 5, 1},
                                  {1, 136, 2, 9, 7, 3}}) {
     CompareDepthwise(c, at::kFloat, at::kCPU, [&](const at::Tensor& x, const at::Tensor& weight) {
       EXPECT_TRUE(HasDepthwiseKernel(x, weight, c.stride));
@@ -55,7 +55,6 @@ TEST(DepthwiseConvolution, LeavesToATenWhatIsNotForIt) {
   EXPECT_TRUE(HasDepthwiseKernel(last(at::randn({2, 8, 4, 4})), weight, 1));
   EXPECT_FALSE(HasDepthwiseKernel(at::randn({2, 8, 4, 4}), weight, 1));
   EXPECT_FALSE(HasDepthwiseKernel(last(at::randn({2, 8, 4, 4})).to(at::kBFloat16), weight, 1));
-  EXPECT_FALSE(HasDepthwiseKernel(last(at::randn({2, 12, 4, 4})), at::randn({12, 1, 3, 3}), 1));
   EXPECT_FALSE(HasDepthwiseKernel(last(at::randn({2, 8, 20, 20})), weight, 1));
   EXPECT_TRUE(HasDepthwiseKernel(last(at::randn({2, 8, 20, 20})), weight, 2));
 }
