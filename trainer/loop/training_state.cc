@@ -169,8 +169,8 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
   if (!saved.is_object()) Refuse("it does not describe its run");
   nlohmann::json keys = saved;
   keys.update(now);
-  // Keys about the data are compared last, and their numbers of samples before their sums: another flag that differs may
-  // be the reason why they differ.
+  // Keys about the data are compared last, and their numbers of samples before their sums: another flag that differs
+  // may be the reason why they differ.
   std::vector<std::string> names, of_data;
   for (const auto& item : keys.items()) (item.key().rfind("data_", 0) == 0 ? of_data : names).push_back(item.key());
   names.insert(names.end(), of_data.rbegin(), of_data.rend());
